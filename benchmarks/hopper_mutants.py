@@ -1,7 +1,7 @@
 """How many mutants of Hopper's schedules the proof finds, and how many the model that runs them with data, in how many
 orders.
 
-    python benchmarks/hopper_mutants.py [--family products|turns|scaled|groups|outputs|loops|rows] [--every N]
+    python benchmarks/hopper_mutants.py [--family products|turns|scaled|groups|outputs|clusters|loops|rows] [--every N]
                                         [--from N] [--orders N] [--list] [--jobs N] [--write]
 
 A mutant that the proof accepts and the model finds wrong is a defect of the proof; `--list` names those, and what the
@@ -22,7 +22,7 @@ from mutating.hopper import Trial, trials
 
 DOCS = Path(__file__).parent.parent / "docs" / "emulator.md"
 MARKED = re.compile(r"(<!-- mutants: begin -->\n).*?(<!-- mutants: end -->)", re.DOTALL)
-FAMILIES = {"products": 1, "turns": 1, "scaled": 1, "groups": 1, "outputs": 1, "loops": 5, "rows": 1}
+FAMILIES = {"products": 1, "turns": 1, "scaled": 1, "groups": 1, "outputs": 1, "clusters": 1, "loops": 5, "rows": 1}
 """And of how many mutants one is tried: of attention, they take long."""
 
 

@@ -25,7 +25,7 @@ from tkgen.backends.hopper.loop_model import LoopWork
 from tkgen.backends.hopper.loop_schedule import Shape as LoopShape
 from tkgen.backends.hopper.loop_schedule import schedule as loop_schedule
 from tkgen.backends.hopper.loop_spec import HopperLoopSpec
-from tkgen.backends.hopper.model import Memory, ProductWork
+from tkgen.backends.hopper.model import Memory, ProductWork, work_of
 from tkgen.backends.hopper.row_model import run_rows
 from tkgen.backends.hopper.row_spec import HopperRowSpec
 from tkgen.backends.hopper.schedule import block_shape, schedule, wrong
@@ -107,22 +107,23 @@ PRODUCTS: dict[str, tuple[str, dict[str, int | None]]] = {
         {"TOKENS": 400, "EXPERTS": 4, "OUT": 128, "IN": 192, "ROWS": 64, "COLUMNS": 128, "STAGES": 2},
     ),
     "outputs": ("h100_swiglu_gates", {"TOKENS": 64, "HIDDEN": 256, "D": 192, "ROWS": 64, "COLUMNS": 64, "STAGES": 2}),
+    "clusters": ("h100_cluster", {"M": 128, "N": 256, "K": 192, "ROWS": 64, "COLUMNS": 64, "STAGES": 2}),
 }
 """Specs of products, and sizes: one or two tiles in a pass, three steps each, two stages, a few panels of a tile."""
 
 
 def _product(family: str) -> Subject:
     """A schedule of products, of consumers with a buffer for what they store; of groups, which wait for both, two."""
-    name, sizes = PRODUCTS[family]
+    (name, sizes), blocks = PRODUCTS[family], 2 if family == "clusters" else 1
     text = (SPECS / "hopper" / f"{name}.tk").read_text(encoding="utf-8")
     old = "persistent(132)"
     assert old in text
-    spec = load(text.replace(old, "persistent(1)"), sizes)
+    spec = load(text.replace(old, f"persistent({blocks})"), sizes)
     assert isinstance(spec, HopperSpec)
     launch = launched(spec)
-    layout, (pieces,) = spec.layout, launch.work
-    shape = replace(block_shape(layout, launch.steps), warps=WARPS, buffers=2 if layout.ragged else 1)
-    assert len(pieces) == PASSES * shape.tiles
+    layout, pieces = spec.layout, launch.work
+    shape = replace(block_shape(layout, launch.steps), warps=WARPS // blocks, buffers=2 if layout.ragged else 1)
+    assert {len(own) for own in pieces} == {PASSES * shape.tiles} and len(pieces) == blocks == shape.blocks
     inputs = kernels.random_inputs(launch, 1, Inputs.EXACT)
     if spec.program.offsets is not None:  # of groups that are alike: each has a whole tile and a part of one
         inputs[spec.program.offsets.name] = torch.tensor(launch.offset_values, dtype=torch.int32)
@@ -131,7 +132,7 @@ def _product(family: str) -> Subject:
     def fault(loop: Loop, order: Order) -> str:
         outputs = {t.name: torch.full(launch.shape(t), torch.nan, dtype=TORCH[t.dtype]) for t in spec.program.outputs}
         memory = Memory(spec.program.kernel, inputs, {}, launch.extents, outputs)
-        work = ProductWork(layout, shape, memory, pieces, launch)
+        work = work_of(shape, [ProductWork(layout, shape, memory, own, launch) for own in pieces], loop)
         return _run(loop, work, order, wanted, outputs)
 
     return Subject(family, schedule(shape), fault)
@@ -206,14 +207,102 @@ def mutants(loop: Loop) -> Iterator[tuple[str, str, Loop]]:
             if meeting.arrivals + by > 0:
                 changed = tuple(replace(m, arrivals=m.arrivals + by) if m == meeting else m for m in loop.meetings)
                 yield "arrivals +-1", f"{meeting.name} {by:+}", replace(loop, meetings=changed)
-    producer, consumer = loop.agents[0], loop.agents[1]
-    for agent, alike in ((producer, loop.agents[:1]), (consumer, loop.agents[1:])):
+    producers = [a for a in loop.agents if a.name.startswith("producer")]
+    consumers = [a for a in loop.agents if a not in producers]
+    for agent, alike in ((alike[0], alike) for alike in (producers, consumers)):
         for key, step in _keyed(agent.body):
             for kind, edit in _edits(step, loop.slots):
                 agents = [replace(a, body=_edited(a.body, key, edit)) if a in alike else a for a in loop.agents]
                 yield kind, f"{agent.name}: {step} ({key[2]})", replace(loop, agents=tuple(agents))
-    without = [Looped(a.name, a.prologue, a.body, ()) for a in loop.agents]
+    without = [replace(a, epilogue=()) for a in loop.agents]
     yield "no wait at the end", "all", replace(loop, agents=tuple(without))
+    if any(a.block for a in loop.agents):
+        yield from _cluster_mutants(loop)
+
+
+def _cluster_mutants(loop: Loop) -> Iterator[tuple[str, str, Loop]]:
+    """Slips of what the blocks of a cluster do for each other, which both make; what is counted is changed along."""
+
+    def all_steps(edit: Callable[[Looped, Step], list[Step]], arrivals: int = 1) -> Loop:
+        def made(agent: Looped) -> Looped:
+            parts = ([new for step in part for new in edit(agent, step)] for part in
+                     (agent.prologue, agent.body, agent.epilogue))  # fmt: skip
+            before, body, behind = map(tuple, parts)
+            return replace(agent, prologue=before, body=body, epilogue=behind)
+
+        meetings = (
+            replace(m, arrivals=m.arrivals // arrivals) if m.name.startswith("empty") else m for m in loop.meetings
+        )
+        return replace(loop, agents=tuple(map(made, loop.agents)), meetings=tuple(meetings))
+
+    def own(agent: Looped, name: str) -> str:
+        """What its own block calls it."""
+        return f"{name.rsplit(' of ', 1)[0]} of {agent.block.split()[-1]}"
+
+    def given_back(step: Step) -> bool:
+        return isinstance(step, Arrive) and step.meeting.startswith("empty")
+
+    def common(step: Step) -> bool:
+        return (
+            isinstance(step, Do)
+            and step.stream == "copies"
+            and len(step.writes[0].box) == 1 + (step.writes[0].ring[0] == "A")
+        )
+
+    def elsewhere(agent: Looped, step: Step) -> bool:
+        return isinstance(step, Arrive | Do) and step.meeting != own(agent, step.meeting)
+
+    def part(step: Step, change: Callable[[int], int]) -> Step:
+        assert isinstance(step, Do)
+        (access,) = step.writes
+        at = change(access.box[-1][0])
+        return replace(step, writes=(replace(access, box=(*access.box[:-1], (at, at + 1))),))
+
+    for when in ("prologue", "epilogue"):
+        agents = [
+            replace(a, **{when: tuple(s for s in getattr(a, when) if not isinstance(s, Meet))}) for a in loop.agents
+        ]
+        yield "no meeting of the cluster", when, replace(loop, agents=tuple(agents))
+    late = [replace(a, prologue=a.prologue[::-1]) for a in loop.agents]
+    yield "no meeting of the cluster", "before the mbarriers are set up", replace(loop, agents=tuple(late))
+    kind = "a stage given back to one block"
+    yield (
+        kind,
+        "its own, twice",
+        all_steps(
+            lambda a, s: [replace(s, meeting=own(a, s.meeting))] if isinstance(s, Arrive) and given_back(s) else [s]
+        ),
+    )
+    yield (
+        kind,
+        "its own, and expected once",
+        all_steps(lambda a, s: [] if given_back(s) and elsewhere(a, s) else [s], 2),
+    )
+    yield (
+        kind,
+        "the other, and expected once",
+        all_steps(lambda a, s: [] if given_back(s) and not elsewhere(a, s) else [s], 2),
+    )
+    kind = "another mask"
+    fewer = {"its own block alone": elsewhere, "the other block alone": lambda a, s: not elsewhere(a, s)}
+    for what, dropped in fewer.items():
+        yield kind, what, all_steps(lambda a, s, dropped=dropped: [] if common(s) and dropped(a, s) else [s])
+        yield (
+            kind,
+            f"{what}, and as many bytes",
+            all_steps(
+                lambda a, s, dropped=dropped: (
+                    []
+                    if common(s) and dropped(a, s)
+                    else [replace(s, bytes=s.bytes - 1)]
+                    if isinstance(s, Arrive) and s.bytes
+                    else [s]
+                )
+            ),
+        )
+    kind = "another part of a tile"
+    yield kind, "the first by both", all_steps(lambda a, s: [part(s, lambda _: 0)] if common(s) else [s])
+    yield kind, "that of the other block", all_steps(lambda a, s: [part(s, lambda at: 1 - at)] if common(s) else [s])
 
 
 def _keyed(body: Sequence[Step]) -> Iterator[tuple[Key, Step]]:

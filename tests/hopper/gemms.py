@@ -20,6 +20,7 @@ def gemm(
     tail: str = "tail masked",
     dims: tuple[int, int, int] = (1024, 1024, 1024),
     consumers: int = 0,
+    clusters: str = "",
 ) -> str:
     """A spec: `layouts` is N or T for each operand, as in BLAS, row-major; B is of `right`, where given.
 
@@ -37,6 +38,7 @@ def gemm(
   {"scalar alpha : f32 = 0.5" if "alpha" in epilogue else ""}
   block {rows} x {cols} step {step}
   grid {grid}
+  {clusters and f"clusters {clusters}"}
   remap group(rows = 8)
   {tail}
   shared A, B buffers {stages} via direct
@@ -117,6 +119,27 @@ TURNS: list[dict[str, Any]] = [
     {"consumers": 3, "block": (192, 128, 64), "stages": 4, "dims": (584, 264, 712), "output": "f32"},
     {"consumers": 2, "block": (384, 64, 64), "stages": 4, "dims": (584, 264, 712), "epilogue": "scale(alpha) | relu"},
     {"consumers": 2, "block": (256, 128, 64), "stages": 4, "dims": (512, 520, 264), "grid": "linear"},
+]
+
+CASES += [
+    *(
+        {"layouts": layouts, "clusters": clusters, **more}
+        for layouts in ("NN", "NT", "TN", "TT")
+        for clusters in ("2", "2 along n")
+        for more in (
+            {"dims": RAGGED},
+            {"dims": (4096, 2048, 512)},
+            {"dims": (136, 72, 40), "block": (64, 64, 64), "stages": 2, "grid": "persistent(4)"},
+        )
+    ),
+    {"clusters": "2", "dims": (64, 64, 64)},  # the second block of a cluster has nothing
+    {"clusters": "2 along n", "dims": (8, 8, 8)},
+    {"clusters": "2", "grid": "linear", "dims": (8192, 8, 64), "stages": 2},
+    {"clusters": "2 along n", "grid": "linear", "tail": "", "dims": (384, 768, 640), "stages": 2},
+    {"clusters": "2", "block": (128, 256, 128), "stages": 2, "layouts": "NT", "dims": (512, 520, 1032)},
+    {"clusters": "2 along n", "block": (192, 128, 64), "stages": 3, "dims": ODD},
+    {"clusters": "2", "operand": "f16", "output": "f32", "layouts": "NT", "dims": RAGGED},
+    {"clusters": "2", "epilogue": "scale(alpha) | relu", "dims": RAGGED},
 ]
 
 
@@ -340,6 +363,10 @@ FUSED = {f.name: fused(formula(f)) for f in FUNCTIONS.values()} | {
         ("  global b : bf16[H, N]", "  global s : f32[H, M]", "  global R : bf16[M, H, N]"),
     ),
     "the number of a head": batched("h, m, k", "h, n, k", "h, m, n", "c + h"),
+    "gated, in clusters": fused("silu(c) * d + R[m, n]", products=("c", "d")).replace(
+        "  tail", "  clusters 2 along n\n  tail"
+    ),
+    "a batch in clusters": batched("h, m, k", "h, n, k", "h, m, n", "c + h").replace("  tail", "  clusters 2\n  tail"),
     "clauses": gemm(epilogue="scale(alpha) | clamp(-1, 1) | tanh", dims=(200, 328, 136)),
     **SCALED,
 }  # fmt: skip

@@ -57,6 +57,8 @@ SAMPLE = [
     gemm(layouts="TN", grid="persistent(1)", block=(64, 64, 64), dims=(72, 136, 200)),
     fused("silu(c) * d + R[m, n]", (72, 136, 72), (64, 64, 64), products=("c", "d")),
     fused("c", (72, 136, 72), (64, 64, 64), "bf16", more=(("Z", "f32", "relu(c) + b[n]"), ("V", "f16", "c * s[m]"))),
+    gemm(clusters="2", grid="persistent(2)", block=(64, 128, 64), stages=2, dims=(136, 200, 136)),
+    gemm("TT", clusters="2 along n", grid="linear", block=(64, 64, 64), stages=2, dims=(64, 136, 200)),
 ]
 
 

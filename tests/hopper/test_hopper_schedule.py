@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from tkgen.backends.hopper import checks, clusters
 from tkgen.backends.hopper import schedule as back_end
 from tkgen.backends.hopper.schedule import Shape, representatives, schedule
 from tkgen.cli import app
 from tkgen.proof.faults import faults
 from tkgen.proof.passes import loop_faults
-from tkgen.proof.program import Arrive, Await, Do, Drain, Fence, Loop, Looped, Meet, Step
+from tkgen.proof.program import Arrive, Await, Do, Drain, Fence, Loop, Meet, Step
 
 SPEC = Path(__file__).parents[2] / "specs" / "hopper" / "h100_lcf.tk"
 SMALL = Shape(stages=2, consumers=1, steps=3, panels=2, buffers=2, warps=2)
@@ -25,6 +26,27 @@ SMALL = Shape(stages=2, consumers=1, steps=3, panels=2, buffers=2, warps=2)
 def test_any_number_of_tiles_is_free_of_faults(stages: int, steps: int) -> None:
     """`loop_faults` unrolls until the pattern repeats: that is all numbers of passes."""
     assert not loop_faults(schedule(Shape(stages, 1, steps, panels=2, buffers=1, warps=2)))
+
+
+CLUSTER = replace(SMALL, panels=1, buffers=1, warps=1, blocks=2, common="B")
+
+
+@pytest.mark.parametrize("steps, common", [(1, "A"), (2, "B"), (3, "A"), (3, "B")])
+def test_clusters_are_free_of_faults_for_any_number_of_tiles(steps: int, common: str) -> None:
+    loop = schedule(replace(CLUSTER, steps=steps, common=common))
+    assert not loop_faults(loop) and not back_end.wrong(loop)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stages", [2, 3, 4])
+@pytest.mark.parametrize("steps", [1, 2, 3, 4, 5, 7])
+def test_all_clusters_are_free_of_faults(stages: int, steps: int) -> None:
+    assert not loop_faults(schedule(replace(CLUSTER, stages=stages, steps=steps)))
+
+
+def test_whole_clusters_are_free_of_faults() -> None:
+    whole = schedule(Shape(3, 2, 4, 2, 1, warps=2, blocks=2, common="B"))
+    assert not faults(whole.unrolled(1)) and not faults(whole.unrolled(2))
 
 
 @pytest.mark.parametrize(
@@ -50,7 +72,8 @@ def edited(loop: Loop, edit: Callable[[Step], list[Step]]) -> Loop:
     def steps(of: tuple[Step, ...]) -> tuple[Step, ...]:
         return tuple(made for step in of for made in edit(step))
 
-    agents = tuple(Looped(a.name, steps(a.prologue), steps(a.body), steps(a.epilogue)) for a in loop.agents)
+    agents = tuple(replace(a, prologue=steps(a.prologue), body=steps(a.body), epilogue=steps(a.epilogue))
+                   for a in loop.agents)  # fmt: skip
     return replace(loop, agents=agents)
 
 
@@ -121,6 +144,46 @@ def test_a_smaller_shape_stands_for_the_whole(mutant: str) -> None:
 def test_a_smaller_shape_of_what_is_right_is_right() -> None:
     assert not any(faults(schedule(WHOLE).unrolled(passes)) for passes in (1, 2))
     assert not any(loop_faults(schedule(small)) for small in representatives(WHOLE, [WHOLE.steps]))
+
+
+# Those of what warps of a consumer do with each other are found in a block by itself, which is proven, too.
+IN_CLUSTERS = [name for name in MUTANTS if name not in ("no meeting around a panel", "one store more in flight")]
+
+
+@pytest.mark.parametrize("mutant", IN_CLUSTERS)
+def test_every_mutant_of_a_cluster_has_a_fault(mutant: str) -> None:
+    loop = edited(schedule(CLUSTER), MUTANTS[mutant])
+    assert any(faults(loop.unrolled(passes)) for passes in (1, 2, 3))
+
+
+def test_a_cluster_is_proven_as_a_block_by_itself_and_as_blocks_of_one_warp() -> None:
+    alone, blocks = representatives(replace(WHOLE, blocks=2, common="A"), [WHOLE.steps])
+    assert alone == representatives(WHOLE, [WHOLE.steps])[0]
+    assert (blocks.blocks, blocks.common, blocks.consumers, blocks.warps, blocks.panels) == (2, "A", 1, 1, 1)
+
+
+def to_the_first(step: Arrive, cluster: clusters.Cluster) -> list[Step]:
+    return [replace(step, meeting=f"{step.meeting} of 0")]
+
+
+CARELESS: dict[str, tuple[str, Callable[..., Sequence[Step]]]] = {
+    "blocks of a cluster never meet": ("_met", lambda: ()),
+    "stages are given back to the first block alone": ("_given_back", to_the_first),
+}
+
+
+@pytest.mark.parametrize("slip", CARELESS)
+def test_clusters_that_are_not_proven_are_refused_and_would_get_through(
+    slip: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, made = CARELESS[slip]
+    monkeypatch.setattr(clusters, name, made)
+    monkeypatch.setattr(back_end, "_wrong", back_end._wrong.__wrapped__)
+    words = ["check", str(SPEC.with_name("h100_cluster.tk"))]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 1 and "error[E240]: the schedule for this kernel is not proven" in result.output
+    monkeypatch.setattr(checks, "unproven", lambda layout: None)
+    assert CliRunner().invoke(app, words).exit_code == 0
 
 
 @pytest.mark.parametrize("mutant", MUTANTS)

@@ -4,7 +4,7 @@ Agents go on step by step, bytes are delivered at any time after their copy was 
 are complete as late as something waits for them. An access is wrong if it can be issued while one that must come before
 it is not complete, or not fenced by its agent; a program also, if it can hang, if an arrival can count towards one
 phase or another, or a wait be released by one or another, and if the block can end with copies under way that must not
-be.
+be, or a block of a cluster before others come to the meetings that lie in it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from tkgen.proof.program import Access, Arrive, Await, Commit, Do, Drain, Fence, Meet, Program
+from tkgen.proof.program import Access, Arrive, Await, Commit, Do, Drain, Fence, Meet, Program, Step
 from tkgen.targets.synchronisation import Completion
 
 T = TypeVar("T")
@@ -67,6 +67,7 @@ class _Explorer:
         self.numbers = {m.name: n for n, m in enumerate(program.meetings)}
         self.verdict = Verdict()
         self.matched: dict[Where, int] = {}
+        self.places = {m.name: m.place for m in program.meetings if m.place}
         self.drained = {
             (u, q, reads): self._drained(u, q, reads)
             for u, agent in enumerate(program.agents)
@@ -103,6 +104,13 @@ class _Explorer:
         self.verdict.states = len(known)
         return self.verdict
 
+    def _come(self, state: State, meeting: str) -> None:
+        """Somebody comes to a meeting, or looks whether a phase is complete: its block must be there."""
+        place = self.places.get(meeting, "")
+        mine = [n for n, agent in enumerate(self.program.agents) if place and agent.block == place]
+        if place and all(state.at[n] == len(self.program.agents[n].steps) for n in mine):
+            self.verdict.unfinished = True
+
     def _do(self, where: Where) -> Do:
         step = self.program.agents[where[0]].steps[where[1]]
         assert isinstance(step, Do)
@@ -113,6 +121,7 @@ class _Explorer:
     def _following(self, state: State) -> Iterator[State]:
         for flying in state.flying:
             step = self._do(flying)
+            self._come(state, step.meeting)
             yield self._counted(state, flying, step.meeting, 0, -step.bytes, state.flying - {flying})
         for u, agent in enumerate(self.program.agents):
             if state.at[u] < len(agent.steps):
@@ -121,9 +130,11 @@ class _Explorer:
     def _stepped(self, state: State, u: int) -> Iterator[State]:
         where = (u, state.at[u])
         step = self.program.agents[u].steps[state.at[u]]
+        if isinstance(step, Do | Arrive | Await | Meet):
+            self._check(state, where)
+            self._come(state, step.meeting)
         match step:
             case Do():
-                self._check(state, where)
                 flying = state.flying
                 if step.stream and self.streams[step.stream].completion is Completion.BYTES:
                     flying |= {where}
@@ -219,9 +230,7 @@ class _Explorer:
             ((u, q), access, writes)
             for u, agent in enumerate(self.program.agents)
             for q, step in enumerate(agent.steps)
-            if isinstance(step, Do)
-            for writes, accesses in ((True, step.writes), (False, step.reads))
-            for access in accesses
+            for writes, access in self._accesses(step)
         ]
         rules = {(f.source, f.target): f.writes_only for f in self.program.machine.fences}
         for x, a, x_writes in found:
@@ -234,9 +243,19 @@ class _Explorer:
                     fence = ways if ways in rules and (x_writes or not rules[ways]) else None
                     yield _Pair(x, y, a.ring, fence, not x_writes, either)
 
+    def _accesses(self, step: Step) -> Iterator[tuple[bool, Access]]:
+        """(does it write, what); who comes to a meeting reads whether it is set up."""
+        if isinstance(step, Do):
+            yield from ((True, access) for access in step.writes)
+            yield from ((False, access) for access in step.reads)
+        if isinstance(step, Do | Arrive | Await | Meet) and step.meeting in self.places:
+            yield False, Access(self.places[step.meeting], 0, 0, proxy="generic")
+
     def _proxy(self, where: Where, access: Access) -> str:
+        if access.proxy:
+            return access.proxy
         stream = self.streams.get(self._do(where).stream)
-        return access.proxy or (stream.proxy if stream else "generic")
+        return stream.proxy if stream else "generic"
 
     def _static(self) -> None:
         """What no interleaving changes: reads of what nobody writes, operations that nobody waits for."""

@@ -53,6 +53,25 @@ def program(seed: int) -> Program:
     return Program(agents, tuple(meetings), MACHINE)
 
 
+def cluster(seed: int) -> Program:
+    """The same in two blocks: agents and meetings are of one or the other, and all meet at the beginning and the end.
+
+    Or not: some of these meetings are left out, by all agents, or come before the meetings are set up.
+    """
+    rng, made = random.Random(seed), program(seed)
+    blocks = ("block 0", "block 1")
+    of = [blocks[0], blocks[1], *(rng.choice(blocks) for _ in made.agents[2:])]
+    first, last, early = (rng.random() < share for share in (0.8, 0.8, 0.1))
+    met: list[Step] = [Meet("cluster")]
+    agents = []
+    for n, agent in enumerate(made.agents):
+        sets_up: list[Step] = [Do(writes=(Access(of[n], 0, 0),))] if of.index(of[n]) == n else []
+        before = [*met * first, *sets_up] if early else [*sets_up, *met * first]
+        agents.append(Agent(agent.name, (*before, *agent.steps, *met * last), of[n]))
+    meetings = [replace(m, place=rng.choice(blocks)) if m.phased else m for m in made.meetings]
+    return replace(made, agents=tuple(agents), meetings=(*meetings, Meeting("cluster", len(agents))))
+
+
 # ---------------------------------------------------------------- patterns
 
 

@@ -6,20 +6,22 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 from every_order import explore
-from small_programs import program
+from small_programs import cluster, program
 
 from tkgen.proof.faults import Kind, faults
+from tkgen.proof.program import Program
 
 RACES = (Kind.RAW, Kind.WAR, Kind.WAW)
 
 
-def compare(seeds: range) -> Counter[str]:
+def compare(seeds: range, of: Callable[[int], Program] = program) -> Counter[str]:
     counts: Counter[str] = Counter()
     for seed in seeds:
-        made = program(seed)
+        made = of(seed)
         truth, found = explore(made), faults(made)
         bad = {f.kind for f in found} & {Kind.DEADLOCK, Kind.PHASE}
         assert bool(bad) == (truth.hangs or truth.differs), f"seed {seed}: {truth} is not {bad}"
@@ -41,6 +43,17 @@ def compare(seeds: range) -> Counter[str]:
 def test_the_proof_agrees_with_every_interleaving() -> None:
     counts = compare(range(1500))
     assert min(counts[name] for name in ("right", "races", "hangs", "differs", "unfinished")) > 20, counts
+
+
+def test_the_proof_of_clusters_agrees_with_every_interleaving() -> None:
+    counts = compare(range(300), cluster)
+    assert min(counts[name] for name in ("right", "races", "hangs", "unfinished")) > 5, counts
+
+
+@pytest.mark.slow
+def test_the_proof_of_5000_clusters_agrees_with_every_interleaving() -> None:
+    counts = compare(range(300, 5300), cluster)
+    assert min(counts[name] for name in ("right", "races", "hangs", "unfinished")) > 100, counts
 
 
 @pytest.mark.slow

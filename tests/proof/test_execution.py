@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
-from small_programs import MACHINE, program
+from small_programs import MACHINE, cluster, program
 
 from tkgen.proof.execution import Order, Parts, execute, orders
 from tkgen.proof.faults import faults
@@ -54,10 +54,10 @@ def of(*agents: Sequence[Step], meetings: Sequence[Meeting] = ()) -> Program:
     return Program(named, tuple(meetings), MACHINE)
 
 
-def compare(seeds: range, count: int) -> Counter[str]:
+def compare(seeds: range, count: int, made_of: Callable[[int], Program] = program) -> Counter[str]:
     counts: Counter[str] = Counter()
     for seed in seeds:
-        made = program(seed)
+        made = made_of(seed)
         proven = not faults(made)
         seen = [what for order in orders(count, STREAMS) for what in found(made, order)]
         assert not (proven and seen), f"seed {seed}: {seen[:3]}"
@@ -68,6 +68,32 @@ def compare(seeds: range, count: int) -> Counter[str]:
 def test_no_order_finds_what_the_proof_does_not() -> None:
     counts = compare(range(150), 12)
     assert counts["right"] > 20 and counts["found"] > counts["not found"] > 0, counts
+
+
+def test_no_order_of_a_cluster_finds_what_the_proof_does_not() -> None:
+    counts = compare(range(100), 12, cluster)
+    assert counts["right"] > 10 and counts["found"] > counts["not found"] > 0, counts
+
+
+def test_a_block_that_is_not_there_yet_or_no_more_is_seen() -> None:
+    """The second agent arrives in the memory of the first one's block."""
+    met, sets_up, arrives = Meet("cluster"), Do(writes=(Access("here", 0, 0),)), Arrive("empty")
+    meetings = (Meeting("empty", 1, True, "here"), Meeting("cluster", 2))
+
+    def program(owner: list[Step], other: list[Step]) -> Program:
+        return Program((Agent("owner", tuple(owner), "here"), Agent("other", tuple(other), "there")), meetings, MACHINE)
+
+    def kinds(made: Program) -> list[str]:
+        return [f.kind.value for f in faults(made)]
+
+    right = program([sets_up, met, met], [met, arrives, met])
+    assert not kinds(right) and not found(right, Order("last"))
+    early = program([met, sets_up, met], [met, arrives, met])
+    assert kinds(early) == ["read after write"]
+    late = program([sets_up, met], [met, arrives])
+    assert kinds(late) == ["under way when the block ends"]
+    text = "`empty` is used before it is set up, or when its block has ended"
+    assert found(early, Order("last")) == [text] and found(late, Order("first")) == [text]
 
 
 @pytest.mark.slow

@@ -203,6 +203,7 @@ def test_one_kernel_per_file(text: str, message: str, at: str) -> None:
     [
         "block 8 x 8 step 8",
         "grid linear",
+        "clusters 2",
         "tail masked",
         "waves 1",
         "occupancy 1 waves per simd",

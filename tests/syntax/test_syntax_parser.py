@@ -52,6 +52,8 @@ def errors(text: str) -> list[tuple[str, int, int]]:
         ),
         ("grid linear", "Grid call=linear()"),
         ("grid persistent(304)", "Grid call=persistent(304)"),
+        ("clusters 2", "Clusters count=2"),
+        ("clusters P along n", "Clusters count=P along=n"),
         ("tail masked", "Tail mode=masked"),
         ("waves 4 x 2", "Waves rows=4 cols=2"),
         ("waves 8", "Waves rows=8"),

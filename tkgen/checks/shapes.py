@@ -36,6 +36,7 @@ def check(plan: Plan, target: Target) -> list[Diagnostic]:
     program = plan.program
     return [
         *_targets(program, target),
+        *_clusters(program, target),
         *_factors(program, target),
         *_direct(program, target),
         *_direct_tiles(program, target),
@@ -68,6 +69,16 @@ def _targets(program: Program, target: Target) -> Iterator[Diagnostic]:
             (),
             (),
             Fix(f"build with `--target {program.targets[0]}`, or add `{target.name}` to the line"),
+        )
+
+
+def _clusters(program: Program, target: Target) -> Iterator[Diagnostic]:
+    if program.clusters is not None:
+        yield Diagnostic(
+            "E219",
+            f"blocks of {target.name} have no memory of one another: there are no clusters of them",
+            Label(program.clusters.span),
+            fix=Fix("leave `clusters` out, or build for sm_90a"),
         )
 
 

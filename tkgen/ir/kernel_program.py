@@ -49,6 +49,18 @@ class Unused:
 
 
 @dataclass(frozen=True)
+class Clusters:
+    """`count` blocks one below the other, or beside each other, that share the tiles of the factor they have in common.
+
+    Of `rows` it is the right factor, of columns the left one. Each loads its part of such a tile, for all.
+    """
+
+    count: int
+    rows: bool
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
 class Origins:
     """Where a kernel was written: the spec and then what it includes, by name; where parameters are used.
 

@@ -157,6 +157,14 @@ class Launch(OneLaunch):
         return rows * cols
 
     @property
+    def clustered(self) -> tuple[int, int]:
+        """Rows and columns of clusters that cover a matrix: of tiles, where a block has its own."""
+        (rows, cols), clusters = self.tile_grid, self.program.clusters
+        if clusters is None:
+            return rows, cols
+        return (-(-rows // clusters.count), cols) if clusters.rows else (rows, -(-cols // clusters.count))
+
+    @property
     def all_tiles(self) -> int:
         """Output tiles of all matrices of the batch, in whose order they are numbered."""
         return self.tiles * self.matrices
@@ -222,6 +230,8 @@ class Launch(OneLaunch):
             return grid.count if self.matrices else 0
         if self.program.ragged:
             return self.most_tiles
+        if self.program.clusters is not None:
+            return prod(self.clustered) * self.program.clusters.count * self.matrices
         return self.all_tiles * self.parts
 
     @property
@@ -241,8 +251,19 @@ class Launch(OneLaunch):
 
     @cached_property
     def order(self) -> list[tuple[int, int]]:
-        """The output tiles in their order."""
-        return self.remap.order(*self.tile_grid)
+        """The output tiles in their order.
+
+        Those of a cluster come together, in the order of its blocks. The last of them may lie beyond the end: what is
+        read there is zeros, what is stored is dropped, and all blocks of a cluster have as many tiles.
+        """
+        clusters = self.program.clusters
+        if clusters is None:
+            return self.remap.order(*self.tile_grid)
+        count, rows = clusters.count, clusters.rows
+        return [
+            (row * count + n, col) if rows else (row, col * count + n)
+            for row, col in self.remap.order(*self.clustered) for n in range(count)
+        ]  # fmt: skip
 
     @cached_property
     def work(self) -> list[list[Piece]]:

@@ -12,6 +12,7 @@ from functools import cached_property
 
 from tkgen.ir.equations import Access as EquationAccess
 from tkgen.ir.equations import Axis, Load
+from tkgen.ir.kernel_program import Clusters as Clusters
 from tkgen.ir.kernel_program import GridKind as GridKind
 from tkgen.ir.kernel_program import KernelProgram as KernelProgram
 from tkgen.ir.kernel_program import Origins as Origins
@@ -297,6 +298,7 @@ class Program(KernelProgram):
     tail: str | None
     phases: tuple[PhaseShift, ...]
     unroll: int | None
+    clusters: Clusters | None = None
     streamed: frozenset[str] = frozenset()  # tensors that should not displace others in the caches
 
     @property

@@ -205,6 +205,8 @@ def _expressions(node: Item) -> tuple[ast.Expr | None, ...]:
             return (call,)
         case ast.Waves(rows=rows, cols=cols_or_none, along=along):
             return rows, cols_or_none, along
+        case ast.Clusters(count=count, along=along):
+            return count, along
         case ast.Occupancy(waves_per_simd=count) | ast.Unroll(count=count):
             return (count,)
         case ast.Shared(names=names, buffers=buffers):

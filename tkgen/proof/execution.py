@@ -127,6 +127,7 @@ class _Execution:
         self.streams = {s.name: s for s in program.machine.streams}
         self.fences = {(f.source, f.target) for f in program.machine.fences}
         self.meetings = {m.name: _Meeting(m.arrivals, arrivals=m.arrivals) for m in program.meetings}
+        self.places = {m.name: (m.place, 0, ()) for m in program.meetings if m.place}
         self.at = [0] * len(program.agents)
         self.entered: list[int | None] = [None] * len(program.agents)  # the phase that an agent in a Meet waits for
         self.cells: dict[Cell, _Contents] = {}
@@ -219,6 +220,8 @@ class _Execution:
                 self._start(_Operation(agent, step))
             case Arrive():
                 self._count(step.meeting, step.count, step.bytes)
+            case Await():
+                self._come(step.meeting)
             case Meet():
                 if self.entered[agent] is None:
                     self.entered[agent] = self.meetings[step.meeting].phase
@@ -232,6 +235,13 @@ class _Execution:
                 self._fence(agent, step)
         self.at[agent] += 1
         self.steps += 1
+        self._leave(self.program.agents[agent].block)
+
+    def _leave(self, block: str) -> None:
+        """The memory of a block is gone when all of its agents have ended."""
+        mine = (n for n, agent in enumerate(self.program.agents) if block and agent.block == block)
+        if block and all(self.at[n] == len(self.program.agents[n].steps) for n in mine):
+            self._contents((block, 0, ())).known = False
 
     def _start(self, op: _Operation) -> None:
         self.started.append(op)
@@ -256,7 +266,13 @@ class _Execution:
         groups = self.groups.get((agent, drain.stream), [])
         return any(not op.done for group in groups[: max(len(groups) - drain.left, 0)] for op in group)
 
+    def _come(self, name: str) -> None:
+        """Somebody arrives at a meeting, delivers there or waits for it: it must be set up, and its block there."""
+        if name in self.places and not self._contents(self.places[name]).known:
+            self.findings[f"`{name}` is used before it is set up, or when its block has ended"] = None
+
     def _count(self, name: str, arrivals: int, expected: int) -> None:
+        self._come(name)
         meeting = self.meetings[name]
         if arrivals > meeting.arrivals:
             self.findings[f"`{name}` gets more arrivals than it expects"] = None

@@ -17,6 +17,11 @@ model would also take one that stands further on, which this proof does not: the
 that no interleaving gets wrong. Bytes and groups end with a fence of their own (PTX ISA, "wgmma: Async proxy": the
 completion is followed by an implicit generic-async proxy fence), so targets list no fence in that direction.
 
+A meeting object that lies in the memory of one block of a cluster is read as an instance of that memory by whoever
+comes to it, so that it must be set up by then, and a block must outlive what comes to its objects: when the last of its
+agents ends, one of them must know that to be over (CUDA C++ Programming Guide, "Distributed Shared Memory": all blocks
+must have begun before it is accessed, and none may exit before that is done).
+
 A program has no fault iff in every interleaving it ends, every phase is the one that is meant, and every access finds
 what it should: `tests/proof` compares with all interleavings.
 """
@@ -29,7 +34,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from tkgen.proof.clock import Event, Point, Run, Stuck, Unmatched, run
-from tkgen.proof.program import Access, Box, Do, Fence, Program
+from tkgen.proof.program import Access, Arrive, Await, Box, Do, Fence, Meet, Program
 from tkgen.targets.synchronisation import GENERIC
 
 
@@ -163,6 +168,7 @@ _Instance = tuple[list[_Touch], list[_Touch]]  # its writes, its reads
 def _touches(made: Run) -> list[tuple[tuple[str, int], list[_Instance]]]:
     """The accesses to each slot, instance by instance."""
     proxies = {s.name: s.proxy for s in made.program.machine.streams}
+    places = _places(made.program)
     slots: dict[tuple[str, int], dict[int, _Instance]] = defaultdict(dict)
     for events in made.events:
         for e in events:
@@ -172,11 +178,30 @@ def _touches(made: Run) -> list[tuple[tuple[str, int], list[_Instance]]]:
                         proxy = a.proxy or proxies.get(e.step.stream, GENERIC)
                         touch = _Touch(e, a, writes, proxy, e.step.stream, e.done if writes else e.read)
                         slots[a.ring, a.slot].setdefault(a.instance, ([], []))[not writes].append(touch)
+            if place := places.get(_meeting(e)):
+                touch = _Touch(e, Access(place, 0, 0), False, GENERIC, "", _over(e))
+                slots[place, 0].setdefault(0, ([], []))[1].append(touch)
     return [(slot, [found[i] for i in sorted(found)]) for slot, found in slots.items()]
 
 
+def _places(program: Program) -> dict[str, str]:
+    """The blocks in whose memory meeting objects lie, by the names of these."""
+    return {m.name: m.place for m in program.meetings if m.place}
+
+
+def _meeting(event: Event) -> str:
+    """The meeting at which a step arrives, delivers or waits."""
+    return event.step.meeting if isinstance(event.step, Arrive | Await | Meet | Do) else ""
+
+
+def _over(event: Event) -> Point | None:
+    """When it has been at its meeting: a step of its agent when it is done, what it started when it has delivered."""
+    return event.done if isinstance(event.step, Do) else Point(event.agent, event.position + 1)
+
+
 def _unfinished(made: Run) -> Iterator[Fault]:
-    """Operations that may be under way when all agents have ended, on streams that must not leave any.
+    """Operations that may be under way when all agents have ended, on streams that must not leave any; what comes to a
+    block of a cluster that may have ended.
 
     What is not seen to write need only have read: it writes where the block's end does not matter.
     """
@@ -187,6 +212,11 @@ def _unfinished(made: Run) -> Iterator[Fault]:
                 over = e.done if e.step.writes else e.read
                 if not any(end.knows(over) for end in made.ends):
                     yield Fault(Kind.UNFINISHED, first=e)
+    places, block = _places(made.program), [a.block for a in made.program.agents]
+    for e in (e for events in made.events for e in events if _meeting(e) in places):
+        place = places[_meeting(e)]
+        if not any(end.knows(_over(e)) for end in made.ends if block[end.agent] == place):
+            yield Fault(Kind.UNFINISHED, first=e)
 
 
 # ---------------------------------------------------------------- boxes

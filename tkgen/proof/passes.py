@@ -76,8 +76,9 @@ def unread(loop: Loop) -> str | None:
 
 
 def _instances(program: Program) -> tuple[set[tuple[str, int, Box]], set[tuple[str, int, Box]]]:
-    """What is written and what is read: ring, instance, element or slot."""
-    found: tuple[set[tuple[str, int, Box]], set[tuple[str, int, Box]]] = set(), set()
+    """What is written and what is read: ring, instance, element or slot; the places of meetings are read."""
+    places = {(m.place, 0, ()) for m in program.meetings if m.place}
+    found: tuple[set[tuple[str, int, Box]], set[tuple[str, int, Box]]] = set(), {*places}
     for step in (step for agent in program.agents for step in agent.steps if isinstance(step, Do)):
         for into, accesses in zip(found, (step.writes, step.reads), strict=True):
             for a in accesses:

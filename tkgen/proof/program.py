@@ -128,24 +128,30 @@ class Meeting:
     """A meeting object: a phase is complete after so many `arrivals` and all bytes that were expected with them.
 
     `phased`: it is waited for by phase (`Await`); else by those who arrive (`Meet`).
+
+    `place` is where it lies, if others than the agents of one block come to it: a ring of one slot, named as the block
+    is. Who arrives there, delivers or waits reads its instance 0, which says that it is set up; and the block must not
+    have ended: some agent of it must know that this is over.
     """
 
     name: str
     arrivals: int
     phased: bool = False
+    place: str = ""
 
 
 @dataclass(frozen=True)
 class Agent:
-    """One instruction stream."""
+    """One instruction stream; `block` is that of a cluster to which it belongs."""
 
     name: str
     steps: tuple[Step, ...]
+    block: str = ""
 
 
 @dataclass(frozen=True)
 class Program:
-    """What runs together: a block, on a machine that has these streams and fences.
+    """What runs together: a block, or the blocks of a cluster, on a machine that has these streams and fences.
 
     `initial` are rings whose instance 0 is there from the beginning.
     """
@@ -203,6 +209,7 @@ class Looped:
     prologue: tuple[Step, ...]
     body: tuple[Step, ...]
     epilogue: tuple[Step, ...] = ()
+    block: str = ""
 
 
 @dataclass(frozen=True)
@@ -222,7 +229,7 @@ class Loop:
 
     def unrolled(self, passes: int) -> Program:
         """The program that makes so many passes."""
-        agents = tuple(Agent(a.name, tuple(step for step, _ in self.steps(a, passes))) for a in self.agents)
+        agents = tuple(Agent(a.name, tuple(s for s, _ in self.steps(a, passes)), a.block) for a in self.agents)
         return Program(agents, self.meetings, self.machine, self.initial)
 
     def steps(self, agent: Looped, passes: int) -> Iterator[tuple[Step, int]]:

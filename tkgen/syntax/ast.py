@@ -111,10 +111,7 @@ class Param(Node):
 
 @dataclass(frozen=True)
 class Global(Node):
-    """`global A : bf16[M, K]`: a tensor in global memory, row-major, argument of the kernel.
-
-    `order` is the word behind it, of weights of 4 bits: `global W : u4[N, K] interleaved`.
-    """
+    """`global A : bf16[M, K]`, a tensor in global memory; `order` is the word in `global W : u4[N, K] interleaved`."""
 
     name: Name
     dtype: Name
@@ -162,6 +159,14 @@ class Grid(Node):
 
 
 @dataclass(frozen=True)
+class Clusters(Node):
+    """`clusters 2 along m`: so many blocks, neighbours along an axis of the output, share the tiles of a factor."""
+
+    count: Expr
+    along: Name | None
+
+
+@dataclass(frozen=True)
 class Tail(Node):
     """`tail masked` or `tail clamped`: how sizes that are no multiple of the block are handled."""
 
@@ -170,10 +175,7 @@ class Tail(Node):
 
 @dataclass(frozen=True)
 class Waves(Node):
-    """`waves 4 x 2` (wave rows x wave columns); `cols` is None in `waves 8`, which leaves the split to tkgen.
-
-    `along` is the axis in `waves 4 along t`, of a kernel of equations.
-    """
+    """`waves 4 x 2` (rows x columns), `waves 8` (tkgen splits them), `waves 4 along t` (an axis of equations)."""
 
     rows: Expr
     cols: Expr | None
@@ -522,9 +524,9 @@ class Schedule(Node):
 
 
 Statement = (
-    Dims | Param | Global | Scalar | Targets | Block | Remap | Grid | Tail | Waves | Occupancy | Allow | Stream | Shared
-    | Registers | Accumulate | Epilogue | Store | Load | Role | Phase | Unroll | Tune | Include | Schedule
-    | Over | Each | When | Carry | Equation | Reference
+    Dims | Param | Global | Scalar | Targets | Block | Remap | Grid | Clusters | Tail | Waves | Occupancy | Allow
+    | Stream | Shared | Registers | Accumulate | Epilogue | Store | Load | Role | Phase | Unroll | Tune | Include
+    | Schedule | Over | Each | When | Carry | Equation | Reference
 )  # fmt: skip
 
 

@@ -17,9 +17,9 @@ OPERATIONS = ("fetch", "write", "load", "copy", "read", "multiply", "compute", "
 LINES = ("cluster", "group", "prologue", "drain")
 FILE_WORDS = ("sequence", "kernel")  # of lines that stand in no body
 STATEMENTS = (
-    "dims", "param", "global", "scalar", "target", "block", "remap", "grid", "tail", "waves", "occupancy", "allow",
-    "stream", "shared", "registers", "accumulate", "epilogue", "store", "load", "role", "phase", "unroll", "tune",
-    "include", "schedule", "over", "each", "when", "carry", "reference",
+    "dims", "param", "global", "scalar", "target", "block", "remap", "grid", "clusters", "tail", "waves", "occupancy",
+    "allow", "stream", "shared", "registers", "accumulate", "epilogue", "store", "load", "role", "phase", "unroll",
+    "tune", "include", "schedule", "over", "each", "when", "carry", "reference",
 )  # fmt: skip
 
 _EXPRESSION = frozenset({"NAME", "INT", "FLOAT", "MINUS", "LPAR"})

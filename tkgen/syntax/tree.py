@@ -25,6 +25,7 @@ _ONCE = {
     ast.Block: "block",
     ast.Remap: "remap",
     ast.Grid: "grid",
+    ast.Clusters: "clusters",
     ast.Tail: "tail",
     ast.Waves: "waves",
     ast.Occupancy: "occupancy",
@@ -246,6 +247,10 @@ class TreeBuilder:
 
     def _grid(self, node: Branch) -> ast.Grid:
         return ast.Grid(self.span(node), self.call(_tree(node.children[0])))
+
+    def _clusters(self, node: Branch) -> ast.Clusters:
+        count, *along = (_tree(t) for t in node.children)
+        return ast.Clusters(self.span(node), self.expr(count), self.name(_tokens(along[0])[0]) if along else None)
 
     def _tail(self, node: Branch) -> ast.Tail:
         return ast.Tail(self.span(node), self.name(node.children[0]))

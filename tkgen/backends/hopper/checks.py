@@ -37,7 +37,8 @@ def check(program: Program, machine: Hopper) -> list[Diagnostic]:
     if not found:
         found = [*_operands(program), *_roles(program, machine)]
     if not found:
-        found = [*_tiles(program, machine), *mapping.check_program(program), *_counted(program)]
+        found = [*_tiles(program, machine), *_clusters(program, machine), *mapping.check_program(program)]
+        found += _counted(program)
     if not found:
         found = [*_room(program, machine), *_matrices(program, machine)]
     return found or list(_proof(program, machine))
@@ -62,8 +63,10 @@ def check_figures(at: Span, allow: Collection[str], figures: Figures, remarks: s
     return found
 
 
-def _refused(message: str, at: Span, fix: str, label: str = "", note: str = "") -> Diagnostic:
-    return Diagnostic("E240", message, Label(at, label), (), (note,) if note else (), Fix(fix))
+def _refused(
+    message: str, at: Span, fix: str, label: str = "", note: str = "", secondary: tuple[Label, ...] = ()
+) -> Diagnostic:
+    return Diagnostic("E240", message, Label(at, label), secondary, (note,) if note else (), Fix(fix))
 
 
 def _targets(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
@@ -254,6 +257,32 @@ def _tiles(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
                        f"four waves make the {machine.wgmma_rows} rows of a product")  # fmt: skip
     if acc.mfma != (16, 16):
         yield _refused("`mfma` chooses among AMD's instructions", acc.span, "remove it")
+
+
+def _clusters(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
+    """Blocks that share the tiles of a factor: two of them, which walk over the output together."""
+    clusters, layout = program.clusters, Layout(program, machine)
+    if clusters is None:
+        return
+    if clusters.count != 2:
+        yield _refused(f"a cluster has two blocks on sm_90a, not {clusters.count}", clusters.span, "write `clusters 2`")
+        return
+    if layout.ragged:
+        yield _refused("groups of rows have tiles of their own, and no clusters of them yet", clusters.span,
+                       "leave `clusters` out")  # fmt: skip
+    if layout.ping_pong:
+        yield _refused("blocks of a cluster whose consumers take turns have no schedule yet", clusters.span,
+                       "leave `clusters` out", secondary=(Label(statement(program, "schedule")),))  # fmt: skip
+    if program.grid.count % clusters.count:
+        yield _refused(f"{program.grid.count} blocks are no whole number of clusters of {clusters.count}",
+                       program.grid.span or clusters.span, f"use {program.grid.count + 1} blocks",
+                       secondary=(Label(clusters.span),))  # fmt: skip
+    for operand in program.operands:
+        panels = layout.tile_shape(operand)[1] // layout.panel_cols(operand.tensor)
+        if layout.parted(operand) == 0 and panels > 1:
+            yield _refused(f"the {panels} panels of a tile of `{operand.name}` are not two halves", clusters.span,
+                           "use a block of an even number of panels, or leave `clusters` out",
+                           secondary=(Label(statement(program, "block")),))  # fmt: skip
 
 
 def _counted(program: Program) -> Iterator[Diagnostic]:

@@ -65,6 +65,21 @@ class Layout:
         return self.program.waves * self.machine.warp_size
 
     @property
+    def clusters(self) -> int:
+        """Blocks of a cluster."""
+        return self.program.clusters.count if self.program.clusters else 1
+
+    @property
+    def common(self) -> str:
+        """The side of the factors whose tiles the blocks of a cluster have in common; empty without clusters."""
+        clusters = self.program.clusters
+        return "" if clusters is None else "B" if clusters.rows else "A"
+
+    def shared_by_cluster(self, operand: Operand) -> bool:
+        """Whether the blocks of a cluster read the same tiles of it, of which each then copies a part, for all."""
+        return operand.side.name == self.common
+
+    @property
     def stages(self) -> int:
         """K-steps that the ring holds."""
         return self.program.a.buffers
@@ -145,15 +160,35 @@ class Layout:
         return moved_registers(self.machine, self.threads, self.consumers, producer)
 
     def tile_shape(self, operand: Operand) -> tuple[int, int]:
-        """Rows and columns of the tile that one copy brings: of A a consumer's 64 rows of the block, of B all."""
+        """Rows and columns of the tile that a consumer multiplies: of A its 64 rows of the block, of B all."""
         extent = self.machine.wgmma_rows if operand.side is Side.A else operand.extent
         return (operand.step, extent) if operand.contraction_first else (extent, operand.step)
+
+    def parted(self, operand: Operand) -> int | None:
+        """Along which direction of its tile the parts lie that the blocks of a cluster copy: 0 of its rows, 1 columns.
+
+        Each part is a whole piece of shared memory: some of the panels, or some rows of the only one. None where a
+        block copies all of the tile.
+        """
+        if not self.shared_by_cluster(operand):
+            return None
+        return int(self.tile_shape(operand)[1] // self.panel_cols(operand.tensor) % self.clusters == 0)
+
+    def copied_shape(self, operand: Operand) -> tuple[int, int]:
+        """Rows and columns of the tile, or the part of a tile, that one copy brings."""
+        rows, cols = self.tile_shape(operand)
+        match self.parted(operand):
+            case 0:
+                return rows // self.clusters, cols
+            case 1:
+                return rows, cols // self.clusters
+        return rows, cols
 
     def box(self, tensor: Tensor) -> tuple[int, int]:
         """Rows and columns of one box of the copy engine: a panel of the tensor's tile."""
         for operand in self.program.operands:
             if operand.name == tensor.name:
-                return self.tile_shape(operand)[0], self.panel_cols(tensor)
+                return self.copied_shape(operand)[0], self.panel_cols(tensor)
         return self.machine.wgmma_rows, self.panel_cols(tensor)
 
     def rows_along(self, access: Access) -> int:

@@ -10,6 +10,7 @@ its products of it. The sums leave through shared memory and the copy engine, pa
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -53,6 +54,7 @@ class Factor:
 
     name: str
     type: str
+    part: str  # of which each block of a cluster copies one, if the tile is common to them
     parts: str  # how many of them a stage has: of each consumer, of each 64 rows; one where empty
     coord: str
     axis: str
@@ -137,7 +139,7 @@ def _words(template: str) -> frozenset[str]:
 def name(text: str, template: str = "kernel") -> str:
     """`text` as a C++ identifier of the file that `template` makes: with a trailing underscore where it is taken."""
     safe = cpp_name(text)
-    made = (safe, *(safe + suffix for suffix in ("_tile", "_s", "_acc", "_v")))
+    made = (safe, *(safe + suffix for suffix in ("_tile", "_part", "_s", "_acc", "_v")))
     return f"{safe}_" if _words(template).intersection(made) else safe
 
 
@@ -154,9 +156,10 @@ class _Lowering:
 
     def model(self) -> dict[str, object]:
         p, layout = self.program, self.layout
-        rows, cols = self.extent("GRID_ROWS", 0), self.extent("GRID_COLS", 1)
+        rows, cols = self.extent(0), self.extent(1)
         remap = compose([RemapCall(s.name, dict(s.keywords), s.positional) for s in p.remap])
-        placed = remap.cpp("tile", rows, cols, indent="")
+        row, col = ("cluster" if clustered else "tile" for clustered in self.clustered)
+        placed = remap.cpp("tile", rows, cols, indent="", row=f"{row}_row", col=f"{col}_col")
         moved = layout.moved_registers
         outputs = self.outputs()
         made = [o.epilogue for o in outputs if o.epilogue]
@@ -182,6 +185,7 @@ class _Lowering:
             "schedule_origin": self.origin("schedule"),
             "helpers": dict.fromkeys([*(h for e in made for h in e.helpers), *(h for s in scaled for h in s.helpers)]),
             "loads": any(e.loads for e in made) or any(s.scales for s in scaled),
+            "cluster": layout.clusters > 1, "cluster_origin": self.origin("clusters"),
             "producer": layout.producer.first // self.machine.warpgroup_warps,
             "producer_role": comment_text(layout.producer.name), "producer_origin": self.origin(layout.producer.span),
             "producer_registers": moved[0] if moved else 0,
@@ -190,7 +194,7 @@ class _Lowering:
             "consumer_offset": f" - {first}" if first else "",
             "batch": self.batch(),
             "steps": "K_STEPS" if p.k.size is not None else "k_steps",
-            "remap": [*placed.statements],
+            "remap": [*placed.statements, *self.own_tile()],
             "tiles": self.tiles(rows, cols),
             "launch_origin": self.origin(*(r.span for r in p.roles)),
             "sum_origin": self.origin(p.accumulator.span),
@@ -227,7 +231,7 @@ class _Lowering:
     def tiles(self, rows: str | NamedInt, cols: str | NamedInt) -> str:
         """The head of the loop over a block's output tiles."""
         names = [e.name if isinstance(e, NamedInt) else e for e in (rows, cols)]
-        grid = self.program.grid
+        grid, each = self.program.grid, " / CLUSTER" if self.layout.clusters > 1 else ""
         if (axis := self.program.ragged) is not None and self.program.offsets is not None:
             (index,) = self.program.batch
             size = str(axis.dim.size) if axis.dim.size is not None else self.run_time(axis.dim)
@@ -236,12 +240,32 @@ class _Lowering:
             return (f"{walk}{_remark(self.origin(axis.span))}\n{head}{_remark(self.origin('grid'))}\n"
                     "    const int tile = at - walk.before, grid_rows = walk.rows;")  # fmt: skip
         if grid.name == "persistent":
-            head = f"for (int tile = blockIdx.x; tile < {names[0]} * {names[1]}; tile += gridDim.x) {{"
-            return head + _remark(self.origin("grid"))
+            tiles = f"tile < {names[0]} * {names[1]}; tile += gridDim.x{each}"
+            return f"for (int tile = blockIdx.x{each}; {tiles}) {{{_remark(self.origin('grid'))}"
         if self.program.batch:
             tiles = f"({names[0]} * {names[1]})"
-            return f"{{\n    const int tile = blockIdx.x % {tiles}, matrix = blockIdx.x / {tiles};"
-        return "{\n    const int tile = blockIdx.x;"
+            return f"{{\n    const int tile = blockIdx.x{each} % {tiles}, matrix = blockIdx.x{each} / {tiles};"
+        return f"{{\n    const int tile = blockIdx.x{each};"
+
+    @property
+    def clustered(self) -> tuple[bool, bool]:
+        """Whether the blocks of a cluster have tiles one below the other, or beside each other."""
+        clusters = self.program.clusters
+        return clusters is not None and clusters.rows, clusters is not None and not clusters.rows
+
+    def own_tile(self) -> list[str]:
+        """From the place of a cluster to the tile of a block: one beyond the end has zeros, and is dropped."""
+        places = [place for place, found in zip(("row", "col"), self.clustered, strict=True) if found]
+        remark = _remark(self.origin("clusters"))
+        return [f"const int tile_{place} = cluster_{place} * CLUSTER + rank;{remark}" for place in places]
+
+    def counted(self) -> list[tuple[str, Dim, str]]:
+        """The numbers of tiles, or clusters of them, and of K-steps: name, dimension, elements of one."""
+        p, found = self.program, list[tuple[str, Dim, str]]()
+        for clustered, place, dim in zip(self.clustered, ("ROWS", "COLS"), (p.m, p.n), strict=True):
+            symbol, unit = ("CLUSTER", "(CLUSTER * BLOCK_{})") if clustered else ("GRID", "BLOCK_{}")
+            found.append((f"{symbol}_{place}", dim, unit.format(place)))
+        return [*found, ("K_STEPS", p.k, "K_STEP")]
 
     def factor(self, operand: Operand) -> Factor:
         rows = operand.side is Side.A
@@ -249,25 +273,30 @@ class _Lowering:
         extent = f"BLOCK_ROWS / CONSUMERS{' / FRAGMENTS' if turns else ''}" if rows else "BLOCK_COLS"
         own = "(tile_row * CONSUMERS + consumer) * FRAGMENTS + i" if turns else "tile_row * CONSUMERS + i"
         place = own if rows else "tile_col"  # in tiles, at step `k`
-        turned = operand.contraction_first
-        access = self.layout.moved[operand.name]
+        access, along = self.layout.moved[operand.name], self.layout.parted(operand)
+        shape, at = [extent, "K_STEP"], [place, "k"]
         if rows and self.layout.ragged:
-            at = f"walk.first + ({own}) * {name(operand.name)}_tile::rows"
-            coord = f"coord<>{self.place(access, (at, 'k * K_STEP'))}"
-        else:
-            coord = self.place(access, ("k", place) if turned else (place, "k"))
+            at = [f"walk.first + ({own}) * {name(operand.name)}_tile::rows", "k * K_STEP"]
+        if operand.contraction_first:
+            shape, at = shape[::-1], at[::-1]
+        tile, part = self.tile_type(operand.tensor, shape), ""
+        if along is not None:
+            shape[along] = f"{shape[along]} / CLUSTER"
+            at[along] = f"{f'({at[along]})' if ' ' in at[along] else at[along]} * CLUSTER + rank"
+            part = self.tile_type(operand.tensor, shape)
         return Factor(
             name(operand.name),
-            self.tile_type(operand.tensor, ("K_STEP", extent) if turned else (extent, "K_STEP")),
+            tile,
+            part,
             ("FRAGMENTS" if turns else "CONSUMERS") if rows else "",
-            coord,
+            f"coord<>{self.place(access, at)}" if rows and self.layout.ragged else self.place(access, at),
             self.axis(access),
             f"a step's, of {'all consumers' if not rows else '64 rows' if turns else 'one consumer'}",
             self.origin(operand.span),
         )
 
     @staticmethod
-    def place(access: Access, tiled: tuple[str, str]) -> str:
+    def place(access: Access, tiled: Sequence[str]) -> str:
         """The coordinate of a tile, `tiled` in tiles."""
         left = iter(tiled)
         return place_of(access, [next(left) if i.axis in access.axes else "" for i in access.indices])
@@ -300,21 +329,24 @@ class _Lowering:
             self.origin(*scaled.spans) if scaled else "",
         )  # fmt: skip
 
-    def tile_type(self, tensor: Tensor, shape: tuple[str, str]) -> str:
+    def tile_type(self, tensor: Tensor, shape: Sequence[str]) -> str:
         return f"st_{tensor.dtype.suffix}<{shape[0]}, {shape[1]}>"
 
     def tensor(self, tensor: Tensor) -> Member:
         known = ["-1" if d.size is None else str(d.size) for d in tensor.dims]
         b, d, r, c = ["1", "1", "1", *known][-4:]
         d = "-1" if len(known) > 2 and b == d == "1" else d  # a matrix is what has two dimensions
-        tile = f"{name(tensor.name)}_tile" if tensor.name in self.layout.moved else ""
+        parted = any(o.name == tensor.name and self.layout.shared_by_cluster(o) for o in self.program.operands)
+        kind = "part" if parted else "tile"
+        tile = f"{name(tensor.name)}_{kind}" if tensor.name in self.layout.moved else ""
         return Member(name(tensor.name), tensor.dtype.cpp, (b, d, r, c), tile, self.origin(tensor.span))
 
-    def extent(self, constant: str, axis: int) -> str | NamedInt:
-        size = (self.program.m, self.program.n)[axis].size
-        if size is None or (axis == 0 and self.layout.ragged):
+    def extent(self, axis: int) -> str | NamedInt:
+        constant, dim, _ = self.counted()[axis]
+        if dim.size is None or (axis == 0 and self.layout.ragged):
             return constant.lower()
-        return NamedInt(constant, -(-size // self.program.block[axis]))
+        each = self.program.block[axis] * (self.layout.clusters if self.clustered[axis] else 1)
+        return NamedInt(constant, -(-dim.size // each))
 
     def constants(self) -> list[Constant]:
         p, layout = self.program, self.layout
@@ -333,8 +365,12 @@ class _Lowering:
         if layout.ping_pong:
             about = "products of 64 rows that a consumer's rows are"
             result.insert(5, Constant("FRAGMENTS", str(layout.fragments), about, self.origin(p.accumulator.span)))
-        for symbol, dim, unit in (("GRID_ROWS", p.m, "BLOCK_ROWS"), ("GRID_COLS", p.n, "BLOCK_COLS"),
-                                  ("K_STEPS", p.k, "K_STEP")):  # fmt: skip
+        if layout.clusters > 1:
+            origin = self.origin("clusters")
+            every = Constant("EVERY_BLOCK", "(1 << CLUSTER) - 1", "of a cluster, as a mask", origin)
+            count = Constant("CLUSTER", str(layout.clusters), "blocks that share the tiles of a factor", origin)
+            result = [count, every, *result]
+        for symbol, dim, unit in self.counted():
             if dim.size is not None and not (dim == p.m and layout.ragged):
                 origin = self.origin(dim.span, "block", "tail")
                 result.append(Constant(symbol, f"({dim.size} + {unit} - 1) / {unit}", "", origin))
@@ -348,12 +384,11 @@ class _Lowering:
 
     def sizes(self) -> list[Constant]:
         """Extents that only run time knows."""
-        p, result = self.program, []
-        for symbol, dim, unit in (("grid_rows", p.m, "BLOCK_ROWS"), ("grid_cols", p.n, "BLOCK_COLS"),
-                                  ("k_steps", p.k, "K_STEP")):  # fmt: skip
-            if dim.size is None and not (dim == p.m and self.layout.ragged):
+        result = []
+        for symbol, dim, unit in self.counted():
+            if dim.size is None and not (dim == self.program.m and self.layout.ragged):
                 origin = self.origin(dim.span, "block", "tail")
-                result.append(Constant(symbol, f"({self.run_time(dim)} + {unit} - 1) / {unit}", "", origin))
+                result.append(Constant(symbol.lower(), f"({self.run_time(dim)} + {unit} - 1) / {unit}", "", origin))
         return result
 
     def run_time(self, dim: Dim) -> str:

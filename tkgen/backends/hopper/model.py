@@ -4,7 +4,8 @@
 `templates/kernel.cu.jinja` has in C++, and carries them out in one order (`tkgen.proof.execution`). Here stands only
 what each operation makes of what it finds: a copy brings the tile of its instance from global memory, zeros beyond the
 end; a product adds rows of a warp; a panel is what the epilogue makes of the sums; a store takes it out. Numbers are
-f32, rounded where the kernel rounds; sums are in an order of torch's. Blocks do not meet, so they run one by one.
+f32, rounded where the kernel rounds; sums are in an order of torch's. Blocks do not meet, so they run one by one; those
+of a cluster do, and run together.
 
 It is the schedule that runs, not the machine code: that the C++ says the same is by reading.
 """
@@ -17,6 +18,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from tkgen.backends.hopper.clusters import alone
 from tkgen.backends.hopper.epilogue import stored_as_it_is
 from tkgen.backends.hopper.layout import Layout
 from tkgen.backends.hopper.schedule import Part, Shape, block_shape, schedule
@@ -27,7 +29,7 @@ from tkgen.ir.meaning import Computation
 from tkgen.ir.products import needed
 from tkgen.ir.rounding import TORCH, rounded
 from tkgen.ir.tiles import Tile, along_dims
-from tkgen.proof.execution import Order, Outcome, Parts, execute
+from tkgen.proof.execution import Order, Outcome, Parts, Work, execute
 from tkgen.proof.program import Access as Accessed
 from tkgen.proof.program import Do, Loop
 
@@ -243,6 +245,46 @@ class ProductWork:
         self.memory.put_out(store.target, places, panel, tuple(places))
 
 
+class ClusterWork:
+    """What the operations of `schedule` do in the blocks of a cluster: what they do in each, and parts of tiles."""
+
+    def __init__(self, shape: Shape, blocks: Sequence[ProductWork], agents: int):
+        self.cluster, self.blocks, self.agents = shape.cluster, blocks, agents  # so many of each block
+
+    def do(self, agent: int, step: Do, found: Sequence[Parts]) -> Sequence[Parts]:
+        """What an operation leaves."""
+        if step.writes and step.writes[0].ring.startswith("block"):
+            return [("set up",)]
+        joined = [(torch.cat(parts, self._along(a)),) if self._common(a) else parts
+                  for parts, a in zip(found, step.reads, strict=True)]  # fmt: skip
+        made = self.blocks[agent // self.agents].do(agent, alone(step, self.cluster), joined)
+        if step.stream != "copies" or not self._common(step.writes[0]):
+            return made
+        (access,), ((tile,),) = step.writes, made
+        return [(tile.chunk(self.cluster.blocks, self._along(access))[access.box[-1][0]],)]
+
+    def lost(self, agent: int, step: Do) -> None:
+        """The same of a step that reads what nobody can know."""
+        self.blocks[agent // self.agents].lost(agent, alone(step, self.cluster))
+
+    def _common(self, access: Accessed) -> bool:
+        return access.ring[0] == self.cluster.common
+
+    def _along(self, access: Accessed) -> int:
+        """Where the parts of a tile lie: along rows or columns of the output, 0, or the contraction, 1."""
+        work = self.blocks[0]
+        name = work.factors[access.ring[0] == "B"][int(access.ring.split()[0][1:])]
+        operand = work.layout.program.operand(name)
+        along = work.layout.parted(operand)
+        assert along is not None
+        return along ^ operand.contraction_first
+
+
+def work_of(shape: Shape, blocks: Sequence[ProductWork], loop: Loop) -> Work:
+    """What the operations of `loop` do, which is of one block, or of these blocks of a cluster."""
+    return blocks[0] if shape.blocks == 1 else ClusterWork(shape, blocks, len(loop.agents) // shape.blocks)
+
+
 def run_products(
     layout: Layout, launch: Launch, inputs: Mapping[str, Tensor], scalars: Mapping[str, float], order: Order,
     progress: Callable[[int, int], None] | None = None, warps: int = 0, edit: Edit | None = None,
@@ -257,12 +299,15 @@ def run_products(
     outputs = {t.name: torch.full(launch.shape(t), torch.nan, dtype=TORCH[t.dtype]) for t in program.outputs}
     memory = Memory(program.kernel, inputs, scalars, launch.extents, outputs)
     found = list[Outcome]()
-    busy = [pieces for pieces in launch.work if pieces]
+    together = layout.clusters
+    clusters = [launch.work[n : n + together] for n in range(0, len(launch.work), together)]
+    busy = [pieces for pieces in clusters if pieces[0]]
     for number, pieces in enumerate(busy):
-        shape = block_shape(layout, pieces[0].steps)
+        shape = block_shape(layout, pieces[0][0].steps)
         shape = replace(shape, warps=warps or shape.warps)
-        work = ProductWork(layout, shape, memory, pieces, launch)
-        loop = schedule(shape, len(pieces), work.partial())
+        blocks = [ProductWork(layout, shape, memory, own, launch) for own in pieces]
+        loop = schedule(shape, len(pieces[0]), blocks[0].partial())
+        work = work_of(shape, blocks, loop)
         found.append(execute((edit(loop) if edit else loop).unrolled(1), work, order))
         if progress is not None:
             progress(number + 1, len(busy))

@@ -11,6 +11,8 @@ consumer 1: a stage holds the tiles of one of them, and that one alone gives it 
 begins a tile when the one before it has all its last step's products issued. They are needed: a wait tells even phases
 from odd ones, no more, so who waited for a stage two turns of the ring ahead would find it full of another's tiles.
 
+Of a cluster, all blocks are there: `clusters` makes their schedule of that of one.
+
     loop_faults(schedule(Shape(stages=4, consumers=2, steps=6, panels=4, buffers=2)))    # nothing: no fault
 
 `templates/kernel.cu.jinja` is the same in C++, statement by statement; that the two agree is by reading.
@@ -30,6 +32,11 @@ from odd ones, no more, so who waited for a stage two turns of the ring ahead wo
   a panel of such a tile. Which tiles these are only the data says: two tiles without any, one before such a tile, one
   behind it are what can be neighbours, but for two such tiles, between which no store is under way.
 - The same holds of the ring of panels. A K known at the launch alone may be any of these numbers of steps.
+- A cluster is proven in two shapes. One is a block by itself, as above: what its consumers alone touch - sums, panels,
+  named barriers - is ordered by their own steps, which are the same. The other has all blocks, each with one consumer
+  of one warp, and one panel. What is left are tiles, mbarriers and the blocks' memory: of every two accesses one is a
+  producer's, or sets a block's memory up, or is its end; and the warps that are left out wait, read, arrive and meet as
+  the one that is there.
 """
 
 from __future__ import annotations
@@ -39,6 +46,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from math import gcd
 
+from tkgen.backends.hopper.clusters import Cluster, clustered
 from tkgen.backends.hopper.layout import Layout
 from tkgen.backends.hopper.machine import load_hopper
 from tkgen.proof.passes import first_wrong, unread
@@ -64,6 +72,8 @@ class Shape:
     ping_pong: bool = False
     scaled: bool = False  # a step's products are waited for, and made something of before they are added
     ragged: bool = False  # groups of rows end within tiles: their last rows leave without the copy engine
+    blocks: int = 1  # of a cluster
+    common: str = ""  # the factors whose tiles these have in common: A or B
 
     @property
     def turns(self) -> int:
@@ -95,6 +105,13 @@ class Shape:
         """Output tiles of a pass."""
         return self.stages // gcd(self.stages, self.turns * self.steps) * (2 if self.ragged else 1)
 
+    @property
+    def cluster(self) -> Cluster:
+        """How its blocks share tiles."""
+        return Cluster(
+            self.blocks, self.common, len(self.rights) if self.common == "B" else len(self.lefts) * self.parts
+        )
+
 
 def unproven(layout: Layout) -> str | None:
     """What can go wrong first in some interleaving of a kernel with this layout, at any number of output tiles."""
@@ -119,7 +136,7 @@ def block_shape(layout: Layout, steps: int) -> Shape:
     products = tuple((lefts.index(p.left.name), rights.index(p.right.name)) for p in layout.program.products)
     return Shape(layout.stages, layout.consumers, steps, layout.panels, layout.store_buffers, products,
                  fragments=layout.fragments, ping_pong=layout.ping_pong, scaled=layout.scaled,
-                 ragged=layout.ragged)  # fmt: skip
+                 ragged=layout.ragged, blocks=layout.clusters, common=layout.common)  # fmt: skip
 
 
 def representatives(shape: Shape, numbers: Iterable[int]) -> list[Shape]:
@@ -127,9 +144,11 @@ def representatives(shape: Shape, numbers: Iterable[int]) -> list[Shape]:
     turn, each = shape.stages, shape.panels // shape.fragments
     panels = min(each, 2 * shape.buffers) * shape.fragments
     steps = {n if n < 2 * turn else turn + n % turn for n in numbers}
-    ragged = (False, True) if shape.ragged else (False,)
-    small = replace(shape, consumers=shape.turns, warps=2, panels=panels)
-    return [replace(small, steps=n, ragged=each) for n in sorted(steps) for each in ragged]
+    alone = replace(shape, consumers=shape.turns, warps=2, panels=panels, blocks=1, common="")
+    kinds = [replace(alone, ragged=each) for each in ((False, True) if shape.ragged else (False,))]
+    if shape.blocks > 1:
+        kinds.append(replace(shape, consumers=1, warps=1, panels=1, buffers=1))
+    return [replace(kind, steps=n) for kind in kinds for n in sorted(steps)]
 
 
 @cache
@@ -146,7 +165,7 @@ Part = tuple[int, int]  # a tile's rows of a consumer
 
 
 def schedule(shape: Shape, tiles: int = 0, partial: frozenset[Part] | None = None) -> Loop:
-    """The kernel as a loop that a block passes for its output tiles, as many as it may be.
+    """The kernel as a loop that a block, or a cluster of them, passes for its output tiles, as many as it may be.
 
     With so many `tiles` in a pass, which is then the only one, where they do not bring the ring to its beginning. A
     group ends within what is `partial`: of ragged rows each second tile where it is not said.
@@ -173,7 +192,8 @@ def schedule(shape: Shape, tiles: int = 0, partial: frozenset[Part] | None = Non
             if shape.scaled:
                 slots[_step(p, c, w)], advance[_step(p, c, w)] = 1, every
     agents = (_producer(shape, tiles), *(_consumer(shape, tiles, partial, c, w) for c, w in groups))
-    return Loop(agents, tuple(meetings), slots, advance, MACHINE)
+    loop = Loop(agents, tuple(meetings), slots, advance, MACHINE)
+    return loop if shape.blocks == 1 else clustered(loop, shape.cluster)
 
 
 def _producer(shape: Shape, tiles: int) -> Looped:

@@ -1,11 +1,11 @@
-"""The clauses around the product: remap, grid, tail, occupancy, unrolling, allowances."""
+"""The clauses around the product: remap, grid, clusters, tail, occupancy, unrolling, allowances."""
 
 from __future__ import annotations
 
 from tkgen.diagnostics import Label
 from tkgen.ir.resolve.names import Scope
 from tkgen.ir.resolve.sizes import number, positive
-from tkgen.ir.types import GridKind, Operand, RemapStage
+from tkgen.ir.types import Clusters, GridKind, Operand, RemapStage
 from tkgen.syntax import ast
 from tkgen.targets import largest
 
@@ -48,6 +48,20 @@ def grid(scope: Scope) -> GridKind:
     if call.name.id == "split_k" and count == 1:  # a tile of its own for every block: nothing is added to it
         return GridKind("linear", 0, call.span)
     return GridKind(call.name.id, count, call.span)
+
+
+def clusters(scope: Scope, axes: tuple[str, str]) -> Clusters | None:
+    """Blocks that share the tiles of a factor; None where each has its own. `axes` are those of the output tile."""
+    for clause in scope.all(ast.Clusters):
+        along = clause.along
+        if along is not None and along.id not in axes:
+            raise scope.error(
+                "E200", f"`{along.id}` is no axis of the output tile", along.span,
+                fix=f"write `along {axes[0]}` or `along {axes[1]}`", known=axes,
+            )  # fmt: skip
+        count = positive(scope, clause.count, "blocks of a cluster")
+        return Clusters(count, along is None or along.id == axes[0], clause.span) if count > 1 else None
+    return None
 
 
 def short_runs(scope: Scope, grid: GridKind, operands: tuple[Operand, ...]) -> None:

@@ -86,6 +86,7 @@ def matrix(scope: Scope, typed: Typed) -> Program:
         streamed=clauses.streamed(scope),
         phases=waves.phases(scope),
         unroll=clauses.unroll(scope),
+        clusters=clauses.clusters(scope, (found.rows.name, found.cols.name)),
     )
 
 

@@ -34,6 +34,36 @@ __device__ inline void wait(semaphore &bar, int phase) {
         "}\n" ::"r"(shared_address(&bar)), "r"(phase) : "memory");
 }
 
+/// The number of this block within its cluster.
+__device__ inline int cluster_ctarank() {
+    uint32_t rank;
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return int(rank);
+}
+
+namespace tma::cluster {
+
+/// Counts `count` arrivals at the barrier that block `rank` of the cluster has in place of `bar`: this thread is done with
+/// what it read. What it wrote by ordinary stores is not made visible beyond its own block, which takes a fence of the GPU.
+__device__ inline void arrive(semaphore &bar, int rank, uint32_t count = 1) {
+    asm volatile(
+        "{\n"
+        ".reg .b32 there;\n"
+        "mapa.shared::cluster.u32 there, %0, %1;\n"
+        "mbarrier.arrive.release.cta.shared::cluster.b64 _, [there], %2;\n"
+        "}\n" ::"r"(shared_address(&bar)),
+        "r"(rank), "r"(count)
+        : "memory");
+}
+
+} // namespace tma::cluster
+
+/// A meeting of all threads of a cluster.
+namespace everyone::tma::cluster {
+__device__ inline void arrive() { asm volatile("barrier.cluster.arrive.release;" ::: "memory"); }
+__device__ inline void wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
+} // namespace everyone::tma::cluster
+
 /// Four consecutive warps from a multiple of four on.
 struct warpgroup {
     __device__ static int groupid() { return threadIdx.x / (WARPGROUP_WARPS * WARP_THREADS); }

@@ -45,6 +45,33 @@ __device__ inline void load_async(S &to, const G &from, const C &at, semaphore &
     }
 }
 
+namespace cluster {
+
+/// `load_async` into every block of the cluster whose bit is set in `blocks`: to the place that `to` has there, with its
+/// bytes for the barrier in the place of `bar`.
+template<int axis = dim::ROW, cache_policy = cache_policy::NORMAL, typename S, typename G>
+__device__ inline void load_async(S &to, const G &from, const coord &at, semaphore &bar, uint16_t blocks) {
+    const coord first = detail::first_element<axis, S>(at);
+#pragma unroll
+    for (int p = 0; p < S::panels; ++p) {
+        const uint32_t place = shared_address(&to) + p * S::panel_bytes, meeting = shared_address(&bar);
+        const int column = first.c + p * S::panel_cols;
+        if constexpr (G::matrix) {
+            asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
+                         "[%0], [%1, {%2, %3}], [%4], %5;" ::"r"(place),
+                         "l"(&from.map), "r"(column), "r"(first.r), "r"(meeting), "h"(blocks)
+                         : "memory");
+        } else {
+            asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
+                         "[%0], [%1, {%2, %3, %4, %5}], [%6], %7;" ::"r"(place),
+                         "l"(&from.map), "r"(column), "r"(first.r), "r"(first.d), "r"(first.b), "r"(meeting), "h"(blocks)
+                         : "memory");
+        }
+    }
+}
+
+} // namespace cluster
+
 /// Writes a tile to `to` as one bulk group; elements outside the tensor are dropped. What ordinary stores put into the
 /// tile must have been made visible to the copy engine (`fence_view_async_shared`) before a meeting of the writers.
 template<int axis = dim::ROW, cache_policy = cache_policy::NORMAL, typename G, typename S, typename C = coord<S>>
