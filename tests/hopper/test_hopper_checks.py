@@ -167,7 +167,7 @@ OF_BYTES = {
                       "sm_90a does not multiply i8 yet"),
     "another encoding": (BYTES, ("A : fp8", "A : e4m3fnuz"), "E204", "its fp8 is e4m3fn"),
     "registers of sums and of a step's": (
-        PROMOTED, ("by 128\n  grid", "by 256\n  grid", "16 x 128", "16 x 256"), "E403", "256 registers"),
+        PROMOTED, ("by 128\n  grid", "by 256\n  grid", "16 x 128", "16 x 256"), "E403", "384 registers"),
     "one sum that is scaled": (
         PROMOTED, ("  C[m, n] = c", "    d = d + p\n  C[m, n] = c + d", "accumulate c", "accumulate c, d"), "E240",
         "of all sums before it adds them, or of none"),

@@ -307,11 +307,14 @@ def _room(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
         )
     most = layout.launched_registers  # which ptxas holds every instruction to, whatever setmaxnreg adds
     sums = layout.fragments * len(program.products) * program.block[1] // 2  # 64 x N sums of each over 128 threads
-    sums *= 1 + layout.scaled
+    said = f"which starts with {most}"
+    if layout.scaled and sums + WORKING_REGISTERS <= most:  # those of two steps, too, each of one instruction
+        sums, most = 3 * sums, layout.moved_registers[1] if layout.moved_registers else most
+        said = f"which has {most}"
     if sums + WORKING_REGISTERS > most:
         yield too_many_registers(
-            f"a consumer's sums are {sums} registers of each thread",
-            f"which starts with {most}",
+            f"a consumer's sums are {sums} registers of each thread{', with two steps of them' * layout.scaled}",
+            said,
             Label(program.accumulator.span),
             "use fewer columns, or fewer consumers",
             secondary=(Label(program.compute.span, f"{layout.consumers} consumers"),),

@@ -44,7 +44,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
-from math import gcd
+from math import gcd, lcm
 
 from tkgen.backends.hopper.clusters import Cluster, clustered
 from tkgen.backends.hopper.layout import Layout
@@ -70,10 +70,15 @@ class Shape:
     warps: int = 4  # of a consumer
     fragments: int = 1  # products of 64 rows of each, `products` being those of one of them
     ping_pong: bool = False
-    scaled: bool = False  # a step's products are waited for, and made something of before they are added
+    scaled: bool = False  # a step's products are made something of before they are added
     ragged: bool = False  # groups of rows end within tiles: their last rows leave without the copy engine
     blocks: int = 1  # of a cluster
     common: str = ""  # the factors whose tiles these have in common: A or B
+
+    @property
+    def turn(self) -> int:
+        """Steps after which stages, and the two places for what is scaled, are used as before."""
+        return lcm(self.stages, 2) if self.scaled else self.stages
 
     @property
     def turns(self) -> int:
@@ -126,8 +131,8 @@ def scheduled(layout: Layout) -> str:
 def shapes(layout: Layout) -> list[Shape]:
     """The shapes that stand for a kernel with this layout."""
     k, step = layout.program.k.size, layout.program.block[2]
-    numbers = range(1, 3 * layout.stages) if k is None else [-(-k // step)]
-    return representatives(block_shape(layout, 0), numbers)
+    shape = block_shape(layout, 0)
+    return representatives(shape, range(1, 3 * shape.turn) if k is None else [-(-k // step)])
 
 
 def block_shape(layout: Layout, steps: int) -> Shape:
@@ -141,7 +146,7 @@ def block_shape(layout: Layout, steps: int) -> Shape:
 
 def representatives(shape: Shape, numbers: Iterable[int]) -> list[Shape]:
     """The shapes that stand for `shape` with so many steps in a tile: no two the same."""
-    turn, each = shape.stages, shape.panels // shape.fragments
+    turn, each = shape.turn, shape.panels // shape.fragments
     panels = min(each, 2 * shape.buffers) * shape.fragments
     steps = {n if n < 2 * turn else turn + n % turn for n in numbers}
     alone = replace(shape, consumers=shape.turns, warps=2, panels=panels, blocks=1, common="")
@@ -190,7 +195,7 @@ def schedule(shape: Shape, tiles: int = 0, partial: frozenset[Part] | None = Non
         for p in range(shape.sums):
             slots[_sums(p, c, w)], advance[_sums(p, c, w)] = 1, every
             if shape.scaled:
-                slots[_step(p, c, w)], advance[_step(p, c, w)] = 1, every
+                slots[f"step {p} {c} {w}"], advance[f"step {p} {c} {w}"] = 2, tiles * _even(shape.steps)
     agents = (_producer(shape, tiles), *(_consumer(shape, tiles, partial, c, w) for c, w in groups))
     loop = Loop(agents, tuple(meetings), slots, advance, MACHINE)
     return loop if shape.blocks == 1 else clustered(loop, shape.cluster)
@@ -215,9 +220,10 @@ def _consumer(shape: Shape, tiles: int, partial: frozenset[Part], c: int, w: int
         first = (tile * shape.turns + turn) * shape.steps
         last = first + shape.steps - 1
         steps += [Await(f"turn {c}", tile - (c == 0))] if shape.ping_pong else []
-        for i in range(first, last + 1):
-            steps += (_scaled if shape.scaled else _products)(shape, c, w, i, first=i == first)
-            if i > first and not shape.scaled:
+        steps += _scaled(shape, tile, c, w) if shape.scaled else []
+        for i in range(first, last + 1) if not shape.scaled else ():
+            steps += _products(shape, c, w, i, first=i == first)
+            if i > first:
                 steps += [Drain("products", shape.sums), Arrive(f"empty {(i - 1) % shape.stages}")]
         steps += [Arrive(f"turn {(c + 1) % shape.turns}")] if shape.ping_pong else []
         if not shape.scaled:
@@ -232,21 +238,36 @@ def _sums(product: int, c: int, w: int) -> str:
     return f"sums {product} {c} {w}"
 
 
-def _step(product: int, c: int, w: int) -> str:
-    return f"step {product} {c} {w}"
+def _step(shape: Shape, product: int, c: int, w: int, tile: int, k: int) -> Access:
+    """What step k of a tile leaves, in one of two places: those of a tile begin with the first."""
+    return Access(f"step {product} {c} {w}", tile * _even(shape.steps) + k, k % 2)
 
 
-def _scaled(shape: Shape, c: int, w: int, i: int, first: bool) -> list[Step]:
-    """A step's products, each from zero; when they are done, they are added to the sums: those of zero at `first`."""
-    s, numbers = i % shape.stages, range(len(shape.products))
-    steps: list[Step] = [Await(f"full {s}", i // shape.stages)]
-    for p, (a, b) in enumerate(shape.products):
-        reads = (Access(f"A{a}", i, s, ((c, c + 1),)), Access(f"B{b}", i, s))
-        steps += [Do(reads=reads, writes=(Access(_step(p, c, w), i, 0),), stream="products"), Commit("products")]
-    steps += [Drain("products"), Arrive(f"empty {s}")]
-    for p in numbers:
-        before = () if first else (Access(_sums(p, c, w), i - 1, 0),)
-        steps.append(Do(reads=(Access(_step(p, c, w), i, 0), *before), writes=(Access(_sums(p, c, w), i, 0),)))
+def _even(steps: int) -> int:
+    return steps + steps % 2
+
+
+def _scaled(shape: Shape, tile: int, c: int, w: int) -> list[Step]:
+    """The steps of a tile, two and two: of both the products, each from zero; when the first one's are done, they are
+    added to the sums while the second one's run."""
+    steps: list[Step] = []
+    for k in range(0, shape.steps, 2):
+        pair = range(k, min(k + 2, shape.steps))
+        for each in pair:
+            i = tile * shape.steps + each
+            steps.append(Await(f"full {i % shape.stages}", i // shape.stages))
+            for p, (a, b) in enumerate(shape.products):
+                s = i % shape.stages
+                reads = (Access(f"A{a}", i, s, ((c, c + 1),)), Access(f"B{b}", i, s))
+                steps += [Do(reads=reads, writes=(_step(shape, p, c, w, tile, each),), stream="products"),
+                          Commit("products")]  # fmt: skip
+        for each in pair:
+            i, left = tile * shape.steps + each, len(shape.products) * (pair[-1] - each)
+            steps += [Drain("products", left), Arrive(f"empty {i % shape.stages}")]
+            for p in range(len(shape.products)):
+                before = (Access(_sums(p, c, w), i - 1, 0),) if each else ()
+                made = Access(_sums(p, c, w), i, 0)
+                steps.append(Do(reads=(_step(shape, p, c, w, tile, each), *before), writes=(made,)))
     return steps
 
 
