@@ -107,7 +107,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
         warpgroup::increase_registers<240>();
         const int consumer = warpgroup::groupid() - 1;
         rt_fl<16, BLOCK_COLS> C_acc;  // spec:21
-        rt_fl<16, BLOCK_COLS> C_step;  // of one step
+        rt_fl<16, BLOCK_COLS> C_step[2];  // of one step, and of the next
         int stage = 0, phase = 0;
         for (int tile = blockIdx.x; tile < GRID_ROWS * GRID_COLS; tile += gridDim.x) {  // spec:12
             constexpr int group_rows = 8;  // height of a full band
@@ -118,14 +118,30 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
             const int tile_col = group_slot / group_rows;
             const int row = (tile_row * CONSUMERS + consumer) * 64, col = tile_col * BLOCK_COLS;  // the first ones
             warp::zero(C_acc);
-            // What scales a step's products comes while they run; others' products run while these are added.
-            for (int k = 0; k < K_STEPS; ++k) {
+            // Of two steps the second one's products run while the first one's are added; what scales them comes meanwhile.
+            int k = 0;
+            for (; k + 1 < K_STEPS; k += 2) {
+                const int first = stage;
                 wait(full[stage], phase);
-                warpgroup::mm_ABt(C_step, A_s[stage][consumer], B_s[stage]);
+                warpgroup::mm_ABt(C_step[0], A_s[stage][consumer], B_s[stage]);
+                if (++stage == STAGES) stage = 0, phase ^= 1;
+                wait(full[stage], phase);
+                warpgroup::mm_ABt(C_step[1], A_s[stage][consumer], B_s[stage]);
+                warpgroup::mma_async_wait<1>();
+                if (laneid() == 0) arrive(empty[first]);
+                add(C_acc, C_step[0], row, col, g);
                 warpgroup::mma_async_wait();
                 if (laneid() == 0) arrive(empty[stage]);
                 if (++stage == STAGES) stage = 0, phase ^= 1;
-                add(C_acc, C_step, row, col, g);
+                add(C_acc, C_step[1], row, col, g);
+            }
+            if (k < K_STEPS) {
+                wait(full[stage], phase);
+                warpgroup::mm_ABt(C_step[0], A_s[stage][consumer], B_s[stage]);
+                warpgroup::mma_async_wait();
+                if (laneid() == 0) arrive(empty[stage]);
+                if (++stage == STAGES) stage = 0, phase ^= 1;
+                add(C_acc, C_step[0], row, col, g);
             }
 
             // A buffer is written again when the store that was last made from it has read it.

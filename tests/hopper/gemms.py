@@ -106,6 +106,8 @@ CASES += [
         {"operand": "bf8", "right": "fp8", "block": (64, 256, 128), "dims": (200, 328, 400), "output": "f32"},
         {"block": (128, 256, 128), "dims": (136, 264, 16384), "output": "f32"},
         {"block": (64, 64, 128), "dims": (8, 8, 16)},
+        {"operand": "bf8", "block": (128, 128, 128), "dims": (200, 336, 144), "output": "bf8"},
+        {"operand": "bf16", "block": (128, 128, 64), "dims": (200, 336, 144), "output": "fp8"},
     )
 ]  # fmt: skip
 """8-bit floats lie along the contraction, both factors; their rows are 16 of them, or a multiple."""

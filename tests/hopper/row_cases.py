@@ -29,7 +29,7 @@ class Case:
 
     def spec(self) -> HopperRowSpec:
         """The spec."""
-        folder = "hopper" if self.name.startswith("h100") else "rows"
+        folder = {"h100": "hopper", "quantise": "quantise"}.get(self.name.partition("_")[0], "rows")
         text = (SPECS / folder / f"{self.name}.tk").read_text()
         text = re.sub(r"^  over (\w+) in (\w+) by \d+", rf"  over \1 in \2 by {self.by}", text, flags=re.M)
         text = re.sub(r"^  waves \d+", f"  waves {self.waves}", text, flags=re.M)
@@ -63,3 +63,6 @@ CASES += [Case("h100_long_softmax", 1, warps, (("ROWS", 5), ("D", length), ("WAR
           for warps, step in ((8, 4096), (16, 8192)) for length in (1, 4095, 8192, 20001)]  # fmt: skip
 CASES += [Case("norm_gradient", by, 8, (("TOKENS", tokens), ("D", 72))) for by in (16, 32)
           for tokens in (1, 255, 256, 257, 1000)]  # fmt: skip
+CASES += [Case(name, 4, 4, (("TOKENS", 7), ("D", length))) for name in ("quantise_rows", "quantise_int8")
+          for length in (1, 3, 100, 1001, 4096)]  # fmt: skip
+CASES += [Case("quantise_swiglu", 64, 4, (("TOKENS", 70), ("BLOCKS", 2)))]

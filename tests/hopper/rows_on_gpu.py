@@ -18,7 +18,7 @@ from tkgen.execute.arguments import check_scalars
 from tkgen.execute.compare import Inputs, Reference, compare
 from tkgen.execute.kernels import references
 from tkgen.ir.functions import HOPPER
-from tkgen.ir.rounding import TORCH
+from tkgen.ir.rounding import is_unwritten, unwritten
 from tkgen.rows.launch import RowLaunch, row_launch
 from tkgen.rows.run import random_inputs
 
@@ -43,7 +43,7 @@ def guarded(launch: RowLaunch, inputs: Mapping[str, torch.Tensor]) -> dict[str, 
     found = {}
     for tensor in launch.program.arguments:
         shape, count = launch.shape(tensor), launch.bytes(tensor) // tensor.dtype.bytes
-        whole = torch.full((count + GUARD,), float("nan"), dtype=TORCH[tensor.dtype], device="cuda")
+        whole = unwritten((count + GUARD,), tensor.dtype).cuda()
         if tensor.name in inputs:
             whole[:count] = inputs[tensor.name].cuda().view(-1)
         found[tensor.name] = whole[:count].view(shape)
@@ -63,13 +63,13 @@ def launched(
         torch.cuda.synchronize()
         for name, (value, bound) in expected.items():
             whole = tensors[name].as_strided((tensors[name].numel() + GUARD,), (1,))
-            if not bool(whole[tensors[name].numel() :].isnan().all()):
+            if not bool(is_unwritten(whole[tensors[name].numel() :]).all()):
                 found.append(f"something behind {name} is written")
             if number == 0:
                 first[name] = tensors[name]
                 judged = compare(tensors[name].cpu(), value, bound)
                 found += [] if judged.right else [f"{name}: {judged}"]
-            elif not torch.equal(first[name].nan_to_num(), tensors[name].nan_to_num()):
+            elif not torch.equal(first[name].view(torch.uint8), tensors[name].view(torch.uint8)):
                 found.append(f"another {name} in another launch")
     return found, first
 

@@ -187,10 +187,10 @@ def compare(
         most = torch.finfo(result.dtype) if kind.encoded else torch.iinfo(result.dtype)
         expected = torch.where(expected.isfinite(), expected.clamp(most.min, most.max), expected)
     actual, nearest = result.double(), rounded(expected, kind).double()
-    same = (actual == nearest) | (actual.isnan() & expected.isnan())
+    same = (actual == nearest) | (actual.isnan() & nearest.isnan())  # infinity is one in some encodings
     unit = partial(spacing, dtype=kind) if kind.in_blocks else partial(ulp, dtype=result.dtype)
     error = torch.where(same & ~actual.isfinite(), 0.0, (actual - expected).abs())  # infinities and NaNs as expected
-    nan = actual.isnan() & ~expected.isnan()
+    nan = actual.isnan() & ~nearest.isnan()
     finite = torch.where(error.isfinite(), error, -1.0).flatten()
     worst = int(finite.argmax()) if finite.numel() else 0
     known = finite[finite >= 0]

@@ -245,7 +245,10 @@ def _tiles(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
         yield _refused(f"no product has {cols} columns on sm_90a", at,
                        f"use {', '.join(map(str, machine.wgmma_columns))} columns")  # fmt: skip
     for out in program.outputs:
-        if cols % (wide := machine.swizzle_bytes // out.dtype.bytes):
+        if not (_multiplied(out.dtype) or out.dtype is DType.F32):
+            yield _refused(f"sm_90a stores no {out.dtype.spelling} of products yet", out.span,
+                           "use f32, bf16, f16, fp8 or bf8")  # fmt: skip
+        elif cols % (wide := machine.swizzle_bytes // out.dtype.bytes):
             yield _refused(f"{cols} columns of {out.dtype.spelling} are no whole number of panels of {wide}", at,
                            f"use {wide} or {2 * wide} columns, or store a wider type", "",
                            f"sums leave in panels, {machine.swizzle_bytes} bytes of a row in each")  # fmt: skip

@@ -8,11 +8,18 @@ from math import inf, isinf, isnan
 from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.ir.equations import Access, Argument, Axis, Constant, Convert, Coordinate, Kind, Load, Map, Op, Value
 from tkgen.ir.functions import CDNA, FUNCTIONS, HOPPER
+from tkgen.ir.tensors import DType
 
 ROUNDED = {  # an f32 expression, to the type t and back
     CDNA: "base_types::convertor<float, {t}>::convert(base_types::convertor<{t}, float>::convert({0}))",
     HOPPER: "float({t}({0}))",
 }
+SATURATED = {  # the same on Hopper of types whose conversion in C++ is another beyond their ends
+    DType.I8: "fminf(fmaxf(rintf({0}), -128.0f), 127.0f)",
+    DType.I32: "float(isnan({0}) ? int(0x80000000) : __float2int_rn({0}))",
+    DType.E4M3FN: "float(fp8e4m3(isinf({0}) ? NAN : {0}))",
+    DType.E5M2: "(isinf({0}) ? {0} : float(fp8e5m2({0})))",
+}  # fmt: skip
 INDENT = "    "
 UNROLL = "#pragma unroll"
 TYPES = {Kind.NUMBER: "float", Kind.COORDINATE: "int", Kind.PREDICATE: "bool"}
@@ -29,7 +36,8 @@ def statements(ops: Iterable[Op], known: MutableMapping[Value, str], back_end: s
             case Constant(result=result, value=value):
                 known[result] = literal(value)
             case Convert(result=result, argument=argument):
-                lines.append(_defined(result, ROUNDED[back_end].format(known[argument], t=result.dtype.cpp), known))
+                text = SATURATED.get(result.dtype, ROUNDED[HOPPER]) if back_end == HOPPER else ROUNDED[back_end]
+                lines.append(_defined(result, text.format(known[argument], t=result.dtype.cpp), known))
             case Map(result=result, function=name, arguments=arguments):
                 text = FUNCTIONS[name].cpp[back_end]
                 lines.append(_defined(result, text.format(*(known[a] for a in arguments)), known))
