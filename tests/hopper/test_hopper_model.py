@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from gemms import CASES, FUSED, GROUPED, TURNS, fused, gemm, grouped
+from gemms import CASES, FUSED, GROUPED, OF_ROWS, TURNS, fused, gemm, grouped, scaled
 from loop_cases import CASES as LOOPS
 from loop_cases import Attention
 from row_cases import CASES as ROWS
@@ -56,6 +56,7 @@ SAMPLE = [
     gemm(consumers=2, block=(256, 64, 64), stages=3, grid="persistent(1)", dims=(264, 136, 136)),
     gemm(layouts="TN", grid="persistent(1)", block=(64, 64, 64), dims=(72, 136, 200)),
     fused("silu(c) * d + R[m, n]", (72, 136, 72), (64, 64, 64), products=("c", "d")),
+    scaled("s[m, k / 128] * p", (72, 80, 400), (64, 64, 128), others=(OF_ROWS,)),
     fused("c", (72, 136, 72), (64, 64, 64), "bf16", more=(("Z", "f32", "relu(c) + b[n]"), ("V", "f16", "c * s[m]"))),
     gemm(clusters="2", grid="persistent(2)", block=(64, 128, 64), stages=2, dims=(136, 200, 136)),
     gemm("TT", clusters="2 along n", grid="linear", block=(64, 64, 64), stages=2, dims=(64, 136, 200)),
