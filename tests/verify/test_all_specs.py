@@ -63,13 +63,14 @@ def test_small_sizes_have_several_blocks_and_tails() -> None:
 @pytest.mark.parametrize(
     ("name", "sizes"),
     [
-        ("attention/attention", {"LENGTH": 379}),
+        ("attention/attention", {"BATCH": 2, "HEADS": 2, "LENGTH": 251}),
+        ("attention/attention_causal", {"BATCH": 2, "HEADS": 8, "KV_HEADS": 2, "LENGTH": 251}),
         ("attention/attention_decode", {"KEYS": 91}),  # as many heads as share one are not fewer
         ("groups/moe", {"SLOTS": 129, "HIDDEN": 509}),
         ("stream_k", {"M": 256, "N": 384, "K": None}),  # one tile, or few steps, are one step for each block
     ],
 )
-def test_small_sizes_of_loops_and_runs_have_what_is_at_their_ends(name: str, sizes: dict[str, int | None]) -> None:
+def test_small_sizes_of_loops_and_runs_have_several_of_all_and_ends(name: str, sizes: dict[str, int | None]) -> None:
     (small, _), *_ = chosen_cases(SPECS / f"{name}.tk", None, ())
     assert {dim: small.get(dim) for dim in sizes} == sizes
 
@@ -94,3 +95,11 @@ def test_all_of_them_are_one_run_that_may_be_stopped(
     run("--write", str(page))
     text = page.read_text(encoding="utf-8")
     assert text.startswith("before\n") and text.endswith("after\n") and f"| `{stem}` |" in text and "old" not in text
+
+
+def test_scalars_have_values_with_which_each_factor_tells() -> None:
+    (small, _), (own, _) = chosen_cases(SPECS / "alpha_beta.tk", None, ())
+    assert (small["alpha"], small["beta"]) == (0.75, 0.625)
+    assert (own["alpha"], own["beta"]) == (1.0, 0.0), "the second time the defaults: beta of zero has a way of its own"
+    (attention, _), *_ = chosen_cases(SPECS / "attention" / "attention.tk", None, ())
+    assert attention["scale"] == 0.12751743

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from math import prod
@@ -140,10 +141,16 @@ def chosen_cases(
     if isinstance(spec, Spec) and spec.program.grid.name == "stream_k":  # few steps are one for each of its blocks
         several = {name: size for name, size in several.items() if name not in _looped(spec)}
     small = few | several
-    yield {**small, **scalars}, "small"
+    yield {**small, **_telling(scalars)}, "small"
     own = few | {name: size for name, size in sizes[0].items() if name not in _looped(spec)}
     if own != small and own != few | sizes[0]:
         yield {**own, **scalars}, "own loops"
+
+
+def _telling(scalars: Mapping[str, float]) -> dict[str, float]:
+    """The values of scalars, others for those with which a factor or a term that is wrong may go unseen."""
+    plain = Counter(scalars.values()) + Counter((0.0, 0.5, 1.0))
+    return {n: value if plain[value] == 1 else 0.5 + 0.25 / 2**i for i, (n, value) in enumerate(scalars.items())}
 
 
 def _several(
@@ -167,7 +174,11 @@ def _several(
     if products:
         tried = sorted((c for c in sizes if all(c.values())), key=worth, reverse=True)
         return next(filter(possible, tried), found)
-    for name in [name for name in found if name in _tiled(each)]:
+    tiled = _tiled(each)
+    if tiled and isinstance(spec, LoopSpec):  # which otherwise has what is along an index once
+        several = {name: size if name in tiled else 2 * size for name, size in sizes[1].items()}
+        found = several if possible(several) else found
+    for name in [name for name in found if name in tiled]:
         shorter = found | {name: found[name] - _SHORT}
         found = shorter if possible(shorter) else found
     return found
@@ -175,7 +186,7 @@ def _several(
 
 def _tiled(each: Sequence[AnySpec]) -> set[str]:
     """The dimensions along which a kernel with a loop goes by tiles."""
-    loops = [meaning_of(one.program) for one in each if isinstance(one, LoopSpec)]
+    loops = [one.program.kernel for one in each if isinstance(one, LoopSpec) and not one.program.dynamic]
     return {a.dim.name for kernel in loops for a in kernel.axes if (a.tile or 1) > _SHORT}
 
 
