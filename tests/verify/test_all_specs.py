@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 import verify as benchmark
 import verify_specs as every
+from mutating.sources import mutants
 
+from tkgen.execute import kernels
 from tkgen.verify import Verdict, verified_spec
 from tkgen.verify.specs import chosen_cases
 
@@ -103,3 +105,14 @@ def test_scalars_have_values_with_which_each_factor_tells() -> None:
     assert (own["alpha"], own["beta"]) == (1.0, 0.0), "the second time the defaults: beta of zero has a way of its own"
     (attention, _), *_ = chosen_cases(SPECS / "attention" / "attention.tk", None, ())
     assert attention["scale"] == 0.12751743
+
+
+def test_what_a_block_stores_in_the_place_of_a_later_one_is_seen() -> None:
+    path = SPECS / "attention" / "attention.tk"
+    of = benchmark.original(kernels.chosen(path, {"BATCH": 1, "HEADS": 2, "LENGTH": 200}, None, ()))
+    ((_, source),) = benchmark.sources(of.build)
+    (mutant,) = [m for m in mutants(source) if "DIM_LENGTH + q_0" in m.new and "store_rows" in m.new]
+    build = benchmark.mutated(of.build, mutant)
+    assert build is not None
+    found = benchmark.judged(of, build)
+    assert found["normal"] and not found["verify"], "the next head's block, which comes later, stores what is right"

@@ -127,13 +127,15 @@ def emulate(
     watch: bool = True,
     workers: int = 1,
     blocks: Sequence[int] | None = None,
+    backwards: bool = False,
     progress: Callable[[int], None] | None = None,
     payloads: Mapping[str, Payload] | None = None,
 ) -> tuple[dict[str, torch.Tensor], Outcome]:
     """Run the code object on `inputs`; the outputs and what the referee saw.
 
-    `blocks` runs these alone; `progress` is told how many are done. A batch of no matrices launches nothing. With
-    `payloads` of numbers, by name, the launch is over an algebra; those of outputs are written in place.
+    `blocks` runs these alone, the last one first where they go `backwards`; `progress` is told how many are done. A
+    batch of no matrices launches nothing. With `payloads` of numbers, by name, the launch is over an algebra; those of
+    outputs are written in place.
     """
     results = outputs(launch, inputs)
     tensors = {name: t.contiguous() for name, t in inputs.items()} | results
@@ -144,6 +146,7 @@ def emulate(
         for name, tensor in tensors.items()
     }
     order = order or Interleaving()
+    ids = () if not launch.blocks else range(prod(launch.grid)) if blocks is None else blocks
     outcome = emulate_launch(
         build.hsaco,
         kernel=build.resources.kernel,
@@ -156,7 +159,7 @@ def emulate(
         poison=watch,
         algebra=payloads is not None,
         workers=workers,
-        blocks=blocks if launch.blocks else (),
+        blocks=ids[::-1] if backwards else ids,
         progress=progress,
     )
     return results, outcome

@@ -88,13 +88,14 @@ def emulate(
     order: Interleaving | None = None,
     watch: bool = True,
     workers: int = 1,
+    backwards: bool = False,
     progress: Callable[[int], None] | None = None,
     payloads: Mapping[str, products.Payload] | None = None,
 ) -> tuple[dict[str, torch.Tensor], tuple[Outcome, ...]]:
     """Run every kernel in order; what they wrote, by name, and what the referee saw of each.
 
-    `progress` is told how many blocks are done; `payloads` has those of all tensors. Raises EmulateError where a launch
-    cannot start.
+    Blocks of each go `backwards`, the last one first. `progress` is told how many are done; `payloads` has those of all
+    tensors. Raises EmulateError where a launch cannot start.
     """
     written: dict[str, torch.Tensor] = {}
     outcomes: list[Outcome] = []
@@ -111,8 +112,9 @@ def emulate(
         memory = {name: t for name, t in (dict(inputs) | written).items() if name in wanted}
         own = None if payloads is None else {t.name: payloads[t.name] for t in program.arguments if t.name in payloads}
         results, outcome = products.emulate(
-            kernel, of, memory, scalars, order=order, watch=watch, workers=workers, progress=done, payloads=own
-        )
+            kernel, of, memory, scalars, order=order, watch=watch, workers=workers, backwards=backwards,
+            progress=done, payloads=own,
+        )  # fmt: skip
         written |= results
         outcomes.append(outcome)
         before += of.blocks

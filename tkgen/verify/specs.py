@@ -13,7 +13,7 @@ import torch
 
 from tkgen.api import Spec, load
 from tkgen.diagnostics import SpecError
-from tkgen.emulate import Interleaving
+from tkgen.emulate import Interleaving, Policy
 from tkgen.execute import kernels
 from tkgen.execute.arguments import check_scalars
 from tkgen.execute.cases import size_cases
@@ -86,7 +86,8 @@ def _launched(
     build: AnyBuild, launch: AnyLaunch, drawn: Drawn, scalars: Mapping[str, float], order: Interleaving,
     blocks: Sequence[int] | None, workers: int,
 ) -> Stored:  # fmt: skip
-    """One launch over payloads."""
+    """One launch over payloads. What one block stores in the place of another one is there in one of the two orders."""
+    backwards = order.policy is not Policy.BARRIER
     words: dict[str, Payload] = {name: payloads.packed(numbers) for name, numbers in drawn.rings.items()}
     adds = {name for single in kernels.launches(launch) for name in single.program.added}
     for t in kernels.written(launch):
@@ -96,13 +97,14 @@ def _launched(
     if isinstance(build, SequenceBuild):
         assert isinstance(launch, SequenceLaunch)
         found, outcomes = sequences.emulate(
-            build, launch, drawn.memory, scalars, order=order, watch=False, workers=workers, payloads=words
-        )
+            build, launch, drawn.memory, scalars, order=order, watch=False, workers=workers, backwards=backwards,
+            payloads=words,
+        )  # fmt: skip
     else:
         assert not isinstance(launch, SequenceLaunch)
         found, outcome = emulate(
             build, launch, drawn.memory, scalars, order=order, watch=False, workers=workers, blocks=blocks,
-            payloads=words,
+            backwards=backwards, payloads=words,
         )  # fmt: skip
         outcomes = (outcome,)
     return Stored(
