@@ -81,6 +81,20 @@ PAIRS = {
         "if (t >= 64) tile[t - 64] = 2; __syncthreads(); out[t] = tile[t % 64]; middle[t] = 0;",
         "", 'asm volatile("s_waitcnt vmcnt(0)" ::: "memory");',
     ),
+    "a copy over what its own wave has not read yet": Pair(
+        {"E705"}, EXCHANGE,
+        TILE + READ.replace("FROM", "t").replace("s_waitcnt lgkmcnt(0)", "EDIT") + COPY.replace("TO", "0")
+        + WAIT.replace("vmcnt(EDIT)", "vmcnt(0) lgkmcnt(0)") + 'asm volatile("" : "+v"(y)); ' + END,
+        "s_nop 0", "s_waitcnt lgkmcnt(0)",
+    ),
+    "a copy over what its own wave has not written yet": Pair(
+        {"E705"}, EXCHANGE,
+        TILE + f"unsigned at = {LDS}(tile + t); "
+        'asm volatile("ds_write_b32 %0, %1\\nEDIT" :: "v"(at), "v"(in[t]) : "memory"); '
+        + COPY.replace("TO", "0") + WAIT.replace("vmcnt(EDIT)", "vmcnt(0) lgkmcnt(0)")
+        + READ.replace("FROM", "t") + END,
+        "s_nop 0", "s_waitcnt lgkmcnt(0)",
+    ),
     # Waits that say too little.
     "of two loads one is waited for": Pair(
         {"E705"}, EXCHANGE,

@@ -118,6 +118,9 @@ def _race(first: Access, second: Access, space: Space, where: str) -> str:
 def _before_wait(kind: Kind, second: Access | None, space: Space, register: str, where: str) -> str:
     if space is Space.LDS:
         assert second is not None
+        if second.text.startswith(("ds_", "flat_")):
+            doing = {"reads": "read", "writes": "write"}.get(second.access, "update")
+            return f"{where} is loaded into from memory while its {doing} of epoch {second.epoch} is still under way"
         verb = "is read" if kind is Kind.READ_BEFORE_WAIT else "is written"
         return f"{where} {verb} while the direct-to-LDS load of epoch {second.epoch} into it is still under way"
     verb = "read" if kind is Kind.READ_BEFORE_WAIT else "overwritten"

@@ -155,6 +155,31 @@ void Referee::issued(Wave& w, MemoryOp& m) {
     if (m.queue != Queue::SCALAR && !engine_.launch.split) touch_global(w, m);
   }
   if (m.queue == Queue::LDS || m.queue == Queue::FLAT) meet_direct_loads(w, m);
+  if (!m.dma) return;
+  for (MemoryQueue* q : {&w.lds_ops, &w.vector_ops})
+    for (auto& other : *q)
+      if (!other->dma) overtake(w, m, *other);
+}
+
+// A load straight into LDS while the wave's own access of the same bytes is under way, by another path: neither waits.
+void Referee::overtake(Wave& w, const MemoryOp& load, const MemoryOp& other) {
+  const uint64_t begin = load.lds_base, end = begin + LANES * std::max<uint32_t>(load.size, 4);
+  for (int i = 0; i < LANES * other.parts; ++i) {
+    const int l = i / other.parts;
+    if (!(other.live >> l & 1) || !in_lds(other, l)) continue;
+    const uint64_t at = uint32_t(other.address[l]) + (i % other.parts ? uint64_t(other.second) : 0);
+    if (at >= end || at + other.size <= begin) continue;
+    TkParty a = party(w);
+    a.writes = 1;
+    const TkParty b = {w.id, other.index, other.number, other.epoch, NONE, uint32_t(other.access)};
+    if (TkFinding* f = engine_.report(OVERWRITE_BEFORE_WAIT, w, a, &b)) {
+      f->address = at;
+      f->size = other.size;
+      f->space = 0;
+      f->lane = uint32_t(l);
+    }
+    return;
+  }
 }
 
 // The wave's own access of LDS while a load straight into the same bytes is under way.

@@ -69,6 +69,7 @@ class Referee {
   void stored_undefined(Wave& w, const MemoryOp& m);
   void divergent(Wave& w, const MemoryOp& m);
   void meet_direct_loads(Wave& w, const MemoryOp& m);
+  void overtake(Wave& w, const MemoryOp& load, const MemoryOp& other);
   uint32_t add_instance(const Wave& w, const MemoryOp& m, Access access, uint32_t done, bool scoped = false);
   void touch_global(Wave& w, MemoryOp& m);
   void touch_lds(Wave& w, const MemoryOp& m, uint32_t done);
