@@ -49,9 +49,9 @@ namespace cluster {
 
 /// `load_async` into every block of the cluster whose bit is set in `blocks`: to the place that `to` has there, with its
 /// bytes for the barrier in the place of `bar`.
-template<int axis = dim::ROW, cache_policy = cache_policy::NORMAL, typename S, typename G>
-__device__ inline void load_async(S &to, const G &from, const coord &at, semaphore &bar, uint16_t blocks) {
-    const coord first = detail::first_element<axis, S>(at);
+template<int axis = dim::ROW, cache_policy = cache_policy::NORMAL, typename S, typename G, typename C = coord<S>>
+__device__ inline void load_async(S &to, const G &from, const C &at, semaphore &bar, uint16_t blocks) {
+    const coord<> first = detail::first_element<axis, S>(at);
 #pragma unroll
     for (int p = 0; p < S::panels; ++p) {
         const uint32_t place = shared_address(&to) + p * S::panel_bytes, meeting = shared_address(&bar);
