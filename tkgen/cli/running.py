@@ -24,6 +24,7 @@ from tkgen.cli.common import (
     Specs,
     Target,
     block_ids,
+    complain,
     each,
     emulating,
     fail,
@@ -255,6 +256,9 @@ def _show_sanitized(file: Path, verdicts: Sequence[Verdict], advised: Sequence[A
     if advised and how is Format.JSON:
         kernels = [advice_json(one) for one in advised]
         return say(json.dumps({"diagnostics": [to_json(d) for d in diagnostics], "kernels": kernels}, indent=2))
+    for verdict in verdicts:
+        if verdict.printed:
+            (say if how is Format.TEXT else complain)(verdict.printed.removesuffix("\n"))
     show_diagnostics(diagnostics, how)
     if how is Format.TEXT:
         errors = sum(d.severity.value == "error" for d in diagnostics)

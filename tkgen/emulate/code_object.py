@@ -156,6 +156,12 @@ class CodeObject:
         """The text segment, decoded."""
         return decode(self.code, self.target)
 
+    def address_of(self, name: str) -> int | None:
+        """Where the variable `name` lies in the image; None where there is none."""
+        if name.encode() not in self.elf:
+            return None
+        return _symbols(ELFFile(io.BytesIO(self.elf))).get(name)
+
     @cached_property
     def _lines(self) -> tuple[list[int], list[tuple[str, int] | None]]:
         return _line_table(self.elf)

@@ -19,6 +19,7 @@ from tkgen.emulate.disassemble import disassemble
 from tkgen.emulate.findings import BY_NUMBER, Access, Finding, Kind, Space
 from tkgen.emulate.guest import Dim, Guest, Region
 from tkgen.emulate.messages import describe
+from tkgen.emulate.printed import printed
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,7 @@ class Outcome:
     written: tuple[Written, ...] = field(repr=False)
     trace: Trace | None = field(repr=False)
     lost: tuple[Loss, ...] = ()  # of launches over an algebra
+    printed: str = ""  # by a `printf` that the stand-ins for HIP's headers have
 
     @property
     def opcodes(self) -> Counter[str]:
@@ -142,6 +144,7 @@ def collect(guest: Guest, parts: list[Part]) -> Outcome:
         tuple(written),
         _trace(guest, parts[0].trace) if guest.record.trace_wave != -1 else None,
         _lost(guest, parts),
+        printed(guest),
     )
 
 

@@ -30,6 +30,7 @@ class Verdict:
     schedules: int
     blocks: int
     instructions: int
+    printed: str = ""  # by the kernel, on the first schedule
 
     @property
     def effort(self) -> str:
@@ -67,7 +68,7 @@ def sanitize(
         raise ArgumentError(f"{total} blocks are too many to emulate, {MAX_BLOCKS} at most: smaller sizes, or --blocks")
     seen: list[Seen] = []
     rest: dict[str, Diagnostic] = {}
-    instructions = done = 0
+    instructions, done, printed = 0, 0, ""
     kernel = subject.code.kernel(launch.kernel)
     lds_bytes = launch.lds_bytes
     for order in interleavings(schedules):
@@ -89,6 +90,7 @@ def sanitize(
             workers=workers,
         )
         done += 1
+        printed = printed or outcome.printed
         instructions += outcome.instructions
         seen += [Seen(str(order), finding, outcome) for finding in outcome.findings]
         if not outcome.completed:
@@ -105,7 +107,7 @@ def sanitize(
     found = [*diagnostics(subject, seen, done, origins), *rest.values(), *_scratch(subject, launch)]
     if not any(s.finding.kind is Kind.TRAP for s in seen):
         found += _outside_of_arrays(subject, launch, blocks, budget, workers)
-    return Verdict(tuple(in_order(found)), done, total, instructions)
+    return Verdict(tuple(in_order(found)), done, total, instructions, printed)
 
 
 @dataclass

@@ -28,6 +28,8 @@ def _lines(v: Verdict) -> Iterator[str]:
     text = io.StringIO()
     Console(file=text, width=200, color_system=None).print(shown, highlight=False)
     sizes = " ".join(f"{n}={s}" for n, s in v.sizes.items())
+    if v.printed:
+        yield v.printed.removesuffix("\n")
     yield f"{v.name}  {sizes}{f'  ({v.note})' if v.note else ''}"
     yield from (line.rstrip() for line in text.getvalue().splitlines())
     for name, words in v.wrong.items():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import torch
@@ -45,6 +45,7 @@ class Stored:
     lost: tuple[Loss, ...]
     findings: tuple[str, ...]
     instructions: int
+    printed: str = ""
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,7 @@ class Verdict:
     findings: tuple[str, ...]  # what stopped a launch
     degree: int | None
     cause: tuple[str, ...] = ()
+    printed: str = ""  # by the kernel, in the first draw
 
     @property
     def ok(self) -> bool:
@@ -129,7 +131,7 @@ class Verdict:
             "name": self.name, "sizes": dict(self.sizes), "note": self.note, "ok": self.ok,
             "trials": [vars(t) for t in self.trials], "wrong": dict(self.wrong), "undecided": dict(self.undecided),
             "lost": list(self.lost), "findings": list(self.findings), "degree": self.degree, "chance": self.chance,
-            "cause": list(self.cause),
+            "cause": list(self.cause), "printed": self.printed,
         }  # fmt: skip
 
 
@@ -155,12 +157,14 @@ def verified(
     least, trials, wrong, lost = max(draws, schedules), list[Trial](), dict[str, str](), dict[str, None]()
     proven: dict[str, Tensor] = {}
     cause: tuple[str, ...] = ()
+    printed = ""
     for number in range(least + MORE):
         if number >= least and all(bool(t.all()) for t in proven.values()):
             break
         order, start = orders[number % len(orders)], time.perf_counter()
         drawn = case.draw(seed + number)
         stored, meant = case.machine(drawn, order), case.meaning(drawn)
+        printed = stored.printed if number == 0 else printed
         found = {t.name: _judged(t, stored, meant[t.name]) for t in case.outputs}
         seconds = time.perf_counter() - start
         counts = [sum(int(getattr(j, what).sum()) for j in found.values()) for what in ("wrong", "undecided", "lost")]
@@ -178,9 +182,9 @@ def verified(
         if wrong or stored.findings:
             if explain is not None and wrong:
                 cause = explain(Difference(case, order, drawn, meant, found))
-            return _verdict(case, trials, wrong, {}, tuple(lost), stored.findings, cause)
+            return replace(_verdict(case, trials, wrong, {}, tuple(lost), stored.findings, cause), printed=printed)
     open_ = {name: int((~t).sum()) for name, t in proven.items() if not bool(t.all())}
-    return _verdict(case, trials, wrong, open_, tuple(lost), (), cause)
+    return replace(_verdict(case, trials, wrong, open_, tuple(lost), (), cause), printed=printed)
 
 
 def _verdict(

@@ -107,8 +107,30 @@ template <auto, typename GLOBALS, typename... T> __host__ void bind_function(con
 
 /* ---------- device: HIP's ---------- */
 
-// The text is not formatted: under the emulator nobody reads it.
-template <typename... T> __host__ __device__ int printf(const char *, const T &...) { return 0; }
+// What kernels print: words used, then records, which the emulator reads (tkgen/emulate/printed.py).
+inline __device__ unsigned tkgen_printed[1 << 18];
+namespace tkgen_hip {
+enum printed_kind : unsigned { printed_signed, printed_unsigned, printed_float, printed_pointer };
+__device__ inline void put(unsigned *to, unsigned kind, unsigned long bits) { to[0] = kind, to[1] = unsigned(bits), to[2] = unsigned(bits >> 32); }
+template <typename T> concept stands_for_number = __is_class(T) && requires(T value) { +value; } && !__is_class(decltype(+T()));
+template <typename T> __device__ inline void put_value(unsigned *to, T value) {
+    if constexpr (__is_same(T, decltype(nullptr))) put(to, printed_pointer, 0);
+    else if constexpr (__is_pointer(T)) put(to, printed_pointer, (unsigned long)value);
+    else if constexpr (__is_integral(T) || __is_enum(T)) put(to, T(-1) < T(0) ? printed_signed : printed_unsigned, (unsigned long)(long)value);
+    else if constexpr (stands_for_number<T>) put_value(to, +value); // such as blockIdx.x
+    else if constexpr (__is_same(T, double)) put(to, printed_float, __builtin_bit_cast(unsigned long, value));
+    else put(to, printed_float, __builtin_bit_cast(unsigned long, double(float(value))));
+}
+} // namespace tkgen_hip
+template <typename... T> __host__ __device__ int printf(const char *format, T... values) {
+    constexpr unsigned words = 3 + 3 * sizeof...(T), room = sizeof tkgen_printed / 4 - 1;
+    const unsigned at = __hip_atomic_fetch_add(tkgen_printed, words, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+    if (at > room - words) return -1;
+    unsigned *to = tkgen_printed + 1 + at;
+    tkgen_hip::put(to, words, (unsigned long)format);
+    (tkgen_hip::put_value(to += 3, values), ...);
+    return int(sizeof...(T));
+}
 
 namespace std {
 template <typename T, T found> struct integral_constant {
