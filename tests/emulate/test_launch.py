@@ -209,6 +209,6 @@ def test_an_interrupt_ends_the_run(assemble, workers):
 @pytest.mark.parametrize(("offset", "size"), [(0, 0), (0, 1), (14, 4), (-4, 4), (1 << 40, 4), (0, 1 << 40)])
 def test_a_hidden_argument_of_damaged_metadata_is_named(offset: int, size: int) -> None:
     count = Argument("", offset, size, "hidden_block_count_x")
-    kernel = Kernel("k", 0, cast(Any, None), (count,), 16, 1024, False, {})
+    kernel = Kernel("k", 0, cast(Any, None), (count,), 16, 1024, False, False, {})
     with pytest.raises(EmulateError, match="the metadata of k is damaged: hidden_block_count_x"):
         kernarg(kernel, [], Layout(), Geometry((300, 1, 1), (64, 1, 1), 0, 0, 0))
