@@ -145,6 +145,18 @@ CASES += [
 ]
 
 
+SPLIT: list[dict[str, Any]] = [
+    {"grid": f"split_k({parts})", "output": "f32", "dims": dims, "block": block, "stages": 3, **more}
+    for parts, dims, block, more in (
+        (4, (72, 264, 1000), (64, 128, 64), {}),
+        (2, (392, 520, 256), (128, 256, 64), {"epilogue": "scale(alpha)"}),
+        (16, (8, 4096, 8192), (64, 256, 64), {"layouts": "NT"}),
+        (3, (264, 136, 384), (256, 64, 64), {"consumers": 2, "layouts": "TN"}),
+        (5, (200, 328, 320), (128, 128, 64), {"operand": "f16", "layouts": "TT"}),
+    )
+]
+"""Tiles that several blocks add to."""
+
 OTHERS = {
     "b": "  global b : f32[N]",
     "s": "  global s : f32[M]",

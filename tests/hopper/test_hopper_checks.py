@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from gemms import CASES, FUSED, GROUPED, SCALED, TURNS, fused, gemm, grouped
+from gemms import CASES, FUSED, GROUPED, SCALED, SPLIT, TURNS, fused, gemm, grouped
 
 from tkgen.api import load
 from tkgen.backends.hopper import HopperSpec
@@ -20,7 +20,7 @@ def loaded(text: str) -> HopperSpec:
     return spec
 
 
-@pytest.mark.parametrize("case", [*CASES, *TURNS[3:5]], ids=str)
+@pytest.mark.parametrize("case", [*CASES, *TURNS[3:5], *SPLIT], ids=str)
 def test_what_runs_on_the_gpu_is_accepted_and_generated(case: dict[str, object]) -> None:
     spec = loaded(gemm(**case)).check()  # type: ignore[arg-type]
     assert "__global__" in spec.text
@@ -83,7 +83,7 @@ REFUSED = {
     "register tiles": ("    store C", "    registers A, B slice 16\n    store C", "E240"),
     "f32 operands": (" : bf16[M, K]\n  global B : bf16", " : f32[M, K]\n  global B : f32", "E501"),
     "stream-k": ("grid persistent(132)", "grid stream_k(132)", "E608"),
-    "split-k": ("grid persistent(132)", "grid split_k(2)", "E240"),
+    "split-k": ("grid persistent(132)", "grid split_k(2)", "E608"),
     "clamped": ("tail masked", "tail clamped", "E240"),
     "occupancy": ("  tail masked", "  tail masked\n  occupancy 1 waves per simd", "E240"),
     "unroll": ("  tail masked", "  tail masked\n  unroll 2", "E240"),
@@ -128,6 +128,7 @@ def test_what_the_back_end_does_not_do_is_refused(what: str) -> None:
 NOT_GROUPED = {
     "places in a group": ("Y[m, n] = y", "Y[m, n] = y + m"),
     "turns": ("16 x 128\n", "16 x 128\n    schedule ping_pong\n"),
+    "steps divided": ("persistent(132)", "split_k(3)"),
     "one of many outputs": ("Y : bf16[M, N]", "Y : bf16[OFFSETS, M, N]"),
     "a scaled step": ("y = y + X[m, k] @ W[e, n, k].T", "y = y + 2 * (X[m, k] @ W[e, n, k].T)"),
 }

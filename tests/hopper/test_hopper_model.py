@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from gemms import CASES, FUSED, GROUPED, OF_ROWS, TURNS, fused, gemm, grouped, scaled
+from gemms import CASES, FUSED, GROUPED, OF_ROWS, SPLIT, TURNS, fused, gemm, grouped, scaled
 from loop_cases import CASES as LOOPS
 from loop_cases import Attention
 from row_cases import CASES as ROWS
@@ -53,6 +53,7 @@ SAMPLE = [
     grouped(
         (72, 136, 72), 9, (64, 64, 64), "s[m] * (y + b[e, n])", grid="grid persistent(3)", more=(("Z", "f32", "y"),)
     ),
+    gemm(**SPLIT[0]),
     gemm(consumers=2, block=(256, 64, 64), stages=3, grid="persistent(1)", dims=(264, 136, 136)),
     gemm(layouts="TN", grid="persistent(1)", block=(64, 64, 64), dims=(72, 136, 200)),
     fused("silu(c) * d + R[m, n]", (72, 136, 72), (64, 64, 64), products=("c", "d")),
@@ -69,7 +70,7 @@ def test_products_are_right_in_several_orders(text: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("text", [*(gemm(**c) for c in (*SMALL, *TURNS)), *FUSED.values(), *GROUPED.values()])
+@pytest.mark.parametrize("text", [*(gemm(**c) for c in (*SMALL, *TURNS, *SPLIT)), *FUSED.values(), *GROUPED.values()])
 def test_all_products_are_right(text: str) -> None:
     assert not failures(load(text), 12)
 

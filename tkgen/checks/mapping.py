@@ -55,8 +55,23 @@ def check_program(program: Program) -> list[Diagnostic]:
 
 
 def _parts(plan: Plan) -> Iterator[Diagnostic]:
-    """Blocks that add to one output tile: what they add must be sums, and the K-steps must divide among them."""
+    """The same, and runs of `stream_k` that are shorter than the schedule."""
     program, grid = plan.program, plan.program.grid
+    yield from check_parts(program)
+    if grid.name == "stream_k" and grid.span is not None and (plan.shape.depth > 1 or plan.shape.unroll > 1):
+        yield Diagnostic(
+            "E608",
+            "a run of `stream_k` may be one K-step long, and this schedule needs "
+            f"{plan.shape.depth} before its loop and {plan.shape.unroll} a pass",
+            Label(grid.span, f"blocks add to tiles of `{program.accumulator.tensor.name}`"),
+            (Label(program.a.span, "the depth comes from these buffers"),), (),
+            Fix("use at most two LDS buffers and one register buffer"),
+        )  # fmt: skip
+
+
+def check_parts(program: Program) -> Iterator[Diagnostic]:
+    """Blocks that add to one output tile: what they add must be sums, and the K-steps must divide among them."""
+    grid = program.grid
     at = grid.span
     if not program.added or at is None:
         return
@@ -86,13 +101,6 @@ def _parts(plan: Plan) -> Iterator[Diagnostic]:
             f"{program.tile_steps} K-steps do not divide among {grid.count} blocks",
             Label(k.span, f"{k.size} = {program.tile_steps} x {program.block[2]}"),
             f"use a divisor of {program.tile_steps}",
-        )
-    if grid.name == "stream_k" and (plan.shape.depth > 1 or plan.shape.unroll > 1):
-        yield error(
-            "a run of `stream_k` may be one K-step long, and this schedule needs "
-            f"{plan.shape.depth} before its loop and {plan.shape.unroll} a pass",
-            Label(program.a.span, "the depth comes from these buffers"),
-            "use at most two LDS buffers and one register buffer",
         )
 
 

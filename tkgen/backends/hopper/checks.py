@@ -38,7 +38,7 @@ def check(program: Program, machine: Hopper) -> list[Diagnostic]:
         found = [*_operands(program), *_roles(program, machine)]
     if not found:
         found = [*_tiles(program, machine), *_clusters(program, machine), *mapping.check_program(program)]
-        found += _counted(program)
+        found += [*mapping.check_parts(program), *_counted(program)]
     if not found:
         found = [*_room(program, machine), *_matrices(program, machine)]
     return found or list(_proof(program, machine))
@@ -84,7 +84,7 @@ def _targets(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
 def _language(program: Program) -> Iterator[Diagnostic]:
     """Clauses that this back end has nothing for."""
     yield from _equations(program, program.equations)
-    if program.grid.name not in ("linear", "persistent"):
+    if program.grid.name == "stream_k":
         yield _refused(f"sm_90a does not have `grid {program.grid.name}` yet", program.grid.span or
                        statement(program, "kernel"), "use `grid persistent(132)`")  # fmt: skip
     if program.tail == "clamped":
@@ -122,6 +122,10 @@ def _equations(program: Program, equations: Sums) -> Iterator[Diagnostic]:
         yield _refused("sm_90a multiplies tiles as they are stored yet", made.value.span or
                        statement(program, "kernel"), "store the factor in the type that is multiplied")  # fmt: skip
     yield from _ragged(program)
+    scaled = next((s.span for s in equations.sums if s.scaled), None)
+    if program.grid.name == "split_k" and (program.ragged or scaled):
+        yield _refused("sm_90a divides no K-steps of ragged rows or of scaled products among blocks", scaled or
+                       program.grid.span or statement(program, "kernel"), "use `grid persistent(132)`")  # fmt: skip
     others = (d for t in program.arguments for d in t.dims if d not in (program.m, program.n, program.k))
     for dim in dict.fromkeys(d for d in others if d.size is None):
         yield _refused(f"sm_90a needs a size of {dim.name} that is known at build time", dim.span,
@@ -276,7 +280,10 @@ def _clusters(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
     if layout.ping_pong:
         yield _refused("blocks of a cluster whose consumers take turns have no schedule yet", clusters.span,
                        "leave `clusters` out", secondary=(Label(statement(program, "schedule")),))  # fmt: skip
-    if program.grid.count % clusters.count:
+    if program.grid.name == "split_k":
+        yield _refused("blocks of a cluster do not share the sums of a tile yet", clusters.span, "leave `clusters` out",
+                       secondary=(Label(statement(program, "grid")),))  # fmt: skip
+    elif program.grid.count % clusters.count:
         yield _refused(f"{program.grid.count} blocks are no whole number of clusters of {clusters.count}",
                        program.grid.span or clusters.span, f"use {program.grid.count + 1} blocks",
                        secondary=(Label(clusters.span),))  # fmt: skip

@@ -181,7 +181,7 @@ class _Lowering:
             "products": products, "scaled": bool(scaled),
             "outputs": outputs, "ping_pong": layout.ping_pong, "row_tile": self.row_tile,
             "earlier": f"f * {panels} + " if layout.ping_pong else "",
-            "ragged": layout.ragged,
+            "ragged": layout.ragged, "stored": "store_add_async" if p.grid.shares_tiles else "store_async",
             "schedule_origin": self.origin("schedule"),
             "helpers": dict.fromkeys([*(h for e in made for h in e.helpers), *(h for s in scaled for h in s.helpers)]),
             "loads": any(e.loads for e in made) or any(s.scales for s in scaled),
@@ -242,6 +242,10 @@ class _Lowering:
         if grid.name == "persistent":
             tiles = f"tile < {names[0]} * {names[1]}; tile += gridDim.x{each}"
             return f"for (int tile = blockIdx.x{each}; {tiles}) {{{_remark(self.origin('grid'))}"
+        if grid.name == "split_k":
+            tiles = f"({names[0]} * {names[1]})"
+            part = f"const int tile = blockIdx.x % {tiles}, first = blockIdx.x / {tiles} * K_STEPS;"
+            return f"{{\n    {part}{_remark(self.origin('grid'), 'a part of the K-steps')}"
         if self.program.batch:
             tiles = f"({names[0]} * {names[1]})"
             return f"{{\n    const int tile = blockIdx.x{each} % {tiles}, matrix = blockIdx.x{each} / {tiles};"
@@ -274,7 +278,7 @@ class _Lowering:
         own = "(tile_row * CONSUMERS + consumer) * FRAGMENTS + i" if turns else "tile_row * CONSUMERS + i"
         place = own if rows else "tile_col"  # in tiles, at step `k`
         access, along = self.layout.moved[operand.name], self.layout.parted(operand)
-        shape, at = [extent, "K_STEP"], [place, "k"]
+        shape, at = [extent, "K_STEP"], [place, "first + k" if self.program.grid.name == "split_k" else "k"]
         if rows and self.layout.ragged:
             at = [f"walk.first + ({own}) * {name(operand.name)}_tile::rows", "k * K_STEP"]
         if operand.contraction_first:
@@ -373,7 +377,9 @@ class _Lowering:
         for symbol, dim, unit in self.counted():
             if dim.size is not None and not (dim == p.m and layout.ragged):
                 origin = self.origin(dim.span, "block", "tail")
-                result.append(Constant(symbol, f"({dim.size} + {unit} - 1) / {unit}", "", origin))
+                shared = f" / {p.grid.count}" if dim == p.k and p.grid.name == "split_k" else ""
+                about = f"of the {p.grid.count} blocks that add to a tile, each" if shared else ""
+                result.append(Constant(symbol, f"({dim.size} + {unit} - 1) / {unit}{shared}", about, origin))
         return result
 
     def panels(self) -> list[Constant]:

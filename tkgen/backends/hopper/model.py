@@ -41,10 +41,10 @@ class Memory(Computation):
 
     def __init__(
         self, kernel: Kernel, inputs: Mapping[str, Tensor], scalars: Mapping[str, float], extents: Mapping[str, int],
-        outputs: dict[str, Tensor],
+        outputs: dict[str, Tensor], added: frozenset[str] = frozenset(),
     ):  # fmt: skip
         super().__init__(kernel, inputs, scalars, extents)
-        self.outputs = outputs
+        self.outputs, self.added = outputs, added
 
     def at_indices(self, indices: Mapping[str, int]) -> None:
         """From now on at these values of axes that are indices."""
@@ -75,7 +75,8 @@ class Memory(Computation):
         self.places = dict(places)
         found, named = self.view(self.outputs[target.tensor.name], target)
         inside = tuple(slice(0, len(places[d])) for d in dims)
-        found.copy_(along_dims(value[inside], dims, named))
+        new = along_dims(value[inside], dims, named)
+        found.copy_(found + new if target.tensor.name in self.added else new)
 
     def compute(self, ops: Sequence[Op], known: Mapping[Value, Tile], places: Mapping[str, range]) -> None:
         """What operations make of known values, at these places: `get` has it then."""
@@ -296,8 +297,10 @@ def run_products(
     program = layout.program
     if layout.ragged and program.offsets is not None:
         launch = replace(launch, offsets=tuple(map(int, inputs[program.offsets.name].tolist())))
-    outputs = {t.name: torch.full(launch.shape(t), torch.nan, dtype=TORCH[t.dtype]) for t in program.outputs}
-    memory = Memory(program.kernel, inputs, scalars, launch.extents, outputs)
+    added = program.added
+    outputs = {t.name: torch.full(launch.shape(t), 0.0 if t.name in added else torch.nan, dtype=TORCH[t.dtype])
+               for t in program.outputs}  # fmt: skip
+    memory = Memory(program.kernel, inputs, scalars, launch.extents, outputs, added)
     found = list[Outcome]()
     together = layout.clusters
     clusters = [launch.work[n : n + together] for n in range(0, len(launch.work), together)]

@@ -130,9 +130,8 @@ def scheduled(layout: Layout) -> str:
 
 def shapes(layout: Layout) -> list[Shape]:
     """The shapes that stand for a kernel with this layout."""
-    k, step = layout.program.k.size, layout.program.block[2]
-    shape = block_shape(layout, 0)
-    return representatives(shape, range(1, 3 * shape.turn) if k is None else [-(-k // step)])
+    shape, steps = block_shape(layout, 0), layout.program.steps
+    return representatives(shape, range(1, 3 * shape.turn) if steps is None else [steps])
 
 
 def block_shape(layout: Layout, steps: int) -> Shape:

@@ -52,14 +52,17 @@ class HopperSpec(TypedSpec[Program, Hopper]):
     def size_cases(self) -> Iterator[dict[str, int]]:
         """Sizes worth trying: steps around one and two turns of the ring, several tiles of a block, ragged ones."""
         program, stages = self.program, self.layout.stages
+        parts = program.grid.count if program.grid.shares_tiles else 1
         bm, bn, bk = program.block
         m, n, k = program.m.name, program.n.name, program.k.name
         counts = sorted({1, max(stages - 1, 1), stages, stages + 1, 2 * stages + 1})
+        bk *= parts  # blocks that add to a tile have as many steps
         yield from ({m: bm, n: bn, k: count * bk} for count in counts)
         blocks = program.grid.count if program.grid.name == "persistent" else 3
         yield {m: 2 * bm, n: (blocks // 2 + 1) * bn, k: 3 * bk}
         if program.tail == "masked":
-            for case in ({m: bm + 1, n: 2 * bn - 5, k: counts[-1] * bk - 3}, {m: 1, n: 1, k: 1}):
+            least = bk - program.block[2] + 1
+            for case in ({m: bm + 1, n: 2 * bn - 5, k: counts[-1] * bk - 3}, {m: 1, n: 1, k: least}):
                 yield {name: round_up(size, self._chunk(name)) for name, size in case.items()}
 
     def _chunk(self, dim: str) -> int:

@@ -72,6 +72,22 @@ __device__ inline void load_async(S &to, const G &from, const C &at, semaphore &
 
 } // namespace cluster
 
+/// Adds a tile of f32 to `to` as one bulk group, element by element, each at once; else as `store_async`.
+template<int axis = dim::ROW, cache_policy = cache_policy::NORMAL, typename G, typename S, typename C = coord<S>>
+__device__ inline void store_add_async(const G &to, const S &from, const C &at) {
+    const coord<> first = detail::first_element<axis, S>(at);
+#pragma unroll
+    for (int p = 0; p < S::panels; ++p) {
+        const uint32_t place = shared_address(&from) + p * S::panel_bytes;
+        const int column = first.c + p * S::panel_cols;
+        static_assert(G::matrix && sizeof(typename S::dtype) == 4);
+        asm volatile("cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&to.map),
+                     "r"(column), "r"(first.r), "r"(place)
+                     : "memory");
+    }
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
 /// Writes a tile to `to` as one bulk group; elements outside the tensor are dropped. What ordinary stores put into the
 /// tile must have been made visible to the copy engine (`fence_view_async_shared`) before a meeting of the writers.
 template<int axis = dim::ROW, cache_policy = cache_policy::NORMAL, typename G, typename S, typename C = coord<S>>
