@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from gemms import CASES, FUSED, GROUPED, SCALED, SPLIT, TURNS, fused, gemm, grouped
+from gemms import CASES, FUSED, GROUPED, SCALED, SPLIT, TURNS, fused, gemm, grouped, scaled
 
 from tkgen.api import load
 from tkgen.backends.hopper import HopperSpec
@@ -128,7 +128,6 @@ def test_what_the_back_end_does_not_do_is_refused(what: str) -> None:
 NOT_GROUPED = {
     "places in a group": ("Y[m, n] = y", "Y[m, n] = y + m"),
     "turns": ("16 x 128\n", "16 x 128\n    schedule ping_pong\n"),
-    "steps divided": ("persistent(132)", "split_k(3)"),
     "one of many outputs": ("Y : bf16[M, N]", "Y : bf16[OFFSETS, M, N]"),
     "a scaled step": ("y = y + X[m, k] @ W[e, n, k].T", "y = y + 2 * (X[m, k] @ W[e, n, k].T)"),
 }
@@ -143,6 +142,12 @@ def test_groups_that_the_back_end_does_not_have_are_refused(what: str) -> None:
     with pytest.raises(SpecError) as error:
         loaded(text).check()
     assert {d.code for d in error.value.diagnostics} == {"E240"} and all(d.fix for d in error.value.diagnostics)
+
+
+def test_steps_of_scaled_products_are_not_divided() -> None:
+    text = scaled("2 * p", (200, 336, 384), (128, 128, 64), "bf16").replace("persistent(132)", "split_k(3)")
+    with pytest.raises(SpecError, match="does not divide the K-steps of scaled products"):
+        loaded(text).check()
 
 
 def test_a_ragged_sum_is_refused() -> None:

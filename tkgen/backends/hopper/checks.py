@@ -123,9 +123,9 @@ def _equations(program: Program, equations: Sums) -> Iterator[Diagnostic]:
                        statement(program, "kernel"), "store the factor in the type that is multiplied")  # fmt: skip
     yield from _ragged(program)
     scaled = next((s.span for s in equations.sums if s.scaled), None)
-    if program.grid.name == "split_k" and (program.ragged or scaled):
-        yield _refused("sm_90a divides no K-steps of ragged rows or of scaled products among blocks", scaled or
-                       program.grid.span or statement(program, "kernel"), "use `grid persistent(132)`")  # fmt: skip
+    if program.grid.name == "split_k" and scaled:
+        yield _refused("sm_90a does not divide the K-steps of scaled products among blocks", scaled,
+                       "use `grid persistent(132)`")  # fmt: skip
     others = (d for t in program.arguments for d in t.dims if d not in (program.m, program.n, program.k))
     for dim in dict.fromkeys(d for d in others if d.size is None):
         yield _refused(f"sm_90a needs a size of {dim.name} that is known at build time", dim.span,

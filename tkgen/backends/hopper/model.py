@@ -44,7 +44,7 @@ class Memory(Computation):
         outputs: dict[str, Tensor], added: frozenset[str] = frozenset(),
     ):  # fmt: skip
         super().__init__(kernel, inputs, scalars, extents)
-        self.outputs, self.added = outputs, added
+        self.outputs, self.shared = outputs, added
 
     def at_indices(self, indices: Mapping[str, int]) -> None:
         """From now on at these values of axes that are indices."""
@@ -76,7 +76,7 @@ class Memory(Computation):
         found, named = self.view(self.outputs[target.tensor.name], target)
         inside = tuple(slice(0, len(places[d])) for d in dims)
         new = along_dims(value[inside], dims, named)
-        found.copy_(found + new if target.tensor.name in self.added else new)
+        found.copy_(found + new if target.tensor.name in self.shared else new)
 
     def compute(self, ops: Sequence[Op], known: Mapping[Value, Tile], places: Mapping[str, range]) -> None:
         """What operations make of known values, at these places: `get` has it then."""
