@@ -47,7 +47,6 @@ void spell(const Source32* s, int first, int dwords, Word out) {
     else if (number) out[i] = {int8_t(first + i / 32), uint8_t(b)};
     else out[i] = x.known >> b & 1 ? constant(x.value >> b & 1) : Bit{UNKNOWN, 0};
   }
-  for (int i = 32 * dwords; i < 64; ++i) out[i] = constant(0);
 }
 
 // Where bits of two whole numbers meet, the upper one is beyond what is meant of its number, if it is zero.
@@ -94,7 +93,7 @@ bool amount(const Source32& s, uint32_t mask, uint32_t& out) {
 }
 
 void shift(const Word a, int by, int width, bool is_signed, Word out) {  // left where positive
-  for (int i = 0; i < 64; ++i) {
+  for (int i = 0; i < (width == 64 ? 64 : 32); ++i) {
     const int from = i - by;
     out[i] = i >= width ? constant(0) : from >= 0 && from < width ? a[from] : is_signed && from >= width ? Bit{a[width - 1].source == JUNKED ? int8_t(JUNKED) : a[width - 1].source, a[width - 1].at} : constant(0);
   }
@@ -149,17 +148,19 @@ Bit by_table(uint32_t table, Bit a, Bit b, Bit c) {
   return mixed(mixed(a, b), c);
 }
 
+int bits_of_result(const Rule& rule) { return rule.width == 64 || rule.part == 2 ? 64 : 32; }
+
 // The result of an instruction, bit by bit; false where an amount or mask would have to be known.
 bool work(const Rule& rule, const Op& op, const Source32* s, Word out) {
   Word a, b, c;
   const int dwords = rule.width == 64 ? 2 : 1, low = rule.width == 16 ? 16 : 32;
   const bool reversed = rule.bits >= Bits::REVERSED_LEFT && rule.bits <= Bits::REVERSED_RIGHT_SIGNED;
   spell(s, 0, reversed ? 1 : dwords, a);
-  spell(s, 2, reversed ? dwords : 1, b);
-  spell(s, 4, 1, c);
+  if (rule.sources > 1) spell(s, 2, reversed ? dwords : 1, b);
+  if (rule.sources > 2) spell(s, 4, 1, c);
   const int width = rule.width;
   uint32_t n = 0, size = 0;
-  for (int i = 0; i < 64; ++i) out[i] = constant(0);
+  for (int i = 0; i < bits_of_result(rule); ++i) out[i] = constant(0);
   const auto each = [&](auto f) { for (int i = 0; i < low; ++i) out[i] = f(i); };
   switch (rule.bits) {
     case Bits::MOVE: each([&](int i) { return a[i]; }); return true;
@@ -305,7 +306,7 @@ void interpret(const Source32* s, const Word r, Recipe& out) {
 Recipe recipe_of(const Rule& rule, const Op& op, const Source32* s, int dword, Word r) {
   Recipe out;
   out.certain = work(rule, op, s, r);
-  for (int i = 0; i < 64; ++i) out.certain &= !(r[i].source == JUNKED && r[i].at);
+  for (int i = 0; i < bits_of_result(rule); ++i) out.certain &= !(r[i].source == JUNKED && r[i].at);
   interpret(s, r + 32 * dword, out);
   return out;
 }
@@ -555,14 +556,14 @@ void Algebra::integers(Wave& w, const Op& op, const Use& use, const Rule& rule) 
 void Algebra::follow(Wave& w, const Op& op, const Rule& rule, const Operand* s, int rows) {
   const bool wide = rule.width == 64;
   Source32 all[6] = {};
-  bool uniform = true, wholes = false, moves_bits = cuts(rule, s);
+  const bool cut = cuts(rule, s);
+  bool uniform = true, wholes = false;
   for (int i = 0; i < 6; ++i) {
     all[i] = {PLAIN, ~0u, 0};
     if (i / 2 >= rule.sources || (i % 2 && !(wide && i == 3))) continue;
     const Shadow& x = dword_of(s, i);
     uniform &= x.common != MIXED;
     wholes |= x.common == MIXED || whole_within(x.common);
-    moves_bits |= x.common == MIXED;
     all[i] = common_bits(x, bits_of(s, i));
   }
   wholes &= whole_in_use_;
@@ -571,21 +572,13 @@ void Algebra::follow(Wave& w, const Op& op, const Rule& rule, const Operand* s, 
     Word r;
     bool good = true, fresh = false;
     for (int d = 0; d < rows; ++d) made[d] = recipe_of(rule, op, all, d, r), good &= made[d].certain, fresh |= made[d].fresh != 0;
-    if (good && !(fresh && (wholes || moves_bits || rule.bits == Bits::SHIFT_ADD))) {
+    if (good && !(fresh && (wholes || cut || rule.bits == Bits::SHIFT_ADD))) {
       for (rows_ = 0; rows_ < rows; ++rows_) apply(w, made[rows_], s, -1);
       settle_half(w, op, rule);
       return;
     }
   }
   if (rounded(w, op, rule, s)) return;
-  if (wholes || moves_bits) {
-    for (int d = 0; d < rows; ++d) out_[d].common = MIXED;
-    for (int l = 0; l < LANES; ++l) lane(w, op, rule, s, l, rows);
-    for (int d = 0; d < rows; ++d) out_[d].settle();
-    rows_ = rows;
-    settle_half(w, op, rule);
-    return;
-  }
   // Lane by lane, where masks or amounts differ; neighbours are often alike.
   Source32 last[6] = {};
   Recipe made[2];
@@ -598,14 +591,19 @@ void Algebra::follow(Wave& w, const Op& op, const Rule& rule, const Operand* s, 
       if (i / 2 < rule.sources && (!(i % 2) || (wide && i == 3))) x[i] = {dword_of(s, i).of(l), ~0u, bits_of(s, i)[l]};
       if (x[i].tag) x[i].value = 0;
     }
-    bool differs = !l;
+    bool differs = !l, whole = false, fresh = false;
+    for (int i = 0; i < 6; ++i) whole |= wholes && whole_within(x[i].tag);
     for (int i = 0; i < 6; ++i) differs |= x[i].tag != last[i].tag || x[i].value != last[i].value;
-    if (differs)
+    if (differs && !whole)
       for (int d = 0; d < rows; ++d) made[d] = recipe_of(rule, op, x, d, r);
     std::copy(x, x + 6, last);
-    for (rows_ = 0; rows_ < rows; ++rows_) apply(w, made[rows_], s, l);
+    for (int d = 0; d < rows; ++d) fresh |= made[d].fresh != 0;
+    if (whole || (cut && fresh)) lane(w, op, rule, s, l, rows);
+    else
+      for (rows_ = 0; rows_ < rows; ++rows_) apply(w, made[rows_], s, l);
   }
   for (int d = 0; d < rows; ++d) out_[d].settle();
+  rows_ = rows;
   settle_half(w, op, rule);
 }
 
