@@ -324,4 +324,74 @@ void Algebra::keep_near(const Operand* a, const double (*real)[LANES], int count
   out.settle();
 }
 
+// --- Instructions on integers -----------------------------------------------------------------------------------------------
+
+// The larger, smaller or middle one of integers is one of them.
+bool Algebra::chosen(const Rule& rule, const Operand* s) {
+  if (rule.bits < Bits::MIN_SIGNED) return false;
+  out_[0].common = MIXED;
+  for (int l = 0; l < LANES; ++l) {
+    int best = 0;
+    for (int i = 1; i < rule.sources; ++i) {
+      const uint32_t a = s[best].bits.lo[l], b = s[i].bits.lo[l];
+      const bool less = rule.bits == Bits::MIN_SIGNED || rule.bits == Bits::MAX_SIGNED ? int32_t(b) < int32_t(a) : b < a;
+      const bool smallest = rule.bits == Bits::MIN_SIGNED || rule.bits == Bits::MIN_UNSIGNED;
+      if (smallest ? less : !less && a != b) best = i;
+    }
+    if (rule.bits == Bits::MEDIAN_SIGNED) {
+      const int32_t a = int32_t(s[0].bits.lo[l]), b = int32_t(s[1].bits.lo[l]), c = int32_t(s[2].bits.lo[l]);
+      best = (a >= b) == (a <= c) ? 0 : (b >= a) == (b <= c) ? 1 : 2;
+    }
+    out_[0].put(l, s[best].low->cell(l));
+  }
+  out_[0].settle();
+  rows_ = 1;
+  return true;
+}
+
+// Packed integers of 16 bits: the halves one by one, as they stand in the sources.
+void Algebra::halves(Wave& w, const Op& op, const Rule& rule) {
+  static thread_local Operand s[3];
+  static thread_local Shadow low, own;
+  for (int half = 0; half < 2; ++half) {
+    for (int i = 0; i < rule.sources; ++i) {
+      const int high = (half ? op.opsel_hi : op.opsel) >> i & 1;
+      fetch_code(w, op, op.src[i], Kind::P16, s[i].bits);
+      for (int l = 0; l < LANES; ++l) s[i].bits.low[l] = s[i].bits.lo[l] >> 16 * high & 0xffff;
+      s[i].bits.lo = s[i].bits.low;
+      s[i].uniform = op.src[i] < 256, s[i].neg = s[i].abs = false;
+      take(shadow_of(w, op.src[i], own), 2 * high, 2, 0, s[i].own);
+      s[i].low = &s[i].own;
+    }
+    follow(w, op, rule, s, 1);
+    if (!half) low.copy(out_[0]);
+  }
+  Shadow& out = out_[0];
+  out.spread(), low.spread();
+  for (int l = 0; l < LANES; ++l) {
+    out.tag[l] = out.tag[l] << 16 | (low.tag[l] & 0xffff);
+    for (int b = 0; b < 2; ++b) {
+      out.p[b + 2][l] = out.p[b][l], out.q[b + 2][l] = out.q[b][l];
+      out.p[b][l] = low.p[b][l], out.q[b][l] = low.q[b][l];
+    }
+  }
+  out.settle();
+  signs_ = 0, rows_ = 1;
+}
+
+// A number that is near another is plain bits to integers.
+void Algebra::without_near(Operand& a) const {
+  if (a.low->common != TAG_NEAR && a.low->common != MIXED) return;
+  static thread_local Shadow made;
+  made.common = MIXED;
+  for (int l = 0; l < LANES; ++l) {
+    Cell c = a.low->cell(l);
+    if (c.tag == TAG_NEAR) c.tag = PLAIN;
+    made.put(l, c);
+  }
+  made.settle();
+  a.own.copy(made);
+  a.low = &a.own;
+}
+
 }  // namespace ring
