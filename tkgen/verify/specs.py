@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from tkgen.execute.kernels import AnyBuild
 
 _PAGES = 12
+_MORE = 6  # times as many elements as a small size of a sequence has: beyond that it is not small
 _SHORT = 5  # by how much a tile at the end of a loop is smaller than others
 
 
@@ -175,6 +176,9 @@ def _several(
     names = {d.name for p in products for d in (p.m, p.n) if d.name in sizes[0]}
     if products:
         tried = sorted((c for c in sizes if all(c.values())), key=worth, reverse=True)
+        if len(each) > 1:  # tails, where they do not make it much larger
+            most = _MORE * prod(found.values())
+            tried = [c for c in tried if worth(c)[0] and prod(c.values()) <= most]
         return next(filter(possible, tried), found)
     tiled = _tiled(each)
     if tiled and isinstance(spec, LoopSpec):  # which otherwise has what is along an index once
