@@ -28,6 +28,7 @@ from typing import Any
 from hopper_probe import SPECS, launches, timed
 
 from tkgen.api import load
+from tkgen.backends.hopper.machine import load_hopper
 from tkgen.diagnostics import SpecError
 from tkgen.execute.arguments import launched
 from tkgen.execute.race import ROTATED_BYTES
@@ -166,12 +167,23 @@ def measure_run(run: dict[str, Any], seconds: float) -> None:
         launch: Any = launched(spec) if hasattr(spec.program, "block") else row_launch(spec.program, spec.layout)
         moved = sum(map(launch.bytes, (*spec.program.reads, *spec.program.outputs)))
         taken, mhz, watts = timed(launches(build, "normal", max(2, -(-ROTATED_BYTES // moved))), seconds)
+        if held_back(mhz, watts):
+            raise SystemExit(
+                f"this card runs at {mhz:.0f} MHz with {watts:.0f} W: something else than its power limit holds it, "
+                "such as heat, and nothing that is measured here says how good a prediction is"
+            )
         kernel |= {"measured_us": taken * 1e6, "measured_mhz": mhz, "watts": watts}
         print(f"{kernel['spec']} {kernel['sizes']} {kernel['variant']}: {taken * 1e6:.1f} us, predicted "
               f"{kernel['predicted_us']:.1f}", flush=True)  # fmt: skip
         torch.cuda.empty_cache()
     query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
     run["machine"] = subprocess.run(query, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def held_back(mhz: float, watts: float) -> bool:
+    """Whether a card runs far below its most clock although it takes far less than its power limit."""
+    t = load_hopper().timing
+    return mhz < 0.75 * t.max_clock_mhz and watts < 0.75 * t.power_limit_w
 
 
 def verdict(kernels: list[dict[str, Any]]) -> str:

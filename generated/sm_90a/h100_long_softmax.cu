@@ -51,6 +51,19 @@ template <typename T, int n> __device__ inline elements<T, n> load_elements(buff
     return e;
 }
 
+/// The same of what is read for the last time: the L2 may drop it first.
+template <typename T, int n> __device__ inline elements<T, n> load_last(buffer<T> from, uint32_t offset) {
+    using E = elements<T, n>;
+    E e{};
+    if (!from.has(offset)) return e;
+    const char *at = from.at(offset);
+    if constexpr (sizeof(E) == 2) reinterpret_cast<uint16_t &>(e) = __ldcs(reinterpret_cast<const uint16_t *>(at));
+    else if constexpr (sizeof(E) == 4) reinterpret_cast<uint32_t &>(e) = __ldcs(reinterpret_cast<const uint32_t *>(at));
+    else if constexpr (sizeof(E) == 8) reinterpret_cast<uint2 &>(e) = __ldcs(reinterpret_cast<const uint2 *>(at));
+    else reinterpret_cast<uint4 &>(e) = __ldcs(reinterpret_cast<const uint4 *>(at));
+    return e;
+}
+
 /// The optimiser knows these numbers no more: what was made of them before is made again, not kept in registers.
 template <typename T, int n> __device__ inline void forget(elements<T, n> &e) {
     static_assert(sizeof(e) % 4 == 0);
@@ -228,7 +241,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
             #pragma unroll
             for (int c = 0; c < CHUNKS; ++c) {
                 const int j_in = (c * LANES + lane) * CHUNK;
-                X_r[i][c] = load_elements<bf16, CHUNK>(X_at, X_row + j_in * 2);
+                X_r[i][c] = load_last<bf16, CHUNK>(X_at, X_row + j_in * 2);
             }
         }
 

@@ -70,6 +70,17 @@ def test_lengths_that_divide_nothing_compile(case: Case) -> None:
     assert case.spec().build().figures.spill_bytes == 0
 
 
+def text_of(name: str, **values: int) -> str:
+    return str(load(SPECS / "hopper" / f"h100_{name}.tk", values).check().text)  # type: ignore[attr-defined]
+
+
+def test_what_loops_read_for_the_last_time_need_not_be_kept() -> None:
+    text = text_of("long_softmax")
+    assert text.count("load_last<bf16, CHUNK>(X_at") == text.count("load_elements<bf16, CHUNK>(X_at") == 1
+    assert text.index("load_elements<bf16, CHUNK>(X_at") < text.index("load_last<bf16, CHUNK>(X_at")
+    assert all("load_last" not in text_of(name) for name in ("softmax", "layernorm", "rotary", "norm_gradient"))
+
+
 @compiles
 def test_names_of_a_spec_collide_with_nothing() -> None:
     text = (SPECS / "hopper" / "h100_rmsnorm.tk").read_text()

@@ -20,6 +20,7 @@ LOCALS = frozenset({
     "lane", "group", "row", "i", "c", "e", "g", "pass", "inside", "exchange", "at", "with", "tile", "elements",
     "load_elements", "store_elements", "buffer_from", "widen", "narrow", "divisor", "fold", "across", "lane_at",
     "forget", "forget_as", "buffer", "pin", "lds_barrier", "words_2", "words_4", "next_half",
+    "load_last",
 })  # fmt: skip
 # Locals made from the name of a value.
 OF_VALUE = ("_h", "_d", "_e", "_n")

@@ -20,8 +20,8 @@ from tkgen.backends.cdna.lower.model import Constant
 from tkgen.backends.cdna.lower.places import Names
 from tkgen.backends.cdna.lower.row_places import LOCALS, Places
 from tkgen.backends.cdna.lower.row_values import Values
-from tkgen.ir.equations import Access, Carry, Convert, Load, Map, Op, Reduce, Store, reads, writes
-from tkgen.ir.functions import CDNA
+from tkgen.ir.equations import Access, AxisKind, Carry, Convert, Load, Map, Op, Reduce, Store, reads, walk, writes
+from tkgen.ir.functions import CDNA, HOPPER
 from tkgen.schedule.row_loops import loops
 from tkgen.schedule.row_steps import HALVES, Get, Meet, Put, Run, Step, Walk, handed, runs
 from tkgen.schedule.rows import RowMap, Way
@@ -39,6 +39,7 @@ class RowModel(EquationModel):
     bytes: bool
     packs: tuple[str, ...]
     loads: bool
+    lasts: bool
     forgets: bool
     divides: bool
     folds: bool
@@ -72,6 +73,7 @@ class RowLowering(Lowering):
             bytes=any(t.dtype.bits <= 8 for t in self.places.tensors),
             packs=tuple(sorted({t.dtype.cpp for t in self.places.tensors if t.dtype.packed})),
             loads="load_elements<" in body,
+            lasts="load_last<" in body,
             forgets="forget(" in body,
             divides="divisor(" in body,
             folds="fold<" in body,
@@ -151,7 +153,7 @@ class RowLowering(Lowering):
             kind = f"{access.tensor.dtype.cpp}, {width}"
             where = self.places.where(access, self._element(way))
             declared.append(f"elements<{kind}> {self.values.raw(access)}{shape};{self.places.remark(op.result.span)}")
-            loaded = f"load_elements<{kind}>({self.places.buffer(access)}, {where});"
+            loaded = f"{self._loader(op)}<{kind}>({self.places.buffer(access)}, {where});"
             nests.setdefault(way, []).append(f"{self.values.raw(access)}{place} = {loaded}")
         lines = declared
         for way, calls in nests.items():
@@ -159,6 +161,15 @@ class RowLowering(Lowering):
             step = "ACROSS" if way is Way.ACROSS and self.m.across > 1 else ""
             lines += self._rows(body, step) if self.places.of_rows(loads[0].source) else body
         return lines
+
+    def _loader(self, op: Load) -> str:
+        """What loads: where loops of a block read its part of a tensor one after another, the last need not keep it."""
+        loads = [other for other in walk(self.m.kernel.body) if isinstance(other, Load)]
+        of = [other for other in loads if other.source.tensor == op.source.tensor]
+        looped = all(any(axis.kind is AxisKind.SEQUENTIAL for axis in other.source.axes) for other in of)
+        own = all(axis in op.source.axes for axis in self.m.kernel.axes if axis.kind is AxisKind.PARALLEL)
+        last = looped and own and len(of) > 1 and op is of[-1]
+        return "load_last" if self.back_end == HOPPER and last else "load_elements"
 
     def _element(self, way: Way) -> str:
         """What an access adds to the first element of a chunk."""
