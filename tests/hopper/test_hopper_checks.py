@@ -150,6 +150,12 @@ def test_steps_of_scaled_products_are_not_divided() -> None:
         loaded(text).check()
 
 
+def test_clusters_do_not_share_sums() -> None:
+    text = gemm(**SPLIT[0]).replace("  grid split_k(4)", "  clusters 2 along m\n  grid split_k(4)")
+    with pytest.raises(SpecError, match="do not share the sums"):
+        loaded(text).check()
+
+
 def test_a_ragged_sum_is_refused() -> None:
     found = load(SPECS / "groups" / "grouped_weights.tk", target="sm_90a").diagnostics
     assert any(d.code == "E240" and "no ragged sums yet" in d.message for d in found)
