@@ -50,6 +50,19 @@ def test_several_in_one() -> None:
             parse([text])
 
 
+@pytest.mark.parametrize(
+    ("kind", "one_half", "nan"),
+    [("fp8", 0x30, 0x7F), ("bf8", 0x38, 0x7F), ("fp8_fnuz", 0x38, 0x80), ("bf8_fnuz", 0x3C, 0x80)],
+)
+def test_small_floats_are_their_bits(kind: str, one_half: int, nan: int) -> None:
+    halves, nans = parse([f"{kind}[3]=0.5, {kind}[2]=nan:out"]).make()
+    assert isinstance(halves, Buffer) and halves.data.tolist() == [one_half] * 3 and halves.format == kind
+    assert isinstance(nans, Output) and nans.data.tolist() == [nan] * 2
+    assert len(set(one(f"{kind}[64]=randn").data.tolist())) > 16  # type: ignore[attr-defined]
+    with pytest.raises(ArgumentError, match="expected the extents of a buffer"):
+        parse([f"{kind}=1"])
+
+
 def test_random_numbers_may_be_larger() -> None:
     one_times, four_times = (parse([f"f32[64]=randn{factor}"]).make()[0] for factor in ("", "*4"))
     assert isinstance(one_times, Buffer) and isinstance(four_times, Buffer)

@@ -72,6 +72,16 @@ def normed(y, x, weight, scale, cols, eps, WIDTH: tl.constexpr):
     tl.store(y + row * cols + at, (values * r).to(w.dtype) * w, mask=at < cols)
 
 
+def eighths(left, right, out, depth, B: tl.constexpr, K: tl.constexpr):
+    rows, cols, ks = tl.program_id(0) * B + tl.arange(0, B), tl.program_id(1) * B + tl.arange(0, B), tl.arange(0, K)
+    total = tl.zeros((B, B), tl.float32)
+    for k in range(0, depth, K):
+        a = tl.load(left + rows[:, None] * depth + k + ks[None, :])
+        b = tl.load(right + cols[None, :] * depth + k + ks[:, None])
+        total = tl.dot(a, b, total)
+    tl.store(out + rows[:, None] * 2 * B + cols[None, :], total.to(tl.float16))
+
+
 @pytest.fixture
 def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
     """Compiles a function as a launch would, and gives the code object where Triton's cache has it."""
@@ -177,6 +187,13 @@ def test_a_product_through_descriptors(built: Callable[..., Path]) -> None:
     assert unknown.exit_code == 2 and "needs the .ttir that Triton leaves" in " ".join(unknown.output.split()), (
         unknown.output
     )
+
+
+def test_a_product_of_small_floats(built: Callable[..., Path]) -> None:
+    path = built(eighths, "*fp8e4b8 *fp8e4b8 *fp16 i32", (0, 1, 2, 3), warps=2, B=32, K=32)
+    given = "fp8_fnuz[64,96]=randn:in, fp8_fnuz[64,96]=randn:in, f16[64,64]=nan:out, i32=96"
+    result = verify(path, "product", "2,2", given)
+    assert result.exit_code == 0 and "as meant, in 2 draws" in result.output, result.output
 
 
 def test_softmax(built: Callable[..., Path]) -> None:

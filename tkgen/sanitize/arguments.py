@@ -31,11 +31,16 @@ from tkgen.emulate import Arg, Buffer, Kernel, Outcome, Scalar, Struct
 Check = Callable[[Outcome, Sequence[Arg]], str]
 """What is wrong with the numbers a launch left, in words; empty where they are right."""
 
-# Elements as numpy stores them; bf16 as its bits.
+# 8-bit floats, and what torch calls them.
+SMALL: Final = {
+    "fp8": "float8_e4m3fn", "bf8": "float8_e5m2", "fp8_fnuz": "float8_e4m3fnuz", "bf8_fnuz": "float8_e5m2fnuz",
+}  # fmt: skip
+# Elements as numpy stores them; bf16 and 8-bit floats as their bits.
 _ELEMENTS: Final[dict[str, Any]] = {
     "bf16": np.uint16, "f16": np.float16, "f32": np.float32, "f64": np.float64,
     "i8": np.int8, "u8": np.uint8, "i16": np.int16, "u16": np.uint16,
     "i32": np.int32, "u32": np.uint32, "i64": np.int64, "u64": np.uint64,
+    **dict.fromkeys(SMALL, np.uint8),
 }  # fmt: skip
 _FILLS: Final = ("randn", "rand", "zeros", "ones", "nan", "arange")
 _RANDOM: Final = ("randn", "rand")
@@ -167,6 +172,8 @@ class _Parser:
         if kind not in _ELEMENTS:
             raise self.error(f"a type ({', '.join(_ELEMENTS)}), `{{` or `gl(`")
         self.at += 1
+        if kind in SMALL and self.peek() != "[":
+            raise self.error("the extents of a buffer")
         return self.buffer(kind, name) if self.peek() == "[" else self.scalar(kind, name)
 
     def struct(self) -> _Maker:
@@ -245,7 +252,7 @@ class _Parser:
 
         def make(generator: np.random.Generator) -> Arg:
             data = filled(kind, count, fill, generator, factor).reshape(extents)
-            held = kind if kind == "bf16" else ""  # numpy has no such type
+            held = kind if kind in ("bf16", *SMALL) else ""  # numpy has no such type
             if role == "out":
                 return Output(data, name, format=held)
             return Buffer(data, name, writable=role != "in", format=held)
@@ -268,7 +275,7 @@ def filled(
     kind: str, count: int, fill: str | float, generator: np.random.Generator, factor: float = 1
 ) -> npt.NDArray[Any]:
     """`count` elements: random ones in -2 .. 2 for integers, times `factor`; NaN as the largest number there."""
-    whole = not (kind.startswith("f") or kind == "bf16")
+    whole = not kind.startswith(("f", "bf"))
     values: npt.NDArray[Any]
     if fill == "arange":
         values = np.arange(count)
@@ -290,6 +297,12 @@ def filled(
         values = values * factor
     if kind == "bf16":
         return to_bf16(values.astype(np.float32))
+    if kind in SMALL:
+        import torch
+
+        small = torch.from_numpy(values.astype(np.float32)).to(getattr(torch, SMALL[kind]))
+        bits: npt.NDArray[Any] = small.view(torch.uint8).numpy()
+        return bits
     with np.errstate(over="ignore", invalid="ignore"):
         return values.astype(_ELEMENTS[kind])
 

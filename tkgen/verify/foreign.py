@@ -27,7 +27,7 @@ from tkgen.execute.launch import Payload
 from tkgen.ir import rounding, tensors
 from tkgen.ir.types import DType
 from tkgen.sanitize import ArgumentError, Output
-from tkgen.sanitize.arguments import function_of, named
+from tkgen.sanitize.arguments import SMALL, function_of, named
 from tkgen.source import SourceFile, Span
 from tkgen.verify import payloads, ring
 from tkgen.verify.degree import degree
@@ -165,6 +165,8 @@ def values(buffer: Buffer) -> Tensor:
         return data
     if buffer.format == "bf16":
         return torch.from_numpy(data.view(np.int16)).view(torch.bfloat16)
+    if buffer.format in SMALL:
+        return torch.from_numpy(data).view(getattr(torch, SMALL[buffer.format]))
     signed = {np.dtype(np.uint16): np.int16, np.dtype(np.uint32): np.int32, np.dtype(np.uint64): np.int64}
     return torch.from_numpy(data.view(signed.get(data.dtype, data.dtype)))
 
@@ -183,7 +185,8 @@ def _shown(buffer: Buffer, held: Tensor) -> str:
 
 def _varies(values: Tensor) -> bool:
     """Whether a buffer holds more than one number: what is zero everywhere is zero."""
-    return values.numel() > 1 and bool((values != values.flatten()[0]).any())
+    numbers = values if values.element_size() > 1 else values.float()
+    return values.numel() > 1 and bool((numbers != numbers.flatten()[0]).any())
 
 
 def _with_payloads(arg: Arg, memory: Mapping[str, Tensor], words: dict[str, Payload]) -> Arg:
