@@ -126,6 +126,7 @@ def test_what_the_back_end_does_not_do_is_refused(what: str) -> None:
 
 
 NOT_GROUPED = {
+    "clusters": ("  grid", "  clusters 2\n  grid"),
     "places in a group": ("Y[m, n] = y", "Y[m, n] = y + m"),
     "turns": ("16 x 128\n", "16 x 128\n    schedule ping_pong\n"),
     "one of many outputs": ("Y : bf16[M, N]", "Y : bf16[OFFSETS, M, N]"),
@@ -159,6 +160,15 @@ def test_clusters_do_not_share_sums() -> None:
 def test_a_ragged_sum_is_refused() -> None:
     found = load(SPECS / "groups" / "grouped_weights.tk", target="sm_90a").diagnostics
     assert any(d.code == "E240" and "no ragged sums yet" in d.message for d in found)
+
+
+def test_blocks_of_a_cluster_have_whole_tiles_and_no_turns() -> None:
+    text = gemm(dims=(200, 328, 136), clusters="2", output="f32")
+    loaded(text).check()
+    with pytest.raises(SpecError, match="whose consumers take turns"):
+        loaded(text.replace("    store C", "    store C\n    schedule ping_pong")).check()
+    with pytest.raises(SpecError, match="do not share the sums of a tile"):
+        loaded(text.replace("persistent(132)", "split_k(3)")).check()
 
 
 def test_one_consumer_has_nobody_to_take_turns_with() -> None:
