@@ -21,6 +21,7 @@ class HopperProduct:
     clock_mhz: int
     sms: int
     peak_tflops: float
+    peak_fp8_tflops: float
     hbm_tbps: float
 
 

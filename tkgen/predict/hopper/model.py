@@ -119,8 +119,12 @@ def moved_bytes(launch: Launch | RowLaunch) -> int:
 def prediction(
     spec: TypedSpec[Program | EquationProgram, Hopper], launch: Launch | RowLaunch, product: HopperProduct,
     at: Settled, parts: Mapping[str, float], *, start: float, flops: float = 0.0, blocks_per_sm: int = 1,
+    peak: float | None = None,
 ) -> HopperPrediction:  # fmt: skip
-    """What is said of a launch that takes `start` and what has settled, of which `parts` are what."""
+    """What is said of a launch that takes `start` and what has settled, of which `parts` are what.
+
+    `peak` is that of the products, TFLOP/s, where it is another than that of 16-bit factors.
+    """
     seconds = start + at.seconds
     tflops, gbps = flops / seconds / 1e12, moved_bytes(launch) / seconds / 1e9
     return HopperPrediction(
@@ -130,7 +134,7 @@ def prediction(
         sizes=tuple(launch.extents.items()),
         seconds=seconds,
         tflops=tflops,
-        share_of_peak=tflops / product.peak_tflops,
+        share_of_peak=tflops / (peak or product.peak_tflops),
         gbps=gbps,
         share_of_copy=gbps / (product.hbm_tbps * spec.target.timing.copy_efficiency * 1e3),
         limiter=max(parts, key=lambda part: parts[part]),

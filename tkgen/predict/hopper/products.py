@@ -96,7 +96,8 @@ class ProductModel:
         tile, step = code.loop_with(opcode, "UTMASTG"), code.loop_with(opcode)
         end = tile or code.before("UTMALDG")
         self.outside, self.loads = len(end) - (len(step) if step else 0), end.load_groups
-        self.step_instructions = len(step) if step else 0
+        together = 2 if build.spec.layout.scaled else 1  # steps of a pass of the loop
+        self.step_instructions = len(step) // together if step else 0
         self.work = self.launch.work
 
     @property
@@ -112,6 +113,8 @@ class ProductModel:
         t, stages = self.timing, self.layout.stages
         all_of_them = self.layout.consumers // self.layout.turns * self.step_cycles
         in_turn = t.matrix_chain_cycles + all_of_them
+        if self.layout.scaled:  # two steps of a consumer, the second of which it adds while it has no products
+            in_turn = t.matrix_chain_cycles + 2 * self.step_cycles + t.lone_cycles * self.step_instructions
         latency = self.copy_seconds + (self.fresh_seconds if these.fresh else 0.0)
         memory = these.fresh / (these.steps * self.layout.turns) / read_rate(self.machine, self.product, these.fresh, 0)
         waited = max(latency / max(stages - 1, 1), (latency + in_turn / hertz) / stages)
@@ -213,7 +216,9 @@ class ProductModel:
         slow = "memory" if memory > busy(at.hertz) else each_step[0][1].slow
         parts[slow] = max(at.seconds - parts["products"] - parts["sums that leave"], 0.0)
         flops = total_steps * self._flops_of_step()
-        return prediction(self.spec, self.launch, self.product, at, parts, start=launched + copied, flops=flops)
+        peak = self.product.peak_fp8_tflops if self.spec.program.a.dtype.encoded else self.product.peak_tflops
+        return prediction(self.spec, self.launch, self.product, at, parts, start=launched + copied, flops=flops,
+                          peak=peak)  # fmt: skip
 
     def _flops_of_step(self) -> float:
         rows, columns, step = self.spec.program.block
