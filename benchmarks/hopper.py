@@ -27,6 +27,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import hopper_fp8 as fp8
 import hopper_more as more
 import hopper_predicted
 import hopper_thunderkittens as thunderkittens
@@ -395,6 +396,7 @@ has been compared with torch in f32 before (2^-8 of the norm at most).
 
 {more}
 
+{fp8}
 {predicted}"""
 
 
@@ -411,7 +413,7 @@ def page(lines: list[dict[str, Any]]) -> str:
         machine="; ".join(f"{key} {value}" for key, value in facts.items()),
         theirs=THEIRS if any(r.who == "ThunderKittens" for r in results(lines)) else "ThunderKittens was not measured.",
         megabytes=ROTATED_BYTES // 1_000_000, rounds=ROUNDS, table=rows, below=said, fused=fused_table(lines),
-        more=more.page(lines), predicted=hopper_predicted.page(),
+        more=more.page(lines), fp8=fp8.page(lines), predicted=hopper_predicted.page(),
     )  # fmt: skip
 
 
@@ -429,6 +431,7 @@ def main() -> None:
         measure_fused(given.quick)
         more.measure_rows(given.quick)
         more.measure_attention(given.quick)
+        fp8.measure(given.quick)
         return
     text = page(run_child(given.quick, given.limit, given.thunderkittens))
     print(text)

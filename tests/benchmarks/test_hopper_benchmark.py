@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import hopper
+import hopper_fp8
 import hopper_predicted
 import hopper_thunderkittens
 import pytest
@@ -42,6 +43,22 @@ def test_the_page_says_what_is_below_its_bar() -> None:
     assert "of ThunderKittens, 0.98" not in text
     lines = [{**line, "tflops": 120.0} if line.get("who") == "ThunderKittens" else line for line in lines]
     assert "4096 x 4096 x 4096 NN: 0.808 of ThunderKittens, 0.98 is aimed at" in hopper.page(lines)
+
+
+@pytest.mark.parametrize("name", hopper_fp8.SPECS)
+@pytest.mark.parametrize("size", hopper_fp8.SIZES)
+def test_8_bit_floats_have_kernels(name: str, size: int) -> None:
+    assert hopper_fp8.spec_of(name, size).program.m.size == size
+
+
+def test_the_part_of_8_bit_floats_has_a_row_for_each() -> None:
+    line = {"kind": "fp8", "spec": "h100_fp8", "size": 64, "spread": 0.02, "off": 0.002, "block": "some"}
+    rates = (("tkgen", 90.0), ("torch", 100.0), ("Triton 1", 50.0), ("Triton 2", 60.0))
+    text = hopper_fp8.page([line | {"who": who, "tflops": rate} for who, rate in rates])
+    row = "| 90 ± 1.0 %, off 0.20 % | 100 ± 1.0 %, off 0.20 % | 60 ± 1.0 %, off 0.20 % | 0.900 | some |"
+    assert f"| `h100_fp8` | 64 {row}" in text and hopper_fp8.page([]) == ""
+    page = (ROOT / "docs" / "measured.md").read_text(encoding="utf-8")
+    assert all(page.count(f"| `{name}` | {size} |") == 1 for name in hopper_fp8.SPECS for size in hopper_fp8.SIZES)
 
 
 def test_a_checkout_that_is_none_is_told(tmp_path: Path) -> None:
