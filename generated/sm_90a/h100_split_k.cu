@@ -7,15 +7,15 @@ using namespace kittens;
 
 namespace h100_split_k {
 
-constexpr int BLOCK_ROWS = 64;  // output rows of a block, spec:11
+constexpr int BLOCK_ROWS = 128;  // output rows of a block, spec:11
 constexpr int BLOCK_COLS = 256;  // output columns of a block, spec:11
 constexpr int K_STEP = 64;  // contraction elements per step, spec:11
 constexpr int STAGES = 4;  // steps that shared memory holds, spec:14
-constexpr int CONSUMERS = 1;  // warpgroups that multiply, spec:19
+constexpr int CONSUMERS = 2;  // warpgroups that multiply, spec:19
 constexpr int PANELS = 8;  // of a consumer's sums, each 128 bytes wide, spec:21
-constexpr int STORE_BUFFERS = 8;  // panels on their way out, spec:21
-constexpr int THREADS = 8 * WARP_THREADS;  // 8 warps, spec:16,19
-constexpr int GRID_ROWS = (64 + BLOCK_ROWS - 1) / BLOCK_ROWS;  // spec:5,11,13
+constexpr int STORE_BUFFERS = 2;  // panels on their way out, spec:21
+constexpr int THREADS = 12 * WARP_THREADS;  // 12 warps, spec:16,19
+constexpr int GRID_ROWS = (128 + BLOCK_ROWS - 1) / BLOCK_ROWS;  // spec:5,11,13
 constexpr int GRID_COLS = (4096 + BLOCK_COLS - 1) / BLOCK_COLS;  // spec:5,11,13
 constexpr int K_STEPS = (16384 + K_STEP - 1) / K_STEP / 8;  // of the 8 blocks that add to a tile, each, spec:5,11,13
 
@@ -25,9 +25,9 @@ using C_tile = st_fl<64, 32>;  // a panel of a consumer's sums, spec:21
 
 /// The kernel's argument: tensors in global memory, each with its tensor map.
 struct globals {
-    gl<bf16, 1, 1, 64, 16384, A_tile> A;  // spec:7
+    gl<bf16, 1, 1, 128, 16384, A_tile> A;  // spec:7
     gl<bf16, 1, 1, 4096, 16384, B_tile> B;  // spec:8
-    gl<float, 1, 1, 64, 4096, C_tile> C;  // spec:9
+    gl<float, 1, 1, 128, 4096, C_tile> C;  // spec:9
 };
 
 /// A panel of the sums, from column `first` of base tiles on, once their products are done.
@@ -62,6 +62,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
     __syncthreads();
 
     if (warpgroup::groupid() == 0) {  // producer, spec:16
+        warpgroup::decrease_registers<24>();
         if (warpgroup::laneid() == 0) {
             int stage = 0, phase = 1;  // a fresh stage counts as empty
             {
@@ -78,6 +79,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
             }
         }
     } else {  // consumer, spec:19
+        warpgroup::increase_registers<240>();
         const int consumer = warpgroup::groupid() - 1;
         rt_fl<16, BLOCK_COLS> C_acc;  // spec:20
         int stage = 0, phase = 0;
