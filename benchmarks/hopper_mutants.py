@@ -22,7 +22,8 @@ from mutating.hopper import Trial, trials
 
 DOCS = Path(__file__).parent.parent / "docs" / "emulator.md"
 MARKED = re.compile(r"(<!-- mutants: begin -->\n).*?(<!-- mutants: end -->)", re.DOTALL)
-FAMILIES = {"products": 1, "turns": 1, "scaled": 1, "groups": 1, "outputs": 1, "clusters": 1, "loops": 5, "rows": 1}
+FAMILIES = dict.fromkeys(("products", "turns", "scaled", "groups", "outputs", "runs", "clusters"), 1)
+FAMILIES |= {"loops": 5, "rows": 1}
 """And of how many mutants one is tried: of attention, they take long."""
 
 

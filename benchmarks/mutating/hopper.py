@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from tkgen.backends.hopper.loop_model import LoopWork
 from tkgen.backends.hopper.loop_schedule import Shape as LoopShape
 from tkgen.backends.hopper.loop_schedule import schedule as loop_schedule
 from tkgen.backends.hopper.loop_spec import HopperLoopSpec
-from tkgen.backends.hopper.model import Memory, ProductWork, work_of
+from tkgen.backends.hopper.model import Memory, ProductWork, started, work_of
 from tkgen.backends.hopper.row_model import run_rows
 from tkgen.backends.hopper.row_spec import HopperRowSpec
 from tkgen.backends.hopper.schedule import block_shape, schedule, wrong
@@ -68,6 +68,7 @@ class Subject:
     family: str
     loop: Loop
     fault: Callable[[Loop, Order], str]
+    once: bool = False  # a program, no loop
 
 
 def trials(family: str, count: int, every: int = 1, first: int = 0) -> Iterator[Trial]:
@@ -78,11 +79,12 @@ def trials(family: str, count: int, every: int = 1, first: int = 0) -> Iterator[
             yield from islice(_row_trials(orders, every, first), None)
             return
         subject = _subject(family)
-        if said := wrong(subject.loop) or next(filter(None, (subject.fault(subject.loop, o) for o in orders)), ""):
+        proof = partial(wrong, once=subject.once)
+        if said := proof(subject.loop) or next(filter(None, (subject.fault(subject.loop, o) for o in orders)), ""):
             raise ValueError(f"{family} is wrong before anything is changed: {said}")
         for kind, what, loop in islice(mutants(subject.loop), first, None, every):
             found = (n for n, order in enumerate(orders, 1) if subject.fault(loop, order))
-            yield Trial(family, kind, what, wrong(loop) or "", next(found, 0))
+            yield Trial(family, kind, what, proof(loop) or "", next(found, 0))
 
 
 # ---------------------------------------------------------------- what is mutated
@@ -90,7 +92,12 @@ def trials(family: str, count: int, every: int = 1, first: int = 0) -> Iterator[
 
 @cache
 def _subject(family: str) -> Subject:
-    return _attention() if family == "loops" else _product(family)
+    match family:
+        case "loops":
+            return _attention()
+        case "runs":
+            return _runs()
+    return _product(family)
 
 
 def _work(found: Found, outputs: Mapping[str, Tensor], findings: Sequence[str]) -> str:
@@ -138,6 +145,31 @@ def _product(family: str) -> Subject:
     return Subject(family, schedule(shape), fault)
 
 
+def _runs() -> Subject:
+    """A block's run of K-steps: the rest of a tile and a whole one. The block before it has done its own."""
+    text = (SPECS / "hopper" / "h100_stream_k.tk").read_text(encoding="utf-8")
+    old = "stream_k(132)"
+    assert old in text
+    sizes: dict[str, int | None] = {"M": 64, "N": 384, "K": 192, "ROWS": 64, "COLUMNS": 128, "STAGES": 2}
+    spec = load(text.replace(old, "stream_k(2)"), sizes)
+    assert isinstance(spec, HopperSpec)
+    launch, layout = launched(spec), spec.layout
+    whole = replace(block_shape(layout, 0), warps=WARPS, buffers=1)
+    shapes = [replace(whole, run=tuple(piece.steps for piece in pieces)) for pieces in launch.work]
+    assert [shape.run for shape in shapes] == [(3, 2), (1, 3)]
+    inputs = kernels.random_inputs(launch, 1, Inputs.EXACT)
+    wanted = kernels.references(launch, inputs, {}, HOPPER)
+
+    def fault(loop: Loop, order: Order) -> str:
+        outputs = started(spec.program, launch)
+        memory = Memory(spec.program.kernel, inputs, {}, launch.extents, outputs, spec.program.added)
+        first, last = (ProductWork(layout, s, memory, own, launch) for s, own in zip(shapes, launch.work, strict=True))
+        execute(schedule(shapes[0]).unrolled(1), first, order)
+        return _run(loop, last, order, wanted, outputs, 1)
+
+    return Subject("runs", schedule(shapes[1]), fault, once=True)
+
+
 def _attention() -> Subject:
     """Two consumers of 64 queries, three passes over keys for a tile, two buffers of each factor."""
     text = (SPECS / "hopper" / "h100_attention.tk").read_text(encoding="utf-8")
@@ -162,9 +194,11 @@ def _attention() -> Subject:
     return Subject("loops", loop_schedule(shape), fault)
 
 
-def _run(loop: Loop, work: Work, order: Order, wanted: Found, outputs: Mapping[str, Tensor]) -> str:
+def _run(
+    loop: Loop, work: Work, order: Order, wanted: Found, outputs: Mapping[str, Tensor], passes: int = PASSES
+) -> str:
     try:
-        findings = execute(loop.unrolled(PASSES), work, order).findings
+        findings = execute(loop.unrolled(passes), work, order).findings
     except (KeyError, IndexError, RuntimeError, ValueError) as error:
         return f"nothing can be computed: {error!r}"
     return _work(wanted, outputs, findings)

@@ -155,6 +155,15 @@ SPLIT: list[dict[str, Any]] = [
         (5, (200, 328, 320), (128, 128, 64), {"operand": "f16", "layouts": "TT"}),
     )
 ]
+SPLIT += [
+    {"grid": grid, "output": "f32", **more}
+    for grid in ("stream_k(132)", "stream_k(7)", "stream_k(1)")
+    for more in (
+        {"dims": (200, 328, 576), "block": (64, 64, 64)},
+        {"dims": (520, 392, 960), "block": (128, 128, 64), "stages": 3, "epilogue": "scale(alpha)"},
+        {"dims": (1024, 1280, 4224), "layouts": "NT", "stages": 3},
+    )
+]
 """Tiles that several blocks add to."""
 
 OTHERS = {

@@ -75,14 +75,17 @@ def test_a_ring_that_is_too_large_is_so_for_this_gpu() -> None:
 
 
 CONSUMER = "role consumer waves 4..11 as 8 x 1"
-REFUSED = {
+REFUSED: dict[str, tuple[str, ...]] = {
     "via": ("via direct", "via registers", "E240"),
     "one stage": ("buffers 4", "buffers 1", "E240"),
     "two rings": ("shared A, B buffers 4 via direct", "shared A buffers 4 via direct\n  shared B buffers 3 via direct",
                   "E240"),
     "register tiles": ("    store C", "    registers A, B slice 16\n    store C", "E240"),
     "f32 operands": (" : bf16[M, K]\n  global B : bf16", " : f32[M, K]\n  global B : f32", "E501"),
-    "stream-k": ("grid persistent(132)", "grid stream_k(132)", "E608"),
+    "stream-k that rounds": ("grid persistent(132)", "grid stream_k(132)", "E608"),
+    "stream-k of a size that only run time knows": ("M = 200, N", "M = dynamic, N", "E240", "stream_k(132)"),
+    "stream-k of consumers that take turns": (
+        "    store C", "    store C\n  schedule ping_pong", "E240", "stream_k(7)"),
     "split-k": ("grid persistent(132)", "grid split_k(2)", "E608"),
     "clamped": ("tail masked", "tail clamped", "E240"),
     "occupancy": ("  tail masked", "  tail masked\n  occupancy 1 waves per simd", "E240"),
@@ -115,8 +118,8 @@ REFUSED = {
 
 @pytest.mark.parametrize("what", REFUSED)
 def test_what_the_back_end_does_not_do_is_refused(what: str) -> None:
-    old, new, code = REFUSED[what]
-    text = gemm(dims=(200, 328, 136))
+    old, new, code, *grid = REFUSED[what]
+    text = gemm(dims=(200, 328, 136), grid=grid[0], output="f32") if grid else gemm(dims=(200, 328, 136))
     assert old in text
     with pytest.raises(SpecError) as error:
         loaded(text.replace(old, new)).check()

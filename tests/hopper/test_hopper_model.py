@@ -54,6 +54,7 @@ SAMPLE = [
         (72, 136, 72), 9, (64, 64, 64), "s[m] * (y + b[e, n])", grid="grid persistent(3)", more=(("Z", "f32", "y"),)
     ),
     gemm(**SPLIT[0]),
+    gemm(grid="stream_k(3)", block=(64, 64, 64), stages=2, dims=(72, 136, 328), output="f32", epilogue="scale(alpha)"),
     gemm(consumers=2, block=(256, 64, 64), stages=3, grid="persistent(1)", dims=(264, 136, 136)),
     gemm(layouts="TN", grid="persistent(1)", block=(64, 64, 64), dims=(72, 136, 200)),
     fused("silu(c) * d + R[m, n]", (72, 136, 72), (64, 64, 64), products=("c", "d")),

@@ -12,6 +12,7 @@ SAMPLE = [
     ("scaled", 31, 3),
     ("groups", 29, 6),
     ("outputs", 23, 5),
+    ("runs", 19, 2),
     ("clusters", 41, 3),
     ("loops", 250, 33),
     ("rows", 5, 1),

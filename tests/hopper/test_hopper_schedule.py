@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tkgen.backends.hopper import checks, clusters
+from tkgen.api import load
+from tkgen.backends.hopper import HopperSpec, checks, clusters
 from tkgen.backends.hopper import schedule as back_end
 from tkgen.backends.hopper.schedule import Shape, representatives, schedule
 from tkgen.cli import app
@@ -228,6 +229,32 @@ def test_what_is_made_of_a_step_reads_what_its_products_left() -> None:
 
     moved = [replace(a, body=early(a.body)) if a.name.startswith("consumer") else a for a in loop.agents]
     assert any(faults(replace(loop, agents=tuple(moved)).unrolled(passes)) for passes in (1, 2))
+
+
+RUN = replace(WHOLE, steps=0, run=(2, 7, 7, 7, 7, 7, 7, 7, 4))
+
+
+def test_a_run_through_tiles_is_proven_by_a_shorter_one() -> None:
+    """Every third tile of seven steps begins with stage 0 of three: four of the seven are left, a turn of each, too."""
+    (small,) = back_end.representative_runs(RUN, [RUN.run])
+    assert small.run == (2, 4, 4, 4, 4, 4) and (small.consumers, small.warps, small.panels) == (1, 2, 4)
+    assert not faults(schedule(RUN).unrolled(1)) and not back_end.wrong(schedule(small), once=True)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_a_mutant_of_a_run_has_a_fault(mutant: str) -> None:
+    (small,) = back_end.representative_runs(RUN, [RUN.run])
+    assert faults(edited(schedule(RUN), MUTANTS[mutant]).unrolled(1))
+    assert back_end.wrong(edited(schedule(small), MUTANTS[mutant]), once=True)
+
+
+def test_the_blocks_of_a_launch_are_proven() -> None:
+    """39 steps each of 40 tiles of 128, 11 of the last block."""
+    spec = load(SPEC.parent / "h100_stream_k.tk")
+    assert isinstance(spec, HopperSpec)
+    runs = back_end.runs(spec.layout)
+    assert sum(map(sum, runs)) < 40 * 128 and all(sum(r) in (39, 11) for r in runs), runs
+    assert {s.run for s in back_end.shapes(spec.layout)} == {s.run for s in back_end.representative_runs(WHOLE, runs)}
 
 
 @pytest.mark.parametrize("by", [-1, 1])

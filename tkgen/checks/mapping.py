@@ -42,7 +42,8 @@ def check(plan: Plan, target: Target) -> list[Diagnostic]:
         *_tail(program),
         *_extents(program),
         *_grid(program, target),
-        *_parts(plan),
+        *check_parts(plan.program),
+        *_runs(plan),
     ]
 
 
@@ -54,19 +55,25 @@ def check_program(program: Program) -> list[Diagnostic]:
 # ---------------------------------------------------------------- remaps and grids
 
 
-def _parts(plan: Plan) -> Iterator[Diagnostic]:
-    """The same, and runs of `stream_k` that are shorter than the schedule."""
+def _runs(plan: Plan) -> Iterator[Diagnostic]:
+    """A run of K-steps of `stream_k` that may be shorter than what a schedule needs."""
     program, grid = plan.program, plan.program.grid
-    yield from check_parts(program)
-    if grid.name == "stream_k" and grid.span is not None and (plan.shape.depth > 1 or plan.shape.unroll > 1):
-        yield Diagnostic(
-            "E608",
-            "a run of `stream_k` may be one K-step long, and this schedule needs "
-            f"{plan.shape.depth} before its loop and {plan.shape.unroll} a pass",
-            Label(grid.span, f"blocks add to tiles of `{program.accumulator.tensor.name}`"),
-            (Label(program.a.span, "the depth comes from these buffers"),), (),
-            Fix("use at most two LDS buffers and one register buffer"),
-        )  # fmt: skip
+    if grid.name != "stream_k" or grid.span is None:
+        return
+    deep = max(program.operands, key=lambda o: o.steps_ahead)
+    if deep.steps_ahead > 1:
+        buffers = f"{deep.buffers} buffers" if deep.shared else f"{deep.register_depth} register buffers"
+        need, at = f"{buffers} are filled {deep.steps_ahead} steps ahead", deep.span
+    elif plan.shape.depth > 1 or plan.shape.unroll > 1:
+        need = f"this schedule needs {plan.shape.depth} before its loop and {plan.shape.unroll} a pass"
+        at = program.a.span
+    else:
+        return
+    yield Diagnostic(
+        "E608", f"a run of `stream_k` may be one K-step long, and {need}", Label(grid.span),
+        (Label(at, "the depth comes from these buffers"),), (),
+        Fix("use at most two LDS buffers and one register buffer"),
+    )  # fmt: skip
 
 
 def check_parts(program: Program) -> Iterator[Diagnostic]:

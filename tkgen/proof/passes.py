@@ -54,24 +54,25 @@ def loop_faults(loop: Loop, passes: int | None = None) -> list[Fault]:
     return []
 
 
-def first_wrong(loop: Loop) -> str | None:
-    """In words what goes wrong first in a loop of any number of passes; None where nothing does."""
-    if found := next(unbalanced(loop), None):
+def first_wrong(loop: Loop, once: bool = False) -> str | None:
+    """In words what goes wrong first in a loop of any number of passes, or of one; None where nothing does."""
+    if not once and (found := next(unbalanced(loop), None)):
         return found
-    if not (wrong := loop_faults(loop)):
+    if not (wrong := faults(loop.unrolled(1)) if once else loop_faults(loop)):
         return None
     fault = wrong[0]
     where = f" of `{fault.access.ring}`" if fault.access else f" at `{fault.stuck.meeting}`" if fault.stuck else ""
     return f"{fault.kind.value}{where}"
 
 
-def unread(loop: Loop) -> str | None:
+def unread(loop: Loop, once: bool = False) -> str | None:
     """What a pass writes and nobody reads, in words: where each instance is there to be read, something is left out.
 
-    Races do not show it: a block whose last sums are never stored is as much in order as one that stores them.
+    Races do not show it: a block whose last sums are never stored is as much in order as one that stores them. The next
+    pass may read it, where there is not `once` alone.
     """
-    once, twice = (_instances(loop.unrolled(passes)) for passes in (1, 2))
-    missing = once[0] - twice[1]
+    (written, _), (_, read) = (_instances(loop.unrolled(passes)) for passes in (1, 1 if once else 2))
+    missing = written - read
     return None if not missing else f"nobody reads what is written of `{min(missing)[0]}`"
 
 

@@ -21,7 +21,7 @@ from tkgen.checks.words import names_text, statement
 from tkgen.diagnostics import Diagnostic, Fix, Label
 from tkgen.ir.equations import Coordinate
 from tkgen.ir.launch import Launch
-from tkgen.ir.limits import most_tiles
+from tkgen.ir.limits import counts_steps_in_64_bits, most_tiles
 from tkgen.ir.products import Sums
 from tkgen.ir.room import too_many_registers, too_much_lds
 from tkgen.ir.types import DType, Program, Role, Via
@@ -85,8 +85,7 @@ def _language(program: Program) -> Iterator[Diagnostic]:
     """Clauses that this back end has nothing for."""
     yield from _equations(program, program.equations)
     if program.grid.name == "stream_k":
-        yield _refused(f"sm_90a does not have `grid {program.grid.name}` yet", program.grid.span or
-                       statement(program, "kernel"), "use `grid persistent(132)`")  # fmt: skip
+        yield from _stream_k(program)
     if program.tail == "clamped":
         yield _refused("sm_90a does not clamp tails", statement(program, "tail"), "write `tail masked`", "",
                        "outside a tensor the copy engine reads zeros and drops what is written")  # fmt: skip
@@ -106,6 +105,17 @@ def _language(program: Program) -> Iterator[Diagnostic]:
         yield _refused(f"the {unused.what} `{unused.name}` is never used", unused.span, "remove it")
 
 
+def _stream_k(program: Program) -> Iterator[Diagnostic]:
+    """Runs of K-steps that are not proven."""
+    at = program.grid.span or statement(program, "kernel")
+    if unknown := next((d for d in program.dims if d.size is None), None):
+        yield _refused(f"only run time knows {unknown.name}, and how many steps a block has of each tile is proven", at,
+                       f"give {unknown.name} a size, or use `grid persistent(132)`")  # fmt: skip
+    if program.schedule is not None:
+        yield _refused("consumers that take turns have the same steps of all tiles", at,
+                       "remove the `schedule` line, or use `grid persistent(132)`")  # fmt: skip
+
+
 def _equations(program: Program, equations: Sums) -> Iterator[Diagnostic]:
     """Equations of more than sums of products and what is made of their elements."""
     if equations.contraction.part is not None:
@@ -123,7 +133,7 @@ def _equations(program: Program, equations: Sums) -> Iterator[Diagnostic]:
                        statement(program, "kernel"), "store the factor in the type that is multiplied")  # fmt: skip
     yield from _ragged(program)
     scaled = next((s.span for s in equations.sums if s.scaled), None)
-    if program.grid.name == "split_k" and scaled:
+    if program.grid.shares_tiles and scaled:
         yield _refused("sm_90a does not divide the K-steps of scaled products among blocks", scaled,
                        "use `grid persistent(132)`")  # fmt: skip
     others = (d for t in program.arguments for d in t.dims if d not in (program.m, program.n, program.k))
@@ -280,7 +290,7 @@ def _clusters(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
     if layout.ping_pong:
         yield _refused("blocks of a cluster whose consumers take turns have no schedule yet", clusters.span,
                        "leave `clusters` out", secondary=(Label(statement(program, "schedule")),))  # fmt: skip
-    if program.grid.name == "split_k":
+    if program.grid.shares_tiles:
         yield _refused("blocks of a cluster do not share the sums of a tile yet", clusters.span, "leave `clusters` out",
                        secondary=(Label(statement(program, "grid")),))  # fmt: skip
     elif program.grid.count % clusters.count:
@@ -297,7 +307,7 @@ def _clusters(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
 
 def _counted(program: Program) -> Iterator[Diagnostic]:
     launch, most = Launch.known(program), most_tiles(program)
-    if launch and launch.tiles > most:
+    if launch and (launch.tiles > most or counts_steps_in_64_bits(program)):
         yield Diagnostic("E607", f"{launch.tiles} output tiles are more than a kernel can count",
                          Label(statement(program, "block")), (), (), Fix("make the block larger"))  # fmt: skip
 

@@ -133,7 +133,8 @@ def _words(template: str) -> frozenset[str]:
     folder = resources.files("tkgen.backends.hopper")
     files = [folder.joinpath("templates", f"{template}.cu.jinja")]
     files += [f for f in folder.joinpath("include", "kittens").iterdir() if f.name.endswith(".cuh")]
-    return frozenset(word for f in files for word in WORD.findall(f.read_text(encoding="utf-8"))) - set("ABCDNKMTRS")
+    words = (word for f in files for word in WORD.findall(f.read_text(encoding="utf-8")))
+    return frozenset({*words, "run", "at", "end"}) - set("ABCDNKMTRS")
 
 
 def name(text: str, template: str = "kernel") -> str:
@@ -168,6 +169,7 @@ class _Lowering:
         products = [self.product(number) for number in range(len(p.products))]
         scaled = [each.scaling for each in products if each.scaling]
         first = p.compute.first // self.machine.warpgroup_warps
+        steps = "steps" if p.grid.name == "stream_k" else "K_STEPS" if p.k.size is not None else "k_steps"
         return {
             "name": name(p.name),
             "header": tuple(comment_text(line) for line in p.header.rstrip("\n").split("\n") if p.header),
@@ -193,7 +195,7 @@ class _Lowering:
             "consumer_registers": moved[1] if moved else 0,
             "consumer_offset": f" - {first}" if first else "",
             "batch": self.batch(),
-            "steps": "K_STEPS" if p.k.size is not None else "k_steps",
+            "steps": steps,
             "remap": [*placed.statements, *self.own_tile()],
             "tiles": self.tiles(rows, cols),
             "launch_origin": self.origin(*(r.span for r in p.roles)),
@@ -246,6 +248,14 @@ class _Lowering:
             tiles = f"({names[0]} * {names[1]})"
             part = f"const int tile = blockIdx.x % {tiles}, first = blockIdx.x / {tiles} * K_STEPS;"
             return f"{{\n    {part}{_remark(self.origin('grid'), 'a part of the K-steps')}"
+        if grid.name == "stream_k":
+            every = f"{names[0]} * {names[1]} * K_STEPS"
+            return (
+                f"const int run = ({every} + gridDim.x - 1) / gridDim.x;{_remark(self.origin('grid'))}\n"
+                f"for (int at = blockIdx.x * run, end = min(at + run, {every}), steps; at < end; at += steps) {{\n"
+                "    const int tile = at / K_STEPS, first = at % K_STEPS;\n"
+                "    steps = min(K_STEPS - first, end - at);"
+            )
         if self.program.batch:
             tiles = f"({names[0]} * {names[1]})"
             return f"{{\n    const int tile = blockIdx.x{each} % {tiles}, matrix = blockIdx.x{each} / {tiles};"
@@ -278,7 +288,7 @@ class _Lowering:
         own = "(tile_row * CONSUMERS + consumer) * FRAGMENTS + i" if turns else "tile_row * CONSUMERS + i"
         place = own if rows else "tile_col"  # in tiles, at step `k`
         access, along = self.layout.moved[operand.name], self.layout.parted(operand)
-        shape, at = [extent, "K_STEP"], [place, "first + k" if self.program.grid.name == "split_k" else "k"]
+        shape, at = [extent, "K_STEP"], [place, "first + k" if self.program.grid.shares_tiles else "k"]
         if rows and self.layout.ragged:
             at = [f"walk.first + ({own}) * {name(operand.name)}_tile::rows", "k * K_STEP"]
         if operand.contraction_first:

@@ -29,6 +29,7 @@ from tkgen.ir.meaning import Computation
 from tkgen.ir.products import needed
 from tkgen.ir.rounding import TORCH, rounded
 from tkgen.ir.tiles import Tile, along_dims
+from tkgen.ir.types import Program
 from tkgen.proof.execution import Order, Outcome, Parts, Work, execute
 from tkgen.proof.program import Access as Accessed
 from tkgen.proof.program import Do, Loop
@@ -139,11 +140,18 @@ class ProductWork:
         self.memory.at_indices(self.launch.indices(piece.matrix))
         return piece
 
+    def _step(self, instance: int) -> tuple[int, int]:
+        """The number of the pass over K, -1 where there is none, and which of its steps step number `instance` is."""
+        if not self.shape.run:
+            return divmod(instance, self.shape.steps)
+        spans = enumerate(self.shape.spans(0))
+        return next(((n, instance - span.start) for n, span in spans if instance in span), (-1, 0))
+
     def _brought(self, step: Do) -> Tensor:
         (access,) = step.writes
         side, (_, bn, bk) = int(access.ring[0] == "B"), self.layout.program.block
         name = self.factors[side][int(access.ring[1:])]
-        turn, k = divmod(access.instance, self.shape.steps)
+        turn, k = self._step(access.instance)
         tile, consumer = divmod(turn, self.shape.turns)
         shape = (bn if side else self.rows, bk)
         piece = self._piece(tile)
@@ -297,17 +305,16 @@ def run_products(
     program = layout.program
     if layout.ragged and program.offsets is not None:
         launch = replace(launch, offsets=tuple(map(int, inputs[program.offsets.name].tolist())))
-    added = program.added
-    outputs = {t.name: torch.full(launch.shape(t), 0.0 if t.name in added else torch.nan, dtype=TORCH[t.dtype])
-               for t in program.outputs}  # fmt: skip
-    memory = Memory(program.kernel, inputs, scalars, launch.extents, outputs, added)
+    outputs = started(program, launch)
+    memory = Memory(program.kernel, inputs, scalars, launch.extents, outputs, program.added)
     found = list[Outcome]()
     together = layout.clusters
     clusters = [launch.work[n : n + together] for n in range(0, len(launch.work), together)]
     busy = [pieces for pieces in clusters if pieces[0]]
     for number, pieces in enumerate(busy):
         shape = block_shape(layout, pieces[0][0].steps)
-        shape = replace(shape, warps=warps or shape.warps)
+        run = tuple(p.steps for p in pieces[0]) if program.grid.name == "stream_k" else ()
+        shape = replace(shape, warps=warps or shape.warps, run=run)
         blocks = [ProductWork(layout, shape, memory, own, launch) for own in pieces]
         loop = schedule(shape, len(pieces[0]), blocks[0].partial())
         work = work_of(shape, blocks, loop)
@@ -315,6 +322,12 @@ def run_products(
         if progress is not None:
             progress(number + 1, len(busy))
     return modelled(outputs, found)
+
+
+def started(program: Program, launch: Launch) -> dict[str, Tensor]:
+    """The outputs as they are before a launch: NaNs, or zeros where blocks add to them."""
+    starts = {t: 0.0 if t.name in program.added else torch.nan for t in program.outputs}
+    return {t.name: torch.full(launch.shape(t), at, dtype=TORCH[t.dtype]) for t, at in starts.items()}
 
 
 def modelled(outputs: Mapping[str, Tensor], found: Sequence[Outcome]) -> Modelled:

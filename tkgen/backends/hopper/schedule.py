@@ -37,6 +37,11 @@ Of a cluster, all blocks are there: `clusters` makes their schedule of that of o
   of one warp, and one panel. What is left are tiles, mbarriers and the blocks' memory: of every two accesses one is a
   producer's, or sets a block's memory up, or is its end; and the warps that are left out wait, read, arrive and meet as
   the one that is there.
+
+Of a grid `stream_k` a block's run of K-steps begins and ends within tiles (`Shape.run`): no pass, but one program from
+its beginning to its end, which is proven for each block of the launch. In the same way turns of the ring within a part
+of a tile are left out, and of the whole tiles between the first part and the last those that bring the ring of stages
+back to where it was, all but one round of them.
 """
 
 from __future__ import annotations
@@ -44,11 +49,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import accumulate
 from math import gcd, lcm
 
 from tkgen.backends.hopper.clusters import Cluster, clustered
 from tkgen.backends.hopper.layout import Layout
 from tkgen.backends.hopper.machine import load_hopper
+from tkgen.ir.launch import Launch
 from tkgen.proof.passes import first_wrong, unread
 from tkgen.proof.program import Access, Arrive, Await, Commit, Do, Drain, Fence, Loop, Looped, Meet, Meeting, Step
 from tkgen.proof.text import loop_text
@@ -74,6 +81,7 @@ class Shape:
     ragged: bool = False  # groups of rows end within tiles: their last rows leave without the copy engine
     blocks: int = 1  # of a cluster
     common: str = ""  # the factors whose tiles these have in common: A or B
+    run: tuple[int, ...] = ()  # the K-steps of a block's parts of tiles, where they differ
 
     @property
     def turn(self) -> int:
@@ -108,7 +116,13 @@ class Shape:
     @property
     def tiles(self) -> int:
         """Output tiles of a pass."""
-        return self.stages // gcd(self.stages, self.turns * self.steps) * (2 if self.ragged else 1)
+        return len(self.run) or self.stages // gcd(self.stages, self.turns * self.steps) * (2 if self.ragged else 1)
+
+    def spans(self, tiles: int) -> list[range]:
+        """The steps of each pass over K for so many tiles, counted from the first."""
+        counts = self.run or (self.steps,) * (tiles * self.turns)
+        ends = list(accumulate(counts))
+        return [range(end - count, end) for end, count in zip(ends, counts, strict=True)]
 
     @property
     def cluster(self) -> Cluster:
@@ -131,6 +145,8 @@ def scheduled(layout: Layout) -> str:
 def shapes(layout: Layout) -> list[Shape]:
     """The shapes that stand for a kernel with this layout."""
     shape, steps = block_shape(layout, 0), layout.program.steps
+    if layout.program.grid.name == "stream_k":
+        return representative_runs(shape, runs(layout))
     return representatives(shape, range(1, 3 * shape.turn) if steps is None else [steps])
 
 
@@ -145,8 +161,7 @@ def block_shape(layout: Layout, steps: int) -> Shape:
 
 def representatives(shape: Shape, numbers: Iterable[int]) -> list[Shape]:
     """The shapes that stand for `shape` with so many steps in a tile: no two the same."""
-    turn, each = shape.turn, shape.panels // shape.fragments
-    panels = min(each, 2 * shape.buffers) * shape.fragments
+    turn, panels = shape.turn, _few_panels(shape)
     steps = {n if n < 2 * turn else turn + n % turn for n in numbers}
     alone = replace(shape, consumers=shape.turns, warps=2, panels=panels, blocks=1, common="")
     kinds = [replace(alone, ragged=each) for each in ((False, True) if shape.ragged else (False,))]
@@ -155,14 +170,38 @@ def representatives(shape: Shape, numbers: Iterable[int]) -> list[Shape]:
     return [replace(kind, steps=n) for kind in kinds for n in sorted(steps)]
 
 
+def _few_panels(shape: Shape) -> int:
+    return min(shape.panels // shape.fragments, 2 * shape.buffers) * shape.fragments
+
+
+def runs(layout: Layout) -> set[tuple[int, ...]]:
+    """The K-steps of the parts of tiles that a block of a launch has, for all blocks that have any."""
+    launch = Launch.known(layout.program)
+    assert launch is not None, "the sizes of a `stream_k` are known"
+    return {tuple(piece.steps for piece in pieces) for pieces in launch.work if pieces}
+
+
+def representative_runs(shape: Shape, found: Iterable[tuple[int, ...]]) -> list[Shape]:
+    """The shapes that stand for blocks with these runs: no two the same."""
+    turn, panels = shape.turn, _few_panels(shape)
+    shorter = set()
+    for first, *others in found:
+        whole, last = others[:-1], others[-1:]
+        around = turn // gcd(turn, whole[0]) if whole else 1  # tiles that bring the ring to its beginning
+        count = len(whole) if len(whole) < 2 * around else around + len(whole) % around
+        run = (first, *whole[:count], *last)
+        shorter.add(tuple(n if n < 2 * turn else turn + n % turn for n in run))
+    return [replace(shape, consumers=1, warps=2, panels=panels, steps=0, run=run) for run in sorted(shorter, key=sum)]
+
+
 @cache
 def _wrong(shape: Shape) -> str | None:
-    return wrong(schedule(shape))
+    return wrong(schedule(shape), once=bool(shape.run))
 
 
-def wrong(loop: Loop) -> str | None:
-    """What can go wrong first in a schedule, with any number of passes: in some interleaving, or in all."""
-    return first_wrong(loop) or unread(loop)
+def wrong(loop: Loop, once: bool = False) -> str | None:
+    """What can go wrong first in a schedule, with any number of passes or `once`: in some interleaving, or in all."""
+    return first_wrong(loop, once) or unread(loop, once)
 
 
 Part = tuple[int, int]  # a tile's rows of a consumer
@@ -177,7 +216,7 @@ def schedule(shape: Shape, tiles: int = 0, partial: frozenset[Part] | None = Non
     tiles = tiles or shape.tiles
     if partial is None:
         partial = frozenset((t, c) for t in range(1, tiles, 2) for c in range(shape.consumers) if shape.ragged)
-    stages, every = range(shape.stages), tiles * shape.turns * shape.steps
+    stages, every = range(shape.stages), shape.spans(tiles)[-1].stop
     groups = [(c, w) for c in range(shape.consumers) for w in range(shape.warps)]
     meetings = [Meeting(f"full {s}", 1, True) for s in stages]
     meetings += [Meeting(f"empty {s}", shape.consumers // shape.turns * shape.warps, True) for s in stages]
@@ -202,7 +241,7 @@ def schedule(shape: Shape, tiles: int = 0, partial: frozenset[Part] | None = Non
 
 def _producer(shape: Shape, tiles: int) -> Looped:
     steps: list[Step] = []
-    for i in range(tiles * shape.turns * shape.steps):
+    for i in range(shape.spans(tiles)[-1].stop):
         s, use = i % shape.stages, i // shape.stages
         parts = [Access(ring, i, s, ((p, p + 1),)) for ring in shape.lefts for p in range(shape.parts)]
         parts += [Access(ring, i, s) for ring in shape.rights]
@@ -215,12 +254,11 @@ def _producer(shape: Shape, tiles: int) -> Looped:
 def _consumer(shape: Shape, tiles: int, partial: frozenset[Part], c: int, w: int) -> Looped:
     steps: list[Step] = []
     turn = c if shape.ping_pong else 0
-    for tile in range(tiles):
-        first = (tile * shape.turns + turn) * shape.steps
-        last = first + shape.steps - 1
+    for tile, span in enumerate(shape.spans(tiles)[turn :: shape.turns]):
+        first, last = span.start, span.stop - 1
         steps += [Await(f"turn {c}", tile - (c == 0))] if shape.ping_pong else []
         steps += _scaled(shape, tile, c, w) if shape.scaled else []
-        for i in range(first, last + 1) if not shape.scaled else ():
+        for i in span if not shape.scaled else ():
             steps += _products(shape, c, w, i, first=i == first)
             if i > first:
                 steps += [Drain("products", shape.sums), Arrive(f"empty {(i - 1) % shape.stages}")]

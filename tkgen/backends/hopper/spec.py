@@ -52,7 +52,7 @@ class HopperSpec(TypedSpec[Program, Hopper]):
     def size_cases(self) -> Iterator[dict[str, int]]:
         """Sizes worth trying: steps around one and two turns of the ring, several tiles of a block, ragged ones."""
         program, stages = self.program, self.layout.stages
-        parts = program.grid.count if program.grid.shares_tiles else 1
+        parts = program.grid.count if program.grid.name == "split_k" else 1
         bm, bn, bk = program.block
         m, n, k = program.m.name, program.n.name, program.k.name
         counts = sorted({1, max(stages - 1, 1), stages, stages + 1, 2 * stages + 1})

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from tkgen.diagnostics import Label
 from tkgen.ir.resolve.names import Scope
 from tkgen.ir.resolve.sizes import number, positive
-from tkgen.ir.types import Clusters, GridKind, Operand, RemapStage
+from tkgen.ir.types import Clusters, GridKind, RemapStage
 from tkgen.syntax import ast
 from tkgen.targets import largest
 
@@ -62,20 +61,6 @@ def clusters(scope: Scope, axes: tuple[str, str]) -> Clusters | None:
         count = positive(scope, clause.count, "blocks of a cluster")
         return Clusters(count, along is None or along.id == axes[0], clause.span) if count > 1 else None
     return None
-
-
-def short_runs(scope: Scope, grid: GridKind, operands: tuple[Operand, ...]) -> None:
-    """E608 where more buffers are to be filled than a run of `stream_k` may have K-steps."""
-    deep = max(operands, key=lambda o: o.steps_ahead)
-    if grid.name == "stream_k" and grid.span and deep.steps_ahead > 1:
-        buffers = f"{deep.buffers} buffers" if deep.shared else f"{deep.register_depth} register buffers"
-        raise scope.error(
-            "E608",
-            f"a run of `stream_k` may be one K-step long, and {buffers} are filled {deep.steps_ahead} steps ahead",
-            grid.span,
-            secondary=(Label(deep.span, "the depth comes from these buffers"),),
-            fix="use at most two LDS buffers and one register buffer",
-        )
 
 
 def tail(scope: Scope) -> str | None:

@@ -57,7 +57,6 @@ def matrix(scope: Scope, typed: Typed) -> Program:
     operands = _operands(scope, found, views, block, accumulator)
     roles = waves.loads(scope, roles, operands)
     grid = clauses.grid(scope)
-    clauses.short_runs(scope, grid, operands)
     factors = {s.name: (s.left.tensor.name, s.right.tensor.name) for s in found.sums}
     roles = scheduled(scope, roles, operands, factors, accumulator)
     operands = divided(operands, roles)
