@@ -103,5 +103,5 @@ def test_a_wait_that_the_counter_can_express_is_none_of_them(tmp_path: Path, wai
 def test_a_run_of_stream_k_is_too_short_for_three_buffers(tmp_path: Path) -> None:
     (tmp_path / "t.tk").write_text(HEAD + "  grid stream_k(16)\n  shared A, B buffers 3\n" + BODY)
     with pytest.raises(SpecError) as caught:
-        load(tmp_path / "t.tk")
+        load(tmp_path / "t.tk").check()
     assert [d.code for d in caught.value.diagnostics] == ["E608"]

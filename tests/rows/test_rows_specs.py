@@ -78,7 +78,11 @@ def test_numbers_at_sizes_that_do_not_divide(path: Path) -> None:
         assert tried.ok, tried.failure
 
 
-@pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(p, marks=pytest.mark.slow if p.stem == "long_softmax" else ()) for p in SPECS],
+    ids=lambda p: getattr(p, "stem", p),
+)
 def test_some_blocks_of_the_code_that_is_shipped(path: Path) -> None:
     build = spec_of(path).build()
     tried = run_rows(build, blocks=[1], kind=Inputs.NORMAL)
