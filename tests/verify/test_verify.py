@@ -19,6 +19,8 @@ from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.metadata import read_resources
 from tkgen.verify import Verdict, field, verify
 from tkgen.verify.compare import spread
+from tkgen.verify.run import verified
+from tkgen.verify.specs import case_of
 
 SPECS = Path(__file__).parents[2] / "specs"
 SIZES = {"M": 128, "N": 128, "K": 192}
@@ -148,3 +150,11 @@ def test_places_in_words() -> None:
     assert spread([3]) == "3" and spread([3, 4, 5]) == "3..5" and spread([1, 2, 9]) == "1..2, 9"
     assert spread([0, 1, 16, 17, 32, 33]) == "0..1 and so on, each 16, to 32..33"
     assert spread([1, 3, 8, 20, 21, 40]) == "1, 3, 8, ... 40"
+
+
+def test_some_blocks_of_groups_are_held_to_the_offsets_that_are_drawn() -> None:
+    """Their rows were those of groups that are alike, which the launch had not."""
+    path = SPECS / "attention" / "attention_chunks.tk"
+    build = load(path, {"SEQUENCES": 3, "TOTAL": 128, "KEYS": 512, "HEADS": 4, "KV_HEADS": 1}).build()
+    verdict = verified(case_of(build, blocks=(0, 11)), 2, 2, 0)
+    assert verdict.ok, verdict.wrong

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -118,7 +119,9 @@ def _launched(
 
 
 def _only(launch: RowLaunch, name: str, value: Ring, blocks: Sequence[int], drawn: Drawn) -> Ring:
-    """What some blocks store; elsewhere what was there."""
+    """What some blocks store; elsewhere what was there. Groups of rows are those of the offsets that are drawn."""
+    offsets = {t.name: drawn.memory[t.name].tolist() for t in launch.program.kernel.offsets}
+    launch = replace(launch, offsets=offsets)
     tensor = next(t for t in launch.program.outputs if t.name == name)
     mine = torch.zeros(value.shape, dtype=torch.bool)
     for block in blocks:
