@@ -162,12 +162,17 @@ def block_shape(layout: Layout, steps: int) -> Shape:
 def representatives(shape: Shape, numbers: Iterable[int]) -> list[Shape]:
     """The shapes that stand for `shape` with so many steps in a tile: no two the same."""
     turn, panels = shape.turn, _few_panels(shape)
-    steps = {n if n < 2 * turn else turn + n % turn for n in numbers}
+    steps = {_fewer(n, turn) for n in numbers}
     alone = replace(shape, consumers=shape.turns, warps=2, panels=panels, blocks=1, common="")
     kinds = [replace(alone, ragged=each) for each in ((False, True) if shape.ragged else (False,))]
     if shape.blocks > 1:
         kinds.append(replace(shape, consumers=1, warps=1, panels=1, buffers=1))
     return [replace(kind, steps=n) for kind in kinds for n in sorted(steps)]
+
+
+def _fewer(n: int, turn: int) -> int:
+    """So many, with no more than one whole turn and what is left of another."""
+    return n if n < 2 * turn else turn + n % turn
 
 
 def _few_panels(shape: Shape) -> int:
@@ -188,9 +193,8 @@ def representative_runs(shape: Shape, found: Iterable[tuple[int, ...]]) -> list[
     for first, *others in found:
         whole, last = others[:-1], others[-1:]
         around = turn // gcd(turn, whole[0]) if whole else 1  # tiles that bring the ring to its beginning
-        count = len(whole) if len(whole) < 2 * around else around + len(whole) % around
-        run = (first, *whole[:count], *last)
-        shorter.add(tuple(n if n < 2 * turn else turn + n % turn for n in run))
+        run = (first, *whole[: _fewer(len(whole), around)], *last)
+        shorter.add(tuple(_fewer(n, turn) for n in run))
     return [replace(shape, consumers=1, warps=2, panels=panels, steps=0, run=run) for run in sorted(shorter, key=sum)]
 
 
