@@ -72,32 +72,20 @@ __device__ inline void load_async(S &to, const G &from, const C &at, semaphore &
 
 } // namespace cluster
 
-/// Adds a tile of f32 to `to` as one bulk group, element by element, each at once; else as `store_async`.
-template<int axis = dim::ROW, cache_policy = cache_policy::NORMAL, typename G, typename S, typename C = coord<S>>
-__device__ inline void store_add_async(const G &to, const S &from, const C &at) {
-    const coord<> first = detail::first_element<axis, S>(at);
+namespace detail {
+/// Moves a tile to `to` as one bulk group: written there, or added to what is there.
+template<bool add, typename G, typename S>
+__device__ inline void move_out(const G &to, const S &from, const coord<> &first) {
 #pragma unroll
     for (int p = 0; p < S::panels; ++p) {
         const uint32_t place = shared_address(&from) + p * S::panel_bytes;
         const int column = first.c + p * S::panel_cols;
-        static_assert(G::matrix && sizeof(typename S::dtype) == 4);
-        asm volatile("cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&to.map),
-                     "r"(column), "r"(first.r), "r"(place)
-                     : "memory");
-    }
-    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-}
-
-/// Writes a tile to `to` as one bulk group; elements outside the tensor are dropped. What ordinary stores put into the
-/// tile must have been made visible to the copy engine (`fence_view_async_shared`) before a meeting of the writers.
-template<int axis = dim::ROW, cache_policy = cache_policy::NORMAL, typename G, typename S, typename C = coord<S>>
-__device__ inline void store_async(const G &to, const S &from, const C &at) {
-    const coord<> first = detail::first_element<axis, S>(at);
-#pragma unroll
-    for (int p = 0; p < S::panels; ++p) {
-        const uint32_t place = shared_address(&from) + p * S::panel_bytes;
-        const int column = first.c + p * S::panel_cols;
-        if constexpr (G::matrix) {
+        if constexpr (add) {
+            static_assert(G::matrix && sizeof(typename S::dtype) == 4);
+            asm volatile("cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&to.map),
+                         "r"(column), "r"(first.r), "r"(place)
+                         : "memory");
+        } else if constexpr (G::matrix) {
             asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&to.map),
                          "r"(column), "r"(first.r), "r"(place)
                          : "memory");
@@ -109,6 +97,20 @@ __device__ inline void store_async(const G &to, const S &from, const C &at) {
         }
     }
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+} // namespace detail
+
+/// Adds a tile of f32 to `to` as one bulk group, element by element, each at once; else as `store_async`.
+template<int axis = dim::ROW, cache_policy = cache_policy::NORMAL, typename G, typename S, typename C = coord<S>>
+__device__ inline void store_add_async(const G &to, const S &from, const C &at) {
+    detail::move_out<true>(to, from, detail::first_element<axis, S>(at));
+}
+
+/// Writes a tile to `to` as one bulk group; elements outside the tensor are dropped. What ordinary stores put into the
+/// tile must have been made visible to the copy engine (`fence_view_async_shared`) before a meeting of the writers.
+template<int axis = dim::ROW, cache_policy = cache_policy::NORMAL, typename G, typename S, typename C = coord<S>>
+__device__ inline void store_async(const G &to, const S &from, const C &at) {
+    detail::move_out<false>(to, from, detail::first_element<axis, S>(at));
 }
 
 /// Returns when at most N of this thread's stores still read shared memory.
