@@ -46,6 +46,22 @@ def test_lanes_of_all_blocks_print(tmp_path: Path) -> None:
         assert last.endswith("no findings; 2 blocks, 3 schedules, " + last.split()[-2] + " instructions")
 
 
+def test_what_is_printed_is_no_number_that_verify_lost(tmp_path: Path) -> None:
+    (tmp_path / "meaning.py").write_text("def thrice(x): return 3 * x\n")
+    body = 'if (i < 2) printf("%f\\n", y[i]);'
+    reference = ("--reference", f"{tmp_path / 'meaning.py'}:thrice")
+    wrong = run("verify", tmp_path, body, *reference)
+    assert wrong.exit_code == 1 and "WRONG y" in wrong.output and "2.000000\n" in wrong.output, wrong.output
+    assert "lost" not in wrong.output, wrong.output
+    kept = run(
+        "verify",
+        tmp_path,
+        "__device__ static volatile float kept[2]; if (i < 2) kept[i] = x[i], y[i] = kept[i];",
+        *reference,
+    )
+    assert "numbers lost" in kept.output and "stored in memory without payloads" in kept.output, kept.output
+
+
 CONVERSIONS = [
     ('"plain"', "plain"),
     ('"100 %%, %d%%", 7', "100 %, 7%"),

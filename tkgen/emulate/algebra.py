@@ -38,6 +38,7 @@ FORMATS: Final = {
     "bf6": (10, 6),
     "i8": (11, 8),
     "i32": (12, 32),
+    "e8m0": (13, 8),
 }
 _NAMES: Final = {
     "float32": "f32",
@@ -50,6 +51,7 @@ _NAMES: Final = {
     "float8_e5m2fnuz": "bf8_fnuz",
     "int8": "i8",
     "int32": "i32",
+    "float8_e8m0fnu": "e8m0",
 }
 
 

@@ -156,11 +156,13 @@ class CodeObject:
         """The text segment, decoded."""
         return decode(self.code, self.target)
 
-    def address_of(self, name: str) -> int | None:
-        """Where the variable `name` lies in the image; None where there is none."""
+    def variable(self, name: str) -> range | None:
+        """The bytes of the image that the variable `name` has; None where there is none."""
         if name.encode() not in self.elf:
             return None
-        return _symbols(ELFFile(io.BytesIO(self.elf))).get(name)
+        symbols = (s for table in _tables(ELFFile(io.BytesIO(self.elf))) for s in table.iter_symbols())
+        found = next((s for s in symbols if s.name == name and s["st_shndx"] != "SHN_UNDEF"), None)
+        return None if found is None else range(found["st_value"], found["st_value"] + found["st_size"])
 
     @cached_property
     def _lines(self) -> tuple[list[int], list[tuple[str, int] | None]]:
@@ -288,12 +290,12 @@ def _functions(elf: Any) -> dict[str, int]:
 
 
 def _symbols(elf: Any) -> dict[str, int]:
-    table: dict[str, int] = {}
-    for name in (".dynsym", ".symtab"):
-        section = elf.get_section_by_name(name)
-        if section is not None:
-            table |= {s.name: s["st_value"] for s in section.iter_symbols() if s["st_shndx"] != "SHN_UNDEF"}
-    return table
+    return {s.name: s["st_value"] for t in _tables(elf) for s in t.iter_symbols() if s["st_shndx"] != "SHN_UNDEF"}
+
+
+def _tables(elf: Any) -> list[Any]:
+    """The tables of symbols that there are."""
+    return [t for t in map(elf.get_section_by_name, (".dynsym", ".symtab")) if t is not None]
 
 
 def _kernels(elf: Any, image: bytes, symbols: dict[str, int]) -> list[Kernel]:

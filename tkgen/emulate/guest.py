@@ -32,6 +32,7 @@ _GUARD: Final = 1 << 20
 _DYNAMIC_STACK: Final = 16384
 LDS_LIMIT: Final = {"gfx90a": 65536, "gfx942": 65536, "gfx950": 163840}
 _MAX_SCRATCH: Final = 1 << 27  # bytes per block
+PRINTED: Final = "tkgen_printed"  # the variable in which kernels leave what they print
 
 
 @dataclass(frozen=True)
@@ -154,6 +155,8 @@ class Guest:
         r.dataless = int(any(region.hollow for region in self.regions))
         r.regions, r.region_count = self.region_table, len(self.regions)
         r.shared_base, r.private_base = _SHARED_BASE, _PRIVATE_BASE
+        if (printed := self.code.variable(PRINTED)) is not None:
+            r.printed_base, r.printed_bytes = LOAD_BASE + printed.start, len(printed)
         r.target = TARGETS.index(self.code.target)
         r.grid[:], r.block[:] = grid, block
         r.lds_bytes = d.group_bytes + dynamic_lds

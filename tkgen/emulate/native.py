@@ -75,6 +75,8 @@ class Launch(ctypes.Structure):
         ("shared_base", u64),
         ("private_base", u64),
         ("scratch_base", u64),
+        ("printed_base", u64),
+        ("printed_bytes", u64),
         ("budget", u64),
         ("seed", u64),
         ("trace_limit", u64),

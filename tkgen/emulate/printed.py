@@ -14,9 +14,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from tkgen.emulate.code_object import LOAD_BASE
-from tkgen.emulate.guest import Guest
+from tkgen.emulate.guest import PRINTED, Guest
 
-_NAME = "tkgen_printed"
 _SIGNED, _UNSIGNED, _FLOAT, _POINTER = range(4)
 _LONGEST = 4096  # bytes of a string
 _CONVERSION = re.compile(
@@ -27,13 +26,13 @@ _BITS = {"hh": 8, "h": 16, "l": 64, "ll": 64, "j": 64, "z": 64, "t": 64}
 
 def printed(guest: Guest) -> str:
     """All that the blocks of a launch printed, in the order in which they did."""
-    address = guest.code.address_of(_NAME)
-    if address is None:
+    variable = guest.code.variable(PRINTED)
+    if variable is None:
         return ""
-    region = guest.region_below(LOAD_BASE + address)
+    region = guest.region_below(LOAD_BASE + variable.start)
     if region is None:
         return ""
-    data = region.data[LOAD_BASE + address - region.base :]
+    data = region.data[LOAD_BASE + variable.start - region.base :]
     words = np.frombuffer(data[: len(data) // 4 * 4].tobytes(), "<u4")
     used, at, text = int(words[0]) if len(words) else 0, 1, list[str]()
     while at <= used and at < len(words) and words[at]:

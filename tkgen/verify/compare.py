@@ -56,13 +56,17 @@ def by_number(numbers: Tensor, meant: Ring, dtype: DType) -> Judged:
 
 
 def by_rounding(found: tuple[Tensor, Tensor], numbers: Tensor, meant: Ring, dtype: DType) -> Judged:
-    """An output of whole numbers: the payload is that of the number which was rounded.
+    """An output of whole numbers or of scales: the payload is that of the number which was rounded.
 
     Where either side knows no more than the whole number itself, such as the largest of the type, that must be right.
+    A scale, which is a power of two, must be right in any case, and made of no other number than is meant.
     """
     p, q = found
     number, by_payload = by_number(numbers, meant, dtype), judged(found, meant, None, dtype)
-    whole = (p == image(numbers.double(), P)) | (meant.p == image(meant.reals, P))
+    whole = p == image(numbers.double(), P)
+    if not dtype.whole:
+        return _sorted(number.right & (by_payload.right | whole), meant.unsure, p, q)
+    whole = whole | (meant.p == image(meant.reals, P))
     return _sorted(by_payload.right | (whole & number.right), meant.unsure, p, q)
 
 

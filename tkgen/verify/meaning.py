@@ -14,6 +14,7 @@ from tkgen.ir.meaning import Computation
 from tkgen.ir.tiles import Tile
 from tkgen.ir.types import DType
 from tkgen.verify import ring
+from tkgen.verify.payloads import carries
 from tkgen.verify.ring import Ring
 
 
@@ -58,7 +59,7 @@ class Meaning(Computation):
         """Numbers with their payloads, and whole numbers of tensors, which are what they are."""
         if tensor.name in self.rings:
             numbers = self.rings[tensor.name]
-            if tensor.dtype.whole:  # read, it is what it is
+            if not carries(tensor):  # read, it is what it is
                 return ring.whole(numbers.planes, lambda real: real)
             return numbers.clone() if copy else numbers
         if tensor in self.kernel.held:

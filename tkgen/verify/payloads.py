@@ -28,8 +28,8 @@ def carries(tensor: tensors.Tensor) -> bool:
 
 
 def remembers(tensor: tensors.Tensor) -> bool:
-    """Whether what is stored in an output of whole numbers has the payloads of the numbers that were rounded."""
-    return tensor.dtype in (DType.I8, DType.I32)
+    """Whether what is stored in an output that carries none has the payloads of the numbers that were rounded."""
+    return tensor.dtype in (DType.I8, DType.I32, DType.E8M0)
 
 
 def drawn(of: Sequence[tensors.Tensor], memory: Mapping[str, Tensor], seed: int) -> dict[str, Ring]:

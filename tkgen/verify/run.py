@@ -203,7 +203,7 @@ def _judged(tensor: tensors.Tensor, stored: Stored, meant: Ring) -> Judged:
     if tensor.name not in stored.payloads:
         return by_number(numbers(memory, tensor), meant, tensor.dtype)
     found = payloads.unpacked(stored.payloads[tensor.name], meant.shape)
-    if tensor.dtype.whole:
+    if not payloads.carries(tensor):
         return by_rounding(found, numbers(memory, tensor), meant, tensor.dtype)
     plain = None if tensor.dtype.packed else memory
     return judged(found, meant, plain, tensor.dtype)

@@ -33,6 +33,7 @@ from tkgen.sequence.spec import SequenceSpec
 from tkgen.verify import payloads, ring
 from tkgen.verify.degree import degree
 from tkgen.verify.diagnose import explained
+from tkgen.verify.inputs import risen
 from tkgen.verify.meaning import meant
 from tkgen.verify.ring import Planes, Ring
 from tkgen.verify.run import Case, Drawn, Stored, Verdict, verified
@@ -65,6 +66,7 @@ def case_of(
 
     def draw(seed: int) -> Drawn:
         memory = kernels.random_inputs(launch, seed, Inputs.NORMAL)
+        memory = risen(each, memory) if seed % 2 else memory
         return Drawn(memory, payloads.drawn(launch.program.reads, memory, seed))
 
     def machine(drawn: Drawn, order: Interleaving) -> Stored:

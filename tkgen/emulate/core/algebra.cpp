@@ -31,6 +31,7 @@ double value_of(Format f, uint64_t b) {
     case Format::FP4: return tiny_to_float<2, 1>(x & 15);
     case Format::I8: return int8_t(x);
     case Format::I32: return int32_t(x);
+    case Format::E8M0: return (x & 255) == 255 ? NAN : std::ldexp(1.0, int(x & 255) - 127);
   }
   return 0;
 }

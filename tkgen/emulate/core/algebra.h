@@ -47,8 +47,10 @@ inline unsigned slots_of(uint32_t tag) {
 }
 
 // How the bits of a number are read: an element of a tensor, an operand.
-enum class Format : uint8_t { F32, BF16, F16, FP8, BF8, FP8_FNUZ, BF8_FNUZ, F64, FP4, FP6, BF6, I8, I32 };
+enum class Format : uint8_t { F32, BF16, F16, FP8, BF8, FP8_FNUZ, BF8_FNUZ, F64, FP4, FP6, BF6, I8, I32, E8M0 };
 constexpr bool is_integer(Format f) { return f == Format::I8 || f == Format::I32; }
+// Whether numbers in memory are what they are, and their payloads only say what was rounded to them.
+constexpr bool is_plain(Format f) { return is_integer(f) || f == Format::E8M0; }
 int width_of(Format f);
 double value_of(Format f, uint64_t bits);
 Number image_of(Format f, uint64_t bits);

@@ -62,7 +62,7 @@ Number Algebra::number_in(const Cell& c, unsigned first, unsigned last, Format f
   const uint32_t t = c.tag >> 8 * last & 255, width = last - first + 1;
   const uint32_t mine = (width == 4 ? ~0u : (1u << 8 * width) - 1) << 8 * first;
   const uint32_t wanted = f == Format::F32 || f == Format::BF16 ? F32 + 3 : f == Format::F16 ? F16 + 1 : uint32_t(F8);
-  if (t == wanted && !is_integer(f)) return {c.p[last], c.q[last]};
+  if (t == wanted && !is_plain(f)) return {c.p[last], c.q[last]};
   if (whole_within(c.tag & mine)) return spelled(f, c, first, data, pc);
   if (!(c.tag & mine) || c.tag == TAG_NEAR) {
     const uint32_t b = (data & mine) >> 8 * first;
@@ -96,7 +96,7 @@ void Algebra::read(const Place& at, unsigned size, uint32_t pc, Cell* out) {
     return;
   }
   for (unsigned i = 0; i < cells; ++i) out[i].tag = PLAIN;
-  if (!at.region || !at.region->payload || is_integer(format_of(*at.region))) return;
+  if (!at.region || !at.region->payload || is_plain(format_of(*at.region))) return;
   const TkRegion& r = *at.region;
   const Format f = format_of(r);
   const int width = width_of(f);
@@ -142,7 +142,9 @@ void Algebra::write(const Place& at, unsigned size, uint32_t pc, const Cell* fro
   }
   if (!at.region) return;
   const TkRegion& r = *at.region;
+  const TkLaunch& launch = engine_.launch;
   if (!r.payload) {
+    if (r.base + at.offset - launch.printed_base < launch.printed_bytes) return;
     for (unsigned i = 0; i < (size + 3) / 4; ++i) {
       Cell c = from[i];
       if (whole_in_use_ && c.tag) bare_cell(c);

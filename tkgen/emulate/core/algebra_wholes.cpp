@@ -14,6 +14,9 @@ Number times(Number a, int exponent) {
 Number negative(Number a) { return {neg<P>(a.p), a.q & SPECIAL ? ABSENT : neg<Q>(a.q)}; }
 bool nothing(Number a) { return !a.p && (!a.q || a.q == ABSENT); }
 
+// The bit of an f32 above its fraction, which is not written, by its sign and exponent: subnormals have none.
+int64_t first_bit(uint32_t base) { return base & 0x7f800000 ? 1 << 23 : 0; }
+
 int last_byte(Format f) { return width_of(f) >= 32 ? 3 : 1; }
 
 }  // namespace
@@ -160,13 +163,15 @@ bool Algebra::word_of(Wave& w, const Cell& c, uint32_t b, Whole& out) {
 // What is added to the bits of a float and is less than its exponent may be there to round it; then it is no part of the
 // number. It must be, where nothing else is added.
 void Algebra::may_round(const Whole& of, int32_t added, bool float_alone, Whole& sum) {
-  const int32_t small = int32_t(uint32_t(added) << 9) >> 9;
+  const int32_t fraction = added & 0x7fffff, small = fraction > 0x400000 ? fraction - 0x800000 : fraction;
   if (!small || of.base & 0x7fffff) return;
   const int64_t old = of.value - of.base, now = old + small;
   const int carry = now >= 1 << 23 ? 1 : now < 0 ? -1 : 0;
   const uint32_t base = of.base + uint32_t(carry) * (1u << 23), shown = of.value + uint32_t(small) - base;
-  const Number real = times(plus(of.rest, image_of_integer(old + (1 << 23))), -carry);  // in last places, with its first bit
-  sum.rest_rounded = minus(real, image_of_integer(int64_t(shown) + (1 << 23)));
+  const int64_t first = first_bit(of.base), first_now = first_bit(base);
+  const int halved = first && first_now ? carry : 0;  // subnormals have the last places of the least normal numbers
+  const Number real = times(plus(of.rest, image_of_integer(old + first)), -halved);  // in last places, with its first bit
+  sum.rest_rounded = minus(real, image_of_integer(int64_t(shown) + first_now));
   sum.base_rounded = base + uint32_t(added - small);
   sum.rounds = 1;
   while (uint32_t(std::abs(small)) > 1u << sum.rounds) ++sum.rounds;
@@ -246,6 +251,10 @@ Number Algebra::spelled(Format f, const Ref* refs, uint32_t b, uint32_t pc) {
   const Number shown = plain();
   if (nothing(x.rest) || shown.special() || (x.lost == NONE && f == Format::F32)) return shown;
   if (is_integer(f)) return plus(shown, x.rest);
+  if (f == Format::E8M0) {  // the fraction of an f32 of that exponent, which is all of the bits below
+    if (x.base) return {LOST, loss(pc, "an exponent is rounded in a way that is not followed")};
+    return b & 255 ? plus(shown, times(x.rest, int(b & 255) - 127)) : shown;
+  }
   // The number is the one shown and so many more units of the last place, of which there are two sizes beside a power of two.
   const uint32_t sign = 1u << (width - 1), size = b & (sign - 1);
   const double value = value_of(f, size), above = value_of(f, size + 1) - value, below = size ? value - value_of(f, size - 1) : above;
