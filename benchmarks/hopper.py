@@ -1,14 +1,15 @@
 """Matrix products on a Hopper GPU: tkgen's kernels beside cuBLAS, Triton and, of a checkout, ThunderKittens, in one
 run, as tables with ratios; those with more fused behind the product beside torch, eager and compiled; rows and
-attention (`hopper_more`).
+attention (`hopper_more`), 8-bit floats (`hopper_fp8`), other ways through a product (`hopper_ways`).
 
     python benchmarks/hopper.py [--write docs/measured.md] [--quick] [--limit 540] [--thunderkittens DIR]
 
 Every contestant of a shape is captured in a graph of launches that go round a set of inputs and outputs larger than the
-L2, and the graphs are replayed in turn, so that all meet the same clocks. A time is that of a replay over its launches:
-median of the rounds, with the spread between the fastest and the slowest. Before anything is timed, each of tkgen's
-kernels is compared with an exact sum, on outputs that hold NaN before. The work is done in a child process, which is
-ended where it takes longer than the limit: a kernel that hangs ends the run, with its name, and not the session.
+L2, and the graphs are replayed by turns, in another order each round, so that all meet the same clocks. A time is that
+of a replay over its launches: median of the rounds, with the spread between the fastest and the slowest. Before
+anything is timed, each of tkgen's kernels is compared with an exact sum, on outputs that hold NaN before. The work is
+done in a child process, which is ended where it takes longer than the limit: a kernel that hangs ends the run, with its
+name, and not the session.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ import hopper_fp8 as fp8
 import hopper_more as more
 import hopper_predicted
 import hopper_thunderkittens as thunderkittens
+import hopper_ways as ways
 
 from tkgen.api import load
 from tkgen.backends.hopper import HopperSpec
@@ -372,13 +374,14 @@ Written by `python benchmarks/hopper.py --write docs/measured.md`, never by hand
 {machine}
 
 Method: launches back to back in a CUDA graph over rotating inputs and outputs, {megabytes} MB or more together, beyond
-the L2; the graphs of all contestants replayed in turn, {rounds} rounds after two to warm up; the median, and half of
-the distance between the fastest and the slowest round. The card lowers its clock at its power limit, which is most of
-that distance; all contestants of a row meet the same. Inputs are normally distributed. Each of tkgen's kernels has
-given exact sums on these shapes before its time was taken. Layouts: NN is B[K, N], NT is B[N, K]; the specs are
-`specs/hopper/h100_lcf.tk` and `h100_lcf_abt.tk`, with other parameters where the block is another than 128 x 256.
-cuBLAS is called through torch; Triton is a plain kernel of `benchmarks/hopper_triton.py`, the best of its
-configurations. {theirs}
+the L2; the graphs of all contestants replayed by turns, {rounds} rounds after two to warm up, each in another order,
+as what follows one that draws less power meets a higher clock; the median, and half of the distance between the fastest
+and the slowest round. The card lowers its clock at its power limit, which is most of that distance; all contestants of
+a row meet the same. Inputs are normally distributed. Each of tkgen's kernels has given exact sums on these shapes
+before its time was taken. Layouts: NN is B[K, N], NT is B[N, K]; the specs are `specs/hopper/h100_lcf.tk` and
+`h100_lcf_abt.tk`, with other parameters where the block is another than 128 x 256. cuBLAS is called through torch;
+Triton is a plain kernel of `benchmarks/hopper_triton.py`, the best of its configurations.
+{theirs}
 
 {table}
 
@@ -397,6 +400,7 @@ has been compared with torch in f32 before (2^-8 of the norm at most).
 {more}
 
 {fp8}
+{ways}
 {predicted}"""
 
 
@@ -413,7 +417,7 @@ def page(lines: list[dict[str, Any]]) -> str:
         machine="; ".join(f"{key} {value}" for key, value in facts.items()),
         theirs=THEIRS if any(r.who == "ThunderKittens" for r in results(lines)) else "ThunderKittens was not measured.",
         megabytes=ROTATED_BYTES // 1_000_000, rounds=ROUNDS, table=rows, below=said, fused=fused_table(lines),
-        more=more.page(lines), fp8=fp8.page(lines), predicted=hopper_predicted.page(),
+        more=more.page(lines), fp8=fp8.page(lines), ways=ways.page(lines), predicted=hopper_predicted.page(),
     )  # fmt: skip
 
 
@@ -432,6 +436,7 @@ def main() -> None:
         more.measure_rows(given.quick)
         more.measure_attention(given.quick)
         fp8.measure(given.quick)
+        ways.measure(given.quick)
         return
     text = page(run_child(given.quick, given.limit, given.thunderkittens))
     print(text)

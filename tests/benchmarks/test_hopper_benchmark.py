@@ -8,7 +8,11 @@ import hopper
 import hopper_fp8
 import hopper_predicted
 import hopper_thunderkittens
+import hopper_ways
 import pytest
+
+from tkgen.api import load
+from tkgen.execute.race import order_of_round
 
 ROOT = Path(__file__).parents[2]
 
@@ -61,11 +65,36 @@ def test_the_part_of_8_bit_floats_has_a_row_for_each() -> None:
     assert all(page.count(f"| `{name}` | {size} |") == 1 for name in hopper_fp8.SPECS for size in hopper_fp8.SIZES)
 
 
+@pytest.mark.parametrize("way", hopper_ways.WAYS, ids=lambda way: way.spec)
+def test_other_ways_have_kernels(way: hopper_ways.Way) -> None:
+    assert load(hopper_ways.SPECS / f"{way.spec}.tk", way.values).check()
+    if way.plain:
+        plain = load(hopper_ways.SPECS / f"{way.plain}.tk", {n: way.values[n] for n in "MNK"} | way.block)
+        assert plain.check()
+
+
+def test_the_part_of_other_ways_has_a_row_for_each() -> None:
+    line = {"kind": "ways", "name": "h100_cluster", "sizes": "64 x 64 x 64", "spread": 0.02, "block": "some"}
+    rates = (("tkgen", 90.0), ("plain", 60.0), ("torch", 100.0))
+    text = hopper_ways.page([line | {"who": who, "rate": rate} for who, rate in rates])
+    row = "| 90 ± 1.0 % | 60 ± 1.0 % | 100 ± 1.0 % | 1.500 | 0.900 | some | some |"
+    assert f"| `h100_cluster` | 64 x 64 x 64 {row}" in text and hopper_ways.page([]) == ""
+    alone = hopper_ways.page([line | {"who": who, "rate": 50.0} for who in ("tkgen", "torch")])
+    assert "| 50 ± 1.0 % | - | 50 ± 1.0 % | - | 1.000 | some | - |" in alone
+
+
 def test_a_checkout_that_is_none_is_told(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="is no checkout of ThunderKittens"):
         hopper_thunderkittens.starter(tmp_path)
     assert hopper_thunderkittens.fits((4096, 4096, 4096), "NN")
     assert not any(hopper_thunderkittens.fits(*at) for at in (((4096, 4096, 4096), "NT"), ((64, 8192, 8192), "NN")))
+
+
+def test_nobody_follows_the_same_contestant_in_all_rounds() -> None:
+    rounds = [order_of_round(turn, list("abcd")) for turn in range(15)]
+    assert all(sorted(order) == list("abcd") for order in rounds)
+    before_b = {order[order.index("b") - 1] for order in rounds if order[0] != "b"}
+    assert before_b == set("acd") and len({order[0] for order in rounds}) == 4
 
 
 def test_the_page_has_every_shape() -> None:

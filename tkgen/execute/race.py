@@ -1,7 +1,8 @@
-"""Launches of several contestants timed in turn, each as a CUDA graph, so that all meet the same clocks."""
+"""Launches of several contestants timed by turns, each as a CUDA graph, so that all meet the same clocks."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -30,12 +31,19 @@ def graph_of(launches: Sequence[Callable[[], None]]) -> Any:
     return graph
 
 
+def order_of_round(turn: int, contestants: Sequence[W]) -> list[W]:
+    """The contestants in the order of a round: another in each, the same in each run."""
+    return random.Random(turn).sample(contestants, len(contestants))
+
+
 def raced(
     launches: Mapping[W, Sequence[Callable[[], None]]], seconds: float, rounds: int = ROUNDS
 ) -> dict[W, list[float]]:
     """Seconds of a launch of each contestant, round by round; one takes about `seconds`.
 
-    Each has one launch for each set of tensors, all of them the same number.
+    Each has one launch for each set of tensors, all of them the same number. Rounds differ in their order: a card
+    at its power limit gives what follows a contestant that draws less a higher clock, and nobody is to follow the same
+    one.
     """
     import torch
 
@@ -44,10 +52,10 @@ def raced(
     graphs = {who: graph_of([each[i % sets] for i in range(repeats)]) for who, each in launches.items()}
     times: dict[W, list[float]] = {who: [] for who in graphs}
     for turn in range(rounds + 2):  # two to warm up
-        for who, graph in graphs.items():
+        for who in order_of_round(turn, list(graphs)):
             begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             begin.record()
-            graph.replay()
+            graphs[who].replay()
             end.record()
             torch.cuda.synchronize()
             if turn >= 2:

@@ -2,7 +2,7 @@
 NaN, and timed beside each other.
 
 All that compute the right numbers are timed together, as `tkgen.execute.race` does it: graphs of launches back to back
-that go round tensors of more than the L2, replayed in turn, so that all meet the same clocks. A time is the median of
+that go round tensors of more than the L2, replayed by turns, so that all meet the same clocks. A time is the median of
 the rounds, its spread the distance between the fastest and the slowest.
 """
 
@@ -48,7 +48,7 @@ def compared(setting: Setting, seed: int, trials: Sequence[Trial]) -> Iterator[T
 
 
 def timed(setting: Setting, seed: int, trials: Sequence[Trial]) -> Iterator[Trial]:
-    """All of these timed in turn."""
+    """All of these timed by turns."""
     from tkgen.execute import gpu, kernels
     from tkgen.execute.compare import Inputs
     from tkgen.execute.race import ROTATED_BYTES, raced
