@@ -6,7 +6,8 @@
 
 Every mutant of the generated C++ (`mutating.hopper_sources`) is compiled and launched several times; what it stores is
 compared byte by byte with what the kernel itself stores of the same inputs. A process of its own launches them one
-after another: where one does not end, it is ended with it, and another process goes on behind it. compute-sanitizer -
+after another: where one does not end, it is ended with it, and another process goes on behind it; a few such processes
+share the GPU. compute-sanitizer -
 memcheck, racecheck, synccheck - looks at those products that end.
 """
 
@@ -48,6 +49,7 @@ SUBJECTS: dict[str, tuple[str, dict[str, int]]] = {
 SMALL = {"M": 512, "N": 1024, "K": 512}
 """Of products under compute-sanitizer, which is slow."""
 AGAIN = 8  # launches
+AT_ONCE = 4  # processes of a family
 LIMIT = 4.0  # seconds of a mutant's launches
 START = 60.0  # seconds until the first
 TOOLS = ("memcheck", "racecheck", "synccheck")
@@ -122,17 +124,17 @@ def command(family: str, folder: Path, first: int, last: int, *more: str) -> lis
     return [sys.executable, __file__, "--child", family, str(folder), str(first), str(last), *more]
 
 
-def ends(family: str, folder: Path, count: int) -> Iterator[str]:
-    """What the launches of each of a family's mutants come to."""
-    number = 0
-    while number < count:
-        process = subprocess.Popen(command(family, folder, number, count), stdout=subprocess.PIPE, text=True,
+def ends(family: str, folder: Path, first: int, last: int) -> Iterator[str]:
+    """What the launches of each of a family's mutants from `first` to before `last` come to."""
+    number = first
+    while number < last:
+        process = subprocess.Popen(command(family, folder, number, last), stdout=subprocess.PIPE, text=True,
                                    start_new_session=True)  # fmt: skip
         lines: Queue[dict[str, Any]] = Queue()
         reader = threading.Thread(target=_read, args=(process, lines), daemon=True)
         reader.start()
         patience = START
-        while number < count:
+        while number < last:
             try:
                 line = lines.get(timeout=patience)
             except Empty:
@@ -150,6 +152,14 @@ def ends(family: str, folder: Path, count: int) -> Iterator[str]:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         reader.join()
+
+
+def shared(family: str, folder: Path, count: int) -> list[str]:
+    """What the launches of all of a family's mutants come to, in a few processes at a time."""
+    cuts = [count * n // AT_ONCE for n in range(AT_ONCE + 1)]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        parts = pool.map(lambda first, last: list(ends(family, folder, first, last)), cuts, cuts[1:])
+        return [end for part in parts for end in part]
 
 
 def _read(process: subprocess.Popen[str], lines: Queue[dict[str, Any]]) -> None:
@@ -198,7 +208,7 @@ def looked_at(families: Sequence[str], every: int) -> list[Seen]:
     with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(16) as pool, ThreadPoolExecutor() as outer:
         folder = Path(name)
         named = list(outer.map(lambda f: prepared(f, SUBJECTS[f][1], every, folder, pool), families))
-        found = list(outer.map(lambda f, m: list(ends(f, folder, len(m))), families, named))
+        found = list(outer.map(lambda f, m: shared(f, folder, len(m)), families, named))
     for family, each in zip(families, found, strict=True):
         if each[-1] != "right":
             raise SystemExit(f"{SUBJECTS[family][0]} itself: {each[-1]}")

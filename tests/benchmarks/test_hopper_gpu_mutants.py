@@ -64,14 +64,15 @@ def test_a_launch_that_hangs_ends_its_process_alone(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(
         benchmark, "command", lambda _family, _folder, first, last: [sys.executable, str(script), str(first), str(last)]
     )
-    found = list(benchmark.ends("products", tmp_path, 6))
-    assert found == ["right", "hang", "hang", "wrong", "error", "right"]
+    expected = ["right", "hang", "hang", "wrong", "error", "right"]
+    assert list(benchmark.ends("products", tmp_path, 0, 6)) == expected
+    assert benchmark.shared("products", tmp_path, 6) == expected
 
 
 def test_a_process_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(benchmark, "command", lambda *_: [sys.executable, "-c", "raise SystemExit(3)"])
     with pytest.raises(SystemExit, match="the process at mutant 0 ended with status 3"):
-        list(benchmark.ends("products", tmp_path, 2))
+        list(benchmark.ends("products", tmp_path, 0, 2))
 
 
 def test_the_table_counts_ends_by_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
