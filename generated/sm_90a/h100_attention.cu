@@ -19,6 +19,8 @@ constexpr int THREADS = (CONSUMERS + 1) * WARPGROUP_WARPS * WARP_THREADS;  // th
 constexpr int TILES = 2048;  // of the output
 constexpr int PASSES = 32;  // of the loop over all of its axis
 
+using two_groups = group<2 * WARPGROUP_WARPS>;  // a consumer and the next
+
 using held_tile = st_bf<ROWS, DEPTH>;       // Q: a consumer's
 using left_tile = st_bf<KEYS, DEPTH>;       // K: a pass's, of all consumers
 using right_tile = st_bf<KEYS, WIDTH>;      // V: the same
@@ -53,11 +55,11 @@ template <int C> __device__ inline void pin(rt_fl<16, C> &d) {
 #pragma unroll
         for (int h = 0; h < 4; ++h) asm volatile("" : "+f"(d.tiles[0][t].data[h].x), "+f"(d.tiles[0][t].data[h].y));
 }
-template <typename T, int C> __device__ inline void pin(rt_16<T, 16, C> &d) {
+template <int C> __device__ inline void pin(rt_bf<16, C> &d) {
 #pragma unroll
     for (int t = 0; t < C / 16; ++t)
 #pragma unroll
-        for (int h = 0; h < 4; ++h) asm volatile("" : "+r"(d.tiles[0][t].data[h]));
+        for (int h = 0; h < 4; ++h) asm volatile("" : "+r"(reinterpret_cast<uint32_t &>(d.tiles[0][t].data[h])));
 }
 
 /// `op` over the four parts that a lane has of a row.
@@ -137,7 +139,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
         const int consumer = warpgroup::groupid();
         int left = 0, left_phase = 0, right = 0, right_phase = 0, held_phase = 0;
         // Consumers issue their products in turn: while one's run, another does what stands between them.
-        if (CONSUMERS > 1 && consumer == CONSUMERS - 1) warpgroup::arrive(CONSUMERS + 1, 2 * WARPGROUP_WARPS * WARP_THREADS);
+        if (CONSUMERS > 1 && consumer == CONSUMERS - 1) two_groups::arrive(CONSUMERS + 1);
 #pragma unroll 1
         for (int tile = blockIdx.x; tile < TILES; tile += gridDim.x) {
             const int q_i = tile % 32;
@@ -264,23 +266,17 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
                     l_c[r] = l_c_n;
                     m__c[r] = m__c_n;
                 }
-                #pragma unroll
-                for (int t = 0; t < KEYS / 16; ++t) {
-                    #pragma unroll
-                    for (int h = 0; h < 4; ++h) {
-                        factor.tiles[0][t].data[h] = detail::pack<bf16>(p_14.tiles[0][t].data[h]);
-                    }
-                }
+                warp::copy(factor, p_14);
             }
             // The second product of a pass runs beside the first one of the next, and what stands behind that.
 #pragma unroll 1
             for (int pass = first_pass + 1; pass < passes; ++pass) {
-                if (CONSUMERS > 1) warpgroup::sync(CONSUMERS + 1 + consumer, 2 * WARPGROUP_WARPS * WARP_THREADS);
+                if (CONSUMERS > 1) two_groups::sync(CONSUMERS + 1 + consumer);
                 wait(left_full[left], left_phase);
                 warpgroup::mm_ABt(s_7, held_s[consumer], left_s[left]);
                 wait(right_full[right], right_phase);
                 warpgroup::mma_AB(o_c, factor, right_s[right]);
-                if (CONSUMERS > 1) warpgroup::arrive(CONSUMERS + 1 + (consumer + 1) % CONSUMERS, 2 * WARPGROUP_WARPS * WARP_THREADS);
+                if (CONSUMERS > 1) two_groups::arrive(CONSUMERS + 1 + (consumer + 1) % CONSUMERS);
                 warpgroup::mma_async_wait<1>();
                 pin(s_7);
                 if (laneid() == 0) arrive(left_empty[left]);
@@ -382,13 +378,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
                     l_c[r] = l_c_n;
                     m__c[r] = m__c_n;
                 }
-                #pragma unroll
-                for (int t = 0; t < KEYS / 16; ++t) {
-                    #pragma unroll
-                    for (int h = 0; h < 4; ++h) {
-                        factor.tiles[0][t].data[h] = detail::pack<bf16>(p_14.tiles[0][t].data[h]);
-                    }
-                }
+                warp::copy(factor, p_14);
             }
             if (laneid() == 0) arrive(held_empty);
             wait(right_full[right], right_phase);

@@ -25,8 +25,8 @@ using S_tile = st_bf<64, 64>;  // a panel of a consumer's sums, spec:24
 
 /// The kernel's argument: tensors in global memory, each with its tensor map, and numbers.
 struct globals {
-    gl<bf16, 4, 2048, 32, 128, Q_tile> Q;  // spec:7
-    gl<bf16, 4, 2048, 8, 128, K_tile> K;  // spec:8
+    gl<bf16, 4, 2048, 32, 128, tma::descriptor<Q_tile, dim::DEPTH>> Q;  // spec:7
+    gl<bf16, 4, 2048, 8, 128, tma::descriptor<K_tile, dim::DEPTH>> K;  // spec:8
     gl<bf16, 4, 32, 2048, 2048, S_tile> S;  // spec:9
     float scale;  // spec:10
 };

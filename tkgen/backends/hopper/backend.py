@@ -37,7 +37,7 @@ class HopperBackend:
     functions = HOPPER
     suffix = "cu"
     emits = tuple(OUTPUTS)
-    own_headers = "its kernels stand on headers of tkgen's own alone"
+    own_headers = "its kernels are launched with the arguments of tkgen's own headers (see docs/limits.md)"
     emulated = False
 
     @property

@@ -14,13 +14,11 @@ from tkgen.backends.hopper import lowering
 from tkgen.backends.hopper.epilogue import place_of
 from tkgen.backends.hopper.loop_values import LoopValues
 from tkgen.backends.hopper.loops import HopperLoop
-from tkgen.backends.hopper.lowering import environment
+from tkgen.backends.hopper.lowering import copied_along, described, environment
 from tkgen.ir.equations import Access, Axis, AxisKind, Convert, Loop, Map, Store, walk
 from tkgen.ir.functions import HOPPER, helpers
 from tkgen.ir.tensors import Tensor
 from tkgen.schedule.loop_tiles import extent
-
-ALONG = ("BATCH", "DEPTH")
 
 
 @dataclass(frozen=True)
@@ -95,11 +93,11 @@ class _Lowering:
         return f"{cpp_name(self.m.split.name)}_i * CONSUMERS + consumer"
 
     def _moved(self, access: Access, row: str) -> Moved:
-        along = self.m.rows_along(access)
-        axis = "" if along == 2 else f"<dim::{ALONG[along]}, cache_policy::NORMAL>"
         tiled = iter((row, "0"))
         return Moved(
-            name(access.tensor.name), place_of(access, [next(tiled) if i.extends else "" for i in access.indices]), axis
+            name(access.tensor.name),
+            place_of(access, [next(tiled) if i.extends else "" for i in access.indices]),
+            copied_along(self.m.rows_along(access)),
         )
 
     def _tensor(self, tensor: Tensor) -> Line:
@@ -107,7 +105,8 @@ class _Lowering:
         b, d, r, c = ["1", "1", "1", *(str(d.size) for d in tensor.dims)][-4:]
         d = "-1" if len(tensor.dims) > 2 and b == d == "1" else d  # a matrix is what has two dimensions
         tiles = {m.held: "held_tile", m.left: "left_tile", m.right: "right_tile", m.tile_stored[0].target: "out_tile"}
-        tile = tiles[m.moved[tensor.name]] if tensor.name in m.moved else ""
+        access = m.moved.get(tensor.name)
+        tile = described(tiles[access], m.rows_along(access)) if access else ""
         return Line(
             name(tensor.name), cpp=tensor.dtype.cpp, extents=(b, d, r, c), tile=tile, origin=origin(tensor.span)
         )

@@ -294,9 +294,7 @@ class LoopValues:
 
     def converted(self, convert: Convert) -> list[str]:
         """The factor of the second product."""
-        kind = convert.result.dtype.cpp
-        pair = f"detail::pack<{kind}>({self.name[convert.argument]}.tiles[0][t].data[h])"
-        return _loop("t", "KEYS / 16", _loop("h", "4", [f"factor.tiles[0][t].data[h] = {pair};"]))
+        return [f"warp::copy(factor, {self.name[convert.argument]});"]
 
 
 def _loop(variable: str, count: str, body: Sequence[str]) -> list[str]:

@@ -144,6 +144,19 @@ def name(text: str, template: str = "kernel") -> str:
     return f"{safe}_" if _words(template).intersection(made) else safe
 
 
+DIMENSIONS = {0: "dim::BATCH", 1: "dim::DEPTH"}  # beside dim::ROW, which is meant where none is said
+
+
+def copied_along(along: int) -> str:
+    """Template arguments of a copy: along which dimension the rows of its tiles lie, where that is not the third."""
+    return f"<{DIMENSIONS[along]}, cache_policy::NORMAL>" if along in DIMENSIONS else ""
+
+
+def described(tile: str, along: int) -> str:
+    """What a tensor's type says of the tiles that are copied: their type, and the dimension of `copied_along`."""
+    return f"tma::descriptor<{tile}, {DIMENSIONS[along]}>" if along in DIMENSIONS else tile
+
+
 class _Lowering:
     def __init__(self, program: Program, machine: Hopper, spec: str):
         self.program, self.spec, self.machine = program, spec, machine
@@ -317,8 +330,7 @@ class _Lowering:
 
     def axis(self, access: Access) -> str:
         """Template arguments: along which dimension the rows of its tiles lie, where that is not the third."""
-        along = self.layout.rows_along(access)
-        return "" if along == 2 else f"<dim::{('BATCH', 'DEPTH')[along]}, cache_policy::NORMAL>"
+        return copied_along(self.layout.rows_along(access))
 
     def batch(self) -> list[Constant]:
         """The indices that the number of the block's matrix holds, the last one fastest."""
@@ -352,7 +364,9 @@ class _Lowering:
         d = "-1" if len(known) > 2 and b == d == "1" else d  # a matrix is what has two dimensions
         parted = any(o.name == tensor.name and self.layout.shared_by_cluster(o) for o in self.program.operands)
         kind = "part" if parted else "tile"
-        tile = f"{name(tensor.name)}_{kind}" if tensor.name in self.layout.moved else ""
+        access, tile = self.layout.moved.get(tensor.name), ""
+        if access is not None:
+            tile = described(f"{name(tensor.name)}_{kind}", self.layout.rows_along(access))
         return Member(name(tensor.name), tensor.dtype.cpp, (b, d, r, c), tile, self.origin(tensor.span))
 
     def extent(self, axis: int) -> str | NamedInt:

@@ -4,75 +4,15 @@
 
 #include "sync.cuh"
 
-namespace kittens::tma {
+namespace kittens::tkgen {
 
-namespace detail {
 /// The first element of a tile of type S whose rows lie along `axis`.
 template<int axis, typename S> __device__ inline coord<> first_element(const coord<> &at) { return at; }
 template<int axis, typename S> __device__ inline coord<> first_element(const coord<S> &at) {
     return {at.b * (axis == dim::BATCH ? S::rows : 1), at.d * (axis == dim::DEPTH ? S::rows : 1),
             at.r * (axis == dim::ROW ? S::rows : 1), at.c * S::cols};
 }
-} // namespace detail
 
-/// Arrives at `bar` and has its phase expect the bytes of `tiles`.
-template<typename... Tiles> __device__ inline void expect(semaphore &bar, const Tiles &...) {
-    asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&bar)),
-                 "r"(size_bytes<Tiles...>)
-                 : "memory");
-}
-
-/// Brings the tile at `at` from `from`; elements outside the tensor are zeros. The rows of the tile lie along `axis`.
-template<int axis = dim::ROW, cache_policy = cache_policy::NORMAL, typename S, typename G, typename C = coord<S>>
-__device__ inline void load_async(S &to, const G &from, const C &at, semaphore &bar) {
-    const coord<> first = detail::first_element<axis, S>(at);
-#pragma unroll
-    for (int p = 0; p < S::panels; ++p) {
-        const uint32_t place = shared_address(&to) + p * S::panel_bytes, meeting = shared_address(&bar);
-        const int column = first.c + p * S::panel_cols;
-        if constexpr (G::matrix) {
-            asm volatile(
-                "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(
-                    place),
-                "l"(&from.map), "r"(column), "r"(first.r), "r"(meeting)
-                : "memory");
-        } else {
-            asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-                         "[%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(place),
-                         "l"(&from.map), "r"(column), "r"(first.r), "r"(first.d), "r"(first.b), "r"(meeting)
-                         : "memory");
-        }
-    }
-}
-
-namespace cluster {
-
-/// `load_async` into every block of the cluster whose bit is set in `blocks`: to the place that `to` has there, with its
-/// bytes for the barrier in the place of `bar`.
-template<int axis = dim::ROW, cache_policy = cache_policy::NORMAL, typename S, typename G, typename C = coord<S>>
-__device__ inline void load_async(S &to, const G &from, const C &at, semaphore &bar, uint16_t blocks) {
-    const coord<> first = detail::first_element<axis, S>(at);
-#pragma unroll
-    for (int p = 0; p < S::panels; ++p) {
-        const uint32_t place = shared_address(&to) + p * S::panel_bytes, meeting = shared_address(&bar);
-        const int column = first.c + p * S::panel_cols;
-        if constexpr (G::matrix) {
-            asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
-                         "[%0], [%1, {%2, %3}], [%4], %5;" ::"r"(place),
-                         "l"(&from.map), "r"(column), "r"(first.r), "r"(meeting), "h"(blocks)
-                         : "memory");
-        } else {
-            asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
-                         "[%0], [%1, {%2, %3, %4, %5}], [%6], %7;" ::"r"(place),
-                         "l"(&from.map), "r"(column), "r"(first.r), "r"(first.d), "r"(first.b), "r"(meeting), "h"(blocks)
-                         : "memory");
-        }
-    }
-}
-
-} // namespace cluster
-
-namespace detail {
 /// Moves a tile to `to` as one bulk group: written there, or added to what is there.
 template<bool add, typename G, typename S>
 __device__ inline void move_out(const G &to, const S &from, const coord<> &first) {
@@ -98,19 +38,83 @@ __device__ inline void move_out(const G &to, const S &from, const coord<> &first
     }
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
-} // namespace detail
+
+} // namespace kittens::tkgen
+
+namespace kittens::tma {
+
+/// Arrives at `bar` and has its phase expect the bytes of `tiles`.
+template<typename... Tiles> __device__ inline void expect(semaphore &bar, const Tiles &...) {
+    asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;" ::"r"(tkgen::shared_address(&bar)),
+                 "r"(tkgen::size_bytes<Tiles...>)
+                 : "memory");
+}
+
+/// Brings the tile at `at` from `from`; elements outside the tensor are zeros. The rows of the tile lie along `axis`.
+template<int axis = dim::ROW, cache_policy = cache_policy::NORMAL, typename S, typename G, typename C = coord<S>>
+__device__ inline void load_async(S &to, const G &from, const C &at, semaphore &bar) {
+    static_assert(G::template moves<S, axis>, "the tensor has no map for such tiles");
+    const coord<> first = tkgen::first_element<axis, S>(at);
+#pragma unroll
+    for (int p = 0; p < S::panels; ++p) {
+        const uint32_t place = tkgen::shared_address(&to) + p * S::panel_bytes, meeting = tkgen::shared_address(&bar);
+        const int column = first.c + p * S::panel_cols;
+        if constexpr (G::matrix) {
+            asm volatile(
+                "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(
+                    place),
+                "l"(&from.map), "r"(column), "r"(first.r), "r"(meeting)
+                : "memory");
+        } else {
+            asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                         "[%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(place),
+                         "l"(&from.map), "r"(column), "r"(first.r), "r"(first.d), "r"(first.b), "r"(meeting)
+                         : "memory");
+        }
+    }
+}
+
+namespace cluster {
+
+/// `load_async` into every block of the cluster whose bit is set in `blocks`: to the place that `to` has there, with its
+/// bytes for the barrier in the place of `bar`.
+template<int axis = dim::ROW, cache_policy = cache_policy::NORMAL, typename S, typename G, typename C = coord<S>>
+__device__ inline void load_async(S &to, const G &from, const C &at, semaphore &bar, uint16_t blocks) {
+    static_assert(G::template moves<S, axis>, "the tensor has no map for such tiles");
+    const coord<> first = tkgen::first_element<axis, S>(at);
+#pragma unroll
+    for (int p = 0; p < S::panels; ++p) {
+        const uint32_t place = tkgen::shared_address(&to) + p * S::panel_bytes, meeting = tkgen::shared_address(&bar);
+        const int column = first.c + p * S::panel_cols;
+        if constexpr (G::matrix) {
+            asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
+                         "[%0], [%1, {%2, %3}], [%4], %5;" ::"r"(place),
+                         "l"(&from.map), "r"(column), "r"(first.r), "r"(meeting), "h"(blocks)
+                         : "memory");
+        } else {
+            asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
+                         "[%0], [%1, {%2, %3, %4, %5}], [%6], %7;" ::"r"(place),
+                         "l"(&from.map), "r"(column), "r"(first.r), "r"(first.d), "r"(first.b), "r"(meeting), "h"(blocks)
+                         : "memory");
+        }
+    }
+}
+
+} // namespace cluster
 
 /// Adds a tile of f32 to `to` as one bulk group, element by element, each at once; else as `store_async`.
 template<int axis = dim::ROW, cache_policy = cache_policy::NORMAL, typename G, typename S, typename C = coord<S>>
 __device__ inline void store_add_async(const G &to, const S &from, const C &at) {
-    detail::move_out<true>(to, from, detail::first_element<axis, S>(at));
+    static_assert(G::template moves<S, axis>, "the tensor has no map for such tiles");
+    tkgen::move_out<true>(to, from, tkgen::first_element<axis, S>(at));
 }
 
 /// Writes a tile to `to` as one bulk group; elements outside the tensor are dropped. What ordinary stores put into the
-/// tile must have been made visible to the copy engine (`fence_view_async_shared`) before a meeting of the writers.
+/// tile must have been made visible to the copy engine (`group::store`) before a meeting of the writers.
 template<int axis = dim::ROW, cache_policy = cache_policy::NORMAL, typename G, typename S, typename C = coord<S>>
 __device__ inline void store_async(const G &to, const S &from, const C &at) {
-    detail::move_out<false>(to, from, detail::first_element<axis, S>(at));
+    static_assert(G::template moves<S, axis>, "the tensor has no map for such tiles");
+    tkgen::move_out<false>(to, from, tkgen::first_element<axis, S>(at));
 }
 
 /// Returns when at most N of this thread's stores still read shared memory.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
@@ -15,18 +16,31 @@ using fp8e5m2 = __nv_fp8_e5m2;
 
 constexpr int WARP_THREADS = 32;
 constexpr int WARPGROUP_WARPS = 4;
+
+namespace tkgen {
+
 constexpr int SWIZZLE_BYTES = 128;         // a row of a panel: the widest swizzle of TMA and wgmma (PTX ISA, swizzling modes)
 constexpr int TILE_ALIGNMENT = 1024;       // bytes: 8 such rows, after which the swizzle repeats
 constexpr int PARAMETER_ALIGNMENT = 64;    // bytes, of a tensor map (CUDA driver API, cuTensorMapEncodeTiled)
 
+__device__ inline uint32_t shared_address(const void *p) { return uint32_t(__cvta_generic_to_shared(p)); }
+
+/// The bytes of tiles, arrays of tiles included.
+template<typename... Tiles> constexpr uint32_t size_bytes = (0 + ... + uint32_t(sizeof(Tiles)));
+
+/// Two neighbours of 16 or of 8 bits, the first in the low part.
+template<typename T> using pair_bits = std::conditional_t<sizeof(T) == 1, uint16_t, uint32_t>;
+
+} // namespace tkgen
+
 /// A tile in shared memory: R rows in panels of 128 bytes a row, one panel behind the other. Within 8 rows of a panel the
 /// 16-byte chunks are exchanged: chunk c of row r lies where c ^ (r % 8) would.
-template<typename T, int R, int C> struct alignas(TILE_ALIGNMENT) st {
+template<typename T, int R, int C> struct alignas(tkgen::TILE_ALIGNMENT) st {
     using dtype = T;
     static constexpr int rows = R, cols = C;
-    static constexpr int panel_cols = SWIZZLE_BYTES / int(sizeof(T));
+    static constexpr int panel_cols = tkgen::SWIZZLE_BYTES / int(sizeof(T));
     static constexpr int panels = C / panel_cols;
-    static constexpr int panel_bytes = R * SWIZZLE_BYTES;
+    static constexpr int panel_bytes = R * tkgen::SWIZZLE_BYTES;
     static_assert(C % panel_cols == 0, "a shared tile is made of panels of 128 bytes a row");
     static_assert(R % 8 == 0, "the swizzle repeats after 8 rows");
     T data[R * C];
@@ -37,55 +51,66 @@ template<int R, int C> using st_fl = st<float, R, C>;
 template<int R, int C> using st_fp8e4m3 = st<fp8e4m3, R, C>;
 template<int R, int C> using st_fp8e5m2 = st<fp8e5m2, R, C>;
 
-/// The bytes of tiles, arrays of tiles included.
-template<typename... Tiles> constexpr uint32_t size_bytes = (0 + ... + uint32_t(sizeof(Tiles)));
-
-/// 16 x 16 elements over the lanes of a warp: lane l has rows l / 4 and l / 4 + 8, columns 2 (l % 4) and 8 more.
-struct rt_base_fl {
+/// 16 x 16 elements over the lanes of a warp, in pairs of neighbours: lane l has rows l / 4 and l / 4 + 8, columns
+/// 2 (l % 4) and 8 more. Pairs of 16 bits are as wgmma takes a left factor from registers, those of 8 on their way to a tile.
+template<typename T> struct rt_base {
+    static_assert(sizeof(T) <= 2);
+    tkgen::pair_bits<T> data[4];
+};
+template<> struct rt_base<float> {
     float2 data[4];
 };
 
-/// A warp's fp32 registers of R x C elements. Four warps of 16 x C make the 64 x C that one wgmma sums.
-template<int R, int C> struct rt_fl {
+/// A warp's registers of R x C elements. Four warps of 16 x C make the 64 x C that one wgmma sums.
+template<typename T, int R, int C> struct rt {
     static constexpr int rows = R, cols = C, height = R / 16, width = C / 16;
-    rt_base_fl tiles[height][width];
+    rt_base<T> tiles[height][width];
 };
+template<int R, int C> using rt_fl = rt<float, R, C>;
+template<int R, int C> using rt_bf = rt<bf16, R, C>;
+template<int R, int C> using rt_hf = rt<half, R, C>;
+template<int R, int C> using rt_fp8e4m3 = rt<fp8e4m3, R, C>;
+template<int R, int C> using rt_fp8e5m2 = rt<fp8e5m2, R, C>;
 
-/// The same elements of 16 bits, in pairs of neighbours: as wgmma takes a left factor from registers.
-template<typename T, int R, int C> struct rt_16 {
-    using dtype = T;
-    static constexpr int rows = R, cols = C, height = R / 16, width = C / 16;
-    static constexpr bool in_registers = true;
-    struct base {
-        uint32_t data[4];
-    } tiles[height][width];
+/// Along which dimension the rows of a tile lie.
+struct dim {
+    static constexpr int BATCH = 0, DEPTH = 1, ROW = 2;
 };
-template<int R, int C> using rt_bf = rt_16<bf16, R, C>;
-template<int R, int C> using rt_hf = rt_16<half, R, C>;
+enum class cache_policy { NORMAL };
 
-/// The elements of rt_fl as 8-bit floats, in pairs of neighbours, on their way to a tile.
-template<typename T, int R, int C> struct rt_8 {
-    using dtype = T;
-    static constexpr int rows = R, cols = C, height = R / 16, width = C / 16;
-    struct base {
-        uint16_t data[4];
-    } tiles[height][width];
+namespace tma {
+/// What the copy engine moves of a tensor: tiles of type `Tile`, whose rows lie along dimension `along`.
+template<typename Tile, int along = dim::ROW> struct descriptor {
+    using T = Tile;
+    static constexpr int axis = along;
 };
-template<int R, int C> using rt_fp8e4m3 = rt_8<fp8e4m3, R, C>;
-template<int R, int C> using rt_fp8e5m2 = rt_8<fp8e5m2, R, C>;
+} // namespace tma
+
+namespace tkgen {
+
+template<typename Tile> struct described {
+    using type = tma::descriptor<Tile>;
+};
+template<typename Tile, int axis> struct described<tma::descriptor<Tile, axis>> {
+    using type = tma::descriptor<Tile, axis>;
+};
 
 struct alignas(PARAMETER_ALIGNMENT) tensor_map {
     char opaque[128];  // CUtensorMap
 };
 
-/// A row-major tensor in global memory and the tensor map by which the copy engine moves tiles of type `Tile`; without one
-/// the map is not set. Of a matrix the map has two dimensions, else four.
+} // namespace tkgen
+
+/// A row-major tensor in global memory and the tensor map by which the copy engine moves tiles of type `Tile`, or what a
+/// `tma::descriptor` says; without one the map is not set. Of a matrix the map has two dimensions, else four.
 /// The host writes it: 128 bytes of map, the address, rows, columns, depth, batch; 192 bytes with padding.
 template<typename T, int B, int D, int R, int C, typename Tile = void> struct gl {
     static constexpr bool matrix = B == 1 && D == 1;
     using dtype = T;
-    using tile = Tile;
-    tensor_map map;
+    /// Whether the map is that of tiles of type `S` with rows along `axis`.
+    template<typename S, int axis> static constexpr bool moves =
+        std::is_same_v<typename tkgen::described<Tile>::type, tma::descriptor<S, axis>>;
+    tkgen::tensor_map map;
     T *raw_ptr;
     int rows_, cols_, depth_, batch_;
     __device__ int batch() const { return B == -1 ? batch_ : B; }
@@ -94,24 +119,16 @@ template<typename T, int B, int D, int R, int C, typename Tile = void> struct gl
     __device__ int cols() const { return C == -1 ? cols_ : C; }
 };
 
-/// Along which dimension the rows of a tile lie.
-namespace dim {
-constexpr int BATCH = 0, DEPTH = 1, ROW = 2;
-}
-enum class cache_policy { NORMAL };
-
 /// Where a tile stands, in tiles of type T, or without one in elements: batch, depth, row, column.
 template<typename T = void> struct coord {
     int b, d, r, c;
 };
 
-__device__ inline uint32_t shared_address(const void *p) { return uint32_t(__cvta_generic_to_shared(p)); }
-
 /// Hands out dynamic shared memory, aligned for swizzled tiles.
 struct tma_swizzle_allocator {
     char *next;
     __device__ explicit tma_swizzle_allocator(int *memory) : next(reinterpret_cast<char *>(memory)) {
-        next += (TILE_ALIGNMENT - shared_address(next) % TILE_ALIGNMENT) % TILE_ALIGNMENT;
+        next += (tkgen::TILE_ALIGNMENT - tkgen::shared_address(next) % tkgen::TILE_ALIGNMENT) % tkgen::TILE_ALIGNMENT;
     }
     template<typename A, int... dims> struct array_of { using type = A; };
     template<typename A, int first, int... rest> struct array_of<A, first, rest...> {

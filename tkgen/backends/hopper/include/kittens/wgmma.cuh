@@ -4,9 +4,7 @@
 
 #include "sync.cuh"
 
-namespace kittens {
-
-namespace detail {
+namespace kittens::tkgen {
 
 template<typename T> constexpr bool is_half = false;
 template<> constexpr bool is_half<half> = true;
@@ -143,8 +141,9 @@ __device__ inline void multiply(rt_fl<16, N> &d, const uint32_t (&a)[4], uint64_
 }
 
 /// All products of a factor in registers and a tile as one group of the warpgroup: fence, issue, commit.
-template<bool ACCUMULATE, bool TRANSPOSE_B, int N, typename T, int K, typename B>
-__device__ inline void multiply_tiles(rt_fl<16, N> &d, const rt_16<T, 16, K> &a, const B &b) {
+template<bool ACCUMULATE, bool TRANSPOSE_A, bool TRANSPOSE_B, int N, typename T, int K, typename B>
+__device__ inline void multiply_tiles(rt_fl<16, N> &d, const rt<T, 16, K> &a, const B &b) {
+    static_assert(!TRANSPOSE_A, "a factor in registers has rows along K");
     static_assert((TRANSPOSE_B ? B::cols : B::rows) == N && (TRANSPOSE_B ? B::rows : B::cols) == K && K % 16 == 0);
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
@@ -200,33 +199,4 @@ __device__ inline void multiply_tiles(rt_fl<16, N> &d, const A &a, const B &b) {
 #undef TK_REGISTERS_256
 #undef TK_ACCUMULATORS_256
 
-} // namespace detail
-
-template<typename D, typename A, typename B> __device__ inline void warpgroup::mma_AB(D &d, const A &a, const B &b) {
-    if constexpr (requires { A::in_registers; }) detail::multiply_tiles<true, true>(d, a, b);
-    else detail::multiply_tiles<true, false, true>(d, a, b);
-}
-template<typename D, typename A, typename B> __device__ inline void warpgroup::mma_ABt(D &d, const A &a, const B &b) {
-    if constexpr (requires { A::in_registers; }) detail::multiply_tiles<true, false>(d, a, b);
-    else detail::multiply_tiles<true, false, false>(d, a, b);
-}
-template<typename D, typename A, typename B> __device__ inline void warpgroup::mma_AtB(D &d, const A &a, const B &b) {
-    detail::multiply_tiles<true, true, true>(d, a, b);
-}
-template<typename D, typename A, typename B> __device__ inline void warpgroup::mma_AtBt(D &d, const A &a, const B &b) {
-    detail::multiply_tiles<true, true, false>(d, a, b);
-}
-template<typename D, typename A, typename B> __device__ inline void warpgroup::mm_AB(D &d, const A &a, const B &b) {
-    detail::multiply_tiles<false, false, true>(d, a, b);
-}
-template<typename D, typename A, typename B> __device__ inline void warpgroup::mm_ABt(D &d, const A &a, const B &b) {
-    detail::multiply_tiles<false, false, false>(d, a, b);
-}
-template<typename D, typename A, typename B> __device__ inline void warpgroup::mm_AtB(D &d, const A &a, const B &b) {
-    detail::multiply_tiles<false, true, true>(d, a, b);
-}
-template<typename D, typename A, typename B> __device__ inline void warpgroup::mm_AtBt(D &d, const A &a, const B &b) {
-    detail::multiply_tiles<false, true, false>(d, a, b);
-}
-
-} // namespace kittens
+} // namespace kittens::tkgen
