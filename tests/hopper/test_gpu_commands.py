@@ -191,12 +191,14 @@ def test_tune_chooses_by_prediction_without_a_gpu(kind: str, tmp_path: Path) -> 
     assert len(trials) == 2 and found["winner"]["seconds"] == min(t["seconds"] for t in trials)
     assert found["winner"]["verified"] and found["winner"]["gpu_seconds"] is None and found["winner"]["limiter"]
     assert "on H100 (predicted" in (tmp_path / "out" / "winner.tk").read_text()
+    code, said = tkgen("tune", path, "-j", 1, "-o", tmp_path / "other", "--product", "H200")
+    assert code == 0 and "on H200 (predicted" in (tmp_path / "other" / "winner.tk").read_text(), said
 
 
 def test_tune_says_what_it_cannot_predict(tmp_path: Path) -> None:
     words = [tuned(tmp_path), "-o", tmp_path / "out"]
-    code, out = tkgen("tune", *words, "--product", "H200")
-    assert code == 2 and "H200 cannot be predicted: only the H100 was measured" in " ".join(out.split())
+    code, out = tkgen("tune", *words, "--product", "H800")
+    assert code == 2 and "sm_90a has no product 'H800'; it has H100, H200" in " ".join(out.split())
     code, out = tkgen("tune", *words, ROOT / "specs" / "one_wave.tk")
     assert code == 2 and "candidates compete on one target" in " ".join(out.split())
     assert not (tmp_path / "out").exists()

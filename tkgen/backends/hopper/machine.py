@@ -23,6 +23,7 @@ class HopperProduct:
     peak_tflops: float
     peak_fp8_tflops: float
     hbm_tbps: float
+    timed_as: str  # the product whose measurements its predictions take
 
 
 @dataclass(frozen=True)

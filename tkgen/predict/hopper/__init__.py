@@ -28,17 +28,11 @@ def hopper_model(build: CudaBuild, sizes: Mapping[str, int] | None = None, produ
     """The model of a build on a product of its target (the first without a name).
 
     Raises:
-        PredictError: nothing disassembles its machine code, nothing was measured on the product, or the kernel cannot
-            do the sizes.
+        PredictError: nothing disassembles its machine code, or the kernel cannot do the sizes.
         UnknownTargetError: there is no such product.
     """
     machine = build.spec.target
     device = machine.product_named(product) if product else machine.product
-    known = machine.timing.product
-    if device.name != known:
-        raise PredictError(
-            f"{device.name} cannot be predicted: clocks, latencies and rates were measured on an {known}"
-        )
     if not build.sass:
         raise PredictError(
             "a prediction reads the machine code, and nothing here disassembles it: no cuobjdump beside nvcc or on "

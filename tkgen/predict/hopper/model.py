@@ -24,11 +24,13 @@ class HopperPrediction:
 
     `parts` adds up to `seconds`. `tflops` is of the products, 0 without any; `gbps` counts every byte of the tensors
     once, `share_of_copy` beside what a copy reaches. `clock_limit` says what holds the clock: "power" or "peak".
+    What no data sheet says of the product was measured on `timed_as`, which may be another.
     """
 
     kernel: str
     target: str
     product: str
+    timed_as: str
     sizes: tuple[tuple[str, int], ...]
     seconds: float
     tflops: float
@@ -54,10 +56,11 @@ class HopperPrediction:
         held = {"power": "held by power", "peak": "the peak"}[self.clock_limit]
         parts = sorted(self.parts.items(), key=lambda part: -part[1])
         where = ", ".join(f"{name} {part / self.seconds:.0%}" for name, part in parts if part >= 0.005 * self.seconds)
+        assumed = f"\n{self.product} with its own rate of memory; all else as measured on an {self.timed_as}"
         return (f"{self.kernel} {sizes} on {self.product}: {self.seconds * 1e6:.1f} us predicted, {rate}, "
                 f"limited by {self.limiter}\n"
                 f"{self.blocks} blocks, {self.blocks_per_sm} per SM; {self.clock_mhz:.0f} MHz ({held}); "
-                f"{where}")  # fmt: skip
+                f"{where}{assumed if self.timed_as != self.product else ''}")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -131,6 +134,7 @@ def prediction(
         kernel=spec.name,
         target=spec.target.name,
         product=product.name,
+        timed_as=product.timed_as,
         sizes=tuple(launch.extents.items()),
         seconds=seconds,
         tflops=tflops,
