@@ -27,7 +27,7 @@ from tkgen.sequence import run as sequences
 from tkgen.sequence.build import SequenceBuild
 from tkgen.sequence.launch import SequenceLaunch
 from tkgen.verify.run import Drawn, Stored, verified
-from tkgen.verify.specs import case_of, chosen_cases, some_blocks
+from tkgen.verify.specs import case_of, chosen_cases, in_turn, some_blocks
 
 SPECS = Path(__file__).parent.parent / "specs"
 BEGIN, END = "<!-- every spec: python benchmarks/verify_specs.py --write -->", "<!-- end -->"
@@ -88,13 +88,13 @@ def _plain(
     build: kernels.AnyBuild, chosen: Chosen, drawn: Drawn, order: Interleaving, blocks: Sequence[int] | None
 ) -> float:
     """Seconds of the launch without payloads."""
-    start = time.process_time()
+    launch, start = in_turn(chosen.launch, order), time.process_time()
     if isinstance(build, SequenceBuild):
-        assert isinstance(chosen.launch, SequenceLaunch)
-        sequences.emulate(build, chosen.launch, drawn.memory, chosen.scalars, order=order, watch=False)
+        assert isinstance(launch, SequenceLaunch)
+        sequences.emulate(build, launch, drawn.memory, chosen.scalars, order=order, watch=False)
     else:
-        assert not isinstance(chosen.launch, SequenceLaunch)
-        emulate(build, chosen.launch, drawn.memory, chosen.scalars, order=order, watch=False, blocks=blocks)
+        assert not isinstance(launch, SequenceLaunch)
+        emulate(build, launch, drawn.memory, chosen.scalars, order=order, watch=False, blocks=blocks)
     return time.process_time() - start
 
 

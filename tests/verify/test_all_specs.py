@@ -68,8 +68,9 @@ def test_small_sizes_have_several_blocks_and_tails() -> None:
         ("attention/attention", {"BATCH": 2, "HEADS": 2, "LENGTH": 251}),
         ("attention/attention_causal", {"BATCH": 2, "HEADS": 8, "KV_HEADS": 2, "LENGTH": 251}),
         ("attention/attention_decode", {"KEYS": 91}),  # as many heads as share one are not fewer
-        ("groups/moe", {"SLOTS": 129, "HIDDEN": 509}),
-        ("groups/moe_fp8", {"SLOTS": 128, "HIDDEN": 384}),  # such with a tail have seven times as many elements
+        ("groups/moe", {"SLOTS": 257, "EXPERTS": 4, "HIDDEN": 509}),
+        ("groups/moe_fp8", {"SLOTS": 257, "HIDDEN": 384}),  # such with a tail have seven times as many elements
+        ("groups/grouped_fp8", {"TOKENS": 257, "EXPERTS": 4, "OUT": 251}),  # two rows of tiles of a group
         ("stream_k", {"M": 256, "N": 384, "K": None}),  # one tile, or few steps, are one step for each block
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import verify as benchmark
 from mutating.sources import SourceMutant
 
 from tkgen.api import load, load_equations
+from tkgen.emulate import interleavings
 from tkgen.execute import kernels
 from tkgen.verify import inputs, payloads, specs, verify
 from tkgen.verify.specs import case_of
@@ -70,6 +72,59 @@ def test_numbers_rise_along_loops_that_go_by_what_is_largest() -> None:
 
 def test_a_kernel_is_as_meant_with_inputs_that_rise() -> None:
     assert verify(load(SPECS / "attention" / "attention.tk", {"BATCH": 1, "HEADS": 1, "LENGTH": 251}).build()).ok
+
+
+# ---------------------------------------------------------------- blocks and groups with several tiles
+
+
+SECOND_TILES = [
+    ("persistent", "group_slot / group_rows;", "int(blockIdx.x) / group_rows;"),
+    ("grouped_persistent", "tile = at - walk.before;", "tile = int(blockIdx.x) - walk.before;"),
+    ("grouped_gemm", "group_first_row + group_slot % group_height;", "group_first_row;"),
+]
+
+
+def small(stem: str) -> benchmark.Original:
+    (path,) = SPECS.rglob(f"{stem}.tk")
+    (sizes, _), *_ = specs.chosen_cases(path, None, ())
+    return benchmark.original(kernels.chosen(path, sizes, None, ()))
+
+
+@pytest.mark.parametrize(("stem", "old", "new"), SECOND_TILES)
+def test_the_place_of_a_second_tile_is_seen(stem: str, old: str, new: str) -> None:
+    """Of a block of a persistent grid, or of the second row of tiles of a group."""
+    assert not judged(small(stem), old, new)["verify"]
+
+
+def test_a_second_tile_is_not_seen_where_each_block_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(specs, "in_turn", lambda launch, _: launch)
+    stem, old, new = SECOND_TILES[0]
+    assert judged(small(stem), old, new)["verify"]
+
+
+def test_few_blocks_of_persistent_grids_have_two_tiles_each() -> None:
+    first, second = interleavings(2)
+    for path, sizes, count in (
+        ("persistent", {"M": 256, "N": 384, "K": 192}, 3),
+        ("persistent", {"M": 128, "N": 128, "K": 192}, 1),
+        ("groups/grouped_fp8", {"TOKENS": 257, "EXPERTS": 4, "OUT": 251, "IN": 1021}, 2),
+    ):
+        launch = kernels.chosen(SPECS / f"{path}.tk", dict(sizes), None, ()).launch
+        assert specs.in_turn(launch, first).blocks == 304, "with blocks that have no tile"
+        assert specs.in_turn(launch, second).blocks == count
+    split = kernels.chosen(SPECS / "split_k.tk", {"M": 128, "N": 128, "K": 768}, None, ()).launch
+    assert specs.in_turn(split, second) == split
+
+
+def test_a_group_is_empty_and_one_is_longer_than_a_tile() -> None:
+    path, extents = SPECS / "groups" / "grouped_gemm.tk", {"TOKENS": 257, "EXPERTS": 4}
+    launch = kernels.chosen(path, dict(extents), None, ()).launch
+    each = load_equations(path, extents, None, ())
+    for seed in range(20):
+        found = inputs.grouped(each, kernels.random_inputs(launch, seed), launch.extents, seed)
+        ends = found["FIRST"].tolist()
+        lengths = [b - a for a, b in pairwise(ends)]
+        assert 0 in lengths and max(lengths) > 128 and 0 <= ends[0] <= ends[-1] <= 257, ends
 
 
 # ---------------------------------------------------------------- scales that are powers of two

@@ -2,6 +2,8 @@
 
 What is largest in the first pass of a loop is mostly about as large as what is largest in all: a branch on how far it
 moved is taken once, in the first pass. So in every other draw the numbers that such a loop reads rise along it.
+
+Groups of any length are seldom empty, or longer than a tile: offsets are drawn until there is one of each.
 """
 
 from __future__ import annotations
@@ -11,10 +13,13 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
+from tkgen.execute.compare import random_offsets
 from tkgen.ir.equations import Kernel, Load, Loop, Map, When, walk
+from tkgen.ir.segments import parts
 from tkgen.verify.payloads import carries
 
 RISES = (1.0, 4.0, 8.0)  # by which numbers are multiplied in the parts of a loop, one as long as another
+_DRAWS = 200  # of offsets
 
 
 def risen(kernels: Sequence[Kernel], memory: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -24,6 +29,25 @@ def risen(kernels: Sequence[Kernel], memory: Mapping[str, Tensor]) -> dict[str, 
         for name, dim in sorted(_along(kernel)):
             if name in memory:
                 found[name] = _rising(found[name], dim)
+    return found
+
+
+def grouped(
+    kernels: Sequence[Kernel], memory: Mapping[str, Tensor], extents: Mapping[str, int], seed: int
+) -> dict[str, Tensor]:
+    """Inputs with offsets of which a group is empty, and one has more than a tile where that can be."""
+    found, generator = dict(memory), torch.Generator().manual_seed(seed)
+    for kernel in kernels:
+        for tensor, axis in kernel.offsets.items():
+            assert axis.within is not None
+            if axis.within.lengths or tensor.name not in memory:
+                continue
+            size = extents[axis.dim.name]
+            for _ in range(_DRAWS):
+                lengths = [len(part) for part in parts(axis.within, found[tensor.name].tolist(), size)]
+                if 0 in lengths and max(lengths) > min(axis.tile or 1, size - 1):
+                    break
+                found[tensor.name] = random_offsets(len(memory[tensor.name]), size, generator)
     return found
 
 

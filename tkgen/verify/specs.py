@@ -22,6 +22,8 @@ from tkgen.execute.compare import Inputs
 from tkgen.execute.kernels import AnyLaunch, AnySpec
 from tkgen.execute.launch import Payload, check_memory, emulate
 from tkgen.ir.equations import AxisKind, Loop, walk
+from tkgen.ir.launch import Launch
+from tkgen.ir.types import Program
 from tkgen.loops import LoopSpec
 from tkgen.rows.launch import RowLaunch
 from tkgen.rows.run import part_of
@@ -33,7 +35,7 @@ from tkgen.sequence.spec import SequenceSpec
 from tkgen.verify import payloads, ring
 from tkgen.verify.degree import degree
 from tkgen.verify.diagnose import explained
-from tkgen.verify.inputs import risen
+from tkgen.verify.inputs import grouped, risen
 from tkgen.verify.meaning import meant
 from tkgen.verify.ring import Planes, Ring
 from tkgen.verify.run import Case, Drawn, Stored, Verdict, verified
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 
 _PAGES = 12
 _MORE = 6  # times as many elements as a small size of a sequence has: beyond that it is not small
+_GROUPS = 4  # of rows, at a small size
 _SHORT = 5  # by how much a tile at the end of a loop is smaller than others
 
 
@@ -65,7 +68,7 @@ def case_of(
     each = [meaning_of(s.program) for s in singles]
 
     def draw(seed: int) -> Drawn:
-        memory = kernels.random_inputs(launch, seed, Inputs.NORMAL)
+        memory = grouped(each, kernels.random_inputs(launch, seed, Inputs.NORMAL), launch.extents, seed)
         memory = risen(each, memory) if seed % 2 else memory
         return Drawn(memory, payloads.drawn(launch.program.reads, memory, seed))
 
@@ -91,7 +94,7 @@ def _launched(
     blocks: Sequence[int] | None, workers: int,
 ) -> Stored:  # fmt: skip
     """One launch over payloads. What one block stores in the place of another one is there in one of the two orders."""
-    backwards = order.policy is not Policy.BARRIER
+    launch, backwards = in_turn(launch, order), order.policy is not Policy.BARRIER
     words: dict[str, Payload] = {name: payloads.packed(numbers) for name, numbers in drawn.rings.items()}
     adds = {name for single in kernels.launches(launch) for name in single.program.added}
     for t in kernels.written(launch):
@@ -118,6 +121,28 @@ def _launched(
         tuple(str(f) for o in outcomes for f in o.findings),
         sum(o.instructions for o in outcomes),
     )
+
+
+def in_turn(launch: AnyLaunch, order: Interleaving) -> AnyLaunch:
+    """The launch that this order of waves gets: the first one as it is, others with few blocks on persistent grids.
+
+    Each of these then has two tiles or more: machine code takes any number of blocks there.
+    """
+    if order.policy is Policy.BARRIER:
+        return launch
+    if isinstance(launch, SequenceLaunch):
+        return replace(launch, launches=tuple(map(_on_few_blocks, launch.launches)))
+    return _on_few_blocks(launch)
+
+
+def _on_few_blocks(launch: Launch | RowLaunch) -> Launch | RowLaunch:
+    if not isinstance(launch, Launch) or launch.program.grid.name != "persistent":
+        return launch
+    program, tiles = launch.program, launch.all_tiles
+    if program.ragged:  # those of one group, which has two rows of tiles where it can (`tkgen.verify.inputs`)
+        tiles = min(2, -(-launch.extents[program.m.name] // program.block[0])) * launch.tile_grid[1]
+    count = min(program.grid.count, max(1, tiles // 2))
+    return replace(launch, program=replace(program, grid=replace(program.grid, count=count)))
 
 
 def _only(launch: RowLaunch, name: str, value: Ring, blocks: Sequence[int], drawn: Drawn) -> Ring:
@@ -184,7 +209,9 @@ def _several(
         if len(each) > 1:  # tails, where they do not make it much larger
             most = _MORE * prod(found.values())
             tried = [c for c in tried if worth(c)[0] and prod(c.values()) <= most]
-        return next(filter(possible, tried), found)
+        found = next(filter(possible, tried), found)
+        several = found | {name: size for p in products for name, size in _of_groups(p).items()}
+        return several if possible(several) else found
     tiled = _tiled(each)
     if tiled and isinstance(spec, LoopSpec):  # which otherwise has what is along an index once
         several = {name: size if name in tiled else 2 * size for name, size in sizes[1].items()}
@@ -193,6 +220,14 @@ def _several(
         shorter = found | {name: found[name] - _SHORT}
         found = shorter if possible(shorter) else found
     return found
+
+
+def _of_groups(program: Program) -> dict[str, int]:
+    """Where rows are in groups: few of these, and rows for two rows of tiles of one and some of others."""
+    if program.ragged is None or program.ragged.within is None:
+        return {}
+    (index,) = (a for a in program.batch if a.name == program.ragged.within.of)
+    return {index.dim.name: _GROUPS, program.m.name: 2 * program.block[0] + 1}
 
 
 def _tiled(each: Sequence[AnySpec]) -> set[str]:
