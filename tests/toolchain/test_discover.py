@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -170,6 +171,38 @@ def test_doctor_on_a_bare_machine(host: Host, gfx942: Target) -> None:
     for capability in report.capabilities:
         assert capability.available == (not capability.missing)
         assert all(m.install for m in capability.missing)
+
+
+def test_doctor_says_which_nvcc_is_there(
+    host: Host, script: Script, gfx942: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare = {c.name: c for c in doctor([gfx942], host=host).capabilities}["run on this machine's NVIDIA GPU"]
+    assert not bare.available and {"CUDA in torch", "NVIDIA GPU"} <= {m.what for m in bare.missing}
+    script("bin/nvcc", "echo 'Cuda compilation tools, release 13.7, V13.7.1'\n")
+    script("bin/cuobjdump", "exit 0\n")
+    (tmp_path / "root/dev").mkdir(parents=True)
+    (tmp_path / "root/dev/nvidia0").write_text("")
+    (tmp_path / "site/torch").mkdir(parents=True)
+    (tmp_path / "site/torch/__init__.py").write_text("raise RuntimeError('nobody imports it')\n")
+    (tmp_path / "site/torch/version.py").write_text("cuda: Optional[str] = '13.0'\nhip: Optional[str] = None\n")
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    report = doctor([gfx942], host=host)
+    found = {c.name: c for c in report.components}
+    assert found["nvcc"].detail == f"13.7 in {tmp_path / 'bin/nvcc'} (PATH)"
+    assert found["cuobjdump"].detail == str(tmp_path / "bin/cuobjdump")
+    assert found["CUDA in torch"].detail == "13.0" and found["NVIDIA GPU"].found
+    can = {c.name: c for c in report.capabilities}
+    assert can["machine code for Hopper"].available and can["instruction counts of Hopper kernels"].available
+    assert [m.what for m in can["run on this machine's NVIDIA GPU"].missing] in ([], ["cuda-bindings"])
+
+
+def test_doctor_without_an_nvcc_names_the_wheels(host: Host, gfx942: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tkgen.backends.hopper.toolchain.candidates", lambda *_: iter(()))
+    report = doctor([gfx942], host=host)
+    (code,) = (c for c in report.capabilities if c.name == "machine code for Hopper")
+    assert not code.available and ["cuda" in m.install for m in code.missing] == [True]
+    assert not {c.name: c for c in report.components}["cuobjdump"].found
 
 
 def test_doctor_says_whose_tkgen_it_is(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,12 +17,15 @@ from tkgen import __version__
 from tkgen.packages import DISTRIBUTION, install_line
 from tkgen.targets import Target
 from tkgen.toolchain.cache import cache_dir
-from tkgen.toolchain.compiler import Compiler, Missing
+from tkgen.toolchain.compiler import Compiler, Missing, NoCompilerError
 from tkgen.toolchain.discover import INSTALL_ANYWHERE, INSTALL_DEBIAN, Attempt, Host, candidates, probe, this_host
 from tkgen.toolchain.hip import HIP_INSTALL, HipRuntime, find_hip
 from tkgen.toolchain.module import missing_for_module
 
 GPU_INSTALL = "an AMD Instinct GPU with its amdgpu kernel driver"
+NVIDIA_INSTALL = "a Hopper GPU with NVIDIA's driver"
+CUDA_TORCH_INSTALL = "pip install torch, from an index of its CUDA builds (pytorch.org/get-started)"
+CUOBJDUMP = "cuobjdump"
 
 
 @dataclass(frozen=True)
@@ -88,8 +91,9 @@ def doctor(targets: Sequence[Target], explicit: str | None = None, *, host: Host
                 chosen.setdefault(name, attempt.compiler)
     compilers = tuple(_found(tried, chosen) for tried in attempts.values())
     hip = find_hip(machine.environ, prefix=machine.root)
-    components = _components(machine, hip)
-    return Report(compilers, components, _capabilities(targets, chosen, hip, components), cache_dir(machine.environ))
+    components = (*_components(machine, hip), *_of_cuda(machine))
+    abilities = (*_capabilities(targets, chosen, hip, components), *_on_hopper(components))
+    return Report(compilers, components, abilities, cache_dir(machine.environ))
 
 
 def _found(tried: dict[str, Attempt], chosen: dict[str, Compiler]) -> FoundCompiler:
@@ -120,6 +124,60 @@ def _components(host: Host, hip: HipRuntime | None) -> tuple[Component, ...]:
     )
 
 
+def _of_cuda(host: Host) -> tuple[Component, ...]:
+    """What compiles and launches for Hopper: nvcc, its disassembler, NVIDIA's bindings, torch's CUDA, a GPU."""
+    from tkgen.backends.hopper.toolchain import find_nvcc
+
+    wheels, device = install_line("cuda"), host.root / "dev/nvidia0"
+    try:
+        nvcc = find_nvcc(environ=host.environ)
+    except NoCompilerError as error:
+        compiler, reader = Component("nvcc", False, str(error), wheels), None
+    else:
+        compiler = Component("nvcc", True, f"{nvcc.version} in {nvcc.path} ({nvcc.origin})")
+        reader = nvcc.disassembler
+    cuda = _cuda_of_torch()
+    seen = device.exists()
+    return (
+        compiler,
+        Component(CUOBJDUMP, reader is not None, str(reader) if reader else "not found", "" if reader else wheels),
+        _package("cuda-bindings", "cuda", module="cuda.bindings"),
+        Component(
+            "CUDA in torch", bool(cuda), cuda or "no torch that was built with it", "" if cuda else CUDA_TORCH_INSTALL
+        ),
+        Component("NVIDIA GPU", seen, str(device) if seen else f"no {device}", "" if seen else NVIDIA_INSTALL),
+    )
+
+
+def _cuda_of_torch() -> str:
+    """The CUDA release that torch was built for, read without importing it; "" where there is none."""
+    found = importlib.util.find_spec("torch")
+    versions = Path(found.origin).with_name("version.py") if found and found.origin else None
+    if versions is None or not versions.is_file():
+        return ""
+    said = re.search(r"^cuda\b[^=]*=\s*'([\d.]+)'", versions.read_text(encoding="utf-8"), re.MULTILINE)
+    return said[1] if said else ""
+
+
+def _on_hopper(components: Sequence[Component]) -> tuple[Capability, ...]:
+    """What can be done for Hopper GPUs. `tkgen check`, `run` and `test` of such specs on the model need none of it."""
+    found = {c.name: c for c in components}
+    return tuple(
+        _needing(found, what, *needed)
+        for what, needed in (
+            ("machine code for Hopper", ("nvcc",)),
+            ("instruction counts of Hopper kernels", ("nvcc", CUOBJDUMP)),
+            ("run on this machine's NVIDIA GPU", ("nvcc", "cuda-bindings", "CUDA in torch", "NVIDIA GPU")),
+        )
+    )
+
+
+def _needing(found: Mapping[str, Component], what: str, *needed: str) -> Capability:
+    """Something that needs these components, by their names."""
+    lacking = tuple(Missing(n, found[n].install) for n in needed if not found[n].found)
+    return Capability(what, not lacking, ", ".join(f"{n} {found[n].detail}" for n in needed if found[n].found), lacking)
+
+
 def _tkgen() -> Component:
     """This package itself: which distribution it is, or which other project's stands in its place.
 
@@ -140,9 +198,11 @@ def _tkgen() -> Component:
     return Component("tkgen", True, f"{__version__} in {place}" + (f" ({', '.join(mine)})" if mine else ""))
 
 
-def _package(name: str, extra: str) -> Component:
-    """A Python package, asked for its version without being imported."""
-    if importlib.util.find_spec(name) is None:
+def _package(name: str, extra: str, module: str = "") -> Component:
+    """A Python package, asked for its version without its modules being run; `module` where that has another name."""
+    parent, _, _ = (module or name).rpartition(".")
+    here = not parent or importlib.util.find_spec(parent) is not None
+    if not here or importlib.util.find_spec(module or name) is None:
         return Component(name, False, "not installed", install_line(extra))
     try:
         return Component(name, True, importlib.metadata.version(name))
@@ -164,12 +224,6 @@ def _capabilities(
     module_missing = missing_for_module(next(iter(chosen.values()), None), hip)
     run_missing = [Missing(name, found[name].install) for name in ("HIP runtime", "AMD GPU") if not found[name].found]
 
-    def packages(name: str, *needed: str) -> Capability:
-        lacking = tuple(Missing(n, found[n].install) for n in needed if not found[n].found)
-        return Capability(
-            name, not lacking, ", ".join(f"{n} {found[n].detail}" for n in needed if found[n].found), lacking
-        )
-
     def capability(name: str, by: Sequence[str], missing: Sequence[Missing]) -> Capability:
         return Capability(name, not missing, "" if missing else "; ".join(dict.fromkeys(by)), tuple(missing))
 
@@ -179,6 +233,6 @@ def _capabilities(
         capability("disassembly of any code object", disassemblers, [] if disassemblers else [objdump_missing]),
         capability("Python module", compilers, module_missing),
         capability("run on this machine's GPU", [found["AMD GPU"].detail], run_missing),
-        packages("emulation", "numpy", "tinygrad"),
-        packages("comparison with torch", "torch"),
+        _needing(found, "emulation", "numpy", "tinygrad"),
+        _needing(found, "comparison with torch", "torch"),
     )
