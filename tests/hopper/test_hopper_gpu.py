@@ -25,7 +25,14 @@ pytestmark = pytest.mark.skipif(not has_gpu(), reason="needs a Hopper GPU")
 
 
 @pytest.mark.parametrize(
-    "script, least", [("on_gpu.py", 80), ("rows_on_gpu.py", 360), ("loops_on_gpu.py", 70), ("short_sums_on_gpu.py", 31)]
+    "script, least",
+    [
+        ("on_gpu.py", 80),
+        ("rows_on_gpu.py", 360),
+        ("loops_on_gpu.py", 70),
+        ("short_sums_on_gpu.py", 31),
+        ("ops_on_gpu.py", 16),
+    ],
 )
 def test_the_numbers_are_right_and_the_same_at_every_launch(script: str, least: int) -> None:
     done = subprocess.run(

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.library import custom_op
 
-from tkgen.ops.kernels import NAMESPACE, check, outputs
+from tkgen.ops.kernels import HOPPER, NAMESPACE, architecture, check, outputs
 
 
 def attention(
@@ -53,6 +53,8 @@ def attention(
 def _kernel(name: str, q: Tensor, k: Tensor, causal: bool, window: int) -> tuple[str, dict[str, int]]:
     """The spec that computes `name`, and the sizes for which it is built; a window of 0 has all keys."""
     sizes = {"GROUP": q.shape[1], "D": q.shape[3]}
+    if architecture(q.device) == HOPPER:  # where such loops know their lengths
+        sizes |= {"SETS": q.shape[0], "LENGTH": q.shape[2], "KEYS": k.shape[1]}
     if 0 < window < k.shape[1]:
         return f"{name}_window", sizes | {"WINDOW": window}
     return f"{name}{'_causal' * causal}", sizes

@@ -21,13 +21,21 @@ from tkgen.targets import load_target
 
 SPECS = Path(__file__).with_name("specs")
 NAMESPACE = "tkgen_ops"
+HOPPER = "sm_90a"
+CAPABILITIES = {(9, 0): HOPPER}  # targets of CUDA's devices
+ABSENT = {
+    "attention_window": "attention has no window",
+    "attention_backward": "attention has no gradient",
+    "grouped_linear_weight": "grouped_linear has no gradient of its weights",
+}
+"""What Hopper has no kernel for, by the beginnings of the names of specs."""
 FREE: Mapping[str, int] = MappingProxyType({})  # of a kernel whose sizes are all known at run time, without scalars
 _target = "gfx942"
 
 
 @contextmanager
 def emulated(target: str) -> Iterator[None]:
-    """Within it, CPU tensors are computed by the machine code for `target` (else for gfx942).
+    """Within it, CPU tensors are computed by the machine code for `target` (else for gfx942), of sm_90a by its model.
 
     Raises:
         UnknownTargetError: at the first kernel, where there is no such target.
@@ -54,7 +62,7 @@ def outputs(
     """What the spec `name` makes of tensors, in the order of its outputs; `sizes` are those of its fixed dimensions.
 
     Raises:
-        ValueError: types, shapes, sizes or devices that the kernel cannot do.
+        ValueError: types, shapes, sizes or devices that the kernel cannot do, or there is none for the device's target.
         SpecError: sizes for which the spec cannot be built.
         ToolchainError: there is no compiler, or it fails.
     """
@@ -65,6 +73,8 @@ def outputs(
 
 @cache
 def _built(name: str, target: str, sizes: tuple[tuple[str, int], ...]) -> protocol.Build:
+    if target == HOPPER and (absent := next((said for start, said in ABSENT.items() if name.startswith(start)), "")):
+        raise ValueError(f"{absent} on {target}: tkgen.ops has no kernel for it there, those for AMD's GPUs have")
     *faster, last = forms(name, target, dict(sizes))
     for form in faster:
         if _passes(form, target, dict(sizes)):
@@ -81,8 +91,11 @@ def forms(name: str, target: str, sizes: Mapping[str, int] = FREE) -> tuple[Path
     Of what docs/prediction.md says of attention at 4096 queries: in ping-pong its forward pass reaches 619 TFLOP/s on
     gfx942 instead of 572, and on gfx950 1563 instead of 1341, or of 1182 without direct loads; but not for every D.
     Gradients take 0.83 of the time with direct loads. A backward pass must compute the scores of its forward pass bit
-    by bit, so both have these, or none.
+    by bit, so both have these, or none. Of what sm_90a carries out otherwise it has specs of its own.
     """
+    if target == HOPPER:
+        own = SPECS / target / f"{name}.tk"
+        return (own if own.is_file() else SPECS / f"{name}.tk",)
     if sizes.get("D", 0) > 128:
         name = name.removesuffix("_atomic")
     path = SPECS / f"{name}.tk"
@@ -129,10 +142,18 @@ def _passes(form: Path | str, target: str, sizes: Mapping[str, int]) -> bool:
 
 
 def architecture(device: torch.device) -> str:
-    """The target of the kernels that compute a device's tensors."""
+    """The target of the kernels that compute a device's tensors. Raises ValueError where there are none for it."""
     if device.type != "cuda":
         return _target
-    return str(torch.cuda.get_device_properties(device).gcnArchName).partition(":")[0]
+    if torch.version.hip:
+        return str(torch.cuda.get_device_properties(device).gcnArchName).partition(":")[0]
+    capability = torch.cuda.get_device_capability(device)
+    if capability not in CAPABILITIES:
+        raise ValueError(
+            f"tkgen.ops has no kernels for the {torch.cuda.get_device_name(device)}, of compute capability "
+            f"{'.'.join(map(str, capability))}: they are for AMD's GPUs and for Hopper, which is 9.0"
+        )
+    return CAPABILITIES[capability]
 
 
 def check(name: str, **tensors: torch.Tensor) -> None:

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 from torch.library import custom_op
 
-from tkgen.ops.kernels import NAMESPACE, architecture, check, compute, outputs
+from tkgen.ops.kernels import HOPPER, NAMESPACE, architecture, check, compute, outputs
 
 # e4m3 as the matrix instructions of a target encode it: `fp8` of the language.
-FP8 = {"gfx942": torch.float8_e4m3fnuz, "gfx950": torch.float8_e4m3fn}
+FP8 = {"gfx942": torch.float8_e4m3fnuz, "gfx950": torch.float8_e4m3fn, HOPPER: torch.float8_e4m3fn}
 
 
 def fp8(x: Tensor) -> torch.dtype:
@@ -20,7 +20,7 @@ def fp8(x: Tensor) -> torch.dtype:
     """
     target = architecture(x.device)
     if target not in FP8:
-        raise ValueError(f"{target} has no products of 8-bit floats; {' and '.join(FP8)} do")
+        raise ValueError(f"{target} has no products of 8-bit floats; {', '.join(FP8)} have")
     return FP8[target]
 
 

@@ -1,0 +1,115 @@
+"""The operators for Hopper: CPU tensors by the model of their schedules, and which kernels a device's tensors get."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from ops_cases import cases, normal, refusals
+
+import tkgen
+from tkgen import ops
+from tkgen.backends.hopper.build import CudaBuild
+from tkgen.backends.hopper.toolchain import find_nvcc
+from tkgen.ops import kernels
+from tkgen.ops.attention import _attention
+from tkgen.ops.kernels import HOPPER, SPECS, architecture, forms
+from tkgen.ops.layers import _linear
+from tkgen.toolchain.compiler import ToolchainError
+
+OWN = sorted((SPECS / HOPPER).glob("*.tk"))
+CUDA = torch.device("cuda", 0)
+
+
+def nvcc_is_here() -> bool:
+    try:
+        find_nvcc()
+    except ToolchainError:
+        return False
+    return True
+
+
+compiles = pytest.mark.skipif(not nvcc_is_here(), reason="needs nvcc")
+
+
+def a_cuda_device(monkeypatch: pytest.MonkeyPatch, major: int, minor: int) -> None:
+    """From here on a GPU of NVIDIA's is here, of that compute capability."""
+    monkeypatch.setattr(torch.version, "hip", None)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (major, minor))
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "NVIDIA A100")
+
+
+# ---------------------------------------------------------------- which kernels
+
+
+def test_a_hopper_gpu_gets_the_kernels_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    a_cuda_device(monkeypatch, 9, 0)
+    assert architecture(CUDA) == HOPPER
+    assert forms("linear", HOPPER) == (SPECS / HOPPER / "linear.tk",)
+    assert forms("rmsnorm", HOPPER) == (SPECS / "rmsnorm.tk",)  # rows are carried out as they stand
+
+
+def test_another_gpu_of_nvidias_is_told_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    a_cuda_device(monkeypatch, 8, 0)
+    with pytest.raises(ValueError, match=r"no kernels for the NVIDIA A100, of compute capability 8\.0: .* Hopper"):
+        architecture(CUDA)
+
+
+def test_an_amd_gpu_gets_the_kernels_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.version, "hip", "6.4")
+    device = SimpleNamespace(gcnArchName="gfx950:sramecc+:xnack-")
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: device)
+    assert architecture(CUDA) == "gfx950"
+
+
+@pytest.mark.parametrize("said", refusals("cpu"))
+def test_what_there_is_no_kernel_for_is_said(said: str) -> None:
+    with ops.emulated(HOPPER), pytest.raises(ValueError, match=f"{said}: tkgen.ops has no kernel"):
+        refusals("cpu")[said]()
+
+
+@pytest.mark.parametrize("path", OWN, ids=lambda path: path.stem)
+def test_specs_for_hopper_take_what_the_others_take(path: Path) -> None:
+    own = tkgen.load(path, target=HOPPER).check().program
+    other = tkgen.load(SPECS / path.name, target="gfx950").program
+    assert own.name == other.name
+    for mine, theirs in ((own.reads, other.reads), (own.outputs, other.outputs)):
+        assert [(t.name, t.dtype, [d.name for d in t.dims]) for t in mine] == [
+            (t.name, t.dtype, [d.name for d in t.dims]) for t in theirs
+        ]
+    assert [s.name for s in own.scalars] == [s.name for s in other.scalars]
+
+
+# ---------------------------------------------------------------- what they compute
+
+
+@compiles
+@pytest.mark.parametrize("name", cases("cpu"))
+def test_numbers_and_gradients_are_torchs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[CudaBuild] = []
+    built = kernels._built
+
+    def noted(*key: object) -> object:
+        build = built(*key)  # type: ignore[arg-type]
+        assert isinstance(build, CudaBuild)
+        made.append(build)
+        return build
+
+    monkeypatch.setattr(kernels, "_built", noted)
+    case = cases("cpu")[name]
+    with ops.emulated(HOPPER):
+        assert max(case.deviations()) <= case.most
+    assert made and not any(build.figures.spill_bytes for build in made)
+
+
+@compiles
+def test_torch_checks_and_compiles_them() -> None:
+    x, w = normal(40, 72), normal(136, 72)
+    q, k, v = (normal(2, 1, 64, 64, seed=1), *(normal(2, 64, 64, seed=n) for n in (2, 3)))
+    with ops.emulated(HOPPER):
+        torch.library.opcheck(_linear, (x, w))
+        torch.library.opcheck(_attention, (q, k, v, False, 0.125, 0, True))
+        compiled = torch.compile(lambda x, w: ops.linear(x, w).relu(), backend="aot_eager", fullgraph=True)
+        assert torch.equal(compiled(x, w), ops.linear(x, w).relu())
