@@ -1,7 +1,7 @@
 """What a Hopper GPU does that no data sheet says, measured with kernels of extreme shapes: launches, latencies, rates,
 clocks under the power limit. `tkgen/targets/sm_90a.toml` holds what it prints, with the date.
 
-    python benchmarks/hopper_probe.py [--json FILE]
+    python benchmarks/hopper_probe.py [--json FILE] [--only rows --only "memory to all SMs"]
 
 Each probe is a kernel of tkgen's in which one thing takes nearly all of the time, launched back to back in a graph. The
 clock is what nvidia-smi says while the graph is replayed for a second: the median of its samples.
@@ -110,6 +110,15 @@ def probes() -> list[tuple[str, str, dict[str, int], str, int]]:
     return found
 
 
+def chosen(only: Sequence[str] | None) -> list[tuple[str, str, dict[str, int], str, int]]:
+    """The probes whose names begin as one of `only`, or all. Raises SystemExit where one names none."""
+    every = probes()
+    for start in only or ():
+        if not any(what.startswith(start) for what, *_ in every):
+            raise SystemExit(f"no probe's name begins with `{start}`")
+    return [probe for probe in every if not only or probe[0].startswith(tuple(only))]
+
+
 def copies() -> list[tuple[str, str, dict[str, int], str, int]]:
     """Copies of blocks of all shapes, one on its way at a time: of one block, of a row of them, of 12 x 11.
 
@@ -203,8 +212,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--seconds", type=float, default=1.0)
+    parser.add_argument("--only", action="append", help="probes alone whose names begin so; may be given again")
     args = parser.parse_args()
-    asked = probes()
+    asked = chosen(args.only)
     with ThreadPoolExecutor() as pool:
         builds = list(pool.map(lambda p: load(SPECS / f"{p[1]}.tk", p[2]).build(), asked))
     found = []
