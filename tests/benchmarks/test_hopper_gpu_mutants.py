@@ -44,14 +44,13 @@ def test_calls_are_read_with_their_brackets() -> None:
 
 CHILD = """
 import json, sys, time
-first, last = map(int, sys.argv[1:3])
-for number in range(first, last):
-    print(json.dumps({"at": number}), flush=True)
+print(json.dumps({"ready": True}), flush=True)
+for number in json.loads(sys.stdin.readline()):
     if number in (1, 2):
         time.sleep(60)
     end = {3: "wrong", 4: "error"}.get(number, "right")
     print("a line of something else", flush=True)
-    print(json.dumps({"at": number, "end": end}), flush=True)
+    print(json.dumps({"end": end}), flush=True)
     if end == "error":
         break
 """
@@ -61,30 +60,35 @@ def test_a_launch_that_hangs_ends_its_process_alone(tmp_path: Path, monkeypatch:
     script = tmp_path / "child.py"
     script.write_text(CHILD, encoding="utf-8")
     monkeypatch.setattr(benchmark, "LIMIT", 0.5)
-    monkeypatch.setattr(
-        benchmark, "command", lambda _family, _folder, first, last: [sys.executable, str(script), str(first), str(last)]
-    )
+    monkeypatch.setattr(benchmark, "AT_ONCE", 2)
+    monkeypatch.setattr(benchmark, "command", lambda *_: [sys.executable, str(script)])
     expected = ["right", "hang", "hang", "wrong", "error", "right"]
-    assert list(benchmark.ends("products", tmp_path, 0, 6)) == expected
-    assert benchmark.shared("products", tmp_path, 6) == expected
+    assert list(benchmark.ends("products", tmp_path, range(6))) == expected
+
+    monkeypatch.setattr(benchmark, "prepared", lambda *_: {n: ("kind", str(n)) for n in range(6)})
+    seen = sorted(benchmark.looked_at("products", 1), key=lambda s: s.what)
+    assert [s.end for s in seen] == expected and {s.family for s in seen} == {"products"}
 
 
 def test_a_process_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(benchmark, "command", lambda *_: [sys.executable, "-c", "raise SystemExit(3)"])
-    with pytest.raises(SystemExit, match="the process at mutant 0 ended with status 3"):
-        list(benchmark.ends("products", tmp_path, 0, 2))
+    with pytest.raises(SystemExit, match="ended with status 3"):
+        list(benchmark.ends("products", tmp_path, range(2)))
+    monkeypatch.setattr(benchmark, "prepared", lambda *_: {0: ("kind", "what")})
+    with pytest.raises(SystemExit, match="ended with status 3"):
+        list(benchmark.looked_at("products", 1))
 
 
 def test_the_table_counts_ends_by_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = [
         Seen("products", "no arrival", "arrive(x)", "hang"),
-        Seen("products", "no arrival", "arrive(y)", "wrong", ("racecheck",)),
-        Seen("turns", "the other phase", "wait(x, y)", "right", ("synccheck",)),
+        Seen("products", "no arrival", "arrive(y)", "wrong"),
+        Seen("turns", "the other phase", "wait(x, y)", "right"),
     ]
     table = benchmark.markdown(seen)
-    assert "| no arrival | 2 | 1 | 1 | 0 | 0 | 0 |" in table and "| all | 3 | 1 | 1 | 0 | 1 | 1 |" in table
-    kept = tmp_path / "seen.json"
-    kept.write_text(json.dumps([vars(s) for s in seen]), encoding="utf-8")
+    assert "| no arrival | 2 | 1 | 1 | 0 | 0 |" in table and "| all | 3 | 1 | 1 | 0 | 1 |" in table
+    kept = tmp_path / "seen"
+    kept.write_text("".join(json.dumps(vars(s)) + "\n" for s in seen), encoding="utf-8")
     page = tmp_path / "emulator.md"
     page.write_text("a\n<!-- mutants on a GPU: begin -->\nold\n<!-- mutants on a GPU: end -->\nb\n", encoding="utf-8")
     monkeypatch.setattr(benchmark, "DOCS", page)
