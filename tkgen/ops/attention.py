@@ -32,7 +32,7 @@ def attention(
 
     Raises:
         ValueError: tensors that are not bf16 or whose shapes do not go together, a window without `causal`.
-        SpecError: a D for which the kernel cannot be built.
+        SpecError: a D for which the kernel cannot be built; on Hopper, in a window, 128 queries that see no key.
     """
     check("attention", q=q, k=k, v=v)
     if q.dim() != 4 or k.dim() != 4 or k.shape != v.shape or (q.shape[0], q.shape[3]) != (k.shape[0], k.shape[3]):

@@ -24,7 +24,6 @@ NAMESPACE = "tkgen_ops"
 HOPPER = "sm_90a"
 CAPABILITIES = {(9, 0): HOPPER}  # targets of CUDA's devices
 ABSENT = {
-    "attention_window": "attention has no window",
     "attention_backward": "attention has no gradient",
     "grouped_linear_weight": "grouped_linear has no gradient of its weights",
 }
