@@ -86,6 +86,8 @@ def _from_torch(tensor: Any) -> npt.NDArray[Any]:
         raise EmulateError("the emulator takes tensors on the CPU")
     if not tensor.is_contiguous():
         raise EmulateError("a tensor passed to the emulator must be contiguous")
+    if not tensor.numel():  # which torch gives no stride that bytes could have
+        return np.zeros(0, np.uint8)
     array: npt.NDArray[Any] = tensor.detach().view(-1).view(torch.uint8).numpy()
     return array
 

@@ -108,7 +108,8 @@ class Guest:
                 self.regions.append(Region(at, data, buffer.writable, buffer))
             at += (len(data) + 2 * _GUARD - 1) // _GUARD * _GUARD
         arguments = kernarg(self.kernel, args, layout, geometry)
-        self.arguments = np.frombuffer(arguments + bytes(-len(arguments) % 4), dtype=np.uint8)
+        # Aligned to 16 bytes, which code may read at once, behind the last argument, too (AMDGPULowerKernelArguments).
+        self.arguments = np.frombuffer(arguments + bytes(-len(arguments) % 16), dtype=np.uint8)
         if len(self.arguments):
             self.regions.append(Region(_KERNARG_BASE, self.arguments, False))
         packet = np.frombuffer(self._dispatch_packet(geometry), dtype=np.uint8)

@@ -93,7 +93,8 @@ def verified_file(request: Request, draws: int = 2, schedules: int = 2, seed: in
         buffers = {b.name: b for b in _buffers(arguments(of))}
         memory = {name: values(b) for name, b in buffers.items()}
         generator = torch.Generator().manual_seed(of)
-        given = {name: t for name, t in memory.items() if t.is_floating_point() and not _is_output(buffers[name])}
+        read = {name for name, t in memory.items() if not _is_output(buffers[name]) or _varies(t)}
+        given = {name: t for name, t in memory.items() if t.is_floating_point() and name in read}
         rings = {
             name: Ring.random(t.double(), generator) if _varies(t) else ring.plain(t.double())
             for name, t in given.items()
@@ -184,9 +185,11 @@ def _shown(buffer: Buffer, held: Tensor) -> str:
 
 
 def _varies(values: Tensor) -> bool:
-    """Whether a buffer holds more than one number: what is zero everywhere is zero."""
+    """Whether a buffer holds more than one number: what is zero everywhere is zero, and NaN everywhere nothing."""
     numbers = values if values.element_size() > 1 else values.float()
-    return values.numel() > 1 and bool((numbers != numbers.flatten()[0]).any())
+    if values.numel() < 2 or bool(numbers.isnan().all()):
+        return False
+    return bool((numbers != numbers.flatten()[0]).any())
 
 
 def _with_payloads(arg: Arg, memory: Mapping[str, Tensor], words: dict[str, Payload]) -> Arg:
@@ -215,7 +218,9 @@ def _outputs(subject: sanitize.Subject, launch: sanitize.Launch, args: Sequence[
         )  # fmt: skip
         found = [b for b in buffers if not np.array_equal(before[b.name], b.bytes())]
     if not found:
-        raise ArgumentError("the launch changes no buffer: nothing to compare")
+        raise ArgumentError("the launch changes no buffer: nothing to compare; what it is to write is marked `:out`")
+    if not any(len(b.bytes()) for b in found):
+        raise ArgumentError(f"{', '.join(b.name for b in found)} has no elements: nothing to compare")
     return tuple(_declared(b) for b in found)
 
 
@@ -254,11 +259,17 @@ def _of_spec(
     said = _numbers(request.defines)
     for name, value in said.items():
         sizes |= {name: value} if isinstance(value, int) else {}
+    along: dict[tensors.Dim, tuple[int, str]] = {}  # how far, and in which tensor
     for name, tensor in arguments.items():
         shape = tensor.dtype.counted(inputs[name].shape)
         if len(shape) != len(tensor.dims):
             raise ArgumentError(f"{name} has {len(tensor.dims)} dimensions in the spec, not {len(shape)}")
-        sizes |= {d.name: size for d, size in zip(tensor.dims, shape, strict=True) if d.size != size}
+        for d, size in zip(tensor.dims, shape, strict=True):
+            if d in along and along[d][0] != size:
+                raise ArgumentError(f"{d.name} is {size} in {name}, and {along[d][0]} in {along[d][1]}")
+            along[d] = size, name
+        _check_kind(tensor, inputs[name])
+    sizes |= {d.name: size for d, (size, _) in along.items() if d.size != size}
     static = {d.name for t in arguments.values() for d in t.dims if d.size is not None}
     fixed = {n: s for n, s in sizes.items() if n in static}
     kernels = load_equations(path, fixed, request.target, request.include_dirs)
@@ -282,6 +293,13 @@ def _of_spec(
         return factors(kernels[0], drawn, given, sizes) if len(kernels) == 1 else ()
 
     return Meaning(meaning, degree(kernels), sums)
+
+
+def _check_kind(tensor: tensors.Tensor, memory: Tensor) -> None:
+    """Raises ArgumentError where a buffer holds floats and the spec has whole numbers, or the other way round."""
+    if memory.is_floating_point() != rounding.TORCH[tensor.dtype].is_floating_point:
+        held = str(memory.dtype).removeprefix("torch.")
+        raise ArgumentError(f"{tensor.name} is {tensor.dtype.spelling} in the spec: a buffer of {held} does not fit")
 
 
 def _numbers(defines: Mapping[str, str]) -> dict[str, float]:
@@ -314,7 +332,8 @@ def _of_function(
                 given[name] = known[by_place.get(name, name)]
             elif parameter.default is inspect.Parameter.empty:
                 raise ArgumentError(f"{place} takes `{name}`, and there are {', '.join(known)}: name the buffers so")
-        result = function(**given)
+        with ring.numbers_of(t.dtype for t in drawn.memory.values()):
+            result = function(**given)
         results = list(result) if isinstance(result, tuple | list) else [result]
         if isinstance(result, dict):
             results = [result.get(t.name) for t in outputs]

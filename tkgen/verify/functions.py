@@ -20,7 +20,8 @@ from torch.utils import _pytree as trees
 
 from tkgen.ir.functions import FUNCTIONS
 from tkgen.ir.functions.waves import LOW, TURNS
-from tkgen.verify import ring
+from tkgen.verify import field, ring
+from tkgen.verify.field import P
 from tkgen.verify.ring import LN2, LOG2E, Planes, Ring, UnsupportedError, numeric, planes, truth
 
 aten = torch.ops.aten
@@ -85,6 +86,14 @@ def _copied(target: Any, value: Any, *_: Any) -> Ring:
     for name in ("real", "error", "unsure", "p", "q"):
         getattr(target.planes, name).copy_(getattr(found, name))
     return target
+
+
+def _number(x: Any) -> Any:
+    """A truth, or a number that is what it is, as Python's. Of others nothing would be known."""
+    found = planes(x)
+    if found.real.dtype is not torch.bool and bool((found.p != field.image(found.real, P)).any()):
+        raise UnsupportedError("a number of a tensor is taken out of it (`item`, `float`, `if`): keep it in a tensor")
+    return found.real.item()
 
 
 # ---------------------------------------------------------------- elements
@@ -511,7 +520,7 @@ RULES: Final[dict[Any, Rule]] = {
     aten.zeros_like: _like(0.0), aten.ones_like: _like(1.0), aten.full_like: _like(None), aten.empty_like: _like(0.0),
     aten.new_zeros: _new(0.0), aten.new_ones: _new(1.0), aten.new_full: _new(None), aten.new_empty: _new(0.0),
     aten.constant_pad_nd: _padded, aten.view: _reshaped, aten._unsafe_view: _reshaped, aten.reshape: _reshaped,
-    aten.as_strided: _strided, aten.item: lambda x: x.reals.item(), aten._local_scalar_dense: lambda x: x.reals.item(),
+    aten.as_strided: _strided, aten.item: _number, aten._local_scalar_dense: _number,
 }  # fmt: skip
 MOVES: Final = {
     aten.permute, aten.transpose, aten.t, aten.expand, aten.slice, aten.select, aten.unsqueeze, aten.squeeze,

@@ -44,8 +44,11 @@ def drawn(of: Sequence[tensors.Tensor], memory: Mapping[str, Tensor], seed: int)
 
 def packed(numbers: Ring) -> Payload:
     """As the emulator takes them: two words of each number, in the order of memory."""
-    p, q = numbers.p.flatten(), numbers.q.flatten()
-    return np.stack([_words(p), _words(torch.where(q == ABSENT, 0xFFFFFFFF, q))], 1)
+    real, p, q = numbers.reals.flatten(), numbers.p.flatten(), numbers.q.flatten()
+    words = np.stack([_words(p), _words(torch.where(q == ABSENT, 0xFFFFFFFF, q))], 1)
+    for infinity, special in zip((torch.inf, -torch.inf), INFINITE, strict=True):
+        words[(real == infinity).numpy()] = special
+    return words
 
 
 def _words(values: Tensor) -> Payload:

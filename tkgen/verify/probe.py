@@ -53,6 +53,8 @@ class _Probe:
             depends += [name] if told == BOTH else []
         if self.spent:
             return ()
+        if not depends:
+            return (f"{at} depends on no input, as it should, and is another number",)
         listed = ", ".join(depends)
         return (f"{at} depends on all of {listed} that it should: in another way, or by another constant",)
 

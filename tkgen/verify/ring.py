@@ -15,7 +15,9 @@ as x / inf, is the number that it is, exactly.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -140,8 +142,21 @@ def truth(value: Tensor, unsure: Tensor) -> Tensor:
     return Ring(Planes(value, zero.double(), unsure, zero, zero))
 
 
+_of_f64: ContextVar[bool] = ContextVar("_of_f64", default=False)
+
+
+@contextmanager
+def numbers_of(dtypes: Iterable[torch.dtype]) -> Iterator[None]:
+    """Within it a number of Python's is the f32 nearest to it, or what it is where one of the types is f64."""
+    token = _of_f64.set(torch.float64 in dtypes)
+    try:
+        yield
+    finally:
+        _of_f64.reset(token)
+
+
 def planes(value: Any) -> Planes:
-    """What anything holds that torch takes for a tensor. A number of Python's counts as the f32 nearest to it."""
+    """What anything holds that torch takes for a tensor. A number of Python's counts as `numbers_of` says."""
     if isinstance(value, Ring):
         return value.planes
     if isinstance(value, Tensor):
@@ -149,7 +164,7 @@ def planes(value: Any) -> Planes:
             zero = torch.zeros(value.shape, dtype=torch.int64)
             return Planes(value, zero.double(), torch.zeros_like(value), zero, zero)
         return plain(value).planes
-    if isinstance(value, float):
+    if isinstance(value, float) and not _of_f64.get():
         value = rounding.f32(value)
     return plain(torch.tensor(value, dtype=torch.float64)).planes
 

@@ -179,10 +179,12 @@ def verified(
             proven[t.name] = proven.get(t.name, torch.zeros_like(j.right)) | j.right
             if bool(j.wrong.any()) and t.name not in wrong:
                 wrong[t.name] = _words(t, j)
-        if wrong or stored.findings:
-            if explain is not None and wrong:
+        if stored.findings:  # what it left undone is not told
+            return replace(_verdict(case, trials, {}, {}, (), stored.findings, ()), printed=printed)
+        if wrong:
+            if explain is not None:
                 cause = explain(Difference(case, order, drawn, meant, found))
-            return replace(_verdict(case, trials, wrong, {}, tuple(lost), stored.findings, cause), printed=printed)
+            return replace(_verdict(case, trials, wrong, {}, tuple(lost), (), cause), printed=printed)
     open_ = {name: int((~t).sum()) for name, t in proven.items() if not bool(t.all())}
     return replace(_verdict(case, trials, wrong, open_, tuple(lost), (), cause), printed=printed)
 
