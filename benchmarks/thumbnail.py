@@ -72,6 +72,6 @@ def rows(m: RowMap) -> Owners:
 
     def wave(row: int, cell: int) -> int:
         group = row // m.across % m.groups
-        return group * m.lanes // lanes + cell % m.waves_of_row
+        return (group - group % m.spacing) * m.lanes // lanes + cell % m.waves_of_row
 
     return [[wave(row, cell) for cell in range(cells)] for row in range(min(m.row_count, MOST_CELLS))]

@@ -63,6 +63,9 @@ CASES += [Case("h100_long_softmax", 1, warps, (("ROWS", 5), ("D", length), ("WAR
           for warps, step in ((8, 4096), (16, 8192)) for length in (1, 4095, 8192, 20001)]  # fmt: skip
 CASES += [Case("norm_gradient", by, 8, (("TOKENS", tokens), ("D", 72))) for by in (16, 32)
           for tokens in (1, 255, 256, 257, 1000)]  # fmt: skip
+CASES += [Case("h100_norm_gradient", tile, warps, (("TOKENS", tokens), ("D", 200), ("TILE", tile), ("WARPS", warps),
+          ("STEP", step))) for tile, warps, step in ((64, 8, 128), (128, 16, 128), (32, 16, 256))
+          for tokens in (1, 127, 1000)]  # fmt: skip
 CASES += [Case(name, 4, 4, (("TOKENS", 7), ("D", length))) for name in ("quantise_rows", "quantise_int8")
           for length in (1, 3, 100, 1001, 4096)]  # fmt: skip
 CASES += [Case("quantise_swiglu", 64, 4, (("TOKENS", 70), ("BLOCKS", 2)))]

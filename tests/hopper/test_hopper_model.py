@@ -89,7 +89,8 @@ def test_all_attention_is_right(case: Attention) -> None:
 FEW_ROWS = [Case("h100_rmsnorm", 4, 8, (("TOKENS", 5), ("D", 1000), ("TILE", 4), ("WARPS", 8))),
             Case("rotary", 2, 4, (("LENGTH", 3), ("HEADS", 5), ("HALF", 32))),
             Case("long_softmax", 4, 4, (("ROWS", 5), ("D", 2049)), "f32"),
-            Case("softmax", 4, 8, (("ROWS", 5), ("D", 4095)))]  # fmt: skip
+            Case("softmax", 4, 8, (("ROWS", 5), ("D", 4095))),
+            Case("norm_gradient", 32, 8, (("TOKENS", 257), ("D", 72)))]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", FEW_ROWS, ids=str)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from tkgen.backends.hopper.machine import load_hopper
 from tkgen.backends.hopper.row_spec import HopperRowSpec
 from tkgen.cli import app
 from tkgen.schedule.row_verifier import wrong
+from tkgen.schedule.rows import accesses
 
 SPECS = Path(__file__).parents[2] / "specs"
 LANES = load_hopper().lanes
@@ -62,6 +64,34 @@ def test_specs_compile_without_a_spill(name: str, tmp_path: Path) -> None:
     assert figures["spill_bytes"] == figures["stack_bytes"] == 0 and not report["diagnostics"]
     assert figures["registers"] <= 160 and report["threads"] % 32 == 0 and layout["chunk"] * 2 <= 16
     assert (tmp_path / f"h100_{name}.cubin").read_bytes()[:4] == b"\x7fELF"
+
+
+def layernorm_of(length: int, warps: int) -> HopperRowSpec:
+    spec = load(SPECS / "hopper" / "h100_layernorm.tk", {"TOKENS": 64, "D": length, "TILE": 4, "WARPS": warps})
+    assert isinstance(spec, HopperRowSpec)
+    return spec
+
+
+def test_weights_are_late_where_registers_have_no_room_for_two_blocks() -> None:
+    late, kept = layernorm_of(16384, 16), layernorm_of(4096, 4)
+    assert [a.tensor.name for a in late.rows.late] == ["W", "B"] and late.rows.registers <= late.rows.budget
+    assert not kept.rows.late and kept.rows.registers <= kept.rows.budget
+    assert "W and B loaded where used" in late.rows.describe() and "loaded where used" not in kept.rows.describe()
+    assert late.text.index("W_r = load_elements") > late.text.index("Y_row =")  # beside the store, in each pass
+    assert kept.text.index("W_r[c] = load_elements") < kept.text.index("X_r[i][c] = load_elements")
+    assert "__launch_bounds__(THREADS, 2)" in late.text and "__launch_bounds__(THREADS, 1)" in kept.text
+
+
+def test_what_is_late_belongs_to_no_row() -> None:
+    m = layernorm_of(16384, 16).rows
+    (x,) = [a for a in accesses(m.kernel) if a.tensor.name == "X"]
+    assert [rule for rule, _ in wrong(replace(m, late=(x,)), LANES)] == ["accesses"]
+
+
+@compiles
+def test_weights_that_are_late_leave_room_for_two_blocks() -> None:
+    figures = layernorm_of(16384, 16).build().figures
+    assert figures.registers <= 64 and figures.spill_bytes == 0
 
 
 @compiles

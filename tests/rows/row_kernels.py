@@ -206,6 +206,16 @@ def transpose(rows: int, cols: int, by: tuple[int, int], dtype: DType = DType.BF
     return b.kernel()
 
 
+def columns(rows: int, cols: int, by: int, dtype: DType = DType.BF16) -> Kernel:
+    """S[c] = colsum(X[c]): what lies side by side in memory belongs to several rows of the layout."""
+    b = Builder("columns", {"ROWS": rows, "COLS": cols})
+    b.tensor("X", dtype, "ROWS", "COLS")
+    b.tensor("S", DType.F32, "COLS")
+    b.over("c", "COLS", by)
+    b.store(b.reduce("sum", "ROWS", b.load("X", "ROWS", "c")), "S", "c")
+    return b.kernel()
+
+
 @dataclass(frozen=True)
 class Launched:
     """What one launch left in the tensors, and what was seen."""

@@ -270,10 +270,10 @@ def test_a_block_that_touches_more_than_the_referee_can_watch_runs_without_it() 
 
 
 def test_waves_that_load_parts_of_the_same_lines_go_on_together() -> None:
-    """Each has 16 of the 64 bytes of a row: a meeting in each pass, though nothing is handed on in it."""
-    loops = [next(s for s in spec_of(text).rows.steps if isinstance(s, Repeat))
-             for text in (COLUMNS, COLUMNS.replace("waves 2", "waves 1"))]  # fmt: skip
-    assert [sum(isinstance(step, Meet) for step in loop.steps) for loop in loops] == [1, 0]
+    """Where each has 32 of the 64 bytes of a row: a meeting in each pass, though nothing is handed on in it."""
+    loops = [next(s for s in spec_of(COLUMNS.replace("waves 2", waves)).rows.steps if isinstance(s, Repeat))
+             for waves in ("waves 2 along d", "waves 2", "waves 1")]  # fmt: skip
+    assert [sum(isinstance(step, Meet) for step in loop.steps) for loop in loops] == [1, 0, 0]
 
 
 def test_the_half_of_an_odd_loop_is_known_at_run_time_alone() -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from row_kernels import Builder, layernorm, rotary, softmax, transpose
+from row_kernels import Builder, columns, layernorm, rotary, softmax, transpose
 
+from tkgen.backends.hopper.machine import load_hopper
 from tkgen.ir.tensors import DType
-from tkgen.schedule.rows import RowError, RowMap, Way, accesses, map_rows
+from tkgen.schedule.row_verifier import wrong
+from tkgen.schedule.rows import EXCHANGE_BYTES, LaneTarget, RowError, RowMap, Way, accesses, map_rows
 from tkgen.schedule.sweeps import held, sweeps
 from tkgen.targets import load_target
 
@@ -21,7 +24,8 @@ def elements(m: RowMap) -> Counter[tuple[int, int]]:
     """(row, element) of every lane, by the formulas that the module states, within the tile."""
     found: Counter[tuple[int, int]] = Counter()
     for thread in range(m.threads):
-        lane, group = thread % m.lanes, thread // m.lanes
+        lane = thread // m.spacing % m.lanes
+        group = thread // (m.spacing * m.lanes) * m.spacing + thread % m.spacing
         for step in range(m.passes * m.held):
             i = step % m.held
             row = ((step // m.held * m.held + i) // m.across * m.groups + group) * m.across + i % m.across
@@ -61,6 +65,40 @@ def test_every_element_has_one_lane_where_rows_lie_across(rows: int, cols: int, 
     assert {m.way(a) for a in accesses(m.kernel)} == {Way.ALONG, Way.ACROSS}
     assert m.held % m.across == 0
     assert rows % m.across == 0
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(1, 200), st.integers(1, 200), st.sampled_from([8, 32, 64, 96]), st.sampled_from([1, 2, 4, 8]))
+def test_every_element_has_one_lane_where_columns_are_summed(rows: int, cols: int, by: int, waves: int) -> None:
+    for target in (TARGET, load_hopper().lanes):
+        m = map_rows(columns(rows, cols, by), waves, target)
+        assert set(elements(m).values()) == {1}
+        assert not [*wrong(m, target)]
+        threads = range(m.threads)
+        assert {(m.group(t), m.lane(t)) for t in threads} == {(g, n) for g in range(m.groups) for n in range(m.lanes)}
+        assert m.exchange_bytes <= EXCHANGE_BYTES
+
+
+@pytest.mark.parametrize("target", [TARGET, load_hopper().lanes], ids=lambda target: target.name)
+def test_neighbouring_lanes_have_neighbouring_columns(target: LaneTarget) -> None:
+    m = map_rows(columns(256, 64, 32), 8, target)
+    assert m.spacing * m.across == 32  # so a wave has all 64 bytes of a row of the tensor
+    assert [m.group(thread) for thread in range(m.spacing)] == [*range(m.spacing)]
+    assert {m.lane(thread) for thread in range(m.spacing)} == {0}
+    assert (m.lanes_of_wave, m.groups_of_wave) == (target.wave_size // m.spacing, m.spacing)
+    assert m.waves_of_row == 8
+    assert f"{m.lanes_of_wave} lanes of each of 8 waves to a row" in m.describe()
+
+
+def test_waves_along_the_columns_do_not_share_one() -> None:
+    kernel = columns(256, 64, 32)
+    assert map_rows(kernel, 4, TARGET, kernel.axes[0]).waves_of_row == 1
+
+
+@pytest.mark.parametrize("spacing", [3, 64])
+def test_lanes_that_cannot_be_so_far_apart_are_found(spacing: int) -> None:
+    m = map_rows(columns(256, 64, 32), 8, TARGET)
+    assert [rule for rule, _ in wrong(replace(m, spacing=spacing), TARGET)] == ["elements"]
 
 
 def test_rows_are_shared_by_as_many_lanes_as_their_length_asks() -> None:

@@ -8,6 +8,7 @@ from row_kernels import (
     TORCH,
     Builder,
     Launched,
+    columns,
     elementwise,
     emulate,
     layernorm,
@@ -85,6 +86,16 @@ def test_softmax_of_inputs_that_hurt(case: str, length: int) -> None:
     assert_right(emulate(softmax(5, length, 4), 4, {"X": x}), "Y", x.double().softmax(-1))
 
 
+@pytest.mark.parametrize(("rows", "cols", "by", "waves", "spacing"), [
+    (70, 100, 8, 2, 8), (70, 100, 64, 4, 32), (300, 100, 32, 4, 16), (300, 512, 256, 8, 4), (300, 513, 256, 8, 32),
+])  # fmt: skip
+def test_columns_whose_lanes_are_in_several_waves(rows: int, cols: int, by: int, waves: int, spacing: int) -> None:
+    x = normal(rows, cols)
+    launched = emulate(columns(rows, cols, by), waves, {"X": x})
+    assert launched.layout.spacing == spacing and launched.layout.waves_of_row > 1
+    assert_right(launched, "S", x.double().sum(0))
+
+
 @pytest.mark.parametrize("length", [1, 24, 1000, 8192])
 def test_rmsnorm_keeps_the_residual(length: int) -> None:
     inputs = {"X": normal(6, length), "R": normal(6, length, seed=1), "W": normal(length, seed=2)}
@@ -95,10 +106,14 @@ def test_rmsnorm_keeps_the_residual(length: int) -> None:
     assert_right(launched, "Y", x * scale * inputs["W"].double())
 
 
-@pytest.mark.parametrize("length", [1, 24, 1000, 8192])
-def test_layernorm_and_its_means(length: int) -> None:
+@pytest.mark.parametrize(("length", "waves", "late"), [
+    (1, 4, 0), (24, 4, 0), (1000, 4, 0), (8192, 4, 0), (8192, 2, 2),
+])  # fmt: skip
+def test_layernorm_and_its_means(length: int, waves: int, late: int) -> None:
+    """With two waves the weights do not stay in registers."""
     inputs = {"X": normal(6, length), "W": normal(length, seed=1), "B": normal(length, seed=2)}
-    launched = emulate(layernorm(6, length, 4), 4, inputs)
+    launched = emulate(layernorm(6, length, 4), waves, inputs)
+    assert len(launched.layout.late) == late
     x = inputs["X"].double()
     expected = torch.nn.functional.layer_norm(x, (length,), inputs["W"].double(), torch.zeros(length).double(), 1e-5)
     found = launched.tensors["Y"].double() - (expected + inputs["B"].double())

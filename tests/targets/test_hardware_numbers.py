@@ -50,6 +50,7 @@ OTHERS = {
     "rows/run.py: PAGE_BYTES, WATCHED_PAGES = 1024, 40_000": "how much of memory the referee has room for",
     "schedule/loops.py: BOX = (16, 32)": "how the headers lay tiles out",
     "schedule/presets.py: PING_PONG_TILE = 128 * 128 * 2": "where one schedule is predicted to be faster",
+    "schedule/rows.py: EXCHANGE_BYTES = 16 * 1024": "how much of the LDS sums of groups may take",
     "schedule/unrolled.py: MOST_PLACES = 32": "how many values the compiler holds",
     "ir/products.py: SCALED_BLOCK = 32": "what OCP's MX formats scale",
     "ir/resolve/clauses.py: MOST_UNROLL = 64": "a bound of the language",
@@ -59,7 +60,6 @@ OTHERS = {
     "ir/resolve/sizes.py: if abs(result) >= 1 << 63:": "numbers of 64 bits",
     "lower/branches.py: PANEL = 64": "how the headers lay tiles out",
     "lower/waits.py: return (vm & 15) | EXPCNT_NONE << 4 | lds << 8 | (vm >> 4) << 14": "the encoding of s_waitcnt",
-    "schedule/rows.py: LINE = 64": "bytes of memory that a row should not share",
 }
 
 

@@ -24,9 +24,8 @@ from tkgen.predict.stream import Instruction, Unit, WaveStream, decoder, paths
 from tkgen.predict.timing import ComputeUnit, Machine, Memory, Wave
 from tkgen.predict.workload import PredictError
 from tkgen.targets import Target
-from tkgen.targets.model import Product
+from tkgen.targets.model import LINE_BYTES, Product
 
-LINE: Final = 64  # bytes that go between L2 and a CU together
 MOST_INSTRUCTIONS: Final = 400_000  # of a block's waves together: a trace beyond this takes too long
 SHOWN: Final = 2  # blocks in a row in each place of a CU, in what is written down of a run
 
@@ -196,7 +195,7 @@ class RowUnit(ComputeUnit):
         memory = self.machine.memory
         start = max(now, self.address_free)
         self.address_free = start + x.cycles
-        moved = max(x.bytes, LINE * x.pieces)
+        moved = max(x.bytes, LINE_BYTES * x.pieces)
         self.path_free = max(self.path_free, start) + moved / self.path
         self.memory_free = max(self.memory_free, start) + x.bytes * self.fraction / memory.read_rate
         due = start + memory.latency

@@ -5,7 +5,7 @@ mistake of tkgen. The rules:
 
     elements   the lanes that share a row have each of its elements, once
     rows       the groups of lanes have each row of the tile, once
-    accesses   a chunk is wholly inside its row or outside, and no wider than one access
+    accesses   a chunk is wholly inside its row or outside, and no wider than one access; what is late is of no row
     sweeps     each operation stands in one sweep of its loop, behind what it needs; what later sweeps read is held
     steps      each sweep is walked once, in order; what it reduces across waves is put down and got before the next
     races      in every interleaving of the waves a part is read as it was put there (`tkgen.proof`)
@@ -61,6 +61,9 @@ def _layout(m: RowMap) -> Iterator[tuple[str, str]]:
     if m.lanes < 1 or m.threads % m.lanes or m.lanes & (m.lanes - 1):
         yield "elements", f"{m.lanes} lanes to a row of {m.threads} threads"
         return
+    if m.wave_lanes % m.spacing or m.threads % (m.lanes * m.spacing):
+        yield "elements", f"{m.lanes} lanes to a row, {m.spacing} apart, of {m.threads} threads"
+        return
     needed = min(m.length, m.fast.dim.size or m.length)
     if m.chunk * m.chunks * m.lanes < needed:
         yield "elements", f"{m.chunks} chunks of {m.chunk} in {m.lanes} lanes are fewer than {needed} elements"
@@ -74,6 +77,8 @@ def _layout(m: RowMap) -> Iterator[tuple[str, str]]:
             m.length % m.chunk or (m.fast.dim.size or 0) % m.chunk or m.chunk * size > ACCESS_BYTES
         ):
             yield "accesses", f"{access.tensor.name} by {m.chunk} elements"
+        if access in m.late and (way is not Way.ALONG or {*access.axes} & {*m.rows}):
+            yield "accesses", f"{access.tensor.name} is loaded late, and not the same for all rows"
         inner = access.indices[-1].axis
         if way is Way.ACROSS and m.across > 1 and m.rows and inner == m.rows[-1]:
             extent = inner.tile or inner.dim.size or 0

@@ -8,14 +8,22 @@ a wave, a long one the lanes of several waves:
     element  = (c * lanes + lane) * chunk + e        for c < chunks, e < chunk
     row      = ((pass * held + i) / across * groups + group) * across + i % across        for i < held
 
+    lane     = thread / spacing % lanes
+    group    = thread / (spacing * lanes) * spacing + thread % spacing
+
 A chunk divides the row, so it is wholly inside the tensor or wholly outside: no element needs a mask of its own. A
 tensor that has another axis innermost (the output of a transposition) is touched `across` rows at a time: a lane has
-these rows, so it puts `across` elements of one column side by side in registers, and nothing goes through LDS.
+these rows, so it puts `across` elements of one column side by side in registers, and nothing goes through LDS. Lanes
+of one row that are neighbours (`spacing` 1) then each touch a line of their own. Where rows are reduced, a `spacing`
+mends that: so many neighbouring lanes have rows that follow one another, which lie in one line, and the lanes of a row
+are in several waves.
 
-Of the ways to choose `lanes`, the cheapest is taken: lanes without work, accesses that touch many cache lines for few
-bytes, and meetings of waves cost. `held` rows are in registers at a time, as many as leave room for `RESIDENT` blocks
-on a compute unit: the loads of one pass beside the arithmetic and the stores of the other. A block alone on its compute
-unit leaves memory idle whenever its waves meet.
+Of the ways to choose `lanes` and `spacing`, the cheapest is taken: lanes without work, accesses that touch many cache
+lines for few bytes, and meetings of waves cost. `held` rows are in registers at a time, as many as leave room for
+`RESIDENT` blocks on a compute unit: the loads of one pass beside the arithmetic and the stores of the other. A block
+alone on its compute unit leaves memory idle whenever its waves meet. What all rows share, such as weights, is loaded
+once and stays in registers; where these would not leave that room, it is `late`: loaded anew for each row, chunk by
+chunk, by the sweeps that read it, from a cache.
 
 Rows that no lane could hold are walked by loops (`each j in VOCAB by 512`): the loop's axis is the fast one, a pass
 does with its tile what is done with a whole row else, and what is carried belongs to rows; see `row_loops`.
@@ -24,7 +32,7 @@ does with its tile what is done with a whole row else, and what is carried belon
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
 from math import gcd, prod
@@ -51,8 +59,8 @@ from tkgen.ir.limits import LARGEST_ROWS_SIZE
 from tkgen.ir.tensors import Dim
 from tkgen.ir.types import ACCESS_BYTES
 from tkgen.schedule.row_loops import gathered, loops
-from tkgen.schedule.row_steps import Step, steps
-from tkgen.schedule.sweeps import Sweep, divisors, registers, sweeps
+from tkgen.schedule.row_steps import HALVES, Step, steps
+from tkgen.schedule.sweeps import REGISTER_BYTES, Sweep, divisors, registers, sweeps
 from tkgen.schedule.unrolled import unrolled
 from tkgen.source import Span
 from tkgen.targets.synchronisation import Synchronisation
@@ -63,7 +71,7 @@ OTHER_REGISTERS = 24  # of a lane, beside its elements: addresses, and what is c
 CHUNK_REGISTERS = 0.75  # of a lane for each of its chunks, however short: what stands between its load and its store
 WORKING_REGISTERS = {"random": 48}  # of functions that take many while they compute
 ISSUE = 2  # cycles of a CU, for the address of an access and to issue it
-LINE = 64  # bytes of global memory that are moved together
+EXCHANGE_BYTES = 16 * 1024  # of LDS at most for the sums of many groups, so that `RESIDENT` blocks fit anywhere
 
 
 class LaneTarget(Protocol):
@@ -88,6 +96,10 @@ class LaneTarget(Protocol):
     @property
     def max_vgprs(self) -> int:
         """Registers of a lane at most."""
+
+    @property
+    def line_bytes(self) -> int:
+        """Bytes of global memory that are moved together."""
 
     @property
     def synchronisation(self) -> Synchronisation:
@@ -123,6 +135,7 @@ class RowMap:
     fast: Axis
     rows: tuple[Axis, ...]
     lanes: int
+    spacing: int  # threads from a lane of a row to the next one
     chunk: int
     chunks: int
     across: int
@@ -130,6 +143,8 @@ class RowMap:
     passes: int
     budget: int  # registers of a lane at which `RESIDENT` blocks share a compute unit
     wave_lanes: int
+    line_bytes: int  # of global memory, that are moved together
+    late: tuple[Access, ...] = ()  # what all rows share, loaded by each sweep that reads it, not once before the rows
 
     @property
     def threads(self) -> int:
@@ -154,7 +169,25 @@ class RowMap:
     @property
     def waves_of_row(self) -> int:
         """Waves that share a row."""
-        return max(self.lanes // self.wave_lanes, 1)
+        return self.lanes // self.lanes_of_wave
+
+    @property
+    def lanes_of_wave(self) -> int:
+        """Lanes of one wave that share a row."""
+        return min(self.lanes, self.wave_lanes // self.spacing)
+
+    @property
+    def groups_of_wave(self) -> int:
+        """Groups that have lanes in one wave."""
+        return self.wave_lanes // self.lanes_of_wave
+
+    def lane(self, thread: int) -> int:
+        """Which of the lanes that share its row a thread is."""
+        return thread // self.spacing % self.lanes
+
+    def group(self, thread: int) -> int:
+        """The group that a thread belongs to."""
+        return thread // (self.spacing * self.lanes) * self.spacing + thread % self.spacing
 
     @cached_property
     def sweeps(self) -> tuple[Sweep, ...]:
@@ -165,13 +198,13 @@ class RowMap:
     def steps(self) -> tuple[Step, ...]:
         """What a block does in one pass.
 
-        Where each wave loads a part of what lies together in memory, row by row, they go on together, so that a line is
-        read once for all of them; the referee forgets what lies behind a meeting, too. On an H100 `norm_gradient` has
-        75 to 77 % of the copy's rate with and without it (docs/measured.md), and had 82 % with exchanges in each pass;
-        a kernel by hand whose neighbouring lanes have neighbouring columns, and so whole lines, had 101 %.
+        Where several waves load parts of the same lines, they go on together, so that a line is read once for all of
+        them; the referee forgets what lies behind a meeting, too.
         """
-        across = any(self.way(access) is Way.ACROSS for access in accesses(self.kernel))
-        return steps(self.sweeps, self.waves_of_row > 1, across and self.waves > 1)
+        width = self.groups_of_wave * self.across
+        across = [access.tensor.dtype for access in accesses(self.kernel) if self.way(access) is Way.ACROSS]
+        parts = self.groups_of_wave < self.groups and any(width * dtype.bytes < self.line_bytes for dtype in across)
+        return steps(self.sweeps, self.waves_of_row > 1, parts)
 
     def largest(self, dim: str) -> int:
         """The largest size of a dimension that only run time knows."""
@@ -183,6 +216,14 @@ class RowMap:
         return sum(bool(s.handed) for s in self.sweeps) if self.waves_of_row > 1 else 0
 
     @property
+    def exchange_bytes(self) -> int:
+        """LDS for what waves hand each other: of each group in a wave and each row that it has at a time, twice."""
+        if not self.exchanges:
+            return 0
+        most = max(len(s.handed) for s in self.sweeps)
+        return HALVES * most * self.held * self.spacing * self.waves * REGISTER_BYTES
+
+    @property
     def registers(self) -> int:
         """VGPRs of a lane, as predicted: its elements held at a time, and what is beside them."""
         used = {op.function for op in walk(self.kernel.body) if isinstance(op, Map)}
@@ -191,7 +232,7 @@ class RowMap:
 
     @cached_property
     def _elements(self) -> int:
-        return registers(self.kernel, self.fast, self.held, self.chunks, self.chunk)
+        return registers(self.kernel, self.fast, self.held, self.chunks, self.chunk, self.late)
 
     def waves_per_simd(self, target: LaneTarget) -> int:
         """Waves of a SIMD that the compiler is held to: those of `RESIDENT` blocks where they fit, else of one."""
@@ -209,7 +250,10 @@ class RowMap:
 
     def describe(self) -> str:
         """One line for people."""
-        if self.lanes > self.wave_lanes:
+        if self.spacing > 1:
+            of_wave = self.lanes_of_wave
+            sharing = f"{of_wave} lane{'s' if of_wave > 1 else ''} of each of {self.waves_of_row} waves"
+        elif self.lanes > self.wave_lanes:
             sharing = "the whole block" if self.lanes == self.threads else f"{self.lanes // self.wave_lanes} waves"
         else:
             sharing = "a wave" if self.lanes == self.wave_lanes else f"{self.lanes} lane{'s' if self.lanes > 1 else ''}"
@@ -217,7 +261,10 @@ class RowMap:
         held = f", {self.held} rows of a lane" if self.held > 1 else ""
         chunks = f"{self.chunks} chunk{'s' if self.chunks > 1 else ''} of {self.chunk}"
         waves = f"{self.waves} wave{'s' if self.waves > 1 else ''}"
-        return f"{self.row_count} x {self.length} by {waves}: {sharing} to a row, {chunks} for a lane{held}{again}"
+        late = f", {' and '.join(a.tensor.name for a in self.late)} loaded where used" if self.late else ""
+        return (
+            f"{self.row_count} x {self.length} by {waves}: {sharing} to a row, {chunks} for a lane{held}{again}{late}"
+        )
 
 
 def extent(axis: Axis) -> int:
@@ -268,16 +315,21 @@ def map_rows(kernel: Kernel, waves: int, target: LaneTarget, along: Axis | None 
     of_block = -(-waves // target.simds_per_cu)  # waves of a block that share a SIMD
     sharing = max(min(RESIDENT * of_block, target.max_waves_per_simd), WAVES_PER_SIMD)
     budget = target.max_registers(sharing)
+    reduced = any(isinstance(op, Reduce) for op in walk(kernel.body))
     found = [
         candidate
-        for lanes in _powers(waves * target.wave_size)
-        if (candidate := _candidate(kernel, waves, fast, rows, lanes, chunk, across, budget, along, target.wave_size))
-        is not None
-    ]
+        for spacing in (_powers(target.wave_size) if crossing and reduced else (1,))
+        for lanes in _powers(waves * target.wave_size // spacing)
+        if (candidate := _candidate(kernel, waves, fast, rows, lanes, spacing, chunk, across, budget, along,
+                                    target.wave_size, target.line_bytes)) is not None
+    ]  # fmt: skip
     if not found:
         raise RowError(f"{waves} waves of {target.wave_size} lanes cannot share such a tile", kernel.axes[0].span)
     most = min(target.max_registers(of_block), target.max_vgprs)
     best = min(found, key=lambda m: (m.registers > most, _cost(m)))
+    late = replace(best, late=_shared(best))
+    if late.registers <= budget < best.registers:
+        best = late
     if best.registers > most:
         raise RowError(
             f"a row of {best.length} elements takes about {best.registers} registers of each lane: give it more waves"
@@ -466,25 +518,43 @@ def _candidate(
     fast: Axis,
     rows: tuple[Axis, ...],
     lanes: int,
+    spacing: int,
     chunk: int,
     across: int,
     budget: int,
     along: Axis | None,
     wave_lanes: int,
+    line_bytes: int,
 ) -> RowMap | None:
-    """The layout with `lanes` lanes to a row, with as many rows at a time as registers allow; None where none is."""
-    if along is not None and (lanes > wave_lanes if along != fast else lanes < waves * wave_lanes):
+    """The layout with `lanes` lanes to a row, with as many rows at a time as registers allow; None where none is.
+
+    Where the lanes of a row are all in one wave, a `spacing` would only name them otherwise.
+    """
+    spread = lanes * spacing
+    if along is not None and (spread > wave_lanes if along != fast else spread < waves * wave_lanes):
+        return None
+    if spacing > 1 and spread <= wave_lanes:
         return None
     groups = waves * wave_lanes // lanes
     chunks = -(-extent(fast) // (lanes * chunk))
     slots = -(-prod(map(extent, rows)) // groups)
     across = gcd(across, slots)
-    for held in sorted((h for h in range(across, slots + 1, across) if slots % h == 0), reverse=True):
-        made = RowMap(kernel, waves, fast, rows, lanes, chunk, chunks, across, held, slots // held, budget,
-                      wave_lanes)  # fmt: skip
-        if made.registers <= budget or held == across:
-            return made
-    return None
+    made = [
+        RowMap(kernel, waves, fast, rows, lanes, spacing, chunk, chunks, across, held, slots // held, budget,
+               wave_lanes, line_bytes)
+        for held in range(slots, 0, -across)
+        if slots % held == 0
+    ]  # fmt: skip
+    made = [m for m in made if spacing == 1 or m.exchange_bytes <= EXCHANGE_BYTES]
+    return next((m for m in made if m.registers <= budget), made[-1] if made else None)
+
+
+def _shared(m: RowMap) -> tuple[Access, ...]:
+    """What can be late, such as weights: of kernels without loops, where an access moves more than an element."""
+    if loops(m.kernel) or m.chunk == 1:
+        return ()
+    loaded = dict.fromkeys(op.source for op in m.kernel.body if isinstance(op, Load))
+    return tuple(a for a in loaded if m.way(a) is Way.ALONG and not {*a.axes} & {*m.rows})
 
 
 def _cost(m: RowMap) -> float:
@@ -493,9 +563,13 @@ def _cost(m: RowMap) -> float:
     A vector instruction of a wave takes a cycle (of four SIMDs), and so does each line that an access touches.
     """
     touched = accesses(m.kernel)
-    row_work = sum(ROW_COST.get(_what(op), 2) for s in m.sweeps for op in (*s.rows, *s.handed))
-    steps = min(m.lanes, m.wave_lanes).bit_length() - 1
-    row_work += sum(2 * steps + 8 * (m.waves_of_row > 1) for s in m.sweeps for _ in s.handed)
+    steps = m.lanes_of_wave.bit_length() - 1
+    got = 8 + (m.waves_of_row if m.spacing > 1 else 0)  # from LDS: with a spacing each lane gets all parts
+    handing = 2 * steps + got * (m.waves_of_row > 1)
+    row_work = 0.0
+    for sweep in m.sweeps:
+        work = sum(ROW_COST.get(_what(op), 2) for op in (*sweep.rows, *sweep.handed)) + handing * len(sweep.handed)
+        row_work += work if sweep.loop else work / _trips(m.kernel)
     row_work += DIVISOR_COST * len(divisors(m.kernel, m.fast))
     element_work = sum(ELEMENT_COST.get(_what(op), 1) for s in m.sweeps for op in (*s.elements, *s.reduces, *s.parts))
     lines = sum(_lines(m, access) for access in touched if m.way(access) is not Way.ROW)
@@ -504,6 +578,13 @@ def _cost(m: RowMap) -> float:
     alone = ALONE_COST * m.registers / m.budget if m.registers > m.budget else 1.0
     barriers = 1.1 if m.exchanges else 1.0
     return slots * (row_work + m.chunks * (m.chunk * element_work + lines)) / needed * alone * barriers
+
+
+def _trips(kernel: Kernel) -> int:
+    """Passes of the loops, for each of which what is between them counts once; 1 where only run time knows."""
+    found = loops(kernel)
+    size = found[0].axis.dim.size if found else None
+    return -(-size // extent(found[0].axis)) if size is not None else 1
 
 
 # Vector instructions, about: what a division or a transcendental function is made of, a store's rounding.
@@ -519,17 +600,16 @@ def _what(op: Op) -> str:
 
 def _lines(m: RowMap, access: Access) -> float:
     """Lines that one wave touches for a chunk of each lane, and what issuing the accesses costs beside them."""
-    size = access.tensor.dtype.bytes
-    lanes = min(m.lanes, m.wave_lanes)
-    groups = m.wave_lanes // lanes
+    size, line = access.tensor.dtype.bytes, m.line_bytes
+    lanes, groups = m.lanes_of_wave, m.groups_of_wave
     if m.way(access) is Way.ACROSS:  # groups follow one another along the tensor's rows
         accesses_made = m.chunk / m.across
-        return accesses_made * (lanes * max(groups * m.across * size / LINE, 1.0) + ISSUE)
+        return accesses_made * (lanes * max(groups * m.across * size / line, 1.0) + ISSUE)
     span = lanes * m.chunk * size
     if m.chunks == 1 and groups > 1:  # rows that are covered whole follow one another, too
-        return max(groups * min(span, m.length * size) / LINE, 4.0) + ISSUE
+        return max(groups * min(span, m.length * size) / line, 4.0) + ISSUE
     stride = m.length * size
-    return max(groups * max(span, min(stride, LINE)) / LINE, 4.0) + ISSUE
+    return max(groups * max(span, min(stride, line)) / line, 4.0) + ISSUE
 
 
 def far(access: Access) -> list[tuple[int, tuple[Dim, ...]]]:

@@ -12,7 +12,7 @@ pass: the parts of all lanes are put together once, behind the loop.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from tkgen.ir.equations import (
@@ -194,11 +194,13 @@ def divisors(kernel: Kernel, fast: Axis) -> tuple[Value, ...]:
     return tuple(found)
 
 
-def registers(kernel: Kernel, fast: Axis, rows: int, chunks: int, chunk: int) -> int:
+def registers(
+    kernel: Kernel, fast: Axis, rows: int, chunks: int, chunk: int, late: Collection[Access] = ()
+) -> int:  # fmt: skip
     """VGPRs of the elements that a lane has at the worst moment: `rows` at a time, `chunks` of `chunk` of each.
 
-    What was loaded takes whole registers for each chunk. What a sweep reads for the last time makes room, chunk by
-    chunk, for what it makes. Elements live in one pass of a loop.
+    What was loaded takes whole registers for each chunk, but of `late` ones, which a sweep loads chunk by chunk. What a
+    sweep reads for the last time makes room, chunk by chunk, for what it makes. Elements live in one pass of a loop.
     """
     elements = chunks * chunk
     found = sweeps(kernel, fast)
@@ -212,7 +214,7 @@ def registers(kernel: Kernel, fast: Axis, rows: int, chunks: int, chunk: int) ->
     for region in regions(kernel):
         loads: dict[Access, list[Load]] = {}
         for op in region.ops:
-            if isinstance(op, Load) and fast in op.result.axes:
+            if isinstance(op, Load) and fast in op.result.axes and op.source not in late:
                 loads.setdefault(op.source, []).append(op)
         until = {access: max(last.get(op.result, -1) for op in same) for access, same in loads.items()}
         for number in (n for n, sweep in enumerate(found) if sweep.loop == region.loop):

@@ -15,6 +15,7 @@ from typing import Any
 from tkgen.targets.synchronisation import Synchronisation, synchronisation
 
 DEFAULT_TARGET = "gfx942"  # of a spec that names none
+LINE_BYTES = 64  # of AMD GPUs: bytes that go between L2 and a CU together
 
 
 class UnknownTargetError(ValueError):
@@ -202,6 +203,11 @@ class Target:
         if vgprs > self.max_vgprs or agprs > self.max_agprs:
             return 0
         return min(self.registers_per_lane // self.allotted_registers(vgprs, agprs), self.max_waves_per_simd)
+
+    @property
+    def line_bytes(self) -> int:
+        """Bytes of global memory that are moved together, as `tkgen.predict.rows` counts them."""
+        return LINE_BYTES
 
     def max_registers(self, waves_per_simd: int) -> int:
         """Most registers per lane, VGPR and AGPR together, at which `waves_per_simd` waves still fit on a SIMD."""

@@ -73,6 +73,7 @@ class Hopper:
     max_threads_per_block: int
     sub_partitions: int
     max_warps_per_sub_partition: int
+    line_bytes: int
     max_blocks_per_sm: int
     named_barriers: int
     own_fp8: tuple[str, ...]
@@ -167,6 +168,11 @@ class SmLanes:
         return self.machine.max_registers
 
     @property
+    def line_bytes(self) -> int:
+        """Bytes of global memory that are moved together."""
+        return self.machine.line_bytes
+
+    @property
     def synchronisation(self) -> Synchronisation:
         """How warps wait for each other."""
         return self.machine.synchronisation
@@ -183,6 +189,7 @@ FIELDS = {
     "max_threads_per_block": "compute.max_threads_per_block",
     "sub_partitions": "compute.sub_partitions",
     "max_warps_per_sub_partition": "compute.max_warps_per_sub_partition",
+    "line_bytes": "compute.line_bytes",
     "max_blocks_per_sm": "compute.max_blocks_per_sm",
     "named_barriers": "compute.named_barriers",
     "own_fp8": "compute.own_fp8",

@@ -173,9 +173,9 @@ class RowWork:
     def _rows(self, agent: int, over: int) -> list[_Row]:
         """The rows of a warp in a pass over them, those outside of tensors left out."""
         m = self.m
-        lanes = range(agent * m.wave_lanes, (agent + 1) * m.wave_lanes)
+        threads = range(agent * m.wave_lanes, (agent + 1) * m.wave_lanes)
         found = list[_Row]()
-        for group in dict.fromkeys(lane // m.lanes for lane in lanes):
+        for group in dict.fromkeys(map(m.group, threads)):
             for i in range(m.held):
                 row = ((over * m.held + i) // m.across * m.groups + group) * m.across + i % m.across
                 places = self._places(row)
@@ -196,8 +196,9 @@ class RowWork:
     def _elements(self, agent: int, begin: int) -> Tensor:
         """Places of a warp's elements of the row's tile that begins there."""
         m = self.m
-        lanes = torch.arange(agent * m.wave_lanes, (agent + 1) * m.wave_lanes) % m.lanes
-        parts = (torch.arange(m.chunks) * m.lanes)[:, None] + lanes.unique()[None]
+        threads = range(agent * m.wave_lanes, (agent + 1) * m.wave_lanes)
+        lanes = torch.tensor(sorted(set(map(m.lane, threads))))
+        parts = (torch.arange(m.chunks) * m.lanes)[:, None] + lanes[None]
         at = (parts.flatten() * m.chunk)[:, None] + torch.arange(m.chunk)[None]
         end = min(m.length, self.memory.extents[m.fast.dim.name] - begin)
         own: Tensor = at.flatten()

@@ -14,7 +14,7 @@ from tkgen.backends.cdna.lower.rows import RowLowering
 from tkgen.backends.hopper.lowering import environment
 from tkgen.backends.hopper.machine import SmLanes
 from tkgen.ir.functions import HOPPER
-from tkgen.schedule.rows import RowMap
+from tkgen.schedule.rows import RESIDENT, RowMap
 
 
 def lower_rows(
@@ -23,10 +23,12 @@ def lower_rows(
     """The generated file: `header` are lines of comment, `spec` is the path that its comments name.
 
     `occupancy` is how many warps are to share a sub-partition, where the spec says so; else ptxas has all registers
-    that one block leaves it: held to fewer it spills, and as few as it needs it takes on its own.
+    that one block leaves it: held to fewer it spills, and as few as it needs it takes on its own. But where something
+    is loaded late so that `RESIDENT` blocks fit, it is held to that: it would load as early as registers allow.
     """
     lowering = RowLowering(m, HOPPER)
-    blocks = max((occupancy or 0) * lanes.simds_per_cu // m.waves, 1)
+    fitting = RESIDENT if m.late else 1
+    blocks = max(occupancy * lanes.simds_per_cu // m.waves, 1) if occupancy else fitting
     model, body = lowering.made(lanes.name, blocks, header, spec)
     marks = lowering.places.marks
     text = environment().get_template("rows.cu.jinja").render(m=model, body=body, remark=marks.remark)

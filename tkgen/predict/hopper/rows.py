@@ -58,13 +58,14 @@ class RowModel:
         self.waits, self.meetings = all_of(lambda part: part.load_groups), all_of(lambda part: part.count("BAR"))
 
     def _touched(self, op: Op) -> int:
-        """Bytes that an operation loads for a block."""
+        """Bytes that an operation loads for a block: what is late in each pass over rows."""
         if not isinstance(op, Load):
             return 0
+        m = self.spec.rows
         sizes = (
             self.launch.extents[a.dim.name] if a.kind is not AxisKind.PARALLEL else a.tile or 1 for a in op.source.axes
         )
-        return prod(sizes) * op.source.tensor.dtype.bytes
+        return prod(sizes) * op.source.tensor.dtype.bytes * (m.passes if op.source in m.late else 1)
 
     def block_seconds(self, hertz: float) -> float:
         """Of a block from its start to the start of the next one in its place: its waits, its instructions."""

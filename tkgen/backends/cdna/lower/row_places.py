@@ -18,9 +18,9 @@ from tkgen.schedule.rows import RowMap, extent
 # What no name of a spec may be in the kernel: its own locals, and functions and types of the template.
 LOCALS = frozenset({
     "lane", "group", "row", "i", "c", "e", "g", "pass", "inside", "exchange", "at", "with", "tile", "elements",
-    "load_elements", "store_elements", "buffer_from", "widen", "narrow", "divisor", "fold", "across", "lane_at",
+    "load_elements", "store_elements", "buffer_from", "widen", "narrow", "divisor", "fold", "across", "across_spaced",
     "forget", "forget_as", "buffer", "pin", "lds_barrier", "words_2", "words_4", "next_half",
-    "load_last",
+    "load_last", "lane_at",
 })  # fmt: skip
 # Locals made from the name of a value.
 OF_VALUE = ("_h", "_d", "_e", "_n")

@@ -104,6 +104,8 @@ class Values:
 
     def registers(self, access: Access) -> str:
         """The chunk at hand of what was loaded along the fast axis."""
+        if access in self.m.late:
+            return self.raw(access)
         return f"{self.raw(access)}{'[i]' if self.places.of_rows(access) else ''}[c]"
 
     def loaded(self, access: Access) -> str:

@@ -44,6 +44,7 @@ class RowModel(EquationModel):
     divides: bool
     folds: bool
     shuffles: bool
+    spaced: bool
     exchanges: bool
 
 
@@ -78,6 +79,7 @@ class RowLowering(Lowering):
             divides="divisor(" in body,
             folds="fold<" in body,
             shuffles="across<" in body,
+            spaced="across_spaced<" in body,
             exchanges="lds_barrier()" in body,
         )
 
@@ -88,6 +90,8 @@ class RowLowering(Lowering):
         yield Constant("LANES", str(m.lanes), "that share a row")
         if m.groups > 1 or m.across > 1:
             yield Constant("GROUPS", "THREADS / LANES", "of such lanes, each with rows of its own")
+        if m.spacing > 1:
+            yield Constant("SPACING", str(m.spacing), "threads from a lane of a row to the next one")
         yield Constant("CHUNK", str(m.chunk), "neighbours that a lane moves at once")
         yield Constant("CHUNKS", str(m.chunks), "of a row, for a lane")
         yield Constant("ROWS", str(m.held), "that a lane has at a time")
@@ -106,13 +110,14 @@ class RowLowering(Lowering):
         everything = "\n".join([*shared, *rows])
         if m.exchanges:
             most = max(len(s.handed) for s in m.sweeps)
-            yield f"__shared__ float exchange[2][{most}][ROWS][THREADS / WARP_THREADS];"
+            spaced = "[SPACING]" if m.spacing > 1 else ""
+            yield f"__shared__ float exchange[2][{most}][ROWS]{spaced}[THREADS / WARP_THREADS];"
         if self.counted:
             yield "int next_half = 0;  // the half of the LDS that is next"
         if re.search(r"\blane\b", everything):
-            yield "const int lane = int(threadIdx.x) % LANES;"
+            yield f"const int lane = int(threadIdx.x){' / SPACING' if m.spacing > 1 else ''} % LANES;"
         if re.search(r"\bgroup\b", everything):
-            yield "const int group = int(threadIdx.x) / LANES;"
+            yield f"const int group = {self._group()};"
         head = [*self.places.head(), *self._uniform()]
         yield from self.places.extents("\n".join([*head, everything]))
         yield from head
@@ -124,6 +129,15 @@ class RowLowering(Lowering):
             yield "}"
         else:
             yield from rows
+
+    def _group(self) -> str:
+        """Which group a thread belongs to: see `tkgen.schedule.rows`."""
+        if self.m.spacing == 1:
+            return "int(threadIdx.x) / LANES"
+        within = "int(threadIdx.x) % SPACING"
+        if self.m.groups == self.m.spacing:
+            return within
+        return f"int(threadIdx.x) / (SPACING * LANES) * SPACING + {within}"
 
     def _uniform(self) -> Iterator[str]:
         """Numbers of the whole block: what is loaded for it, and what is made of scalars."""
@@ -140,7 +154,8 @@ class RowLowering(Lowering):
     def _loads(self, loads: dict[Access, Load]) -> tuple[list[str], list[str]]:
         """Loads to registers: what is the same for all rows, and what each row has of its own."""
         rows = [op for access, op in loads.items() if self.places.of_rows(access)]
-        shared = [op for access, op in loads.items() if op.result.axes and not self.places.of_rows(access)]
+        once = {access: op for access, op in loads.items() if op.result.axes and access not in self.m.late}
+        shared = [op for access, op in once.items() if not self.places.of_rows(access)]
         return self._loaded(shared), self._loaded(rows)
 
     def _loaded(self, loads: Sequence[Load]) -> list[str]:
@@ -267,7 +282,7 @@ class RowLowering(Lowering):
         after = [line for store in crossing for line in self._store_across(store)]
         names = {values.name[reduce.result]: reduce for reduce in sweep.whole}
         whole = [f"{name}[i] = {self._across(reduce, f'{name}[i]')};" for name, reduce in names.items()]
-        return [*declared, *nest, *after, *(self._rows(whole) if whole and self.m.lanes > 1 else [])]
+        return [*declared, *nest, *after, *(self._rows(whole) if whole and self.m.lanes_of_wave > 1 else [])]
 
     def _of_rows(self, number: int, sweep: Sweep) -> tuple[list[str], list[str]]:
         """Declarations and operations of what belongs to rows."""
@@ -293,7 +308,7 @@ class RowLowering(Lowering):
             f"const float {values.name[op.result]} = widen({values.loaded(op.source)});"
             for op in values.loads_used(sweep)
         ]
-        before, after = self._forgotten(number, sweep), list[str]()
+        before, after = [*self._late(sweep), *self._forgotten(number, sweep)], list[str]()
         for op in sweep.elements:
             if isinstance(op, Store):
                 out, packed = values.out(op.target), op.target.tensor.dtype.packed
@@ -315,6 +330,17 @@ class RowLowering(Lowering):
             chunk += APART.get(self.back_end, [])
         return [*parts, *self._chunks(chunk), *folds]
 
+    def _late(self, sweep: Sweep) -> list[str]:
+        """Loads of the chunk at hand of what all rows share and registers do not hold."""
+        lines = list[str]()
+        used = {op.source: op for op in self.values.loads_used(sweep) if op.source in self.m.late}
+        for access, op in used.items():
+            kind, where = f"{access.tensor.dtype.cpp}, CHUNK", self.places.where(access)
+            loaded = f"{self._loader(op)}<{kind}>({self.places.buffer(access)}, {where})"
+            end = self.places.remark(op.result.span)
+            lines.append(f"const elements<{kind}> {self.values.raw(access)} = {loaded};{end}")
+        return lines
+
     def _forgotten(self, number: int, sweep: Sweep) -> list[str]:
         """What keeps numbers of 16 bits in half a register each: they are widened anew in each sweep, for each row.
 
@@ -329,6 +355,7 @@ class RowLowering(Lowering):
             f"forget({self.values.registers(access)});"
             for access in dict.fromkeys(op.source for op in self.values.loads_used(sweep))
             if self.m.way(access) is Way.ALONG
+            and access not in self.m.late
             and access.tensor.dtype.bytes < 4
             and (access in earlier or (again and not self.places.of_rows(access)))
         ]
@@ -367,8 +394,13 @@ class RowLowering(Lowering):
 
     def _across(self, reduce: Reduce, of_lane: str) -> str:
         """What the lanes of a wave that share a row have of a reduction together."""
-        lanes = "WARP_THREADS" if self.m.waves_of_row > 1 else "LANES"
-        return f"across<{OPERATION[reduce.function]}, {lanes}>({of_lane})" if self.m.lanes > 1 else of_lane
+        m = self.m
+        if m.lanes_of_wave == 1:
+            return of_lane
+        if m.spacing > 1:
+            return f"across_spaced<{OPERATION[reduce.function]}, SPACING>({of_lane})"
+        lanes = "WARP_THREADS" if m.waves_of_row > 1 else "LANES"
+        return f"across<{OPERATION[reduce.function]}, {lanes}>({of_lane})"
 
     def _exchange(self, step: Put | Meet | Get) -> list[str]:
         """A step of handing on the reductions of a sweep over the waves that share a row."""
@@ -379,15 +411,20 @@ class RowLowering(Lowering):
         if self.counted:
             half = f"next_half ^ {step.half % HALVES}"
         of_row = "" if m.waves_of_row == m.waves else f"warpid() / {m.waves_of_row} * {m.waves_of_row} + "
-        wave = f"{of_row}laneid() % {m.waves_of_row}"
+        group = "[laneid() % SPACING]" if m.spacing > 1 else ""
         lines = list[str]()
         for place, reduce in enumerate(sweep.handed):
-            result, parts = f"{self.values.name[reduce.result]}[i]", f"exchange[{half}][{place}][i]"
-            got = f"across<{OPERATION[reduce.function]}, {m.waves_of_row}>({parts}[{wave}])"
+            result, parts = f"{self.values.name[reduce.result]}[i]", f"exchange[{half}][{place}][i]{group}"
+            taken = f"{OPERATION[reduce.function]}, {m.waves_of_row}"
+            if m.spacing > 1:  # a wave may have fewer lanes of a row than there are parts
+                got = f"fold<{taken}>(&{parts}[{of_row}0])"
+            else:
+                got = f"across<{taken}>({parts}[{of_row}laneid() % {m.waves_of_row}])"
             lines.append(f"{parts}[warpid()] = {result};" if isinstance(step, Put) else f"{result} = {got};")
         if isinstance(step, Get):
             return self._rows(lines)
-        return ["if (laneid() == 0) {", *(INDENT + line for line in self._rows(lines)), "}"]
+        first = "laneid() < SPACING" if m.spacing > 1 else "laneid() == 0"
+        return [f"if ({first}) {{", *(INDENT + line for line in self._rows(lines)), "}"]
 
     # ------------------------------------------------------------ stores
 
