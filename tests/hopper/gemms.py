@@ -390,6 +390,7 @@ FUSED = {f.name: fused(formula(f)) for f in FUNCTIONS.values()} | {
         "  tail", "  clusters 2 along n\n  tail"
     ),
     "a batch in clusters": batched("h, m, k", "h, n, k", "h, m, n", "c + h").replace("  tail", "  clusters 2\n  tail"),
+    "scaled, in clusters": SCALED["promoted, bf16"].replace("  tail", "  clusters 2\n  tail"),
     "clauses": gemm(epilogue="scale(alpha) | clamp(-1, 1) | tanh", dims=(200, 328, 136)),
     **SCALED,
 }  # fmt: skip

@@ -21,6 +21,7 @@ from tkgen.ir.rounding import TORCH, rounded
 from tkgen.ir.tiles import Tile, along_dims
 from tkgen.proof.execution import Order, Outcome, Parts, execute
 from tkgen.proof.program import Do
+from tkgen.proof.program import Loop as ProofLoop
 from tkgen.rows.launch import RowLaunch
 from tkgen.schedule.loop_tiles import extent
 
@@ -186,15 +187,33 @@ def run_loop(
         for s in m.stored
     }
     memory = Memory(m.kernel, inputs, scalars, launch.extents, outputs)
-    blocks = min(launch.blocks, m.persistent or launch.blocks)
+    blocks = launched_blocks(m, launch)
     found = list[Outcome]()
     for block in range(blocks):
-        places = [launch.place(tile) for tile in range(block, launch.blocks, blocks)]
-        shape = Shape(*m.buffers, m.consumers, len(m.passes(places[0][m.split])), m.machine.warpgroup_warps)
-        shape = replace(shape, warps=warps or shape.warps)
-        loop = schedule(shape, len(places))
-        program = (edit(loop) if edit else loop).unrolled(1)
-        found.append(execute(program, LoopWork(m, shape, memory, places), order))
+        work, loop = block_schedule(m, launch, memory, block, warps)
+        found.append(execute((edit(loop) if edit else loop).unrolled(1), work, order))
         if progress is not None:
             progress(block + 1, blocks)
     return modelled(outputs, found)
+
+
+def block_schedule(
+    m: HopperLoop, launch: RowLaunch, memory: Memory, block: int, warps: int = 0
+) -> tuple[LoopWork, ProofLoop]:
+    """What a block does with data, and its schedule; `warps` as in `model.run_products`."""
+    blocks = launched_blocks(m, launch)
+    places = [_tile_place(m, launch, tile) for tile in range(block, launch.blocks, blocks)]
+    shape = Shape(*m.buffers, m.consumers, len(m.passes(places[0][m.split])), m.machine.warpgroup_warps)
+    shape = replace(shape, warps=warps or shape.warps)
+    return LoopWork(m, shape, memory, places), schedule(shape, len(places))
+
+
+def _tile_place(m: HopperLoop, launch: RowLaunch, tile: int) -> Place:
+    """The tiles that have this number along the parallel axes: of bounded loops from the end on, the longest first."""
+    place = launch.place(tile)
+    return place | {m.split: launch.tiles(m.split) - 1 - place[m.split]} if m.bounded else place
+
+
+def launched_blocks(m: HopperLoop, launch: RowLaunch) -> int:
+    """Blocks of a launch: one for each tile, or as many as its grid says."""
+    return min(launch.blocks, m.persistent or launch.blocks)

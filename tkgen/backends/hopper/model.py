@@ -7,7 +7,8 @@ end; a product adds rows of a warp; a panel is what the epilogue makes of the su
 f32, rounded where the kernel rounds; sums are in an order of torch's. Blocks do not meet, so they run one by one; those
 of a cluster do, and run together.
 
-It is the schedule that runs, not the machine code: that the C++ says the same is by reading.
+It is the schedule that runs, not the machine code. That the C++ has its steps, `tests/hopper/test_hopper_trace.py`
+compares.
 """
 
 from __future__ import annotations
@@ -308,20 +309,29 @@ def run_products(
     outputs = started(program, launch)
     memory = Memory(program.kernel, inputs, scalars, launch.extents, outputs, program.added)
     found = list[Outcome]()
-    together = layout.clusters
-    clusters = [launch.work[n : n + together] for n in range(0, len(launch.work), together)]
-    busy = [pieces for pieces in clusters if pieces[0]]
-    for number, pieces in enumerate(busy):
-        shape = block_shape(layout, pieces[0][0].steps)
-        run = tuple(p.steps for p in pieces[0]) if program.grid.name == "stream_k" else ()
-        shape = replace(shape, warps=warps or shape.warps, run=run)
-        blocks = [ProductWork(layout, shape, memory, own, launch) for own in pieces]
-        loop = schedule(shape, len(pieces[0]), blocks[0].partial())
-        work = work_of(shape, blocks, loop)
+    busy = [first for first in range(0, len(launch.work), layout.clusters) if launch.work[first]]
+    for number, first in enumerate(busy):
+        blocks, loop = cluster_schedule(layout, launch, memory, first, warps)
+        work = work_of(blocks[0].shape, blocks, loop)
         found.append(execute((edit(loop) if edit else loop).unrolled(1), work, order))
         if progress is not None:
             progress(number + 1, len(busy))
     return modelled(outputs, found)
+
+
+def cluster_schedule(
+    layout: Layout, launch: Launch, memory: Memory, first: int, warps: int = 0
+) -> tuple[list[ProductWork], Loop]:
+    """What the blocks of a cluster do with data, `first` being the number of its first one, and their schedule.
+
+    A block by itself is one, too; it has at least one piece. `warps` as in `run_products`.
+    """
+    pieces = launch.work[first : first + layout.clusters]
+    shape = block_shape(layout, pieces[0][0].steps)
+    run = tuple(p.steps for p in pieces[0]) if layout.program.grid.name == "stream_k" else ()
+    shape = replace(shape, warps=warps or shape.warps, run=run)
+    blocks = [ProductWork(layout, shape, memory, own, launch) for own in pieces]
+    return blocks, schedule(shape, len(pieces[0]), blocks[0].partial())
 
 
 def started(program: Program, launch: Launch) -> dict[str, Tensor]:

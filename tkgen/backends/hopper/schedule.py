@@ -15,7 +15,8 @@ Of a cluster, all blocks are there: `clusters` makes their schedule of that of o
 
     loop_faults(schedule(Shape(stages=4, consumers=2, steps=6, panels=4, buffers=2)))    # nothing: no fault
 
-`templates/kernel.cu.jinja` is the same in C++, statement by statement; that the two agree is by reading.
+`templates/kernel.cu.jinja` is the same in C++, statement by statement; `tests/hopper/test_hopper_trace.py` compares
+the two.
 
 **The proof of a kernel** (`unproven`) is that of smaller shapes (`representatives`), for any number of output tiles:
 
