@@ -4,8 +4,9 @@
 
 Results are appended to FILE, a line each, and what is there is not run again: the run may be stopped at any time. Times
 are processor time of launches on the emulator, without compiling, drawing and working out what is meant: in seconds a
-draw, and over those of the same launch without payloads, without the referee, in the same order of waves. `--table`
-shows what is there, `--write` puts it into a page between its marks.
+draw, and over those of the same launch without payloads, without the referee, in the same order of waves. A launch
+before them, which is not counted, decodes the program and reads its debug information. `--table` shows what is there,
+`--write` puts it into a page between its marks.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def measured(path: Path, defines: Mapping[str, float | None], note: str, draws: 
         return stored
 
     orders = list(interleavings(draws))
-    _plain(build, chosen, case.draw(0), orders[0], blocks)  # its program is decoded
+    case.machine(case.draw(0), orders[0])  # its program is decoded, and its lines are read
     plain = [_plain(build, chosen, case.draw(seed), order, blocks) for seed, order in enumerate(orders)]
     verdict = verified(replace(case, machine=machine), draws, draws, 0)
     said = [f"{name}: {text}" for name, text in verdict.wrong.items()] + [*verdict.lost, *verdict.findings]

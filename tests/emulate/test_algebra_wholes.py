@@ -189,6 +189,21 @@ def test_six_bits_each(assemble, how: str):
     assert ran.outcome.lost == ()
 
 
+def test_lanes_that_shift_by_amounts_of_their_own(assemble):
+    """Odd lanes have the second number before the third, even ones behind it; the last 32 take no part in one step."""
+    packed = (
+        "v_lshrrev_b32 v50, 2, v1\nv_and_b32 v50, 1, v50\nv_mul_u32_u24 v50, 6, v50\nv_sub_u32 v50, 12, v50\n"
+        "v_sub_u32 v51, 18, v50\nv_lshlrev_b32 v12, v50, v30\nv_lshlrev_b32 v13, v51, v40\n"
+        "s_mov_b64 s[24:25], exec\ns_mov_b64 exec, 0xffffffff\nv_or3_b32 v14, v20, v12, v13\n"
+        "s_not_b64 exec, exec\nv_or_b32 v14, v20, v12\nv_or_b32 v14, v14, v13\ns_mov_b64 exec, s[24:25]\n"
+    )
+    ran = run(assemble, SIX, "fp6", store=f"{packed}v_mov_b32 v20, v14\n{WORD}", scale=1.5, size=3)
+    wanted = rows(ran, [0, 1, 2])
+    wanted[::2] = wanted[::2, [0, 2, 1]]
+    np.testing.assert_array_equal(ran.made[:, :3].astype(object), wanted)
+    assert ran.outcome.lost == ()
+
+
 def test_six_bits_with_mistakes(assemble):
     def stored(body: str, store: str) -> Ran:
         return run(assemble, body, "fp6", store=store, scale=1.5, size=3)

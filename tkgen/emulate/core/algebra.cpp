@@ -56,7 +56,7 @@ Algebra::Algebra(Engine& engine) : rules(engine.launch.op_count), engine_(engine
 void Algebra::begin_block(size_t waves) {
   while (registers_.size() < waves) registers_.push_back(std::make_unique<Registers>());
   for (auto& kept : kept_) kept.clear();
-  wholes_.assign(1, {{0, 0}, 0, 0, 0, NONE});  // where lanes read zero
+  wholes_.assign(1, Whole());  // where lanes read zero
   composed_.clear();
   parts_.clear();
   whole_in_use_ = false;
@@ -72,8 +72,11 @@ void Algebra::begin_wave(Wave& w) {
 }
 
 uint32_t Algebra::loss(uint32_t pc, const char* reason) {
-  const auto [it, fresh] = known_.try_emplace({pc, reason}, uint32_t(losses.size()));
+  const std::pair<uint32_t, const char*> key = {pc, reason};
+  if (latest_.first == key) return latest_.second;
+  const auto [it, fresh] = known_.try_emplace(key, uint32_t(losses.size()));
   if (fresh) losses.push_back({pc, reason, 0});
+  latest_ = *it;
   return it->second;
 }
 

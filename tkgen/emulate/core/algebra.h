@@ -15,6 +15,7 @@
 // Integer instructions move numbers as long as the bits of one stay together (algebra_bits.cpp). Bits that changed in any
 // other way are JUNK; it is reported with the instruction when it reaches a tensor (`losses`).
 #pragma once
+#include <array>
 #include <map>
 #include <string>
 
@@ -97,6 +98,14 @@ struct alignas(64) Shadow {  // of one dword of 64 lanes
 
 void take(const Shadow& from, int first, int count, uint32_t junk, Shadow& out);
 
+template <typename F>
+void each_lane(uint64_t lanes, F f) {
+  if (lanes == ~0ull)
+    for (int l = 0; l < LANES; ++l) f(l);
+  else
+    for (; lanes; lanes &= lanes - 1) f(__builtin_ctzll(lanes));
+}
+
 struct Registers {  // of a wave
   std::vector<Shadow> rows{ROWS};
   Cell s[SCALARS + 16];
@@ -114,8 +123,8 @@ struct Packed {  // numbers of 4 or 6 bits in a row, from a tensor or made by an
 // than one of its units, `rest`, is what rounding took. What is added to it, where its bits go and how far they are shifted
 // says which number they spell in the end, whoever packs them (algebra_wholes.cpp).
 struct Whole {
-  Number rest;
-  uint32_t value, base;  // `base`: what of the value is not the number's, such as exponents and what was added
+  Number rest = {0, 0};
+  uint32_t value = 0, base = 0;  // `base`: what of the value is not the number's, such as exponents and what was added
   uint8_t cut = 0;       // so many of its lowest bits were rounded and must go
   uint32_t lost = NONE;  // the loss that it becomes where it is taken for something else; NONE: a plain integer
   // The same if something small that was added was there to round, which it was if as many bits are cut off later.
@@ -127,7 +136,46 @@ struct Ref {  // a bit of a `Whole`, or a plain one
   uint32_t whole;
   uint8_t at;
 };
-constexpr uint32_t NO_WHOLE = 0xffffffff, COMPOSED = 0x80000000;  // COMPOSED: its slot has the place of eight `Ref`s
+struct Spot {  // the same in many lanes: `part` counts the whole numbers that a byte has bits of
+  uint8_t part, at;
+  bool operator<(Spot o) const { return part != o.part ? part < o.part : at < o.at; }
+};
+using Pattern = std::array<Spot, 8>;  // of the bits of a byte
+constexpr uint8_t NO_PART = 255;
+// COMPOSED with the number of a `Pattern`, in place of a first bit: the slot has the place of the pattern's whole numbers.
+constexpr uint32_t NO_WHOLE = 0xffffffff, COMPOSED = 0x80000000;
+
+enum class Likeness : uint8_t { FORMATS, PLAIN_BITS, ALL_BITS };  // of lanes, each beside the one before
+struct Dwords {  // what an integer instruction reads, two of each source; null where there is nothing
+  const Shadow* row[6] = {};
+  const uint32_t* bits[6] = {};
+};
+struct Source32 {  // one of them, of lanes that are alike
+  uint32_t tag = PLAIN, known = ~0u, value = 0;  // `known`: bits that are the same in all of them, or say nothing
+  uint32_t q[4] = {};                            // of bytes of whole numbers, as in their slots
+  const Spot* spots = nullptr;                   // the same of each bit
+
+  bool operator==(const Source32& o) const { return tag == o.tag && known == o.known && value == o.value && !std::memcmp(q, o.q, sizeof q); }
+};
+struct Origin {  // of a bit: that of a whole number in a byte of a dword that is read, or plain
+  int8_t dword = -1;
+  uint8_t byte = 0;
+  Spot spot = {NO_PART, 0};
+};
+struct Recipe {  // one dword that it writes
+  uint32_t tag = PLAIN;
+  uint8_t source[4] = {}, byte[4] = {};  // where the payload of each byte's slot is
+  unsigned signs = 0;                    // slots whose number may be negated
+  unsigned fresh = 0;                    // slots of JUNK that comes to be here
+  bool certain = true;                   // no unknown bit was asked for
+  unsigned composed = 0;                 // slots of JUNK that are bits of whole numbers, and plain ones: their origins
+  Origin from[4][8];
+};
+struct Recipes {  // of an instruction that reads this
+  Source32 of[6];
+  Recipe made[2];
+  int rows = 0;
+};
 
 struct Loss {
   uint32_t pc;
@@ -193,8 +241,6 @@ struct Rule {
 };
 
 struct Side;
-struct Source32;
-struct Recipe;
 
 struct Taken {  // of a memory instruction: what it stores, and what of it was loaded before it was waited for
   Shadow data[4];
@@ -277,10 +323,12 @@ class Algebra {
   void junk(Wave& w, int rows);
   void settle_half(Wave& w, const Op& op, const Rule& rule);
   bool chosen(const Rule& rule, const Operand* s);
-  bool rounded(Wave& w, const Op& op, const Rule& rule, const Operand* s);
-  void apply(Wave& w, const Recipe& recipe, const Operand* s, int lane);
-  void lane(Wave& w, const Op& op, const Rule& rule, const Operand* s, int l, int rows);
+  bool rounded(Wave& w, const Op& op, const Rule& rule, const Operand* s, const Dwords& dwords);
+  const Recipes& recipes(const Wave& w, const Op& op, const Rule& rule, const Source32* s, int rows);
+  void apply(Wave& w, const Recipe& recipe, const Dwords& s, uint64_t lanes);
   void follow(Wave& w, const Op& op, const Rule& rule, const Operand* s, int rows);
+  void follow_lanes(Wave& w, const Op& op, const Rule& rule, const Dwords& s, uint64_t lanes, int rows, bool cut, Likeness by = Likeness::FORMATS);
+  bool follow_alike(Wave& w, const Op& op, const Rule& rule, const Dwords& s, uint64_t lanes, int rows, bool cut, Likeness by);
   void without_near(Operand& a) const;
   void halves(Wave& w, const Op& op, const Rule& rule);
   // algebra_wholes.cpp
@@ -288,11 +336,15 @@ class Algebra {
   void keep_near(const Operand* a, const double (*real)[LANES], int count, const Result& r);
   bool soft(uint32_t p, uint32_t q) const;
   void bare_cell(Cell& c) const;
+  bool is_soft(const Cell& c) const;
   bool bare(const Shadow& s) const;
   bool all_bare(const Wave& w, const Use& use) const;
+  void spots_of(uint32_t tag, const uint32_t* q, Spot* out) const;
+  uint32_t whole_at(uint32_t p, uint32_t q, Spot spot) const { return q & COMPOSED ? composed_[p + spot.part] : p; }
   void refs_of(const Cell& c, Ref* out) const;
-  void compose(const Ref* refs, int byte, Cell& out);
-  void put_whole(const Whole& x, Cell& out);
+  void compose(const Dwords& s, const Origin* from, int byte, uint64_t lanes, Shadow& out);
+  void as_wholes(Wave& w, Dwords& s, uint64_t lanes, Shadow* made);
+  Whole& new_whole(Cell& out);
   bool bits_of_f32(Wave& w, Number n, uint32_t b, Whole& out);
   bool bits_of_half(Wave& w, const Cell& c, uint32_t b, Whole& out);
   bool unpacked(const Ref* refs, int width, Whole& out) const;
@@ -316,7 +368,7 @@ class Algebra {
   void read(const Place& at, unsigned size, uint32_t pc, Cell* out);
   void write(const Place& at, unsigned size, uint32_t pc, const Cell* from, const uint32_t* data);
   void write_packed(const Place& at, unsigned size, uint32_t pc, const Cell* from, const uint32_t* data);
-  void write_part(const Place& at, uint64_t element, unsigned from, unsigned to, const Cell* cells, const uint32_t* data, unsigned bit, uint32_t pc);
+  void write_part(const Place& at, uint64_t element, unsigned from, unsigned to, const Cell* cells, const Ref* refs, const uint32_t* data, unsigned bit, uint32_t pc);
   Number number_in(const Cell& c, unsigned first, unsigned last, Format f, uint32_t data, uint32_t pc);
   void add_cells(Motion motion, uint32_t pc, const Cell* old, const uint32_t* bits, const Cell* x, const uint32_t* data, unsigned dwords, Cell* now);
   void lane_cells(Wave& w, MemoryOp& m, int l, unsigned parts, Cell* x);
@@ -333,6 +385,9 @@ class Algebra {
   std::vector<std::unique_ptr<Registers>> registers_;
   std::vector<Cell> lds_;
   std::map<std::pair<uint32_t, const char*>, uint32_t> known_;
+  std::pair<std::pair<uint32_t, const char*>, uint32_t> latest_{{NONE, nullptr}, 0};  // of these the last one asked for
+  std::vector<std::vector<Recipes>> recipes_;  // per dword index: some that were made last
+  size_t replaced_ = 0;                        // how many of them
 
   // Of the instruction under way: what its destination's registers become.
   Shadow out_[2];
@@ -346,7 +401,9 @@ class Algebra {
   bool whole_in_use_ = false;   // a register or LDS has held bits of a `Whole`, or a number NEAR another
   uint8_t chosen_[LANES];       // of a largest, smallest or middle number: which source it is
   std::vector<Whole> wholes_;
-  std::vector<Ref> composed_;  // eight by eight
+  std::vector<uint32_t> composed_;  // whole numbers of bytes that have bits of several
+  std::vector<Pattern> patterns_;   // how the bits of such bytes are of them
+  std::map<Pattern, uint32_t> pattern_numbers_;
   std::map<std::pair<const TkRegion*, uint64_t>, Parts> parts_;  // elements of packed tensors that are stored in parts
   unsigned signs_ = 0;      // slots whose sign may change: where its bit is not that of `signed_`, the number is negated
   uint8_t signed_[4][LANES];

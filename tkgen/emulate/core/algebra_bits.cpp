@@ -10,26 +10,14 @@
 
 namespace ring {
 
-struct Source32 {  // one dword that an instruction reads, of one lane or of all
-  uint32_t tag, known, value;
-  const Ref* refs = nullptr;  // where bytes are of whole numbers; of one lane
-};
-
-struct Recipe {  // one dword that it writes
-  uint32_t tag = PLAIN;
-  uint8_t source[4] = {}, byte[4] = {};  // where the payload of each byte's slot is
-  unsigned signs = 0;                    // slots whose number may be negated
-  unsigned fresh = 0;                    // slots of JUNK that comes to be here
-  bool certain = true;                   // no unknown bit was asked for
-};
-
 namespace {
 
 struct Bit {
   int8_t source;  // CONSTANT, UNKNOWN plain, JUNKED, or the dword
   uint8_t at;     // its bit; of CONSTANT the value
-  uint8_t rank = 255, value = 0;  // of a whole number: which bit it is there, and what
+  uint8_t rank = 255, value = 0;  // of a whole number: which bit it is there, and what, or SOME
 };
+constexpr uint8_t SOME = 2;  // not the same in all lanes
 enum : int8_t { CONSTANT = -1, UNKNOWN = -2, JUNKED = -3 };
 using Word = Bit[64];
 
@@ -41,19 +29,24 @@ void spell(const Source32* s, int first, int dwords, Word out) {
   for (int i = 0; i < 32 * dwords; ++i) {
     const Source32& x = s[first + i / 32];
     const int b = i % 32;
-    const bool number = x.tag >> (b & ~7) & 255, whole = number && x.refs && (x.tag >> (b & ~7) & 255) == WHOLE;
-    if (whole && x.refs[b].whole == NO_WHOLE) out[i] = constant(x.value >> b & 1);
-    else if (whole) out[i] = {int8_t(first + i / 32), uint8_t(b), x.refs[b].at, uint8_t(x.value >> b & 1)};
-    else if (number) out[i] = {int8_t(first + i / 32), uint8_t(b)};
-    else out[i] = x.known >> b & 1 ? constant(x.value >> b & 1) : Bit{UNKNOWN, 0};
+    const bool number = x.tag >> (b & ~7) & 255, whole = x.spots && (x.tag >> (b & ~7) & 255) == WHOLE;
+    const bool known = x.known >> b & 1;
+    const uint8_t value = x.value >> b & 1;
+    if (whole && x.spots[b].part != NO_PART) out[i] = {int8_t(first + i / 32), uint8_t(b), x.spots[b].at, known ? value : SOME};
+    else if (number && !whole) out[i] = {int8_t(first + i / 32), uint8_t(b)};
+    else out[i] = known ? constant(value) : Bit{UNKNOWN, 0};
   }
 }
 
-// Where bits of two whole numbers meet, the upper one is beyond what is meant of its number, if it is zero.
+// Where bits of two whole numbers meet, the upper one is beyond what is meant of its number, if it is zero. So is one that meets
+// plain bits, such as signs, that are not the same in all lanes.
 void yield(Bit& a, Bit& b) {
+  if (a.source == UNKNOWN && b.rank != 255 && !b.value) b = constant(0);
+  if (b.source == UNKNOWN && a.rank != 255 && !a.value) a = constant(0);
   if (a.rank == 255 || b.rank == 255 || a.rank == b.rank) return;
   Bit& upper = a.rank > b.rank ? a : b;
-  if (!upper.value) upper = constant(0);
+  if (upper.value == SOME) upper = {JUNKED, 1};
+  else if (!upper.value) upper = constant(0);
 }
 
 // Of two bits that say nothing of each other; of JUNKED `at` is 1 where an unknown bit made it.
@@ -68,7 +61,11 @@ Bit both(Bit a, Bit b) {
   if (is(b, 1)) return a;
   return mixed(a, b);
 }
-Bit inverse(Bit a) { return a.rank != 255 ? constant(!a.value) : a.source == CONSTANT ? constant(!a.at) : a.source == UNKNOWN || a.source == JUNKED ? a : Bit{JUNKED, 0}; }
+Bit inverse(Bit a) {
+  if (a.rank != 255) return a.value == SOME ? Bit{UNKNOWN, 0} : constant(!a.value);
+  if (a.source == CONSTANT) return constant(!a.at);
+  return plain(a) || a.source == JUNKED ? a : Bit{JUNKED, 0};
+}
 Bit either(Bit a, Bit b) {
   yield(a, b);
   if (is(a, 1) || is(b, 1)) return constant(1);
@@ -308,14 +305,66 @@ Recipe recipe_of(const Rule& rule, const Op& op, const Source32* s, int dword, W
   out.certain = work(rule, op, s, r);
   for (int i = 0; i < bits_of_result(rule); ++i) out.certain &= !(r[i].source == JUNKED && r[i].at);
   interpret(s, r + 32 * dword, out);
+  for (int b = 0; b < 4; ++b) {
+    if (!(out.fresh >> b & 1)) continue;
+    bool any = false, followed = true;
+    for (int i = 0; i < 8; ++i) {
+      const Bit bit = r[32 * dword + 8 * b + i];
+      if (bit.rank == 255) followed &= plain(bit) || follows(s, bit);
+      else any = true, out.from[b][i] = {bit.source, uint8_t(bit.at / 8), s[bit.source].spots[bit.at]};
+    }
+    if (any && followed) out.composed |= 1u << b;
+  }
   return out;
 }
 
-// The bits of an operand that are the same in all lanes.
-Source32 common_bits(const Shadow& s, const uint32_t* bits) {
+// Bits that are no part of a float.
+uint32_t integer_bits(uint32_t tag) {
+  uint32_t r = 0;
+  for (int b = 0; b < 4; ++b)
+    if (const uint32_t t = tag >> 8 * b & 255; t == PLAIN || t == WHOLE) r |= 255u << 8 * b;
+  return r;
+}
+
+// The bits of a dword that are the same in all these lanes. Of lanes that are alike in `Likeness::FORMATS` alone no more is said of
+// whole numbers, whose bits are `wholes`, than which are zero: that is likely the same in the next lanes.
+Source32 common_bits(uint32_t tag, uint32_t wholes, const uint32_t* bits, uint64_t lanes, Likeness by) {
   uint32_t all = ~0u, any = 0;
-  for (int l = 0; l < LANES; ++l) all &= bits[l], any |= bits[l];
-  return {s.common, ~(all ^ any), any, nullptr};
+  each_lane(lanes, [&](int l) { all &= bits[l], any |= bits[l]; });
+  const uint32_t mine = integer_bits(tag), same = ~(all ^ any);
+  const uint32_t known = mine & (by == Likeness::FORMATS ? same & ~(wholes & any) : same);
+  return {tag, known | ~mine, any & known};
+}
+
+Dwords dwords_of(const Rule& rule, const Operand* s) {
+  Dwords out;
+  for (int i = 0; i < rule.sources && i < 3; ++i) {
+    out.row[2 * i] = s[i].low, out.bits[2 * i] = s[i].bits.lo;
+    if (rule.width == 64 && i == 1) out.row[3] = s[1].high, out.bits[3] = s[1].bits.hi;
+  }
+  return out;
+}
+
+// Lanes that are like lane `first`: they have numbers of the same formats in the same places, bit by bit; their plain bits, or
+// also those of whole numbers, are the same.
+uint64_t alike(const Dwords& s, int first, uint64_t lanes, Likeness by) {
+  const auto keep = [&](auto same) {
+    each_lane(lanes, [&](int l) { lanes &= ~(uint64_t(!same(l)) << l); });
+  };
+  for (int i = 0; i < 6; ++i) {
+    if (!s.row[i]) continue;
+    const Shadow& row = *s.row[i];
+    const uint32_t tag = row.of(first), *bits = s.bits[i];
+    if (row.common == MIXED) keep([&](int l) { return row.tag[l] == tag; });
+    uint32_t mine = integer_bits(tag);
+    for (int b = 0; b < 4; ++b) {
+      if ((tag >> 8 * b & 255) != WHOLE) continue;
+      keep([&](int l) { return row.q[b][l] == row.q[b][first]; });
+      if (by != Likeness::ALL_BITS) mine &= ~(255u << 8 * b);
+    }
+    if (mine && by != Likeness::FORMATS) keep([&](int l) { return ((bits[l] ^ bits[first]) & mine) == 0; });
+  }
+  return lanes;
 }
 
 }  // namespace
@@ -330,74 +379,84 @@ void Algebra::junk(Wave& w, int rows) {
   }
 }
 
-namespace {
+// What an instruction does to lanes that are alike. Waves are like each other, and passes of a loop: what came of them is kept.
+const Recipes& Algebra::recipes(const Wave& w, const Op& op, const Rule& rule, const Source32* s, int rows) {
+  constexpr size_t KEPT = 8;
+  if (recipes_.empty()) recipes_.resize(rules.size());
+  std::vector<Recipes>& kept = recipes_[w.pc];
+  for (const Recipes& r : kept)
+    if (r.rows == rows && std::equal(s, s + 6, r.of)) return r;
+  Recipes& fresh = kept.size() < KEPT ? kept.emplace_back() : kept[replaced_++ % KEPT];
+  fresh = Recipes();
+  fresh.rows = rows;
+  std::copy(s, s + 6, fresh.of);
+  Word bits;
+  for (int d = 0; d < rows; ++d) fresh.made[d] = recipe_of(rule, op, s, d, bits);
+  return fresh;
+}
 
-const Shadow& dword_of(const Operand* s, int source) { return source % 2 ? *s[source / 2].high : *s[source / 2].low; }
-const uint32_t* bits_of(const Operand* s, int source) { return source % 2 ? s[source / 2].bits.hi : s[source / 2].bits.lo; }
-
-}  // namespace
+static bool adds(const Rule& rule) { return rule.bits >= Bits::ADD && rule.bits <= Bits::SHIFT_ADD; }
 
 // A small change of the bits of an f32, or a sum with a whole number; lanes in which it is neither are JUNK.
-bool Algebra::rounded(Wave& w, const Op& op, const Rule& rule, const Operand* s) {
-  if (rule.bits < Bits::ADD || rule.bits > Bits::SHIFT_ADD) return false;
-  const uint32_t id = loss(w, "bits of a number changed in a way that is not followed");
-  out_[0].common = MIXED;
-  for (int l = 0; l < LANES; ++l) {
+bool Algebra::rounded(Wave& w, const Op& op, const Rule& rule, const Operand* s, const Dwords& dwords) {
+  if (!adds(rule)) return false;
+  uint64_t others = 0, floats = 0;  // of which no sum is known, and with an f32
+  out_[0].common = PLAIN;
+  out_[0].spread();
+  each_lane(w.lanes, [&](int l) {
     uint32_t x[3] = {s[0].bits.lo[l], s[1].bits.lo[l], rule.sources > 2 ? s[2].bits.lo[l] : 0};
     if (rule.bits == Bits::SUB) x[1] = 0 - x[1];
     if (rule.bits == Bits::SUBREV) x[0] = 0 - x[0];
     int number = -1;
-    for (int i = 0; i < rule.sources; ++i)
-      if (top_of_f32(s[i].low->of(l))) number = number < 0 ? i : 3;
+    uint32_t any = 0;
+    for (int i = 0; i < rule.sources; ++i) {
+      const uint32_t tag = s[i].low->of(l);
+      if (top_of_f32(tag)) number = number < 0 ? i : 3;
+      any |= tag;
+    }
+    if (!any) return;
     const bool negated = (rule.bits == Bits::SUB && number == 1) || (rule.bits == Bits::SUBREV && number == 0);
     const int32_t change = number >= 0 && number < 3 ? int32_t(x[0] + x[1] + x[2] - x[number]) : 0;
-    uint32_t any = 0;
-    for (int i = 0; i < rule.sources; ++i) any |= s[i].low->of(l);
-    out_[0].tag[l] = PLAIN;
-    if (!any) continue;
     const bool small = number >= 0 && number < 3 && !negated && change >= -0x10000 && change <= 0x10000;
     if (small && rule.bits != Bits::SHIFT_ADD) {
       out_[0].tag[l] = TAG_F32, out_[0].p[3][l] = s[number].low->p[3][l], out_[0].q[3][l] = s[number].low->q[3][l];
-      continue;
+      return;
     }
     Cell made;
-    if (sum_of(w, rule, s, l, made)) {
-      out_[0].put(l, made);
-      continue;
-    }
-    lane(w, op, rule, s, l, 1);
-    if (!whole_within(out_[0].tag[l]) && number >= 0) {
-      out_[0].tag[l] = TAG_JUNK;
-      for (int b = 0; b < 4; ++b) out_[0].q[b][l] = id;
-    }
-  }
+    if (sum_of(w, rule, s, l, made)) return out_[0].put(l, made);
+    others |= uint64_t(1) << l;
+    floats |= uint64_t(number >= 0) << l;
+  });
+  follow_lanes(w, op, rule, dwords, others, 1, false);
+  each_lane(floats, [&](int l) {
+    if (whole_within(out_[0].tag[l])) return;
+    out_[0].tag[l] = TAG_JUNK;
+    for (auto& q : out_[0].q) q[l] = loss(w, "bits of a number changed in a way that is not followed");
+  });
   out_[0].settle();
   rows_ = 1;
   settle_half(w, op, rule);
   return true;
 }
 
-// Of all lanes, or of one.
-void Algebra::apply(Wave& w, const Recipe& recipe, const Operand* s, int lane) {
+// The payloads of these lanes.
+void Algebra::apply(Wave& w, const Recipe& recipe, const Dwords& s, uint64_t lanes) {
   Shadow& out = out_[rows_];
-  if (lane < 0) out.common = recipe.tag;
-  else out.tag[lane] = recipe.tag;
   const unsigned slots = slots_of(recipe.tag);
   const uint32_t id = recipe.fresh ? loss(w, "bits of a number changed in a way that is not followed") : 0;
   for (int b = 0; b < 4; ++b) {
     if (!(slots >> b & 1)) continue;
-    const int begin = lane < 0 ? 0 : lane, end = lane < 0 ? LANES : lane + 1;
     if (recipe.fresh >> b & 1) {
-      for (int l = begin; l < end; ++l) out.p[b][l] = LOST, out.q[b][l] = id;
+      each_lane(lanes, [&](int l) { out.p[b][l] = LOST, out.q[b][l] = id; });
       continue;
     }
     const int from = recipe.byte[b];
-    const Shadow& x = dword_of(s, recipe.source[b]);
-    for (int l = begin; l < end; ++l) out.p[b][l] = x.p[from][l], out.q[b][l] = x.q[from][l];
+    const Shadow& x = *s.row[recipe.source[b]];
+    each_lane(lanes, [&](int l) { out.p[b][l] = x.p[from][l], out.q[b][l] = x.q[from][l]; });
     if (!(recipe.signs >> b & 1) || rows_) continue;
     signs_ |= 1u << b;
-    const uint32_t* bits = bits_of(s, recipe.source[b]);
-    for (int l = begin; l < end; ++l) signed_[b][l] = bits[l] >> (8 * from + 7) & 1;
+    const uint32_t* bits = s.bits[recipe.source[b]];
+    each_lane(lanes, [&](int l) { signed_[b][l] = bits[l] >> (8 * from + 7) & 1; });
   }
 }
 
@@ -414,51 +473,6 @@ void Algebra::settle_half(Wave& w, const Op& op, const Rule& rule) {
 static bool cuts(const Rule& rule, const Operand* s) {
   const bool one_bit = rule.bits == Bits::EXTRACT && s[2].uniform && s[2].bits.lo[0] == 1;
   return rule.width == 32 && (rule.bits == Bits::REVERSED_RIGHT || rule.bits == Bits::EXTRACT) && !one_bit;
-}
-
-// One lane, where masks or amounts differ, or where bits are of whole numbers: they are followed one by one. An f32 becomes
-// one where it is shifted to the right and bits of it would be lost.
-void Algebra::lane(Wave& w, const Op& op, const Rule& rule, const Operand* s, int l, int rows) {
-  const bool right = cuts(rule, s);
-  Source32 x[6];
-  Ref refs[6][32];
-  Word r;
-  bool wholes = false;
-  for (int as_whole = 0; as_whole < 2; ++as_whole) {
-    for (int i = 0; i < 6; ++i) {
-      x[i] = {PLAIN, ~0u, 0};
-      if (i / 2 >= rule.sources || (i % 2 && !(rule.width == 64 && i == 3))) continue;
-      Cell c = dword_of(s, i).cell(l);
-      const uint32_t b = bits_of(s, i)[l];
-      Whole bits;
-      if (as_whole && c.tag == TAG_F32 && bits_of_f32(w, {c.p[3], c.q[3]}, b, bits)) put_whole(bits, c);
-      x[i] = {c.tag, ~0u, c.tag ? 0 : b};
-      if (!whole_within(c.tag)) continue;
-      refs_of(c, refs[i]);
-      x[i].refs = refs[i], x[i].value = b, wholes = true;
-    }
-    if (!right || wholes || !recipe_of(rule, op, x, 0, r).fresh) break;
-  }
-  for (int d = 0; d < rows; ++d) {
-    const Recipe made = recipe_of(rule, op, x, d, r);
-    rows_ = d;
-    apply(w, made, s, l);
-    if (!wholes) continue;
-    Cell c = out_[d].cell(l);
-    for (int b = 0; b < 4; ++b) {
-      if (!(made.fresh >> b & 1) && (made.tag >> 8 * b & 255) != WHOLE) continue;
-      Ref from[8];
-      bool good = true;
-      for (int i = 0; i < 8; ++i) {
-        const Bit bit = r[32 * d + 8 * b + i];
-        from[i] = {NO_WHOLE, 0};
-        if (bit.rank != 255) from[i] = x[bit.source].refs[bit.at];
-        else good &= plain(bit) || follows(x, bit);
-      }
-      if (good) compose(from, b, c);
-    }
-    out_[d].put(l, c);
-  }
 }
 
 void Algebra::integers(Wave& w, const Op& op, const Use& use, const Rule& rule) {
@@ -487,57 +501,88 @@ void Algebra::integers(Wave& w, const Op& op, const Use& use, const Rule& rule) 
 }
 
 void Algebra::follow(Wave& w, const Op& op, const Rule& rule, const Operand* s, int rows) {
-  const bool wide = rule.width == 64;
-  Source32 all[6] = {};
+  const Dwords dwords = dwords_of(rule, s);
   const bool cut = cuts(rule, s);
-  bool uniform = true, wholes = false;
+  Source32 all[6];
+  bool uniform = true;
   for (int i = 0; i < 6; ++i) {
-    all[i] = {PLAIN, ~0u, 0};
-    if (i / 2 >= rule.sources || (i % 2 && !(wide && i == 3))) continue;
-    const Shadow& x = dword_of(s, i);
-    uniform &= x.common != MIXED;
-    wholes |= x.common == MIXED || whole_within(x.common);
-    all[i] = common_bits(x, bits_of(s, i));
+    if (!dwords.row[i]) continue;
+    const uint32_t tag = dwords.row[i]->common;
+    uniform &= tag != MIXED && !whole_within(tag);
+    all[i] = common_bits(tag, 0, dwords.bits[i], ~0ull, Likeness::FORMATS);
   }
-  wholes &= whole_in_use_;
   if (uniform) {
-    Recipe made[2];
-    Word r;
+    const Recipes& found = recipes(w, op, rule, all, rows);
     bool good = true, fresh = false;
-    for (int d = 0; d < rows; ++d) made[d] = recipe_of(rule, op, all, d, r), good &= made[d].certain, fresh |= made[d].fresh != 0;
-    if (good && !(fresh && (wholes || cut || rule.bits == Bits::SHIFT_ADD))) {
-      for (rows_ = 0; rows_ < rows; ++rows_) apply(w, made[rows_], s, -1);
+    for (int d = 0; d < rows; ++d) good &= found.made[d].certain, fresh |= found.made[d].fresh != 0;
+    if (good && !(fresh && (cut || rule.bits == Bits::SHIFT_ADD))) {
+      for (rows_ = 0; rows_ < rows; ++rows_) {
+        out_[rows_].common = found.made[rows_].tag;
+        apply(w, found.made[rows_], dwords, ~0ull);
+      }
       settle_half(w, op, rule);
       return;
     }
   }
-  if (rounded(w, op, rule, s)) return;
-  // Lane by lane, where masks or amounts differ; neighbours are often alike.
-  Source32 last[6] = {};
-  Recipe made[2];
-  Word r;
-  for (int d = 0; d < rows; ++d) out_[d].common = MIXED;
-  for (int l = 0; l < LANES; ++l) {
-    Source32 x[6];
-    for (int i = 0; i < 6; ++i) {
-      x[i] = {PLAIN, ~0u, 0};
-      if (i / 2 < rule.sources && (!(i % 2) || (wide && i == 3))) x[i] = {dword_of(s, i).of(l), ~0u, bits_of(s, i)[l]};
-      if (x[i].tag) x[i].value = 0;
-    }
-    bool differs = !l, whole = false, fresh = false;
-    for (int i = 0; i < 6; ++i) whole |= wholes && whole_within(x[i].tag);
-    for (int i = 0; i < 6; ++i) differs |= x[i].tag != last[i].tag || x[i].value != last[i].value;
-    if (differs && !whole)
-      for (int d = 0; d < rows; ++d) made[d] = recipe_of(rule, op, x, d, r);
-    std::copy(x, x + 6, last);
-    for (int d = 0; d < rows; ++d) fresh |= made[d].fresh != 0;
-    if (whole || (cut && fresh)) lane(w, op, rule, s, l, rows);
-    else
-      for (rows_ = 0; rows_ < rows; ++rows_) apply(w, made[rows_], s, l);
-  }
+  if (rounded(w, op, rule, s, dwords)) return;
+  for (int d = 0; d < rows; ++d) out_[d].common = PLAIN, out_[d].spread();
+  follow_lanes(w, op, rule, dwords, w.lanes, rows, cut);
   for (int d = 0; d < rows; ++d) out_[d].settle();
   rows_ = rows;
   settle_half(w, op, rule);
+}
+
+// Many lanes at once: those that are alike, or so much alike that nothing depends on bits that differ between them.
+void Algebra::follow_lanes(Wave& w, const Op& op, const Rule& rule, const Dwords& s, uint64_t lanes, int rows, bool cut, Likeness by) {
+  while (lanes) {
+    const uint64_t some = alike(s, __builtin_ctzll(lanes), lanes, by);
+    lanes &= ~some;
+    if (follow_alike(w, op, rule, s, some, rows, cut, by)) continue;
+    follow_lanes(w, op, rule, s, some, rows, cut, by == Likeness::FORMATS ? Likeness::PLAIN_BITS : Likeness::ALL_BITS);
+  }
+}
+
+// Bits of whole numbers are followed one by one. An f32 becomes one where `cut` bits of it would be lost. False where bits decide
+// that differ between the lanes; then nothing is done.
+bool Algebra::follow_alike(Wave& w, const Op& op, const Rule& rule, const Dwords& s, uint64_t lanes, int rows, bool cut, Likeness by) {
+  const int first = __builtin_ctzll(lanes);
+  Source32 x[6];
+  Spot spots[6][32];
+  bool wholes = false, certain = true;
+  for (int i = 0; i < 6; ++i) {
+    if (!s.row[i]) continue;
+    const Cell c = s.row[i]->cell(first);
+    uint32_t of_wholes = 0;
+    if (whole_within(c.tag)) {
+      wholes = true;
+      spots_of(c.tag, c.q, spots[i]);
+      for (int b = 0; b < 32; ++b) of_wholes |= uint32_t(spots[i][b].part != NO_PART) << b;
+    }
+    x[i] = common_bits(c.tag, of_wholes, s.bits[i], lanes, by);
+    if (!whole_within(c.tag)) continue;
+    x[i].spots = spots[i];
+    for (int b = 0; b < 4; ++b) x[i].q[b] = (c.tag >> 8 * b & 255) == WHOLE ? c.q[b] : 0;
+  }
+  const Recipes& found = recipes(w, op, rule, x, rows);
+  unsigned fresh = 0;
+  for (int d = 0; d < rows; ++d) certain &= found.made[d].certain, fresh |= found.made[d].fresh;
+  if (!certain && by != Likeness::ALL_BITS) return false;
+  if (cut && fresh && !wholes) {
+    static thread_local Shadow whole_rows[6];
+    Dwords changed = s;
+    as_wholes(w, changed, lanes, whole_rows);
+    follow_lanes(w, op, rule, changed, lanes, rows, false);
+    return true;
+  }
+  for (rows_ = 0; rows_ < rows; ++rows_) {
+    const Recipe& made = found.made[rows_];
+    Shadow& out = out_[rows_];
+    each_lane(lanes, [&](int l) { out.tag[l] = made.tag; });
+    apply(w, made, s, lanes);
+    for (int b = 0; b < 4; ++b)
+      if (made.composed >> b & 1) compose(s, made.from[b], b, lanes, out);
+  }
+  return true;
 }
 
 // The same for the scalar unit, one dword at a time.
@@ -555,10 +600,9 @@ void Algebra::scalars(Wave& w, const Op& op, const Use& use, const Rule& rule) {
   } else if (rule.bits != Bits::OTHER) {
     Source32 s[6];
     for (int i = 0; i < 6; ++i) {
-      s[i] = {PLAIN, ~0u, 0};
       if (i / 2 >= rule.sources || (i % 2 && !(rule.width == 64 && i == 1))) continue;
       const uint64_t both = i < 2 && rule.width == 64 ? scalar64(w, op, op.src[i / 2], Kind::B64) : scalar32(w, op, op.src[i / 2], Kind::B32);
-      s[i] = {cell(i / 2, i % 2).tag, ~0u, uint32_t(both >> 32 * (i % 2))};
+      s[i].tag = cell(i / 2, i % 2).tag, s[i].value = uint32_t(both >> 32 * (i % 2));
     }
     for (int d = 0; d < rule.part; ++d) {
       Word r;

@@ -182,12 +182,14 @@ void Algebra::write_packed(const Place& at, unsigned size, uint32_t pc, const Ce
   const TkRegion& r = *at.region;
   const Format f = format_of(r);
   const uint64_t width = uint64_t(width_of(f)), begin = at.offset * 8, end = begin + 8 * size;
+  Ref refs[128];
+  for (unsigned i = 0; i < (size + 3) / 4; ++i) refs_of(from[i], refs + 32 * i);
   for (uint64_t e = begin / width; e * width < end && e < r.elements; ++e) {
     const uint64_t low = std::max(begin, e * width), high = std::min(end, (e + 1) * width), bit = low - begin;
     const Cell& c = from[bit / 32];
     const unsigned b = unsigned(bit % 32 / 8);
     if ((c.tag >> 8 * b & 255) != PACKED) {
-      write_part(at, e, unsigned(low - e * width), unsigned(high - e * width), from, data, unsigned(bit), pc);
+      write_part(at, e, unsigned(low - e * width), unsigned(high - e * width), from, refs, data, unsigned(bit), pc);
       continue;
     }
     Number n = {LOST, NONE};
@@ -201,23 +203,20 @@ void Algebra::write_packed(const Place& at, unsigned size, uint32_t pc, const Ce
 }
 
 // Bits `from` .. `to` of an element; its number is what all of them spell, as soon as they are there.
-void Algebra::write_part(const Place& at, uint64_t element, unsigned from, unsigned to, const Cell* cells, const uint32_t* data, unsigned bit, uint32_t pc) {
+void Algebra::write_part(const Place& at, uint64_t element, unsigned from, unsigned to, const Cell* cells, const Ref* refs, const uint32_t* data, unsigned bit, uint32_t pc) {
   const TkRegion& r = *at.region;
   const Format f = format_of(r);
   const unsigned width = unsigned(width_of(f)), all = (1u << width) - 1;
-  Parts& parts = parts_[{&r, element}];
-  uint32_t lost = 0;
+  Parts here;
+  Parts& parts = to - from == width ? here : parts_[{&r, element}];
   for (unsigned i = from; i < to; ++i, ++bit) {
     const Cell& c = cells[bit / 32];
     const uint32_t t = c.tag >> 8 * (bit % 32 / 8) & 255;
-    Ref refs[32];
-    refs_of(c, refs);
-    if (t != WHOLE && t != PLAIN) lost = t == JUNK ? c.q[bit % 32 / 8] : loss(pc, "it is stored as another format");
+    if (t != WHOLE && t != PLAIN) parts.lost = t == JUNK ? c.q[bit % 32 / 8] : loss(pc, "it is stored as another format");
     parts.done |= 1u << i;
     parts.bits = (parts.bits & ~(1u << i)) | (data[bit / 32] >> bit % 32 & 1) << i;
-    parts.refs[i] = refs[bit % 32];
+    parts.refs[i] = refs[bit];
   }
-  if (lost) parts.lost = lost;
   Number n = {LOST, LOST};
   if (parts.done == all) {
     n = parts.lost ? Number{LOST, parts.lost} : spelled(f, parts.refs, parts.bits, pc);

@@ -1,5 +1,7 @@
 // Whole numbers that others were rounded to, by conversions or as the bits of floats: what is added to them, which of their
 // bits stand where, and which numbers these spell (algebra.h). So floats of any format may be put together by integers.
+#include <algorithm>
+
 #include "algebra.h"
 
 namespace ring {
@@ -22,11 +24,9 @@ int last_byte(Format f) { return width_of(f) >= 32 ? 3 : 1; }
 }  // namespace
 
 bool Algebra::soft(uint32_t p, uint32_t q) const {
-  if (q != COMPOSED) return wholes_[p].lost == NONE;
-  for (int i = 0; i < 8; ++i) {
-    const Ref& r = composed_[8 * size_t(p) + size_t(i)];
-    if (r.whole != NO_WHOLE && wholes_[r.whole].lost != NONE) return false;
-  }
+  if (!(q & COMPOSED)) return wholes_[p].lost == NONE;
+  for (const Spot spot : patterns_[q & ~COMPOSED])
+    if (spot.part != NO_PART && wholes_[whole_at(p, q, spot)].lost != NONE) return false;
   return true;
 }
 
@@ -39,23 +39,30 @@ void Algebra::bare_cell(Cell& c) const {
     c.tag &= ~(255u << 8 * b);
     if (soft(c.p[b], c.q[b])) continue;
     c.tag |= uint32_t(JUNK) << 8 * b;
-    uint32_t id = c.p[b];
-    for (int i = 0; c.q[b] == COMPOSED && i < 8; ++i) {
-      const Ref& r = composed_[8 * size_t(c.p[b]) + size_t(i)];
-      if (r.whole != NO_WHOLE && wholes_[r.whole].lost != NONE) id = r.whole;
+    uint32_t lost = c.q[b] & COMPOSED ? NONE : wholes_[c.p[b]].lost;
+    for (int i = 0; c.q[b] & COMPOSED && i < 8; ++i) {
+      const Spot spot = patterns_[c.q[b] & ~COMPOSED][size_t(i)];
+      const uint32_t id = spot.part == NO_PART ? NONE : wholes_[whole_at(c.p[b], c.q[b], spot)].lost;
+      if (id != NONE) lost = id;
     }
-    c.q[b] = wholes_[id].lost;
+    c.q[b] = lost;
   }
+}
+
+// Whether nothing but plain bits would be left of it.
+bool Algebra::is_soft(const Cell& c) const {
+  for (int b = 0; b < 4; ++b) {
+    const uint32_t t = c.tag >> 8 * b & 255;
+    if (t != PLAIN && (t & 0xf0) != NEAR && (t != WHOLE || !soft(c.p[b], c.q[b]))) return false;
+  }
+  return true;
 }
 
 bool Algebra::bare(const Shadow& s) const {
   if (s.common == PLAIN) return true;
   if (!whole_in_use_) return false;
-  for (int l = 0; l < LANES; ++l) {
-    Cell c = s.cell(l);
-    bare_cell(c);
-    if (c.tag) return false;
-  }
+  for (int l = 0; l < LANES; ++l)
+    if (!is_soft(s.cell(l))) return false;
   return true;
 }
 
@@ -71,39 +78,87 @@ bool Algebra::all_bare(const Wave& w, const Use& use) const {
   return true;
 }
 
+// Where the 32 bits of a dword are from, by its tag and the second values of its slots.
+void Algebra::spots_of(uint32_t tag, const uint32_t* q, Spot* out) const {
+  for (int b = 0; b < 4; ++b, out += 8) {
+    if ((tag >> 8 * b & 255) != WHOLE) std::fill(out, out + 8, Spot{NO_PART, 0});
+    else if (q[b] & COMPOSED) std::copy_n(patterns_[q[b] & ~COMPOSED].data(), 8, out);
+    else
+      for (unsigned i = 0; i < 8; ++i) out[i] = {0, uint8_t(q[b] + i)};
+  }
+}
+
 void Algebra::refs_of(const Cell& c, Ref* out) const {
-  for (int i = 0; i < 32; ++i) {
-    const int b = i / 8;
-    out[i] = {NO_WHOLE, 0};
-    if ((c.tag >> 8 * b & 255) != WHOLE) continue;
-    if (c.q[b] == COMPOSED) out[i] = composed_[8 * size_t(c.p[b]) + size_t(i % 8)];
-    else out[i] = {c.p[b], uint8_t(c.q[b] + unsigned(i % 8))};
+  Spot spots[32];
+  spots_of(c.tag, c.q, spots);
+  for (int i = 0; i < 32; ++i) out[i] = {spots[i].part == NO_PART ? NO_WHOLE : whole_at(c.p[i / 8], c.q[i / 8], spots[i]), spots[i].at};
+}
+
+// A byte of the result in all these lanes, of eight bits that are plain or of whole numbers.
+void Algebra::compose(const Dwords& s, const Origin* from, int byte, uint64_t lanes, Shadow& out) {
+  uint32_t ids[8][LANES];
+  uint8_t parts = 0;
+  Pattern pattern;
+  bool straight = true;
+  for (unsigned i = 0; i < 8; ++i) {
+    const Origin& x = from[i];
+    pattern[i] = {NO_PART, 0};
+    if (i && x.dword >= 0 && x.dword == from[i - 1].dword && x.byte == from[i - 1].byte && x.spot.part == from[i - 1].spot.part) {
+      pattern[i] = {pattern[i - 1].part, x.spot.at};
+    } else if (x.dword >= 0) {
+      const uint32_t *p = s.row[x.dword]->p[x.byte], *q = s.row[x.dword]->q[x.byte];
+      each_lane(lanes, [&](int l) { ids[parts][l] = whole_at(p[l], q[l], x.spot); });
+      uint8_t part = 0;  // perhaps one that is there
+      const auto same = [&] {
+        uint32_t differ = 0;
+        each_lane(lanes, [&](int l) { differ |= ids[part][l] ^ ids[parts][l]; });
+        return !differ;
+      };
+      while (part < parts && !same()) ++part;
+      parts += part == parts;
+      pattern[i] = {part, x.spot.at};
+    }
+    straight &= pattern[i].part == 0 && pattern[i].at == pattern[0].at + i;
+  }
+  const uint32_t tag = parts ? uint32_t(WHOLE) << 8 * byte : 0;
+  uint32_t q = pattern[0].at;
+  if (parts && !straight) {
+    const auto [it, fresh] = pattern_numbers_.try_emplace(pattern, uint32_t(patterns_.size()));
+    if (fresh) patterns_.push_back(pattern);
+    q = COMPOSED | it->second;
+  }
+  each_lane(lanes, [&](int l) {
+    out.tag[l] = (out.tag[l] & ~(255u << 8 * byte)) | tag;
+    if (!parts) return;
+    out.p[byte][l] = straight ? ids[0][l] : uint32_t(composed_.size()), out.q[byte][l] = q;
+    for (int i = 0; i < parts && !straight; ++i) composed_.push_back(ids[i][l]);
+  });
+}
+
+// Those of f32 in these lanes as whole numbers, in rows of `made`.
+void Algebra::as_wholes(Wave& w, Dwords& s, uint64_t lanes, Shadow* made) {
+  for (int i = 0; i < 6; ++i) {
+    if (!s.row[i]) continue;
+    Shadow& row = made[i];
+    row.copy(*s.row[i]);
+    row.spread();
+    each_lane(lanes, [&](int l) {
+      Whole bits;
+      Cell c;
+      if (row.tag[l] != TAG_F32 || !bits_of_f32(w, {row.p[3][l], row.q[3][l]}, s.bits[i][l], bits)) return;
+      new_whole(c) = bits;
+      row.put(l, c);
+    });
+    s.row[i] = &row;
   }
 }
 
-// Eight bits of the result; false where one is neither plain nor of a whole number.
-void Algebra::compose(const Ref* refs, int byte, Cell& out) {
-  out.tag &= ~(255u << 8 * byte);
-  bool any = false, straight = true;
-  for (int i = 0; i < 8; ++i) {
-    any |= refs[i].whole != NO_WHOLE;
-    straight &= refs[i].whole == refs[0].whole && refs[i].at == refs[0].at + i;
-  }
-  if (!any) return;
-  out.tag |= uint32_t(WHOLE) << 8 * byte;
-  if (straight) {
-    out.p[byte] = refs[0].whole, out.q[byte] = refs[0].at;
-    return;
-  }
-  out.p[byte] = uint32_t(composed_.size() / 8), out.q[byte] = COMPOSED;
-  composed_.insert(composed_.end(), refs, refs + 8);
-}
-
-void Algebra::put_whole(const Whole& x, Cell& out) {
+// A dword that is a whole number, which is to be filled in.
+Whole& Algebra::new_whole(Cell& out) {
   out.tag = TAG_WHOLE;
   for (uint32_t b = 0; b < 4; ++b) out.p[b] = uint32_t(wholes_.size()), out.q[b] = 8 * b;
-  wholes_.push_back(x);
   whole_in_use_ = true;
+  return wholes_.emplace_back();
 }
 
 // The bits of an f32 as a whole number, in units of its last place: its exponent and its sign are none of it.
@@ -181,50 +236,51 @@ void Algebra::may_round(const Whole& of, int32_t added, bool float_alone, Whole&
 // A sum of one whole number and plain ones; false where it is none.
 bool Algebra::sum_of(Wave& w, const Rule& rule, const Operand* s, int lane, Cell& out) {
   if (rule.bits == Bits::SHIFT_ADD && s[1].low->of(lane)) return false;
-  Whole sum = {{0, 0}, 0, 0, 0, NONE};
-  int count = 0;
-  uint32_t plain = 0;  // what is added
   Whole number;
-  bool direct = false, moved = false;
+  int count = 0, left = 0;  // by how much the number is shifted
+  uint32_t plain = 0;       // what is added
+  bool direct = false, negated = false;
   int half = 0;  // bits of the fraction, of an f16 or bf16
   bool hard = false, of_float = false;  // beside which a plain integer that is another's rounding is plain
+  Cell cells[3];
+  bool softs[3];
   for (int i = 0; i < rule.sources; ++i) {
-    Cell c = s[i].low->cell(lane);
-    bare_cell(c);
-    hard |= c.tag != PLAIN;
-    of_float |= s[i].low->of(lane) == TAG_F32;
+    cells[i].tag = s[i].low->of(lane);
+    if (softs[i] = true; cells[i].tag == PLAIN) continue;
+    cells[i] = s[i].low->cell(lane);
+    of_float |= cells[i].tag == TAG_F32;
+    softs[i] = is_soft(cells[i]);
+    hard |= !softs[i];
   }
   for (int i = 0; i < rule.sources; ++i) {
     if (rule.bits == Bits::SHIFT_ADD && i == 1) continue;
-    Cell c = s[i].low->cell(lane), shown = c;
+    Cell& c = cells[i];
     const uint32_t b = s[i].bits.lo[lane];
-    bare_cell(shown);
     const bool up = of_float && c.tag != TAG_F32 && b <= 1;  // whether to round up
-    if (hard && (!shown.tag || up)) c.tag = PLAIN;
-    const int left = rule.bits == Bits::SHIFT_ADD && i == 0 ? int(s[1].bits.lo[lane] & 31) : 0;
+    if (hard && (softs[i] || up)) c.tag = PLAIN;
+    const int by = rule.bits == Bits::SHIFT_ADD && i == 0 ? int(s[1].bits.lo[lane] & 31) : 0;
     const bool minus_it = (rule.bits == Bits::SUB && i == 1) || (rule.bits == Bits::SUBREV && i == 0);
-    Whole x = {{0, 0}, b, b, 0, NONE};
-    if (c.tag) {
-      if (++count > 1 || !word_of(w, c, b, x)) return false;
-      direct = c.tag == TAG_F32, moved = left || minus_it;
-      if (!direct && !whole_within(c.tag)) half = c.tag == TAG_F16 ? 10 : 7;
-      number = x, sum.lost = x.lost;
-    } else {
-      plain += minus_it ? 0 - (b << left) : b << left;
+    if (!c.tag) {
+      plain += minus_it ? 0 - (b << by) : b << by;
+      continue;
     }
-    x.rest = times(x.rest, left), x.value <<= left, x.base <<= left;
-    sum.rest = minus_it ? minus(sum.rest, x.rest) : plus(sum.rest, x.rest);
-    sum.value += minus_it ? 0 - x.value : x.value, sum.base += minus_it ? 0 - x.base : x.base;
+    if (++count > 1 || !word_of(w, c, b, number)) return false;
+    direct = c.tag == TAG_F32, left = by, negated = minus_it;
+    if (!direct && !whole_within(c.tag)) half = c.tag == TAG_F16 ? 10 : 7;
   }
   if (half && (plain & ((1u << half) - 1) || rule.width != 16)) return false;  // rounded or not, nobody knows
+  const uint32_t value = number.value << left, base = number.base << left;
+  Whole& sum = new_whole(out);
+  sum.rest = left ? times(number.rest, left) : number.rest;
+  if (negated) sum.rest = negative(sum.rest);
+  sum.value = plain + (negated ? 0 - value : value), sum.base = plain + (negated ? 0 - base : base);
+  sum.lost = number.lost;
   if (rule.width == 16) {
     sum.value &= 0xffff, sum.base = sum.value - uint32_t(int16_t(sum.value - sum.base));
-    put_whole(sum, out);
     out.tag &= 0xffff;
-    return true;
+  } else if (sum.lost != NONE && !left && !negated) {
+    may_round(number, int32_t(plain), direct, sum);
   }
-  if (sum.lost != NONE && !moved) may_round(number, int32_t(plain), direct, sum);
-  put_whole(sum, out);
   return true;
 }
 
@@ -310,7 +366,7 @@ void Algebra::rounds(Wave& w, const Op& op, const Rule& rule) {
     if (nothing(rest)) continue;
     Cell c;
     if (rule.act == Act::ROUND) c.tag = TAG_NEAR, c.p[3] = rest.p, c.q[3] = rest.q, whole_in_use_ = true;
-    else put_whole({rest, uint32_t(int64_t(r)), 0, 0, NONE}, c);
+    else new_whole(c) = {rest, uint32_t(int64_t(r)), 0};
     out_[0].put(l, c);
   }
   out_[0].settle();
