@@ -22,7 +22,7 @@ ROWS: dict[str, list[dict[str, int]]] = {
                      {"ROWS": 16384, "D": 8192, "WARPS": 8}, {"ROWS": 8192, "D": 16384, "WARPS": 8}],
     "h100_layernorm": [{"TOKENS": 131072, "D": 1024, "TILE": 1, "WARPS": 2}, {"TOKENS": 32768, "D": 4096},
                        {"TOKENS": 16384, "D": 8192, "TILE": 4, "WARPS": 4},
-                       {"TOKENS": 8192, "D": 16384, "TILE": 4, "WARPS": 16}],
+                       {"TOKENS": 8192, "D": 16384, "TILE": 1, "WARPS": 16}],
     "h100_long_softmax": [{"WARPS": 32, "STEP": 32768},
                           {"ROWS": 16384, "D": 32768, "WARPS": 16, "STEP": 16384}],
     "h100_norm_gradient": [{}],

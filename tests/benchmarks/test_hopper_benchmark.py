@@ -105,3 +105,7 @@ def test_the_page_has_every_shape() -> None:
         assert text.count(f"| {' x '.join(map(str, shape))} | N") == len(hopper.SPECS)
     for name, sizes in hopper.FUSED.items():
         assert text.count(f"| `{name}` |") == len(sizes)
+    ways = text.split("## Other ways through a product\n")[1]
+    assert all(ways.count(f"| `{way.spec}` |") == sum(w.spec == way.spec for w in hopper_ways.WAYS)
+               for way in hopper_ways.WAYS)  # fmt: skip
+    assert "ThunderKittens was not measured" not in text
