@@ -120,6 +120,11 @@ MOVES: dict[str, Model] = {
     "v_xor_b32 v20, 0x80000000, v10": negative,
     "v_and_b32 v20, 0x7fffffff, v10": magnitude,
     "v_or_b32 v20, 0x80000000, v10": lambda a, b, c: -magnitude(a, b, c),
+    "v_and_b32 v15, 0x7fffffff, v11\nv_lshlrev_b32 v14, 29, v1\nv_xor_b32 v20, v14, v10": lambda a, b, c: np.where(
+        LANES & 1, -a.x, a.x
+    ),  # in odd lanes; an instruction before has changed others
+    "v_mov_b32 v20, v10\ns_brev_b32 s20, 1\nv_xor_b32_sdwa v20, v11, s20 dst_sel:WORD_0 dst_unused:UNUSED_PRESERVE "
+    "src0_sel:DWORD src1_sel:DWORD": same,  # the sign that changes is not stored
     "s_brev_b32 s20, -2\nv_bfi_b32 v20, s20, v10, v11": lambda a, b, c: np.where(
         np.signbit(a.real) != np.signbit(b.real), -a.x, a.x
     ),
@@ -266,10 +271,32 @@ LOSING = {
     "v_alignbit_b32 v14, v11, v10, 16\nv_and_b32 v20, 0xffff0000, v14": "v_alignbit_b32",  # the lower half of an f32
 }
 
+PRODUCT = "v_mul_lo_u32 v14, v10, v11\n"  # how far to shift, of which nothing is known
+LOSING |= {
+    PRODUCT + shift: shift.split()[0]
+    for shift in (
+        "v_lshlrev_b32 v20, v14, v1",
+        "v_lshrrev_b32 v20, v14, v10",
+        "v_ashrrev_i32 v20, v14, v1",
+        "v_lshlrev_b64 v[20:21], v14, v[0:1]",
+        "v_lshl_or_b32 v20, v1, v14, v1",
+        "v_lshl_add_u32 v20, v1, v14, v1",
+        "v_bfe_u32 v20, v1, v14, 4",
+        "v_bfe_i32 v20, v1, 4, v14",
+        "v_alignbit_b32 v20, v1, v1, v14",
+        "v_alignbyte_b32 v20, v1, v1, v14",
+        "v_perm_b32 v20, v1, v1, v14",
+    )
+} | {
+    f"{PRODUCT}v_readfirstlane_b32 s20, v14\ns_nop 4\n{shift} s20, s8, s20\nv_mov_b32 v20, s20": shift
+    for shift in ("s_lshl_b32", "s_bfe_u32")
+}
+
 
 def test_what_is_lost_names_its_instruction(assemble):
     ran = run(assemble, *LOSING)
-    assert (ran.made == LOST[0]).all()
+    for made, body in zip(ran.made, LOSING, strict=True):
+        assert (made == LOST[0]).all(), body
     found = sorted((loss.mnemonic, loss.count) for loss in ran.outcome.lost)
     assert found == sorted((mnemonic, 64) for mnemonic in LOSING.values())
 

@@ -390,9 +390,12 @@ void Algebra::insert(Wave& w, const Op& op) {
   if (unused == 2) out_[0].copy(of(w).rows[op.dst - 256]);
   else out_[0].common = PLAIN;
   for (int i = 0; i < made_; ++i) results_[i].last = uint8_t(results_[i].last + first);
-  if (signs_)
-    for (int b = count - 1; b >= 0; --b) std::memcpy(signed_[first + b], signed_[b], sizeof signed_[b]);
-  signs_ <<= first;
+  std::array<uint64_t, 4> signs{};
+  for (int b = count - 1; b >= 0; --b) {
+    signs[size_t(first + b)] = signs_[size_t(b)];
+    if (first && signs_[size_t(b)]) std::memcpy(signed_[first + b], signed_[b], sizeof signed_[b]);
+  }
+  signs_ = signs;
   out_[0].spread(), made.spread();
   const uint32_t junk = loss(w, "a byte of a number");
   for (int l = 0; l < LANES; ++l)
@@ -413,7 +416,7 @@ void Algebra::before(Wave& w, const Op& op, const Use& use) {
   const Rule& rule = rules[w.pc];
   clamped_ = 0;
   rows_ = made_ = 0;
-  signs_ = 0;
+  signs_ = {};
   pending_ = false;
   if (rule.act == Act::MEMORY || rule.act == Act::NOTHING) return;
   if (rule.act == Act::DECIDES) return;
@@ -465,18 +468,15 @@ void Algebra::finish(Wave& w, const Op& op) {
       s.p[r.last][l] = n.p, s.q[r.last][l] = n.q;
     }
   }
-  if (!signs_) return;
   const uint32_t* result = w.v[op.dst - 256];
-  for (int b = 0; b < 4; ++b) {
-    if (!(signs_ >> b & 1)) continue;
-    for (int l = 0; l < LANES; ++l) {
+  for (int b = 0; b < 4; ++b)
+    each_lane(signs_[size_t(b)], [&](int l) {
       const uint32_t t = out_[0].of(l) >> 8 * b & 255;
-      if (!bears(t) || t == WHOLE || out_[0].p[b][l] & SPECIAL) continue;
-      if ((result[l] >> (8 * b + 7) & 1) == (signed_[b][l] & 1)) continue;
+      if (!bears(t) || t == WHOLE || out_[0].p[b][l] & SPECIAL) return;
+      if ((result[l] >> (8 * b + 7) & 1) == (signed_[b][l] & 1)) return;
       out_[0].p[b][l] = neg<P>(out_[0].p[b][l]);
       if (out_[0].q[b][l] != ABSENT) out_[0].q[b][l] = neg<Q>(out_[0].q[b][l]);
-    }
-  }
+    });
 }
 
 }  // namespace ring

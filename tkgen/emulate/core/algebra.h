@@ -405,7 +405,8 @@ class Algebra {
   std::vector<Pattern> patterns_;   // how the bits of such bytes are of them
   std::map<Pattern, uint32_t> pattern_numbers_;
   std::map<std::pair<const TkRegion*, uint64_t>, Parts> parts_;  // elements of packed tensors that are stored in parts
-  unsigned signs_ = 0;      // slots whose sign may change: where its bit is not that of `signed_`, the number is negated
+  // Of each slot, lanes whose sign may change: where its bit is not that of `signed_`, the number is negated.
+  std::array<uint64_t, 4> signs_{};
   uint8_t signed_[4][LANES];
 };
 

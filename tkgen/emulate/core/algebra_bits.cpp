@@ -82,9 +82,11 @@ Bit differ(Bit a, Bit b) {
   return mixed(a, b);
 }
 
-// The number that the low bits of a source spell, if they are known.
+// The number that these bits of a source spell, if they are known, and no part of another number.
 bool amount(const Source32& s, uint32_t mask, uint32_t& out) {
-  if ((s.known & mask) != mask || s.tag) return false;
+  if ((s.known & mask) != mask) return false;
+  for (uint32_t byte = 255; byte; byte <<= 8)
+    if (mask & byte && s.tag & byte) return false;
   out = s.value & mask;
   return true;
 }
@@ -113,9 +115,9 @@ bool disjoint(const Word a, const Word b, Word out) {
   return true;
 }
 
-void permute(const Word a, const Word b, const Source32& select, Word out) {
+void permute(const Word a, const Word b, uint32_t select, Word out) {
   for (int i = 0; i < 4; ++i) {
-    const uint32_t s = select.value >> 8 * i & 255;
+    const uint32_t s = select >> 8 * i & 255;
     for (int k = 0; k < 8; ++k) {
       Bit& to = out[8 * i + k];
       if (s >= 13) to = constant(1);
@@ -147,7 +149,7 @@ Bit by_table(uint32_t table, Bit a, Bit b, Bit c) {
 
 int bits_of_result(const Rule& rule) { return rule.width == 64 || rule.part == 2 ? 64 : 32; }
 
-// The result of an instruction, bit by bit; false where an amount or mask would have to be known.
+// The result of an instruction, bit by bit; JUNK and false where an amount or mask would have to be known, or words of a sum overlap.
 bool work(const Rule& rule, const Op& op, const Source32* s, Word out) {
   Word a, b, c;
   const int dwords = rule.width == 64 ? 2 : 1, low = rule.width == 16 ? 16 : 32;
@@ -176,37 +178,37 @@ bool work(const Rule& rule, const Op& op, const Source32* s, Word out) {
       return true;
     }
     case Bits::SHIFT_LEFT: case Bits::SHIFT_RIGHT: case Bits::SHIFT_RIGHT_SIGNED:
-      if (!amount(s[2], uint32_t(width - 1), n)) return false;
+      if (!amount(s[2], uint32_t(width - 1), n)) break;
       shift(a, rule.bits == Bits::SHIFT_LEFT ? int(n) : -int(n), width, rule.bits == Bits::SHIFT_RIGHT_SIGNED, out);
       return true;
     case Bits::REVERSED_LEFT: case Bits::REVERSED_RIGHT: case Bits::REVERSED_RIGHT_SIGNED:
-      if (!amount(s[0], uint32_t(width - 1), n)) return false;
+      if (!amount(s[0], uint32_t(width - 1), n)) break;
       shift(b, rule.bits == Bits::REVERSED_LEFT ? int(n) : -int(n), width, rule.bits == Bits::REVERSED_RIGHT_SIGNED, out);
       return true;
     case Bits::EXTRACT: case Bits::EXTRACT_SIGNED:
-      if (!amount(s[2], 31, n) || !amount(s[4], 31, size)) return false;
+      if (!amount(s[2], 31, n) || !amount(s[4], 31, size)) break;
       for (uint32_t i = 0; i < 32; ++i) {
         const uint32_t from = n + (i < size ? i : size - 1);
         out[i] = size && from < 32 && (i < size || rule.bits == Bits::EXTRACT_SIGNED) ? a[from] : constant(0);
       }
       return true;
     case Bits::EXTRACT_SCALAR:
-      if (!amount(s[2], 0x7f001f, n)) return false;
+      if (!amount(s[2], 0x7f001f, n)) break;
       size = n >> 16, n &= 31;
       for (uint32_t i = 0; i < 32; ++i) out[i] = i < size && n + i < 32 ? a[n + i] : constant(0);
       return true;
     case Bits::ALIGN_BIT: case Bits::ALIGN_BYTE: {
-      if (!amount(s[4], rule.bits == Bits::ALIGN_BIT ? 31 : 3, n)) return false;
+      if (!amount(s[4], rule.bits == Bits::ALIGN_BIT ? 31 : 3, n)) break;
       if (rule.bits == Bits::ALIGN_BYTE) n *= 8;
       each([&](int i) { return i + int(n) < 32 ? b[i + int(n)] : a[i + int(n) - 32]; });
       return true;
     }
     case Bits::PERMUTE:
-      if (s[4].known != ~0u || s[4].tag) return false;
-      permute(a, b, s[4], out);
+      if (!amount(s[4], ~0u, n)) break;
+      permute(a, b, n, out);
       return true;
     case Bits::SHIFT_OR:
-      if (!amount(s[2], 31, n)) return false;
+      if (!amount(s[2], 31, n)) break;
       shift(a, int(n), 32, false, out);
       each([&](int i) { return either(out[i], c[i]); });
       return true;
@@ -217,7 +219,7 @@ bool work(const Rule& rule, const Op& op, const Source32* s, Word out) {
       if (disjoint(a, b, out)) return true;
       break;
     case Bits::SHIFT_ADD: {
-      if (!amount(s[2], 31, n)) return false;
+      if (!amount(s[2], 31, n)) break;
       Word shifted;
       shift(a, int(n), 32, false, shifted);
       if (disjoint(shifted, c, out)) return true;
@@ -454,7 +456,7 @@ void Algebra::apply(Wave& w, const Recipe& recipe, const Dwords& s, uint64_t lan
     const Shadow& x = *s.row[recipe.source[b]];
     each_lane(lanes, [&](int l) { out.p[b][l] = x.p[from][l], out.q[b][l] = x.q[from][l]; });
     if (!(recipe.signs >> b & 1) || rows_) continue;
-    signs_ |= 1u << b;
+    signs_[b] |= lanes;
     const uint32_t* bits = s.bits[recipe.source[b]];
     each_lane(lanes, [&](int l) { signed_[b][l] = bits[l] >> (8 * from + 7) & 1; });
   }

@@ -441,7 +441,7 @@ void Algebra::halves(Wave& w, const Op& op, const Rule& rule) {
     }
   }
   out.settle();
-  signs_ = 0, rows_ = 1;
+  signs_ = {}, rows_ = 1;
 }
 
 // A number that is near another is plain bits to integers.
