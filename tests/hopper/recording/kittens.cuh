@@ -38,6 +38,9 @@ template<typename A, typename B> auto max(A a, B b) { return a < b ? b : a; }
 template<typename T> T __ldg(const T *p) { return *p; }
 template<typename T> T __shfl_xor_sync(unsigned, T value, int) { return value; }
 inline float rsqrtf(float x) { return 1 / sqrtf(x); }
+inline float sinpif(float x) { return sinf(float(M_PI) * x); }
+inline float cospif(float x) { return cosf(float(M_PI) * x); }
+inline unsigned __float_as_uint(float x) { return __builtin_bit_cast(unsigned, x); }
 inline uint64_t __cvta_generic_to_shared(const void *p) { return reinterpret_cast<uint64_t>(p); }
 
 namespace recording {
