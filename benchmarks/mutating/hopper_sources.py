@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 KERNEL = "__global__"
 CALL = re.compile(
-    r"\b(?:init_semaphore|wait|arrive|(?:everyone::)?tma::(?:cluster::)?\w+|warpgroup::(?:sync|arrive|store|mma?_\w+))(?:<[^()]*?>)?(?=\()"
+    r"\b(?:(?:everyone::)?tma::(?:cluster::)?\w+|warpgroup::(?:store|mma?_\w+)|init_semaphore|wait|(?:\w+::)?(?:arrive|sync))"
+    r"(?:<[^()]*?>)?(?=\()"
 )
 """What of a kernel orders, copies, multiplies or stores."""
 NOTHING = "((void)0)"

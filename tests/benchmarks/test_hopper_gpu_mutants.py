@@ -36,8 +36,11 @@ def test_calls_are_read_with_their_brackets() -> None:
         // wait(not, this);
         tma::load_async(s[stage][i], g.A, {0, f(a, b), k}, full[stage]);  // wait(nor, this)
         if (laneid() == 0) tma::store_async_read_wait<STORES - 1>();
+        if (CONSUMERS > 1) two_groups::arrive(CONSUMERS + 1);
+        __shfl_sync(mask, value, 1);
     }"""
-    load, wait = calls(source)
+    load, wait, arrive = calls(source)
+    assert arrive.name == "two_groups::arrive" and arrive.arguments == ("CONSUMERS + 1",)
     assert load.plain == "load_async" and load.arguments == ("s[stage][i]", "g.A", "{0, f(a, b), k}", "full[stage]")
     assert wait.plain == "store_async_read_wait" and wait.arguments == () and source[wait.end] == ";"
 
