@@ -85,8 +85,11 @@ def test_specs_for_hopper_take_what_the_others_take(path: Path) -> None:
 # ---------------------------------------------------------------- what they compute
 
 
+SAMPLE = ("linear", "attention", "scaled_linear")
+
+
 @compiles
-@pytest.mark.parametrize("name", cases("cpu"))
+@pytest.mark.parametrize("name", [n if n in SAMPLE else pytest.param(n, marks=pytest.mark.slow) for n in cases("cpu")])
 def test_numbers_and_gradients_are_torchs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[CudaBuild] = []
     built = kernels._built

@@ -40,7 +40,9 @@ def test_no_wrong_mutant_of_a_loop_is_accepted(name: str) -> None:
     assert verdicts == {True, False}
 
 
-@pytest.mark.parametrize("name", ["attention_written", "attention_written/phases"])
+@pytest.mark.parametrize(
+    "name", ["attention_written", pytest.param("attention_written/phases", marks=pytest.mark.slow)]
+)
 def test_no_wrong_mutant_of_a_written_schedule_is_accepted(name: str) -> None:
     try:
         find_compiler(load_target("gfx942"))

@@ -147,7 +147,7 @@ def test_attention_of_inputs_that_hurt(
             hurting.assert_near(x.grad, exact[name], torchs[name], (case, name), rounding)
 
 
-@pytest.mark.parametrize("target", ["gfx942", "gfx950"])
+@pytest.mark.parametrize("target", ["gfx942", pytest.param("gfx950", marks=pytest.mark.slow)])
 def test_one_build_of_attention_serves_all_lengths(target: str) -> None:
     """On gfx950 of a D that is too small for waves to share what direct loads bring."""
 
