@@ -12,8 +12,9 @@ from row_kernels import Builder, columns, layernorm, rotary, softmax, transpose
 
 from tkgen.backends.hopper.machine import load_hopper
 from tkgen.ir.tensors import DType
+from tkgen.schedule.row_form import RowError, Way, accesses
 from tkgen.schedule.row_verifier import wrong
-from tkgen.schedule.rows import EXCHANGE_BYTES, LaneTarget, RowError, RowMap, Way, accesses, map_rows
+from tkgen.schedule.rows import EXCHANGE_BYTES, LaneTarget, RowMap, map_rows
 from tkgen.schedule.sweeps import held, sweeps
 from tkgen.targets import load_target
 

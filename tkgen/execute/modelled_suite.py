@@ -19,7 +19,7 @@ from tkgen.execute import gpu, gpu_suite
 from tkgen.execute.arguments import check_scalars
 from tkgen.execute.modelled import trials
 from tkgen.execute.suites import Result, Work, attempted
-from tkgen.schedule.rows import accesses
+from tkgen.schedule.row_form import accesses
 from tkgen.targets import UnknownTargetError
 
 

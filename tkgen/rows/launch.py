@@ -21,7 +21,8 @@ from tkgen.ir.limits import BUFFER_BYTES, LAUNCH_THREADS
 from tkgen.ir.segments import alike, parts
 from tkgen.ir.types import Tensor
 from tkgen.remap import Remap, RemapCall, compose
-from tkgen.schedule.rows import accesses, reach_bytes
+from tkgen.schedule.row_form import accesses
+from tkgen.schedule.rows import reach_bytes
 
 
 class Layout(Protocol):

@@ -10,7 +10,7 @@ import torch
 from tkgen.ir.equations import Access, Axis, Index, Load, Loop, Op, When
 from tkgen.ir.tiles import picked
 from tkgen.rows.launch import RowLaunch
-from tkgen.schedule.rows import accesses
+from tkgen.schedule.row_form import accesses
 
 Tensors = Mapping[str, torch.Tensor]
 

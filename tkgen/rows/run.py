@@ -36,8 +36,9 @@ from tkgen.rows.build import RowBuild
 from tkgen.rows.launch import RowLaunch, row_launch
 from tkgen.rows.pages import laid_out
 from tkgen.rows.watch import sorts
+from tkgen.schedule.row_form import accesses
 from tkgen.schedule.row_steps import Meet, Repeat
-from tkgen.schedule.rows import RowMap, accesses
+from tkgen.schedule.rows import RowMap
 
 PAGE_BYTES, WATCHED_PAGES = 1024, 40_000  # of memory that the referee can watch, and how many: `core/referee.h`
 

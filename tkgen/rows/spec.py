@@ -20,9 +20,10 @@ from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import AxisKind
 from tkgen.ir.limits import BUFFER_BYTES, LARGEST_INT, LAUNCH_THREADS
 from tkgen.rows.launch import Layout
+from tkgen.schedule.row_form import RowError, accesses
 from tkgen.schedule.row_graph import row_graph
 from tkgen.schedule.row_verifier import verify
-from tkgen.schedule.rows import LaneTarget, RowError, RowMap, accesses, map_rows, reach_bytes
+from tkgen.schedule.rows import LaneTarget, RowMap, map_rows, reach_bytes
 from tkgen.schedule.step_text import row_text
 from tkgen.targets import Target
 from tkgen.targets.model import round_up

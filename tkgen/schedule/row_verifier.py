@@ -27,8 +27,9 @@ from tkgen.proof import faults as proof
 from tkgen.proof.program import Access, Agent, Do, Drain, Meeting, Program
 from tkgen.proof.program import Meet as AtMeeting
 from tkgen.proof.program import Step as Proven
+from tkgen.schedule.row_form import Way, accesses
 from tkgen.schedule.row_steps import HALVES, Get, Meet, Put, Repeat, Step, Walk, every, runs
-from tkgen.schedule.rows import LaneTarget, RowMap, Way, accesses
+from tkgen.schedule.rows import LaneTarget, RowMap
 from tkgen.schedule.sweeps import apart, held, on, regions
 from tkgen.targets.synchronisation import Attendance
 

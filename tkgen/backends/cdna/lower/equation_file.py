@@ -17,7 +17,8 @@ from tkgen.ir.equations import Kernel, Map, walk
 from tkgen.ir.functions import CDNA, helpers
 from tkgen.ir.limits import BUFFER_BYTES, LAUNCH_THREADS
 from tkgen.ir.types import Tensor
-from tkgen.schedule.rows import accesses, far, reach_bytes
+from tkgen.schedule.row_form import accesses
+from tkgen.schedule.rows import far, reach_bytes
 from tkgen.targets import Target
 
 

@@ -28,8 +28,9 @@ from tkgen.ir.equations import (
 )
 from tkgen.ir.functions import CDNA, FUNCTIONS
 from tkgen.ir.types import DType
+from tkgen.schedule.row_form import Way
 from tkgen.schedule.row_loops import loops
-from tkgen.schedule.rows import RowMap, Way
+from tkgen.schedule.rows import RowMap
 from tkgen.schedule.sweeps import Sweep, apart, divisors, held, taken_up
 
 

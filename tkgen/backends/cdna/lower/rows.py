@@ -22,9 +22,10 @@ from tkgen.backends.cdna.lower.row_places import LOCALS, Places
 from tkgen.backends.cdna.lower.row_values import Values
 from tkgen.ir.equations import Access, AxisKind, Carry, Convert, Load, Map, Op, Reduce, Store, reads, walk, writes
 from tkgen.ir.functions import CDNA, HOPPER
+from tkgen.schedule.row_form import Way
 from tkgen.schedule.row_loops import loops
 from tkgen.schedule.row_steps import HALVES, Get, Meet, Put, Run, Step, Walk, handed, runs
-from tkgen.schedule.rows import RowMap, Way
+from tkgen.schedule.rows import RowMap
 from tkgen.schedule.sweeps import Sweep, apart
 
 OPERATION = {"sum": "base_ops::sum", "max": "base_ops::max", "min": "base_ops::min"}

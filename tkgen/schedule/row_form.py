@@ -1,0 +1,168 @@
+"""Which kernels can be laid over lanes as rows, how a lane touches a tensor there, and why others cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+
+from tkgen.ir.deciding import asked_along
+from tkgen.ir.equations import Access, Axis, AxisKind, Extent, Kernel, Load, Loop, Op, Product, Store, When, walk
+from tkgen.schedule.row_loops import loops
+from tkgen.source import Span
+
+
+class RowError(ValueError):
+    """Why a kernel cannot be laid over lanes like this, with the place in the spec and what to do."""
+
+    def __init__(self, message: str, span: Span | None = None, fix: str = ""):
+        super().__init__(message)
+        self.span = span
+        self.fix = fix or "change the tile (`by`), the waves, or which axis they share"
+
+
+class Way(Enum):
+    """How a lane touches a tensor."""
+
+    ALONG = "along"  # a chunk of neighbours on the fast axis
+    ACROSS = "across"  # neighbours of another axis, or single elements, for each element of the fast axis
+    ROW = "row"  # one element for a row
+
+
+def way(access: Access, fast: Axis) -> Way:
+    """How a lane touches `access` when it walks along `fast`."""
+    if fast not in access.axes:
+        return Way.ROW
+    last = access.indices[-1]
+    return Way.ALONG if last.axis == fast else Way.ACROSS
+
+
+def accesses(kernel: Kernel) -> tuple[Access, ...]:
+    """What the kernel touches, in order."""
+    ops = list(walk(kernel.body))
+    return tuple(op.source if isinstance(op, Load) else op.target for op in ops if isinstance(op, Load | Store))
+
+
+def refuse(kernel: Kernel) -> None:
+    """Raises RowError for what these layouts cannot do."""
+    if kernel.ragged:
+        raise RowError("rows of a group have no schedule yet", kernel.ragged[0].span,
+                       "take all rows, and say by numbers which group each is of")  # fmt: skip
+    for op in walk(kernel.body):
+        if isinstance(op, Extent) or (isinstance(op, Loop) and any(b.aligned for b in op.axis.bounds)):
+            span = op.axis.span if isinstance(op, Loop) else op.result.span
+            raise RowError("a length that only run time knows has no place in kernels of rows yet", span,
+                           "give the dimension a size")  # fmt: skip
+        if isinstance(op, When) and (several := [a for a in asked_along(op) if a.kind is AxisKind.PARALLEL]):
+            raise RowError(f"`when any` asks for all {several[0].tile} places along `{several[0].name}` of a tile, and "
+                           "lanes that have other rows do not vote", op.span,
+                           "take one row a block, `by 1`, or choose element by element, with `where`")  # fmt: skip
+        if isinstance(op, Product):
+            raise RowError(f"{kernel.name} multiplies: its tiles are not rows", op.result.span)
+        if isinstance(op, Store) and op.adds:
+            raise RowError("blocks that add to a tensor are for matrix products", op.span)
+    for access in accesses(kernel):
+        if len(access.indices) > 4:
+            raise RowError(f"{access.tensor.name} has more than four dimensions", access.tensor.span)
+        for index in access.indices:
+            if (index.of_tile or index.of_blocks) and index.axis is not None:
+                raise RowError(f"{index.axis.name} is divided, but a tile extends along it", index.axis.span)
+    loaded = {op.source.tensor for op in walk(kernel.body) if isinstance(op, Load)}
+    if packed := next((t for t in kernel.tensors if t in loaded and t.dtype.packed), None):
+        raise RowError(f"`{packed.name}` is {packed.dtype.spelling}, of which factors of matrix products are made "
+                       "alone", packed.span)  # fmt: skip
+    for loop in loops(kernel):
+        _refuse_loop(kernel, loop)
+    _refuse_stores(kernel)
+
+
+def _refuse_loop(kernel: Kernel, loop: Loop) -> None:
+    """Raises RowError for loops that do not walk over tiles of a row, each pass on its own but for numbers of rows."""
+    axis, first = loop.axis, loops(kernel)[0].axis
+    span = loop.span or axis.span
+    if loop not in kernel.body:
+        raise RowError(
+            f"a loop along `{axis.name}` stands within another", span, "loops of rows stand one after another"
+        )
+    if axis.part is not None:
+        raise RowError("parts of a loop are for matrix products", axis.span, "let `over` divide the axis")
+    if (axis.dim, axis.tile, axis.until) != (first.dim, first.tile, first.until):
+        raise RowError(
+            f"`{axis.name}` goes over other tiles than `{first.name}`: lanes can walk along one axis", axis.span,
+            f"let it go over the same tiles: `in {first.dim.name} by {first.tile}`",
+        )  # fmt: skip
+    for carry in loop.carries:
+        if not carry.inside.axes:
+            raise RowError(f"`{carry.inside.name}` belongs to no row", carry.inside.span or span)
+    whole = next((a for a in kernel.axes if a.kind is AxisKind.WHOLE and a.dim == axis.dim), None)
+    if whole is not None:
+        raise RowError(
+            f"a row of {axis.dim.name} elements is held whole beside the loop along `{axis.name}`", span,
+            "walk over it in a loop, too",
+        )  # fmt: skip
+
+
+def _refuse_stores(kernel: Kernel) -> None:
+    """Raises RowError where lanes or blocks would race for what they store."""
+    ops = [op for op in walk(kernel.body) if not isinstance(op, Loop)]
+    for place, op in enumerate(ops):
+        if isinstance(op, Store):
+            _refuse_store(kernel, op, ops[:place], ops[place + 1 :])
+
+
+def _refuse_store(kernel: Kernel, store: Store, before: Sequence[Op], after: Sequence[Op]) -> None:
+    """Raises RowError where something else touches what `store` writes: lanes and blocks would race."""
+    target, name = store.target, store.target.tensor.name
+    for op in before:
+        if isinstance(op, Store) and _meet(op.target, target):
+            raise RowError(f"{name} is stored twice", store.span)
+    reads_it = [op for op in (*before, *after) if isinstance(op, Load) and _meet(op.source, target)]
+    for load in reads_it:
+        if load in after:
+            raise RowError(f"{name} is read after it has been stored: use what was stored", load.result.span)
+        if load.source != target:
+            raise RowError(f"{name} is stored, but read at another place: blocks would race", load.result.span)
+    own = {index.axis for index in target.indices if index.divisor == 1}
+    missing = [
+        a for a in kernel.axes if a not in own and (a.kind is AxisKind.PARALLEL or (reads_it and not a.is_index))
+    ]
+    if missing:
+        names = " and ".join(a.name for a in missing)
+        raise RowError(f"{name} is stored without {names}: several tiles would write the same elements", store.span)
+
+
+def _meet(one: Access, other: Access) -> bool:
+    """Whether two accesses may touch the same element."""
+    if one.tensor.name != other.tensor.name:
+        return False
+    pairs = zip(one.indices, other.indices, strict=True)
+    return not any(a.axis is None and b.axis is None and a.at != b.at for a, b in pairs)
+
+
+def refuse_places(kernel: Kernel, fast: Axis) -> None:
+    """Raises RowError for gathered places that are not those of rows of a tensor of known size."""
+    for access in accesses(kernel):
+        for dim, index in zip(access.tensor.dims, access.indices, strict=True):
+            if index.through is None:
+                continue
+            held, name = index.through.tensor.name, access.tensor.name
+            if index.of_page:
+                raise RowError(f"`{name}` lies in pages, which loops of products of products alone read",
+                               access.tensor.span)  # fmt: skip
+            if index.axis == fast or fast not in access.axes:
+                raise RowError(f"`{held}` holds places along {fast.name}, in which lanes take elements side by side",
+                               access.tensor.span, "gather whole rows")  # fmt: skip
+            if dim.size is None:
+                raise RowError(f"rows of `{name}` are gathered, so {dim.name} must be known", access.tensor.span,
+                               f"give {dim.name} a size")  # fmt: skip
+
+
+def refuse_packed(kernel: Kernel, fast: Axis, chunk: int) -> None:
+    """Raises RowError for packed floats of which a lane would store parts of bytes."""
+    for access in accesses(kernel):
+        dtype, name = access.tensor.dtype, access.tensor.name
+        if dtype.packed and (way(access, fast) is not Way.ALONG or chunk * dtype.bits % 8):
+            raise RowError(
+                f"lanes store {chunk if way(access, fast) is Way.ALONG else 1} neighbours of `{name}` at a time, and "
+                f"{dtype.spelling} shares bytes among {dtype.unit(1)}", access.tensor.span,
+                f"let rows of all tensors along {fast.name} be multiples of {dtype.unit(1)}, innermost in `{name}`",
+            )  # fmt: skip
