@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -29,6 +28,7 @@ from pathlib import Path
 from queue import Empty, Queue
 from typing import Any
 
+import pages
 from mutating.hopper_sources import mutants
 
 from tkgen.api import load
@@ -36,8 +36,6 @@ from tkgen.backends.hopper.build import compiled
 from tkgen.toolchain.compiler import ToolchainError
 
 ROOT = Path(__file__).parents[1]
-DOCS = ROOT / "docs" / "emulator.md"
-MARKED = re.compile(r"(<!-- mutants on a GPU: begin -->\n).*?(<!-- mutants on a GPU: end -->)", re.DOTALL)
 SUBJECTS: dict[str, tuple[str, dict[str, int]]] = {
     "products": ("h100_lcf", {"M": 4096, "N": 2560, "K": 1024}),
     "turns": ("h100_ping_pong", {"M": 4096, "N": 2560, "K": 1024}),
@@ -223,13 +221,11 @@ def looked_at(family: str, every: int) -> Iterator[Seen]:
 def markdown(seen: Sequence[Seen]) -> str:
     """A row for each kind, most mutants first; the whole last."""
     heads = ["mutant of the C++", "tried", "wrong numbers", "hangs", "ends with an error", "the bits of the kernel"]
-    lines = [f"| {' | '.join(heads)} |", f"|---|{'---:|' * (len(heads) - 1)}"]
-    kinds = sorted({s.kind for s in seen}, key=lambda kind: (-sum(s.kind == kind for s in seen), kind))
-    for kind in [*kinds, "all"]:
-        group = [s for s in seen if kind in (s.kind, "all")]
+    rows = []
+    for kind, group in pages.by_kind(seen):
         counts = [len(group), *(sum(s.end == end for s in group) for end in ("wrong", "hang", "error", "right"))]
-        lines.append(f"| {kind} | {' | '.join(map(str, counts))} |")
-    return "\n".join(lines) + "\n"
+        rows.append([kind, *map(str, counts)])
+    return pages.markdown(heads, rows)
 
 
 def main() -> None:
@@ -256,9 +252,7 @@ def main() -> None:
     table = markdown(seen)
     sys.stdout.write(table)
     if args.write:
-        text = DOCS.read_text(encoding="utf-8")
-        assert MARKED.search(text), "docs/emulator.md has no place for the table"
-        DOCS.write_text(MARKED.sub(lambda m: m[1] + table + m[2], text), encoding="utf-8")
+        pages.put("emulator.md", "mutants on a GPU", table)
 
 
 if __name__ == "__main__":

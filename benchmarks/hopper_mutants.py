@@ -12,16 +12,13 @@ says.
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 
+import pages
 from mutating.hopper import Trial, trials
 
-DOCS = Path(__file__).parent.parent / "docs" / "emulator.md"
-MARKED = re.compile(r"(<!-- mutants: begin -->\n).*?(<!-- mutants: end -->)", re.DOTALL)
 FAMILIES = dict.fromkeys(("products", "turns", "scaled", "groups", "outputs", "runs", "clusters"), 1)
 FAMILIES |= {"loops": 5, "rows": 1}
 """And of how many mutants one is tried: of attention, they take long."""
@@ -45,15 +42,12 @@ def markdown(found: Sequence[Trial], orders: int) -> str:
     some = sorted({1, min(8, orders), orders})
     by_model = [f"found by the model in {n} order{'s' if n > 1 else ''}" for n in some]
     heads = ["mutant", "tried", "right", "refused by the proof", *by_model, "accepted and wrong"]
-    lines = [f"| {' | '.join(heads)} |", f"|---|{'---:|' * (len(heads) - 1)}"]
-    kinds = sorted({t.kind for t in found}, key=lambda kind: (-sum(t.kind == kind for t in found), kind))
-    for kind in [*kinds, "all"]:
-        group = [t for t in found if kind in (t.kind, "all")]
+    rows = []
+    for kind, group in pages.by_kind(found):
         counts = [len(group), sum(not t.proof and not t.found for t in group), sum(bool(t.proof) for t in group)]
         counts += [sum(0 < t.found <= n for t in group) for n in some]
-        counts.append(sum(t.escaped for t in group))
-        lines.append(f"| {kind} | {' | '.join(map(str, counts))} |")
-    return "\n".join(lines) + "\n"
+        rows.append([kind, *map(str, [*counts, sum(t.escaped for t in group)])])
+    return pages.markdown(heads, rows)
 
 
 def main() -> None:
@@ -73,9 +67,7 @@ def main() -> None:
     table = markdown(found, args.orders)
     sys.stdout.write(table)
     if args.write:
-        text = DOCS.read_text(encoding="utf-8")
-        assert MARKED.search(text), "docs/emulator.md has no place for the table"
-        DOCS.write_text(MARKED.sub(lambda m: m[1] + table + m[2], text), encoding="utf-8")
+        pages.put("emulator.md", "mutants", table)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import hopper_gpu_mutants as benchmark
+import pages
 import pytest
 from hopper_gpu_mutants import Seen
 from mutating.hopper_sources import calls, mutants
@@ -94,7 +95,7 @@ def test_the_table_counts_ends_by_kind(tmp_path: Path, monkeypatch: pytest.Monke
     kept.write_text("".join(json.dumps(vars(s)) + "\n" for s in seen), encoding="utf-8")
     page = tmp_path / "emulator.md"
     page.write_text("a\n<!-- mutants on a GPU: begin -->\nold\n<!-- mutants on a GPU: end -->\nb\n", encoding="utf-8")
-    monkeypatch.setattr(benchmark, "DOCS", page)
+    monkeypatch.setattr(pages, "DOCS", tmp_path)
     monkeypatch.setattr(sys, "argv", ["hopper_gpu_mutants.py", "--from", str(kept), "--write"])
     benchmark.main()
     assert page.read_text(encoding="utf-8").count(table) == 1 and "old" not in page.read_text(encoding="utf-8")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from gemms import gemm
+from nvcc import compiles
 from typer.testing import CliRunner
 
 from tkgen.api import load
@@ -19,17 +20,6 @@ from tkgen.toolchain.compiler import NoCompilerError, ToolchainError
 ROOT = Path(__file__).parents[2]
 ROWS = ("elementwise", "layernorm", "long_softmax", "norm_gradient", "rmsnorm", "rotary", "softmax", "transpose")
 SPECS = [path for path in sorted((ROOT / "specs" / "hopper").glob("*.tk")) if not path.stem.endswith(ROWS)]
-
-
-def nvcc_is_here() -> bool:
-    try:
-        find_nvcc()
-    except ToolchainError:
-        return False
-    return True
-
-
-compiles = pytest.mark.skipif(not nvcc_is_here(), reason="needs nvcc")
 
 REMARKS = """ptxas info    : 0 bytes gmem
 ptxas info    : Compiling entry function '_ZN4gemm6kernelENS_7globalsE' for 'sm_90a'

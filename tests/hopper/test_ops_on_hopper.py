@@ -7,31 +7,19 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from nvcc import compiles
 from ops_cases import cases, normal, refusals
 
 import tkgen
 from tkgen import ops
 from tkgen.backends.hopper.build import CudaBuild
-from tkgen.backends.hopper.toolchain import find_nvcc
 from tkgen.ops import kernels
 from tkgen.ops.attention import _attention
 from tkgen.ops.kernels import HOPPER, SPECS, architecture, forms
 from tkgen.ops.layers import _linear
-from tkgen.toolchain.compiler import ToolchainError
 
 OWN = sorted((SPECS / HOPPER).glob("*.tk"))
 CUDA = torch.device("cuda", 0)
-
-
-def nvcc_is_here() -> bool:
-    try:
-        find_nvcc()
-    except ToolchainError:
-        return False
-    return True
-
-
-compiles = pytest.mark.skipif(not nvcc_is_here(), reason="needs nvcc")
 
 
 def a_cuda_device(monkeypatch: pytest.MonkeyPatch, major: int, minor: int) -> None:
