@@ -1,12 +1,14 @@
-"""What a Hopper GPU says of slips in the C++: wrong numbers, hangs. On such a GPU:
+"""What a Hopper GPU and its tools say of slips in the C++: wrong numbers, hangs, compute-sanitizer. On such a GPU:
 
-    python benchmarks/hopper_gpu_mutants.py [--family products|turns|clusters|loops] [--every N] [--into FILE]
-    python benchmarks/hopper_gpu_mutants.py --from FILE --write        puts the table into docs/emulator.md
+    python benchmarks/hopper_gpu_mutants.py --into FILE [--family products|turns|clusters|loops] [--every N]
+    python benchmarks/hopper_gpu_mutants.py --from FILE --write        anywhere: puts the table into docs/emulator.md
 
 Every mutant of the generated C++ (`mutating.hopper_sources`) is compiled and launched several times; what it stores is
 compared byte by byte with what the kernel itself stores of the same inputs. A process of its own launches them one
 after another: where one does not end, it is ended with it, and another process, which is ready by then, goes on behind
-it; a few such share the GPU.
+it; a few such share the GPU. Mutants that end are launched once more under each tool of compute-sanitizer, which finds
+nothing in the kernel itself. The table has them beside what needs no GPU: whether a mutant has other steps than the
+schedule that is proven (`mutating.traces`).
 """
 
 from __future__ import annotations
@@ -14,16 +16,17 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
-from itertools import chain
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from queue import Empty, Queue
 from typing import Any
@@ -43,22 +46,30 @@ SUBJECTS: dict[str, tuple[str, dict[str, int]]] = {
     "loops": ("h100_attention", {"BATCH": 2, "HEADS": 16, "LENGTH": 2048}),
 }
 """Specs, and sizes of several tiles for each block."""
+TOOLS = ("memcheck", "racecheck", "synccheck")
+SANITIZER = ("compute-sanitizer", "--report-api-errors", "no", "--max-connections", "100", "--tool")
 AGAIN = 8  # launches
 AT_ONCE = 12  # processes that launch
-LIMIT = 2.5  # seconds of a mutant's launches
-START = 60.0  # seconds until a process is ready
+LIMIT = 4.0  # seconds of a mutant's launches
+LIMIT_OF_TOOLS = 40.0  # the same, of one launch under a tool
+START = 120.0  # seconds until a process is ready
+SETTLES = 0.3  # seconds in which a tool has written what it found of a launch that ended
 
-Named = tuple[str, str]
+
+Ended = tuple[int, str, str, str]
+"""The number of a mutant, a tool, what the launches under it came to, and what the tool named."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A mutant, and what its launches came to: right, wrong, hang, error."""
+    """A mutant, what its launches came to (right, wrong, hang, error), and which tools named it in which words."""
 
     family: str
+    number: int
     kind: str
     what: str
     end: str
+    named: dict[str, str] = field(default_factory=dict)
 
 
 # ---------------------------------------------------------------- in a child, on the GPU
@@ -90,46 +101,66 @@ def launched_by(family: str) -> tuple[Any, Callable[[Any], dict[str, Any]]]:
     return spec.build(), stored
 
 
-def child(family: str, folder: Path) -> None:
+def child(family: str, folder: Path, again: int) -> None:
     """Launches the mutants that a line of the input names, one after another; a line when ready, and for each."""
     import torch
 
     build, stored = launched_by(family)
     wanted = stored(build)
-    print(json.dumps({"ready": True}), flush=True)
+
+    def right(one: Any, times: int) -> bool:
+        found = (stored(one) for _ in range(times))
+        return all(torch.equal(each[name], wanted[name]) for each in found for name in wanted)
+
+    def say(line: dict[str, object]) -> None:
+        if again == 1:
+            time.sleep(SETTLES)
+        print(json.dumps(line), flush=True)
+
+    say({"ready": right(build, 1)})
     for number in json.loads(sys.stdin.readline() or "[]"):
         mutant = replace(build, cubin=(folder / f"{family}-{number}").read_bytes())
         try:
-            found = (stored(mutant) for _ in range(AGAIN))
-            right = all(torch.equal(each[name], wanted[name]) for each in found for name in wanted)
-        except (RuntimeError, ToolchainError) as error:
-            print(json.dumps({"end": "error", "said": str(error)[:200]}), flush=True)
+            say({"end": "right" if right(mutant, again) else "wrong"})
+        except (RuntimeError, ToolchainError):
+            say({"end": "error"})
             return  # nothing of this process runs any more
-        print(json.dumps({"end": "right" if right else "wrong"}), flush=True)
 
 
 # ---------------------------------------------------------------- in the parent
 
 
-def command(family: str, folder: Path) -> list[str]:
-    """What starts a child."""
-    return [sys.executable, __file__, "--child", family, str(folder)]
+def command(family: str, folder: Path, tool: str) -> list[str]:
+    """What starts a child, under a tool if one is named."""
+    bare = [sys.executable, __file__, "--child", family, str(folder), "1" if tool else str(AGAIN)]
+    return [*SANITIZER, tool, *bare] if tool else bare
+
+
+def is_finding(line: str) -> bool:
+    """Whether a line of compute-sanitizer is the first of something that it found."""
+    text = line.removeprefix("========= ")
+    rest = ("COMPUTE-SANITIZER", "Target application", "Error: process", "Error: Target", "Internal", "Error: No")
+    return line.startswith("========= ") and not text.startswith((" ", *rest)) and "SUMMARY" not in text and bool(text)
 
 
 class Child:
     """A process that launches mutants of a family; preparing it takes seconds and is not waited for."""
 
-    def __init__(self, family: str, folder: Path) -> None:
-        self.process = subprocess.Popen(command(family, folder), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    def __init__(self, family: str, folder: Path, tool: str = "") -> None:
+        self.process = subprocess.Popen(command(family, folder, tool), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=subprocess.DEVNULL, text=True, start_new_session=True)  # fmt: skip
         self.lines: Queue[dict[str, Any]] = Queue()
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self) -> None:
         assert self.process.stdout
+        found = ""
         for line in self.process.stdout:
             if line.startswith("{"):
-                self.lines.put(json.loads(line))
+                self.lines.put(json.loads(line) | {"named": found})
+                found = ""
+            elif not found and is_finding(line):
+                found = line.removeprefix("========= ").strip()
         self.lines.put({"gone": self.process.wait()})
 
     def line(self, patience: float) -> dict[str, Any]:
@@ -140,9 +171,11 @@ class Child:
         return found
 
     def begin(self, numbers: Sequence[int]) -> None:
-        """Has it launch these, once it is ready."""
+        """Has it launch these, once it is ready. Raises SystemExit where the kernel itself is not in order."""
         assert self.process.stdin
-        self.line(START)
+        ready = self.line(START)
+        if not ready["ready"] or ready["named"]:
+            raise SystemExit(f"the kernel itself: {ready['named'] or 'two launches store other bytes'}")
         self.process.stdin.write(json.dumps(list(numbers)) + "\n")
         self.process.stdin.flush()
 
@@ -152,35 +185,33 @@ class Child:
             os.killpg(self.process.pid, signal.SIGKILL)
 
 
-def ends(family: str, folder: Path, numbers: Sequence[int]) -> Iterator[str]:
-    """What the launches of these mutants of a family come to."""
-    left, standby = list(numbers), Child(family, folder)
+def ends(family: str, folder: Path, numbers: Sequence[int], tool: str = "") -> Iterator[tuple[str, str]]:
+    """What the launches of these mutants of a family come to, and what the tool named."""
+    left, standby = list(numbers), Child(family, folder, tool)
     try:
         while left:
-            current, standby = standby, Child(family, folder)
+            current, standby = standby, Child(family, folder, tool)
             try:
                 current.begin(left)
                 while left:
-                    said = current.line(LIMIT)["end"]
+                    said = current.line(LIMIT_OF_TOOLS if tool else LIMIT)
                     left.pop(0)
-                    yield said
-                    if said == "error":
+                    yield said["end"], said["named"]
+                    if said["end"] == "error":
                         break
             except Empty:
                 left.pop(0)
-                yield "hang"
+                yield "hang", ""
             finally:
                 current.end()
     finally:
         standby.end()
 
 
-def prepared(family: str, every: int, folder: Path, pool: ThreadPoolExecutor) -> dict[int, Named]:
-    """(kind, what) of a family's mutants, their machine code in `folder`; those that do not compile are left out."""
-    name, sizes = SUBJECTS[family]
-    spec = load(ROOT / "specs" / "hopper" / f"{name}.tk", sizes)
-    chosen = dict(enumerate(mutants(spec.text)))
-    chosen = {n: chosen[n] for n in range(0, len(chosen), every)}
+def prepared(family: str, numbers: Sequence[int], folder: Path, pool: ThreadPoolExecutor) -> dict[int, Seen]:
+    """These mutants, not yet seen, their machine code in `folder`; those that do not compile are left out."""
+    spec = subject(family)
+    chosen = {n: mutant for n, mutant in enumerate(mutants(spec.text)) if n in numbers}
 
     def compiles(number: int) -> bool:
         try:
@@ -193,63 +224,126 @@ def prepared(family: str, every: int, folder: Path, pool: ThreadPoolExecutor) ->
     spec.build()
     done = [number for number, well in zip(chosen, pool.map(compiles, chosen), strict=True) if well]
     print(f"{family}: {len(done)} of {len(chosen)} compile", file=sys.stderr, flush=True)
-    return {number: chosen[number][:2] for number in done}
+    return {number: Seen(family, number, *chosen[number][:2], "") for number in done}
 
 
-def looked_at(family: str, every: int) -> Iterator[Seen]:
-    """A family's mutants, in the order in which their launches end."""
+def subject(family: str) -> Any:
+    """The spec whose C++ is changed, at its sizes."""
+    name, sizes = SUBJECTS[family]
+    return load(ROOT / "specs" / "hopper" / f"{name}.tk", sizes)
+
+
+def shared(
+    family: str, folder: Path, numbers: Sequence[int], tools: Sequence[str]
+) -> Iterator[tuple[int, str, str, str]]:
+    """(number, tool, end, what the tool named) of each of these mutants and each tool, in the order of their ends."""
+    found: Queue[tuple[int, str, str, str] | None] = Queue()
+    parts = AT_ONCE // len(tools)
+    shares = [(tool, part) for tool in tools for n in range(parts) if (part := numbers[n::parts])]
+
+    def share(tool: str, numbers: Sequence[int]) -> None:
+        try:
+            for number, said in zip(numbers, ends(family, folder, numbers, tool), strict=True):
+                found.put((number, tool, *said))
+        finally:
+            found.put(None)
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        running = [pool.submit(share, *each) for each in shares]
+        for _ in running:
+            yield from iter(found.get, None)
+        for each in running:
+            each.result()
+
+
+def looked_at(family: str, numbers: Sequence[int], tools: Sequence[str] = ()) -> Iterator[Seen]:
+    """These mutants of a family, as soon as all that is asked of each is known."""
     with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
         with ThreadPoolExecutor(16) as pool:
-            named = prepared(family, every, Path(name), pool)
-        found: Queue[Seen | None] = Queue()
-
-        def share(numbers: Sequence[int]) -> None:
-            try:
-                for number, end in zip(numbers, ends(family, Path(name), numbers), strict=True):
-                    found.put(Seen(family, *named[number], end))
-            finally:
-                found.put(None)
-
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            shares = [pool.submit(share, list(named)[n::AT_ONCE]) for n in range(min(AT_ONCE, len(named)))]
-            for _ in shares:
-                yield from iter(found.get, None)
-            for each in shares:
-                each.result()
+            left = prepared(family, numbers, folder, pool)
+        for number, _, end, _ in shared(family, folder, list(left), [""]):
+            left[number] = replace(left[number], end=end)
+            if not tools or end == "hang":
+                yield left.pop(number)
+        asked = dict.fromkeys(left, 0)
+        for number, tool, _, said in shared(family, folder, list(left), tools) if left else ():
+            asked[number] += 1
+            if said:
+                left[number] = replace(left[number], named=left[number].named | {tool: said})
+            if asked[number] == len(tools):
+                yield left.pop(number)
 
 
-def markdown(seen: Sequence[Seen]) -> str:
+# ---------------------------------------------------------------- the table
+
+
+def is_another(seen: Seen) -> bool:
+    """Whether a mutant has other steps than the schedule that is proven, in the first or the last blocks."""
+    from mutating.traces import Difference, compare, kernel, recorder
+
+    spec = subject(seen.family)
+    kind, what, text = list(mutants(spec.text))[seen.number]
+    if (kind, what) != (seen.kind, seen.what):
+        raise SystemExit(f"{seen.family}: mutant {seen.number} is another by now; run it on the GPU again")
+    made = kernel(spec)
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            compare(made, recorder(text, Path(folder)), [made.busy[0], made.busy[-1]])
+        except Difference:
+            return True
+    return False
+
+
+def markdown(seen: Sequence[Seen], other: Sequence[bool]) -> str:
     """A row for each kind, most mutants first; the whole last."""
-    heads = ["mutant of the C++", "tried", "wrong numbers", "hangs", "ends with an error", "the bits of the kernel"]
+    heads = ["mutant of the C++", "tried", "other steps than those proven", "found by what follows"]
+    heads += ["wrong numbers", "hangs", "ends with an error", *TOOLS]
+    steps = {(s.family, s.number): another for s, another in zip(seen, other, strict=True)}
     rows = []
     for kind, group in pages.by_kind(seen):
-        counts = [len(group), *(sum(s.end == end for s in group) for end in ("wrong", "hang", "error", "right"))]
+        counts = [len(group), sum(steps[s.family, s.number] for s in group),
+                  sum(s.end != "right" or bool(s.named) for s in group),
+                  *(sum(s.end == end for s in group) for end in ("wrong", "hang", "error")),
+                  *(sum(tool in s.named for s in group) for tool in TOOLS)]  # fmt: skip
         rows.append([kind, *map(str, counts)])
     return pages.markdown(heads, rows)
 
 
+def kept(file: Path) -> list[Seen]:
+    """What a run has written there."""
+    return [Seen(**json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
 def main() -> None:
     if sys.argv[1:2] == ["--child"]:
-        child(sys.argv[2], Path(sys.argv[3]))
+        child(sys.argv[2], Path(sys.argv[3]), int(sys.argv[4]))
         return
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    runs = parser.add_mutually_exclusive_group(required=True)
+    runs.add_argument(
+        "--into", type=Path, help="run on this GPU; add a line there for each mutant, as soon as it is known"
+    )
+    runs.add_argument("--from", type=Path, dest="source", help="make the table of such lines; needs no GPU")
     parser.add_argument("--family", choices=SUBJECTS, action="append")
-    parser.add_argument("--every", type=int, default=1, help="try every N-th mutant")
-    parser.add_argument("--into", type=Path, help="add a line there for each mutant, as its launches end")
-    parser.add_argument("--from", type=Path, dest="source", help="such lines of a run before, in place of one")
+    parser.add_argument("--every", type=int, default=1, help="run every N-th mutant")
+    parser.add_argument("--no-tools", action="store_true", help="run them without compute-sanitizer")
     parser.add_argument("--write", action="store_true", help="put the table into docs/emulator.md")
     args = parser.parse_args()
-    if args.source:
-        lines = args.source.read_text(encoding="utf-8").splitlines()
-        seen = [Seen(**json.loads(line)) for line in lines]
-    else:
-        seen = []
-        for each in chain.from_iterable(looked_at(family, args.every) for family in args.family or SUBJECTS):
-            seen.append(each)
-            if args.into:
+    if args.into:
+        tools = () if args.no_tools else TOOLS
+        if tools and not shutil.which(SANITIZER[0]):
+            raise SystemExit(f"{SANITIZER[0]} is not on the PATH; --no-tools goes without it")
+        known = {(seen.family, seen.number) for seen in kept(args.into)} if args.into.exists() else set()
+        for family in args.family or SUBJECTS:
+            numbers = range(0, len(list(mutants(subject(family).text))), args.every)
+            for each in looked_at(family, [n for n in numbers if (family, n) not in known], tools):
                 with args.into.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(asdict(each)) + "\n")
-    table = markdown(seen)
+        return
+    seen = kept(args.source)
+    with ProcessPoolExecutor() as pool:
+        table = markdown(seen, list(pool.map(is_another, seen)))
     sys.stdout.write(table)
     if args.write:
         pages.put("emulator.md", "mutants on a GPU", table)

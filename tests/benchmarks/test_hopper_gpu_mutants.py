@@ -48,49 +48,96 @@ def test_calls_are_read_with_their_brackets() -> None:
 
 CHILD = """
 import json, sys, time
+tool, first = sys.argv[1:]
+print("========= COMPUTE-SANITIZER" if tool else "a line of something else")
+print(first)
 print(json.dumps({"ready": True}), flush=True)
 for number in json.loads(sys.stdin.readline()):
-    if number in (1, 2):
+    if number in (1, 2) and not tool:
         time.sleep(60)
     end = {3: "wrong", 4: "error"}.get(number, "right")
-    print("a line of something else", flush=True)
+    if tool == "racecheck" and number == 5:
+        print("========= Error: Race reported between Write access and Read access")
+        print("=========     in block (0, 0, 0)")
+        print("========= ")
+        print("========= Warning: Race reported between others")
     print(json.dumps({"end": end}), flush=True)
     if end == "error":
+        print("========= Target application terminated before it ended")
         break
+print("========= RACECHECK SUMMARY: 2 hazards displayed (1 error, 1 warning)")
 """
+RACE = {"racecheck": "Error: Race reported between Write access and Read access"}
 
 
-def test_a_launch_that_hangs_ends_its_process_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    script = tmp_path / "child.py"
-    script.write_text(CHILD, encoding="utf-8")
-    monkeypatch.setattr(benchmark, "LIMIT", 0.5)
-    monkeypatch.setattr(benchmark, "AT_ONCE", 2)
-    monkeypatch.setattr(benchmark, "command", lambda *_: [sys.executable, str(script)])
+@pytest.fixture
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What stands for the processes that launch; six mutants of a family."""
+    path = tmp_path / "child.py"
+    path.write_text(CHILD, encoding="utf-8")
+    monkeypatch.setattr(benchmark, "LIMIT", 3.0)
+    monkeypatch.setattr(benchmark, "AT_ONCE", 3)
+    monkeypatch.setattr(benchmark, "command", lambda family, folder, tool: [sys.executable, str(path), tool, ""])
+    monkeypatch.setattr(
+        benchmark, "prepared", lambda family, numbers, *_: {n: Seen(family, n, "kind", str(n), "") for n in numbers}
+    )
+    return path
+
+
+def test_a_launch_that_hangs_ends_its_process_alone(script: Path, tmp_path: Path) -> None:
     expected = ["right", "hang", "hang", "wrong", "error", "right"]
-    assert list(benchmark.ends("products", tmp_path, range(6))) == expected
-
-    monkeypatch.setattr(benchmark, "prepared", lambda *_: {n: ("kind", str(n)) for n in range(6)})
-    seen = sorted(benchmark.looked_at("products", 1), key=lambda s: s.what)
+    assert [end for end, _ in benchmark.ends("products", tmp_path, range(6))] == expected
+    seen = sorted(benchmark.looked_at("products", range(6)), key=lambda s: s.number)
     assert [s.end for s in seen] == expected and {s.family for s in seen} == {"products"}
+    assert not any(s.named for s in seen)
 
 
-def test_a_process_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tools_are_asked_of_what_ends(script: Path) -> None:
+    """What a tool writes before a mutant's line is of that mutant; its summary and its frames are of none."""
+    seen = {s.number: s for s in benchmark.looked_at("products", range(6), benchmark.TOOLS)}
+    assert [seen[n].end for n in range(6)] == ["right", "hang", "hang", "wrong", "error", "right"]
+    assert {n: s.named for n, s in seen.items() if s.named} == {5: RACE}
+
+
+def test_a_run_that_was_ended_goes_on(script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = tmp_path / "seen"
+    command = ["hopper_gpu_mutants.py", "--no-tools", "--family", "products", "--into", str(kept)]
+    monkeypatch.setattr(benchmark, "mutants", lambda _: iter(range(6)))
+    monkeypatch.setattr(sys, "argv", command)
+    benchmark.main()
+    lines = kept.read_text(encoding="utf-8").splitlines()
+    assert sorted(json.loads(line)["number"] for line in lines) == list(range(6))
+    kept.write_text("\n".join(lines[:4]) + "\n", encoding="utf-8")
+    benchmark.main()
+    again = kept.read_text(encoding="utf-8").splitlines()
+    assert again[:4] == lines[:4] and sorted(again) == sorted(lines)
+
+
+def test_a_process_that_fails_is_told(script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(benchmark, "command", lambda *_: [sys.executable, "-c", "raise SystemExit(3)"])
     with pytest.raises(SystemExit, match="ended with status 3"):
         list(benchmark.ends("products", tmp_path, range(2)))
-    monkeypatch.setattr(benchmark, "prepared", lambda *_: {0: ("kind", "what")})
     with pytest.raises(SystemExit, match="ended with status 3"):
-        list(benchmark.looked_at("products", 1))
+        list(benchmark.looked_at("products", range(6)))
 
 
-def test_the_table_counts_ends_by_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = [
-        Seen("products", "no arrival", "arrive(x)", "hang"),
-        Seen("products", "no arrival", "arrive(y)", "wrong"),
-        Seen("turns", "the other phase", "wait(x, y)", "right"),
-    ]
-    table = benchmark.markdown(seen)
-    assert "| no arrival | 2 | 1 | 1 | 0 | 0 |" in table and "| all | 3 | 1 | 1 | 0 | 1 |" in table
+def test_a_tool_that_finds_something_in_the_kernel_itself_is_told(
+    script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = "========= Invalid __shared__ read of size 16 bytes"
+    monkeypatch.setattr(benchmark, "command", lambda *_: [sys.executable, str(script), "memcheck", said])
+    with pytest.raises(SystemExit, match="the kernel itself: Invalid __shared__ read"):
+        list(benchmark.ends("products", tmp_path, range(2), "memcheck"))
+
+
+def test_the_table_counts_ends_by_kind_beside_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The C++ of a mutant is compared with the schedule that is proven, wherever the table is made."""
+    found = list(enumerate(mutants(benchmark.subject("products").text)))
+    arrivals = [(n, what) for n, (kind, what, _) in found if kind == "no arrival"][:2]
+    setups = [(n, what) for n, (kind, what, _) in found if kind == "two steps exchanged" and "init_semaphore" in what]
+    seen = [Seen("products", *arrivals[0][:1], "no arrival", arrivals[0][1], "hang"),
+            Seen("products", *arrivals[1][:1], "no arrival", arrivals[1][1], "right", RACE),
+            Seen("products", *setups[0][:1], "two steps exchanged", setups[0][1], "right")]  # fmt: skip
     kept = tmp_path / "seen"
     kept.write_text("".join(json.dumps(vars(s)) + "\n" for s in seen), encoding="utf-8")
     page = tmp_path / "emulator.md"
@@ -98,4 +145,10 @@ def test_the_table_counts_ends_by_kind(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(pages, "DOCS", tmp_path)
     monkeypatch.setattr(sys, "argv", ["hopper_gpu_mutants.py", "--from", str(kept), "--write"])
     benchmark.main()
-    assert page.read_text(encoding="utf-8").count(table) == 1 and "old" not in page.read_text(encoding="utf-8")
+    text = page.read_text(encoding="utf-8")
+    assert "| no arrival | 2 | 2 | 2 | 0 | 1 | 0 | 0 | 1 | 0 |" in text
+    assert "| two steps exchanged | 1 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 |" in text and "old" not in text
+
+    kept.write_text(json.dumps(vars(seen[0]) | {"what": "another"}) + "\n", encoding="utf-8")
+    with pytest.raises(SystemExit, match="is another by now"):
+        benchmark.main()

@@ -11,7 +11,7 @@ from gemms import FUSED, GROUPED, RAGGED, SPLIT, TURNS, gemm
 from loop_cases import CASES as LOOPS
 from loop_cases import Attention
 from mutating.hopper_sources import mutants
-from traces import Difference, compare, kernel, recorder
+from mutating.traces import Difference, compare, kernel, recorder
 
 from tkgen.api import load
 
