@@ -6,9 +6,9 @@
 Every mutant of the generated C++ (`mutating.hopper_sources`) is compiled and launched several times; what it stores is
 compared byte by byte with what the kernel itself stores of the same inputs. A process of its own launches them one
 after another: where one does not end, it is ended with it, and another process, which is ready by then, goes on behind
-it; a few such share the GPU. Mutants that end are launched once more under each tool of compute-sanitizer, which finds
-nothing in the kernel itself. The table has them beside what needs no GPU: whether a mutant has other steps than the
-schedule that is proven (`mutating.traces`).
+it; a few such share the GPU. What does not end is launched again, beside fewer others. Mutants that end are
+launched once more under each tool of compute-sanitizer, which finds nothing in the kernel itself. The table has them
+beside what needs no GPU: whether a mutant has other steps than the schedule that is proven (`mutating.traces`).
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ TOOLS = ("memcheck", "racecheck", "synccheck")
 SANITIZER = ("compute-sanitizer", "--report-api-errors", "no", "--max-connections", "100", "--tool")
 AGAIN = 8  # launches
 AT_ONCE = 12  # processes that launch
+FEW_AT_ONCE = 4  # those that launch once more what did not end: beside others that hang, a launch can be late
 LIMIT = 4.0  # seconds of a mutant's launches
 LIMIT_OF_TOOLS = 40.0  # the same, of one launch under a tool
 START = 120.0  # seconds until a process is ready
@@ -234,11 +235,11 @@ def subject(family: str) -> Any:
 
 
 def shared(
-    family: str, folder: Path, numbers: Sequence[int], tools: Sequence[str]
-) -> Iterator[tuple[int, str, str, str]]:
-    """(number, tool, end, what the tool named) of each of these mutants and each tool, in the order of their ends."""
-    found: Queue[tuple[int, str, str, str] | None] = Queue()
-    parts = AT_ONCE // len(tools)
+    family: str, folder: Path, numbers: Sequence[int], tools: Sequence[str] = ("",), at_once: int | None = None
+) -> Iterator[Ended]:
+    """These mutants under each of these tools, "" for none, in the order of their ends."""
+    found: Queue[Ended | None] = Queue()
+    parts = (at_once or AT_ONCE) // len(tools)
     shares = [(tool, part) for tool in tools for n in range(parts) if (part := numbers[n::parts])]
 
     def share(tool: str, numbers: Sequence[int]) -> None:
@@ -248,7 +249,7 @@ def shared(
         finally:
             found.put(None)
 
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    with ThreadPoolExecutor(len(shares) or 1) as pool:
         running = [pool.submit(share, *each) for each in shares]
         for _ in running:
             yield from iter(found.get, None)
@@ -262,12 +263,17 @@ def looked_at(family: str, numbers: Sequence[int], tools: Sequence[str] = ()) ->
         folder = Path(name)
         with ThreadPoolExecutor(16) as pool:
             left = prepared(family, numbers, folder, pool)
-        for number, _, end, _ in shared(family, folder, list(left), [""]):
+        hangs = []
+        for number, _, end, _ in shared(family, folder, list(left)):
             left[number] = replace(left[number], end=end)
-            if not tools or end == "hang":
-                yield left.pop(number)
+            if end == "hang":
+                hangs.append(number)
+        for number, _, end, _ in shared(family, folder, hangs, at_once=FEW_AT_ONCE):
+            left[number] = replace(left[number], end=end)
+        for number in [n for n in left if not tools or left[n].end == "hang"]:
+            yield left.pop(number)
         asked = dict.fromkeys(left, 0)
-        for number, tool, _, said in shared(family, folder, list(left), tools) if left else ():
+        for number, tool, _, said in shared(family, folder, list(left), tools) if tools else ():
             asked[number] += 1
             if said:
                 left[number] = replace(left[number], named=left[number].named | {tool: said})
