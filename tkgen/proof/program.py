@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from tkgen.targets.synchronisation import NOTHING, Completion, Synchronisation
 
@@ -236,8 +237,20 @@ class Loop:
         """(step, pass) of what an agent does; the prologue is pass -1, the epilogue pass `passes`."""
         yield from ((step, -1) for step in agent.prologue)
         for k in range(passes):
-            yield from ((self.later(step, k), k) for step in agent.body)
+            yield from ((step, k) for step in self._pass(agent, k))
         yield from ((self.later(step, passes), passes) for step in agent.epilogue)
+
+    def _pass(self, agent: Looped, number: int) -> tuple[Step, ...]:
+        """The body of an agent in one pass, made once: a proof tries many numbers of passes."""
+        body, steps = self._made.get((id(agent.body), number), (None, ()))
+        if body is not agent.body:
+            steps = tuple(self.later(step, number) for step in agent.body)
+            self._made[id(agent.body), number] = agent.body, steps
+        return steps
+
+    @cached_property
+    def _made(self) -> dict[tuple[int, int], tuple[tuple[Step, ...], tuple[Step, ...]]]:
+        return {}
 
     def later(self, step: Step, passes: int) -> Step:
         """A step so many passes later."""
