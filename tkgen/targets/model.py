@@ -252,6 +252,7 @@ def hopper_names() -> tuple[str, ...]:
     return tuple(name for name in known_names() if name.startswith("sm_"))
 
 
+@cache
 def known_names() -> tuple[str, ...]:
     """The names of all targets of all kinds of machine, sorted."""
     files = resources.files("tkgen.targets").iterdir()
