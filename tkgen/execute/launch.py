@@ -17,6 +17,7 @@ from tkgen.emulate import Buffer, Interleaving, Outcome, interleavings
 from tkgen.emulate import launch as emulate_launch
 from tkgen.execute.arguments import SizeError, launched, packed, scalar_values
 from tkgen.execute.compare import Comparison, Inputs, compared, random_inputs, references, worst
+from tkgen.execute.kept import kept
 from tkgen.ir.launch import OneLaunch, Sizing
 from tkgen.ir.rounding import TORCH, unwritten
 
@@ -186,4 +187,6 @@ def run(
     results, outcome = emulate(
         build, launch, inputs, values, order=order, watch=watch, workers=workers, progress=progress
     )
-    return Run(launch.extents, results, compared(results, references(program, inputs, values)), outcome)
+    given = (references, *launch.extents.items(), seed, kind, *values.items())
+    meant = kept(program, given, lambda: references(program, inputs, values))
+    return Run(launch.extents, results, compared(results, meant), outcome)

@@ -11,7 +11,17 @@ import torch
 
 from tkgen.emulate import Interleaving
 from tkgen.execute.arguments import check_scalars
-from tkgen.execute.compare import Comparison, Inputs, compare, compared, random_lengths, random_offsets, random_places
+from tkgen.execute.compare import (
+    Comparison,
+    Inputs,
+    Reference,
+    compare,
+    compared,
+    random_lengths,
+    random_offsets,
+    random_places,
+)
+from tkgen.execute.kept import kept
 from tkgen.execute.launch import Run, check_blocks, check_memory, emulate
 from tkgen.ir.equations import (
     Axis,
@@ -29,7 +39,7 @@ from tkgen.ir.equations import (
     writes,
 )
 from tkgen.ir.meaning import evaluate
-from tkgen.ir.rounding import UNIT_ROUNDOFF, is_unwritten, normal, rounded, unwritten
+from tkgen.ir.rounding import UNIT_ROUNDOFF, normal, rounded, unwritten
 from tkgen.ir.substitution import Named, substituted
 from tkgen.ir.types import DType, Tensor
 from tkgen.rows.build import RowBuild
@@ -149,18 +159,21 @@ def run_rows(
         build, launch, inputs, values, order=order, watch=blocks is None or watched(launch, blocks), workers=workers,
         blocks=blocks, progress=progress,
     )  # fmt: skip
-    judged = (
-        _whole(launch, inputs, outputs, values) if blocks is None else _parts(launch, inputs, outputs, values, blocks)
-    )
+    if blocks is not None:
+        judged = _parts(launch, inputs, outputs, values, blocks)
+    else:
+        given = (evaluate, *launch.extents.items(), seed, kind, *values.items())
+        meant = kept(build.spec.program, given, lambda: _meant(launch, inputs, values))
+        judged = compared(outputs, meant, launch.program.kernel.outputs)
     return RowRun(launch.extents, outputs, judged, outcome, launch)
 
 
 Tensors = Mapping[str, torch.Tensor]
 
 
-def _whole(launch: RowLaunch, inputs: Tensors, outputs: Tensors, scalars: Mapping[str, float]) -> dict[str, Comparison]:
+def _meant(launch: RowLaunch, inputs: Tensors, scalars: Mapping[str, float]) -> dict[str, Reference]:
     meant = evaluate(launch.program.kernel, inputs, scalars, launch.extents)
-    return compared(outputs, {name: (r.value, r.bound) for name, r in meant.items()}, launch.program.kernel.outputs)
+    return {name: (r.value, r.bound) for name, r in meant.items()}
 
 
 def _parts(
@@ -196,14 +209,17 @@ def _parts(
         ]
         found, meant, bound = (torch.cat(list(column)) for column in zip(*flat, strict=True))
         judged[name] = compare(found, meant, bound, packed)
-        rest = outputs[name].clone()
+        rest = inputs[name].clone() if name in inputs else unwritten(outputs[name].shape, tensor.dtype)
         for at in boxes:
-            own = rest[at]
-            rest[at] = unwritten(own.shape, tensor.dtype) if name not in inputs else inputs[name][at]
-        same = is_unwritten(rest)
-        touched = ~(same if name not in inputs else (rest.double() == inputs[name].double()) | same)
+            rest[at] = outputs[name][at]
+        touched = _bits(rest) != _bits(outputs[name])
         judged[name] = replace(judged[name], wrong=judged[name].wrong + int(touched.sum()))
     return judged
+
+
+def _bits(tensor: torch.Tensor) -> torch.Tensor:
+    """The elements as memory holds them: whole tensors of them are soon compared."""
+    return tensor.view({1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[tensor.element_size()])
 
 
 def _stored(box: tuple[slice, ...], tensor: Tensor) -> tuple[slice, ...]:

@@ -12,6 +12,7 @@ from tkgen.execute import launch as products
 from tkgen.execute.arguments import scalar_values
 from tkgen.execute.compare import Comparison, Inputs, Reference, compared, worst
 from tkgen.execute.compare import random_inputs as product_inputs
+from tkgen.execute.kept import kept
 from tkgen.ir.meaning import evaluate_all
 from tkgen.rows import run as rows
 from tkgen.rows.launch import RowLaunch
@@ -145,5 +146,7 @@ def run_sequence(
     inputs = random_inputs(launch, seed, kind)
     written, outcomes = emulate(build, launch, inputs, values, order=order, workers=workers, progress=progress)
     outputs = [t for of in launch.launches for t in of.program.outputs]
-    found = compared(written, references(launch, inputs, values), outputs)
+    given = (references, *launch.extents.items(), seed, kind, *values.items())
+    meant = kept(build.spec, given, lambda: references(launch, inputs, values))
+    found = compared(written, meant, outputs)
     return SequenceRun(launch.extents, written, found, outcomes)
