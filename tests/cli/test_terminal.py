@@ -51,8 +51,11 @@ def workplace(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("width", [80, 120])
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    ("command", "width"),
+    [pytest.param(c, w, marks=pytest.mark.slow if w == 120 and i % 3 else ())
+     for i, c in enumerate(COMMANDS) for w in (80, 120)],
+)  # fmt: skip
 def test_no_line_is_wider_than_the_terminal(command: str, width: int, workplace: Path) -> None:
     lines = ESCAPES.sub("", on_a_terminal(width, workplace, *command.split())).splitlines()
     assert lines and not [line for line in lines if len(line) > width]

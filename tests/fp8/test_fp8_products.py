@@ -50,14 +50,15 @@ def assert_right(text: str, target: str, count: int = 2) -> None:
         assert ran.ok, f"{target}, {kind}, {order}: {ran.failure}\n{text}"
 
 
+@pytest.mark.parametrize("count", [4, pytest.param(20, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("name", "target"), [(n, t) for n, ts in TARGETS.items() for t in ts])
-def test_the_specs_under_twenty_interleavings(name: str, target: str) -> None:
+def test_the_specs_under_many_interleavings(name: str, target: str, count: int) -> None:
     """One block of three K-steps; the sizes that need not divide do not."""
     masked = name == "fp8_rowwise"
     sizes = {"M": 200, "N": 136, "K": 328} if masked else {"M": 256, "N": 256, "K": 384}
     build = tkgen.load(SPECS / f"{name}.tk", sizes, target).check().build()
     assert isinstance(build.spec, Spec)
-    for number, order in enumerate(interleavings(20)):
+    for number, order in enumerate(interleavings(count)):
         ran = run(build, order=order, kind=(Inputs.EXACT, Inputs.NORMAL)[number % 2], seed=number, workers=2)
         assert ran.ok, f"{order}: {ran.failure}"
 

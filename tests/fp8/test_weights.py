@@ -31,11 +31,12 @@ def assert_right(text: str, sizes: dict[str, int | None], target: str, count: in
         assert ran.ok, f"{order}: {ran.failure}"
 
 
+@pytest.mark.parametrize("count", [4, pytest.param(20, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("target", ["gfx942", "gfx950"])
 @pytest.mark.parametrize(("text", "sizes"), [(LARGE, (72, 136, 208)), (DECODE, (7, 72, 336))], ids=["large", "decode"])
-def test_the_specs_under_twenty_interleavings(text: str, sizes: tuple[int, int, int], target: str) -> None:
+def test_the_specs_under_many_interleavings(text: str, sizes: tuple[int, int, int], target: str, count: int) -> None:
     """Sizes that do not divide, of two and of three K-steps."""
-    assert_right(text, dict(zip("MNK", sizes, strict=True)), target, 20)
+    assert_right(text, dict(zip("MNK", sizes, strict=True)), target, count)
 
 
 @pytest.mark.parametrize("steps", [1, 2])

@@ -61,11 +61,12 @@ def test_numbers_are_right(case: str, target: str) -> None:
         assert not run_rows(build, kind=kind, order=order).failure
 
 
+@pytest.mark.parametrize("count", [4, pytest.param(20, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("target", ["gfx942", "gfx950", "gfx950 direct"])
-def test_twenty_interleavings(target: str) -> None:
+def test_many_interleavings(target: str, count: int) -> None:
     name, *direct = target.split()
     build = built(spec_of(SMALL.replace("buffers", "via direct buffers") if direct else SMALL, name))
-    for order, kind in trials(20):
+    for order, kind in trials(count):
         assert not run_rows(build, kind=kind, order=order).failure
 
 

@@ -73,14 +73,15 @@ def test_source_figures_and_machine_code(path: Path, target: str) -> None:
         assert golden.read_text(encoding="utf-8") == spec.source.text
 
 
+@pytest.mark.parametrize("count", [4, pytest.param(20, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("path", "target"), BUILDS, ids=lambda p: p.stem if isinstance(p, Path) else p)
-def test_numbers_are_right_in_twenty_interleavings(path: Path, target: str) -> None:
+def test_numbers_are_right_in_many_interleavings(path: Path, target: str, count: int) -> None:
     text = path.read_text(encoding="utf-8")
     heads = {"HEADS": 1} | ({"KV_HEADS": 1} if "KV_HEADS" in text else {}) | ({"KEYS": 192} if "KEYS" in text else {})
     sizes = {"SEQUENCES": 3, "TOTAL": 150} if "SEQUENCES" in text else {"BATCH": 1, "LENGTH": 128}
     spec = tkgen.load(path, sizes | heads, target=target)
     assert isinstance(spec, LoopSpec)
-    right(built(spec), 20)
+    right(built(spec), count)
 
 
 def test_blocks_of_a_large_launch() -> None:

@@ -92,8 +92,14 @@ SHAPES = [
 ]
 
 
-@pytest.mark.parametrize("number", range(len(SHAPES)))
-@pytest.mark.parametrize("kernel", sorted(KERNELS))
+@pytest.mark.parametrize(
+    ("kernel", "number"),
+    [
+        pytest.param(kernel, number, marks=pytest.mark.slow if (place + number) % 2 else ())
+        for place, kernel in enumerate(sorted(KERNELS))
+        for number in range(len(SHAPES))
+    ],
+)
 def test_shapes(kernel: str, number: int) -> None:
     """On one of the targets each."""
     text = KERNELS[kernel]

@@ -108,6 +108,7 @@ CASES: dict[str, tuple[Path | str, dict[str, int | None]]] = {
     "masked": (MASKED, {}),
     **LOOPS,
 }
+COMPILED = ("softmax", "transpose", "odd", "norm_gradient", "causal", "adding", "attention_window", "attention_mqa")
 
 
 def program(name: str) -> EquationProgram:
@@ -218,7 +219,7 @@ def write_program(folder: Path, name: str) -> EquationProgram:
 
 
 @needs_clang
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in COMPILED else pytest.mark.slow) for n in CASES])
 def test_the_program_means_what_the_equations_mean(name: str, tmp_path: Path) -> None:
     """Its inputs are those of every run: the first gives them, in the second all is right, in the third one is not."""
     spec = write_program(tmp_path, name)

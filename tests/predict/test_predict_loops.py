@@ -49,7 +49,9 @@ def test_what_costs_nothing_makes_nothing_slower_and_the_limiter_saves_most() ->
     assert found.faster[found.limiter] == max(found.faster.values()) > 1
 
 
-@pytest.mark.parametrize("name", ["attention", "attention_causal", "attention_window"])
+@pytest.mark.parametrize(
+    "name", ["attention", "attention_window", pytest.param("attention_causal", marks=pytest.mark.slow)]
+)
 def test_a_longer_sequence_takes_longer(name: str) -> None:
     times = [predicted(name, length).seconds for length in (512, 1024, 2048, 4096, 8192)]
     assert times == sorted(times) and len(set(times)) == len(times)

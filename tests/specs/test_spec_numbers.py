@@ -18,6 +18,7 @@ from tkgen.emulate import interleavings
 from tkgen.execute.launch import Run, run
 
 STEPS = 3
+FEWER = {"BATCH": 2, "HEADS": 4, "KV_HEADS": 2}  # matrices of a batch
 
 
 def sizes(path: Path) -> dict[str, int]:
@@ -31,6 +32,7 @@ def sizes(path: Path) -> dict[str, int]:
     whole = program.equations.rounds and program.equations.cols.is_one_tile
     across = cols if whole else 2 * cols
     wanted = {program.m.name: 2 * rows, program.n.name: across, program.k.name: steps * step}
+    wanted |= {d.name: FEWER[d.name] for d in program.dims if d.name in FEWER and d.name not in wanted}
     cut = {"masked": list(wanted), "clamped": [program.m.name, program.n.name]}.get(program.tail or "", [])
     return {name: size - 13 if name in cut else size for name, size in wanted.items()}
 

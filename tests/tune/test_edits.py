@@ -129,7 +129,7 @@ def test_tune_offers_parameters_where_there_are_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("target", "names"),
     [
-        ("gfx942", {"interleave", "ping_pong"}),
+        pytest.param("gfx942", {"interleave", "ping_pong"}, marks=pytest.mark.slow),
         ("gfx950", {"interleave", "ping_pong", "direct", "interleave_direct", "ping_pong_direct"}),
     ],
 )
