@@ -75,7 +75,7 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """What stands for the processes that launch; six mutants of a family."""
     path = tmp_path / "child.py"
     path.write_text(CHILD, encoding="utf-8")
-    monkeypatch.setattr(benchmark, "LIMIT", 3.0)
+    monkeypatch.setattr(benchmark, "LIMIT", 1.5)
     monkeypatch.setattr(benchmark, "AT_ONCE", 3)
     monkeypatch.setattr(benchmark, "command", lambda family, folder, tool: [sys.executable, str(path), tool, ""])
     monkeypatch.setattr(
