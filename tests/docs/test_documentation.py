@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import typer
@@ -24,14 +25,22 @@ from tkgen.ir.program import matrix_program as resolve
 from tkgen.syntax.parser import parse_path
 
 
+@pytest.fixture(autouse=True)
+def _variables_stay() -> Iterator[None]:
+    """What a page sets would be another test's: Triton's cache was left in the folder that tests run in."""
+    before = dict(os.environ)
+    yield
+    own = {"PYTEST_CURRENT_TEST"}
+    assert {k: v for k, v in os.environ.items() if k not in own} == {k: v for k, v in before.items() if k not in own}
+
+
 @pytest.fixture
-def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the specs, in which output is 100 columns wide and without colour."""
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder with the specs, in which output is 100 columns wide and without colour; pages may set variables."""
     shutil.copytree(ROOT / "specs", tmp_path / "specs")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setenv("NO_COLOR", "1")
-    return tmp_path
+    with patch.dict(os.environ, {"COLUMNS": "100", "NO_COLOR": "1"}):
+        yield tmp_path
 
 
 RUN = [page for page in PAGES if any(block.runs for block in blocks(page.read_text(encoding="utf-8")))]
