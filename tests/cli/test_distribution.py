@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
-import tarfile
 import tomllib
 import venv
 import zipfile
@@ -114,8 +114,7 @@ def unpacked(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The files of the sdist."""
     (sdist,) = built.glob("*.tar.gz")
     folder = tmp_path_factory.mktemp("sdist")
-    with tarfile.open(sdist) as archive:
-        archive.extractall(folder, filter="data")
+    shutil.unpack_archive(sdist, folder)  # tarfile's filters are not in every Python 3.11
     return folder / sdist.name.removesuffix(".tar.gz")
 
 
