@@ -317,8 +317,11 @@ def markdown(seen: Sequence[Seen], other: Sequence[bool]) -> str:
 
 
 def kept(file: Path) -> list[Seen]:
-    """What a run has written there."""
-    return [Seen(**json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines()]
+    """What a run has written there. Raises SystemExit where it is something else."""
+    try:
+        return [Seen(**json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines()]
+    except (OSError, ValueError, TypeError) as error:
+        raise SystemExit(f"{file} has no lines of a run before: {error}") from None
 
 
 def main() -> None:

@@ -1,1 +1,1 @@
-"""What `mutation.py` changes in schedules, and the emulator as the referee of it."""
+"""What the benchmarks change in schedules and in C++, and the referees of it: the emulator, models, recorded steps."""

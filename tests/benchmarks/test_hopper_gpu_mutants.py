@@ -149,6 +149,10 @@ def test_the_table_counts_ends_by_kind_beside_steps(tmp_path: Path, monkeypatch:
     assert "| no arrival | 2 | 2 | 2 | 0 | 1 | 0 | 0 | 1 | 0 |" in text
     assert "| two steps exchanged | 1 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 |" in text and "old" not in text
 
+    for text in ("no line", '{"family": 1}', "[]"):
+        kept.write_text(text, encoding="utf-8")
+        with pytest.raises(SystemExit, match="no lines of a run before"):
+            benchmark.main()
     kept.write_text(json.dumps(vars(seen[0]) | {"what": "another"}) + "\n", encoding="utf-8")
     with pytest.raises(SystemExit, match="is another by now"):
         benchmark.main()
