@@ -39,6 +39,19 @@ def test_references_are_made_once_for_each_input(monkeypatch: pytest.MonkeyPatch
     assert len(made) == len(Inputs) + len(others) + 1, "another program, however equal"
 
 
+def test_zeros_of_both_signs_are_two_numbers() -> None:
+    """A kernel may divide by them."""
+    of, made = object(), []
+
+    def make(number: float) -> dict[str, compare.Reference]:
+        made.append(number)
+        return {}
+
+    for number in (0.0, -0.0, 0.0, -0.0):
+        kept(of, ("alpha", number), lambda number=number: make(number))  # type: ignore[misc]
+    assert str(made) == "[0.0, -0.0]"
+
+
 def test_what_is_large_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch")
     monkeypatch.setattr("tkgen.execute.kept._MOST", 10)
