@@ -307,18 +307,6 @@ NESTED = """kernel nested
       s = s + rowsum(rowsum(X[r, j, k]))
   S[r] = s
 """
-COUNT = """kernel count
-  dims ROWS = 5, D = 100
-  global X : f32[ROWS, D]
-  global S : f32[ROWS]
-  over r in ROWS by 1
-  waves 1
-  carry c : f32 = 0
-  each j in D by 32
-    s = s + rowsum(X[r, j])
-    c = c + 1
-  S[r] = s / c
-"""
 
 
 def changed(old: str, new: str) -> str:
@@ -331,7 +319,6 @@ def changed(old: str, new: str) -> str:
     (changed("each i in D by 512", "each i in D by 256"), "`i` goes over other tiles than `j`"),
     (changed("LSE[r] = m +", "LSE[r] = m + rowsum(X[r]) +"), "a row of D elements is held whole beside the loop"),
     (NESTED, "a loop along `k` stands within another"),
-    (COUNT, "`c` belongs to no row"),
 ])  # fmt: skip
 def test_what_is_refused(text: str, message: str) -> None:
     with pytest.raises(SpecError) as error:

@@ -90,9 +90,6 @@ def _refuse_loop(kernel: Kernel, loop: Loop) -> None:
             f"`{axis.name}` goes over other tiles than `{first.name}`: lanes can walk along one axis", axis.span,
             f"let it go over the same tiles: `in {first.dim.name} by {first.tile}`",
         )  # fmt: skip
-    for carry in loop.carries:
-        if not carry.inside.axes:
-            raise RowError(f"`{carry.inside.name}` belongs to no row", carry.inside.span or span)
     whole = next((a for a in kernel.axes if a.kind is AxisKind.WHOLE and a.dim == axis.dim), None)
     if whole is not None:
         raise RowError(
@@ -148,7 +145,7 @@ def refuse_places(kernel: Kernel, fast: Axis) -> None:
             if index.of_page:
                 raise RowError(f"`{name}` lies in pages, which loops of products of products alone read",
                                access.tensor.span)  # fmt: skip
-            if index.axis == fast or fast not in access.axes:
+            if index.axis == fast:
                 raise RowError(f"`{held}` holds places along {fast.name}, in which lanes take elements side by side",
                                access.tensor.span, "gather whole rows")  # fmt: skip
             if dim.size is None:

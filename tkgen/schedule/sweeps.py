@@ -21,6 +21,7 @@ from tkgen.ir.equations import (
     Axis,
     Carry,
     Constant,
+    Convert,
     Coordinate,
     Kernel,
     Load,
@@ -132,6 +133,19 @@ def regions(kernel: Kernel) -> Iterator[Region]:
 def taken_up(carry: Carry, reduce: Reduce, update: Map) -> Map:
     """What a carried value is behind its loop, of what it was before and what a reduction found in all passes."""
     return Map(carry.result, update.function, (carry.initial, reduce.result))
+
+
+def of_block(kernel: Kernel) -> frozenset[Value]:
+    """The values that all lanes of a block have alike before the first sweep: of scalars, constants, single loads.
+
+    A reduction is none of them, even of what all rows share: each lane has it with its rows, behind a sweep.
+    """
+    found: set[Value] = set()
+    for op in kernel.body:
+        alike = isinstance(op, Load | Constant | Argument | Map | Convert) and found.issuperset(reads(op))
+        if alike and not (result := writes(op)[0]).axes:
+            found.add(result)
+    return frozenset(found)
 
 
 def sweeps(kernel: Kernel, fast: Axis) -> tuple[Sweep, ...]:

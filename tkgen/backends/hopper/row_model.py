@@ -35,7 +35,7 @@ from tkgen.ir.equations import (
     reads,
     writes,
 )
-from tkgen.ir.rounding import TORCH, rounded
+from tkgen.ir.rounding import rounded, unwritten
 from tkgen.ir.tiles import Tile, along_dims, picked
 from tkgen.proof.execution import Order, Outcome, Parts, execute
 from tkgen.proof.program import Do
@@ -275,7 +275,7 @@ def run_rows(
     order: Order, progress: Callable[[int, int], None] | None = None,
 ) -> Modelled:  # fmt: skip
     """A launch of a kernel of rows in one order, block after block."""
-    new = {t.name: torch.full(launch.shape(t), torch.nan, dtype=TORCH[t.dtype]) for t in launch.program.outputs}
+    new = {t.name: unwritten(launch.shape(t), t.dtype) for t in launch.program.outputs}
     outputs = {name: inputs[name].clone() if name in inputs else tensor for name, tensor in new.items()}
     memory = RowMemory(m.kernel, inputs, scalars, launch.extents, outputs)
     found = list[Outcome]()

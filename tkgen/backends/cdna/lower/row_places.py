@@ -64,9 +64,10 @@ class Places(BlockPlaces):
 
     def row_lines(self, body: Sequence[str]) -> list[str]:
         """The definitions of a row's places, and of what it adds to offsets, that `body` needs."""
-        at, lines = self.at(), list[tuple[str, str]]()
+        at = self.at()
+        gathers = dict.fromkeys(i.through for access in self.base for i in access.indices if i.through)
+        lines = [(f"{self.base[through]}_held", self._held(through, at)) for through in gathers]
         for access in filter(self._by_row, self.base):
-            lines += [(f"{self.base[i.through]}_held", self._held(i.through, at)) for i in access.indices if i.through]
             text = self._offset(access, [axis for axis in access.axes if axis != self.m.fast], at)
             lines.append((self._row_offset(access), f"const uint32_t {self._row_offset(access)} = {text};"))
         offsets = needed(lines, "\n".join(body))
@@ -123,8 +124,13 @@ class Places(BlockPlaces):
     # ------------------------------------------------------------ accesses
 
     def inside(self, axes: Sequence[Axis], at: dict[Axis, str]) -> list[str]:
-        """Conditions on which a place exists that an access over `axes` touches."""
+        """Conditions on which a place exists that an access over `axes` touches.
+
+        Where all of a tile is one row, lanes beyond those that share it have none.
+        """
         m, found = self.m, []
+        if not m.rows and m.groups > 1:
+            found.append("group == 0")
         if m.rows_covered > m.row_count and any(a in m.rows for a in axes):
             found.append(f"row < {m.row_count}")
         for axis in axes:

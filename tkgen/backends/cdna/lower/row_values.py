@@ -31,7 +31,7 @@ from tkgen.ir.types import DType
 from tkgen.schedule.row_form import Way
 from tkgen.schedule.row_loops import loops
 from tkgen.schedule.rows import RowMap
-from tkgen.schedule.sweeps import Sweep, apart, divisors, held, taken_up
+from tkgen.schedule.sweeps import Sweep, apart, divisors, held, of_block, taken_up
 
 
 class Values:
@@ -50,7 +50,12 @@ class Values:
                 if carry in kept:
                     self.made[carry.result] = taken_up(carry, *kept[carry])
         self.divisors = divisors(m.kernel, m.fast)
+        self.of_block = of_block(m.kernel)
         self.inlined = self._inlined()
+
+    def of_row(self, value: Value) -> bool:
+        """Whether a lane has a value for each of its rows, in an array over them."""
+        return self.m.fast not in value.axes and value not in self.of_block
 
     def type(self, value: Value) -> str:
         """The C++ type of an element."""
@@ -61,6 +66,8 @@ class Values:
         carried = {c.result for loop in loops(self.m.kernel) for c in loop.carries if c not in apart(loop)}
         level = dict.fromkeys((v for v in self.divisors if v not in carried), 0)
         for at, sweep in enumerate(self.m.sweeps):
+            if sweep.loop and (at == 0 or self.m.sweeps[at - 1].loop != sweep.loop):
+                level |= {c.inside: at for c in sweep.loop.carries if c.inside in level}
             level |= {v: at for op in sweep.rows for v in writes(op) if v in level}
             level |= {r.result: at + 1 for r in sweep.handed if r.result in level}
         return [value for value, at in level.items() if at == number]
@@ -115,7 +122,9 @@ class Values:
         if self.m.way(access) is Way.ALONG:
             return f"{self.registers(access)}.at[e]"
         wide = self.places.across(access)
-        return f"{raw}[i / {wide}][c][e].at[i % {wide}]" if wide > 1 else f"{raw}[i][c][e].at[0]"
+        if wide > 1:
+            return f"{raw}[i / {wide}][c][e].at[i % {wide}]"
+        return f"{raw}{'[i]' if self.places.of_rows(access) else ''}[c][e].at[0]"
 
     def text(self, value: Value) -> str:
         """A value where it is used."""
@@ -128,11 +137,11 @@ class Values:
                 return f"g.{cpp_name(scalar.name)}"
             case Coordinate(axis=axis):
                 return self.places.coordinate(axis)
-            case Load(source=source) if value.axes and self.m.fast not in value.axes:
+            case Load(source=source) if self.of_row(value):
                 return f"widen({self.raw(source)}[i].at[0])"
         if value in self.inlined:
             return f"({self.expression(made)})"
-        return f"{self.name[value]}[i]" if value.axes and self.m.fast not in value.axes else self.name[value]
+        return f"{self.name[value]}[i]" if self.of_row(value) else self.name[value]
 
     def whole(self, value: Value) -> str:
         """A value that is all of a right side: without parentheses around it."""

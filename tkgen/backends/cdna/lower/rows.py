@@ -148,7 +148,7 @@ class RowLowering(Lowering):
                 raw = f"load_elements<{access.tensor.dtype.cpp}, 1>({self.places.buffer(access)}, 0).at[0]"
                 yield f"const float {values.name[op.result]} = widen({raw});{self.places.remark(op.result.span)}"
         for row in self.m.sweeps[0].rows:
-            if isinstance(row, Map | Convert) and not row.result.axes and row.result not in values.inlined:
+            if isinstance(row, Map | Convert) and row.result in values.of_block - values.inlined:
                 made = f"const {values.type(row.result)} {values.name[row.result]} = {values.expression(row)};"
                 yield made + self.places.remark(row.result.span)
 
@@ -162,7 +162,7 @@ class RowLowering(Lowering):
     def _loaded(self, loads: Sequence[Load]) -> list[str]:
         """Loads to registers, those that are touched in the same way in one nest of loops."""
         declared: list[str] = []
-        nests: dict[Way, list[str]] = {}
+        nests: dict[tuple[Way, str], list[str]] = {}
         for op in loads:
             access, way = op.source, self.m.way(op.source)
             width, shape, place = self._registers(access)
@@ -170,11 +170,11 @@ class RowLowering(Lowering):
             where = self.places.where(access, self._element(way))
             declared.append(f"elements<{kind}> {self.values.raw(access)}{shape};{self.places.remark(op.result.span)}")
             loaded = f"{self._loader(op)}<{kind}>({self.places.buffer(access)}, {where});"
-            nests.setdefault(way, []).append(f"{self.values.raw(access)}{place} = {loaded}")
+            step = "ACROSS" if way is Way.ACROSS and self.places.across(access) > 1 else ""
+            nests.setdefault((way, step), []).append(f"{self.values.raw(access)}{place} = {loaded}")
         lines = declared
-        for way, calls in nests.items():
+        for (way, step), calls in nests.items():
             body = calls if way is Way.ROW else self._chunks(calls if way is Way.ALONG else self._elements(calls))
-            step = "ACROSS" if way is Way.ACROSS and self.m.across > 1 else ""
             lines += self._rows(body, step) if self.places.of_rows(loads[0].source) else body
         return lines
 
@@ -292,7 +292,7 @@ class RowLowering(Lowering):
         for op in sweep.rows:
             if isinstance(op, Store):
                 stores.append(self._store_row(op))
-            elif (value := writes(op)[0]).axes and value not in values.inlined:
+            elif values.of_row(value := writes(op)[0]) and value not in values.inlined:
                 declared.append(f"{values.type(value)} {values.name[value]}[ROWS];")
                 rows.append(f"{values.name[value]}[i] = {values.expression(op)};{self.places.remark(value.span)}")
         for value in values.divisors_made(number):
