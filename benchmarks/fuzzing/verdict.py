@@ -23,7 +23,19 @@ if TYPE_CHECKING:
 
 MANY = 9  # K-steps: enough for every prologue, some passes of the loop, and every epilogue
 REFUSED_BUILDS = {"E404", "E405"}  # registers are counted only in machine code
-KINDS = ("wrong", "machine check", "unchecked", "wait states", "toolchain", "exception", "silent")
+KINDS = (
+    "wrong", "machine check", "unchecked", "wait states", "toolchain", "exception", "silent", "timeout", "crash",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Depth:
+    """How much is done with an accepted spec: `orders` of the waves at each size; `quick` runs static sizes as drawn
+    only; `build_only` compiles and checks the machine code, and launches nothing."""
+
+    orders: int = 5
+    quick: bool = False
+    build_only: bool = False
 
 
 @dataclass(frozen=True)
@@ -32,7 +44,7 @@ class Result:
 
     `verdict` is `accepted`, `rejected` or `FAILED`; `kind` of a failure is one of `KINDS`, that of a rejection
     `registers` where only the compiled kernel shows that it needs too many; `detail` the codes of a rejection, or what
-    failed. `runs` counts launches.
+    failed. `runs` counts launches. `family` and `seed` draw the spec again.
     """
 
     seed: int
@@ -43,6 +55,7 @@ class Result:
     runs: int = 0
     kind: str = ""
     features: frozenset[str] = frozenset()
+    family: str = "matrix"
 
 
 class Failure(Exception):
@@ -59,16 +72,17 @@ class Tally:
 
     instructions: int = 0
     runs: int = 0
+    builds: int = 0
     sizes: list[Mapping[str, int]] = field(default_factory=list)
     registers: bool = False  # the compiled kernel needs too many
 
 
-def attempt(made: Sample, orders: int = 5, quick: bool = False) -> Result:
+def attempt(made: Sample, orders: int = 5, quick: bool = False, build_only: bool = False) -> Result:
     """Check a spec and, if it is accepted, build, emulate and compare it. Never raises."""
     start = time.perf_counter()
     tally, kind = Tally(), ""
     try:
-        codes = judge(made, orders, tally, quick)
+        codes = judge(made, Depth(orders, quick, build_only), tally)
         verdict, detail = ("rejected", codes) if codes else ("accepted", "")
         kind = "registers" if tally.registers else ""
     except Failure as failure:
@@ -77,10 +91,10 @@ def attempt(made: Sample, orders: int = 5, quick: bool = False) -> Result:
         places = [f"{Path(f.filename).name}:{f.lineno}" for f in traceback.extract_tb(error.__traceback__)[-3:]]
         verdict, kind, detail = "FAILED", "exception", f"{type(error).__name__}: {error} ({', '.join(places)})"
     seconds = time.perf_counter() - start
-    return Result(made.seed, verdict, detail, seconds, tally.instructions, tally.runs, kind, made.features)
+    return Result(made.seed, verdict, detail, seconds, tally.instructions, tally.runs, kind, made.features, made.family)
 
 
-def judge(made: Sample, orders: int, tally: Tally, quick: bool = False) -> str:
+def judge(made: Sample, depth: Depth, tally: Tally) -> str:
     """The codes with which a spec is refused, none where it is accepted and right. Raises Failure where it is not."""
     from tkgen.diagnostics import SpecError
     from tkgen.rows.spec import RowSpec
@@ -95,10 +109,12 @@ def judge(made: Sample, orders: int, tally: Tally, quick: bool = False) -> str:
             return _codes(error)
         try:
             if isinstance(spec, RowSpec | SequenceSpec):
-                _whole(made, spec, orders, tally)
+                _whole(made, spec, depth, tally)
             else:
-                for build, extents in _launches(made, path, spec, quick):
-                    _run(made, build, extents, orders, tally)
+                for build, extents in _launches(made, path, spec, depth.quick):
+                    tally.builds += 1
+                    if not depth.build_only:
+                        _run(made, build, extents, depth.orders, tally)
         except SpecError as error:
             codes = _codes(error)
             if not REFUSED_BUILDS.issuperset(codes.split()):
@@ -107,10 +123,10 @@ def judge(made: Sample, orders: int, tally: Tally, quick: bool = False) -> str:
             return codes
         except ToolchainError as error:
             raise Failure("toolchain", error.message) from error
-    return "" if tally.runs else "no size"
+    return "" if tally.builds else "no size"
 
 
-def _whole(made: Sample, spec: RowSpec | SequenceSpec, orders: int, tally: Tally) -> None:
+def _whole(made: Sample, spec: RowSpec | SequenceSpec, depth: Depth, tally: Tally) -> None:
     """Build kernels of rows, or a sequence, and run them at their sizes, or several where only run time knows them."""
     from tkgen.execute.launch import trials
     from tkgen.machine_check import RIGHT
@@ -124,9 +140,12 @@ def _whole(made: Sample, spec: RowSpec | SequenceSpec, orders: int, tally: Tally
         kernel.check()
         if kernel.machine_check.outcome != RIGHT:
             raise Failure("unchecked", kernel.machine_check.reason)
+    tally.builds += 1
+    if depth.build_only:
+        return
     for sizes in zip(*made.extents.values(), strict=True) if made.extents else [()]:
         extents = dict(zip(made.extents, sizes, strict=True))
-        for order, kind in trials(orders):
+        for order, kind in trials(depth.orders):
             if isinstance(build, RowBuild):
                 tried = run_rows(build, extents=extents, seed=made.seed, kind=kind, order=order)
                 outcomes = (tried.outcome,)
@@ -206,7 +225,8 @@ def _launches(made: Sample, path: Path, spec: Spec, quick: bool) -> Iterator[tup
 
 
 @cache
-def _compiler(target: str) -> Compiler:
+def compiler_for(target: str) -> Compiler:
+    """The compiler for a target, found once."""
     from tkgen.targets import load_target
     from tkgen.toolchain.discover import find_compiler
 
@@ -218,7 +238,7 @@ def _built(spec: Spec) -> Build:
     from tkgen.build.compiling import compiled, watched
     from tkgen.machine_check import RIGHT
 
-    build = watched(compiled(spec, _compiler(spec.target.name)).check()).check()
+    build = watched(compiled(spec, compiler_for(spec.target.name)).check()).check()
     if build.machine_check.outcome != RIGHT:
         raise Failure("unchecked", build.machine_check.reason)
     return build

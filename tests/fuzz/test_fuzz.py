@@ -105,7 +105,7 @@ def test_the_table_names_the_seeds_of_failures() -> None:
     text = fuzz.table(made)
     assert re.search(r"^  when compiled: E404 +1$", text, re.MULTILINE) and "rejected: E404" not in text
     assert "rejected: E301" in text and re.search(r"^  wrong +1$", text, re.MULTILINE)
-    assert text.endswith("--seed N --show): 3")
+    assert text.endswith("--family matrix --seed N --show): 3")
 
 
 # Of 1000 seeds those that alone draw some branch: two roles that load one tile, a wave alone that reads before it
