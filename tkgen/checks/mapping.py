@@ -264,7 +264,7 @@ def _sizes(program: Program) -> Iterator[Diagnostic]:
     sides = ((program.m, "block's rows"), (program.n, "block's columns"), (program.k, "K-step"))
     for axis, (dim, what) in enumerate(sides):
         unit = program.block[axis]
-        if program.tail == "clamped" and dim is not program.k:
+        if program.tail == "clamped" and axis < 2:
             continue
         if dim.size is not None and dim.size % unit:
             low, high = dim.size // unit * unit, -(-dim.size // unit) * unit

@@ -92,6 +92,11 @@ class View:
         return tuple(n for n, i in enumerate(self.access.indices) if i.extends)
 
     @property
+    def axes(self) -> tuple[Axis, ...]:
+        """The axes of the tile, in the order of the view's dimensions."""
+        return self.access.axes
+
+    @property
     def pitch(self) -> tuple[Dim, ...]:
         """The dimensions that lie between two rows: their product is the distance. None where there are no rows."""
         return self.tensor.dims[self.tiled[0] + 1 :] if len(self.tiled) == 2 else ()

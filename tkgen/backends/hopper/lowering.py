@@ -294,6 +294,10 @@ class _Lowering:
             found.append((f"{symbol}_{place}", dim, unit.format(place)))
         return [*found, ("K_STEPS", p.k, "K_STEP")]
 
+    def of_group(self, symbol: str) -> bool:
+        """Whether each group has such a number of its own: of tiles along the rows, where these are ragged."""
+        return self.layout.ragged and symbol not in ("GRID_COLS", "K_STEPS")
+
     def factor(self, operand: Operand) -> Factor:
         rows = operand.side is Side.A
         turns = self.layout.ping_pong
@@ -399,9 +403,9 @@ class _Lowering:
             count = Constant("CLUSTER", str(layout.clusters), "blocks that share the tiles of a factor", origin)
             result = [count, every, *result]
         for symbol, dim, unit in self.counted():
-            if dim.size is not None and not (dim == p.m and layout.ragged):
+            if dim.size is not None and not self.of_group(symbol):
                 origin = self.origin(dim.span, "block", "tail")
-                shared = f" / {p.grid.count}" if dim == p.k and p.grid.name == "split_k" else ""
+                shared = f" / {p.grid.count}" if symbol == "K_STEPS" and p.grid.name == "split_k" else ""
                 about = f"of the {p.grid.count} blocks that add to a tile, each" if shared else ""
                 result.append(Constant(symbol, f"({dim.size} + {unit} - 1) / {unit}{shared}", about, origin))
         return result
@@ -416,7 +420,7 @@ class _Lowering:
         """Extents that only run time knows."""
         result = []
         for symbol, dim, unit in self.counted():
-            if dim.size is None and not (dim == self.program.m and self.layout.ragged):
+            if dim.size is None and not self.of_group(symbol):
                 origin = self.origin(dim.span, "block", "tail")
                 result.append(Constant(symbol.lower(), f"({self.run_time(dim)} + {unit} - 1) / {unit}", "", origin))
         return result

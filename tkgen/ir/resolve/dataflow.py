@@ -9,7 +9,8 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from tkgen.diagnostics import Edit, Fix, Label
-from tkgen.ir.products import SCALED_BLOCK
+from tkgen.ir.equations import Axis
+from tkgen.ir.products import SCALED_BLOCK, View
 from tkgen.ir.resolve.names import Scope
 from tkgen.ir.resolve.sizes import element, number, positive
 from tkgen.ir.room import too_many_registers, too_much_lds
@@ -18,7 +19,6 @@ from tkgen.ir.types import (
     BASE_TILE,
     WAVE_LANES,
     Accumulator,
-    Dim,
     DType,
     Operand,
     Role,
@@ -112,8 +112,8 @@ def _fragments(
 
 def operands(
     scope: Scope,
-    tensors: Sequence[tuple[Side, Tensor]],
-    contraction: Dim,
+    factors: Sequence[tuple[Side, View]],
+    contraction: Axis,
     block: tuple[int, int, int],
     step_at: Span,
     accumulator: Accumulator,
@@ -124,9 +124,9 @@ def operands(
     `made` has the types of those that are computed of their tensors, by name.
     """
     found = tuple(
-        replace(_operand(scope, side, tensor, contraction, block, step_at, accumulator),
-                multiplied=made.get(tensor.name))
-        for side, tensor in tensors
+        replace(_operand(scope, side, factor, contraction, block, step_at, accumulator),
+                multiplied=made.get(factor.tensor.name))
+        for side, factor in factors
     )  # fmt: skip
     wanted = found[0].dtype.sums
     if accumulator.dtype is not wanted:
@@ -159,12 +159,13 @@ def _in_slices_of(operand: Operand, size: int) -> Operand:
 def _operand(
     scope: Scope,
     side: Side,
-    tensor: Tensor,
-    contraction: Dim,
+    factor: View,
+    contraction: Axis,
     block: tuple[int, int, int],
     step_at: Span,
     accumulator: Accumulator,
 ) -> Operand:
+    tensor, contraction_first = factor.matrix, factor.axes[0] == contraction
     shared, registers = _clause(scope, ast.Shared, tensor), _clause(scope, ast.Registers, tensor)
     clause = shared or registers
     if clause is None:
@@ -176,12 +177,15 @@ def _operand(
     axis = 0 if side is Side.A else 1
     base = accumulator.mfma[0]
     if tensor.dtype.bits <= BYTE:
-        if tensor.dims[0] == contraction:
+        if contraction_first:
+            inner, outer = (d.name for d in tensor.dims)
+            if inner == outer:  # of one dimension indices say which is which
+                inner, outer = (a.name for a in factor.axes)
             raise scope.error(
-                "E204", f"`{tensor.name}` of {tensor.dtype.spelling} is stored with `{contraction.name}` first",
-                tensor.span, f"its neighbours in memory lie along `{tensor.dims[1].name}`",
-                notes=(f"matrix instructions take bytes that are neighbours along `{contraction.name}`",),
-                fix=f"store it transposed, `[{tensor.dims[1].name}, {contraction.name}]`",
+                "E204", f"`{tensor.name}` of {tensor.dtype.spelling} is stored with `{inner}` first",
+                tensor.span, f"its neighbours in memory lie along `{outer}`",
+                notes=(f"matrix instructions take bytes that are neighbours along `{inner}`",),
+                fix=f"store it transposed, `[{outer}, {inner}]`",
             )  # fmt: skip
         base = (SCALED_BLOCK if tensor.dtype.in_blocks else tensor.dtype.elements(ACCESS_BYTES)) * WAVE_LANES // base
         base = lcm(base, tensor.dtype.unit(LDS_ROW)) if shared else base
@@ -195,7 +199,7 @@ def _operand(
         tensor=tensor,
         extent=block[axis],
         step=block[2],
-        contraction_first=tensor.dims[0] == contraction,
+        contraction_first=contraction_first,
         buffers=_buffers(scope, shared, tensor, (block[axis], block[2])) if shared else 0,
         via=way(scope, shared) if shared else None,
         register_buffers=_register_buffers(scope, registers, shared is not None),

@@ -44,14 +44,14 @@ def matrix(scope: Scope, typed: Typed) -> Program:
     at = scope.kernel.name.span
     try:
         found = sums(typed.kernel)
-        views = {v.access: v.matrix for v in found.views}
+        views = {v.access: v for v in found.views}
     except Unfit as problem:
         raise scope.error("E230", str(problem), problem.span or at) from None
     _supported(scope, found, at)
     block = (_tile(found.rows), _tile(found.cols), _tile(found.contraction))
     written = has_equations(scope.kernel)
     accumulate = _accumulate(scope, found, block) if written else scope.all(ast.Accumulate)[0]
-    output = next((views[s.target] for s in found.stores if s.target in views), found.stores[0].target.tensor)
+    output = next((views[s.target].matrix for s in found.stores if s.target in views), found.stores[0].target.tensor)
     roles = waves.roles(scope, block, accumulate, (found.rows.name, found.cols.name) if written else ())
     accumulator = dataflow.accumulator(scope, accumulate, output, block, next(r for r in roles if r.multiplies))
     operands = _operands(scope, found, views, block, accumulator)
@@ -274,12 +274,12 @@ def _default(scope: Scope, found: Sums, names: list[str], block: tuple[int, int,
 def _operands(
     scope: Scope,
     found: Sums,
-    views: Mapping[Access, Tensor],
+    views: Mapping[Access, View],
     block: tuple[int, int, int],
     accumulator: Accumulator,
 ) -> tuple[Operand, ...]:
     """The factors, left ones first."""
-    wanted: dict[str, tuple[Side, Tensor]] = {}
+    wanted: dict[str, tuple[Side, View]] = {}
     part: dict[str, Access] = {}
     for side, accesses in ((Side.A, [s.left for s in found.sums]), (Side.B, [s.right for s in found.sums])):
         for access in accesses:
@@ -290,7 +290,7 @@ def _operands(
             if wanted.setdefault(name, (side, views[access]))[0] is not side:
                 raise scope.error("E205", f"`{name}` is a left and a right factor; its tiles are of one of them",
                                   access.tensor.span)  # fmt: skip
-    types = {_multiplied(found, tensor): tensor for _, tensor in wanted.values()}
+    types = {_multiplied(found, factor.tensor): factor.tensor for _, factor in wanted.values()}
     each = all(s.scales for s in found.sums) or (all(d.encoded for d in types) and mixes_fp8(scope.chosen))
     if len(types) > 1 and not each:  # instructions that take each factor in a format of its own
         (one, first), (other, second) = list(types.items())[:2]
@@ -301,7 +301,7 @@ def _operands(
         )  # fmt: skip
     step_at = found.contraction.span or scope.kernel.name.span
     made = {name: m.multiplied for name, m in found.made.items()}
-    operands = dataflow.operands(scope, list(wanted.values()), found.contraction.dim, block, step_at, accumulator, made)
+    operands = dataflow.operands(scope, list(wanted.values()), found.contraction, block, step_at, accumulator, made)
     _computed(scope, found, operands)
     return operands
 

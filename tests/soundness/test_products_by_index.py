@@ -1,0 +1,97 @@
+"""Which dimension stands where is said by the indices of an equation: dimensions may share names and sizes.
+
+The layout of a factor was taken from the name of the contracted dimension, so `X[m, k] @ W[n, k].T` with a square W
+was compiled as another product. What is drawn here is compared with einsum of the indices (`drawn_products`).
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+from drawn_products import TARGETS, Kernel, drawn
+
+import tkgen
+from tkgen.backends.registry import backend_of
+from tkgen.diagnostics import Severity, SpecError
+from tkgen.execute import kernels
+from tkgen.proof.execution import Order
+
+SAMPLE = (7, 13, 15, 184, 183)  # all four layouts, a batch, groups
+
+
+# the output projection of attention, and both factors with the contracted dimension last
+SQUARE = """kernel square
+  dims T = {rows}, D = 128
+  global X : bf16[{left}, D]
+  global W : bf16[D, D]
+  global Y : f32[{left}, D]
+  over t in {left} by 128, d in D by 128
+  waves 4 x 2
+  shared X, W
+  target {target}
+  each k in D by 64
+    y = y + X[t, k] @ W[d, k].T
+  Y[t, d] = y
+"""
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("left", ["T", "D"])
+def test_a_square_weight(target: str, left: str) -> None:
+    build = tkgen.load(SQUARE.format(rows=128, left=left, target=target)).check().build()
+    x, w = torch.randn(128, 128).bfloat16(), torch.randn(128, 128).bfloat16()
+    assert torch.allclose(tkgen.run(build, x, w), x.float() @ w.float().T, atol=1e-3)
+
+
+def wrong(found: torch.Tensor, meant: torch.Tensor) -> int:
+    """How many elements are wrong of those that are written."""
+    return int(((found.double() != meant) & ~meant.isnan()).sum())
+
+
+def ran(kernel: Kernel, seed: int) -> int | None:
+    """Elements that the machine code gets wrong; None where the kernel is refused, with a reason."""
+    try:
+        build = tkgen.load(kernel.text).check().build()
+    except SpecError as error:
+        assert {d.code for d in error.diagnostics if d.severity is Severity.ERROR} == {"E230"}, kernel.text
+        return None
+    inputs = kernel.inputs(seed)
+    result = tkgen.run(build, *(inputs[t.name] for t in build.spec.program.reads))
+    return wrong(result, kernel.expected(inputs))
+
+
+def modelled(kernel: Kernel, seed: int) -> int | None:
+    """The same of the model for sm_90a, whose C++ must multiply factors that lie in this way."""
+    try:
+        spec = tkgen.load(kernel.text).check()
+    except SpecError as error:
+        assert {d.code for d in error.diagnostics if d.severity is Severity.ERROR} == {"E230"}, kernel.text
+        return None
+    assert set(re.findall(r"\bmma?_(A\w*B\w*)\b", spec.text)) == {kernel.multiplied}, kernel.text
+    inputs = kernel.inputs(seed)
+    made = backend_of("sm_90a").interpreter.run(spec, kernels.launch_of(spec), inputs, {}, Order())
+    assert not made.findings
+    return wrong(made.outputs["Y"], kernel.expected(inputs))
+
+
+@pytest.mark.parametrize("seed", SAMPLE)
+def test_dimensions_that_share_names_and_sizes(seed: int) -> None:
+    kernel = drawn(seed)
+    assert ran(kernel, seed) == 0, kernel.text
+
+
+@pytest.mark.parametrize("seed", (2, 8, 11))
+def test_dimensions_that_share_names_and_sizes_on_hopper(seed: int) -> None:
+    kernel = drawn(seed, "sm_90a")
+    assert modelled(kernel, seed) == 0, kernel.text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", [*TARGETS, "sm_90a"])
+def test_many_of_them(target: str) -> None:
+    tried = modelled if target == "sm_90a" else ran
+    results = {seed: tried(drawn(seed, target), seed) for seed in range(150)}
+    assert {seed for seed, count in results.items() if count} == set()
+    assert sum(count == 0 for count in results.values()) > 90
