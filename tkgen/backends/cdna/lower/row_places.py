@@ -64,13 +64,15 @@ class Places(BlockPlaces):
 
     def row_lines(self, body: Sequence[str]) -> list[str]:
         """The definitions of a row's places, and of what it adds to offsets, that `body` needs."""
-        at = self.at()
-        gathers = dict.fromkeys(i.through for access in self.base for i in access.indices if i.through)
-        lines = [(f"{self.base[through]}_held", self._held(through, at)) for through in gathers]
-        for access in filter(self._by_row, self.base):
-            text = self._offset(access, [axis for axis in access.axes if axis != self.m.fast], at)
-            lines.append((self._row_offset(access), f"const uint32_t {self._row_offset(access)} = {text};"))
-        offsets = needed(lines, "\n".join(body))
+        at, lines = self.at(), dict[str, str]()
+        for access in self.base:
+            for through in (index.through for index in access.indices if index.through is not None):
+                lines.setdefault(f"{self.base[through]}_held", self._held(through, at))
+            if self._by_row(access):
+                row = self._row_offset(access)
+                text = self._offset(access, [axis for axis in access.axes if axis != self.m.fast], at)
+                lines[row] = f"const uint32_t {row} = {text};"
+        offsets = needed([*lines.items()], "\n".join(body))
         return [*self._row_places("\n".join([*offsets, *body])), *offsets]
 
     def _held(self, access: Access, at: dict[Axis, str]) -> str:
