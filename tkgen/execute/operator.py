@@ -130,7 +130,7 @@ def _on_cpu(
         return computed(build, launch, named, scalars)
     interpreter = backend_of(build.spec.target.name).interpreter
     assert interpreter is not None
-    made = interpreter.run(build.spec, launch, named, scalars, Order())
+    made = interpreter.run(build.spec, launch, {name: t.contiguous() for name, t in named.items()}, scalars, Order())
     if made.findings:
         raise RuntimeError(f"{build.spec.name}: {'; '.join(made.findings)}")
     return made.outputs
@@ -219,17 +219,34 @@ def operator(build: protocol.Build, name: str | None = None) -> Callable[..., to
         types = {t: STORED.get(t.dtype, TORCH[t.dtype]) for t in program.outputs}
         return _alone(tuple(first.new_empty(launch.shape(t), dtype=kind) for t, kind in types.items()))
 
-    def backward(*_: Any) -> None:
-        raise RuntimeError(f"torch.ops.{NAMESPACE}.{name} has no gradient: call it under torch.no_grad()")
+    def keep(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        ctx.like = [(t.shape, t.dtype) for t in inputs[:count]]
+
+    def backward(ctx: Any, *slopes: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
+        wanted = zip(ctx.like, ctx.needs_input_grad, strict=False)
+        slope = next(s for s in slopes if s is not None)  # integer outputs have none
+        refused = [_refuse(slope, name, *like) if needed else None for like, needed in wanted]
+        return *refused, *(None for _ in program.scalars)
 
     library = torch.library.Library(NAMESPACE, "FRAGMENT")
     returned = ", ".join("Tensor" for _ in program.outputs)
     library.define(f"{name}({', '.join(parameters)}) -> {returned if len(program.outputs) == 1 else f'({returned})'}")
     library.impl(name, compute, "CompositeExplicitAutograd")
     torch.library.register_fake(f"{NAMESPACE}::{name}", fake, lib=library)
-    torch.library.register_autograd(f"{NAMESPACE}::{name}", backward, lib=library)
+    torch.library.register_autograd(f"{NAMESPACE}::{name}", backward, setup_context=keep, lib=library)
     _registered[name] = library, _identity(build)
     return _operator(name)
+
+
+@torch.library.custom_op(f"{NAMESPACE}_operator::no_gradient", mutates_args=())
+def _refuse(slope: torch.Tensor, name: str, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+    """Raises RuntimeError. An operator, so that `torch.compile` traces a backward pass that raises once it runs."""
+    raise RuntimeError(f"torch.ops.{NAMESPACE}.{name} has no gradient: call it under torch.no_grad()")
+
+
+@_refuse.register_fake
+def _(slope: torch.Tensor, name: str, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+    return slope.new_empty(shape, dtype=dtype)
 
 
 def _parameter(name: str) -> str:

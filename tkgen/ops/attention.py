@@ -73,7 +73,7 @@ def _attention(
 def _(
     q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float, window: int, deterministic: bool
 ) -> tuple[Tensor, Tensor]:
-    return torch.empty_like(q), q.new_empty(q.shape[:3], dtype=torch.float32)
+    return q.new_empty(q.shape), q.new_empty(q.shape[:3], dtype=torch.float32)
 
 
 @custom_op(f"{NAMESPACE}::attention_backward", mutates_args=())
@@ -110,7 +110,7 @@ def _(
     window: int,
     deterministic: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    return torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
+    return q.new_empty(q.shape), k.new_empty(k.shape), v.new_empty(v.shape)
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:

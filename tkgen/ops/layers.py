@@ -42,7 +42,7 @@ def _linear_backward(gy: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, Ten
 
 @_linear_backward.register_fake
 def _(gy: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-    return torch.empty_like(x), torch.empty_like(weight)
+    return x.new_empty(x.shape), weight.new_empty(weight.shape)
 
 
 def _keep_linear(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -80,7 +80,7 @@ def _rmsnorm(x: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
 
 @_rmsnorm.register_fake
 def _(x: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    return torch.empty_like(x), x.new_empty(x.shape[0], dtype=torch.float32)
+    return x.new_empty(x.shape), x.new_empty(x.shape[0], dtype=torch.float32)
 
 
 @custom_op(f"{NAMESPACE}::rmsnorm_backward", mutates_args=())
@@ -91,7 +91,7 @@ def _rmsnorm_backward(gy: Tensor, x: Tensor, weight: Tensor, r: Tensor) -> tuple
 
 @_rmsnorm_backward.register_fake
 def _(gy: Tensor, x: Tensor, weight: Tensor, r: Tensor) -> tuple[Tensor, Tensor]:
-    return torch.empty_like(x), torch.empty_like(weight)
+    return x.new_empty(x.shape), weight.new_empty(weight.shape)
 
 
 def _keep_rmsnorm(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
@@ -135,7 +135,7 @@ def _rotary(x: Tensor, cos: Tensor, sin: Tensor, turn: float) -> Tensor:
 
 @_rotary.register_fake
 def _(x: Tensor, cos: Tensor, sin: Tensor, turn: float) -> Tensor:
-    return torch.empty_like(x)
+    return x.new_empty(x.shape)
 
 
 def _keep_rotary(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -189,7 +189,7 @@ def _swiglu_backward(
 
 @_swiglu_backward.register_fake
 def _(gy: Tensor, x: Tensor, gate: Tensor, up: Tensor, g: Tensor, u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    return torch.empty_like(x), torch.empty_like(gate), torch.empty_like(up)
+    return x.new_empty(x.shape), gate.new_empty(gate.shape), up.new_empty(up.shape)
 
 
 def _keep_swiglu(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
