@@ -145,7 +145,7 @@ template <int N, ducks::st::all ST> constexpr int SQUARES = (ST::num_elements + 
 /// apart, which meet in no bank; 64 read 8 rows x 64 bytes at a time.
 template <ducks::st::all ST> __device__ inline int2 square_at(int at) {
     constexpr int across = ST::cols % 32 == 0 ? 8 : ST::cols / 4, down = ST::rows / 4;
-    return int2{at / across % down * 4, at / across / down * 32 + at % across * 4};
+    return int2{at / across % down * 4, at / across / down * (4 * across) + at % across * 4};
 }
 
 /// Global memory -> registers by N threads together; waits for nothing.

@@ -5,13 +5,23 @@ q >= j    ->    first of q's tile >= last of j's tile
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from tkgen.ir.equations import Constant, Map, Op, Value
 
 SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 Range = tuple[str, str]  # the least and the largest of the whole numbers that a value has in a tile, as C++
+
+
+def conjuncts(predicate: Value, made: Mapping[Value, Op]) -> Iterator[Value]:
+    """The predicates that all hold where this one does."""
+    op = made[predicate]
+    if isinstance(op, Map) and op.function == "and":
+        for part in op.arguments:
+            yield from conjuncts(part, made)
+    else:
+        yield predicate
 
 
 def holds(predicate: Value, made: Mapping[Value, Op], place: Callable[[Op], Range | None]) -> str | None:
