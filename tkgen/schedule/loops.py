@@ -2,7 +2,7 @@
 
     over h in HEADS, q in LENGTH by 128        `q` is split: each wave has a part of its tile, no value crosses waves
     waves 4 along q
-    carry m : f32[q] = -inf, o : f32[q, D] = 0
+    carry m : f32[q] = -3.4e38, o : f32[q, D] = 0
     each j in KEYS by 64                       the loop; its other axis and D are whole in every wave
       s = Q[h, q] @ K[h, j].T                  a factor with the split axis is held in registers, the other one moves:
       ...                                      it changes from pass to pass and goes through a ring in LDS
