@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from fuzzing.fused import fused
 from fuzzing.gradients import gradients
 from fuzzing.groups import groups
 from fuzzing.loops import loops
@@ -16,5 +15,5 @@ from fuzzing.sums import sums
 
 FAMILIES: Mapping[str, Callable[[int], Sample]] = {
     "matrix": sample, "sums": sums, "groups": groups, "rows": rows, "sequences": sequences, "loops": loops,
-    "narrow": narrow, "gradients": gradients, "fused": fused,
+    "narrow": narrow, "gradients": gradients,
 }  # fmt: skip

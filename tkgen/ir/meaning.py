@@ -251,6 +251,10 @@ class _Evaluation:
     def get(self, value: Value) -> Tile:
         return self.values[value.number]
 
+    def taken(self, value: Value) -> Tile:
+        """The same of a number: a coordinate is rounded to one."""
+        return self.as_number(self.get(value)) if value.kind is Kind.COORDINATE else self.get(value)
+
     def result(self, op: Op) -> Tile:
         match op:
             case equations.Load(source=source):
@@ -268,7 +272,7 @@ class _Evaluation:
             case Map():
                 return self.map(op)
             case equations.Convert(result=result, argument=argument):
-                return self.convert(self.get(argument), result.dtype)
+                return self.convert(self.taken(argument), result.dtype)
             case Reduce():
                 return self.reduce(op)
             case Product():
@@ -279,24 +283,21 @@ class _Evaluation:
         return Tile((), torch.tensor(value, dtype=self.precision))
 
     def integer(self, value: float) -> Tile:
-        return Tile((), torch.tensor(value, dtype=torch.float64))
+        return Tile((), torch.tensor(int(value)))
 
     def coordinate(self, axis: Axis) -> Tile:
         place, one = self.place(axis), self.at(axis)
         if one is not None:
             return self.integer(one)
         first = self.first(axis)
-        return Tile((axis.name,), torch.arange(place.start - first, place.stop - first).double())
+        return Tile((axis.name,), torch.arange(place.start - first, place.stop - first))
 
     def map(self, op: Map) -> Tile:
         function = FUNCTIONS[op.function]
         whole = function.whole and all(a.kind is Kind.COORDINATE for a in op.arguments)
         arguments = [self.get(a) for a in op.arguments]
         if not whole and function.takes != "place":
-            arguments = [
-                self.as_number(t) if a.kind is Kind.COORDINATE else t
-                for a, t in zip(op.arguments, arguments, strict=True)
-            ]
+            arguments = [self.taken(a) for a in op.arguments]
         dims, tiles = self.aligned(arguments)
         if whole:
             return Tile(dims, function.meaning(*(t.value for t in tiles)))
@@ -328,7 +329,7 @@ class _Evaluation:
         return Tile(tile.dims, *rounding.converted(tile.value, tile.error, dtype))
 
     def reduce(self, op: Reduce) -> Tile:
-        tile = self.along(self.get(op.argument), op.axis)
+        tile = self.along(self.taken(op.argument), op.axis)
         if op.axis.kind is AxisKind.PARALLEL and self.tiles(op.axis) > 1:
             tile = self.by_tile(tile, op.axis, {"sum": 0.0, "max": -torch.inf, "min": torch.inf}[op.function])
         at = tile.dims.index(op.axis.name)
@@ -340,7 +341,7 @@ class _Evaluation:
         return rounding.extreme(tile.value, tile.error, at, least=function == "min")
 
     def product(self, op: Product) -> Tile:
-        factors = [self.along(self.get(v), op.axis) for v in (op.left, op.right)]
+        factors = [self.along(self.taken(v), op.axis) for v in (op.left, op.right)]
         if op.axis.kind is AxisKind.PARALLEL:  # each tile's own sum
             return self.contracted(op, [self.by_tile(f, op.axis, 0.0, "in tile") for f in factors], "in tile")
         if op.axis.part is not None and op.axis.name not in self.places:
@@ -381,7 +382,8 @@ class _Evaluation:
     def load(self, access: Access) -> Tile:
         tile = self.tensors[access.tensor.name]
         value, dims = self.view(tile.value, access)
-        return Tile(dims, value, None if tile.error is None else self.view(tile.error, access)[0])
+        found = Tile(dims, value, None if tile.error is None else self.view(tile.error, access)[0])
+        return self.convert(found, DType.F32) if access.tensor.dtype is DType.I32 else found  # f32 holds not all of it
 
     def view(self, tensor: Tensor, access: Access) -> tuple[Tensor, tuple[str, ...]]:
         """The part of a tensor that is touched, and its directions."""
@@ -414,7 +416,7 @@ class _Evaluation:
     def store(self, op: Store) -> None:
         """Puts a tile where it belongs; tiles that the loop does not visit put nothing."""
         name, dtype = op.target.tensor.name, op.target.tensor.dtype
-        tile = self.as_number(self.get(op.value)) if op.value.kind is Kind.COORDINATE else self.get(op.value)
+        tile = self.taken(op.value)
         places = [self.target(index, tile) for index in op.target.indices]
         dims = tuple(d for d, _ in places if d)
         tile = self.widened(tile, set(dims))
@@ -481,7 +483,7 @@ class _Evaluation:
         taken = self.any(op.condition)
         self.body(op.body)
         for c in op.chosen:
-            dims, tiles = self.aligned([taken, self.get(c.update), self.get(c.otherwise)])
+            dims, tiles = self.aligned([taken, self.taken(c.update), self.taken(c.otherwise)])
             self.values[c.result.number] = Tile(dims, *self.apply("where", [(t.value, t.error) for t in tiles]))
 
     def any(self, condition: Value) -> Tile:
@@ -508,7 +510,7 @@ class _Evaluation:
                 self.values[c.result.number] = self.total(c, op)
             return
         for c in op.carries:
-            self.values[c.inside.number] = self.get(c.initial)
+            self.values[c.inside.number] = self.taken(c.initial)
         step, first, length = op.axis.tile or 1, self.first(op.axis), self.length(op.axis)
         for start in range(0, length, step):
             visited = self.visits(op.axis, start)
@@ -517,7 +519,7 @@ class _Evaluation:
             self.places[op.axis.name] = range(first + start, first + min(start + step, length))
             self.visited += [visited] if visited else []
             self.body(op.body)
-            new = [self.chosen(visited, self.get(c.update), self.get(c.inside)) for c in op.carries]
+            new = [self.chosen(visited, self.taken(c.update), self.get(c.inside)) for c in op.carries]
             for c, tile in zip(op.carries, new, strict=True):
                 self.values[c.inside.number] = tile
             if visited:
@@ -529,7 +531,7 @@ class _Evaluation:
     def total(self, carry: Carry, op: Loop) -> Tile:
         """What the sums of a loop add up to."""
         term = next(v for o in op.body if adds_to_carry(o, (carry,)) for v in reads(o) if v != carry.inside)
-        initial, sums = self.get(carry.initial), self.get(term)
+        initial, sums = self.taken(carry.initial), self.get(term)
         if not initial.dims and initial.error is None and not initial.value.any():
             return sums
         dims, (a, b) = self.aligned([initial, sums])

@@ -339,6 +339,9 @@ def extreme(value: Tensor, error: Tensor | None, dim: int, least: bool) -> Bound
         return numbers.amin(dim) if least else numbers.amax(dim)
 
     result = most(value)
+    if type(value) is Tensor and bool((result == 0).any()):  # of zeros +0 is the largest, -0 the least
+        there = ((value == 0) & (value.signbit() == least)).any(dim)
+        result = torch.where(result == 0, torch.where(there, -0.0 if least else 0.0, 0.0 if least else -0.0), result)
     if error is None:
         return result, None
     off = torch.maximum(most(value + error) - result, result - most(value - error))

@@ -30,6 +30,7 @@ from tkgen.ir.equations import (
     Coordinate,
     Extent,
     Kernel,
+    Kind,
     Loop,
     Map,
     Op,
@@ -275,7 +276,10 @@ def _moved(kernel: Kernel, launch: RowLaunch, block: int) -> Kernel:
     def moved(ops: Sequence[Op]) -> Iterator[Op]:
         for op in ops:
             if isinstance(op, Coordinate) and places.get(op.axis.name):
-                here, first = replace(op.result, number=next(numbers), name=""), Value(next(numbers), ())
+                here, first = (
+                    replace(op.result, number=next(numbers), name=""),
+                    Value(next(numbers), (), kind=Kind.COORDINATE),
+                )
                 yield Coordinate(here, op.axis)
                 yield Constant(first, float(places[op.axis.name] * (op.axis.tile or 1)))
                 yield Map(op.result, "add", (here, first))

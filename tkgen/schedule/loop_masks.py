@@ -31,6 +31,7 @@ from tkgen.ir.equations import (
     walk,
     writes,
 )
+from tkgen.ir.integers import HELD, OVERHANG
 from tkgen.ir.substitution import Named, substituted
 from tkgen.ir.verifier import verify
 
@@ -94,7 +95,8 @@ class _Masked:
         """How many places the axis has."""
         if self.axis.dim.size is None or self.axis.within is not None:
             return Extent(self._new((), Kind.COORDINATE), self.axis)
-        return Constant(self._new(()), float(self.axis.dim.size))
+        kind = Kind.NUMBER if self.axis.dim.size + OVERHANG <= HELD else Kind.COORDINATE
+        return Constant(self._new((), kind), float(self.axis.dim.size))
 
 
 def _carried(op: Op) -> tuple[Value, ...]:

@@ -9,6 +9,7 @@ from tkgen.backends.cdna.lower.elements import functions, literal, local, statem
 from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.ir.equations import Access, Argument, Axis, Coordinate, Index, Load, Op, Store, Value
 from tkgen.ir.functions import HOPPER, helpers
+from tkgen.ir.integers import Widths
 from tkgen.ir.products import Sum, Sums, needed
 from tkgen.source import Span
 
@@ -51,7 +52,7 @@ def epilogue(equations: Sums, store: Store, name: Callable[[str], str]) -> Epilo
                 known[result] = local(result, known)
                 loads.append(_loaded(equations, source, known[result], name))
             case _:
-                lines += _line(equations, op, known, name)
+                lines += _line(equations, op, known, name, Widths(ops))
     spans = (op.result.span for op in ops if op.result.span)  # type: ignore[union-attr]
     return Epilogue(
         tuple(known[s.result] for s in equations.sums),
@@ -103,7 +104,7 @@ def scaling(equations: Sums, total: Sum, name: Callable[[str], str]) -> Scaling 
                 along = "r" if equations.rows in source.axes else "c" if equations.cols in source.axes else ""
                 scales.append(Scale(known[result], along, _scale(equations, source, name)))
             case _:
-                lines += _line(equations, op, known, name)
+                lines += _line(equations, op, known, name, Widths(total.scaled))
     spans = (op.result.span for op in total.scaled if op.result.span)  # type: ignore[union-attr]
     return Scaling(
         known[total.inside], known[total.product], tuple(scales), tuple(lines), known[total.update],
@@ -111,7 +112,7 @@ def scaling(equations: Sums, total: Sum, name: Callable[[str], str]) -> Scaling 
     )  # fmt: skip
 
 
-def _line(equations: Sums, op: Op, known: dict[Value, str], name: Callable[[str], str]) -> list[str]:
+def _line(equations: Sums, op: Op, known: dict[Value, str], name: Callable[[str], str], widths: Widths) -> list[str]:
     """The C++ of an operation on one element."""
     match op:
         case Argument(result=result, scalar=scalar):
@@ -119,7 +120,7 @@ def _line(equations: Sums, op: Op, known: dict[Value, str], name: Callable[[str]
         case Coordinate(result=result, axis=axis):
             known[result] = {equations.rows: "row", equations.cols: "col"}.get(axis) or f"{cpp_name(axis.name)}_i"
         case _:
-            return statements([op], known, HOPPER)
+            return statements([op], known, HOPPER, widths)
     return []
 
 

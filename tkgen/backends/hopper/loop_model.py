@@ -130,7 +130,7 @@ class LoopWork:
         loop = range(at, at + m.keys)
         if number == 0:
             self._computed([], {}, tile, first, loop)
-            self.kept[" ".join(of)] = {carry.inside: self.memory.get(carry.initial) for carry in m.loop.carries}
+            self.kept[" ".join(of)] = {carry.inside: self.memory.taken(carry.initial) for carry in m.loop.carries}
         kept = {v: t for v, t in self.kept[" ".join(of)].items() if number == 0 or v != self.summed.inside}
         self._computed(self.middle, {**kept, m.first.result: scores}, tile, first, loop)
         return dict(self.memory.values)
@@ -144,7 +144,7 @@ class LoopWork:
             memory.values[self.summed.inside.number] = sums[0][0]
         memory.body(m.carried)
         rows = [carry for carry in m.loop.carries if carry != self.summed]
-        self.kept[" ".join(of)] |= {carry.inside: memory.get(carry.update) for carry in rows}
+        self.kept[" ".join(of)] |= {carry.inside: memory.taken(carry.update) for carry in rows}
         return memory.get(m.onto), memory.get(m.second.left)
 
     def _panel(self, step: Do, sums: Tile) -> Tensor:

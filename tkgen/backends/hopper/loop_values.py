@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tkgen.backends.cdna.lower.elements import literal
+from tkgen.backends.cdna.lower.elements import constant
 from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.backends.cdna.lower.ranges import Range, holds
 from tkgen.backends.hopper.loops import HopperLoop
@@ -35,6 +35,8 @@ from tkgen.ir.equations import (
     writes,
 )
 from tkgen.ir.functions import FUNCTIONS, HOPPER
+from tkgen.ir.integers import Widths
+from tkgen.ir.limits import LARGEST_ROWS_SIZE
 
 INDENT = "    "
 UNROLL = "#pragma unroll"
@@ -48,6 +50,7 @@ class LoopValues:
 
     def __init__(self, m: HopperLoop, scalar: dict[str, str]):
         self.m, self.scalar = m, scalar
+        self.widths = Widths(walk(m.kernel.body), LARGEST_ROWS_SIZE)
         self.made = {value: op for op in walk(m.kernel.body) for value in writes(op)}
         self.name = {value: f"{cpp_name(value.name or 'v')}_{value.number}" for value in self.made}
         for carry in m.loop.carries:
@@ -97,7 +100,7 @@ class LoopValues:
         made = self.made.get(value)
         match made:
             case Constant(value=number):
-                text = literal(number)
+                text = constant(value, number)
                 return f"({text})" if text.startswith("-") else text
             case Argument(scalar=scalar):
                 return f"g.{self.scalar[scalar.name]}"
@@ -122,10 +125,13 @@ class LoopValues:
         function = FUNCTIONS[op.function]
         if clear and op.function == "where" and self.holds(op.arguments[0]) is not None:
             return self.text(op.arguments[1], clear, row)
-        whole = all(v.kind is Kind.COORDINATE for v in op.arguments) or function.takes == "place"
+        whole = function.whole and all(v.kind is Kind.COORDINATE for v in op.arguments)
+        whole = whole or function.takes == "place"
         texts = [self.text(v, clear, row) for v in op.arguments]
         texts = [f"float({t})" if v.kind is Kind.COORDINATE and not whole else t
                  for t, v in zip(texts, op.arguments, strict=True)]  # fmt: skip
+        if self.widths.first_wide(op):
+            texts[0] = f"int64_t({texts[0]})"
         if self.divides(op):
             texts[1] = f"{self.name[op.arguments[1]]}_d[r]"
         texts += ["0"] * (function.arity - len(texts))
@@ -142,7 +148,7 @@ class LoopValues:
 
     def holds(self, predicate: Value) -> str | None:
         """C++ that is true where a condition on coordinates holds for a warp's whole tile; None for another."""
-        return holds(predicate, self.made, self._range)
+        return holds(predicate, self.made, self._range, self.widths)
 
     def _range(self, op: Op) -> Range | None:
         match op:

@@ -26,7 +26,6 @@ from tkgen.ir.equations import (
     Constant,
     Coordinate,
     Extent,
-    Kind,
     Load,
     Loop,
     Reduce,
@@ -84,7 +83,7 @@ class RowMemory(Memory):
 
     def reduce(self, op: Reduce) -> Tile:
         """What the warp's own elements come to."""
-        tile = self.along(self.get(op.argument), op.axis)
+        tile = self.along(self.taken(op.argument), op.axis)
         at = tile.dims.index(op.axis.name)
         dims = (*tile.dims[:at], *tile.dims[at + 1 :])
         if tile.value.shape[at]:
@@ -113,7 +112,7 @@ class RowMemory(Memory):
 
     def store(self, op: Store) -> None:
         """Puts the elements, or what belongs to the row, where they go."""
-        tile = self.as_number(self.get(op.value)) if op.value.kind is Kind.COORDINATE else self.get(op.value)
+        tile = self.taken(op.value)
         places: list[Tensor] = []
         dims: list[str] = []
         for index in op.target.indices:
@@ -234,14 +233,14 @@ class RowWork:
         if before is not None:
             alone = apart(before)
             carries = [c for c in before.carries if c not in alone]
-            new = [memory.get(c.update) for c in carries]
+            new = [memory.taken(c.update) for c in carries]
             inside = {v.number for op in before.body for v in writes(op)}
             row.values = memory.values = {n: t for n, t in row.values.items() if n not in inside}
             row.values.update({c.inside.number: tile for c, tile in zip(carries, new, strict=True)})
             if loop is not before:
                 row.values.update({c.result.number: tile for c, tile in zip(carries, new, strict=True)})
         if loop is not None and loop is not before:
-            row.values.update({c.inside.number: memory.get(c.initial) for c in loop.carries if c not in apart(loop)})
+            row.values.update({c.inside.number: memory.taken(c.initial) for c in loop.carries if c not in apart(loop)})
 
     def _reduced(self, row: _Row, sweep: Sweep) -> None:
         """What a walk reduces of a warp's own elements: handed on, or kept for behind the loop."""

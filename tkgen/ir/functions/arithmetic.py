@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from tkgen.ir.functions.model import BACK_ENDS, Function
+from tkgen.ir.functions.model import BACK_ENDS, CDNA, HOPPER, HOST, Function
+
+SETTLED = """\
+/// A number that is computed before anything takes it: LLVM takes 0 - x for -x where that is an operand.
+__device__ inline float settled(float x) {
+    asm("" : "+v"(x));
+    return x;
+}"""
 
 FUNCTIONS = (
     Function(
@@ -25,5 +32,9 @@ FUNCTIONS = (
     Function(
         "neg", 1, "The negative.", lambda a: -a, lambda a: (a.new_ones(()),),
         dict.fromkeys(BACK_ENDS, "-{0}"), "-{0}", operator="-", whole=True,
+    ),
+    Function(
+        "settled", 1, "The number itself (`tkgen.ir.zeros`).", lambda a: a, lambda a: (a.new_ones(()),),
+        {CDNA: "settled({0})", HOPPER: "{0}", HOST: "{0}"}, "{0}", {CDNA: (SETTLED,)}, internal=True,
     ),
 )  # fmt: skip

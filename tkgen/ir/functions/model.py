@@ -59,6 +59,7 @@ class Function:
     takes: str = "number"  # `predicate`; `choice`: a predicate, then numbers; `place`: a number, then coordinates
     predicate: bool = False  # the result is true or false
     ring: Callable[..., Tensor] | None = None
+    internal: bool = False  # no equation names it: typing makes it of others
     optional: int = 0  # so many of the last arguments may be left out: they are 0 then
 
     @property

@@ -26,7 +26,7 @@ is published, within 2^-20.
 
 def page() -> str:
     """The text of the page."""
-    return HEAD + "".join(map(_row, FUNCTIONS.values()))
+    return HEAD + "".join(_row(f) for f in FUNCTIONS.values() if not f.internal)
 
 
 def _row(f: Function) -> str:

@@ -37,6 +37,23 @@ def _clamp_slopes(x: Tensor, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor,
     return (~(under | over)).double(), under.double(), over.double()
 
 
+def _max(a: Tensor, b: Tensor) -> Tensor:
+    """Of zeros +0 where either is, as the instruction has it; LLVM takes others, too (`min(max(x, 0), 1)`)."""
+    return (a + b).where((a == 0) & (b == 0), a.fmax(b))
+
+
+def _min(a: Tensor, b: Tensor) -> Tensor:
+    """Of zeros -0 where either is, likewise."""
+    return (-(-a - b)).where((a == 0) & (b == 0), a.fmin(b))
+
+
+def _clamp(x: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    """Of zeros that are alike the first argument."""
+    above = low.where(x < low, x)
+    within = high.where(above > high, above)
+    return (low + high).where(low.isnan() | high.isnan(), within)
+
+
 FUNCTIONS = (
     Function(
         "where", 3, "The second argument where the first is true, else the third.",
@@ -45,16 +62,16 @@ FUNCTIONS = (
         "torch.where({0}, {1}, {2})", {CDNA: (CHOOSE,)}, takes="choice",
     ),
     Function(
-        "max", 2, "The larger one; of a number and NaN the number.", lambda a, b: a.fmax(b),
+        "max", 2, "The larger one; of a number and NaN the number, of zeros of both signs either.", _max,
         lambda a, b: ((a >= b).double(), (a <= b).double()),
         {CDNA: "__builtin_fmaxf({0}, {1})", HOPPER: "fmaxf({0}, {1})", HOST: "std::fmax({0}, {1})"},
-        "torch.fmax({0}, {1})",
+        "torch.fmax({0}, {1})", ring=lambda a, b: a.fmax(b),
     ),
     Function(
-        "min", 2, "The smaller one; of a number and NaN the number.", lambda a, b: a.fmin(b),
+        "min", 2, "The smaller one; of a number and NaN the number, of zeros of both signs either.", _min,
         lambda a, b: ((a <= b).double(), (a >= b).double()),
         {CDNA: "__builtin_fminf({0}, {1})", HOPPER: "fminf({0}, {1})", HOST: "std::fmin({0}, {1})"},
-        "torch.fmin({0}, {1})",
+        "torch.fmin({0}, {1})", ring=lambda a, b: a.fmin(b),
     ),
     Function(
         "abs", 1, "The magnitude.", lambda a: a.abs(), lambda a: (a.new_ones(()),),
@@ -62,12 +79,13 @@ FUNCTIONS = (
     ),
     Function(
         "clamp", 3, "The first, not below the second nor above the third, which wins over it; NaN of any stays NaN.",
-        lambda x, low, high: x.maximum(low).minimum(high), _clamp_slopes,
+        _clamp, _clamp_slopes,
         dict.fromkeys(BACK_ENDS, "clamp({0}, {1}, {2})"), "torch.minimum(torch.maximum({0}, {1}), {2})",
         {
             CDNA: (CHOOSE, CLAMP), HOPPER: (CUDA_CLAMP,),
             HOST: (CUDA_CLAMP.replace("__device__ ", "").replace("float", "double"),),
         },
+        ring=lambda x, low, high: x.maximum(low).minimum(high),
     ),
     Function(
         "relu", 1, "max(x, 0), but NaN stays NaN.", lambda x: x.clamp(min=0), lambda x: ((x >= 0).double(),),

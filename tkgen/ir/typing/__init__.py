@@ -8,11 +8,12 @@ products are mapped onto blocks and waves. Every problem is collected.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from tkgen.diagnostics import SpecError
 from tkgen.ir.equations import Argument, Kernel, Store, walk
+from tkgen.ir.integers import exact, too_large
 from tkgen.ir.liveness import live, pruned
 from tkgen.ir.resolve.declarations import declarations
 from tkgen.ir.resolve.names import Scope, Stop, guarded
@@ -21,6 +22,7 @@ from tkgen.ir.typing.axes import Axes
 from tkgen.ir.typing.body import Body
 from tkgen.ir.typing.expressions import Expressions
 from tkgen.ir.verifier import verify
+from tkgen.ir.zeros import settled
 from tkgen.syntax import ast
 
 __all__ = ["Typed", "equations", "typed"]
@@ -67,7 +69,23 @@ def equations(scope: Scope) -> Typed:
         raise Stop()
     tensors, scalars = tuple(scope.tensors.values()), tuple(scope.scalars.values())
     kernel = Kernel(scope.kernel.name.id, tensors, scalars, tuple(axes.found.values()), pruned(tuple(at.ops)))
-    return Typed(verify(kernel, "typing"), tuple(_unused(at, kernel)))
+    unused = tuple(_unused(at, kernel))
+    return Typed(verify(_exact(kernel, scope), "typing"), unused)
+
+
+def _exact(kernel: Kernel, scope: Scope) -> Kernel:
+    """Integers as such, and zeros with their signs; E607 for those that 64 bits may not hold."""
+    kernel = settled(exact(kernel))
+    kernel = replace(kernel, body=pruned(kernel.body))
+    if (large := too_large(kernel)) is not None:
+        span = large.result.span or scope.kernel.name.span
+        scope.error(
+            "E607", f"`{span.text}` may be beyond 64 bits", span, "a product of coordinates is an exact integer",
+            fix="compute it as a number: convert what it is made of first, `f32(t)`; or make sizes smaller, "
+            "dynamic ones known",
+        )  # fmt: skip
+        raise Stop()
+    return kernel
 
 
 def _said_of_which_tile(at: Expressions) -> None:

@@ -43,7 +43,7 @@ LARGEST = "largest"  # `largest(fp8)`: the largest number of a type, on the targ
 PLACE = "coordinate"  # `coordinate(D)`: the place along a dimension that is taken whole
 BINARY = {f.operator: f for f in FUNCTIONS.values() if f.arity == 2}
 UNARY = {f.operator: f for f in FUNCTIONS.values() if f.arity == 1}
-CALLS = {f.name: f for f in FUNCTIONS.values() if not f.operator}
+CALLS = {f.name: f for f in FUNCTIONS.values() if not (f.operator or f.internal)}
 WORDS = {Kind.PREDICATE: "a truth", Kind.NUMBER: "a number", Kind.COORDINATE: "a coordinate"}
 
 

@@ -8,6 +8,7 @@ from math import inf, isinf, isnan
 from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.ir.equations import Access, Argument, Axis, Constant, Convert, Coordinate, Kind, Load, Map, Op, Value
 from tkgen.ir.functions import CDNA, FUNCTIONS, HOPPER
+from tkgen.ir.integers import Widths
 from tkgen.ir.tensors import DType
 
 ROUNDED = {  # an f32 expression, to the type t and back
@@ -23,9 +24,17 @@ SATURATED = {  # the same on Hopper of types whose conversion in C++ is another 
 INDENT = "    "
 UNROLL = "#pragma unroll"
 TYPES = {Kind.NUMBER: "float", Kind.COORDINATE: "int", Kind.PREDICATE: "bool"}
+NARROW = Widths(())  # of no integers but coordinates
 
 
-def statements(ops: Iterable[Op], known: MutableMapping[Value, str], back_end: str = CDNA) -> list[str]:
+def type_of(value: Value, widths: Widths) -> str:
+    """The C++ type of an element."""
+    return "int64_t" if widths.is_wide(value) else TYPES[value.kind]
+
+
+def statements(
+    ops: Iterable[Op], known: MutableMapping[Value, str], back_end: str = CDNA, widths: Widths = NARROW
+) -> list[str]:
     """The C++ of `ops`: Map, Convert and Constant, for a back end.
 
     `known` has an expression (a name or literal) for every value from elsewhere, and gets those of all `ops`.
@@ -34,13 +43,13 @@ def statements(ops: Iterable[Op], known: MutableMapping[Value, str], back_end: s
     for op in ops:
         match op:
             case Constant(result=result, value=value):
-                known[result] = literal(value)
+                known[result] = constant(result, value)
             case Convert(result=result, argument=argument):
                 text = SATURATED.get(result.dtype, ROUNDED[HOPPER]) if back_end == HOPPER else ROUNDED[back_end]
-                lines.append(_defined(result, text.format(known[argument], t=result.dtype.cpp), known))
-            case Map(result=result, function=name, arguments=arguments):
-                text = FUNCTIONS[name].cpp[back_end]
-                lines.append(_defined(result, text.format(*(known[a] for a in arguments)), known))
+                lines.append(_defined(result, text.format(known[argument], t=result.dtype.cpp), known, widths))
+            case Map(result=result):
+                text = applied(op, known.__getitem__, back_end=back_end, widths=widths)
+                lines.append(_defined(result, text, known, widths))
             case _:
                 raise ValueError(f"{op} is not element-wise")
     return lines
@@ -51,11 +60,19 @@ def functions(ops: Iterable[Op]) -> frozenset[str]:
     return frozenset(op.function for op in ops if isinstance(op, Map))
 
 
-def applied(op: Map, text: Callable[[Value], str], divisor: str = "", back_end: str = CDNA) -> str:
-    """The C++ of a function of one element: `text` says its arguments, `divisor` the second, where that is another."""
+def applied(
+    op: Map, text: Callable[[Value], str], divisor: str = "", back_end: str = CDNA, widths: Widths = NARROW
+) -> str:
+    """The C++ of a function of one element: `text` says its arguments, `divisor` the second, where that is another.
+
+    Integers stay such where the function takes them, 64 bits wide where their result may need that.
+    """
     function = FUNCTIONS[op.function]
-    whole = all(v.kind is Kind.COORDINATE for v in op.arguments) or function.takes == "place"
+    whole = function.whole and all(v.kind is Kind.COORDINATE for v in op.arguments)
+    whole = whole or function.takes == "place"
     texts = [f"float({text(v)})" if v.kind is Kind.COORDINATE and not whole else text(v) for v in op.arguments]
+    if widths.first_wide(op):
+        texts[0] = f"int64_t({texts[0]})"
     if divisor:
         texts[1] = divisor
     texts += ["0"] * (function.arity - len(texts))
@@ -84,19 +101,27 @@ def literal(value: float) -> str:
     return f"{float(value)!r}f"
 
 
+def constant(value: Value, number: float) -> str:
+    """A constant where it is used: a float, or an integer beside coordinates."""
+    if value.kind is not Kind.COORDINATE:
+        return literal(number)
+    return f"({int(number)})" if number < 0 else str(int(number))
+
+
 def rounded(expression: str, value: Value) -> str:
     """An f32 expression rounded to the type of `value`, as an f32."""
     return ROUNDED[CDNA].format(expression, t=value.dtype.cpp)
 
 
-def _defined(value: Value, expression: str, known: MutableMapping[Value, str]) -> str:
+def _defined(value: Value, expression: str, known: MutableMapping[Value, str], widths: Widths) -> str:
     known[value] = local(value, known)
-    return f"const {TYPES[value.kind]} {known[value]} = {expression};"
+    return f"const {type_of(value, widths)} {known[value]} = {expression};"
 
 
 def of_element(
-    op: Op, known: MutableMapping[Value, str], load: Callable[[Access, str], str], place: Callable[[Axis], str]
-) -> list[str]:
+    op: Op, known: MutableMapping[Value, str], load: Callable[[Access, str], str], place: Callable[[Axis], str],
+    widths: Widths = NARROW,
+) -> list[str]:  # fmt: skip
     """The C++ of an operation of an epilogue or of a factor, for CDNA: of any that `statements` takes, and of what is
     given.
 
@@ -112,7 +137,7 @@ def of_element(
         case Coordinate(result=result, axis=axis):
             known[result] = place(axis)
             return []
-    return statements([op], known)
+    return statements([op], known, widths=widths)
 
 
 def local(value: Value, known: Mapping[Value, str]) -> str:

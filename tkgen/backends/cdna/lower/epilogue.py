@@ -11,6 +11,7 @@ from tkgen.backends.cdna.lower.elements import functions, literal, local, of_ele
 from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.backends.cdna.lower.statements import Combine, Fold, How, Keep, StoreOwned
 from tkgen.ir.equations import Access, Axis, Load, Map, Op, Store, Value, reads
+from tkgen.ir.integers import Widths
 from tkgen.ir.products import Sums, needed
 from tkgen.ir.reductions import Reduction
 
@@ -158,7 +159,7 @@ class Epilogue:
             wanted = known[optional[op.result]] if isinstance(op, Load) and op.result in optional else ""
             load = partial(self._loaded, buffers=buffers, wanted=wanted)
             before = op in first and not isinstance(op, Load)
-            (buffers if before else lines).extend(of_element(op, known, load, self._coordinate))
+            (buffers if before else lines).extend(of_element(op, known, load, self._coordinate, Widths(ops)))
         self.helpers |= functions(op for op in ops if isinstance(op, Map))
         return known, parameters, given, buffers, lines
 
@@ -176,6 +177,8 @@ class Epilogue:
         return f"element_of({tensor}, {name}_rows, {first}, {at[0]}, {at[1]})"
 
     def _coordinate(self, axis: Axis) -> str:
+        if axis.is_index:
+            return f"{cpp_name(axis.name)}_i"
         return {self.equations.rows: "row", self.equations.cols: "col"}[axis]
 
     def _first(self, axis: Axis) -> str:

@@ -8,15 +8,14 @@ loops; what only they use has no tile of its own. Predicates and coordinates are
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from tkgen.backends.cdna.lower.elements import INDENT, ROUNDED, TYPES, applied, literal, nest
+from tkgen.backends.cdna.lower.elements import INDENT, ROUNDED, TYPES, applied, constant, nest
 from tkgen.backends.cdna.lower.loop_exchanges import Exchanges
-from tkgen.backends.cdna.lower.loop_hints import interleaved
 from tkgen.backends.cdna.lower.names import cpp_name
-from tkgen.backends.cdna.lower.places import BlockPlaces, Names, tile_constant
-from tkgen.backends.cdna.lower.ranges import Range, conjuncts, holds
+from tkgen.backends.cdna.lower.places import BlockPlaces, Names
+from tkgen.backends.cdna.lower.ranges import Range, holds
 from tkgen.ir.equations import (
     Argument,
     Axis,
@@ -40,13 +39,15 @@ from tkgen.ir.equations import (
     writes,
 )
 from tkgen.ir.functions import CDNA, FUNCTIONS
+from tkgen.ir.integers import Widths
+from tkgen.ir.limits import LARGEST_ROWS_SIZE
 from tkgen.ir.types import DType
 from tkgen.schedule.loop_tiles import Moving, Multiplication, extent
 from tkgen.schedule.loops import SIDES, VOTES, LoopMap
 
 REDUCTIONS = {"sum": "col_sum", "max": "col_max", "min": "col_min"}
+OF_VALUE = ("_e", "_d", "_r")
 NEXT = "_next"  # behind the name of what a pass makes for the next one
-OF_VALUE = ("_e", "_d", "_r", NEXT)
 PACKED = frozenset({"add", "sub", "mul"})  # instructions take two elements of a lane at a time
 
 Elementwise = Map | Convert
@@ -58,6 +59,7 @@ class LoopValues:
     def __init__(self, m: LoopMap, names: Names, places: BlockPlaces):
         self.m, self.places = m, places
         ops = list(walk(m.kernel.body))
+        self.widths = Widths(ops, LARGEST_ROWS_SIZE)
         self.made: dict[Value, Op] = {value: op for op in ops for value in writes(op)}
         self.by_product = {x.product.result: x for x in m.multiplications}
         self.by_result = {x.result: x for x in m.multiplications}
@@ -77,7 +79,6 @@ class LoopValues:
                 self.users.setdefault(c.update, []).append(when)
         named = [*carried, *(v for v in self.made if v not in carried)]
         self.name = {value: names.new(value.name or f"v{value.number}", OF_VALUE) for value in named}
-        self.own = dict(self.name)  # `name` is that of the place, which values may share
         self.name |= {c.result: self.name[c.inside] for c in m.loop.carries}
         self.inlined = frozenset(value for value in self.made if self._is_part(value))
         for when in m.votes:
@@ -87,7 +88,6 @@ class LoopValues:
         for op in ops:  # what ends a tile's use takes its place
             if isinstance(op, Map) and (place := self._taken(op)) is not None:
                 self.name[op.result] = self.name[place]
-        self.ahead = self._read_ahead(names)
         self.exchanges = Exchanges(m, places, self.name)
         self.declared: set[str] = set()
         self.arriving: set[str] = set()  # what is on its way from LDS, since the last meeting
@@ -105,14 +105,6 @@ class LoopValues:
             return False
         loaded = {op.result.dtype for op in ops if isinstance(op, Load)}
         return loaded == {DType.BF16} and any(isinstance(op, Convert) and op.result in self.factors for op in ops)
-
-    def _read_ahead(self, names: Names) -> dict[Multiplication, str]:
-        """Where what each product takes of LDS stands in registers: several may add to one place."""
-        found: dict[Multiplication, str] = {}
-        for x in self.m.multiplications if self.m.direct else ():
-            own = f"{self.name[x.result]}_r"
-            found[x] = own if own not in found.values() else names.new(own, ())
-        return found
 
     def quieted(self) -> Iterator[str]:
         """The scalars as they are used."""
@@ -184,23 +176,20 @@ class LoopValues:
 
     def extent(self, axis: Axis) -> str:
         """The constant with the extent of a tile along an axis that is not split."""
-        return tile_constant(axis) if axis.tile is not None else f"DIM_{axis.dim.name}"
+        return f"TILE_{cpp_name(axis.name)}" if axis.tile is not None else f"DIM_{axis.dim.name}"
 
     def declare(self, value: Value) -> Iterator[str]:
         """The declaration of a value's place, unless there is one."""
-        yield from self._once(self.name[value], f"{self.type(value)} {self.name[value]};")
-
-    def _once(self, name: str, declaration: str) -> Iterator[str]:
-        """The declaration of a local, unless there is one at this place."""
+        name = self.name[value]
         if name not in self.declared:
             self.declared.add(name)
-            yield declaration
+            yield f"{self.type(value)} {name};"
 
     # ------------------------------------------------------------ predicates of coordinates
 
     def holds(self, predicate: Value) -> str | None:
         """C++ that is true where a predicate of coordinates holds for all elements of a wave's tile, None elsewhere."""
-        return holds(predicate, self.made, self._range)
+        return holds(predicate, self.made, self._range, self.widths)
 
     def _range(self, op: Op) -> Range | None:
         match op:
@@ -219,12 +208,12 @@ class LoopValues:
 
     # ------------------------------------------------------------ expressions
 
-    def text(self, value: Value, local: Mapping[Value, str]) -> str:
+    def text(self, value: Value, local: set[Value]) -> str:
         """A value of one element, inside of the loops over a lane's elements; `local` have names of their own there."""
         made = self.made[value]
         match made:
             case Constant(value=number):
-                text = literal(number)
+                text = constant(value, number)
                 return f"({text})" if text.startswith("-") else text
             case Argument(scalar=scalar):
                 return self.scalars[scalar]
@@ -235,7 +224,7 @@ class LoopValues:
             case Load() if not value.axes:
                 return self.name[value]
         if value in local:
-            return local[value]
+            return f"{self.name[value]}_e"
         if self.is_inline(value) or value in self.inlined:
             assert isinstance(made, Elementwise)
             return f"({self.expression(made, local)})"
@@ -252,13 +241,13 @@ class LoopValues:
             return "(first_column + c * SIDE)"
         return f"({first} + row_at(i, e))" if axis.tile is not None else "row_at(i, e)"
 
-    def expression(self, op: Elementwise, local: Mapping[Value, str]) -> str:
+    def expression(self, op: Elementwise, local: set[Value]) -> str:
         """The right side of an operation."""
         if isinstance(op, Convert):
             text = self.text(op.argument, local)
             return ROUNDED[CDNA].format(text, t=op.result.dtype.cpp)
         divisor = f"{self.name[op.arguments[1]]}_d[c]" if self.divides(op) else ""
-        return applied(op, lambda v: self.text(v, local), divisor)
+        return applied(op, lambda v: self.text(v, local), divisor, widths=self.widths)
 
     def divides(self, op: Op) -> bool:
         """Whether an operation divides the elements of a tile by something of their column."""
@@ -336,35 +325,24 @@ class LoopValues:
         kinds = {**TYPES, Kind.NUMBER: "pair"} if paired else TYPES
         for value in dict.fromkeys(v for op in written for v in self._divisors(op)):
             name = self.name[value]
-            yield from self._once(f"{name}_d", f"divisor {name}_d[COLS / SIDE];")
+            yield f"divisor {name}_d[COLS / SIDE];"
             yield from nest(["for (int c = 0; c < COLS / SIDE; ++c)"], [f"{name}_d[c] = divisor({name}[c][0]);"])
-        local: dict[Value, str] = {}
+        local: set[Value] = set()
         body: list[str] = []
         for op in written:
             value, end = op.result, self.places.remark(op.result.span)
-            kept = any(user not in group for user in self._users(value))
+            kept = any(user not in group for user in self.users.get(value, []))
             expression = self._pair(op, local) if paired else self.expression(op, local)
             if any(user in group for user in self.users.get(value, [])):
-                element = f"{self.name[value]}_e"
-                if element in local.values():  # what ends the use of another value, in its place
-                    element = f"{self.own[value]}_e"
-                body.append(f"const {kinds[value.kind]} {element} = {expression};{end}")
-                expression, end = element, ""
-                local[value] = element
+                body.append(f"const {kinds[value.kind]} {self.name[value]}_e = {expression};{end}")
+                expression, end = f"{self.name[value]}_e", ""
+                local.add(value)
             if kept:
                 yield from self.declare(value)
                 put = f"put_pair({self.name[value]}, i, c, e, {expression});" if paired else self.put(value, expression)
                 body.append(f"{put}{end}")
         if body:
             yield from self.nest(self.rows(group[0].result), body, "ELEMENTS / 2" if paired else "ELEMENTS")
-
-    def _users(self, value: Value) -> Iterator[Op]:
-        """The operations whose expressions have a value: those that stand within others are written with these."""
-        for user in self.users.get(value, []):
-            if isinstance(user, Map) and user.result in self.inlined:
-                yield from self._users(user.result)
-            else:
-                yield user
 
     def _in_pairs(self, op: Elementwise) -> bool:
         """Whether an operation on tiles is done for two elements at a time: numbers, a function of pairs or of one."""
@@ -381,7 +359,7 @@ class LoopValues:
                 return False
         return FUNCTIONS[op.function].takes != "place"
 
-    def _pair(self, op: Elementwise, local: Mapping[Value, str]) -> str:
+    def _pair(self, op: Elementwise, local: set[Value]) -> str:
         """The right side of an operation for two elements at a time."""
         assert isinstance(op, Map)
         texts = [self._pair_text(v, local) for v in op.arguments]
@@ -390,7 +368,7 @@ class LoopValues:
         function = FUNCTIONS[op.function].cpp[CDNA].format("x", *["0"] * (FUNCTIONS[op.function].arity - 1))
         return f"each([](float x) {{ return {function}; }}, {texts[0]})"
 
-    def _pair_text(self, value: Value, local: Mapping[Value, str]) -> str:
+    def _pair_text(self, value: Value, local: set[Value]) -> str:
         made = self.made[value]
         if value in self.inlined and value not in local:
             assert isinstance(made, Map)
@@ -436,19 +414,28 @@ class LoopValues:
         assert isinstance(op, Map)
         chosen, tile, other = op.arguments
         yield f"keep({self.name[op.result]});"
-        for condition in conjuncts(chosen, self.made):
+        for condition in self._conjuncts(chosen):
             alone = replace(op, arguments=(condition, tile, other))
-            body = self.nest(self.rows(op.result), [self.put(op.result, self.expression(alone, {}))])
+            body = self.nest(self.rows(op.result), [self.put(op.result, self.expression(alone, set()))])
             yield f"if (!({self.holds(condition)})) {{{self.places.remark(op.result.span)}"
             yield from (INDENT + line for line in body)
             yield "}"
+
+    def _conjuncts(self, predicate: Value) -> Iterator[Value]:
+        """The predicates that all hold where this one does."""
+        made = self.made[predicate]
+        if isinstance(made, Map) and made.function == "and":
+            for part in made.arguments:
+                yield from self._conjuncts(part)
+        else:
+            yield predicate
 
     # ------------------------------------------------------------ conditions
 
     def voted(self, when: When, number: int) -> Iterator[str]:
         """Whether any element that this wave has asks for it, for the others to read."""
         rows = self.rows(when.condition)
-        inside = [self.text(when.condition, {})]
+        inside = [self.text(when.condition, set())]
         for axis in when.condition.axes:
             if axis.tile is not None and axis.dim.size is not None and axis.dim.size % axis.tile:
                 inside.append(f"{self._coordinate(axis)} < {axis.dim.size}")
@@ -464,11 +451,10 @@ class LoopValues:
             if self.name[c.result] != self.name[c.otherwise]:
                 yield from self.declare(c.result)
                 yield from self._set(c.result, c.otherwise)
-        number, outer = self.m.votes.index(when), set(self.declared)
+        number = self.m.votes.index(when)
         inner = [*self.statements(when.body)]
         for c in when.chosen:
             inner += self._set(c.result, c.update)
-        self.declared = outer
         yield f"if (any_vote(votes_{number}[step % {VOTES}])) {{{self.places.remark(when.span)}"
         yield from (INDENT + line for line in inner)
         yield "}"
@@ -476,7 +462,7 @@ class LoopValues:
     def _set(self, to: Value, value: Value) -> Iterator[str]:
         """A place = a value."""
         if self.is_inline(value) or value in self.inlined or set(value.axes) != set(to.axes):
-            yield from self.nest(self.rows(to), [self.put(to, self.text(value, {}))])
+            yield from self.nest(self.rows(to), [self.put(to, self.text(value, set()))])
         elif self.name[to] != self.name[value]:
             yield f"{self.name[to]} = {self.name[value]};"
 
@@ -496,11 +482,21 @@ class LoopValues:
         yield from self._multiplied(x, item)
         self.name[x.result], self.part = name, (0, 1)
 
+    def _interleaved(self) -> str:
+        """The hint that the product of the next pass stands between what is computed of this one's."""
+        x = self.m.early
+        assert x is not None
+        count = f"({self.extent(x.rows)} / SIDE) * (COLS / SIDE) * ({self.extent(x.summed)} / DEPTH)"
+        carried = sum(self.m.lane_registers(c.inside) for c in self.m.loop.carries)
+        # About four instructions for an element of the scores, one for two of what is carried.
+        vector = 4 * self.m.lane_registers(x.result) + carried // 2
+        return f"interleave<{count}, {vector}>();"
+
     def _multiplied(self, x: Multiplication, item: str = "step") -> Iterator[str]:
         """A product, some rows of the result at a time: as many as keep what is read of LDS small."""
         moving, result = x.moving, self.name[x.result]
         if self.m.early not in (None, x) and not self.m.fenced and x == self.m.multiplications[1]:
-            yield interleaved(self.m, self.extent)
+            yield self._interleaved()
         rows, summed = self.extent(x.rows), self.extent(x.summed)
         yield from self.declare(x.result)
         if x.onto is not None and self.name[x.onto] != result and self.part[0] == 0:
@@ -547,7 +543,7 @@ class LoopValues:
         if x.by_columns:
             order = "ACROSS" if isinstance(self.made[x.held], Load) else "COMPUTED"
             shape, size, at = f"{summed}, {part}, ducks::rt_layout::col, {order}", f"{summed}, {part}", "{0, n}"
-        name = self.ahead[x]
+        name = self._ahead(x)
         self.arriving.add(name)
         yield f"rt_{x.moving.access.tensor.dtype.suffix}<{shape}> {name}[{rows // part}];"
         load = f"load({name}[n], subtile_inplace<{size}>({self.slot(x, item)}, {at}));"
@@ -558,7 +554,7 @@ class LoopValues:
         rows, part, result = extent(x.rows), self._part(x), self.name[x.result]
         transposed = "t" if isinstance(self.made[x.held], Load) else ""
         how, end = f"mma_A{'t' if x.by_columns else ''}B{transposed}", self.places.remark(x.result.span)
-        if self.ahead[x] in self.arriving:
+        if self._ahead(x) in self.arriving:
             yield "arrived();"
         begin, stop = self._of_part(str(rows // part))
         yield from nest(
@@ -566,7 +562,7 @@ class LoopValues:
             [
                 f"auto &part = subtile_inplace<{part}>({result}, n);",
                 *(["zero(part);"] if x.onto is None else []),
-                f"{how}(part, {self.ahead[x]}[n], {self.name[x.held]}, part);{end}",
+                f"{how}(part, {self._ahead(x)}[n], {self.name[x.held]}, part);{end}",
             ],
         )
         if x != self.m.early and not self.m.fenced:
@@ -575,6 +571,9 @@ class LoopValues:
     def _part(self, x: Multiplication) -> int:
         """Rows of a product's result that are a tile of what is read for it."""
         return next(s for s in SIDES if extent(x.rows) % s == 0)
+
+    def _ahead(self, x: Multiplication) -> str:
+        return f"{self.name[x.result].removesuffix(NEXT)}_r"
 
     def _read(self, op: Load, ring: Moving) -> Iterator[str]:
         """A number for each row of results: this pass' part of a vector."""

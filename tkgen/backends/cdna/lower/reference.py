@@ -40,6 +40,7 @@ from tkgen.ir.equations import (
     writes,
 )
 from tkgen.ir.functions import FUNCTIONS, HOST, TORCH, Function, helpers
+from tkgen.ir.integers import rounded_as_numbers
 from tkgen.ir.products import Sum, Sums
 from tkgen.ir.types import DType, Tensor
 
@@ -193,6 +194,10 @@ class Language(ABC):
         """A number as the kernel has it."""
 
     @abstractmethod
+    def integer(self, value: int) -> str:
+        """A whole number beside coordinates."""
+
+    @abstractmethod
     def scalar(self, name: str) -> str:
         """A scalar argument."""
 
@@ -247,11 +252,15 @@ def _lines(say: Language, made: set[Value]) -> Iterator[str]:
 def made_by(op: Op, say: Language) -> str:
     """The value that an operation makes."""
     given = [say.names[v.number] for v in reads(op)]
+    function = FUNCTIONS[op.function] if isinstance(op, Map) else None
+    places = function and function.whole and all(v.kind is Kind.COORDINATE for v in reads(op))
+    if not (places or (function and function.takes == "place")):
+        given = [_number(v, say) for v in reads(op)]
     match op:
         case Load(source=source):
             return say.certain(say.element(source))
-        case Constant(value=value):
-            return say.constant(value)
+        case Constant(result=result, value=value):
+            return say.integer(int(value)) if result.kind is Kind.COORDINATE else say.constant(value)
         case Argument(scalar=scalar):
             return say.scalar(scalar.name)
         case Coordinate(axis=axis):
@@ -262,10 +271,17 @@ def made_by(op: Op, say: Language) -> str:
             return say.called("a", say.rounded(result.dtype), EXACT, given)
         case Map(function=name):
             function = FUNCTIONS[name]
-            places = function.whole and all(v.kind is Kind.COORDINATE for v in reads(op))  # whole numbers, in an int
             off = EXACT if places else f"{function.ulps!r}, {function.growth!r}, {function.below!r}"
             return say.called(LETTERS[: len(given)], function, off, given)
     raise ValueError(f"{op} is no operation of a reference")
+
+
+def _number(value: Value, say: Language) -> str:
+    """A value as f32 has it: integers that it does not hold are rounded."""
+    name = say.names[value.number]
+    if value.kind is not Kind.COORDINATE or value.number not in rounded_as_numbers(walk(say.formula.body)):
+        return name
+    return say.called("a", say.rounded(DType.F32), EXACT, [name])
 
 
 def is_gathered(access: Access) -> bool:
@@ -327,6 +343,9 @@ class _Torch(Language):
     def constant(self, value: float) -> str:
         text = f"{float(value)!r}".replace("e+", "e")
         return f"number({text}, device)" if isfinite(value) else f'number(float("{text}"), device)'
+
+    def integer(self, value: int) -> str:
+        return self.certain(f"torch.tensor({float(value)!r}, dtype=torch.float64, device=device)")
 
     def scalar(self, name: str) -> str:
         return f'number(scalars["{name}"], device)'
@@ -489,6 +508,9 @@ class _Host(Language):
 
     def constant(self, value: float) -> str:
         return self.certain(literal(value))
+
+    def integer(self, value: int) -> str:
+        return self.certain(f"{float(value)!r}")
 
     def scalar(self, name: str) -> str:
         return self.certain(f"scalar_{name}")

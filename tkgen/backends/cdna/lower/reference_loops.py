@@ -424,6 +424,9 @@ class _HostLoops(_Host, _Loops):
     def constant(self, value: float) -> str:
         return f"uniform({literal(value)})"
 
+    def integer(self, value: int) -> str:
+        return f"uniform({float(value)!r})"
+
     def scalar(self, name: str) -> str:
         return f"uniform(scalar_{name})"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tkgen.backends.cdna.lower.elements import TYPES, applied, literal
+from tkgen.backends.cdna.lower.elements import applied, constant, type_of
 from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.backends.cdna.lower.places import Names
 from tkgen.backends.cdna.lower.row_places import OF_VALUE, Places
@@ -27,6 +27,8 @@ from tkgen.ir.equations import (
     writes,
 )
 from tkgen.ir.functions import CDNA, FUNCTIONS
+from tkgen.ir.integers import Widths
+from tkgen.ir.limits import LARGEST_ROWS_SIZE
 from tkgen.ir.types import DType
 from tkgen.schedule.row_form import Way
 from tkgen.schedule.row_loops import loops
@@ -39,6 +41,7 @@ class Values:
 
     def __init__(self, m: RowMap, names: Names, places: Places, back_end: str = CDNA):
         self.m, self.places, self.back_end = m, places, back_end
+        self.widths = Widths(walk(m.kernel.body), LARGEST_ROWS_SIZE)
         self.held = held(m.kernel, m.fast)
         self.made = {value: op for op in walk(m.kernel.body) for value in writes(op)}
         self.name = {value: names.new(_wish(value, op), OF_VALUE) for value, op in self.made.items()}
@@ -59,7 +62,7 @@ class Values:
 
     def type(self, value: Value) -> str:
         """The C++ type of an element."""
-        return TYPES[value.kind]
+        return type_of(value, self.widths)
 
     def divisors_made(self, number: int) -> list[Value]:
         """Divisors that are known from sweep `number` on, and not before."""
@@ -131,7 +134,7 @@ class Values:
         made = self.made[value]
         match made:
             case Constant(value=number):
-                text = literal(number)
+                text = constant(value, number)
                 return f"({text})" if text.startswith("-") else text
             case Argument(scalar=scalar):
                 return f"g.{cpp_name(scalar.name)}"
@@ -156,7 +159,7 @@ class Values:
         assert isinstance(op, Map), f"{op} has no expression"
         divided = op.function == "div" and op.arguments[1] in self.divisors and self.m.fast in op.result.axes
         divisor = f"{self.name[op.arguments[1]]}_d[i]" if divided else ""
-        return applied(op, self.text, divisor, self.back_end)
+        return applied(op, self.text, divisor, self.back_end, self.widths)
 
 
 def _wish(value: Value, op: Op) -> str:

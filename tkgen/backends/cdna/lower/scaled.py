@@ -10,6 +10,7 @@ from tkgen.backends.cdna.lower.elements import functions, local, of_element, sta
 from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.backends.cdna.lower.statements import Read, ReadMade, ScaledMultiply
 from tkgen.ir.equations import Access, Axis, Convert, Map, Op, Value, reads, writes
+from tkgen.ir.integers import Widths
 from tkgen.ir.products import Made, Sum
 from tkgen.ir.reductions import rounds
 
@@ -31,7 +32,7 @@ class Scaling:
         known[s.product] = "product"
         for op in s.scaled:
             lines += of_element(op, known, lambda source, _: number_at(source, offset(self.c, source, step)),
-                             self._coordinate)  # fmt: skip
+                             self._coordinate, Widths(s.scaled))  # fmt: skip
         self.c.helpers |= functions(op for op in s.scaled if isinstance(op, Map)) | {"combine", "number_at", "outlast"}
         text = "\n".join([*lines, known[s.update]])
         own = tuple(f"int {name}" if re.search(rf"\b{name}\b", text) else "int" for name in ("row", "col"))
@@ -80,7 +81,7 @@ class Making:
                 inner += self._of_elements(op, known, of_tile)
                 of_tile |= set(writes(op))
             else:
-                outer += of_element(op, known, loaded, self.c.index)
+                outer += of_element(op, known, loaded, self.c.index, Widths(m.ops))
         self.c.helpers |= functions(op for op in m.ops if isinstance(op, Map)) | {"number_at"}
         last = m.ops[-1]
         assert isinstance(last, Convert)
