@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from fuzzing.fused import fused
 from fuzzing.gradients import gradients
 from fuzzing.groups import groups
 from fuzzing.loops import loops
@@ -15,5 +16,5 @@ from fuzzing.sums import sums
 
 FAMILIES: Mapping[str, Callable[[int], Sample]] = {
     "matrix": sample, "sums": sums, "groups": groups, "rows": rows, "sequences": sequences, "loops": loops,
-    "narrow": narrow, "gradients": gradients,
+    "narrow": narrow, "gradients": gradients, "fused": fused,
 }  # fmt: skip

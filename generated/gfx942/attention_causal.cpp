@@ -145,7 +145,7 @@ template <int N, ducks::st::all ST> constexpr int SQUARES = (ST::num_elements + 
 /// apart, which meet in no bank; 64 read 8 rows x 64 bytes at a time.
 template <ducks::st::all ST> __device__ inline int2 square_at(int at) {
     constexpr int across = ST::cols % 32 == 0 ? 8 : ST::cols / 4, down = ST::rows / 4;
-    return int2{at / across % down * 4, at / across / down * 32 + at % across * 4};
+    return int2{at / across % down * 4, at / across / down * (4 * across) + at % across * 4};
 }
 
 /// Global memory -> registers by N threads together; waits for nothing.
@@ -337,7 +337,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     columns m_;
     #pragma unroll
     for (int c = 0; c < COLS / SIDE; ++c)
-        m_[c][0] = (-__builtin_inff());
+        m_[c][0] = (-3.4e+38f);
     words_4 K_f[CHUNKS<THREADS, st_bf<TILE_j, DIM_D>>];
     words_2 V_f[SQUARES<THREADS, st_bf<DIM_D, TILE_j>>][4];
     fetch<THREADS>(K_s[0 % 2], K_f, rows_from(g.K, uint64_t(b_0) * DIM_LENGTH * DIM_KV_HEADS * DIM_D + uint64_t(h_0 / 4) * DIM_D + uint64_t(0 * TILE_j) * DIM_KV_HEADS * DIM_D, min(DIM_LENGTH - 0 * TILE_j, TILE_j), DIM_KV_HEADS * DIM_D, DIM_D), DIM_KV_HEADS * DIM_D);
@@ -387,12 +387,12 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
                     for (int e = 0; e < ELEMENTS; ++e)
                         put(s, i, c, e, choose((float((j_0 + row_at(i, e))) < 2000.0f), at(s, i, c, e), (-__builtin_inff())));
         }
-        columns v14;
-        col_max(v14, s);  // spec:22
+        columns v15;
+        col_max(v15, s);  // spec:22
         columns n_2;
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c)
-            n_2[c][0] = __builtin_fmaxf(m_[c][0], v14[c][0]);  // spec:22
+            n_2[c][0] = __builtin_fmaxf(m_[c][0], v15[c][0]);  // spec:22
         tile<TILE_j> p;
         #pragma unroll
         for (int i = 0; i < TILE_j / SIDE; ++i)
@@ -417,12 +417,12 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
                     for (int e = 0; e < ELEMENTS; ++e)
                         put(p, i, c, e, choose((float((j_0 + row_at(i, e))) < 2000.0f), at(p, i, c, e), 0.0f));
         }
-        columns v21;
-        col_sum(v21, p);  // spec:25
+        columns v22;
+        col_sum(v22, p);  // spec:25
         columns l_3;
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c)
-            l_3[c][0] = (l[c][0] * r[c][0]) + v21[c][0];  // spec:25
+            l_3[c][0] = (l[c][0] * r[c][0]) + v22[c][0];  // spec:25
         #pragma unroll
         for (int i = 0; i < DIM_D / SIDE; ++i)
             #pragma unroll
@@ -430,14 +430,14 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
                 #pragma unroll
                 for (int e = 0; e < ELEMENTS / 2; ++e)
                     put_pair(o, i, c, e, pair_at(o, i, c, e) * r[c][0]);  // spec:26
-        factor_bf<TILE_j> v24;
-        round_factor(v24, p);  // spec:26
+        factor_bf<TILE_j> v25;
+        round_factor(v25, p);  // spec:26
         #pragma unroll
         for (int n = 0; n < DIM_D / 32; ++n) {
             rt_bf<32, TILE_j, ducks::rt_layout::row, SHAPE> V_r;
             load(V_r, subtile_inplace<32, TILE_j>(V_s[step % 2], {n, 0}));
             auto &part = subtile_inplace<32>(o, n);
-            mma_AB(part, V_r, v24, part);  // spec:26
+            mma_AB(part, V_r, v25, part);  // spec:26
         }
         write<THREADS>(K_s[(step + 1) % 2], K_f);
         write_turned<THREADS>(V_s[(step + 1) % 2], V_f);
@@ -450,20 +450,20 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     #pragma unroll
     for (int c = 0; c < COLS / SIDE; ++c)
         l_d[c] = divisor(l[c][0]);
-    tile<DIM_D> v31;
+    tile<DIM_D> v32;
     #pragma unroll
     for (int i = 0; i < DIM_D / SIDE; ++i)
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c)
             #pragma unroll
             for (int e = 0; e < ELEMENTS; ++e)
-                put(v31, i, c, e, at(o, i, c, e) / l_d[c]);  // spec:28
-    store_rows<bf16>(O_at, v31, wave * COLS, DIM_LENGTH - q_0, DIM_HEADS * DIM_D);  // spec:28
-    columns v33;
+                put(v32, i, c, e, at(o, i, c, e) / l_d[c]);  // spec:28
+    store_rows<bf16>(O_at, v32, wave * COLS, DIM_LENGTH - q_0, DIM_HEADS * DIM_D);  // spec:28
+    columns v34;
     #pragma unroll
     for (int c = 0; c < COLS / SIDE; ++c)
-        v33[c][0] = m_[c][0] + (__builtin_amdgcn_logf(l[c][0]));  // spec:29
-    store_columns<float>(LSE2__at, v33, wave * COLS, DIM_LENGTH - q_0, 1);  // spec:29
+        v34[c][0] = m_[c][0] + (__builtin_amdgcn_logf(l[c][0]));  // spec:29
+    store_columns<float>(LSE2__at, v34, wave * COLS, DIM_LENGTH - q_0, 1);  // spec:29
 }
 
 #ifndef KITTENS_DEVICE_ONLY

@@ -178,7 +178,7 @@ template <int N, ducks::st::all ST> constexpr int SQUARES = (ST::num_elements + 
 /// apart, which meet in no bank; 64 read 8 rows x 64 bytes at a time.
 template <ducks::st::all ST> __device__ inline int2 square_at(int at) {
     constexpr int across = ST::cols % 32 == 0 ? 8 : ST::cols / 4, down = ST::rows / 4;
-    return int2{at / across % down * 4, at / across / down * 32 + at % across * 4};
+    return int2{at / across % down * 4, at / across / down * (4 * across) + at % across * 4};
 }
 
 /// Global memory -> registers by N threads together; waits for nothing.
@@ -376,7 +376,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     columns m_;
     #pragma unroll
     for (int c = 0; c < COLS / SIDE; ++c)
-        m_[c][0] = (-__builtin_inff());
+        m_[c][0] = (-3.4e+38f);
     words_4 K_f[CHUNKS<THREADS, st_bf<TILE_j, DIM_D>>];
     words_2 V_f[SQUARES<THREADS, st_bf<DIM_D, TILE_j>>][4];
     fetch<THREADS>(K_s[0 % 2], K_f, rows_from(g.K, uint64_t(j_first) * DIM_KV_HEADS * DIM_D + uint64_t(h_0 / 4) * DIM_D + uint64_t(0 * TILE_j) * DIM_KV_HEADS * DIM_D, min(j_length - 0 * TILE_j, TILE_j), DIM_KV_HEADS * DIM_D, DIM_D), DIM_KV_HEADS * DIM_D);
@@ -426,16 +426,12 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
                     for (int e = 0; e < ELEMENTS; ++e)
                         put(x, i, c, e, choose(((j_0 + row_at(i, e)) < j_length), at(x, i, c, e), (-__builtin_inff())));
         }
-        columns v18;
-        col_max(v18, x);  // spec:24
+        columns v19;
+        col_max(v19, x);  // spec:24
         columns n_2;
-        columns z;
         #pragma unroll
-        for (int c = 0; c < COLS / SIDE; ++c) {
-            const float n_2_e = __builtin_fmaxf(m_[c][0], v18[c][0]);  // spec:24
-            n_2[c][0] = n_2_e;
-            z[c][0] = choose((n_2_e > (-__builtin_inff())), n_2_e, 0.0f);  // spec:25
-        }
+        for (int c = 0; c < COLS / SIDE; ++c)
+            n_2[c][0] = __builtin_fmaxf(m_[c][0], v19[c][0]);  // spec:24
         tile<TILE_j> p;
         #pragma unroll
         for (int i = 0; i < TILE_j / SIDE; ++i)
@@ -443,15 +439,15 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             for (int c = 0; c < COLS / SIDE; ++c)
                 #pragma unroll
                 for (int e = 0; e < ELEMENTS / 2; ++e)
-                    put_pair(p, i, c, e, each([](float x) { return __builtin_amdgcn_exp2f(x); }, (pair_at(x, i, c, e) - z[c][0])));  // spec:26
+                    put_pair(p, i, c, e, each([](float x) { return __builtin_amdgcn_exp2f(x); }, (pair_at(x, i, c, e) - n_2[c][0])));  // spec:25
         columns r;
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c) {
-            const float r_e = __builtin_amdgcn_exp2f((m_[c][0] - z[c][0]));  // spec:27
+            const float r_e = __builtin_amdgcn_exp2f((m_[c][0] - n_2[c][0]));  // spec:26
             r[c][0] = r_e;
         }
         keep(p);
-        if (!(j_0 + TILE_j - 1 < j_length)) {  // spec:26
+        if (!(j_0 + TILE_j - 1 < j_length)) {  // spec:25
             #pragma unroll
             for (int i = 0; i < TILE_j / SIDE; ++i)
                 #pragma unroll
@@ -460,27 +456,27 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
                     for (int e = 0; e < ELEMENTS; ++e)
                         put(p, i, c, e, choose(((j_0 + row_at(i, e)) < j_length), at(p, i, c, e), 0.0f));
         }
-        columns v27;
-        col_sum(v27, p);  // spec:28
+        columns v26;
+        col_sum(v26, p);  // spec:27
         columns l_3;
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c)
-            l_3[c][0] = (l[c][0] * r[c][0]) + v27[c][0];  // spec:28
+            l_3[c][0] = (l[c][0] * r[c][0]) + v26[c][0];  // spec:27
         #pragma unroll
         for (int i = 0; i < DIM_D / SIDE; ++i)
             #pragma unroll
             for (int c = 0; c < COLS / SIDE; ++c)
                 #pragma unroll
                 for (int e = 0; e < ELEMENTS / 2; ++e)
-                    put_pair(o, i, c, e, pair_at(o, i, c, e) * r[c][0]);  // spec:29
-        factor_bf<TILE_j> v30;
-        round_factor(v30, p);  // spec:29
+                    put_pair(o, i, c, e, pair_at(o, i, c, e) * r[c][0]);  // spec:28
+        factor_bf<TILE_j> v29;
+        round_factor(v29, p);  // spec:28
         #pragma unroll
         for (int n = 0; n < DIM_D / 32; ++n) {
             rt_bf<32, TILE_j, ducks::rt_layout::row, SHAPE> V_r;
             load(V_r, subtile_inplace<32, TILE_j>(V_s[step % 2], {n, 0}));
             auto &part = subtile_inplace<32>(o, n);
-            mma_AB(part, V_r, v30, part);  // spec:29
+            mma_AB(part, V_r, v29, part);  // spec:28
         }
         write<THREADS>(K_s[(step + 1) % 2], K_f);
         write_turned<THREADS>(V_s[(step + 1) % 2], V_f);
@@ -493,20 +489,20 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     #pragma unroll
     for (int c = 0; c < COLS / SIDE; ++c)
         l_d[c] = divisor(l[c][0]);
-    tile<DIM_D> v39;
+    tile<DIM_D> v38;
     #pragma unroll
     for (int i = 0; i < DIM_D / SIDE; ++i)
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c)
             #pragma unroll
             for (int e = 0; e < ELEMENTS; ++e)
-                put(v39, i, c, e, choose((l[c][0] > 0.0f), (at(o, i, c, e) / l_d[c]), 0.0f));  // spec:31
-    store_rows<bf16>(O_at, v39, wave * COLS, q_length - q_0, DIM_HEADS * DIM_D);  // spec:31
-    columns v41;
+                put(v38, i, c, e, choose((l[c][0] > 0.0f), (at(o, i, c, e) / l_d[c]), 0.0f));  // spec:30
+    store_rows<bf16>(O_at, v38, wave * COLS, q_length - q_0, DIM_HEADS * DIM_D);  // spec:30
+    columns v40;
     #pragma unroll
     for (int c = 0; c < COLS / SIDE; ++c)
-        v41[c][0] = m_[c][0] + (__builtin_amdgcn_logf(l[c][0]));  // spec:32
-    store_columns<float>(LSE2__at, v41, wave * COLS, q_length - q_0, 1);  // spec:32
+        v40[c][0] = m_[c][0] + (__builtin_amdgcn_logf(l[c][0]));  // spec:31
+    store_columns<float>(LSE2__at, v40, wave * COLS, q_length - q_0, 1);  // spec:31
 }
 
 #ifndef KITTENS_DEVICE_ONLY

@@ -144,7 +144,7 @@ template <int N, ducks::st::all ST> constexpr int SQUARES = (ST::num_elements + 
 /// apart, which meet in no bank; 64 read 8 rows x 64 bytes at a time.
 template <ducks::st::all ST> __device__ inline int2 square_at(int at) {
     constexpr int across = ST::cols % 32 == 0 ? 8 : ST::cols / 4, down = ST::rows / 4;
-    return int2{at / across % down * 4, at / across / down * 32 + at % across * 4};
+    return int2{at / across % down * 4, at / across / down * (4 * across) + at % across * 4};
 }
 
 /// Global memory -> registers by N threads together; waits for nothing.
@@ -323,7 +323,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     columns m_;
     #pragma unroll
     for (int c = 0; c < COLS / SIDE; ++c)
-        m_[c][0] = (-__builtin_inff());
+        m_[c][0] = (-3.4e+38f);
     words_4 K_f[CHUNKS<THREADS, st_bf<TILE_j, DIM_D>>];
     words_2 V_f[SQUARES<THREADS, st_bf<DIM_D, TILE_j>>][4];
     fetch<THREADS>(K_s[0 % 2], K_f, rows_from(g.K, uint64_t(b_0) * DIM_KEYS * DIM_D + uint64_t(0 * TILE_j) * DIM_D, min(DIM_KEYS - 0 * TILE_j, TILE_j), DIM_D, DIM_D), DIM_D);
@@ -377,12 +377,12 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
                     for (int e = 0; e < ELEMENTS; ++e)
                         put(s, i, c, e, choose((float((j_0 + row_at(i, e))) < 2000.0f), at(s, i, c, e), (-__builtin_inff())));
         }
-        columns v18;
-        col_max(v18, s);  // spec:20
+        columns v19;
+        col_max(v19, s);  // spec:20
         columns n_2;
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c)
-            n_2[c][0] = __builtin_fmaxf(m_[c][0], v18[c][0]);  // spec:20
+            n_2[c][0] = __builtin_fmaxf(m_[c][0], v19[c][0]);  // spec:20
         tile<TILE_j> p;
         #pragma unroll
         for (int i = 0; i < TILE_j / SIDE; ++i)
@@ -407,12 +407,12 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
                     for (int e = 0; e < ELEMENTS; ++e)
                         put(p, i, c, e, choose((float((j_0 + row_at(i, e))) < 2000.0f), at(p, i, c, e), 0.0f));
         }
-        columns v25;
-        col_sum(v25, p);  // spec:23
+        columns v26;
+        col_sum(v26, p);  // spec:23
         columns l_3;
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c)
-            l_3[c][0] = (l[c][0] * r[c][0]) + v25[c][0];  // spec:23
+            l_3[c][0] = (l[c][0] * r[c][0]) + v26[c][0];  // spec:23
         #pragma unroll
         for (int i = 0; i < DIM_D / SIDE; ++i)
             #pragma unroll
@@ -420,14 +420,14 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
                 #pragma unroll
                 for (int e = 0; e < ELEMENTS / 2; ++e)
                     put_pair(o, i, c, e, pair_at(o, i, c, e) * r[c][0]);  // spec:24
-        factor_bf<TILE_j> v28;
-        round_factor(v28, p);  // spec:24
+        factor_bf<TILE_j> v29;
+        round_factor(v29, p);  // spec:24
         #pragma unroll
         for (int n = 0; n < DIM_D / 32; ++n) {
             rt_bf<32, TILE_j, ducks::rt_layout::row, SHAPE> V_r;
             load(V_r, subtile_inplace<32, TILE_j>(V_s[step % 2], {n, 0}));
             auto &part = subtile_inplace<32>(o, n);
-            mma_AB(part, V_r, v28, part);  // spec:24
+            mma_AB(part, V_r, v29, part);  // spec:24
         }
         write<THREADS>(K_s[(step + 1) % 2], K_f);
         write_turned<THREADS>(V_s[(step + 1) % 2], V_f);
@@ -440,15 +440,15 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     #pragma unroll
     for (int c = 0; c < COLS / SIDE; ++c)
         l_d[c] = divisor(l[c][0]);
-    tile<DIM_D> v35;
+    tile<DIM_D> v36;
     #pragma unroll
     for (int i = 0; i < DIM_D / SIDE; ++i)
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c)
             #pragma unroll
             for (int e = 0; e < ELEMENTS; ++e)
-                put(v35, i, c, e, at(o, i, c, e) / l_d[c]);  // spec:26
-    store_rows<bf16>(O_at, v35, wave * COLS, DIM_LENGTH - q_0, DIM_HEADS * DIM_D);  // spec:26
+                put(v36, i, c, e, at(o, i, c, e) / l_d[c]);  // spec:26
+    store_rows<bf16>(O_at, v36, wave * COLS, DIM_LENGTH - q_0, DIM_HEADS * DIM_D);  // spec:26
 }
 
 #ifndef KITTENS_DEVICE_ONLY

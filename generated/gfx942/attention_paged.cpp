@@ -152,7 +152,7 @@ template <int N, ducks::st::all ST> constexpr int SQUARES = (ST::num_elements + 
 /// apart, which meet in no bank; 64 read 8 rows x 64 bytes at a time.
 template <ducks::st::all ST> __device__ inline int2 square_at(int at) {
     constexpr int across = ST::cols % 32 == 0 ? 8 : ST::cols / 4, down = ST::rows / 4;
-    return int2{at / across % down * 4, at / across / down * 32 + at % across * 4};
+    return int2{at / across % down * 4, at / across / down * (4 * across) + at % across * 4};
 }
 
 /// Global memory -> registers by N threads together; waits for nothing.
@@ -353,7 +353,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     columns m_;
     #pragma unroll
     for (int c = 0; c < COLS / SIDE; ++c)
-        m_[c][0] = (-__builtin_inff());
+        m_[c][0] = (-3.4e+38f);
     words_4 K_f[CHUNKS<THREADS, st_bf<TILE_j, DIM_D>>];
     words_2 V_f[SQUARES<THREADS, st_bf<DIM_D, TILE_j>>][4];
     const int first_step = s_0 * ((steps + 15) / 16);  // spec:25
@@ -401,13 +401,9 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         columns v10;
         col_max(v10, x);  // spec:27
         columns n_2;
-        columns z;
         #pragma unroll
-        for (int c = 0; c < COLS / SIDE; ++c) {
-            const float n_2_e = __builtin_fmaxf(m_[c][0], v10[c][0]);  // spec:27
-            n_2[c][0] = n_2_e;
-            z[c][0] = choose((n_2_e > (-__builtin_inff())), n_2_e, 0.0f);  // spec:28
-        }
+        for (int c = 0; c < COLS / SIDE; ++c)
+            n_2[c][0] = __builtin_fmaxf(m_[c][0], v10[c][0]);  // spec:27
         tile<TILE_j> p;
         #pragma unroll
         for (int i = 0; i < TILE_j / SIDE; ++i)
@@ -415,15 +411,15 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             for (int c = 0; c < COLS / SIDE; ++c)
                 #pragma unroll
                 for (int e = 0; e < ELEMENTS / 2; ++e)
-                    put_pair(p, i, c, e, each([](float x) { return __builtin_amdgcn_exp2f(x); }, (pair_at(x, i, c, e) - z[c][0])));  // spec:29
+                    put_pair(p, i, c, e, each([](float x) { return __builtin_amdgcn_exp2f(x); }, (pair_at(x, i, c, e) - n_2[c][0])));  // spec:28
         columns r;
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c) {
-            const float r_e = __builtin_amdgcn_exp2f((m_[c][0] - z[c][0]));  // spec:30
+            const float r_e = __builtin_amdgcn_exp2f((m_[c][0] - n_2[c][0]));  // spec:29
             r[c][0] = r_e;
         }
         keep(p);
-        if (!(j_0 + TILE_j - 1 < j_length)) {  // spec:29
+        if (!(j_0 + TILE_j - 1 < j_length)) {  // spec:28
             #pragma unroll
             for (int i = 0; i < TILE_j / SIDE; ++i)
                 #pragma unroll
@@ -432,27 +428,27 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
                     for (int e = 0; e < ELEMENTS; ++e)
                         put(p, i, c, e, choose(((j_0 + row_at(i, e)) < j_length), at(p, i, c, e), 0.0f));
         }
-        columns v19;
-        col_sum(v19, p);  // spec:31
+        columns v17;
+        col_sum(v17, p);  // spec:30
         columns l_3;
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c)
-            l_3[c][0] = (l[c][0] * r[c][0]) + v19[c][0];  // spec:31
+            l_3[c][0] = (l[c][0] * r[c][0]) + v17[c][0];  // spec:30
         #pragma unroll
         for (int i = 0; i < DIM_D / SIDE; ++i)
             #pragma unroll
             for (int c = 0; c < COLS / SIDE; ++c)
                 #pragma unroll
                 for (int e = 0; e < ELEMENTS / 2; ++e)
-                    put_pair(o, i, c, e, pair_at(o, i, c, e) * r[c][0]);  // spec:32
-        factor_bf<TILE_j> v22;
-        round_factor(v22, p);  // spec:32
+                    put_pair(o, i, c, e, pair_at(o, i, c, e) * r[c][0]);  // spec:31
+        factor_bf<TILE_j> v20;
+        round_factor(v20, p);  // spec:31
         #pragma unroll
         for (int n = 0; n < DIM_D / 32; ++n) {
             rt_bf<32, TILE_j, ducks::rt_layout::row, SHAPE> V_r;
             load(V_r, subtile_inplace<32, TILE_j>(V_s[step % 2], {n, 0}));
             auto &part = subtile_inplace<32>(o, n);
-            mma_AB(part, V_r, v22, part);  // spec:32
+            mma_AB(part, V_r, v20, part);  // spec:31
         }
         write<THREADS>(K_s[(step + 1) % 2], K_f);
         write_turned<THREADS>(V_s[(step + 1) % 2], V_f);
@@ -465,20 +461,20 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     #pragma unroll
     for (int c = 0; c < COLS / SIDE; ++c)
         l_d[c] = divisor(l[c][0]);
-    tile<DIM_D> v31;
+    tile<DIM_D> v29;
     #pragma unroll
     for (int i = 0; i < DIM_D / SIDE; ++i)
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c)
             #pragma unroll
             for (int e = 0; e < ELEMENTS; ++e)
-                put(v31, i, c, e, choose((l[c][0] > 0.0f), (at(o, i, c, e) / l_d[c]), 0.0f));  // spec:34
-    store_rows<float>(PARTIAL__at, v31, wave * COLS, 8, DIM_D);  // spec:34
-    columns v36;
+                put(v29, i, c, e, choose((l[c][0] > 0.0f), (at(o, i, c, e) / l_d[c]), 0.0f));  // spec:33
+    store_rows<float>(PARTIAL__at, v29, wave * COLS, 8, DIM_D);  // spec:33
+    columns v34;
     #pragma unroll
     for (int c = 0; c < COLS / SIDE; ++c)
-        v36[c][0] = choose((l[c][0] > 0.0f), (m_[c][0] + (__builtin_amdgcn_logf(l[c][0]))), (-3e+38f));  // spec:35
-    store_columns<float>(WEIGHT__at, v36, wave * COLS, 8, 1);  // spec:35
+        v34[c][0] = choose((l[c][0] > 0.0f), (m_[c][0] + (__builtin_amdgcn_logf(l[c][0]))), (-3e+38f));  // spec:34
+    store_columns<float>(WEIGHT__at, v34, wave * COLS, 8, 1);  // spec:34
 }
 
 #ifndef KITTENS_DEVICE_ONLY
@@ -533,7 +529,7 @@ struct globals {
     gl<float, 1, DIM_BATCH, DIM_PARTS, DIM_HEADS> WEIGHT_;  // spec:16
     uint64_t stream;  // hipStream_t, as an integer
 
-    __host__ __device__ dim3 grid() const { return dim3(DIM_BATCH * ((DIM_HEADS + 8 - 1) / 8)); }  // spec:38
+    __host__ __device__ dim3 grid() const { return dim3(DIM_BATCH * ((DIM_HEADS + 8 - 1) / 8)); }  // spec:37
     __host__ __device__ dim3 block() const { return dim3(THREADS); }
     __host__ __device__ size_t dynamic_shared_memory() const { return 0; }
 };
@@ -593,8 +589,8 @@ __device__ inline float operator/(float x, const divisor &d) { return x * d.scal
 __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     const int lane = int(threadIdx.x) % LANES;
     const int group = int(threadIdx.x) / LANES;
-    const int h_0 = int(blockIdx.x) % ((DIM_HEADS + 8 - 1) / 8) * 8;  // first of this block, spec:38
-    const int b_0 = int(blockIdx.x) / ((DIM_HEADS + 8 - 1) / 8);  // first of this block, spec:38
+    const int h_0 = int(blockIdx.x) % ((DIM_HEADS + 8 - 1) / 8) * 8;  // first of this block, spec:37
+    const int b_0 = int(blockIdx.x) / ((DIM_HEADS + 8 - 1) / 8);  // first of this block, spec:37
     const auto WEIGHT__at = buffer_from(g.WEIGHT_, uint64_t(b_0) * DIM_PARTS * DIM_HEADS + uint64_t(h_0));
     const auto WEIGHT_2_at = buffer_from(g.WEIGHT_, uint64_t(b_0) * DIM_PARTS * DIM_HEADS + uint64_t(1) * DIM_HEADS + uint64_t(h_0));
     const auto WEIGHT_3_at = buffer_from(g.WEIGHT_, uint64_t(b_0) * DIM_PARTS * DIM_HEADS + uint64_t(2) * DIM_HEADS + uint64_t(h_0));
@@ -628,38 +624,38 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     const auto PARTIAL_15_at = buffer_from(g.PARTIAL_, uint64_t(b_0) * DIM_PARTS * DIM_HEADS * DIM_D + uint64_t(14) * DIM_HEADS * DIM_D + uint64_t(h_0) * DIM_D);
     const auto PARTIAL_16_at = buffer_from(g.PARTIAL_, uint64_t(b_0) * DIM_PARTS * DIM_HEADS * DIM_D + uint64_t(15) * DIM_HEADS * DIM_D + uint64_t(h_0) * DIM_D);
     const auto O_at = buffer_from(g.O, uint64_t(b_0) * DIM_HEADS * DIM_D + uint64_t(h_0) * DIM_D);
-    elements<float, 1> WEIGHT__r[ROWS];  // spec:40
-    elements<float, 1> WEIGHT_2_r[ROWS];  // spec:40
-    elements<float, 1> WEIGHT_3_r[ROWS];  // spec:40
-    elements<float, 1> WEIGHT_4_r[ROWS];  // spec:40
-    elements<float, 1> WEIGHT_5_r[ROWS];  // spec:40
-    elements<float, 1> WEIGHT_6_r[ROWS];  // spec:40
-    elements<float, 1> WEIGHT_7_r[ROWS];  // spec:40
-    elements<float, 1> WEIGHT_8_r[ROWS];  // spec:40
-    elements<float, 1> WEIGHT_9_r[ROWS];  // spec:40
-    elements<float, 1> WEIGHT_10_r[ROWS];  // spec:40
-    elements<float, 1> WEIGHT_11_r[ROWS];  // spec:40
-    elements<float, 1> WEIGHT_12_r[ROWS];  // spec:40
-    elements<float, 1> WEIGHT_13_r[ROWS];  // spec:40
-    elements<float, 1> WEIGHT_14_r[ROWS];  // spec:40
-    elements<float, 1> WEIGHT_15_r[ROWS];  // spec:40
-    elements<float, 1> WEIGHT_16_r[ROWS];  // spec:40
-    elements<float, CHUNK> PARTIAL__r[ROWS][CHUNKS];  // spec:42
-    elements<float, CHUNK> PARTIAL_2_r[ROWS][CHUNKS];  // spec:42
-    elements<float, CHUNK> PARTIAL_3_r[ROWS][CHUNKS];  // spec:42
-    elements<float, CHUNK> PARTIAL_4_r[ROWS][CHUNKS];  // spec:42
-    elements<float, CHUNK> PARTIAL_5_r[ROWS][CHUNKS];  // spec:42
-    elements<float, CHUNK> PARTIAL_6_r[ROWS][CHUNKS];  // spec:42
-    elements<float, CHUNK> PARTIAL_7_r[ROWS][CHUNKS];  // spec:42
-    elements<float, CHUNK> PARTIAL_8_r[ROWS][CHUNKS];  // spec:42
-    elements<float, CHUNK> PARTIAL_9_r[ROWS][CHUNKS];  // spec:42
-    elements<float, CHUNK> PARTIAL_10_r[ROWS][CHUNKS];  // spec:42
-    elements<float, CHUNK> PARTIAL_11_r[ROWS][CHUNKS];  // spec:42
-    elements<float, CHUNK> PARTIAL_12_r[ROWS][CHUNKS];  // spec:42
-    elements<float, CHUNK> PARTIAL_13_r[ROWS][CHUNKS];  // spec:42
-    elements<float, CHUNK> PARTIAL_14_r[ROWS][CHUNKS];  // spec:42
-    elements<float, CHUNK> PARTIAL_15_r[ROWS][CHUNKS];  // spec:42
-    elements<float, CHUNK> PARTIAL_16_r[ROWS][CHUNKS];  // spec:42
+    elements<float, 1> WEIGHT__r[ROWS];  // spec:39
+    elements<float, 1> WEIGHT_2_r[ROWS];  // spec:39
+    elements<float, 1> WEIGHT_3_r[ROWS];  // spec:39
+    elements<float, 1> WEIGHT_4_r[ROWS];  // spec:39
+    elements<float, 1> WEIGHT_5_r[ROWS];  // spec:39
+    elements<float, 1> WEIGHT_6_r[ROWS];  // spec:39
+    elements<float, 1> WEIGHT_7_r[ROWS];  // spec:39
+    elements<float, 1> WEIGHT_8_r[ROWS];  // spec:39
+    elements<float, 1> WEIGHT_9_r[ROWS];  // spec:39
+    elements<float, 1> WEIGHT_10_r[ROWS];  // spec:39
+    elements<float, 1> WEIGHT_11_r[ROWS];  // spec:39
+    elements<float, 1> WEIGHT_12_r[ROWS];  // spec:39
+    elements<float, 1> WEIGHT_13_r[ROWS];  // spec:39
+    elements<float, 1> WEIGHT_14_r[ROWS];  // spec:39
+    elements<float, 1> WEIGHT_15_r[ROWS];  // spec:39
+    elements<float, 1> WEIGHT_16_r[ROWS];  // spec:39
+    elements<float, CHUNK> PARTIAL__r[ROWS][CHUNKS];  // spec:41
+    elements<float, CHUNK> PARTIAL_2_r[ROWS][CHUNKS];  // spec:41
+    elements<float, CHUNK> PARTIAL_3_r[ROWS][CHUNKS];  // spec:41
+    elements<float, CHUNK> PARTIAL_4_r[ROWS][CHUNKS];  // spec:41
+    elements<float, CHUNK> PARTIAL_5_r[ROWS][CHUNKS];  // spec:41
+    elements<float, CHUNK> PARTIAL_6_r[ROWS][CHUNKS];  // spec:41
+    elements<float, CHUNK> PARTIAL_7_r[ROWS][CHUNKS];  // spec:41
+    elements<float, CHUNK> PARTIAL_8_r[ROWS][CHUNKS];  // spec:41
+    elements<float, CHUNK> PARTIAL_9_r[ROWS][CHUNKS];  // spec:41
+    elements<float, CHUNK> PARTIAL_10_r[ROWS][CHUNKS];  // spec:41
+    elements<float, CHUNK> PARTIAL_11_r[ROWS][CHUNKS];  // spec:41
+    elements<float, CHUNK> PARTIAL_12_r[ROWS][CHUNKS];  // spec:41
+    elements<float, CHUNK> PARTIAL_13_r[ROWS][CHUNKS];  // spec:41
+    elements<float, CHUNK> PARTIAL_14_r[ROWS][CHUNKS];  // spec:41
+    elements<float, CHUNK> PARTIAL_15_r[ROWS][CHUNKS];  // spec:41
+    elements<float, CHUNK> PARTIAL_16_r[ROWS][CHUNKS];  // spec:41
     #pragma unroll
     for (int i = 0; i < ROWS; ++i) {
         const int h_in = i * GROUPS + group;
@@ -744,24 +740,24 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     for (int i = 0; i < ROWS; ++i) {
         const int h_in = i * GROUPS + group;
         const uint32_t O_row = h_in * DIM_D * 2;
-        v1[i] = __builtin_fmaxf((__builtin_fmaxf((__builtin_fmaxf((__builtin_fmaxf((__builtin_fmaxf((__builtin_fmaxf((__builtin_fmaxf((__builtin_fmaxf((__builtin_fmaxf((__builtin_fmaxf((__builtin_fmaxf((__builtin_fmaxf((__builtin_fmaxf((__builtin_fmaxf((__builtin_fmaxf(widen(WEIGHT__r[i].at[0]), widen(WEIGHT_2_r[i].at[0]))), widen(WEIGHT_3_r[i].at[0]))), widen(WEIGHT_4_r[i].at[0]))), widen(WEIGHT_5_r[i].at[0]))), widen(WEIGHT_6_r[i].at[0]))), widen(WEIGHT_7_r[i].at[0]))), widen(WEIGHT_8_r[i].at[0]))), widen(WEIGHT_9_r[i].at[0]))), widen(WEIGHT_10_r[i].at[0]))), widen(WEIGHT_11_r[i].at[0]))), widen(WEIGHT_12_r[i].at[0]))), widen(WEIGHT_13_r[i].at[0]))), widen(WEIGHT_14_r[i].at[0]))), widen(WEIGHT_15_r[i].at[0]))), widen(WEIGHT_16_r[i].at[0]));  // spec:41
-        e_2[i] = __builtin_amdgcn_exp2f((widen(WEIGHT__r[i].at[0]) - v1[i]));  // spec:41
-        e_3[i] = __builtin_amdgcn_exp2f((widen(WEIGHT_2_r[i].at[0]) - v1[i]));  // spec:41
-        e_4[i] = __builtin_amdgcn_exp2f((widen(WEIGHT_3_r[i].at[0]) - v1[i]));  // spec:41
-        e_5[i] = __builtin_amdgcn_exp2f((widen(WEIGHT_4_r[i].at[0]) - v1[i]));  // spec:41
-        e_6[i] = __builtin_amdgcn_exp2f((widen(WEIGHT_5_r[i].at[0]) - v1[i]));  // spec:41
-        e_7[i] = __builtin_amdgcn_exp2f((widen(WEIGHT_6_r[i].at[0]) - v1[i]));  // spec:41
-        e_8[i] = __builtin_amdgcn_exp2f((widen(WEIGHT_7_r[i].at[0]) - v1[i]));  // spec:41
-        e_9[i] = __builtin_amdgcn_exp2f((widen(WEIGHT_8_r[i].at[0]) - v1[i]));  // spec:41
-        e_10[i] = __builtin_amdgcn_exp2f((widen(WEIGHT_9_r[i].at[0]) - v1[i]));  // spec:41
-        e_11[i] = __builtin_amdgcn_exp2f((widen(WEIGHT_10_r[i].at[0]) - v1[i]));  // spec:41
-        e_12[i] = __builtin_amdgcn_exp2f((widen(WEIGHT_11_r[i].at[0]) - v1[i]));  // spec:41
-        e_13[i] = __builtin_amdgcn_exp2f((widen(WEIGHT_12_r[i].at[0]) - v1[i]));  // spec:41
-        e_14[i] = __builtin_amdgcn_exp2f((widen(WEIGHT_13_r[i].at[0]) - v1[i]));  // spec:41
-        e_15[i] = __builtin_amdgcn_exp2f((widen(WEIGHT_14_r[i].at[0]) - v1[i]));  // spec:41
-        e_16[i] = __builtin_amdgcn_exp2f((widen(WEIGHT_15_r[i].at[0]) - v1[i]));  // spec:41
-        e_17[i] = __builtin_amdgcn_exp2f((widen(WEIGHT_16_r[i].at[0]) - v1[i]));  // spec:41
-        v7[i] = ((((((((((((((e_2[i] + e_3[i]) + e_4[i]) + e_5[i]) + e_6[i]) + e_7[i]) + e_8[i]) + e_9[i]) + e_10[i]) + e_11[i]) + e_12[i]) + e_13[i]) + e_14[i]) + e_15[i]) + e_16[i]) + e_17[i];  // spec:42
+        v1[i] = __builtin_fmaxf((__builtin_fmaxf((__builtin_fmaxf((__builtin_fmaxf((__builtin_fmaxf((__builtin_fmaxf((__builtin_fmaxf((__builtin_fmaxf((__builtin_fmaxf((__builtin_fmaxf((__builtin_fmaxf((__builtin_fmaxf((__builtin_fmaxf((__builtin_fmaxf((__builtin_fmaxf(widen(WEIGHT__r[i].at[0]), widen(WEIGHT_2_r[i].at[0]))), widen(WEIGHT_3_r[i].at[0]))), widen(WEIGHT_4_r[i].at[0]))), widen(WEIGHT_5_r[i].at[0]))), widen(WEIGHT_6_r[i].at[0]))), widen(WEIGHT_7_r[i].at[0]))), widen(WEIGHT_8_r[i].at[0]))), widen(WEIGHT_9_r[i].at[0]))), widen(WEIGHT_10_r[i].at[0]))), widen(WEIGHT_11_r[i].at[0]))), widen(WEIGHT_12_r[i].at[0]))), widen(WEIGHT_13_r[i].at[0]))), widen(WEIGHT_14_r[i].at[0]))), widen(WEIGHT_15_r[i].at[0]))), widen(WEIGHT_16_r[i].at[0]));  // spec:40
+        e_2[i] = __builtin_amdgcn_exp2f((widen(WEIGHT__r[i].at[0]) - v1[i]));  // spec:40
+        e_3[i] = __builtin_amdgcn_exp2f((widen(WEIGHT_2_r[i].at[0]) - v1[i]));  // spec:40
+        e_4[i] = __builtin_amdgcn_exp2f((widen(WEIGHT_3_r[i].at[0]) - v1[i]));  // spec:40
+        e_5[i] = __builtin_amdgcn_exp2f((widen(WEIGHT_4_r[i].at[0]) - v1[i]));  // spec:40
+        e_6[i] = __builtin_amdgcn_exp2f((widen(WEIGHT_5_r[i].at[0]) - v1[i]));  // spec:40
+        e_7[i] = __builtin_amdgcn_exp2f((widen(WEIGHT_6_r[i].at[0]) - v1[i]));  // spec:40
+        e_8[i] = __builtin_amdgcn_exp2f((widen(WEIGHT_7_r[i].at[0]) - v1[i]));  // spec:40
+        e_9[i] = __builtin_amdgcn_exp2f((widen(WEIGHT_8_r[i].at[0]) - v1[i]));  // spec:40
+        e_10[i] = __builtin_amdgcn_exp2f((widen(WEIGHT_9_r[i].at[0]) - v1[i]));  // spec:40
+        e_11[i] = __builtin_amdgcn_exp2f((widen(WEIGHT_10_r[i].at[0]) - v1[i]));  // spec:40
+        e_12[i] = __builtin_amdgcn_exp2f((widen(WEIGHT_11_r[i].at[0]) - v1[i]));  // spec:40
+        e_13[i] = __builtin_amdgcn_exp2f((widen(WEIGHT_12_r[i].at[0]) - v1[i]));  // spec:40
+        e_14[i] = __builtin_amdgcn_exp2f((widen(WEIGHT_13_r[i].at[0]) - v1[i]));  // spec:40
+        e_15[i] = __builtin_amdgcn_exp2f((widen(WEIGHT_14_r[i].at[0]) - v1[i]));  // spec:40
+        e_16[i] = __builtin_amdgcn_exp2f((widen(WEIGHT_15_r[i].at[0]) - v1[i]));  // spec:40
+        e_17[i] = __builtin_amdgcn_exp2f((widen(WEIGHT_16_r[i].at[0]) - v1[i]));  // spec:40
+        v7[i] = ((((((((((((((e_2[i] + e_3[i]) + e_4[i]) + e_5[i]) + e_6[i]) + e_7[i]) + e_8[i]) + e_9[i]) + e_10[i]) + e_11[i]) + e_12[i]) + e_13[i]) + e_14[i]) + e_15[i]) + e_16[i]) + e_17[i];  // spec:41
         v7_d[i] = divisor(v7[i]);
         #pragma unroll
         for (int c = 0; c < CHUNKS; ++c) {
@@ -785,9 +781,9 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
                 const float PARTIAL_e_14 = widen(PARTIAL_14_r[i][c].at[e]);
                 const float PARTIAL_e_15 = widen(PARTIAL_15_r[i][c].at[e]);
                 const float PARTIAL_e_16 = widen(PARTIAL_16_r[i][c].at[e]);
-                O_w.at[e] = narrow<bf16>(((((((((((((((((e_2[i] * PARTIAL_e) + (e_3[i] * PARTIAL_e_2)) + (e_4[i] * PARTIAL_e_3)) + (e_5[i] * PARTIAL_e_4)) + (e_6[i] * PARTIAL_e_5)) + (e_7[i] * PARTIAL_e_6)) + (e_8[i] * PARTIAL_e_7)) + (e_9[i] * PARTIAL_e_8)) + (e_10[i] * PARTIAL_e_9)) + (e_11[i] * PARTIAL_e_10)) + (e_12[i] * PARTIAL_e_11)) + (e_13[i] * PARTIAL_e_12)) + (e_14[i] * PARTIAL_e_13)) + (e_15[i] * PARTIAL_e_14)) + (e_16[i] * PARTIAL_e_15)) + (e_17[i] * PARTIAL_e_16)) / v7_d[i]);  // spec:42
+                O_w.at[e] = narrow<bf16>(((((((((((((((((e_2[i] * PARTIAL_e) + (e_3[i] * PARTIAL_e_2)) + (e_4[i] * PARTIAL_e_3)) + (e_5[i] * PARTIAL_e_4)) + (e_6[i] * PARTIAL_e_5)) + (e_7[i] * PARTIAL_e_6)) + (e_8[i] * PARTIAL_e_7)) + (e_9[i] * PARTIAL_e_8)) + (e_10[i] * PARTIAL_e_9)) + (e_11[i] * PARTIAL_e_10)) + (e_12[i] * PARTIAL_e_11)) + (e_13[i] * PARTIAL_e_12)) + (e_14[i] * PARTIAL_e_13)) + (e_15[i] * PARTIAL_e_14)) + (e_16[i] * PARTIAL_e_15)) + (e_17[i] * PARTIAL_e_16)) / v7_d[i]);  // spec:41
             }
-            store_elements(O_at, O_row + D_in * 2, O_w);  // spec:42
+            store_elements(O_at, O_row + D_in * 2, O_w);  // spec:41
         }
     }
 }

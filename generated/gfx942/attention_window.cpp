@@ -142,7 +142,7 @@ template <int N, ducks::st::all ST> constexpr int SQUARES = (ST::num_elements + 
 /// apart, which meet in no bank; 64 read 8 rows x 64 bytes at a time.
 template <ducks::st::all ST> __device__ inline int2 square_at(int at) {
     constexpr int across = ST::cols % 32 == 0 ? 8 : ST::cols / 4, down = ST::rows / 4;
-    return int2{at / across % down * 4, at / across / down * 32 + at % across * 4};
+    return int2{at / across % down * 4, at / across / down * (4 * across) + at % across * 4};
 }
 
 /// Global memory -> registers by N threads together; waits for nothing.
@@ -321,7 +321,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     columns m_;
     #pragma unroll
     for (int c = 0; c < COLS / SIDE; ++c)
-        m_[c][0] = (-__builtin_inff());
+        m_[c][0] = (-3.4e+38f);
     words_4 K_f[CHUNKS<THREADS, st_bf<TILE_j, DIM_D>>];
     words_2 V_f[SQUARES<THREADS, st_bf<DIM_D, TILE_j>>][4];
     const int first_step = max(q_0 - 511, 0) / TILE_j;  // spec:17
@@ -381,16 +381,12 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
                     for (int e = 0; e < ELEMENTS; ++e)
                         put(s, i, c, e, choose((float((j_0 + row_at(i, e))) < 2000.0f), at(s, i, c, e), (-__builtin_inff())));
         }
-        columns v18;
-        col_max(v18, s);  // spec:20
+        columns v19;
+        col_max(v19, s);  // spec:20
         columns n_2;
-        columns z;
         #pragma unroll
-        for (int c = 0; c < COLS / SIDE; ++c) {
-            const float n_2_e = __builtin_fmaxf(m_[c][0], v18[c][0]);  // spec:20
-            n_2[c][0] = n_2_e;
-            z[c][0] = choose((n_2_e > (-__builtin_inff())), n_2_e, 0.0f);  // spec:21
-        }
+        for (int c = 0; c < COLS / SIDE; ++c)
+            n_2[c][0] = __builtin_fmaxf(m_[c][0], v19[c][0]);  // spec:20
         tile<TILE_j> p;
         #pragma unroll
         for (int i = 0; i < TILE_j / SIDE; ++i)
@@ -398,15 +394,15 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             for (int c = 0; c < COLS / SIDE; ++c)
                 #pragma unroll
                 for (int e = 0; e < ELEMENTS / 2; ++e)
-                    put_pair(p, i, c, e, each([](float x) { return __builtin_amdgcn_exp2f(x); }, (pair_at(s, i, c, e) - z[c][0])));  // spec:22
+                    put_pair(p, i, c, e, each([](float x) { return __builtin_amdgcn_exp2f(x); }, (pair_at(s, i, c, e) - n_2[c][0])));  // spec:21
         columns r;
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c) {
-            const float r_e = __builtin_amdgcn_exp2f((m_[c][0] - z[c][0]));  // spec:23
+            const float r_e = __builtin_amdgcn_exp2f((m_[c][0] - n_2[c][0]));  // spec:22
             r[c][0] = r_e;
         }
         keep(p);
-        if (!(j_0 + TILE_j - 1 < 2000)) {  // spec:22
+        if (!(j_0 + TILE_j - 1 < 2000)) {  // spec:21
             #pragma unroll
             for (int i = 0; i < TILE_j / SIDE; ++i)
                 #pragma unroll
@@ -415,27 +411,27 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
                     for (int e = 0; e < ELEMENTS; ++e)
                         put(p, i, c, e, choose((float((j_0 + row_at(i, e))) < 2000.0f), at(p, i, c, e), 0.0f));
         }
-        columns v27;
-        col_sum(v27, p);  // spec:24
+        columns v26;
+        col_sum(v26, p);  // spec:23
         columns l_3;
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c)
-            l_3[c][0] = (l[c][0] * r[c][0]) + v27[c][0];  // spec:24
+            l_3[c][0] = (l[c][0] * r[c][0]) + v26[c][0];  // spec:23
         #pragma unroll
         for (int i = 0; i < DIM_D / SIDE; ++i)
             #pragma unroll
             for (int c = 0; c < COLS / SIDE; ++c)
                 #pragma unroll
                 for (int e = 0; e < ELEMENTS / 2; ++e)
-                    put_pair(o, i, c, e, pair_at(o, i, c, e) * r[c][0]);  // spec:25
-        factor_bf<TILE_j> v30;
-        round_factor(v30, p);  // spec:25
+                    put_pair(o, i, c, e, pair_at(o, i, c, e) * r[c][0]);  // spec:24
+        factor_bf<TILE_j> v29;
+        round_factor(v29, p);  // spec:24
         #pragma unroll
         for (int n = 0; n < DIM_D / 32; ++n) {
             rt_bf<32, TILE_j, ducks::rt_layout::row, SHAPE> V_r;
             load(V_r, subtile_inplace<32, TILE_j>(V_s[step % 2], {n, 0}));
             auto &part = subtile_inplace<32>(o, n);
-            mma_AB(part, V_r, v30, part);  // spec:25
+            mma_AB(part, V_r, v29, part);  // spec:24
         }
         write<THREADS>(K_s[(step + 1) % 2], K_f);
         write_turned<THREADS>(V_s[(step + 1) % 2], V_f);
@@ -448,15 +444,15 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     #pragma unroll
     for (int c = 0; c < COLS / SIDE; ++c)
         l_d[c] = divisor(l[c][0]);
-    tile<DIM_D> v39;
+    tile<DIM_D> v38;
     #pragma unroll
     for (int i = 0; i < DIM_D / SIDE; ++i)
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c)
             #pragma unroll
             for (int e = 0; e < ELEMENTS; ++e)
-                put(v39, i, c, e, choose((l[c][0] > 0.0f), (at(o, i, c, e) / l_d[c]), 0.0f));  // spec:27
-    store_rows<bf16>(O_at, v39, wave * COLS, DIM_LENGTH - q_0, DIM_D);  // spec:27
+                put(v38, i, c, e, choose((l[c][0] > 0.0f), (at(o, i, c, e) / l_d[c]), 0.0f));  // spec:26
+    store_rows<bf16>(O_at, v38, wave * COLS, DIM_LENGTH - q_0, DIM_D);  // spec:26
 }
 
 #ifndef KITTENS_DEVICE_ONLY

@@ -143,7 +143,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     #pragma unroll
     for (int i = 0; i < ROWS; ++i) {
         l[i] = 0.0f;
-        m_[i] = (-__builtin_inff());
+        m_[i] = (-3.4e+38f);
     }
     #pragma unroll 1
     for (int j_0 = 0; j_0 < DIM_D; j_0 += 2048) {  // spec:13

@@ -284,7 +284,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     columns m_;
     #pragma unroll
     for (int c = 0; c < COLS / SIDE; ++c)
-        m_[c][0] = (-__builtin_inff());
+        m_[c][0] = (-3.4e+38f);
     const direct<THREADS, st_bf<TILE_j, DIM_D, st_16x32_s>> K_f(g.K, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D, DIM_LENGTH, DIM_D, DIM_D);
     const direct<THREADS, st_bf<TILE_j, DIM_D, st_16x32_s>> V_f(g.V, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D, DIM_LENGTH, DIM_D, DIM_D);
     fetch_direct<THREADS>(K_s[0 % 2], K_f, 0 * TILE_j * DIM_D);

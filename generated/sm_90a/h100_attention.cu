@@ -162,7 +162,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
                     }
                 }
             }
-            float m__c[2] = {(-__builtin_inff()), (-__builtin_inff())};
+            float m__c[2] = {(-3.4e+38f), (-3.4e+38f)};
 
             wait(held_full, held_phase), held_phase ^= 1;
             wait(left_full[left], left_phase);
@@ -173,11 +173,6 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
             if (++left == LEFT_BUFFERS) left = 0, left_phase ^= 1;
             {
                 const int pass = first_pass;
-                float v_15[2];
-                #pragma unroll
-                for (int r = 0; r < 2; ++r) {
-                    v_15[r] = g.scale_ * m__c[r];
-                }
                 float v_8[2], v_8_p[2][4];
                 #pragma unroll
                 for (int r = 0; r < 2; ++r) {
@@ -202,27 +197,31 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
                     v_8[r] = of_row<base_ops::max>(v_8_p[r]);
                 }
                 float n_9[2];
-                float v_12[2];
-                float v_16[2];
+                float v_10[2];
+                float z_15[2];
                 float v_17[2];
-                float r_18[2];
-                float v_19[2];
+                float v_20[2];
+                float v_21[2];
+                float r_22[2];
+                float v_23[2];
                 #pragma unroll
                 for (int r = 0; r < 2; ++r) {
                     n_9[r] = fmaxf(m__c[r], v_8[r]);
-                    v_12[r] = g.scale_ * n_9[r];
-                    v_16[r] = g.scale_ * n_9[r];
-                    v_17[r] = v_15[r] - v_16[r];
-                    r_18[r] = power_of_2(v_17[r]);
-                    v_19[r] = l_c[r] * r_18[r];
+                    v_10[r] = fabsf(n_9[r]);
+                    z_15[r] = (v_10[r] < 100000000.0f) ? g.scale_ : 0.125f;
+                    v_17[r] = z_15[r] * n_9[r];
+                    v_20[r] = m__c[r] - n_9[r];
+                    v_21[r] = z_15[r] * v_20[r];
+                    r_22[r] = power_of_2(v_21[r]);
+                    v_23[r] = l_c[r] * r_22[r];
                 }
-                rt_fl<16, KEYS> p_14;
-                float v_20[2], v_20_p[2][4];
+                rt_fl<16, KEYS> p_19;
+                float v_24[2], v_24_p[2][4];
                 #pragma unroll
                 for (int r = 0; r < 2; ++r) {
                     #pragma unroll
                     for (int i = 0; i < 4; ++i) {
-                        v_20_p[r][i] = 0.0f;
+                        v_24_p[r][i] = 0.0f;
                     }
                 }
                 #pragma unroll
@@ -232,21 +231,21 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
                         #pragma unroll
                         for (int e = 0; e < 2; ++e) {
                             const int r = h % 2;
-                            const float v_11 = g.scale_ * element(s_7, t, h, e);
-                            const float v_13 = v_11 - v_12[r];
-                            element(p_14, t, h, e) = power_of_2(v_13);
-                            v_20_p[r][h / 2 * 2 + e] = base_ops::sum::op<float>(v_20_p[r][h / 2 * 2 + e], element(p_14, t, h, e));
+                            const float v_16 = z_15[r] * element(s_7, t, h, e);
+                            const float v_18 = v_16 - v_17[r];
+                            element(p_19, t, h, e) = power_of_2(v_18);
+                            v_24_p[r][h / 2 * 2 + e] = base_ops::sum::op<float>(v_24_p[r][h / 2 * 2 + e], element(p_19, t, h, e));
                         }
                     }
                 }
                 #pragma unroll
                 for (int r = 0; r < 2; ++r) {
-                    v_20[r] = of_lane<base_ops::sum>(v_20_p[r]);
+                    v_24[r] = of_lane<base_ops::sum>(v_24_p[r]);
                 }
-                float l_21[2];
+                float l_25[2];
                 #pragma unroll
                 for (int r = 0; r < 2; ++r) {
-                    l_21[r] = v_19[r] + v_20[r];
+                    l_25[r] = v_23[r] + v_24[r];
                 }
                 #pragma unroll
                 for (int t = 0; t < WIDTH / 16; ++t) {
@@ -255,18 +254,18 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
                         #pragma unroll
                         for (int e = 0; e < 2; ++e) {
                             const int r = h % 2;
-                            element(o_c, t, h, e) = element(o_c, t, h, e) * r_18[r];
+                            element(o_c, t, h, e) = element(o_c, t, h, e) * r_22[r];
                         }
                     }
                 }
                 #pragma unroll
                 for (int r = 0; r < 2; ++r) {
-                    const float l_c_n = l_21[r];
+                    const float l_c_n = l_25[r];
                     const float m__c_n = n_9[r];
                     l_c[r] = l_c_n;
                     m__c[r] = m__c_n;
                 }
-                warp::copy(factor, p_14);
+                warp::copy(factor, p_19);
             }
             // The second product of a pass runs beside the first one of the next, and what stands behind that.
 #pragma unroll 1
@@ -281,11 +280,6 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
                 pin(s_7);
                 if (laneid() == 0) arrive(left_empty[left]);
                 if (++left == LEFT_BUFFERS) left = 0, left_phase ^= 1;
-                float v_15[2];
-                #pragma unroll
-                for (int r = 0; r < 2; ++r) {
-                    v_15[r] = g.scale_ * m__c[r];
-                }
                 float v_8[2], v_8_p[2][4];
                 #pragma unroll
                 for (int r = 0; r < 2; ++r) {
@@ -310,27 +304,31 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
                     v_8[r] = of_row<base_ops::max>(v_8_p[r]);
                 }
                 float n_9[2];
-                float v_12[2];
-                float v_16[2];
+                float v_10[2];
+                float z_15[2];
                 float v_17[2];
-                float r_18[2];
-                float v_19[2];
+                float v_20[2];
+                float v_21[2];
+                float r_22[2];
+                float v_23[2];
                 #pragma unroll
                 for (int r = 0; r < 2; ++r) {
                     n_9[r] = fmaxf(m__c[r], v_8[r]);
-                    v_12[r] = g.scale_ * n_9[r];
-                    v_16[r] = g.scale_ * n_9[r];
-                    v_17[r] = v_15[r] - v_16[r];
-                    r_18[r] = power_of_2(v_17[r]);
-                    v_19[r] = l_c[r] * r_18[r];
+                    v_10[r] = fabsf(n_9[r]);
+                    z_15[r] = (v_10[r] < 100000000.0f) ? g.scale_ : 0.125f;
+                    v_17[r] = z_15[r] * n_9[r];
+                    v_20[r] = m__c[r] - n_9[r];
+                    v_21[r] = z_15[r] * v_20[r];
+                    r_22[r] = power_of_2(v_21[r]);
+                    v_23[r] = l_c[r] * r_22[r];
                 }
-                rt_fl<16, KEYS> p_14;
-                float v_20[2], v_20_p[2][4];
+                rt_fl<16, KEYS> p_19;
+                float v_24[2], v_24_p[2][4];
                 #pragma unroll
                 for (int r = 0; r < 2; ++r) {
                     #pragma unroll
                     for (int i = 0; i < 4; ++i) {
-                        v_20_p[r][i] = 0.0f;
+                        v_24_p[r][i] = 0.0f;
                     }
                 }
                 #pragma unroll
@@ -340,21 +338,21 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
                         #pragma unroll
                         for (int e = 0; e < 2; ++e) {
                             const int r = h % 2;
-                            const float v_11 = g.scale_ * element(s_7, t, h, e);
-                            const float v_13 = v_11 - v_12[r];
-                            element(p_14, t, h, e) = power_of_2(v_13);
-                            v_20_p[r][h / 2 * 2 + e] = base_ops::sum::op<float>(v_20_p[r][h / 2 * 2 + e], element(p_14, t, h, e));
+                            const float v_16 = z_15[r] * element(s_7, t, h, e);
+                            const float v_18 = v_16 - v_17[r];
+                            element(p_19, t, h, e) = power_of_2(v_18);
+                            v_24_p[r][h / 2 * 2 + e] = base_ops::sum::op<float>(v_24_p[r][h / 2 * 2 + e], element(p_19, t, h, e));
                         }
                     }
                 }
                 #pragma unroll
                 for (int r = 0; r < 2; ++r) {
-                    v_20[r] = of_lane<base_ops::sum>(v_20_p[r]);
+                    v_24[r] = of_lane<base_ops::sum>(v_24_p[r]);
                 }
-                float l_21[2];
+                float l_25[2];
                 #pragma unroll
                 for (int r = 0; r < 2; ++r) {
-                    l_21[r] = v_19[r] + v_20[r];
+                    l_25[r] = v_23[r] + v_24[r];
                 }
                 warpgroup::mma_async_wait();
                 pin(o_c), pin(factor);
@@ -367,18 +365,18 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
                         #pragma unroll
                         for (int e = 0; e < 2; ++e) {
                             const int r = h % 2;
-                            element(o_c, t, h, e) = element(o_c, t, h, e) * r_18[r];
+                            element(o_c, t, h, e) = element(o_c, t, h, e) * r_22[r];
                         }
                     }
                 }
                 #pragma unroll
                 for (int r = 0; r < 2; ++r) {
-                    const float l_c_n = l_21[r];
+                    const float l_c_n = l_25[r];
                     const float m__c_n = n_9[r];
                     l_c[r] = l_c_n;
                     m__c[r] = m__c_n;
                 }
-                warp::copy(factor, p_14);
+                warp::copy(factor, p_19);
             }
             if (laneid() == 0) arrive(held_empty);
             wait(right_full[right], right_phase);
@@ -392,16 +390,16 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
             for (int r = 0; r < 2; ++r) {
                 l_c[r] = across<base_ops::sum>(l_c[r]);
             }
-            float v_32[2];
-            float v_33[2];
-            float v_34[2];
+            float v_36[2];
+            float v_37[2];
+            float v_38[2];
             #pragma unroll
             for (int r = 0; r < 2; ++r) {
-                v_32[r] = g.scale_ * m__c[r];
-                v_33[r] = log2f(l_c[r]);
-                v_34[r] = v_32[r] + v_33[r];
+                v_36[r] = g.scale_ * m__c[r];
+                v_37[r] = log2f(l_c[r]);
+                v_38[r] = v_36[r] + v_37[r];
             }
-            rt_fl<16, WIDTH> v_30;
+            rt_fl<16, WIDTH> v_34;
             const divisor l_c_d[2] = {divisor(l_c[0]), divisor(l_c[1])};
             #pragma unroll
             for (int t = 0; t < WIDTH / 16; ++t) {
@@ -410,17 +408,17 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
                     #pragma unroll
                     for (int e = 0; e < 2; ++e) {
                         const int r = h % 2;
-                        element(v_30, t, h, e) = element(o_c, t, h, e) / l_c_d[r];
+                        element(v_34, t, h, e) = element(o_c, t, h, e) / l_c_d[r];
                     }
                 }
             }
             #pragma unroll
             for (int r = 0; r < 2; ++r) {
-                if (laneid() % 4 == 0) number_at(g.LSE2_, {0, b_i, h_i, first_row + laneid() / 4 + 8 * r}) = float(v_34[r]);
+                if (laneid() % 4 == 0) number_at(g.LSE2_, {0, b_i, h_i, first_row + laneid() / 4 + 8 * r}) = float(v_38[r]);
             }
             if (warpgroup::laneid() == 0) tma::store_async_read_wait();
             warpgroup::sync(consumer + 1);
-            warpgroup::store(out_s[consumer], v_30);  // spec:27
+            warpgroup::store(out_s[consumer], v_34);  // spec:28
             warpgroup::sync(consumer + 1);
             if (warpgroup::laneid() == 0) tma::store_async(g.O, out_s[consumer], {b_i, h_i, q_i * CONSUMERS + consumer, 0});
         }

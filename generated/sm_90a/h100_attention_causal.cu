@@ -162,7 +162,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
                     }
                 }
             }
-            float m__c[2] = {(-__builtin_inff()), (-__builtin_inff())};
+            float m__c[2] = {(-3.4e+38f), (-3.4e+38f)};
 
             wait(held_full, held_phase), held_phase ^= 1;
             wait(left_full[left], left_phase);
@@ -173,18 +173,13 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
             if (++left == LEFT_BUFFERS) left = 0, left_phase ^= 1;
             {
                 const int pass = first_pass;
-                float v_19[2];
-                #pragma unroll
-                for (int r = 0; r < 2; ++r) {
-                    v_19[r] = g.scale_ * m__c[r];
-                }
-                rt_fl<16, KEYS> s_11;
-                float v_12[2], v_12_p[2][4];
+                rt_fl<16, KEYS> s_12;
+                float v_13[2], v_13_p[2][4];
                 #pragma unroll
                 for (int r = 0; r < 2; ++r) {
                     #pragma unroll
                     for (int i = 0; i < 4; ++i) {
-                        v_12_p[r][i] = -__builtin_inff();
+                        v_13_p[r][i] = -__builtin_inff();
                     }
                 }
                 if (first_row >= pass * KEYS + KEYS - 1) {
@@ -195,8 +190,8 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
                             #pragma unroll
                             for (int e = 0; e < 2; ++e) {
                                 const int r = h % 2;
-                                element(s_11, t, h, e) = element(s_7, t, h, e);
-                                v_12_p[r][h / 2 * 2 + e] = base_ops::max::op<float>(v_12_p[r][h / 2 * 2 + e], element(s_11, t, h, e));
+                                element(s_12, t, h, e) = element(s_7, t, h, e);
+                                v_13_p[r][h / 2 * 2 + e] = base_ops::max::op<float>(v_13_p[r][h / 2 * 2 + e], element(s_12, t, h, e));
                             }
                         }
                     }
@@ -208,38 +203,42 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
                             #pragma unroll
                             for (int e = 0; e < 2; ++e) {
                                 const int r = h % 2;
-                                element(s_11, t, h, e) = ((first_row + laneid() / 4 + 8 * r) >= (pass * KEYS + 16 * t + 8 * (h / 2) + 2 * (laneid() % 4) + e)) ? element(s_7, t, h, e) : (-__builtin_inff());
-                                v_12_p[r][h / 2 * 2 + e] = base_ops::max::op<float>(v_12_p[r][h / 2 * 2 + e], element(s_11, t, h, e));
+                                element(s_12, t, h, e) = ((first_row + laneid() / 4 + 8 * r) >= (pass * KEYS + 16 * t + 8 * (h / 2) + 2 * (laneid() % 4) + e)) ? element(s_7, t, h, e) : (-__builtin_inff());
+                                v_13_p[r][h / 2 * 2 + e] = base_ops::max::op<float>(v_13_p[r][h / 2 * 2 + e], element(s_12, t, h, e));
                             }
                         }
                     }
                 }
                 #pragma unroll
                 for (int r = 0; r < 2; ++r) {
-                    v_12[r] = of_row<base_ops::max>(v_12_p[r]);
+                    v_13[r] = of_row<base_ops::max>(v_13_p[r]);
                 }
-                float n_13[2];
-                float v_16[2];
-                float v_20[2];
-                float v_21[2];
-                float r_22[2];
-                float v_23[2];
+                float n_14[2];
+                float v_15[2];
+                float z_20[2];
+                float v_22[2];
+                float v_25[2];
+                float v_26[2];
+                float r_27[2];
+                float v_28[2];
                 #pragma unroll
                 for (int r = 0; r < 2; ++r) {
-                    n_13[r] = fmaxf(m__c[r], v_12[r]);
-                    v_16[r] = g.scale_ * n_13[r];
-                    v_20[r] = g.scale_ * n_13[r];
-                    v_21[r] = v_19[r] - v_20[r];
-                    r_22[r] = power_of_2(v_21[r]);
-                    v_23[r] = l_c[r] * r_22[r];
+                    n_14[r] = fmaxf(m__c[r], v_13[r]);
+                    v_15[r] = fabsf(n_14[r]);
+                    z_20[r] = (v_15[r] < 100000000.0f) ? g.scale_ : 0.125f;
+                    v_22[r] = z_20[r] * n_14[r];
+                    v_25[r] = m__c[r] - n_14[r];
+                    v_26[r] = z_20[r] * v_25[r];
+                    r_27[r] = power_of_2(v_26[r]);
+                    v_28[r] = l_c[r] * r_27[r];
                 }
-                rt_fl<16, KEYS> p_18;
-                float v_24[2], v_24_p[2][4];
+                rt_fl<16, KEYS> p_24;
+                float v_29[2], v_29_p[2][4];
                 #pragma unroll
                 for (int r = 0; r < 2; ++r) {
                     #pragma unroll
                     for (int i = 0; i < 4; ++i) {
-                        v_24_p[r][i] = 0.0f;
+                        v_29_p[r][i] = 0.0f;
                     }
                 }
                 #pragma unroll
@@ -249,21 +248,21 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
                         #pragma unroll
                         for (int e = 0; e < 2; ++e) {
                             const int r = h % 2;
-                            const float v_15 = g.scale_ * element(s_11, t, h, e);
-                            const float v_17 = v_15 - v_16[r];
-                            element(p_18, t, h, e) = power_of_2(v_17);
-                            v_24_p[r][h / 2 * 2 + e] = base_ops::sum::op<float>(v_24_p[r][h / 2 * 2 + e], element(p_18, t, h, e));
+                            const float v_21 = z_20[r] * element(s_12, t, h, e);
+                            const float v_23 = v_21 - v_22[r];
+                            element(p_24, t, h, e) = power_of_2(v_23);
+                            v_29_p[r][h / 2 * 2 + e] = base_ops::sum::op<float>(v_29_p[r][h / 2 * 2 + e], element(p_24, t, h, e));
                         }
                     }
                 }
                 #pragma unroll
                 for (int r = 0; r < 2; ++r) {
-                    v_24[r] = of_lane<base_ops::sum>(v_24_p[r]);
+                    v_29[r] = of_lane<base_ops::sum>(v_29_p[r]);
                 }
-                float l_25[2];
+                float l_30[2];
                 #pragma unroll
                 for (int r = 0; r < 2; ++r) {
-                    l_25[r] = v_23[r] + v_24[r];
+                    l_30[r] = v_28[r] + v_29[r];
                 }
                 #pragma unroll
                 for (int t = 0; t < WIDTH / 16; ++t) {
@@ -272,18 +271,18 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
                         #pragma unroll
                         for (int e = 0; e < 2; ++e) {
                             const int r = h % 2;
-                            element(o_c, t, h, e) = element(o_c, t, h, e) * r_22[r];
+                            element(o_c, t, h, e) = element(o_c, t, h, e) * r_27[r];
                         }
                     }
                 }
                 #pragma unroll
                 for (int r = 0; r < 2; ++r) {
-                    const float l_c_n = l_25[r];
-                    const float m__c_n = n_13[r];
+                    const float l_c_n = l_30[r];
+                    const float m__c_n = n_14[r];
                     l_c[r] = l_c_n;
                     m__c[r] = m__c_n;
                 }
-                warp::copy(factor, p_18);
+                warp::copy(factor, p_24);
             }
             // The second product of a pass runs beside the first one of the next, and what stands behind that.
 #pragma unroll 1
@@ -298,18 +297,13 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
                 pin(s_7);
                 if (laneid() == 0) arrive(left_empty[left]);
                 if (++left == LEFT_BUFFERS) left = 0, left_phase ^= 1;
-                float v_19[2];
-                #pragma unroll
-                for (int r = 0; r < 2; ++r) {
-                    v_19[r] = g.scale_ * m__c[r];
-                }
-                rt_fl<16, KEYS> s_11;
-                float v_12[2], v_12_p[2][4];
+                rt_fl<16, KEYS> s_12;
+                float v_13[2], v_13_p[2][4];
                 #pragma unroll
                 for (int r = 0; r < 2; ++r) {
                     #pragma unroll
                     for (int i = 0; i < 4; ++i) {
-                        v_12_p[r][i] = -__builtin_inff();
+                        v_13_p[r][i] = -__builtin_inff();
                     }
                 }
                 if (first_row >= pass * KEYS + KEYS - 1) {
@@ -320,8 +314,8 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
                             #pragma unroll
                             for (int e = 0; e < 2; ++e) {
                                 const int r = h % 2;
-                                element(s_11, t, h, e) = element(s_7, t, h, e);
-                                v_12_p[r][h / 2 * 2 + e] = base_ops::max::op<float>(v_12_p[r][h / 2 * 2 + e], element(s_11, t, h, e));
+                                element(s_12, t, h, e) = element(s_7, t, h, e);
+                                v_13_p[r][h / 2 * 2 + e] = base_ops::max::op<float>(v_13_p[r][h / 2 * 2 + e], element(s_12, t, h, e));
                             }
                         }
                     }
@@ -333,38 +327,42 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
                             #pragma unroll
                             for (int e = 0; e < 2; ++e) {
                                 const int r = h % 2;
-                                element(s_11, t, h, e) = ((first_row + laneid() / 4 + 8 * r) >= (pass * KEYS + 16 * t + 8 * (h / 2) + 2 * (laneid() % 4) + e)) ? element(s_7, t, h, e) : (-__builtin_inff());
-                                v_12_p[r][h / 2 * 2 + e] = base_ops::max::op<float>(v_12_p[r][h / 2 * 2 + e], element(s_11, t, h, e));
+                                element(s_12, t, h, e) = ((first_row + laneid() / 4 + 8 * r) >= (pass * KEYS + 16 * t + 8 * (h / 2) + 2 * (laneid() % 4) + e)) ? element(s_7, t, h, e) : (-__builtin_inff());
+                                v_13_p[r][h / 2 * 2 + e] = base_ops::max::op<float>(v_13_p[r][h / 2 * 2 + e], element(s_12, t, h, e));
                             }
                         }
                     }
                 }
                 #pragma unroll
                 for (int r = 0; r < 2; ++r) {
-                    v_12[r] = of_row<base_ops::max>(v_12_p[r]);
+                    v_13[r] = of_row<base_ops::max>(v_13_p[r]);
                 }
-                float n_13[2];
-                float v_16[2];
-                float v_20[2];
-                float v_21[2];
-                float r_22[2];
-                float v_23[2];
+                float n_14[2];
+                float v_15[2];
+                float z_20[2];
+                float v_22[2];
+                float v_25[2];
+                float v_26[2];
+                float r_27[2];
+                float v_28[2];
                 #pragma unroll
                 for (int r = 0; r < 2; ++r) {
-                    n_13[r] = fmaxf(m__c[r], v_12[r]);
-                    v_16[r] = g.scale_ * n_13[r];
-                    v_20[r] = g.scale_ * n_13[r];
-                    v_21[r] = v_19[r] - v_20[r];
-                    r_22[r] = power_of_2(v_21[r]);
-                    v_23[r] = l_c[r] * r_22[r];
+                    n_14[r] = fmaxf(m__c[r], v_13[r]);
+                    v_15[r] = fabsf(n_14[r]);
+                    z_20[r] = (v_15[r] < 100000000.0f) ? g.scale_ : 0.125f;
+                    v_22[r] = z_20[r] * n_14[r];
+                    v_25[r] = m__c[r] - n_14[r];
+                    v_26[r] = z_20[r] * v_25[r];
+                    r_27[r] = power_of_2(v_26[r]);
+                    v_28[r] = l_c[r] * r_27[r];
                 }
-                rt_fl<16, KEYS> p_18;
-                float v_24[2], v_24_p[2][4];
+                rt_fl<16, KEYS> p_24;
+                float v_29[2], v_29_p[2][4];
                 #pragma unroll
                 for (int r = 0; r < 2; ++r) {
                     #pragma unroll
                     for (int i = 0; i < 4; ++i) {
-                        v_24_p[r][i] = 0.0f;
+                        v_29_p[r][i] = 0.0f;
                     }
                 }
                 #pragma unroll
@@ -374,21 +372,21 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
                         #pragma unroll
                         for (int e = 0; e < 2; ++e) {
                             const int r = h % 2;
-                            const float v_15 = g.scale_ * element(s_11, t, h, e);
-                            const float v_17 = v_15 - v_16[r];
-                            element(p_18, t, h, e) = power_of_2(v_17);
-                            v_24_p[r][h / 2 * 2 + e] = base_ops::sum::op<float>(v_24_p[r][h / 2 * 2 + e], element(p_18, t, h, e));
+                            const float v_21 = z_20[r] * element(s_12, t, h, e);
+                            const float v_23 = v_21 - v_22[r];
+                            element(p_24, t, h, e) = power_of_2(v_23);
+                            v_29_p[r][h / 2 * 2 + e] = base_ops::sum::op<float>(v_29_p[r][h / 2 * 2 + e], element(p_24, t, h, e));
                         }
                     }
                 }
                 #pragma unroll
                 for (int r = 0; r < 2; ++r) {
-                    v_24[r] = of_lane<base_ops::sum>(v_24_p[r]);
+                    v_29[r] = of_lane<base_ops::sum>(v_29_p[r]);
                 }
-                float l_25[2];
+                float l_30[2];
                 #pragma unroll
                 for (int r = 0; r < 2; ++r) {
-                    l_25[r] = v_23[r] + v_24[r];
+                    l_30[r] = v_28[r] + v_29[r];
                 }
                 warpgroup::mma_async_wait();
                 pin(o_c), pin(factor);
@@ -401,18 +399,18 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
                         #pragma unroll
                         for (int e = 0; e < 2; ++e) {
                             const int r = h % 2;
-                            element(o_c, t, h, e) = element(o_c, t, h, e) * r_22[r];
+                            element(o_c, t, h, e) = element(o_c, t, h, e) * r_27[r];
                         }
                     }
                 }
                 #pragma unroll
                 for (int r = 0; r < 2; ++r) {
-                    const float l_c_n = l_25[r];
-                    const float m__c_n = n_13[r];
+                    const float l_c_n = l_30[r];
+                    const float m__c_n = n_14[r];
                     l_c[r] = l_c_n;
                     m__c[r] = m__c_n;
                 }
-                warp::copy(factor, p_18);
+                warp::copy(factor, p_24);
             }
             if (laneid() == 0) arrive(held_empty);
             wait(right_full[right], right_phase);
@@ -426,16 +424,16 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
             for (int r = 0; r < 2; ++r) {
                 l_c[r] = across<base_ops::sum>(l_c[r]);
             }
-            float v_36[2];
-            float v_37[2];
-            float v_38[2];
+            float v_41[2];
+            float v_42[2];
+            float v_43[2];
             #pragma unroll
             for (int r = 0; r < 2; ++r) {
-                v_36[r] = g.scale_ * m__c[r];
-                v_37[r] = log2f(l_c[r]);
-                v_38[r] = v_36[r] + v_37[r];
+                v_41[r] = g.scale_ * m__c[r];
+                v_42[r] = log2f(l_c[r]);
+                v_43[r] = v_41[r] + v_42[r];
             }
-            rt_fl<16, WIDTH> v_34;
+            rt_fl<16, WIDTH> v_39;
             const divisor l_c_d[2] = {divisor(l_c[0]), divisor(l_c[1])};
             #pragma unroll
             for (int t = 0; t < WIDTH / 16; ++t) {
@@ -444,17 +442,17 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
                     #pragma unroll
                     for (int e = 0; e < 2; ++e) {
                         const int r = h % 2;
-                        element(v_34, t, h, e) = element(o_c, t, h, e) / l_c_d[r];
+                        element(v_39, t, h, e) = element(o_c, t, h, e) / l_c_d[r];
                     }
                 }
             }
             #pragma unroll
             for (int r = 0; r < 2; ++r) {
-                if (laneid() % 4 == 0) number_at(g.LSE2_, {0, b_i, h_i, first_row + laneid() / 4 + 8 * r}) = float(v_38[r]);
+                if (laneid() % 4 == 0) number_at(g.LSE2_, {0, b_i, h_i, first_row + laneid() / 4 + 8 * r}) = float(v_43[r]);
             }
             if (warpgroup::laneid() == 0) tma::store_async_read_wait();
             warpgroup::sync(consumer + 1);
-            warpgroup::store(out_s[consumer], v_34);  // spec:27
+            warpgroup::store(out_s[consumer], v_39);  // spec:28
             warpgroup::sync(consumer + 1);
             if (warpgroup::laneid() == 0) tma::store_async(g.O, out_s[consumer], {b_i, h_i, q_i * CONSUMERS + consumer, 0});
         }

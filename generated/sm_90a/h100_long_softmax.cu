@@ -132,7 +132,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
     #pragma unroll
     for (int i = 0; i < ROWS; ++i) {
         l[i] = 0.0f;
-        m_[i] = (-__builtin_inff());
+        m_[i] = (-3.4e+38f);
     }
     #pragma unroll 1
     for (int j_0 = 0; j_0 < DIM_D; j_0 += 4096) {  // spec:13

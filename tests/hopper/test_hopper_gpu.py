@@ -32,6 +32,7 @@ pytestmark = pytest.mark.skipif(not has_gpu(), reason="needs a Hopper GPU")
         ("loops_on_gpu.py", 70),
         ("short_sums_on_gpu.py", 31),
         ("ops_on_gpu.py", 17),
+        ("maxima_on_gpu.py", 11),
     ],
 )
 def test_the_numbers_are_right_and_the_same_at_every_launch(script: str, least: int) -> None:

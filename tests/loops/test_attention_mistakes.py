@@ -30,7 +30,7 @@ MISTAKES = {
     "K not in LDS": ("shared K, V", "shared V", "E230", "all waves multiply by `K`"),
     "V in place of K": ("@ K[b, j", "@ V[b, j", "E200", "`shared` names `K`, which no equation reads"),
     "maximum of a tile": ("max(m, rowmax(s))", "rowmax(s)", "W203", "`m` becomes the maximum of one tile"),
-    "maximum starts at 0": ("m : f32[q] = -inf", "m : f32[q] = 0", "W203", "the maximum `m` starts at 0"),
+    "maximum starts at 0": ("m : f32[q] = -3.4e38", "m : f32[q] = 0", "W203", "the maximum `m` starts at 0"),
     "o not rescaled": ("o = o * r +", "o = o +", "W203", "`o` adds what is relative to `n`"),
     "l not rescaled": ("l = l * r +", "l = l +", "W203", "`l` adds what is relative to `n`"),
     "rescaled the wrong way": ("exp2(m - n)", "exp2(n - m)", "W203", "`l` is multiplied by what grows"),

@@ -180,7 +180,7 @@ def test_nan_and_infinities_reach_the_rows_that_see_them_alone() -> None:
 def test_nan_of_any_payload_stays_nan(target: str) -> None:
     """Where bf16 is rounded in integers, the carry of a NaN of ones alone would run into the sign."""
     body = "    o = o + bf16(scale * Q[b, h, q] @ K[b, h, j].T) @ V[b, h, j]\n"
-    lines = text_of(128, 64).replace("= o / l", "= o").replace("m : f32[q] = -inf, l : f32[q] = 0, ", "").split("\n")
+    lines = text_of(128, 64).replace("= o / l", "= o").replace("m : f32[q] = -3.4e38, l : f32[q] = 0, ", "").split("\n")
     text = "\n".join(line for line in lines if not line.startswith("    ")).replace("by 64\n", f"by 64\n{body}")
     build = built(text, target)
     q, k, v = inputs("std 1", 128, 64)

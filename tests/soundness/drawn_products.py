@@ -56,7 +56,10 @@ class Kernel:
 
     def expected(self, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """The same, rounded to the type of the output."""
-        return self.meant(inputs).to(torch.float32).to(TORCH[self.out.dtype]).double()
+        meant, dtype = self.meant(inputs), TORCH[self.out.dtype]
+        if dtype.is_floating_point:
+            return meant.to(torch.float32).to(dtype).double()
+        return meant.round().clamp(torch.iinfo(dtype).min, torch.iinfo(dtype).max)
 
     def inputs(self, seed: int) -> dict[str, torch.Tensor]:
         """Small whole numbers, scales that are powers of two, offsets and places."""
@@ -151,13 +154,17 @@ def drawn(seed: int, target: str = "") -> Kernel:
     out = rng.choice(["mn", "nm"]) if kind not in ("groups",) else "mn"
     if kind == "batch":
         out = _batched(rng, out, always=True)
+    more = random.Random(f"more {seed}")
+    integers = more.random() < 0.4
     out_tensor = Tensor("Y", rng.choice(["f32", "f32", dtype]), out)
+    if integers and not hopper and more.random() < 0.3:
+        out_tensor.dtype = more.choice(["i32", "i8"])
     tensors = [Tensor("A", dtype, left), Tensor("W", dtype, right)]
     steps, step_scale = list[tuple[str, str]](), ""
     if kind == "steps":
         scale = rng.choice(["k", "mk", "km", "nk", "kn"])
         step_scale, by = "S", {"k": tile["k"]}
-        tensors.append(Tensor("S", "f32", scale, by))
+        tensors.append(Tensor("S", more.choice(["i32", "i8"]) if integers else "f32", scale, by))
     for number in range(rng.choice([0, 1, 1, 2])):
         what = rng.choice(["add", "add", "mul", "relu", "lower"])
         what = "add" if what == "lower" and kind == "groups" else what
@@ -167,7 +174,8 @@ def drawn(seed: int, target: str = "") -> Kernel:
         choices = ["m", "n", "mn", "nm"]
         choices += {"batch": ["b", "bm", "nb", "bnm", "mbn"], "groups": ["e", "en"]}.get(kind, [])
         name = f"{'U' if what == 'mul' else 'V'}{number}"
-        tensors.append(Tensor(name, rng.choice(["f32", dtype]), rng.choice(choices)))
+        kept = rng.choice(["f32", dtype])
+        tensors.append(Tensor(name, more.choice(["i32", "i8"]) if integers else kept, rng.choice(choices)))
         steps.append((what, name))
     ends = list[int]()
     if kind == "groups":

@@ -102,7 +102,7 @@ class _Loop:
                     carry.inside.span,
                     f"the maximum `{name}` starts at {first.value:g}",
                     "scores far below that vanish",
-                    f"start with the least: `{name} : f32[...] = -inf`",
+                    f"start with the least: `{name} : f32[...] = -3.4e38`",
                 )
             yield from self._rescaled(carry)
 
@@ -275,11 +275,12 @@ class _Loop:
                     f"mask the score before `{tile.function}`, or choose 0 here",
                 )
             if other.value == -math.inf and not self._guarded and (of := self._blind(op.arguments[0])) is not None:
+                finite = "" if self._starts_finite else "start the maximum at -3.4e38, "
                 yield self._warn(
                     op.result.span,
                     f"the first place of `{of.name}` has no place of `{self.loop.axis.name}`",
-                    "its maximum is -inf, and -inf less -inf is NaN",
-                    "let each see itself, or subtract `where(n > -inf, n, 0)` and store `where(l > 0, o / l, 0)`",
+                    "its maximum is -inf, and -inf less -inf is NaN" if finite else "its sum is 0, and 0 / 0 is NaN",
+                    f"let each see itself, or {finite}store `where(l > 0, o / l, 0)`",
                 )
             score = any(isinstance(u, Reduce) and u.function == "max" for u in users.get(op.result, []))
             if score and other.value > LEAST_SCORE:
@@ -292,9 +293,19 @@ class _Loop:
 
     @property
     def _guarded(self) -> bool:
-        """Whether something is chosen by other things than places, as where no key is seen."""
-        chosen = (op for op in self.loop.body if isinstance(op, Map) and op.function == "where")
+        """Whether something is chosen by other things than places, as where no key is seen.
+
+        Within the loop, for there -inf less -inf is NaN; where maxima start with a finite number, behind it.
+        """
+        body = self.kernel.body if self._starts_finite else self.loop.body
+        chosen = (op for op in walk(body) if isinstance(op, Map) and op.function == "where")
         return any(not self._places(op.arguments[0]) for op in chosen)
+
+    @property
+    def _starts_finite(self) -> bool:
+        """Whether no maximum is -inf before the first tile, nor after one whose scores all are."""
+        first = [self.made.get(c.initial) for c in self.loop.carries if self._is_maximum(c)]
+        return bool(first) and all(isinstance(op, Constant) and math.isfinite(op.value) for op in first)
 
     def _blind(self, predicate: Value) -> Axis | None:
         """The axis of blocks at whose first place a mask keeps nothing."""

@@ -77,9 +77,17 @@ def trials(count: int) -> Iterator[tuple[Interleaving, Inputs]]:
 
 
 def check_blocks(launch: OneLaunch, blocks: Sequence[int]) -> None:
-    """Raises SizeError for a block that the launch does not have."""
+    """Raises SizeError for a block that the launch does not have, and where its tensors would not fit this machine.
+
+    Chosen blocks have tensors of full size, too: an input once, an output twice with a mask of what was written, and
+    what blocks add to in fp64.
+    """
     if beyond := [b for b in blocks if not 0 <= b < launch.blocks]:
         raise SizeError(f"there is no block {beyond[0]}: the launch has blocks 0..{launch.blocks - 1}")
+    outputs, added = launch.program.outputs, launch.program.added
+    need = sum(launch.bytes(t) for t in launch.program.reads if t not in outputs)
+    need += sum(2 * launch.bytes(t) + (34 if t.name in added else 2) * prod(launch.shape(t)) for t in outputs)
+    _fits(launch, need, "such tensors, of which chosen blocks touch parts,")
 
 
 def check_memory(launch: Sizing) -> None:
@@ -87,14 +95,18 @@ def check_memory(launch: Sizing) -> None:
 
     An input is there as it is, as fp32 and as fp64, an output four times as fp64: result, reference, bound, error.
     """
-    free = _free_memory()
     outputs = launch.program.outputs
     need = sum((t.dtype.bytes + 12) * prod(launch.shape(t)) for t in launch.program.reads if t not in outputs)
     need += sum(32 * prod(launch.shape(t)) for t in outputs)
+    _fits(launch, need, "such tensors and their reference")
+
+
+def _fits(launch: Sizing, need: int, what: str) -> None:
+    """Raises SizeError where more memory is needed than is free."""
+    free = _free_memory()
     if free is not None and need > free:
         given = " ".join(f"{n}={size}" for n, size in launch.extents.items())
-        raise SizeError(f"{given}: such tensors and their reference take {need / 2**30:.3g} GiB, "
-                        f"{free / 2**30:.3g} GiB are free here")  # fmt: skip
+        raise SizeError(f"{given}: {what} take {need / 2**30:.3g} GiB, {free / 2**30:.3g} GiB are free here")
 
 
 def _free_memory() -> int | None:

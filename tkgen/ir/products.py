@@ -47,7 +47,8 @@ from tkgen.source import Span
 
 SCALED_BLOCK = 32  # elements along the contraction that share a scale (OCP Microscaling formats, revision 1.0)
 LEAST_BLOCK = 32  # elements along the contraction that share what factors are made of
-WHOLE = {DType.BF16: 2.0**8, DType.F16: 2.0**11}  # up to which all whole numbers are numbers of the type
+# Of what factors are made, and up to which number all whole ones are numbers of the type.
+WHOLE = {DType.BF16: 2.0**8, DType.F16: 2.0**11, DType.F32: 2.0**24}
 PACKED = (DType.I8, DType.I4, DType.U4)  # what factors may be made of
 ELEMENTWISE = (Map, Convert, Load, Constant, Argument, Coordinate, Store)
 COMPUTED = (Map, Convert, Constant, Argument)  # of what a factor is made beside tensors
@@ -500,6 +501,10 @@ def _computed(
         raise Unfit("a factor of a product is a tile of a tensor, of e8m0 scales of its blocks times one, or made of "
                     "one of i8, i4 or u4 and rounded: `bf16(s[n, k / 128] * W[n, k])`", value.span)  # fmt: skip
     (tile,) = tiles
+    if value.dtype not in WHOLE:
+        name, dtype = tile.source.tensor.name, value.dtype.spelling
+        raise Unfit(f"`{name}` becomes {dtype} on its way to a product, and what is computed there is bf16, f16 or "
+                    f"f32: store `{name}` as {dtype}, or convert both factors to bf16", value.span)  # fmt: skip
     for op in ops:
         _making(op, tile, sides, contraction)
     computed.append(Made(tile, tuple(op for op in ops if op is not tile), value, value.dtype))

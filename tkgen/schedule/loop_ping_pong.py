@@ -140,6 +140,8 @@ def _named(op: Op) -> bool:
 
 def _halves(m: LoopMap, computes: Sequence[Compute]) -> tuple[tuple[Compute, ...], tuple[Compute, ...]]:
     """The steps in two lots that take about as long."""
+    if not computes:
+        return (), ()
     total, done = sum(_cycles(m, c) for c in computes), 0
     choices = list[tuple[int, int, tuple[Compute, ...], tuple[Compute, ...]]]()
     for n, step in enumerate(computes):

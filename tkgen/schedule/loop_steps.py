@@ -39,6 +39,7 @@ from tkgen.proof.passes import first_wrong
 from tkgen.schedule.loop_ping_pong import ping_pong
 from tkgen.schedule.loop_program import Compute, Fetch, Give, LoopSteps, Meet, Read, Step, Vote, Write, touches
 from tkgen.schedule.loop_terms import unlike
+from tkgen.schedule.loop_tiles import Moving
 from tkgen.schedule.loop_written import StepError, written
 from tkgen.schedule.loops import LoopMap
 from tkgen.targets.synchronisation import Attendance, Synchronisation
@@ -51,7 +52,7 @@ def steps(m: LoopMap, machine: Synchronisation) -> LoopSteps:
 
     Raises:
         AssertionError: the proof finds a fault, which would be one of this module.
-        StepError: it finds one in a schedule that the spec writes.
+        StepError: it finds one in a schedule that the spec writes, or rings have too few buffers for `ping_pong`.
     """
     early = None if m.early is None else m.early.moving
     first = [max(ring.buffers - 1, 1) + (ring == early) for ring in m.moving]
@@ -59,9 +60,35 @@ def steps(m: LoopMap, machine: Synchronisation) -> LoopSteps:
         return _written(m, m.written, machine)
     met = ping_pong(m, first) if m.late else _landing(m, _with_meetings(m, _pass(m, first)))
     made = _opened(m, met, machine)
-    problem = unproven(made, machine) or unlike(made)
+    problem = unproven(made, machine)
+    if problem is not None and m.late:
+        raise _crowded(m, machine)
+    problem = problem or unlike(made)
     assert problem is None, f"{m.kernel.name}: {problem}"
     return made
+
+
+def _crowded(m: LoopMap, machine: Synchronisation) -> StepError:
+    """Which rings want a second buffer, as half of the waves read while the others write."""
+
+    def doubled(*kept: Moving) -> LoopMap:
+        twice = {ring: ring if ring in kept else replace(ring, buffers=max(ring.buffers, 2)) for ring in m.moving}
+        multiplications = tuple(replace(x, moving=twice[x.moving]) for x in m.multiplications)
+        early = None if m.early is None else multiplications[m.multiplications.index(m.early)]
+        return replace(m, multiplications=multiplications, vectors=tuple(twice[v] for v in m.vectors), early=early)
+
+    def is_proven(other: LoopMap) -> bool:
+        early = None if other.early is None else other.early.moving
+        first = [max(ring.buffers - 1, 1) + (ring == early) for ring in other.moving]
+        return unproven(_opened(other, ping_pong(other, first), machine), machine) is None
+
+    assert is_proven(doubled()), f"{m.kernel.name}: two buffers of each ring are not enough"
+    few = [ring for ring in m.moving if ring.buffers == 1 and not is_proven(doubled(ring))]
+    names = " and ".join(f"`{ring.name}`" for ring in few)
+    have = "has one buffer" if len(few) == 1 else "have one buffer each"
+    fix = f"write `buffers 2` in the line `shared` of {names}"
+    return StepError("E230", f"{names} {have}, which waves still read when those a phase ahead write the next tile",
+                     few[0].span, fix)  # fmt: skip
 
 
 def _opened(m: LoopMap, met: tuple[Step, ...], machine: Synchronisation) -> LoopSteps:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tkgen.ir.equations import Access, Axis, AxisKind, Load, Product, Store, Value
 from tkgen.ir.limits import BUFFER_BYTES
@@ -66,6 +66,7 @@ class Moving:
     cols: Axis | None
     buffers: int
     direct: bool = False
+    span: Span = field(kw_only=True, compare=False, repr=False)  # where the spec says so
 
     @property
     def turned(self) -> bool:

@@ -2,7 +2,7 @@
 
     over h in HEADS, q in LENGTH by 128        `q` is split: each wave has a part of its tile, no value crosses waves
     waves 4 along q
-    carry m : f32[q] = -inf, o : f32[q, D] = 0
+    carry m : f32[q] = -3.4e38, o : f32[q, D] = 0
     each j in KEYS by 64                       the loop; its other axis and D are whole in every wave
       s = Q[h, q] @ K[h, j].T                  a factor with the split axis is held in registers, the other one moves:
       ...                                      it changes from pass to pass and goes through a ring in LDS
@@ -45,7 +45,7 @@ its own; one along the split axis is loaded before the loop.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd
@@ -360,8 +360,8 @@ def _multiplications(program: EquationProgram, kernel: Kernel, loop: Loop, split
             rows, cols = pair.source.axes
         elif rows in interleaved:
             rows, cols = cols, rows
-        ring = Moving(pair.source, rows, cols, staging.buffers, direct)
-        found.append(Multiplication(pair.product, ring, pair.held, *_onto(pair.product, loop)))
+        ring = Moving(pair.source, rows, cols, staging.buffers, direct, span=staging.span)
+        found.append(Multiplication(pair.product, ring, pair.held, *_onto(pair.product, loop, pairs)))
     return tuple(found)
 
 
@@ -407,7 +407,7 @@ def _vectors(program: EquationProgram, loop: Loop) -> tuple[Moving, ...]:
         if staging.via is Via.DIRECT:
             raise LoopError(f"`{op.source.tensor.name}` is a vector, which cannot go to LDS directly", staging.span,
                             "leave `via direct` out")  # fmt: skip
-        rings.append(Moving(op.source, loop.axis, None, staging.buffers))
+        rings.append(Moving(op.source, loop.axis, None, staging.buffers, span=staging.span))
     return tuple(dict.fromkeys(rings))
 
 
@@ -429,13 +429,20 @@ def _held(held: Value, made: Op, product: Product, loop: Loop) -> None:
         assert isinstance(made, Convert), "only loads and conversions give other types than f32"
 
 
-def _onto(product: Product, loop: Loop) -> tuple[Value | None, Value]:
-    """What a product is added to, and the sum: where it is used for nothing else."""
-    users = [op for op in loop.body if product.result in reads(op)]
-    add = users[0]
-    if len(users) == 1 and isinstance(add, Map) and add.function == "add":
+def _onto(product: Product, loop: Loop, pairs: Sequence[_Pair]) -> tuple[Value | None, Value]:
+    """What a product is added to, and the sum: where it is used for nothing else.
+
+    Of two products that are added, the second is added to the first.
+    """
+    users = [op for op in walk(loop.body) if product.result in reads(op)]
+    updates = [c.update for c in loop.carries]
+    updates += [c.update for op in loop.body if isinstance(op, When) for c in op.chosen]
+    handed = product.result in updates
+    add = users[0] if len(users) == 1 and not handed else None
+    if isinstance(add, Map) and add.function == "add":
         others = [v for v in add.arguments if v != product.result]
-        if len(others) == 1 and set(others[0].axes) == set(product.result.axes):
+        later = {p.product.result for p in pairs[[p.product for p in pairs].index(product) + 1 :]}
+        if len(others) == 1 and set(others[0].axes) == set(product.result.axes) and others[0] not in later:
             return others[0], add.result
     return None, product.result
 

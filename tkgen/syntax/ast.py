@@ -382,7 +382,7 @@ class Carried(Node):
 
 @dataclass(frozen=True)
 class Carry(Node):
-    """`carry m : f32[q] = -inf, l : f32[q] = 0`"""
+    """`carry m : f32[q] = -3.4e38, l : f32[q] = 0`"""
 
     values: tuple[Carried, ...]
 

@@ -6,6 +6,7 @@ import ctypes
 import math
 import struct
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tkgen.backends.hopper.layout import Layout
@@ -100,17 +101,54 @@ def _done(result: tuple[Any, ...], what: str) -> Any:
     return values[0] if values else None
 
 
+@dataclass(frozen=True)
+class TensorMap:
+    """What the copy engine is told of a tensor, innermost dimension first; strides, in bytes, of all but that one."""
+
+    name: str
+    dtype: DType
+    address: int
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle: int  # bytes of a row within which chunks are exchanged
+    problems: tuple[str, ...]
+
+    @property
+    def rank(self) -> int:
+        """Dimensions."""
+        return len(self.sizes)
+
+    @property
+    def element_bytes(self) -> int:
+        """Bytes of an element."""
+        return self.dtype.bytes
+
+
+def described(layout: Boxes, tensor: Tensor, data: torch.Tensor) -> TensorMap:
+    """The map of a tensor for boxes of its tile's panels: of two dimensions for a matrix, else of four."""
+    *_, rows, cols = data.shape
+    found = problems(layout, tensor, rows, cols, data.data_ptr())
+    box = [1, 1, 1, layout.box(tensor)[1]]
+    box[layout.rows_along(layout.moved[tensor.name])] = layout.box(tensor)[0]
+    sizes, rank = [1, 1, *data.shape][-4:], 2 if data.dim() == 2 else 4
+    strides = [math.prod(sizes[n + 1 :]) * tensor.dtype.bytes for n in range(3)]
+    return TensorMap(
+        tensor.name, tensor.dtype, data.data_ptr(), tuple(sizes[: -rank - 1 : -1]), tuple(strides[:-rank:-1]),
+        tuple(box[: -rank - 1 : -1]), layout.machine.swizzle_bytes, tuple(found),
+    )  # fmt: skip
+
+
 def tensor_map(layout: Boxes, tensor: Tensor, data: torch.Tensor) -> bytes:
-    """The map of a tensor for boxes of its tile's panels: of two dimensions for a matrix, else of four.
+    """The driver's map of a tensor.
 
     Raises:
         MapError: the copy engine cannot move it.
     """
     cuda = driver()
-    *_, rows, cols = data.shape
-    found = problems(layout, tensor, rows, cols, data.data_ptr())
-    if found:
-        raise MapError("; ".join(found))
+    what = described(layout, tensor, data)
+    if what.problems:
+        raise MapError("; ".join(what.problems))
     types = cuda.CUtensorMapDataType
     kinds = {
         DType.BF16: types.CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
@@ -119,15 +157,11 @@ def tensor_map(layout: Boxes, tensor: Tensor, data: torch.Tensor) -> bytes:
         DType.E4M3FN: types.CU_TENSOR_MAP_DATA_TYPE_UINT8,  # bytes: zero outside of a tensor is the number 0, too
         DType.E5M2: types.CU_TENSOR_MAP_DATA_TYPE_UINT8,
     }
-    box = [1, 1, 1, layout.box(tensor)[1]]
-    box[layout.rows_along(layout.moved[tensor.name])] = layout.box(tensor)[0]
-    sizes, rank = [1, 1, *data.shape][-4:], 2 if data.dim() == 2 else 4
-    strides = [math.prod(sizes[n + 1 :]) * tensor.dtype.bytes for n in range(3)]  # bytes
     made = _done(
         cuda.cuTensorMapEncodeTiled(
-            kinds[tensor.dtype], rank, data.data_ptr(),
-            [cuda.cuuint64_t(n) for n in sizes[:-rank - 1:-1]], [cuda.cuuint64_t(n) for n in strides[:-rank:-1]],
-            [cuda.cuuint32_t(n) for n in box[:-rank - 1:-1]], [cuda.cuuint32_t(1)] * rank,
+            kinds[what.dtype], what.rank, what.address,
+            [cuda.cuuint64_t(n) for n in what.sizes], [cuda.cuuint64_t(n) for n in what.strides],
+            [cuda.cuuint32_t(n) for n in what.box], [cuda.cuuint32_t(1)] * what.rank,
             cuda.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
             cuda.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
             cuda.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,

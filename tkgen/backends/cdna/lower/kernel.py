@@ -119,7 +119,8 @@ class _Lowering:
             wide=any(self.may_be_wide(o.tensor) for o in p.operands),
             shape=self.c.shape,
             bytes=any(
-                t.dtype.bits <= 8 or t.dtype.whole for t in (*(o.tensor for o in p.operands), *p.stored_matrices)
+                t.dtype.bits <= 8 or t.dtype.whole
+                for t in (*(o.tensor for o in p.operands), *p.stored_matrices, *p.epilogue_tensors)
             ),
             scopes=scopes,
             checks=tuple(self.checks()),

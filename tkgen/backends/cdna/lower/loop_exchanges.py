@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from tkgen.backends.cdna.lower.elements import nest
 from tkgen.backends.cdna.lower.names import cpp_name
-from tkgen.backends.cdna.lower.places import BlockPlaces
+from tkgen.backends.cdna.lower.places import BlockPlaces, tile_constant
 from tkgen.ir.equations import Value
 from tkgen.schedule.loop_tiles import Exchange
 from tkgen.schedule.loops import VOTES, LoopMap
@@ -40,7 +40,7 @@ class Exchanges:
     def multiplied(self, x: Exchange) -> Iterator[str]:
         """The sum over what all waves gave, of this wave's columns."""
         name, number = self.name[x.product.result], self.m.exchanges.index(x)
-        rows, end = f"TILE_{cpp_name(x.rows.name)}", self.places.remark(x.product.result.span)
+        rows, end = tile_constant(x.rows), self.places.remark(x.product.result.span)
         yield f"rt_fl<{rows}, {x.columns}, ducks::rt_layout::col, SHAPE> {name};"
         yield f"zero({name});"
         yield from nest(
@@ -58,7 +58,7 @@ class Exchanges:
         pitch = self.places.stride(access, next(n for n, i in enumerate(access.indices) if i.extends)) or "1"
         start = f"{self.places.axis[axis]}_0"
         origin = f"{self.places.origin(access)} + uint64_t({start}) * {pitch}"
-        rows = f"min({self.places.length(axis)} - {start}, TILE_{cpp_name(axis.name)})"
+        rows = f"min({self.places.length(axis)} - {start}, {tile_constant(axis)})"
         yield (
             f"add_rows(g.{cpp_name(access.tensor.name)}, {origin}, {self.name[x.product.result]}, {rows}, {pitch}, "
             f"wave * {x.columns});{self.places.remark(x.store.span)}"

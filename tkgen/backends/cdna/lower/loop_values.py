@@ -8,14 +8,15 @@ loops; what only they use has no tile of its own. Predicates and coordinates are
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tkgen.backends.cdna.lower.elements import INDENT, ROUNDED, TYPES, applied, constant, nest
 from tkgen.backends.cdna.lower.loop_exchanges import Exchanges
+from tkgen.backends.cdna.lower.loop_hints import interleaved
 from tkgen.backends.cdna.lower.names import cpp_name
-from tkgen.backends.cdna.lower.places import BlockPlaces, Names
-from tkgen.backends.cdna.lower.ranges import Range, holds
+from tkgen.backends.cdna.lower.places import BlockPlaces, Names, tile_constant
+from tkgen.backends.cdna.lower.ranges import Range, conjuncts, holds
 from tkgen.ir.equations import (
     Argument,
     Axis,
@@ -46,8 +47,8 @@ from tkgen.schedule.loop_tiles import Moving, Multiplication, extent
 from tkgen.schedule.loops import SIDES, VOTES, LoopMap
 
 REDUCTIONS = {"sum": "col_sum", "max": "col_max", "min": "col_min"}
-OF_VALUE = ("_e", "_d", "_r")
 NEXT = "_next"  # behind the name of what a pass makes for the next one
+OF_VALUE = ("_e", "_d", "_r", NEXT)
 PACKED = frozenset({"add", "sub", "mul"})  # instructions take two elements of a lane at a time
 
 Elementwise = Map | Convert
@@ -79,6 +80,7 @@ class LoopValues:
                 self.users.setdefault(c.update, []).append(when)
         named = [*carried, *(v for v in self.made if v not in carried)]
         self.name = {value: names.new(value.name or f"v{value.number}", OF_VALUE) for value in named}
+        self.own = dict(self.name)  # `name` is that of the place, which values may share
         self.name |= {c.result: self.name[c.inside] for c in m.loop.carries}
         self.inlined = frozenset(value for value in self.made if self._is_part(value))
         for when in m.votes:
@@ -88,6 +90,7 @@ class LoopValues:
         for op in ops:  # what ends a tile's use takes its place
             if isinstance(op, Map) and (place := self._taken(op)) is not None:
                 self.name[op.result] = self.name[place]
+        self.ahead = self._read_ahead(names)
         self.exchanges = Exchanges(m, places, self.name)
         self.declared: set[str] = set()
         self.arriving: set[str] = set()  # what is on its way from LDS, since the last meeting
@@ -105,6 +108,14 @@ class LoopValues:
             return False
         loaded = {op.result.dtype for op in ops if isinstance(op, Load)}
         return loaded == {DType.BF16} and any(isinstance(op, Convert) and op.result in self.factors for op in ops)
+
+    def _read_ahead(self, names: Names) -> dict[Multiplication, str]:
+        """Where what each product takes of LDS stands in registers: several may add to one place."""
+        found: dict[Multiplication, str] = {}
+        for x in self.m.multiplications if self.m.direct else ():
+            own = f"{self.name[x.result]}_r"
+            found[x] = own if own not in found.values() else names.new(own, ())
+        return found
 
     def quieted(self) -> Iterator[str]:
         """The scalars as they are used."""
@@ -176,14 +187,17 @@ class LoopValues:
 
     def extent(self, axis: Axis) -> str:
         """The constant with the extent of a tile along an axis that is not split."""
-        return f"TILE_{cpp_name(axis.name)}" if axis.tile is not None else f"DIM_{axis.dim.name}"
+        return tile_constant(axis) if axis.tile is not None else f"DIM_{axis.dim.name}"
 
     def declare(self, value: Value) -> Iterator[str]:
         """The declaration of a value's place, unless there is one."""
-        name = self.name[value]
+        yield from self._once(self.name[value], f"{self.type(value)} {self.name[value]};")
+
+    def _once(self, name: str, declaration: str) -> Iterator[str]:
+        """The declaration of a local, unless there is one at this place."""
         if name not in self.declared:
             self.declared.add(name)
-            yield f"{self.type(value)} {name};"
+            yield declaration
 
     # ------------------------------------------------------------ predicates of coordinates
 
@@ -208,7 +222,7 @@ class LoopValues:
 
     # ------------------------------------------------------------ expressions
 
-    def text(self, value: Value, local: set[Value]) -> str:
+    def text(self, value: Value, local: Mapping[Value, str]) -> str:
         """A value of one element, inside of the loops over a lane's elements; `local` have names of their own there."""
         made = self.made[value]
         match made:
@@ -224,7 +238,7 @@ class LoopValues:
             case Load() if not value.axes:
                 return self.name[value]
         if value in local:
-            return f"{self.name[value]}_e"
+            return local[value]
         if self.is_inline(value) or value in self.inlined:
             assert isinstance(made, Elementwise)
             return f"({self.expression(made, local)})"
@@ -241,7 +255,7 @@ class LoopValues:
             return "(first_column + c * SIDE)"
         return f"({first} + row_at(i, e))" if axis.tile is not None else "row_at(i, e)"
 
-    def expression(self, op: Elementwise, local: set[Value]) -> str:
+    def expression(self, op: Elementwise, local: Mapping[Value, str]) -> str:
         """The right side of an operation."""
         if isinstance(op, Convert):
             text = self.text(op.argument, local)
@@ -325,24 +339,35 @@ class LoopValues:
         kinds = {**TYPES, Kind.NUMBER: "pair"} if paired else TYPES
         for value in dict.fromkeys(v for op in written for v in self._divisors(op)):
             name = self.name[value]
-            yield f"divisor {name}_d[COLS / SIDE];"
+            yield from self._once(f"{name}_d", f"divisor {name}_d[COLS / SIDE];")
             yield from nest(["for (int c = 0; c < COLS / SIDE; ++c)"], [f"{name}_d[c] = divisor({name}[c][0]);"])
-        local: set[Value] = set()
+        local: dict[Value, str] = {}
         body: list[str] = []
         for op in written:
             value, end = op.result, self.places.remark(op.result.span)
-            kept = any(user not in group for user in self.users.get(value, []))
+            kept = any(user not in group for user in self._users(value))
             expression = self._pair(op, local) if paired else self.expression(op, local)
             if any(user in group for user in self.users.get(value, [])):
-                body.append(f"const {kinds[value.kind]} {self.name[value]}_e = {expression};{end}")
-                expression, end = f"{self.name[value]}_e", ""
-                local.add(value)
+                element = f"{self.name[value]}_e"
+                if element in local.values():  # what ends the use of another value, in its place
+                    element = f"{self.own[value]}_e"
+                body.append(f"const {kinds[value.kind]} {element} = {expression};{end}")
+                expression, end = element, ""
+                local[value] = element
             if kept:
                 yield from self.declare(value)
                 put = f"put_pair({self.name[value]}, i, c, e, {expression});" if paired else self.put(value, expression)
                 body.append(f"{put}{end}")
         if body:
             yield from self.nest(self.rows(group[0].result), body, "ELEMENTS / 2" if paired else "ELEMENTS")
+
+    def _users(self, value: Value) -> Iterator[Op]:
+        """The operations whose expressions have a value: those that stand within others are written with these."""
+        for user in self.users.get(value, []):
+            if isinstance(user, Map) and user.result in self.inlined:
+                yield from self._users(user.result)
+            else:
+                yield user
 
     def _in_pairs(self, op: Elementwise) -> bool:
         """Whether an operation on tiles is done for two elements at a time: numbers, a function of pairs or of one."""
@@ -359,7 +384,7 @@ class LoopValues:
                 return False
         return FUNCTIONS[op.function].takes != "place"
 
-    def _pair(self, op: Elementwise, local: set[Value]) -> str:
+    def _pair(self, op: Elementwise, local: Mapping[Value, str]) -> str:
         """The right side of an operation for two elements at a time."""
         assert isinstance(op, Map)
         texts = [self._pair_text(v, local) for v in op.arguments]
@@ -368,7 +393,7 @@ class LoopValues:
         function = FUNCTIONS[op.function].cpp[CDNA].format("x", *["0"] * (FUNCTIONS[op.function].arity - 1))
         return f"each([](float x) {{ return {function}; }}, {texts[0]})"
 
-    def _pair_text(self, value: Value, local: set[Value]) -> str:
+    def _pair_text(self, value: Value, local: Mapping[Value, str]) -> str:
         made = self.made[value]
         if value in self.inlined and value not in local:
             assert isinstance(made, Map)
@@ -414,28 +439,19 @@ class LoopValues:
         assert isinstance(op, Map)
         chosen, tile, other = op.arguments
         yield f"keep({self.name[op.result]});"
-        for condition in self._conjuncts(chosen):
+        for condition in conjuncts(chosen, self.made):
             alone = replace(op, arguments=(condition, tile, other))
-            body = self.nest(self.rows(op.result), [self.put(op.result, self.expression(alone, set()))])
+            body = self.nest(self.rows(op.result), [self.put(op.result, self.expression(alone, {}))])
             yield f"if (!({self.holds(condition)})) {{{self.places.remark(op.result.span)}"
             yield from (INDENT + line for line in body)
             yield "}"
-
-    def _conjuncts(self, predicate: Value) -> Iterator[Value]:
-        """The predicates that all hold where this one does."""
-        made = self.made[predicate]
-        if isinstance(made, Map) and made.function == "and":
-            for part in made.arguments:
-                yield from self._conjuncts(part)
-        else:
-            yield predicate
 
     # ------------------------------------------------------------ conditions
 
     def voted(self, when: When, number: int) -> Iterator[str]:
         """Whether any element that this wave has asks for it, for the others to read."""
         rows = self.rows(when.condition)
-        inside = [self.text(when.condition, set())]
+        inside = [self.text(when.condition, {})]
         for axis in when.condition.axes:
             if axis.tile is not None and axis.dim.size is not None and axis.dim.size % axis.tile:
                 inside.append(f"{self._coordinate(axis)} < {axis.dim.size}")
@@ -451,10 +467,11 @@ class LoopValues:
             if self.name[c.result] != self.name[c.otherwise]:
                 yield from self.declare(c.result)
                 yield from self._set(c.result, c.otherwise)
-        number = self.m.votes.index(when)
+        number, outer = self.m.votes.index(when), set(self.declared)
         inner = [*self.statements(when.body)]
         for c in when.chosen:
             inner += self._set(c.result, c.update)
+        self.declared = outer
         yield f"if (any_vote(votes_{number}[step % {VOTES}])) {{{self.places.remark(when.span)}"
         yield from (INDENT + line for line in inner)
         yield "}"
@@ -462,7 +479,7 @@ class LoopValues:
     def _set(self, to: Value, value: Value) -> Iterator[str]:
         """A place = a value."""
         if self.is_inline(value) or value in self.inlined or set(value.axes) != set(to.axes):
-            yield from self.nest(self.rows(to), [self.put(to, self.text(value, set()))])
+            yield from self.nest(self.rows(to), [self.put(to, self.text(value, {}))])
         elif self.name[to] != self.name[value]:
             yield f"{self.name[to]} = {self.name[value]};"
 
@@ -482,21 +499,11 @@ class LoopValues:
         yield from self._multiplied(x, item)
         self.name[x.result], self.part = name, (0, 1)
 
-    def _interleaved(self) -> str:
-        """The hint that the product of the next pass stands between what is computed of this one's."""
-        x = self.m.early
-        assert x is not None
-        count = f"({self.extent(x.rows)} / SIDE) * (COLS / SIDE) * ({self.extent(x.summed)} / DEPTH)"
-        carried = sum(self.m.lane_registers(c.inside) for c in self.m.loop.carries)
-        # About four instructions for an element of the scores, one for two of what is carried.
-        vector = 4 * self.m.lane_registers(x.result) + carried // 2
-        return f"interleave<{count}, {vector}>();"
-
     def _multiplied(self, x: Multiplication, item: str = "step") -> Iterator[str]:
         """A product, some rows of the result at a time: as many as keep what is read of LDS small."""
         moving, result = x.moving, self.name[x.result]
         if self.m.early not in (None, x) and not self.m.fenced and x == self.m.multiplications[1]:
-            yield self._interleaved()
+            yield interleaved(self.m, self.extent)
         rows, summed = self.extent(x.rows), self.extent(x.summed)
         yield from self.declare(x.result)
         if x.onto is not None and self.name[x.onto] != result and self.part[0] == 0:
@@ -543,7 +550,7 @@ class LoopValues:
         if x.by_columns:
             order = "ACROSS" if isinstance(self.made[x.held], Load) else "COMPUTED"
             shape, size, at = f"{summed}, {part}, ducks::rt_layout::col, {order}", f"{summed}, {part}", "{0, n}"
-        name = self._ahead(x)
+        name = self.ahead[x]
         self.arriving.add(name)
         yield f"rt_{x.moving.access.tensor.dtype.suffix}<{shape}> {name}[{rows // part}];"
         load = f"load({name}[n], subtile_inplace<{size}>({self.slot(x, item)}, {at}));"
@@ -554,7 +561,7 @@ class LoopValues:
         rows, part, result = extent(x.rows), self._part(x), self.name[x.result]
         transposed = "t" if isinstance(self.made[x.held], Load) else ""
         how, end = f"mma_A{'t' if x.by_columns else ''}B{transposed}", self.places.remark(x.result.span)
-        if self._ahead(x) in self.arriving:
+        if self.ahead[x] in self.arriving:
             yield "arrived();"
         begin, stop = self._of_part(str(rows // part))
         yield from nest(
@@ -562,7 +569,7 @@ class LoopValues:
             [
                 f"auto &part = subtile_inplace<{part}>({result}, n);",
                 *(["zero(part);"] if x.onto is None else []),
-                f"{how}(part, {self._ahead(x)}[n], {self.name[x.held]}, part);{end}",
+                f"{how}(part, {self.ahead[x]}[n], {self.name[x.held]}, part);{end}",
             ],
         )
         if x != self.m.early and not self.m.fenced:
@@ -571,9 +578,6 @@ class LoopValues:
     def _part(self, x: Multiplication) -> int:
         """Rows of a product's result that are a tile of what is read for it."""
         return next(s for s in SIDES if extent(x.rows) % s == 0)
-
-    def _ahead(self, x: Multiplication) -> str:
-        return f"{self.name[x.result].removesuffix(NEXT)}_r"
 
     def _read(self, op: Load, ring: Moving) -> Iterator[str]:
         """A number for each row of results: this pass' part of a vector."""

@@ -13,8 +13,8 @@ from tkgen.backends.cdna.lower.elements import INDENT, literal, nest
 from tkgen.backends.cdna.lower.equation_file import EquationModel, Lowering
 from tkgen.backends.cdna.lower.loop_values import NEXT, LoopValues
 from tkgen.backends.cdna.lower.model import Constant
-from tkgen.backends.cdna.lower.names import cpp_name
-from tkgen.backends.cdna.lower.places import BlockPlaces, Names, origin
+from tkgen.backends.cdna.lower.names import cpp_name, declared_by
+from tkgen.backends.cdna.lower.places import OF_ACCESS, BlockPlaces, Names, origin, tile_constant
 from tkgen.backends.cdna.lower.statements import MIXED
 from tkgen.ir.equations import Access, Axis, Index, Store
 from tkgen.ir.equations import Constant as ConstantOp
@@ -37,17 +37,18 @@ from tkgen.schedule.loop_program import (
 from tkgen.schedule.loop_tiles import Moving
 from tkgen.schedule.loops import VOTES
 
-# What no name of a spec may be in the kernel: its own locals, and functions and types of the template.
+# What no name of a spec may be in the kernel, beside what the template declares: the kernel's own locals.
 LOCALS = frozenset({
-    "i", "c", "e", "n", "g", "step", "steps", "al", "part", "wave", "first_of_wave", "first_column", "tile", "columns",
-    "factor_bf", "factor_hf", "row_at", "at", "put", "load_factor", "store_rows", "store_columns", "buffer_from",
-    "rows_from", "divisor", "pin", "lds_barrier", "settle", "fetch", "write", "fetch_turned", "write_turned",
-    "chunk_at", "square_at", "words_2", "words_4", "base", "from", "to", "load_across", "store_interleaved",
-    "keep", "load_columns", "fetch_vector", "write_vector", "LINES", "pair", "pair_at", "put_pair", "each",
-    "round_factor", "quiet", "first_step", "interleave", "landed_barrier", "arrived", "direct",
-    "fetch_direct", "share", "positions", "turn", "landed_turn", "idle_turn", "page_of",
+    "i", "c", "e", "n", "k", "g", "step", "steps", "al", "part", "wave", "first_of_wave", "first_column", "first_step",
+    "all",
 })  # fmt: skip
-STAGED = "_f"  # behind the name of a ring: what is on the way to LDS
+RING, STAGED = "_s", "_f"  # endings of the names of a ring: its tiles in LDS, what is on the way there
+
+
+class LoopPlaces(BlockPlaces):
+    """The C++ of a block's places, and of rings in LDS."""
+
+    of_access = (*OF_ACCESS, RING, STAGED)
 
 
 @dataclass(frozen=True)
@@ -82,12 +83,11 @@ class LoopLowering(Lowering):
     def __init__(self, steps: LoopSteps):
         self.steps, self.m = steps, steps.map
         votes = range(len(self.m.votes))
-        own = {f"{word}_{n}" for n in votes for word in ("votes", "asks")} | {"vote", "any_vote"}
-        if self.m.exchanges:
-            own |= {f"{word}_{n}" for n in range(len(self.m.exchanges)) for word in ("given", "turned")}
-            own |= {"give", "take", "all", "k", "exchanged", "load_turned", "add_rows"}
-        names = Names(set(LOCALS) | own)
-        super().__init__(self.m, BlockPlaces(self.m.kernel, names, self.m.remap))
+        own = {f"{word}_{n}" for n in votes for word in ("votes", "asks")}
+        own |= {f"{word}_{n}" for n in range(len(self.m.exchanges)) for word in ("given", "turned")}
+        own |= {tile_constant(axis) for axis in self.m.kernel.axes}
+        names = Names({*LOCALS, *declared_by(self.template), *own})
+        super().__init__(self.m, LoopPlaces(self.m.kernel, names, self.m.remap))
         self.values = LoopValues(self.m, names, self.places)
 
     # ------------------------------------------------------------ the file
@@ -242,7 +242,7 @@ class LoopLowering(Lowering):
         yield f"__shared__ alignment_dummy __shm[{self.m.lds_bytes} / sizeof(alignment_dummy)];"
         yield "shared_allocator al((int *)&__shm[0]);"
         for ring in self.m.moving:
-            kind, name = self._ring_type(ring), f"{self.places.base[ring.access]}_s"
+            kind, name = self._ring_type(ring), f"{self.places.base[ring.access]}{RING}"
             end = self.places.remark(ring.access.tensor.span)
             if ring.buffers == 1:
                 yield f"{kind} &{name} = al.allocate<{kind}>();{end}"
@@ -296,7 +296,7 @@ class LoopLowering(Lowering):
             if isinstance(first, ConstantOp) and rows is not None:
                 yield f"zero({name});{end}" if first.value == 0 else f"copy({name}, {literal(first.value)});{end}"
             else:
-                yield from values.nest(rows, [values.put(carry.inside, values.text(carry.initial, set()))])
+                yield from values.nest(rows, [values.put(carry.inside, values.text(carry.initial, {}))])
 
     def _pass(self) -> Iterator[str]:
         axis = self.m.loop.axis

@@ -79,12 +79,20 @@ def declared(text: str, by: str = r"[a-z\[]") -> frozenset[str]:
     """What C++ declares where a line begins, with a word like `by`: the last word before what it holds, takes or is."""
     found = set()
     for line in re.findall(rf"^(?:template <.*> )?(?:{by}).*", text, re.MULTILINE):
-        head = re.sub(r"\[\[.*?\]\]", "", line)
+        head = re.sub(r"\[\[.*?\]\]|\balignas\(\w+\)", "", line)
         while (inner := re.sub(r"<[^<>]*>", " ", head)) != head:  # arguments of templates, from within
             head = inner
         words = WORD.findall(re.split(r"[({=;/:<>,]", head)[0])
         found |= {*words[-1:]}
     return frozenset(found)
+
+
+@cache
+def declared_by(template: str) -> frozenset[str]:
+    """What a template declares, with those that it extends or includes: no local of the kernel may hide it."""
+    text = resources.files("tkgen.backends.cdna.lower").joinpath("templates", template).read_text(encoding="utf-8")
+    others = re.findall(r"\{% (?:extends|include) '([\w.]+)' %\}", text)
+    return declared(text, r"[a-z_\[]").union(*map(declared_by, others))
 
 
 def is_taken(name: str) -> bool:

@@ -43,6 +43,7 @@ class BlockPlaces:
 
     placed: tuple[AxisKind, ...] = (AxisKind.PARALLEL,)  # axes along which the tile at hand has a place, `AXIS_0`
     numbers = False  # whether one element for a block goes through a buffer, too
+    of_access: tuple[str, ...] = OF_ACCESS  # endings of the locals that are made for an access
 
     def __init__(self, kernel: Kernel, names: Names, remap: Remap | None = None):
         self.kernel, self.names, self.marks, self.remap = kernel, names, Marks(), remap
@@ -55,7 +56,7 @@ class BlockPlaces:
             names.used |= {BLOCK, TILE, "tile_row", "tile_col"}
         self.axis = {a: names.new(a.name, OF_RAGGED if a.within else OF_AXIS) for a in kernel.axes}
         # What is made for an access is named after its tensor: X_at, X_row, X_r, X_w.
-        self.base = {a: names.new(a.tensor.name, OF_ACCESS) for a in dict.fromkeys(_accesses(kernel))}
+        self.base = {a: names.new(a.tensor.name, self.of_access) for a in dict.fromkeys(_accesses(kernel))}
 
     def remark(self, span: Span | None, comment: str = "") -> str:
         """What ends a line that comes from a span and says `comment`."""
@@ -246,6 +247,11 @@ class BlockPlaces:
                 stride = self.stride(access, place)
                 terms.append(f"uint64_t({number}) * {stride}" if stride else f"uint64_t({number})")
         return " + ".join(terms) or "0"
+
+
+def tile_constant(axis: Axis) -> str:
+    """The constant with the extent of a tile along an axis."""
+    return f"TILE_{cpp_name(axis.name)}"
 
 
 def in_bytes(tensor: Tensor) -> str:

@@ -7,7 +7,7 @@ Sides are integers, which elements compare, too, or numbers of f32 that all elem
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from tkgen.ir.equations import Constant, Map, Op, Value
 from tkgen.ir.integers import Widths, whole_number
@@ -15,6 +15,16 @@ from tkgen.ir.integers import Widths, whole_number
 SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 Range = tuple[str, str]  # the least and the largest of the integers that a value has in a tile, as C++
+
+
+def conjuncts(predicate: Value, made: Mapping[Value, Op]) -> Iterator[Value]:
+    """The predicates that all hold where this one does."""
+    op = made[predicate]
+    if isinstance(op, Map) and op.function == "and":
+        for part in op.arguments:
+            yield from conjuncts(part, made)
+    else:
+        yield predicate
 
 
 def holds(

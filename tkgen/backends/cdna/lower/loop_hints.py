@@ -1,0 +1,26 @@
+"""Hints for the order of instructions in a loop of equations: MFMAs, and what stands between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tkgen.ir.equations import Axis
+from tkgen.schedule.loop_tiles import extent
+from tkgen.schedule.loops import SIDES, LoopMap
+
+
+def interleaved(m: LoopMap, constant: Callable[[Axis], str]) -> str:
+    """The hint that the product of the next pass stands between what is computed of this one's.
+
+    `constant` names the extent of a tile along an axis.
+    """
+    x = m.early
+    assert x is not None
+    summed = constant(x.summed)
+    if extent(x.summed) % max(SIDES):  # an odd number of quads: instructions of one each
+        summed = f"({summed} % DEPTH ? 2 * {summed} : {summed})"
+    count = f"({constant(x.rows)} / SIDE) * (COLS / SIDE) * ({summed} / DEPTH)"
+    carried = sum(m.lane_registers(c.inside) for c in m.loop.carries)
+    # About four instructions for an element of the scores, one for two of what is carried.
+    vector = 4 * m.lane_registers(x.result) + carried // 2
+    return f"interleave<{count}, {vector}>();"
