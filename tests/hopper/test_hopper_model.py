@@ -45,7 +45,7 @@ def failures(spec: protocol.Spec, count: int) -> list[str]:
     spec.check()
     launch = kernels.launch_of(spec)  # type: ignore[arg-type]
     found = gpu.Prepared(spec, launch, check_scalars(launch.program))
-    return [f"{t.order}: {t.failure}" for t in trials(BACKEND, found, count) if t.failure]
+    return [f"{t.order}: {t.failure}" for t in trials(BACKEND, found, count, executor="model") if t.failure]
 
 
 SMALL = [c for c in CASES if c.get("dims", (1024,) * 3)[0] <= 640]
@@ -182,10 +182,11 @@ def tkgen(*words: object) -> tuple[int, str]:
 
 
 def test_run_says_what_it_ran() -> None:
-    code, out = tkgen("run", SPECS / "h100_lcf.tk", "-D", "M=200 N=264 K=136", "--schedules", 2)
+    sizes = ("-D", "M=200 N=264 K=136", "--executor", "model")
+    code, out = tkgen("run", SPECS / "h100_lcf.tk", *sizes, "--schedules", 2)
     assert code == 0 and "\nthe model of the schedule, not the machine code\n" in out and out.count(" right ") == 2
     assert "steps" in out and "instructions" not in out and max(map(len, out.splitlines())) <= 80
-    code, out = tkgen("run", SPECS / "h100_softmax.tk", "-D", "ROWS=5 D=300", "--json")
+    code, out = tkgen("run", SPECS / "h100_softmax.tk", "-D", "ROWS=5 D=300", "--executor", "model", "--json")
     (row,) = json.loads(out)
     assert code == 0 and row["modelled"] and row["ok"] and row["schedule"] == "turn, all early"
 
@@ -194,13 +195,13 @@ def test_run_says_what_it_ran() -> None:
 def test_test_runs_sizes_and_says_which_is_wrong(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     path = tmp_path / "small.tk"
     path.write_text(gemm(dims=(64, 64, 128), block=(64, 64, 64), stages=2, grid="persistent(3)"))
-    code, out = tkgen("test", path, "--schedules", 2, "--json")
+    code, out = tkgen("test", path, "--executor", "model", "--schedules", 2, "--json")
     cases = [r["case"] for r in json.loads(out)]
     assert code == 0 and cases[:3] == ["proves", "figures", "M=64 N=64 K=64"] and cases[-1] == "as shipped"
     made = model.schedule
     late = MUTANTS["no wait for products"]
     monkeypatch.setattr(model, "schedule", lambda *given: edited(made(*given), late))
-    code, out = tkgen("test", path, "--schedules", 3)
+    code, out = tkgen("test", path, "--executor", "model", "--schedules", 3)
     assert code == 1 and "M=64 N=64 K=320: " in out and "elements are wrong" in out and "as shipped: " in out
 
 
@@ -217,7 +218,7 @@ def test_run_is_of_whole_launches() -> None:
 def test_run_fails_where_numbers_are_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     made = model.schedule
     monkeypatch.setattr(model, "schedule", lambda *given: edited(made(*given), MUTANTS["no fence before a store"]))
-    code, out = tkgen("run", SPECS / "h100_lcf.tk", "-D", "M=200 N=264 K=136")
+    code, out = tkgen("run", SPECS / "h100_lcf.tk", "-D", "M=200 N=264 K=136", "--executor", "model")
     assert code == 1 and "WRONG" in out and "52800 NaN" in out
 
 

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
+from typer.testing import CliRunner
 
 from tkgen.api import load
+from tkgen.backends.hopper.host import library
 from tkgen.backends.hopper.host.run import run
 from tkgen.backends.protocol import Modelled
-from tkgen.execute import kernels
+from tkgen.backends.registry import backend_of
+from tkgen.cli import app
+from tkgen.execute import gpu, kernels, modelled
+from tkgen.execute.arguments import check_scalars
 from tkgen.proof.execution import Order
+from tkgen.toolchain.compiler import ToolchainError
 
 SPECS = Path(__file__).parents[2] / "specs" / "hopper"
 EARLY, LATE, LAST = Order(), Order("first", frozenset()), Order("last", frozenset())
@@ -130,3 +137,98 @@ def test_shared_memory_is_unknown_before_it_is_written() -> None:
         )
     )
     assert not right
+
+
+# ---------------------------------------------------------------- every shipped kernel
+
+SIZES: dict[str, dict[str, int]] = {
+    "h100_attention": {"BATCH": 1, "HEADS": 2, "KV_HEADS": 1, "LENGTH": 300},
+    "h100_attention_causal": {"BATCH": 1, "HEADS": 1, "KV_HEADS": 1, "LENGTH": 384, "D": 64, "QUERIES": 192},
+    "h100_cluster": {"M": 256, "N": 264, "K": 264},
+    "h100_double_buffer": {"M": 128, "N": 256, "K": 192},
+    "h100_elementwise": {"ROWS": 3, "COLS": 1000},
+    "h100_fp8": {"M": 100, "N": 272, "K": 528},
+    "h100_fp8_blocks": {"M": 128, "N": 128, "K": 512},
+    "h100_fp8_promoted": {"M": 128, "N": 128, "K": 512},
+    "h100_grouped": {"TOKENS": 300, "EXPERTS": 3, "OUT": 256, "IN": 192},
+    "h100_grouped_heads": {"LENGTH": 128, "KEYS": 128, "HEADS": 2, "KV_HEADS": 1, "D": 128},
+    "h100_layernorm": {"TOKENS": 3},
+    "h100_lcf": {"M": 200, "N": 264, "K": 136},
+    "h100_lcf_abt": {"M": 200, "N": 264, "K": 136},
+    "h100_long_softmax": {"ROWS": 2, "D": 40000},
+    "h100_norm_gradient": {"TOKENS": 5, "D": 1000},
+    "h100_ping_pong": {"M": 264, "N": 136, "K": 328},
+    "h100_projection": {"TOKENS": 100, "OUT": 256, "IN": 192},
+    "h100_rmsnorm": {"TOKENS": 3},
+    "h100_rotary": {"LENGTH": 3, "HEADS": 2},
+    "h100_softmax": {"ROWS": 3, "D": 1000},
+    "h100_split_k": {"M": 128, "N": 256, "K": 1536},
+    "h100_stream_k": {"M": 128, "N": 512, "K": 320},
+    "h100_swiglu": {"TOKENS": 128, "HIDDEN": 128, "D": 192},
+    "h100_swiglu_gates": {"TOKENS": 128, "HIDDEN": 128, "D": 192},
+    "h100_transpose": {"ROWS": 70, "COLS": 200},
+}
+SAMPLE = ("h100_attention_causal", "h100_cluster", "h100_fp8_blocks", "h100_layernorm", "h100_stream_k")
+
+
+def test_every_shipped_kernel_is_run() -> None:
+    assert {path.stem for path in SPECS.glob("*.tk")} == set(SIZES)
+
+
+@pytest.mark.parametrize("name", [n if n in SAMPLE else pytest.param(n, marks=pytest.mark.slow) for n in SIZES])
+def test_shipped_kernels_are_right(name: str) -> None:
+    path = SPECS / f"{name}.tk"
+    found = gpu.prepared(path, {**check_scalars(load(path).program), **SIZES[name]}, "sm_90a")
+    assert [t.failure for t in modelled.trials(backend_of("sm_90a"), found, 2, executor="host")] == ["", ""]
+
+
+# ---------------------------------------------------------------- the command line
+
+
+def tkgen(*words: object) -> tuple[int, str]:
+    done = CliRunner().invoke(app, list(map(str, words)))
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done.exit_code, done.output
+
+
+def test_run_executes_the_generated_code() -> None:
+    code, out = tkgen("run", SPECS / "h100_lcf.tk", "-D", "M=200 N=264 K=136", "--schedules", 2)
+    assert code == 0 and "\nthe generated C++ on the CPU, not the machine code\n" in out and out.count(" right ") == 2
+    code, out = tkgen("run", SPECS / "h100_softmax.tk", "-D", "ROWS=3 D=1000", "--json")
+    (row,) = json.loads(out)
+    assert code == 0 and row["executor"] == "host" and row["ok"] and not row["modelled"]
+
+
+def test_run_says_that_generated_code_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the model cannot see: another instruction in the C++ than in the schedule."""
+    monkeypatch.setattr(
+        library, "host_source", lambda text, of=library.host_source: of(text.replace("mma_AB(", "mm_AB("))
+    )
+    sizes = ("-D", "M=200 N=264 K=136")
+    library.library.cache_clear()
+    code, out = tkgen("run", SPECS / "h100_lcf.tk", *sizes)
+    assert code == 1 and "WRONG" in out
+    code, out = tkgen("run", SPECS / "h100_lcf.tk", *sizes, "--executor", "model")
+    assert code == 0 and "WRONG" not in out
+    library.library.cache_clear()
+
+
+def test_without_a_compiler_nothing_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> list[str]:
+        raise library.EmulateError("none")
+
+    monkeypatch.setattr(library, "host_compiler", missing)
+    with pytest.raises(ToolchainError, match=r"needs a C\+\+ compiler.*apt install g\+\+.*--executor model"):
+        launched(SPECS / "h100_lcf.tk", LCF)
+    code, out = tkgen("run", SPECS / "h100_lcf.tk", "-D", "M=128 N=256 K=64")
+    assert code not in (0, 1) and "right" not in out
+
+
+@pytest.mark.parametrize("words", [("--executor", "gpu"), ("--device", "gpu", "--executor", "host")])
+def test_executors_that_there_are_not(words: tuple[str, ...]) -> None:
+    assert tkgen("run", SPECS / "h100_lcf.tk", *words)[0] == 2
+
+
+def test_amd_kernels_have_no_executor() -> None:
+    code, out = tkgen("run", SPECS.parent / "one_wave.tk", "-D", "M=64 N=64 K=64", "--executor", "host")
+    assert code == 2 and "is for sm_90a" in out

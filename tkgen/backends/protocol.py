@@ -62,7 +62,11 @@ class Modelled:
 
 
 class Interpreter(Protocol):
-    """Carries out the schedules of a back end whose machine code nothing emulates."""
+    """Runs the kernels of a back end whose machine code nothing emulates: their generated C++, or their schedules."""
+
+    @property
+    def caption(self) -> str:
+        """What it runs, for those who read its results."""
 
     def orders(self, count: int) -> Sequence[Order]:
         """`count` orders to try."""
@@ -100,6 +104,10 @@ class Backend(Protocol):
     @property
     def interpreter(self) -> Interpreter | None:
         """What runs its schedules where nothing emulates its machine code; None where it is emulated."""
+
+    @property
+    def executors(self) -> Mapping[str, Interpreter]:
+        """What runs its kernels where nothing emulates its machine code, by name, the first by default."""
 
     def targets(self) -> tuple[str, ...]:
         """The names of its targets, sorted."""

@@ -42,7 +42,11 @@ if TYPE_CHECKING:
 
 commands = typer.Typer()
 
-Device = Annotated[str, typer.Option(help="`emulator` (for sm_90a the model of the schedule), or a `gpu` here.")]
+Device = Annotated[str, typer.Option(help="`emulator` (for sm_90a see `--executor`), or a `gpu` here.")]
+Executor = Annotated[
+    str,
+    typer.Option(help="Of sm_90a, without a GPU: `host` runs the generated C++, `model` its schedule; else `host`."),
+]
 
 
 @commands.command()
@@ -53,13 +57,14 @@ def run(
     seed: Seed = 0,
     schedules: Annotated[int | None, typer.Option(min=1, help="Interleavings of the waves to try; else 1.")] = None,
     device: Device = "emulator",
+    executor: Executor = "",
     blocks: Blocks = "",
     jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="Threads that share the blocks.")] = 1,
     as_json: Json = False,
     cxx: Cxx = None,
     roots: Roots = None,
 ) -> None:
-    """Build specs, run their machine code with random inputs, and compare with torch; sm_90a's schedules are modelled.
+    """Build specs, run their machine code (of sm_90a the generated C++) with random inputs, and compare with torch.
 
     Sizes that the spec gives are constants of the code: `-D` builds another kernel than the one shipped. `--blocks`
     runs some blocks of that one.
@@ -67,7 +72,7 @@ def run(
     from tkgen.execute import rows as launches
     from tkgen.execute.arguments import SizeError
 
-    _check_device(device, schedules, blocks)
+    _check_device(device, schedules, blocks, executor)
     wrong = []
     chosen, files = block_ids(blocks), spec_files(specs)
 
@@ -86,6 +91,7 @@ def run(
                     cxx,
                     chosen,
                     progress,
+                    executor,
                 )
         except SizeError as error:
             fail(str(error), USAGE)
@@ -99,11 +105,13 @@ def run(
     raise typer.Exit(worst or (WRONG if wrong else OK))
 
 
-def _check_device(device: str, schedules: int | None, blocks: str) -> None:
+def _check_device(device: str, schedules: int | None, blocks: str, executor: str) -> None:
     """End the command where there is no such device, or it has no use for what is asked for."""
     if device not in ("emulator", "gpu"):
         raise typer.BadParameter("--device is `emulator` or `gpu`")
-    for name, given in (("--schedules", schedules), ("--blocks", blocks)):
+    if executor not in ("", "host", "model"):
+        raise typer.BadParameter("--executor is `host` or `model`")
+    for name, given in (("--schedules", schedules), ("--blocks", blocks), ("--executor", executor)):
         if device == "gpu" and given:
             message = "a GPU launches all blocks, in an order of its own: it is for the emulator"
             raise typer.BadParameter(message, param_hint=name)
@@ -123,6 +131,7 @@ def test(
         str, typer.Option(metavar="0,8..11", help="Blocks of the shipped code to run at full size; else a few.")
     ] = "",
     device: Device = "emulator",
+    executor: Executor = "",
     junit: Annotated[Path | None, typer.Option(help="Write JUnit XML here.")] = None,
     jobs: Jobs = None,
     as_json: Json = False,
@@ -131,13 +140,14 @@ def test(
     """The regression run: every spec at several sizes, under several schedules, against source and figures expected.
 
     A GPU launches all blocks, in an order of its own: `--schedules` and `--blocks` are for the emulator.
+    Kernels for sm_90a run as generated C++, compiled for the CPU, or by `--executor model` as their schedules.
     """
     from dataclasses import asdict
 
     from tkgen.execute import gpu_suite, modelled_suite, suites
     from tkgen.toolchain.files import write_atomic
 
-    _check_device(device, schedules, blocks)
+    _check_device(device, schedules, blocks, executor)
     with reported():
         _check_target(target)
     if generated is not None and not generated.is_dir():
@@ -151,7 +161,7 @@ def test(
                 found = gpu_suite.regression(path, target=target, generated=generated, cxx=cxx)
             elif modelled_suite.takes(path, target) and not chosen:
                 found = modelled_suite.regression(
-                    path, target=target, schedules=schedules or 5, generated=generated, cxx=cxx
+                    path, target=target, schedules=schedules or 5, generated=generated, cxx=cxx, executor=executor
                 )
             else:
                 found = suites.regression(

@@ -1,4 +1,4 @@
-"""A launch without a GPU where nothing emulates the machine code: the back end's model of the schedule, compared."""
+"""A launch without a GPU where nothing emulates the machine code, compared: by one of the back end's executors."""
 
 from __future__ import annotations
 
@@ -32,15 +32,17 @@ class Trial:
 
 
 def trials(
-    backend: Backend, found: gpu.Prepared, count: int, seed: int = 0, progress: Callable[[int, int], None] | None = None
-) -> Iterator[Trial]:
+    backend: Backend, found: gpu.Prepared, count: int, seed: int = 0,
+    progress: Callable[[int, int], None] | None = None, executor: str = "",
+) -> Iterator[Trial]:  # fmt: skip
     """Launches in so many orders, on both kinds of inputs in turn; `progress` is told blocks done of all launches.
+    `executor` is a name of `Backend.executors`, the first of them where it is empty.
 
     Raises:
+        ToolchainError: the executor needs a compiler that is not here, or that fails.
         SizeError: tensors of such sizes do not fit the memory that is free here.
     """
-    interpreter = backend.interpreter
-    assert interpreter is not None
+    interpreter = backend.executors[executor or next(iter(backend.executors))]
 
     @cache
     def wanted(kind: Inputs) -> gpu.Expected:

@@ -1,5 +1,6 @@
-"""The regression run of a kernel suite without a GPU, where nothing emulates the machine code: the model of its
-schedule at several sizes and in several orders, against its equations.
+"""The regression run of a kernel suite without a GPU, where nothing emulates the machine code.
+
+Its generated C++, or the model of its schedule, runs at several sizes and in several orders, against its equations.
 
 For each spec the same is tried as on a GPU (`gpu_suite`), but for what only machine code can get wrong.
 """
@@ -33,15 +34,18 @@ def takes(path: Path, target: str | None) -> bool:
 
 def regression(
     path: Path, *, target: str | None = None, schedules: int = 5, generated: Path | None = None, cxx: str | None = None,
-    seed: int = 0,
+    seed: int = 0, executor: str = "",
 ) -> list[Result]:  # fmt: skip
-    """Everything the regression run tries on one spec; `schedules` are orders of its agents."""
+    """Everything the regression run tries on one spec; `schedules` are orders of its agents.
+
+    `executor` as in `modelled.trials`.
+    """
     name = target_of(path, target)
 
     def numbers(values: Mapping[str, int]) -> str:
         scalars = check_scalars(load(path, None, name).program)  # type: ignore[arg-type]
         found = gpu.prepared(path, {**scalars, **values}, name)
-        tried = trials(backend_of(name), found, schedules, seed)
+        tried = trials(backend_of(name), found, schedules, seed, executor=executor)
         return next((f"{t.order}: {t.failure}" for t in tried if t.failure), "")
 
     def proved() -> protocol.Spec:

@@ -49,7 +49,8 @@ class Row:
     milliseconds: float | None = None
     tflops: float | None = None
     gbps: float | None = None  # of kernels whose multiplications nobody counts: what is read and written, once
-    modelled: bool = False  # the schedule was run, not machine code; `instructions` are steps of it
+    executor: str = ""  # what ran it where nothing emulates the machine code; `instructions` are its steps
+    caption: str = ""  # the same in words
 
     @property
     def ok(self) -> bool:
@@ -58,7 +59,8 @@ class Row:
 
     def to_json(self) -> dict[str, object]:
         """Plain data."""
-        return asdict(self) | {"inputs": self.inputs.value, "ok": self.ok}
+        plain = asdict(self) | {"inputs": self.inputs.value, "ok": self.ok, "modelled": self.executor == "model"}
+        return {key: value for key, value in plain.items() if key != "caption"}
 
 
 def tables(rows: Sequence[Row]) -> str:
@@ -78,7 +80,7 @@ def table(rows: Sequence[Row]) -> str:
     shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in ("schedule", "inputs", "numbers"):
         shown.add_column(heading)
-    measures = ("steps" if rows[0].modelled else "instructions", "findings")
+    measures = ("steps" if rows[0].executor else "instructions", "findings")
     if rows[0].milliseconds is not None:
         measures = "ms", "GB/s" if rows[0].tflops is None else "TFLOP/s"
     for heading in ("max error", "ulp", "bound", *measures):
@@ -95,7 +97,7 @@ def table(rows: Sequence[Row]) -> str:
     extents = " ".join(f"{n}={s}" for n, s in rows[0].sizes.items())
     wrong = [f"{row.schedule}: {row.comparison}" for row in rows if not row.comparison.right]
     found = [f"{row.schedule}: {finding}" for row in rows for finding in row.findings]
-    lines = ["the model of the schedule, not the machine code"] if rows[0].modelled else []
+    lines = [rows[0].caption] if rows[0].caption else []
     lines += [line.rstrip() for line in text.getvalue().splitlines()]
     return "\n".join([f"{rows[0].spec}  {extents}  ({_code(rows[0])})", *lines, *wrong, *found])
 
@@ -131,12 +133,14 @@ def run_spec(
     cxx: str | None,
     blocks: Sequence[int] | None = None,
     progress: Callable[[int, int], None] | None = None,
+    executor: str = "",
 ) -> list[Row]:
     """Build and launch the spec at `path`, of one kernel or several, once per schedule.
 
     `defines` also gives dynamic dimensions their sizes, and scalars their values.
 
-    `blocks` launches these alone, of each kernel alone. `progress` is told blocks done, and of how many.
+    `blocks` launches these alone, of each kernel alone. `progress` is told blocks done, and of how many. `executor`
+    is one of those of sm_90a, the first where it is empty.
 
     Raises:
         SpecError: the spec is wrong, or its sizes are.
@@ -146,10 +150,12 @@ def run_spec(
     """
     name = target_of(path, target, roots)
     backend = backend_of(name)
-    if backend.interpreter is not None and device != "gpu":
+    if backend.executors and device != "gpu":
         if blocks is not None:
-            raise SizeError(f"{name} is modelled, all blocks of a launch: leave `--blocks` out, give small sizes by -D")
-        return _modelled(path, backend, defines, name, roots, seed, schedules, progress)
+            raise SizeError(f"kernels for {name} run whole launches here: leave `--blocks` out, give small sizes by -D")
+        return _executed(path, backend, defines, name, roots, seed, schedules, progress, executor)
+    if executor:
+        raise SizeError(f"`--executor` is for sm_90a: the emulator runs the machine code of {name}")
     if device == "gpu":
         return [_on_gpu(path, backend, defines, name, roots, seed, cxx)]
     chosen = kernels.chosen(path, defines, target, roots)
@@ -196,7 +202,7 @@ def _launched(chosen: Chosen, build: AnyBuild, alone: bool) -> list[tuple[str, A
     return [(chosen.spec.name, build, chosen.launch)]
 
 
-def _modelled(
+def _executed(
     path: Path,
     backend: Backend,
     defines: Mapping[str, float | None],
@@ -205,18 +211,21 @@ def _modelled(
     seed: int,
     schedules: int,
     progress: Callable[[int, int], None] | None,
+    executor: str,
 ) -> list[Row]:
-    """Launches by the model of the schedule, one for each order."""
+    """Launches by one of the back end's executors, one for each order."""
     from tkgen.execute import gpu, modelled
 
     found = gpu.prepared(path, defines, target, roots)
     spec, launch = found.spec, found.launch
+    executor = executor or next(iter(backend.executors))
     return [
         Row(
             spec.name, launch.extents, str(trial.order), trial.inputs, trial.comparison, trial.findings, trial.steps,
-            shipped=not spec.defines, grid=launch.blocks, modelled=True,
+            shipped=not spec.defines, grid=launch.blocks, executor=executor,
+            caption=backend.executors[executor].caption,
         )
-        for trial in modelled.trials(backend, found, schedules, seed, progress)
+        for trial in modelled.trials(backend, found, schedules, seed, progress, executor)
     ]  # fmt: skip
 
 

@@ -80,5 +80,5 @@ def unsound(spec: ON_HOPPER, roots: Sequence[Path]) -> str:
     small = cases[min(2, len(cases) - 1)]
     given = {**check_scalars(spec.program), **spec.defines, **small}
     found = gpu.prepared(spec.path, given, spec.target.name, roots)
-    tried = modelled.trials(backend_of(spec.target.name), found, ORDERS)
+    tried = modelled.trials(backend_of(spec.target.name), found, ORDERS, executor="model")
     return next((f"{t.order}: {t.failure}" for t in tried if t.failure), "")

@@ -34,6 +34,11 @@ class Cdna:
     emulated = True
     interpreter = None
 
+    @property
+    def executors(self) -> Mapping[str, protocol.Interpreter]:
+        """None: the emulator runs its machine code."""
+        return {}
+
     def targets(self) -> tuple[str, ...]:
         """The names of its targets, sorted."""
         return target_names()

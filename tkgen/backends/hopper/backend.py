@@ -47,6 +47,14 @@ class HopperBackend:
 
         return HopperInterpreter()
 
+    @property
+    def executors(self) -> Mapping[str, protocol.Interpreter]:
+        """The generated C++ on the CPU, and the model of its schedules."""
+        from tkgen.backends.hopper.host.executor import HostExecutor  # which wants torch
+        from tkgen.backends.hopper.interpreter import HopperInterpreter
+
+        return {"host": HostExecutor(), "model": HopperInterpreter()}
+
     def targets(self) -> tuple[str, ...]:
         """The names of its targets, sorted."""
         return hopper_names()

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 class HopperInterpreter:
     """The model of the schedules of `sm_90a`."""
 
+    caption = "the model of the schedule, not the machine code"
+
     def orders(self, count: int) -> tuple[Order, ...]:
         """`count` orders of a block's warps and of what they start."""
         return tuple(orders(count, [stream.name for stream in MACHINE.streams]))

@@ -23,7 +23,15 @@ from tkgen.packages import install_line
 from tkgen.toolchain.compiler import ToolchainError
 
 RUNTIME: Final = Path(__file__).parent / "runtime"
-COMMON: Final = ("-std=c++20", "-fPIC", "-w", "-fno-strict-aliasing", "-fwrapv", "-ffp-contract=off")
+COMMON: Final = (
+    "-std=c++20",
+    "-fPIC",
+    "-w",
+    "-fno-strict-aliasing",
+    "-fwrapv",
+    "-ffp-contract=off",
+    "-fno-sanitize=all",
+)
 KERNEL_FLAGS: Final = (*COMMON, "-O1", "-fno-math-errno")
 RUNTIME_FLAGS: Final = (*COMMON, "-O3", "-fno-math-errno", "-fno-trapping-math")
 TIMEOUT: Final = 600  # seconds

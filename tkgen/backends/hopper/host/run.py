@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ STREAMS: Final = {"copies": 1, "products": 2, "stores": 4}
 REPORT_BYTES: Final = 1 << 14
 ALIGNMENT: Final = 16  # of a tensor's first byte, as little as the copy engine takes
 LIMIT: Final = 600.0  # seconds for a launch
+SHORT: Final = 1.0  # seconds after which a launch tells of its blocks
 
 
 class _TensorMemory(ctypes.Structure):
@@ -139,9 +141,13 @@ def _launched(
     )  # fmt: skip
     kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64)
 
+    start, last = time.monotonic(), 0
+
     def told(done: int) -> int:
-        if progress is not None:
-            progress(min(done, shape.blocks), shape.blocks)
+        nonlocal last
+        if progress is not None and done > last and time.monotonic() - start > SHORT:
+            last = min(done, shape.blocks)
+            progress(last, shape.blocks)
         return 0
 
     try:
@@ -151,6 +157,8 @@ def _launched(
     finally:
         loaded.tkgen_host_unmap(report, REPORT_BYTES, 64)
         loaded.tkgen_host_unmap(counts, 16, 16)
+    if progress is not None:
+        progress(shape.blocks, shape.blocks)
     if status and not lines:
         lines = [f"the launch ends with an error (status {status})"]
     return tuple(lines), steps
