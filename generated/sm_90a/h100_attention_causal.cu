@@ -249,7 +249,8 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
                         for (int e = 0; e < 2; ++e) {
                             const int r = h % 2;
                             const float v_21 = z_20[r] * element(s_12, t, h, e);
-                            const float v_23 = v_21 - v_22[r];
+                            const float v_44 = v_21 - v_22[r];
+                            const float v_23 = v_44;
                             element(p_24, t, h, e) = power_of_2(v_23);
                             v_29_p[r][h / 2 * 2 + e] = base_ops::sum::op<float>(v_29_p[r][h / 2 * 2 + e], element(p_24, t, h, e));
                         }
@@ -373,7 +374,8 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
                         for (int e = 0; e < 2; ++e) {
                             const int r = h % 2;
                             const float v_21 = z_20[r] * element(s_12, t, h, e);
-                            const float v_23 = v_21 - v_22[r];
+                            const float v_44 = v_21 - v_22[r];
+                            const float v_23 = v_44;
                             element(p_24, t, h, e) = power_of_2(v_23);
                             v_29_p[r][h / 2 * 2 + e] = base_ops::sum::op<float>(v_29_p[r][h / 2 * 2 + e], element(p_24, t, h, e));
                         }
