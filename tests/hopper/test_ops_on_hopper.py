@@ -100,7 +100,7 @@ def test_torch_checks_and_compiles_them() -> None:
     x, w = normal(40, 72), normal(136, 72)
     q, k, v = (normal(2, 1, 64, 64, seed=1), *(normal(2, 64, 64, seed=n) for n in (2, 3)))
     with ops.emulated(HOPPER):
-        torch.library.opcheck(_linear, (x, w))
-        torch.library.opcheck(_attention, (q, k, v, False, 0.125, 0, True))
+        torch.library.opcheck(_linear.operator, (x, w))
+        torch.library.opcheck(_attention.operator, (q, k, v, 0.125, False, 0, True))
         compiled = torch.compile(lambda x, w: ops.linear(x, w).relu(), backend="aot_eager", fullgraph=True)
         assert torch.equal(compiled(x, w), ops.linear(x, w).relu())

@@ -125,10 +125,16 @@ ONE = normal(1, 2, 9, 16), normal(1, 2, 9, 16, seed=1), normal(1, 2, 9, 16, seed
 WIDE = normal(2, 4, 8, 64), normal(2, 2, 10, 64, seed=1), normal(2, 2, 10, 64, seed=2)
 GATED = normal(2, 5, 16), normal(24, 16), normal(24, 16, seed=1)
 CASES = {
-    "linear": Case(ops.linear, F.linear, (normal(2, 5, 16), normal(24, 16)), ("linear", "linear_backward")),
-    "rmsnorm": Case(ops.rmsnorm, rms_norm, (normal(2, 5, 16), normal(16)), ("rmsnorm", "rmsnorm_backward")),
+    "linear": Case(
+        ops.linear, F.linear, (normal(2, 5, 16), normal(24, 16)), ("linear", "linear_input", "linear_weight")
+    ),
+    "rmsnorm": Case(
+        ops.rmsnorm, rms_norm, (normal(2, 5, 16), normal(16)), ("rmsnorm", "rmsnorm_input", "rmsnorm_weight")
+    ),
     "rotary": Case(rotate, rotated, (normal(2, 6, 2, 16),), ("rotary", "rotary")),
-    "swiglu": Case(ops.swiglu, gated, GATED, ("swiglu", "swiglu_backward")),
+    "swiglu": Case(
+        ops.swiglu, gated, GATED, ("swiglu", "swiglu_products", *("linear_input",) * 2, *("linear_weight",) * 2)
+    ),
     "attention": Case(ops.attention, attend, HEADS, ("attention", "attention_backward")),
     "causal": Case(
         lambda q, k, v: ops.attention(q, k, v, True), lambda q, k, v: attend(q, k, v, True), ONE,
@@ -167,6 +173,31 @@ def test_fake_rules_are_exact_and_numbers_right(name: str, view: str) -> None:
     exact = [t.detach().double().requires_grad_(case.learns) for t in inputs]
     for place, (ours, theirs) in enumerate(zip(found, with_gradients(case.torchs, exact, VIEWS[view]), strict=True)):
         assert (ours.double() - theirs).norm() <= case.most * theirs.norm(), f"result {place}"
+
+
+NOTHING: list[tuple[str, tuple[Tensor, ...]]] = [
+    ("linear", (normal(0, 16), normal(24, 16))),
+    ("linear", (normal(5, 16), normal(0, 16))),
+    ("linear", (normal(2, 5, 0), normal(24, 0))),
+    ("rmsnorm", (normal(2, 0, 16), normal(16))),
+    ("rotary", (normal(0, 6, 2, 16),)),
+    ("swiglu", (normal(0, 16), normal(24, 16), normal(24, 16))),
+    ("attention", (normal(2, 4, 0, 16), *HEADS[1:])),
+    ("attention", (HEADS[0], normal(2, 2, 0, 16), normal(2, 2, 0, 16))),
+    ("causal", tuple(normal(0, 2, 9, 16) for _ in range(3))),
+    ("scaled_linear", (normal(0, 32), normal(24, 32))),
+]
+
+
+@pytest.mark.parametrize(("name", "inputs"), NOTHING)
+def test_sums_over_nothing_are_zero(name: str, inputs: tuple[Tensor, ...]) -> None:
+    """Gradients, too."""
+    case = CASES[name]
+    with Compared():
+        found = with_gradients(case.ours, [t.requires_grad_(case.learns) for t in inputs], VIEWS["plain"])
+    wanted = case.torchs(*(t.detach().double() for t in inputs)).shape
+    assert [t.shape for t in found] == [wanted, *(t.shape for t in inputs if case.learns)]
+    assert not any(t.count_nonzero() for t in found)
 
 
 def test_each_operator_has_a_case() -> None:

@@ -11,22 +11,25 @@ call allocates.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from keyword import iskeyword
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
 from tkgen import mx
 from tkgen.backends import protocol
 from tkgen.backends.cdna import launch as gpu
-from tkgen.backends.hopper.backend import launching
+from tkgen.backends.hopper import prepared as hopper
 from tkgen.backends.hopper.build import CudaBuild
+from tkgen.backends.hopper.prepared import takes as taken
 from tkgen.backends.registry import backend_of
 from tkgen.build import Build
 from tkgen.execute import kernels
 from tkgen.execute.arguments import scalar_values
 from tkgen.execute.kernels import AnyLaunch, computed, memory
+from tkgen.execute.registered import define
 from tkgen.ir.divided import divided
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.limits import places_of
@@ -36,13 +39,18 @@ from tkgen.ir.types import Program
 from tkgen.proof.execution import Order
 from tkgen.rows.build import RowBuild
 from tkgen.sequence.build import SequenceBuild
+from tkgen.sequence.launch import SequenceLaunch
 from tkgen.sequence.program import SequenceProgram
 
 if TYPE_CHECKING:
     from tkgen.execute.kernels import AnyBuild
 
 NAMESPACE = "tkgen"
+MOST_PREPARED = 4096  # launches of a build: sizes that change with every call do not fill the memory
 STORED = {dtype: mx.FORMATS[dtype.spelling].stored for dtype in TORCH if dtype.in_blocks}  # beside plain bytes
+
+Prepared: TypeAlias = Callable[[Sequence[torch.Tensor], Sequence[float]], tuple[torch.Tensor, ...]]
+"""Called with inputs of one signature, and scalars, it returns the outputs."""
 
 
 def _ours(build: protocol.Build) -> AnyBuild | CudaBuild:
@@ -101,25 +109,79 @@ def run(build: protocol.Build, /, *tensors: torch.Tensor, **scalars: float) -> t
     """
     build = _ours(build)
     program = build.spec.program
-    launch = launch_of(build, tensors)
-    names = [s.name for s in program.scalars]
-    if unknown := sorted(scalars.keys() - set(names)):
+    if unknown := sorted(scalars.keys() - {s.name for s in program.scalars}):
+        names = [s.name for s in program.scalars]
         takes = f"its scalars are {', '.join(names)}" if names else "it has none"
         raise TypeError(f"{program.name} has no scalar {unknown[0]}: {takes}")
-    values = scalar_values(program, scalars)
+    return _alone(prepared(build, tensors)(tensors, tuple(scalar_values(program, scalars).values())))
+
+
+def prepared(build: protocol.Build, tensors: Sequence[torch.Tensor]) -> Prepared:
+    """What computes the outputs of a build from inputs like these, and scalars: prepared once for each signature.
+
+    Raises:
+        TypeError: something that is no tensor, a build for another machine.
+        ValueError: types, shapes, sizes or devices that the kernel cannot do.
+    """
+    known = _prepared.get(id(build))
+    if known is None:
+        known = _prepared[id(build)] = {}
+        weakref.finalize(build, _prepared.pop, id(build), None).atexit = False
+    key = signature(tensors)
+    found = known.get(key) if key is not None else None
+    if found is None:
+        found = _prepare(_ours(build), tensors)
+        if len(known) >= MOST_PREPARED:
+            known.clear()
+        if key is not None:
+            known[key] = found
+    return found
+
+
+def signature(tensors: Sequence[torch.Tensor]) -> tuple[object, ...] | None:
+    """What decides how a launch is prepared; None for what is no dense tensor."""
+    try:
+        return tuple([part for t in tensors for part in (t.shape, t.stride(), t.dtype, t.device)])
+    except (AttributeError, RuntimeError):
+        return None
+
+
+def _prepare(build: AnyBuild | CudaBuild, tensors: Sequence[torch.Tensor]) -> Prepared:
+    """The launch of a build for inputs of this signature. Raises as `prepared`."""
+    program = build.spec.program
+    launch = launch_of(build, tensors)
     devices = {t.device for t in tensors}
     if len(devices) > 1 or next(iter(devices)).type not in ("cpu", "cuda"):
         places = ", ".join(sorted(map(str, devices)))
         raise ValueError(f"{program.name}: all tensors are on the CPU or on one GPU, not on {places}")
-    named = {t.name: tensor.detach() for t, tensor in zip(program.reads, tensors, strict=True)}
-    named |= {t.name: named[t.name].view(TORCH[t.dtype]) for t in program.reads if t.dtype in STORED}
-    if devices == {torch.device("cpu")}:
-        _check_places(launch, named)
-        found = _on_cpu(build, launch, named, values)
-    else:
-        found = memory(launch, named)
-        _on_gpu(build, launch, found, values)()
-    return _alone(tuple(found[t.name].view(STORED.get(t.dtype, TORCH[t.dtype])) for t in program.outputs))
+    names = [t.name for t in program.reads]
+    stored = {n: TORCH[t.dtype] for n, t in enumerate(program.reads) if t.dtype in STORED}
+    outputs = {t.name: STORED.get(t.dtype) for t in program.outputs}
+    scalars = [s.name for s in program.scalars]
+    on_gpu = taken(tensors[0].device)
+    kept = weakref.ref(build)  # who calls has it: what is prepared ends with it
+
+    def named(given: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
+        plain = [t.detach().view(stored[n]) if n in stored else t.detach() for n, t in enumerate(given)]
+        return dict(zip(names, plain, strict=True))
+
+    def compute(given: Sequence[torch.Tensor], values: Sequence[float]) -> tuple[torch.Tensor, ...]:
+        found: Mapping[str, torch.Tensor] = named(given)
+        numbers, build = dict(zip(scalars, values, strict=True)), kept()
+        assert build is not None
+        if on_gpu:
+            assert not isinstance(build, CudaBuild)
+            found = memory(launch, found)
+            gpu.launcher(build, found, numbers)()
+        else:
+            _check_places(launch, found)
+            found = _on_cpu(build, launch, found, numbers)
+        return tuple(found[name].view(kind) if kind else found[name] for name, kind in outputs.items())
+
+    if on_gpu and isinstance(build, CudaBuild):
+        assert not isinstance(launch, SequenceLaunch) and not any(outputs.values())
+        return hopper.prepare(build, launch, named(tensors))
+    return compute
 
 
 def _on_cpu(
@@ -134,15 +196,6 @@ def _on_cpu(
     if made.findings:
         raise RuntimeError(f"{build.spec.name}: {'; '.join(made.findings)}")
     return made.outputs
-
-
-def _on_gpu(
-    build: AnyBuild | CudaBuild, launch: AnyLaunch, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, float]
-) -> Callable[[], None]:
-    """What launches a kernel on these tensors of a GPU."""
-    if not isinstance(build, CudaBuild):
-        return gpu.launcher(build, tensors, scalars)
-    return launching(build, launch, {name: t.contiguous() for name, t in tensors.items()}, scalars)
 
 
 def _identity(build: AnyBuild | CudaBuild) -> tuple[object, ...]:
@@ -201,17 +254,20 @@ def operator(build: protocol.Build, name: str | None = None) -> Callable[..., to
     if not name.isidentifier() or iskeyword(name):
         raise ValueError(f"`{name}` cannot name an operator: pass another as `name`")
     if name in _registered:
-        if _registered[name][1] != _identity(build):
+        if _registered[name] != _identity(build):
             raise ValueError(f"torch.ops.{NAMESPACE}.{name} is another kernel already: rename this one, or pass `name`")
         return _operator(name)
     parameters = [f"Tensor {_parameter(t.name)}" for t in program.reads]
     for scalar in program.scalars:
         default = "" if scalar.default is None else f"={scalar.default}"
         parameters.append(f"float {_parameter(scalar.name)}{default}")
-    count, names = len(program.reads), [s.name for s in program.scalars]
+    count, alone = len(program.reads), len(program.outputs) == 1
+    defaults = tuple(s.default for s in program.scalars)
 
     def compute(*arguments: Any) -> torch.Tensor | tuple[torch.Tensor, ...]:
-        return run(build, *arguments[:count], **dict(zip(names, arguments[count:], strict=False)))
+        tensors, scalars = arguments[:count], arguments[count:]
+        found = prepared(build, tensors)(tensors, scalars + defaults[len(scalars) :])  # torch leaves defaults out
+        return found[0] if alone else found
 
     def fake(*arguments: Any) -> torch.Tensor | tuple[torch.Tensor, ...]:
         first: torch.Tensor = arguments[0]
@@ -219,34 +275,11 @@ def operator(build: protocol.Build, name: str | None = None) -> Callable[..., to
         types = {t: STORED.get(t.dtype, TORCH[t.dtype]) for t in program.outputs}
         return _alone(tuple(first.new_empty(launch.shape(t), dtype=kind) for t, kind in types.items()))
 
-    def keep(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        ctx.like = [(t.shape, t.dtype) for t in inputs[:count]]
-
-    def backward(ctx: Any, *slopes: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
-        wanted = zip(ctx.like, ctx.needs_input_grad, strict=False)
-        slope = next(s for s in slopes if s is not None)  # integer outputs have none
-        refused = [_refuse(slope, name, *like) if needed else None for like, needed in wanted]
-        return *refused, *(None for _ in program.scalars)
-
-    library = torch.library.Library(NAMESPACE, "FRAGMENT")
     returned = ", ".join("Tensor" for _ in program.outputs)
-    library.define(f"{name}({', '.join(parameters)}) -> {returned if len(program.outputs) == 1 else f'({returned})'}")
-    library.impl(name, compute, "CompositeExplicitAutograd")
-    torch.library.register_fake(f"{NAMESPACE}::{name}", fake, lib=library)
-    torch.library.register_autograd(f"{NAMESPACE}::{name}", backward, setup_context=keep, lib=library)
-    _registered[name] = library, _identity(build)
+    returned = returned if alone else f"({returned})"
+    define(f"{NAMESPACE}::{name}({', '.join(parameters)}) -> {returned}", compute, fake)
+    _registered[name] = _identity(build)
     return _operator(name)
-
-
-@torch.library.custom_op(f"{NAMESPACE}_operator::no_gradient", mutates_args=())
-def _refuse(slope: torch.Tensor, name: str, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
-    """Raises RuntimeError. An operator, so that `torch.compile` traces a backward pass that raises once it runs."""
-    raise RuntimeError(f"torch.ops.{NAMESPACE}.{name} has no gradient: call it under torch.no_grad()")
-
-
-@_refuse.register_fake
-def _(slope: torch.Tensor, name: str, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
-    return slope.new_empty(shape, dtype=dtype)
 
 
 def _parameter(name: str) -> str:
@@ -258,4 +291,13 @@ def _operator(name: str) -> Callable[..., torch.Tensor]:
     return getattr(getattr(torch.ops, NAMESPACE), name)  # type: ignore[no-any-return]
 
 
-_registered: dict[str, tuple[Any, tuple[object, ...]]] = {}
+_registered: dict[str, tuple[object, ...]] = {}
+_prepared: dict[int, dict[object, Prepared]] = {}  # by the identity of a build, until that is no more
+
+
+def _forget() -> None:
+    for known in list(_prepared.values()):
+        known.clear()
+
+
+hopper.forgotten.append(_forget)

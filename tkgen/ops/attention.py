@@ -7,9 +7,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.library import custom_op
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 
-from tkgen.ops.kernels import HOPPER, NAMESPACE, architecture, check, outputs
+from tkgen.execute.registered import below_autograd
+from tkgen.ops.kernels import HOPPER, Operation, architecture, check
 
 
 def attention(
@@ -43,11 +45,44 @@ def attention(
         raise ValueError(f"attention: {heads} heads of queries cannot share {k.shape[1]} heads of keys")
     if window is not None and (not causal or window < 1):
         raise ValueError(f"attention: a window of {window} keys{' without `causal`' if not causal else ''}")
+    if not width:
+        raise ValueError("attention: heads without an element")
     sets, group = batch * k.shape[1], heads // k.shape[1]
-    kv = (t.reshape(sets, t.shape[2], width) for t in (k, v))
+    k, v = (t.reshape(sets, t.shape[2], width) for t in (k, v))
+    wants = q.requires_grad or k.requires_grad or v.requires_grad
     scale = 1 / math.sqrt(width) if scale is None else scale
-    o, _ = _attention(q.reshape(sets, group, length, width), *kv, causal, scale, window or 0, deterministic)
+    options = scale * math.log2(math.e), causal, window or 0, deterministic
+    o, _ = _attention(wants, q.reshape(sets, group, length, width), k, v, *options)
     return o.reshape(q.shape)  # type: ignore[no-any-return]
+
+
+class _Attention(Function):
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, *options: Any) -> tuple[Tensor, Tensor]:
+        with below_autograd():
+            o, lse = _attention.operator(q, k, v, *options)
+        ctx.save_for_backward(q, k, v, o, lse)
+        ctx.options = options
+        ctx.mark_non_differentiable(lse)
+        ctx.set_materialize_grads(False)
+        return o, lse
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, go: Tensor | None, _: None) -> tuple[Tensor | None, ...]:
+        slopes = (None, None, None) if go is None else _attention_backward(False, *ctx.saved_tensors, go, *ctx.options)
+        return *slopes, None, None, None, None
+
+
+def _forward(q: Tensor, k: Tensor, v: Tensor, *options: Any) -> tuple[str, dict[str, int]]:
+    causal, window, _ = options
+    return _kernel("attention", q, k, causal, window)
+
+
+def _backward(q: Tensor, k: Tensor, *given: Any) -> tuple[str, dict[str, int]]:
+    *_, causal, window, deterministic = given
+    name, sizes = _kernel("attention_backward", q, k, causal, window)
+    return name if deterministic or "WINDOW" in sizes else f"{name}_atomic", sizes
 
 
 def _kernel(name: str, q: Tensor, k: Tensor, causal: bool, window: int) -> tuple[str, dict[str, int]]:
@@ -60,66 +95,16 @@ def _kernel(name: str, q: Tensor, k: Tensor, causal: bool, window: int) -> tuple
     return f"{name}{'_causal' * causal}", sizes
 
 
-@custom_op(f"{NAMESPACE}::attention", mutates_args=())
-def _attention(
-    q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float, window: int, deterministic: bool
-) -> tuple[Tensor, Tensor]:
-    name, sizes = _kernel("attention", q, k, causal, window)
-    o, lse = outputs(name, q, k, v, scalars={"scale": scale * math.log2(math.e)}, sizes=sizes)
-    return o, lse
-
-
-@_attention.register_fake
-def _(
-    q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float, window: int, deterministic: bool
-) -> tuple[Tensor, Tensor]:
-    return q.new_empty(q.shape), q.new_empty(q.shape[:3], dtype=torch.float32)
-
-
-@custom_op(f"{NAMESPACE}::attention_backward", mutates_args=())
-def _attention_backward(
-    go: Tensor,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    o: Tensor,
-    lse: Tensor,
-    causal: bool,
-    scale: float,
-    window: int,
-    deterministic: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
-    name, sizes = _kernel("attention_backward", q, k, causal, window)
-    if not deterministic and "WINDOW" not in sizes:
-        name += "_atomic"
-    scalars = {"scale": scale * math.log2(math.e)}
-    gq, gk, gv = outputs(name, q, k, v, o, lse, go, scalars=scalars, sizes=sizes)
-    return gq, gk, gv
-
-
-@_attention_backward.register_fake
-def _(
-    go: Tensor,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    o: Tensor,
-    lse: Tensor,
-    causal: bool,
-    scale: float,
-    window: int,
-    deterministic: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
-    return q.new_empty(q.shape), k.new_empty(k.shape), v.new_empty(v.shape)
-
-
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    q, k, v, *ctx.options = inputs
-    ctx.save_for_backward(q, k, v, *output)
-
-
-def _gradient(ctx: Any, go: Tensor, _: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None, None, None]:
-    return *_attention_backward(go, *ctx.saved_tensors, *ctx.options), None, None, None, None
-
-
-_attention.register_autograd(_gradient, setup_context=_keep)
+_attention = Operation(
+    "attention(Tensor q, Tensor k, Tensor v, float scale, bool causal, int window, bool deterministic) "
+    "-> (Tensor, Tensor)",
+    lambda q, *_: (q.new_empty(q.shape), q.new_empty(q.shape[:3], dtype=torch.float32)),
+    _forward,
+    _Attention,
+)
+_attention_backward = Operation(
+    "attention_backward(Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, Tensor go, float scale, bool causal, "
+    "int window, bool deterministic) -> (Tensor, Tensor, Tensor)",
+    lambda q, k, v, *_: (q.new_empty(q.shape), k.new_empty(k.shape), v.new_empty(v.shape)),
+    _backward,
+)

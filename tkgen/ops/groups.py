@@ -6,9 +6,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.library import custom_op
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 
-from tkgen.ops.kernels import NAMESPACE, check, compute
+from tkgen.execute.registered import below_autograd
+from tkgen.ops.kernels import Operation, check
 
 
 def grouped_linear(x: Tensor, weight: Tensor, offsets: Tensor) -> Tensor:
@@ -26,56 +28,46 @@ def grouped_linear(x: Tensor, weight: Tensor, offsets: Tensor) -> Tensor:
     if offsets.dtype is not torch.int32 or offsets.shape != (len(weight) + 1,):
         found = f"{offsets.dtype} of {[*offsets.shape]}"
         raise ValueError(f"grouped_linear: offsets are int32 of {[len(weight) + 1]}, not {found}")
-    return _grouped_linear(x, weight, offsets)  # type: ignore[no-any-return]
+    return _grouped_linear(x.requires_grad or weight.requires_grad, offsets, x, weight)  # type: ignore[no-any-return]
+
+
+class _GroupedLinear(Function):
+    @staticmethod
+    def forward(ctx: Any, offsets: Tensor, x: Tensor, weight: Tensor) -> Tensor:
+        ctx.save_for_backward(x, weight, offsets)
+        with below_autograd():
+            return _grouped_linear.operator(offsets, x, weight)  # type: ignore[no-any-return]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gy: Tensor) -> tuple[None, Tensor | None, Tensor | None]:
+        x, weight, offsets = ctx.saved_tensors
+        return (
+            None,
+            _grouped_linear_input(False, offsets, gy, weight) if ctx.needs_input_grad[1] else None,
+            _grouped_linear_weight(False, offsets, gy, x) if ctx.needs_input_grad[2] else None,
+        )
 
 
 def _sizes(weight: Tensor) -> dict[str, int]:
     return dict(zip(("GROUPS", "OUT", "IN"), weight.shape, strict=True))
 
 
-@custom_op(f"{NAMESPACE}::grouped_linear", mutates_args=())
-def _grouped_linear(x: Tensor, weight: Tensor, offsets: Tensor) -> Tensor:
-    return compute("grouped_linear", offsets, x, weight, sizes=_sizes(weight))
-
-
-@_grouped_linear.register_fake
-def _(x: Tensor, weight: Tensor, offsets: Tensor) -> Tensor:
-    return x.new_empty(x.shape[0], weight.shape[1])
-
-
-@custom_op(f"{NAMESPACE}::grouped_linear_input", mutates_args=())
-def _grouped_linear_input(gy: Tensor, weight: Tensor, offsets: Tensor) -> Tensor:
-    return compute("grouped_linear_input", offsets, gy, weight, sizes=_sizes(weight))
-
-
-@_grouped_linear_input.register_fake
-def _(gy: Tensor, weight: Tensor, offsets: Tensor) -> Tensor:
-    return gy.new_empty(gy.shape[0], weight.shape[2])
-
-
-@custom_op(f"{NAMESPACE}::grouped_linear_weight", mutates_args=())
-def _grouped_linear_weight(gy: Tensor, x: Tensor, offsets: Tensor) -> Tensor:
-    sizes = {"GROUPS": len(offsets) - 1, "OUT": gy.shape[1], "IN": x.shape[1]}
-    return compute("grouped_linear_weight", offsets, gy, x, sizes=sizes)
-
-
-@_grouped_linear_weight.register_fake
-def _(gy: Tensor, x: Tensor, offsets: Tensor) -> Tensor:
-    return gy.new_empty(offsets.shape[0] - 1, gy.shape[1], x.shape[1])
-
-
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    ctx.save_for_backward(*inputs)
-
-
-def _gradient(ctx: Any, gy: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
-    x, weight, offsets = ctx.saved_tensors
-    of_input, of_weight = ctx.needs_input_grad[:2]
-    return (
-        _grouped_linear_input(gy, weight, offsets) if of_input else None,
-        _grouped_linear_weight(gy, x, offsets) if of_weight else None,
-        None,
-    )
-
-
-_grouped_linear.register_autograd(_gradient, setup_context=_keep)
+_grouped_linear = Operation(
+    "grouped_linear(Tensor offsets, Tensor x, Tensor weight) -> Tensor",
+    lambda offsets, x, weight: (x.new_empty((x.shape[0], weight.shape[1])),),
+    lambda offsets, x, weight: ("grouped_linear", _sizes(weight)),
+    _GroupedLinear,
+)
+_grouped_linear_input = Operation(
+    "grouped_linear_input(Tensor offsets, Tensor gy, Tensor weight) -> Tensor",
+    lambda offsets, gy, weight: (gy.new_empty((gy.shape[0], weight.shape[2])),),
+    lambda offsets, gy, weight: ("grouped_linear_input", _sizes(weight)),
+)
+_grouped_linear_weight = Operation(
+    "grouped_linear_weight(Tensor offsets, Tensor gy, Tensor x) -> Tensor",
+    lambda offsets, gy, x: (gy.new_empty((offsets.shape[0] - 1, gy.shape[1], x.shape[1])),),
+    lambda offsets, gy, x: (
+        "grouped_linear_weight", {"GROUPS": offsets.shape[0] - 1, "OUT": gy.shape[1], "IN": x.shape[1]}
+    ),
+)  # fmt: skip

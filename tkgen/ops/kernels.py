@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any, TypeAlias
 
 import torch
+from torch.autograd import Function
 
 from tkgen.api import load
 from tkgen.backends import protocol
+from tkgen.backends.hopper import prepared as hopper
 from tkgen.diagnostics import SpecError
-from tkgen.execute.operator import run
+from tkgen.execute.operator import MOST_PREPARED, Prepared, prepared, signature
+from tkgen.execute.registered import call, define
 from tkgen.rows.build import RowBuild
 from tkgen.sequence.build import SequenceBuild
 from tkgen.targets import load_target
@@ -30,6 +34,8 @@ ABSENT = {
 """What Hopper has no kernel for, by the beginnings of the names of specs."""
 FREE: Mapping[str, int] = MappingProxyType({})  # of a kernel whose sizes are all known at run time, without scalars
 _target = "gfx942"
+Tensors: TypeAlias = tuple[torch.Tensor, ...]
+Choose: TypeAlias = Callable[..., tuple[str, Mapping[str, int]]]
 
 
 @contextmanager
@@ -47,27 +53,64 @@ def emulated(target: str) -> Iterator[None]:
         _target = before
 
 
-def compute(
-    name: str, *tensors: torch.Tensor, sizes: Mapping[str, int] = FREE, scalars: Mapping[str, float] = FREE
-) -> torch.Tensor:
-    """The one output of a kernel: see `outputs`."""
-    (found,) = outputs(name, *tensors, sizes=sizes, scalars=scalars)
-    return found
+class Operation:
+    """An operator that one kernel computes: its schema has tensors, then scalars of the kernel, then options.
 
-
-def outputs(
-    name: str, *tensors: torch.Tensor, sizes: Mapping[str, int] = FREE, scalars: Mapping[str, float] = FREE
-) -> tuple[torch.Tensor, ...]:
-    """What the spec `name` makes of tensors, in the order of its outputs; `sizes` are those of its fixed dimensions.
-
-    Raises:
-        ValueError: types, shapes, sizes or devices that the kernel cannot do, or there is none for the device's target.
-        SpecError: sizes for which the spec cannot be built.
-        ToolchainError: there is no compiler, or it fails.
+    `like` makes empty tensors like the outputs. `choose` says which spec computes it, and the sizes for which that is
+    built, of the tensors and the options; a name alone is that of a spec whose sizes are all known at run time.
     """
-    build = _built(name, architecture(tensors[0].device), tuple(sorted(sizes.items())))
-    found = run(build, *tensors, **scalars)
-    return found if isinstance(found, tuple) else (found,)
+
+    def __init__(
+        self,
+        schema: str,
+        like: Callable[..., Tensors],
+        choose: str | Choose,
+        gradient: type[Function] | None = None,
+    ) -> None:
+        takes = schema.partition("(")[2].partition(")")[0].split(", ")
+        self.tensors = sum(one.startswith("Tensor ") for one in takes)
+        self.rest = self.tensors + sum(one.startswith("float ") for one in takes)
+        self.like = like
+        self.choose: Choose = (lambda *_: (choose, {})) if isinstance(choose, str) else choose
+        self.prepared: dict[object, Prepared] = {}
+        hopper.forgotten.append(self.prepared.clear)
+        alone = not schema.endswith(")")
+        compute, rule = (self._first, self._like_first) if alone else (self.compute, like)
+        self.operator = define(f"{NAMESPACE}::{schema}", compute, rule, gradient)
+
+    def __call__(self, wants: bool, *arguments: Any) -> Any:
+        """Call the operator; `wants` is True if one of its tensors wants a gradient."""
+        return call(self.operator, wants, *arguments)
+
+    def compute(self, *arguments: Any) -> Tensors:
+        """The outputs; where a size is zero, sums over nothing are all that there is to compute.
+
+        Raises:
+            ValueError: types, shapes, sizes or devices that the kernel cannot do, or none for the device's target.
+            SpecError: sizes for which the spec cannot be built.
+            ToolchainError: there is no compiler, or it fails.
+        """
+        tensors, options = arguments[: self.tensors], arguments[self.rest :]
+        key = _target, options, signature(tensors)
+        found = self.prepared.get(key)
+        if found is None:
+            found = self._prepare(tensors, options)
+            if len(self.prepared) >= MOST_PREPARED:
+                self.prepared.clear()
+            self.prepared[key] = found
+        return found(tensors, arguments[self.tensors : self.rest])
+
+    def _prepare(self, tensors: Tensors, options: tuple[Any, ...]) -> Prepared:
+        if any(t.numel() == 0 for t in tensors):
+            return lambda given, scalars: tuple([t.zero_() for t in self.like(*given, *scalars, *options)])
+        name, sizes = self.choose(*tensors, *options)
+        return prepared(_built(name, architecture(tensors[0].device), tuple(sorted(sizes.items()))), tensors)
+
+    def _first(self, *arguments: Any) -> torch.Tensor:
+        return self.compute(*arguments)[0]
+
+    def _like_first(self, *arguments: Any) -> torch.Tensor:
+        return self.like(*arguments)[0]
 
 
 @cache
@@ -153,6 +196,18 @@ def architecture(device: torch.device) -> str:
             f"{'.'.join(map(str, capability))}: they are for AMD's GPUs and for Hopper, which is 9.0"
         )
     return CAPABILITIES[capability]
+
+
+def matrix(x: torch.Tensor) -> torch.Tensor:
+    """All rows of x, [..., D], as [ROWS, D]."""
+    if x.dim() == 2:
+        return x
+    return x.flatten(0, -2) if x.dim() > 2 else x[None]
+
+
+def shaped(y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """The rows of y, [ROWS, N], as those of x lie: [..., N]."""
+    return y if x.dim() == 2 else y.reshape(*x.shape[:-1], y.shape[1])
 
 
 def check(name: str, **tensors: torch.Tensor) -> None:

@@ -6,9 +6,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.library import custom_op
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 
-from tkgen.ops.kernels import NAMESPACE, check, compute, outputs
+from tkgen.execute.registered import below_autograd
+from tkgen.ops.kernels import Operation, check, matrix, shaped
 
 # ---------------------------------------------------------------- linear
 
@@ -22,38 +24,42 @@ def linear(x: Tensor, weight: Tensor) -> Tensor:
     check("linear", x=x, weight=weight)
     if weight.dim() != 2 or x.shape[-1:] != weight.shape[1:]:
         raise ValueError(f"linear: x of {[*x.shape]} and a weight of {[*weight.shape]} do not go together")
-    return _linear(x.reshape(-1, x.shape[-1]), weight).reshape(*x.shape[:-1], weight.shape[0])  # type: ignore[no-any-return]
+    return shaped(_linear(x.requires_grad or weight.requires_grad, matrix(x), weight), x)
 
 
-@custom_op(f"{NAMESPACE}::linear", mutates_args=())
-def _linear(x: Tensor, weight: Tensor) -> Tensor:
-    return compute("linear", x, weight)
+class _Linear(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        with below_autograd():
+            return _linear.operator(x, weight)  # type: ignore[no-any-return]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gy: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        x, weight = ctx.saved_tensors
+        return (
+            _linear_input(False, gy, weight) if ctx.needs_input_grad[0] else None,
+            _linear_weight(False, gy, x) if ctx.needs_input_grad[1] else None,
+        )
 
 
-@_linear.register_fake
-def _(x: Tensor, weight: Tensor) -> Tensor:
-    return x.new_empty(x.shape[0], weight.shape[0])
-
-
-@custom_op(f"{NAMESPACE}::linear_backward", mutates_args=())
-def _linear_backward(gy: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-    return compute("linear_input", gy, weight), compute("linear_weight", gy, x)
-
-
-@_linear_backward.register_fake
-def _(gy: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-    return x.new_empty(x.shape), weight.new_empty(weight.shape)
-
-
-def _keep_linear(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    ctx.save_for_backward(*inputs)
-
-
-def _linear_gradient(ctx: Any, gy: Tensor) -> tuple[Tensor, Tensor]:
-    return _linear_backward(gy, *ctx.saved_tensors)  # type: ignore[no-any-return]
-
-
-_linear.register_autograd(_linear_gradient, setup_context=_keep_linear)
+_linear = Operation(
+    "linear(Tensor x, Tensor weight) -> Tensor",
+    lambda x, weight: (x.new_empty((x.shape[0], weight.shape[0])),),
+    "linear",
+    _Linear,
+)
+_linear_input = Operation(
+    "linear_input(Tensor gy, Tensor weight) -> Tensor",
+    lambda gy, weight: (gy.new_empty((gy.shape[0], weight.shape[1])),),
+    "linear_input",
+)
+_linear_weight = Operation(
+    "linear_weight(Tensor gy, Tensor x) -> Tensor",
+    lambda gy, x: (gy.new_empty((gy.shape[1], x.shape[1])),),
+    "linear_weight",
+)
 
 # ---------------------------------------------------------------- rmsnorm
 
@@ -68,43 +74,49 @@ def rmsnorm(x: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:
     check("rmsnorm", x=x, weight=weight)
     if weight.shape != x.shape[-1:]:
         raise ValueError(f"rmsnorm: x of {[*x.shape]} and a weight of {[*weight.shape]} do not go together")
-    y, _ = _rmsnorm(x.reshape(-1, x.shape[-1]), weight, eps)
-    return y.reshape(x.shape)  # type: ignore[no-any-return]
+    y, _ = _rmsnorm(x.requires_grad or weight.requires_grad, matrix(x), weight, eps)
+    return shaped(y, x)
 
 
-@custom_op(f"{NAMESPACE}::rmsnorm", mutates_args=())
-def _rmsnorm(x: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    y, r = outputs("rmsnorm", x, weight, sizes={"D": x.shape[1]}, scalars={"eps": eps})
-    return y, r
+class _RmsNorm(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+        with below_autograd():
+            y, r = _rmsnorm.operator(x, weight, eps)
+        ctx.save_for_backward(x, weight, r)
+        ctx.mark_non_differentiable(r)
+        ctx.set_materialize_grads(False)
+        return y, r
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gy: Tensor | None, _: None) -> tuple[Tensor | None, Tensor | None, None]:
+        if gy is None:
+            return None, None, None
+        x, weight, r = ctx.saved_tensors
+        return (
+            _rmsnorm_input(False, x, weight, r, gy) if ctx.needs_input_grad[0] else None,
+            _rmsnorm_weight(False, x, r, gy) if ctx.needs_input_grad[1] else None,
+            None,
+        )
 
 
-@_rmsnorm.register_fake
-def _(x: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    return x.new_empty(x.shape), x.new_empty(x.shape[0], dtype=torch.float32)
-
-
-@custom_op(f"{NAMESPACE}::rmsnorm_backward", mutates_args=())
-def _rmsnorm_backward(gy: Tensor, x: Tensor, weight: Tensor, r: Tensor) -> tuple[Tensor, Tensor]:
-    sizes = {"D": x.shape[1]}
-    return compute("rmsnorm_input", x, weight, r, gy, sizes=sizes), compute("rmsnorm_weight", x, r, gy, sizes=sizes)
-
-
-@_rmsnorm_backward.register_fake
-def _(gy: Tensor, x: Tensor, weight: Tensor, r: Tensor) -> tuple[Tensor, Tensor]:
-    return x.new_empty(x.shape), weight.new_empty(weight.shape)
-
-
-def _keep_rmsnorm(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    x, weight, _ = inputs
-    ctx.save_for_backward(x, weight, output[1])
-
-
-def _rmsnorm_gradient(ctx: Any, gy: Tensor, _: Tensor) -> tuple[Tensor, Tensor, None]:
-    gx, gw = _rmsnorm_backward(gy, *ctx.saved_tensors)
-    return gx, gw, None
-
-
-_rmsnorm.register_autograd(_rmsnorm_gradient, setup_context=_keep_rmsnorm)
+_rmsnorm = Operation(
+    "rmsnorm(Tensor x, Tensor weight, float eps) -> (Tensor, Tensor)",
+    lambda x, weight, eps: (x.new_empty(x.shape), x.new_empty(x.shape[:1], dtype=torch.float32)),
+    lambda x, weight: ("rmsnorm", {"D": x.shape[1]}),
+    _RmsNorm,
+)
+_rmsnorm_input = Operation(
+    "rmsnorm_input(Tensor x, Tensor weight, Tensor r, Tensor gy) -> Tensor",
+    lambda x, weight, r, gy: (x.new_empty(x.shape),),
+    lambda x, weight, r, gy: ("rmsnorm_input", {"D": x.shape[1]}),
+)
+_rmsnorm_weight = Operation(
+    "rmsnorm_weight(Tensor x, Tensor r, Tensor gy) -> Tensor",
+    lambda x, r, gy: (x.new_empty(x.shape[1:]),),
+    lambda x, r, gy: ("rmsnorm_weight", {"D": x.shape[1]}),
+)
 
 # ---------------------------------------------------------------- rotary
 
@@ -124,30 +136,33 @@ def rotary(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     for name, table in (("cos", cos), ("sin", sin)):
         if table.shape != (length, width // 2) or table.dtype is not torch.float32:
             raise ValueError(f"rotary: {name} is f32 of {[length, width // 2]}, not {table.dtype} of {[*table.shape]}")
-    tables = (table.repeat(batch, 1) if batch > 1 else table for table in (cos, sin))
-    return _rotary(x.reshape(batch * length, heads, 2, width // 2), *tables, 1.0).reshape(x.shape)  # type: ignore[no-any-return]
+    if batch != 1:
+        cos, sin = cos.repeat(batch, 1), sin.repeat(batch, 1)
+    halves = x.reshape(batch * length, heads, 2, width // 2)
+    return _rotary(x.requires_grad, halves, cos, sin, 1.0).reshape(x.shape)  # type: ignore[no-any-return]
 
 
-@custom_op(f"{NAMESPACE}::rotary", mutates_args=())
-def _rotary(x: Tensor, cos: Tensor, sin: Tensor, turn: float) -> Tensor:
-    return compute("rotary", x, cos, sin, sizes={"HEADS": x.shape[1], "HALF": x.shape[3]}, scalars={"turn": turn})
+class _Rotary(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, cos: Tensor, sin: Tensor, turn: float) -> Tensor:
+        ctx.save_for_backward(cos, sin)
+        ctx.turn = turn
+        with below_autograd():
+            return _rotary.operator(x, cos, sin, turn)  # type: ignore[no-any-return]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gy: Tensor) -> tuple[Tensor | None, None, None, None]:
+        turned = _rotary(False, gy, *ctx.saved_tensors, -ctx.turn) if ctx.needs_input_grad[0] else None
+        return turned, None, None, None
 
 
-@_rotary.register_fake
-def _(x: Tensor, cos: Tensor, sin: Tensor, turn: float) -> Tensor:
-    return x.new_empty(x.shape)
-
-
-def _keep_rotary(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    _, cos, sin, ctx.turn = inputs
-    ctx.save_for_backward(cos, sin)
-
-
-def _rotary_gradient(ctx: Any, gy: Tensor) -> tuple[Tensor, None, None, None]:
-    return _rotary(gy, *ctx.saved_tensors, -ctx.turn), None, None, None
-
-
-_rotary.register_autograd(_rotary_gradient, setup_context=_keep_rotary)
+_rotary = Operation(
+    "rotary(Tensor x, Tensor cos, Tensor sin, float turn) -> Tensor",
+    lambda x, cos, sin, turn: (x.new_empty(x.shape),),
+    lambda x, cos, sin: ("rotary", {"HEADS": x.shape[1], "HALF": x.shape[3]}),
+    _Rotary,
+)
 
 # ---------------------------------------------------------------- swiglu
 
@@ -162,43 +177,43 @@ def swiglu(x: Tensor, gate: Tensor, up: Tensor) -> Tensor:
     if gate.dim() != 2 or gate.shape != up.shape or x.shape[-1:] != gate.shape[1:]:
         shapes = ", ".join(str([*t.shape]) for t in (x, gate, up))
         raise ValueError(f"swiglu: x, gate and up of {shapes} do not go together")
-    *_, y = _swiglu(x.reshape(-1, x.shape[-1]), gate, up)
-    return y.reshape(*x.shape[:-1], gate.shape[0])  # type: ignore[no-any-return]
+    wants = x.requires_grad or gate.requires_grad or up.requires_grad
+    return shaped(_swiglu(wants, matrix(x), gate, up)[2], x)
 
 
-@custom_op(f"{NAMESPACE}::swiglu", mutates_args=())
-def _swiglu(x: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    g, u, y = outputs("swiglu", x, gate, up)
-    return g, u, y
+class _Swiglu(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        with below_autograd():
+            g, u, y = _swiglu.operator(x, gate, up)
+        ctx.save_for_backward(x, gate, up, g, u)
+        ctx.mark_non_differentiable(g, u)
+        ctx.set_materialize_grads(False)
+        return g, u, y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, _: None, __: None, gy: Tensor | None) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+        if gy is None:
+            return None, None, None
+        x, gate, up, g, u = ctx.saved_tensors
+        gg, gu = _swiglu_products(False, g, u, gy)
+        of_x, of_gate, of_up = ctx.needs_input_grad
+        return (
+            _linear_input(False, gg, gate) + _linear_input(False, gu, up) if of_x else None,
+            _linear_weight(False, gg, x) if of_gate else None,
+            _linear_weight(False, gu, x) if of_up else None,
+        )
 
 
-@_swiglu.register_fake
-def _(x: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    g, u, y = (x.new_empty(x.shape[0], gate.shape[0]) for _ in range(3))
-    return g, u, y
-
-
-@custom_op(f"{NAMESPACE}::swiglu_backward", mutates_args=())
-def _swiglu_backward(
-    gy: Tensor, x: Tensor, gate: Tensor, up: Tensor, g: Tensor, u: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    gg, gu = outputs("swiglu_products", g, u, gy)
-    gx = compute("linear_input", gg, gate) + compute("linear_input", gu, up)
-    return gx, compute("linear_weight", gg, x), compute("linear_weight", gu, x)
-
-
-@_swiglu_backward.register_fake
-def _(gy: Tensor, x: Tensor, gate: Tensor, up: Tensor, g: Tensor, u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    return x.new_empty(x.shape), gate.new_empty(gate.shape), up.new_empty(up.shape)
-
-
-def _keep_swiglu(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
-    g, u, _ = output
-    ctx.save_for_backward(*inputs, g, u)
-
-
-def _swiglu_gradient(ctx: Any, _: Tensor, __: Tensor, gy: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    return _swiglu_backward(gy, *ctx.saved_tensors)  # type: ignore[no-any-return]
-
-
-_swiglu.register_autograd(_swiglu_gradient, setup_context=_keep_swiglu)
+_swiglu = Operation(
+    "swiglu(Tensor x, Tensor gate, Tensor up) -> (Tensor, Tensor, Tensor)",
+    lambda x, gate, up: tuple([x.new_empty((x.shape[0], gate.shape[0])) for _ in range(3)]),
+    "swiglu",
+    _Swiglu,
+)
+_swiglu_products = Operation(
+    "swiglu_products(Tensor g, Tensor u, Tensor gy) -> (Tensor, Tensor)",
+    lambda g, u, gy: (g.new_empty(g.shape), u.new_empty(u.shape)),
+    "swiglu_products",
+)

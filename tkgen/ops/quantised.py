@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.library import custom_op
 
-from tkgen.ops.kernels import HOPPER, NAMESPACE, architecture, check, compute, outputs
+from tkgen.ops.kernels import HOPPER, Operation, architecture, check, matrix, shaped
 
 # e4m3 as the matrix instructions of a target encode it: `fp8` of the language.
 FP8 = {"gfx942": torch.float8_e4m3fnuz, "gfx950": torch.float8_e4m3fn, HOPPER: torch.float8_e4m3fn}
@@ -32,19 +31,15 @@ def quantise(x: Tensor) -> tuple[Tensor, Tensor]:
         SpecError: rows that are too long for a block's registers.
     """
     check("quantise", x=x)
-    q, scale = _quantise(x.reshape(-1, x.shape[-1]), fp8(x))
+    q, scale = _quantise(x.requires_grad, matrix(x), fp8(x))
     return q.reshape(x.shape), scale.reshape(x.shape[:-1])
 
 
-@custom_op(f"{NAMESPACE}::quantise", mutates_args=())
-def _quantise(x: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    q, scale = outputs("quantise_rows", x, sizes={"D": x.shape[1]})
-    return q, scale
-
-
-@_quantise.register_fake
-def _(x: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    return x.new_empty(x.shape, dtype=dtype), x.new_empty(x.shape[0], dtype=torch.float32)
+_quantise = Operation(
+    "quantise(Tensor x, ScalarType dtype) -> (Tensor, Tensor)",
+    lambda x, dtype: (x.new_empty(x.shape, dtype=dtype), x.new_empty(x.shape[:1], dtype=torch.float32)),
+    lambda x, dtype: ("quantise_rows", {"D": x.shape[1]}),
+)
 
 
 def scaled_linear(x: Tensor, weight: Tensor, x_scale: Tensor, weight_scale: Tensor) -> Tensor:
@@ -65,15 +60,12 @@ def scaled_linear(x: Tensor, weight: Tensor, x_scale: Tensor, weight_scale: Tens
             raise ValueError(f"scaled_linear: {name} is f32 of {[*rows]}, not {tensor.dtype} of {[*tensor.shape]}")
     if weight.dim() != 2 or x.shape[-1:] != weight.shape[1:]:
         raise ValueError(f"scaled_linear: x of {[*x.shape]} and a weight of {[*weight.shape]} do not go together")
-    y = _scaled_linear(x.reshape(-1, x.shape[-1]), weight, x_scale.reshape(-1), weight_scale)
-    return y.reshape(*x.shape[:-1], weight.shape[0])  # type: ignore[no-any-return]
+    wants = any(t.requires_grad for t in (x, weight, x_scale, weight_scale))
+    return shaped(_scaled_linear(wants, matrix(x), weight, x_scale.reshape(-1), weight_scale), x)
 
 
-@custom_op(f"{NAMESPACE}::scaled_linear", mutates_args=())
-def _scaled_linear(x: Tensor, weight: Tensor, x_scale: Tensor, weight_scale: Tensor) -> Tensor:
-    return compute("scaled_linear", x, weight, x_scale, weight_scale)
-
-
-@_scaled_linear.register_fake
-def _(x: Tensor, weight: Tensor, x_scale: Tensor, weight_scale: Tensor) -> Tensor:
-    return x.new_empty(x.shape[0], weight.shape[0], dtype=torch.bfloat16)
+_scaled_linear = Operation(
+    "scaled_linear(Tensor x, Tensor weight, Tensor x_scale, Tensor weight_scale) -> Tensor",
+    lambda x, weight, s, t: (x.new_empty((x.shape[0], weight.shape[0]), dtype=torch.bfloat16),),
+    "scaled_linear",
+)

@@ -255,7 +255,7 @@ def started(build: CudaBuild, blocks: int, whole: bytes, tensors: Mapping[str, t
     cuda = driver()
     held = ctypes.create_string_buffer(whole)
     pointers = (ctypes.c_void_p * 1)(ctypes.addressof(held))
-    function = _function(cuda, build)
+    loaded = function(cuda, build)
     kept = (held, pointers, dict(tensors))  # addresses of all three are held by what has none of them
     device = next(iter(tensors.values())).device
 
@@ -263,7 +263,7 @@ def started(build: CudaBuild, blocks: int, whole: bytes, tensors: Mapping[str, t
         stream = torch.cuda.current_stream(device).cuda_stream
         _done(
             cuda.cuLaunchKernel(
-                function, blocks, 1, 1, build.threads, 1, 1, build.dynamic_bytes, stream,
+                loaded, blocks, 1, 1, build.threads, 1, 1, build.dynamic_bytes, stream,
                 ctypes.addressof(kept[1]), 0,
             ),
             f"launching {build.spec.name}",
@@ -272,16 +272,17 @@ def started(build: CudaBuild, blocks: int, whole: bytes, tensors: Mapping[str, t
     return start
 
 
-def _function(cuda: Any, build: CudaBuild) -> Any:
-    """The kernel, loaded into torch's context once for the same machine code."""
-    if build.cubin not in _loaded:
+def function(cuda: Any, build: CudaBuild) -> Any:
+    """The kernel, loaded into the current context once for the same machine code."""
+    key = int(_done(cuda.cuCtxGetCurrent(), "the current context")), build.cubin
+    if key not in _loaded:
         module = _done(cuda.cuModuleLoadData(build.cubin), f"loading {build.spec.name}")
-        function = _done(cuda.cuModuleGetFunction(module, build.figures.kernel.encode()), "finding the kernel")
+        found = _done(cuda.cuModuleGetFunction(module, build.figures.kernel.encode()), "finding the kernel")
         attribute = cuda.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-        _done(cuda.cuFuncSetAttribute(function, attribute, build.dynamic_bytes), "shared memory")
-        _loaded[build.cubin] = module, function
-    return _loaded[build.cubin][1]
+        _done(cuda.cuFuncSetAttribute(found, attribute, build.dynamic_bytes), "shared memory")
+        _loaded[key] = module, found
+    return _loaded[key][1]
 
 
 # Modules stay loaded as long as the process.
-_loaded: dict[bytes, tuple[Any, Any]] = {}
+_loaded: dict[tuple[int, bytes], tuple[Any, Any]] = {}

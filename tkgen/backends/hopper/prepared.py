@@ -1,0 +1,292 @@
+"""A launch on a Hopper GPU that is prepared once: a call then writes addresses and scalars, and launches.
+
+Everything that follows from shapes, strides and types is worked out when the launch is prepared: the grid, the argument
+with its tensor maps, which inputs the kernel cannot take as they lie. What a call changes is in a buffer of its own, so
+threads may call one prepared launch at the same time.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Protocol
+
+import torch
+from torch import Tensor
+
+from tkgen.backends.hopper import launch as hopper
+from tkgen.backends.hopper.loop_spec import HopperLoopBuild
+from tkgen.backends.hopper.spec import HopperBuild
+from tkgen.ir.launch import OneLaunch
+from tkgen.ir.rounding import TORCH
+from tkgen.ir.types import ACCESS_BYTES
+from tkgen.toolchain.compiler import ToolchainError
+
+if TYPE_CHECKING:
+    from tkgen.backends.hopper.build import CudaBuild
+    from tkgen.ir import tensors
+
+WORD = 8  # bytes of an address
+MAP_ALIGNMENT = 64  # of what the driver changes a tensor map in
+NO_CONTEXT = 201  # CUDA_ERROR_INVALID_CONTEXT: this thread has not used the GPU yet
+Launch = Callable[..., int]
+
+
+class Driver(Protocol):
+    """What a prepared launch needs of the CUDA driver."""
+
+    launch: Launch
+    """`cuLaunchKernel`, with arguments of ctypes' types."""
+    replace: Launch
+    """`cuTensorMapReplaceAddress`."""
+
+    def function(self, build: CudaBuild, device: torch.device) -> int:
+        """The kernel, loaded on that device."""
+
+    def map(self, layout: hopper.Boxes, tensor: tensors.Tensor, data: Tensor) -> bytes:
+        """The tensor map of an input or output. Raises MapError where the copy engine cannot move it."""
+
+    def stream(self, device: torch.device) -> int:
+        """Torch's current stream."""
+
+    def entered(self, device: torch.device) -> bool:
+        """Return True if the calling thread's current device is that one."""
+
+    def enter(self, device: torch.device) -> None:
+        """Make the context of the device current in the calling thread."""
+
+
+class Cuda:
+    """The CUDA driver, its two calls of each launch without anything between them and the library."""
+
+    def __init__(self) -> None:
+        try:
+            library = ctypes.CDLL("libcuda.so.1")
+            self.launch: Launch = library.cuLaunchKernel
+            self.replace: Launch = library.cuTensorMapReplaceAddress
+        except (OSError, AttributeError) as error:
+            raise ToolchainError(f"no CUDA driver that these kernels can use: {error}") from None
+        current = torch.cuda.current_stream
+        self._stream: Callable[[int], int] = getattr(  # what compiled code of torch and Triton's launcher call
+            torch._C, "_cuda_getCurrentRawStream", lambda index: current(index).cuda_stream
+        )
+        self._device: Callable[[], int] = getattr(torch._C, "_cuda_getDevice", torch.cuda.current_device)
+        self._functions: dict[tuple[bytes, int | None], int] = {}
+
+    def function(self, build: CudaBuild, device: torch.device) -> int:
+        """The kernel; its module stays loaded as long as the process."""
+        key = build.cubin, device.index
+        if key not in self._functions:
+            torch.cuda.current_stream(device).synchronize()  # so that there is a context
+            self._functions[key] = int(hopper.function(hopper.driver(), build))
+        return self._functions[key]
+
+    def map(self, layout: hopper.Boxes, tensor: tensors.Tensor, data: Tensor) -> bytes:
+        """The driver's own encoding."""
+        return hopper.tensor_map(layout, tensor, data)
+
+    def stream(self, device: torch.device) -> int:
+        """Torch's current stream."""
+        return self._stream(device.index)
+
+    def entered(self, device: torch.device) -> bool:
+        """Return True if the calling thread's current device is that one."""
+        return self._device() == device.index
+
+    def enter(self, device: torch.device) -> None:
+        """Make the device's primary context current, which a thread's first use of torch's runtime does."""
+        driver = hopper.driver()
+        _, handle = driver.cuDeviceGet(device.index)
+        _, context = driver.cuDevicePrimaryCtxRetain(handle)
+        driver.cuCtxSetCurrent(context)
+
+
+_simulated: Driver | None = None
+forgotten: list[Callable[[], None]] = []
+"""What forgets the launches that were prepared, called where another driver takes over."""
+
+
+@cache
+def _cuda() -> Driver:
+    return Cuda()
+
+
+def takes(device: torch.device) -> bool:
+    """Return True if tensors of that device are launched on."""
+    return device.type == "cuda" or _simulated is not None
+
+
+@contextmanager
+def simulated(driver: Driver) -> Iterator[None]:
+    """Within it, CPU tensors are launched on through `driver`: what a launch costs and passes, without a GPU."""
+    global _simulated
+    before, _simulated = _simulated, driver
+    for forget in forgotten:
+        forget()
+    try:
+        yield
+    finally:
+        _simulated = before
+        for forget in forgotten:
+            forget()
+
+
+@dataclass(frozen=True)
+class Made:
+    """An output: how it is allocated, and which input it begins as a copy of, if it is read, too."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: torch.dtype
+    zeroed: bool
+    copied: int | None
+
+    def allocate(self, given: Sequence[Tensor], device: torch.device) -> Tensor:
+        """Memory for it."""
+        if self.copied is not None:
+            return given[self.copied].detach().clone(memory_format=torch.contiguous_format)
+        made = torch.empty_strided(self.shape, self.strides, dtype=self.dtype, device=device)
+        return made.zero_() if self.zeroed else made
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Where the argument has the address of a tensor, the `at`th input or output, and its tensor map, if any.
+
+    No bit of `mask` may be set in the address.
+    """
+
+    at: int
+    word: int
+    mask: int
+    map: int | None
+
+
+class Held:
+    """The argument of one call at a time, and what the driver is called with."""
+
+    def __init__(self, argument: bytes, function: int, blocks: int, threads: int, shared: int) -> None:
+        room = ctypes.create_string_buffer(len(argument) + MAP_ALIGNMENT)
+        skipped = -ctypes.addressof(room) % MAP_ALIGNMENT
+        whole = memoryview(room).cast("B")[skipped : skipped + len(argument)]
+        whole[:] = argument
+        self.address = ctypes.addressof(room) + skipped
+        self.words, self.floats = whole.cast("Q"), whole.cast("f")
+        self.pointers = (ctypes.c_void_p * 1)(self.address)
+        self.stream = ctypes.c_void_p(0)
+        number, pointer = ctypes.c_uint, ctypes.c_void_p
+        grid = (number(blocks), number(1), number(1), number(threads), number(1), number(1))
+        rest = (number(shared), self.stream, pointer(ctypes.addressof(self.pointers)), pointer(0))
+        self.called = (pointer(function), *grid, *rest)
+
+
+@dataclass
+class Prepared:
+    """A kernel for tensors of one signature: called with its inputs and scalars, it returns its outputs."""
+
+    name: str
+    driver: Driver
+    device: torch.device
+    inputs: tuple[Slot, ...]
+    outputs: tuple[Slot, ...]
+    made: tuple[Made, ...]
+    copied: tuple[int, ...]  # the inputs that the kernel cannot take as they lie
+    scalars: int  # where they begin, in words of 4 bytes
+    fresh: Callable[[], Held]
+    free: list[Held] = field(default_factory=list)
+
+    def __call__(self, given: Sequence[Tensor], scalars: Sequence[float]) -> tuple[Tensor, ...]:
+        """Launch the kernel on torch's current stream.
+
+        Raises:
+            ToolchainError: the driver refuses the launch.
+        """
+        device = self.device
+        if not self.driver.entered(device):
+            with torch.cuda.device(device):
+                return self(given, scalars)
+        outputs = [made.allocate(given, device) for made in self.made]
+        if self.copied:
+            given = [t.contiguous() if n in self.copied else t for n, t in enumerate(given)]
+        try:
+            held = self.free.pop()
+        except IndexError:
+            held = self.fresh()
+        words = held.words
+        kept = []  # copies, until the launch is in the stream: memory that is freed then is reused after it
+        for slots, found in ((self.inputs, given), (self.outputs, outputs)):
+            for slot in slots:
+                address = found[slot.at].data_ptr()
+                if address & slot.mask:
+                    kept.append(found[slot.at].clone(memory_format=torch.contiguous_format))
+                    address = kept[-1].data_ptr()
+                if words[slot.word] != address:
+                    words[slot.word] = address
+                    if slot.map is not None:
+                        self.driver.replace(ctypes.c_void_p(held.address + slot.map), ctypes.c_void_p(address))
+        if scalars:
+            floats = held.floats
+            for place, value in enumerate(scalars, self.scalars):
+                floats[place] = value
+        held.stream.value = self.driver.stream(device)
+        status = self.driver.launch(*held.called)
+        if status == NO_CONTEXT:
+            self.driver.enter(device)
+            status = self.driver.launch(*held.called)
+        self.free.append(held)
+        if status:
+            raise ToolchainError(f"launching {self.name}: error {status} of the CUDA driver")
+        return tuple(outputs)
+
+
+def prepare(build: CudaBuild, launch: OneLaunch, given: Mapping[str, Tensor]) -> Prepared:
+    """The launch of `build` for inputs like these, by name, in the order in which it will be called with them.
+
+    Raises:
+        MapError: sizes for which the copy engine cannot move a tensor.
+        ToolchainError: there is no driver, or it refuses the kernel.
+    """
+    driver, program = _simulated or _cuda(), launch.program
+    layout = build.spec.layout if isinstance(build, HopperBuild | HopperLoopBuild) else None
+    moved = layout.moved if layout is not None else {}
+    device, places = next(iter(given.values())).device, {name: n for n, name in enumerate(given)}
+    copied = tuple(n for n, t in enumerate(given.values()) if not t.is_contiguous())
+    made = tuple(_made(launch, tensor, places.get(tensor.name)) for tensor in program.outputs)
+    like = {name: t.contiguous() for name, t in given.items()}
+    like = {name: t if t.data_ptr() % ACCESS_BYTES == 0 else t.clone() for name, t in like.items()}
+    written = [each.allocate(list(like.values()), device) for each in made]
+    named = like | {t.name: data for t, data in zip(program.outputs, written, strict=True)}
+    maps = {t.name: driver.map(layout, t, named[t.name]) for t in program.arguments if layout and t.name in moved}
+    scalars = {s.name: 0.0 for s in program.scalars}
+    target = build.spec.target
+    argument = hopper.argument(program, maps, named, scalars, target.map_alignment)  # type: ignore[arg-type]
+
+    def slot(at: int, tensor: tensors.Tensor) -> Slot:
+        begin = list(program.arguments).index(tensor) * hopper.GLOBAL_BYTES
+        is_moved = tensor.name in moved
+        aligned = hopper.PAIR_BYTES if isinstance(build, HopperBuild) and not is_moved else ACCESS_BYTES
+        return Slot(at, (begin + hopper.MAP_BYTES) // WORD, aligned - 1, begin if is_moved else None)
+
+    blocks = launch.blocks
+    if isinstance(build, HopperLoopBuild):
+        blocks = min(blocks, build.spec.layout.persistent or blocks)
+    called = driver.function(build, device), blocks, build.threads, build.dynamic_bytes
+    outside = {t.name for t in program.outputs}
+    return Prepared(
+        build.spec.name, driver, device,
+        tuple(slot(places[t.name], t) for t in program.reads if t.name not in outside),
+        tuple(slot(n, t) for n, t in enumerate(program.outputs)),
+        made, copied, len(program.arguments) * hopper.GLOBAL_BYTES // 4,
+        lambda: Held(argument, *called),
+    )  # fmt: skip
+
+
+def _made(launch: OneLaunch, tensor: tensors.Tensor, copied: int | None) -> Made:
+    shape = launch.shape(tensor)
+    strides = [math.prod(shape[n + 1 :]) for n in range(len(shape))]
+    zeroed = copied is None and tensor.name in launch.program.added
+    return Made(tuple(shape), tuple(strides), TORCH[tensor.dtype], zeroed, copied)
