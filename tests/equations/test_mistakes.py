@@ -21,7 +21,7 @@ MISTAKES = [
      "E224", "`@` sums over the last axis of the left factor and the first of the right, not `D`",
      "Q[b, h, q] @ K[b, h / GROUP, j]"),
     ("attention", "bf16(p) @", "p @",
-     "E204", "one product of f32 and bf16: no MFMA mixes them", "p @ V[b, h / GROUP, j]"),
+     "E204", "one product of f32 and bf16: no matrix instruction takes both", "p @ V[b, h / GROUP, j]"),
     ("attention", "rowmax(s)", "rowmaxx(s)",
      "E200", "`rowmaxx` is no function of equations; did you mean `rowmax`?", "rowmaxx"),
     ("attention", "rowmax(s)", "colmax(s)",

@@ -159,7 +159,7 @@ def test_scales_of_rows_columns_and_the_output_agree_with_torch() -> None:
 @pytest.mark.parametrize(
     ("change", "code", "message"),
     [
-        (("B : fp8[N, K]", "B : bf16[N, K]"), "E204", "no MFMA mixes them"),
+        (("B : fp8[N, K]", "B : bf16[N, K]"), "E204", "no matrix instruction takes both"),
         (("B : fp8[N, K]", "B : fp8[K, N]"), "E204", "`B` of e4m3fnuz is stored with `K` first"),
         (("by 128", "by 96"), "E208", "does not divide the K-step of 96 into multiples of 64"),
         (("waves 2 x 2", "waves 2 x 2\n  accumulate c : i32 tile 32 x 32"), "E204", "are summed in f32, not i32"),

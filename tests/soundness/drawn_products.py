@@ -8,6 +8,7 @@ it reads no spec. Inputs are small whole numbers, and all steps are exact in f32
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -263,3 +264,14 @@ def _batched(rng: random.Random, roles: str, always: bool = False) -> str:
     """With the index in front, between, or nowhere."""
     choices = [f"b{roles}", f"{roles[0]}b{roles[1]}"] + [roles] * (not always)
     return rng.choice(choices)
+
+
+def dynamic(text: str, seed: int) -> tuple[str, dict[str, int]]:
+    """A spec with some dimensions that only run time knows, and their sizes."""
+    rng = random.Random(f"dynamic {seed}")
+    head = next(line for line in text.split("\n") if line.startswith("  dims "))
+    sizes = {name: int(size) for name, size in re.findall(r"(\w+) = (\d+)", head)}
+    chosen = {n: s for n, s in sizes.items() if n in NAMES and f"{n}_BY" not in sizes and rng.random() < 0.6}
+    for name, size in chosen.items():
+        text = re.sub(rf"\b{name} = {size}\b", f"{name} = dynamic", text, count=1)
+    return text, chosen

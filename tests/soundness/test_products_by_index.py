@@ -7,13 +7,16 @@ was compiled as another product. What is drawn here is compared with einsum of t
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 import torch
-from drawn_products import TARGETS, Kernel, drawn
+from drawn_products import TARGETS, Kernel, drawn, dynamic
+from typer.testing import CliRunner
 
 import tkgen
 from tkgen.backends.registry import backend_of
+from tkgen.cli import app
 from tkgen.diagnostics import Severity, SpecError
 from tkgen.execute import kernels
 from tkgen.proof.execution import Order
@@ -62,6 +65,26 @@ def ran(kernel: Kernel, seed: int) -> int | None:
     return wrong(result, kernel.expected(inputs))
 
 
+def sized_at_run_time(kernel: Kernel, seed: int, path: Path) -> int | None:
+    """The same with sizes that only run time knows; one block by itself and the referee find nothing, either."""
+    text, sizes = dynamic(kernel.text, seed)
+    path.write_text(text)
+    try:
+        build = tkgen.load(path).check().build()
+    except SpecError as error:
+        codes = {d.code for d in error.diagnostics if d.severity is Severity.ERROR}
+        assert codes <= {"E230", "E232"}, text
+        return None
+    inputs = kernel.inputs(seed)
+    count = wrong(tkgen.run(build, *(inputs[t.name] for t in build.spec.program.reads)), kernel.expected(inputs))
+    given = [f"-D{name}={size}" for name, size in sizes.items()]
+    assert CliRunner().invoke(app, ["run", str(path), *given]).exit_code == 0, text
+    if "where(" not in text:  # which names coordinates: of such kernels all blocks are run
+        ran_block = CliRunner().invoke(app, ["run", str(path), *given, "--blocks", "0"])
+        assert ran_block.exit_code == 0 or "read along several axes" in ran_block.output, (text, ran_block.output)
+    return count
+
+
 def modelled(kernel: Kernel, seed: int) -> int | None:
     """The same of the model for sm_90a, whose C++ must multiply factors that lie in this way."""
     try:
@@ -82,10 +105,30 @@ def test_dimensions_that_share_names_and_sizes(seed: int) -> None:
     assert ran(kernel, seed) == 0, kernel.text
 
 
+@pytest.mark.parametrize("seed", (4, 16))
+def test_they_may_be_known_at_run_time_alone(seed: int, tmp_path: Path) -> None:
+    assert sized_at_run_time(drawn(seed), seed, tmp_path / "spec.tk") == 0
+
+
+def test_sizes_that_are_tried_suit_all_that_a_dimension_is(tmp_path: Path) -> None:
+    """`tkgen test` chose D for the columns, then for a K-step: less than a tile of the rows."""
+    spec = SQUARE.format(rows=128, left="D", target="gfx942").replace("T = 128, D = 128", "D = dynamic")
+    (tmp_path / "square.tk").write_text(spec.replace("d in D by 128", "d in D by 64"))
+    done = CliRunner().invoke(app, ["test", str(tmp_path / "square.tk"), "--schedules", "1"])
+    assert done.exit_code == 0, done.output
+
+
 @pytest.mark.parametrize("seed", (2, 8, 11))
 def test_dimensions_that_share_names_and_sizes_on_hopper(seed: int) -> None:
     kernel = drawn(seed, "sm_90a")
     assert modelled(kernel, seed) == 0, kernel.text
+
+
+@pytest.mark.slow
+def test_many_are_known_at_run_time_alone(tmp_path: Path) -> None:
+    results = {seed: sized_at_run_time(drawn(seed), seed, tmp_path / "spec.tk") for seed in range(100)}
+    assert {seed for seed, count in results.items() if count} == set()
+    assert sum(count == 0 for count in results.values()) > 50
 
 
 @pytest.mark.slow

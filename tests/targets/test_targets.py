@@ -148,7 +148,8 @@ def test_occupancy_names_what_limits() -> None:
         ("gfx943", "gfx942"),
         ("GFX942", "gfx942"),
         ("mi300x", "MI300X is gfx942"),
-        ("h100", "known are gfx90a"),
+        ("h100", "H100 is sm_90a"),
+        ("a100", "known are gfx90a, gfx942, gfx950, sm_90a"),
         ("", "known"),
     ],
 )

@@ -13,9 +13,11 @@ reads of column-layout tiles: the ThunderKittens surface, whose col layout holds
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tkgen.checks.words import names_text, place, statement
 from tkgen.diagnostics import Diagnostic, Fix, Label
+from tkgen.ir.equations import Access, access_text
 from tkgen.ir.ops import LOADS, Copy, Fetch, Load, Write
 from tkgen.ir.types import ACCESS_BYTES, DType, Operand, Program, Via
 from tkgen.schedule import Plan
@@ -187,28 +189,43 @@ def _slow_reads(program: Program, target: Target) -> Iterator[Diagnostic]:
         source = "LDS" if operand.shared else "global memory"
         product = next(p for p in program.products if operand in p.factors)
         if operand.register_layout == "col" and operand.dtype.bytes == 2:
+            first = _stored_first(program, operand)
             yield Diagnostic(
                 "W201",
                 f"`{operand.name}` is read from {source} one element at a time",
-                Label(operand.tensor.span, _stored(operand)),
+                Label(operand.tensor.span, f"stored with `{first}` first"),
                 (Label(program.accumulator.span, f"multiplied with `mma_{product.layouts}`"),),
                 (
                     f"the matrix instruction wants {operand.tensor.dtype.spelling} values that are neighbours along "
-                    f"`{program.k.name}`; in this layout they lie a row apart, so a lane needs four 2-byte reads "
+                    f"`{first}`; in this layout they lie a row apart, so a lane needs four 2-byte reads "
                     "where another layout needs a fraction of one 16-byte read",
                 ),
-                Fix(f"{_transposed(operand)}, or accept it with `allow slow_reads`"),
+                Fix(f"{_transposed(program, operand)}, or accept it with `allow slow_reads`"),
             )
 
 
-def _stored(operand: Operand) -> str:
-    return f"stored with `{operand.tensor.dims[0].name}` first"
+def _stored_first(program: Program, operand: Operand) -> str:
+    """The first dimension of a factor; of two with one name the index that stands there."""
+    first, last = operand.tensor.dims
+    return first.name if first != last else _factor(program, operand).axes[0].name
 
 
-def _transposed(operand: Operand) -> str:
-    dims = operand.tensor.dims
-    dtype = operand.tensor.dtype.spelling
-    return f"store `{operand.name}` transposed, `global {operand.name} : {dtype}[{dims[1].name}, {dims[0].name}]`"
+def _factor(program: Program, operand: Operand) -> Access:
+    """What of its tensor a factor is."""
+    factors = (a for s in program.equations.sums for a in (s.left, s.right))
+    return next(a for a in factors if a.tensor.name == operand.name)
+
+
+def _transposed(program: Program, operand: Operand) -> str:
+    """The declaration with the two dimensions of the factor's tile exchanged, and the indices that it has then."""
+    access = _factor(program, operand)
+    one, other = (n for n, i in enumerate(access.indices) if i.extends)
+    dims, indices = list(access.tensor.dims), list(access.indices)
+    dims[one], dims[other], indices[one], indices[other] = dims[other], dims[one], indices[other], indices[one]
+    tensor = replace(access.tensor, dims=tuple(dims))
+    shape = ", ".join(d.name for d in dims)
+    read = f" and `{access_text(Access(tensor, tuple(indices)))}` in the product" if "over" in program.spans else ""
+    return f"store `{operand.name}` transposed, `global {operand.name} : {tensor.dtype.spelling}[{shape}]`{read}"
 
 
 def _short_slices(program: Program, target: Target) -> Iterator[Diagnostic]:

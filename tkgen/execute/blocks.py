@@ -10,7 +10,7 @@ where none belong.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,10 +20,11 @@ from tkgen.emulate import Interleaving
 from tkgen.execute.arguments import SizeError, launched, scalar_values
 from tkgen.execute.compare import Comparison, Inputs, Reference, compare, random_inputs, references
 from tkgen.execute.launch import Run, check_blocks, emulate
-from tkgen.ir.equations import Coordinate
+from tkgen.ir.equations import Access, Coordinate, Kernel, Load, Store, walk
 from tkgen.ir.launch import Launch, Piece
 from tkgen.ir.rounding import UNIT_ROUNDOFF, is_unwritten, unwritten
-from tkgen.ir.types import Tensor
+from tkgen.ir.substitution import Named, substituted
+from tkgen.ir.types import Dim, Tensor
 
 if TYPE_CHECKING:
     from tkgen.build import Build
@@ -87,17 +88,54 @@ def run_blocks(
     if any(isinstance(op, Coordinate) for op in program.equations.epilogue):
         raise SizeError(f"{program.name}: equations that name coordinates are run whole, with no blocks chosen")
     mine = [piece for block in dict.fromkeys(blocks) for piece in launch.work[block]]
-    inputs = _inputs(launch, mine, seed, kind)
+    apart = _apart(launch)
+    inputs = _inputs(apart, mine, seed, kind)
     outputs, outcome = emulate(
         build, launch, inputs, values, order=order, watch=watched(launch, blocks), workers=workers, blocks=blocks,
         progress=progress,
     )  # fmt: skip
-    expected = _expected(launch, mine, inputs, values)
+    expected = _expected(apart, mine, inputs, values)
     comparisons = {
-        out.name: _compared(launch, out, outputs[out.name], {p: e[out.name] for p, e in expected.items()})
-        for out in program.outputs
+        out.name: _compared(apart, out, outputs[out.name], {p: e[out.name] for p, e in expected.items()})
+        for out in apart.program.outputs
     }
     return Run(launch.extents, outputs, comparisons, outcome)
+
+
+def _apart(launch: Launch) -> Launch:
+    """The launch of a program each of whose axes has a dimension of its own, of which a block has a part alone.
+
+    Indices say what a dimension of a tensor is: several axes may run over dimensions of one name. Raises SizeError
+    where a tensor is touched along different axes, so that a block has no one part of it.
+    """
+    program, extents = launch.program, dict(launch.extents)
+
+    def own(name: str, dim: Dim) -> Dim:
+        extents[name] = launch.extents[dim.name]
+        return replace(dim, name=name)
+
+    axes = {a: replace(a, dim=own(f"{a.dim.name} along {a.name}", a.dim)) for a in program.kernel.axes}
+    found: dict[Named, Named] = dict(axes.items())
+    for access in _accesses(program.kernel):
+        dims = []
+        for n, (dim, index) in enumerate(zip(access.tensor.dims, access.indices, strict=True)):
+            straight = index.axis is not None and index.divisor == 1 and index.through is None
+            dims.append(axes[index.axis].dim if straight and index.axis else own(f"{access.tensor.name} {n}", dim))
+        tensor = replace(access.tensor, dims=tuple(dims))
+        if found.setdefault(access.tensor, tensor) != tensor:
+            raise SizeError(f"{program.name}: `{access.tensor.name}` is read along several axes: run all blocks")
+    made = substituted(program, found)
+    return replace(
+        launch, program=replace(made, dims=(*made.dims, *(a.dim for a in made.kernel.axes))), extents=extents
+    )
+
+
+def _accesses(kernel: Kernel) -> Iterator[Access]:
+    """All that a kernel reads and writes of tensors."""
+    for op in walk(kernel.body):
+        if isinstance(op, Load | Store):
+            yield op.source if isinstance(op, Load) else op.target
+    yield from kernel.places
 
 
 def _compared(launch: Launch, out: Tensor, output: torch.Tensor, expected: Mapping[_Tile, Reference]) -> Comparison:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import lcm
 from typing import TYPE_CHECKING
 
 from tkgen.api import Spec
 from tkgen.ir.divided import divided
-from tkgen.ir.limits import dynamic_batch, with_all
+from tkgen.ir.limits import dynamic_batch, product_sizes, with_all
 from tkgen.ir.types import ACCESS_BYTES, Program
 from tkgen.loops import LoopSpec
 from tkgen.rows.build import RowBuild
@@ -122,31 +123,31 @@ def _of_products(spec: Spec) -> list[dict[str, int]]:
     """Sizes worth trying: one K-step, odd and even counts, the smallest grid and a larger one, ragged where allowed."""
     program = spec.program
     bm, bn, bk = program.block
-    m, n, k = program.m.name, program.n.name, program.k.name
     unroll = spec.plan.shape.unroll if program.k.size is None else program.unroll or 1
     least = max(spec.plan.shape.tail_iterations if program.k.size is None else 1, 1)
     parts = program.grid.count if program.grid.name == "split_k" else 1
     parts = parts if program.part is None else program.part.dim.size or 1
     counts = sorted({-(-max(c, least) // unroll) * unroll * parts for c in (1, 2, 3, 5, 8)})
-    cases = [{m: bm, n: bn, k: c * bk} for c in counts]
-    cases.append({m: 2 * bm, n: 3 * bn, k: counts[min(2, len(counts) - 1)] * bk})
+    sizes = partial(product_sizes, program, steps=unroll * parts)
+    cases = [sizes(bm, bn, c * bk) for c in counts]
+    cases.append(sizes(2 * bm, 3 * bn, counts[min(2, len(counts) - 1)] * bk))
     if program.tail == "clamped":
         elements = program.a.tensor.dtype.elements(ACCESS_BYTES)  # a clamped load moves whole chunks of 16 bytes
-        cases.append({m: bm + elements, n: 2 * bn - elements, k: counts[-1] * bk})
+        cases.append(sizes(bm + elements, 2 * bn - elements, counts[-1] * bk))
     if program.tail == "masked":
-        ragged = [{m: bm + 1, n: 2 * bn - 5, k: counts[-1] * bk - 3}, {m: bm - 8, n: bn + 8, k: counts[-1] * bk - 8}]
-        whole = {m: bm, n: bn, k: counts[-1] * bk}
+        ragged = [sizes(bm + 1, 2 * bn - 5, counts[-1] * bk - 3), sizes(bm - 8, bn + 8, counts[-1] * bk - 8)]
+        whole = sizes(bm, bn, counts[-1] * bk)
         ragged = [case | {name: whole[name] for name in _pitched(program) & case.keys()} for case in ragged]
         cases += [case | {n: round_up(case[n], c) for n, c in _chunks(program).items()} for case in ragged]
         if program.part is not None and unroll == 1:  # most parts have nothing
-            cases.append({m: bm, n: bn, k: bk})
+            cases.append(sizes(bm, bn, bk))
     return list(_batched(program, cases))
 
 
 def _batched(program: Program, cases: list[dict[str, int]]) -> Iterator[dict[str, int]]:
     """Each with sizes of other dynamic dimensions, in turn one place and several; and one of a batch that is empty."""
     others = [d.name for d in program.dims if d.size is None and d not in (program.m, program.n, program.k)]
-    empty = {d.name: 0 for d in dynamic_batch(program)}
+    empty = {d.name: 0 for d in dynamic_batch(program) if d not in (program.m, program.n, program.k)}
     for number, case in enumerate([*cases, *([cases[0] | empty] if empty else [])]):
         whole = with_all(program, case, (1, 3, 2)[number % 3])
         yield case | {name: whole[name] for name in others}

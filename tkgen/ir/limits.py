@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import accumulate
-from math import prod
+from math import lcm, prod
 from operator import mul
 
 from tkgen.ir.divided import Divided, completed, divided
@@ -143,6 +143,22 @@ def places_of(program: Program) -> set[Dim]:
 def with_all(program: Program, extents: Mapping[str, int], places: int = 1) -> dict[str, int]:
     """`extents` and a size of every other dimension, see `completed`: about so many `places` where it is dynamic."""
     return completed(program.dims, _divided(program), extents, places)
+
+
+def product_sizes(program: Program, rows: int, cols: int, contraction: int, steps: int = 1) -> dict[str, int]:
+    """Sizes of the product's dimensions, of one that is several of them the largest.
+
+    That is made whole tiles of all of them where each size is, K-steps by so many `steps`.
+    """
+    units = (*program.block[:2], program.block[2] * steps)
+    each = list(zip((program.m, program.n, program.k), (rows, cols, contraction), units, strict=True))
+    found: dict[str, int] = {}
+    for dim in dict.fromkeys(d for d, _, _ in each):
+        own = [(size, unit) for d, size, unit in each if d == dim]
+        whole, unit = all(size % unit == 0 for size, unit in own), lcm(*(unit for _, unit in own))
+        largest = max(size for size, _ in own)
+        found[dim.name] = -(-largest // unit) * unit if len(own) > 1 and whole else largest
+    return found
 
 
 def _divided(program: Program) -> tuple[Divided, ...]:

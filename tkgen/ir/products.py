@@ -108,7 +108,8 @@ def view(access: Access, name: str = "") -> View:
     tensor = access.tensor
     at = [n for n, i in enumerate(access.indices) if i.extends]
     if at and at[-1] != len(tensor.dims) - 1:
-        raise Unfit(f"`{tensor.name}` is read and written along its last dimension", tensor.span)
+        raise Unfit(f"an index of `{tensor.name}` stands behind those of its tile, `{access_text(access)}`: tiles go "
+                    "along the last dimension", tensor.span)  # fmt: skip
     dims = [tensor.dims[n] if i.through is None or i.axis is None else i.axis.dim
             for n, i in enumerate(access.indices) if n in at]  # fmt: skip
     if len(at) == 2 and at[1] != at[0] + 1:

@@ -10,7 +10,7 @@ from tkgen.ir.divided import divided
 from tkgen.ir.equations import Argument, Map, walk
 from tkgen.ir.functions import FUNCTIONS
 from tkgen.ir.launch import Launch, Piece
-from tkgen.ir.limits import dynamic_batch, requirements, with_all
+from tkgen.ir.limits import dynamic_batch, product_sizes, requirements, with_all
 from tkgen.ir.types import ACCESS_BYTES, Program
 from tkgen.schedule import Plan
 from tkgen.targets.model import round_up
@@ -76,7 +76,7 @@ def _tile_by_tile(plan: Plan, repeat: _Repeat) -> Iterator[Watched]:
     program = plan.program
     for number, k in enumerate(_contractions(plan, repeat)):
         for m, n in _extents(program, number == 0):
-            sizes = {program.m.name: m, program.n.name: n, program.k.name: k}
+            sizes = product_sizes(program, m, n, k, plan.shape.unroll)
             yield _one(Launch(program, _batched(program, sizes)), repeat)
 
 
@@ -346,6 +346,9 @@ def _near_square(program: Program, tiles: int) -> dict[str, int]:
     extents = [rows, ceil(left / rows)][: len(dims)]
     unit = program.a.tensor.dtype.elements(ACCESS_BYTES)
     cut = {None: 0, "masked": 1, "clamped": unit}[program.tail]
+    if len(dims) == 2 and program.m == program.n:  # one dimension, of whole blocks both ways
+        unit = lcm(*program.block[:2])
+        return {program.m.name: round_up(max(n * b for (_, b), n in zip(dims, extents, strict=True)), unit) - cut}
     return {d.name: count * b - cut for (d, b), count in zip(dims, extents, strict=True)}
 
 

@@ -266,7 +266,7 @@ def load_target(name: str) -> Target:
     if name in hopper_names():
         raise UnknownTargetError(f"{name}: of the commands, `check`, `build` and `run --device gpu` know it so far")
     if name not in names:
-        raise UnknownTargetError(_suggestion(name, names))
+        raise UnknownTargetError(_suggestion(name, known_names()))
     return _target(_data(name))
 
 
@@ -357,9 +357,9 @@ def counted() -> Mapping[str, int]:
 
 def _suggestion(name: str, names: tuple[str, ...]) -> str:
     for known in names:
-        for product in load_target(known).products:
-            if product.name.lower() == name.lower():
-                return f"unknown target '{name}': {product.name} is {known}"
+        for product in _data(known)["product"]:
+            if product["name"].lower() == name.lower():
+                return f"unknown target '{name}': {product['name']} is {known}"
     near = get_close_matches(name.lower(), names, n=1, cutoff=0.5)
     hint = f"; did you mean {near[0]}?" if near else ""
     return f"unknown target '{name}', known are {', '.join(names)}{hint}"

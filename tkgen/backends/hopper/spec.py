@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 from tkgen.backends.hopper.build import CudaBuild, compiled
 from tkgen.backends.hopper.checks import check, check_figures
@@ -16,7 +16,7 @@ from tkgen.backends.hopper.toolchain import MATRIX
 from tkgen.backends.spec import TypedSpec
 from tkgen.checks.words import statement
 from tkgen.diagnostics import Diagnostic
-from tkgen.ir.limits import Requirement, requirements
+from tkgen.ir.limits import Requirement, product_sizes, requirements
 from tkgen.ir.types import Program
 from tkgen.targets.model import round_up
 
@@ -54,15 +54,15 @@ class HopperSpec(TypedSpec[Program, Hopper]):
         program, stages = self.program, self.layout.stages
         parts = program.grid.count if program.grid.name == "split_k" else 1
         bm, bn, bk = program.block
-        m, n, k = program.m.name, program.n.name, program.k.name
         counts = sorted({1, max(stages - 1, 1), stages, stages + 1, 2 * stages + 1})
         bk *= parts  # blocks that add to a tile have as many steps
-        yield from ({m: bm, n: bn, k: count * bk} for count in counts)
+        sizes = partial(product_sizes, program, steps=parts)
+        yield from (sizes(bm, bn, count * bk) for count in counts)
         blocks = program.grid.count if program.grid.name == "persistent" else 3
-        yield {m: 2 * bm, n: (blocks // 2 + 1) * bn, k: 3 * bk}
+        yield sizes(2 * bm, (blocks // 2 + 1) * bn, 3 * bk)
         if program.tail == "masked":
             least = bk - program.block[2] + 1
-            for case in ({m: bm + 1, n: 2 * bn - 5, k: counts[-1] * bk - 3}, {m: 1, n: 1, k: least}):
+            for case in (sizes(bm + 1, 2 * bn - 5, counts[-1] * bk - 3), sizes(1, 1, least)):
                 yield {name: round_up(size, self._chunk(name)) for name, size in case.items()}
 
     def _chunk(self, dim: str) -> int:

@@ -295,7 +295,7 @@ def _operands(
     if len(types) > 1 and not each:  # instructions that take each factor in a format of its own
         (one, first), (other, second) = list(types.items())[:2]
         raise scope.error(
-            "E204", f"products of {one.spelling} and {other.spelling}: no MFMA mixes them", second.span,
+            "E204", f"products of {one.spelling} and {other.spelling}: no matrix instruction takes both", second.span,
             secondary=(Label(first.span, one.spelling),),
             fix=f"make all factors {one.spelling}, or all {other.spelling}",
         )  # fmt: skip

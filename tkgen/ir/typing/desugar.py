@@ -51,6 +51,7 @@ EPILOGUES = ("scale", "add", "bias", "mul", "clamp", *ACTIVATIONS)
 ARGUMENTS = {"scale": (1, 1), "add": (1, 2), "bias": (1, 1), "mul": (1, 1), "clamp": (2, 2)}  # from, to; else none
 WRITTEN = {"scale": "scale(factor)", "add": "add(tensor, factor)", "bias": "bias(vector)", "mul": "mul(tensor)",
            "clamp": "clamp(least, most)"}  # fmt: skip
+EQUATION = "say by indices what is multiplied: `each k in K by 64`, `c = c + A[m, k] @ B[n, k].T`"
 
 
 def desugared(scope: Scope) -> Typed:
@@ -107,7 +108,7 @@ def _output(scope: Scope, accumulate: ast.Accumulate) -> Tensor:
             "E209",
             f"the output `{output.name}` needs two different dimensions",
             accumulate.name.span,
-            fix="declare it as rows and columns, `[M, N]`",
+            fix=f"declare it as rows and columns, `[M, N]`, or {EQUATION}",
             secondary=(Label(output.span, "declared here"),),
             notes=("give equal sizes two names: `dims M = 8192, N = 8192`",),
         )
@@ -163,6 +164,13 @@ def _contraction(factors: tuple[Tensor, Tensor], output: Tensor) -> Dim | None:
 
 def _no_product(scope: Scope, factors: tuple[Tensor, Tensor], output: Tensor, at: ast.Accumulate) -> Stop:
     a, b = factors
+    twice = next((t.dims[0].name for t in (a, b, output) if len(set(t.dims)) < len(t.dims)), None)
+    if twice is not None:
+        raise scope.error(
+            "E205", f"clauses tell rows, columns and the contraction by their names, and `{twice}` is two of them",
+            at.span, secondary=(Label(a.span), Label(b.span), Label(output.span)),
+            fix=f"give each a name of its own, or {EQUATION}",
+        )  # fmt: skip
     shape = {t.name: f"[{', '.join(d.name for d in t.dims)}]" for t in (a, b, output)}
     return scope.error(
         "E205",

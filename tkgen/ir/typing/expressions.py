@@ -470,7 +470,7 @@ class Expressions:
             text = f"{to.spelling}({node.span.text})"
             fix = Fix(f"round it first: `{text}`", (Edit(node.span, text),), certain=False)
         return self.scope.error(
-            "E204", f"one product of {first} and {second}: no MFMA mixes them", at,
+            "E204", f"one product of {first} and {second}: no matrix instruction takes both", at,
             secondary=(Label(left.span, first), Label(right.span, second)), fix=fix,
         )  # fmt: skip
 
