@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from fuzzing.fused import fused
 from fuzzing.gradients import gradients
 from fuzzing.groups import groups
+from fuzzing.hopper import hopper
 from fuzzing.loops import loops
 from fuzzing.narrow import narrow
 from fuzzing.rows import rows
@@ -16,5 +17,5 @@ from fuzzing.sums import sums
 
 FAMILIES: Mapping[str, Callable[[int], Sample]] = {
     "matrix": sample, "sums": sums, "groups": groups, "rows": rows, "sequences": sequences, "loops": loops,
-    "narrow": narrow, "gradients": gradients, "fused": fused,
+    "narrow": narrow, "gradients": gradients, "fused": fused, "hopper": hopper,
 }  # fmt: skip

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from tkgen.toolchain.compiler import Compiler
 
 MANY = 9  # K-steps: enough for every prologue, some passes of the loop, and every epilogue
+HOPPER, MODEL = "sm_90a", "model"
+HOST_ORDERS = 2  # in which generated C++ for Hopper runs on the CPU, thread by thread
 REFUSED_BUILDS = {"E404", "E405"}  # registers are counted only in machine code
 KINDS = (
     "wrong", "machine check", "unchecked", "wait states", "toolchain", "exception", "silent", "timeout", "crash",
@@ -108,7 +110,9 @@ def judge(made: Sample, depth: Depth, tally: Tally) -> str:
         except SpecError as error:
             return _codes(error)
         try:
-            if isinstance(spec, RowSpec | SequenceSpec):
+            if spec.target.name == HOPPER:
+                _on_hopper(made, spec, depth, tally)
+            elif isinstance(spec, RowSpec | SequenceSpec):
                 _whole(made, spec, depth, tally)
             else:
                 for build, extents in _launches(made, path, spec, depth.quick):
@@ -157,6 +161,39 @@ def _whole(made: Sample, spec: RowSpec | SequenceSpec, depth: Depth, tally: Tall
             tally.instructions += sum(outcome.instructions for outcome in outcomes)
             if failure:
                 raise Failure("wrong", f"{extents}, {order}, {kind.value}: {failure}")
+
+
+def _on_hopper(made: Sample, spec: Any, depth: Depth, tally: Tally) -> None:
+    """Compile with nvcc, where it is there; run the generated C++ on the CPU and the model of the schedule."""
+    from tkgen.backends.hopper.toolchain import find_nvcc
+    from tkgen.backends.registry import backend_of
+    from tkgen.execute.gpu import Prepared
+    from tkgen.execute.kernels import launch_of
+    from tkgen.execute.modelled import trials
+    from tkgen.toolchain.compiler import NoCompilerError
+
+    try:
+        find_nvcc()
+    except NoCompilerError:
+        pass
+    else:
+        spec.build()
+    tally.builds += 1
+    if depth.build_only:
+        return
+    backend = backend_of(spec.target.name)
+    scalars = {s.name: 0.75 if s.default is None else s.default for s in spec.program.scalars}
+    for sizes in zip(*made.extents.values(), strict=True) if made.extents else [()]:
+        extents = dict(zip(made.extents, sizes, strict=True))
+        found = Prepared(spec, launch_of(spec, extents), scalars)
+        for executor in backend.executors:
+            orders = depth.orders if executor == MODEL else min(depth.orders, HOST_ORDERS)
+            for trial in trials(backend, found, orders, made.seed, executor=executor):
+                tally.runs += 1
+                tally.instructions += trial.steps
+                if trial.failure:
+                    where = f"{executor}, {extents}, {trial.order}, {trial.inputs.value}"
+                    raise Failure("wrong", f"{where}: {trial.failure}")
 
 
 def write(made: Sample, folder: Path) -> Path:

@@ -474,9 +474,10 @@ def attend(queries: Tensor, keys: Tensor, values: Tensor, scale: float, seen: Te
     within = mask | ~some[..., None]  # a row without keys has no softmax: torch gets one, and its result is dropped
     found = functional.scaled_dot_product_attention(q, k, v, attn_mask=within, scale=scale * LOG2)
     magnitude = functional.scaled_dot_product_attention(q, k, v.abs(), attn_mask=within, scale=scale * LOG2)
+    least = 2.0**-25 * v.abs().sum(-2, keepdim=True) if values.dtype is torch.float16 else 0.0  # weights below 2^-14
     scores = (q @ k.mT * (scale * LOG2)).masked_fill(~mask, -math.inf)
     outputs = torch.where(some[..., None], found, 0.0)
-    return Attended(outputs, torch.logsumexp(scores, -1) / LOG2, ROUNDED[values.dtype] * magnitude, some)
+    return Attended(outputs, torch.logsumexp(scores, -1) / LOG2, ROUNDED[values.dtype] * magnitude + least, some)
 
 
 def shared_heads(queries: Tensor, keys: Tensor, at: int) -> Tensor:

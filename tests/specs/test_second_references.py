@@ -158,14 +158,17 @@ def wrong_outputs(made: Case, outputs: Mapping[str, Tensor]) -> dict[str, str]:
     return {name: text for name, text in found.items() if text}
 
 
-def executed(made: Case) -> dict[str, Tensor]:
-    """What the machine code computes on the emulator, or, for Hopper, the model of its schedule."""
+def executed(made: Case) -> dict[str, Mapping[str, Tensor]]:
+    """What the machine code computes on the emulator; for Hopper the C++ on the CPU, and the model of the schedule."""
     made.spec.check()
     backend = backend_of(made.spec.target.name)
     if backend.interpreter is None:
-        return kernels.computed(made.spec.build(), made.launch, made.inputs, made.scalars)
-    (order,) = backend.interpreter.orders(1)
-    return backend.interpreter.run(made.spec, made.launch, made.inputs, made.scalars, order).outputs
+        return {"emulator": kernels.computed(made.spec.build(), made.launch, made.inputs, made.scalars)}
+    found = {}
+    for name, executor in backend.executors.items():
+        (order,) = executor.orders(1)
+        found[name] = executor.run(made.spec, made.launch, made.inputs, made.scalars, order).outputs
+    return found
 
 
 def test_every_spec_has_a_second_reference() -> None:
@@ -258,4 +261,5 @@ def test_the_reference_of_a_spec_is_what_torch_computes_at_all_sizes(name: str, 
 def test_what_a_spec_computes_is_what_torch_computes(name: str) -> None:
     spec, cases = sizes(name)
     made = tried(name, sized(name, spec, cases[0]), cases[0], Inputs.EXACT)
-    assert wrong_outputs(made, executed(made)) == {}
+    for executor, outputs in executed(made).items():
+        assert wrong_outputs(made, outputs) == {}, executor
