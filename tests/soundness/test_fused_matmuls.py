@@ -130,6 +130,10 @@ def _quotients(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tenso
     return sums / 3
 
 
+def _squares(p: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    return p @ v.double() / (1 + (p * p).sum(-1, keepdim=True))
+
+
 def _part(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, at: slice) -> torch.Tensor:
     return _rounded(_scores(q, k)[:, at]) @ v[at].double()
 
@@ -204,6 +208,19 @@ CASES: dict[str, tuple[str, Meaning]] = {
   O[q] = o
 """,
         _clamped,
+    ),
+    "a factor that is also summed": (
+        """\
+  shared K, V{via}
+  carry l : f32[q] = 0, o : f32[q, D] = 0
+  each j in N by 64
+    s = Q[q] @ K[j].T
+    p = bf16(tanh(s))
+    l = l + rowsum(p * p)
+    o = o + p @ V[j]
+  O[q] = o / (1 + l)
+""",
+        lambda q, k, v: _squares(_rounded(_scores(q, k).tanh()), v),
     ),
     "a carry that is replaced": (
         """\

@@ -73,6 +73,7 @@ from tkgen.ir.limits import BUFFER_BYTES, LARGEST_ROWS_SIZE
 from tkgen.ir.types import ACCESS_BYTES, BASE_TILE, WAVE_LANES, DType, Via
 from tkgen.remap import Remap, RemapCall, compose
 from tkgen.schedule.loop_exchange import exchanges
+from tkgen.schedule.loop_factors import apart
 from tkgen.schedule.loop_masks import masked
 from tkgen.schedule.loop_tiles import ALIGNMENT, Exchange, LoopError, Moving, Multiplication, extent, pitch_bytes, reach
 from tkgen.source import Span
@@ -248,7 +249,7 @@ def map_loops(program: EquationProgram, target: Target) -> LoopMap:
     tiled = [t for t in kernel.tensors if t not in kernel.held and t not in kernel.numbers]
     if narrow := next((t for t in tiled if t.dtype.bits <= 8 or t.dtype.whole), None):
         raise LoopError(f"`{narrow.name}` is {narrow.dtype.spelling}, which such loops cannot hold yet", narrow.span)
-    _loop(kernel)
+    kernel = apart(kernel, _loop(kernel))
     kernel = masked(kernel, _loop(kernel))
     split = _split(program)
     kernel = masked(kernel, _loop(kernel), split)

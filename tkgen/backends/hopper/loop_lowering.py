@@ -66,7 +66,7 @@ class _Lowering:
         """What the template prints."""
         m, values = self.m, self.values
         (out,) = m.tile_stored
-        convert = next(op for op in m.middle if isinstance(op, Convert))
+        convert = next(op for op in m.middle if isinstance(op, Convert) and op.result == m.second.left)
         middle = values.statements([op for op in m.middle if op is not convert], [convert.argument])
         carried = [*values.statements(m.carried), *values.handed(), *values.converted(convert)]
         behind = list(self._behind(out))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tkgen.backends.cdna.lower.elements import constant
+from tkgen.backends.cdna.lower.elements import ROUNDED, constant
 from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.backends.cdna.lower.ranges import Range, holds
 from tkgen.backends.hopper.loops import HopperLoop
@@ -120,8 +120,10 @@ class LoopValues:
         first = "pass * KEYS + " if axis == self.m.loop.axis else ""
         return f"({first}16 * t + 8 * (h / 2) + 2 * (laneid() % 4) + e)"
 
-    def expression(self, op: Map, clear: bool, row: str = "r") -> str:
+    def expression(self, op: Map | Convert, clear: bool, row: str = "r") -> str:
         """The right side of an operation."""
+        if isinstance(op, Convert):
+            return ROUNDED[HOPPER].format(self.text(op.argument, clear, row), t=op.result.dtype.cpp)
         function = FUNCTIONS[op.function]
         if clear and op.function == "where" and self.holds(op.arguments[0]) is not None:
             return self.text(op.arguments[1], clear, row)
@@ -184,7 +186,7 @@ class LoopValues:
             known[writes(op)[0]] = level[op] + isinstance(op, Reduce)
         for op in reversed(ops):  # an element is worked out beside the first use of it: one fused instruction, often
             uses = [level[user] for user in ops if writes(op)[0] in self._leaves(user)]
-            if isinstance(op, Map) and self.tiled(op.result) and uses:
+            if isinstance(op, Map | Convert) and self.tiled(op.result) and uses:
                 level[op] = min(uses)
         return level
 
@@ -215,7 +217,7 @@ class LoopValues:
         lines: list[str] = []
         body: list[str] = []
         for op in ops:
-            assert isinstance(op, Map)
+            assert isinstance(op, Map | Convert)
             value = op.result
             if self.m.split not in value.axes:
                 lines.append(f"const float {self.name[value]} = {self.expression(op, False)};")
@@ -252,7 +254,7 @@ class LoopValues:
             f"<{OPERATION[op.function]}>({self.name[op.result]}_p[r]);"
             for op in ops if isinstance(op, Reduce)
         ]  # fmt: skip
-        self.declared -= {self.name[op.result] for op in ops if isinstance(op, Map) and self._local(op)}
+        self.declared -= {self.name[op.result] for op in ops if isinstance(op, Map | Convert) and self._local(op)}
         return [*before, *lines, *_loop("r", "2", after)]
 
     def _local(self, op: Op) -> bool:
@@ -267,7 +269,7 @@ class LoopValues:
                 value = self.text(op.argument, clear)
                 lines.append(f"{part} = {OPERATION[op.function]}::op<float>({part}, {value});")
                 continue
-            assert isinstance(op, Map)
+            assert isinstance(op, Map | Convert)
             made = self.expression(op, clear)
             if op.result in self.arrays:
                 lines.append(f"element({self.name[op.result]}, t, h, e) = {made};")

@@ -46,6 +46,7 @@ from tkgen.ir.equations import (
 from tkgen.ir.limits import LARGEST_ROWS_SIZE
 from tkgen.ir.tensors import Tensor
 from tkgen.ir.types import DType, Via
+from tkgen.schedule.loop_factors import apart
 from tkgen.schedule.loop_masks import masked
 from tkgen.schedule.loop_tiles import LoopError, extent
 from tkgen.source import Span
@@ -208,8 +209,8 @@ def hopper_loop(program: EquationProgram, machine: Hopper) -> HopperLoop:
             raise LoopError(f"{dim.name} is dynamic, which such loops cannot be yet", dim.span, "give it a size")
         if tensor.dtype not in (*FACTORS, DType.F32):
             raise LoopError(f"`{tensor.name}` is {tensor.dtype.spelling}", tensor.span, "use bf16, f16 or f32")
-    loop = _loop(kernel)
-    kernel = masked(kernel, loop)
+    kernel = apart(kernel, _loop(kernel))
+    kernel = masked(kernel, _loop(kernel))
     loop = _loop(kernel)
     found = _products(program, kernel, loop, machine)
     if "schedule" in program.spans:
@@ -275,12 +276,13 @@ def _products(program: EquationProgram, kernel: Kernel, loop: Loop, machine: Hop
 
 def _onto(second: Product, loop: Loop) -> tuple[Value, Value]:
     """What the second product is added to, and the sum, which a carry takes on."""
-    for op in loop.body:
-        if isinstance(op, Map) and op.function == "add" and second.result in op.arguments:
-            others = [v for v in op.arguments if v != second.result]
-            if len(others) == 1 and any(c.update == op.result for c in loop.carries):
-                return others[0], op.result
-    raise LoopError("the second product is added to what the loop carries", second.result.span)
+    users = [op for op in loop.body if second.result in reads(op)]
+    handed = [c.update for c in loop.carries]
+    if len(users) == 1 and second.result not in handed and isinstance(add := users[0], Map) and add.function == "add":
+        others = [v for v in add.arguments if v != second.result]
+        if len(others) == 1 and add.result in handed:
+            return others[0], add.result
+    raise LoopError("the second product is added to what the loop carries, once", second.result.span)
 
 
 def _buffers(program: EquationProgram, tensor: Tensor) -> int:
@@ -328,21 +330,36 @@ def _fits(m: HopperLoop, program: EquationProgram) -> None:
                         "leave `registers` out")  # fmt: skip
     if program.remap:
         raise LoopError("the order of such blocks cannot be chosen yet", program.remap[0].span, "leave `remap` out")
+    _maps(m)
+
+
+def _maps(m: HopperLoop) -> None:
+    """Raises LoopError for a tensor whose tiles differ: it has one tensor map, with boxes of one shape."""
+    rows = {m.held: m.machine.wgmma_rows, m.left: m.keys, m.right: m.keys}
+    for access in rows:
+        for other in rows:
+            along = m.rows_along(access) != m.rows_along(other)
+            if access.tensor == other.tensor and (rows[access] != rows[other] or along):
+                sizes = f"{rows[other]} rows, and of {rows[access]}" if not along else "rows along two dimensions"
+                message = f"`{access.tensor.name}` is multiplied as tiles of {sizes}: a tensor map has one shape"
+                raise LoopError(message, m.loop.axis.span, "pass the tensor twice, under two names")
 
 
 def _middle(m: HopperLoop) -> None:
     """Raises LoopError for values that a lane cannot hold, and for sums that come too late."""
     late = {c.inside for c in m.loop.carries if c.update == m.result} | {m.result, m.second.result}
+    factors = {op.result: op.source.tensor for op in walk(m.kernel.body) if isinstance(op, Load)}
     for op in m.middle:
         if late & set(reads(op)):
             raise LoopError("the sums of the second product are used for more than to be carried", writes(op)[0].span)
     for op in walk(m.kernel.body):
         if isinstance(op, Load) and op.source not in (m.held, m.left, m.right):
             raise LoopError(f"`{op.source.tensor.name}` is no factor of a product", op.result.span)
+        if not isinstance(op, Product) and (tile := next((v for v in reads(op) if v in factors), None)) is not None:
+            name = factors[tile].name
+            raise LoopError(f"`{name}` is a factor, which stays in shared memory for products alone", tile.span)
         if isinstance(op, Reduce) and (op.axis != m.loop.axis or m.split not in op.argument.axes):
             raise LoopError(f"only rows along `{m.split.name}` are reduced, over `{m.loop.axis.name}`", op.result.span)
-        if isinstance(op, Convert) and op.result != m.second.left:
-            raise LoopError("only the factor of the second product is converted", op.result.span)
 
 
 def _stores(m: HopperLoop) -> None:
