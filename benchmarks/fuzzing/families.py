@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from fuzzing.fused import fused
+from fuzzing.fused import fused, hopper
 from fuzzing.gradients import gradients
 from fuzzing.groups import groups
 from fuzzing.hopper import hopper

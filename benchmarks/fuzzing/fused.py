@@ -99,10 +99,19 @@ class _Body:
         self.steps += own.get(multiplies, both if multiplies == "before" else both[::-1])
 
 
-def fused(seed: int, hopper: bool = False) -> Sample:
-    """A loop of one to three products of tensors, what is made of them, and one to three products of that."""
+def fused(seed: int) -> Sample:
+    """For AMD: one or two products of tensors, what is made of them, and up to four products of that."""
     rng = random.Random(f"fused {seed}")
-    target = HOPPER if hopper else rng.choice(TARGETS)
+    return _drawn(seed, rng, rng.choice(TARGETS))
+
+
+def hopper(seed: int) -> Sample:
+    """The same for Hopper, whose loops have two products."""
+    return _drawn(seed, random.Random(f"hopper {seed}"), HOPPER)
+
+
+def _drawn(seed: int, rng: random.Random, target: str) -> Sample:
+    hopper = target == HOPPER
     features = set[str]()
     direct = hopper or (target == "gfx950" and rng.random() < 0.4)
     waves = rng.choice([4, 8, 8]) if hopper else rng.choice([1, 2, 4, 4, 8])
@@ -257,7 +266,7 @@ def fused(seed: int, hopper: bool = False) -> Sample:
     ]  # fmt: skip
     features |= {"batched"} if batch else set()
     features |= {"via direct"} if direct else set()
-    return Sample(seed, "\n".join(lines) + "\n", target, features=frozenset(features), family="fused")
+    return Sample(seed, "\n".join(lines) + "\n", target, features=frozenset(features), family="hopper" if hopper else "fused")
 
 
 def _schedule(

@@ -24,7 +24,6 @@ from tkgen.cli.common import (
     fail,
     findings,
     fitted,
-    load_products_spec,
     load_spec,
     reported,
     say,
@@ -32,7 +31,7 @@ from tkgen.cli.common import (
     spec_files,
 )
 from tkgen.cli.fixing import fixed
-from tkgen.cli.stages import PrintAfter, stage_text
+from tkgen.cli.stages import PrintAfter, graph_of, stage_text
 
 if TYPE_CHECKING:
     from tkgen.diagnostics import Diagnostic
@@ -134,15 +133,14 @@ def graph(
 ) -> None:
     """Print a spec's dataflow graph: operations, dependencies, the barrier that covers each."""
     from tkgen.ir import graph as dataflow
-    from tkgen.rows.spec import LaidRows
     from tkgen.sequence import SequenceSpec
 
     with reported():
         found = load_spec(spec, define, None, roots)
         if isinstance(found, SequenceSpec):
-            graphs = [kernel.graph for kernel in found.kernels]
+            graphs = [graph_of(kernel) for kernel in found.kernels]
         else:
-            graphs = [(found if isinstance(found, LaidRows) else load_products_spec(spec, define, None, roots)).graph]
+            graphs = [graph_of(found)]
     if as_json or how is GraphFormat.JSON:
         plain = [dataflow.to_json(each) for each in graphs]
         say(json.dumps(plain if isinstance(found, SequenceSpec) else plain[0], indent=2))

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tkgen.cli.common import defines, load_products_spec, load_spec
+from tkgen.cli.common import USAGE, defines, fail, load_spec
 
 if TYPE_CHECKING:
-    from tkgen.backends.cdna.spec import Spec
-    from tkgen.rows.spec import LaidRows
+    from networkx import MultiDiGraph
 
 
 class Stage(StrEnum):
@@ -41,7 +40,6 @@ def stage_text(
     from tkgen.ir import program_text
     from tkgen.ir.equations import to_text
     from tkgen.ir.program import equations_of, program
-    from tkgen.rows.spec import LaidRows
     from tkgen.sequence import SequenceSpec
     from tkgen.syntax.ast import Sequence as Several
     from tkgen.syntax.dump import dump
@@ -61,10 +59,18 @@ def stage_text(
         return found.scheduled.rstrip("\n")
     if isinstance(found, SequenceSpec):
         return "\n\n".join(_of_kernel(stage, kernel) for kernel in found.kernels)
-    return _of_kernel(stage, found if isinstance(found, LaidRows) else load_products_spec(path, define, target, roots))
+    return _of_kernel(stage, found)
 
 
-def _of_kernel(stage: Stage, spec: Spec | LaidRows[Any]) -> str:
+def graph_of(spec: Any) -> MultiDiGraph:
+    """The dataflow graph of a kernel; ends the command where its target has none."""
+    if not hasattr(spec, "graph"):
+        message = f"there is no dataflow graph of kernels for {spec.target.name}"
+        fail(f"{message}; their schedule is: `tkgen check {spec.path} --print-after schedule`", USAGE)
+    return spec.graph
+
+
+def _of_kernel(stage: Stage, spec: Any) -> str:
     """What a stage makes of one kernel."""
     from tkgen.ir import graph, program_text
     from tkgen.ir.equations import to_text
@@ -73,4 +79,4 @@ def _of_kernel(stage: Stage, spec: Spec | LaidRows[Any]) -> str:
         return to_text(spec.program.kernel).rstrip("\n")
     if stage is Stage.RESOLVE:
         return program_text.to_text(spec.program).rstrip("\n")
-    return graph.to_text(spec.graph).rstrip("\n")
+    return graph.to_text(graph_of(spec)).rstrip("\n")

@@ -264,7 +264,7 @@ def load_target(name: str) -> Target:
     """The target called `name` ("gfx942"); UnknownTargetError suggests one where there is none."""
     names = target_names()
     if name in hopper_names():
-        raise UnknownTargetError(f"{name}: of the commands, `check`, `build` and `run --device gpu` know it so far")
+        raise UnknownTargetError(f"this takes kernels for AMD GPUs ({', '.join(names)}), not for {name}")
     if name not in names:
         raise UnknownTargetError(_suggestion(name, known_names()))
     return _target(_data(name))

@@ -56,14 +56,18 @@ def equation_program(scope: Scope, typed: Typed) -> EquationProgram:
 def _foreign(scope: Scope, kernel: Kernel) -> None:
     """E222 for statements that only matrix products have a use for; stops where there are any."""
     multiplies = any(isinstance(op, Product) for op in walk(kernel.body))
+    products = [op.result.span for op in walk(kernel.body) if isinstance(op, Product) and op.result.span]
     equation = next(s for s in flatten(scope.kernel.body) if isinstance(s, ast.EQUATIONS))
     for statement in flatten(scope.kernel.body):
         orders = isinstance(statement, ast.Schedule | ast.Phase)
         if not isinstance(statement, _WITH_EQUATIONS) and not (orders and multiplies):
             word = statement.span.text.split()[0]
+            message, label = f"`{word}` is of matrix products, and these equations have none", "such as this one"
+            if multiplies:
+                message = f"`{word}` is of loops that only sum products, and this one computes with what it multiplied"
+                label = "such as here"
             scope.error(
-                "E222", f"`{word}` is of matrix products, and these equations have none", statement.span,
-                secondary=(Label(equation.span, "such as this one"),),
+                "E222", message, statement.span, secondary=(Label(products[-1] if products else equation.span, label),),
                 fix=_INSTEAD.get(type(statement), "leave it out"),
             )  # fmt: skip
     if scope.errors:
