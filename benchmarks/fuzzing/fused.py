@@ -266,7 +266,8 @@ def _drawn(seed: int, rng: random.Random, target: str) -> Sample:
     ]  # fmt: skip
     features |= {"batched"} if batch else set()
     features |= {"via direct"} if direct else set()
-    return Sample(seed, "\n".join(lines) + "\n", target, features=frozenset(features), family="hopper" if hopper else "fused")
+    family = "hopper" if hopper else "fused"
+    return Sample(seed, "\n".join(lines) + "\n", target, features=frozenset(features), family=family)
 
 
 def _schedule(
