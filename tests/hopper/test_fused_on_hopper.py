@@ -62,3 +62,9 @@ def test_what_hopper_cannot_hold_is_refused(old: str, new: str, message: str) ->
         tkgen.load(text.replace(old, new)).check()
     (found,) = [d for d in caught.value.diagnostics if d.code.startswith("E")]
     assert found.code == "E230" and message in found.message
+
+
+def test_a_choice_by_what_the_loop_carries_has_a_text() -> None:
+    """Conditions on coordinates are looked for through sums, down to values that the loop carries."""
+    text = HOPPER.format(keys=64).replace("tanh(s)", "where(s + pass > 0, s, 0.5 * s)")
+    assert "> 0.0f" in tkgen.load(text).check().text  # type: ignore[union-attr]

@@ -53,6 +53,7 @@ class LoopValues:
         self.widths = Widths(walk(m.kernel.body), LARGEST_ROWS_SIZE)
         self.made = {value: op for op in walk(m.kernel.body) for value in writes(op)}
         self.name = {value: f"{cpp_name(value.name or 'v')}_{value.number}" for value in self.made}
+        self.made |= {carry.inside: m.loop for carry in m.loop.carries}
         for carry in m.loop.carries:
             self.name[carry.inside] = self.name[carry.result] = f"{cpp_name(carry.inside.name or 'v')}_c"
         late = next(c for c in m.loop.carries if c.update == m.result)
