@@ -232,3 +232,8 @@ def test_executors_that_there_are_not(words: tuple[str, ...]) -> None:
 def test_amd_kernels_have_no_executor() -> None:
     code, out = tkgen("run", SPECS.parent / "one_wave.tk", "-D", "M=64 N=64 K=64", "--executor", "host")
     assert code == 2 and "is for sm_90a" in out
+
+
+def test_verify_compares_numbers() -> None:
+    code, out = tkgen("verify", SPECS / "h100_lcf.tk", "-D", "M=200 N=264 K=136")
+    assert code == 0 and out.count(" right ") == 4 and "compared in numbers" in out

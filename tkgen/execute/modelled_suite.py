@@ -7,7 +7,7 @@ For each spec the same is tried as on a GPU (`gpu_suite`), but for what only mac
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from tkgen.diagnostics import SpecError
 from tkgen.execute import gpu, gpu_suite
 from tkgen.execute.arguments import check_scalars
 from tkgen.execute.modelled import trials
+from tkgen.execute.rows import Row, run_spec
 from tkgen.execute.suites import Result, Work, attempted
 from tkgen.schedule.row_form import accesses
 from tkgen.targets import UnknownTargetError
@@ -57,6 +58,24 @@ def regression(
 
     figures = partial(gpu_suite.figures, cxx=cxx)
     return attempted(path.stem, proved, figures, sizes, numbers, shipped, generated)
+
+
+def compared(
+    path: Path, defines: Mapping[str, float | None], target: str | None, roots: Sequence[Path], draws: int,
+    schedules: int, seed: int,
+) -> list[Row]:  # fmt: skip
+    """Launches of the generated C++ with as many inputs, each in as many orders: at small sizes, or those of `-D`.
+
+    Raises:
+        SpecError, SizeError, ToolchainError: as `run_spec`.
+    """
+    if not defines:
+        spec = load(path, None, target, roots)
+        cases = sizes(spec)
+        small = cases[min(2, len(cases) - 1)] if cases else {}
+        defines = {**check_scalars(spec.program), **small}  # type: ignore[arg-type]
+    each = [run_spec(path, defines, target, roots, "emulator", seed + n, schedules, 1, None) for n in range(draws)]
+    return [row for rows in each for row in rows]
 
 
 def sizes(spec: protocol.Spec) -> list[dict[str, int]]:

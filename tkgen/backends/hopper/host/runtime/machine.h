@@ -21,7 +21,9 @@ constexpr uint8_t UNKNOWN = 0xff;         // each byte of memory that nobody has
 constexpr uint32_t RANK_SHIFT = 24;       // of a shared address: above it the number of a block in its cluster
 constexpr uint32_t OFFSET = (1u << RANK_SHIFT) - 1;
 constexpr int NAMED_BARRIERS = 16;
-constexpr uint32_t DYNAMIC_AT = 4096 + 48;  // where dynamic shared memory begins: a multiple of 16 and of no more
+constexpr uint32_t SHARED_BYTES = 227 * 1024;  // that a block may have, static and dynamic
+constexpr uint32_t MOST_STATIC = 48 * 1024;    // that may be static
+constexpr uint32_t BARRIERS = 4096;            // beside dynamic memory the static one is of barriers
 constexpr int CHUNK = 16;                 // bytes of shared memory that are fenced together
 
 struct block;
@@ -162,6 +164,9 @@ struct machine {
     std::vector<variable_of_block> variables;
     std::unordered_map<const void *, size_t> placed;
     size_t static_bytes = 0;
+
+    /// Where dynamic shared memory begins: a multiple of 16 and of no more.
+    uint32_t dynamic_at() const { return (dynamic_bytes ? BARRIERS : MOST_STATIC) + 48; }
     std::vector<std::string> findings;
     std::mt19937_64 random;
     fiber scheduler;

@@ -29,17 +29,17 @@ uint64_t shared_address(const void *p) {
     return uint64_t(b.rank) << RANK_SHIFT | uint64_t(at - b.shared());
 }
 
-void *dynamic_shared() { return now->running->of->of->shared() + DYNAMIC_AT; }
+void *dynamic_shared() { return now->running->of->of->shared() + now->dynamic_at(); }
 
 void *static_shared(const void *key, size_t bytes, size_t alignment, std::initializer_list<variable> variables) {
     machine &m = *now;
     const auto found = m.placed.find(key);
     if (found != m.placed.end()) return m.running->of->of->shared() + found->second;
     const size_t at = (m.static_bytes + alignment - 1) / alignment * alignment;
-    if (at + bytes > DYNAMIC_AT) {
-        // Static memory stands before dynamic memory; what does not fit there grows every block.
-        stop("more than " + std::to_string(DYNAMIC_AT) + " bytes of static shared memory");
-    }
+    if (at + bytes > m.dynamic_at()) stop("more than " + std::to_string(m.dynamic_at()) + " bytes of static shared memory");
+    if (at + bytes + m.dynamic_bytes > SHARED_BYTES)
+        stop("a block asks for " + std::to_string(at + bytes + m.dynamic_bytes) + " bytes of shared memory, there are " +
+             std::to_string(SHARED_BYTES));
     m.static_bytes = at + bytes;
     m.placed[key] = at;
     for (const variable &v : variables) m.variables.push_back({v.name, at + v.offset, v.bytes, v.element});

@@ -254,7 +254,7 @@ struct stacks {
 void set_up(block &b, uint32_t number, uint32_t rank, const stacks &all) {
     machine &m = *now;
     b.number = number, b.rank = rank, b.ended = false;
-    b.shared_bytes = DYNAMIC_AT + m.dynamic_bytes;
+    b.shared_bytes = m.dynamic_at() + m.dynamic_bytes;
     b.memory.resize(b.shared_bytes / sizeof(aligned_chunk) + 1);
     memset(b.shared(), UNKNOWN, b.memory.size() * sizeof(aligned_chunk));
     b.unfenced.assign(b.shared_bytes / CHUNK + 1, {});
