@@ -91,6 +91,14 @@ __device__ inline void settle() {
     asm volatile("s_nop 15\n\ts_nop 7" : : : "memory");
 }
 
+/// The last wait state of an iteration of a loop that may have none, whose last block therefore ends with two branches:
+/// LLVM's GCNHazardRecognizer counts both, and a wave issues one. It does not count assembly.
+__device__ inline void end_iteration() {
+    pin();
+    __builtin_amdgcn_sched_barrier(0);
+    asm volatile("s_nop 0" : : : "memory");
+}
+
 /// Chunks of 16 bytes of a tile in LDS that each of N threads brings.
 template <int N, ducks::st::all ST> constexpr int CHUNKS = (ST::num_elements * int(sizeof(typename ST::dtype)) + 16 * N - 1) / (16 * N);
 
@@ -406,6 +414,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         lds_barrier();
         l = l_3;
         m_ = n_2;
+        end_iteration();
     }
     settle();
     divisor l_d[COLS / SIDE];

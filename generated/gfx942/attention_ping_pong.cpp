@@ -334,6 +334,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
         zero(part);
         mma_ABt(part, K_r, v6, part);  // spec:19
     }
+    settle();
     if (wave >= 4) turn();  // these waves run a meeting behind
     #pragma unroll 2
     for (int step = 0; step < STEPS; ++step) {  // spec:18

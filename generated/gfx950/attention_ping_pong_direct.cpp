@@ -304,6 +304,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
         mma_ABt(part, v8_r[n], v6, part);  // spec:20
     }
     landed_turn();
+    settle();
     if (wave >= 4) turn();  // these waves run a meeting behind
     #pragma unroll 2
     for (int step = 0; step < STEPS; ++step) {  // spec:19

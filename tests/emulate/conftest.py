@@ -16,6 +16,8 @@ import pytest
 
 KERNELS = Path(__file__).parent / "kernels"
 
+ZIG = (sys.executable, "-m", "ziglang")
+
 
 def _has_amdgcn(command: tuple[str, ...]) -> bool:
     probe = [*command, "--target=amdgcn-amd-amdhsa", "-mcpu=gfx942", "-x", "c", "-c", "/dev/null", "-o", "/dev/null"]
@@ -27,14 +29,14 @@ def _has_amdgcn(command: tuple[str, ...]) -> bool:
 
 @cache
 def clang() -> tuple[str, ...] | None:
-    """The command of a clang that compiles for AMD GPUs and can link."""
+    """The command of a clang that compiles for AMD GPUs."""
     names = [os.environ.get("TKGEN_CXX", ""), *(f"clang++-{n}" for n in range(26, 18, -1)), "clang++"]
     names.append("/opt/rocm/llvm/bin/clang++")
     for name in names:
         path = shutil.which(name) if name else None
         if path and _has_amdgcn((path,)):
             return (path,)
-    zig = (sys.executable, "-m", "ziglang", "clang++")
+    zig = (*ZIG, "clang")
     return zig if importlib.util.find_spec("ziglang") and _has_amdgcn(zig) else None
 
 
@@ -47,11 +49,17 @@ def _compile(source: bytes, name: str, directory: Path, arguments: list[str], cw
     if not made.exists():
         text = directory / f"{key}{Path(name).suffix}"
         text.write_bytes(source)
-        done = subprocess.run(
-            [*command, *arguments, f"-I{cwd}", str(text), "-o", str(made)], capture_output=True, text=True
-        )
-        assert done.returncode == 0, done.stderr
+        link = command == (*ZIG, "clang")  # it looks for a linker of the system's
+        out = made.with_suffix(".o") if link else made
+        _run([*command, *arguments, f"-I{cwd}", str(text), "-o", str(out), *(["-c"] if link else [])])
+        if link:
+            _run([*ZIG, "ld.lld", "-shared", str(out), "-o", str(made)])
     return made
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.fixture(scope="session")

@@ -20,6 +20,13 @@ def run(assemble, body: str, blocks: tuple[int, ...] = (0,), **options) -> Outco
     return launch(code, grid=(4, 1, 1), block=(64, 1, 1), args=args, blocks=blocks, **{"watch": True} | options)
 
 
+DATA = LOAD + "  v_readfirstlane_b32 s20, v2\n"
+# What the compiler does with scalars that it has no registers for: of v4 lane 3 alone has data.
+SPILLED = "  v_mov_b32 v4, 0\n  v_writelane_b32 v4, 4, 2\n  v_writelane_b32 v4, s20, 3\n  s_nop 1\n"
+THROUGH = "  scratch_store_dword off, v4, off\n  scratch_load_dword v4, off, off\n  s_waitcnt vmcnt(0)\n"
+LANE_2 = "  v_readlane_b32 s21, v4, 2\n  s_nop 3\n  v_mov_b32 v3, s21\n"
+
+
 DEPENDENT = {
     "a branch on VCC": LOAD + "  v_cmp_eq_u32 vcc, 0, v2\n  s_cbranch_vccnz .Lover\n.Lover:\n",
     "a branch on SCC": SCALAR + "  s_cmp_eq_u32 s20, 0\n" + BRANCH,
@@ -52,6 +59,14 @@ DEPENDENT = {
     "M0 of a load into LDS": SCALAR + "  s_mov_b32 m0, s20\n  global_load_lds_dword v1, s[8:9]\n",
     "what an atomic gives back": "  v_mov_b32 v2, 1\n  global_atomic_add v3, v1, v2, s[10:11] sc0\n"
     "  s_waitcnt vmcnt(0)\n" + USE,
+    "a lane that was written": DATA + "  v_mov_b32 v3, 0\n  v_writelane_b32 v3, s20, 5\n" + USE,
+    "one of a register's lanes": DATA + SPILLED + "  v_readlane_b32 s21, v4, 3\n  v_mov_b32 v3, s21\n" + USE,
+    "one of a register's lanes, through scratch": DATA + SPILLED + THROUGH + "  v_readlane_b32 s21, v4, 3\n"
+    "  v_mov_b32 v3, s21\n" + USE,
+    "whichever lane data says, of some that are known": DATA + SPILLED + "  s_nop 3\n  v_readlane_b32 s21, v4, s20\n"
+    "  v_mov_b32 v3, s21\n" + USE,
+    "whichever lane data says, written": DATA + "  v_mov_b32 v4, 0\n  s_nop 3\n  v_writelane_b32 v4, 0, s20\n"
+    "  v_mov_b32 v3, v4\n" + USE,
     "where half of the lanes kept it": LOAD + "  v_mov_b32 v3, v2\n  s_mov_b64 exec, 0xff\n  v_mov_b32 v3, 0\n"
     "  s_mov_b64 exec, -1\n" + USE,
 }  # fmt: skip
@@ -71,6 +86,8 @@ INDEPENDENT = {
     "lanes that are off": LOAD + "  v_mov_b32 v3, v2\n  s_mov_b64 exec, 0xff\n  v_mov_b32 v3, 0\n" + USE,
     "the first lane, which alone is known": LOAD + "  v_mov_b32 v3, v2\n  s_mov_b64 exec, 0xff\n  v_mov_b32 v3, 0\n"
     "  s_nop 3\n  v_readfirstlane_b32 s20, v3\n  s_mov_b64 exec, -1\n  s_nop 3\n  v_mov_b32 v3, s20\n" + USE,
+    "a lane beside an unknown one": DATA + SPILLED + LANE_2 + USE,
+    "a lane beside an unknown one, through scratch": DATA + SPILLED + THROUGH + LANE_2 + USE,
     "a known value of another lane": "  ds_bpermute_b32 v3, v1, v1\n  s_waitcnt lgkmcnt(0)\n" + USE,
 }
 

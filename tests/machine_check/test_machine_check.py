@@ -89,6 +89,16 @@ def test_a_block_that_is_too_long_to_watch_is_not_called_endless(monkeypatch: py
     assert codes(compiled(spec_called("collective"))) == {"E323"}
 
 
+def test_code_that_decides_by_data_is_not_checked_and_not_called_wrong() -> None:
+    """The run has no data and stops there; what was found until then counts all the same."""
+    spec = spec_called("collective")
+    decides = "    if (C_acc[0][0].tiles[0][0].data[0].x > 0) __builtin_amdgcn_s_sleep(1);\n    store(g.C"
+    text = spec.source.text.replace("    store(g.C", decides, 1)
+    found = verdict(compiled(spec, text))
+    assert found.outcome == UNCHECKED and "depends on data, which this check runs without" in found.reason
+    assert verdict(compiled(spec, text.replace("        lds_barrier();", ""))).outcome == WRONG
+
+
 def test_where_blocks_are_alike_it_is_found_out() -> None:
     assert verdict(compiled(spec_called("collective"))).alike
     assert not verdict(compiled(spec_called("persistent"))).alike  # how many tiles follow depends on the block

@@ -18,7 +18,7 @@ from tkgen.toolchain.cache import Cache, cache_key
 
 if TYPE_CHECKING:
     from tkgen.backends.cdna.spec import Spec
-    from tkgen.emulate import Outcome
+    from tkgen.emulate import Finding, Outcome
     from tkgen.emulate.code_object import CodeObject
     from tkgen.ir.types import Program
     from tkgen.machine_check.launches import Watched
@@ -29,6 +29,7 @@ BUDGET: Final = 1 << 26  # instructions of a block until it counts as endless, 1
 LONG: Final = 8192  # K-steps of a block; fewer never take so many instructions
 ENDLESS: Final = ("endless", "deadlock")  # kinds of findings, where the budget is spent
 TOO_LARGE: Final = "watch-limit"
+NOT_FOLLOWED: Final = "data-dependent"
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,8 @@ def _watched(spec: Spec, hsaco: bytes, kernel: str, wanted: Sequence[Watched], s
         real = of.blocks <= of.launch.blocks
         cut = any(_cut(of, o) for o in outcomes)
         large = any(f.kind.value == TOO_LARGE for o in outcomes for f in o.findings)
-        left_out = {TOO_LARGE, *(() if real else (Kind.BLOCK_RACE.value,)), *(ENDLESS if cut else ())}
+        lost = next((f for o in outcomes for f in o.findings if f.kind.value == NOT_FOLLOWED), None)
+        left_out = {TOO_LARGE, NOT_FOLLOWED, *(() if real else (Kind.BLOCK_RACE.value,)), *(ENDLESS if cut else ())}
         findings = [f for o in outcomes for f in o.findings if f.kind.value not in left_out]
         seen += [words.Seen(finding, of.launch.extents, of.steps) for finding in findings]
         steps.add(of.steps)
@@ -158,6 +160,8 @@ def _watched(spec: Spec, hsaco: bytes, kernel: str, wanted: Sequence[Watched], s
             return Verdict(UNCHECKED, reason)
         if large:
             return Verdict(UNCHECKED, "a block touches more memory than the referee can watch")
+        if lost is not None:
+            return Verdict(UNCHECKED, unfollowed(lost))
     found = tuple(words.diagnostics(spec, code, seen))
     return Verdict(
         WRONG if found else RIGHT,
@@ -197,6 +201,11 @@ def _run(
         watch=watched,
         budget=BUDGET,
     )
+
+
+def unfollowed(finding: Finding) -> str:
+    """Why code that decides by its data was not checked: the run has none, and stops there."""
+    return f"`{finding.first.text}` at {finding.first.address:#x} depends on data, which this check runs without"
 
 
 def _cut(of: Watched, outcome: Outcome) -> bool:

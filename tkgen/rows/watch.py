@@ -26,7 +26,16 @@ from tkgen.diagnostics import Diagnostic, Fix, Label
 from tkgen.execute.arguments import check_scalars, packed
 from tkgen.ir.divided import completed, divided, unit
 from tkgen.machine_check.codes import CONTROL, NOT_WAITED, OUTSIDE, RACE
-from tkgen.machine_check.verdict import BUDGET, RIGHT, WRONG, Verdict, decided
+from tkgen.machine_check.verdict import (
+    BUDGET,
+    NOT_FOLLOWED,
+    RIGHT,
+    UNCHECKED,
+    WRONG,
+    Verdict,
+    decided,
+    unfollowed,
+)
 from tkgen.rows.launch import RowLaunch, row_launch
 from tkgen.targets.model import round_up
 from tkgen.toolchain.cache import Cache
@@ -157,8 +166,12 @@ def _watched(spec: RowSpec, wanted: Sequence[RowLaunch], hsaco: bytes, kernel: s
             blocks += len(part)
             instructions += outcome.instructions
             findings += outcome.findings
+        lost = next((f for f in findings if f.kind.value == NOT_FOLLOWED), None)
+        findings = [f for f in findings if f.kind.value != NOT_FOLLOWED]
         if findings:
             break
+        if lost is not None:
+            return Verdict(UNCHECKED, unfollowed(lost))
     found = tuple(dict.fromkeys(_diagnostic(spec, finding) for finding in findings))
     seconds = time.perf_counter() - start
     return Verdict(

@@ -1,6 +1,8 @@
 // See unknown.h.
 #include "unknown.h"
 
+#include "lanes.h"
+
 #include <algorithm>
 
 namespace {
@@ -43,6 +45,7 @@ Flow Unknown::describe(const Op& op, const Info& info) {
     when(begins(n, {"v_mad_u64_u32", "v_mad_i64_i32"}), Flow::LOW_BY_ITSELF);
     when(begins(n, {"v_movrel"}), Flow::RELATIVE);
     when(begins(n, {"v_readfirstlane"}), Flow::FIRST_LANE);
+    when(begins(n, {"v_readlane", "v_writelane"}), Flow::ONE_LANE);
     for (int i = 0; i < 3; ++i) {
       if (!info.src[i]) continue;
       when(op.src[i] == 251, Flow::READS_VCC);
@@ -94,6 +97,13 @@ void Unknown::becomes(Wave& w, unsigned row, uint64_t lanes, uint8_t how, uint64
   w.unknown[row] = uint8_t((how & BLOCK) | (keeps || lanes != ~0ull ? w.unknown[row] : 0));
 }
 
+// The lane that v_readlane or v_writelane names; all of them where other data or another block may name another one.
+uint64_t Unknown::one_lane(Wave& w, const Op& op) const {
+  const uint16_t by = op.src[1];
+  const bool fixed = by >= 128 && by < 256;
+  return fixed || (by < SCALARS && !w.unknown[ROWS + by]) ? 1ull << (scalar32(w, op, by, Kind::B32) & 63) : ~0ull;
+}
+
 namespace {
 
 // The lanes that an instruction reads: those of EXEC, the first of them (without any, lane 0), or any.
@@ -108,10 +118,11 @@ uint64_t lanes_read(const Wave& w, const Op& op, const Use& use, Flow flow) {
 bool Unknown::before(Wave& w, const Op& op, const Use& use, Flow flow) {
   uint8_t sources = 0, address = 0;
   uint64_t unknown = 0, low = 0;
-  const uint64_t lanes = lanes_read(w, op, use, flow);
+  const bool one = flow.bits & Flow::ONE_LANE;
+  const uint64_t lanes = one ? one_lane(w, op) : lanes_read(w, op, use, flow);
   for (int i = 0; i < use.count; ++i) {
     const Use::Span& s = use.spans[i];
-    if (s.flags & Use::WRITES) continue;
+    if (s.flags & Use::WRITES || (one && op.dst >= 256 && s.first == op.dst - 256)) continue;  // v_writelane leaves the others
     uint8_t here = 0;
     uint64_t mine = 0;
     for (unsigned r = s.first; r < unsigned(s.first) + s.count; ++r) here |= of(w, r, lanes), mine |= lanes_of(w, r);
@@ -132,11 +143,11 @@ bool Unknown::before(Wave& w, const Op& op, const Use& use, Flow flow) {
   if (sources & DATA && (together || flow.bits & (Flow::READS_SCC | Flow::READS_VCC | Flow::READS_MASK))) unknown = low = ~0ull;
   sources_ = sources, unknown_ = unknown, low_ = low, address_ = address;
   if (use.info_flags & MEMORY) {
-    data_ = 0;
+    data_ = 0, data_lanes_ = 0;
     for (int i = 0; i < use.count; ++i) {
       const Use::Span& s = use.spans[i];
       if (s.flags & (Use::WRITES | Use::ADDRESS)) continue;
-      for (unsigned r = s.first; r < unsigned(s.first) + s.count; ++r) data_ |= of(w, r, lanes);
+      for (unsigned r = s.first; r < unsigned(s.first) + s.count; ++r) data_ |= of(w, r, lanes), data_lanes_ |= lanes_of(w, r);
     }
     const bool lds = op.encoding == ENC_DS || op.encoding == ENC_FLAT;
     decides(w, lds ? address : address & DATA);
@@ -151,11 +162,12 @@ void Unknown::after(Wave& w, const Op& op, const Use& use, Flow flow) {
   // SDWA: dst_sel is the whole register, or dst_unused is not UNUSED_PRESERVE (CDNA3 ISA guide, SDWA).
   const bool sdwa_keeps = op.flags & F_SDWA && (op.control >> 8 & 7) != 6 && (op.control >> 11 & 3) == 2;
   const bool keeps = flow.bits & Flow::KEEPS_DST || op.flags & F_DPP || sdwa_keeps;
-  const uint64_t lanes = use.info_flags & (MATRIX | CROSS_LANE) ? ~0ull : w.lanes;
+  const bool one = flow.bits & Flow::ONE_LANE;
+  const uint64_t lanes = one ? one_lane(w, op) : use.info_flags & (MATRIX | CROSS_LANE) ? ~0ull : w.lanes;
   for (int i = 0; i < use.count; ++i) {
     const Use::Span& s = use.spans[i];
     if (!(s.flags & Use::WRITES)) continue;
-    const bool part = keeps && (s.first < ROWS || flow.bits & Flow::KEEPS_DST);
+    const bool part = (keeps && (s.first < ROWS || flow.bits & Flow::KEEPS_DST)) || (one && s.first < ROWS && lanes == ~0ull);
     for (unsigned k = 0; k < s.count; ++k)
       becomes(w, s.first + k, lanes, sources_, flow.bits & Flow::LOW_BY_ITSELF && k == 0 ? low_ : unknown_, part);
   }
@@ -166,26 +178,31 @@ void Unknown::after(Wave& w, const Op& op, const Use& use, Flow flow) {
   }
 }
 
-// A wave's scratch has contents: what is stored there is followed byte by byte.
-uint8_t Unknown::through_scratch(Wave& w, const MemoryOp& m, uint8_t how) {
-  uint8_t found = 0;
+// A wave's scratch has contents: what is stored there is followed byte by byte. Returns the lanes that load unknown data.
+uint64_t Unknown::through_scratch(Wave& w, const MemoryOp& m, uint8_t& how) {
+  uint64_t unknown = 0;
+  const uint8_t stored = uint8_t(how | (data_ & BLOCK));
   for (int l = 0; l < LANES; ++l) {
     if (!((m.live & m.private_lanes) >> l & 1)) continue;
     uint8_t* state = w.scratch_unknown.data() + (m.host[l] - w.scratch.data());
     for (uint32_t i = 0; i < m.size; ++i) {
-      if (m.access == Access::READ) found |= state[i];
-      else state[i] = how;
+      if (m.access != Access::READ) {
+        state[i] = uint8_t(stored | (data_lanes_ >> l & 1 ? DATA : 0));
+        continue;
+      }
+      how |= state[i] & BLOCK;
+      if (state[i] & DATA) unknown |= 1ull << l;
     }
   }
-  return found;
+  return unknown;
 }
 
 void Unknown::submitted(Wave& w, MemoryOp& m) {
   uint8_t how = uint8_t(address_ | (m.hollow ? DATA : 0));
   if (!m.live && m.queue == Queue::LDS) how |= sources_;  // a permutation of lanes
   if (m.access == Access::ATOMIC) how |= DATA;
-  if (m.private_lanes) how |= through_scratch(w, m, uint8_t(data_ | how));
+  const uint64_t loaded = m.private_lanes ? through_scratch(w, m, how) : 0;
   if (m.queue == Queue::SCALAR && !m.live && !m.size) how |= DATA;  // a clock
   for (unsigned i = 0; i < m.dst_count; ++i) 
-    becomes(w, place(m.dst) + i, m.exec, how, how & DATA ? ~0ull : 0, m.dst >= 256 && m.written != ~0u);
+    becomes(w, place(m.dst) + i, m.exec, uint8_t(how | (loaded ? DATA : 0)), how & DATA ? ~0ull : loaded, m.dst >= 256 && m.written != ~0u);
 }

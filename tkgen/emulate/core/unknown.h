@@ -16,7 +16,7 @@ struct Flow {
   enum : uint16_t {
     READS_SCC = 1, SETS_SCC = 2, READS_MASK = 4, WRITES_MASK = 8, READS_M0 = 16, READS_VCC = 32, READS_EXEC = 64,
     WRITES_EXEC = 128, JUMPS = 256, RELATIVE = 512, LOW_BY_ITSELF = 1024, KEEPS_DST = 2048, READS_BLOCK = 4096, FIRST_LANE = 8192,
-    LEAVES_SCC = 16384,
+    LEAVES_SCC = 16384, ONE_LANE = 32768,
   };
   uint16_t bits = 0;
   uint16_t mask = 0;  // the first of the two scalar registers that READS_MASK means
@@ -42,10 +42,11 @@ class Unknown {
   uint8_t of(const Wave& w, unsigned row, uint64_t lanes) const;
   uint64_t lanes_of(const Wave& w, unsigned row) const;
   void becomes(Wave& w, unsigned row, uint64_t lanes, uint8_t how, uint64_t unknown, bool keeps);
-  uint8_t through_scratch(Wave& w, const MemoryOp& m, uint8_t how);
+  uint64_t one_lane(Wave& w, const Op& op) const;
+  uint64_t through_scratch(Wave& w, const MemoryOp& m, uint8_t& how);
 
   Engine& engine_;
   // Of the instruction under way: how unknown what it reads is, and in which lanes the data.
   uint8_t sources_ = 0, data_ = 0, address_ = 0;
-  uint64_t unknown_ = 0, low_ = 0;
+  uint64_t unknown_ = 0, low_ = 0, data_lanes_ = 0;
 };

@@ -1,11 +1,11 @@
-"""Hints for the order of instructions in a loop of equations: MFMAs, and what stands between them."""
+"""How MFMAs of a loop of equations are issued: rows at a time, and hints for what stands between them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from tkgen.ir.equations import Axis
-from tkgen.schedule.loop_tiles import extent
+from tkgen.schedule.loop_tiles import Multiplication, extent
 from tkgen.schedule.loops import SIDES, LoopMap
 
 
@@ -24,3 +24,8 @@ def interleaved(m: LoopMap, constant: Callable[[Axis], str]) -> str:
     # About four instructions for an element of the scores, one for two of what is carried.
     vector = 4 * m.lane_registers(x.result) + carried // 2
     return f"interleave<{count}, {vector}>();"
+
+
+def rows_at_once(x: Multiplication) -> int:
+    """Rows of a product's result that are a tile of what is read for it."""
+    return next(s for s in SIDES if extent(x.rows) % s == 0)

@@ -13,7 +13,8 @@ from dataclasses import replace
 
 from tkgen.backends.cdna.lower.elements import INDENT, ROUNDED, TYPES, applied, constant, nest
 from tkgen.backends.cdna.lower.loop_exchanges import Exchanges
-from tkgen.backends.cdna.lower.loop_hints import interleaved
+from tkgen.backends.cdna.lower.loop_hints import interleaved, rows_at_once
+from tkgen.backends.cdna.lower.loop_waits import UnderWay
 from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.backends.cdna.lower.places import BlockPlaces, Names, tile_constant
 from tkgen.backends.cdna.lower.ranges import Range, conjuncts, holds
@@ -44,7 +45,7 @@ from tkgen.ir.integers import Widths
 from tkgen.ir.limits import LARGEST_ROWS_SIZE
 from tkgen.ir.types import DType
 from tkgen.schedule.loop_tiles import Moving, Multiplication, extent
-from tkgen.schedule.loops import SIDES, VOTES, LoopMap
+from tkgen.schedule.loops import VOTES, LoopMap
 
 REDUCTIONS = {"sum": "col_sum", "max": "col_max", "min": "col_min"}
 NEXT = "_next"  # behind the name of what a pass makes for the next one
@@ -58,8 +59,7 @@ class LoopValues:
     """The C++ of values for one layout."""
 
     def __init__(self, m: LoopMap, names: Names, places: BlockPlaces):
-        self.m, self.places = m, places
-        ops = list(walk(m.kernel.body))
+        self.m, self.places, ops = m, places, list(walk(m.kernel.body))
         self.widths = Widths(ops, LARGEST_ROWS_SIZE)
         self.made: dict[Value, Op] = {value: op for op in ops for value in writes(op)}
         self.by_product = {x.product.result: x for x in m.multiplications}
@@ -92,6 +92,7 @@ class LoopValues:
                 self.name[op.result] = self.name[place]
         self.ahead = self._read_ahead(names)
         self.exchanges = Exchanges(m, places, self.name)
+        self.under_way = UnderWay(m, self.made, self.users)
         self.declared: set[str] = set()
         self.arriving: set[str] = set()  # what is on its way from LDS, since the last meeting
         self.part = (0, 1)  # of how many along the rows of tiles that statements do
@@ -291,9 +292,11 @@ class LoopValues:
             if isinstance(op, Store):
                 close()
                 lines += self.exchanges.added(next(x for x in self.m.exchanges if x.store == op))
+                self.under_way.store(op.value)
             elif isinstance(op, Product) and (exchange := self.exchanged.get(op.result)) is not None:
                 close()
                 lines += self.exchanges.multiplied(exchange)
+                self.under_way.multiply(op.result)
             elif multiplication is not None:
                 close()
                 lines += self._multiplied(multiplication)
@@ -439,6 +442,7 @@ class LoopValues:
         assert isinstance(op, Map)
         chosen, tile, other = op.arguments
         yield f"keep({self.name[op.result]});"
+        yield from self.under_way.before_branch(op.result, self.part)
         for condition in conjuncts(chosen, self.made):
             alone = replace(op, arguments=(condition, tile, other))
             body = self.nest(self.rows(op.result), [self.put(op.result, self.expression(alone, {}))])
@@ -459,6 +463,7 @@ class LoopValues:
                 inside.append(f"{self._coordinate(axis)} < {self.places.axis[axis]}_0 + {axis.tile}")
         yield f"bool asks_{number} = false;"
         yield from self.nest(rows, [f"asks_{number} = asks_{number} || ({' && '.join(inside)});"])
+        yield from self.under_way.before_branch(when.condition)
         yield f"vote(votes_{number}[step % {VOTES}], asks_{number});{self.places.remark(when.span)}"
 
     def _chosen(self, when: When) -> Iterator[str]:
@@ -468,6 +473,7 @@ class LoopValues:
                 yield from self.declare(c.result)
                 yield from self._set(c.result, c.otherwise)
         number, outer = self.m.votes.index(when), set(self.declared)
+        yield from self.under_way.before_branch(when.condition)
         inner = [*self.statements(when.body)]
         for c in when.chosen:
             inner += self._set(c.result, c.update)
@@ -485,8 +491,8 @@ class LoopValues:
 
     def _reduced(self, op: Reduce) -> Iterator[str]:
         yield from self.declare(op.result)
-        call = f"{REDUCTIONS[op.function]}({self.name[op.result]}, {self.name[op.argument]});"
-        yield call + self.places.remark(op.result.span)
+        names, end = f"{self.name[op.result]}, {self.name[op.argument]}", self.places.remark(op.result.span)
+        yield f"{REDUCTIONS[op.function]}({names});{end}"
 
     def early(self, item: str, ahead: bool, part: tuple[int, int] = (0, 1)) -> Iterator[str]:
         """The product that stands a pass ahead, of `item`, or a part; before the loop that of the first pass."""
@@ -502,6 +508,7 @@ class LoopValues:
     def _multiplied(self, x: Multiplication, item: str = "step") -> Iterator[str]:
         """A product, some rows of the result at a time: as many as keep what is read of LDS small."""
         moving, result = x.moving, self.name[x.result]
+        self.under_way.multiply(x.result if item == "step" else None, self.part)
         if self.m.early not in (None, x) and not self.m.fenced and x == self.m.multiplications[1]:
             yield interleaved(self.m, self.extent)
         rows, summed = self.extent(x.rows), self.extent(x.summed)
@@ -529,7 +536,7 @@ class LoopValues:
                 ],
             )
             return
-        part = self._part(x)
+        part = rows_at_once(x)
         begin, stop = self._of_part(f"{rows} / {part}")
         yield from nest(
             [f"for (int n = {begin}; n < {stop}; ++n)"],
@@ -545,7 +552,7 @@ class LoopValues:
     def read_ahead(self, x: Multiplication, item: str) -> Iterator[str]:
         """All of a product's tile of pass `item` to registers."""
         rows, summed = extent(x.rows), self.extent(x.summed)
-        part = self._part(x)
+        part = rows_at_once(x)
         shape, size, at = f"{part}, {summed}, ducks::rt_layout::row, OPERAND", f"{part}, {summed}", "{n, 0}"
         if x.by_columns:
             order = "ACROSS" if isinstance(self.made[x.held], Load) else "COMPUTED"
@@ -558,7 +565,7 @@ class LoopValues:
 
     def _multiplied_ahead(self, x: Multiplication) -> Iterator[str]:
         """A product of what was read ahead, once it has arrived."""
-        rows, part, result = extent(x.rows), self._part(x), self.name[x.result]
+        rows, part, result = extent(x.rows), rows_at_once(x), self.name[x.result]
         transposed = "t" if isinstance(self.made[x.held], Load) else ""
         how, end = f"mma_A{'t' if x.by_columns else ''}B{transposed}", self.places.remark(x.result.span)
         if self.ahead[x] in self.arriving:
@@ -575,14 +582,9 @@ class LoopValues:
         if x != self.m.early and not self.m.fenced:
             yield "__builtin_amdgcn_sched_barrier(0);"
 
-    def _part(self, x: Multiplication) -> int:
-        """Rows of a product's result that are a tile of what is read for it."""
-        return next(s for s in SIDES if extent(x.rows) % s == 0)
-
     def _read(self, op: Load, ring: Moving) -> Iterator[str]:
         """A number for each row of results: this pass' part of a vector."""
-        name = self.name[op.result]
-        slot = self.ring(ring.access, ring.buffers, "step")
+        name, slot = self.name[op.result], self.ring(ring.access, ring.buffers, "step")
         yield f"typename tile<{self.extent(ring.rows)}>::col_vec {name};"
         yield f"load({name}, {slot});{self.places.remark(op.result.span)}"
 

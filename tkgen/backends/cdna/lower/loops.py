@@ -19,7 +19,7 @@ from tkgen.backends.cdna.lower.statements import MIXED
 from tkgen.ir.equations import Access, Axis, Index, Store
 from tkgen.ir.equations import Constant as ConstantOp
 from tkgen.ir.limits import LARGEST_ROWS_SIZE
-from tkgen.ir.types import DType
+from tkgen.ir.types import ACCESS_BYTES, DType
 from tkgen.schedule.loop_program import (
     Compute,
     Fence,
@@ -34,7 +34,7 @@ from tkgen.schedule.loop_program import (
     Vote,
     Write,
 )
-from tkgen.schedule.loop_tiles import Moving
+from tkgen.schedule.loop_tiles import Moving, extent
 from tkgen.schedule.loops import VOTES
 
 # What no name of a spec may be in the kernel, beside what the template declares: the kernel's own locals.
@@ -73,6 +73,7 @@ class LoopModel(EquationModel):
     interleaves: bool
     phases: bool
     idles: bool
+    passed_by: bool
 
 
 class LoopLowering(Lowering):
@@ -114,6 +115,7 @@ class LoopLowering(Lowering):
             interleaves=self.m.early is not None and not self.m.fenced,
             phases=self.m.fenced,
             idles="idle_turn(" in body,
+            passed_by="end_iteration(" in body,
         )
 
     def constants(self) -> Iterator[Constant]:
@@ -175,6 +177,8 @@ class LoopLowering(Lowering):
             yield f"const int first_step = {self._first()};{self.places.remark(loop.axis.span)}"
         for step in self.steps.prologue:
             yield from self._step(step, first)
+        if m.late or not self._surely_entered:
+            yield from self.values.under_way.before_branch()
         if m.late:
             yield f"if (wave >= {m.late}) {self._meet()}  // these waves run a meeting behind"
         yield f"#pragma unroll {m.unrolled}"
@@ -186,6 +190,12 @@ class LoopLowering(Lowering):
         yield "settle();"
         for op in self.kernel.body[at + 1 :]:
             yield from self._stored(op) if isinstance(op, Store) else self.values.statements([op])
+
+    @property
+    def _surely_entered(self) -> bool:
+        """Whether the compiler knows that the loop has an iteration: no branch goes past it."""
+        axis = self.m.loop.axis
+        return self._all_steps == "STEPS" and not axis.bounds and axis.part is None
 
     @property
     def _all_steps(self) -> str:
@@ -301,19 +311,26 @@ class LoopLowering(Lowering):
     def _pass(self) -> Iterator[str]:
         axis = self.m.loop.axis
         outer = set(self.values.declared)
+        self.values.under_way.begin_iteration()
         yield f"const int {self.places.axis[axis]}_0 = step * {self.values.extent(axis)};"
         for step in self.steps.body:
             yield from self._step(step, "step")
         yield from self._handed_on()
+        if not self._surely_entered:
+            yield "end_iteration();"
         self.values.declared = outer
 
     def _step(self, step: Step, now: str) -> Iterator[str]:
         match step:
             case Fetch(ring=n, ahead=ahead):
+                if any(i.of_page for i in self.m.moving[n].access.indices):
+                    yield from self.values.under_way.before_branch()
                 yield from self._fetch(n, _item(now, ahead))
             case Write(ring=n, ahead=ahead):
                 ring = self.m.moving[n]
                 to = self.values.ring(ring.access, ring.buffers, _item(now, ahead))
+                if _by_some_lanes(ring, self.m.threads):
+                    yield from self.values.under_way.before_branch()
                 yield f"write{_way(ring)}<THREADS>({to}, {self._staged(n)});"
             case Read(number=n, ahead=ahead):
                 yield from self.values.read_ahead(self.m.multiplications[n], _item(now, ahead))
@@ -430,6 +447,14 @@ class LoopLowering(Lowering):
         else:  # a wave may have columns beyond the tile, which are another block's
             rows = left if self.m.waves * self.m.columns == tile else f"min({left}, {tile})"
         yield f"{what}<{cpp}>({buffer}, {self.values.name[store.value]}, wave * COLS, {rows}, {pitch});{end}"
+
+
+def _by_some_lanes(ring: Moving, threads: int) -> bool:
+    """Whether lanes have nothing left to write to LDS while others do: of elements, chunks or squares of 16 bytes."""
+    size = ring.access.tensor.dtype.bytes
+    elements = extent(ring.rows) * (1 if ring.cols is None else extent(ring.cols))
+    of_thread = 1 if ring.cols is None else 16 if ring.turned else ACCESS_BYTES // size
+    return elements % (threads * of_thread) != 0
 
 
 def _way(ring: Moving) -> str:
