@@ -141,7 +141,7 @@ def test_a_signature_is_prepared_once(driver: Recorder) -> None:
         ]
     assert driver.maps == ["X", "W", "Y"] and driver.functions == 1
     before = driver.replaced
-    assert before <= 8  # of X and Y
+    assert before <= 9  # of X and Y each time, of W once
     ops.linear(normal(48, 64), w)
     assert len(driver.maps) == 6 and driver.launches[-1].tensors[0].sizes == (48, 64, 1, 1)
 
@@ -154,6 +154,42 @@ def test_what_is_not_aligned_is_copied(driver: Recorder) -> None:
         passed = driver.launches[-1].tensors[0]
         assert passed.address % 16 == 0 and passed.memory == memory(given)
         assert (passed.address == given.data_ptr()) == (given.data_ptr() % 16 == 0)
+
+
+def row_strides(passed: Passed) -> tuple[int, ...]:
+    return struct.unpack_from("<4q", passed.map, 8)
+
+
+def test_strides_that_the_copy_engine_takes_are_passed(driver: Recorder) -> None:
+    """Nothing is copied: heads behind the length, as models have them, parts of wider rows."""
+    qkv = normal(2, 48, 3, 4, 64)
+    q, k, v = (t.transpose(1, 2) for t in qkv.unbind(2))
+    ops.attention(q, k[:, :2], v[:, :2])
+    passed = driver.launches[-1].tensors
+    assert [t.address for t in passed[:3]] == [q.data_ptr(), k.data_ptr(), v.data_ptr()]
+    assert row_strides(passed[0]) == q.stride() and row_strides(passed[1]) == k.stride()
+    assert passed[1].sizes == (48, 64, 2, 2)
+    x, w = normal(2, 24, 3, 64)[:, :, 1], normal(80, 96)[:, 16:80]
+    ops.linear(x, w)
+    passed = driver.launches[-1].tensors
+    assert [t.address for t in passed[:2]] == [x.data_ptr(), w.data_ptr()]
+    assert row_strides(passed[0])[:2] == (192, 1) and row_strides(passed[1])[:2] == (96, 1)
+
+
+def test_strides_that_the_copy_engine_does_not_take_are_copied(driver: Recorder) -> None:
+    w = normal(64, 64)
+    wide = normal(32, 76)
+    for x in (normal(64, 32).T, normal(1, 64).expand(32, 64), wide[:, 8:72], normal(32, 128)[:, ::2]):
+        ops.linear(x, w)
+        passed = driver.launches[-1].tensors[0]
+        assert passed.address != x.data_ptr() and passed.memory == memory(x)
+        assert row_strides(passed)[:2] == (64, 1)
+    moved = normal(32, 128)[:, 4:68]  # at no multiple of 16 bytes: the copy has the strides of its map
+    for x in (normal(32, 128)[:, 64:], moved, normal(32, 128)[:, :64]):
+        ops.linear(x, w)
+        passed = driver.launches[-1].tensors[0]
+        assert row_strides(passed)[:2] == (128, 1) and passed.memory == memory(x)
+        assert (passed.address == x.data_ptr()) == (x is not moved)
 
 
 def test_columns_first_are_copied(driver: Recorder) -> None:

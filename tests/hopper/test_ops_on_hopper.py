@@ -64,9 +64,9 @@ def test_specs_for_hopper_take_what_the_others_take(path: Path) -> None:
     other = tkgen.load(SPECS / path.name, target="gfx950").program
     assert own.name == other.name
     for mine, theirs in ((own.reads, other.reads), (own.outputs, other.outputs)):
-        assert [(t.name, t.dtype, [d.name for d in t.dims]) for t in mine] == [
-            (t.name, t.dtype, [d.name for d in t.dims]) for t in theirs
-        ]
+        assert [(t.name, t.dtype) for t in mine] == [(t.name, t.dtype) for t in theirs]
+        if not own.name.startswith("attention"):  # whose heads are a dimension of their own
+            assert [[d.name for d in t.dims] for t in mine] == [[d.name for d in t.dims] for t in theirs]
     assert [s.name for s in own.scalars] == [s.name for s in other.scalars]
 
 
@@ -98,7 +98,7 @@ def test_numbers_and_gradients_are_torchs(name: str, monkeypatch: pytest.MonkeyP
 @compiles
 def test_torch_checks_and_compiles_them() -> None:
     x, w = normal(40, 72), normal(136, 72)
-    q, k, v = (normal(2, 1, 64, 64, seed=1), *(normal(2, 64, 64, seed=n) for n in (2, 3)))
+    q, k, v = (normal(1, 2, 64, 64, seed=n) for n in (1, 2, 3))
     with ops.emulated(HOPPER):
         torch.library.opcheck(_linear.operator, (x, w))
         torch.library.opcheck(_attention.operator, (q, k, v, 0.125, False, 0, True))

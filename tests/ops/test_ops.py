@@ -244,7 +244,7 @@ def test_another_target_computes_the_same() -> None:
         ops.linear(x, weight)
 
 
-Q, KV, TABLE = normal(2, 1, 20, 64), normal(2, 20, 64), torch.rand(5, 16)
+Q, KV, TABLE = normal(1, 2, 20, 64), normal(1, 2, 20, 64), torch.rand(5, 16)
 OPERATORS = {
     "linear": (_linear, (normal(20, 32), normal(40, 32))),
     "rmsnorm": (_rmsnorm, (normal(20, 32), normal(32), 1e-6)),

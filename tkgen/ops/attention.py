@@ -40,20 +40,16 @@ def attention(
     if q.dim() != 4 or k.dim() != 4 or k.shape != v.shape or (q.shape[0], q.shape[3]) != (k.shape[0], k.shape[3]):
         shapes = ", ".join(str([*t.shape]) for t in (q, k, v))
         raise ValueError(f"attention: q, k and v of {shapes} do not go together")
-    batch, heads, length, width = q.shape
+    heads, width = q.shape[1], q.shape[3]
     if not k.shape[1] or heads % k.shape[1]:
         raise ValueError(f"attention: {heads} heads of queries cannot share {k.shape[1]} heads of keys")
     if window is not None and (not causal or window < 1):
         raise ValueError(f"attention: a window of {window} keys{' without `causal`' if not causal else ''}")
     if not width:
         raise ValueError("attention: heads without an element")
-    sets, group = batch * k.shape[1], heads // k.shape[1]
-    k, v = (t.reshape(sets, t.shape[2], width) for t in (k, v))
     wants = q.requires_grad or k.requires_grad or v.requires_grad
     scale = 1 / math.sqrt(width) if scale is None else scale
-    options = scale * math.log2(math.e), causal, window or 0, deterministic
-    o, _ = _attention(wants, q.reshape(sets, group, length, width), k, v, *options)
-    return o.reshape(q.shape)  # type: ignore[no-any-return]
+    return _attention(wants, q, k, v, scale * math.log2(math.e), causal, window or 0, deterministic)[0]  # type: ignore[no-any-return]
 
 
 class _Attention(Function):
@@ -74,6 +70,17 @@ class _Attention(Function):
         return *slopes, None, None, None, None
 
 
+def _kernel(name: str, q: Tensor, k: Tensor, causal: bool, window: int) -> tuple[str, dict[str, int]]:
+    """The spec that computes `name`, and the sizes for which it is built; a window of 0 has all keys."""
+    (batch, heads, length, width), (_, shared, keys, _) = q.shape, k.shape
+    sizes = {"GROUP": heads // shared, "D": width}
+    if architecture(q.device) == HOPPER:  # where such loops know their lengths
+        sizes = {"BATCH": batch, "HEADS": heads, "KV_HEADS": shared, "LENGTH": length, "KEYS": keys, "D": width}
+    if 0 < window < keys:
+        return f"{name}_window", sizes | {"WINDOW": window}
+    return f"{name}{'_causal' * causal}", sizes
+
+
 def _forward(q: Tensor, k: Tensor, v: Tensor, *options: Any) -> tuple[str, dict[str, int]]:
     causal, window, _ = options
     return _kernel("attention", q, k, causal, window)
@@ -85,14 +92,14 @@ def _backward(q: Tensor, k: Tensor, *given: Any) -> tuple[str, dict[str, int]]:
     return name if deterministic or "WINDOW" in sizes else f"{name}_atomic", sizes
 
 
-def _kernel(name: str, q: Tensor, k: Tensor, causal: bool, window: int) -> tuple[str, dict[str, int]]:
-    """The spec that computes `name`, and the sizes for which it is built; a window of 0 has all keys."""
-    sizes = {"GROUP": q.shape[1], "D": q.shape[3]}
-    if architecture(q.device) == HOPPER:  # where such loops know their lengths
-        sizes |= {"SETS": q.shape[0], "LENGTH": q.shape[2], "KEYS": k.shape[1]}
-    if 0 < window < k.shape[1]:
-        return f"{name}_window", sizes | {"WINDOW": window}
-    return f"{name}{'_causal' * causal}", sizes
+def _by_heads_of_keys(q: Tensor, k: Tensor, v: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
+    """The tensors as AMD's kernels take them: queries in [SETS, GROUP, LENGTH, D], keys in [SETS, KEYS, D]."""
+    if architecture(q.device) == HOPPER:
+        return (q, k, v, *others)
+    sets, group = k.shape[0] * k.shape[1], q.shape[1] // k.shape[1]
+    keys = (t.reshape(sets, *t.shape[2:]) for t in (k, v))
+    queries = (t.reshape(sets, group, *t.shape[2:]) for t in (q, *others))
+    return next(queries), *keys, *queries
 
 
 _attention = Operation(
@@ -101,10 +108,12 @@ _attention = Operation(
     lambda q, *_: (q.new_empty(q.shape), q.new_empty(q.shape[:3], dtype=torch.float32)),
     _forward,
     _Attention,
+    seen=_by_heads_of_keys,
 )
 _attention_backward = Operation(
     "attention_backward(Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, Tensor go, float scale, bool causal, "
     "int window, bool deterministic) -> (Tensor, Tensor, Tensor)",
     lambda q, k, v, *_: (q.new_empty(q.shape), k.new_empty(k.shape), v.new_empty(v.shape)),
     _backward,
+    seen=_by_heads_of_keys,
 )

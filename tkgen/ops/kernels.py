@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -57,7 +57,8 @@ class Operation:
     """An operator that one kernel computes: its schema has tensors, then scalars of the kernel, then options.
 
     `like` makes empty tensors like the outputs. `choose` says which spec computes it, and the sizes for which that is
-    built, of the tensors and the options; a name alone is that of a spec whose sizes are all known at run time.
+    built, of the tensors and the options; a name alone is that of a spec whose sizes are all known at run time. The
+    kernel gets what `seen` makes of the tensors, if that is given: the same elements in other shapes.
     """
 
     def __init__(
@@ -66,11 +67,12 @@ class Operation:
         like: Callable[..., Tensors],
         choose: str | Choose,
         gradient: type[Function] | None = None,
+        seen: Callable[..., Tensors] | None = None,
     ) -> None:
         takes = schema.partition("(")[2].partition(")")[0].split(", ")
         self.tensors = sum(one.startswith("Tensor ") for one in takes)
         self.rest = self.tensors + sum(one.startswith("float ") for one in takes)
-        self.like = like
+        self.like, self.seen = like, seen
         self.choose: Choose = (lambda *_: (choose, {})) if isinstance(choose, str) else choose
         self.prepared: dict[object, Prepared] = {}
         hopper.forgotten.append(self.prepared.clear)
@@ -104,7 +106,16 @@ class Operation:
         if any(t.numel() == 0 for t in tensors):
             return lambda given, scalars: tuple([t.zero_() for t in self.like(*given, *scalars, *options)])
         name, sizes = self.choose(*tensors, *options)
-        return prepared(_built(name, architecture(tensors[0].device), tuple(sorted(sizes.items()))), tensors)
+        build, seen = _built(name, architecture(tensors[0].device), tuple(sorted(sizes.items()))), self.seen
+        if seen is None or all(a is b for a, b in zip(seen(*tensors), tensors, strict=True)):
+            return prepared(build, tensors)
+        launched = prepared(build, seen(*tensors))
+        shapes = [t.shape for t in self.like(*tensors, *options)]
+
+        def compute(given: Sequence[torch.Tensor], scalars: Sequence[float]) -> Tensors:
+            return tuple([t.view(shape) for t, shape in zip(launched(seen(*given), scalars), shapes, strict=True)])
+
+        return compute
 
     def _first(self, *arguments: Any) -> torch.Tensor:
         return self.compute(*arguments)[0]

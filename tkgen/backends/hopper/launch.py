@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-import math
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -54,14 +53,25 @@ class Boxes(Protocol):
         """The dimension of batch, depth, rows and columns along which the rows of a tile lie: 0, 1 or 2."""
 
 
-def problems(layout: Boxes, tensor: Tensor, rows: int, cols: int, address: int = 0) -> list[str]:
-    """What `cuTensorMapEncodeTiled` would refuse of a row-major matrix, in words; sizes in elements."""
+def problems(
+    layout: Boxes, tensor: Tensor, rows: int, cols: int, address: int = 0, strides: Sequence[int] = ()
+) -> list[str]:
+    """What `cuTensorMapEncodeTiled` would refuse of a tensor, in words; sizes in elements.
+
+    `strides` are bytes from one row to the next, then those of the outer dimensions; without any, rows are adjacent.
+    """
     machine, size = layout.machine, tensor.dtype.bytes
     box, found = layout.box(tensor), []
-    if cols * size % machine.stride_alignment:
-        found.append(f"a row of `{tensor.name}` is {cols * size} bytes, no multiple of {machine.stride_alignment}")
-    if cols * size >= machine.most_stride:
-        found.append(f"a row of `{tensor.name}` is {cols * size} bytes, not less than {machine.most_stride}")
+    pitch, *outer = strides or [cols * size]
+    if pitch % machine.stride_alignment:
+        found.append(f"a row of `{tensor.name}` is {pitch} bytes, no multiple of {machine.stride_alignment}")
+    if max(pitch, cols * size) >= machine.most_stride:
+        found.append(f"a row of `{tensor.name}` is {pitch} bytes, not less than {machine.most_stride}")
+    if pitch < cols * size:
+        found.append(f"rows of `{tensor.name}` overlap")
+    if any(not 0 < each < machine.most_stride or each % machine.stride_alignment for each in outer):
+        found.append(f"`{tensor.name}` has strides of {', '.join(map(str, outer))} bytes, not multiples of "
+                     f"{machine.stride_alignment} below {machine.most_stride}")  # fmt: skip
     if address % machine.stride_alignment:
         found.append(f"`{tensor.name}` does not begin at a multiple of {machine.stride_alignment} bytes")
     if max(box) > machine.max_box:
@@ -128,13 +138,17 @@ class TensorMap:
 def described(layout: Boxes, tensor: Tensor, data: torch.Tensor) -> TensorMap:
     """The map of a tensor for boxes of its tile's panels: of two dimensions for a matrix, else of four."""
     *_, rows, cols = data.shape
-    found = problems(layout, tensor, rows, cols, data.data_ptr())
+    sizes, rank = [1, 1, *data.shape][-4:], 2 if data.dim() == 2 else 4
+    strides = [tensor.dtype.bytes]  # of columns, rows, depth, batch
+    for size, stride, inner in zip(sizes[2::-1], [*data.stride()[-2::-1], 0, 0, 0], sizes[:0:-1], strict=False):
+        strides.append(stride * tensor.dtype.bytes if size > 1 else inner * strides[-1])
+    found = problems(layout, tensor, rows, cols, data.data_ptr(), strides[1:rank])
+    if cols > 1 and data.stride(-1) != 1:
+        found.append(f"columns of `{tensor.name}` do not lie side by side")
     box = [1, 1, 1, layout.box(tensor)[1]]
     box[layout.rows_along(layout.moved[tensor.name])] = layout.box(tensor)[0]
-    sizes, rank = [1, 1, *data.shape][-4:], 2 if data.dim() == 2 else 4
-    strides = [math.prod(sizes[n + 1 :]) * tensor.dtype.bytes for n in range(3)]
     return TensorMap(
-        tensor.name, tensor.dtype, data.data_ptr(), tuple(sizes[: -rank - 1 : -1]), tuple(strides[:-rank:-1]),
+        tensor.name, tensor.dtype, data.data_ptr(), tuple(sizes[: -rank - 1 : -1]), tuple(strides[1:rank]),
         tuple(box[: -rank - 1 : -1]), layout.machine.swizzle_bytes, tuple(found),
     )  # fmt: skip
 

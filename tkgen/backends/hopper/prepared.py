@@ -21,6 +21,7 @@ from torch import Tensor
 from tkgen.backends.hopper import launch as hopper
 from tkgen.backends.hopper.loop_spec import HopperLoopBuild
 from tkgen.backends.hopper.spec import HopperBuild
+from tkgen.ir.equations import Load
 from tkgen.ir.launch import OneLaunch
 from tkgen.ir.rounding import TORCH
 from tkgen.ir.types import ACCESS_BYTES
@@ -222,7 +223,7 @@ class Prepared:
             for slot in slots:
                 address = found[slot.at].data_ptr()
                 if address & slot.mask:
-                    kept.append(found[slot.at].clone(memory_format=torch.contiguous_format))
+                    kept.append(_aligned(found[slot.at]))
                     address = kept[-1].data_ptr()
                 if words[slot.word] != address:
                     words[slot.word] = address
@@ -254,10 +255,11 @@ def prepare(build: CudaBuild, launch: OneLaunch, given: Mapping[str, Tensor]) ->
     layout = build.spec.layout if isinstance(build, HopperBuild | HopperLoopBuild) else None
     moved = layout.moved if layout is not None else {}
     device, places = next(iter(given.values())).device, {name: n for n, name in enumerate(given)}
-    copied = tuple(n for n, t in enumerate(given.values()) if not t.is_contiguous())
+    like = {name: torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device=device) for name, t in given.items()}
+    strided = _strided(build, like)
+    copied = tuple(n for n, (name, t) in enumerate(given.items()) if name not in strided and not t.is_contiguous())
+    like = {name: t if name in strided else t.contiguous() for name, t in like.items()}
     made = tuple(_made(launch, tensor, places.get(tensor.name)) for tensor in program.outputs)
-    like = {name: t.contiguous() for name, t in given.items()}
-    like = {name: t if t.data_ptr() % ACCESS_BYTES == 0 else t.clone() for name, t in like.items()}
     written = [each.allocate(list(like.values()), device) for each in made]
     named = like | {t.name: data for t, data in zip(program.outputs, written, strict=True)}
     maps = {t.name: driver.map(layout, t, named[t.name]) for t in program.arguments if layout and t.name in moved}
@@ -283,6 +285,24 @@ def prepare(build: CudaBuild, launch: OneLaunch, given: Mapping[str, Tensor]) ->
         made, copied, len(program.arguments) * hopper.GLOBAL_BYTES // 4,
         lambda: Held(argument, *called),
     )  # fmt: skip
+
+
+def _strided(build: CudaBuild, given: Mapping[str, Tensor]) -> frozenset[str]:
+    """The inputs whose strides the copy engine takes, whatever they are, and that nothing else reads."""
+    if not isinstance(build, HopperBuild | HopperLoopBuild):
+        return frozenset()
+    layout, found = build.spec.layout, set[str]()
+    loads = build.spec.layout.equations.epilogue if isinstance(build, HopperBuild) else ()
+    single = {op.source.tensor.name for op in loads if isinstance(op, Load)}
+    for name, access in layout.moved.items():
+        if name in given and name not in single and not hopper.described(layout, access.tensor, given[name]).problems:
+            found.add(name)
+    return frozenset(found)
+
+
+def _aligned(tensor: Tensor) -> Tensor:
+    """A copy with the same strides."""
+    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device).copy_(tensor)
 
 
 def _made(launch: OneLaunch, tensor: tensors.Tensor, copied: int | None) -> Made:
