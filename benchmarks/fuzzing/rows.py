@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 
 from fuzzing.formulas import BOTH, COL, DTYPES, ONE, ROW, Formulas
+from fuzzing.shared_rows import shared
 from fuzzing.specs import Sample
 
 LENGTHS = (1, 2, 3, 5, 8, 17, 32, 63, 64, 100, 128, 256, 513, 1000, 1024, 2048, 4096, 5000, 8192, 16384)
@@ -16,8 +17,14 @@ MOST = 40000  # elements of a tensor: the emulator takes about a second for so m
 def rows(seed: int) -> Sample:
     """A kernel without products, of rows of 1 to 16384 elements, or of longer ones in loops."""
     rng = random.Random(f"rows {seed}")
-    draw = rng.choices([_whole_rows, _looped, _crossing, _halves], [7, 3, 2, 1])[0]
+    draw = rng.choices([_whole_rows, _looped, _crossing, _halves, _shared], [7, 3, 2, 1, 7])[0]
     return draw(seed, rng)
+
+
+def _shared(seed: int, rng: random.Random) -> Sample:
+    """Reductions of what no row axis is in, gathers, integers, masks and awkward names: see `shared_rows`."""
+    text, features = shared(rng)
+    return Sample(seed, text, rng.choice(TARGETS), {}, features=frozenset(features), family="rows")
 
 
 def _whole_rows(seed: int, rng: random.Random) -> Sample:

@@ -22,7 +22,8 @@ EQUATIONS = [
     ("groups", 2),
     ("groups", 28),
     ("rows", 6),
-    ("rows", 13),
+    ("rows", 5),  # gathers
+    ("rows", 24),  # of what rows share, in a loop
     ("sequences", 1),
     ("sequences", 3),
     ("narrow", 1),

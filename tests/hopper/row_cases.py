@@ -69,3 +69,6 @@ CASES += [Case("h100_norm_gradient", tile, warps, (("TOKENS", tokens), ("D", 200
 CASES += [Case(name, 4, 4, (("TOKENS", 7), ("D", length))) for name in ("quantise_rows", "quantise_int8")
           for length in (1, 3, 100, 1001, 4096)]  # fmt: skip
 CASES += [Case("quantise_swiglu", 64, 4, (("TOKENS", 70), ("BLOCKS", 2)))]
+# Elements of one byte, two of which, or one, a lane has side by side.
+CASES += [Case("long_softmax", 1, 4, (("ROWS", 7), ("D", length)), "fp8") for length in (1001, 4098)]
+CASES += [of_length("softmax", length, "fp8") for length in (6, 1001)]

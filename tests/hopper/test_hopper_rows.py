@@ -95,9 +95,22 @@ def test_weights_that_are_late_leave_room_for_two_blocks() -> None:
 
 
 @compiles
-@pytest.mark.parametrize("case", [of_length("rmsnorm", 17), of_length("layernorm", 10000), CASES[-1]], ids=str)
+@pytest.mark.parametrize("case", [of_length("rmsnorm", 17), of_length("layernorm", 10000), CASES[-5]], ids=str)
 def test_lengths_that_divide_nothing_compile(case: Case) -> None:
     assert case.spec().build().figures.spill_bytes == 0
+
+
+@compiles
+def test_elements_of_one_byte_side_by_side() -> None:
+    """Two of them are half a register, which `forget` refused; one that is read for the last time was read as 16."""
+    two, one = (
+        of_length("softmax", 6, "fp8").spec(),
+        Case("long_softmax", 1, 4, (("ROWS", 7), ("D", 1001)), "fp8").spec(),
+    )
+    assert "forget(" in two.text and two.rows.chunk == 2
+    assert "load_last<fp8e4m3, CHUNK>" in one.text and one.rows.chunk == 1
+    assert "sizeof(E) == 1) reinterpret_cast<uint8_t &>(e) = __ldcs(" in one.text
+    assert two.build().figures.spill_bytes == one.build().figures.spill_bytes == 0
 
 
 def text_of(name: str, **values: int) -> str:

@@ -241,3 +241,18 @@ def test_waves_without_a_row_touch_nothing(name: str, tmp_path: Path) -> None:
     path.write_text(CASES[name].text)
     found = CliRunner().invoke(app, ["run", str(path), "--schedules", "3"])
     assert found.exit_code == 0, found.output
+
+
+def test_a_sum_of_what_is_made_of_each_tile_goes_tile_by_tile(tmp_path: Path) -> None:
+    """The reference took the maximum of whole rows, as if the loop only summed: right code was called wrong."""
+    text = spec(
+        "R = 4, D = 64", "X : f32[R, D]; S : f32[R]", "t in R by 2",
+        "carry a : f32[t] = 0\neach j in D by 16\n  k = rowmax(X[t, j])\n  a = a + rowsum(max(X[t, j], k))\nS[t] = a",
+    )  # fmt: skip
+    path = tmp_path / "drawn.tk"
+    path.write_text(text)
+    x = torch.randn(4, 64, generator=torch.Generator().manual_seed(3))
+    meant = x.unflatten(1, (4, 16)).amax(-1).sum(-1) * 16
+    torch.testing.assert_close(tkgen.run(load(path).build(), x), meant)
+    found = CliRunner().invoke(app, ["run", str(path)])
+    assert found.exit_code == 0, found.output

@@ -20,6 +20,12 @@ def is_sums(loop: Loop) -> bool:
     loads = (op for op in loop.body if isinstance(op, Load))
     if any((i.of_tile or i.of_page) and i.axis == loop.axis for op in loads for i in op.source.indices):
         return False  # what is loaded by the tile is another number in each pass
+    updates = {c.update for c in loop.carries}
+    for op in loop.body:
+        if isinstance(op, Product | Reduce) and op.axis == loop.axis:
+            readers = [other for other in loop.body if op.result in reads(other)]
+            if not all(updates.issuperset(writes(other)) for other in readers):
+                return False  # something else is made of what a tile comes to, such as its maximum
     for c in loop.carries:
         update = made.get(c.update.number)
         readers = [op for op in loop.body if c.inside in reads(op)]
