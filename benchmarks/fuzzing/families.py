@@ -8,6 +8,7 @@ from fuzzing.fused import fused, hopper
 from fuzzing.gradients import gradients
 from fuzzing.groups import groups
 from fuzzing.hopper import hopper
+from fuzzing.large import large
 from fuzzing.loops import loops
 from fuzzing.narrow import narrow
 from fuzzing.rows import rows
@@ -18,4 +19,5 @@ from fuzzing.sums import sums
 FAMILIES: Mapping[str, Callable[[int], Sample]] = {
     "matrix": sample, "sums": sums, "groups": groups, "rows": rows, "sequences": sequences, "loops": loops,
     "narrow": narrow, "gradients": gradients, "fused": fused, "hopper": hopper,
+    "large": large,
 }  # fmt: skip

@@ -14,8 +14,63 @@ TARGETS = ("gfx942", "gfx950", "gfx90a")
 WAVES = ((1, 1), (1, 2), (2, 1), (2, 2), (4, 1), (4, 2))
 
 
+# Of variables, constants and functions of generated files and their headers.
+NAMES = (
+    "c_acc", "A_s", "B_r", "tile_row", "K_STEP", "step", "lane", "wave", "acc", "sum", "x0", "values", "globals", "g",
+    "fp8", "int8_t", "bf16", "row", "col", "t0", "scale", "TILE", "BLOCK", "ROWS", "number_at", "whole", "half",
+)  # fmt: skip
+
+
 def narrow(seed: int) -> Sample:
-    """A kernel of one or two sums of products in elements of one byte; some of bf16, scaled within the loop."""
+    """A kernel of one or two sums of products in elements of one byte; some of bf16, scaled within the loop.
+
+    Some seeds change what is drawn: dimensions of one name, integers as scales, values used twice, masks with
+    infinities, names of the generated C++.
+    """
+    made = _plain(seed)
+    rng = random.Random(f"late narrow {seed}")
+    text, features = made.text, set(made.features)
+    if rng.random() < 0.2:
+        text = _of_one_name(text, rng, features)
+    if rng.random() < 0.2:
+        features.add("integers as scales")
+        text = re.sub(r"global ([stuv]|each) : \w+\[",
+                      lambda found: f"global {found[1]} : {rng.choice(['i32', 'i8', 'f16'])}[", text)  # fmt: skip
+    if rng.random() < 0.25:
+        features.add("used twice")
+        text = re.sub(
+            r"(\n  x = )(.*)", rng.choice([r"\1(\2) + 0.5 * c", r"\1(\2) * 0.5 + relu(\2)", r"\1max(c, \2)"]), text
+        )
+    if rng.random() < 0.2 and "global C : f32" in text:
+        features.add("mask with infinities")
+        mask = rng.choice(["m >= n", "n < 40", "m + 1 > n and n >= 0", "n - m <= 3"])
+        text = re.sub(r"(\n  x = )(.*)", rf"\1where({mask}, \2, {rng.choice(['-inf', 'inf'])})", text)
+        text = text.replace("= rowmax(abs(x))", "= rowmax(x)") if rng.random() < 0.5 else text
+    if rng.random() < 0.2:
+        features.add("names of the C++")
+        taken = set(re.findall(r"\w+", text))
+        olds = rng.sample(sorted({"c", "A", "B", "C", "s", "t", "u", "v"} & taken), 2)
+        for old, new in zip(olds, rng.sample([n for n in NAMES if n not in taken], 2), strict=True):
+            text = re.sub(rf"\b{old}\b", new, text)
+    return Sample(seed, text, made.target, made.extents, step=made.step, features=frozenset(features), family="narrow")
+
+
+def _of_one_name(text: str, rng: random.Random, features: set[str]) -> str:
+    """N, or N and M, as K: a square factor of one dimension."""
+    sizes = {name: int(size) for name, size in re.findall(r"\b([MNK]) = (\d+)", text)}
+    others = rng.choice(["N", "N", "MN", "M"])
+    size = max(sizes["K"], *(sizes[name] for name in others))
+    features.add("dimensions of one name")
+    for name in others:
+        text = re.sub(rf"\b{name} = \d+, ", "", text, count=1)
+        text = re.sub(rf"\b{name}\b", "K", text)
+    found = re.search(r"K = \d+, ", text)
+    assert found is not None
+    return text.replace(found[0], "", 1).replace("dims ", f"dims K = {size}, ", 1)
+
+
+def _plain(seed: int) -> Sample:
+    """What is drawn before some of it is changed."""
     rng = random.Random(f"narrow {seed}")
     target = rng.choice(TARGETS[:2] if rng.random() < 0.85 else TARGETS)
     dtype = rng.choice(["fp8", "fp8", "bf8", "i8", "bf16"])

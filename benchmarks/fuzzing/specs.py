@@ -26,7 +26,7 @@ class Sample:
 
     `extents` are values to try for its dynamic dimensions but K, `step` and `ragged` the elements of a K-step and those
     that the last one may lack; `features` names what was drawn. `files` are what it includes. `family` is one of
-    `fuzzing.families`.
+    `fuzzing.families`. `only` is "blocks" where some blocks are run and "build" where none is.
     """
 
     seed: int
@@ -39,6 +39,7 @@ class Sample:
     files: dict[str, str] = field(default_factory=dict)
     features: frozenset[str] = frozenset()
     family: str = "matrix"
+    only: str = ""
 
 
 @dataclass

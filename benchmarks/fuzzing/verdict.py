@@ -110,7 +110,9 @@ def judge(made: Sample, depth: Depth, tally: Tally) -> str:
         except SpecError as error:
             return _codes(error)
         try:
-            if spec.target.name == HOPPER:
+            if made.only:
+                _some_blocks(made, spec, depth, tally)
+            elif spec.target.name == HOPPER:
                 _on_hopper(made, spec, depth, tally)
             elif isinstance(spec, RowSpec | SequenceSpec):
                 _whole(made, spec, depth, tally)
@@ -161,6 +163,27 @@ def _whole(made: Sample, spec: RowSpec | SequenceSpec, depth: Depth, tally: Tall
             tally.instructions += sum(outcome.instructions for outcome in outcomes)
             if failure:
                 raise Failure("wrong", f"{extents}, {order}, {kind.value}: {failure}")
+
+
+def _some_blocks(made: Sample, spec: Any, depth: Depth, tally: Tally) -> None:
+    """Build a kernel, and run a few of its blocks at its own sizes, the last one among them."""
+    from tkgen.execute.kernels import run, sample
+    from tkgen.execute.launch import trials
+    from tkgen.machine_check import RIGHT
+
+    build = spec.build().check()
+    if build.machine_check.outcome != RIGHT:
+        raise Failure("unchecked", build.machine_check.reason)
+    tally.builds += 1
+    if depth.build_only or made.only == "build":
+        return
+    blocks = None if {"products", "coordinates"} <= made.features else sample(spec)  # whose places only a whole run has
+    for order, kind in trials(depth.orders):
+        tried = run(build, blocks, seed=made.seed, kind=kind, order=order)
+        tally.runs += 1
+        tally.instructions += tried.instructions
+        if tried.failure:
+            raise Failure("wrong", f"blocks {blocks}, {order}, {kind.value}: {tried.failure}")
 
 
 def _on_hopper(made: Sample, spec: Any, depth: Depth, tally: Tally) -> None:

@@ -18,7 +18,7 @@ from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
 from tkgen.ir.divided import completed, divided, unit
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import AxisKind
-from tkgen.ir.limits import BUFFER_BYTES, LARGEST_INT, LAUNCH_THREADS
+from tkgen.ir.limits import BUFFER_BYTES, LAUNCH_THREADS
 from tkgen.rows.launch import Layout
 from tkgen.schedule.row_form import RowError, accesses
 from tkgen.schedule.row_graph import row_graph
@@ -89,9 +89,10 @@ class LaidRows(TypedSpec[EquationProgram, T], Generic[T]):
     def _sizes(self) -> Iterator[Diagnostic]:
         program = self.program
         blocks = prod(count or 1 for count in program.blocks)
-        for dim, tile in {a.dim: a.tile or 1 for a in program.kernel.axes if a.kind is not AxisKind.WHOLE}.items():
-            if dim.size is not None and dim.size + tile > LARGEST_INT:
-                yield Diagnostic("E607", f"{dim.name} = {dim.size} is more than the kernel can count", Label(dim.span))
+        for dim in program.dims:
+            if dim.size is not None and dim.size > (largest := self.layout.largest(dim.name)):
+                message = f"{dim.name} = {dim.size} is more than the kernel can count"
+                yield Diagnostic("E607", message, Label(dim.span, f"{largest} at most"))
         most = LAUNCH_THREADS // self.layout.threads
         if blocks > most:
             span = program.spans["kernel"]
