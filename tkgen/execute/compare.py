@@ -47,7 +47,8 @@ class Comparison:
     """A result against its reference.
 
     `max_error` is the largest absolute error, `ulps` the same in units of the last place of the output there, and
-    `bound` what is allowed there. `wrong` counts elements beyond their own bound, `nan` those that should be numbers.
+    `bound` what is allowed there. `wrong` counts elements beyond their own bound, `nan` those that should be numbers,
+    `undecided` those that are another number than the reference and have no finite bound.
     """
 
     elements: int
@@ -57,15 +58,25 @@ class Comparison:
     bound: float
     wrong: int
     nan: int
+    undecided: int = 0
 
     @property
     def right(self) -> bool:
         """Whether every element is within its bound."""
-        return self.wrong == 0 and self.nan == 0
+        return self.wrong == 0 and self.nan == 0 and self.undecided == 0
+
+    @property
+    def verdict(self) -> str:
+        """`right`; `WRONG`; `undecided` where nothing is wrong for certain, and not all has a finite bound."""
+        return "right" if self.right else "WRONG" if self.wrong or self.nan else "undecided"
 
     def __str__(self) -> str:
         error = f"largest error {self.max_error:.3g} ({self.ulps:.3g} ulp, {self.bound:.3g} allowed)"
-        return f"{self.wrong} of {self.elements} elements are wrong, {self.nan} NaN, {error}"
+        open_ = f"{self.undecided} of {self.elements} elements are off, and nothing bounds by how much they may be"
+        if self.verdict == "undecided":
+            return f"undecided: {open_}, {error}"
+        more = f"; undecided: {open_}" if self.undecided else ""
+        return f"{self.wrong} of {self.elements} elements are wrong, {self.nan} NaN, {error}{more}"
 
 
 def random_inputs(
@@ -128,7 +139,8 @@ def random_offsets(count: int, size: int, generator: torch.Generator) -> torch.T
 
 def worst(comparisons: Iterable[Comparison]) -> Comparison:
     """The one that is not right, else the one whose largest error is the largest part of what is allowed."""
-    return max(comparisons, key=lambda c: (not c.right, c.max_error / c.bound if c.bound else c.max_error))
+    ranks = {"right": 0, "undecided": 1, "WRONG": 2}
+    return max(comparisons, key=lambda c: (ranks[c.verdict], c.max_error / c.bound if c.bound else c.max_error))
 
 
 Reference = tuple[torch.Tensor, torch.Tensor]  # an output in fp64, and the bound on each element's error
@@ -178,7 +190,10 @@ def reference(program: Program, inputs: Mapping[str, torch.Tensor], scalars: Map
 def compare(
     result: torch.Tensor, expected: torch.Tensor, bound: torch.Tensor, dtype: DType | None = None
 ) -> Comparison:
-    """`result` against `expected`, element by element within `bound`; of packed floats it is the bytes of `dtype`."""
+    """`result` against `expected`, element by element within `bound`; of packed floats it is the bytes of `dtype`.
+
+    Where a bound is infinite or NaN, only what is the reference itself is known to be right.
+    """
     kind = dtype or next(d for d, torch_type in TORCH.items() if torch_type is result.dtype)
     if kind.in_blocks:
         result = mx.unpack(result, kind.spelling)
@@ -191,6 +206,7 @@ def compare(
     unit = partial(spacing, dtype=kind) if kind.in_blocks else partial(ulp, dtype=result.dtype)
     error = torch.where(same & ~actual.isfinite(), 0.0, (actual - expected).abs())  # infinities and NaNs as expected
     nan = actual.isnan() & ~nearest.isnan()
+    decided = bound.isfinite()
     finite = torch.where(error.isfinite(), error, -1.0).flatten()
     worst = int(finite.argmax()) if finite.numel() else 0
     known = finite[finite >= 0]
@@ -200,6 +216,7 @@ def compare(
         mean_error=float(known.mean()) if known.numel() else 0.0,
         ulps=float(finite[worst] / unit(expected.flatten()[worst])) if known.numel() else 0.0,
         bound=float(bound.expand(expected.shape).flatten()[worst]) if known.numel() else 0.0,
-        wrong=int((~(error <= bound) & ~same & ~nan).sum()),
+        wrong=int((~(error <= bound) & decided & ~same & ~nan).sum()),
         nan=int(nan.sum()),
+        undecided=int((~decided & ~same & ~nan).sum()),
     )

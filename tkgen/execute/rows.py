@@ -6,6 +6,7 @@ import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -59,7 +60,9 @@ class Row:
 
     def to_json(self) -> dict[str, object]:
         """Plain data."""
+        figures = {k: v if isfinite(v) else None for k, v in asdict(self.comparison).items()}  # JSON has no infinity
         plain = asdict(self) | {"inputs": self.inputs.value, "ok": self.ok, "modelled": self.executor == "model"}
+        plain |= {"comparison": figures | {"verdict": self.comparison.verdict}}
         return {key: value for key, value in plain.items() if key != "caption"}
 
 
@@ -91,7 +94,7 @@ def table(rows: Sequence[Row]) -> str:
         if row.milliseconds is not None:
             last = f"{row.milliseconds:.3f}", f"{row.gbps if row.tflops is None else row.tflops:.1f}"
         errors = (f"{c.max_error:.3g}", f"{c.ulps:.2g}", f"{c.bound:.3g}")
-        shown.add_row(row.schedule, row.inputs.value, "right" if c.right else "WRONG", *errors, *map(str, last))
+        shown.add_row(row.schedule, row.inputs.value, c.verdict, *errors, *map(str, last))
     text = io.StringIO()
     Console(file=text, width=200, color_system=None).print(shown, highlight=False)
     extents = " ".join(f"{n}={s}" for n, s in rows[0].sizes.items())

@@ -32,13 +32,16 @@ def whole_number(value: float) -> int | None:
     return None if value == 0 and math.copysign(1.0, value) < 0 else int(value)
 
 
-def last_place(axis: Axis, most: int = LARGEST) -> int:
-    """The largest coordinate that any lane counts along an axis; `most` is the largest size that is not known."""
+def last_place(axis: Axis, most: int = LARGEST, over: int = OVERHANG) -> int:
+    """The largest coordinate that any lane counts along an axis, or with none `over` the end the largest there is.
+
+    `most` is the largest size that is not known.
+    """
     size = most if axis.dim.size is None else axis.dim.size
     if axis.is_index:
         return max(size - 1, 0)
     tile = axis.tile or 1
-    return min(-(-size // tile) * tile + OVERHANG, LARGEST)
+    return min(-(-size // tile) * tile + over, LARGEST) if over else max(size - 1, 0)
 
 
 @dataclass(frozen=True)
@@ -49,11 +52,11 @@ class _Ranges:
     placed: set[int]  # those that are made of coordinates or lengths
 
     @staticmethod
-    def of_ops(ops: Iterable[Op], most: int) -> _Ranges:
+    def of_ops(ops: Iterable[Op], most: int, over: int = OVERHANG) -> _Ranges:
         found = _Ranges({}, set())
         for op in ops:
             if isinstance(op, Coordinate | Extent | Constant | Map):
-                made = found.made(op, most)
+                made = found.made(op, most, over)
                 if made is not None:
                     found.of[op.result.number] = made
                     if isinstance(op, Coordinate | Extent) or (
@@ -62,10 +65,10 @@ class _Ranges:
                         found.placed.add(op.result.number)
         return found
 
-    def made(self, op: Coordinate | Extent | Constant | Map, most: int) -> Range | None:
+    def made(self, op: Coordinate | Extent | Constant | Map, most: int, over: int) -> Range | None:
         match op:
             case Coordinate(axis=axis):
-                return 0, last_place(axis, most)
+                return 0, last_place(axis, most, over)
             case Extent(axis=axis):
                 return 0, _size(axis.dim, most)
             case Constant(value=value):
@@ -248,6 +251,19 @@ def rounded_as_numbers(ops: Iterable[Op]) -> set[int]:
     """The integers of these operations that f32 does not hold all of, by number."""
     ranges = _Ranges.of_ops(ops, LARGEST)
     return {number for number, found in ranges.of.items() if number in ranges.placed and _beyond(found, HELD)}
+
+
+def largest_integers(ops: Iterable[Op]) -> dict[str, int]:
+    """The largest magnitude of integers that these operations make, by how the spec writes them."""
+    every, found = tuple(ops), dict[str, int]()
+    ranges = _Ranges.of_ops(every, LARGEST, 0)
+    for op in every:
+        if isinstance(op, Coordinate | Map) and op.result.number in ranges.of and op.result.number in ranges.placed:
+            text = op.axis.name if isinstance(op, Coordinate) else op.result.span.text if op.result.span else ""
+            low, high = ranges.of[op.result.number]
+            if text:
+                found[text] = max(found.get(text, 0), -low, high)
+    return found
 
 
 def too_large(kernel: Kernel, most: int = LARGEST) -> Map | None:

@@ -42,6 +42,8 @@ def _lines(v: Verdict) -> Iterator[str]:
     yield from (f"  {line}" for line in grouped(v.lost))
     if v.ok:
         yield _proven(v)
+    if v.unseen:
+        yield f"not shown at these sizes: {'; '.join(v.unseen)}"
 
 
 def _proven(v: Verdict) -> str:

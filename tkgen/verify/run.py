@@ -114,6 +114,7 @@ class Verdict:
     degree: int | None
     cause: tuple[str, ...] = ()
     printed: str = ""  # by the kernel, in the first draw
+    unseen: tuple[str, ...] = ()  # what these sizes cannot show of a spec
 
     @property
     def ok(self) -> bool:
@@ -131,7 +132,7 @@ class Verdict:
             "name": self.name, "sizes": dict(self.sizes), "note": self.note, "ok": self.ok,
             "trials": [vars(t) for t in self.trials], "wrong": dict(self.wrong), "undecided": dict(self.undecided),
             "lost": list(self.lost), "findings": list(self.findings), "degree": self.degree, "chance": self.chance,
-            "cause": list(self.cause), "printed": self.printed,
+            "cause": list(self.cause), "printed": self.printed, "unseen": list(self.unseen),
         }  # fmt: skip
 
 

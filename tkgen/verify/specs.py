@@ -21,9 +21,9 @@ from tkgen.execute.cases import size_cases
 from tkgen.execute.compare import Inputs
 from tkgen.execute.kernels import AnyLaunch, AnySpec
 from tkgen.execute.launch import Payload, check_memory, emulate
-from tkgen.ir.equations import AxisKind, Loop, walk
+from tkgen.ir.equations import AxisKind, Kernel, Loop, walk
 from tkgen.ir.launch import Launch
-from tkgen.ir.types import Program
+from tkgen.ir.types import Dim, Program
 from tkgen.loops import LoopSpec
 from tkgen.rows.launch import RowLaunch
 from tkgen.rows.run import part_of
@@ -40,6 +40,7 @@ from tkgen.verify.meaning import meant
 from tkgen.verify.ring import Planes, Ring
 from tkgen.verify.run import Case, Drawn, Stored, Verdict, verified
 from tkgen.verify.terms import Factors, factors
+from tkgen.verify.unseen import sized, unseen
 
 if TYPE_CHECKING:
     from tkgen.execute.kernels import AnyBuild
@@ -282,6 +283,7 @@ def verified_spec(
     """
     cases = [(dict(defines), "built for -D")] if defines else list(chosen_cases(path, target, roots))
     found = []
+    own = _kernels(kernels.emulated(load(path, None, target, roots)))
     for values, note in cases:
         chosen = kernels.chosen(path, values, target, roots)
         build = chosen.spec.build(cxx=cxx, machine_check=False)  # all of it is run here
@@ -291,8 +293,24 @@ def verified_spec(
         if blocks is not None:
             note = f"{note}, blocks {' and '.join(map(str, blocks))} of {chosen.launch.blocks}"
         case = case_of(build, chosen.extents, chosen.scalars, blocks, note)
-        found.append(verified(case, draws, schedules, seed, explained))
+        verdict = verified(case, draws, schedules, seed, explained)
+        found.append(replace(verdict, unseen=unseen(own, _kernels(chosen.spec, chosen.launch))))
     return found
+
+
+def _kernels(spec: AnySpec, launch: AnyLaunch | None = None) -> tuple[Kernel, ...]:
+    """What the kernels of a spec compute, of the sizes of `launch`."""
+    each = spec.kernels if isinstance(spec, SequenceSpec) else (spec,)
+    found = tuple(meaning_of(one.program) for one in each)
+    if launch is None:
+        return found
+    dims = {d: replace(d, size=launch.extents.get(d.name, d.size)) for k in found for d in _dims(k)}
+    return tuple(sized(kernel, dims) for kernel in found)
+
+
+def _dims(kernel: Kernel) -> Iterator[Dim]:
+    yield from (d for t in kernel.tensors for d in t.dims)
+    yield from (a.dim for a in kernel.axes)
 
 
 def verify(build: AnyBuild, *, draws: int = 2, schedules: int = 2, seed: int = 0, **sizes: int) -> Verdict:
