@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from torch import Tensor
 from typer.testing import CliRunner
 
 from tkgen.api import load
-from tkgen.backends.hopper.host import library
+from tkgen.backends.hopper.host import library, source
 from tkgen.backends.hopper.host.run import run
 from tkgen.backends.protocol import Modelled
 from tkgen.backends.registry import backend_of
@@ -47,11 +48,11 @@ kernel square
 
 
 def launched(
-    source: Path | str, sizes: Mapping[str, int] | None = None, order: Order = EARLY,
+    spec_of: Path | str, sizes: Mapping[str, int] | None = None, order: Order = EARLY,
     edit: Callable[[str], str] | None = None,
 ) -> tuple[Mapping[str, Tensor], Modelled]:  # fmt: skip
     """Inputs of small integers, and what the C++ makes of them; `edit` changes its text."""
-    spec = load(source, dict(sizes or {}), "sm_90a").check()
+    spec = load(spec_of, dict(sizes or {}), "sm_90a").check()
     launch = kernels.launch_of(spec)
     generator = torch.Generator().manual_seed(0)
     inputs = {
@@ -137,6 +138,47 @@ def test_shared_memory_is_unknown_before_it_is_written() -> None:
         )
     )
     assert not right
+
+
+FEW_HEADERS = ("the stride of a descriptor", "no fence of what is stored", "halves of a pair")
+IN_HEADERS = {
+    "the stride of a descriptor": (
+        "wgmma.cuh",
+        "S::panel_bytes, 8 * SWIZZLE_BYTES",
+        "S::panel_bytes, 16 * SWIZZLE_BYTES",
+    ),
+    "the step along K": ("wgmma.cuh", "k % width * size, 16", "k % width, 16"),
+    "no fence before products": ("wgmma.cuh", 'asm volatile("wgmma.fence.sync.aligned;" ::: "memory");', ""),
+    "no fence of what is stored": ("group.cuh", "tkgen::fence_view_async_shared();", ""),
+    "halves of a pair": (
+        "store.cuh",
+        '"r"(pack<T>(d[0])), "r"(pack<T>(d[1]))',
+        '"r"(pack<T>(d[1])), "r"(pack<T>(d[0]))',
+    ),
+    "the swizzle of what is stored": ("store.cuh", "(row % 8) * 16", "(row % 4) * 16"),
+    "no commit of a store": ("tma.cuh", 'asm volatile("cp.async.bulk.commit_group;" ::: "memory");', ""),
+    "rows and columns of a copy": (
+        "tma.cuh",
+        '"r"(column), "r"(first.r), "r"(meeting)',
+        '"r"(first.r), "r"(column), "r"(meeting)',
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "slip", [n if n in FEW_HEADERS else pytest.param(n, marks=pytest.mark.slow) for n in IN_HEADERS]
+)
+def test_slips_in_the_embedded_headers_are_found(slip: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """They are executed, too; the comparison of steps replaces them."""
+    folder = tmp_path / "include"
+    shutil.copytree(source.EMBEDDED, folder)
+    name, old, new = IN_HEADERS[slip]
+    path = folder / "kittens" / name
+    path.write_text(replaced(old, new)(path.read_text()))
+    monkeypatch.setattr(source, "EMBEDDED", folder)
+    library.library.cache_clear()
+    assert any(lcf(order) != (True, ()) for order in (LATE, LAST))
+    library.library.cache_clear()
 
 
 # ---------------------------------------------------------------- every shipped kernel

@@ -301,7 +301,7 @@ void execute(const code &what, std::initializer_list<operand> operands) {
                         w.of->free_registers -= (wanted - w.registers) * int(w.lanes.size()), w.registers = wanted;
                 }
                 break;
-            case PRODUCT_FENCE: meet_warp(&one, nullptr); break;
+            case PRODUCT_FENCE: meet_warp(&one, [](warp &all, const void *) { all.registers_fenced = true; }); break;
             case PRODUCT:
                 meet_warp(&one, [](warp &all, const void *site) { multiply(*static_cast<const instruction *>(site), all); });
                 break;

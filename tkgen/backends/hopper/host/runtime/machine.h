@@ -100,6 +100,7 @@ struct warp {
     std::deque<std::vector<std::shared_ptr<product>>> groups;      // committed and not waited for
     std::list<std::shared_ptr<flight>> flights;
     int registers = 0;                                             // of a thread
+    bool registers_fenced = false;                                 // since products were committed last
 
     int living() const;
 };
@@ -169,6 +170,7 @@ struct machine {
     uint32_t dynamic_at() const { return (dynamic_bytes ? BARRIERS : MOST_STATIC) + 48; }
     std::vector<std::string> findings;
     std::mt19937_64 random;
+    std::vector<uint64_t> ranks;  // of warps, where a random one goes on until it waits: the largest first
     fiber scheduler;
     thread *running = nullptr;
     uint64_t steps = 0;

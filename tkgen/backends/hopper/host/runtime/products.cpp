@@ -157,6 +157,7 @@ void multiply(const instruction &what, warp &w) {
     for (const thread &t : w.lanes)
         if (uint64_t(value_of(t, what.groups[2][0])) != made->right || (value_of(t, what.groups[3][0]) != 0) != made->adds)
             stop("the lanes of a warp multiply different tiles");
+    if (!w.registers_fenced) now->find("a product has no wgmma.fence since products were committed");
     made->to = flight_to(w, what);
     ++made->to->products;
     w.issued.push_back(made);
@@ -215,6 +216,7 @@ void perform(warp &w) {
 void commit_products(warp &w) {
     w.groups.push_back(std::move(w.issued));
     w.issued.clear();
+    w.registers_fenced = false;
 }
 
 void wait_products(warp &w, int left) {

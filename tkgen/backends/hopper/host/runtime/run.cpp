@@ -65,7 +65,7 @@ void wait_for(waiting why, uint32_t address, uint32_t phase, uint64_t generation
 /// Others may go on here.
 void pause() {
     ++now->steps;
-    if (now->order.agents == IN_TURN || now->order.agents == RANDOM) wait_for(waiting::NOTHING);
+    wait_for(waiting::NOTHING);
 }
 
 namespace {
@@ -190,8 +190,26 @@ bool perform_late() {
     return true;
 }
 
+/// The warp of the largest rank goes on; now and then it gets the least one, and others overtake it.
+bool move_ranked(const std::vector<warp *> &warps) {
+    std::vector<uint64_t> &ranks = now->ranks;
+    if (ranks.size() != warps.size()) {
+        ranks.resize(warps.size());
+        for (uint64_t &each : ranks) each = now->random() | 1;
+    }
+    if (now->random() % 16 == 0 && perform_any()) return true;
+    size_t best = warps.size();
+    for (size_t n = 0; n < warps.size(); ++n)
+        if (can_go(*warps[n]) && (best == warps.size() || ranks[n] > ranks[best])) best = n;
+    if (best == warps.size()) return perform_any();
+    run_warp(*warps[best]);
+    if (now->random() % 24 == 0) ranks[best] = now->random() % 4 ? now->random() >> 32 : now->random();
+    return true;
+}
+
 bool move(size_t &turn, const std::vector<warp *> &warps) {
     const size_t count = warps.size();
+    if (now->order.agents == RANDOM && now->order.seed % 2) return move_ranked(warps);
     if (now->order.agents == RANDOM && now->random() % 3 == 0 && perform_any()) return true;
     const size_t first = now->order.agents == IN_TURN ? turn : now->order.agents == RANDOM ? now->random() % count : 0;
     for (size_t n = 0; n < count; ++n) {
