@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from fuzzing.alike import alike
 from fuzzing.fused import fused, hopper
 from fuzzing.gradients import gradients
 from fuzzing.groups import groups
@@ -17,7 +18,7 @@ from fuzzing.specs import Sample, sample
 from fuzzing.sums import sums
 
 FAMILIES: Mapping[str, Callable[[int], Sample]] = {
-    "matrix": sample, "sums": sums, "groups": groups, "rows": rows, "sequences": sequences, "loops": loops,
-    "narrow": narrow, "gradients": gradients, "fused": fused, "hopper": hopper,
+    "matrix": alike(sample, 0.1), "sums": alike(sums, 0.3), "groups": alike(groups, 0.3), "rows": rows,
+    "sequences": sequences, "loops": loops, "narrow": narrow, "gradients": gradients, "fused": fused, "hopper": hopper,
     "large": large,
 }  # fmt: skip

@@ -32,7 +32,7 @@ def groups(seed: int) -> Sample:
         for name in re.findall(r"global (B\w|w) ", text):
             if rng.random() < 0.7:
                 text = re.sub(rf"(global {name} : \w+)\[", r"\1[E, ", text)
-                text = re.sub(rf"\b{name}\[(?!E, )", f"{name}[e, ", text)
+                text = re.sub(rf"\b{name}\[(?!E, |k\]|k\+|\d)", f"{name}[e, ", text)  # no step of a schedule
         if rng.random() < 0.95:
             text = re.sub(r"  tail \w+\n", "", text)
             text = re.sub(r"(  over .*\n)", r"\1  tail masked\n", text)

@@ -19,7 +19,6 @@ from tkgen.backends.registry import backend_of
 from tkgen.cli import app
 from tkgen.diagnostics import Severity, SpecError
 from tkgen.execute import kernels
-from tkgen.proof.execution import Order
 
 SAMPLE = (7, 13, 15, 184, 183)  # all four layouts, a batch, groups
 
@@ -85,16 +84,16 @@ def sized_at_run_time(kernel: Kernel, seed: int, path: Path) -> int | None:
     return count
 
 
-def modelled(kernel: Kernel, seed: int) -> int | None:
-    """The same of the model for sm_90a, whose C++ must multiply factors that lie in this way."""
+def on_hopper(kernel: Kernel, seed: int, executor: str) -> int | None:
+    """The same of the C++ for sm_90a, executed on the CPU, or of the model of its schedule."""
     try:
         spec = tkgen.load(kernel.text).check()
     except SpecError as error:
         assert {d.code for d in error.diagnostics if d.severity is Severity.ERROR} == {"E230"}, kernel.text
         return None
     assert set(re.findall(r"\bmma?_(A\w*B\w*)\b", spec.text)) == {kernel.multiplied}, kernel.text
-    inputs = kernel.inputs(seed)
-    made = backend_of("sm_90a").interpreter.run(spec, kernels.launch_of(spec), inputs, {}, Order())
+    inputs, run = kernel.inputs(seed), backend_of("sm_90a").executors[executor]
+    made = run.run(spec, kernels.launch_of(spec), inputs, {}, run.orders(1)[0])
     assert not made.findings
     return wrong(made.outputs["Y"], kernel.expected(inputs))
 
@@ -118,10 +117,10 @@ def test_sizes_that_are_tried_suit_all_that_a_dimension_is(tmp_path: Path) -> No
     assert done.exit_code == 0, done.output
 
 
-@pytest.mark.parametrize("seed", (2, 8, 11))
-def test_dimensions_that_share_names_and_sizes_on_hopper(seed: int) -> None:
+@pytest.mark.parametrize(("seed", "executor"), [(2, "model"), (8, "host"), (11, "host")])
+def test_dimensions_that_share_names_and_sizes_on_hopper(seed: int, executor: str) -> None:
     kernel = drawn(seed, "sm_90a")
-    assert modelled(kernel, seed) == 0, kernel.text
+    assert on_hopper(kernel, seed, executor) == 0, kernel.text
 
 
 @pytest.mark.slow
@@ -132,9 +131,13 @@ def test_many_are_known_at_run_time_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", [*TARGETS, "sm_90a"])
+@pytest.mark.parametrize("target", [*TARGETS, "host", "model"])
 def test_many_of_them(target: str) -> None:
-    tried = modelled if target == "sm_90a" else ran
-    results = {seed: tried(drawn(seed, target), seed) for seed in range(150)}
+    results = {}
+    for seed in range(150):
+        if target in TARGETS:
+            results[seed] = ran(drawn(seed, target), seed)
+        else:
+            results[seed] = on_hopper(drawn(seed, "sm_90a"), seed, target)
     assert {seed for seed, count in results.items() if count} == set()
     assert sum(count == 0 for count in results.values()) > 90
