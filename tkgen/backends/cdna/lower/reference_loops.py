@@ -291,6 +291,9 @@ class _TorchLoops(_Torch, _Loops):
         some, first = list(self._visits(axis, start)), f"first_{axis.name} + " if axis.within else ""
         for of in dict.fromkeys(b.axis for b in axis.bounds):
             yield f"begin_{of} = {self._begin(of)}"
+        if axis.part is not None:
+            _, run = _parts(self.formula, axis, self.extent(axis), "//")
+            yield f"run_{axis.name} = {run.removeprefix('(').removesuffix(')')}"
         yield f"for {start} in range(0, {self.extent(axis)}, {step}):"
         yield f"    place_{axis.name} = slice({first}{start}, {first}min({start} + {step}, {self.extent(axis)}))"
         if some:
@@ -332,8 +335,8 @@ class _TorchLoops(_Torch, _Loops):
             place = start + self._shorter(axis, of) * axis.until.aligned
             yield f"begin_{of.name} >= {_moved(place, 1 - (of.tile or 1) - axis.until.moved)}"
         if axis.part is not None:
-            index, run = _parts(self.formula, axis, self.extent(axis), "//")
-            yield f"{self._begin(index.name)} == {start} // {run}"
+            index, _ = _parts(self.formula, axis, self.extent(axis), "//")
+            yield f"{self._begin(index.name)} == {start} // run_{axis.name}"
 
     def loaded(self, op: Load, name: str) -> Iterator[str]:
         form = self.element(op.source)
