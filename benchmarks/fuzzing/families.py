@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from fuzzing.alike import alike
-from fuzzing.fused import fused, hopper
+from fuzzing.fused import fused, fused_hopper
 from fuzzing.gradients import gradients
 from fuzzing.groups import groups
 from fuzzing.hopper import hopper
@@ -19,6 +19,6 @@ from fuzzing.sums import sums
 
 FAMILIES: Mapping[str, Callable[[int], Sample]] = {
     "matrix": alike(sample, 0.1), "sums": alike(sums, 0.3), "groups": alike(groups, 0.3), "rows": rows,
-    "sequences": sequences, "loops": loops, "narrow": narrow, "gradients": gradients, "fused": fused, "hopper": hopper,
-    "large": large,
+    "sequences": sequences, "loops": loops, "narrow": narrow, "gradients": gradients, "fused": fused,
+    "fused_hopper": fused_hopper, "hopper": hopper, "large": large,
 }  # fmt: skip

@@ -105,7 +105,7 @@ def fused(seed: int) -> Sample:
     return _drawn(seed, rng, rng.choice(TARGETS))
 
 
-def hopper(seed: int) -> Sample:
+def fused_hopper(seed: int) -> Sample:
     """The same for Hopper, whose loops have two products."""
     return _drawn(seed, random.Random(f"hopper {seed}"), HOPPER)
 
@@ -266,7 +266,7 @@ def _drawn(seed: int, rng: random.Random, target: str) -> Sample:
     ]  # fmt: skip
     features |= {"batched"} if batch else set()
     features |= {"via direct"} if direct else set()
-    family = "hopper" if hopper else "fused"
+    family = "fused_hopper" if hopper else "fused"
     return Sample(seed, "\n".join(lines) + "\n", target, features=frozenset(features), family=family)
 
 

@@ -46,10 +46,12 @@ def preload() -> None:
     import tkgen.execute.launch
     import tkgen.rows.run
     import tkgen.sequence.run  # noqa: F401
+    from tkgen.backends.hopper.host import library
     from tkgen.emulate import native
     from tkgen.syntax.grammar import parser
 
     native.core()
+    library.prepare()
     parser()
     for target in sorted(set(TARGETS)):
         compiler_for(target)

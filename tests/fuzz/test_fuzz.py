@@ -59,7 +59,8 @@ def test_three_hundred_accepted_kernels_of_equations(family: str) -> None:
 @pytest.mark.parametrize(("family", "least", "most"), [("sums", 13, 29), ("groups", 5, 25), ("rows", 13, 29),
                                                       ("sequences", 13, 30), ("loops", 3, 29),
                                                       ("narrow", 15, 29), ("gradients", 3, 29),
-                                                      ("hopper", 10, 27), ("large", 15, 29)])  # fmt: skip
+                                                      ("hopper", 10, 27), ("large", 15, 29),
+                                                      ("fused_hopper", 10, 30)])  # fmt: skip
 def test_equations_are_refused_with_diagnostics_or_typed(family: str, least: int, most: int, tmp_path: Path) -> None:
     accepted = 0
     for seed in range(5_000, 5_030):

@@ -96,9 +96,26 @@ def _kernel(command: Sequence[str], kernel: str) -> Path:
 
 def _forget() -> None:
     """Drops the libraries that were used longest ago."""
-    kept = sorted(_directory().glob("kernel-*.so"), key=lambda p: p.stat().st_mtime)
+    kept = sorted(_directory().glob("kernel-*.so"), key=_last_use)
     for path in kept[:-KEPT]:
         path.unlink(missing_ok=True)
+
+
+def _last_use(path: Path) -> float:
+    """When a library was last used; the beginning of time where another process has dropped it since."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def prepare() -> None:
+    """Compile the runtime, where the cache has none: processes that start together then find it.
+
+    Raises:
+        ToolchainError: no compiler, or it fails.
+    """
+    _runtime(tuple(compiler()))
 
 
 @cache
