@@ -271,7 +271,8 @@ def _sizes(program: Program) -> Iterator[Diagnostic]:
             missed = "be added twice" if program.tail else "not be computed"
             near = f"{dim.name} = {low} or {high}" if low else f"{dim.name} = {high}"
             at, tail = statement(program, "block"), program.spans.get("tail")
-            edit = Edit(Span(at.file, at.end, at.end), f"\n{_indent(at)}tail masked")
+            after = at if at.text.startswith("block") else statement(program, "over")
+            edit = Edit(Span(after.file, after.end, after.end), f"\n{_indent(after)}tail masked")
             remedy = Fix("mask the tail", (Edit(tail, "tail masked"),)) if tail else Fix("add a tail clause", (edit,))
             yield Diagnostic(
                 "E604",

@@ -46,6 +46,7 @@ class Unused:
     what: str
     name: str
     span: Span = field(compare=False, repr=False)
+    fix: str = "remove it"
 
 
 @dataclass(frozen=True)

@@ -122,7 +122,7 @@ class LaidRows(TypedSpec[EquationProgram, T], Generic[T]):
     def _unused(self) -> Iterator[Diagnostic]:
         for unused in self.program.unused:
             yield Diagnostic(
-                "W502", f"the {unused.what} `{unused.name}` is never used", Label(unused.span), fix=Fix("remove it")
+                "W502", f"the {unused.what} `{unused.name}` is never used", Label(unused.span), fix=Fix(unused.fix)
             )
         yield from recurrences(self.program.kernel, self.program.spans["kernel"])
 

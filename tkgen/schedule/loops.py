@@ -352,10 +352,10 @@ def _multiplications(program: EquationProgram, kernel: Kernel, loop: Loop, split
     pairs = [_pair(op, made, loop, split) for op in products]
     straight = {p.source for p in pairs if p.rows == loop.axis}
     interleaved = {p.rows for p in pairs if p.source in straight} - {loop.axis}
-    found = []
+    names, found = list(dict.fromkeys(p.source.tensor.name for p in pairs)), list[Multiplication]()
     for pair in pairs:
         rows, cols = pair.rows, pair.product.axis
-        staging = _staging(program, pair.source, "multiply by", pair.product.result.span)
+        staging = _staging(program, pair.source, "multiply by", pair.product.result.span, names)
         direct = staging.via is Via.DIRECT
         if direct:
             rows, cols = pair.source.axes
@@ -389,22 +389,24 @@ def _pair(op: Product, made: Mapping[Value, Op], loop: Loop, split: Axis) -> _Pa
     return _Pair(op, held, source.source)
 
 
-def _staging(program: EquationProgram, source: Access, use: str, span: Span | None) -> Staging:
+def _staging(program: EquationProgram, source: Access, use: str, span: Span | None, used: Sequence[str]) -> Staging:
     """How what all waves `use` goes through LDS. Raises LoopError where the spec does not say so."""
     name = source.tensor.name
     staging = next((s for s in program.shared if s.tensor.name == name), None)
     if staging is None:
-        raise LoopError(f"all waves {use} `{name}`, which must go through LDS", span,
-                        f"add `shared {name} buffers 2`")  # fmt: skip
+        missing = [name for name in used if name not in {s.tensor.name for s in program.shared}]
+        those = " and ".join(f"`{name}`" for name in missing)
+        raise LoopError(f"all waves {use} {those}, which must go through LDS", span,
+                        f"add `shared {', '.join(missing)} buffers 2`")  # fmt: skip
     return staging
 
 
 def _vectors(program: EquationProgram, loop: Loop) -> tuple[Moving, ...]:
     """The vectors along the loop's axis, a ring for each."""
     loads = [op for op in loop.body if isinstance(op, Load) and op.result.axes == (loop.axis,)]
-    rings = []
+    names, rings = list(dict.fromkeys(op.source.tensor.name for op in loads)), list[Moving]()
     for op in loads:
-        staging = _staging(program, op.source, "take", op.result.span)
+        staging = _staging(program, op.source, "take", op.result.span, names)
         if staging.via is Via.DIRECT:
             raise LoopError(f"`{op.source.tensor.name}` is a vector, which cannot go to LDS directly", staging.span,
                             "leave `via direct` out")  # fmt: skip

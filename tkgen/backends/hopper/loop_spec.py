@@ -52,7 +52,7 @@ class HopperLoopSpec(TypedSpec[EquationProgram, Hopper]):
             )
         for unused in self.program.unused:
             yield Diagnostic(
-                "W502", f"the {unused.what} `{unused.name}` is never used", Label(unused.span), fix=Fix("remove it")
+                "W502", f"the {unused.what} `{unused.name}` is never used", Label(unused.span), fix=Fix(unused.fix)
             )
         yield from recurrences(self.program.kernel, self.program.spans["kernel"])
 

@@ -132,8 +132,8 @@ class Scope:
             )
         self.declared[name.id] = name.span
 
-    def tensor_named(self, name: ast.Name, what: str) -> Tensor:
-        """The tensor of that name; `what` names it in E200."""
+    def tensor_named(self, name: ast.Name, what: str, known: Iterable[str] | None = None) -> Tensor:
+        """The tensor of that name; `what` names it in E200, which offers one of `known`, any where that is None."""
         if name.id not in self.tensors:
             raise self.error(
                 "E200",
@@ -141,7 +141,7 @@ class Scope:
                 name.span,
                 "not declared",
                 fix=f"declare it: `global {name.id} : bf16[...]`",
-                known=self.tensors,
+                known=self.tensors if known is None else known,
             )
         return self.tensors[name.id]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from tkgen.diagnostics import SpecError
-from tkgen.ir.equations import Argument, Kernel, Store, walk
+from tkgen.ir.equations import Argument, Kernel, Loop, Store, walk
 from tkgen.ir.integers import exact, too_large
 from tkgen.ir.liveness import live, pruned
 from tkgen.ir.resolve.declarations import declarations
@@ -105,7 +105,10 @@ def _said_of_which_tile(at: Expressions) -> None:
 def _unused(at: Expressions, kernel: Kernel) -> list[Unused]:
     """Values, tensors and scalars that no store depends on."""
     alive = live(tuple(at.ops))
-    found = [Unused("value", name.id, name.span) for name, value in at.defined if value.number not in alive]
+    dead = [name for name, value in at.defined if value.number not in alive]
+    carried = {c.inside.name for op in at.ops if isinstance(op, Loop) for c in op.carries}
+    whole = "remove it, and its place in `carry`"
+    found = [Unused("value", n.id, n.span, *([whole] if n.id in carried else [])) for n in dead]
     return [*found, *untouched(kernel)]
 
 

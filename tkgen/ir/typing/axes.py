@@ -284,10 +284,13 @@ class Axes:
                 fix="an index is an axis, an index axis divided by a number, or a number",
             )  # fmt: skip
         if isinstance(expr, ast.Name) and expr.id not in self.scope.values:
+            inside = [
+                name for name, value in self.scope.values.items() if value is not None and value < (dim.size or 1)
+            ]
             raise self.scope.error(
                 "E200", f"`{expr.id}` is no axis", expr.span, "not declared",
                 fix=f"declare it: `over {expr.id} in {dim.name}`, or `each {expr.id} in {dim.name} by 64`",
-                known=[*self.found, *self.scope.values],
+                known=[*self.found, *inside],
             )  # fmt: skip
         place = number(self.scope, expr)
         if place < 0 or place >= (dim.size or 1):

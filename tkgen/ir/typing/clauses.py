@@ -145,7 +145,7 @@ def _read(scope: Scope, clause: Clause, read: frozenset[str]) -> list[Tensor]:
     word = clause.span.text.split()[0]
     tensors = []
     for name in clause.names:
-        tensor = scope.tensor_named(name, f"`{word}`")
+        tensor = scope.tensor_named(name, f"`{word}`", read)
         if tensor.name not in read:
             raise scope.error(
                 "E200", f"`{word}` names `{tensor.name}`, which no equation reads", name.span,

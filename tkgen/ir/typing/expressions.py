@@ -31,7 +31,7 @@ from tkgen.ir.equations import (
 from tkgen.ir.functions import FUNCTIONS, Function
 from tkgen.ir.resolve.names import Scope, Stop
 from tkgen.ir.resolve.sizes import ELEMENTS, element, real
-from tkgen.ir.types import DType
+from tkgen.ir.types import DType, Tensor
 from tkgen.ir.typing.axes import LENGTH, Axes
 from tkgen.source import Span
 from tkgen.syntax import ast
@@ -458,6 +458,11 @@ class Expressions:
         self.ops.append(Product(result, a.value, b.value, axis))
         return Tile(result, axes)
 
+    def _loaded(self, tile: Tile) -> Tensor | None:
+        """The tensor of which a tile is a part as it stands in memory."""
+        loads = (op for op in self.ops if isinstance(op, Load) and op.result == tile.value)
+        return next((op.source.tensor for op in loads), None)
+
     def _mixed(self, a: Tile, b: Tile, left: ast.Expr, right: ast.Expr, at: Span) -> Stop:
         """E204, with the conversion of the factor that is computed."""
         wide, node, to = (a, left, b.value.dtype) if a.value.dtype is DType.F32 else (b, right, a.value.dtype)
@@ -466,6 +471,8 @@ class Expressions:
         scaled = any(isinstance(op, Load) and op.source.tensor.dtype is DType.E8M0 for op in self.ops)
         if scaled and DType.F32 in (a.value.dtype, b.value.dtype):
             fix = Fix("scale the blocks of both factors: `(s[m, k / 32] * A[m, k]) @ (t[n, k / 32] * B[n, k]).T`")
+        elif (loaded := self._loaded(wide)) is not None:
+            fix = Fix(f"declare `{loaded.name}` as {to.spelling}, like the other factor")
         elif wide.value.dtype is DType.F32:
             text = f"{to.spelling}({node.span.text})"
             fix = Fix(f"round it first: `{text}`", (Edit(node.span, text),), certain=False)
