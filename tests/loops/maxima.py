@@ -1,7 +1,7 @@
 """Every shipped spec that carries a running maximum, on rows whose parts are -inf and on scores near f32's largest.
 
-`SPECS` finds them by their text; `wrong` runs one through `tkgen.run` - on the emulator, the model, or a GPU - and
-compares it with a softmax of torch in f64.
+`SPECS` finds them by their text; `wrong` runs one on the emulator, the model, the host or a GPU, and compares it with a
+softmax of torch in f64.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from executed import computed
 from hurting import as_torchs, laid
 from torch import Tensor
 
@@ -58,6 +59,13 @@ def _build(name: str, sizes: Mapping[str, int]) -> Any:
     return tkgen.load(SPECS[name], found, target=target_of(name)).build()
 
 
+def _run(build: Any, device: str, *tensors: Tensor, **scalars: float) -> tuple[Tensor, ...]:
+    """On the CPU, a GPU, or the C++ on the host."""
+    if device == "host":
+        return computed(build, *tensors, host=True, **scalars)
+    return computed(build, *(x.to(device) for x in tensors), **scalars)
+
+
 def _compared(what: str, found: Tensor, meant: Tensor) -> list[str]:
     found, meant = found.double().cpu(), meant.double()
     if not torch.equal(found.isnan(), meant.isnan()):
@@ -79,7 +87,7 @@ def _rows(name: str, kind: str, device: str) -> list[str]:
         for row, place in enumerate(PLACES):
             x[row, part(place, size)] = -torch.inf
     x = x.bfloat16()
-    y, lse = tkgen.run(build, x.to(device))
+    y, lse = _run(build, device, x)
     meant = x.double()
     return _compared("Y", y, meant.softmax(-1)) + _compared("LSE", lse, meant.logsumexp(-1))
 
@@ -110,8 +118,8 @@ def _attention(name: str, text: str, kind: str, device: str) -> list[str]:
     q, k, v = (x.to(dtype) for x in (q, k, v))
     tensors = {t.name: t for t in build.spec.program.reads}
     given = _given(tensors, q, k, v)
-    outputs = tkgen.run(build, *(given[n].contiguous().to(device) for n in tensors), scale=math.log2(math.e) / D**0.5)
-    found = dict(zip([t.name for t in build.spec.program.outputs], _tuple(outputs), strict=True))
+    outputs = _run(build, device, *(given[n].contiguous() for n in tensors), scale=math.log2(math.e) / D**0.5)
+    found = dict(zip([t.name for t in build.spec.program.outputs], outputs, strict=True))
     scores = (q.double() @ k.double().repeat_interleave(heads // of_keys, 1).mT) / D**0.5
     place, other = torch.arange(queries)[:, None], torch.arange(keys)
     if "q >= j" in text or "length(q) >= j" in text or "LENGTH) >= j" in text:
@@ -157,7 +165,3 @@ def _as_torchs(of: Any, tensor: Tensor, batch: int) -> Tensor:
         return as_torchs(of, tensor)
     tensor = tensor.unflatten(names.index("TOTAL"), (batch, -1))
     return tensor.permute(0, 2, 1, 3) if "D" in names else tensor.permute(1, 0, 2)[..., None]
-
-
-def _tuple(found: Tensor | tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    return found if isinstance(found, tuple) else (found,)

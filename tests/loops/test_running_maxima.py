@@ -26,3 +26,13 @@ def test_none_is_missed() -> None:
 @pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in SPECS])
 def test_torchs_numbers(name: str, kind: str) -> None:
     assert not wrong(name, kind)
+
+
+@pytest.mark.parametrize("kind", ["-inf", pytest.param("large", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name",
+    [n if "long" in n else pytest.param(n, marks=pytest.mark.slow) for n in SPECS if target_of(n) == "sm_90a"],
+)
+def test_torchs_numbers_of_the_code_for_hopper(name: str, kind: str) -> None:
+    """The C++ on the host."""
+    assert not wrong(name, kind, "host")
