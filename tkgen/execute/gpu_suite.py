@@ -51,7 +51,10 @@ def regression(
         if is_small(path, name, spec):
             yield "as shipped", partial(numbers, {})
 
-    return attempted(path.stem, proved, partial(figures, cxx=cxx), sizes, numbers, shipped, generated)
+    def check(static: Mapping[str, int]) -> object:
+        return load(path, static, name).check()
+
+    return attempted(path.stem, proved, partial(figures, cxx=cxx), sizes, numbers, shipped, generated, check)
 
 
 def is_small(path: Path, target: str, spec: protocol.Spec) -> bool:

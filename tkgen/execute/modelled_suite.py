@@ -57,7 +57,11 @@ def regression(
             yield "as shipped", partial(numbers, {})
 
     figures = partial(gpu_suite.figures, cxx=cxx)
-    return attempted(path.stem, proved, figures, sizes, numbers, shipped, generated)
+
+    def check(static: Mapping[str, int]) -> object:
+        return load(path, static, name).check()
+
+    return attempted(path.stem, proved, figures, sizes, numbers, shipped, generated, check)
 
 
 def compared(

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 from xml.etree import ElementTree
 
 from tkgen.api import load
@@ -23,6 +23,7 @@ from tkgen.backends.registry import backend_of
 from tkgen.diagnostics import SpecError
 from tkgen.diagnostics.render import render_text
 from tkgen.emulate import EmulateError
+from tkgen.execute.admitted import admitted
 from tkgen.execute.arguments import check_scalars
 from tkgen.execute.cases import blocks_text, size_cases, unmet
 from tkgen.execute.kernels import AnySpec, emulated, run, sample
@@ -34,6 +35,7 @@ from tkgen.toolchain.compiler import ToolchainError
 if TYPE_CHECKING:
     from tkgen.execute.kernels import AnyBuild
     from tkgen.execute.launch import Run
+    from tkgen.ir.types import Program
     from tkgen.sequence.run import SequenceRun
 
 S = TypeVar("S", bound=protocol.Spec)
@@ -77,6 +79,7 @@ def regression(
         lambda extents: _numbers(path, target, extents, schedules, cxx, seed),
         lambda spec: _as_shipped(spec, blocks, min(schedules, SHIPPED_SCHEDULES), cxx, seed),
         generated,
+        lambda static: load(path, static, target).check(),
     )
 
 
@@ -88,11 +91,12 @@ def attempted(
     numbers: Callable[[Mapping[str, int]], str],
     shipped: Callable[[S], Iterable[tuple[str, Work]]],
     generated: Path | None,
+    check: Callable[[Mapping[str, int]], object],
 ) -> list[Result]:
     """What comes of a spec, whatever its kernels compute: of each thing tried what does not hold, empty where it does.
 
     `proved` loads and checks it, `figures` and `numbers` say what is wrong with its figures and its results at some
-    sizes, `shipped` has the cases of its own sizes.
+    sizes, `shipped` has the cases of its own sizes. `check` raises SpecError for sizes that the spec refuses.
     """
     results: list[Result] = []
 
@@ -117,8 +121,10 @@ def attempted(
         if generated is not None:
             attempt("source", partial(_source, found, generated))
         attempt("figures", partial(figures, found))
-        for extents in sizes(found):
-            attempt(" ".join(f"{name}={size}" for name, size in extents.items()), partial(numbers, extents))
+        own = {d.name: d.size for d in cast("Program", found.program).dims if d.size is not None}
+        for extents, refusal in admitted(list(sizes(found)), own, check):
+            case = " ".join(f"{name}={size}" for name, size in extents.items())
+            attempt(case, partial(str, refusal) if refusal else partial(numbers, extents))
         for case, work in shipped(found):
             attempt(case, work)
     return results
