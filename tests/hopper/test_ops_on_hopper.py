@@ -24,6 +24,7 @@ CUDA = torch.device("cuda", 0)
 
 def a_cuda_device(monkeypatch: pytest.MonkeyPatch, major: int, minor: int) -> None:
     """From here on a GPU of NVIDIA's is here, of that compute capability."""
+    monkeypatch.setattr(kernels, "_architectures", {})
     monkeypatch.setattr(torch.version, "hip", None)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (major, minor))
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "NVIDIA A100")
@@ -46,6 +47,7 @@ def test_another_gpu_of_nvidias_is_told_what_there_is(monkeypatch: pytest.Monkey
 
 
 def test_an_amd_gpu_gets_the_kernels_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "_architectures", {})
     monkeypatch.setattr(torch.version, "hip", "6.4")
     device = SimpleNamespace(gcnArchName="gfx950:sramecc+:xnack-")
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: device)

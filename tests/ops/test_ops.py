@@ -248,7 +248,7 @@ Q, KV, TABLE = normal(1, 2, 20, 64), normal(1, 2, 20, 64), torch.rand(5, 16)
 OPERATORS = {
     "linear": (_linear, (normal(20, 32), normal(40, 32))),
     "rmsnorm": (_rmsnorm, (normal(20, 32), normal(32), 1e-6)),
-    "rotary": (_rotary, (normal(5, 3, 2, 16), TABLE, TABLE, 1.0)),
+    "rotary": (_rotary, (normal(1, 5, 3, 32), TABLE, TABLE, 1.0)),
     "swiglu": (_swiglu, (normal(20, 32), normal(40, 32), normal(40, 32, seed=1))),
     "attention": (_attention, (Q, KV, KV + 1, 0.125, True, 0, False)),
     "grouped_linear": (_grouped_linear, (FIRST, normal(61, 40), normal(4, 72, 40))),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,8 +16,15 @@ below_autograd = torch._C._AutoDispatchBelowAutograd
 _libraries: dict[str, torch.library.Library] = {}  # what they register goes with them
 
 
-def define(schema: str, compute: Compute, rule: Compute, gradient: type[Function] | None = None) -> Compute:
-    """Register an operator, `namespace::name(...) -> ...`, and return it.
+class Defined(NamedTuple):
+    """An operator of torch, and what computes it and keeps what its gradient needs."""
+
+    operator: Compute
+    keeping: Compute
+
+
+def define(schema: str, compute: Compute, rule: Compute, gradient: type[Function] | None = None) -> Defined:
+    """Register an operator, `namespace::name(...) -> ...`.
 
     `rule` makes empty tensors like the results, of fake tensors and of real ones. The `forward` of `gradient` takes
     what the operator takes, and calls it within `below_autograd`; without one, a backward pass raises RuntimeError.
@@ -38,15 +45,7 @@ def define(schema: str, compute: Compute, rule: Compute, gradient: type[Function
             return packet.default(*arguments)
 
     library.impl(name, wanted, "Autograd")
-    return packet.default  # type: ignore[no-any-return]
-
-
-def call(operator: Compute, wants: bool, *arguments: Any) -> Any:
-    """Call an operator, some of whose arguments want a gradient or none does; then nothing of autograd's runs."""
-    if wants or torch.compiler.is_compiling():
-        return operator(*arguments)
-    with below_autograd():
-        return operator(*arguments)
+    return Defined(packet.default, apply)
 
 
 def _without(name: str, operator: Compute) -> type[Function]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -18,7 +19,7 @@ from tkgen.backends import protocol
 from tkgen.backends.hopper import prepared as hopper
 from tkgen.diagnostics import SpecError
 from tkgen.execute.operator import MOST_PREPARED, Prepared, prepared, signature
-from tkgen.execute.registered import call, define
+from tkgen.execute.registered import below_autograd, define
 from tkgen.rows.build import RowBuild
 from tkgen.sequence.build import SequenceBuild
 from tkgen.targets import load_target
@@ -34,6 +35,7 @@ ABSENT = {
 """What Hopper has no kernel for, by the beginnings of the names of specs."""
 FREE: Mapping[str, int] = MappingProxyType({})  # of a kernel whose sizes are all known at run time, without scalars
 _target = "gfx942"
+_architectures: dict[torch.device, str] = {}
 Tensors: TypeAlias = tuple[torch.Tensor, ...]
 Choose: TypeAlias = Callable[..., tuple[str, Mapping[str, int]]]
 
@@ -78,11 +80,16 @@ class Operation:
         hopper.forgotten.append(self.prepared.clear)
         alone = not schema.endswith(")")
         compute, rule = (self._first, self._like_first) if alone else (self.compute, like)
-        self.operator = define(f"{NAMESPACE}::{schema}", compute, rule, gradient)
+        self.operator, self.keeping = define(f"{NAMESPACE}::{schema}", compute, rule, gradient)
 
     def __call__(self, wants: bool, *arguments: Any) -> Any:
-        """Call the operator; `wants` is True if one of its tensors wants a gradient."""
-        return call(self.operator, wants, *arguments)
+        """Call the operator; `wants` is True if one of its tensors wants a gradient, else autograd does nothing."""
+        if torch.compiler.is_compiling():
+            return self.operator(*arguments)
+        if wants and torch.is_grad_enabled():
+            return self.keeping(*arguments)
+        with below_autograd():
+            return self.operator(*arguments)
 
     def compute(self, *arguments: Any) -> Tensors:
         """The outputs; where a size is zero, sums over nothing are all that there is to compute.
@@ -96,21 +103,25 @@ class Operation:
         key = _target, options, signature(tensors)
         found = self.prepared.get(key)
         if found is None:
-            found = self._prepare(tensors, options)
+            found = self._prepare(tensors, arguments[self.tensors : self.rest], options)
             if len(self.prepared) >= MOST_PREPARED:
                 self.prepared.clear()
             self.prepared[key] = found
         return found(tensors, arguments[self.tensors : self.rest])
 
-    def _prepare(self, tensors: Tensors, options: tuple[Any, ...]) -> Prepared:
+    def _prepare(self, tensors: Tensors, numbers: tuple[float, ...], options: tuple[Any, ...]) -> Prepared:
         if any(t.numel() == 0 for t in tensors):
             return lambda given, scalars: tuple([t.zero_() for t in self.like(*given, *scalars, *options)])
         name, sizes = self.choose(*tensors, *options)
         build, seen = _built(name, architecture(tensors[0].device), tuple(sorted(sizes.items()))), self.seen
-        if seen is None or all(a is b for a, b in zip(seen(*tensors), tensors, strict=True)):
+        if seen is None:
             return prepared(build, tensors)
-        launched = prepared(build, seen(*tensors))
-        shapes = [t.shape for t in self.like(*tensors, *options)]
+        views = seen(*tensors)
+        launched, shapes = prepared(build, views), [t.shape for t in self.like(*tensors, *numbers, *options)]
+        if isinstance(launched, hopper.Prepared) and all(
+            view.data_ptr() == t.data_ptr() for view, t in zip(views, tensors, strict=True)
+        ):  # then addresses alone are passed, and no view is made
+            return replace(launched, made=tuple(m.of(shape) for m, shape in zip(launched.made, shapes, strict=True)))
 
         def compute(given: Sequence[torch.Tensor], scalars: Sequence[float]) -> Tensors:
             return tuple([t.view(shape) for t, shape in zip(launched(seen(*given), scalars), shapes, strict=True)])
@@ -198,6 +209,12 @@ def architecture(device: torch.device) -> str:
     """The target of the kernels that compute a device's tensors. Raises ValueError where there are none for it."""
     if device.type != "cuda":
         return _target
+    if device not in _architectures:
+        _architectures[device] = _architecture(device)
+    return _architectures[device]
+
+
+def _architecture(device: torch.device) -> str:
     if torch.version.hip:
         return str(torch.cuda.get_device_properties(device).gcnArchName).partition(":")[0]
     capability = torch.cuda.get_device_capability(device)
@@ -211,14 +228,12 @@ def architecture(device: torch.device) -> str:
 
 def matrix(x: torch.Tensor) -> torch.Tensor:
     """All rows of x, [..., D], as [ROWS, D]."""
-    if x.dim() == 2:
-        return x
-    return x.flatten(0, -2) if x.dim() > 2 else x[None]
+    return x if x.dim() == 2 else x.reshape(-1, x.shape[-1])
 
 
-def shaped(y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """The rows of y, [ROWS, N], as those of x lie: [..., N]."""
-    return y if x.dim() == 2 else y.reshape(*x.shape[:-1], y.shape[1])
+def matrices(*tensors: torch.Tensor) -> Tensors:
+    """The rows of each."""
+    return tuple([matrix(t) for t in tensors])
 
 
 def check(name: str, **tensors: torch.Tensor) -> None:

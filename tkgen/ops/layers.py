@@ -10,7 +10,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from tkgen.execute.registered import below_autograd
-from tkgen.ops.kernels import Operation, check, matrix, shaped
+from tkgen.ops.kernels import Operation, check, matrices, matrix
 
 # ---------------------------------------------------------------- linear
 
@@ -24,7 +24,7 @@ def linear(x: Tensor, weight: Tensor) -> Tensor:
     check("linear", x=x, weight=weight)
     if weight.dim() != 2 or x.shape[-1:] != weight.shape[1:]:
         raise ValueError(f"linear: x of {[*x.shape]} and a weight of {[*weight.shape]} do not go together")
-    return shaped(_linear(x.requires_grad or weight.requires_grad, matrix(x), weight), x)
+    return _linear(x.requires_grad or weight.requires_grad, x, weight)  # type: ignore[no-any-return]
 
 
 class _Linear(Function):
@@ -46,19 +46,22 @@ class _Linear(Function):
 
 _linear = Operation(
     "linear(Tensor x, Tensor weight) -> Tensor",
-    lambda x, weight: (x.new_empty((x.shape[0], weight.shape[0])),),
+    lambda x, weight: (x.new_empty((*x.shape[:-1], weight.shape[0])),),
     "linear",
     _Linear,
+    matrices,
 )
 _linear_input = Operation(
     "linear_input(Tensor gy, Tensor weight) -> Tensor",
-    lambda gy, weight: (gy.new_empty((gy.shape[0], weight.shape[1])),),
+    lambda gy, weight: (gy.new_empty((*gy.shape[:-1], weight.shape[1])),),
     "linear_input",
+    seen=matrices,
 )
 _linear_weight = Operation(
     "linear_weight(Tensor gy, Tensor x) -> Tensor",
-    lambda gy, x: (gy.new_empty((gy.shape[1], x.shape[1])),),
+    lambda gy, x: (gy.new_empty((gy.shape[-1], x.shape[-1])),),
     "linear_weight",
+    seen=matrices,
 )
 
 # ---------------------------------------------------------------- rmsnorm
@@ -74,8 +77,7 @@ def rmsnorm(x: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:
     check("rmsnorm", x=x, weight=weight)
     if weight.shape != x.shape[-1:]:
         raise ValueError(f"rmsnorm: x of {[*x.shape]} and a weight of {[*weight.shape]} do not go together")
-    y, _ = _rmsnorm(x.requires_grad or weight.requires_grad, matrix(x), weight, eps)
-    return shaped(y, x)
+    return _rmsnorm(x.requires_grad or weight.requires_grad, x, weight, eps)[0]  # type: ignore[no-any-return]
 
 
 class _RmsNorm(Function):
@@ -103,19 +105,22 @@ class _RmsNorm(Function):
 
 _rmsnorm = Operation(
     "rmsnorm(Tensor x, Tensor weight, float eps) -> (Tensor, Tensor)",
-    lambda x, weight, eps: (x.new_empty(x.shape), x.new_empty(x.shape[:1], dtype=torch.float32)),
-    lambda x, weight: ("rmsnorm", {"D": x.shape[1]}),
+    lambda x, weight, eps: (x.new_empty(x.shape), x.new_empty(x.shape[:-1], dtype=torch.float32)),
+    lambda x, weight: ("rmsnorm", {"D": x.shape[-1]}),
     _RmsNorm,
+    lambda x, weight: (matrix(x), weight),
 )
 _rmsnorm_input = Operation(
     "rmsnorm_input(Tensor x, Tensor weight, Tensor r, Tensor gy) -> Tensor",
     lambda x, weight, r, gy: (x.new_empty(x.shape),),
-    lambda x, weight, r, gy: ("rmsnorm_input", {"D": x.shape[1]}),
+    lambda x, weight, r, gy: ("rmsnorm_input", {"D": x.shape[-1]}),
+    seen=lambda x, weight, r, gy: (matrix(x), weight, r.reshape(-1), matrix(gy)),
 )
 _rmsnorm_weight = Operation(
     "rmsnorm_weight(Tensor x, Tensor r, Tensor gy) -> Tensor",
-    lambda x, r, gy: (x.new_empty(x.shape[1:]),),
-    lambda x, r, gy: ("rmsnorm_weight", {"D": x.shape[1]}),
+    lambda x, r, gy: (x.new_empty(x.shape[-1:]),),
+    lambda x, r, gy: ("rmsnorm_weight", {"D": x.shape[-1]}),
+    seen=lambda x, r, gy: (matrix(x), r.reshape(-1), matrix(gy)),
 )
 
 # ---------------------------------------------------------------- rotary
@@ -132,14 +137,19 @@ def rotary(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     check("rotary", x=x)
     if x.dim() != 4 or x.shape[-1] % 2:
         raise ValueError(f"rotary: x is [BATCH, LENGTH, HEADS, D] with an even D, not {[*x.shape]}")
-    batch, length, heads, width = x.shape
+    _, length, _, width = x.shape
     for name, table in (("cos", cos), ("sin", sin)):
         if table.shape != (length, width // 2) or table.dtype is not torch.float32:
             raise ValueError(f"rotary: {name} is f32 of {[length, width // 2]}, not {table.dtype} of {[*table.shape]}")
+    return _rotary(x.requires_grad, x, cos, sin, 1.0)  # type: ignore[no-any-return]
+
+
+def _places(x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The places of all sequences in one dimension, with tables for each, and the halves of heads in another."""
+    batch, length, heads, width = x.shape
     if batch != 1:
         cos, sin = cos.repeat(batch, 1), sin.repeat(batch, 1)
-    halves = x.reshape(batch * length, heads, 2, width // 2)
-    return _rotary(x.requires_grad, halves, cos, sin, 1.0).reshape(x.shape)  # type: ignore[no-any-return]
+    return x.reshape(batch * length, heads, 2, width // 2), cos, sin
 
 
 class _Rotary(Function):
@@ -160,8 +170,9 @@ class _Rotary(Function):
 _rotary = Operation(
     "rotary(Tensor x, Tensor cos, Tensor sin, float turn) -> Tensor",
     lambda x, cos, sin, turn: (x.new_empty(x.shape),),
-    lambda x, cos, sin: ("rotary", {"HEADS": x.shape[1], "HALF": x.shape[3]}),
+    lambda x, cos, sin: ("rotary", {"HEADS": x.shape[2], "HALF": x.shape[3] // 2}),
     _Rotary,
+    _places,
 )
 
 # ---------------------------------------------------------------- swiglu
@@ -178,7 +189,7 @@ def swiglu(x: Tensor, gate: Tensor, up: Tensor) -> Tensor:
         shapes = ", ".join(str([*t.shape]) for t in (x, gate, up))
         raise ValueError(f"swiglu: x, gate and up of {shapes} do not go together")
     wants = x.requires_grad or gate.requires_grad or up.requires_grad
-    return shaped(_swiglu(wants, matrix(x), gate, up)[2], x)
+    return _swiglu(wants, x, gate, up)[2]  # type: ignore[no-any-return]
 
 
 class _Swiglu(Function):
@@ -208,12 +219,14 @@ class _Swiglu(Function):
 
 _swiglu = Operation(
     "swiglu(Tensor x, Tensor gate, Tensor up) -> (Tensor, Tensor, Tensor)",
-    lambda x, gate, up: tuple([x.new_empty((x.shape[0], gate.shape[0])) for _ in range(3)]),
+    lambda x, gate, up: tuple([x.new_empty((*x.shape[:-1], gate.shape[0])) for _ in range(3)]),
     "swiglu",
     _Swiglu,
+    matrices,
 )
 _swiglu_products = Operation(
     "swiglu_products(Tensor g, Tensor u, Tensor gy) -> (Tensor, Tensor)",
     lambda g, u, gy: (g.new_empty(g.shape), u.new_empty(u.shape)),
     "swiglu_products",
+    seen=matrices,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from tkgen.ops.kernels import HOPPER, Operation, architecture, check, matrix, shaped
+from tkgen.ops.kernels import HOPPER, Operation, architecture, check, matrices, matrix
 
 # e4m3 as the matrix instructions of a target encode it: `fp8` of the language.
 FP8 = {"gfx942": torch.float8_e4m3fnuz, "gfx950": torch.float8_e4m3fn, HOPPER: torch.float8_e4m3fn}
@@ -31,14 +31,14 @@ def quantise(x: Tensor) -> tuple[Tensor, Tensor]:
         SpecError: rows that are too long for a block's registers.
     """
     check("quantise", x=x)
-    q, scale = _quantise(x.requires_grad, matrix(x), fp8(x))
-    return q.reshape(x.shape), scale.reshape(x.shape[:-1])
+    return _quantise(x.requires_grad, x, fp8(x))  # type: ignore[no-any-return]
 
 
 _quantise = Operation(
     "quantise(Tensor x, ScalarType dtype) -> (Tensor, Tensor)",
-    lambda x, dtype: (x.new_empty(x.shape, dtype=dtype), x.new_empty(x.shape[:1], dtype=torch.float32)),
-    lambda x, dtype: ("quantise_rows", {"D": x.shape[1]}),
+    lambda x, dtype: (x.new_empty(x.shape, dtype=dtype), x.new_empty(x.shape[:-1], dtype=torch.float32)),
+    lambda x, dtype: ("quantise_rows", {"D": x.shape[-1]}),
+    seen=matrices,
 )
 
 
@@ -61,11 +61,12 @@ def scaled_linear(x: Tensor, weight: Tensor, x_scale: Tensor, weight_scale: Tens
     if weight.dim() != 2 or x.shape[-1:] != weight.shape[1:]:
         raise ValueError(f"scaled_linear: x of {[*x.shape]} and a weight of {[*weight.shape]} do not go together")
     wants = any(t.requires_grad for t in (x, weight, x_scale, weight_scale))
-    return shaped(_scaled_linear(wants, matrix(x), weight, x_scale.reshape(-1), weight_scale), x)
+    return _scaled_linear(wants, x, weight, x_scale, weight_scale)  # type: ignore[no-any-return]
 
 
 _scaled_linear = Operation(
     "scaled_linear(Tensor x, Tensor weight, Tensor x_scale, Tensor weight_scale) -> Tensor",
-    lambda x, weight, s, t: (x.new_empty((x.shape[0], weight.shape[0]), dtype=torch.bfloat16),),
+    lambda x, weight, s, t: (x.new_empty((*x.shape[:-1], weight.shape[0]), dtype=torch.bfloat16),),
     "scaled_linear",
+    seen=lambda x, weight, s, t: (matrix(x), weight, s.reshape(-1), t),
 )

@@ -11,7 +11,7 @@ import ctypes
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
@@ -44,18 +44,16 @@ class Driver(Protocol):
     """`cuLaunchKernel`, with arguments of ctypes' types."""
     replace: Launch
     """`cuTensorMapReplaceAddress`."""
+    stream: Callable[[int], int]
+    """Torch's current stream of a device, by its index."""
+    current: Callable[[], int]
+    """The index of the calling thread's current device."""
 
     def function(self, build: CudaBuild, device: torch.device) -> int:
         """The kernel, loaded on that device."""
 
     def map(self, layout: hopper.Boxes, tensor: tensors.Tensor, data: Tensor) -> bytes:
         """The tensor map of an input or output. Raises MapError where the copy engine cannot move it."""
-
-    def stream(self, device: torch.device) -> int:
-        """Torch's current stream."""
-
-    def entered(self, device: torch.device) -> bool:
-        """Return True if the calling thread's current device is that one."""
 
     def enter(self, device: torch.device) -> None:
         """Make the context of the device current in the calling thread."""
@@ -72,10 +70,10 @@ class Cuda:
         except (OSError, AttributeError) as error:
             raise ToolchainError(f"no CUDA driver that these kernels can use: {error}") from None
         current = torch.cuda.current_stream
-        self._stream: Callable[[int], int] = getattr(  # what compiled code of torch and Triton's launcher call
+        self.stream: Callable[[int], int] = getattr(  # what compiled code of torch and Triton's launcher call
             torch._C, "_cuda_getCurrentRawStream", lambda index: current(index).cuda_stream
         )
-        self._device: Callable[[], int] = getattr(torch._C, "_cuda_getDevice", torch.cuda.current_device)
+        self.current: Callable[[], int] = getattr(torch._C, "_cuda_getDevice", torch.cuda.current_device)
         self._functions: dict[tuple[bytes, int | None], int] = {}
 
     def function(self, build: CudaBuild, device: torch.device) -> int:
@@ -89,14 +87,6 @@ class Cuda:
     def map(self, layout: hopper.Boxes, tensor: tensors.Tensor, data: Tensor) -> bytes:
         """The driver's own encoding."""
         return hopper.tensor_map(layout, tensor, data)
-
-    def stream(self, device: torch.device) -> int:
-        """Torch's current stream."""
-        return self._stream(device.index)
-
-    def entered(self, device: torch.device) -> bool:
-        """Return True if the calling thread's current device is that one."""
-        return self._device() == device.index
 
     def enter(self, device: torch.device) -> None:
         """Make the device's primary context current, which a thread's first use of torch's runtime does."""
@@ -136,7 +126,7 @@ def simulated(driver: Driver) -> Iterator[None]:
             forget()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Made:
     """An output: how it is allocated, and which input it begins as a copy of, if it is read, too."""
 
@@ -153,8 +143,12 @@ class Made:
         made = torch.empty_strided(self.shape, self.strides, dtype=self.dtype, device=device)
         return made.zero_() if self.zeroed else made
 
+    def of(self, shape: Sequence[int]) -> Made:
+        """The same numbers in another shape."""
+        return replace(self, shape=tuple(shape), strides=_contiguous(shape))
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, slots=True)
 class Slot:
     """Where the argument has the address of a tensor, the `at`th input or output, and its tensor map, if any.
 
@@ -185,7 +179,7 @@ class Held:
         self.called = (pointer(function), *grid, *rest)
 
 
-@dataclass
+@dataclass(slots=True)
 class Prepared:
     """A kernel for tensors of one signature: called with its inputs and scalars, it returns its outputs."""
 
@@ -206,8 +200,9 @@ class Prepared:
         Raises:
             ToolchainError: the driver refuses the launch.
         """
-        device = self.device
-        if not self.driver.entered(device):
+        device, driver = self.device, self.driver
+        index = device.index
+        if index is not None and driver.current() != index:
             with torch.cuda.device(device):
                 return self(given, scalars)
         outputs = [made.allocate(given, device) for made in self.made]
@@ -228,16 +223,16 @@ class Prepared:
                 if words[slot.word] != address:
                     words[slot.word] = address
                     if slot.map is not None:
-                        self.driver.replace(ctypes.c_void_p(held.address + slot.map), ctypes.c_void_p(address))
+                        driver.replace(ctypes.c_void_p(held.address + slot.map), ctypes.c_void_p(address))
         if scalars:
             floats = held.floats
             for place, value in enumerate(scalars, self.scalars):
                 floats[place] = value
-        held.stream.value = self.driver.stream(device)
-        status = self.driver.launch(*held.called)
+        held.stream.value = driver.stream(index or 0)
+        status = driver.launch(*held.called)
         if status == NO_CONTEXT:
-            self.driver.enter(device)
-            status = self.driver.launch(*held.called)
+            driver.enter(device)
+            status = driver.launch(*held.called)
         self.free.append(held)
         if status:
             raise ToolchainError(f"launching {self.name}: error {status} of the CUDA driver")
@@ -300,6 +295,10 @@ def _strided(build: CudaBuild, given: Mapping[str, Tensor]) -> frozenset[str]:
     return frozenset(found)
 
 
+def _contiguous(shape: Sequence[int]) -> tuple[int, ...]:
+    return tuple([math.prod(shape[n + 1 :]) for n in range(len(shape))])
+
+
 def _aligned(tensor: Tensor) -> Tensor:
     """A copy with the same strides."""
     return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device).copy_(tensor)
@@ -307,6 +306,5 @@ def _aligned(tensor: Tensor) -> Tensor:
 
 def _made(launch: OneLaunch, tensor: tensors.Tensor, copied: int | None) -> Made:
     shape = launch.shape(tensor)
-    strides = [math.prod(shape[n + 1 :]) for n in range(len(shape))]
     zeroed = copied is None and tensor.name in launch.program.added
-    return Made(tuple(shape), tuple(strides), TORCH[tensor.dtype], zeroed, copied)
+    return Made(tuple(shape), _contiguous(shape), TORCH[tensor.dtype], zeroed, copied)
