@@ -25,7 +25,7 @@ BLOCKSPARSE = """kernel blocksparse
   global A : bf16[M, K]
   global W : bf16[N, K]
   global MASK : {dtype}[MB, NB, KB]
-  global ROW : {dtype}[M]
+  global ROW : f32[M]
   global OF : {dtype}[B]
   global C : f32[B, M, N]
   over b in B, m in M by 64, n in N by 64
@@ -79,7 +79,8 @@ def refusal(text: str) -> list[str]:
 def test_integers_scale_steps_and_sums(dtype: str, target: str) -> None:
     build = tkgen.load(BLOCKSPARSE.format(dtype=dtype, target=target)).check().build()
     a, w = (torch.randint(-3, 4, (128, 128)).bfloat16() for _ in range(2))
-    mask, row, of = (torch.randint(-3, 4, shape, dtype=INTEGERS[dtype]) for shape in ((2, 2, 4), (128,), (2,)))
+    mask, of = (torch.randint(-3, 4, shape, dtype=INTEGERS[dtype]) for shape in ((2, 2, 4), (2,)))
+    row = torch.randint(-3, 4, (128,)).float()
     found = tkgen.run(build, a, w, mask, row, of)
     spread = mask.double().repeat_interleave(64, 0).repeat_interleave(64, 1).repeat_interleave(32, 2)
     meant = torch.einsum("mk,nk,mnk->mn", a.double(), w.double(), spread) * row.double()[:, None]
