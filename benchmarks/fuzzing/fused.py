@@ -12,22 +12,11 @@ import re
 from dataclasses import dataclass, field
 from math import lcm
 
+from fuzzing.names import NAMES, RESERVED
 from fuzzing.rows import TARGETS
 from fuzzing.specs import Sample
 
 HOPPER = "sm_90a"
-# Names that the C++ of fused matmuls has for something, alone or with the endings that it gives to names of a spec.
-NAMES = (
-    "V_f", "K_f", "K_s", "V_r", "K_r", "K_at", "Q_at", "TILE_j", "TILE_q", "o_r", "o_next", "s_next", "x", "n", "c",
-    "e", "i", "k", "g", "r", "t", "h", "all", "part", "wave", "step", "steps", "tile", "columns", "q_0", "j_0",
-    "s_e", "l_d", "d_d", "v12", "v9", "v15", "first_row", "first_column", "first_step", "left", "right", "factor",
-    "held_s", "held", "pair", "each", "put", "at", "asks_0", "votes_0", "given_0", "turned_0", "direct", "settle",
-    "turn", "arrived", "fetch", "write", "K_reg", "out_s", "row", "col", "element", "across", "divisor", "quiet",
-    "keep", "take", "vote", "memory", "consumer", "left_phase", "passes", "first_pass", "kernel", "globals", "int8",
-    "lane", "warp", "size", "L_size", "D_size", "min", "float2", "half", "_x", "x_", "s_", "v_11", "s_3_p", "q_i",
-    "l_c", "m_c_n", "tma", "group", "zero", "copy", "load",
-)  # fmt: skip
-RESERVED = {"min", "group", "copy", "load", "fetch", "write", "half"}  # words of the language
 
 
 @dataclass

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from math import lcm
 
+from fuzzing.names import renamed
 from fuzzing.rows import TARGETS
 from fuzzing.specs import Sample
 
@@ -64,4 +65,6 @@ def gradients(seed: int) -> Sample:
     ]  # fmt: skip
     features = {"of keys" if of_keys else "of queries", "causal" if causal else "all", f"group {group}"}
     features |= {"via direct"} if via else set()
-    return Sample(seed, "\n".join(lines) + "\n", target, features=frozenset(features), family="gradients")
+    return Sample(
+        seed, renamed(seed, "\n".join(lines) + "\n"), target, features=frozenset(features), family="gradients"
+    )

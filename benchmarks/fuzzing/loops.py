@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from math import lcm
 
+from fuzzing.names import renamed
 from fuzzing.rows import TARGETS
 from fuzzing.specs import Sample
 
@@ -78,7 +79,7 @@ def loops(seed: int) -> Sample:
     if not dynamic and random.Random(f"packed {seed}").random() < 0.15:
         features.add("packed")
         text = _packed(seed, text)
-    return Sample(seed, text, target, extents, features=frozenset(features), family="loops")
+    return Sample(seed, renamed(seed, text), target, extents, features=frozenset(features), family="loops")
 
 
 def _schedule(seed: int, names: list[str], step: int, shared: list[str]) -> list[str]:

@@ -32,6 +32,8 @@ EQUATIONS = [
     ("narrow", 12),  # scales of blocks, of 6 bits
     ("narrow", 69),  # of 8 bits
     ("gradients", 2),
+    ("fused", 5),  # tiles of 48 rows
+    ("fused", 173),  # a value in the place of another
     ("sequences", 2),  # three kernels
     ("large", 9),
 ]
