@@ -133,6 +133,7 @@ def table(results: Sequence[Result], seconds: float = 0.0) -> str:
     lines.append(f"{'launches':<28}{sum(r.runs for r in results):>8}")
     lines.append(f"{'instructions emulated':<28}{sum(r.instructions for r in results):>8}")
     lines.append(f"{'seconds of work':<28}{sum(r.seconds for r in results):>8.0f}")
+    lines.append(f"{'seconds of a processor':<28}{sum(r.cpu for r in results):>8.0f}")
     if seconds:
         lines.append(f"{'seconds':<28}{seconds:>8.0f}")
     families = sorted({r.family for r in results})
@@ -147,11 +148,11 @@ def table(results: Sequence[Result], seconds: float = 0.0) -> str:
 
 
 def _by_family(results: Sequence[Result], families: Sequence[str]) -> list[str]:
-    lines = [f"{'family':<12}{'accepted':>10}{'rejected':>10}{'FAILED':>10}{'s/accepted':>12}"]
+    lines = [f"{'family':<12}{'accepted':>10}{'rejected':>10}{'FAILED':>10}{'CPU s each':>12}"]
     for family in families:
         own = [r for r in results if r.family == family]
         counts = Counter(r.verdict for r in own)
-        each = sum(r.seconds for r in own) / max(counts["accepted"] + counts["FAILED"], 1)
+        each = sum(r.cpu for r in own) / max(counts["accepted"] + counts["FAILED"], 1)
         numbers = "".join(f"{counts[verdict]:>10}" for verdict in ("accepted", "rejected", "FAILED"))
         lines.append(f"{family:<12}{numbers}{each:>12.1f}")
     return lines

@@ -33,7 +33,7 @@ class Records:
 def line(result: Result) -> str:
     """A result as one line of JSON."""
     values = asdict(result) | {"detail": result.detail[:LONGEST], "features": sorted(result.features)}
-    values["seconds"] = round(result.seconds, 3)
+    values |= {"seconds": round(result.seconds, 3), "cpu": round(result.cpu, 3)}
     return json.dumps(values)
 
 

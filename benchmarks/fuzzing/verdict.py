@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import resource
 import tempfile
 import time
 import traceback
@@ -58,6 +59,7 @@ class Result:
     kind: str = ""
     features: frozenset[str] = frozenset()
     family: str = "matrix"
+    cpu: float = 0.0  # seconds of this process and of its compilers
 
 
 class Failure(Exception):
@@ -81,7 +83,7 @@ class Tally:
 
 def attempt(made: Sample, orders: int = 5, quick: bool = False, build_only: bool = False) -> Result:
     """Check a spec and, if it is accepted, build, emulate and compare it. Never raises."""
-    start = time.perf_counter()
+    start, cpu = time.perf_counter(), _cpu()
     tally, kind = Tally(), ""
     try:
         codes = judge(made, Depth(orders, quick, build_only), tally)
@@ -93,7 +95,16 @@ def attempt(made: Sample, orders: int = 5, quick: bool = False, build_only: bool
         places = [f"{Path(f.filename).name}:{f.lineno}" for f in traceback.extract_tb(error.__traceback__)[-3:]]
         verdict, kind, detail = "FAILED", "exception", f"{type(error).__name__}: {error} ({', '.join(places)})"
     seconds = time.perf_counter() - start
-    return Result(made.seed, verdict, detail, seconds, tally.instructions, tally.runs, kind, made.features, made.family)
+    return Result(
+        made.seed, verdict, detail, seconds, tally.instructions, tally.runs, kind, made.features, made.family,
+        _cpu() - cpu,
+    )  # fmt: skip
+
+
+def _cpu() -> float:
+    """Seconds of processor time of this process and of those that it started."""
+    used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(u.ru_utime + u.ru_stime for u in used)
 
 
 def judge(made: Sample, depth: Depth, tally: Tally) -> str:

@@ -97,7 +97,7 @@ def fuzz_rounded(result: fuzz.Result) -> fuzz.Result:
     """A result as its line keeps it."""
     from dataclasses import replace
 
-    return replace(result, seconds=round(result.seconds, 3))
+    return replace(result, seconds=round(result.seconds, 3), cpu=round(result.cpu, 3))
 
 
 def test_the_table_of_several_families_has_a_line_for_each() -> None:
