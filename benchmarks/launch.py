@@ -3,8 +3,8 @@
     python3 benchmarks/launch.py            # on a Hopper GPU
     python3 benchmarks/launch.py --dry      # anywhere with a C compiler: CPU tensors, a driver that does nothing
 
-Calls are queued without waiting for the GPU, whose kernels here take less time than their launches. `--profile NAME`
-prints where Python spends the time of one operator.
+A GPU also runs a block of a transformer. Calls are queued without waiting for the GPU, whose kernels here take less
+time than their launches. `--profile NAME` prints where Python spends the time of one operator.
 """
 
 from __future__ import annotations
@@ -125,6 +125,58 @@ def user() -> Call:
     return tkgen.operator(build, "launched_rmsnorm")
 
 
+class Block:
+    """A block of a transformer, forward: heads are views of one projection."""
+
+    def __init__(self, ours: bool, width: int = 4096, heads: int = 32, hidden: int = 11008) -> None:
+        def normal(*shape: int) -> Tensor:
+            return (torch.randn(*shape, device="cuda") * shape[-1] ** -0.5).bfloat16()
+
+        self.heads, self.ours = heads, ours
+        self.qkv, self.out = normal(3 * width, width), normal(width, width)
+        self.gate, self.up, self.down = normal(hidden, width), normal(hidden, width), normal(width, hidden)
+        self.ones = torch.ones(width, device="cuda").bfloat16()
+        angles = torch.rand(2048, width // heads // 2, device="cuda")
+        self.tables = angles.cos(), angles.sin()
+        self.wide = [t[:, None].bfloat16() for t in self.tables]
+
+    def __call__(self, x: Tensor) -> Tensor:
+        linear: Call = ops.linear if self.ours else F.linear
+        q, k, v = linear(self.norm(x), self.qkv).reshape(*x.shape[:2], 3, self.heads, -1).unbind(2)
+        o = self.attend(*(t.transpose(1, 2) for t in (self.turn(q), self.turn(k), v)))
+        x = x + linear(o.transpose(1, 2).reshape(x.shape), self.out)
+        hidden = (ops.swiglu if self.ours else gated)(self.norm(x), self.gate, self.up)
+        return x + linear(hidden, self.down)  # type: ignore[no-any-return]
+
+    def norm(self, x: Tensor) -> Tensor:
+        return ops.rmsnorm(x, self.ones) if self.ours else F.rms_norm(x, self.ones.shape, self.ones, 1e-6)
+
+    def turn(self, x: Tensor) -> Tensor:
+        return ops.rotary(x, *self.tables) if self.ours else rotated(x, *self.wide)
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        if self.ours:
+            return ops.attention(q, k, v, causal=True)
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+def blocks() -> None:
+    """Print what a block takes in an eager stream, ours beside torch's and what inductor makes of each."""
+    x = torch.randn(1, 2048, 4096, device="cuda").bfloat16()
+    for name, block in (("tkgen", Block(ours=True)), ("torch", Block(ours=False))):
+        for how, call in (("eager", block), ("compiled", torch.compile(block.__call__))):
+            for _ in range(3):
+                call(x)
+            torch.cuda.synchronize()
+            began = time.perf_counter()
+            for _ in range(20):
+                call(x)
+            torch.cuda.synchronize()
+            print(
+                f"a block of 2048 tokens, {name} {how}: {(time.perf_counter() - began) / 20 * 1e6:8.0f} us", flush=True
+            )
+
+
 # ---------------------------------------------------------------- the clock
 
 
@@ -188,7 +240,12 @@ def main() -> None:
     where = "this CPU, with a driver that does nothing" if given.dry else torch.cuda.get_device_name()
     print(f"torch {torch.__version__}, {where}")
     with dry() if given.dry else contextlib.nullcontext():
-        profiled(device, given.profile) if given.profile else table(device)
+        if given.profile:
+            profiled(device, given.profile)
+            return
+        table(device)
+        if not given.dry:
+            blocks()
 
 
 if __name__ == "__main__":

@@ -80,8 +80,9 @@ class Cuda:
         """The kernel; its module stays loaded as long as the process."""
         key = build.cubin, device.index
         if key not in self._functions:
-            torch.cuda.current_stream(device).synchronize()  # so that there is a context
-            self._functions[key] = int(hopper.function(hopper.driver(), build))
+            with torch.cuda.device(device):
+                self.enter(device)
+                self._functions[key] = int(hopper.function(hopper.driver(), build))
         return self._functions[key]
 
     def map(self, layout: hopper.Boxes, tensor: tensors.Tensor, data: Tensor) -> bytes:
