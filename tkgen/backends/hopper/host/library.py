@@ -35,7 +35,8 @@ COMMON: Final = (
 KERNEL_FLAGS: Final = (*COMMON, "-O1", "-fno-math-errno")
 RUNTIME_FLAGS: Final = (*COMMON, "-O3", "-fno-math-errno", "-fno-trapping-math")
 TIMEOUT: Final = 600  # seconds
-KEPT: Final = 200  # kernels
+KEPT: Final = 400  # kernels
+ATTEMPTS: Final = 3
 
 
 def compiler() -> list[str]:
@@ -57,14 +58,25 @@ def library(kernel: str) -> ctypes.CDLL:
     Raises:
         ToolchainError: no compiler, or it fails.
     """
-    made = _kernel(compiler(), kernel)
-    loaded = ctypes.CDLL(str(made))
+    loaded = _loaded(compiler(), kernel)
     loaded.tkgen_host_run.restype = ctypes.c_int
     loaded.tkgen_host_argument_bytes.restype = ctypes.c_uint64
     loaded.tkgen_host_map.restype = ctypes.c_void_p
     loaded.tkgen_host_map.argtypes = (ctypes.c_size_t, ctypes.c_size_t)
     loaded.tkgen_host_unmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t)
     return loaded
+
+
+def _loaded(command: Sequence[str], kernel: str) -> ctypes.CDLL:
+    """The library; another process may drop it between its compilation and this."""
+    for _ in range(ATTEMPTS):
+        made = _kernel(command, kernel)
+        try:
+            return ctypes.CDLL(str(made))
+        except OSError:
+            if made.exists():
+                raise
+    raise ToolchainError(f"{made} disappears as soon as it is made: other processes empty the cache")
 
 
 def _directory() -> Path:
@@ -81,7 +93,9 @@ def _kernel(command: Sequence[str], kernel: str) -> Path:
     headers = "".join(path.read_text(encoding="utf-8") for path in sorted(HOST.iterdir()))
     key = _hash(*command, *KERNEL_FLAGS, text, headers, runtime.name)
     made = _directory() / f"kernel-{key}.so"
-    if not made.exists():
+    try:
+        os.utime(made)
+    except FileNotFoundError:
         _forget()
         with tempfile.TemporaryDirectory(dir=made.parent, prefix="build-") as name:
             source, unfinished = Path(name) / "kernel.cpp", Path(name) / "kernel.so"
@@ -89,8 +103,6 @@ def _kernel(command: Sequence[str], kernel: str) -> Path:
             arguments = [*KERNEL_FLAGS, f"-I{HOST}", str(source), str(runtime), "-shared", "-o", str(unfinished)]
             _run([*command, *arguments], "the generated C++ does not compile for the host")
             os.replace(unfinished, made)
-    else:
-        made.touch()
     return made
 
 
