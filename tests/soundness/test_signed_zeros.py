@@ -103,6 +103,19 @@ def test_zeros_keep_their_signs(target: str) -> None:
             np.testing.assert_allclose(y.numpy(), meaning(x.numpy(), w.numpy()), rtol=2.0**-22, err_msg=value)
 
 
+ALONE = ["1 / (0 - x)", "w / (0 - x)", "1 / (w * (0 - x))", "1 / (1 - 1 - x)", "1 / (0 + -x)", "1 / (x * -1 + 0)"]
+
+
+@pytest.mark.parametrize("value", ALONE)
+def test_differences_from_zero_that_one_instruction_takes(value: str) -> None:
+    """Alone in a kernel: where others share the difference, the compiler has computed it."""
+    x, w = drawn()
+    text = SPEC.format(outputs="  global Y : f32[R, D]", values=f"  Y[r] = {value} + w * 0")
+    found = tkgen.run(load(text, target="gfx942").check().build(), x, w).numpy()
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(found, VALUES[value](x.numpy(), w.numpy()), rtol=2.0**-22)
+
+
 def test_a_sum_that_a_loop_begins_at_zero_subtracts_from_it() -> None:
     """The loop has one pass: the compiler knows the zero."""
     x = torch.zeros(8, 64)
