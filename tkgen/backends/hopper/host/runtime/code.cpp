@@ -284,7 +284,7 @@ void execute(const code &what, std::initializer_list<operand> operands) {
                 {
                     const auto id = uint32_t(value(one, 0)) & (NAMED_BARRIERS - 1);
                     if (w.of->barriers[id].generation == t.passed) wait_for(waiting::NAMED, id, 0, t.passed);
-                    else pause();  // who comes last need not go on first
+                    else wait_for(waiting::NOTHING);  // who comes last need not go on first
                 }
                 break;
             case BAR_ARRIVE:
@@ -388,7 +388,7 @@ void sync_threads() {
         for (thread &each : w.lanes) each.passed = before;
     });
     if (t.of->of->barriers[0].generation == t.passed) wait_for(waiting::NAMED, 0, 0, t.passed);
-    else pause();
+    else wait_for(waiting::NOTHING);
 }
 
 void sync_warp() {
