@@ -358,3 +358,13 @@ def test_compiled_operators_of_users_give_the_same_bits(name: str, compiled: Cal
     wanted = [t for t in found if t.requires_grad and t.element_size() > 1]
     with pytest.raises(RuntimeError, match=f"{name.split('/')[-1]}_compiled has no gradient"):
         torch.autograd.backward(wanted, [torch.ones_like(t) for t in wanted])
+
+
+@pytest.mark.parametrize("name", ["linear", "rmsnorm", "swiglu", "attention"])
+def test_a_gradient_of_a_gradient_is_refused(name: str) -> None:
+    """And not left out of a sum."""
+    case = CASES[name]
+    inputs = given(case, "plain")
+    slopes = torch.autograd.grad(case.ours(*inputs).float().pow(2).sum(), inputs, create_graph=True)
+    with pytest.raises(RuntimeError, match="has no gradient"):
+        sum(s.float().pow(2).sum() for s in slopes).backward()  # type: ignore[union-attr]

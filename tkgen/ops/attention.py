@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd import Function
-from torch.autograd.function import once_differentiable
 
 from tkgen.execute.registered import below_autograd
 from tkgen.ops.kernels import HOPPER, Operation, architecture, check
@@ -64,9 +63,8 @@ class _Attention(Function):
         return o, lse
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, go: Tensor | None, _: None) -> tuple[Tensor | None, ...]:
-        slopes = (None, None, None) if go is None else _attention_backward(False, *ctx.saved_tensors, go, *ctx.options)
+        slopes = (None, None, None) if go is None else _attention_backward(True, *ctx.saved_tensors, go, *ctx.options)
         return *slopes, None, None, None, None
 
 

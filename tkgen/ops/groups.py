@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd import Function
-from torch.autograd.function import once_differentiable
 
 from tkgen.execute.registered import below_autograd
 from tkgen.ops.kernels import Operation, check
@@ -39,13 +38,12 @@ class _GroupedLinear(Function):
             return _grouped_linear.operator(offsets, x, weight)  # type: ignore[no-any-return]
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, gy: Tensor) -> tuple[None, Tensor | None, Tensor | None]:
         x, weight, offsets = ctx.saved_tensors
         return (
             None,
-            _grouped_linear_input(False, offsets, gy, weight) if ctx.needs_input_grad[1] else None,
-            _grouped_linear_weight(False, offsets, gy, x) if ctx.needs_input_grad[2] else None,
+            _grouped_linear_input(True, offsets, gy, weight) if ctx.needs_input_grad[1] else None,
+            _grouped_linear_weight(True, offsets, gy, x) if ctx.needs_input_grad[2] else None,
         )
 
 

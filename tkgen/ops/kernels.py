@@ -83,7 +83,7 @@ class Operation:
         self.operator, self.keeping = define(f"{NAMESPACE}::{schema}", compute, rule, gradient)
 
     def __call__(self, wants: bool, *arguments: Any) -> Any:
-        """Call the operator; `wants` is True if one of its tensors wants a gradient, else autograd does nothing."""
+        """Call the operator; autograd does nothing where `wants` is False, or while gradients are off."""
         if torch.compiler.is_compiling():
             return self.operator(*arguments)
         if wants and torch.is_grad_enabled():

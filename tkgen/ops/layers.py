@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd import Function
-from torch.autograd.function import once_differentiable
 
 from tkgen.execute.registered import below_autograd
 from tkgen.ops.kernels import Operation, check, matrices, matrix
@@ -35,12 +34,11 @@ class _Linear(Function):
             return _linear.operator(x, weight)  # type: ignore[no-any-return]
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, gy: Tensor) -> tuple[Tensor | None, Tensor | None]:
         x, weight = ctx.saved_tensors
         return (
-            _linear_input(False, gy, weight) if ctx.needs_input_grad[0] else None,
-            _linear_weight(False, gy, x) if ctx.needs_input_grad[1] else None,
+            _linear_input(True, gy, weight) if ctx.needs_input_grad[0] else None,
+            _linear_weight(True, gy, x) if ctx.needs_input_grad[1] else None,
         )
 
 
@@ -91,14 +89,13 @@ class _RmsNorm(Function):
         return y, r
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, gy: Tensor | None, _: None) -> tuple[Tensor | None, Tensor | None, None]:
         if gy is None:
             return None, None, None
         x, weight, r = ctx.saved_tensors
         return (
-            _rmsnorm_input(False, x, weight, r, gy) if ctx.needs_input_grad[0] else None,
-            _rmsnorm_weight(False, x, r, gy) if ctx.needs_input_grad[1] else None,
+            _rmsnorm_input(True, x, weight, r, gy) if ctx.needs_input_grad[0] else None,
+            _rmsnorm_weight(True, x, r, gy) if ctx.needs_input_grad[1] else None,
             None,
         )
 
@@ -161,9 +158,8 @@ class _Rotary(Function):
             return _rotary.operator(x, cos, sin, turn)  # type: ignore[no-any-return]
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, gy: Tensor) -> tuple[Tensor | None, None, None, None]:
-        turned = _rotary(False, gy, *ctx.saved_tensors, -ctx.turn) if ctx.needs_input_grad[0] else None
+        turned = _rotary(True, gy, *ctx.saved_tensors, -ctx.turn) if ctx.needs_input_grad[0] else None
         return turned, None, None, None
 
 
@@ -203,17 +199,16 @@ class _Swiglu(Function):
         return g, u, y
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, _: None, __: None, gy: Tensor | None) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
         if gy is None:
             return None, None, None
         x, gate, up, g, u = ctx.saved_tensors
-        gg, gu = _swiglu_products(False, g, u, gy)
+        gg, gu = _swiglu_products(True, g, u, gy)
         of_x, of_gate, of_up = ctx.needs_input_grad
         return (
-            _linear_input(False, gg, gate) + _linear_input(False, gu, up) if of_x else None,
-            _linear_weight(False, gg, x) if of_gate else None,
-            _linear_weight(False, gu, x) if of_up else None,
+            _linear_input(True, gg, gate) + _linear_input(True, gu, up) if of_x else None,
+            _linear_weight(True, gg, x) if of_gate else None,
+            _linear_weight(True, gu, x) if of_up else None,
         )
 
 
