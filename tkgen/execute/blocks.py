@@ -19,7 +19,7 @@ import torch
 from tkgen.emulate import Interleaving
 from tkgen.execute.arguments import SizeError, launched, scalar_values
 from tkgen.execute.compare import Comparison, Inputs, Reference, compare, random_inputs, references
-from tkgen.execute.launch import Run, check_blocks, emulate
+from tkgen.execute.launch import Run, check_blocks, emulate, pieces
 from tkgen.ir.equations import Access, Coordinate, Kernel, Load, Store, walk
 from tkgen.ir.launch import Launch, Piece
 from tkgen.ir.rounding import UNIT_ROUNDOFF, is_unwritten, unwritten
@@ -140,13 +140,16 @@ def _accesses(kernel: Kernel) -> Iterator[Access]:
 
 def _compared(launch: Launch, out: Tensor, output: torch.Tensor, expected: Mapping[_Tile, Reference]) -> Comparison:
     """An output compared in the tiles that are expected; what is written elsewhere is wrong."""
-    untouched = output == 0 if launch.program.added else is_unwritten(output)
-    outside = int((~untouched).sum())
+
+    def touched(part: torch.Tensor) -> int:
+        return int((part != 0).sum()) if launch.program.added else int((~is_unwritten(part)).sum())
+
+    outside = sum(touched(piece) for piece in pieces(output))
     nothing = torch.empty(0, dtype=torch.float64)
     found, wanted, bounds = [output.new_empty(0)], [nothing], [nothing]
     for (row, col, matrix), (value, bound) in expected.items():
         at = _at(launch, out, _parts(launch, Piece(row, col, 0, 0, matrix)))
-        outside -= int((~untouched[at]).sum())
+        outside -= touched(output[at])
         found.append(output[at].flatten())
         wanted.append(value.flatten())
         bounds.append(bound.flatten())

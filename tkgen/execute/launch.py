@@ -22,6 +22,7 @@ from tkgen.ir.launch import OneLaunch, Sizing
 from tkgen.ir.rounding import TORCH, unwritten
 
 Payload = npt.NDArray[np.uint32]
+PIECE = 1 << 26  # elements that are compared at once, where all of a tensor is
 FORMATS = {"e2m1": "fp4", "e2m3": "fp6", "e3m2": "bf6"}  # as the emulator calls what torch has as bytes
 
 if TYPE_CHECKING:
@@ -79,14 +80,14 @@ def trials(count: int) -> Iterator[tuple[Interleaving, Inputs]]:
 def check_blocks(launch: OneLaunch, blocks: Sequence[int]) -> None:
     """Raises SizeError for a block that the launch does not have, and where its tensors would not fit this machine.
 
-    Chosen blocks have tensors of full size, too: an input once, an output twice with a mask of what was written, and
-    what blocks add to in fp64.
+    Chosen blocks have tensors of full size, too: inputs and outputs once each, and of what blocks add to the sum, its
+    bound and its magnitude as fp64.
     """
     if beyond := [b for b in blocks if not 0 <= b < launch.blocks]:
         raise SizeError(f"there is no block {beyond[0]}: the launch has blocks 0..{launch.blocks - 1}")
     outputs, added = launch.program.outputs, launch.program.added
-    need = sum(launch.bytes(t) for t in launch.program.reads if t not in outputs)
-    need += sum(2 * launch.bytes(t) + (34 if t.name in added else 2) * prod(launch.shape(t)) for t in outputs)
+    need = sum(launch.bytes(t) for t in (*launch.program.reads, *outputs))
+    need += sum(34 * prod(launch.shape(t)) for t in outputs if t.name in added)
     _fits(launch, need, "such tensors, of which chosen blocks touch parts,")
 
 
@@ -99,6 +100,11 @@ def check_memory(launch: Sizing) -> None:
     need = sum((t.dtype.bytes + 12) * prod(launch.shape(t)) for t in launch.program.reads if t not in outputs)
     need += sum(32 * prod(launch.shape(t)) for t in outputs)
     _fits(launch, need, "such tensors and their reference")
+
+
+def pieces(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The elements of a contiguous tensor in pieces, for what is computed of all: a copy may not fit into memory."""
+    return tensor.flatten().split(PIECE)
 
 
 def _fits(launch: Sizing, need: int, what: str) -> None:

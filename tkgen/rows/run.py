@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import count, repeat
 from math import prod
 
 import torch
@@ -22,7 +22,7 @@ from tkgen.execute.compare import (
     random_places,
 )
 from tkgen.execute.kept import kept
-from tkgen.execute.launch import Run, check_blocks, check_memory, emulate
+from tkgen.execute.launch import Run, check_blocks, check_memory, emulate, pieces
 from tkgen.ir.equations import (
     Axis,
     AxisKind,
@@ -193,7 +193,7 @@ def _parts(
             none = {t.name: outputs[t.name][box[t.name]].double() for t in kernel.outputs}  # it finds no tile
             expected.append({name: (x, x) for name, x in none.items()})
             continue
-        results = evaluate(_moved(alone, laid, block), mine, scalars, _extents(alone, laid, mine))
+        results = evaluate(_moved(alone, laid, block), mine, scalars, _extents(alone, laid, mine, box))
         expected.append({name: (r.value, r.bound) for name, r in results.items()})
     judged = {}
     for tensor in kernel.outputs:
@@ -210,16 +210,28 @@ def _parts(
         ]
         found, meant, bound = (torch.cat(list(column)) for column in zip(*flat, strict=True))
         judged[name] = compare(found, meant, bound, packed)
-        rest = inputs[name].clone() if name in inputs else unwritten(outputs[name].shape, tensor.dtype)
-        for at in boxes:
-            rest[at] = outputs[name][at]
-        touched = _bits(rest) != _bits(outputs[name])
-        judged[name] = replace(judged[name], wrong=judged[name].wrong + int(touched.sum()))
+        before = inputs[name] if name in inputs else unwritten((1,), tensor.dtype)
+        touched = _changed(outputs[name], before, boxes)
+        judged[name] = replace(judged[name], wrong=judged[name].wrong + touched)
     return judged
 
 
+def _changed(tensor: torch.Tensor, before: torch.Tensor, boxes: Sequence[tuple[slice, ...]]) -> int:
+    """The number of elements outside of `boxes` whose bits differ from `before`, one element that stands for all or
+    as many. The tensor is compared in pieces, since a copy of it may not fit into memory."""
+    stored = [tensor[box].clone() for box in boxes]
+    for box in boxes:
+        tensor[box] = before if before.numel() == 1 else before[box]
+    parts = pieces(_bits(tensor))
+    others = repeat(_bits(before), len(parts)) if before.numel() == 1 else pieces(_bits(before.contiguous()))
+    changed = sum(int((part != other).sum()) for part, other in zip(parts, others, strict=True))
+    for box, part in zip(boxes, stored, strict=True):
+        tensor[box] = part
+    return changed
+
+
 def _bits(tensor: torch.Tensor) -> torch.Tensor:
-    """The elements as memory holds them: whole tensors of them are soon compared."""
+    """The elements as memory holds them."""
     return tensor.view({1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[tensor.element_size()])
 
 
@@ -294,10 +306,15 @@ def _moved(kernel: Kernel, launch: RowLaunch, block: int) -> Kernel:
     return substituted(found, free)
 
 
-def _extents(kernel: Kernel, launch: RowLaunch, tensors: Tensors) -> dict[str, int]:
-    """The sizes that parts of tensors give, for dimensions that no input has as well."""
+def _extents(
+    kernel: Kernel, launch: RowLaunch, tensors: Tensors, parts: Mapping[str, tuple[slice, ...]]
+) -> dict[str, int]:
+    """The sizes of a block's parts of tensors, inputs and outputs, for the dimensions of `kernel`."""
     named = {t.name: t for t in kernel.tensors}
     found = dict(launch.extents) | {a.dim.name: 1 for a in launch.program.parallel if a.is_index}
+    for whole in launch.program.kernel.outputs:
+        for dim, own, part in zip(whole.dims, named[whole.name].dims, parts[whole.name], strict=True):
+            found[own.name] = len(range(launch.extents[dim.name])[part])
     for name, tensor in tensors.items():
         found |= {d.name: size for d, size in zip(named[name].dims, tensor.shape, strict=True)}
     return found
