@@ -2,15 +2,10 @@
 
 Prints what is not right: a process that can be ended.
 
-    python3 tests/hopper/maxima_on_gpu.py
+    PYTHONPATH=.:tests/loops python3 tests/hopper/maxima_on_gpu.py
 """
 
 from __future__ import annotations
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "loops"))
 
 from maxima import SPECS, target_of, wrong
 
