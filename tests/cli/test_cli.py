@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -123,7 +124,7 @@ def test_a_compiler_that_fails_leaves_its_output_and_names_the_spec_line(tmp_pat
     from tkgen.targets import load_target
     from tkgen.toolchain.discover import find_compiler
 
-    real = find_compiler(load_target("gfx942")).command[0]
+    real = shlex.join(find_compiler(load_target("gfx942")).command)
     line = next(n for n, t in enumerate(tkgen_source(spec).splitlines(), 1) if "mma_ABt" in t)
     fake = tmp_path / "fails-on-this-kernel"
     fake.write_text(

@@ -19,6 +19,7 @@ from tkgen.diagnostics import Diagnostic, Edit, Fix, Label, Severity
 from tkgen.diagnostics.fixes import harmless_fixes
 from tkgen.source import SourceFile, Span
 from tkgen.targets import load_target
+from tkgen.toolchain.compiler import CompilerKind
 from tkgen.toolchain.discover import find_compiler
 
 ROOT = Path(__file__).parents[2]
@@ -100,7 +101,10 @@ def waiting(tmp_path: Path) -> Path:
 def compiler(folder: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str) -> None:
     """Builds are made by a compiler that replaces a text of the C++."""
     script = folder / "other.py"
-    command = list(find_compiler(load_target("gfx942")).command)
+    found = find_compiler(load_target("gfx942"))
+    if found.kind is CompilerKind.ZIGLANG:
+        pytest.skip("the ziglang wheel links by a command of its own, which another compiler's script does not have")
+    command = list(found.command)
     script.write_text(OTHER.format(command=command, old=old, new=new))
     monkeypatch.setenv("TKGEN_CXX", f"{sys.executable} {script}")
 
