@@ -104,7 +104,7 @@ def check_memory(launch: Sizing) -> None:
 
 def pieces(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """The elements of a contiguous tensor in pieces, for what is computed of all: a copy may not fit into memory."""
-    return tensor.flatten().split(PIECE)
+    return tuple(tensor.flatten().split(PIECE))
 
 
 def _fits(launch: Sizing, need: int, what: str) -> None:
