@@ -359,7 +359,7 @@ def formula(f: Function) -> str:
     return f"{f.name}({', '.join(('c', 'b[n]', 's[m]')[: f.arity])})"
 
 
-FUSED = {f.name: fused(formula(f)) for f in FUNCTIONS.values()} | {
+FUSED = {f.name: fused(formula(f)) for f in FUNCTIONS.values() if not f.internal} | {
     "gated": fused("silu(c) * d", products=("c", "d"), output="bf16"),
     "gated, a large block": fused("silu(c) * d", (1024, 1024, 512), products=("c", "d"), output="bf16"),
     "three sums": fused("c * d + e", (392, 520, 264), (64, 64, 64), products=("c", "d", "e"), output="bf16"),
