@@ -48,7 +48,9 @@ OTHERS = {
     "lower/harness.py: DYNAMIC_SIZE, DYNAMIC_PLACES = 4096, 4": "a size to run with",
     "lower/harness.py: SAMPLES, REDUCED_SAMPLES = 2000, 16": "elements to look at",
     "schedule/loop_tiles.py: ALIGNMENT = 16": "how the headers lay tiles out",
-    "lower/loops.py: of_thread = 1 if ring.cols is None else 16 if ring.turned else ACCESS_BYTES // size": "elements of a square that the headers turn",
+    "lower/loops.py: of_thread = 1 if ring.cols is None else 16 if ring.turned else ACCESS_BYTES // size": (
+        "elements of a square that the headers turn"
+    ),
     "rows/run.py: PAGE_BYTES, WATCHED_PAGES = 1024, 40_000": "how much of memory the referee has room for",
     "schedule/loops.py: BOX = (16, 32)": "how the headers lay tiles out",
     "schedule/presets.py: PING_PONG_TILE = 128 * 128 * 2": "where one schedule is predicted to be faster",
