@@ -1,4 +1,4 @@
-"""What `make test` does on a machine that lacks the browser and npm."""
+"""`make test` on a machine that lacks the browser, npm and a clang with HIP."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 MAKE = shutil.which("make") or "make"
+MISSING = "chromium chromium-driver npm clang-22 lld-22 llvm-22"
 
 
 def machine(folder: Path, **programs: str) -> str:
@@ -32,19 +33,18 @@ def test_what_is_missing_is_installed_where_it_may_be(tmp_path: Path) -> None:
     path = machine(tmp_path, id="echo 0", apt_get=f'echo "$@" >> {log}')
     assert tools(path) == ""
     update, install = log.read_text().splitlines()
-    assert update.startswith("update") and install.endswith("chromium chromium-driver npm")
+    assert update.startswith("update") and install.endswith(MISSING)
 
 
 @pytest.mark.parametrize("apt", ["", "exit 1"])
 def test_else_it_is_said_what_is_skipped(apt: str, tmp_path: Path) -> None:
     programs = {"id": "echo 0", "apt_get": apt} if apt else {"id": "echo 1000"}
-    assert tools(machine(tmp_path, **programs)) == (
-        "not installed: chromium chromium-driver npm\nthe tests that need them are skipped\n"
-    )
+    assert tools(machine(tmp_path, **programs)) == (f"not installed: {MISSING}\nthe tests that need them are skipped\n")
 
 
 def test_what_is_there_is_left_alone(tmp_path: Path) -> None:
-    assert tools(machine(tmp_path, chromium="", npm="", id="echo 0", apt_get="exit 1")) == ""
+    there = {"chromium": "", "npm": "", "clang++_22": ""}
+    assert tools(machine(tmp_path, **there, id="echo 0", apt_get="exit 1")) == ""
 
 
 def test_tests_come_after_the_tools() -> None:
