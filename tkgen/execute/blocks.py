@@ -10,7 +10,7 @@ where none belong.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,11 +20,12 @@ from tkgen.emulate import Interleaving
 from tkgen.execute.arguments import SizeError, launched, scalar_values
 from tkgen.execute.compare import Comparison, Inputs, Reference, compare, random_inputs, references
 from tkgen.execute.launch import Run, check_blocks, emulate, pieces
-from tkgen.ir.equations import Access, Coordinate, Kernel, Load, Store, walk
+from tkgen.ir.equations import Coordinate
 from tkgen.ir.launch import Launch, Piece
 from tkgen.ir.rounding import UNIT_ROUNDOFF, is_unwritten, unwritten
 from tkgen.ir.substitution import Named, substituted
 from tkgen.ir.types import Dim, Tensor
+from tkgen.schedule.row_form import accesses
 
 if TYPE_CHECKING:
     from tkgen.build import Build
@@ -116,7 +117,7 @@ def _apart(launch: Launch) -> Launch:
 
     axes = {a: replace(a, dim=own(f"{a.dim.name} along {a.name}", a.dim)) for a in program.kernel.axes}
     found: dict[Named, Named] = dict(axes.items())
-    for access in _accesses(program.kernel):
+    for access in (*accesses(program.kernel), *program.kernel.places):
         dims = []
         for n, (dim, index) in enumerate(zip(access.tensor.dims, access.indices, strict=True)):
             straight = index.axis is not None and index.divisor == 1 and index.through is None
@@ -128,14 +129,6 @@ def _apart(launch: Launch) -> Launch:
     return replace(
         launch, program=replace(made, dims=(*made.dims, *(a.dim for a in made.kernel.axes))), extents=extents
     )
-
-
-def _accesses(kernel: Kernel) -> Iterator[Access]:
-    """All that a kernel reads and writes of tensors."""
-    for op in walk(kernel.body):
-        if isinstance(op, Load | Store):
-            yield op.source if isinstance(op, Load) else op.target
-    yield from kernel.places
 
 
 def _compared(launch: Launch, out: Tensor, output: torch.Tensor, expected: Mapping[_Tile, Reference]) -> Comparison:
