@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from shipped import SPECS, shipped
 
 from tkgen.api import load
 from tkgen.diagnostics import SpecError
@@ -13,20 +14,8 @@ from tkgen.execute import gpu_suite, modelled_suite
 from tkgen.execute.admitted import admitted
 from tkgen.execute.suites import regression
 
-SPECS = Path(__file__).parents[2] / "specs"
-TARGETS = ("gfx90a", "gfx942", "gfx950", "sm_90a")
 # Of these `test` drew sizes that they refuse: CLASSES = 768 (E226), K = 1016 (E209).
 SAMPLE = {("linear_softmax", "gfx942"), ("w4", "gfx942")}
-
-
-def shipped() -> list[tuple[Path, str]]:
-    """Each shipped spec with each target that it names, or the one that it is for where it names none."""
-    found = []
-    for path in sorted(SPECS.rglob("*.tk")):
-        words = [line.split("#")[0].split(None, 1) for line in path.read_text().splitlines()]
-        named = next((w[1] for w in words if len(w) == 2 and w[0] == "target"), "gfx942")
-        found += [(path, target) for target in TARGETS if target in named]
-    return found
 
 
 ALL = [

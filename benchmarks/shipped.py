@@ -1,0 +1,18 @@
+"""The specs of specs/ with the targets that they name: what goldens and figures are made of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+SPECS = Path(__file__).parents[1] / "specs"
+TARGETS = ("gfx90a", "gfx942", "gfx950", "sm_90a")
+
+
+def shipped() -> list[tuple[Path, str]]:
+    """Each shipped spec with each target that it names, or with gfx942 if it names none."""
+    found = []
+    for path in sorted(SPECS.rglob("*.tk")):
+        words = [line.split("#")[0].split(None, 1) for line in path.read_text(encoding="utf-8").splitlines()]
+        named = next((w[1] for w in words if len(w) == 2 and w[0] == "target"), "gfx942")
+        found += [(path, target) for target in TARGETS if target in named]
+    return found
