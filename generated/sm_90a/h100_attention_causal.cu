@@ -164,7 +164,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
             }
             float m__c[2] = {(-3.4e+38f), (-3.4e+38f)};
 
-            wait(held_full, held_phase), held_phase ^= 1;
+            wait(held_full, held_phase);
             wait(left_full[left], left_phase);
             warpgroup::mm_ABt(s_7, held_s[consumer], left_s[left]);
             warpgroup::mma_async_wait();
@@ -415,6 +415,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
                 warp::copy(factor, p_24);
             }
             if (laneid() == 0) arrive(held_empty);
+            held_phase ^= 1;
             wait(right_full[right], right_phase);
             warpgroup::mma_AB(o_c, factor, right_s[right]);
             warpgroup::mma_async_wait();

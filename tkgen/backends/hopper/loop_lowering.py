@@ -1,8 +1,8 @@
-"""A loop of products over warpgroups -> CUDA C++, through `templates/loops.cu.jinja`, which holds its schedule."""
+"""A loop of products over warpgroups -> CUDA C++, through `templates/loops.cu.jinja`, and its tile program."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -11,14 +11,18 @@ from tkgen.backends.cdna.lower.origins import NOWHERE, Marks, Origins, Source
 from tkgen.backends.cdna.lower.places import origin
 from tkgen.backends.cdna.lower.render import tidy
 from tkgen.backends.hopper import lowering
+from tkgen.backends.hopper.chained import Code, Moved, program
 from tkgen.backends.hopper.epilogue import place_of
 from tkgen.backends.hopper.loop_values import LoopValues
 from tkgen.backends.hopper.loops import HopperLoop
 from tkgen.backends.hopper.lowering import copied_along, described, environment
+from tkgen.backends.hopper.printer import body
 from tkgen.ir.equations import Access, Axis, AxisKind, Convert, Loop, Map, Store, walk
 from tkgen.ir.functions import HOPPER, helpers
 from tkgen.ir.tensors import Tensor
 from tkgen.schedule.loop_tiles import extent
+
+FULL = "A buffer is full when its bytes have come, empty when every warp's products of it are done."
 
 
 @dataclass(frozen=True)
@@ -34,20 +38,12 @@ class Line:
     tile: str = ""
 
 
-@dataclass(frozen=True)
-class Moved:
-    """What the copy engine moves: the tensor, its coordinate, along which dimension its rows lie."""
-
-    name: str
-    coord: str
-    axis: str
-
-
 def lower_loop(m: HopperLoop, header: Sequence[str], spec: str, target: str) -> Source:
     """The generated file: `header` are lines of comment, `spec` is the path that its comments name."""
     made = _Lowering(m)
     marks = Marks()
-    text = environment().get_template("loops.cu.jinja").render(m=made.model(header, spec, target), remark=marks.remark)
+    model = made.model(header, spec, target, marks.remark)
+    text = environment().get_template("loops.cu.jinja").render(m=model, remark=marks.remark)
     return marks.source(tidy(text).rstrip("\n") + "\n")
 
 
@@ -62,7 +58,9 @@ class _Lowering:
         self.values = LoopValues(m, {s.name: name(s.name) for s in m.kernel.scalars})
         self.parallel = [a for a in m.kernel.axes if a.kind is AxisKind.PARALLEL]
 
-    def model(self, header: Sequence[str], spec: str, target: str) -> dict[str, object]:
+    def model(
+        self, header: Sequence[str], spec: str, target: str, remark: Callable[[Origins], str]
+    ) -> dict[str, object]:
         """What the template prints."""
         m, values = self.m, self.values
         (out,) = m.tile_stored
@@ -70,24 +68,34 @@ class _Lowering:
         middle = values.statements([op for op in m.middle if op is not convert], [convert.argument])
         carried = [*values.statements(m.carried), *values.handed(), *values.converted(convert)]
         behind = list(self._behind(out))
-        moved = m.moved_registers
         used = {op.function for op in walk(m.kernel.body) if isinstance(op, Map)}
         dtype, result = m.held.tensor.dtype, out.target.tensor.dtype
-        body = "\n".join([*middle, *carried, *behind])
+        code = Code(
+            values.name[m.first.result], values.sums, self._moved(m.held, self._row_tile()),
+            self._moved(m.left, "pass"), self._moved(m.right, "pass"), self._moved(out.target, self._row_tile()),
+            tuple(self._place()), tuple(self._declared(f"rt_{dtype.suffix}")), tuple(middle), tuple(carried),
+            tuple(behind), values.name[out.value], remark(origin(out.span)), m.moved_registers or (0, 0),
+        )  # fmt: skip
+        lines = "\n".join([*middle, *carried, *behind])
         return {
             "name": name(m.kernel.name), "header": [comment_text(line) for line in (*header, m.describe())],
             "spec": comment_text(spec), "target": target, "constants": list(self._constants()),
             "tensors": [self._tensor(t) for t in m.kernel.tensors],
             "scalars": [Line(name(s.name), cpp=s.dtype.cpp, origin=origin(s.span)) for s in m.kernel.scalars],
             "type": f"st_{dtype.suffix}", "out_type": f"st_{result.suffix}", "factor_type": f"rt_{dtype.suffix}",
-            "held": self._moved(m.held, self._row_tile()), "left": self._moved(m.left, "pass"),
-            "right": self._moved(m.right, "pass"), "out": self._moved(out.target, self._row_tile()),
-            "helpers": helpers(used, HOPPER), "divides": "divisor(" in body, "rows_stored": "number_at(" in body,
-            "producer_registers": moved[0] if moved else 0, "consumer_registers": moved[1] if moved else 0,
-            "place": list(self._place()), "split": cpp_name(m.split.name), "scores": values.name[m.first.result],
-            "sums": values.sums, "before": list(values.initial()), "middle": middle, "carried": carried,
-            "behind": behind, "out_value": values.name[out.value], "out_origin": origin(out.span),
+            "held": m.held.tensor, "left": m.left.tensor, "right": m.right.tensor, "out": out.target.tensor,
+            "helpers": helpers(used, HOPPER), "divides": "divisor(" in lines, "rows_stored": "number_at(" in lines,
+            "body": body(program(code), FULL, "fresh buffers count as empty"),
         }  # fmt: skip
+
+    def _declared(self, factor: str) -> Iterator[str]:
+        """What a consumer declares for a tile: its first row, its sums, the second product's left operand."""
+        split, scores = cpp_name(self.m.split.name), self.values.name[self.m.first.result]
+        yield f"const int first_row = ({split}_i * CONSUMERS + consumer) * ROWS + warpgroup::warpid() * 16;"
+        yield f"rt_fl<16, KEYS> {scores};"
+        yield f"rt_fl<16, WIDTH> {self.values.sums};"
+        yield f"{factor}<16, KEYS> factor;"
+        yield from self.values.initial()
 
     def _row_tile(self) -> str:
         return f"{cpp_name(self.m.split.name)}_i * CONSUMERS + consumer"

@@ -1,0 +1,222 @@
+"""The tile program of two products in a loop, the second of which multiplies what is made of the first one's sums.
+
+Consumers hold a tile of the first product's left operand each, for all iterations; the right operands of both come
+through rings. The second product of an iteration runs beside the first one of the next, and what stands between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tkgen.tile.program import (
+    Advance,
+    Arrive,
+    Await,
+    Block,
+    Compute,
+    CopyIn,
+    CopyOut,
+    Cursor,
+    Drain,
+    Expect,
+    Flags,
+    Join,
+    Loop,
+    Multiply,
+    Named,
+    Node,
+    Op,
+    Pin,
+    Region,
+    Ring,
+    Role,
+    Scope,
+    Scoped,
+    Sync,
+    Text,
+    Tiles,
+    Who,
+    Write,
+)
+
+BESIDE = "// The second product of a pass runs beside the first one of the next, and what stands behind that."
+ALL_WARPS = "CONSUMERS * WARPGROUP_WARPS"
+
+
+@dataclass(frozen=True)
+class Moved:
+    """A tensor that the copy engine moves tiles of: its name, the coordinate of a tile, the axis of its rows."""
+
+    name: str = ""
+    coord: str = ""
+    axis: str = ""
+
+
+@dataclass(frozen=True)
+class Code:
+    """The C++ of what the block computes, which decides nothing of its schedule."""
+
+    scores: str = "scores"
+    sums: str = "sums"
+    held: Moved = Moved()
+    left: Moved = Moved()
+    right: Moved = Moved()
+    out: Moved = Moved()
+    place: tuple[str, ...] = ()  # of a tile
+    declared: tuple[str, ...] = ()  # for a tile, by a consumer
+    middle: tuple[str, ...] = ()  # between the products
+    carried: tuple[str, ...] = ()  # on to the next iteration
+    behind: tuple[str, ...] = ()  # the loop
+    out_value: str = ""
+    out_remark: str = ""
+    registers: tuple[int, int] = (0, 0)
+
+
+def program(code: Code = Code()) -> Block:
+    """The roles of a block. Its constants - CONSUMERS, LEFT_BUFFERS, RIGHT_BUFFERS - are names."""
+    return _Chained(code).block()
+
+
+class _Chained:
+    def __init__(self, code: Code):
+        self.code = code
+        self.held = Ring("held", "held_s", parts="CONSUMERS", type="held_tile", extents=("CONSUMERS",))
+        self.left = Ring("left", "left_s", "LEFT_BUFFERS", type="left_tile", extents=("LEFT_BUFFERS",))
+        self.right = Ring("right", "right_s", "RIGHT_BUFFERS", type="right_tile", extents=("RIGHT_BUFFERS",))
+        self.out = Ring("out", "out_s", parts="WARPGROUP_WARPS", scope=Scope.GROUP, type="out_tile",
+                        extents=("CONSUMERS",))  # fmt: skip
+        self.scores, self.made, self.factor, self.sums = (
+            Ring(name, cpp, scope=Scope.WARP)
+            for name, cpp in (("scores", code.scores), ("made", ""), ("factor", "factor"), ("sums", code.sums))
+        )
+        self.full = {ring: Flags(f"{ring.name} full", f"{ring.name}_full", "1", ring.slots) for ring in self.copied}
+        self.empty = {
+            ring: Flags(f"{ring.name} empty", f"{ring.name}_empty", ALL_WARPS, ring.slots) for ring in self.copied
+        }
+        self.group = Named("group", "warpgroup", "1", "WARPGROUP_WARPS")
+        self.turn = Named("turn", "two_groups", "CONSUMERS + 1", "2 * WARPGROUP_WARPS", apart=True)
+
+    @property
+    def copied(self) -> tuple[Ring, ...]:
+        return (self.held, self.left, self.right)
+
+    def block(self) -> Block:
+        flags = tuple(f for ring in self.copied for f in (self.full[ring], self.empty[ring]))
+        rings = (*self.copied, self.out, self.scores, self.made, self.factor, self.sums)
+        return Block((self._producer(), self._consumer()), flags, (self.group, self.turn), rings)
+
+    def _cursor(self, ring: Ring, start: str) -> Cursor:
+        return Cursor(ring.name, f"{ring.name}_phase", ring.slots, start)
+
+    # ------------------------------------------------------------ the thread that copies
+
+    def _producer(self) -> Role:
+        left, right, held = (self._cursor(ring, "1") for ring in (self.left, self.right, self.held))
+        code = self.code
+        part = CopyIn(Region(self.held, "held", "consumer"), *_of(code.held), self.full[self.held], "held")
+        copied = (*self._copied(self.left, left, code.left), *self._copied(self.right, right, code.right))
+        body: tuple[Node, ...] = (
+            Text(code.place),
+            Await(self.empty[self.held], held),
+            Expect(self.full[self.held], (Region(self.held, "held"),), "held"),
+            Loop("consumer", "CONSUMERS", (part,)),
+            Advance(held),
+            Loop("pass", "passes", copied, first="first_pass"),
+        )  # fmt: skip
+        return Role("producer", (left, right, held), (), _tiles(body), groups_before="CONSUMERS",
+                    registers=code.registers[0])  # fmt: skip
+
+    def _copied(self, ring: Ring, cursor: Cursor, moved: Moved) -> tuple[Node, ...]:
+        at = cursor.name
+        return (
+            Await(self.empty[ring], cursor),
+            Expect(self.full[ring], (Region(ring, at),), at),
+            CopyIn(Region(ring, at), *_of(moved), self.full[ring], at),
+            Advance(cursor),
+        )
+
+    # ------------------------------------------------------------ the warpgroups that multiply
+
+    def _consumer(self) -> Role:
+        left, right, held = (self._cursor(ring, "0") for ring in (self.left, self.right, self.held))
+        code = self.code
+        fresh, summed = (self._carried(fresh) for fresh in (True, False))
+        several = "CONSUMERS > 1"
+        first_turn = Join(self.turn, "CONSUMERS + 1", when=f"{several} && consumer == CONSUMERS - 1")
+        next_turn = Join(self.turn, "CONSUMERS + 1 + (consumer + 1) % CONSUMERS", when=several)
+        iteration: tuple[Node, ...] = (
+            Sync(self.turn, "CONSUMERS + 1 + consumer", when=several),
+            *self._first(left),
+            *self._second(right),
+            next_turn,
+            *self._done(left, "1", self.scores),
+            self._middle(),
+            *self._done(right, "0", self.sums, self.factor),
+            summed,
+        )
+        body: tuple[Node, ...] = (
+            Text((*code.place, *code.declared, "")),
+            Await(self.full[self.held], held),
+            *self._first(left),
+            *self._done(left, "0", self.scores),
+            Scoped((Text(("const int pass = first_pass;",)), self._middle(), fresh)),
+            Text((BESIDE,)),
+            Loop("pass", "passes", iteration, first="first_pass + 1", unroll="unroll 1"),
+            Arrive(self.empty[self.held], "held", who=Who.LANE),
+            Advance(held),
+            *self._second(right),
+            *self._done(right, "0", self.sums, self.factor),
+            Text(("", *code.behind)),
+            Drain("stores", reads_only=True, who=Who.FIRST),
+            Sync(self.group, "consumer + 1"),
+            Write(Region(self.out, own=True), code.out_value, (Region(self.sums),), remark=code.out_remark),
+            Sync(self.group, "consumer + 1"),
+            CopyOut(Region(self.out), *_of(code.out), who=Who.FIRST),
+        )  # fmt: skip
+        turns = "// Consumers issue their products in turn: while one's run, another does what stands between them."
+        last = "  // a block's shared memory goes with its last thread"
+        behind = Drain("stores", reads_only=True, who=Who.FIRST, remark=last)
+        return Role("consumer", (left, right, held), (Text((turns,)), first_turn), _tiles(body), (behind,), "CONSUMERS",
+                    "WARPGROUP_WARPS", registers=code.registers[1])  # fmt: skip
+
+    def _first(self, left: Cursor) -> tuple[Op, ...]:
+        operands = (Region(self.held, "held", "consumer"), Region(self.left, left.name))
+        product = Multiply("ABt", Region(self.scores), *operands, fresh=True)
+        return (Await(self.full[self.left], left), product)
+
+    def _second(self, right: Cursor) -> tuple[Op, ...]:
+        product = Multiply("AB", Region(self.sums), Region(self.factor), Region(self.right, right.name))
+        return (Await(self.full[self.right], right), product)
+
+    def _done(self, cursor: Cursor, left: str, *pinned: Ring) -> tuple[Op, ...]:
+        """Behind a wait for products: their registers are there, their slot is given back."""
+        ring = self.left if cursor.name == self.left.name else self.right
+        return (
+            Drain("products", left),
+            Pin(tuple(map(Region, pinned))),
+            Arrive(self.empty[ring], cursor.name, who=Who.LANE),
+            Advance(cursor),
+        )
+
+    def _middle(self) -> Op:
+        return Compute(self.code.middle, (Region(self.scores),), (Region(self.made),))
+
+    def _carried(self, fresh: bool) -> Op:
+        """The sums rescaled, or those that a tile starts with; the second product's factor."""
+        reads = (Region(self.made), *(() if fresh else (Region(self.sums),)))
+        return Compute(self.code.carried, reads, (Region(self.sums), Region(self.factor)))
+
+
+def _tiles(body: tuple[Node, ...]) -> Tiles:
+    head = ("#pragma unroll 1", "for (int tile = blockIdx.x; tile < TILES; tile += gridDim.x) {")
+    return Tiles(head, body)
+
+
+def _of(moved: Moved) -> tuple[str, str, str]:
+    return moved.name, moved.coord, moved.axis
+
+
+def constants(left: int, right: int, consumers: int, warps: int) -> Mapping[str, int]:
+    """The values of the program's constants."""
+    return {"LEFT_BUFFERS": left, "RIGHT_BUFFERS": right, "CONSUMERS": consumers, "WARPGROUP_WARPS": warps}

@@ -1,0 +1,224 @@
+"""A tile program as CUDA C++ against the names of ThunderKittens 2.0: a line for each op, whoever made the program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tkgen.tile.program import (
+    Advance,
+    Arrive,
+    Await,
+    Block,
+    Compute,
+    CopyIn,
+    CopyOut,
+    Cursor,
+    Drain,
+    Expect,
+    Flags,
+    If,
+    Join,
+    Keep,
+    Loop,
+    Multiply,
+    Node,
+    Op,
+    Pin,
+    Region,
+    Ring,
+    Role,
+    Scope,
+    Scoped,
+    Sync,
+    Text,
+    Tiles,
+    Who,
+    Write,
+)
+
+INDENT = "    "
+GROUP = "consumer"  # the number of a group in C++
+GUARDS = {Who.ALL: "", Who.LANE: "if (laneid() == 0) ", Who.FIRST: "if (warpgroup::laneid() == 0) "}
+
+
+def printed(nodes: Sequence[Node], depth: int) -> Iterator[str]:
+    """The lines of nodes, indented so deep."""
+    margin = INDENT * depth
+    for node in nodes:
+        match node:
+            case Text(lines=lines) | Compute(lines=lines):
+                yield from (margin + each if each else "" for each in lines)
+            case Op():
+                yield f"{margin}{line(node)}{node.remark}"
+            case Tiles(head=head, body=body):
+                yield from (margin + each if not each.startswith("#") else each for each in head)
+                yield from printed(body, depth + 1)
+                yield f"{margin}}}"
+            case Loop():
+                yield from _loop(node, depth)
+            case Scoped(body=body):
+                yield f"{margin}{{"
+                yield from printed(body, depth + 1)
+                yield f"{margin}}}"
+            case If(condition=condition, then=then, other=other):
+                yield f"{margin}if ({condition}) {{"
+                yield from printed(then, depth + 1)
+                if other:
+                    yield f"{margin}}} else {{"
+                    yield from printed(other, depth + 1)
+                yield f"{margin}}}"
+
+
+def _loop(loop: Loop, depth: int) -> Iterator[str]:
+    """The lines of a loop: one, where its body is one op."""
+    if loop.unroll:
+        yield f"#pragma {loop.unroll}"
+    name = loop.name
+    head = f"{INDENT * depth}for (int {name} = {loop.first}; {name} < {loop.count}; ++{name}) "
+    body = list(printed(loop.body, depth + 1))
+    if len(body) == 1 and isinstance(loop.body[0], Op):
+        yield head + body[0].lstrip()
+        return
+    yield head + "{"
+    yield from body
+    yield f"{INDENT * depth}}}"
+
+
+def line(op: Op) -> str:
+    """The statement of an op, for those threads that execute it."""
+    when = f"if ({op.when}) " if op.when else ""
+    return f"{when}{GUARDS[op.who]}{statement(op)};"
+
+
+def statement(op: Op) -> str:
+    """The call, or the assignment, that an op is."""
+    match op:
+        case Await(flags=flags, cursor=cursor):
+            return f"wait({_slot(flags.cpp, flags.slots, cursor.name)}, {cursor.phase_name})"
+        case Arrive(flags=flags, at=at):
+            return f"arrive({_slot(flags.cpp, flags.slots, at)})"
+        case Expect(flags=flags, at=at, tiles=tiles):
+            return f"tma::expect({', '.join([_slot(flags.cpp, flags.slots, at), *map(region, tiles)])})"
+        case CopyIn(to=to, tensor=tensor, coord=coord, axis=axis, flags=flags, at=at):
+            return f"tma::load_async{axis}({region(to)}, g.{tensor}, {coord}, {_slot(flags.cpp, flags.slots, at)})"
+        case Multiply(layouts=layouts, sums=sums, left=left, right=right, fresh=fresh):
+            return f"warpgroup::{'mm' if fresh else 'mma'}_{layouts}({region(sums)}, {region(left)}, {region(right)})"
+        case Drain(stream=stream, left=left, reads_only=reads_only):
+            function = {"products": "warpgroup::mma_async_wait", "stores": "tma::store_async_wait"}[stream]
+            function = function.replace("async_wait", "async_read_wait") if reads_only else function
+            return f"{function}{f'<{left}>' if left != '0' else ''}()"
+        case Pin(tiles=tiles):
+            return ", ".join(f"pin({region(tile)})" for tile in tiles)
+        case Write(to=to, value=value):
+            return f"warpgroup::store({region(to)}, {value})"
+        case CopyOut(source=source, tensor=tensor, coord=coord, axis=axis, function=function):
+            return f"tma::{function}{axis}(g.{tensor}, {region(source)}, {coord})"
+        case Sync(barrier=barrier, number=number):
+            return f"{barrier.cpp}::sync({number})"
+        case Join(barrier=barrier, number=number):
+            return f"{barrier.cpp}::arrive({number})"
+        case Advance(cursor=cursor, by=by):
+            return _advanced(cursor, by)
+        case Keep(name=name, cursor=cursor, fresh=fresh):
+            return f"{'int ' if fresh else ''}{name} = {cursor.name}"
+    raise AssertionError(f"{type(op).__name__} has no C++")
+
+
+def _advanced(cursor: Cursor, by: str) -> str:
+    if by != "1":
+        return f"skip({by})"
+    if cursor.slots == "1":
+        return f"{cursor.phase_name} ^= 1"
+    return f"if (++{cursor.name} == {cursor.slots}) {cursor.name} = 0, {cursor.phase_name} ^= 1"
+
+
+def _slot(cpp: str, slots: str, at: str) -> str:
+    return cpp if slots == "1" else f"{cpp}[{at}]"
+
+
+def region(touched: Region) -> str:
+    """A tile, or a part of one, by its name; what each group has is an array over these."""
+    ring = touched.ring
+    index = [GROUP] if ring.scope is Scope.GROUP else []
+    index += [touched.at] if ring.slots != "1" else []
+    index += [touched.part] if touched.part else []
+    return ring.cpp + "".join(f"[{at}]" for at in index)
+
+
+# ---------------------------------------------------------------- what stands around the roles
+
+
+def allocated(rings: Sequence[Ring]) -> Iterator[str]:
+    """The tiles of shared memory."""
+    for ring in rings:
+        if ring.type:
+            extents = "".join(f"[{extent}]" for extent in ring.extents)
+            arguments = ", ".join([ring.type, *ring.extents])
+            yield f"{ring.type} (&{ring.cpp}){extents} = al.allocate<{arguments}>();{ring.remark}"
+
+
+def set_up(block: Block) -> Iterator[str]:
+    """The barriers in shared memory, declared and set up by one thread, before all threads meet."""
+    names = [_slot(flags.cpp, flags.slots, flags.slots) for flags in block.flags]
+    yield f"__shared__ semaphore {', '.join(names)};"
+    yield "if (threadIdx.x == 0) {"
+    for alike in _alike(block.flags):
+        calls = [_initialised(flags) for flags in alike]
+        loop = "" if alike[0].slots == "1" else f"for (int s = 0; s < {alike[0].slots}; ++s) "
+        yield f"{INDENT}{loop}{', '.join(calls)};"
+    yield "}"
+    yield "__syncthreads();"
+
+
+def _alike(flags: Sequence[Flags]) -> Iterator[tuple[Flags, ...]]:
+    """Those that are full and empty of one ring, together."""
+    rings = dict.fromkeys(f.name.rsplit(" ", 1)[0] for f in flags)
+    yield from (tuple(f for f in flags if f.name.rsplit(" ", 1)[0] == ring) for ring in rings)
+
+
+def _initialised(flags: Flags) -> str:
+    # Bytes come on top of an arrival of the thread that expects them: a barrier of one arrival has these alone.
+    counts = f"0, {flags.arrivals}" if flags.arrivals == "1" else flags.arrivals
+    return f"init_semaphore({_slot(flags.cpp, flags.slots, 's')}, {counts})"
+
+
+def body(block: Block, full: str, fresh: str) -> list[str]:
+    """What a kernel does: its tiles, its barriers, its roles. `full` is a comment of the barriers, `fresh` of cursors."""
+    producer, consumer = block.roles
+    return [
+        *(INDENT + each for each in ("extern __shared__ int memory[];", "tma_swizzle_allocator al(memory);")),
+        *(INDENT + each for each in allocated(block.rings)),
+        "",
+        f"{INDENT}// {full}",
+        *(INDENT + each for each in set_up(block)),
+        "",
+        f"{INDENT}if (warpgroup::groupid() == {producer.groups_before}) {{{producer.remark}",
+        *_registers("decrease", producer),
+        f"{INDENT * 2}if (warpgroup::laneid() == 0) {{",
+        f"{INDENT * 3}{_cursors(producer, fresh)}",
+        *printed((*producer.before, producer.tiles, *producer.behind), 3),
+        f"{INDENT * 2}}}",
+        f"{INDENT}}} else {{{consumer.remark}",
+        *_registers("increase", consumer),
+        f"{INDENT * 2}const int {GROUP} = warpgroup::groupid(){_less(consumer.groups_before)};",
+        f"{INDENT * 2}{_cursors(consumer)}",
+        *printed((*consumer.before, consumer.tiles, *consumer.behind), 2),
+        f"{INDENT}}}",
+    ]
+
+
+def _registers(change: str, role: Role) -> Iterator[str]:
+    if role.registers:
+        yield f"{INDENT * 2}warpgroup::{change}_registers<{role.registers}>();"
+
+
+def _less(before: str) -> str:
+    return f" - {before}" if before not in ("", "0") else ""
+
+
+def _cursors(role: Role, comment: str = "") -> str:
+    """The variables of a role's cursors."""
+    made = []
+    for cursor in role.cursors:
+        made += [f"{cursor.name} = 0"] * (cursor.slots != "1") + [f"{cursor.phase_name} = {cursor.start}"]
+    return f"int {', '.join(made)};{f'  // {comment}' if comment else ''}"

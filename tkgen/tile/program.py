@@ -1,0 +1,340 @@
+"""The tile program of a block: its roles, and what each does, in order, as ops that say what they touch.
+
+    Block     roles, and the barriers at which they meet
+    Role      the warps that execute one body: one thread of them, or groups of warps, each with a number
+    nodes     Tiles | Loop | If      what holds other nodes
+              ops                    what touches tiles, or waits
+              Text                   C++ that touches nothing of this
+
+One program is proven (`tkgen.tile.unroll` makes a `tkgen.proof.program` of it), printed as C++ by the back end of its
+machine, and shown by `--print-after schedule`. So each index is an expression in one notation, which is evaluated there
+and printed here (`tkgen.tile.expressions`).
+
+**Rings and cursors.** A ring is a tile with slots that are used in turn. A `Cursor` counts the instances of a ring: it
+stands at one, in slot `count % slots`, and how often it has gone round is the phase of the slot's barriers, of which
+waits know the parity alone. A fresh slot counts as free: who waits for that begins with the other parity (`start`).
+Other rings, registers among them, count the instances by what is written: each write is the next one.
+
+**Who.** An op is every warp's, or one thread's: of lane 0 of each warp, or of the first thread of a group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+
+class Scope(Enum):
+    """Who has a tile of its own."""
+
+    BLOCK = "block"
+    GROUP = "group"
+    WARP = "warp"
+
+
+class Who(Enum):
+    """Which threads of a group execute an op."""
+
+    ALL = "all"
+    LANE = "lane 0 of each warp"
+    FIRST = "the first thread"
+
+
+@dataclass(frozen=True)
+class Ring:
+    """A tile with `slots`, each of `parts` that are written apart; `cpp` is its name in C++.
+
+    In shared memory it has a `type`, and is an array of these `extents`.
+    """
+
+    name: str
+    cpp: str
+    slots: str = "1"
+    parts: str = ""
+    scope: Scope = Scope.BLOCK
+    type: str = ""
+    extents: tuple[str, ...] = ()
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class Region:
+    """What an op touches of a ring: `part` of the tile in slot `at`, or all of it.
+
+    `at` is a cursor, a place that was kept (`Keep`), or an expression; empty where there is one slot. `own`: the part
+    of the warp that touches it, which its C++ does not name.
+    """
+
+    ring: Ring
+    at: str = ""
+    part: str = ""
+    own: bool = False
+
+
+@dataclass(frozen=True)
+class Cursor:
+    """Where a role stands in a ring. `phase` is the parity that its waits begin with, 1 for what counts as complete."""
+
+    name: str
+    phase_name: str
+    slots: str = "1"
+    start: str = "0"
+
+
+@dataclass(frozen=True)
+class Flags:
+    """A barrier in shared memory for each slot of a ring: a phase is complete after so many arrivals, and its bytes."""
+
+    name: str
+    cpp: str
+    arrivals: str
+    slots: str = "1"
+
+
+@dataclass(frozen=True)
+class Named:
+    """Hardware barriers, one for each group, numbered from `first` on, of so many warps.
+
+    `apart`: some arrive there without waiting. `cpp` is the group of warps whose functions are called.
+    """
+
+    name: str
+    cpp: str
+    first: str
+    warps: str
+    apart: bool = False
+
+
+# ---------------------------------------------------------------- ops
+
+
+@dataclass(frozen=True, kw_only=True)
+class Op:
+    """What all have: who executes it, under which condition, and the lines of the spec that it is from."""
+
+    who: Who = Who.ALL
+    when: str = ""
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class Await(Op):
+    """Wait until the slot where `cursor` stands is what `flags` say: full, or empty."""
+
+    flags: Flags
+    cursor: Cursor
+
+
+@dataclass(frozen=True)
+class Arrive(Op):
+    """One arrival for slot `at`."""
+
+    flags: Flags
+    at: str = ""
+
+
+@dataclass(frozen=True)
+class Expect(Op):
+    """One arrival for slot `at`, and as many bytes as these tiles have, each with all its parts."""
+
+    flags: Flags
+    tiles: tuple[Region, ...]
+    at: str = ""
+
+
+@dataclass(frozen=True)
+class CopyIn(Op):
+    """A tile from global memory by the copy engine, which delivers its bytes to slot `at` of `flags`."""
+
+    to: Region
+    tensor: str
+    coord: str
+    axis: str
+    flags: Flags
+    at: str = ""
+
+
+@dataclass(frozen=True)
+class Multiply(Op):
+    """sums (+)= left @ right on the matrix unit, asynchronous: a group of its own. `fresh`: nothing is added to.
+
+    `layouts` is of the operands, as ThunderKittens says it: ABt for a transposed right one. A left operand in registers
+    is fenced.
+    """
+
+    layouts: str
+    sums: Region
+    left: Region
+    right: Region
+    fresh: bool = False
+
+
+@dataclass(frozen=True)
+class Drain(Op):
+    """Wait until at most `left` groups of a stream are under way; `reads_only`: those may still write."""
+
+    stream: str
+    left: str = "0"
+    reads_only: bool = False
+
+
+@dataclass(frozen=True)
+class Pin(Op):
+    """The compiler moves nothing that touches these registers across."""
+
+    tiles: tuple[Region, ...]
+
+
+@dataclass(frozen=True)
+class Compute(Op):
+    """What `lines` of C++ make of tiles."""
+
+    lines: tuple[str, ...]
+    reads: tuple[Region, ...] = ()
+    writes: tuple[Region, ...] = ()
+
+
+@dataclass(frozen=True)
+class Write(Op):
+    """Registers, as the C++ `value` has them, to a warp's part of a tile of shared memory, for the copy engine."""
+
+    to: Region
+    value: str
+    reads: tuple[Region, ...]
+
+
+@dataclass(frozen=True)
+class CopyOut(Op):
+    """A tile of shared memory to global memory by the copy engine: a group of its own."""
+
+    source: Region
+    tensor: str
+    coord: str
+    axis: str
+    function: str = "store_async"
+
+
+@dataclass(frozen=True)
+class Sync(Op):
+    """Arrive at the barrier with this number, and wait for all."""
+
+    barrier: Named
+    number: str
+
+
+@dataclass(frozen=True)
+class Join(Op):
+    """Arrive there without waiting."""
+
+    barrier: Named
+    number: str
+
+
+@dataclass(frozen=True)
+class Advance(Op):
+    """The cursor goes on to the next instance, or by so many."""
+
+    cursor: Cursor
+    by: str = "1"
+
+
+@dataclass(frozen=True)
+class Keep(Op):
+    """The place where a cursor stands now, under a name. `fresh`: the name is new."""
+
+    name: str
+    cursor: Cursor
+    fresh: bool = True
+
+
+# ---------------------------------------------------------------- structure
+
+
+@dataclass(frozen=True)
+class Text:
+    """C++ that touches no tile and waits for nothing: declarations, comments."""
+
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Loop:
+    """`body` for each value of `name` from `first` to before `count`. `unroll`: what the compiler is told of it."""
+
+    name: str
+    count: str
+    body: tuple[Node, ...]
+    first: str = "0"
+    unroll: str = ""
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """`body` for each output tile of a block; `head` are the lines of C++ that go through them."""
+
+    head: tuple[str, ...]
+    body: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class If:
+    """One of two bodies, by a condition that is the same for all threads."""
+
+    condition: str
+    then: tuple[Node, ...]
+    other: tuple[Node, ...] = ()
+
+
+@dataclass(frozen=True)
+class Scoped:
+    """Nodes in a scope of their own."""
+
+    body: tuple[Node, ...]
+
+
+Node: TypeAlias = Op | Text | Loop | Tiles | If | Scoped
+
+
+@dataclass(frozen=True)
+class Role:
+    """What some warps do: one thread of them, or `groups` of them, of `warps` each. `before` and `behind` the tiles.
+
+    `cursors` begin at the first instance. `registers` of a lane, where warps of a role give some up or take more.
+    `groups_before` are those of the block that come before its own.
+    """
+
+    name: str
+    cursors: tuple[Cursor, ...]
+    before: tuple[Node, ...]
+    tiles: Tiles
+    behind: tuple[Node, ...] = ()
+    groups: str = ""
+    warps: str = ""
+    groups_before: str = "0"
+    registers: int = 0
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class Block:
+    """The roles of a block, its barriers in the order of their declaration, and its rings."""
+
+    roles: tuple[Role, ...]
+    flags: tuple[Flags, ...]
+    barriers: tuple[Named, ...]
+    rings: tuple[Ring, ...]
+
+
+def ops(nodes: tuple[Node, ...]) -> Iterator[Op]:
+    """All ops among nodes, in the order of the text."""
+    for node in nodes:
+        match node:
+            case Op():
+                yield node
+            case Loop(body=body) | Tiles(body=body) | Scoped(body=body):
+                yield from ops(body)
+            case If(then=then, other=other):
+                yield from ops(then)
+                yield from ops(other)

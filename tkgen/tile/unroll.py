@@ -1,0 +1,266 @@
+"""A tile program in the form of the proof: each agent executes its role, with numbers in the place of expressions.
+
+An agent is a thread that copies, or a warp of a group. It walks the nodes of its role as the C++ does: loops so many
+times, cursors on from instance to instance, conditions as they hold. What it does is a step of `tkgen.proof.program`;
+where it stands in a ring is the instance that the step touches. Nothing is said twice: a program that forgot to move a
+cursor on, or to wait, is a schedule that does, and is found.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tkgen.proof import program as proof
+from tkgen.targets.synchronisation import GENERIC, Synchronisation
+from tkgen.tile.expressions import evaluate
+from tkgen.tile.program import (
+    Advance,
+    Arrive,
+    Await,
+    Block,
+    Compute,
+    CopyIn,
+    CopyOut,
+    Drain,
+    Expect,
+    Flags,
+    If,
+    Join,
+    Keep,
+    Loop,
+    Multiply,
+    Named,
+    Node,
+    Op,
+    Pin,
+    Region,
+    Ring,
+    Role,
+    Scope,
+    Scoped,
+    Sync,
+    Text,
+    Who,
+    Write,
+)
+
+ASYNC = "async"  # the proxy of copies and matrix instructions (PTX ISA, "Async proxy")
+
+
+def unroll(
+    block: Block, machine: Synchronisation, values: Mapping[str, int], tiles: Sequence[Mapping[str, int]]
+) -> proof.Loop:
+    """The block as a loop whose pass are these output tiles.
+
+    `values` are those of constants, in the names of C++; each of `tiles` has those that are a tile's own.
+    """
+    agents = [agent for role in block.roles for agent in _agents(role, values)]
+    made = tuple(agent.looped(tiles) for agent in agents)
+    meetings = tuple(_meetings(block, values))
+    slots = dict(_slots(block, values))
+    body = [step for looped in made for step in looped.body]
+    return proof.Loop(made, meetings, slots, _advance(body, meetings, slots), machine)
+
+
+def _agents(role: Role, values: Mapping[str, int]) -> Iterator[_Agent]:
+    if not role.groups:
+        yield _Agent(role, role.name, dict(values))
+        return
+    for group in range(evaluate(role.groups, values)):
+        for warp in range(evaluate(role.warps, values)):
+            own = {**values, role.name: group, "warp": warp}
+            yield _Agent(role, f"{role.name} {group} warp {warp}", own, f" {group}", f" {group} {warp}")
+
+
+def _meetings(block: Block, values: Mapping[str, int]) -> Iterator[proof.Meeting]:
+    """A barrier for each slot, those of one ring together; and for each group."""
+    flags = list(block.flags)
+    while flags:
+        alike = [f for f in flags if f.name.split()[:-1] == flags[0].name.split()[:-1] and f.slots == flags[0].slots]
+        flags = [f for f in flags if f not in alike]
+        for slot in range(evaluate(alike[0].slots, values)):
+            yield from (proof.Meeting(_flag(f, slot), evaluate(f.arrivals, values), True) for f in alike)
+    (groups,) = {role.groups for role in block.roles if role.groups}
+    for group in range(evaluate(groups, values)):
+        for barrier in block.barriers:
+            if not barrier.apart or evaluate(groups, values) > 1:
+                yield proof.Meeting(f"{barrier.name} {group}", evaluate(barrier.warps, values), barrier.apart)
+
+
+def _flag(flags: Flags, slot: int) -> str:
+    return flags.name if flags.slots == "1" else f"{flags.name} {slot}"
+
+
+def _slots(block: Block, values: Mapping[str, int]) -> Iterator[tuple[str, int]]:
+    """The slots of each ring: of the block, then of each group and its warps."""
+
+    def of(scope: Scope, owner: str = "") -> Iterator[tuple[str, int]]:
+        yield from ((ring.name + owner, evaluate(ring.slots, values)) for ring in block.rings if ring.scope is scope)
+
+    (role,) = (role for role in block.roles if role.groups)
+    yield from of(Scope.BLOCK)
+    for group in range(evaluate(role.groups, values)):
+        yield from of(Scope.GROUP, f" {group}")
+        for warp in range(evaluate(role.warps, values)):
+            yield from of(Scope.WARP, f" {group} {warp}")
+
+
+def _advance(
+    steps: Sequence[proof.Step], meetings: Sequence[proof.Meeting], slots: Mapping[str, int]
+) -> dict[str, int]:
+    """By how many phases of each meeting, and instances of each ring, a pass goes on."""
+    arrived = Counter[str]()
+    last = dict[str, int]()
+    for step in steps:
+        if isinstance(step, proof.Arrive | proof.Meet):
+            arrived[step.meeting] += step.count
+        elif isinstance(step, proof.Do):
+            last |= {a.ring: max(a.instance, last.get(a.ring, -1)) for a in step.writes}
+    found = {m.name: arrived[m.name] // m.arrivals for m in meetings}
+    return found | {ring: -(-(last.get(ring, -1) + 1) // count) * count for ring, count in slots.items()}
+
+
+@dataclass
+class _Agent:
+    """One agent on its way through its role."""
+
+    role: Role
+    name: str
+    values: dict[str, int]
+    group: str = ""  # what the names of rings of its group, and of its own, end with
+    own: str = ""
+    counts: dict[str, int] = field(default_factory=dict)  # of cursors, and of places that were kept
+    written: dict[str, int] = field(default_factory=dict)  # the last instance of rings without a cursor
+    awaited: Counter[str] = field(default_factory=Counter)  # phases of hardware barriers
+
+    def looped(self, tiles: Sequence[Mapping[str, int]]) -> proof.Looped:
+        """What it does before the tiles, for these, and behind them."""
+        self.counts = {cursor.name: 0 for cursor in self.role.cursors}
+        before = tuple(self._walk(self.role.before))
+        body = list[proof.Step]()
+        for tile in tiles:
+            self.values |= tile
+            body += self._walk(self.role.tiles.body)
+        return proof.Looped(self.name, before, tuple(body), tuple(self._walk(self.role.behind)))
+
+    def _walk(self, nodes: tuple[Node, ...]) -> Iterator[proof.Step]:
+        for node in nodes:
+            match node:
+                case Loop(name=name, first=first, count=count, body=body):
+                    for number in range(self._value(first), self._value(count)):
+                        self.values[name] = number
+                        yield from self._walk(body)
+                case If(condition=condition, then=then, other=other):
+                    yield from self._walk(then if self._value(condition) else other)
+                case Scoped(body=body):
+                    yield from self._walk(body)
+                case Op(when=when, who=who):
+                    if (not when or self._value(when)) and (who is not Who.FIRST or self.values.get("warp", 0) == 0):
+                        yield from self._steps(node)
+                case Text():
+                    pass
+                case _:
+                    raise AssertionError(f"{node!r} stands within a role's tiles")
+
+    def _value(self, expression: str) -> int:
+        return evaluate(expression, self.values)
+
+    def _steps(self, op: Op) -> Iterator[proof.Step]:
+        match op:
+            case Await(flags=flags, cursor=cursor):
+                turn, slot = divmod(self.counts[cursor.name], self._value(cursor.slots))
+                yield proof.Await(_flag(flags, slot), turn - self._value(cursor.start))
+            case Arrive(flags=flags, at=at):
+                yield proof.Arrive(_flag(flags, self._slot(at, flags.slots)))
+            case Expect(flags=flags, at=at, tiles=tiles):
+                parts = sum(self._value(t.ring.parts or "1") for t in tiles)
+                yield proof.Arrive(_flag(flags, self._slot(at, flags.slots)), bytes=parts)
+            case CopyIn(to=to, flags=flags, at=at):
+                meeting = _flag(flags, self._slot(at, flags.slots))
+                yield proof.Do(writes=(self._written(to),), stream="copies", meeting=meeting, bytes=1)
+            case Multiply(sums=sums, left=left, right=right, fresh=fresh):
+                if left.ring.scope is Scope.WARP:
+                    yield proof.Fence(GENERIC, ASYNC)  # wgmma.fence, which stands before operands in registers
+                reads = (*self._factors(left, right), *(() if fresh else (self._read(sums),)))
+                yield proof.Do(reads, (self._written(sums),), "products")
+                yield proof.Commit("products")
+            case Drain(stream=stream, left=left, reads_only=reads_only):
+                yield proof.Drain(stream, self._value(left), reads_only)
+            case Compute(reads=reads, writes=writes) if reads or writes:
+                found = tuple(map(self._read, reads))
+                yield proof.Do(found, tuple(map(self._written, writes)))
+            case Write(to=to, reads=reads):
+                found = tuple(map(self._read, reads))
+                yield proof.Do(found, (self._written(to),))
+                yield proof.Fence(GENERIC, ASYNC)  # fence.proxy.async, in the function that writes the tile
+            case CopyOut(source=source):
+                yield proof.Do((self._read(source),), stream="stores")
+                yield proof.Commit("stores")
+            case Sync(barrier=barrier, number=number):
+                name = self._named(barrier, number)
+                if not barrier.apart:
+                    yield proof.Meet(name)
+                    return
+                yield proof.Arrive(name)
+                yield proof.Await(name, self.awaited[name])
+                self.awaited[name] += 1
+            case Join(barrier=barrier, number=number):
+                yield proof.Arrive(self._named(barrier, number))
+            case Advance(cursor=cursor, by=by):
+                self.counts[cursor.name] = self.counts[cursor.name] + self._value(by)
+            case Keep(name=name, cursor=cursor):
+                self.counts[name] = self.counts[cursor.name]
+            case Pin() | Compute():
+                pass
+            case _:
+                raise AssertionError(f"{type(op).__name__} has no steps")
+
+    def _named(self, barrier: Named, number: str) -> str:
+        return f"{barrier.name} {self._value(number) - self._value(barrier.first)}"
+
+    def _slot(self, at: str, slots: str) -> int:
+        """The slot that `at` names: a cursor or kept place, or an expression."""
+        if at in self.counts:
+            return self.counts[at] % self._value(slots)
+        return self._value(at) if at else 0
+
+    def _factors(self, left: Region, right: Region) -> tuple[proof.Access, ...]:
+        """What a product multiplies, tiles of shared memory first."""
+        both = (left, right) if left.ring.scope is not Scope.WARP else (right, left)
+        return tuple(map(self._read, both))
+
+    def _ring(self, ring: Ring) -> str:
+        return ring.name + {Scope.BLOCK: "", Scope.GROUP: self.group, Scope.WARP: self.own}[ring.scope]
+
+    def _box(self, region: Region) -> proof.Box:
+        parts = region.ring.parts
+        if not parts:
+            return ()
+        if region.own or region.part:
+            part = self.values["warp"] if region.own else self._value(region.part)
+            return ((part, part + 1),)
+        return ((0, self._value(parts)),)
+
+    def _read(self, region: Region) -> proof.Access:
+        name, slots = self._ring(region.ring), self._value(region.ring.slots)
+        if region.at in self.counts:
+            instance = self.counts[region.at]
+        else:
+            instance = self.written.get(self._slot_name(name, region), -1)
+        return proof.Access(name, instance, instance % slots, self._box(region))
+
+    def _slot_name(self, name: str, region: Region) -> str:
+        return f"{name} {self._slot(region.at, region.ring.slots)}"
+
+    def _written(self, region: Region) -> proof.Access:
+        name, slots = self._ring(region.ring), self._value(region.ring.slots)
+        if region.at in self.counts:
+            instance = self.counts[region.at]
+        else:
+            slot = self._slot(region.at, region.ring.slots)
+            instance = self.written.get(name, -1) + 1
+            instance += (slot - instance) % slots
+            self.written[name] = self.written[self._slot_name(name, region)] = instance
+        return proof.Access(name, instance, instance % slots, self._box(region))
