@@ -1,4 +1,4 @@
-"""Figures of the machine code of every shipped spec, for each target that it names.
+"""Figures of the machine code of every shipped spec, for each target that accepts it.
 
     python benchmarks/figures.py --compare      prints what differs from the table; exits 1 if something is worse
     python benchmarks/figures.py --write        rewrites the table
@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from elftools.elf.elffile import ELFFile
-from shipped import SPECS, shipped
+from shipped import SPECS, accepted
 
 import tkgen
 from tkgen.backends.hopper.toolchain import find_nvcc
@@ -223,14 +223,14 @@ def main() -> int:
     options = parser.parse_args()
     if options.compare and not options.table.is_file():
         parser.error(f"there is no table {options.table}")
-    if unknown := set(options.names) - {path.stem for path, _ in shipped()}:
+    if unknown := set(options.names) - {path.stem for path, _ in accepted()}:
         parser.error(f"no spec has the name {', '.join(sorted(unknown))}")
     here = compilers()
 
     def named(spec: str, target: str) -> bool:
         return (not options.names or Path(spec).name in options.names) and options.target in (None, target)
 
-    wanted = [(p, t) for p, t in shipped() if named(p.stem, t) and kind_of(t) in here]
+    wanted = [(p, t) for p, t in accepted() if named(p.stem, t) and kind_of(t) in here]
     made = list(build_all(wanted, options.jobs))
     errors = [r for r in made if "error" in r]
     if options.compare:

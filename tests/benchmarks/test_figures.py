@@ -6,19 +6,20 @@ import copy
 
 import figures
 import pytest
-from shipped import SPECS, shipped
+from shipped import SPECS, accepted, shipped
 
 STORED = figures.read(figures.TABLE)[1]
 
 
 def record(name: str) -> figures.Record:
-    """A copy of a stored record."""
-    return copy.deepcopy(next(r for r in STORED if r["kernel"] == name))
+    """A copy of a stored record, of the target that its spec is for."""
+    target = "sm_90a" if name.startswith("h100") else "gfx942"
+    return copy.deepcopy(next(r for r in STORED if r["kernel"] == name and r["target"] == target))
 
 
 def test_every_spec_has_figures() -> None:
     wanted = {(target, str(path.relative_to(SPECS).with_suffix(""))) for path, target in shipped()}
-    assert {(r["target"], r["spec"]) for r in STORED} == wanted
+    assert {(r["target"], r["spec"]) for r in STORED} >= wanted
     assert len({figures.key(r) for r in STORED}) == len(STORED)
 
 
@@ -70,5 +71,5 @@ def test_what_cannot_be_compared(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_machine_code_is_no_worse() -> None:
     here = figures.compilers()
     used, stored = figures.read(figures.TABLE)
-    wanted = [(path, target) for path, target in shipped() if figures.kind_of(target) in here]
+    wanted = [(path, target) for path, target in accepted() if figures.kind_of(target) in here]
     assert figures.compare(stored, list(figures.build_all(wanted, 2)), used, here) != 1
