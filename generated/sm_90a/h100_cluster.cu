@@ -57,10 +57,7 @@ __global__ __cluster_dims__(CLUSTER) __launch_bounds__(THREADS, 1) void kernel(c
     // A stage is full when its bytes have come, empty when every warp's products of it are done: of all blocks that copy into it.
     __shared__ semaphore full[STAGES], empty[STAGES];
     if (threadIdx.x == 0) {
-        for (int s = 0; s < STAGES; ++s) {
-            init_semaphore(full[s], 0, 1);
-            init_semaphore(empty[s], CLUSTER * CONSUMERS * WARPGROUP_WARPS);
-        }
+        for (int s = 0; s < STAGES; ++s) init_semaphore(full[s], 0, 1), init_semaphore(empty[s], CLUSTER * CONSUMERS * WARPGROUP_WARPS);
     }
     everyone::tma::cluster::arrive();  // nobody comes to another block's semaphores before they are set up
     everyone::tma::cluster::wait();
@@ -91,8 +88,8 @@ __global__ __cluster_dims__(CLUSTER) __launch_bounds__(THREADS, 1) void kernel(c
     } else {  // consumer, spec:21
         warpgroup::increase_registers<240>();
         const int consumer = warpgroup::groupid() - 1;
-        rt_fl<16, BLOCK_COLS> C_acc;  // spec:22
         int stage = 0, phase = 0;
+        rt_fl<16, BLOCK_COLS> C_acc;  // spec:22
         for (int tile = blockIdx.x / CLUSTER; tile < CLUSTER_ROWS * GRID_COLS; tile += gridDim.x / CLUSTER) {  // spec:12
             constexpr int group_rows = 4;  // height of a full band
             constexpr int group_tiles = 128;  // tiles of a full band
@@ -126,8 +123,7 @@ __global__ __cluster_dims__(CLUSTER) __launch_bounds__(THREADS, 1) void kernel(c
                 warpgroup::sync(consumer + 1);
                 warpgroup::store(panel, values);
                 warpgroup::sync(consumer + 1);
-                if (warpgroup::laneid() == 0)
-                    tma::store_async(g.C, panel, {0, 0, tile_row * CONSUMERS + consumer, tile_col * PANELS + p});
+                if (warpgroup::laneid() == 0) tma::store_async(g.C, panel, {0, 0, tile_row * CONSUMERS + consumer, tile_col * PANELS + p});
             }
         }
         if (warpgroup::laneid() == 0) tma::store_async_read_wait();  // a block's shared memory goes with its last thread

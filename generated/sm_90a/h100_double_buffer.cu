@@ -53,10 +53,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
     // A stage is full when its bytes have come, empty when every warp's products of it are done.
     __shared__ semaphore full[STAGES], empty[STAGES];
     if (threadIdx.x == 0) {
-        for (int s = 0; s < STAGES; ++s) {
-            init_semaphore(full[s], 0, 1);
-            init_semaphore(empty[s], CONSUMERS * WARPGROUP_WARPS);
-        }
+        for (int s = 0; s < STAGES; ++s) init_semaphore(full[s], 0, 1), init_semaphore(empty[s], CONSUMERS * WARPGROUP_WARPS);
     }
     __syncthreads();
 
@@ -87,8 +84,8 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
     } else {  // consumer, spec:16
         warpgroup::increase_registers<240>();
         const int consumer = warpgroup::groupid() - 1;
-        rt_fl<16, BLOCK_COLS> C_acc;  // spec:17
         int stage = 0, phase = 0;
+        rt_fl<16, BLOCK_COLS> C_acc;  // spec:17
         {
             const int tile = blockIdx.x;
             constexpr int group_rows = 12;  // height of a full band
@@ -125,8 +122,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
                 warpgroup::sync(consumer + 1);
                 warpgroup::store(panel, values);
                 warpgroup::sync(consumer + 1);
-                if (warpgroup::laneid() == 0)
-                    tma::store_async(g.C, panel, {0, 0, tile_row * CONSUMERS + consumer, tile_col * PANELS + p});
+                if (warpgroup::laneid() == 0) tma::store_async(g.C, panel, {0, 0, tile_row * CONSUMERS + consumer, tile_col * PANELS + p});
             }
         }
         if (warpgroup::laneid() == 0) tma::store_async_read_wait();  // a block's shared memory goes with its last thread

@@ -116,10 +116,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
     // A stage is full when its bytes have come, empty when every warp's products of it are done.
     __shared__ semaphore full[STAGES], empty[STAGES];
     if (threadIdx.x == 0) {
-        for (int s = 0; s < STAGES; ++s) {
-            init_semaphore(full[s], 0, 1);
-            init_semaphore(empty[s], CONSUMERS * WARPGROUP_WARPS);
-        }
+        for (int s = 0; s < STAGES; ++s) init_semaphore(full[s], 0, 1), init_semaphore(empty[s], CONSUMERS * WARPGROUP_WARPS);
     }
     __syncthreads();
 
@@ -146,9 +143,9 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
     } else {  // consumer, spec:21
         warpgroup::increase_registers<240>();
         const int consumer = warpgroup::groupid() - 1;
+        int stage = 0, phase = 0;
         rt_fl<16, BLOCK_COLS> C_acc;  // spec:22
         rt_fl<16, BLOCK_COLS> C_step[2];  // of one step, and of the next
-        int stage = 0, phase = 0;
         for (int tile = blockIdx.x; tile < GRID_ROWS * GRID_COLS; tile += gridDim.x) {  // spec:14
             constexpr int group_rows = 8;  // height of a full band
             constexpr int group_tiles = 512;  // tiles of a full band
@@ -162,7 +159,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
             // Of two steps the second one's products run while the first one's are added; what scales them comes meanwhile.
             int k = 0;
             for (; k + 1 < K_STEPS; k += 2) {
-                const int first = stage;
+                int first = stage;
                 wait(full[stage], phase);
                 warpgroup::mm_ABt(C_step[0], A_s[stage][consumer], B_s[stage]);
                 of[0] = scales_of(row, col, k, g);
@@ -197,8 +194,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
                 warpgroup::sync(consumer + 1);
                 warpgroup::store(panel, values);
                 warpgroup::sync(consumer + 1);
-                if (warpgroup::laneid() == 0)
-                    tma::store_async(g.C, panel, {0, 0, tile_row * CONSUMERS + consumer, tile_col * PANELS + p});
+                if (warpgroup::laneid() == 0) tma::store_async(g.C, panel, {0, 0, tile_row * CONSUMERS + consumer, tile_col * PANELS + p});
             }
         }
         if (warpgroup::laneid() == 0) tma::store_async_read_wait();  // a block's shared memory goes with its last thread

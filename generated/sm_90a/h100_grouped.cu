@@ -87,10 +87,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
     // A stage is full when its bytes have come, empty when every warp's products of it are done.
     __shared__ semaphore full[STAGES], empty[STAGES];
     if (threadIdx.x == 0) {
-        for (int s = 0; s < STAGES; ++s) {
-            init_semaphore(full[s], 0, 1);
-            init_semaphore(empty[s], CONSUMERS * WARPGROUP_WARPS);
-        }
+        for (int s = 0; s < STAGES; ++s) init_semaphore(full[s], 0, 1), init_semaphore(empty[s], CONSUMERS * WARPGROUP_WARPS);
     }
     __syncthreads();
 
@@ -123,8 +120,8 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
     } else {  // consumer, spec:22
         warpgroup::increase_registers<224>();
         const int consumer = warpgroup::groupid() - 1;
-        rt_fl<16, BLOCK_COLS> Y_acc;  // spec:23
         int stage = 0, phase = 0;
+        rt_fl<16, BLOCK_COLS> Y_acc;  // spec:23
         group_walk walk(g.FIRST_.raw_ptr, 64, g.X.rows());  // spec:13
         for (int at = blockIdx.x; walk.find(at, BLOCK_ROWS, GRID_COLS); at += gridDim.x) {  // spec:14
             const int tile = at - walk.before, grid_rows = walk.rows;
@@ -156,19 +153,17 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
 
             // A buffer is written again when the store that was last made from it has read it.
             const int row = walk.first + (tile_row * CONSUMERS + consumer) * Y_tile::rows;
-            const bool whole = row + Y_tile::rows <= walk.end;  // the copy engine would write rows of the next group, too
+            const bool partial = row + Y_tile::rows > walk.end;  // the copy engine would write rows of the next group, too
 #pragma unroll
             for (int p = 0; p < PANELS; ++p) {  // spec:27
                 Y_tile &panel = Y_s[consumer][p % STORE_BUFFERS];
                 const auto values = panel_of(Y_acc, p * Y_tile::cols / 16);
-                if (warpgroup::laneid() == 0) whole ? tma::store_async_read_wait<STORE_BUFFERS - 1>() : tma::store_async_read_wait();
+                if (warpgroup::laneid() == 0) partial ? tma::store_async_read_wait() : tma::store_async_read_wait<STORE_BUFFERS - 1>();
                 warpgroup::sync(consumer + 1);
                 warpgroup::store(panel, values);
                 warpgroup::sync(consumer + 1);
-                if (!whole)
-                    store_rows(g.Y, panel, row, tile_col * BLOCK_COLS + p * Y_tile::cols, walk.end);
-                else if (warpgroup::laneid() == 0)
-                    tma::store_async(g.Y, panel, coord<>{0, 0, row, tile_col * BLOCK_COLS + p * Y_tile::cols});
+                if (partial) store_rows(g.Y, panel, row, tile_col * BLOCK_COLS + p * Y_tile::cols, walk.end);
+                else if (warpgroup::laneid() == 0) tma::store_async(g.Y, panel, coord<>{0, 0, row, tile_col * BLOCK_COLS + p * Y_tile::cols});
             }
         }
         if (warpgroup::laneid() == 0) tma::store_async_read_wait();  // a block's shared memory goes with its last thread

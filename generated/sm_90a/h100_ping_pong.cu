@@ -53,14 +53,10 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
     C_tile (&C_s)[CONSUMERS][STORE_BUFFERS] = al.allocate<C_tile, CONSUMERS, STORE_BUFFERS>();  // spec:22
 
     // A stage is full when its bytes have come, empty when every warp's products of it are done.
-    __shared__ semaphore full[STAGES], empty[STAGES];
-    __shared__ semaphore turn[CONSUMERS];  // to multiply, handed on when the products of all steps are issued, spec:23
+    __shared__ semaphore full[STAGES], empty[STAGES], turn[CONSUMERS];
     if (threadIdx.x == 0) {
-        for (int s = 0; s < STAGES; ++s) {
-            init_semaphore(full[s], 0, 1);
-            init_semaphore(empty[s], WARPGROUP_WARPS);
-        }
-        for (int c = 0; c < CONSUMERS; ++c) init_semaphore(turn[c], WARPGROUP_WARPS);
+        for (int s = 0; s < STAGES; ++s) init_semaphore(full[s], 0, 1), init_semaphore(empty[s], WARPGROUP_WARPS);
+        for (int s = 0; s < CONSUMERS; ++s) init_semaphore(turn[s], WARPGROUP_WARPS);
     }
     __syncthreads();
 
@@ -88,9 +84,8 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
     } else {  // consumer, spec:20
         warpgroup::increase_registers<240>();
         const int consumer = warpgroup::groupid() - 1;
+        int stage = 0, phase = 0, own = consumer == 0;
         rt_fl<16, BLOCK_COLS> C_acc[FRAGMENTS];  // spec:21
-        int stage = 0, phase = 0;
-        int own = consumer == 0;  // the phase of its turn: the first is nobody's to hand on
         const auto skip = [&](int steps) { stage += steps, phase ^= stage / STAGES & 1, stage %= STAGES; };
         skip(consumer * K_STEPS);
         for (int tile = blockIdx.x; tile < GRID_ROWS * GRID_COLS; tile += gridDim.x) {  // spec:12
@@ -125,7 +120,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
             // A buffer is written again when the store that was last made from it has read it.
 #pragma unroll
             for (int f = 0; f < FRAGMENTS; ++f) {
-    #pragma unroll
+#pragma unroll
                 for (int p = 0; p < PANELS; ++p) {  // spec:22
                     C_tile &panel = C_s[consumer][(f * PANELS + p) % STORE_BUFFERS];
                     const auto values = panel_of(C_acc[f], p * C_tile::cols / 16);
@@ -133,8 +128,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
                     warpgroup::sync(consumer + 1);
                     warpgroup::store(panel, values);
                     warpgroup::sync(consumer + 1);
-                    if (warpgroup::laneid() == 0)
-                        tma::store_async(g.C, panel, {0, 0, (tile_row * CONSUMERS + consumer) * FRAGMENTS + f, tile_col * PANELS + p});
+                    if (warpgroup::laneid() == 0) tma::store_async(g.C, panel, {0, 0, (tile_row * CONSUMERS + consumer) * FRAGMENTS + f, tile_col * PANELS + p});
                 }
             }
         }

@@ -89,10 +89,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
     // A stage is full when its bytes have come, empty when every warp's products of it are done.
     __shared__ semaphore full[STAGES], empty[STAGES];
     if (threadIdx.x == 0) {
-        for (int s = 0; s < STAGES; ++s) {
-            init_semaphore(full[s], 0, 1);
-            init_semaphore(empty[s], CONSUMERS * WARPGROUP_WARPS);
-        }
+        for (int s = 0; s < STAGES; ++s) init_semaphore(full[s], 0, 1), init_semaphore(empty[s], CONSUMERS * WARPGROUP_WARPS);
     }
     __syncthreads();
 
@@ -120,8 +117,8 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
     } else {  // consumer, spec:21
         warpgroup::increase_registers<240>();
         const int consumer = warpgroup::groupid() - 1;
-        rt_fl<16, BLOCK_COLS> g__acc, u_acc;  // spec:22
         int stage = 0, phase = 0;
+        rt_fl<16, BLOCK_COLS> g__acc, u_acc;  // spec:22
         for (int tile = blockIdx.x; tile < GRID_ROWS * GRID_COLS; tile += gridDim.x) {  // spec:13
             constexpr int group_rows = 8;  // height of a full band
             constexpr int group_tiles = 896;  // tiles of a full band
@@ -156,8 +153,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
                 warpgroup::sync(consumer + 1);
                 warpgroup::store(panel, values);
                 warpgroup::sync(consumer + 1);
-                if (warpgroup::laneid() == 0)
-                    tma::store_async(g.Y, panel, {0, 0, tile_row * CONSUMERS + consumer, tile_col * PANELS + p});
+                if (warpgroup::laneid() == 0) tma::store_async(g.Y, panel, {0, 0, tile_row * CONSUMERS + consumer, tile_col * PANELS + p});
             }
         }
         if (warpgroup::laneid() == 0) tma::store_async_read_wait();  // a block's shared memory goes with its last thread

@@ -46,7 +46,8 @@ class Who(Enum):
 class Ring:
     """A tile with `slots`, each of `parts` that are written apart; `cpp` is its name in C++.
 
-    In shared memory it has a `type`, and is an array of these `extents`.
+    In shared memory it has a `type`, and is an array of these `extents`. `number` is of the first of an array of rings,
+    of which a region's part is one.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Ring:
     type: str = ""
     extents: tuple[str, ...] = ()
     remark: str = ""
+    number: str = ""
 
 
 @dataclass(frozen=True)
@@ -64,13 +66,14 @@ class Region:
     """What an op touches of a ring: `part` of the tile in slot `at`, or all of it.
 
     `at` is a cursor, a place that was kept (`Keep`), or an expression; empty where there is one slot. `own`: the part
-    of the warp that touches it, which its C++ does not name.
+    of the warp that touches it, which its C++ does not name. `alias`: a name that it has there (`Bind`).
     """
 
     ring: Ring
     at: str = ""
     part: str = ""
     own: bool = False
+    alias: str = ""
 
 
 @dataclass(frozen=True)
@@ -121,18 +124,23 @@ class Op:
 
 @dataclass(frozen=True)
 class Await(Op):
-    """Wait until the slot where `cursor` stands is what `flags` say: full, or empty."""
+    """Wait until the slot where `cursor` stands is what `flags` say: full, or empty.
+
+    `at` is the slot where it is not the cursor's: of barriers that are no ring, but each a group's.
+    """
 
     flags: Flags
     cursor: Cursor
+    at: str = ""
 
 
 @dataclass(frozen=True)
 class Arrive(Op):
-    """One arrival for slot `at`."""
+    """One arrival for slot `at`; `everywhere`: in each block of the cluster."""
 
     flags: Flags
     at: str = ""
+    everywhere: bool = False
 
 
 @dataclass(frozen=True)
@@ -146,7 +154,10 @@ class Expect(Op):
 
 @dataclass(frozen=True)
 class CopyIn(Op):
-    """A tile from global memory by the copy engine, which delivers its bytes to slot `at` of `flags`."""
+    """A tile from global memory by the copy engine, which delivers its bytes to slot `at` of `flags`.
+
+    `share`: the type of the part of it that each block of a cluster copies, for all.
+    """
 
     to: Region
     tensor: str
@@ -154,6 +165,7 @@ class CopyIn(Op):
     axis: str
     flags: Flags
     at: str = ""
+    share: str = ""
 
 
 @dataclass(frozen=True)
@@ -203,6 +215,24 @@ class Write(Op):
     to: Region
     value: str
     reads: tuple[Region, ...]
+
+
+@dataclass(frozen=True)
+class Bind(Op):
+    """A name in C++ for a tile of shared memory, as one of `type`; `cast` where that is not its own."""
+
+    tile: Region
+    type: str
+    cast: bool = False
+
+
+@dataclass(frozen=True)
+class StoreRows(Op):
+    """The rows of a warp's part of a tile of shared memory to global memory, by the warp."""
+
+    source: Region
+    tensor: str
+    place: str
 
 
 @dataclass(frozen=True)
@@ -261,13 +291,19 @@ class Text:
 
 @dataclass(frozen=True)
 class Loop:
-    """`body` for each value of `name` from `first` to before `count`. `unroll`: what the compiler is told of it."""
+    """`body` for each value of `name` from `first` to before `count`. `unroll`: what the compiler is told of it.
+
+    With `by` more than one the body is executed for as many values at once, while so many are left, and `name` goes on
+    behind the loop, where it was declared before it.
+    """
 
     name: str
     count: str
     body: tuple[Node, ...]
     first: str = "0"
+    by: int = 1
     unroll: str = ""
+    remark: str = ""
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
+from typing import TypeAlias
 
 from tkgen.proof import program as proof
 from tkgen.targets.synchronisation import GENERIC, Synchronisation
@@ -19,6 +21,7 @@ from tkgen.tile.program import (
     Advance,
     Arrive,
     Await,
+    Bind,
     Block,
     Compute,
     CopyIn,
@@ -36,10 +39,10 @@ from tkgen.tile.program import (
     Op,
     Pin,
     Region,
-    Ring,
     Role,
     Scope,
     Scoped,
+    StoreRows,
     Sync,
     Text,
     Who,
@@ -49,12 +52,14 @@ from tkgen.tile.program import (
 ASYNC = "async"  # the proxy of copies and matrix instructions (PTX ISA, "Async proxy")
 
 
-def unroll(
-    block: Block, machine: Synchronisation, values: Mapping[str, int], tiles: Sequence[Mapping[str, int]]
-) -> proof.Loop:
+Tile: TypeAlias = Mapping[str, int | tuple[int, ...]]
+
+
+def unroll(block: Block, machine: Synchronisation, values: Mapping[str, int], tiles: Sequence[Tile]) -> proof.Loop:
     """The block as a loop whose pass are these output tiles.
 
-    `values` are those of constants, in the names of C++; each of `tiles` has those that are a tile's own.
+    `values` are those of constants, in the names of C++; each of `tiles` has those that are a tile's own, one for each
+    group where groups differ.
     """
     agents = [agent for role in block.roles for agent in _agents(role, values)]
     made = tuple(agent.looped(tiles) for agent in agents)
@@ -75,13 +80,11 @@ def _agents(role: Role, values: Mapping[str, int]) -> Iterator[_Agent]:
 
 
 def _meetings(block: Block, values: Mapping[str, int]) -> Iterator[proof.Meeting]:
-    """A barrier for each slot, those of one ring together; and for each group."""
-    flags = list(block.flags)
-    while flags:
-        alike = [f for f in flags if f.name.split()[:-1] == flags[0].name.split()[:-1] and f.slots == flags[0].slots]
-        flags = [f for f in flags if f not in alike]
-        for slot in range(evaluate(alike[0].slots, values)):
-            yield from (proof.Meeting(_flag(f, slot), evaluate(f.arrivals, values), True) for f in alike)
+    """A barrier for each slot, those of slots alike together; and for each group."""
+    for slots, alike in groupby(block.flags, key=lambda flags: flags.slots):
+        together = tuple(alike)
+        for slot in range(evaluate(slots, values)):
+            yield from (proof.Meeting(_flag(f, slot), evaluate(f.arrivals, values), True) for f in together)
     (groups,) = {role.groups for role in block.roles if role.groups}
     for group in range(evaluate(groups, values)):
         for barrier in block.barriers:
@@ -97,7 +100,11 @@ def _slots(block: Block, values: Mapping[str, int]) -> Iterator[tuple[str, int]]
     """The slots of each ring: of the block, then of each group and its warps."""
 
     def of(scope: Scope, owner: str = "") -> Iterator[tuple[str, int]]:
-        yield from ((ring.name + owner, evaluate(ring.slots, values)) for ring in block.rings if ring.scope is scope)
+        for ring in block.rings:
+            if ring.scope is scope:
+                first = evaluate(ring.number, values) if ring.number else 0
+                numbers = [f" {first + n}" for n in range(evaluate(ring.parts or "1", values))] if ring.number else [""]
+                yield from ((ring.name + number + owner, evaluate(ring.slots, values)) for number in numbers)
 
     (role,) = (role for role in block.roles if role.groups)
     yield from of(Scope.BLOCK)
@@ -135,23 +142,25 @@ class _Agent:
     written: dict[str, int] = field(default_factory=dict)  # the last instance of rings without a cursor
     awaited: Counter[str] = field(default_factory=Counter)  # phases of hardware barriers
 
-    def looped(self, tiles: Sequence[Mapping[str, int]]) -> proof.Looped:
+    def looped(self, tiles: Sequence[Tile]) -> proof.Looped:
         """What it does before the tiles, for these, and behind them."""
         self.counts = {cursor.name: 0 for cursor in self.role.cursors}
         before = tuple(self._walk(self.role.before))
         body = list[proof.Step]()
         for tile in tiles:
-            self.values |= tile
+            group = self.values.get(self.role.name, 0)
+            self.values |= {name: v[group] if isinstance(v, tuple) else v for name, v in tile.items()}
             body += self._walk(self.role.tiles.body)
         return proof.Looped(self.name, before, tuple(body), tuple(self._walk(self.role.behind)))
 
     def _walk(self, nodes: tuple[Node, ...]) -> Iterator[proof.Step]:
         for node in nodes:
             match node:
-                case Loop(name=name, first=first, count=count, body=body):
-                    for number in range(self._value(first), self._value(count)):
-                        self.values[name] = number
+                case Loop(name=name, first=first, count=count, body=body, by=by):
+                    self.values[name], end = self._value(first), self._value(count)
+                    while self.values[name] + by <= end:
                         yield from self._walk(body)
+                        self.values[name] += by
                 case If(condition=condition, then=then, other=other):
                     yield from self._walk(then if self._value(condition) else other)
                 case Scoped(body=body):
@@ -169,8 +178,9 @@ class _Agent:
 
     def _steps(self, op: Op) -> Iterator[proof.Step]:
         match op:
-            case Await(flags=flags, cursor=cursor):
+            case Await(flags=flags, cursor=cursor, at=at):
                 turn, slot = divmod(self.counts[cursor.name], self._value(cursor.slots))
+                slot = self._slot(at, flags.slots) if at else slot
                 yield proof.Await(_flag(flags, slot), turn - self._value(cursor.start))
             case Arrive(flags=flags, at=at):
                 yield proof.Arrive(_flag(flags, self._slot(at, flags.slots)))
@@ -195,6 +205,8 @@ class _Agent:
                 found = tuple(map(self._read, reads))
                 yield proof.Do(found, (self._written(to),))
                 yield proof.Fence(GENERIC, ASYNC)  # fence.proxy.async, in the function that writes the tile
+            case StoreRows(source=source):
+                yield proof.Do((self._read(source),))
             case CopyOut(source=source):
                 yield proof.Do((self._read(source),), stream="stores")
                 yield proof.Commit("stores")
@@ -212,7 +224,7 @@ class _Agent:
                 self.counts[cursor.name] = self.counts[cursor.name] + self._value(by)
             case Keep(name=name, cursor=cursor):
                 self.counts[name] = self.counts[cursor.name]
-            case Pin() | Compute():
+            case Pin() | Compute() | Bind():
                 pass
             case _:
                 raise AssertionError(f"{type(op).__name__} has no steps")
@@ -231,12 +243,15 @@ class _Agent:
         both = (left, right) if left.ring.scope is not Scope.WARP else (right, left)
         return tuple(map(self._read, both))
 
-    def _ring(self, ring: Ring) -> str:
-        return ring.name + {Scope.BLOCK: "", Scope.GROUP: self.group, Scope.WARP: self.own}[ring.scope]
+    def _ring(self, region: Region) -> str:
+        """The name of a ring of whoever touches it: of an array the one that the region's part is."""
+        ring = region.ring
+        number = f" {self._value(ring.number) + self._value(region.part or '0')}" if ring.number else ""
+        return ring.name + number + {Scope.BLOCK: "", Scope.GROUP: self.group, Scope.WARP: self.own}[ring.scope]
 
     def _box(self, region: Region) -> proof.Box:
         parts = region.ring.parts
-        if not parts:
+        if not parts or region.ring.number:
             return ()
         if region.own or region.part:
             part = self.values["warp"] if region.own else self._value(region.part)
@@ -244,7 +259,7 @@ class _Agent:
         return ((0, self._value(parts)),)
 
     def _read(self, region: Region) -> proof.Access:
-        name, slots = self._ring(region.ring), self._value(region.ring.slots)
+        name, slots = self._ring(region), self._value(region.ring.slots)
         if region.at in self.counts:
             instance = self.counts[region.at]
         else:
@@ -255,7 +270,7 @@ class _Agent:
         return f"{name} {self._slot(region.at, region.ring.slots)}"
 
     def _written(self, region: Region) -> proof.Access:
-        name, slots = self._ring(region.ring), self._value(region.ring.slots)
+        name, slots = self._ring(region), self._value(region.ring.slots)
         if region.at in self.counts:
             instance = self.counts[region.at]
         else:

@@ -22,7 +22,7 @@ from tkgen.ir.functions import HOPPER, helpers
 from tkgen.ir.tensors import Tensor
 from tkgen.schedule.loop_tiles import extent
 
-FULL = "A buffer is full when its bytes have come, empty when every warp's products of it are done."
+FULL = "A buffer is full when its bytes have come, empty when every warp's products of it are done"
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ its products of it. The sums leave through shared memory and the copy engine, pa
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -20,13 +20,20 @@ import jinja2
 
 from tkgen.backends.cdna.lower import render
 from tkgen.backends.cdna.lower.names import WORD, comment_text, cpp_name
+from tkgen.backends.hopper import chained, streamed
 from tkgen.backends.hopper.epilogue import Epilogue, Scaling, epilogue, place_of, scaling, stored_as_it_is
 from tkgen.backends.hopper.layout import Layout
 from tkgen.backends.hopper.machine import Hopper
+from tkgen.backends.hopper.printer import body
+from tkgen.backends.hopper.streamed import Code, program
 from tkgen.ir.equations import Access
 from tkgen.ir.types import Dim, Operand, Program, Side, Tensor
 from tkgen.remap import NamedInt, RemapCall, compose
 from tkgen.source import Span
+from tkgen.tile.program import Ring, Scope
+
+FULL = "A stage is full when its bytes have come, empty when every warp's products of it are done"
+OF_CLUSTER = ": of all blocks that copy into it"
 
 
 @dataclass(frozen=True)
@@ -129,11 +136,17 @@ def environment() -> jinja2.Environment:
 
 @cache
 def _words(template: str) -> frozenset[str]:
-    """Every word of a template and the headers: no name of a spec may be one of them."""
+    """Every word of a template, the headers and tile programs: no name of a spec may be one of them."""
     folder = resources.files("tkgen.backends.hopper")
     files = [folder.joinpath("templates", f"{template}.cu.jinja")]
     files += [f for f in folder.joinpath("include", "kittens").iterdir() if f.name.endswith(".cuh")]
-    words = (word for f in files for word in WORD.findall(f.read_text(encoding="utf-8")))
+    operands = (streamed.Operand("left", False), streamed.Operand("right", True))
+    several = [Code(operands, (streamed.Product(0, 1),), (streamed.Output(),), turns=kind == "turns",
+                    scaled=kind == "scaled", ragged=kind == "ragged", cluster=kind == "cluster")
+               for kind in ("turns", "scaled", "ragged", "cluster")]  # fmt: skip
+    made = [*map(program, several), chained.program()]
+    bodies = ("\n".join(body(block, "", "", cluster=True)) for block in made)
+    words = (word for text in (*(f.read_text("utf-8") for f in files), *bodies) for word in WORD.findall(text))
     return frozenset({*words, "run", "at", "end"}) - set("ABCDNKMTRS")
 
 
@@ -157,6 +170,21 @@ def described(tile: str, along: int) -> str:
     return f"tma::descriptor<{tile}, {DIMENSIONS[along]}>" if along in DIMENSIONS else tile
 
 
+def _constant(made: Constant) -> str:
+    return f"const int {made.name} = {made.expression};{_remark(made.origin)}"
+
+
+def _product(product: ProductModel, numbers: Mapping[str, int], batch: str) -> streamed.Product:
+    """A product with the calls that scale a step's sums and add them."""
+    scales = bool(product.scaling and product.scaling.scales)
+    loaded, passed = f"of{product.suffix}[{{half}}]", f"of{product.suffix}[{{half}}], " if scales else ""
+    return streamed.Product(
+        numbers[product.left], numbers[product.right], product.layouts, product.sums, product.step,
+        f"{loaded} = scales_of{product.suffix}(row, col, {{k}}, {batch}g);" if scales else "",
+        f"add{product.suffix}({product.sums}, {product.step}[{{half}}], {passed}row, col, {batch}g);",
+    )  # fmt: skip
+
+
 class _Lowering:
     def __init__(self, program: Program, machine: Hopper, spec: str):
         self.program, self.spec, self.machine = program, spec, machine
@@ -174,46 +202,92 @@ class _Lowering:
         remap = compose([RemapCall(s.name, dict(s.keywords), s.positional) for s in p.remap])
         row, col = ("cluster" if clustered else "tile" for clustered in self.clustered)
         placed = remap.cpp("tile", rows, cols, indent="", row=f"{row}_row", col=f"{col}_col")
-        moved = layout.moved_registers
-        outputs = self.outputs()
+        outputs, factors, batch = self.outputs(), [self.factor(o) for o in p.operands], self.batch()
         made = [o.epilogue for o in outputs if o.epilogue]
-        panels = " + ".join(o.panels for o in outputs)
-        panels = f"({panels})" if len(outputs) > 1 else panels
         products = [self.product(number) for number in range(len(p.products))]
         scaled = [each.scaling for each in products if each.scaling]
-        first = p.compute.first // self.machine.warpgroup_warps
-        steps = "steps" if p.grid.name == "stream_k" else "K_STEPS" if p.k.size is not None else "k_steps"
+        place = [*placed.statements, *self.own_tile()]
+        code = self.code(factors, products, outputs, self.tiles(rows, cols), place)
         return {
             "name": name(p.name),
             "header": tuple(comment_text(line) for line in p.header.rstrip("\n").split("\n") if p.header),
             "spec": comment_text(PurePath(self.spec).name),
             "target": self.machine.name,
             "constants": self.constants(),
-            "sizes": self.sizes(),
             "tensors": [self.tensor(t) for t in p.arguments],
             "scalars": [ScalarMember(name(s.name), s.dtype.cpp, self.origin(s.span)) for s in p.scalars],
-            "factors": [self.factor(o) for o in p.operands],
-            "products": products, "scaled": bool(scaled),
-            "outputs": outputs, "ping_pong": layout.ping_pong, "row_tile": self.row_tile,
-            "earlier": f"f * {panels} + " if layout.ping_pong else "",
-            "ragged": layout.ragged, "stored": "store_add_async" if p.grid.shares_tiles else "store_async",
-            "schedule_origin": self.origin("schedule"),
+            "factors": factors,
+            "products": products, "outputs": outputs, "ragged": layout.ragged,
             "helpers": dict.fromkeys([*(h for e in made for h in e.helpers), *(h for s in scaled for h in s.helpers)]),
             "loads": any(e.loads for e in made) or any(s.scales for s in scaled),
             "cluster": layout.clusters > 1, "cluster_origin": self.origin("clusters"),
-            "producer": layout.producer.first // self.machine.warpgroup_warps,
-            "producer_role": comment_text(layout.producer.name), "producer_origin": self.origin(layout.producer.span),
-            "producer_registers": moved[0] if moved else 0,
-            "consumer_role": comment_text(p.compute.name), "consumer_origin": self.origin(p.compute.span),
-            "consumer_registers": moved[1] if moved else 0,
-            "consumer_offset": f" - {first}" if first else "",
-            "batch": self.batch(),
-            "steps": steps,
-            "remap": [*placed.statements, *self.own_tile()],
-            "tiles": self.tiles(rows, cols),
-            "launch_origin": self.origin(*(r.span for r in p.roles)),
-            "sum_origin": self.origin(p.accumulator.span),
+            "batch": batch, "launch_origin": self.origin(*(r.span for r in p.roles)),
+            "body": body(program(code), FULL + OF_CLUSTER * code.cluster, "a fresh stage counts as empty",
+                         [_constant(size) for size in self.sizes()], code.cluster),
         }  # fmt: skip
+
+    def code(self, factors: Sequence[Factor], products: Sequence[ProductModel], outputs: Sequence[Output],
+             head: str, place: Sequence[str]) -> Code:  # fmt: skip
+        """The C++ of the tile program: what is copied, multiplied, stored."""
+        p, layout, warps = self.program, self.layout, self.machine.warpgroup_warps
+        moved = layout.moved_registers or (0, 0)
+        operands = tuple(
+            streamed.Operand(f.name, not f.parts, f"{f.name}_s", f"{f.name}_tile", f.name, f.coord, f.axis,
+                             f"{f.name}_part" if f.part else "", _remark(f.origin))
+            for f in factors
+        )  # fmt: skip
+        numbers = {f.name: n for n, f in enumerate(factors)}
+        scaled = any(each.scaling for each in products)
+        batch = "".join(f"{i.name}, " for i in self.batch())
+        stored = outputs[0].name
+        return Code(
+            operands,
+            tuple(_product(each, numbers, batch) for each in products),
+            tuple(self._output(each, products, batch) for each in outputs),
+            "steps" if p.grid.name == "stream_k" else "K_STEPS" if p.k.size is not None else "k_steps",
+            layout.ping_pong, scaled, layout.ragged, layout.clusters > 1,
+            "store_add_async" if p.grid.shares_tiles else "store_async",
+            tuple(head.split("\n")), (*place, *map(_constant, self.batch())),
+            tuple(self._declared(products, scaled)), tuple(self._scaling(products)) if scaled else (),
+            (f"const int row = walk.first + ({self.row_tile}) * {stored}_tile::rows;",
+             f"const bool partial = row + {stored}_tile::rows > walk.end;  "
+             "// the copy engine would write rows of the next group, too") if layout.ragged else (),
+            Ring("panel", f"{stored}_s", "STORE_BUFFERS", streamed.WARPS, Scope.GROUP, f"{stored}_tile",
+                 ("CONSUMERS", "STORE_BUFFERS"),
+                 _remark(outputs[0].origin, "panels of all outputs have as many bytes" if len(outputs) > 1 else "")),
+            *((str(role.first // warps), _remark(self.origin(role.span), comment_text(role.name)), registers)
+              for role, registers in zip((layout.producer, p.compute), moved, strict=True)),
+        )  # fmt: skip
+
+    def _declared(self, products: Sequence[ProductModel], scaled: bool) -> Iterator[str]:
+        """The sums of a consumer, and those of single steps."""
+        fragments = "[FRAGMENTS]" if self.layout.ping_pong else ""
+        sums = ", ".join(f"{each.sums}{fragments}" for each in products)
+        yield f"rt_fl<16, BLOCK_COLS> {sums};{_remark(self.origin(self.program.accumulator.span))}"
+        if scaled:
+            steps = ", ".join(f"{each.step}[2]" for each in products)
+            yield f"rt_fl<16, BLOCK_COLS> {steps};  // of one step, and of the next"
+
+    @staticmethod
+    def _scaling(products: Sequence[ProductModel]) -> Iterator[str]:
+        """What is declared for a tile whose steps are scaled."""
+        yield "const int row = (tile_row * CONSUMERS + consumer) * 64, col = tile_col * BLOCK_COLS;  // the first ones"
+        for each in products:
+            if each.scaling and each.scaling.scales:
+                yield f"scales{each.suffix} of{each.suffix}[2];"
+
+    def _output(self, output: Output, products: Sequence[ProductModel], batch: str) -> streamed.Output:
+        """What is stored, from the sums of all products."""
+        fragment = "[f]" if self.layout.ping_pong else ""
+        arguments = [*(f"{each.sums}{fragment}" for each in products), f"p * {output.name}_tile::cols / 16"]
+        if output.epilogue:
+            row = "row" if self.layout.ragged else f"({self.row_tile}) * {output.name}_tile::rows"
+            arguments += [row, "tile_col * BLOCK_COLS", f"{batch}g"]
+        return streamed.Output(
+            output.panels, f"{output.name}_tile", output.before,
+            f"panel_of{output.suffix}({', '.join(arguments)})", output.bytes, output.name, output.coord, output.axis,
+            f"row, tile_col * BLOCK_COLS + p * {output.name}_tile::cols, walk.end", _remark(output.origin),
+        )  # fmt: skip
 
     @property
     def row_tile(self) -> str:
@@ -353,8 +427,7 @@ class _Lowering:
         sums = self.program.accumulator.tensor.name if only else product.name
         return ProductModel(
             f"{name(sums)}_acc", "v" if only else f"{name(sums)}_v",
-            f"{name(product.left.name)}_s[stage][{'f' if self.layout.ping_pong else 'consumer'}]",
-            f"{name(product.right.name)}_s[stage]", product.layouts,
+            name(product.left.name), name(product.right.name), product.layouts,
             scaled, f"{name(sums)}_step", "" if only else f"_{name(sums)}",
             self.origin(*scaled.spans) if scaled else "",
         )  # fmt: skip

@@ -1,14 +1,13 @@
 """Kernels of products carried out as their schedule says, on tiles of torch: what stands in for a GPU.
 
-`run_products` gives each block of a launch the steps of `schedule.schedule`, the data that is proven and that
-`templates/kernel.cu.jinja` has in C++, and carries them out in one order (`tkgen.proof.execution`). Here stands only
+`run_products` gives each block of a launch the steps of `schedule.schedule`, the data that is proven and printed as
+C++, and carries them out in one order (`tkgen.proof.execution`). Here stands only
 what each operation makes of what it finds: a copy brings the tile of its instance from global memory, zeros beyond the
 end; a product adds rows of a warp; a panel is what the epilogue makes of the sums; a store takes it out. Numbers are
 f32, rounded where the kernel rounds; sums are in an order of torch's. Blocks do not meet, so they run one by one; those
 of a cluster do, and run together.
 
-It is the schedule that runs, not the machine code. That the C++ has its steps, `tests/hopper/test_hopper_trace.py`
-compares.
+It is the schedule that runs, not the machine code: the C++ itself is run by `tkgen.backends.hopper.host`.
 """
 
 from __future__ import annotations
@@ -114,9 +113,14 @@ class ProductWork:
         if not step.writes:
             self._directly(step, found[0][0])
             return []
-        if step.writes[0].ring.startswith("sums"):
-            return [(self._added(step, found),)]
-        return [(self._panel(step, found),)]
+        match step.writes[0].ring.split()[0]:
+            case "sums" if not found:
+                return [(torch.zeros(self.own, self.layout.program.block[1]),)]
+            case "sums":
+                return [(self._added(step, found),)]
+            case "values":
+                return [(self._values(step, found),)]
+        return [found[0]]  # a panel
 
     def lost(self, agent: int, step: Do) -> None:
         """A store of what nobody knows leaves NaNs."""
@@ -130,7 +134,7 @@ class ProductWork:
         tile, number = divmod(access.instance, self.shape.panels)
         fragment, store, panel = self.panels[number]
         cols = self.layout.panel_cols(store.target.tensor)
-        part = int(access.ring.split()[-1]) * self.shape.fragments + fragment
+        part = int(access.ring.split()[1]) * self.shape.fragments + fragment
         return tile, store, (part * self.rows, panel * cols), cols
 
     def _piece(self, number: int) -> Piece | None:
@@ -174,10 +178,11 @@ class ProductWork:
         """Rows of warp w of the sums behind a step whose products are scaled: of these and of the sums before."""
         (access,) = step.writes
         number, consumer, w = map(int, access.ring.split()[1:])
-        tile, k = divmod(access.instance, self.shape.steps)
+        tile, k = divmod(access.instance, self.shape.steps + 1)  # behind the zeros with which a tile begins
+        k -= 1
         total, (bm, bn, bk), piece = self.sums.sums[number], self.layout.program.block, self._piece(tile)
         values = [parts[0] for parts in found]
-        before = values[1] if len(values) > 1 else torch.zeros_like(values[0])
+        before: Tensor = values[1]
         if piece is None:
             return before
         row = piece.row * bm + consumer * self.rows + w * self.own
@@ -191,12 +196,12 @@ class ProductWork:
         whole[inside] = along_dims(made.value, made.dims, dims).expand(whole[inside].shape)
         return whole
 
-    def _panel(self, step: Do, found: Sequence[Parts]) -> Tensor:
+    def _values(self, step: Do, found: Sequence[Parts]) -> Tensor:
         """Rows of warp w of a panel: what the epilogue makes of the sums, rounded."""
         (access,) = step.writes
         tile, store, (row, col), cols = self._panel_of(access)
         values = [parts[0][:, col : col + cols] for parts in found]
-        return self._made(self._piece(tile), store, (row + access.box[0][0] * self.own, col), values)
+        return self._made(self._piece(tile), store, (row + int(access.ring.split()[-1]) * self.own, col), values)
 
     def _made(self, piece: Piece | None, store: Store, first: tuple[int, int], values: Sequence[Tensor]) -> Tensor:
         """What the epilogue makes for an output of a warp's sums that begin there in their tile."""

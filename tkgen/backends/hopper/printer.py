@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
 
 from tkgen.tile.program import (
     Advance,
     Arrive,
     Await,
+    Bind,
     Block,
     Compute,
     CopyIn,
@@ -29,6 +32,7 @@ from tkgen.tile.program import (
     Role,
     Scope,
     Scoped,
+    StoreRows,
     Sync,
     Text,
     Tiles,
@@ -60,6 +64,8 @@ def printed(nodes: Sequence[Node], depth: int) -> Iterator[str]:
                 yield f"{margin}{{"
                 yield from printed(body, depth + 1)
                 yield f"{margin}}}"
+            case If(condition=condition, then=(Op() as one,), other=(Op() as two,)):
+                yield from _chosen(condition, one, two, margin)
             case If(condition=condition, then=then, other=other):
                 yield f"{margin}if ({condition}) {{"
                 yield from printed(then, depth + 1)
@@ -75,32 +81,50 @@ def _loop(loop: Loop, depth: int) -> Iterator[str]:
         yield f"#pragma {loop.unroll}"
     name = loop.name
     head = f"{INDENT * depth}for (int {name} = {loop.first}; {name} < {loop.count}; ++{name}) "
+    if loop.by > 1:
+        head = f"{INDENT * depth}for (; {name} + {loop.by - 1} < {loop.count}; {name} += {loop.by}) "
     body = list(printed(loop.body, depth + 1))
     if len(body) == 1 and isinstance(loop.body[0], Op):
         yield head + body[0].lstrip()
         return
-    yield head + "{"
+    yield f"{head}{{{loop.remark}"
     yield from body
     yield f"{INDENT * depth}}}"
+
+
+def _chosen(condition: str, one: Op, two: Op, margin: str) -> Iterator[str]:
+    """One of two statements: of one expression, where the same threads execute either."""
+    if one.who is two.who:
+        yield f"{margin}{GUARDS[one.who]}{condition} ? {statement(one)} : {statement(two)};"
+        return
+    yield f"{margin}if ({condition}) {line(one)}"
+    yield f"{margin}else {line(two)}"
 
 
 def line(op: Op) -> str:
     """The statement of an op, for those threads that execute it."""
     when = f"if ({op.when}) " if op.when else ""
-    return f"{when}{GUARDS[op.who]}{statement(op)};"
+    guard = "if (laneid() < CLUSTER) " if isinstance(op, Arrive) and op.everywhere else GUARDS[op.who]
+    return f"{when}{guard}{statement(op)};"
 
 
 def statement(op: Op) -> str:
     """The call, or the assignment, that an op is."""
     match op:
-        case Await(flags=flags, cursor=cursor):
-            return f"wait({_slot(flags.cpp, flags.slots, cursor.name)}, {cursor.phase_name})"
+        case Await(flags=flags, cursor=cursor, at=at):
+            return f"wait({_slot(flags.cpp, flags.slots, at or cursor.name)}, {cursor.phase_name})"
+        case Arrive(flags=flags, at=at, everywhere=True):
+            return f"tma::cluster::arrive({_slot(flags.cpp, flags.slots, at)}, laneid())"
         case Arrive(flags=flags, at=at):
             return f"arrive({_slot(flags.cpp, flags.slots, at)})"
         case Expect(flags=flags, at=at, tiles=tiles):
             return f"tma::expect({', '.join([_slot(flags.cpp, flags.slots, at), *map(region, tiles)])})"
-        case CopyIn(to=to, tensor=tensor, coord=coord, axis=axis, flags=flags, at=at):
-            return f"tma::load_async{axis}({region(to)}, g.{tensor}, {coord}, {_slot(flags.cpp, flags.slots, at)})"
+        case CopyIn(to=to, tensor=tensor, coord=coord, axis=axis, flags=flags, at=at, share=share):
+            flag = _slot(flags.cpp, flags.slots, at)
+            if not share:
+                return f"tma::load_async{axis}({region(to)}, g.{tensor}, {coord}, {flag})"
+            tile = f"reinterpret_cast<{share} *>(&{region(to)})[rank]"
+            return f"tma::cluster::load_async{axis}({tile}, g.{tensor}, {coord}, {flag}, EVERY_BLOCK)"
         case Multiply(layouts=layouts, sums=sums, left=left, right=right, fresh=fresh):
             return f"warpgroup::{'mm' if fresh else 'mma'}_{layouts}({region(sums)}, {region(left)}, {region(right)})"
         case Drain(stream=stream, left=left, reads_only=reads_only):
@@ -111,6 +135,13 @@ def statement(op: Op) -> str:
             return ", ".join(f"pin({region(tile)})" for tile in tiles)
         case Write(to=to, value=value):
             return f"warpgroup::store({region(to)}, {value})"
+        case Bind(tile=tile, type=kind, cast=cast):
+            place = region(replace(tile, alias=""))
+            if cast:
+                return f"auto &{tile.alias} = reinterpret_cast<{kind} &>({place})"
+            return f"{kind} &{tile.alias} = {place}"
+        case StoreRows(source=source, tensor=tensor, place=place):
+            return f"store_rows(g.{tensor}, {region(source)}, {place})"
         case CopyOut(source=source, tensor=tensor, coord=coord, axis=axis, function=function):
             return f"tma::{function}{axis}(g.{tensor}, {region(source)}, {coord})"
         case Sync(barrier=barrier, number=number):
@@ -139,6 +170,8 @@ def _slot(cpp: str, slots: str, at: str) -> str:
 def region(touched: Region) -> str:
     """A tile, or a part of one, by its name; what each group has is an array over these."""
     ring = touched.ring
+    if touched.alias:
+        return touched.alias
     index = [GROUP] if ring.scope is Scope.GROUP else []
     index += [touched.at] if ring.slots != "1" else []
     index += [touched.part] if touched.part else []
@@ -157,41 +190,46 @@ def allocated(rings: Sequence[Ring]) -> Iterator[str]:
             yield f"{ring.type} (&{ring.cpp}){extents} = al.allocate<{arguments}>();{ring.remark}"
 
 
-def set_up(block: Block) -> Iterator[str]:
+def set_up(block: Block, cluster: bool) -> Iterator[str]:
     """The barriers in shared memory, declared and set up by one thread, before all threads meet."""
     names = [_slot(flags.cpp, flags.slots, flags.slots) for flags in block.flags]
     yield f"__shared__ semaphore {', '.join(names)};"
     yield "if (threadIdx.x == 0) {"
-    for alike in _alike(block.flags):
-        calls = [_initialised(flags) for flags in alike]
-        loop = "" if alike[0].slots == "1" else f"for (int s = 0; s < {alike[0].slots}; ++s) "
-        yield f"{INDENT}{loop}{', '.join(calls)};"
+    for slots, alike in groupby(block.flags, key=lambda flags: flags.slots):
+        loop = "" if slots == "1" else f"for (int s = 0; s < {slots}; ++s) "
+        yield f"{INDENT}{loop}{', '.join(map(_initialised, alike))};"
     yield "}"
-    yield "__syncthreads();"
+    if not cluster:
+        yield "__syncthreads();"
+        return
+    yield from _clustered("nobody comes to another block's semaphores before they are set up")
+    yield "const int rank = cluster_ctarank();"
 
 
-def _alike(flags: Sequence[Flags]) -> Iterator[tuple[Flags, ...]]:
-    """Those that are full and empty of one ring, together."""
-    rings = dict.fromkeys(f.name.rsplit(" ", 1)[0] for f in flags)
-    yield from (tuple(f for f in flags if f.name.rsplit(" ", 1)[0] == ring) for ring in rings)
+def _clustered(why: str) -> tuple[str, str]:
+    """All threads of a cluster meet."""
+    return f"everyone::tma::cluster::arrive();  // {why}", "everyone::tma::cluster::wait();"
 
 
 def _initialised(flags: Flags) -> str:
-    # Bytes come on top of an arrival of the thread that expects them: a barrier of one arrival has these alone.
+    # One arrival is that of the thread which says how many bytes are to come.
     counts = f"0, {flags.arrivals}" if flags.arrivals == "1" else flags.arrivals
     return f"init_semaphore({_slot(flags.cpp, flags.slots, 's')}, {counts})"
 
 
-def body(block: Block, full: str, fresh: str) -> list[str]:
-    """What a kernel does: its tiles, its barriers, its roles. `full` is a comment of the barriers, `fresh` of cursors."""
+def body(block: Block, full: str, fresh: str, sizes: Sequence[str] = (), cluster: bool = False) -> list[str]:
+    """What a kernel does: its tiles, its barriers, what only run time knows, its roles.
+
+    `full` is a comment of the barriers, `fresh` of cursors.
+    """
     producer, consumer = block.roles
+    end = _clustered("and others copy into it and come to its semaphores until here") if cluster else ()
+    start = [
+        "extern __shared__ int memory[];", "tma_swizzle_allocator al(memory);", *allocated(block.rings), "",
+        f"// {full}.", *set_up(block, cluster), *sizes, "",
+    ]  # fmt: skip
     return [
-        *(INDENT + each for each in ("extern __shared__ int memory[];", "tma_swizzle_allocator al(memory);")),
-        *(INDENT + each for each in allocated(block.rings)),
-        "",
-        f"{INDENT}// {full}",
-        *(INDENT + each for each in set_up(block)),
-        "",
+        *(INDENT + each if each else "" for each in start),
         f"{INDENT}if (warpgroup::groupid() == {producer.groups_before}) {{{producer.remark}",
         *_registers("decrease", producer),
         f"{INDENT * 2}if (warpgroup::laneid() == 0) {{",
@@ -204,6 +242,7 @@ def body(block: Block, full: str, fresh: str) -> list[str]:
         f"{INDENT * 2}{_cursors(consumer)}",
         *printed((*consumer.before, consumer.tiles, *consumer.behind), 2),
         f"{INDENT}}}",
+        *(INDENT + each for each in end),
     ]
 
 

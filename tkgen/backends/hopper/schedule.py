@@ -1,8 +1,9 @@
-"""The schedule of the generated kernel in the form of the proof (`tkgen.proof`): who waits for what, tile after tile.
+"""The schedule of the generated kernel in the form of the proof (`tkgen.proof`): its tile program (`streamed`), unrolled.
 
 Agents are the thread that issues copies and every warp of the consumers. Rings: a stage holds the tiles of each A (a
 part for each consumer) and of each B, `panel c` what consumer c is about to store, `sums p c w` the registers of a warp
-for a product, and where a step's products are scaled before they are added, `step p c w` those for these. Meetings:
+for a product, and where a step's products are scaled before they are added, `step p c w` those for these; `values c w`
+what a panel becomes of them. Meetings:
 the mbarriers `full s` and `empty s` of each stage, the named barrier `group c` of each consumer. A pass of the loop is
 as many output tiles as bring the ring of stages back to its beginning.
 
@@ -14,9 +15,6 @@ from odd ones, no more, so who waited for a stage two turns of the ring ahead wo
 Of a cluster, all blocks are there: `clusters` makes their schedule of that of one.
 
     loop_faults(schedule(Shape(stages=4, consumers=2, steps=6, panels=4, buffers=2)))    # nothing: no fault
-
-`templates/kernel.cu.jinja` is the same in C++, statement by statement; `tests/hopper/test_hopper_trace.py` compares
-the two.
 
 **The proof of a kernel** (`unproven`) is that of smaller shapes (`representatives`), for any number of output tiles:
 
@@ -56,12 +54,13 @@ from math import gcd, lcm
 from tkgen.backends.hopper.clusters import Cluster, clustered
 from tkgen.backends.hopper.layout import Layout
 from tkgen.backends.hopper.machine import load_hopper
+from tkgen.backends.hopper.streamed import Code, Operand, Output, Product, program
 from tkgen.ir.launch import Launch
 from tkgen.proof.passes import first_wrong, unread
-from tkgen.proof.program import Access, Arrive, Await, Commit, Do, Drain, Fence, Loop, Looped, Meet, Meeting, Step
+from tkgen.proof.program import Loop
 from tkgen.proof.text import loop_text
+from tkgen.tile.unroll import Tile, unroll
 
-ASYNC = "async"  # the proxy of copies and matrix instructions (PTX ISA, "Async proxy")
 MACHINE = load_hopper().synchronisation
 
 
@@ -83,6 +82,7 @@ class Shape:
     blocks: int = 1  # of a cluster
     common: str = ""  # the factors whose tiles these have in common: A or B
     run: tuple[int, ...] = ()  # the K-steps of a block's parts of tiles, where they differ
+    outputs: int = 1  # that share the panels
 
     @property
     def turn(self) -> int:
@@ -157,7 +157,8 @@ def block_shape(layout: Layout, steps: int) -> Shape:
     products = tuple((lefts.index(p.left.name), rights.index(p.right.name)) for p in layout.program.products)
     return Shape(layout.stages, layout.consumers, steps, layout.panels, layout.store_buffers, products,
                  fragments=layout.fragments, ping_pong=layout.ping_pong, scaled=layout.scaled,
-                 ragged=layout.ragged, blocks=layout.clusters, common=layout.common)  # fmt: skip
+                 ragged=layout.ragged, blocks=layout.clusters, common=layout.common,
+                 outputs=len(layout.equations.stores))  # fmt: skip
 
 
 def representatives(shape: Shape, numbers: Iterable[int]) -> list[Shape]:
@@ -167,7 +168,7 @@ def representatives(shape: Shape, numbers: Iterable[int]) -> list[Shape]:
     alone = replace(shape, consumers=shape.turns, warps=2, panels=panels, blocks=1, common="")
     kinds = [replace(alone, ragged=each) for each in ((False, True) if shape.ragged else (False,))]
     if shape.blocks > 1:
-        kinds.append(replace(shape, consumers=1, warps=1, panels=1, buffers=1))
+        kinds.append(replace(shape, consumers=1, warps=1, panels=1, buffers=1, outputs=1))
     return [replace(kind, steps=n) for kind in kinds for n in sorted(steps)]
 
 
@@ -177,7 +178,9 @@ def _fewer(n: int, turn: int) -> int:
 
 
 def _few_panels(shape: Shape) -> int:
-    return min(shape.panels // shape.fragments, 2 * shape.buffers) * shape.fragments
+    """Twice around their ring, and one of each output; of a whole number of times around it, as a tile's panels are."""
+    few = max(min(shape.panels // shape.fragments, 2 * shape.buffers), shape.outputs)
+    return -(-few // shape.buffers) * shape.buffers * shape.fragments
 
 
 def runs(layout: Layout) -> set[tuple[int, ...]]:
@@ -221,120 +224,30 @@ def schedule(shape: Shape, tiles: int = 0, partial: frozenset[Part] | None = Non
     tiles = tiles or shape.tiles
     if partial is None:
         partial = frozenset((t, c) for t in range(1, tiles, 2) for c in range(shape.consumers) if shape.ragged)
-    stages, every = range(shape.stages), shape.spans(tiles)[-1].stop
-    groups = [(c, w) for c in range(shape.consumers) for w in range(shape.warps)]
-    meetings = [Meeting(f"full {s}", 1, True) for s in stages]
-    meetings += [Meeting(f"empty {s}", shape.consumers // shape.turns * shape.warps, True) for s in stages]
-    meetings += [Meeting(f"turn {c}", shape.warps, True) for c in range(shape.turns) if shape.ping_pong]
-    factors = (*shape.lefts, *shape.rights)
-    advance = {m.name: tiles if m.name.startswith("turn") else every // shape.stages for m in meetings}
-    advance |= dict.fromkeys(factors, every)
-    slots = dict.fromkeys(factors, shape.stages)
-    for c in range(shape.consumers):
-        meetings.append(Meeting(f"group {c}", shape.warps))
-        slots[f"panel {c}"], advance[f"panel {c}"] = shape.buffers, tiles * shape.panels
-        advance[f"group {c}"] = 2 * tiles * shape.panels
-    for c, w in groups:
-        for p in range(shape.sums):
-            slots[_sums(p, c, w)], advance[_sums(p, c, w)] = 1, every
-            if shape.scaled:
-                slots[f"step {p} {c} {w}"], advance[f"step {p} {c} {w}"] = 2, tiles * _even(shape.steps)
-    agents = (_producer(shape, tiles), *(_consumer(shape, tiles, partial, c, w) for c, w in groups))
-    loop = Loop(agents, tuple(meetings), slots, advance, MACHINE)
+    counts = shape.run or (shape.steps,) * tiles
+    own: list[Tile] = [
+        {"K_STEPS": count, "partial": tuple(int((tile, c) in partial) for c in range(shape.consumers))}
+        for tile, count in enumerate(counts)
+    ]
+    loop = unroll(program(_code(shape)), MACHINE, _values(shape), own)
     return loop if shape.blocks == 1 else clustered(loop, shape.cluster)
 
 
-def _producer(shape: Shape, tiles: int) -> Looped:
-    steps: list[Step] = []
-    for i in range(shape.spans(tiles)[-1].stop):
-        s, use = i % shape.stages, i // shape.stages
-        parts = [Access(ring, i, s, ((p, p + 1),)) for ring in shape.lefts for p in range(shape.parts)]
-        parts += [Access(ring, i, s) for ring in shape.rights]
-        steps += [Await(f"empty {s}", use - 1), Arrive(f"full {s}", bytes=len(parts))]
-        for part in parts:
-            steps.append(Do(writes=(part,), stream="copies", meeting=f"full {s}", bytes=1))
-    return Looped("producer", (), tuple(steps))
+def _code(shape: Shape) -> Code:
+    """What a block of this shape multiplies and stores."""
+    operands = [Operand(name, False) for name in shape.lefts] + [Operand(name, True) for name in shape.rights]
+    numbers = {operand.ring: n for n, operand in enumerate(operands)}
+    products = tuple(Product(numbers[f"A{a}"], numbers[f"B{b}"]) for a, b in shape.products)
+    outputs = tuple(Output(f"PANELS_{n}", before="".join(f"PANELS_{m} + " for m in range(n)))
+                    for n in range(shape.outputs))  # fmt: skip
+    return Code(tuple(operands), products, outputs, turns=shape.ping_pong, scaled=shape.scaled, ragged=shape.ragged)
 
 
-def _consumer(shape: Shape, tiles: int, partial: frozenset[Part], c: int, w: int) -> Looped:
-    steps: list[Step] = []
-    turn = c if shape.ping_pong else 0
-    for tile, span in enumerate(shape.spans(tiles)[turn :: shape.turns]):
-        first, last = span.start, span.stop - 1
-        steps += [Await(f"turn {c}", tile - (c == 0))] if shape.ping_pong else []
-        steps += _scaled(shape, tile, c, w) if shape.scaled else []
-        for i in span if not shape.scaled else ():
-            steps += _products(shape, c, w, i, first=i == first)
-            if i > first:
-                steps += [Drain("products", shape.sums), Arrive(f"empty {(i - 1) % shape.stages}")]
-        steps += [Arrive(f"turn {(c + 1) % shape.turns}")] if shape.ping_pong else []
-        if not shape.scaled:
-            steps += [Drain("products"), Arrive(f"empty {last % shape.stages}")]
-        for p in range(shape.panels):
-            steps += _panel(shape, c, w, last, tile * shape.panels + p, (tile, c) in partial)
-    end = (Drain("stores", reads_only=True),) if w == 0 else ()
-    return Looped(f"consumer {c} warp {w}", (), tuple(steps), end)
-
-
-def _sums(product: int, c: int, w: int) -> str:
-    return f"sums {product} {c} {w}"
-
-
-def _step(shape: Shape, product: int, c: int, w: int, tile: int, k: int) -> Access:
-    """What step k of a tile leaves, in one of two places: those of a tile begin with the first."""
-    return Access(f"step {product} {c} {w}", tile * _even(shape.steps) + k, k % 2)
-
-
-def _even(steps: int) -> int:
-    return steps + steps % 2
-
-
-def _scaled(shape: Shape, tile: int, c: int, w: int) -> list[Step]:
-    """The steps of a tile, two and two: of both the products, each from zero; when the first one's are done, they are
-    added to the sums while the second one's run."""
-    steps: list[Step] = []
-    for k in range(0, shape.steps, 2):
-        pair = range(k, min(k + 2, shape.steps))
-        for each in pair:
-            i = tile * shape.steps + each
-            steps.append(Await(f"full {i % shape.stages}", i // shape.stages))
-            for p, (a, b) in enumerate(shape.products):
-                s = i % shape.stages
-                reads = (Access(f"A{a}", i, s, ((c, c + 1),)), Access(f"B{b}", i, s))
-                steps += [Do(reads=reads, writes=(_step(shape, p, c, w, tile, each),), stream="products"),
-                          Commit("products")]  # fmt: skip
-        for each in pair:
-            i, left = tile * shape.steps + each, len(shape.products) * (pair[-1] - each)
-            steps += [Drain("products", left), Arrive(f"empty {i % shape.stages}")]
-            for p in range(len(shape.products)):
-                before = (Access(_sums(p, c, w), i - 1, 0),) if each else ()
-                made = Access(_sums(p, c, w), i, 0)
-                steps.append(Do(reads=(_step(shape, p, c, w, tile, each), *before), writes=(made,)))
-    return steps
-
-
-def _products(shape: Shape, c: int, w: int, i: int, first: bool) -> list[Step]:
-    s = i % shape.stages
-    steps: list[Step] = [Await(f"full {s}", i // shape.stages)]
-    for p, (a, b) in enumerate(shape.products):
-        for f in range(shape.fragments):
-            part, sums = f if shape.ping_pong else c * shape.fragments + f, _sums(p * shape.fragments + f, c, w)
-            reads = (Access(f"A{a}", i, s, ((part, part + 1),)), Access(f"B{b}", i, s))
-            before = () if first else (Access(sums, i - 1, 0),)
-            product = Do(reads=(*reads, *before), writes=(Access(sums, i, 0),), stream="products")
-            steps += [product, Commit("products")]
-    return steps
-
-
-def _panel(shape: Shape, c: int, w: int, last: int, number: int, partial: bool) -> list[Step]:
-    """A panel of the sums that step `last` left, through a buffer to global memory: by warps where it is `partial`."""
-    slot, ring = number % shape.buffers, f"panel {c}"
-    mine, whole = (Access(ring, number, slot, (box,)) for box in ((w, w + 1), (0, shape.warps)))
-    free: list[Step] = [Drain("stores", 0 if partial else shape.buffers - 1, reads_only=True)] if w == 0 else []
-    f = number % shape.panels // (shape.panels // shape.fragments)
-    own = [p * shape.fragments + f for p in range(len(shape.products))]
-    sums = tuple(Access(_sums(p, c, w), last, 0) for p in own)
-    write = Do(reads=sums, writes=(mine,))
-    store: list[Step] = [Do(reads=(whole,), stream="stores"), Commit("stores")] if w == 0 else []
-    store = [Do(reads=(mine,))] if partial else store
-    return [*free, Meet(f"group {c}"), write, Fence("generic", ASYNC), Meet(f"group {c}"), *store]
+def _values(shape: Shape) -> dict[str, int]:
+    """The constants of a block of this shape. Its panels are of one output, but for one of each other."""
+    panels = shape.panels // shape.fragments
+    counts = [panels - (shape.outputs - 1), *[1] * (shape.outputs - 1)]
+    return {
+        "STAGES": shape.stages, "CONSUMERS": shape.consumers, "FRAGMENTS": shape.fragments, "K_STEPS": shape.steps,
+        "WARPGROUP_WARPS": shape.warps, "STORE_BUFFERS": shape.buffers,
+    } | {f"PANELS_{n}": count for n, count in enumerate(counts)}  # fmt: skip

@@ -1,0 +1,327 @@
+"""The tile program of products whose operands stream through shared memory: a thread copies, warpgroups multiply.
+
+A stage has the tiles of a K-step. A step's products are in flight while the next step's are issued; its stage is given
+back when they are done. The sums leave through panels of shared memory, by the copy engine.
+
+- `turns`: consumers take whole K-loops in turn, each of rows of its own, while the other's sums leave.
+- `scaled`: a step's products are made something of before they are added: two steps at a time, the second one's
+  products run while the first one's are added.
+- `ragged`: groups of rows end within tiles; rows of the last one leave without the copy engine.
+- `cluster`: blocks copy tiles of an operand for each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tkgen.tile.program import (
+    Advance,
+    Arrive,
+    Await,
+    Bind,
+    Block,
+    Compute,
+    CopyIn,
+    CopyOut,
+    Cursor,
+    Drain,
+    Expect,
+    Flags,
+    If,
+    Keep,
+    Loop,
+    Multiply,
+    Named,
+    Node,
+    Op,
+    Region,
+    Ring,
+    Role,
+    Scope,
+    StoreRows,
+    Sync,
+    Text,
+    Tiles,
+    Who,
+    Write,
+)
+
+WARPS = "WARPGROUP_WARPS"
+
+
+IN_FLIGHT = (
+    "// A step's products are in flight while the next step's are issued; its stage is given back when they are done."
+)
+TWO_STEPS = (
+    "// Of two steps the second one's products run while the first one's are added; what scales them comes meanwhile."
+)
+AGAIN = "// A buffer is written again when the store that was last made from it has read it."
+SKIP = "const auto skip = [&](int steps) { stage += steps, phase ^= stage / STAGES & 1, stage %= STAGES; };"
+PANEL = Ring("panel", "panel_s", "STORE_BUFFERS", WARPS, Scope.GROUP)
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A tile of a step in shared memory, and the arguments of its copy. `right`: all consumers have it in common."""
+
+    ring: str
+    right: bool
+    cpp: str = ""
+    type: str = ""
+    tensor: str = ""
+    coord: str = ""
+    axis: str = ""
+    share: str = ""  # the type of what each block of a cluster copies of it, where they have it in common
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class Product:
+    """Sums of the product of two operands; of a scaled one also what adds a step's to them, by `{half}` and `{k}`."""
+
+    left: int
+    right: int
+    layouts: str = "AB"
+    sums: str = ""
+    step: str = ""
+    scales: str = ""
+    added: str = ""
+
+
+@dataclass(frozen=True)
+class Output:
+    """What is stored of the sums, in so many panels: their type, and the C++ of a panel's numbers and its place."""
+
+    panels: str = "PANELS"
+    type: str = ""
+    before: str = ""  # panels of a tile that leave earlier
+    values: str = ""
+    converted: str = ""  # the type of the registers that these become first, if they do
+    tensor: str = ""
+    coord: str = ""
+    axis: str = ""
+    place: str = ""  # the arguments of the function that stores rows
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class Code:
+    """What a block multiplies and stores, and its C++. `steps` is how many K-steps a tile has."""
+
+    operands: tuple[Operand, ...]
+    products: tuple[Product, ...]
+    outputs: tuple[Output, ...]
+    steps: str = "K_STEPS"
+    turns: bool = False
+    scaled: bool = False
+    ragged: bool = False
+    cluster: bool = False
+    function: str = "store_async"  # that stores a panel
+    head: tuple[str, ...] = ("{",)  # of the loop over tiles
+    place: tuple[str, ...] = ()  # of a tile
+    declared: tuple[str, ...] = ()  # by a consumer, for all tiles
+    scaling: tuple[str, ...] = ()  # for a tile, before its steps
+    rows: tuple[str, ...] = ()  # for a tile, before its panels
+    panel: Ring = PANEL
+    producer: tuple[str, str, int] = ("0", "", 0)  # groups before it, a remark, registers
+    consumer: tuple[str, str, int] = ("1", "", 0)
+
+
+def program(code: Code) -> Block:
+    """The roles of a block. Its constants - STAGES, CONSUMERS, FRAGMENTS and others - are names."""
+    return _Streamed(code).block()
+
+
+class _Streamed:
+    def __init__(self, code: Code):
+        self.code = code
+        self.parts = "FRAGMENTS" if code.turns else "CONSUMERS"  # of a left operand, in a stage
+        self.operands = tuple(map(self._operand, code.operands))
+        self.panel = code.panel
+        self.sums = tuple(self._sums("sums", n, p.sums) for n, p in enumerate(code.products))
+        self.steps = tuple(self._sums("step", n, p.step, "2") for n, p in enumerate(code.products))
+        self.ready = Ring("values", "values", scope=Scope.WARP)
+        everyone = ("CLUSTER * " if code.cluster else "") + ("" if code.turns else "CONSUMERS * ") + WARPS
+        self.full = Flags("full", "full", "1", "STAGES")
+        self.empty = Flags("empty", "empty", everyone, "STAGES")
+        self.turn = Flags("turn", "turn", WARPS, "CONSUMERS")
+        self.group = Named("group", "warpgroup", "1", WARPS)
+        self.own = Cursor("own", "own", start="consumer == 0")
+        self.stage = Cursor("stage", "phase", "STAGES")
+
+    def _operand(self, operand: Operand) -> Ring:
+        parts = "" if operand.right else self.parts
+        extents = ("STAGES",) if operand.right else ("STAGES", parts)
+        return Ring(
+            operand.ring, operand.cpp, "STAGES", parts, type=operand.type, extents=extents, remark=operand.remark
+        )
+
+    @staticmethod
+    def _sums(name: str, product: int, cpp: str, slots: str = "1") -> Ring:
+        """Sums of a product in registers, of each 64 rows."""
+        return Ring(name, cpp, slots, "FRAGMENTS", Scope.WARP, number=f"{product} * FRAGMENTS")
+
+    def block(self) -> Block:
+        code = self.code
+        flags = (self.full, self.empty, *((self.turn,) if code.turns else ()))
+        steps = self.steps if code.scaled else ()
+        rings = (*self.operands, self.panel, *self.sums, *steps, self.ready)
+        return Block((self._producer(), self._consumer()), flags, (self.group,), rings)
+
+    # ------------------------------------------------------------ the thread that copies
+
+    def _producer(self) -> Role:
+        code, stage = self.code, Cursor("stage", "phase", "STAGES", "1")
+        body: tuple[Node, ...] = (
+            Await(self.empty, stage),
+            Expect(self.full, tuple(Region(ring, "stage") for ring in self.operands), "stage"),
+            *(self._copied(operand, ring) for operand, ring in zip(code.operands, self.operands, strict=True)),
+            Advance(stage),
+        )
+        if code.turns:
+            of_turn = f"const int consumer = step / {code.steps}, k = step % {code.steps};"
+            loop = Loop("step", f"CONSUMERS * {code.steps}", (Text((of_turn,)), *body))
+        else:
+            loop = Loop("k", code.steps, body, unroll="unroll 1" if code.cluster else "")
+        before, remark, registers = code.producer
+        tiles = Tiles(code.head, (Text(code.place), loop))
+        return Role("producer", (stage,), (), tiles, groups_before=before, registers=registers, remark=remark)
+
+    def _copied(self, operand: Operand, ring: Ring) -> Node:
+        part = "i" if ring.parts else ""
+        copy = CopyIn(Region(ring, "stage", part), operand.tensor, operand.coord, operand.axis, self.full, "stage",
+                      operand.share)  # fmt: skip
+        return Loop("i", ring.parts, (copy,)) if part else copy
+
+    # ------------------------------------------------------------ the warpgroups that multiply
+
+    def _consumer(self) -> Role:
+        code = self.code
+        before: tuple[Node, ...] = (Text(code.declared),)
+        if code.turns:
+            before = (Text((*code.declared, SKIP)), Advance(self.stage, f"consumer * {code.steps}"))
+        steps = self._scaled() if code.scaled else self._steps()
+        panels = tuple(self._panels(n) for n in range(len(code.outputs)))
+        stores: tuple[Node, ...] = (Loop("f", "FRAGMENTS", panels, unroll="unroll"),) if code.turns else panels
+        body: tuple[Node, ...] = (Text(code.place), *steps, Text(("", AGAIN, *code.rows)), *stores)
+        last = "  // a block's shared memory goes with its last thread"
+        end = Drain("stores", reads_only=True, who=Who.FIRST, remark=last)
+        groups, remark, registers = code.consumer
+        cursors = (self.stage, self.own) if code.turns else (self.stage,)
+        return Role("consumer", cursors, before, Tiles(code.head, body), (end,), "CONSUMERS", WARPS, groups, registers,
+                    remark)  # fmt: skip
+
+    def _given_back(self, at: str) -> Op:
+        return Arrive(self.empty, at, everywhere=self.code.cluster, who=Who.LANE)
+
+    def _steps(self) -> tuple[Node, ...]:
+        """The K-steps of a tile: one step's products run while the next step's are issued."""
+        code = self.code
+        several = " * FRAGMENTS" if code.turns else ""
+        again: tuple[Node, ...] = (
+            Await(self.full, self.stage),
+            *self._products(fresh=False),
+            Drain("products", f"{len(code.products)}{several}"),
+            self._given_back("last"),
+            Keep("last", self.stage, fresh=False),
+            Advance(self.stage),
+        )
+        turn: tuple[Node, ...] = (Await(self.turn, self.own, "consumer"), Advance(self.own)) if code.turns else ()
+        handed = (Arrive(self.turn, "(consumer + 1) % CONSUMERS", who=Who.LANE),) if code.turns else ()
+        others = (Advance(self.stage, f"(CONSUMERS - 1) * {code.steps}"),) if code.turns else ()
+        return (
+            Text((IN_FLIGHT,)),
+            *turn,
+            Await(self.full, self.stage),
+            *self._products(fresh=True),
+            Keep("last", self.stage),
+            Advance(self.stage),
+            Loop("k", code.steps, again, first="1"),
+            *handed,
+            Drain("products"),
+            self._given_back("last"),
+            *others,
+        )
+
+    def _products(self, fresh: bool) -> Iterator[Node]:
+        part = "f" if self.code.turns else "consumer"
+        for product, sums in zip(self.code.products, self.sums, strict=True):
+            made = Multiply(product.layouts, Region(sums, part="f" if self.code.turns else ""),
+                            *self._factors(product, part), fresh)  # fmt: skip
+            yield Loop("f", "FRAGMENTS", (made,), unroll="unroll") if self.code.turns else made
+
+    def _factors(self, product: Product, part: str) -> tuple[Region, Region]:
+        return Region(self.operands[product.left], "stage", part), Region(self.operands[product.right], "stage")
+
+    def _scaled(self) -> tuple[Node, ...]:
+        """The K-steps of a tile, two and two, each from zero."""
+        code = self.code
+        zero = (
+            Compute((f"warp::zero({p.sums});",), (), (Region(s),))
+            for p, s in zip(code.products, self.sums, strict=True)
+        )
+        pair: tuple[Node, ...] = (
+            Keep("first", self.stage),
+            *self._started("0", "k"),
+            Advance(self.stage),
+            *self._started("1", "k + 1"),
+            Drain("products", str(len(code.products))),
+            self._given_back("first"),
+            *self._added("0"),
+            *self._ended("1"),
+        )
+        return (
+            Text(code.scaling[:1]),
+            *zero,
+            Text((*code.scaling[1:], TWO_STEPS, "int k = 0;")),
+            Loop("k", code.steps, pair, by=2),
+            If(f"k < {code.steps}", (*self._started("0", "k"), *self._ended("0"))),
+        )
+
+    def _started(self, half: str, k: str) -> Iterator[Node]:
+        yield Await(self.full, self.stage)
+        for product, step in zip(self.code.products, self.steps, strict=True):
+            yield Multiply(product.layouts, Region(step, half), *self._factors(product, "consumer"), fresh=True)
+        if scales := tuple(p.scales.format(half=half, k=k) for p in self.code.products if p.scales):
+            yield Text(scales)
+
+    def _ended(self, half: str) -> Iterator[Node]:
+        yield from (Drain("products"), self._given_back("stage"), Advance(self.stage), *self._added(half))
+
+    def _added(self, half: str) -> Iterator[Node]:
+        for product, sums, step in zip(self.code.products, self.sums, self.steps, strict=True):
+            yield Compute((product.added.format(half=half),), (Region(step, half), Region(sums)), (Region(sums),))
+
+    # ------------------------------------------------------------ what leaves
+
+    def _panels(self, number: int) -> Loop:
+        """The panels of an output, from the sums through shared memory to global memory."""
+        code, output = self.code, self.code.outputs[number]
+        panels = " + ".join(o.panels for o in code.outputs)
+        panels = f"({panels})" if len(code.outputs) > 1 else panels
+        before = f"f * {panels} + {output.before}p" if code.turns else f"{output.before}p"
+        at = f"({before}) % STORE_BUFFERS" if before != "p" else "p % STORE_BUFFERS"
+        panel, own = (Region(self.panel, at, own=own, alias="panel") for own in (False, True))
+        sums = tuple(Region(ring, part="f" if code.turns else "") for ring in self.sums)
+        value, converted = "values", list[str]()
+        if output.converted:
+            value, converted = "bytes", [f"{output.converted} bytes;", "warp::copy(bytes, values);"]
+        copy = CopyOut(panel, output.tensor, output.coord, output.axis, code.function, who=Who.FIRST)
+        body: tuple[Node, ...] = (
+            Bind(panel, output.type, cast=number > 0),
+            Compute((f"const auto values = {output.values};",), sums, (Region(self.ready),)),
+            *self._free(),
+            Sync(self.group, "consumer + 1"),
+            Text(tuple(converted)),
+            Write(own, value, (Region(self.ready),)),
+            Sync(self.group, "consumer + 1"),
+            If("partial", (StoreRows(own, output.tensor, output.place),), (copy,)) if code.ragged else copy,
+        )  # fmt: skip
+        return Loop("p", output.panels, body, unroll="unroll", remark=output.remark)
+
+    def _free(self) -> tuple[Node, ...]:
+        """Until the store that was last made from a buffer has read it: of part of a tile, until all have."""
+        wait = Drain("stores", "STORE_BUFFERS - 1", reads_only=True, who=Who.FIRST)
+        every = Drain("stores", reads_only=True, who=Who.FIRST)
+        return (If("partial", (every,), (wait,)),) if self.code.ragged else (wait,)
