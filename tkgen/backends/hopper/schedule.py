@@ -1,4 +1,4 @@
-"""The schedule of the generated kernel in the form of the proof (`tkgen.proof`): its tile program (`streamed`), unrolled.
+"""The schedule of the generated kernel in the form of the proof (`tkgen.proof`): its tile program, unrolled.
 
 Agents are the thread that issues copies and every warp of the consumers. Rings: a stage holds the tiles of each A (a
 part for each consumer) and of each B, `panel c` what consumer c is about to store, `sums p c w` the registers of a warp
