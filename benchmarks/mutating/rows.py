@@ -21,10 +21,10 @@ from tkgen.emulate import EmulateError, Interleaving
 from tkgen.rows.build import RowBuild
 from tkgen.rows.run import run_rows
 from tkgen.rows.spec import RowSpec
-from tkgen.schedule.row_steps import Get, Put, Repeat, Step
 from tkgen.schedule.row_verifier import wrong
 from tkgen.schedule.rows import RowMap
 from tkgen.schedule.sweeps import Sweep
+from tkgen.tile.program import Advance, Barrier, ElementLoop, Loop, Node, SharedLoad, SharedStore
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.compiler import Compiler, ToolchainError
 from tkgen.toolchain.discover import find_compiler
@@ -55,11 +55,11 @@ SIZES: dict[str, tuple[dict[str, int | None], ...]] = {
 class Changed(RowMap):
     """A layout with steps and sweeps of its own."""
 
-    own_steps: tuple[Step, ...] = ()
+    own_steps: tuple[Node, ...] = ()
     own_sweeps: tuple[Sweep, ...] = ()
 
     @property
-    def steps(self) -> tuple[Step, ...]:  # type: ignore[override]
+    def steps(self) -> tuple[Node, ...]:  # type: ignore[override]
         """Those that it was given."""
         return self.own_steps
 
@@ -93,24 +93,49 @@ def mutants(m: RowMap) -> Iterator[RowMutant]:
             yield RowMutant(f"change {name}", f"{value} to {other}", replace(m, **{name: other}))
 
 
-def _steps(steps: tuple[Step, ...]) -> Iterator[tuple[str, str, tuple[Step, ...]]]:
-    for n, step in enumerate(steps):
-        where, word = f"{step} at {n}", type(step).__name__.lower()
-        if isinstance(step, Repeat):
-            where = f"loop at {n}"
-            for kind, what, inner in _steps(step.steps):
-                yield kind, f"{what} of the {where}", (*steps[:n], Repeat(inner), *steps[n + 1 :])
+WORDS = {ElementLoop: "walk", SharedStore: "put", Barrier: "meet", SharedLoad: "get", Loop: "repeat"}
+
+
+def _steps(steps: tuple[Node, ...]) -> Iterator[tuple[str, str, tuple[Node, ...]]]:
+    """What counts exchanges on stays as it is."""
+    places = [n for n, step in enumerate(steps) if not isinstance(step, Advance)]
+    for n, behind in zip(places, [*places[1:], None], strict=True):
+        step = steps[n]
+        where, word = f"{_named(step)} at {n - sum(isinstance(s, Advance) for s in steps[:n])}", WORDS[type(step)]
+        if isinstance(step, Loop):
+            where = where.replace("repeat", "loop")
+            for kind, what, inner in _steps(step.body):
+                yield kind, f"{what} of the {where}", (*steps[:n], replace(step, body=inner), *steps[n + 1 :])
         yield f"drop {word}", where, (*steps[:n], *steps[n + 1 :])
         yield f"duplicate {word}", where, (*steps[:n], step, *steps[n:])
-        if n + 1 < len(steps):
-            yield "swap steps", where, (*steps[:n], steps[n + 1], step, *steps[n + 2 :])
-        if isinstance(step, Put | Get):
-            other = replace(step, half=step.half + 1)
-            yield "other half", where, (*steps[:n], other, *steps[n + 1 :])
-            both = tuple(replace(s, half=s.half + 1) if isinstance(s, Put | Get) and s.sweep == step.sweep else s
+        if behind is not None:
+            yield "swap steps", where, _with(_with(steps, n, steps[behind]), behind, step)
+        if isinstance(step, SharedStore | SharedLoad):
+            yield "other half", where, _with(steps, n, _other_half(step))
+            both = tuple(_other_half(s) if isinstance(s, SharedStore | SharedLoad) and s.number == step.number else s
                          for s in steps)  # fmt: skip
-            if isinstance(step, Put):
+            if isinstance(step, SharedStore):
                 yield "other half", f"{where} and what gets it", both
+
+
+def _with(steps: tuple[Node, ...], at: int, step: Node) -> tuple[Node, ...]:
+    return (*steps[:at], step, *steps[at + 1 :])
+
+
+def _other_half(step: SharedStore | SharedLoad) -> Node:
+    if isinstance(step, SharedStore):
+        return replace(step, to=replace(step.to, ahead=step.to.ahead + 1))
+    return replace(step, source=replace(step.source, ahead=step.source.ahead + 1))
+
+
+def _named(step: Node) -> str:
+    """A step in a word, with what tells it from others."""
+    match step:
+        case ElementLoop(number=number):
+            return f"walk {number}"
+        case SharedStore(number=number, to=region) | SharedLoad(number=number, source=region):
+            return f"{WORDS[type(step)]} {number}, half {region.ahead},"
+    return WORDS[type(step)]
 
 
 def _sweeps(sweeps: tuple[Sweep, ...]) -> Iterator[tuple[str, str, tuple[Sweep, ...]]]:

@@ -19,8 +19,8 @@ from tkgen.rows.launch import row_launch
 from tkgen.rows.prediction import workload
 from tkgen.rows.run import run_rows, watched
 from tkgen.rows.watch import launches
-from tkgen.schedule.row_steps import Meet, Repeat, every
 from tkgen.schedule.row_verifier import wrong
+from tkgen.tile.program import Advance, Barrier, Loop, ops
 
 SPECS = Path(__file__).parents[2] / "specs/rows"
 SOFTMAX = """kernel walks
@@ -173,10 +173,10 @@ def test_what_no_pass_changes_is_loaded_once() -> None:
 
 
 def test_loops_repeat_their_sweeps_alone() -> None:
-    first, second = (step for step in small_softmax().rows.steps if isinstance(step, Repeat))
-    assert sum(isinstance(step, Meet) for step in first.steps) == 2
-    assert not any(isinstance(step, Meet) for step in second.steps)
-    assert len([*every(small_softmax().rows.steps)]) == 11
+    first, second = (step for step in small_softmax().rows.steps if isinstance(step, Loop))
+    assert sum(isinstance(step, Barrier) for step in first.body) == 2
+    assert not any(isinstance(step, Barrier) for step in second.body)
+    assert len([op for op in ops(small_softmax().rows.steps) if not isinstance(op, Advance)]) == 11
 
 
 def test_no_wrong_mutant_of_a_loop_is_accepted() -> None:
@@ -227,8 +227,8 @@ def test_every_rule_finds_what_breaks_the_sums_that_lanes_keep() -> None:
     assert [(len(s.reduces), len(s.parts), len(s.whole)) for s in spec.rows.sweeps] == [
         (1, 1, 0), (0, 0, 0), (0, 0, 1), (0, 0, 0), (0, 1, 0), (0, 0, 1), (0, 0, 0),
     ]  # fmt: skip
-    assert rules(spec, "drop meet", "Meet() at") == [{"races"}] * 3
-    assert rules(spec, "drop put", "half=0) at") == [{"steps"}] * 3
+    assert rules(spec, "drop meet", "meet at") == [{"races"}] * 3
+    assert rules(spec, "drop put", "half 0, at") == [{"steps"}] * 3
     for kind, part in (("drop operation", "parts"), ("drop operation", "whole"), ("move operation", "whole")):
         found = rules(spec, kind, f"of the {part}")
         assert found and all("sweeps" in each for each in found), (kind, part)
@@ -249,8 +249,8 @@ def test_what_a_loop_only_adds_up_is_handed_on_once_behind_it() -> None:
   Y[r] = s
 """)
         assert spec.rows.waves_of_row == 4
-        (loop,) = [step for step in spec.rows.steps if isinstance(step, Repeat)]
-        return tuple(sum(isinstance(s, Meet) for s in steps) for steps in (loop.steps, spec.rows.steps))  # type: ignore
+        (loop,) = [step for step in spec.rows.steps if isinstance(step, Loop)]
+        return tuple(sum(isinstance(s, Barrier) for s in steps) for steps in (loop.body, spec.rows.steps))  # type: ignore
 
     for kept in ("s = s + rowsum(X[r, j])", "s = rowsum(X[r, j]) + s", "s = max(s, rowmax(X[r, j]))"):
         assert meetings(kept) == (0, 1), kept
@@ -271,9 +271,9 @@ def test_a_block_that_touches_more_than_the_referee_can_watch_runs_without_it() 
 
 def test_waves_that_load_parts_of_the_same_lines_go_on_together() -> None:
     """Where each has 32 of the 64 bytes of a row: a meeting in each pass, though nothing is handed on in it."""
-    loops = [next(s for s in spec_of(COLUMNS.replace("waves 2", waves)).rows.steps if isinstance(s, Repeat))
+    loops = [next(s for s in spec_of(COLUMNS.replace("waves 2", waves)).rows.steps if isinstance(s, Loop))
              for waves in ("waves 2 along d", "waves 2", "waves 1")]  # fmt: skip
-    assert [sum(isinstance(step, Meet) for step in loop.steps) for loop in loops] == [1, 0, 0]
+    assert [sum(isinstance(step, Barrier) for step in loop.body) for loop in loops] == [1, 0, 0]
 
 
 def test_the_half_of_an_odd_loop_is_known_at_run_time_alone() -> None:

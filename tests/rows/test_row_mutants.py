@@ -72,5 +72,5 @@ def test_one_exchange_a_pass_takes_the_other_half_in_the_next() -> None:
     spec = spec_of("rmsnorm", "D=8192")
     assert spec.layout.exchanges == 1 and spec.layout.passes > 1
     assert "+ pass) % 2" in spec.text
-    assert rules(spec, "other half", "Put(sweep=0, half=0) at 1 and") == [set()]
+    assert rules(spec, "other half", "put 0, half 0, at 1 and") == [set()]
     assert rules(spec, "drop meet") == [{"races"}]

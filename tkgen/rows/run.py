@@ -48,7 +48,7 @@ from tkgen.rows.launch import RowLaunch, row_launch
 from tkgen.rows.pages import laid_out
 from tkgen.rows.watch import sorts
 from tkgen.schedule.row_form import accesses
-from tkgen.schedule.row_steps import Meet, Repeat
+from tkgen.schedule.row_steps import meets
 from tkgen.schedule.rows import RowMap
 
 PAGE_BYTES, WATCHED_PAGES = 1024, 40_000  # of memory that the referee can watch, and how many: `core/referee.h`
@@ -115,8 +115,7 @@ def watched(launch: RowLaunch, blocks: Sequence[int]) -> bool:
     A loop without a meeting touches its whole walk.
     """
     layout = launch.layout
-    looped = () if not isinstance(layout, RowMap) else (s.steps for s in layout.steps if isinstance(s, Repeat))
-    if all(any(isinstance(step, Meet) for step in steps) for steps in looped):
+    if not isinstance(layout, RowMap) or meets(layout.steps):
         return True
     tensors = {access.tensor for access in accesses(launch.program.kernel)}
     return all(sum(_pages(launch, t, block) for t in tensors) <= WATCHED_PAGES for block in blocks)

@@ -7,7 +7,7 @@ mistake of tkgen. The rules:
     rows       the groups of lanes have each row of the tile, once
     accesses   a chunk is wholly inside its row or outside, and no wider than one access; what is late is of no row
     sweeps     each operation stands in one sweep of its loop, behind what it needs; what later sweeps read is held
-    steps      each sweep is walked once, in order; what it reduces across waves is put down and got before the next
+    steps      each sweep has one element loop, in order; what it reduces across waves is handed on before the next
     races      in every interleaving of the waves a part is read as it was put there (`tkgen.proof`)
 
 Why a few passes prove all of them, of the rows and of each loop: an exchange meets those that use its half of the LDS,
@@ -18,22 +18,21 @@ its number of passes by their parity alone: both are tried.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 
 from tkgen.ir.equations import Argument, Constant, Coordinate, Load, Loop, Op, Reduce, Value, reads, writes
 from tkgen.ir.types import ACCESS_BYTES
 from tkgen.ir.verifier import Broken
 from tkgen.proof import faults as proof
-from tkgen.proof.program import Access, Agent, Do, Drain, Meeting, Program
-from tkgen.proof.program import Meet as AtMeeting
-from tkgen.proof.program import Step as Proven
+from tkgen.proof.program import Program
 from tkgen.schedule.row_form import Way, accesses
-from tkgen.schedule.row_steps import HALVES, Get, Meet, Put, Repeat, Step, Walk, every, runs
+from tkgen.schedule.row_steps import HALVES, OF_ROW, block
 from tkgen.schedule.rows import LaneTarget, RowMap
 from tkgen.schedule.sweeps import apart, held, on, regions
-from tkgen.targets.synchronisation import Attendance
+from tkgen.tile.program import ElementLoop, SharedLoad, SharedStore, ops
+from tkgen.tile.program import Loop as TileLoop
+from tkgen.tile.unroll import once
 
-RING = "exchange"
 PASSES = HALVES + 2  # that prove all: see the module
 WAVES = 2  # that stand for all that share a row: they do the same, each with a part of its own
 BEFORE = (Load, Constant, Argument, Coordinate)  # what is there before the first sweep
@@ -52,7 +51,7 @@ def wrong(m: RowMap, target: LaneTarget) -> Iterator[tuple[str, str]]:
     found = [*_steps(m)]
     yield from found
     if not found and m.waves_of_row > 1:
-        looped = any(isinstance(step, Repeat) for step in m.steps)
+        looped = any(isinstance(step, TileLoop) for step in m.steps)
         for trips in (PASSES, PASSES + 1) if looped else (1,):
             for fault in proof.faults(program(m, target, trips)):
                 yield "races", f"{fault.kind.value}: {fault.second.step if fault.second else ''}"
@@ -134,16 +133,16 @@ def _named(op: Op) -> str:
 
 
 def _steps(m: RowMap) -> Iterator[tuple[str, str]]:
-    walked = [step.sweep for step in every(m.steps) if isinstance(step, Walk)]
+    walked = [step.number for step in ops(m.steps) if isinstance(step, ElementLoop)]
     if walked != list(range(len(m.sweeps))):
         yield "steps", f"walks of the sweeps {walked}"
         return
     repeated: list[Loop | None] = []
     for step in m.steps:
-        if isinstance(step, Repeat):
-            own = {m.sweeps[s.sweep].loop for s in step.steps if isinstance(s, Walk)}
+        if isinstance(step, TileLoop):
+            own = {m.sweeps[s.number].loop for s in step.body if isinstance(s, ElementLoop)}
             repeated += own if len(own) == 1 else [None]
-        elif isinstance(step, Walk) and m.sweeps[step.sweep].loop:
+        elif isinstance(step, ElementLoop) and m.sweeps[step.number].loop:
             repeated.append(None)
     if repeated != [region.loop for region in regions(m.kernel) if region.loop]:
         yield "steps", "a loop is not repeated, or not all of it"
@@ -151,18 +150,18 @@ def _steps(m: RowMap) -> Iterator[tuple[str, str]]:
     crossing = [n for n, sweep in enumerate(m.sweeps) if sweep.handed and m.waves_of_row > 1]
     at = -1
     put, got = list[int](), list[int]()
-    for step in every(m.steps):
+    for step in ops(m.steps):
         match step:
-            case Walk():
-                at = step.sweep
+            case ElementLoop():
+                at = step.number
                 if at > 0 and at - 1 in crossing and at - 1 not in got:
                     yield "steps", f"what sweep {at - 1} reduces is not handed on before sweep {at}"
-            case Put() | Get():
-                if step.sweep != at or step.sweep not in crossing:
-                    yield "steps", f"sweep {step.sweep} is handed on within sweep {at}"
-                if isinstance(step, Put) and step.sweep in got:
-                    yield "steps", f"sweep {step.sweep} is put down after it was got"
-                (put if isinstance(step, Put) else got).append(step.sweep)
+            case SharedStore(number=number) | SharedLoad(number=number):
+                if number != at or number not in crossing:
+                    yield "steps", f"sweep {number} is handed on within sweep {at}"
+                if isinstance(step, SharedStore) and number in got:
+                    yield "steps", f"sweep {number} is put down after it was got"
+                (put if isinstance(step, SharedStore) else got).append(number)
     for number in crossing:
         if number not in put or number not in got:
             yield "steps", f"what sweep {number} reduces is not put down, or never got"
@@ -173,45 +172,12 @@ def program(
 ) -> Program:
     """At most so many passes over rows, with `trips` passes of each loop, in the form of the general proof.
 
-    What waves exchange is a ring of two halves, with a part for each of the `waves`, of which `of_row` share a row. A
-    walk touches nothing that they share.
+    What waves exchange is a ring of two halves, with a part for each of the `waves`, of which `of_row` share a row. An
+    element loop touches nothing that they share.
     """
-    machine = target.synchronisation
-    barrier = next(k.name for k in machine.meetings if k.attendance is Attendance.ALL)
-    stream = next((s.name for s in machine.streams if s.name == "lds"), "")  # where such accesses are asynchronous
-
-    def steps_of(wave: int) -> Iterator[Proven]:
-        first = wave // of_row * of_row
-        for steps, earlier in _passes(m, trips, passes):
-            numbers = {n: place for place, n in enumerate(_handed(m, steps))}
-            for step in steps:
-                match step:
-                    case Walk():
-                        yield Do(name=f"walk {step.sweep}")
-                    case Put() | Get():
-                        mine = (wave, wave + 1) if isinstance(step, Put) else (first, first + of_row)
-                        slot = (earlier + step.half) % HALVES
-                        access = (Access(RING, earlier + numbers[step.sweep], slot, (mine,)),)
-                        yield Do(writes=access, stream=stream) if isinstance(step, Put) else Do(access, stream=stream)
-                    case Meet():
-                        if stream:
-                            yield Drain(stream)
-                        yield AtMeeting(barrier)
-
-    agents = tuple(Agent(f"wave {wave}", tuple(steps_of(wave))) for wave in range(waves))
-    return Program(agents, (Meeting(barrier, waves),), machine)
+    return once(block(m.steps), target.synchronisation, constants(m, trips, waves, of_row, passes))
 
 
-def _handed(m: RowMap, steps: Sequence[Step]) -> list[int]:
-    """The sweeps among `steps` behind which waves hand each other results."""
-    return [step.sweep for step in steps if isinstance(step, Walk) and m.sweeps[step.sweep].handed]
-
-
-def _passes(m: RowMap, trips: int, passes: int) -> Iterator[tuple[Sequence[Step], int]]:
-    """What is done in each pass over rows and within it in each of a loop, and how many exchanges there were before."""
-    earlier = 0
-    for _ in range(min(m.passes, passes)):
-        for run in runs(m.steps):
-            for _ in range(trips if run.repeated else 1):
-                yield run.steps, earlier
-                earlier += len(_handed(m, run.steps))
+def constants(m: RowMap, trips: int, waves: int, of_row: int, passes: int) -> Mapping[str, int]:
+    """The values of the program's constants."""
+    return {"WAVES": waves, OF_ROW: of_row, "PASSES": min(m.passes, passes), "ITERATIONS": trips}

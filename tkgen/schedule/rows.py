@@ -54,10 +54,11 @@ from tkgen.ir.tensors import Dim
 from tkgen.ir.types import ACCESS_BYTES
 from tkgen.schedule.row_form import RowError, Way, accesses, refuse, refuse_packed, refuse_places, way
 from tkgen.schedule.row_loops import gathered, loops
-from tkgen.schedule.row_steps import HALVES, Step, steps
+from tkgen.schedule.row_steps import HALVES, steps
 from tkgen.schedule.sweeps import REGISTER_BYTES, Sweep, divisors, registers, sweeps
 from tkgen.schedule.unrolled import unrolled
 from tkgen.targets.synchronisation import Synchronisation
+from tkgen.tile.program import Node
 
 RESIDENT = 2  # blocks that are to share a compute unit
 WAVES_PER_SIMD = 4  # at least, that hide the latency of memory
@@ -172,7 +173,7 @@ class RowMap:
         return sweeps(self.kernel, self.fast)
 
     @cached_property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[Node, ...]:
         """What a block does in one pass.
 
         Where several waves load parts of the same lines, they go on together, so that a line is read once for all of

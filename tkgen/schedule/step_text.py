@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from tkgen.ir.equations import body_text
 from tkgen.schedule import loop_program as loops
-from tkgen.schedule import row_steps as rows
 from tkgen.schedule.loop_program import LoopSteps
+from tkgen.schedule.row_steps import HALVES
 from tkgen.schedule.rows import RowMap
+from tkgen.tile.program import Barrier, ElementLoop, Loop, Node, SharedLoad, SharedStore
 
 INDENT = "  "
 
@@ -18,20 +19,20 @@ def row_text(m: RowMap) -> str:
     return "\n".join([m.describe(), *_rows(m, m.steps, INDENT)])
 
 
-def _rows(m: RowMap, steps: Sequence[rows.Step], indent: str) -> Iterator[str]:
+def _rows(m: RowMap, steps: Sequence[Node], indent: str) -> Iterator[str]:
     for step in steps:
         match step:
-            case rows.Walk(sweep=n):
+            case ElementLoop(number=n):
                 yield f"{indent}walk"
                 yield from body_text(m.sweeps[n].ops, indent + INDENT)
                 yield from (f"{indent + INDENT}{r.result} of all passes" for r in m.sweeps[n].whole)
-            case rows.Put(sweep=n, half=half):
-                yield f"{indent}put {_reduced(m, n)} to half {half % rows.HALVES}"
-            case rows.Get(sweep=n, half=half):
-                yield f"{indent}get {_reduced(m, n)} from half {half % rows.HALVES}"
-            case rows.Meet():
+            case SharedStore(number=n, to=to):
+                yield f"{indent}put {_reduced(m, n)} to half {to.ahead % HALVES}"
+            case SharedLoad(number=n, source=source):
+                yield f"{indent}get {_reduced(m, n)} from half {source.ahead % HALVES}"
+            case Barrier():
                 yield f"{indent}meet"
-            case rows.Repeat(steps=inner):
+            case Loop(body=inner):
                 yield f"{indent}loop"
                 yield from _rows(m, inner, indent + INDENT)
 

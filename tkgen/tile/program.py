@@ -63,10 +63,11 @@ class Ring:
 
 @dataclass(frozen=True)
 class Region:
-    """What an op touches of a ring: `part` of the tile in slot `at`, or all of it.
+    """What an op touches of a ring: `part` of the tile in slot `at`, or all of it; `count` parts from there on.
 
-    `at` is a cursor, a place that was kept (`Keep`), or an expression; empty where there is one slot. `own`: the part
-    of the warp that touches it, which its C++ does not name. `alias`: a name that it has there (`Bind`).
+    `at` is a cursor, a place that was kept (`Keep`), or an expression; empty where there is one slot. `ahead`: so many
+    instances further on than the cursor. `own`: the part of the warp that touches it, which its C++ does not name.
+    `alias`: a name that it has there (`Bind`).
     """
 
     ring: Ring
@@ -74,6 +75,8 @@ class Region:
     part: str = ""
     own: bool = False
     alias: str = ""
+    ahead: int = 0
+    count: str = "1"
 
 
 @dataclass(frozen=True)
@@ -236,6 +239,38 @@ class StoreRows(Op):
 
 
 @dataclass(frozen=True)
+class ElementLoop(Op):
+    """Every lane does sweep `number` with its elements, which are its own."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class SharedStore(Op):
+    """What sweep `number` reduces of a wave's own elements, to shared memory; complete on `stream`, if there is one."""
+
+    number: int
+    to: Region
+    stream: str = ""
+
+
+@dataclass(frozen=True)
+class SharedLoad(Op):
+    """What sweep `number` reduces of all waves of a row, from shared memory; complete on `stream`, if there is one."""
+
+    number: int
+    source: Region
+    stream: str = ""
+
+
+@dataclass(frozen=True)
+class Barrier(Op):
+    """Arrive at the barrier of all waves, and wait for all; the wave's own accesses on these streams are complete."""
+
+    drains: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class CopyOut(Op):
     """A tile of shared memory to global memory by the copy engine: a group of its own."""
 
@@ -335,7 +370,7 @@ Node: TypeAlias = Op | Text | Loop | Tiles | If | Scoped
 
 @dataclass(frozen=True)
 class Role:
-    """What some warps do: one thread of them, or `groups` of them, of `warps` each. `before` and `behind` the tiles.
+    """What some warps do: one thread of them, `warps` alike, or `groups` of so many. `before` and `behind` the tiles.
 
     `cursors` begin at the first instance. `registers` of a lane, where warps of a role give some up or take more.
     `groups_before` are those of the block that come before its own.

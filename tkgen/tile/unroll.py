@@ -15,18 +15,20 @@ from itertools import groupby
 from typing import TypeAlias
 
 from tkgen.proof import program as proof
-from tkgen.targets.synchronisation import GENERIC, Synchronisation
+from tkgen.targets.synchronisation import GENERIC, Attendance, Synchronisation
 from tkgen.tile.expressions import evaluate
 from tkgen.tile.program import (
     Advance,
     Arrive,
     Await,
+    Barrier,
     Bind,
     Block,
     Compute,
     CopyIn,
     CopyOut,
     Drain,
+    ElementLoop,
     Expect,
     Flags,
     If,
@@ -42,11 +44,14 @@ from tkgen.tile.program import (
     Role,
     Scope,
     Scoped,
+    SharedLoad,
+    SharedStore,
     StoreRows,
     Sync,
     Text,
     Who,
     Write,
+    ops,
 )
 
 ASYNC = "async"  # the proxy of copies and matrix instructions (PTX ISA, "Async proxy")
@@ -61,35 +66,76 @@ def unroll(block: Block, machine: Synchronisation, values: Mapping[str, int], ti
     `values` are those of constants, in the names of C++; each of `tiles` has those that are a tile's own, one for each
     group where groups differ.
     """
-    agents = [agent for role in block.roles for agent in _agents(role, values)]
+    agents = [agent for role in block.roles for agent in _agents(role, machine, values)]
     made = tuple(agent.looped(tiles) for agent in agents)
-    meetings = tuple(_meetings(block, values))
+    meetings = tuple(_meetings(block, machine, values, len(agents)))
     slots = dict(_slots(block, values))
     body = [step for looped in made for step in looped.body]
     return proof.Loop(made, meetings, slots, _advance(body, meetings, slots), machine)
 
 
-def _agents(role: Role, values: Mapping[str, int]) -> Iterator[_Agent]:
-    if not role.groups:
-        yield _Agent(role, role.name, dict(values))
+def once(block: Block, machine: Synchronisation, values: Mapping[str, int]) -> proof.Program:
+    """The block as a program that goes through one tile."""
+    agents = [agent for role in block.roles for agent in _agents(role, machine, values)]
+    made = (agent.looped([{}]) for agent in agents)
+    steps = tuple(proof.Agent(m.name, (*m.prologue, *m.body, *m.epilogue)) for m in made)
+    return proof.Program(steps, tuple(_meetings(block, machine, values, len(agents))), machine)
+
+
+def in_order(nodes: Sequence[Node], values: dict[str, int]) -> Iterator[Op]:
+    """The ops, each as often as loops and conditions say; `values` are those at hand."""
+    for node in nodes:
+        match node:
+            case Loop(name=name, first=first, count=count, body=body, by=by):
+                values[name], end = evaluate(first, values), evaluate(count, values)
+                while values[name] + by <= end:
+                    yield from in_order(body, values)
+                    values[name] += by
+            case If(condition=condition, then=then, other=other):
+                yield from in_order(then if evaluate(condition, values) else other, values)
+            case Scoped(body=body):
+                yield from in_order(body, values)
+            case Op():
+                yield node
+            case Text():
+                pass
+            case _:
+                raise AssertionError(f"{node!r} stands within a role's tiles")
+
+
+def _agents(role: Role, machine: Synchronisation, values: Mapping[str, int]) -> Iterator[_Agent]:
+    if not role.warps:
+        yield _Agent(role, machine, role.name, dict(values))
         return
-    for group in range(evaluate(role.groups, values)):
+    for group in range(evaluate(role.groups or "1", values)):
+        of = f" {group}" if role.groups else ""
         for warp in range(evaluate(role.warps, values)):
             own = {**values, role.name: group, "warp": warp}
-            yield _Agent(role, f"{role.name} {group} warp {warp}", own, f" {group}", f" {group} {warp}")
+            name = f"{role.name} {group} warp {warp}" if role.groups else f"{role.name} {warp}"
+            yield _Agent(role, machine, name, own, of, f"{of} {warp}")
 
 
-def _meetings(block: Block, values: Mapping[str, int]) -> Iterator[proof.Meeting]:
-    """A barrier for each slot, those of slots alike together; and for each group."""
+def _meetings(
+    block: Block, machine: Synchronisation, values: Mapping[str, int], agents: int
+) -> Iterator[proof.Meeting]:
+    """A barrier for each slot, those of slots alike together; one for all; one for each group."""
     for slots, alike in groupby(block.flags, key=lambda flags: flags.slots):
         together = tuple(alike)
         for slot in range(evaluate(slots, values)):
             yield from (proof.Meeting(_flag(f, slot), evaluate(f.arrivals, values), True) for f in together)
-    (groups,) = {role.groups for role in block.roles if role.groups}
-    for group in range(evaluate(groups, values)):
+    nodes = (node for role in block.roles for node in (*role.before, role.tiles, *role.behind))
+    if any(isinstance(op, Barrier) for op in ops(tuple(nodes))):
+        yield proof.Meeting(_barrier(machine), agents)
+    groups = {evaluate(role.groups, values) for role in block.roles if role.groups}
+    for group in range(max(groups, default=0)):
         for barrier in block.barriers:
-            if not barrier.apart or evaluate(groups, values) > 1:
+            if not barrier.apart or max(groups) > 1:
                 yield proof.Meeting(f"{barrier.name} {group}", evaluate(barrier.warps, values), barrier.apart)
+
+
+def _barrier(machine: Synchronisation) -> str:
+    """The barrier of all waves."""
+    return next(kind.name for kind in machine.meetings if kind.attendance is Attendance.ALL)
 
 
 def _flag(flags: Flags, slot: int) -> str:
@@ -106,12 +152,12 @@ def _slots(block: Block, values: Mapping[str, int]) -> Iterator[tuple[str, int]]
                 numbers = [f" {first + n}" for n in range(evaluate(ring.parts or "1", values))] if ring.number else [""]
                 yield from ((ring.name + number + owner, evaluate(ring.slots, values)) for number in numbers)
 
-    (role,) = (role for role in block.roles if role.groups)
     yield from of(Scope.BLOCK)
-    for group in range(evaluate(role.groups, values)):
-        yield from of(Scope.GROUP, f" {group}")
-        for warp in range(evaluate(role.warps, values)):
-            yield from of(Scope.WARP, f" {group} {warp}")
+    for role in (role for role in block.roles if role.groups):
+        for group in range(evaluate(role.groups, values)):
+            yield from of(Scope.GROUP, f" {group}")
+            for warp in range(evaluate(role.warps, values)):
+                yield from of(Scope.WARP, f" {group} {warp}")
 
 
 def _advance(
@@ -134,6 +180,7 @@ class _Agent:
     """One agent on its way through its role."""
 
     role: Role
+    machine: Synchronisation
     name: str
     values: dict[str, int]
     group: str = ""  # what the names of rings of its group, and of its own, end with
@@ -154,24 +201,9 @@ class _Agent:
         return proof.Looped(self.name, before, tuple(body), tuple(self._walk(self.role.behind)))
 
     def _walk(self, nodes: tuple[Node, ...]) -> Iterator[proof.Step]:
-        for node in nodes:
-            match node:
-                case Loop(name=name, first=first, count=count, body=body, by=by):
-                    self.values[name], end = self._value(first), self._value(count)
-                    while self.values[name] + by <= end:
-                        yield from self._walk(body)
-                        self.values[name] += by
-                case If(condition=condition, then=then, other=other):
-                    yield from self._walk(then if self._value(condition) else other)
-                case Scoped(body=body):
-                    yield from self._walk(body)
-                case Op(when=when, who=who):
-                    if (not when or self._value(when)) and (who is not Who.FIRST or self.values.get("warp", 0) == 0):
-                        yield from self._steps(node)
-                case Text():
-                    pass
-                case _:
-                    raise AssertionError(f"{node!r} stands within a role's tiles")
+        for op in in_order(nodes, self.values):
+            if (not op.when or self._value(op.when)) and (op.who is not Who.FIRST or self.values.get("warp", 0) == 0):
+                yield from self._steps(op)
 
     def _value(self, expression: str) -> int:
         return evaluate(expression, self.values)
@@ -207,6 +239,15 @@ class _Agent:
                 yield proof.Fence(GENERIC, ASYNC)  # fence.proxy.async, in the function that writes the tile
             case StoreRows(source=source):
                 yield proof.Do((self._read(source),))
+            case ElementLoop(number=number):
+                yield proof.Do(name=f"element loop {number}")
+            case SharedStore(to=to, stream=stream):
+                yield proof.Do(writes=(self._written(to),), stream=self._stream(stream))
+            case SharedLoad(source=source, stream=stream):
+                yield proof.Do((self._read(source),), stream=self._stream(stream))
+            case Barrier(drains=drains):
+                yield from (proof.Drain(stream) for stream in drains if self._stream(stream))
+                yield proof.Meet(_barrier(self.machine))
             case CopyOut(source=source):
                 yield proof.Do((self._read(source),), stream="stores")
                 yield proof.Commit("stores")
@@ -228,6 +269,10 @@ class _Agent:
                 pass
             case _:
                 raise AssertionError(f"{type(op).__name__} has no steps")
+
+    def _stream(self, name: str) -> str:
+        """The stream, where the machine has it; else what it completes is complete at once."""
+        return name if any(s.name == name for s in self.machine.streams) else ""
 
     def _named(self, barrier: Named, number: str) -> str:
         return f"{barrier.name} {self._value(number) - self._value(barrier.first)}"
@@ -255,13 +300,13 @@ class _Agent:
             return ()
         if region.own or region.part:
             part = self.values["warp"] if region.own else self._value(region.part)
-            return ((part, part + 1),)
+            return ((part, part + self._value(region.count)),)
         return ((0, self._value(parts)),)
 
     def _read(self, region: Region) -> proof.Access:
         name, slots = self._ring(region), self._value(region.ring.slots)
         if region.at in self.counts:
-            instance = self.counts[region.at]
+            instance = self.counts[region.at] + region.ahead
         else:
             instance = self.written.get(self._slot_name(name, region), -1)
         return proof.Access(name, instance, instance % slots, self._box(region))
@@ -272,7 +317,7 @@ class _Agent:
     def _written(self, region: Region) -> proof.Access:
         name, slots = self._ring(region), self._value(region.ring.slots)
         if region.at in self.counts:
-            instance = self.counts[region.at]
+            instance = self.counts[region.at] + region.ahead
         else:
             slot = self._slot(region.at, region.ring.slots)
             instance = self.written.get(name, -1) + 1

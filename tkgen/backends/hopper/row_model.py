@@ -39,10 +39,12 @@ from tkgen.ir.tiles import Tile, along_dims, picked
 from tkgen.proof.execution import Order, Outcome, Parts, execute
 from tkgen.proof.program import Do
 from tkgen.rows.launch import RowLaunch
-from tkgen.schedule.row_steps import Walk, runs
-from tkgen.schedule.row_verifier import program
+from tkgen.schedule.row_steps import passes as all_passes
+from tkgen.schedule.row_verifier import constants, program
 from tkgen.schedule.rows import RowMap, extent
 from tkgen.schedule.sweeps import Sweep, apart
+from tkgen.tile.program import ElementLoop
+from tkgen.tile.unroll import in_order
 
 THERE = Load | Constant | Argument | Coordinate | Extent  # what stands in no sweep
 NEUTRAL = {"sum": 0.0, "max": -inf, "min": inf}
@@ -162,10 +164,10 @@ class RowWork:
 
     def _walks(self) -> Iterator[tuple[int, int, int]]:
         """The walks of a block: pass over rows, pass of a loop, sweep."""
-        for over in range(self.m.passes):
-            for run in runs(self.m.steps):
-                for at in range(len(self.passes) if run.repeated else 1):
-                    yield from ((over, at, step.sweep) for step in run.steps if isinstance(step, Walk))
+        at = dict(constants(self.m, len(self.passes), self.m.waves, self.m.waves_of_row, self.m.passes))
+        for op in in_order([all_passes(self.m.steps)], at):
+            if isinstance(op, ElementLoop):
+                yield at["rows"], at["iteration"] if self.m.sweeps[op.number].loop else 0, op.number
 
     # ------------------------------------------------------------ which elements
 

@@ -24,9 +24,10 @@ from tkgen.ir.equations import Access, AxisKind, Carry, Convert, Load, Map, Op, 
 from tkgen.ir.functions import CDNA, HOPPER
 from tkgen.schedule.row_form import Way
 from tkgen.schedule.row_loops import loops
-from tkgen.schedule.row_steps import HALVES, Get, Meet, Put, Run, Step, Walk, handed, runs
+from tkgen.schedule.row_steps import HALVES
 from tkgen.schedule.rows import RowMap
 from tkgen.schedule.sweeps import Sweep, apart
+from tkgen.tile.program import Advance, Barrier, ElementLoop, Loop, Node, SharedLoad, SharedStore, ops
 
 OPERATION = {"sum": "base_ops::sum", "max": "base_ops::max", "min": "base_ops::min"}
 APART = {CDNA: ["__builtin_amdgcn_sched_barrier(0);  // a chunk's ciphers at a time: each takes many registers"]}
@@ -62,9 +63,10 @@ class RowLowering(Lowering):
         self.values = Values(m, names, self.places, back_end)
         self.loads = _loads(m.kernel.body)
         # Where a loop hands on an odd number of times, only run time knows which half of the LDS is next: `next_half`.
-        handing = [(run, count) for run in runs(m.steps) if (count := handed(run.steps))]
-        again = len(handing) > 1 or any(run.repeated for run, _ in handing)
-        self.counted = bool(loops(m.kernel)) and again and any(count % HALVES for _, count in handing)
+        handing = [int(op.by) for op in ops(m.steps) if isinstance(op, Advance)]
+        looped = any(isinstance(op, Advance) for node in m.steps if isinstance(node, Loop) for op in node.body)
+        again = looped or len(handing) > 1
+        self.counted = bool(loops(m.kernel)) and again and any(count % HALVES for count in handing)
 
     # ------------------------------------------------------------ the file
 
@@ -215,25 +217,24 @@ class RowLowering(Lowering):
     def _elements(self, body: Sequence[str]) -> list[str]:
         return nest(["for (int e = 0; e < CHUNK; ++e)"], body)
 
-    def _steps(self, steps: Sequence[Step]) -> list[str]:
+    def _steps(self, steps: Sequence[Node]) -> list[str]:
         lines = list[str]()
-        for run in runs(steps):
-            if run.repeated:
-                lines += ["", *self._repeat(run)]
-                continue
-            for step in run.steps:
-                match step:
-                    case Walk():
-                        lines += ["", *self._sweep(step.sweep)]
-                    case Put() | Meet() | Get():
-                        lines += self._exchange(step)
-            lines += ["next_half ^= 1;"] if self.counted and handed(run.steps) % HALVES else []
+        for step in steps:
+            match step:
+                case Loop():
+                    lines += ["", *self._repeat(step)]
+                case ElementLoop(number=number):
+                    lines += ["", *self._sweep(number)]
+                case SharedStore() | Barrier() | SharedLoad():
+                    lines += self._exchange(step)
+                case Advance(by=by) if self.counted and int(by) % HALVES:
+                    lines.append("next_half ^= 1;")
         return lines
 
-    def _repeat(self, step: Run) -> list[str]:
+    def _repeat(self, step: Loop) -> list[str]:
         """A loop of the spec: what it carries, and the passes over the tiles of its axis."""
         values = self.values
-        sweeps = [s.sweep for s in step.steps if isinstance(s, Walk)]
+        sweeps = [s.number for s in step.body if isinstance(s, ElementLoop)]
         loop = self.m.sweeps[sweeps[0]].loop
         assert loop is not None
         end = self.places.remark(loop.span or loop.axis.span)
@@ -245,7 +246,7 @@ class RowLowering(Lowering):
         before += self._rows(first) if first else []
         shared, rows = self._loads(_loads(loop.body))
         buffers = self.places.buffers(_accesses(loop.body))
-        inside = [*buffers, *shared, *rows, *self._steps(step.steps), *self._handed_on(carries)]
+        inside = [*buffers, *shared, *rows, *self._steps(step.body), *self._handed_on(carries)]
         lines = [*before, "#pragma unroll 1", f"{self.places.passes(loop.axis)} {{{end}"]
         lines += [INDENT + line if line else line for line in inside]
         known = [c.result for c in carries if c.result in values.divisors]
@@ -403,14 +404,15 @@ class RowLowering(Lowering):
         lanes = "WARP_THREADS" if m.waves_of_row > 1 else "LANES"
         return f"across<{OPERATION[reduce.function]}, {lanes}>({of_lane})"
 
-    def _exchange(self, step: Put | Meet | Get) -> list[str]:
+    def _exchange(self, step: SharedStore | Barrier | SharedLoad) -> list[str]:
         """A step of handing on the reductions of a sweep over the waves that share a row."""
-        if isinstance(step, Meet):
+        if isinstance(step, Barrier):
             return ["lds_barrier();"]
-        m, sweep = self.m, self.m.sweeps[step.sweep]
-        half = f"({step.half} + pass) % 2" if m.passes > 1 and m.exchanges % HALVES else str(step.half % HALVES)
+        m, sweep = self.m, self.m.sweeps[step.number]
+        ahead = (step.to if isinstance(step, SharedStore) else step.source).ahead
+        half = f"({ahead} + pass) % 2" if m.passes > 1 and m.exchanges % HALVES else str(ahead % HALVES)
         if self.counted:
-            half = f"next_half ^ {step.half % HALVES}"
+            half = f"next_half ^ {ahead % HALVES}"
         of_row = "" if m.waves_of_row == m.waves else f"warpid() / {m.waves_of_row} * {m.waves_of_row} + "
         group = "[laneid() % SPACING]" if m.spacing > 1 else ""
         lines = list[str]()
@@ -421,8 +423,8 @@ class RowLowering(Lowering):
                 got = f"fold<{taken}>(&{parts}[{of_row}0])"
             else:
                 got = f"across<{taken}>({parts}[{of_row}laneid() % {m.waves_of_row}])"
-            lines.append(f"{parts}[warpid()] = {result};" if isinstance(step, Put) else f"{result} = {got};")
-        if isinstance(step, Get):
+            lines.append(f"{parts}[warpid()] = {result};" if isinstance(step, SharedStore) else f"{result} = {got};")
+        if isinstance(step, SharedLoad):
             return self._rows(lines)
         first = "laneid() < SPACING" if m.spacing > 1 else "laneid() == 0"
         return [f"if ({first}) {{", *(INDENT + line for line in self._rows(lines)), "}"]
