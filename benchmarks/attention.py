@@ -30,8 +30,8 @@ from rich.table import Table
 import tkgen
 from tkgen.ir.equations import Product, walk
 from tkgen.loops import LoopBuild, LoopSpec
+from tkgen.predict import predict
 from tkgen.sequence import SequenceBuild
-from tkgen.sequence.prediction import predict_any
 from tkgen.targets import load_target
 from tkgen.toolchain.isa import instruction_mix, main_loop, parse_asm
 
@@ -188,7 +188,7 @@ def predicted(text: str, target: str, length: int, masked: bool) -> float:
     build = tkgen.load(causal(text) if masked else text, sizes, target=target).build()
     assert isinstance(build, LoopBuild)
     flops = 4 * TOKENS * HEADS * length * 128 / (1 + masked)
-    return flops / predict_any(build, what_if=False).seconds / 1e12
+    return flops / predict(build, what_if=False).seconds / 1e12
 
 
 def predictions() -> Iterator[list[str]]:

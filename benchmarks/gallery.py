@@ -20,10 +20,9 @@ from thumbnail import thumbnail
 import tkgen
 from tkgen.backends import protocol
 from tkgen.build import Build
-from tkgen.predict.workload import PredictError
+from tkgen.predict import PredictError, predict
 from tkgen.rows.build import RowBuild
 from tkgen.sequence.build import SequenceBuild
-from tkgen.sequence.prediction import predict_any
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs/gallery.md"
@@ -121,11 +120,10 @@ def figures(build: protocol.Build) -> Iterator[str]:
 def predicted(build: protocol.Build) -> str:
     """TFLOP/s or GB/s at the spec's sizes; empty where they are not known, or no model tells."""
     try:
-        found = predict_any(build, {}, None)
+        found = predict(build, {}, what_if=False)
     except PredictError:
         return ""
-    tflops = getattr(found, "tflops", None)
-    return f"{tflops:.0f} TFLOP/s" if tflops else f"{found.gbps:.0f} GB/s"
+    return f"{found.tflops:.0f} TFLOP/s" if found.tflops else f"{found.gbps:.0f} GB/s"
 
 
 def page(families: Mapping[str, list[Entry]]) -> str:

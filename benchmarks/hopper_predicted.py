@@ -32,7 +32,7 @@ from tkgen.backends.hopper.machine import load_hopper
 from tkgen.diagnostics import SpecError
 from tkgen.execute.arguments import launched
 from tkgen.execute.race import ROTATED_BYTES
-from tkgen.predict.hopper import predict_hopper
+from tkgen.predict import predict
 from tkgen.rows.launch import row_launch
 
 ROOT = Path(__file__).parents[1]
@@ -139,7 +139,7 @@ def draw_all(seed: int) -> None:
     """Add what is to be measured, and what is predicted of it."""
     found = []
     for name, sizes, how, build in drawn(seed):
-        p = predict_hopper(build)
+        p = predict(build)
         found.append({"spec": name, "sizes": sizes, "variant": how, "predicted_us": p.seconds * 1e6,
                       "clock_mhz": p.clock_mhz, "limiter": p.limiter})  # fmt: skip
         print(f"{len(found):2} {name} {sizes} {how}: {p.seconds * 1e6:.1f} us, {p.limiter}", flush=True)

@@ -42,7 +42,8 @@ def rows() -> Iterator[tuple[str, ...]]:
     measured += [("MI355X, ping-pong", "mi355x", size, size, t) for size, t in MI355X.items()]
     for label, name, value, size, tflops in measured:
         p = predicted(name, value)
-        worst = max(p.lost_cycles, key=lambda cause: p.lost_cycles[cause])
+        worst = max((part for part in p.shares if part.lost), key=lambda part: part.share)
+        assert p.loop is not None
         yield (
             label,
             str(size),
@@ -51,8 +52,8 @@ def rows() -> Iterator[tuple[str, ...]]:
             f"{p.tflops / tflops - 1:+.0%}",
             f"{p.share_of_peak:.0%}",
             f"{p.clock_mhz:.0f}",
-            f"{p.cycles_per_step:.0f} ({p.matrix_cycles_per_step:.0f} multiplying)",
-            f"{worst}, {p.lost_cycles[worst] / p.cycles:.0%}",
+            f"{p.loop.cycles:.0f} ({p.loop.matrix_cycles:.0f} multiplying)",
+            f"{worst.name}, {worst.share:.0%}",
         )
 
 

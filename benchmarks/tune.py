@@ -69,7 +69,7 @@ def main() -> None:
         hand, best = hand_shape((m, n, k)), tuned((m, n, k), options.jobs, options.out).winner
         assert best.seconds is not None and best.tflops is not None
         table.add_row(
-            text, f"{hand.seconds * 1e6:.1f}", f"{hand.tflops:.0f}", f"{best.seconds * 1e6:.1f}",
+            text, f"{hand.seconds * 1e6:.1f}", f"{hand.tflops or 0:.0f}", f"{best.seconds * 1e6:.1f}",
             f"{best.tflops:.0f}", f"{hand.seconds / best.seconds:.2f}", str(best.candidate),
         )  # fmt: skip
     Console(width=180).print(table)

@@ -20,7 +20,7 @@ from tkgen.execute.cases import size_cases
 from tkgen.execute.launch import run, trials
 from tkgen.ir.launch import Launch
 from tkgen.machine_check.launches import launches
-from tkgen.predict.workload import PredictError, Workload
+from tkgen.predict import PredictError, Workload
 from tkgen.report.order import block_order
 from tkgen.tune.evaluate import lower_bound
 

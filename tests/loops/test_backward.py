@@ -16,8 +16,8 @@ from tkgen.execute.cases import unmet
 from tkgen.execute.launch import emulate as once
 from tkgen.execute.launch import trials
 from tkgen.loops import LoopBuild, LoopSpec
-from tkgen.loops.prediction import model
 from tkgen.ops.kernels import SPECS as SPECS_OF_OPERATORS
+from tkgen.predict.iterations import Iterations
 from tkgen.rows import RowBuild
 from tkgen.rows.launch import row_launch
 from tkgen.rows.run import run_rows, sample
@@ -192,7 +192,7 @@ def test_what_blocks_add_is_summed_over_all_of_them() -> None:
     assert build.kernels[1].spec.program.added == {"PQ"}
     keys, text = build.kernels[1], build.spec.source.text
     assert isinstance(keys, LoopBuild)
-    assert model(keys).workload.written_bytes == 4 * 150 * D * (2 + 2)  # zeros and sums of PQ; PK, PV
+    assert Iterations.of(keys).written_bytes == 4 * 150 * D * (2 + 2)  # zeros and sums of PQ; PK, PV
     assert text.count("hipMemsetAsync(g.PQ.raw_ptr, 0") == 1 and text.count("hipMemsetAsync") == 1
 
 

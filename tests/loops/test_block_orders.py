@@ -11,7 +11,8 @@ import tkgen
 from tkgen.diagnostics import SpecError
 from tkgen.execute.launch import trials
 from tkgen.loops import LoopBuild, LoopSpec
-from tkgen.loops.prediction import model
+from tkgen.predict import models
+from tkgen.predict.iterations import IterationModel
 from tkgen.rows.launch import row_launch
 from tkgen.rows.run import run_rows
 
@@ -61,7 +62,10 @@ def test_the_longest_loops_of_causal_queries_begin_first() -> None:
 
 def test_queries_of_a_head_share_an_l2() -> None:
     """512 blocks, 16 of each head: round robin has each head on all XCDs, in runs of 16 on one."""
-    spread, together = (model(built(ordered(PLAIN, remap))) for remap in ("row_major", "xcd(8, chunk = 16)"))
+    spread, together = (
+        model for remap in ("row_major", "xcd(8, chunk = 16)") for model in models(built(ordered(PLAIN, remap)))
+    )
+    assert isinstance(spread, IterationModel) and isinstance(together, IterationModel)
     assert together.beyond[0] < spread.beyond[0] / 4
 
 

@@ -21,7 +21,7 @@ from tkgen.execute.launch import emulate as emulate_kernel
 from tkgen.execute.launch import trials
 from tkgen.ir.meaning import evaluate, evaluate_all
 from tkgen.loops import LoopSpec
-from tkgen.loops.prediction import predict_build
+from tkgen.predict import predict
 from tkgen.rows import RowBuild
 from tkgen.rows.launch import row_launch
 from tkgen.rows.run import run_rows
@@ -302,8 +302,8 @@ def test_an_operator_looks_at_the_lengths() -> None:
 
 def test_a_prediction_counts_the_passes_of_a_part() -> None:
     """Of 200 keys in tiles of 32 one of two parts has four, the other three; not all seven each."""
-    found = predict_build(built("gfx942").kernels[0])  # type: ignore[arg-type]
-    assert (found.passes, found.blocks) == (3.5, 4 * 2 * 2)
+    found = predict(built("gfx942").kernels[0])  # type: ignore[arg-type]
+    assert (found.loop.count if found.loop else 0, found.blocks) == (3.5, 4 * 2 * 2)
 
 
 def test_the_host_can_ask_for_true_lengths() -> None:

@@ -14,7 +14,7 @@ import tkgen
 from tkgen.diagnostics import SpecError
 from tkgen.execute.launch import trials
 from tkgen.loops import LoopBuild, LoopSpec
-from tkgen.loops.prediction import predict_build
+from tkgen.predict import predict
 from tkgen.proof.passes import first_wrong
 from tkgen.rows.run import run_rows
 from tkgen.schedule.loop_program import Compute, LoopSteps, Meet, Priority, Step
@@ -107,7 +107,7 @@ def test_one_half_multiplies_while_the_other_computes(target: str) -> None:
 @pytest.mark.parametrize(("target", "least"), [("gfx942", 1.05), ("gfx950 direct", 1.2)])
 def test_it_is_predicted_to_be_faster(target: str, least: float) -> None:
     fast, plain = (
-        predict_build(built(text, target))
+        predict(built(text, target))
         for text in (TEXTS[target], TEXTS[target].replace("schedule ping_pong", "schedule simple"))
     )
     assert fast.tflops > least * plain.tflops
@@ -115,7 +115,7 @@ def test_it_is_predicted_to_be_faster(target: str, least: float) -> None:
 
 def test_two_passes_of_the_machine_code_are_predicted_as_two() -> None:
     build = built(with_sizes(PLAIN, 512), "gfx942")
-    found, flops = predict_build(build), 4 * 512 * 512 * 64
+    found, flops = predict(build), 4 * 512 * 512 * 64
     assert build.spec.layout.unrolled == 2 and found.passes == 8
     assert found.tflops == pytest.approx(flops / found.seconds / 1e12, rel=0.1)  # the first product of one pass more
 

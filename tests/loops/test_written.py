@@ -12,7 +12,7 @@ import tkgen
 from tkgen.diagnostics import SpecError
 from tkgen.execute.launch import trials
 from tkgen.loops import LoopBuild, LoopSpec
-from tkgen.loops.prediction import predict_build
+from tkgen.predict import predict
 from tkgen.rows.run import run_rows
 from tkgen.schedule.loop_program import Compute, Fence, LoopSteps, Meet, Mix, Priority, Step
 from tkgen.schedule.loop_steps import unproven
@@ -86,7 +86,7 @@ def test_numbers_are_right(case: str) -> None:
 @pytest.mark.slow
 def test_the_written_spec_is_as_good_as_the_derived_one() -> None:
     found, derived = (built(text) for text in (WRITTEN, DERIVED))
-    assert predict_build(found).tflops >= predict_build(derived).tflops
+    assert predict(found).tflops >= predict(derived).tflops
     assert found.resources.vgpr + found.resources.agpr <= derived.resources.vgpr + derived.resources.agpr
 
 

@@ -17,7 +17,7 @@ DEVICE = TARGET.product_named("MI325X")
 
 def test_one_block_reads_its_panels_from_memory() -> None:
     w = eight_clusters(4096)
-    one = replace(w, pieces=[(0, 0, 0)], m=256, n=256, grid=(1, 1, 1))
+    one = replace(w, pieces=[(0, 0, 0)], m=256, n=256, blocks=1)
     flow = traffic(one, TARGET, DEVICE)
     assert flow.l2_bytes == flow.llc_bytes == flow.hbm_bytes == 2 * 256 * 4096 * 2
     assert (flow.l2_hit_rate, flow.llc_hit_rate, flow.residents, flow.active_cus) == (0, 0, (1,), 1)
@@ -73,13 +73,13 @@ def test_rounds_and_their_tail() -> None:
     assert traffic(eight_clusters(8192), TARGET, DEVICE).residents == (1, 1, 1, 1)  # 1024 blocks on 304 CUs
     assert traffic(eight_clusters(4096), TARGET, DEVICE).active_cus == 256
     two = eight_clusters(2048)
-    assert two.occupancy.blocks_per_cu == 2
+    assert two.blocks_per_cu == 2
     assert traffic(two, TARGET, DEVICE).residents == (1,)  # spread over the CUs before a second one goes anywhere
 
 
 def test_a_persistent_grid_takes_its_tiles_in_turns() -> None:
     w = eight_clusters(8192)
-    flow = traffic(replace(w, grid=(304, 1, 1), repeats=4), TARGET, DEVICE)
+    flow = traffic(replace(w, blocks=304, repeats=4), TARGET, DEVICE)
     assert flow.residents == (1, 1, 1, 1)
     assert flow.l2_bytes == traffic(w, TARGET, DEVICE).l2_bytes
 

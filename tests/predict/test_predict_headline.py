@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from tkgen.api import load
-from tkgen.predict import Prediction, compare, predict, render_comparison, render_terminal
+from tkgen.predict import Comparison, Prediction, predict, render_comparison, render_terminal
 from tkgen.report import facts, prediction, render_html
 
 SPECS = Path(__file__).parents[2] / "specs"
@@ -43,7 +43,7 @@ def test_without_a_known_power_limit_the_headline_says_upper_bound(name: str, pr
 def test_a_comparison_and_a_report_say_upper_bound() -> None:
     p = predicted("hk_ping_pong", "MI350X")
     console = Console(width=200, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
-    render_comparison(compare(p, p), console)
+    render_comparison(Comparison(p, p), console)
     assert f"at most {p.tflops:.0f}" in console.export_text()
     build = load(SPECS / "hk_ping_pong.tk").build()
     page = render_html([facts(build, prediction(build, "MI350X"), product="MI350X")])
@@ -56,7 +56,7 @@ def test_a_skinny_product_is_told_in_gigabytes_a_second() -> None:
     assert p.memory_bound and p.gbps == pytest.approx(moved / p.seconds / 1e9)
     assert p.share_of_copy == pytest.approx(p.gbps / (5300 * 0.8)) and 0.3 < p.share_of_copy < 1
     first = shown(p).splitlines()[0]
-    assert f"{p.gbps:.0f} GB/s" in first and f"{p.share_of_copy:.0%} of the copy rate" in first
+    assert f"{p.gbps:.0f} GB/s" in first and f"{p.share_of_copy:.0%} of what a copy reaches" in first
 
 
 def test_a_large_square_product_is_not() -> None:

@@ -11,10 +11,9 @@ from typer.testing import CliRunner
 
 import tkgen
 from tkgen.cli import app
-from tkgen.loops.build import LoopBuild
-from tkgen.loops.prediction import predict_build
-from tkgen.predict.loops import CHANGES, LoopPrediction
-from tkgen.predict.workload import PredictError
+from tkgen.predict import Iteration, PredictError, Prediction, predict
+from tkgen.predict.device import Device
+from tkgen.predict.iterations import CHANGES
 from tkgen.targets import load_target
 
 SPECS = Path(__file__).parent.parent.parent / "specs" / "attention"
@@ -22,11 +21,15 @@ CLOCK = 1.0000001  # of what is compared with a bound in floating point
 
 
 @cache
-def predicted(name: str, length: int, target: str = "gfx942", product: str | None = None) -> LoopPrediction:
+def predicted(name: str, length: int, target: str = "gfx942", product: str | None = None) -> Prediction:
     sizes: dict[str, int | None] = {"LENGTH": length, "BATCH": 1}
     build = tkgen.load(SPECS / f"{name}.tk", sizes, target).build(machine_check=False)
-    assert isinstance(build, LoopBuild)
-    return predict_build(build, None, product)
+    return predict(build, None, product)
+
+
+def loop_of(found: Prediction) -> Iteration:
+    assert found.loop is not None and found.loop.name == "pass"
+    return found.loop
 
 
 @pytest.mark.parametrize("target, product", [("gfx942", "MI300X"), ("gfx942", "MI325X"), ("gfx950", "MI355X")])
@@ -36,17 +39,22 @@ def test_no_rate_is_above_what_the_device_can_do(name: str, target: str, product
     device, timing = machine.product_named(product), machine.timing
     assert timing is not None and found.product == product
     peak = machine.peak_tflops("bf16", device)
+    assert found.tflops and found.share_of_peak and found.clock_mhz
     assert 0.05 < found.share_of_peak < timing.matrix_efficiency
     assert found.tflops <= peak * found.clock_mhz / device.clock_mhz * timing.matrix_efficiency * CLOCK
     assert found.share_of_copy <= 1 and found.seconds > found.launch_seconds
-    assert all(0 <= share <= 1 for share in (*found.busy.values(), *found.lost.values()))
-    assert found.busy["MFMA"] + sum(found.lost.values()) == pytest.approx(1, abs=0.02)
+    loop = loop_of(found)
+    assert all(0 <= share <= 1 for share in found.busy.values())
+    assert all(0 <= cycles <= loop.cycles for cycles in loop.lost.values())
+    assert found.busy["MFMA"] + sum(loop.lost.values()) / loop.cycles == pytest.approx(1, abs=0.02)
+    assert loop.matrix_cycles + sum(loop.lost.values()) == pytest.approx(loop.cycles, rel=0.02)
 
 
 def test_what_costs_nothing_makes_nothing_slower_and_the_limiter_saves_most() -> None:
     found = predicted("attention", 2048)
-    assert set(found.faster) == set(CHANGES) and min(found.faster.values()) >= 1
-    assert found.faster[found.limiter] == max(found.faster.values()) > 1
+    faster = {x.resource: x.speedup for x in found.what_if}
+    assert set(faster) == set(CHANGES) and min(faster.values()) >= 1
+    assert faster[found.limiter] == max(faster.values()) > 1
 
 
 @pytest.mark.parametrize(
@@ -62,22 +70,23 @@ def test_a_longer_sequence_takes_longer(name: str) -> None:
 def test_what_is_multiplied_is_counted() -> None:
     """All keys: 4 L L D. Causal: a block of 128 queries visits tiles of 64 keys up to its last."""
     whole, half = predicted("attention", 1024), predicted("attention_causal", 1024)
-    assert whole.passes == 16 and half.passes == (2 + 4 + 6 + 8 + 10 + 12 + 14 + 16) / 8
+    assert whole.tflops and half.tflops
+    assert loop_of(whole).count == 16 and loop_of(half).count == (2 + 4 + 6 + 8 + 10 + 12 + 14 + 16) / 8
     heads, length, depth = 16, 1024, 128
     assert whole.tflops * whole.seconds * 1e12 == pytest.approx(4 * heads * length * length * depth)
-    assert half.tflops * half.seconds * 1e12 == pytest.approx(4 * heads * length * depth * half.passes * 64)
+    assert half.tflops * half.seconds * 1e12 == pytest.approx(4 * heads * length * depth * loop_of(half).count * 64)
 
 
 def test_what_is_not_visited_takes_no_time() -> None:
     whole, half, window = (predicted(n, 8192) for n in ("attention", "attention_causal", "attention_window"))
     assert window.seconds < half.seconds < whole.seconds
-    assert window.passes < half.passes < whole.passes
+    assert loop_of(window).count < loop_of(half).count < loop_of(whole).count
 
 
 def test_no_launch_is_faster_than_its_bytes() -> None:
     """Few passes of many blocks: memory sets the time."""
-    found = predicted("attention", 128)
-    assert found.seconds >= found.gbps * found.seconds / found.copy_gbps + found.launch_seconds - 1e-12
+    found, copy_gbps = predicted("attention", 128), Device.of(load_target("gfx942")).copy_rate / 1e9
+    assert found.seconds >= found.gbps * found.seconds / copy_gbps + found.launch_seconds - 1e-12
 
 
 def test_the_command_and_the_report_show_it(tmp_path: Path) -> None:
@@ -88,7 +97,7 @@ def test_the_command_and_the_report_show_it(tmp_path: Path) -> None:
     assert "TFLOP/s" in result.stdout and "us predicted" in result.stdout and "limited by" in result.stdout
     result = CliRunner().invoke(app, ["predict", str(path), *small, "--json"])
     data = json.loads(result.stdout)
-    assert data["passes"] == 8 and data["tflops"] > 0 and data["sizes"]["LENGTH"] == 512
+    assert data["loop"]["count"] == 8 and data["tflops"] > 0 and data["sizes"]["LENGTH"] == 512
     result = CliRunner().invoke(app, ["report", str(path), *small, "-o", str(tmp_path / "r.html")])
     assert result.exit_code == 0 and "no prediction" not in result.stderr
     assert "cycles per pass" in result.stdout and "limited by" in result.stdout
@@ -103,6 +112,5 @@ def test_two_kernels_are_compared(tmp_path: Path) -> None:
 
 def test_a_target_without_timing_data_is_refused() -> None:
     build = tkgen.load(SPECS / "attention.tk", {"LENGTH": 512, "BATCH": 1}, "gfx90a").build(machine_check=False)
-    assert isinstance(build, LoopBuild)
     with pytest.raises(PredictError, match="no latencies"):
-        predict_build(build)
+        predict(build)

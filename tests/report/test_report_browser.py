@@ -11,9 +11,9 @@ import pytest
 from report_specs import spec_of
 from test_report_html import hostile
 
+from tkgen.predict.prediction import Part
 from tkgen.report import Facts, Prediction, facts, prediction, render_html
 from tkgen.report.figures import Figure
-from tkgen.report.prediction import Part
 
 PREDICTED = tuple(Figure(f"predict.{name}", name, 1.5, "", 0, "") for name in ("time", "tflops", "peak"))
 
@@ -364,7 +364,7 @@ return found;
 def test_labels_neither_overlap_nor_are_cut(browser: Any, tmp_path: Path, name: str) -> None:
     path = tmp_path / "labels.html"
     found = facts(spec_of(name))
-    part = Part("multiplying", 100.0, 0.5), Part("LDS", 50.0, 0.3), Part("tail", None, 0.2)
+    part = Part("multiplying", 100.0, 0.5), Part("LDS", 50.0, 0.3, lost=True), Part("tail", None, 0.2, lost=True)
     path.write_text(render_html([replace(found, prediction=Prediction("a model", PREDICTED, "LDS", part))]))
     browser.set_window_size(1280, 900)
     browser.get(path.as_uri())

@@ -344,7 +344,7 @@ def test_the_prediction_is_that_of_the_model(eight_wave: Build, predicted: Predi
     by_key = {f.key: f for f in predicted.figures}
     assert by_key["predict.time"].value == pytest.approx(model.seconds * 1e3, abs=1e-3)
     assert predicted.limiter == model.limiter and "MI325X" in predicted.by
-    assert predicted.parts[0].share == pytest.approx(model.matrix_cycles / model.cycles)
+    assert predicted.parts[0].share == pytest.approx(model.parts["multiplying"] / model.seconds)
     assert sum(part.share for part in predicted.parts) == pytest.approx(1, abs=0.05)
 
 

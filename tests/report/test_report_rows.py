@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import tkgen
 from tkgen.cli import app
-from tkgen.report import Facts, RowFacts, print_facts, render_html, row_facts, row_prediction
+from tkgen.report import Facts, RowFacts, prediction, print_facts, render_html, row_facts
 from tkgen.report.texts import SpecLine
 from tkgen.rows import RowBuild
 from tkgen.toolchain.compiler import ToolchainError
@@ -35,7 +35,7 @@ def softmax() -> RowBuild:
 
 @pytest.fixture(scope="module")
 def found(softmax: RowBuild) -> RowFacts:
-    return row_facts(softmax, row_prediction(softmax), softmax.report())
+    return row_facts(softmax, prediction(softmax), softmax.report())
 
 
 @pytest.fixture(scope="module")

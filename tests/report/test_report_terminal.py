@@ -10,9 +10,9 @@ from report_specs import spec_of
 from rich.console import Console
 
 from tkgen.build import Build
+from tkgen.predict.prediction import Part
 from tkgen.report import Facts, Prediction, render_terminal
 from tkgen.report.figures import Figure
-from tkgen.report.prediction import Part
 from tkgen.report.terminal import bar, print_facts
 
 
@@ -67,7 +67,7 @@ def test_uncompiled_specs_have_no_figures() -> None:
 def test_predictions_and_previous_figures(eight_wave_facts: Facts) -> None:
     before = tuple(replace(f, value=f.value + 4) for f in eight_wave_facts.figures if f.key == "resources.vgpr")
     figure = Figure("cycles", "cycles per K-step", 512, "", -1, "Predicted")
-    parts = (Part("multiplying", 256, 0.5), Part("LDS", None, 0.25))
+    parts = (Part("multiplying", 256, 0.5), Part("LDS", None, 0.25, lost=True))
     said = Prediction(
         "a model", (figure,), limiter="LDS", parts=parts, changes=(("no LDS", 1.25),), notes=("only a guess",)
     )

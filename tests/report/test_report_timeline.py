@@ -31,7 +31,8 @@ def ping_pong_time() -> tuple[Timeline, Profile]:
 def test_the_loop_is_as_long_as_predicted(ping_pong_time: tuple[Timeline, Profile]) -> None:
     found, profiled = ping_pong_time
     predicted = profiled.prediction
-    ideal = predicted.cycles_per_step - predicted.lost_per_step["architecture"]
+    assert predicted.loop is not None
+    ideal = predicted.loop.cycles - predicted.loop.lost["architecture"]
     assert found.loop[1] - found.loop[0] == pytest.approx(2 * ideal, rel=0.01)  # two passes of one K-step
     assert found.loop[0] in found.passes and found.loop[1] in found.passes
     assert found.clock_mhz == pytest.approx(predicted.clock_mhz, abs=0.1)
@@ -65,7 +66,8 @@ def test_bars_are_named_by_their_operations(ping_pong_time: tuple[Timeline, Prof
 def test_every_wave_accounts_for_its_time(ping_pong_time: tuple[Timeline, Profile]) -> None:
     found, profiled = ping_pong_time
     predicted = profiled.prediction
-    share = predicted.matrix_cycles_per_step / (predicted.cycles_per_step - predicted.lost_per_step["architecture"])
+    assert predicted.loop is not None
+    share = predicted.loop.matrix_cycles / (predicted.loop.cycles - predicted.loop.lost["architecture"])
     for simd in range(4):
         assert sum(t.multiplying for t in found.times if t.simd == simd) == pytest.approx(share, abs=0.01)
     for t in found.times:
@@ -118,7 +120,7 @@ def insist_readable(data: dict[str, Any]) -> None:
 @pytest.mark.parametrize("name", ["ping_pong", "producer_consumer_4p4c", "eight_wave"])
 def test_the_trace_is_one_that_viewers_read(name: str) -> None:
     build = spec_of(name).build()
-    data = trace(name, "MI300X", [(build, profile(build).recording)])
+    data = trace(build, "MI300X", [profile(build).recording])
     insist_readable(data)
     assert len({(e["pid"], e["tid"]) for e in data["traceEvents"] if e["ph"] == "X"}) >= 4 + 8
     assert any(e["ph"] == "s" for e in data["traceEvents"])

@@ -14,9 +14,9 @@ from tkgen.cli import app
 from tkgen.diagnostics import SpecError
 from tkgen.emulate import interleavings
 from tkgen.execute.compare import Inputs
+from tkgen.predict.throughput import Transfer
 from tkgen.rows import RowSpec
 from tkgen.rows.launch import row_launch
-from tkgen.rows.prediction import workload
 from tkgen.rows.run import run_rows, watched
 from tkgen.rows.watch import launches
 from tkgen.schedule.row_verifier import wrong
@@ -291,8 +291,7 @@ def test_the_graph_has_loops_and_what_they_hand_on() -> None:
 
 def test_a_tensor_that_two_loops_read_moves_twice() -> None:
     build = small_softmax().build()
-    launch = row_launch(build.spec.program, build.spec.layout)
-    assert workload(build, launch).read_again_bytes == 5 * 1300 * 2
+    assert Transfer.of(build).read_again_bytes == 5 * 1300 * 2
 
 
 NESTED = """kernel nested

@@ -12,15 +12,17 @@ from row_kernels import elementwise, layernorm, made, rmsnorm, softmax, transpos
 from tkgen.emulate import Arg, Buffer, Scalar, Struct
 from tkgen.ir.equations import AxisKind, Kernel
 from tkgen.ir.tensors import Tensor
-from tkgen.predict.rows import RowPrediction, RowUnit, RowWorkload, predict_rows
+from tkgen.predict import Prediction
+from tkgen.predict.device import Device
 from tkgen.predict.stream import Instruction, Unit, WaveStream
+from tkgen.predict.throughput import StreamedUnit, ThroughputModel, Transfer
 from tkgen.predict.timing import Machine, Memory
 from tkgen.targets import load_target
 
 TARGET = load_target("gfx942")
 
 
-def predicted(kernel: Kernel, waves: int, scalars: Sequence[float] = (), product: str = "MI325X") -> RowPrediction:
+def predicted(kernel: Kernel, waves: int, scalars: Sequence[float] = (), product: str = "MI325X") -> Prediction:
     layout, _, hsaco, resources = made(kernel, waves, TARGET.name)
     blocks = prod(-(-(a.dim.size or 1) // (a.tile or 1)) for a in kernel.axes if a.kind is AxisKind.PARALLEL)
 
@@ -29,18 +31,20 @@ def predicted(kernel: Kernel, waves: int, scalars: Sequence[float] = (), product
         return [Struct([*buffers, *(Scalar("f32", s) for s in scalars), Scalar("u64", 0)])]
 
     occupancy = TARGET.occupancy(resources.vgpr, resources.lds_static_bytes, layout.waves, resources.agpr)
-    moved = [sum(map(bytes_of, tensors)) for tensors in (kernel.inputs, kernel.outputs)]
-    per_cu = occupancy.blocks_per_cu
-    work = RowWorkload(kernel.name, hsaco, resources.kernel, layout.waves, blocks, per_cu, *moved, (), arguments)
-    return predict_rows(work, TARGET, TARGET.product_named(product))
+    read, written = (sum(map(bytes_of, tensors)) for tensors in (kernel.inputs, kernel.outputs))
+    work = Transfer(
+        name=kernel.name, hsaco=hsaco, kernel=resources.kernel, waves=layout.waves, blocks=blocks,
+        blocks_per_cu=occupancy.blocks_per_cu, sizes=(), arguments=arguments, read_bytes=read, written_bytes=written,
+    )  # fmt: skip
+    return ThroughputModel(work, Device.of(TARGET, product)).prediction()
 
 
 def bytes_of(tensor: Tensor) -> int:
     return prod(d.size or 1 for d in tensor.dims) * tensor.dtype.bytes
 
 
-def unit(streams: list[WaveStream], count: int, resident: int = 2, needed: float = 64.0) -> RowUnit:
-    made = RowUnit(streams, resident, Machine.of(TARGET, Memory(1000, 8, 8)), count, needed, 64.0)
+def unit(streams: list[WaveStream], count: int, resident: int = 2, needed: float = 64.0) -> StreamedUnit:
+    made = StreamedUnit(streams, resident, Machine.of(TARGET, Memory(1000, 8, 8)), count, needed, 64.0)
     made.run()
     return made
 
@@ -112,7 +116,7 @@ def test_the_other_families_come_near_a_copy() -> None:
         p = predicted(kernel, waves, scalars)
         assert 0.85 < p.share_of_copy < 1, kernel.name
         assert p.limiter == "HBM"
-        assert p.gbps == pytest.approx(p.share_of_copy * p.copy_gbps)
+        assert p.gbps == pytest.approx(p.share_of_copy * Device.of(TARGET, "MI325X").copy_rate / 1e9)
 
 
 def test_a_small_launch_is_mostly_launch() -> None:

@@ -18,8 +18,8 @@ from tkgen.backends.cdna.backend import Cdna
 from tkgen.build.saves import Saves
 from tkgen.cli import app
 from tkgen.execute import kernels
+from tkgen.predict import predict
 from tkgen.sequence import SequenceSpec
-from tkgen.sequence.prediction import SequencePrediction, predict_any
 from tkgen.syntax.parser import spec_paths
 from tkgen.tune import edits as tried
 
@@ -265,7 +265,7 @@ def test_the_predicted_time_is_that_of_the_kernels() -> None:
     shared += "  global Y : bf16[M, N]\n  scalar scale : f32 = 0.5\n"
     finish = alone.replace("kernel\n", f"kernel finish\n{shared}", 1)
     build = tkgen.load(finish).check().build()
-    assert found["kernels"][1]["seconds"] == predict_any(build).seconds
+    assert found["kernels"][1]["seconds"] == predict(build).seconds
     first, *parts = tkgen_("predict", str(SPLIT)).splitlines()
     assert first.startswith("split M=64 N=128 K=288 PARTS=3 on MI300X: ") and len(parts) == 2
     assert parts[0].startswith("  sums ") and parts[1].startswith("  finish ")
@@ -274,13 +274,12 @@ def test_the_predicted_time_is_that_of_the_kernels() -> None:
 def test_a_sequence_is_compared_with_another_spec(tmp_path: Path) -> None:
     rows = written(tmp_path, HALVES)
     found = json.loads(tkgen_("predict", str(SPLIT), "-D", "K=32", "--compare", rows, "--compare-D", "D=64", "--json"))
-    assert (found["a"]["sequence"], found["b"]["sequence"]) == ("split", "halves")
+    assert (found["a"]["kernel"], found["b"]["kernel"]) == ("split", "halves")
     assert found["speedup"] == pytest.approx(found["a"]["seconds"] / found["b"]["seconds"])
 
 
 def test_rates_are_those_of_the_products_over_the_time_of_all() -> None:
-    found = predict_any(tkgen.load(SPLIT).check().build())
-    assert isinstance(found, SequencePrediction)
+    found = predict(tkgen.load(SPLIT).check().build())
     assert found.tflops == pytest.approx(2 * 64 * 128 * 288 / found.seconds / 1e12, rel=0.02)
     assert found.gbps == pytest.approx(sum(k.gbps * k.seconds for k in found.kernels) / found.seconds)
 
@@ -411,6 +410,6 @@ def test_edits_of_a_sequence_are_predicted_by_the_time_of_all(monkeypatch: pytes
     found = json.loads(tkgen_("predict", str(SPLIT), "--edits", "--json"))
     (edit,) = found["edits"]
     text = SPLIT.read_text().replace("  waves 2\n", "  waves 4\n")
-    again = predict_any(tkgen.load(SPLIT, text=text).check().build())
+    again = predict(tkgen.load(SPLIT, text=text).check().build())
     assert (edit["name"], edit["seconds"]) == ("finish: waves 4", again.seconds)
     assert edit["speedup"] == pytest.approx(found["seconds"] / again.seconds)

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 import tkgen
 from tkgen.cli import app
 from tkgen.execute.cases import unmet
+from tkgen.predict import predict
 from tkgen.rows import RowBuild
-from tkgen.rows.prediction import predict_build
 from tkgen.tune import Outcome, Request, Status, TuneError, evaluate, tune
 
 SPECS = Path(__file__).parents[2] / "specs"
@@ -53,7 +53,7 @@ def test_the_fastest_right_one_wins(small: Path, searched: Outcome) -> None:
     assert searched.winner.verified and searched.winner.seconds == min(t.seconds or 1.0 for t in predicted)
     build = tkgen.load(small, dict(searched.winner.values)).check().build()
     assert isinstance(build, RowBuild)
-    found = predict_build(build)
+    found = predict(build)
     assert searched.winner.seconds == pytest.approx(found.seconds)
     assert searched.winner.rate == searched.winner.gbps == pytest.approx(found.gbps)
     assert all(t.tflops is None and 0 < t.bound_seconds <= (t.seconds or 0.0) for t in predicted)
@@ -114,7 +114,7 @@ def test_edits_are_tried_and_applied(tmp_path: Path) -> None:
     assert said.exit_code == 0, said.output
     tried = {t["name"]: t for t in json.loads(said.stdout)["edits"]}
     assert tried and tried.keys() <= {"r by 1", "r by 4", "waves 1", "waves 4"}
-    found = predict_build(tkgen.load(spec).check().build())  # type: ignore[arg-type]
+    found = predict(tkgen.load(spec).check().build())  # type: ignore[arg-type]
     assert all(t["speedup"] == pytest.approx(found.seconds / t["seconds"]) for t in tried.values())
     shown = CliRunner().invoke(app, ["predict", str(spec), "--apply", "waves 4"])
     assert shown.exit_code == 0 and "  waves 4\n" in spec.read_text(), shown.output

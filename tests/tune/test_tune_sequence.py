@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 import tkgen
 from tkgen.cli import app
 from tkgen.execute.cases import unmet
+from tkgen.predict import predict
 from tkgen.sequence import SequenceSpec
-from tkgen.sequence.prediction import predict_any
 from tkgen.tune.space import Space
 
 LAYER = """# y = gelu(x Wt + b) in bf16.
@@ -64,7 +64,7 @@ def test_the_fastest_of_all_kernels_together_wins(tmp_path: Path) -> None:
     assert isinstance(spec, SequenceSpec)
     build = spec.build().check()
     assert not unmet(build)  # the figures of the expect line are the winner's
-    assert predict_any(build, {"M": 256}).seconds == pytest.approx(ranked[0])
+    assert predict(build, {"M": 256}).seconds == pytest.approx(ranked[0])
     assert found["winner"]["registers"] == max(
         k.spec.target.allotted_registers(k.resources.vgpr) for k in build.kernels
     )

@@ -43,9 +43,10 @@ if TYPE_CHECKING:
     from tkgen.build import Build
     from tkgen.build.saves import State
     from tkgen.execute.predicted import Asked
-    from tkgen.report import Facts, Prediction, RowFacts, Several
+    from tkgen.predict import Prediction
+    from tkgen.report import Facts, RowFacts, Several
+    from tkgen.report import Prediction as Shown
     from tkgen.rows import RowBuild
-    from tkgen.sequence.prediction import AnyPrediction
     from tkgen.tune.edits import Tried
 
 commands = typer.Typer()
@@ -107,17 +108,16 @@ def report(
         webbrowser.open(out.resolve().as_uri())
 
 
-def _prediction(built: Build | RowBuild, product: str | None) -> Prediction | None:
+def _prediction(built: Build | RowBuild, product: str | None) -> Shown | None:
     """What the report says of a kernel's time; None, with a note, where nothing can be said."""
     from tkgen.packages import install_line, needed_by
-    from tkgen.report import prediction, row_prediction
-    from tkgen.rows import RowBuild
+    from tkgen.report import prediction
 
     try:
         from tkgen.predict import PredictError
 
         try:
-            return row_prediction(built, product) if isinstance(built, RowBuild) else prediction(built, product)
+            return prediction(built, product)
         except PredictError as error:
             complain(f"note: no prediction for {built.spec.name}: {error}")
     except ModuleNotFoundError as error:
@@ -268,7 +268,7 @@ def predict(
             done = _applied(spec, load_spec(spec, define, target, roots), apply, tuple(roots or ()))
         say(json.dumps({"spec": str(spec), "applied": done}) if as_json else f"{spec}: {done}")
         return
-    from tkgen.execute.predicted import Asked, others
+    from tkgen.execute.predicted import Asked
     from tkgen.predict import PredictError
 
     places = [(spec, define)]
@@ -277,8 +277,7 @@ def predict(
     asked = [Asked(path, defines(values), target, tuple(roots or ()), product) for path, values in places]
     with reported():
         try:
-            closely = not others(asked)
-            first, *rest = (_predicted(a, closely, trace if a is asked[0] else None, cxx) for a in asked)
+            first, *rest = (_predicted(a, trace if a is asked[0] else None, cxx) for a in asked)
         except PredictError as error:
             fail(str(error), USAGE)
     tried = _tried(asked[0], first.seconds, cxx) if edits else None
@@ -295,35 +294,32 @@ def predict(
         say(f"wrote {trace}")
 
 
-def _predicted(asked: Asked, closely: bool, trace: Path | None, cxx: str | None) -> AnyPrediction:
+def _predicted(asked: Asked, trace: Path | None, cxx: str | None) -> Prediction:
     """The prediction of a spec, with what is done shown on a terminal."""
-    subject = asked.checked(closely)
+    subject = asked.checked()
     if subject.emulated:
         need_emulator()
     with working(f"predicting {subject.spec.name}"):
         return subject.predict(cxx, trace)
 
 
-def _say_predictions(found: Sequence[AnyPrediction], tried: Sequence[Tried] | None, as_json: bool) -> None:
+def _say_predictions(found: Sequence[Prediction], tried: Sequence[Tried] | None, as_json: bool) -> None:
     """Print a prediction, or one beside another; `tried` is for JSON."""
     from rich.console import Console
 
-    from tkgen import predict as model
-    from tkgen.sequence.prediction import plain, texts
+    from tkgen.predict import Comparison, render_comparison, render_terminal, to_json
 
-    products = [p for p in found if isinstance(p, model.Prediction)]
-    both = model.compare(*products) if len(products) == 2 else None
+    first, *others = found
+    both = Comparison(first, *others) if others else None
     if as_json:
-        data = plain(found) if both is None else model.to_json(both)
+        data = to_json(both or first)
         say(json.dumps(data if tried is None else data | {"edits": [asdict(t) for t in tried]}, indent=2))
     elif both is not None:
-        model.render_comparison(both, Console())
-    elif len(found) == len(products):
-        model.render_terminal(products[0], Console())
-        if tried is None:
-            say("--edits tries changes to the spec, one at a time")
+        render_comparison(both, Console())
     else:
-        say(texts(found))
+        render_terminal(first, Console())
+        if tried is None and first.what_if:
+            say("--edits tries changes to the spec, one at a time")
 
 
 def _tried(asked: Asked, seconds: float, cxx: str | None) -> tuple[Tried, ...]:
@@ -332,7 +328,7 @@ def _tried(asked: Asked, seconds: float, cxx: str | None) -> tuple[Tried, ...]:
     from tkgen.tune.evaluate import taken
 
     with reported():
-        subject = asked.checked(closely=False)
+        subject = asked.checked()
         with bar() as shown:
             task = shown.add_task("edits")
             return try_edits(

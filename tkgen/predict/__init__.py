@@ -4,38 +4,32 @@
     p = predict(tkgen.load("specs/ping_pong.tk").build(), product="MI325X")
     p.tflops, p.limiter
 
-`stream` reads the instruction streams of one block off the emulator, `timing` runs them on a model of a compute unit,
-`cache` follows the whole grid through L2, Infinity Cache and HBM, `clock` applies the power limit, `model` puts it
-together. What is modelled and how far it is from measurements: docs/prediction.md.
+`front` is the way in and chooses a model. For machine code that the emulator follows, `stream` reads the instruction
+streams of one block off it and `timing` runs them on a model of a compute unit; behind that stand three models of a
+launch: `tiles` (a grid of output tiles: `cache` follows it through L2, Infinity Cache and HBM), `iterations` (blocks
+that walk along tiles, some farther than others) and `throughput` (blocks that stream through). `clock` applies the
+power limit. `hopper` has models of schedules. What is modelled and how far it is from measurements: docs/prediction.md.
 """
 
-from tkgen.predict.model import (
-    Comparison,
-    Level,
-    Prediction,
-    WhatIf,
-    compare,
-    device_of,
-    predict,
-    predict_workload,
-    to_json,
-)
-from tkgen.predict.profile import Profile, profile
+from tkgen.predict.front import Profile, check_device, models, predict, predict_workload, predicted, profile
+from tkgen.predict.prediction import Comparison, Iteration, Level, PredictError, Prediction, WhatIf, to_json
 from tkgen.predict.render import render_comparison, render_terminal
-from tkgen.predict.workload import PredictError, Workload
+from tkgen.predict.workload import Workload
 
 __all__ = [
     "Comparison",
+    "Iteration",
     "Level",
     "PredictError",
     "Prediction",
     "Profile",
     "WhatIf",
     "Workload",
-    "compare",
-    "device_of",
+    "check_device",
+    "models",
     "predict",
     "predict_workload",
+    "predicted",
     "profile",
     "render_comparison",
     "render_terminal",

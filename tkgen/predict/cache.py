@@ -113,10 +113,9 @@ def traffic(workload: Workload, target: Target, product: Product) -> Traffic:
 def _rounds(workload: Workload, product: Product) -> list[list[list[Piece]]]:
     """Per round and XCD the pieces that are worked on at the same time."""
     tiles, xcds = workload.pieces, product.xcds
-    slots = product.cus_per_xcd * max(workload.occupancy.blocks_per_cu, 1)
+    slots = product.cus_per_xcd * max(workload.blocks_per_cu, 1)
     if workload.repeats > 1:  # a persistent grid: tile i, then i + blocks, ...
-        launched = workload.grid[0]
-        turns = [tiles[i : i + launched] for i in range(0, len(tiles), launched)]
+        turns = [tiles[i : i + workload.blocks] for i in range(0, len(tiles), workload.blocks)]
     else:
         turns = [tiles]
     rounds = []

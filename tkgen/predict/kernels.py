@@ -1,7 +1,7 @@
 """What a pass of the main loop of any kernel costs, and what it would cost with other waits and barriers.
 
 Of a kernel that nobody described nothing is known but its machine code: not how its blocks share the caches, nor how
-often its loop runs. So one compute unit is simulated as `loops` does, with as many blocks on it as fit, for some
+often its loop runs. So one compute unit is simulated as `iterations` does, with as many blocks on it as fit, for some
 passes, and what it reads comes from the last-level cache, at the share of one of all units. That says little about the
 kernel's speed, and what a wait or a barrier costs in it.
 
@@ -15,10 +15,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from tkgen.emulate import Outcome
-from tkgen.predict.loops import LoopUnit
+from tkgen.predict.device import Device
+from tkgen.predict.prediction import PredictError
 from tkgen.predict.stream import Instruction, WaveStream, looped
-from tkgen.predict.timing import MEASURED_PASSES, WARM_PASSES, Machine, Memory
-from tkgen.predict.workload import PredictError
+from tkgen.predict.timing import MEASURED_PASSES, WARM_PASSES, BusyUnit, Machine, Memory
 from tkgen.targets import Target
 
 _PASSES = WARM_PASSES + 2 * MEASURED_PASSES + 1
@@ -38,18 +38,17 @@ class LoopCost:
 
         Raises PredictError where the target has no timing data, no block fits, or the code has no shape to extrapolate.
         """
-        if target.timing is None:
-            raise PredictError(f"{target.name} cannot be predicted: its file has no latencies and bandwidths")
+        device = Device.of(target)
         if blocks == 0:
             raise PredictError(f"no block of {name} fits on a compute unit")
         streams = looped(run, name, waves, target)
         passing = tuple(replace(s, passes=_PASSES if s.body else 0) for s in streams)
-        return cls(passing, blocks, Machine.of(target, _memory(target)))
+        return cls(passing, blocks, Machine.of(target, _memory(device)))
 
     def cycles(self, changed: Mapping[int, Instruction] | None = None) -> float:
         """Cycles of a pass of the loop, of the whole where there is none; `changed`: instructions by dword index."""
         streams = [_with(s, changed) for s in self.streams] if changed else self.streams
-        unit = LoopUnit(streams, self.blocks, self.machine)
+        unit = BusyUnit(streams, self.blocks, self.machine)
         unit.run()
         return unit.result().pass_cycles
 
@@ -60,10 +59,9 @@ def _with(stream: WaveStream, changed: Mapping[int, Instruction]) -> WaveStream:
     return WaveStream(prologue, body, stream.passes, epilogue)
 
 
-def _memory(target: Target) -> Memory:
+def _memory(device: Device) -> Memory:
     """Global memory as one of all compute units sees it, all of them reading what is in the last-level cache."""
-    timing, product = target.timing, target.product
-    assert timing is not None
+    timing, product = device.timing, device.product
     hertz = product.clock_mhz * 1e6
     per_xcd = -(-product.compute_units // product.xcds)
     of_llc = timing.llc_tbps * 1e12 / hertz / product.compute_units

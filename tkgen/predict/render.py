@@ -1,99 +1,146 @@
-"""Predictions for a terminal."""
+"""Predictions for a terminal: the result, where the time goes, memory, what would change it, as far as it is known."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from rich.console import Console
 from rich.table import Table
 
 from tkgen.checks.words import count_text
-from tkgen.predict.model import Comparison, Prediction
+from tkgen.predict.prediction import Comparison, Prediction
+
+_CLOCKS: Mapping[str, str] = {
+    "power": "held by power", "peak": "the peak", "unknown": "the peak; none published for sustained work",
+}  # fmt: skip
+SHOWN = 0.0005  # parts below this share of the time are left out
 
 
 def render_terminal(p: Prediction, console: Console) -> None:
-    """Print a prediction: the result, where the time goes, memory, and what would change it."""
-    m, n, k = p.sizes
-    clock = {"power": "held by power", "peak": "the peak", "unknown": "the peak; none published for sustained work"}[
-        p.clock_limit
-    ]
-    console.print(f"[bold]{p.kernel}[/] {m} x {n} x {k} on {p.product}: {_headline(p)}", highlight=False)
-    console.print(
-        f"{count_text(p.blocks, 'block')} in {count_text(p.rounds, 'round')}, {p.blocks_per_cu} per CU; "
-        f"{p.clock_mhz:.0f} MHz ({clock}); "
-        f"{p.cycles_per_step:.0f} cycles per K-step, {p.matrix_cycles_per_step:.0f} of them multiplying",
-        highlight=False,
-    )
-    console.print(_cycles_table(p))
-    console.print(_memory_table(p))
-    if p.what_if:
-        console.print(_what_if_table(p))
+    """Print a prediction."""
+    console.print(f"[bold]{p.kernel}[/] {_sizes(p)} on {p.product}: {_headline(p)}", highlight=False, soft_wrap=True)
+    if p.blocks:
+        console.print(_launch(p), highlight=False, soft_wrap=True)
+    if p.busy:
+        console.print(
+            f"busy: {', '.join(f'{unit} {share:.0%}' for unit, share in p.busy.items())}",
+            highlight=False,
+            soft_wrap=True,
+        )
+    width = max((len(k.kernel) for k in p.kernels), default=0)
+    for k in p.kernels:
+        share = f"{k.seconds / p.seconds:4.0%}"
+        console.print(f"  {k.kernel:<{width}}  {share}  {_headline(k)}", highlight=False, soft_wrap=True)
+    tables = (not p.kernels and _parts(p), _memory_table(p), _what_if_table(p))
+    for table in tables:
+        if table and table.row_count:
+            console.print(table)
     for note in p.notes:
-        console.print(f"note: {note}", highlight=False)
+        console.print(f"note: {note}", highlight=False, soft_wrap=True)
 
 
 def render_comparison(c: Comparison, console: Console) -> None:
-    """Print two predictions side by side."""
+    """Print two predictions side by side: what is known of either."""
     table = Table(title=_verdict(c))
     table.add_column("")
     for p in (c.a, c.b):
-        table.add_column(f"{p.kernel} {'x'.join(map(str, p.sizes))} {p.product}", justify="right")
-    table.add_row("TFLOP/s", *(f"{'at most ' if p.upper_bound else ''}{p.tflops:.0f}" for p in (c.a, c.b)))
-    if c.a.memory_bound or c.b.memory_bound:
-        table.add_row("GB/s", *(f"{p.gbps:.0f} ({p.share_of_copy:.0%} of a copy)" for p in (c.a, c.b)))
-    table.add_row("time", *(_time(p.seconds) for p in (c.a, c.b)))
-    table.add_row("limiter", c.a.limiter, c.b.limiter)
-    table.add_row("clock, MHz", *(f"{p.clock_mhz:.0f}" for p in (c.a, c.b)))
-    table.add_row("cycles per K-step", *(f"{p.cycles_per_step:.0f}" for p in (c.a, c.b)))
-    for name in c.saved_cycles:
-        table.add_row(f"lost to {name}", *(f"{p.lost_cycles.get(name, 0) / p.cycles:.1%}" for p in (c.a, c.b)))
-    for a, b in zip(c.a.levels[:-1], c.b.levels[:-1], strict=True):  # HBM has everything
-        table.add_row(f"{a.name} hits", f"{a.hit_rate:.0%}", f"{b.hit_rate:.0%}")
+        table.add_column(f"{p.kernel} {_sizes(p)} {p.product}", justify="right")
+
+    def row(name: str, a: str, b: str) -> None:
+        if a or b:
+            table.add_row(name, a, b)
+
+    a, b = c.a, c.b
+    row("TFLOP/s", _tflops(a), _tflops(b))
+    if a.memory_bound or b.memory_bound:
+        row("GB/s", *(f"{p.gbps:.0f} ({p.share_of_copy:.0%} of a copy)" for p in (a, b)))
+    row("time", _time(a.seconds), _time(b.seconds))
+    row("limiter", a.limiter, b.limiter)
+    row("clock, MHz", *("" if p.clock_mhz is None else f"{p.clock_mhz:.0f}" for p in (a, b)))
+    for name in dict.fromkeys(p.loop.name for p in (a, b) if p.loop):
+        cycles = (f"{p.loop.cycles:.0f}" if p.loop and p.loop.name == name else "" for p in (a, b))
+        row(f"cycles per {name}", *cycles)
+    shares = [{part.name: part for part in p.shares} for p in (a, b)]
+    for name in dict.fromkeys([*a.parts, *b.parts, *shares[0], *shares[1]]):
+        parts = [own.get(name) for own in shares]
+        label = next(part.label for part in parts if part)
+        row(label, *("" if part is None else f"{part.share:.1%}" for part in parts))
+    hits = [{x.name: f"{x.hit_rate:.0%}" for x in p.levels[:-1]} for p in (a, b)]  # the last one has everything
+    for name in dict.fromkeys([*hits[0], *hits[1]]):
+        row(f"{name} hits", *(own.get(name, "") for own in hits))
     console.print(table)
 
 
+def _sizes(p: Prediction) -> str:
+    return " ".join(f"{name}={size}" for name, size in p.sizes)
+
+
+def _tflops(p: Prediction) -> str:
+    return "" if p.tflops is None else f"{'at most ' if p.upper_bound else ''}{p.tflops:.0f}"
+
+
 def _headline(p: Prediction) -> str:
-    """The result: a kernel that is bound by memory in GB/s, any other in TFLOP/s, its time, what limits it."""
-    share = f"{p.share_of_peak:.0%} of peak"
-    rates = [f"{p.tflops:.0f} TFLOP/s", _time(p.seconds), share]
-    if p.memory_bound:
-        rates = [f"{p.gbps:.0f} GB/s", _time(p.seconds), f"{p.share_of_copy:.0%} of the copy rate", rates[0]]
+    """The result: the rate, in bytes of a kernel that is bound by memory, its time, what limits it."""
+    rates = [] if p.tflops is None else [f"{p.tflops:.0f} TFLOP/s"]
+    time = f"{_time(p.seconds)} predicted"
+    if p.memory_bound or not rates:
+        said = [f"{p.gbps:.0f} GB/s", time, f"{p.share_of_copy:.0%} of what a copy reaches", *rates]
+    else:
+        said = [*rates, time, *([] if p.share_of_peak is None else [f"{p.share_of_peak:.0%} of peak"])]
     bound = "upper bound " if p.upper_bound else ""
-    return f"{bound}[bold]{rates[0]}[/], {', '.join(rates[1:])}, limited by [bold]{p.limiter}[/]"
+    return f"{bound}[bold]{said[0]}[/], {', '.join(said[1:])}, limited by [bold]{p.limiter}[/]"
+
+
+def _launch(p: Prediction) -> str:
+    """Blocks, the clock, an iteration of the loop."""
+    each = f" of {p.loop.count:g} {p.loop.name}{'es' if p.loop.name.endswith('s') else 's'}" if p.loop else ""
+    rounds = f" in {count_text(p.rounds, 'round')}" if p.rounds is not None else ""
+    said = [f"{count_text(p.blocks, 'block')}{each}{rounds}, {p.resident} per {p.core}"]
+    if p.clock_mhz is not None:
+        said.append(f"{p.clock_mhz:.0f} MHz ({_CLOCKS[p.clock_limit]})")
+    if p.loop:
+        said.append(f"{p.loop.cycles:.0f} cycles per {p.loop.name}, {p.loop.matrix_cycles:.0f} of them multiplying")
+    return "; ".join(said)
 
 
 def _verdict(c: Comparison) -> str:
     """The comparison in a sentence: of times where both do the same work, else of rates."""
     a, b = (c.a.kernel, c.b.kernel) if c.a.kernel != c.b.kernel else ("the first", "the second")
-    if c.a.sizes == c.b.sizes:
-        return f"{b} is {c.speedup:.2f} times as fast as {a}"
-    return f"{b} reaches {c.b.tflops / c.a.tflops:.2f} times the TFLOP/s of {a}"
+    own, other = dict(c.a.sizes), dict(c.b.sizes)
+    common = own.keys() & other.keys()
+    if not common or any(own[name] != other[name] for name in common):
+        for unit, x, y in (("TFLOP/s", c.a.tflops, c.b.tflops), ("GB/s", c.a.gbps, c.b.gbps)):
+            if x and y:
+                return f"{b} reaches {y / x:.2f} times the {unit} of {a}"
+    return f"{b} is {c.speedup:.2f} times as fast as {a}"
 
 
-def _cycles_table(p: Prediction) -> Table:
-    table = Table(title="where the cycles go")
-    for heading in ("cause", "share", "per K-step"):
-        table.add_column(heading, justify="left" if heading == "cause" else "right")
-    table.add_row("multiplying", f"{p.matrix_cycles / p.cycles:.1%}", f"{p.matrix_cycles_per_step:.0f}")
-    for name, cycles in sorted(p.lost_cycles.items(), key=lambda item: -item[1]):
-        step = p.lost_per_step.get(name)
-        if cycles >= 0.0005 * p.cycles:
-            table.add_row(f"lost to {name}", f"{cycles / p.cycles:.1%}", "" if step is None else f"{step:.0f}")
+def _table(title: str, *headings: str) -> Table:
+    table = Table(title=title)
+    for number, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if number else "left")
+    return table
+
+
+def _parts(p: Prediction) -> Table:
+    table = _table("where the time goes", "part", "share", *([f"per {p.loop.name}"] if p.loop else []))
+    for part in p.shares:
+        if part.share >= SHOWN:
+            step = ["" if part.per_step is None else f"{part.per_step:.0f}"] if p.loop else []
+            table.add_row(part.label, f"{part.share:.1%}", *step)
     return table
 
 
 def _memory_table(p: Prediction) -> Table:
-    table = Table(title="memory")
-    for heading in ("level", "GB", "TB/s", "hits"):
-        table.add_column(heading, justify="left" if heading == "level" else "right")
+    table = _table("memory", "level", "GB", "TB/s", "hits")
     for level in p.levels:
-        hits = f"{level.hit_rate:.1%}" if level.name != "HBM" else ""
+        hits = f"{level.hit_rate:.1%}" if level != p.levels[-1] else ""
         table.add_row(level.name, f"{level.bytes / 1e9:.2f}", f"{level.tbps:.2f}", hits)
     return table
 
 
 def _what_if_table(p: Prediction) -> Table:
-    table = Table(title="what would change it")
-    for heading in ("with", "time", "faster"):
-        table.add_column(heading, justify="left" if heading == "with" else "right")
+    table = _table("what would change it", "with", "time", "faster")
     for x in p.what_if:
         if x.speedup > 1.005:
             table.add_row(x.change, _time(x.seconds), f"{x.speedup:.2f}x")

@@ -21,12 +21,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tkgen.backends.cdna.kittens.layout import lane_groups
-from tkgen.emulate import EmulateError, Outcome, TraceRequest, launch
+from tkgen.emulate import Outcome
 from tkgen.emulate.decode import Encoding, Flag, Program
-from tkgen.ir.types import WAVE_LANES
-from tkgen.predict.workload import PredictError, Workload
+from tkgen.predict.prediction import PredictError
+from tkgen.predict.workload import Workload
 from tkgen.targets import Target
-from tkgen.toolchain.compiler import ToolchainError
 
 
 class Unit(IntEnum):
@@ -99,7 +98,7 @@ def block_streams(workload: Workload, target: Target) -> tuple[WaveStream, ...]:
         PredictError: the code has no shape that can be extrapolated.
         ToolchainError: the emulator cannot start it.
     """
-    return _with_passes(looped(lambda limit: _run(workload, limit), workload.name, workload.waves, target), workload)
+    return _with_passes(looped(workload.run, workload.name, workload.waves, target), workload)
 
 
 def looped(run: Callable[[int], Outcome], name: str, waves: int, target: Target) -> list[WaveStream]:
@@ -124,23 +123,6 @@ def looped(run: Callable[[int], Outcome], name: str, waves: int, target: Target)
         parts = [tuple(decoder.instruction(wave, i) for i in part) for part in (prologue, body, epilogue)]
         streams.append(WaveStream(parts[0], parts[1], 0, parts[2]))
     return streams
-
-
-def _run(workload: Workload, limit: int) -> Outcome:
-    try:
-        return launch(
-            workload.hsaco,
-            kernel=workload.kernel,
-            grid=workload.grid,
-            block=(workload.waves * WAVE_LANES, 1, 1),
-            lds_bytes=workload.dynamic_lds,
-            args=workload.arguments(),
-            blocks=[0],
-            budget=limit,
-            trace=TraceRequest(limit=limit),
-        )
-    except EmulateError as error:
-        raise ToolchainError(f"{workload.name} does not run on the emulator: {error}") from error
 
 
 def decoder(outcome: Outcome, target: Target) -> Callable[[int, int], Instruction]:

@@ -459,6 +459,27 @@ class ComputeUnit:
         return CuTiming(self.blocks, cycles, per_pass, busy, lost)
 
 
+class BusyUnit(ComputeUnit):
+    """A CU whose vector units are busy for all cycles of an instruction."""
+
+    def __init__(self, streams: Sequence[WaveStream], blocks: int, machine: Machine):
+        super().__init__(streams, blocks, machine)
+        self.vector_free = [0.0] * machine.simds
+
+    def issue(self, wave: Wave, unit: Unit, now: float) -> bool:
+        """As any CU, but one vector instruction of a SIMD ends before the next begins."""
+        if unit is not Unit.VALU or unit in self.costless:
+            return super().issue(wave, unit, now)
+        if self.vector_free[wave.simd] > now:
+            wave.ready = self.vector_free[wave.simd]
+            return False
+        cycles = wave.code[wave.pc].cycles
+        issued = super().issue(wave, unit, now)
+        if issued:
+            self.vector_free[wave.simd] = now + cycles
+        return issued
+
+
 def _passes(starts: Sequence[float], now: float) -> float:
     """How many passes are done at a time between the first and the last of their starts."""
     at = min(bisect_right(starts, now), len(starts) - 1)

@@ -1,4 +1,4 @@
-"""What a prediction is about: a compiled kernel, the sizes it runs on and the order of its blocks.
+"""The subject of a prediction: a compiled kernel, the sizes it runs on and the order of its blocks.
 
 >>> workload = Workload.of(tkgen.load("specs/ping_pong.tk").build(), {"M": 4096, "N": 4096, "K": 4096})
 """
@@ -7,30 +7,84 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tkgen.emulate import Arg
-from tkgen.execute.arguments import launched, packed, scalar_values
-from tkgen.ir.launch import Launch
-from tkgen.ir.types import Side
-from tkgen.targets.model import Occupancy
+from tkgen.emulate import Arg, Buffer, EmulateError, Outcome, TraceRequest
+from tkgen.emulate import launch as emulated
+from tkgen.execute.arguments import check_scalars, launched, packed
+from tkgen.ir.launch import Launch, OneLaunch
+from tkgen.ir.tensors import Tensor
+from tkgen.ir.types import WAVE_LANES, Side
+from tkgen.predict.prediction import PredictError
+from tkgen.toolchain.compiler import ToolchainError
 
 if TYPE_CHECKING:
     from tkgen.build import Build
+    from tkgen.build.model import Compiled
 
 
 MOST_PIECES = 1 << 22  # blocks, or parts of sums, that a prediction goes through one by one
 
 
-class PredictError(Exception):
-    """One sentence for the user: why this kernel cannot be predicted."""
+@dataclass(frozen=True, kw_only=True)
+class Launched:
+    """A compiled kernel and its launch: `arguments` makes the kernel's arguments, `sizes` are by dimension."""
+
+    name: str
+    hsaco: bytes = field(repr=False)
+    kernel: str
+    waves: int
+    blocks: int
+    blocks_per_cu: int
+    sizes: tuple[tuple[str, int], ...]
+    arguments: Callable[[], Sequence[Arg]] = field(repr=False)
+    dynamic_lds: int = 0
+
+    def run(self, limit: int, block: int = 0) -> Outcome:
+        """A trace of one block's first instructions, `limit` of them. ToolchainError where the emulator has none."""
+        try:
+            return emulated(
+                self.hsaco,
+                kernel=self.kernel,
+                grid=(self.blocks, 1, 1),
+                block=(self.waves * WAVE_LANES, 1, 1),
+                lds_bytes=self.dynamic_lds,
+                args=self.arguments(),
+                blocks=[block],
+                budget=limit,
+                trace=TraceRequest(limit=limit),
+            )
+        except EmulateError as error:
+            raise ToolchainError(f"{self.name} does not run on the emulator: {error}") from error
 
 
-@dataclass(frozen=True)
-class Workload:
+def of_launch(build: Compiled, launch: OneLaunch, held: Mapping[Tensor, Sequence[int]]) -> dict[str, Any]:
+    """The fields of `Launched`. Its tensors hold zeros, but for those of which it is known what they have `held`."""
+
+    def arguments() -> Sequence[Arg]:
+        try:  # zero pages that are never written cost nothing; one block touches little
+            buffers = {t.name: Buffer(np.zeros(launch.bytes(t), np.uint8), t.name) for t in launch.program.arguments}
+        except MemoryError as error:
+            raise PredictError(f"tensors of these sizes cannot be had here: {error}") from None
+        buffers |= {t.name: Buffer(np.array(values, np.int32), t.name) for t, values in held.items()}
+        return [packed(launch, buffers, check_scalars(launch.program))]
+
+    return {
+        "name": build.spec.name,
+        "hsaco": build.hsaco,
+        "kernel": build.resources.kernel,
+        "waves": build.spec.program.waves,
+        "blocks": launch.blocks,
+        "blocks_per_cu": build.occupancy.blocks_per_cu,
+        "sizes": tuple(launch.extents.items()),
+        "arguments": arguments,
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload(Launched):
     """A matrix product C[m, n] over `k`, computed by blocks of `block` elements.
 
     `products` sums are made at once, for each of `matrices` outputs; no two of these share a factor here, which heads
@@ -40,16 +94,8 @@ class Workload:
     `pieces` gives, in launch order, the block tile that is worked on and the first K-step of the part of K that is
     summed (0 where nothing is split), as (row, column, step); `piece_steps` is the length of that part. A block does
     one piece, or `repeats` of them one after another. `zeroed_bytes` of output are cleared before the launch.
-    `arguments` makes the kernel's arguments.
     """
 
-    name: str
-    hsaco: bytes = field(repr=False)
-    kernel: str
-    waves: int
-    grid: tuple[int, int, int]
-    dynamic_lds: int
-    occupancy: Occupancy
     m: int
     n: int
     k: int
@@ -62,7 +108,6 @@ class Workload:
     piece_steps: int
     repeats: int
     zeroed_bytes: int
-    arguments: Callable[[], Sequence[Arg]] = field(repr=False)
     matrices: int = 1  # of outputs
     factors: int = 1  # of pairs of factors, of which several outputs may take a part each
     products: int = 1
@@ -102,18 +147,10 @@ class Workload:
             counts = " x ".join(map(str, (*launch.batch, *launch.tile_grid)))
             raise PredictError(f"{counts} output tiles are more than a prediction looks at, {MOST_PIECES}")
 
-        scalars = scalar_values(program, {s.name: 1.0 for s in program.scalars if s.default is None})
-
         pieces, piece_steps = _pieces(launch)
         output = sum(t.dtype.bytes for t in program.outputs)
         return cls(
-            name=build.spec.name,
-            hsaco=build.hsaco,
-            kernel=build.resources.kernel,
-            waves=program.waves,
-            grid=launch.grid,
-            dynamic_lds=0,
-            occupancy=build.occupancy,
+            **of_launch(build, launch, {t: launch.held_values(t) for t in program.held}),
             m=m,
             n=n,
             k=k,
@@ -129,30 +166,7 @@ class Workload:
             piece_steps=piece_steps,
             repeats=-(-len(pieces) // launch.blocks),
             zeroed_bytes=m * n * output * launch.matrices if program.added else 0,
-            arguments=partial(_zeros, launch, scalars),
         )
-
-
-def _zeros(launch: Launch, scalars: Mapping[str, float]) -> Sequence[Arg]:
-    """The kernel's argument over tensors of zeros. Raises PredictError where they cannot be had."""
-    import torch
-
-    from tkgen.emulate.arguments import Buffer
-
-    program = launch.program
-    # Zero pages that are never written cost nothing; only the block's own panels are touched.
-    try:
-        tensors = {
-            t.name: torch.from_numpy(np.zeros(launch.shape(t), np.float32 if t.dtype.bytes == 4 else np.uint16))
-            for t in program.arguments
-        }
-        for held in program.held:  # groups are alike, and rows far apart
-            places = torch.tensor(launch.held_values(held), dtype=torch.int32)
-            tensors[held.name] = places.view(launch.shape(held))
-    except MemoryError as error:
-        raise PredictError(f"tensors of these sizes cannot be had here: {error}") from None
-    buffers = {name: Buffer(tensor, name=name) for name, tensor in tensors.items()}
-    return [packed(launch, buffers, scalars)]
 
 
 def _pieces(launch: Launch) -> tuple[list[tuple[int, int, int]], int]:

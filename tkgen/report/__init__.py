@@ -9,7 +9,7 @@ from tkgen.report.diff import Diff, Several, diff, render_diff, render_diff_html
 from tkgen.report.facts import Facts, facts, previous_report, to_json
 from tkgen.report.html import Outline, outline, render_html, write_build, write_report, write_row_build
 from tkgen.report.prediction import Prediction, prediction
-from tkgen.report.rows import RowFacts, row_facts, row_prediction
+from tkgen.report.rows import RowFacts, row_facts
 from tkgen.report.svg import pictures
 from tkgen.report.terminal import print_facts, render_terminal
 
@@ -32,7 +32,6 @@ __all__ = [
     "render_html",
     "render_terminal",
     "row_facts",
-    "row_prediction",
     "standalone",
     "to_json",
     "write_build",

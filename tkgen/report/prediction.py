@@ -6,26 +6,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from tkgen.build import Build
+from tkgen.predict.prediction import Part
 from tkgen.report.figures import Figure
 
 if TYPE_CHECKING:  # the timing model needs numpy, which reports without a prediction do not
+    from tkgen import predict
     from tkgen.report.timeline import Timeline
 
 LIMITED = 0.005  # parts of the time below this share are not shown
-
-
-@dataclass(frozen=True)
-class Part:
-    """A part of the time: its name, cycles per K-step (None for what is outside the steady loop), share of the time."""
-
-    name: str
-    per_step: float | None
-    share: float
+ASSUMED = 4096  # a size that only run time knows
 
 
 @dataclass(frozen=True)
@@ -33,9 +26,10 @@ class Prediction:
     """What a timing model says: `by` names it and its assumptions in a sentence, `limiter` what limits the kernel.
 
     The speed is an `upper_bound` where the power limit is not known. `parts` say where the time goes, multiplying
-    first; `changes` what would help: (change, times faster). `waves` has for each wave of a block the cycles by
-    instruction, counted from the kernel's first: from its issue to that of the wave's next one, in one pass of the loop
-    or, outside of it, the one time it runs. `timeline` has what happens on a compute unit, cycle by cycle.
+    first, with cycles of a `step` of the loop; `changes` what would help: (change, times faster). `waves` has for each
+    wave of a block the cycles by instruction, counted from the kernel's first: from its issue to that of the wave's
+    next one, in one pass of the loop or, outside of it, the one time it runs. `timeline` has what happens on a compute
+    unit, cycle by cycle.
     """
 
     by: str
@@ -43,72 +37,80 @@ class Prediction:
     upper_bound: bool = False
     limiter: str = ""
     parts: tuple[Part, ...] = ()
+    step: str = "K-step"
     changes: tuple[tuple[str, float], ...] = ()
     waves: tuple[Mapping[int, float], ...] = ()
     notes: tuple[str, ...] = ()
     timeline: Timeline | None = None
 
 
-def prediction(build: Build, product: str | None = None, sizes: Mapping[str, int] | None = None) -> Prediction:
-    """The prediction of `build` on a product of its target (by default the first).
+def prediction(build: Any, product: str | None = None, sizes: Mapping[str, int] | None = None) -> Prediction:
+    """The prediction of a build of one kernel on a product of its target (by default the first).
 
-    Dynamic sizes that `sizes` does not give are taken as 32 blocks, and 64 passes of the loop. Raises PredictError
-    where there is none to be had, UnknownTargetError for an unknown product.
+    Dynamic sizes that `sizes` does not give are taken as `ASSUMED`, of a planned schedule as 32 blocks and 64 passes of
+    the loop. Raises PredictError where there is none to be had, UnknownTargetError for an unknown product.
     """
-    from tkgen.emulate import load
-    from tkgen.emulate.decode import decode
-    from tkgen.predict import profile
-    from tkgen.report.timeline import timeline
+    from tkgen.predict import predict, profile
+    from tkgen.report.timeline import positions, timeline
 
     given = dict(sizes or {})
     assumed = {name: extent for name, extent in _assumed(build).items() if name not in given}
-    profiled = profile(build, assumed | given, product)
-    found, waves = profiled.prediction, profiled.recording.spent
-    code = load(build.hsaco)
-    starts = decode(code.code, code.target).starts()
-    position = {start: number for number, start in enumerate(starts[: len(build.function.instructions)])}
-    size = " x ".join(map(str, found.sizes))
+    waves: tuple[Mapping[int, float], ...] = ()
+    drawn = None
+    if hasattr(build.spec, "plan"):
+        profiled = profile(build, assumed | given, product)
+        found, position = profiled.prediction, positions(build)
+        waves = tuple({position[a]: c for a, c in w.items() if a in position} for w in profiled.recording.spent)
+        drawn = timeline(build, profiled)
+    else:
+        found = predict(build, assumed | given, product)
+    size = " ".join(f"{name}={extent}" for name, extent in found.sizes)
     example = ", an example: a size is dynamic" if assumed else ""
     bound = ": an upper bound, as the power limit is not known" if found.upper_bound else ""
-    copied = (
-        Figure("predict.bandwidth", "bandwidth", round(found.gbps), "GB/s", 1, "Prediction"),
-        Figure("predict.copy", "of the copy rate", round(found.share_of_copy * 100, 1), "%", 1, "Prediction"),
-    )
     return Prediction(
         by=f"the timing model of tkgen predict, for {size} on one {found.product}{example}{bound}.",
-        figures=(
-            Figure("predict.time", "time", round(found.seconds * 1e3, 3), "ms", -1, "Prediction"),
-            Figure("predict.tflops", "rate", round(found.tflops), "TFLOP/s", 1, "Prediction"),
-            Figure("predict.peak", "of the peak", round(found.share_of_peak * 100, 1), "%", 1, "Prediction"),
-            *(copied if found.memory_bound else ()),
-            Figure("predict.clock", "clock", round(found.clock_mhz), "MHz", 0, "Prediction"),
-            Figure("predict.step", "cycles per K-step", round(found.cycles_per_step), "", -1, "Prediction"),
-            *(
-                Figure(f"predict.{x.name}", f"{x.name} hits", round(x.hit_rate * 100, 1), "%", 1, "Prediction")
-                for x in found.levels
-                if x.name != "HBM"
-            ),
-        ),
+        figures=tuple(_figures(found)),
         upper_bound=found.upper_bound,
         limiter=found.limiter,
-        parts=(
-            Part("multiplying", found.matrix_cycles_per_step, found.matrix_cycles / found.cycles),
-            *(
-                Part(name, found.lost_per_step.get(name), cycles / found.cycles)
-                for name, cycles in sorted(found.lost_cycles.items(), key=lambda item: -item[1])
-                if cycles >= LIMITED * found.cycles
-            ),
-        ),
+        parts=tuple(part for part in found.shares if part.share >= LIMITED or not part.lost),
+        step=found.loop.name if found.loop else "step",
         changes=tuple((x.change, x.speedup) for x in found.what_if if x.speedup > 1 + LIMITED),
-        waves=tuple({position[a]: c for a, c in wave.items() if a in position} for wave in waves),
+        waves=waves,
         notes=found.notes,
-        timeline=timeline(build, profiled),
+        timeline=drawn,
     )
 
 
-def _assumed(build: Build) -> dict[str, int]:
+def _figures(p: predict.Prediction) -> Iterator[Figure]:
+    """Its numbers, each where it is known."""
+
+    def figure(key: str, label: str, value: float, unit: str, better: int) -> Figure:
+        return Figure(f"predict.{key}", label, value, unit, better, "Prediction")
+
+    yield figure("time", "time", round(p.seconds * 1e3, 3), "ms", -1)
+    if p.tflops is not None:
+        yield figure("tflops", "rate", round(p.tflops), "TFLOP/s", 1)
+    if p.share_of_peak is not None:
+        yield figure("peak", "of the peak", round(p.share_of_peak * 100, 1), "%", 1)
+    if p.memory_bound:
+        yield figure("bandwidth", "bandwidth", round(p.gbps), "GB/s", 1)
+        yield figure("copy", "of the copy rate", round(p.share_of_copy * 100, 1), "%", 1)
+    if p.clock_mhz is not None:
+        yield figure("clock", "clock", round(p.clock_mhz), "MHz", 0)
+    if p.loop is not None:
+        key = p.loop.name.rpartition("-")[2]
+        yield figure(key, f"cycles per {p.loop.name}", round(p.loop.cycles), "", -1)
+    for level in p.levels[:-1]:  # the last one has everything
+        yield figure(level.name, f"{level.name} hits", round(level.hit_rate * 100, 1), "%", 1)
+
+
+def _assumed(build: Any) -> dict[str, int]:
     """Extents for the dimensions that are known at run time only."""
-    program, unroll = build.spec.program, build.spec.plan.shape.unroll
-    blocks = ((program.m, 32 * program.block[0]), (program.n, 32 * program.block[1]))
-    steps = (program.k, 64 * unroll * program.block[2])
-    return {dim.name: extent for dim, extent in (*blocks, steps) if dim.size is None}
+    program = build.spec.program
+    found = {dim.name: ASSUMED for dim in program.dims if dim.size is None}
+    if hasattr(build.spec, "plan"):
+        rows, columns, step = program.block
+        step *= build.spec.plan.shape.unroll
+        tiled = {program.m.name: 32 * rows, program.n.name: 32 * columns, program.k.name: 64 * step}
+        found = {name: tiled.get(name, extent) for name, extent in found.items() if name in tiled}
+    return found

@@ -19,7 +19,6 @@ from tkgen.schedule.loops import LoopMap
 from tkgen.schedule.rows import RowMap
 from tkgen.toolchain.isa import main_loop
 
-ASSUMED = 4096  # what a size that only run time knows is taken as in a prediction
 LANES_SHOWN = 3  # of a row: the first ones, and the last
 
 
@@ -82,48 +81,6 @@ def row_facts(
         findings=tuple(finding(d, rows) for d in build.diagnostics),
         prediction=prediction,
         machine_check=build.machine_check.summary,
-    )
-
-
-def row_prediction(build: RowBuild, product: str | None = None) -> Prediction:
-    """The prediction of a build, dynamic sizes taken as ASSUMED. Raises as `predict_build`."""
-    from tkgen.loops import prediction as loops
-    from tkgen.predict.loops import CHANGES, LoopPrediction
-    from tkgen.rows import prediction as rows
-
-    assumed = {d.name: ASSUMED for d in build.spec.program.dims if d.size is None}
-    found = (
-        loops.predict_build(build, assumed, product)
-        if isinstance(build, LoopBuild)
-        else rows.predict_build(build, assumed, product)
-    )
-    sizes = " ".join(f"{name}={size}" for name, size in found.sizes)
-    example = ", an example: a size is dynamic" if assumed else ""
-    group = "Prediction"
-    by = f"the timing model of tkgen predict, for {sizes} on one {found.product}{example}."
-    time = Figure("predict.time", "time", round(found.seconds * 1e3, 3), "ms", -1, group)
-    if isinstance(found, LoopPrediction):
-        return Prediction(
-            by=by,
-            figures=(
-                time,
-                Figure("predict.tflops", "rate", round(found.tflops), "TFLOP/s", 1, group),
-                Figure("predict.peak", "of the peak", round(found.share_of_peak * 100, 1), "%", 1, group),
-                Figure("predict.clock", "clock", round(found.clock_mhz), "MHz", 0, group),
-                Figure("predict.pass", "cycles per pass", round(found.cycles_per_pass), "", -1, group),
-            ),
-            upper_bound=found.upper_bound,
-            limiter=found.limiter,
-            changes=tuple((CHANGES[name], times) for name, times in found.faster.items() if times > 1.005),
-        )
-    return Prediction(
-        by=by,
-        figures=(
-            time,
-            Figure("predict.bandwidth", "bandwidth", round(found.gbps), "GB/s", 1, group),
-            Figure("predict.copy", "of the copy rate", round(found.share_of_copy * 100, 1), "%", 1, group),
-        ),
-        limiter=found.limiter,
     )
 
 

@@ -467,15 +467,14 @@ def time(facts: Facts) -> str:
     x = left
     for i, part in enumerate(parts):
         length = width * part.share / max(whole, 1e-9)
-        step = "" if part.per_step is None else f", {part.per_step:.0f} cycles per K-step"
-        name = part.name if not i else f"lost to {part.name}"
+        step = "" if part.per_step is None else f", {part.per_step:.0f} cycles per {facts.prediction.step}"
         look = "k-multiply" if not i else f"w{PART_COLOURS[(i - 1) % len(PART_COLOURS)]}"
-        c.rect(x, 8, length, 30, look, f"{name}: {part.share:.1%} of the time{step}", style="stroke-width:.6")
+        c.rect(x, 8, length, 30, look, f"{part.label}: {part.share:.1%} of the time{step}", style="stroke-width:.6")
         if length > 44:
             c.text(x + length / 2, 27, f"{part.share:.0%}", "mid strong")
         at = (left + i % 3 * 300, 50 + i // 3 * 20)
         c.rect(at[0], at[1], 12, 12, look, style="stroke-width:.6")
-        c.text(at[0] + 18, at[1] + 10, f"{name} {part.share:.1%}{step}", "small")
+        c.text(at[0] + 18, at[1] + 10, f"{part.label} {part.share:.1%}{step}", "small")
         x += length
     return c.svg()
 

@@ -329,10 +329,10 @@ def _prediction(found: Prediction, plain: bool) -> ConsoleRenderable:
         parts.append(shown(f"limited by {found.limiter}", "bold"))
     parts.append(_figures(found.figures, (), plain))
     if found.parts:
-        table = plain_table(plain, "where the time goes", ">share", ">cycles per K-step", "")
+        table = plain_table(plain, "where the time goes", ">share", f">cycles per {found.step}", "")
         for i, part in enumerate(found.parts):
             step = "" if part.per_step is None else f"{part.per_step:.0f}"
-            cells = (part.name if not i else f"lost to {part.name}", f"{part.share:.1%}", step)
+            cells = (part.label, f"{part.share:.1%}", step)
             table.add_row(*map(shown, cells), shown(bar(part.share, 1, plain), "magenta" if not i else "yellow"))
         parts.append(table)
     if found.changes:

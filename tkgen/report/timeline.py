@@ -15,13 +15,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tkgen.predict.events import Event, Recording, Track
+from tkgen.predict.prediction import kernels_of
 from tkgen.report.places import Places, known_lines
 from tkgen.report.texts import Rows, texts
-from tkgen.rows.build import RowBuild
 from tkgen.toolchain.isa import classify
 
 if TYPE_CHECKING:
+    from tkgen.backends import protocol
     from tkgen.build import Build
+    from tkgen.build.model import Compiled
     from tkgen.predict import Profile
 
 SHOWN_PASSES = 2  # of the steady loop
@@ -106,7 +108,7 @@ def timeline(build: Build, profile: Profile) -> Timeline:
         waves=recording.waves,
         blocks=recording.blocks,
         roles=roles,
-        clock_mhz=round(profile.prediction.clock_mhz, 1),
+        clock_mhz=round(profile.prediction.clock_mhz or 0.0, 1),
         loop=loop,
         passes=tuple(min(starts) for starts in zip(*first, strict=True) if min(starts) <= loop[1]),
         end=loop[1],
@@ -115,8 +117,8 @@ def timeline(build: Build, profile: Profile) -> Timeline:
     )
 
 
-def trace(name: str, product: str, kernels: Sequence[tuple[Build | RowBuild, Recording]]) -> dict[str, Any]:
-    """All events of what is called `name` for Perfetto or chrome://tracing, one microsecond there for a cycle here.
+def trace(whole: protocol.Build, product: str, recordings: Sequence[Recording]) -> dict[str, Any]:
+    """All events of a build's kernels for Perfetto or chrome://tracing, one microsecond there for a cycle here.
 
     A process is a SIMD. Its matrix unit has a thread, each wave one for what it does or waits for and one for its
     vector work. Accesses to memory overlap, so they are asynchronous events; an arrow leads from the wave that comes
@@ -125,7 +127,8 @@ def trace(name: str, product: str, kernels: Sequence[tuple[Build | RowBuild, Rec
     """
     events: list[dict[str, Any]] = []
     begin = 0.0
-    for place, (build, recording) in enumerate(kernels):
+    kernels = kernels_of(whole)
+    for place, (build, recording) in enumerate(zip(kernels, recordings, strict=True)):
         of = f"{build.spec.name}: " if len(kernels) > 1 else ""
         for event in _events(recording, _Names(build), of):
             event["pid"] += place * recording.simds
@@ -135,7 +138,7 @@ def trace(name: str, product: str, kernels: Sequence[tuple[Build | RowBuild, Rec
                 event["ts"] += begin
             events.append(event)
         begin += recording.end
-    known = {"kernel": name, "product": product, "one microsecond": "one cycle"}
+    known = {"kernel": whole.spec.name, "product": product, "one microsecond": "one cycle"}
     return {"traceEvents": events, "displayTimeUnit": "ns", "otherData": known}
 
 
@@ -212,18 +215,23 @@ def _named(recording: Recording, of: str) -> Iterator[dict[str, Any]]:
         yield name("thread_name", wave % recording.simds, _thread(wave) + 1, f"{text}: vector")
 
 
+def positions(build: Compiled) -> dict[int, int]:
+    """The number of each instruction of the kernel, by its address in dwords."""
+    from tkgen.emulate import load
+    from tkgen.emulate.decode import decode
+
+    code = load(build.hsaco)
+    starts = decode(code.code, code.target).starts()
+    return {start: i for i, start in enumerate(starts[: len(build.function.instructions)])}
+
+
 class _Names:
     """What an instruction, by its address, is called: kind, operations or the line of equations, row of the spec."""
 
-    def __init__(self, build: Build | RowBuild):
-        from tkgen.emulate import load
-        from tkgen.emulate.decode import decode
-
-        code = load(build.hsaco)
-        starts = decode(code.code, code.target).starts()
-        self.position = {start: i for i, start in enumerate(starts[: len(build.function.instructions)])}
+    def __init__(self, build: Compiled):
+        self.position = positions(build)
         self.kinds = [classify(x)[0] for x in build.function.instructions]
-        self.texts, self.lines = _of_equations(build) if isinstance(build, RowBuild) else _of_plan(build)
+        self.texts, self.lines = _of_plan(build) if hasattr(build.spec, "plan") else _of_equations(build)
 
     def bar(self, event: Event) -> Bar:
         """The bar of one event."""
@@ -242,7 +250,7 @@ class _Names:
         return Bar(event.track.value, kind, event.wave, *ends, text, line, 1, event.by, event.cause)
 
 
-def _of_plan(build: Build) -> tuple[list[str], list[int]]:
+def _of_plan(build: Any) -> tuple[list[str], list[int]]:
     """For each instruction the operations that it carries out, and the row of the first one's line."""
     rows = Rows(build.spec.program.origins.files)
     places = Places(build.function, build.spec.plan, build.spec.source, f"{build.spec.name}.cpp")
@@ -254,7 +262,7 @@ def _of_plan(build: Build) -> tuple[list[str], list[int]]:
     )
 
 
-def _of_equations(build: RowBuild) -> tuple[list[str], list[int]]:
+def _of_equations(build: Compiled) -> tuple[list[str], list[int]]:
     """For each instruction the line of the spec that it carries out, without its comment, and that line's row."""
     spec, rows = build.spec, Rows(build.spec.program.origins.files)
     cpp = texts(spec.program.origins, rows, spec.source, None, spec.name).cpp

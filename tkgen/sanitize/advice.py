@@ -23,8 +23,8 @@ import numpy as np
 from tkgen.emulate import CodeObject, Outcome, TraceRequest, patched
 from tkgen.emulate import launch as emulate
 from tkgen.predict.kernels import LoopCost
+from tkgen.predict.prediction import PredictError
 from tkgen.predict.stream import Instruction, Unit
-from tkgen.predict.workload import PredictError
 from tkgen.sanitize.arguments import named
 from tkgen.sanitize.referee import DEFAULT_BUDGET, Verdict, sanitize
 from tkgen.sanitize.report import place_of, span_of

@@ -206,7 +206,7 @@ class Target:
 
     @property
     def line_bytes(self) -> int:
-        """Bytes of global memory that are moved together, as `tkgen.predict.rows` counts them."""
+        """Bytes of global memory that are moved together, as `tkgen.predict.throughput` counts them."""
         return LINE_BYTES
 
     def max_registers(self, waves_per_simd: int) -> int:

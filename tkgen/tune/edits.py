@@ -105,12 +105,11 @@ def _job(
 
 def _predicted(job: _Job) -> float | None:
     """Seconds of one text; None where there are none to be had."""
-    from tkgen.predict import PredictError
-    from tkgen.sequence.prediction import predict_any
+    from tkgen.predict import PredictError, predict
 
     try:
         spec = taken(load(job.path, job.defines, job.target, job.roots, text=job.text)).check()
-        found = predict_any(spec.build(cxx=job.cxx).check(), job.sizes, job.product, what_if=False)
+        found = predict(spec.build(cxx=job.cxx).check(), job.sizes, job.product, what_if=False)
     except (SpecError, ToolchainError, PredictError, ValueError):
         return None
     return found.seconds

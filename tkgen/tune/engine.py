@@ -208,19 +208,17 @@ def _setting(request: Request, space: Space) -> Setting:
 
 def _check_target(kernel: ast.Kernel, request: Request) -> None:
     """Raises TuneError, UnknownTargetError or ToolchainError where nothing predicts or compiles for a spec's target."""
-    from tkgen.predict import PredictError, device_of
+    from tkgen.predict import PredictError, check_device
 
     named = [name.id for s in flatten(kernel.body) if isinstance(s, ast.Targets) for name in s.names]
     name = request.target or (named[0] if named else DEFAULT_TARGET)
-    if not backend_of(name).emulated:
-        hopper.product_of(name, request.product)
-        return hopper.need_tools(request.cxx)
-    target = load_target(name)
     try:
-        device_of(target, request.product)
+        check_device(name, request.product)
     except PredictError as error:
         raise TuneError(str(error)) from None
-    find_compiler(target, request.cxx)
+    if not backend_of(name).emulated:
+        return hopper.need_tools(request.cxx)
+    find_compiler(load_target(name), request.cxx)
 
 
 def _check_kind(variant: Variant, request: Request) -> None:

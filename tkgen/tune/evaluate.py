@@ -114,8 +114,7 @@ def copy_bound(spec: RowSpec, product: Product, sizes: Mapping[str, int]) -> flo
 
 def measure(setting: Setting, candidate: Candidate) -> Trial:
     """Check, compile and predict `candidate`."""
-    from tkgen.predict import PredictError
-    from tkgen.sequence.prediction import predict_any
+    from tkgen.predict import PredictError, predict
 
     found = check(setting, candidate)
     if found.status is Status.REJECTED:
@@ -126,7 +125,7 @@ def measure(setting: Setting, candidate: Candidate) -> Trial:
             return hopper.predicted(found, spec, setting.sizes, setting.product, setting.cxx)
         build = spec.build(cxx=setting.cxx, machine_check=False).check()
         kernels = build.kernels if isinstance(build, SequenceBuild) else (build,)
-        prediction = predict_any(build, setting.sizes, setting.product, what_if=False)
+        prediction = predict(build, setting.sizes, setting.product, what_if=False)
     except SpecError as error:
         return rejected(candidate, error)
     except (ToolchainError, PredictError, ValueError) as error:
@@ -135,8 +134,8 @@ def measure(setting: Setting, candidate: Candidate) -> Trial:
         found,
         status=Status.PREDICTED,
         seconds=prediction.seconds,
-        tflops=(tflops := getattr(prediction, "tflops", None)),
-        gbps=prediction.gbps if tflops is None else None,
+        tflops=prediction.tflops,
+        gbps=prediction.gbps if prediction.tflops is None else None,
         limiter=prediction.limiter,
         registers=max(map(registers, kernels)),
         lds_bytes=max(k.lds_bytes for k in kernels),

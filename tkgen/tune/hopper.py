@@ -14,7 +14,7 @@ from tkgen.backends.hopper.toolchain import find_nvcc
 from tkgen.backends.registry import backend_of
 from tkgen.execute.arguments import check_scalars, launched
 from tkgen.packages import install_line
-from tkgen.predict.hopper import predict_hopper
+from tkgen.predict import predict
 from tkgen.rows.launch import row_launch
 from tkgen.toolchain.compiler import ToolchainError
 from tkgen.tune.trial import Status, Trial
@@ -53,18 +53,18 @@ def bound(spec: ON_HOPPER, product: HopperProduct, sizes: Mapping[str, int]) -> 
 def predicted(trial: Trial, spec: ON_HOPPER, sizes: Mapping[str, int], product: str | None, cxx: str | None) -> Trial:
     """The trial with its prediction. Raises as `build` of a spec, and PredictError."""
     build: CudaBuild = spec.build(cxx=cxx)
-    found = predict_hopper(build, sizes, product)
+    found = predict(build, sizes, product)
     warps = build.threads // spec.target.warp_size
     return replace(
         trial,
         status=Status.PREDICTED,
         seconds=found.seconds,
-        tflops=found.tflops or None,
-        gbps=None if found.tflops else found.gbps,
+        tflops=found.tflops,
+        gbps=found.gbps if found.tflops is None else None,
         limiter=found.limiter,
         registers=build.figures.registers,
         lds_bytes=build.shared_bytes,
-        waves_per_simd=found.blocks_per_sm * warps / spec.target.sub_partitions,
+        waves_per_simd=found.resident * warps / spec.target.sub_partitions,
     )
 
 

@@ -1,36 +1,33 @@
-"""Predicted times of kernels on Hopper GPUs, from the schedule, the machine code, and numbers of the target's file.
-
->>> p = predict_hopper(tkgen.load("specs/hopper/h100_lcf.tk").build())
->>> p.tflops, p.limiter
-"""
+"""Predicted times of kernels on Hopper GPUs, from the schedule, the machine code, and numbers of the target's file."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import TYPE_CHECKING
 
-from tkgen.backends.hopper.build import CudaBuild
 from tkgen.backends.hopper.loop_spec import HopperLoopBuild
 from tkgen.backends.hopper.row_spec import HopperRowBuild
 from tkgen.backends.hopper.spec import HopperBuild
 from tkgen.execute.arguments import SizeError
 from tkgen.packages import install_line
-from tkgen.predict.hopper.loops import LoopModel
-from tkgen.predict.hopper.model import HopperPrediction
-from tkgen.predict.hopper.products import ProductModel
-from tkgen.predict.hopper.rows import RowModel
-from tkgen.predict.workload import PredictError
+from tkgen.predict.hopper.iterations import IterationModel
+from tkgen.predict.hopper.model import HopperModel
+from tkgen.predict.hopper.throughput import ThroughputModel
+from tkgen.predict.hopper.tiles import TileModel
+from tkgen.predict.prediction import PredictError
 
-HopperModel: TypeAlias = ProductModel | LoopModel | RowModel
+if TYPE_CHECKING:
+    from tkgen.backends import protocol
 
 
-def hopper_model(build: CudaBuild, sizes: Mapping[str, int] | None = None, product: str | None = None) -> HopperModel:
+def model(build: protocol.Build, sizes: Mapping[str, int] | None, product: str | None) -> HopperModel:
     """The model of a build on a product of its target (the first without a name).
 
     Raises:
         PredictError: nothing disassembles its machine code, or the kernel cannot do the sizes.
         UnknownTargetError: there is no such product.
     """
+    assert isinstance(build, HopperBuild | HopperLoopBuild | HopperRowBuild)
     machine = build.spec.target
     device = machine.product_named(product) if product else machine.product
     if not build.sass:
@@ -39,21 +36,12 @@ def hopper_model(build: CudaBuild, sizes: Mapping[str, int] | None = None, produ
             f"PATH; {install_line('cuda')}"
         )
     try:
-        if isinstance(build, HopperLoopBuild):
-            return LoopModel(build, sizes, device)
-        if isinstance(build, HopperRowBuild):
-            return RowModel(build, sizes, device)
-        assert isinstance(build, HopperBuild)
-        return ProductModel(build, sizes, device)
+        match build:
+            case HopperLoopBuild():
+                return IterationModel(build, sizes, device)
+            case HopperRowBuild():
+                return ThroughputModel(build, sizes, device)
+            case _:
+                return TileModel(build, sizes, device)
     except SizeError as error:
         raise PredictError(str(error)) from None
-
-
-def predict_hopper(
-    build: CudaBuild, sizes: Mapping[str, int] | None = None, product: str | None = None
-) -> HopperPrediction:
-    """The predicted time of a build. Raises as `hopper_model`."""
-    return hopper_model(build, sizes, product).prediction()
-
-
-__all__ = ["HopperModel", "HopperPrediction", "hopper_model", "predict_hopper"]

@@ -7,60 +7,33 @@ power of the clock. The clock is the highest at which all of it fits, at most th
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tkgen.backends.hopper.machine import Hopper, HopperProduct
-from tkgen.backends.spec import TypedSpec
-from tkgen.ir.equation_program import EquationProgram
-from tkgen.ir.launch import Launch
-from tkgen.ir.types import Program
-from tkgen.rows.launch import RowLaunch
+from tkgen.backends.spec import Named, TypedSpec
+from tkgen.ir.launch import OneLaunch
+from tkgen.predict.prediction import PredictError, Prediction
+
+if TYPE_CHECKING:
+    from tkgen.predict.events import Recording
 
 
-@dataclass(frozen=True)
-class HopperPrediction:
-    """The time of one launch, back to back with others, on cold tensors; where it goes.
+class HopperModel(ABC):
+    """A build at sizes on a device."""
 
-    `parts` adds up to `seconds`. `tflops` is of the products, 0 without any; `gbps` counts every byte of the tensors
-    once, `share_of_copy` beside what a copy reaches. `clock_limit` says what holds the clock: "power" or "peak".
-    What no data sheet says of the product was measured on `timed_as`, which may be another.
-    """
+    spec: TypedSpec[Named, Hopper]
 
-    kernel: str
-    target: str
-    product: str
-    timed_as: str
-    sizes: tuple[tuple[str, int], ...]
-    seconds: float
-    tflops: float
-    share_of_peak: float
-    gbps: float
-    share_of_copy: float
-    limiter: str
-    clock_mhz: float
-    clock_limit: str
-    blocks: int
-    blocks_per_sm: int
-    parts: Mapping[str, float]
+    @abstractmethod
+    def prediction(self, what_if: bool = True) -> Prediction:
+        """The time of one launch, and where it goes. Nothing is known of what would change it."""
 
-    def to_json(self) -> dict[str, object]:
-        """Plain data."""
-        return asdict(self) | {"sizes": dict(self.sizes)}
-
-    def text(self) -> str:
-        """For people: the rate, the clock, where the time goes."""
-        sizes = " ".join(f"{name}={size}" for name, size in self.sizes)
-        copy = f"{self.gbps:.0f} GB/s, {self.share_of_copy:.0%} of what a copy reaches"
-        rate = f"{self.tflops:.0f} TFLOP/s, {self.share_of_peak:.0%} of peak" if self.tflops else copy
-        held = {"power": "held by power", "peak": "the peak"}[self.clock_limit]
-        parts = sorted(self.parts.items(), key=lambda part: -part[1])
-        where = ", ".join(f"{name} {part / self.seconds:.0%}" for name, part in parts if part >= 0.005 * self.seconds)
-        assumed = f"\n{self.product} with its own rate of memory; all else as measured on an {self.timed_as}"
-        return (f"{self.kernel} {sizes} on {self.product}: {self.seconds * 1e6:.1f} us predicted, {rate}, "
-                f"limited by {self.limiter}\n"
-                f"{self.blocks} blocks, {self.blocks_per_sm} per SM; {self.clock_mhz:.0f} MHz ({held}); "
-                f"{where}{assumed if self.timed_as != self.product else ''}")  # fmt: skip
+    def recording(self) -> Recording:
+        """Raises PredictError: there is none."""
+        name, target = self.spec.name, self.spec.target.name
+        raise PredictError(f"there is no trace of {name}: nothing follows machine code for {target}")
 
 
 @dataclass(frozen=True)
@@ -114,39 +87,44 @@ def clock(machine: Hopper, work: Work, cycles: float, fixed_seconds: float) -> t
     return low, "power"
 
 
-def moved_bytes(launch: Launch | RowLaunch) -> int:
+def moved_bytes(launch: OneLaunch) -> int:
     """Of all tensors of a launch, each once."""
     return sum(map(launch.bytes, (*launch.program.reads, *launch.program.outputs)))
 
 
 def prediction(
-    spec: TypedSpec[Program | EquationProgram, Hopper], launch: Launch | RowLaunch, product: HopperProduct,
+    spec: TypedSpec[Named, Hopper], launch: OneLaunch, product: HopperProduct,
     at: Settled, parts: Mapping[str, float], *, start: float, flops: float = 0.0, blocks_per_sm: int = 1,
     peak: float | None = None,
-) -> HopperPrediction:  # fmt: skip
-    """What is said of a launch that takes `start` and what has settled, of which `parts` are what.
+) -> Prediction:  # fmt: skip
+    """The prediction of a launch that takes `start` and what has settled; `parts` of both are seconds.
 
-    `peak` is that of the products, TFLOP/s, where it is another than that of 16-bit factors.
+    `peak` is that of the products, TFLOP/s, where it is another than that of 16-bit factors. What no data sheet says of
+    the product was measured on another one.
     """
     seconds = start + at.seconds
     tflops, gbps = flops / seconds / 1e12, moved_bytes(launch) / seconds / 1e9
-    return HopperPrediction(
+    measured_on = f"{product.name} with its own rate of memory; all else as measured on an {product.timed_as}"
+    return Prediction(
         kernel=spec.name,
         target=spec.target.name,
         product=product.name,
-        timed_as=product.timed_as,
         sizes=tuple(launch.extents.items()),
         seconds=seconds,
-        tflops=tflops,
-        share_of_peak=tflops / (peak or product.peak_tflops),
+        launch_seconds=parts["launch"],
+        tflops=tflops if flops else None,
+        share_of_peak=tflops / (peak or product.peak_tflops) if flops else None,
         gbps=gbps,
         share_of_copy=gbps / (product.hbm_tbps * spec.target.timing.copy_efficiency * 1e3),
+        memory_bound=not flops,
         limiter=max(parts, key=lambda part: parts[part]),
         clock_mhz=at.allowed / 1e6,
         clock_limit=at.held,
         blocks=launch.blocks,
-        blocks_per_sm=blocks_per_sm,
+        resident=blocks_per_sm,
+        core="SM",
         parts=parts,
+        notes=() if product.timed_as == product.name else (measured_on,),
     )
 
 

@@ -14,20 +14,21 @@ from __future__ import annotations
 import heapq
 from collections.abc import Mapping
 
-from tkgen.backends.hopper.loop_spec import HopperLoopBuild
+from tkgen.backends.hopper.loop_spec import HopperLoopBuild, HopperLoopSpec
 from tkgen.backends.hopper.machine import HopperProduct
-from tkgen.predict.hopper.model import HopperPrediction, Work, moved_bytes, prediction, read_rate, settled
+from tkgen.predict.hopper.model import HopperModel, Work, moved_bytes, prediction, read_rate, settled
 from tkgen.predict.hopper.sass import read
-from tkgen.predict.workload import PredictError
+from tkgen.predict.prediction import PredictError, Prediction
 from tkgen.rows.launch import row_launch
 
 
-class LoopModel:
+class IterationModel(HopperModel):
     """A build at sizes on a device. Raises SizeError for sizes that it cannot do, PredictError without a loop."""
 
     def __init__(self, build: HopperLoopBuild, sizes: Mapping[str, int] | None, product: HopperProduct):
         self.build, self.product = build, product
-        self.spec, self.machine = build.spec, build.spec.target
+        self.spec: HopperLoopSpec = build.spec
+        self.machine = build.spec.target
         self.layout, self.timing = build.spec.layout, build.spec.target.timing
         self.launch = row_launch(self.spec.program, self.layout, sizes)
         code = read(build.sass)
@@ -73,7 +74,7 @@ class LoopModel:
         waits = max(t.hbm_latency_ns * 1e-9 - hidden, 0.0)
         return waits + (alone + (passes - 1) * max(self.pass_cycles)) / hertz
 
-    def prediction(self) -> HopperPrediction:
+    def prediction(self, what_if: bool = True) -> Prediction:
         """The time of one launch, and where it goes."""
         t, layout = self.timing, self.layout
         rows = self.launch.tiles(layout.split)

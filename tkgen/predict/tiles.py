@@ -1,90 +1,25 @@
-"""Predicted time of a kernel on a device: the CU's timing, the grid's traffic and the clock put together.
+"""Predicted time of a grid of output tiles, each of which takes as many K-steps: the timing of a compute unit, the
+grid's traffic and the clock put together.
 
->>> p = predict(tkgen.load("specs/ping_pong.tk").build(), product="MI325X")
+>>> p = TileModel(Workload.of(build), Device.of(build.spec.target)).prediction()
 >>> p.tflops, p.limiter, p.what_if[0]
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 from tkgen.predict.cache import traffic
 from tkgen.predict.clock import Clock, engine_clock
+from tkgen.predict.device import Device, check_fits
 from tkgen.predict.events import Recording, record
+from tkgen.predict.prediction import MULTIPLYING, Iteration, Level, Prediction, WhatIf
 from tkgen.predict.stream import WaveStream, block_streams
 from tkgen.predict.timing import Cause, CuTiming, Machine, Memory, simulate
-from tkgen.predict.workload import PredictError, Workload
-from tkgen.targets import Target, load_target, target_names
-from tkgen.targets.model import Product
-
-if TYPE_CHECKING:
-    from tkgen.build import Build
-
-
-@dataclass(frozen=True)
-class Level:
-    """One level of the memory hierarchy: bytes it delivered and the share of requests it could serve itself."""
-
-    name: str
-    bytes: int
-    hit_rate: float
-    tbps: float
-
-
-@dataclass(frozen=True)
-class WhatIf:
-    """What one change would bring: the predicted time with it, and how many times faster that is."""
-
-    change: str
-    resource: str
-    seconds: float
-    speedup: float
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """The time of one launch and where it goes. Cycles are of the engine clock, per SIMD, over the whole launch.
-
-    `lost_cycles` adds up with `matrix_cycles` to `cycles`. `seconds` includes `launch_seconds`. `clock_limit` says
-    whether power ("power") holds the clock below its peak. Where it is not known what the power limit leaves, the speed
-    is an `upper_bound`.
-
-    `gbps` counts every byte of the tensors once, in GB/s; `share_of_copy` is its share of what a copy reaches. The
-    kernel is `memory_bound` where these bytes take longer at that rate than its multiplies at the matrix units' best.
-    """
-
-    kernel: str
-    target: str
-    product: str
-    sizes: tuple[int, int, int]
-    seconds: float
-    tflops: float
-    share_of_peak: float
-    upper_bound: bool
-    gbps: float
-    share_of_copy: float
-    memory_bound: bool
-    limiter: str
-    clock_mhz: float
-    clock_limit: str
-    launch_seconds: float
-    cycles: float
-    matrix_cycles: float
-    lost_cycles: Mapping[str, float]
-    cycles_per_step: float
-    matrix_cycles_per_step: float
-    lost_per_step: Mapping[str, float]
-    levels: tuple[Level, ...]
-    rounds: int
-    blocks: int
-    blocks_per_cu: int
-    what_if: tuple[WhatIf, ...]
-    notes: tuple[str, ...] = field(default=())
-
+from tkgen.predict.workload import Workload
 
 _CHANGES: Final = {
     "MFMA": "matrix instructions that take no time",
@@ -102,45 +37,6 @@ _CHANGES: Final = {
 _LIMITERS: Final = ("MFMA", "LDS", "issue", "barriers", "L2", "LLC", "HBM", "fetch", "tail", "launch")
 
 
-def predict(
-    build: Build, sizes: Mapping[str, int] | None = None, product: str | None = None, *, what_if: bool = True
-) -> Prediction:
-    """Predict the time of `build` on a product of its target (the first of the target's file without a name).
-
-    `sizes` gives the dynamic dimensions. Raises PredictError where the target has no timing data, the code no shape
-    that can be extrapolated or the kernel cannot do the sizes, UnknownTargetError for an unknown product.
-    """
-    target = build.spec.target
-    return predict_workload(Workload.of(build, sizes), target, product, what_if=what_if)
-
-
-def predict_workload(
-    workload: Workload, target: Target, product: str | None = None, *, what_if: bool = True
-) -> Prediction:
-    """Predict any compiled matrix product, however it was made. See `predict`."""
-    return model_of(workload, target, device_of(target, product)).prediction(what_if)
-
-
-def model_of(workload: Workload, target: Target, device: Product) -> Model:
-    """The model of one workload on one device. Raises PredictError where no block of it fits a CU."""
-    if workload.occupancy.blocks_per_cu == 0:
-        raise PredictError(f"no block of {workload.name} fits on a compute unit")
-    return Model(workload, target, device, block_streams(workload, target))
-
-
-def device_of(target: Target, product: str | None = None) -> Product:
-    """The device that a prediction for `target` is about: `product`, else the first of its file.
-
-    Raises:
-        PredictError: there is no timing data for the target.
-        UnknownTargetError: it has no such product.
-    """
-    if target.timing is None:
-        known = " and ".join(name for name in target_names() if load_target(name).timing)
-        raise PredictError(f"{target.name} cannot be predicted: its file has no latencies and bandwidths; {known} have")
-    return target.product_named(product) if product else target.product
-
-
 @dataclass(frozen=True)
 class _Estimate:
     """One evaluation of the model: `cycles` of all rounds, `cold_cycles` of them waiting for code."""
@@ -152,23 +48,24 @@ class _Estimate:
     full: CuTiming
 
 
-class Model:
-    """The model of one workload on one device."""
+class TileModel:
+    """The model of one workload on one device.
 
-    def __init__(self, workload: Workload, target: Target, product: Product, streams: Sequence[WaveStream]):
-        assert target.timing is not None
-        self.workload, self.target, self.product, self.streams = workload, target, product, streams
-        self.timing = target.timing
-        self.traffic = traffic(workload, target, product)
-        self.launch_seconds = self.timing.launch_us * 1e-6
+    Raises:
+        PredictError: no block fits a compute unit, or the code has no shape that can be extrapolated.
+        ToolchainError: the emulator cannot start it.
+    """
+
+    def __init__(self, workload: Workload, device: Device):
+        check_fits(workload)
+        self.workload, self.device = workload, device
+        self.target, self.product, self.timing = device.target, device.product, device.timing
+        self.streams: Sequence[WaveStream] = block_streams(workload, device.target)
+        self.traffic = traffic(workload, self.target, self.product)
+        self.launch_seconds = device.launch_seconds
         if workload.zeroed_bytes:  # clearing the output is a launch of its own
-            self.launch_seconds += self.timing.launch_us * 1e-6 + workload.zeroed_bytes / self.copy_rate
-        self.matrix_cycles = sum(self._matrix_cycles(s) for s in streams) / target.simds_per_cu
-
-    @property
-    def copy_rate(self) -> float:
-        """Bytes a second that streams reach."""
-        return self.product.hbm_tbps * self.timing.hbm_efficiency * 1e12
+            self.launch_seconds += device.launch_seconds + workload.zeroed_bytes / device.copy_rate
+        self.matrix_cycles = sum(self._matrix_cycles(s) for s in self.streams) / self.target.simds_per_cu
 
     def _matrix_cycles(self, s: WaveStream) -> float:
         parts = ((s.prologue, 1), (s.body, s.passes), (s.epilogue, 1))
@@ -265,25 +162,16 @@ class Model:
 
     def _memory(self, clock: Clock, free: frozenset[str]) -> Memory:
         """Latency and rates of one CU's share, in cycles of this clock."""
-        t, flow, hertz = self.timing, self.traffic, clock.mhz * 1e6
-        beyond_l2 = 0.0 if "LLC" in free else flow.llc_bytes / flow.l2_bytes
-        beyond_llc = 0.0 if "HBM" in free or not beyond_l2 else flow.hbm_bytes / flow.l2_bytes
-        latency = t.l2_latency_ns * 1e-9 * self.product.clock_mhz * 1e6
-        if "LLC" not in free:
-            latency += flow.from_llc * (t.llc_latency_ns - t.l2_latency_ns) * 1e-9 * hertz
-            if "HBM" not in free:
-                latency += flow.from_hbm * (t.hbm_latency_ns - t.llc_latency_ns) * 1e-9 * hertz
-        llc_share = t.llc_tbps * 1e12 / hertz / flow.active_cus
-        hbm_share = self.copy_rate / hertz / flow.active_cus
-        rates = {"L2": min(t.l1_bytes_per_clock, t.l2_bytes_per_clock / flow.active_cus_per_xcd)}
-        if beyond_l2:
-            rates["LLC"] = llc_share / beyond_l2
-        if beyond_llc:
-            rates["HBM"] = hbm_share / beyond_llc
-        narrowest = min(rates, key=rates.__getitem__)
-        fits = self.target.llc_bytes >= self._footprint()
-        write_rate = min(t.l1_bytes_per_clock, llc_share if fits else hbm_share)
-        return Memory(latency, rates[narrowest], write_rate, narrowest)
+        flow, no_llc = self.traffic, "LLC" in free
+        no_hbm = no_llc or "HBM" in free
+        return self.device.memory(
+            clock.mhz * 1e6,
+            flow.active_cus,
+            flow.active_cus_per_xcd,
+            (0.0 if no_llc else flow.from_llc, 0.0 if no_hbm else flow.from_hbm),
+            (0.0 if no_llc else flow.llc_bytes / flow.l2_bytes, 0.0 if no_hbm else flow.hbm_bytes / flow.l2_bytes),
+            self._footprint(),
+        )
 
     def _footprint(self) -> int:
         w = self.workload
@@ -291,41 +179,38 @@ class Model:
 
     # ------------------------------------------------------------ the answer
 
-    def prediction(self, what_if: bool) -> Prediction:
+    def prediction(self, what_if: bool = True) -> Prediction:
         """Everything there is to say."""
         base = self.base
         changes = self._what_if(base) if what_if else ()
         w, hertz = self.workload, base.clock.mhz * 1e6
-        cycles = base.seconds * hertz
         matrix = self.matrix_cycles * len(w.pieces) / self.product.compute_units
-        lost = self._lost(base, cycles, matrix)
+        lost = self._lost(base, base.seconds * hertz, matrix)
         peak = self.target.peak_tflops(w.dtype, self.product)
         best = peak * self.timing.matrix_efficiency * base.clock.mhz / self.product.clock_mhz * 1e12
-        moved = self._footprint()
+        moved, copy_rate = self._footprint(), self.device.copy_rate
         return Prediction(
             kernel=w.name,
             target=self.target.name,
             product=self.product.name,
-            sizes=(w.m, w.n, w.k),
+            sizes=w.sizes,
             seconds=base.seconds,
+            launch_seconds=self.launch_seconds,
             tflops=w.flops / base.seconds / 1e12,
             share_of_peak=w.flops / base.seconds / 1e12 / peak,
             upper_bound=base.clock.limit == "unknown",
             gbps=moved / base.seconds / 1e9,
-            share_of_copy=moved / base.seconds / self.copy_rate,
-            memory_bound=moved / self.copy_rate > w.flops / best,
+            share_of_copy=moved / base.seconds / copy_rate,
+            memory_bound=moved / copy_rate > w.flops / best,
             limiter=_limiter(base.seconds, changes, {"MFMA": matrix, **lost}),
             clock_mhz=base.clock.mhz,
             clock_limit=base.clock.limit,
-            launch_seconds=self.launch_seconds,
-            cycles=cycles,
-            matrix_cycles=matrix,
-            lost_cycles=lost,
-            **self._per_step(base),
+            parts={name: cycles / hertz for name, cycles in {MULTIPLYING: matrix, **lost}.items()},
+            loop=self._loop(base),
             levels=self._levels(base.seconds),
             rounds=len(self.traffic.residents),
             blocks=len(w.pieces),
-            blocks_per_cu=w.occupancy.blocks_per_cu,
+            resident=w.blocks_per_cu,
             what_if=changes,
             notes=self._notes(base.clock),
         )
@@ -376,15 +261,12 @@ class Model:
         lost["tail"] = max(cycles - steady - fill, 0.0)
         return lost
 
-    def _per_step(self, base: _Estimate) -> dict[str, Any]:
-        """The steady loop of a full CU, per K-step of one of its blocks."""
+    def _loop(self, base: _Estimate) -> Iteration:
+        """A K-step of one block in the steady loop of a full CU."""
         cu = base.full
-        per_pass = max(round(self.workload.piece_steps / self.passes), 1)
-        return {
-            "cycles_per_step": cu.pass_cycles / per_pass / cu.blocks,
-            "matrix_cycles_per_step": cu.busy / per_pass / cu.blocks,
-            "lost_per_step": {k: v / per_pass / cu.blocks for k, v in self._by_resource(base).items()},
-        }
+        steps = max(round(self.workload.piece_steps / self.passes), 1) * cu.blocks  # of all blocks, in a pass
+        lost = {name: cycles / steps for name, cycles in self._by_resource(base).items()}
+        return Iteration("K-step", self.workload.piece_steps, cu.pass_cycles / steps, cu.busy / steps, lost)
 
     def _levels(self, seconds: float) -> tuple[Level, ...]:
         flow = self.traffic
@@ -422,38 +304,3 @@ def _limiter(seconds: float, changes: Sequence[WhatIf], parts: Mapping[str, floa
     contained = {"L2": "LLC", "LLC": "HBM", "MFMA": "barriers"}
     own = {name: saving - saved.get(contained.get(name, ""), 0.0) for name, saving in saved.items()}
     return max(own, key=own.__getitem__)
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Two predictions: `b` is `speedup` times as fast as `a` and loses `saved_cycles` less, by cause."""
-
-    a: Prediction
-    b: Prediction
-    speedup: float
-    saved_cycles: Mapping[str, float]
-
-
-def compare(a: Prediction, b: Prediction) -> Comparison:
-    """`b` beside `a`."""
-    names = [*a.lost_cycles, *(n for n in b.lost_cycles if n not in a.lost_cycles)]
-    saved = {n: a.lost_cycles.get(n, 0.0) - b.lost_cycles.get(n, 0.0) for n in names}
-    return Comparison(a, b, a.seconds / b.seconds, saved)
-
-
-def to_json(result: Prediction | Comparison) -> dict[str, Any]:
-    """Plain data for `json.dumps`, every number finite."""
-    data: dict[str, Any] = asdict(result)
-    _check_finite(data)
-    return data
-
-
-def _check_finite(node: Any) -> None:
-    if isinstance(node, dict):
-        for child in node.values():
-            _check_finite(child)
-    elif isinstance(node, list | tuple):
-        for child in node:
-            _check_finite(child)
-    elif isinstance(node, float) and not math.isfinite(node):
-        raise PredictError("a predicted number is not finite")

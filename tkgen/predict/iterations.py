@@ -1,4 +1,4 @@
-"""Predicted time of a kernel whose loop multiplies what it made of products, such as attention.
+"""Predicted time of a kernel whose blocks walk along tiles, some of them more than others, such as attention.
 
 One compute unit runs the machine code of as many blocks as it has room for, as `timing` does, some passes of the loop,
 which are extended to those that a block makes on average. A vector unit is busy for all cycles of an instruction: in
@@ -6,39 +6,42 @@ such a loop powers and maxima take the place of waits, and waves of several bloc
 an XCD that walk along the same tiles fetch each of them once into its L2; over the launch each byte of the tensors is
 read from HBM once, where what moves fits the last-level cache.
 
->>> p = LoopModel(workload, target, target.product).prediction()
+>>> p = IterationModel(Iterations.of(build), Device.of(build.spec.target)).prediction()
 >>> p.tflops, p.limiter
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Final
+from itertools import product as combinations
+from typing import TYPE_CHECKING, Final
 
-from tkgen.emulate import Arg, EmulateError, Outcome, TraceRequest, launch
-from tkgen.ir.types import WAVE_LANES
+from tkgen.ir.equations import Axis
 from tkgen.predict.clock import Clock, engine_clock
+from tkgen.predict.device import Device, check_fits
 from tkgen.predict.events import Recording, recorded
-from tkgen.predict.rows import RowPrediction
+from tkgen.predict.prediction import Iteration, Prediction, WhatIf
 from tkgen.predict.stream import Instruction, Unit, WaveStream, looped
-from tkgen.predict.timing import ComputeUnit, CuTiming, Machine, Memory, Wave
-from tkgen.predict.workload import PredictError
-from tkgen.targets import Target
-from tkgen.targets.model import Product
-from tkgen.toolchain.compiler import ToolchainError
+from tkgen.predict.throughput import launch_at
+from tkgen.predict.timing import BusyUnit, CuTiming, Machine, Memory
+from tkgen.predict.workload import Launched, of_launch
+from tkgen.rows.launch import RowLaunch
+
+if TYPE_CHECKING:
+    from tkgen.loops.build import LoopBuild
 
 CHANGES: Final = {
     "MFMA": "matrix instructions that take no time",
     "LDS": "an LDS without latency and bank conflicts",
     "issue": "no issue slots but for matrix instructions and barriers",
     "memory": "global memory without latency, at any rate",
-}  # what each would mean to cost nothing
+}  # the meaning of each costing nothing
 
 
-@dataclass(frozen=True)
-class LoopWorkload:
+@dataclass(frozen=True, kw_only=True)
+class Iterations(Launched):
     """A compiled kernel and its launch.
 
     A block makes `passes` passes of the loop on average, and no block more than `most`, which is what number `longest`
@@ -46,12 +49,6 @@ class LoopWorkload:
     through LDS pass by pass; blocks with the same `walks`, by their number, walk along the same tiles of them.
     """
 
-    name: str
-    hsaco: bytes = field(repr=False)
-    kernel: str
-    waves: int
-    blocks: int
-    blocks_per_cu: int
     dtype: str
     passes: float
     most: int
@@ -59,79 +56,65 @@ class LoopWorkload:
     read_bytes: int
     written_bytes: int
     moving_bytes: int
-    sizes: tuple[tuple[str, int], ...]
     walks: Callable[[int], Hashable] = field(repr=False)
-    arguments: Callable[[], Sequence[Arg]] = field(repr=False)
     unrolled: int = 1
 
+    @classmethod
+    def of(cls, build: LoopBuild, sizes: Mapping[str, int] | None = None) -> Iterations:
+        """The workload of a build; `sizes` for its dynamic dimensions. PredictError for sizes it cannot do."""
+        launch, layout = launch_at(build.spec, sizes), build.spec.layout
+        kernel = launch.program.kernel
+        passes, longest = _passes(launch, layout.loop.axis)
+        moving = {ring.access.tensor for ring in layout.moving}
+        indices = [index for ring in layout.moving for index in ring.access.indices]
 
-@dataclass(frozen=True)
-class LoopPrediction(RowPrediction):
-    """As that of rows; `tflops` counts what the matrix instructions of the visited tiles multiply.
+        def walks(block: int) -> Hashable:
+            place = launch.place(block)
+            along = tuple(place[i.axis] // i.divisor for i in indices if i.axis in place)
+            return (*along, place[kernel.groups]) if kernel.groups is not None else along
 
-    `busy` is the share of a pass in which each unit works, `lost` that in which a matrix unit waits, by cause, and
-    `faster` how many times as fast it were if one of `CHANGES` alone cost nothing; the `limiter` is what saves most.
-    `passes` is what a block makes on average. Where no clock under sustained load is published for the product, the
-    speed is an `upper_bound`.
-    """
-
-    tflops: float
-    share_of_peak: float
-    clock_mhz: float
-    upper_bound: bool
-    passes: float
-    cycles_per_pass: float
-    lost: dict[str, float]
-    faster: dict[str, float]
-
-
-def _run(workload: LoopWorkload, limit: int) -> Outcome:
-    try:
-        return launch(
-            workload.hsaco,
-            kernel=workload.kernel,
-            grid=(workload.blocks, 1, 1),
-            block=(workload.waves * WAVE_LANES, 1, 1),
-            args=workload.arguments(),
-            blocks=[workload.longest],
-            budget=limit,
-            trace=TraceRequest(limit=limit),
+        return cls(
+            **of_launch(build, launch, {t: launch.offset_values(axis) for t, axis in kernel.offsets.items()}),
+            dtype=layout.multiplications[0].moving.access.tensor.dtype.spelling,
+            passes=sum(passes) / len(passes),
+            most=max(passes),
+            unrolled=layout.unrolled,
+            longest=longest,
+            read_bytes=sum(map(launch.bytes, kernel.inputs)),
+            written_bytes=sum(launch.bytes(t) * (1 + (t.name in kernel.added)) for t in kernel.outputs),  # zeros, sums
+            moving_bytes=sum(map(launch.bytes, moving)),
+            walks=walks,
         )
-    except EmulateError as error:
-        raise ToolchainError(f"{workload.name} does not run on the emulator: {error}") from error
 
 
-class LoopModel:
+class IterationModel:
     """A kernel on a device: blocks over its CUs in rounds, the memory as one CU sees it.
 
     Raises:
-        PredictError: the target has no timing data, no block fits a CU, or the code has no shape to extrapolate.
+        PredictError: no block fits a CU, or the code has no shape to extrapolate.
         ToolchainError: the emulator cannot start it.
     """
 
-    def __init__(self, workload: LoopWorkload, target: Target, product: Product):
-        if target.timing is None:
-            raise PredictError(f"{target.name} cannot be predicted: its file has no latencies and bandwidths")
-        if workload.blocks_per_cu == 0:
-            raise PredictError(f"no block of {workload.name} fits on a compute unit")
-        streams = looped(lambda limit: _run(workload, limit), workload.name, workload.waves, target)
+    def __init__(self, workload: Iterations, device: Device):
+        check_fits(workload)
+        self.device, self.target, self.product = device, device.target, device.product
+        streams = looped(
+            lambda limit: workload.run(limit, workload.longest), workload.name, workload.waves, device.target
+        )
         unrolled = workload.unrolled  # from here on a pass is one of the machine code's loop
         workload = replace(workload, passes=workload.passes / unrolled, most=workload.most // unrolled)
-        self.workload, self.target, self.product, self.timing = workload, target, product, target.timing
+        self.workload = workload
         # A pass may begin before the loop and end behind it: what stands there counts as what it multiplies.
         once, each = (sum(x.flops for s in streams for x in part(s)) for part in (_around, _body))
         self.around = min(once / each, workload.most) if each else 0.0
         looping = round(workload.most - self.around)
         self.streams = [replace(s, passes=looping if s.body else 0) for s in streams]
-        self.copy_rate = product.hbm_tbps * self.timing.hbm_efficiency * 1e12
-        cus = product.compute_units
+        cus = self.product.compute_units
         self.active = min(cus, workload.blocks)
         self.resident = min(workload.blocks_per_cu, -(-workload.blocks // cus))
         self.flops = workload.blocks * self._of_block("flops")
-        matrix = sum(
-            n * sum(x.cycles for x in part if x.flops) for s in self.streams for part, n in self._parts(s)
-        )  # fmt: skip
-        self.matrix_cycles = workload.blocks * matrix / target.simds_per_cu / cus
+        matrix = sum(n * sum(x.cycles for x in part if x.flops) for s in self.streams for part, n in self._parts(s))
+        self.matrix_cycles = workload.blocks * matrix / self.target.simds_per_cu / cus
 
     def _parts(self, s: WaveStream) -> tuple[tuple[Sequence[Instruction], float], ...]:
         return (s.prologue, 1), (s.body, max(self.workload.passes - self.around, 0.0)), (s.epilogue, 1)
@@ -153,7 +136,7 @@ class LoopModel:
             total += self._block(last, w.passes)
         # The longest block is one that begins at once, or nearly so.
         longest = self._block(full, w.most)
-        needed = (w.read_bytes + w.written_bytes) / self.copy_rate * clock.mhz * 1e6
+        needed = (w.read_bytes + w.written_bytes) / self.device.copy_rate * clock.mhz * 1e6
         return max(total, longest, 0.0 if "memory" in free else needed), full
 
     def _block(self, timing: CuTiming, passes: float) -> float:
@@ -175,59 +158,53 @@ class LoopModel:
             clock = found
         return clock, *self.cycles(clock)
 
-    def prediction(self) -> LoopPrediction:
+    def prediction(self, what_if: bool = True) -> Prediction:
         """The time of one launch with empty caches, and where a pass's goes."""
         w, (clock, cycles, steady) = self.workload, self.settled
-        launch_seconds = self.timing.launch_us * 1e-6
-        seconds = launch_seconds + cycles / (clock.mhz * 1e6)
-        faster = {name: max(cycles / self.cycles(clock, frozenset({name}))[0], 1.0) for name in CHANGES}
+        start, hertz = self.device.launch_seconds, clock.mhz * 1e6
+        seconds = start + cycles / hertz
+        changes = []
+        for name, change in CHANGES.items():
+            with_it = start + min(self.cycles(clock, frozenset({name}))[0], cycles) / hertz
+            changes.append(WhatIf(change, name, with_it, seconds / with_it))
+        changes.sort(key=lambda x: -x.speedup)
         rate, moved = self.flops / seconds / 1e12, w.read_bytes + w.written_bytes
-        return LoopPrediction(
-            w.name,
-            self.target.name,
-            self.product.name,
-            w.sizes,
-            seconds,
-            moved / seconds / 1e9,
-            moved / seconds / self.copy_rate,
-            self.copy_rate / 1e9,
-            max(faster, key=lambda name: faster[name]),
-            self.busy(clock, steady),
-            w.blocks,
-            w.blocks_per_cu,
-            launch_seconds,
-            rate,
-            rate / self.target.peak_tflops(w.dtype, self.product),
-            clock.mhz,
-            clock.limit == "unknown",
-            w.passes * w.unrolled,
-            steady.pass_cycles / w.unrolled,
-            {cause.value: cycles / steady.pass_cycles for cause, cycles in steady.lost.items()},
-            faster,
+        lost = {cause.value: cycles / w.unrolled for cause, cycles in steady.lost.items()}
+        return Prediction(
+            kernel=w.name,
+            target=self.target.name,
+            product=self.product.name,
+            sizes=w.sizes,
+            seconds=seconds,
+            launch_seconds=start,
+            tflops=rate,
+            share_of_peak=rate / self.target.peak_tflops(w.dtype, self.product),
+            gbps=moved / seconds / 1e9,
+            share_of_copy=moved / seconds / self.device.copy_rate,
+            upper_bound=clock.limit == "unknown",
+            limiter=changes[0].resource,
+            clock_mhz=clock.mhz,
+            clock_limit=clock.limit,
+            busy=self.busy(clock, steady),
+            loop=Iteration(
+                "pass", w.passes * w.unrolled, steady.pass_cycles / w.unrolled, steady.busy / w.unrolled, lost
+            ),
+            blocks=w.blocks,
+            resident=w.blocks_per_cu,
+            what_if=tuple(changes) if what_if else (),
         )
 
     def recording(self) -> Recording:
         """What happens on a full CU in some passes, event by event."""
         machine = Machine.of(self.target, self.memory(self.settled[0]))
-        return recorded(LoopUnit, self.streams, self.resident, machine)
+        return recorded(BusyUnit, self.streams, self.resident, machine)
 
     def memory(self, clock: Clock) -> Memory:
         """Latency and rates of one CU's share, in cycles of this clock."""
-        t, w, hertz = self.timing, self.workload, clock.mhz * 1e6
-        beyond_l2, beyond_llc = self.beyond
-        latency = t.l2_latency_ns * 1e-9 * self.product.clock_mhz * 1e6
-        latency += (t.llc_latency_ns - t.l2_latency_ns) * 1e-9 * hertz
-        latency += beyond_llc / beyond_l2 * (t.hbm_latency_ns - t.llc_latency_ns) * 1e-9 * hertz
-        per_xcd = -(-self.active // self.product.xcds)
-        llc, hbm = t.llc_tbps * 1e12 / hertz / self.active, self.copy_rate / hertz / self.active
-        rates = {
-            "L2": min(t.l1_bytes_per_clock, t.l2_bytes_per_clock / per_xcd),
-            "LLC": llc / beyond_l2,
-            "HBM": hbm / beyond_llc,
-        }
-        narrowest = min(rates, key=lambda level: rates[level])
-        fits = self.target.llc_bytes >= w.read_bytes + w.written_bytes
-        return Memory(latency, rates[narrowest], min(t.l1_bytes_per_clock, llc if fits else hbm), narrowest)
+        w, (beyond_l2, beyond_llc) = self.workload, self.beyond
+        per_xcd, footprint = -(-self.active // self.product.xcds), w.read_bytes + w.written_bytes
+        waits, beyond = (1.0, beyond_llc / beyond_l2), (beyond_l2, beyond_llc)
+        return self.device.memory(clock.mhz * 1e6, self.active, per_xcd, waits, beyond, footprint)
 
     @property
     def beyond(self) -> tuple[float, float]:
@@ -268,27 +245,42 @@ def _body(s: WaveStream) -> Sequence[Instruction]:
 
 
 def _simulated(streams: Sequence[WaveStream], blocks: int, machine: Machine) -> CuTiming:
-    unit = LoopUnit(streams, blocks, machine)
+    unit = BusyUnit(streams, blocks, machine)
     unit.run()
     return unit.result()
 
 
-class LoopUnit(ComputeUnit):
-    """A CU whose vector units are busy for all cycles of an instruction."""
+def _passes(launch: RowLaunch, axis: Axis) -> tuple[list[int], int]:
+    """How many tiles of the loop blocks visit, alike for all that differ along other axes than its bounds and parts
+    name, and groups; and a block that visits most. Blocks for which no group has a tile visit none."""
+    walked, groups = launch.walked, launch.program.kernel.groups
+    told = {axis.part, *(b.axis for b in axis.bounds)}
+    bounding = [a for a in launch.program.parallel if a == walked or a.name in told]
+    counts: dict[tuple[int, ...], int] = {}
+    for group in range(launch.group_count):
+        size = len(launch.groups(axis)[group]) if axis.within else launch.extents[axis.dim.name]
+        tiled = [-(-len(launch.groups(a)[group]) // (a.tile or 1)) if a.within else launch.tiles(a) for a in bounding]
+        for at in combinations(*map(range, tiled)):
+            tiles = {
+                a.name: range(n * (a.tile or 1), (n + 1) * (a.tile or 1)) for a, n in zip(bounding, at, strict=True)
+            }
+            longer, own = size - _bounding_length(launch, axis, group), range(size)
+            if axis.part is not None:
+                (part,) = tiles[axis.part]
+                run = axis.part_length(size, next(launch.tiles(a) for a in bounding if a.name == axis.part))
+                own = own[part * run : (part + 1) * run]
+            starts = own[:: axis.tile or 1]
+            counts[group, *at] = sum(axis.visits(start, tiles, longer) for start in starts)
+    most = max(counts, key=lambda at: counts[at])
+    place = dict.fromkeys(launch.program.parallel, 0) | dict(zip(bounding, most[1:], strict=True))
+    place |= {groups: most[0]} if groups is not None else {}
+    idle = launch.tiles(walked) - len(counts) if walked is not None and bounding == [walked] else 0
+    return [*counts.values(), *([0] * idle)], launch.number(place)
 
-    def __init__(self, streams: Sequence[WaveStream], blocks: int, machine: Machine):
-        super().__init__(streams, blocks, machine)
-        self.vector_free = [0.0] * machine.simds
 
-    def issue(self, wave: Wave, unit: Unit, now: float) -> bool:
-        """As any CU, but one vector instruction of a SIMD ends before the next begins."""
-        if unit is not Unit.VALU or unit in self.costless:
-            return super().issue(wave, unit, now)
-        if self.vector_free[wave.simd] > now:
-            wave.ready = self.vector_free[wave.simd]
-            return False
-        cycles = wave.code[wave.pc].cycles
-        issued = super().issue(wave, unit, now)
-        if issued:
-            self.vector_free[wave.simd] = now + cycles
-        return issued
+def _bounding_length(launch: RowLaunch, axis: Axis, group: int) -> int:
+    """How many places the axis has that bounds of a loop name; none where there are none."""
+    of = next((a for a in launch.program.parallel if a.name in {b.axis for b in axis.bounds}), None)
+    if of is None:
+        return 0
+    return len(launch.groups(of)[group]) if of.within else launch.extents[of.dim.name]

@@ -6,47 +6,53 @@ part of the memory's rate (`hbm_efficiency` of the peak); each needed byte count
 accesses touch are found in a cache, while every line that an access touches takes its time on the way to L2. What all
 blocks read (a row of weights) counts once for the whole launch, what another loop reads again counts again.
 
->>> p = predict_rows(workload, load_target("gfx942"))
+>>> p = ThroughputModel(Transfer.of(build), Device.of(build.spec.target)).prediction()
 >>> p.gbps, p.share_of_copy
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from tkgen.emulate import Arg, TraceRequest, launch
-from tkgen.ir.types import WAVE_LANES
+from tkgen.predict.device import Device, check_fits
 from tkgen.predict.events import Recording, recorded
+from tkgen.predict.prediction import PredictError, Prediction
 from tkgen.predict.stream import Instruction, Unit, WaveStream, decoder, paths
-from tkgen.predict.timing import ComputeUnit, Machine, Memory, Wave
-from tkgen.predict.workload import PredictError
+from tkgen.predict.timing import BusyUnit, Machine, Memory, Wave
+from tkgen.predict.workload import Launched, of_launch
+from tkgen.rows.launch import RowLaunch, row_launch
+from tkgen.rows.reading import read_counts
 from tkgen.targets import Target
-from tkgen.targets.model import LINE_BYTES, Product
+from tkgen.targets.model import LINE_BYTES
+
+if TYPE_CHECKING:
+    from tkgen.rows.build import RowBuild
+    from tkgen.rows.spec import RowSpec
 
 MOST_INSTRUCTIONS: Final = 400_000  # of a block's waves together: a trace beyond this takes too long
 SHOWN: Final = 2  # blocks in a row in each place of a CU, in what is written down of a run
 
 
-@dataclass(frozen=True)
-class RowWorkload:
+def launch_at(spec: RowSpec, sizes: Mapping[str, int] | None) -> RowLaunch:
+    """The launch that is predicted. Raises PredictError for sizes that the kernel cannot do."""
+    try:
+        return row_launch(spec.program, spec.layout, sizes)
+    except ValueError as error:
+        raise PredictError(str(error)) from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transfer(Launched):
     """A compiled kernel, its launch, and the bytes that it must move: each element of its tensors once.
 
     `read_again_bytes` are those that later loops over the same rows read anew: rows that need a loop fit no cache.
     """
 
-    name: str
-    hsaco: bytes = field(repr=False)
-    kernel: str
-    waves: int
-    blocks: int
-    blocks_per_cu: int
     read_bytes: int
     written_bytes: int
-    sizes: tuple[tuple[str, int], ...]
-    arguments: Callable[[], Sequence[Arg]] = field(repr=False)
     read_again_bytes: int = 0
 
     @property
@@ -54,121 +60,91 @@ class RowWorkload:
         """What a copy of as much would move."""
         return self.read_bytes + self.written_bytes
 
-
-@dataclass(frozen=True)
-class RowPrediction:
-    """The time of one launch, launch overhead included, and where a CU's goes.
-
-    `gbps` counts every byte of the tensors once; `share_of_copy` is that beside what streams reach on the product.
-    `busy` is the share of the CU's time in which each of its units works; the busiest is the `limiter`, "latency" where
-    none is busy most of the time.
-    """
-
-    kernel: str
-    target: str
-    product: str
-    sizes: tuple[tuple[str, int], ...]
-    seconds: float
-    gbps: float
-    share_of_copy: float
-    copy_gbps: float
-    limiter: str
-    busy: dict[str, float]
-    blocks: int
-    blocks_per_cu: int
-    launch_seconds: float
-
-    def to_json(self) -> dict[str, object]:
-        """Plain data."""
-        return asdict(self) | {"sizes": dict(self.sizes)}
+    @classmethod
+    def of(cls, build: RowBuild, sizes: Mapping[str, int] | None = None) -> Transfer:
+        """The workload of a build; `sizes` for its dynamic dimensions. PredictError for sizes it cannot do."""
+        launch = launch_at(build.spec, sizes)
+        kernel = launch.program.kernel
+        return cls(
+            **of_launch(build, launch, {t: launch.offset_values(axis) for t, axis in kernel.offsets.items()}),
+            read_bytes=sum(map(launch.bytes, kernel.inputs)),
+            written_bytes=sum(map(launch.bytes, kernel.outputs)),
+            read_again_bytes=sum((count - 1) * launch.bytes(t) for t, count in read_counts(kernel).items()),
+        )
 
 
-def predict_rows(workload: RowWorkload, target: Target, product: Product) -> RowPrediction:
-    """The predicted time of one launch with empty caches on `product` of `target`. Raises as `RowModel` does."""
-    return RowModel(workload, target, product).prediction()
-
-
-class RowModel:
+class ThroughputModel:
     """A kernel on a device: its blocks over the CUs, one of which they pass through.
 
     Raises:
-        PredictError: the target has no timing data, no block fits a CU, or a block is too long to follow.
+        PredictError: no block fits a CU, or a block is too long to follow.
+        ToolchainError: the emulator cannot start it.
     """
 
-    def __init__(self, workload: RowWorkload, target: Target, product: Product):
-        if target.timing is None:
-            raise PredictError(f"{target.name} cannot be predicted: its file has no latencies and bandwidths")
-        if workload.blocks_per_cu == 0:
-            raise PredictError(f"no block of {workload.name} fits on a compute unit")
-        self.workload, self.target, self.product, self.timing = workload, target, product, target.timing
-        self.streams = _streams(workload, target)
-        self.hertz = product.clock_mhz * 1e6
-        self.copy_rate = product.hbm_tbps * self.timing.hbm_efficiency * 1e12
-        self.each = -(-workload.blocks // product.compute_units)  # blocks of a CU
+    def __init__(self, workload: Transfer, device: Device):
+        check_fits(workload)
+        self.workload, self.device = workload, device
+        self.target, self.product, self.timing = device.target, device.product, device.timing
+        self.streams = _streams(workload, device.target)
+        self.hertz = self.product.clock_mhz * 1e6
+        self.each = -(-workload.blocks // self.product.compute_units)  # blocks of a CU
 
     @cached_property
     def machine(self) -> Machine:
         """One CU with its share of the memory."""
-        share = self.copy_rate / self.hertz / min(self.product.compute_units, self.workload.blocks)
+        share = self.device.copy_rate / self.hertz / min(self.product.compute_units, self.workload.blocks)
         return Machine.of(self.target, Memory(self.timing.hbm_latency_ns * 1e-9 * self.hertz, share, share, "HBM"))
 
     def _given(self, count: int) -> tuple[Sequence[WaveStream], int, Machine, int, float, float]:
-        """What makes a CU (`RowUnit`) through which `count` blocks are to stream."""
+        """What makes a CU (`StreamedUnit`) through which `count` blocks are to stream."""
         w = self.workload
         needed = (w.bytes + w.read_again_bytes) / w.blocks
         return self.streams, w.blocks_per_cu, self.machine, count, needed, float(self.timing.l1_bytes_per_clock)
 
-    def prediction(self) -> RowPrediction:
-        """The time of one launch, and where a CU's goes."""
-        w, launch_seconds = self.workload, self.timing.launch_us * 1e-6
+    def prediction(self, what_if: bool = True) -> Prediction:
+        """The time of one launch, and where a CU's goes. Nothing is known of what would change it."""
+        w, start = self.workload, self.device.launch_seconds
         cycles, busy = self._steady()
-        seconds = launch_seconds + cycles / self.hertz
+        seconds = start + cycles / self.hertz
         limiter = max(busy, key=lambda unit: busy[unit])
-        return RowPrediction(
-            w.name,
-            self.target.name,
-            self.product.name,
-            w.sizes,
-            seconds,
-            w.bytes / seconds / 1e9,
-            w.bytes / seconds / self.copy_rate,
-            self.copy_rate / 1e9,
-            limiter if busy[limiter] > 0.7 else "latency",
-            busy,
-            w.blocks,
-            w.blocks_per_cu,
-            launch_seconds,
+        return Prediction(
+            kernel=w.name,
+            target=self.target.name,
+            product=self.product.name,
+            sizes=w.sizes,
+            seconds=seconds,
+            launch_seconds=start,
+            gbps=w.bytes / seconds / 1e9,
+            share_of_copy=w.bytes / seconds / self.device.copy_rate,
+            memory_bound=True,
+            limiter=limiter if busy[limiter] > 0.7 else "latency",
+            clock_mhz=self.product.clock_mhz,
+            clock_limit="peak",
+            busy=busy,
+            blocks=w.blocks,
+            resident=w.blocks_per_cu,
         )
 
     def recording(self) -> Recording:
         """What happens on a CU, event by event, while `SHOWN` blocks pass through each place on it."""
-        return recorded(RowUnit, *self._given(min(self.each, SHOWN * self.workload.blocks_per_cu)))
+        return recorded(StreamedUnit, *self._given(min(self.each, SHOWN * self.workload.blocks_per_cu)))
 
     def _steady(self) -> tuple[float, dict[str, float]]:
         """Cycles of the blocks of a CU, and how busy its units are."""
         count, resident = self.each, self.workload.blocks_per_cu
         some, more = min(count, 2 * resident), min(count, 4 * resident)
-        first = RowUnit(*self._given(some))
+        first = StreamedUnit(*self._given(some))
         first.run()
         if more == some:
             return first.end, first.busy()
-        second = RowUnit(*self._given(more))
+        second = StreamedUnit(*self._given(more))
         second.run()
         return second.end + (second.end - first.end) / (more - some) * (count - more), second.busy()
 
 
-def _streams(workload: RowWorkload, target: Target) -> tuple[WaveStream, ...]:
+def _streams(workload: Transfer, target: Target) -> tuple[WaveStream, ...]:
     """What every wave of block 0 executes, to its end."""
-    outcome = launch(
-        workload.hsaco,
-        kernel=workload.kernel,
-        grid=(workload.blocks, 1, 1),
-        block=(workload.waves * WAVE_LANES, 1, 1),
-        args=workload.arguments(),
-        blocks=[0],
-        budget=MOST_INSTRUCTIONS,
-        trace=TraceRequest(limit=MOST_INSTRUCTIONS),
-    )
+    outcome = workload.run(MOST_INSTRUCTIONS)
     if not outcome.completed:
         raise PredictError(f"a block of {workload.name} is longer than {MOST_INSTRUCTIONS} instructions")
     decode = decoder(outcome, target)
@@ -176,7 +152,7 @@ def _streams(workload: RowWorkload, target: Target) -> tuple[WaveStream, ...]:
     return tuple(WaveStream(path, (), 0, ()) for path in found)
 
 
-class RowUnit(ComputeUnit):
+class StreamedUnit(BusyUnit):
     """A CU through which `count` blocks stream, `resident` at a time; memory moves `needed` bytes of each."""
 
     def __init__(
@@ -187,7 +163,6 @@ class RowUnit(ComputeUnit):
         self.path, self.path_free, self.memory_free = path, 0.0, 0.0
         touched = sum(x.bytes for s in streams for x in s.prologue if x.unit is Unit.VMEM)
         self.fraction = needed / touched if touched else 0.0
-        self.vector_free = [0.0] * machine.simds
         self.worked_by = dict.fromkeys(("HBM", "L2", "VALU", "LDS"), 0.0)
 
     def memory(self, wave: Wave, x: Instruction, now: float) -> None:
@@ -207,14 +182,10 @@ class RowUnit(ComputeUnit):
         wave.due.append(due)
 
     def issue(self, wave: Wave, unit: Unit, now: float) -> bool:
-        """As any CU, but a vector unit is busy for all of an instruction's cycles; with an account of it and of LDS."""
+        """The same with an account of vector units and of LDS."""
         x = wave.code[wave.pc]
-        if unit is Unit.VALU and self.vector_free[wave.simd] > now:
-            wave.ready = self.vector_free[wave.simd]
-            return False
         issued = super().issue(wave, unit, now)
         if issued and unit is Unit.VALU:
-            self.vector_free[wave.simd] = now + x.cycles
             self.worked_by["VALU"] += x.cycles / self.machine.simds
         elif issued and unit is Unit.LDS:
             self.worked_by["LDS"] += x.lds_cycles

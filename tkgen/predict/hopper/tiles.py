@@ -23,12 +23,13 @@ from itertools import chain
 from typing import TypeAlias
 
 from tkgen.backends.hopper.machine import HopperProduct
-from tkgen.backends.hopper.spec import HopperBuild
+from tkgen.backends.hopper.spec import HopperBuild, HopperSpec
 from tkgen.backends.hopper.toolchain import MATRIX
 from tkgen.execute.arguments import launched
 from tkgen.ir.launch import Launch, Piece
-from tkgen.predict.hopper.model import HopperPrediction, Work, moved_bytes, prediction, read_rate, settled
+from tkgen.predict.hopper.model import HopperModel, Work, moved_bytes, prediction, read_rate, settled
 from tkgen.predict.hopper.sass import read
+from tkgen.predict.prediction import Prediction
 
 NEIGHBOURS = 2  # blocks whose reads of the same the L2 serves as one: those of a TPC (H100 architecture: two SMs)
 LINE_BYTES = 256  # that a fresh access brings (CUDA driver API, CU_TENSOR_MAP_L2_PROMOTION_L2_256B)
@@ -83,12 +84,13 @@ class _Round:
     fresh: float
 
 
-class ProductModel:
+class TileModel(HopperModel):
     """A build at sizes on a device. Raises SizeError for sizes that it cannot do."""
 
     def __init__(self, build: HopperBuild, sizes: Mapping[str, int] | None, product: HopperProduct):
         self.build, self.product = build, product
-        self.spec, self.machine = build.spec, build.spec.target
+        self.spec: HopperSpec = build.spec
+        self.machine = build.spec.target
         self.layout, self.timing = build.spec.layout, build.spec.target.timing
         self.launch: Launch = launched(build.spec, sizes)
         code = read(build.sass)
@@ -193,7 +195,7 @@ class ProductModel:
         rows, columns, _ = self.spec.program.block
         return rows * columns * sum(o.dtype.bytes for o in self.spec.program.outputs)
 
-    def prediction(self) -> HopperPrediction:
+    def prediction(self, what_if: bool = True) -> Prediction:
         """The time of one launch, and where it goes."""
         t = self.timing
         total_steps = sum(p.steps for own in self.work for p in own)

@@ -12,23 +12,24 @@ from collections.abc import Callable, Mapping
 from math import prod
 
 from tkgen.backends.hopper.machine import HopperProduct
-from tkgen.backends.hopper.row_spec import HopperRowBuild
+from tkgen.backends.hopper.row_spec import HopperRowBuild, HopperRowSpec
 from tkgen.ir.equations import AxisKind, Load, Op, walk
-from tkgen.predict.hopper.model import HopperPrediction, Work, prediction, read_rate, settled
+from tkgen.predict.hopper.model import HopperModel, Work, prediction, read_rate, settled
 from tkgen.predict.hopper.sass import Code, read
-from tkgen.predict.workload import PredictError
+from tkgen.predict.prediction import PredictError, Prediction
 from tkgen.rows.launch import row_launch
 from tkgen.rows.reading import read_counts
 
 MOST_SMOOTH = 4  # exponent by which bounds on the time are added where many blocks of an SM fill in for each other
 
 
-class RowModel:
+class ThroughputModel(HopperModel):
     """A build at sizes on a device. Raises SizeError for sizes that it cannot do, PredictError where no block fits."""
 
     def __init__(self, build: HopperRowBuild, sizes: Mapping[str, int] | None, product: HopperProduct):
         self.build, self.product = build, product
-        self.spec, self.machine = build.spec, build.spec.target
+        self.spec: HopperRowSpec = build.spec
+        self.machine = build.spec.target
         self.timing = build.spec.target.timing
         self.launch = row_launch(self.spec.program, self.spec.layout, sizes)
         figures = build.figures
@@ -78,7 +79,7 @@ class RowModel:
         warps = self.launch.blocks * self.build.threads / self.machine.warp_size
         return self.instructions * warps / (self.product.sms * self.machine.sub_partitions) / hertz
 
-    def prediction(self) -> HopperPrediction:
+    def prediction(self, what_if: bool = True) -> Prediction:
         """The time of one launch, and where it goes."""
         moved = float(self.read_bytes + self.written_bytes)
         memory = moved / read_rate(self.machine, self.product, self.read_bytes, self.written_bytes)

@@ -1,0 +1,72 @@
+"""A GPU as the models of machine code see it: what its file says of its timing, and a core's share of its memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tkgen.predict.prediction import PredictError
+from tkgen.predict.timing import Memory
+from tkgen.predict.workload import Launched
+from tkgen.targets import Target, load_target, target_names
+from tkgen.targets.model import Product, Timing
+
+
+@dataclass(frozen=True)
+class Device:
+    """A product of a target of which there is timing data."""
+
+    target: Target
+    product: Product
+    timing: Timing
+
+    @classmethod
+    def of(cls, target: Target, product: str | None = None) -> Device:
+        """The device called `product`, else the first of the target's file.
+
+        Raises:
+            PredictError: there is no timing data for the target.
+            UnknownTargetError: it has no such product.
+        """
+        if target.timing is None:
+            known = " and ".join(name for name in target_names() if load_target(name).timing)
+            raise PredictError(
+                f"{target.name} cannot be predicted: its file has no latencies and bandwidths; {known} have"
+            )
+        return cls(target, target.product_named(product) if product else target.product, target.timing)
+
+    @property
+    def copy_rate(self) -> float:
+        """Bytes a second that streams reach."""
+        return self.product.hbm_tbps * self.timing.hbm_efficiency * 1e12
+
+    @property
+    def launch_seconds(self) -> float:
+        """The overhead of a launch."""
+        return self.timing.launch_us * 1e-6
+
+    def memory(
+        self, hertz: float, active: int, per_xcd: int, waits: tuple[float, float], beyond: tuple[float, float],
+        footprint: int,
+    ) -> Memory:  # fmt: skip
+        """Latency and rates of a core's share, in cycles of this clock, where `active` cores are, `per_xcd` of a die.
+
+        Of the loads, a share of `waits` is waited for until the last-level cache has it, and until HBM has. Of the
+        bytes that blocks ask of the L2, a share of `beyond` goes to these. `footprint` are the bytes of all tensors.
+        """
+        t = self.timing
+        latency = t.l2_latency_ns * 1e-9 * self.product.clock_mhz * 1e6
+        latency += waits[0] * (t.llc_latency_ns - t.l2_latency_ns) * 1e-9 * hertz
+        latency += waits[1] * (t.hbm_latency_ns - t.llc_latency_ns) * 1e-9 * hertz
+        llc, hbm = t.llc_tbps * 1e12 / hertz / active, self.copy_rate / hertz / active
+        rates = {"L2": min(t.l1_bytes_per_clock, t.l2_bytes_per_clock / per_xcd)}
+        shares = {"LLC": (llc, beyond[0]), "HBM": (hbm, beyond[1])}
+        rates |= {level: rate / share for level, (rate, share) in shares.items() if share}
+        narrowest = min(rates, key=lambda level: rates[level])
+        fits = self.target.llc_bytes >= footprint
+        return Memory(latency, rates[narrowest], min(t.l1_bytes_per_clock, llc if fits else hbm), narrowest)
+
+
+def check_fits(workload: Launched) -> None:
+    """Raises PredictError where no block fits a core."""
+    if workload.blocks_per_cu == 0:
+        raise PredictError(f"no block of {workload.name} fits on a compute unit")
