@@ -17,7 +17,7 @@ constexpr int LEFT_BUFFERS = 2;  // of K
 constexpr int RIGHT_BUFFERS = 2;  // of V
 constexpr int THREADS = (CONSUMERS + 1) * WARPGROUP_WARPS * WARP_THREADS;  // the last warpgroup loads
 constexpr int TILES = 2048;  // of the output
-constexpr int PASSES = 32;  // of the loop over all of its axis
+constexpr int ITERATIONS = 32;  // of the loop over all of its axis
 
 using two_groups = group<2 * WARPGROUP_WARPS>;  // a consumer and the next
 
@@ -116,20 +116,20 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
                 const int q_i = tile % 32;
                 const int h_i = tile / 32 % 16;
                 const int b_i = tile / 512 % 4;
-                constexpr int first_pass = 0;
-                constexpr int passes = PASSES;
+                constexpr int first_iteration = 0;
+                constexpr int iterations = ITERATIONS;
                 wait(held_empty, held_phase);
                 tma::expect(held_full, held_s);
                 for (int consumer = 0; consumer < CONSUMERS; ++consumer) tma::load_async(held_s[consumer], g.Q, {b_i, h_i, q_i * CONSUMERS + consumer, 0}, held_full);
                 held_phase ^= 1;
-                for (int pass = first_pass; pass < passes; ++pass) {
+                for (int iteration = first_iteration; iteration < iterations; ++iteration) {
                     wait(left_empty[left], left_phase);
                     tma::expect(left_full[left], left_s[left]);
-                    tma::load_async(left_s[left], g.K, {b_i, h_i, pass, 0}, left_full[left]);
+                    tma::load_async(left_s[left], g.K, {b_i, h_i, iteration, 0}, left_full[left]);
                     if (++left == LEFT_BUFFERS) left = 0, left_phase ^= 1;
                     wait(right_empty[right], right_phase);
                     tma::expect(right_full[right], right_s[right]);
-                    tma::load_async(right_s[right], g.V, {b_i, h_i, pass, 0}, right_full[right]);
+                    tma::load_async(right_s[right], g.V, {b_i, h_i, iteration, 0}, right_full[right]);
                     if (++right == RIGHT_BUFFERS) right = 0, right_phase ^= 1;
                 }
             }
@@ -145,8 +145,8 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
             const int q_i = tile % 32;
             const int h_i = tile / 32 % 16;
             const int b_i = tile / 512 % 4;
-            constexpr int first_pass = 0;
-            constexpr int passes = PASSES;
+            constexpr int first_iteration = 0;
+            constexpr int iterations = ITERATIONS;
             const int first_row = (q_i * CONSUMERS + consumer) * ROWS + warpgroup::warpid() * 16;
             rt_fl<16, KEYS> s_7;
             rt_fl<16, WIDTH> o_c;
@@ -172,7 +172,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
             if (laneid() == 0) arrive(left_empty[left]);
             if (++left == LEFT_BUFFERS) left = 0, left_phase ^= 1;
             {
-                const int pass = first_pass;
+                const int iteration = first_iteration;
                 float v_8[2], v_8_p[2][4];
                 #pragma unroll
                 for (int r = 0; r < 2; ++r) {
@@ -267,9 +267,9 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
                 }
                 warp::copy(factor, p_19);
             }
-            // The second product of a pass runs beside the first one of the next, and what stands behind that.
+            // The second product of an iteration runs beside the first one of the next, and what stands behind that.
 #pragma unroll 1
-            for (int pass = first_pass + 1; pass < passes; ++pass) {
+            for (int iteration = first_iteration + 1; iteration < iterations; ++iteration) {
                 if (CONSUMERS > 1) two_groups::sync(CONSUMERS + 1 + consumer);
                 wait(left_full[left], left_phase);
                 warpgroup::mm_ABt(s_7, held_s[consumer], left_s[left]);

@@ -20,8 +20,8 @@ ring, and phases of each meeting, a pass goes on. How many passes prove all of t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from tkgen.targets.synchronisation import NOTHING, Completion, Synchronisation
@@ -53,7 +53,8 @@ class Do:
 
     Without a `stream` it is complete when it is done. Else it goes on while its agent goes on: on a counted stream as
     `units` operations, on one of bytes until it has delivered `bytes` on `meeting`. `completes_at` is for operations
-    whose completion somebody else has worked out: its agent knows of it from that position on (see `translate`).
+    whose completion somebody else has worked out: its agent knows of it from that position on (see `translate`). `does`
+    says what it makes of what it reads, for those who execute it (`tkgen.tile.stored`).
     """
 
     reads: tuple[Access, ...] = ()
@@ -64,6 +65,7 @@ class Do:
     bytes: int = 0
     completes_at: float | None = None
     name: str = ""
+    does: tuple[Hashable, ...] = field(default=(), compare=False, repr=False)
 
     def __str__(self) -> str:
         return self.name or "; ".join([*(f"read {a}" for a in self.reads), *(f"write {a}" for a in self.writes)])

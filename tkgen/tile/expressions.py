@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import operator
+import re
 from collections.abc import Callable, Mapping
 from functools import cache
 
@@ -24,7 +25,7 @@ OPERATORS: dict[type, Callable[[int, int], int]] = {
 
 
 def evaluate(expression: str, values: Mapping[str, int]) -> int:
-    """The value of `expression`, `values` being those of its names.
+    """The value of `expression`, `values` being those of its names, in which `__` stands for `::` and for `.`.
 
     Raises:
         KeyError: a name without a value.
@@ -36,9 +37,14 @@ def evaluate(expression: str, values: Mapping[str, int]) -> int:
 @cache
 def _parsed(expression: str) -> ast.expr:
     try:
-        return ast.parse(expression.replace("&&", "and"), mode="eval").body
+        return ast.parse(_python(expression), mode="eval").body
     except SyntaxError as error:
         raise ValueError(f"`{expression}` is no expression of integers") from error
+
+
+def _python(expression: str) -> str:
+    """The expression with names that Python has, too: members and what a type has are names as a whole."""
+    return re.sub(r"(\w)(?:::|\.)(\w)", r"\1__\2", expression).replace("&&", "and")
 
 
 def _value(node: ast.expr, values: Mapping[str, int]) -> int:

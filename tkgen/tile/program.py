@@ -204,11 +204,13 @@ class Pin(Op):
 
 @dataclass(frozen=True)
 class Compute(Op):
-    """What `lines` of C++ make of tiles."""
+    """What `lines` of C++ make of tiles: `function`, in words, of them and of the values `of` expressions."""
 
     lines: tuple[str, ...]
     reads: tuple[Region, ...] = ()
     writes: tuple[Region, ...] = ()
+    function: str = ""
+    of: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -312,6 +314,13 @@ class Keep(Op):
     name: str
     cursor: Cursor
     fresh: bool = True
+
+
+@dataclass(frozen=True)
+class Let(Op):
+    """Constants of the scope, each a name and an expression."""
+
+    constants: tuple[tuple[str, str], ...]
 
 
 # ---------------------------------------------------------------- structure

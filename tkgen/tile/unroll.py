@@ -34,6 +34,7 @@ from tkgen.tile.program import (
     If,
     Join,
     Keep,
+    Let,
     Loop,
     Multiply,
     Named,
@@ -54,6 +55,7 @@ from tkgen.tile.program import (
     ops,
 )
 
+COPY, MULTIPLY, COMPUTE, WRITE, STORE = "copy", "multiply", "compute", "write", "store"  # what operations do
 ASYNC = "async"  # the proxy of copies and matrix instructions (PTX ISA, "Async proxy")
 
 
@@ -219,26 +221,28 @@ class _Agent:
             case Expect(flags=flags, at=at, tiles=tiles):
                 parts = sum(self._value(t.ring.parts or "1") for t in tiles)
                 yield proof.Arrive(_flag(flags, self._slot(at, flags.slots)), bytes=parts)
-            case CopyIn(to=to, flags=flags, at=at):
-                meeting = _flag(flags, self._slot(at, flags.slots))
-                yield proof.Do(writes=(self._written(to),), stream="copies", meeting=meeting, bytes=1)
-            case Multiply(sums=sums, left=left, right=right, fresh=fresh):
-                if left.ring.scope is Scope.WARP:
+            case CopyIn(to=to, tensor=tensor, coord=coord, flags=flags, at=at):
+                meeting, does = _flag(flags, self._slot(at, flags.slots)), (COPY, tensor, self._place(coord))
+                yield proof.Do(writes=(self._written(to),), stream="copies", meeting=meeting, bytes=1, does=does)
+            case Multiply(layouts=layouts, sums=sums, left=left, right=right, fresh=fresh):
+                shared = left.ring.scope is not Scope.WARP
+                if not shared:
                     yield proof.Fence(GENERIC, ASYNC)  # wgmma.fence, which stands before operands in registers
-                reads = (*self._factors(left, right), *(() if fresh else (self._read(sums),)))
-                yield proof.Do(reads, (self._written(sums),), "products")
+                factors = (left, right) if shared else (right, left)  # tiles of shared memory first
+                reads = tuple(map(self._read, factors if fresh else (*factors, sums)))
+                yield proof.Do(reads, (self._written(sums),), "products", does=(MULTIPLY, layouts, shared))
                 yield proof.Commit("products")
             case Drain(stream=stream, left=left, reads_only=reads_only):
                 yield proof.Drain(stream, self._value(left), reads_only)
-            case Compute(reads=reads, writes=writes) if reads or writes:
-                found = tuple(map(self._read, reads))
-                yield proof.Do(found, tuple(map(self._written, writes)))
+            case Compute(reads=reads, writes=writes, function=function, of=of) if reads or writes:
+                found, does = tuple(map(self._read, reads)), (COMPUTE, function, *map(self._value, of))
+                yield proof.Do(found, tuple(map(self._written, writes)), does=does)
             case Write(to=to, reads=reads):
                 found = tuple(map(self._read, reads))
-                yield proof.Do(found, (self._written(to),))
+                yield proof.Do(found, (self._written(to),), does=(WRITE,))
                 yield proof.Fence(GENERIC, ASYNC)  # fence.proxy.async, in the function that writes the tile
-            case StoreRows(source=source):
-                yield proof.Do((self._read(source),))
+            case StoreRows(source=source, tensor=tensor, place=place):
+                yield proof.Do((self._read(source),), does=(STORE, tensor, self._place(place)))
             case ElementLoop(number=number):
                 yield proof.Do(name=f"element loop {number}")
             case SharedStore(to=to, stream=stream):
@@ -248,8 +252,8 @@ class _Agent:
             case Barrier(drains=drains):
                 yield from (proof.Drain(stream) for stream in drains if self._stream(stream))
                 yield proof.Meet(_barrier(self.machine))
-            case CopyOut(source=source):
-                yield proof.Do((self._read(source),), stream="stores")
+            case CopyOut(source=source, tensor=tensor, coord=coord):
+                yield proof.Do((self._read(source),), stream="stores", does=(STORE, tensor, self._place(coord)))
                 yield proof.Commit("stores")
             case Sync(barrier=barrier, number=number):
                 name = self._named(barrier, number)
@@ -265,6 +269,9 @@ class _Agent:
                 self.counts[cursor.name] = self.counts[cursor.name] + self._value(by)
             case Keep(name=name, cursor=cursor):
                 self.counts[name] = self.counts[cursor.name]
+            case Let(constants=constants):
+                for name, expression in constants:
+                    self.values[name] = self._value(expression)
             case Pin() | Compute() | Bind():
                 pass
             case _:
@@ -283,10 +290,10 @@ class _Agent:
             return self.counts[at] % self._value(slots)
         return self._value(at) if at else 0
 
-    def _factors(self, left: Region, right: Region) -> tuple[proof.Access, ...]:
-        """What a product multiplies, tiles of shared memory first."""
-        both = (left, right) if left.ring.scope is not Scope.WARP else (right, left)
-        return tuple(map(self._read, both))
+    def _place(self, coord: str) -> tuple[int, ...]:
+        """A coordinate in numbers; none where the program has no C++."""
+        parts = coord.removeprefix("coord<>").strip("{}")
+        return tuple(self._value(part) for part in parts.split(", ")) if parts else ()
 
     def _ring(self, region: Region) -> str:
         """The name of a ring of whoever touches it: of an array the one that the region's part is."""

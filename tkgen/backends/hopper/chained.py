@@ -40,7 +40,7 @@ from tkgen.tile.program import (
     Write,
 )
 
-BESIDE = "// The second product of a pass runs beside the first one of the next, and what stands behind that."
+BESIDE = "// The second product of an iteration runs beside the first one of the next, and what stands behind that."
 ALL_WARPS = "CONSUMERS * WARPGROUP_WARPS"
 
 
@@ -122,7 +122,7 @@ class _Chained:
             Expect(self.full[self.held], (Region(self.held, "held"),), "held"),
             Loop("consumer", "CONSUMERS", (part,)),
             Advance(held),
-            Loop("pass", "passes", copied, first="first_pass"),
+            Loop("iteration", "iterations", copied, first="first_iteration"),
         )  # fmt: skip
         return Role("producer", (left, right, held), (), _tiles(body), groups_before="CONSUMERS",
                     registers=code.registers[0])  # fmt: skip
@@ -160,9 +160,9 @@ class _Chained:
             Await(self.full[self.held], held),
             *self._first(left),
             *self._done(left, "0", self.scores),
-            Scoped((Text(("const int pass = first_pass;",)), self._middle(), fresh)),
+            Scoped((Text(("const int iteration = first_iteration;",)), self._middle(), fresh)),
             Text((BESIDE,)),
-            Loop("pass", "passes", iteration, first="first_pass + 1", unroll="unroll 1"),
+            Loop("iteration", "iterations", iteration, first="first_iteration + 1", unroll="unroll 1"),
             Arrive(self.empty[self.held], "held", who=Who.LANE),
             Advance(held),
             *self._second(right),
@@ -200,12 +200,12 @@ class _Chained:
         )
 
     def _middle(self) -> Op:
-        return Compute(self.code.middle, (Region(self.scores),), (Region(self.made),))
+        return Compute(self.code.middle, (Region(self.scores),), (Region(self.made),), "middle")
 
     def _carried(self, fresh: bool) -> Op:
         """The sums rescaled, or those that a tile starts with; the second product's factor."""
         reads = (Region(self.made), *(() if fresh else (Region(self.sums),)))
-        return Compute(self.code.carried, reads, (Region(self.sums), Region(self.factor)))
+        return Compute(self.code.carried, reads, (Region(self.sums), Region(self.factor)), "carried")
 
 
 def _tiles(body: tuple[Node, ...]) -> Tiles:

@@ -13,7 +13,9 @@ from collections.abc import Collection, Iterator
 
 from tkgen.backends.hopper.launch import problems
 from tkgen.backends.hopper.layout import Layout
+from tkgen.backends.hopper.lowering import tile_code
 from tkgen.backends.hopper.machine import Hopper
+from tkgen.backends.hopper.meant import wrong_product
 from tkgen.backends.hopper.schedule import unproven
 from tkgen.backends.hopper.toolchain import Figures, lost
 from tkgen.checks import mapping
@@ -343,8 +345,12 @@ def _room(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
 
 
 def _proof(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
-    """What some interleaving of the block's agents gets wrong: a mistake of this back end's schedule."""
-    if wrong := unproven(Layout(program, machine)):
+    """What some interleaving of the block's agents gets wrong, or stores otherwise than the equations say.
+
+    Either is a mistake of this back end's tile program.
+    """
+    layout = Layout(program, machine)
+    if wrong := unproven(layout) or wrong_product(layout, tile_code(program, machine)):
         yield _refused(f"the schedule for this kernel is not proven: {wrong}", program.a.span,
                        "report this, or use another number of buffers")  # fmt: skip
 

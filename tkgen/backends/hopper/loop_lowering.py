@@ -47,6 +47,11 @@ def lower_loop(m: HopperLoop, header: Sequence[str], spec: str, target: str) -> 
     return marks.source(tidy(text).rstrip("\n") + "\n")
 
 
+def tile_code(m: HopperLoop) -> Code:
+    """The C++ of the tile program of a kernel."""
+    return _Lowering(m).code(lambda origins: "")
+
+
 def name(text: str) -> str:
     """`text` as a C++ identifier of the generated file."""
     return lowering.name(text, "loops")
@@ -62,21 +67,12 @@ class _Lowering:
         self, header: Sequence[str], spec: str, target: str, remark: Callable[[Origins], str]
     ) -> dict[str, object]:
         """What the template prints."""
-        m, values = self.m, self.values
+        m = self.m
         (out,) = m.tile_stored
-        convert = next(op for op in m.middle if isinstance(op, Convert) and op.result == m.second.left)
-        middle = values.statements([op for op in m.middle if op is not convert], [convert.argument])
-        carried = [*values.statements(m.carried), *values.handed(), *values.converted(convert)]
-        behind = list(self._behind(out))
         used = {op.function for op in walk(m.kernel.body) if isinstance(op, Map)}
         dtype, result = m.held.tensor.dtype, out.target.tensor.dtype
-        code = Code(
-            values.name[m.first.result], values.sums, self._moved(m.held, self._row_tile()),
-            self._moved(m.left, "pass"), self._moved(m.right, "pass"), self._moved(out.target, self._row_tile()),
-            tuple(self._place()), tuple(self._declared(f"rt_{dtype.suffix}")), tuple(middle), tuple(carried),
-            tuple(behind), values.name[out.value], remark(origin(out.span)), m.moved_registers or (0, 0),
-        )  # fmt: skip
-        lines = "\n".join([*middle, *carried, *behind])
+        code = self.code(remark)
+        lines = "\n".join([*code.middle, *code.carried, *code.behind])
         return {
             "name": name(m.kernel.name), "header": [comment_text(line) for line in (*header, m.describe())],
             "spec": comment_text(spec), "target": target, "constants": list(self._constants()),
@@ -87,6 +83,22 @@ class _Lowering:
             "helpers": helpers(used, HOPPER), "divides": "divisor(" in lines, "rows_stored": "number_at(" in lines,
             "body": body(program(code), FULL, "fresh buffers count as empty"),
         }  # fmt: skip
+
+    def code(self, remark: Callable[[Origins], str]) -> Code:
+        """The C++ of the tile program."""
+        m, values = self.m, self.values
+        (out,) = m.tile_stored
+        convert = next(op for op in m.middle if isinstance(op, Convert) and op.result == m.second.left)
+        middle = values.statements([op for op in m.middle if op is not convert], [convert.argument])
+        carried = [*values.statements(m.carried), *values.handed(), *values.converted(convert)]
+        behind = list(self._behind(out))
+        return Code(
+            values.name[m.first.result], values.sums, self._moved(m.held, self._row_tile()),
+            self._moved(m.left, "iteration"), self._moved(m.right, "iteration"),
+            self._moved(out.target, self._row_tile()), tuple(self._place()),
+            tuple(self._declared(f"rt_{m.held.tensor.dtype.suffix}")), tuple(middle), tuple(carried), tuple(behind),
+            values.name[out.value], remark(origin(out.span)), m.moved_registers or (0, 0),
+        )  # fmt: skip
 
     def _declared(self, factor: str) -> Iterator[str]:
         """What a consumer declares for a tile: its first row, its sums, the second product's left operand."""
@@ -134,7 +146,7 @@ class _Lowering:
         yield Line("RIGHT_BUFFERS", str(m.buffers[1]), f"of {m.right.tensor.name}")
         yield Line("THREADS", "(CONSUMERS + 1) * WARPGROUP_WARPS * WARP_THREADS", "the last warpgroup loads")
         yield Line("TILES", str(prod(map(self._tiles, self.parallel))), "of the output")
-        yield Line("PASSES", str(-(-(loop.dim.size or 1) // m.keys)), "of the loop over all of its axis")
+        yield Line("ITERATIONS", str(-(-(loop.dim.size or 1) // m.keys)), "of the loop over all of its axis")
 
     def _place(self) -> Iterator[str]:
         """The numbers of a tile along the parallel axes, the last one fastest; of bounded loops from the end on."""
@@ -149,18 +161,18 @@ class _Lowering:
         yield from self._bounds()
 
     def _bounds(self) -> Iterator[str]:
-        """The passes of a tile, as `HopperLoop.passes` has them."""
+        """The iterations of a tile, as `HopperLoop.passes` has them."""
         axis, split = self.m.loop.axis, cpp_name(self.m.split.name)
         if axis.since is None:
-            yield "constexpr int first_pass = 0;"
+            yield "constexpr int first_iteration = 0;"
         else:
             moved = f" + {axis.since.moved}" if axis.since.moved else ""
-            yield f"const int first_pass = max({split}_i * CONSUMERS * ROWS{moved}, 0) / KEYS;"
+            yield f"const int first_iteration = max({split}_i * CONSUMERS * ROWS{moved}, 0) / KEYS;"
         if axis.until is None:
-            yield "constexpr int passes = PASSES;"
+            yield "constexpr int iterations = ITERATIONS;"
         else:
             moved = f" + {axis.until.moved}" if axis.until.moved else ""
-            yield f"const int passes = min(PASSES, (({split}_i + 1) * CONSUMERS * ROWS - 1{moved}) / KEYS + 1);"
+            yield f"const int iterations = min(ITERATIONS, (({split}_i + 1) * CONSUMERS * ROWS - 1{moved}) / KEYS + 1);"
 
     def _behind(self, out: Store) -> Iterator[str]:
         """What is done and stored behind the loop, but for the tile."""

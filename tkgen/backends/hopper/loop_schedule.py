@@ -90,4 +90,6 @@ def schedule(shape: Shape, tiles: int = 0) -> Loop:
     With so many `tiles` in a pass, which is then the only one, where they do not bring the rings to their beginning.
     """
     values = constants(shape.left, shape.right, shape.consumers, shape.warps)
-    return unroll(program(), MACHINE, values, [{"first_pass": 0, "passes": shape.passes}] * (tiles or shape.tiles))
+    return unroll(
+        program(), MACHINE, values, [{"first_iteration": 0, "iterations": shape.passes}] * (tiles or shape.tiles)
+    )

@@ -9,10 +9,11 @@ from math import lcm
 
 from tkgen.backends.hopper.build import CudaBuild, compiled
 from tkgen.backends.hopper.checks import check_figures
-from tkgen.backends.hopper.loop_lowering import lower_loop
+from tkgen.backends.hopper.loop_lowering import lower_loop, tile_code
 from tkgen.backends.hopper.loop_schedule import scheduled, unproven
 from tkgen.backends.hopper.loops import HopperLoop, hopper_loop
 from tkgen.backends.hopper.machine import Hopper
+from tkgen.backends.hopper.meant import wrong_chain
 from tkgen.backends.spec import TypedSpec
 from tkgen.checks.recurrences import recurrences
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
@@ -42,7 +43,7 @@ class HopperLoopSpec(TypedSpec[EquationProgram, Hopper]):
         except SpecError as error:
             yield from error.diagnostics
             return
-        if fault := unproven(self.layout):
+        if fault := unproven(self.layout) or wrong_chain(self.layout, tile_code(self.layout)):
             message = f"the schedule for this kernel is not proven: {fault}"
             yield Diagnostic(
                 "E240",

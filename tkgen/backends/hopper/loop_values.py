@@ -118,7 +118,7 @@ class LoopValues:
             return "(first_row + laneid() / 4 + 8 * r)"
         if axis.is_index:
             return f"{cpp_name(axis.name)}_i"
-        first = "pass * KEYS + " if axis == self.m.loop.axis else ""
+        first = "iteration * KEYS + " if axis == self.m.loop.axis else ""
         return f"({first}16 * t + 8 * (h / 2) + 2 * (laneid() % 4) + e)"
 
     def expression(self, op: Map | Convert, clear: bool, row: str = "r") -> str:
@@ -158,7 +158,7 @@ class LoopValues:
             case Coordinate(axis=axis) if axis == self.m.split:
                 return "first_row", "first_row + 15"
             case Coordinate(axis=axis) if axis == self.m.loop.axis:
-                return "pass * KEYS", "pass * KEYS + KEYS - 1"
+                return "iteration * KEYS", "iteration * KEYS + KEYS - 1"
             case Coordinate(axis=axis) if axis.is_index:
                 return f"{cpp_name(axis.name)}_i", f"{cpp_name(axis.name)}_i"
         return None

@@ -120,6 +120,11 @@ def lower(program: Program, machine: Hopper, spec: str = "") -> str:
     return re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t]+\n", "\n", text))
 
 
+def tile_code(program: Program, machine: Hopper) -> Code:
+    """The C++ of the tile program of a kernel."""
+    return _Lowering(program, machine, "").parts()[-1]
+
+
 def _remark(origin: str, comment: str = "") -> str:
     """The comment at the end of a line: what it is, then the spec lines it came from."""
     text = ", ".join(part for part in (comment, f"spec:{origin}" if origin else "") if part)
@@ -197,17 +202,10 @@ class _Lowering:
         return ",".join(dict.fromkeys(str(s.line) for s in found if s is not None and s.file.name == main))
 
     def model(self) -> dict[str, object]:
-        p, layout = self.program, self.layout
-        rows, cols = self.extent(0), self.extent(1)
-        remap = compose([RemapCall(s.name, dict(s.keywords), s.positional) for s in p.remap])
-        row, col = ("cluster" if clustered else "tile" for clustered in self.clustered)
-        placed = remap.cpp("tile", rows, cols, indent="", row=f"{row}_row", col=f"{col}_col")
-        outputs, factors, batch = self.outputs(), [self.factor(o) for o in p.operands], self.batch()
+        p, layout, batch = self.program, self.layout, self.batch()
+        factors, products, outputs, code = self.parts()
         made = [o.epilogue for o in outputs if o.epilogue]
-        products = [self.product(number) for number in range(len(p.products))]
         scaled = [each.scaling for each in products if each.scaling]
-        place = [*placed.statements, *self.own_tile()]
-        code = self.code(factors, products, outputs, self.tiles(rows, cols), place)
         return {
             "name": name(p.name),
             "header": tuple(comment_text(line) for line in p.header.rstrip("\n").split("\n") if p.header),
@@ -225,6 +223,17 @@ class _Lowering:
             "body": body(program(code), FULL + OF_CLUSTER * code.cluster, "a fresh stage counts as empty",
                          [_constant(size) for size in self.sizes()], code.cluster),
         }  # fmt: skip
+
+    def parts(self) -> tuple[list[Factor], list[ProductModel], list[Output], Code]:
+        """What is copied, multiplied and stored, and the C++ of the tile program that does it."""
+        p, rows, cols = self.program, self.extent(0), self.extent(1)
+        remap = compose([RemapCall(s.name, dict(s.keywords), s.positional) for s in p.remap])
+        row, col = ("cluster" if clustered else "tile" for clustered in self.clustered)
+        placed = remap.cpp("tile", rows, cols, indent="", row=f"{row}_row", col=f"{col}_col")
+        factors, outputs = [self.factor(o) for o in p.operands], self.outputs()
+        products = [self.product(number) for number in range(len(p.products))]
+        place = [*placed.statements, *self.own_tile()]
+        return factors, products, outputs, self.code(factors, products, outputs, self.tiles(rows, cols), place)
 
     def code(self, factors: Sequence[Factor], products: Sequence[ProductModel], outputs: Sequence[Output],
              head: str, place: Sequence[str]) -> Code:  # fmt: skip

@@ -30,6 +30,7 @@ from tkgen.tile.program import (
     Flags,
     If,
     Keep,
+    Let,
     Loop,
     Multiply,
     Named,
@@ -180,8 +181,8 @@ class _Streamed:
             Advance(stage),
         )
         if code.turns:
-            of_turn = f"const int consumer = step / {code.steps}, k = step % {code.steps};"
-            loop = Loop("step", f"CONSUMERS * {code.steps}", (Text((of_turn,)), *body))
+            of_turn = Let((("consumer", f"step / {code.steps}"), ("k", f"step % {code.steps}")))
+            loop = Loop("step", f"CONSUMERS * {code.steps}", (of_turn, *body))
         else:
             loop = Loop("k", code.steps, body, unroll="unroll 1" if code.cluster else "")
         before, remark, registers = code.producer
@@ -258,7 +259,7 @@ class _Streamed:
         """The K-steps of a tile, two and two, each from zero."""
         code = self.code
         zero = (
-            Compute((f"warp::zero({p.sums});",), (), (Region(s),))
+            Compute((f"warp::zero({p.sums});",), (), (Region(s),), "zero")
             for p, s in zip(code.products, self.sums, strict=True)
         )
         pair: tuple[Node, ...] = (
@@ -291,7 +292,9 @@ class _Streamed:
 
     def _added(self, half: str) -> Iterator[Node]:
         for product, sums, step in zip(self.code.products, self.sums, self.steps, strict=True):
-            yield Compute((product.added.format(half=half),), (Region(step, half), Region(sums)), (Region(sums),))
+            yield Compute(
+                (product.added.format(half=half),), (Region(step, half), Region(sums)), (Region(sums),), "added"
+            )
 
     # ------------------------------------------------------------ what leaves
 
@@ -310,7 +313,7 @@ class _Streamed:
         copy = CopyOut(panel, output.tensor, output.coord, output.axis, code.function, who=Who.FIRST)
         body: tuple[Node, ...] = (
             Bind(panel, output.type, cast=number > 0),
-            Compute((f"const auto values = {output.values};",), sums, (Region(self.ready),)),
+            Compute((f"const auto values = {output.values};",), sums, (Region(self.ready),), output.tensor, ("p",)),
             *self._free(),
             Sync(self.group, "consumer + 1"),
             Text(tuple(converted)),

@@ -1,0 +1,207 @@
+"""What a block must store, from the equations, in the terms of its tile program (`tkgen.tile.stored`).
+
+`wrong_product` and `wrong_chain` compare it with what the program stores: of two output tiles at places of their own,
+with all consumers, two warps of each, and so many K-steps, or iterations, as go around the rings twice. Coordinates of
+the program are what its C++ says, evaluated; here they are worked out from the indices of the equations. Of a cluster
+one block is compared, which copies all of its tiles itself.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from math import lcm
+
+from tkgen.backends.cdna.lower.names import cpp_name
+from tkgen.backends.hopper.chained import Code as Chained
+from tkgen.backends.hopper.chained import constants
+from tkgen.backends.hopper.chained import program as chained_program
+from tkgen.backends.hopper.layout import Layout
+from tkgen.backends.hopper.loop_lowering import name as loop_name
+from tkgen.backends.hopper.loops import HopperLoop
+from tkgen.backends.hopper.lowering import name
+from tkgen.backends.hopper.schedule import MACHINE
+from tkgen.backends.hopper.streamed import Code, program
+from tkgen.ir.equations import Access, Axis
+from tkgen.proof.terms import Term, Terms
+from tkgen.tile.stored import Coordinate, computed, copied, product, stores
+from tkgen.tile.unroll import Tile, unroll
+
+WARPS = 2  # of a consumer, which stand for its four
+TILES = 2
+FIRST = 5  # K-step of a block's part of a tile, where several blocks share one
+
+Expected = Mapping[tuple[str, Coordinate], Sequence[Term]]
+
+
+def wrong_product(layout: Layout, code: Code) -> str | None:
+    """What a kernel of products stores otherwise than its equations say; None where nothing is."""
+    block, steps = layout.program.block, 2 * lcm(layout.stages, 2) + 1
+    values = {
+        "STAGES": layout.stages, "CONSUMERS": layout.consumers, "FRAGMENTS": layout.fragments, "CLUSTER": 1, "rank": 0,
+        "WARPGROUP_WARPS": WARPS, "STORE_BUFFERS": layout.store_buffers, "BLOCK_ROWS": block[0],
+        "BLOCK_COLS": block[1], "K_STEP": block[2], code.steps: steps, "walk__end": 1 << 20,
+    }  # fmt: skip
+    for output, store in zip(code.outputs, layout.equations.stores, strict=True):
+        values |= {output.panels: layout.panels_of(store)}
+        values |= {f"{output.tensor}_tile__cols": layout.panel_cols(store.target.tensor)}
+    values |= {f"{o.tensor}_tile__rows": layout.machine.wgmma_rows for o in (*code.operands, *code.outputs)}
+    places = [_ProductPlace(layout, number, steps) for number in range(TILES)]
+    terms = Terms()
+    found = stores(unroll(program(code), MACHINE, values, [place.values for place in places]), terms)
+    return _compared(found, dict(chain.from_iterable(place.meant(terms) for place in places)))
+
+
+def wrong_chain(m: HopperLoop, code: Chained) -> str | None:
+    """The same of a kernel of two products in a loop."""
+    values = {**constants(*m.buffers, m.consumers, WARPS)}
+    places = [_ChainPlace(m, number) for number in range(TILES)]
+    terms = Terms()
+    found = stores(unroll(chained_program(code), MACHINE, values, [place.values for place in places]), terms)
+    return _compared(found, dict(chain.from_iterable(place.meant(terms) for place in places)))
+
+
+def _compared(found: Expected, meant: Expected) -> str | None:
+    for place, terms in meant.items():
+        if Counter(found.get(place, ())) != Counter(terms):
+            times = len(found.get(place, ()))
+            what = "is not what the equations say" if times == len(terms) else f"is stored {times} times"
+            return f"tile {place[1]} of `{place[0]}` {what}"
+    if others := found.keys() - meant.keys():
+        tensor, coordinate = min(others)
+        return f"tile {coordinate} of `{tensor}` is stored, and is no tile of the block"
+    return None
+
+
+def _coordinate(access: Access, at: Mapping[Axis, int], indices: Mapping[str, int]) -> Coordinate:
+    """Batch, depth, row and column of a tile: along the tile's axes as `at` says, else where the indices stand."""
+    found = []
+    for index in access.indices:
+        if index.axis is None:
+            found.append(index.at or 0)
+        elif index.axis in at:
+            found.append(at[index.axis])
+        else:
+            found.append(indices.get(index.axis.name, 0) // index.divisor)
+    return tuple([0, 0, 0, *found][-4:])
+
+
+class _ProductPlace:
+    """An output tile of a kernel of products: where it lies, and what is to be stored there."""
+
+    def __init__(self, layout: Layout, number: int, steps: int):
+        self.layout, self.steps = layout, steps
+        self.row, self.col = 7 + number, 101 + number  # in tiles of the block
+        self.indices = {axis.name: 1009 + 10 * n + number for n, axis in enumerate(layout.program.batch)}
+        self.first = FIRST if layout.program.grid.shares_tiles else 0
+        self.begin = 100_000 * (number + 1)  # of a group's rows
+        self.partial = layout.ragged and number > 0
+
+    @property
+    def values(self) -> Tile:
+        """The values of the names that the C++ of a tile has."""
+        rows = [self.begin + self._row(c, 0) * self.layout.machine.wgmma_rows for c in range(self.layout.consumers)]
+        return {
+            "tile_row": self.row, "tile_col": self.col, "first": self.first, "walk__first": self.begin,
+            "row": tuple(rows), "partial": int(self.partial),
+            **{f"{cpp_name(axis)}_i": at for axis, at in self.indices.items()},
+        }  # fmt: skip
+
+    def _row(self, consumer: int, fragment: int) -> int:
+        """The number of 64 rows in the output, or in a group's."""
+        layout = self.layout
+        return (self.row * layout.consumers + consumer) * layout.fragments + fragment
+
+    def meant(self, terms: Terms) -> Iterator[tuple[tuple[str, Coordinate], Sequence[Term]]]:
+        """What each panel must be."""
+        layout, sums = self.layout, self.layout.equations
+        for consumer in range(layout.consumers):
+            for fragment in range(layout.fragments):
+                row = self._row(consumer, fragment)
+                totals = [self._sum(terms, n, row) for n in range(len(sums.sums))]
+                for store in sums.stores:
+                    tensor = name(store.target.tensor.name)
+                    for panel in range(layout.panels_of(store)):
+                        term = computed(terms, tensor, panel, tiles=totals)
+                        place, times = self._stored(store.target, row, panel)
+                        yield (tensor, place), [term] * times
+
+    def _stored(self, target: Access, row: int, panel: int) -> tuple[Coordinate, int]:
+        """The coordinate of a panel, and how many store there: of part of a group's last tile each warp its rows."""
+        layout = self.layout
+        col = self.col * (layout.program.block[1] // layout.panel_cols(target.tensor)) + panel
+        if not layout.ragged:
+            at = {layout.equations.rows: row, layout.equations.cols: col}
+            return _coordinate(target, at, self.indices), 1
+        first = self.begin + row * layout.machine.wgmma_rows
+        at_col = col * layout.panel_cols(target.tensor)
+        return ((first, at_col, 1 << 20), WARPS) if self.partial else ((0, 0, first, at_col), 1)
+
+    def _sum(self, terms: Terms, number: int, row: int) -> Term:
+        """A sum over the K-steps, of their products or of what these are made."""
+        total, k = self.layout.equations.sums[number], self.layout.equations.contraction
+        layouts = "AtB" if total.left.axes[0] == k else "AB"  # of both, as their own indices have them
+        layouts += "" if total.right.axes[0] == k else "t"
+        products = []
+        for step in range(self.first, self.first + self.steps):
+            left, right = (
+                copied(terms, name(access.tensor.name), self._operand(access, place, step))
+                for access, place in ((total.left, row), (total.right, self.col))
+            )
+            products.append(product(terms, layouts, left, right))
+        if not self.layout.scaled:
+            return terms.sum(products)
+        made = computed(terms, "zero", tiles=())
+        for each in products:
+            made = computed(terms, "added", tiles=(each, made))
+        return made
+
+    def _operand(self, access: Access, place: int, step: int) -> Coordinate:
+        """The coordinate of an operand's tile: rows of a group are counted one by one, with the step's elements."""
+        layout, sums = self.layout, self.layout.equations
+        of_group = layout.ragged and sums.rows in access.axes
+        if of_group:
+            place = self.begin + place * layout.machine.wgmma_rows
+            step *= layout.program.block[2]
+        return _coordinate(access, {sums.rows: place, sums.cols: place, sums.contraction: step}, self.indices)
+
+
+class _ChainPlace:
+    """An output tile of a kernel of two products in a loop."""
+
+    def __init__(self, m: HopperLoop, number: int):
+        self.m = m
+        self.tile, self.first = 7 + number, 3 * number
+        self.iterations = range(self.first, self.first + 2 * lcm(*m.buffers) + 1)
+        others = [axis for axis in m.kernel.axes if axis not in (m.split, m.loop.axis)]
+        self.indices = {axis.name: 1009 + 10 * n + number for n, axis in enumerate(others)}
+
+    @property
+    def values(self) -> Tile:
+        """The values of the names that the C++ of a tile has."""
+        indices = {f"{cpp_name(axis)}_i": at for axis, at in self.indices.items()}
+        ends = {"first_iteration": self.iterations.start, "iterations": self.iterations.stop}
+        return {f"{cpp_name(self.m.split.name)}_i": self.tile, **ends, **indices}
+
+    def meant(self, terms: Terms) -> Iterator[tuple[tuple[str, Coordinate], Sequence[Term]]]:
+        """What each consumer's tile must be."""
+        m = self.m
+        for consumer in range(m.consumers):
+            row = self.tile * m.consumers + consumer
+            held = copied(terms, loop_name(m.held.tensor.name), self._coordinate(m.held, row, 0))
+            total: Term | None = None
+            for number in self.iterations:
+                left = copied(terms, loop_name(m.left.tensor.name), self._coordinate(m.left, row, number))
+                right = copied(terms, loop_name(m.right.tensor.name), self._coordinate(m.right, row, number))
+                made = computed(terms, "middle", tiles=(product(terms, "ABt", held, left),))
+                tiles = (made,) if total is None else (made, total)
+                carried, factor = (computed(terms, "carried", tiles=tiles, result=n) for n in (0, 1))
+                total = terms.sum([carried, product(terms, "AB", factor, right)])
+            assert total is not None
+            (out,) = m.tile_stored
+            yield (loop_name(out.target.tensor.name), self._coordinate(out.target, row, 0)), [total]
+
+    def _coordinate(self, access: Access, row: int, iteration: int) -> Coordinate:
+        at = dict.fromkeys(access.axes, 0) | {self.m.split: row, self.m.loop.axis: iteration}
+        return _coordinate(access, at, self.indices)

@@ -1,0 +1,81 @@
+"""What a tile program stores, as terms (`tkgen.proof.terms`): one run of it, with formulas in the place of numbers.
+
+A copy brings a leaf - the tensor, and the coordinate that its C++ says -, a product multiplies two terms and adds them
+to the sums, C++ that computes is a function, and what is stored is a term at a coordinate. Where nothing races every
+interleaving stores the same (`tkgen.proof.terms`), so one is run. What the equations mean, the back end says in the
+same terms, from the equations: that the two agree says that every tile is copied from where it lies, multiplied with
+its like, once, and stored where it belongs.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+
+from tkgen.proof.execution import Order, Parts, execute
+from tkgen.proof.program import Do, Loop
+from tkgen.proof.terms import Term, Terms
+from tkgen.tile.unroll import COMPUTE, COPY, MULTIPLY, STORE, WRITE
+
+Coordinate = tuple[int, ...]
+Stores = Mapping[tuple[str, Coordinate], Sequence[Term]]  # (tensor, coordinate) -> what was stored, each time
+
+
+def stores(loop: Loop, terms: Terms) -> Stores:
+    """What one pass of a loop stores."""
+    work = _Work(terms)
+    execute(loop.unrolled(1), work, Order())
+    return work.stored
+
+
+def product(terms: Terms, layouts: str, left: Term, right: Term) -> Term:
+    """left @ right, which lie as `layouts` says."""
+    return terms.of((MULTIPLY, layouts), left, right)
+
+
+def computed(terms: Terms, function: str, *of: Hashable, tiles: Sequence[Term], result: int = 0) -> Term:
+    """Result number `result` of a function of tiles, and of these values."""
+    return terms.of((COMPUTE, function, result, *of), *tiles)
+
+
+def copied(terms: Terms, tensor: str, coordinate: Coordinate) -> Term:
+    """A tile of a tensor."""
+    return terms.leaf(tensor, coordinate)
+
+
+class _Work:
+    """What operations make of terms."""
+
+    def __init__(self, terms: Terms):
+        self.terms = terms
+        self.stored: dict[tuple[str, Coordinate], list[Term]] = defaultdict(list)
+
+    def do(self, agent: int, step: Do, found: Sequence[Parts]) -> Sequence[Parts]:
+        """What an operation leaves."""
+        tiles = [self._whole(parts) for parts in found]
+        match step.does:
+            case (str(kind), str(tensor), tuple(coordinate)) if kind == COPY:
+                return [(copied(self.terms, tensor, coordinate),)]
+            case (str(kind), str(layouts), bool(in_order)) if kind == MULTIPLY:
+                one, two, *before = tiles
+                made = product(self.terms, layouts, *((one, two) if in_order else (two, one)))
+                return [(self.terms.sum([*before, made]),)]
+            case (str(kind), str(function), *of) if kind == COMPUTE:
+                return [(computed(self.terms, function, *of, tiles=tiles, result=n),) for n in range(len(step.writes))]
+            case (str(kind),) if kind == WRITE:
+                return [(tiles[0],)]
+            case (str(kind), str(tensor), tuple(coordinate)) if kind == STORE:
+                self.stored[tensor, coordinate].append(tiles[0])
+                return []
+        raise AssertionError(f"{step} makes nothing that is known")
+
+    def lost(self, agent: int, step: Do) -> None:
+        """A store of what nobody knows is equal to nothing."""
+        if step.does[0] == STORE:
+            _, tensor, coordinate = step.does
+            self.stored[tensor, coordinate].append(self.terms.unknown())  # type: ignore[index]
+
+    def _whole(self, parts: Parts) -> Term:
+        """A tile whose parts are rows of one: of a tile of rows of one term, that term."""
+        first, *others = parts
+        return first if all(other == first for other in others) else self.terms.of("parts", *parts)
