@@ -45,7 +45,7 @@ def test_passes_are_those_that_the_mask_leaves() -> None:
 
 def test_masks_stand_in_the_tiles_that_they_cut() -> None:
     text = Attention(256, 256, causal=True).spec().text
-    assert "if (first_row >= pass * KEYS + KEYS - 1) {" in text and "} else {" in text
+    assert "if (first_row >= iteration * KEYS + KEYS - 1) {" in text and "} else {" in text
     assert "else {" not in Attention(256, 256).spec().text.split("if (++right")[1].split("}")[0]
 
 

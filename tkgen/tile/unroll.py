@@ -222,8 +222,9 @@ class _Agent:
                 parts = sum(self._value(t.ring.parts or "1") for t in tiles)
                 yield proof.Arrive(_flag(flags, self._slot(at, flags.slots)), bytes=parts)
             case CopyIn(to=to, tensor=tensor, coord=coord, flags=flags, at=at):
-                meeting, does = _flag(flags, self._slot(at, flags.slots)), (COPY, tensor, self._place(coord))
-                yield proof.Do(writes=(self._written(to),), stream="copies", meeting=meeting, bytes=1, does=does)
+                meeting = _flag(flags, self._slot(at, flags.slots))
+                yield proof.Do(writes=(self._written(to),), stream="copies", meeting=meeting, bytes=1,
+                               does=(COPY, tensor, self._place(coord)))  # fmt: skip
             case Multiply(layouts=layouts, sums=sums, left=left, right=right, fresh=fresh):
                 shared = left.ring.scope is not Scope.WARP
                 if not shared:
@@ -235,7 +236,8 @@ class _Agent:
             case Drain(stream=stream, left=left, reads_only=reads_only):
                 yield proof.Drain(stream, self._value(left), reads_only)
             case Compute(reads=reads, writes=writes, function=function, of=of) if reads or writes:
-                found, does = tuple(map(self._read, reads)), (COMPUTE, function, *map(self._value, of))
+                found = tuple(map(self._read, reads))
+                does = (COMPUTE, function, *map(self._value, of))
                 yield proof.Do(found, tuple(map(self._written, writes)), does=does)
             case Write(to=to, reads=reads):
                 found = tuple(map(self._read, reads))

@@ -46,7 +46,8 @@ def wrong_product(layout: Layout, code: Code) -> str | None:
     for output, store in zip(code.outputs, layout.equations.stores, strict=True):
         values |= {output.panels: layout.panels_of(store)}
         values |= {f"{output.tensor}_tile__cols": layout.panel_cols(store.target.tensor)}
-    values |= {f"{o.tensor}_tile__rows": layout.machine.wgmma_rows for o in (*code.operands, *code.outputs)}
+    tiled = [*(o.tensor for o in code.operands), *(o.tensor for o in code.outputs)]
+    values |= {f"{tensor}_tile__rows": layout.machine.wgmma_rows for tensor in tiled}
     places = [_ProductPlace(layout, number, steps) for number in range(TILES)]
     terms = Terms()
     found = stores(unroll(program(code), MACHINE, values, [place.values for place in places]), terms)
