@@ -24,7 +24,8 @@ from tkgen.rows.spec import RowSpec
 from tkgen.schedule.row_verifier import wrong
 from tkgen.schedule.rows import RowMap
 from tkgen.schedule.sweeps import Sweep
-from tkgen.tile.program import Advance, Barrier, ElementLoop, Loop, Node, SharedLoad, SharedStore
+from tkgen.tile.ops import Barrier, ElementLoop, SharedLoad, SharedStore
+from tkgen.tile.program import Advance, Loop, Node
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.compiler import Compiler, ToolchainError
 from tkgen.toolchain.discover import find_compiler

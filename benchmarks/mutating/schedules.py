@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from tkgen.ir.ops import (
+from tkgen.ir.types import Program
+from tkgen.schedule import Plan
+from tkgen.tile.ops import (
     LDS_WRITES,
     LOADS,
     Barrier,
@@ -21,7 +23,6 @@ from tkgen.ir.ops import (
     Multiply,
     OfRound,
     OfSums,
-    Op,
     Placed,
     Read,
     Step,
@@ -30,8 +31,7 @@ from tkgen.ir.ops import (
     WaveProgram,
     Zero,
 )
-from tkgen.ir.types import Program
-from tkgen.schedule import Plan
+from tkgen.tile.program import Op
 
 SEGMENTS = ("prologue", "body", "epilogue")
 DATA = (*LOADS, Read, Multiply)
@@ -187,7 +187,7 @@ def _other_slot(op: Op) -> Op:
     """A move whose side in LDS is the next K-step's."""
     assert isinstance(op, Move) and op.lds is not None
     side = "source" if op.source is op.lds else "target"
-    return replace(op, **{side: replace(op.lds, offset=op.lds.offset + 1)})
+    return replace(op, **{side: replace(op.lds, ahead=op.lds.ahead + 1)})
 
 
 def _boxes(op: Op) -> dict[str, tuple[int, ...]]:

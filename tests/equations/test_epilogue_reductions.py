@@ -12,7 +12,7 @@ from tkgen.checks import check
 from tkgen.diagnostics import SpecError
 from tkgen.execute.blocks import run_blocks
 from tkgen.execute.launch import run, trials
-from tkgen.ir.ops import Barrier
+from tkgen.tile.ops import Barrier
 
 SPEC = """kernel reduced
   dims M = {m}, N = {n}, K = {k}, ROWS = ceil_div({m}, {bm}), COLS = ceil_div({n}, {bn})

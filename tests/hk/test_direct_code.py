@@ -11,9 +11,9 @@ from tkgen import api
 from tkgen.backends.cdna.kittens import include_dir
 from tkgen.backends.cdna.kittens.layout import box_offset
 from tkgen.build import Build
-from tkgen.ir.ops import Copy
 from tkgen.schedule.instructions import global_instructions
 from tkgen.targets import load_target
+from tkgen.tile.ops import Copy
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.discover import find_compiler
 from tkgen.toolchain.isa import main_loop

@@ -12,8 +12,8 @@ from tkgen.backends.cdna.kittens import include_dir
 from tkgen.diagnostics import SpecError
 from tkgen.emulate import interleavings
 from tkgen.execute.launch import run
-from tkgen.ir.ops import Placed, Wait
 from tkgen.schedule import Plan
+from tkgen.tile.ops import Placed, Wait
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.discover import find_compiler
 from tkgen.toolchain.metadata import read_resources

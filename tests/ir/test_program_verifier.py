@@ -9,28 +9,27 @@ from pathlib import Path
 import pytest
 from planning import planned_file
 
-from tkgen.ir.ops import (
-    Access,
+from tkgen.ir.program_verifier import verify
+from tkgen.ir.types import Program, Side
+from tkgen.ir.verifier import Broken
+from tkgen.schedule.verifier import verify as verify_plan
+from tkgen.tile.ops import (
     Barrier,
     Cluster,
     Control,
     Gather,
     Load,
     Multiply,
-    Op,
     Placed,
     Read,
     Reduce,
     Schedule,
-    Space,
     Step,
     Wait,
     WaveProgram,
+    region,
 )
-from tkgen.ir.program_verifier import verify
-from tkgen.ir.types import Program, Side
-from tkgen.ir.verifier import Broken
-from tkgen.schedule.verifier import verify as verify_plan
+from tkgen.tile.program import Op, Space
 
 SPECS = Path(__file__).parents[2] / "specs"
 GEMM = planned_file(SPECS / "eight_wave.tk").program
@@ -70,7 +69,7 @@ PROGRAMS: dict[str, tuple[str, Program]] = {
     "a slice too far": ("written", written(Multiply.of(("A", "B"), (0,), (0,), (1,)))),
     "a product that is not there": ("written", written(Multiply.of(("A", "B"), (0,), (0,), (), product="z"))),
     "a move to another step's place": ("written", written(Load(
-        Access(Space.GLOBAL, "A", 0), Access(Space.LDS, "A", 1)))),
+        region(Space.GLOBAL, "A", 0), region(Space.SHARED, "A", 1)))),
     "equations of another block": ("axes", replace(TWO, block=(128, 128, 32), operands=tuple(
         replace(o, step=32) for o in TWO.operands), products=tuple(
         replace(p, left=replace(p.left, step=32), right=replace(p.right, step=32)) for p in TWO.products))),
@@ -150,9 +149,9 @@ def test_the_operations_of_an_iteration_are_told_apart_by_number(name: str) -> N
     """Wherever they are clipped to; what two roles follow as one clause is one."""
     plan = planned_file(SPECS / f"{name}.tk")
     for body in plan.bodies:
-        numbers = [op.number for op in body.ops if not (isinstance(op, Control) and op.automatic and op.span is None)]
+        numbers = [op.identity for op in body.ops if not (isinstance(op, Control) and op.automatic and op.span is None)]
         assert numbers and -1 not in numbers and len(set(numbers)) == len(numbers)
-    known = {op.number: str(op) for body in plan.bodies for op in body.ops}
+    known = {op.identity: str(op) for body in plan.bodies for op in body.ops}
     for wave in plan.waves:
-        placed = [p.op for p in (*wave.prologue, *wave.body, *wave.epilogue) if p.op.number >= 0]
-        assert placed and all(isinstance(op, Wait) or str(op) == known[op.number] for op in placed)
+        placed = [p.op for p in (*wave.prologue, *wave.body, *wave.epilogue) if p.op.identity >= 0]
+        assert placed and all(isinstance(op, Wait) or str(op) == known[op.identity] for op in placed)

@@ -15,12 +15,13 @@ from tkgen.backends.cdna.lower import Performed
 from tkgen.build import Build
 from tkgen.emulate import load as load_code
 from tkgen.emulate.decode import Program, decode
-from tkgen.ir.ops import LDS_WRITES, LOADS, Multiply, Op, Read, Store
 from tkgen.predict import Workload
 from tkgen.predict.stream import Unit, block_streams
 from tkgen.report import Facts, facts, prediction
 from tkgen.report.places import statements
 from tkgen.targets.model import UnknownTargetError
+from tkgen.tile.ops import LDS_WRITES, LOADS, Multiply, Read, Store
+from tkgen.tile.program import Op
 from tkgen.toolchain.metadata import read_resources
 
 EVERY = sorted(SPECS.glob("*.tk"))

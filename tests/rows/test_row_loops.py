@@ -20,7 +20,8 @@ from tkgen.rows.launch import row_launch
 from tkgen.rows.run import run_rows, watched
 from tkgen.rows.watch import launches
 from tkgen.schedule.row_verifier import wrong
-from tkgen.tile.program import Advance, Barrier, Loop, ops
+from tkgen.tile.ops import Barrier
+from tkgen.tile.program import Advance, Loop, ops
 
 SPECS = Path(__file__).parents[2] / "specs/rows"
 SOFTMAX = """kernel walks

@@ -20,22 +20,9 @@ from dataclasses import dataclass, field
 from itertools import permutations, product
 from math import factorial, prod
 
-from tkgen.ir.ops import (
-    LDS_WRITES,
-    Barrier,
-    Copy,
-    Fence,
-    Fetch,
-    Load,
-    Move,
-    Multiply,
-    Op,
-    Read,
-    Wait,
-    WaveProgram,
-    Write,
-)
 from tkgen.ir.types import Program
+from tkgen.tile.ops import LDS_WRITES, Barrier, Copy, Fence, Fetch, Load, Move, Multiply, Read, Wait, WaveProgram, Write
+from tkgen.tile.program import Op
 
 CUTS = (Fence, Barrier, Wait)
 LDS, VM = 0, 1

@@ -9,7 +9,8 @@ from functools import cache
 
 import planning
 
-from tkgen.ir.ops import (
+from tkgen.ir.types import Operand, Program, Role, Via
+from tkgen.tile.ops import (
     Barrier,
     Copy,
     Fence,
@@ -17,7 +18,6 @@ from tkgen.ir.ops import (
     Load,
     Move,
     Multiply,
-    Op,
     Placed,
     Read,
     Step,
@@ -25,7 +25,7 @@ from tkgen.ir.ops import (
     WaveProgram,
     Write,
 )
-from tkgen.ir.types import Operand, Program, Role, Via
+from tkgen.tile.program import Op
 
 PASSES = 2
 VIAS = tuple(via.value for via in Via)

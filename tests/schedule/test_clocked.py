@@ -13,13 +13,13 @@ from mutating.schedules import mutants
 from random_programs import PASSES, case
 
 import tkgen.api
-from tkgen.ir.ops import WaveProgram
 from tkgen.ir.types import Program
 from tkgen.proof.faults import Fault, Kind, faults
 from tkgen.schedule import Plan
 from tkgen.schedule.clocked import clocked
 from tkgen.schedule.epochs import conflicts
 from tkgen.targets import load_target
+from tkgen.tile.ops import WaveProgram
 
 SPECS = sorted((Path(__file__).parents[2] / "specs").glob("*.tk"))
 MACHINE = load_target("gfx942").synchronisation

@@ -6,14 +6,17 @@ from dataclasses import replace
 
 import planning
 
-from tkgen.ir.ops import (
+from tkgen.ir.types import Program
+from tkgen.schedule.epochs import conflicts
+from tkgen.schedule.instructions import instructions
+from tkgen.schedule.traces import NEVER, Event, held, trace
+from tkgen.tile.ops import (
     Barrier,
     Copy,
     Fence,
     Fetch,
     Load,
     Multiply,
-    Op,
     Placed,
     Read,
     Step,
@@ -23,10 +26,7 @@ from tkgen.ir.ops import (
     Write,
     Zero,
 )
-from tkgen.ir.types import Program
-from tkgen.schedule.epochs import conflicts
-from tkgen.schedule.instructions import instructions
-from tkgen.schedule.traces import NEVER, Event, held, trace
+from tkgen.tile.program import Op
 
 BARRIER, FENCE = Barrier(), Fence()
 LOAD, COPY, WRITE, FETCH = (kind.of("A") for kind in (Load, Copy, Write, Fetch))

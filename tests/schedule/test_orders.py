@@ -11,11 +11,11 @@ import pytest
 from random_programs import PASSES, Case, case, refilled
 
 from tkgen.api import load_products
-from tkgen.ir.ops import Barrier, Fence, Placed, Wait, WaveProgram
 from tkgen.schedule import Plan
 from tkgen.schedule.epochs import conflicts, executed
 from tkgen.schedule.orders import Unrolled, orders
 from tkgen.schedule.traces import NEVER, Event, trace
+from tkgen.tile.ops import Barrier, Fence, Placed, Wait, WaveProgram
 
 SPECS = Path(__file__).parent.parent.parent / "specs"
 SMALL = {"M": 512, "N": 512, "K": 512}

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from planning import scheduled
 
 from tkgen.ir import graph as dataflow
-from tkgen.ir.ops import Barrier, Body, Copy, Fetch, Load, Move, Multiply, Op, Read, Wait, Write
 from tkgen.ir.types import Program
 from tkgen.schedule import Plan
 from tkgen.schedule.barriers import arcs, minimum_stabbing
 from tkgen.schedule.epochs import conflicts
+from tkgen.tile.ops import Barrier, Body, Copy, Fetch, Load, Move, Multiply, Read, Wait, Write
+from tkgen.tile.program import Op
 
 # ---------------------------------------------------------------- stabbing
 

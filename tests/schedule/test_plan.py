@@ -11,8 +11,8 @@ import pytest
 
 from tkgen.api import load
 from tkgen.diagnostics import Severity, SpecError
-from tkgen.ir.ops import Barrier, Wait
 from tkgen.schedule import Plan
+from tkgen.tile.ops import Barrier, Wait
 
 ROLES = """  role producer waves 0..1
     load A, B

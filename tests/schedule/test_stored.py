@@ -14,11 +14,12 @@ from mutating.schedules import mutants
 import tkgen.api
 from tkgen.backends.cdna.lower import lower
 from tkgen.checks.sync import check
-from tkgen.ir.ops import Fetch, Multiply, Op, Placed, Store, Zero
 from tkgen.ir.verifier import Broken
 from tkgen.schedule import Plan
 from tkgen.schedule.epochs import conflicts
 from tkgen.schedule.stored import Wrong, wrong_stores
+from tkgen.tile.ops import Fetch, Multiply, Placed, Store, Zero
+from tkgen.tile.program import Op
 
 SPECS = sorted((Path(__file__).parents[2] / "specs").glob("*.tk"))
 VALUES = {"products", "zero", "register", "stores", "staging"}

@@ -28,8 +28,8 @@ from tkgen.diagnostics import Severity, SpecError
 from tkgen.emulate import interleavings
 from tkgen.execute.arguments import SizeError, check_scalars
 from tkgen.execute.launch import Run, run
-from tkgen.ir.ops import Wait
 from tkgen.schedule import Plan
+from tkgen.tile.ops import Wait
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.discover import find_compiler
 from tkgen.toolchain.metadata import read_resources

@@ -13,9 +13,9 @@ from tkgen import api
 from tkgen.diagnostics import SpecError
 from tkgen.emulate import interleavings
 from tkgen.execute.launch import run
-from tkgen.ir.ops import Load, Multiply
 from tkgen.source import SourceFile
 from tkgen.syntax.format import format_source
+from tkgen.tile.ops import Load, Multiply
 
 TEXT = """\
 kernel ends

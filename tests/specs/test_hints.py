@@ -14,8 +14,8 @@ from tkgen import api
 from tkgen.diagnostics import SpecError
 from tkgen.emulate import interleavings
 from tkgen.execute.launch import run
-from tkgen.ir.ops import Mix, Placed
 from tkgen.schedule import Plan
+from tkgen.tile.ops import Mix, Placed
 from tkgen.toolchain.isa import main_loop
 
 MIXED = """\

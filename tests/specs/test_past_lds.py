@@ -17,9 +17,9 @@ from tkgen.diagnostics import SpecError
 from tkgen.emulate import interleavings
 from tkgen.execute.launch import run
 from tkgen.ir.graph import dependencies
-from tkgen.ir.ops import Placed, Take, Wait
 from tkgen.machine_check import RIGHT
 from tkgen.report import facts, write_report
+from tkgen.tile.ops import Placed, Take, Wait
 
 TEXT = """\
 kernel past_lds

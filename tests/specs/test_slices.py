@@ -12,7 +12,7 @@ from tkgen import api
 from tkgen.diagnostics import SpecError
 from tkgen.emulate import interleavings
 from tkgen.execute.launch import run
-from tkgen.ir.ops import Read
+from tkgen.tile.ops import Read
 
 TEXT = """\
 kernel slices

@@ -25,7 +25,6 @@ from itertools import accumulate
 from tkgen.checks.shared_memory import lds_bytes
 from tkgen.checks.words import block_text, count_text, place, statement, waves_text
 from tkgen.diagnostics import Diagnostic, Fix, Label
-from tkgen.ir.ops import READS, Fetch, Load, Multiply, Op, Take, Wait, Write
 from tkgen.ir.reductions import held
 from tkgen.ir.room import too_many_registers
 from tkgen.ir.types import ACCESS_BYTES, BASE_TILE, SIMDS, WAVE_LANES, Operand, Program, Role, Via
@@ -33,6 +32,8 @@ from tkgen.schedule import Plan
 from tkgen.schedule.conflict import Conflict
 from tkgen.targets import Target
 from tkgen.targets.resources import Resources
+from tkgen.tile.ops import READS, Fetch, Load, Multiply, Take, Wait, Write
+from tkgen.tile.program import Op
 
 ADDRESSES = 10  # lane addresses in LDS and global memory, the loop's constants
 STAGED_ADDRESSES = 16  # of an operand staged through registers: its own positions in memory and LDS

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from tkgen.diagnostics import Edit
-from tkgen.ir.ops import Barrier, Copy, Fence, Op, Wait
 from tkgen.schedule import Plan
 from tkgen.schedule.barriers import minimum_stabbing
 from tkgen.schedule.conflict import Conflict
 from tkgen.schedule.traces import Event
 from tkgen.source import Span
+from tkgen.tile.ops import Barrier, Copy, Fence, Wait
+from tkgen.tile.program import Op
 
 RACES = ("RAW", "WAR", "WAW")
 

@@ -18,11 +18,11 @@ from dataclasses import replace
 from tkgen.checks.words import names_text, place, statement
 from tkgen.diagnostics import Diagnostic, Fix, Label
 from tkgen.ir.equations import Access, access_text
-from tkgen.ir.ops import LOADS, Copy, Fetch, Load, Write
 from tkgen.ir.types import ACCESS_BYTES, DType, Operand, Program, Via
 from tkgen.schedule import Plan
 from tkgen.source import Span
 from tkgen.targets import Target, known_names
+from tkgen.tile.ops import LOADS, Copy, Fetch, Load, Write
 
 OPERATIONS = {
     Via.COLLECTIVE: (Load,),

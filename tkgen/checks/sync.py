@@ -21,7 +21,6 @@ from typing import TypeVar
 from tkgen.checks.repair import RACES, Missing, missing_barriers, missing_wait, never_in_time
 from tkgen.checks.words import count_text, names_text, part_text, place, waves_text
 from tkgen.diagnostics import Diagnostic, Edit, Fix, Label
-from tkgen.ir.ops import LDS_WRITES, SHARED_READS, Barrier, Body, Copy, Fetch, Gather, Op, Read, Reduce, Wait, Write
 from tkgen.ir.types import WAVE_LANES, Program, Role
 from tkgen.ir.verifier import Broken
 from tkgen.schedule import Plan
@@ -30,6 +29,8 @@ from tkgen.schedule.epochs import Cover, rings
 from tkgen.schedule.traces import NEVER, Event
 from tkgen.source import Span
 from tkgen.targets import Target
+from tkgen.tile.ops import LDS_WRITES, SHARED_READS, Barrier, Body, Copy, Fetch, Gather, Read, Reduce, Wait, Write
+from tkgen.tile.program import Op
 
 T = TypeVar("T")
 
@@ -482,12 +483,12 @@ def _redundant_barriers(plan: Plan, covers: Mapping[int, Cover]) -> Iterator[Dia
         n
         for n in range(min(map(_barriers, plan.bodies)))
         # A barrier that no K-step reaches is no subject: something else is wrong.
-        if all(op.span and op.number in covers and not covers[op.number].alone for op in _nth(plan, n))
+        if all(op.span and op.identity in covers and not covers[op.identity].alone for op in _nth(plan, n))
     ]
     removed = _together(plan, candidates, lambda ordinals: plan.with_bodies(_without_barriers(plan, ordinals)))
     for n in sorted(removed):
         op = _nth(plan, n)[0]
-        shared = covers[op.number].shared
+        shared = covers[op.identity].shared
         yield Diagnostic(
             "W301",
             "this barrier orders nothing",
@@ -542,20 +543,20 @@ def _redundant_waits(plan: Plan, completing: Set[int]) -> Iterator[Diagnostic]:
     waits = [op for body in plan.bodies for op in body.ops if isinstance(op, Wait) and op.span]
 
     def without(gone: Sequence[Op]) -> Plan:
-        numbers = {op.number for op in gone}
-        kept = (replace(b, ops=tuple(op for op in b.ops if op.number not in numbers)) for b in plan.bodies)
+        numbers = {op.identity for op in gone}
+        kept = (replace(b, ops=tuple(op for op in b.ops if op.identity not in numbers)) for b in plan.bodies)
         return plan.with_bodies(tuple(kept))
 
-    idle = [op for op in waits if op.number not in completing]
-    rest = [op for op in waits if op.number in completing]
-    late = {op.number for op in _together(plan, rest, lambda gone: without([*idle, *gone]))}
+    idle = [op for op in waits if op.identity not in completing]
+    rest = [op for op in waits if op.identity in completing]
+    late = {op.identity for op in _together(plan, rest, lambda gone: without([*idle, *gone]))}
     for op in waits:
-        if op.number in completing and op.number not in late:
+        if op.identity in completing and op.identity not in late:
             continue
         span = place(plan.program, op)
         note = (
             "what it waits for is waited for again before the barrier that orders it"
-            if op.number in late
+            if op.identity in late
             else "everything it could wait for is complete by then"
         )
         yield Diagnostic(

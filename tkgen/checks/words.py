@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tkgen.ir.equations import axis_text
-from tkgen.ir.ops import Move, Op, Store, indices
 from tkgen.ir.types import Program
 from tkgen.source import Span
+from tkgen.tile.ops import Move, Store, indices
+from tkgen.tile.program import Op
 
 
 def waves_text(waves: Sequence[int]) -> str:

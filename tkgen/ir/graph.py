@@ -19,8 +19,9 @@ from dataclasses import dataclass
 
 import networkx as nx
 
-from tkgen.ir.ops import LDS_WRITES, READS, Access, Fetch, Move, Multiply, Op, Space, Write
 from tkgen.ir.types import Operand, Program, role_text
+from tkgen.tile.ops import LDS_WRITES, READS, Fetch, Move, Multiply, Write
+from tkgen.tile.program import Op, Region, Space
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ def _dependencies(program: Program, nodes: list[Node]) -> Iterator[Dependency]:
                 yield from _register_edges(program, operand.register_buffers, r, tile.slices, m, used.slices, edge)
 
 
-_Uses = dict[tuple[str, int, int], list[tuple[Node, Access]]]  # (role, fragment, slice) -> what multiplies it
+_Uses = dict[tuple[str, int, int], list[tuple[Node, Region]]]  # (role, fragment, slice) -> what multiplies it
 
 
 def _multiplies(nodes: list[Node], operand: Operand) -> _Uses:

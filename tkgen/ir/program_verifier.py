@@ -18,10 +18,11 @@ from __future__ import annotations
 
 from math import prod
 
-from tkgen.ir.ops import Access, Fetch, Move, Op, Space
 from tkgen.ir.reductions import RING
 from tkgen.ir.types import Program, Side
 from tkgen.ir.verifier import Broken
+from tkgen.tile.ops import Fetch, Move
+from tkgen.tile.program import Op, Region, Space
 
 
 def verify(program: Program, stage: str) -> Program:
@@ -112,13 +113,13 @@ def fits(p: Program, op: Op) -> bool:
     return kept and past_lds is not p.operand(op.operand).shared
 
 
-def _there(p: Program, access: Access) -> bool:
+def _there(p: Program, access: Region) -> bool:
     """Whether what an access names, and all of its box, is there."""
     counts = {o.name: (o.fragments, o.slices) for o in p.operands}
     if access.space is Space.SUMS:
         counts = dict.fromkeys(["", *(product.name for product in p.products)], p.accumulator.fragments)
     if access.name not in counts:
-        also = {Space.GLOBAL: {t.name for t in p.tensors}, Space.LDS: {RING}}
+        also = {Space.GLOBAL: {t.name for t in p.tensors}, Space.SHARED: {RING}}
         return access.name in also.get(access.space, ())
     return all(0 <= n < count for box, count in zip(access.box, counts[access.name], strict=True) for n in box)
 

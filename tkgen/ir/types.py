@@ -18,7 +18,6 @@ from tkgen.ir.kernel_program import KernelProgram as KernelProgram
 from tkgen.ir.kernel_program import Origins as Origins
 from tkgen.ir.kernel_program import RemapStage as RemapStage
 from tkgen.ir.kernel_program import Unused as Unused
-from tkgen.ir.ops import Access, Multiply, Schedule
 from tkgen.ir.products import Sums
 from tkgen.ir.tensors import DTYPE_NAMES as DTYPE_NAMES
 from tkgen.ir.tensors import OWN_ENCODING as OWN_ENCODING
@@ -28,6 +27,8 @@ from tkgen.ir.tensors import ScalarArg as ScalarArg
 from tkgen.ir.tensors import Tensor as Tensor
 from tkgen.source import Span
 from tkgen.targets import common
+from tkgen.tile.ops import Multiply, Schedule
+from tkgen.tile.program import Region
 
 WAVE_LANES = common(lambda target: target.wave_size)
 SIMDS = common(lambda target: target.simds_per_cu)
@@ -140,7 +141,7 @@ class Operand:
         along, across = self.parts
         return fragment * along // self.fragments * across + slice_ * across // self.slices
 
-    def parts_of(self, access: Access) -> tuple[int, ...]:
+    def parts_of(self, access: Region) -> tuple[int, ...]:
         """The parts that an access to this operand touches: all where it names no fragments or slices."""
         if self.part_count == 1:
             return (0,)

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from tkgen.checks.shared_memory import lds_bytes
 from tkgen.ir.equations import AxisKind, Kernel, axis_text, value_text, walk, writes
 from tkgen.ir.launch import Launch
-from tkgen.ir.ops import Barrier, Multiply, Op, Read, Take
 from tkgen.ir.types import WAVE_LANES, Operand, Program, Role, Tensor, Via
 from tkgen.lsp.analysis import Analysis
 from tkgen.remap import RemapError
 from tkgen.schedule import Plan
 from tkgen.syntax import ast
 from tkgen.targets import load_target
+from tkgen.tile.ops import Barrier, Multiply, Read, Take
+from tkgen.tile.program import Op
 
 SHOWN_TILES = 4
 

@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING, Final
 from tkgen.diagnostics import Diagnostic, Fix, Label
 from tkgen.emulate import Access, CodeObject, Finding, Kind, Space
 from tkgen.emulate.places import Places
-from tkgen.ir.ops import (
+from tkgen.machine_check.codes import CONTROL, NOT_WAITED, OUTSIDE, RACE
+from tkgen.schedule.traces import NEVER, Event, trace
+from tkgen.source import Span
+from tkgen.tile.ops import (
     SHARED_READS,
     SHARED_WRITES,
     Barrier,
     Copy,
     Load,
     Multiply,
-    Op,
     Placed,
     Reduce,
     Step,
     WaveProgram,
     Write,
 )
-from tkgen.machine_check.codes import CONTROL, NOT_WAITED, OUTSIDE, RACE
-from tkgen.schedule.traces import NEVER, Event, trace
-from tkgen.source import Span
+from tkgen.tile.program import Op
 
 if TYPE_CHECKING:
     from tkgen.backends.cdna.spec import Spec

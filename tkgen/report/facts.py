@@ -22,7 +22,6 @@ from tkgen.build import Build
 from tkgen.checks.registers import estimate
 from tkgen.diagnostics.model import Diagnostic
 from tkgen.ir.equations import Map, Reduce
-from tkgen.ir.ops import Barrier, Op
 from tkgen.report.figures import Figure, MixEntry, figures, mix
 from tkgen.report.flow import Flow, flow
 from tkgen.report.lanes import Cycles, Pipeline, pipeline
@@ -34,6 +33,8 @@ from tkgen.report.prediction import Prediction
 from tkgen.report.pressure import Pressure, pressure
 from tkgen.report.texts import Rows, Texts, texts, with_code
 from tkgen.targets.model import Product
+from tkgen.tile.ops import Barrier
+from tkgen.tile.program import Op
 from tkgen.toolchain.isa import Function, main_loop
 
 if TYPE_CHECKING:

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 from tkgen.backends.cdna.lower import Performed
 from tkgen.ir.graph import Dependency, Node, dependencies
-from tkgen.ir.ops import Control, Fence, Fetch, Op, Placed, Read, Store, Take, WaveProgram, Zero
 from tkgen.schedule import Plan
 from tkgen.schedule.traces import Event, trace
 from tkgen.source import Span
+from tkgen.tile.ops import Control, Fence, Fetch, Placed, Read, Store, Take, WaveProgram, Zero
+from tkgen.tile.program import Op
 
 PROLOGUE, STEADY, NEXT, EPILOGUE = "prologue", "steady", "next", "epilogue"
 SHORT_STEP = 2  # up to so many barriers the K-step after the pass is shown too, for what depends on it
@@ -106,7 +107,7 @@ def pipeline(plan: Plan, row: Callable[[Span | None], int], cycles: Cycles | Non
     """
     shape = plan.shape
     shown = 1 if shape.passes is None or shape.passes else 0
-    nodes = {data["node"].op.number: position for position, data in plan.graph.nodes(data=True)}
+    nodes = {data["node"].op.identity: position for position, data in plan.graph.nodes(data=True)}
     clusters = _clusters(plan, row)
     drafts = [lane_events(plan, wave) for wave in plan.waves]
     last = max((e.begin for d in drafts for _, e, segment, _ in d if segment in (PROLOGUE, STEADY)), default=0)
@@ -174,7 +175,7 @@ def _lane_op(
         segment=segment,
         epoch=event.begin,
         done=None if event.done == float("inf") else int(event.done),
-        node=nodes.get(op.number, -1),
+        node=nodes.get(op.identity, -1),
         iteration=event.step - op.offset,
         cluster=starts.index(line) if line in clusters and not isinstance(op, Zero | Store) else -1,
         line=line,

@@ -13,10 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tkgen.backends.cdna.lower import Performed, Source
-from tkgen.ir.ops import LDS_WRITES, LOADS, SHARED_READS, SHARED_WRITES, Barrier, Op, Store, Take, Wait
 from tkgen.ir.types import Side
 from tkgen.schedule import Plan
 from tkgen.source import Span
+from tkgen.tile.ops import LDS_WRITES, LOADS, SHARED_READS, SHARED_WRITES, Barrier, Store, Take, Wait
+from tkgen.tile.program import Op
 from tkgen.toolchain.isa import Function, Instruction, classify
 
 # What an access of each kind can carry out.

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tkgen.checks.registers import estimate, pieces, waves_per_simd
-from tkgen.ir.ops import Control, Fetch, Load, Multiply, Read, Store, Take, Write, Zero
 from tkgen.ir.types import WAVE_LANES, Program
 from tkgen.report.lanes import EPILOGUE, NEXT, lane_events
 from tkgen.report.places import Places
 from tkgen.schedule import Plan
 from tkgen.schedule.traces import Event
 from tkgen.targets import Target
+from tkgen.tile.ops import Control, Fetch, Load, Multiply, Read, Store, Take, Write, Zero
 
 REGISTER_BYTES = 4 * WAVE_LANES  # one VGPR of a wave
 REGISTERS_PER_PIECE = 4  # of 16 bytes per lane

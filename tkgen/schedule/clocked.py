@@ -17,14 +17,15 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
-from tkgen.ir.ops import SHARED_READS, SHARED_WRITES, Barrier, Copy, Load, Op, Space, Wait, WaveProgram
-from tkgen.ir.ops import Fence as CompilerFence
 from tkgen.ir.reductions import RING, exchanges
 from tkgen.ir.types import Program as Kernel
 from tkgen.proof.program import Access, Agent, Do, Drain, Fence, Meet, Meeting, Program, Step
 from tkgen.schedule.epochs import rings
 from tkgen.schedule.traces import CUTS, NEVER, Event, parts_of, trace
 from tkgen.targets.synchronisation import GENERIC, Attendance, Synchronisation
+from tkgen.tile.ops import SHARED_READS, SHARED_WRITES, Barrier, Copy, Load, Wait, WaveProgram
+from tkgen.tile.ops import Fence as CompilerFence
+from tkgen.tile.program import Op, Space
 
 
 def clocked(
@@ -101,7 +102,7 @@ def _steps(
         reads, writes = (
             tuple(
                 Access(a.name, e.tile * instances + step, step % rings(kernel)[a.name], ((part, part + 1), *box))
-                for a, step in ((a, e.step_of(a)) for a in accesses if a.space is Space.LDS)
+                for a, step in ((a, e.step_of(a)) for a in accesses if a.space is Space.SHARED)
                 for part in parts_of(kernel, a)
             )
             for accesses in (e.op.reads, e.op.writes)

@@ -23,13 +23,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from tkgen.ir.ops import SHARED_READS, Barrier, CatchUp, Copy, Load, Op, Placed, Space, Wait, WaveProgram
 from tkgen.ir.reductions import BUFFERS, RING, exchanges
 from tkgen.ir.types import Program
 from tkgen.schedule.conflict import Conflict
 from tkgen.schedule.instructions import instructions
 from tkgen.schedule.registers import within_wave
 from tkgen.schedule.traces import NEVER, Event, Passed, data_trace, parts_of, trace
+from tkgen.tile.ops import SHARED_READS, Barrier, CatchUp, Copy, Load, Placed, Wait, WaveProgram
+from tkgen.tile.program import Op, Space
 
 
 def passes_to_prove(program: Program, waves: Sequence[WaveProgram], depth: int, unroll: int) -> int:
@@ -193,7 +194,7 @@ def slots(program: Program, name: str, buffers: int, traces: list[list[Event]]) 
                 continue
             at = At(index, e)
             for access, number in ((a, n) for n, made in enumerate((e.op.writes, e.op.reads)) for a in made):
-                if access.space is Space.LDS:
+                if access.space is Space.SHARED:
                     step = e.step_of(access)
                     for part in parts_of(program, access):
                         slot = found.setdefault((step % buffers, part), {})
@@ -273,13 +274,13 @@ def purposes(
     """What each barrier and wait that the waves execute is for."""
     last_phase = max(w.phase for w in waves)
     traces = [trace(program, w, passes, unroll, steps, tiles, last_phase) for w in waves]
-    completing = {t[int(e.completed)].op.number for t in traces for e in t if e.order < e.completed < NEVER}
+    completing = {t[int(e.completed)].op.identity for t in traces for e in t if e.order < e.completed < NEVER}
     return Purposes(_covers(program, waves, traces), frozenset(completing))
 
 
 def _covers(program: Program, waves: Sequence[WaveProgram], traces: list[list[Event]]) -> dict[int, Cover]:
     barriers = [[e.op for e in events if isinstance(e.op, Barrier)] for events in traces]
-    found = {op.number: Cover() for ops in barriers for op in ops}
+    found = {op.identity: Cover() for ops in barriers for op in ops}
     for ring in rings(program).items():
         for _, slot in slots(program, *ring, traces):
             for _, first, second in required(slot, waves):
@@ -287,11 +288,11 @@ def _covers(program: Program, waves: Sequence[WaveProgram], traces: list[list[Ev
                 if not across(first, second, waves) or not x.done < y.begin:
                     continue
                 met = barriers[first.wave][int(x.done) : y.begin]
-                if all(op.number == met[0].number for op in met):
-                    found[met[0].number] = Cover(True)
+                if all(op.identity == met[0].identity for op in met):
+                    found[met[0].identity] = Cover(True)
                     continue
                 for op in met:
-                    if found[op.number] == Cover():
-                        other = next(o for o in met if o.number != op.number)
-                        found[op.number] = Cover(False, (x.op, y.op, other))
+                    if found[op.identity] == Cover():
+                        other = next(o for o in met if o.identity != op.identity)
+                        found[op.identity] = Cover(False, (x.op, y.op, other))
     return found

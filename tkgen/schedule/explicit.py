@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tkgen.ir.ops import Barrier, Body, Control, Fence, Mix, Op, Priority, Schedule, numbered
 from tkgen.ir.types import Program
 from tkgen.source import Span
+from tkgen.tile.ops import Barrier, Body, Control, Fence, Mix, Priority, Schedule, numbered
+from tkgen.tile.program import Op
 
 
 def bodies(program: Program) -> tuple[tuple[Body, ...], bool, bool] | None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 
-from tkgen.ir.ops import Copy, Fetch, Load, Move, OfRound, Op, Read, Take, Write
 from tkgen.ir.types import ACCESS_BYTES, WAVE_LANES, Operand, Program
+from tkgen.tile.ops import Copy, Fetch, Load, Move, OfRound, Read, Take, Write
+from tkgen.tile.program import Op
 
 WAVE_BYTES = ACCESS_BYTES * WAVE_LANES  # what one instruction of a wave moves at most
 

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from tkgen.ir.ops import WaveProgram
 from tkgen.ir.types import Program
 from tkgen.schedule.epochs import across, barrier_counts, executed, past_the_queue, registers_of, required, rings, slots
 from tkgen.schedule.traces import NEVER, Event, Passed
+from tkgen.tile.ops import WaveProgram
 
 _Move = tuple[int, int]  # a program, and which of its moves
 

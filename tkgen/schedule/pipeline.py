@@ -19,7 +19,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import lcm
 
-from tkgen.ir.ops import (
+from tkgen.ir.reductions import RING, exchanges, rounds
+from tkgen.ir.types import Program, Role
+from tkgen.schedule.explicit import ends
+from tkgen.schedule.instructions import global_instructions
+from tkgen.tile.ops import (
     Barrier,
     Body,
     CatchUp,
@@ -28,7 +32,6 @@ from tkgen.ir.ops import (
     Fetch,
     Gather,
     Mix,
-    Op,
     Placed,
     Reduce,
     Step,
@@ -37,10 +40,7 @@ from tkgen.ir.ops import (
     Wait,
     Zero,
 )
-from tkgen.ir.reductions import RING, exchanges, rounds
-from tkgen.ir.types import Program, Role
-from tkgen.schedule.explicit import ends
-from tkgen.schedule.instructions import global_instructions
+from tkgen.tile.program import Op
 
 
 @dataclass(frozen=True)

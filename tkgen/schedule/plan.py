@@ -12,22 +12,6 @@ import networkx as nx
 
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
 from tkgen.ir import graph as dataflow
-from tkgen.ir.ops import (
-    Barrier,
-    Body,
-    Control,
-    Copy,
-    Fence,
-    Multiply,
-    Op,
-    Placed,
-    Priority,
-    Read,
-    Wait,
-    WaveProgram,
-    Write,
-    numbered,
-)
 from tkgen.ir.types import Program, role_text
 from tkgen.schedule import explicit
 from tkgen.schedule.barriers import arcs, minimum_stabbing
@@ -41,6 +25,22 @@ from tkgen.schedule.templates import iteration as template
 from tkgen.schedule.traces import Passed, Place, held
 from tkgen.schedule.verifier import verify
 from tkgen.targets import Target
+from tkgen.tile.ops import (
+    Barrier,
+    Body,
+    Control,
+    Copy,
+    Fence,
+    Multiply,
+    Placed,
+    Priority,
+    Read,
+    Wait,
+    WaveProgram,
+    Write,
+    numbered,
+)
+from tkgen.tile.program import Op
 
 SEGMENTS = ("prologue", "body", "epilogue")
 
@@ -511,10 +511,10 @@ def _cover(plan: Plan) -> None:
     for body in plan.bodies:
         passed = 0
         for op in body.ops:
-            barriers_before[op.number] = passed
+            barriers_before[op.identity] = passed
             passed += isinstance(op, Barrier)
     per_step = plan.barriers_per_step
     for source, _target, data in plan.graph.edges(data=True):
         if data["dependency"].crosses_waves and per_step:
             node = plan.graph.nodes[source]["node"]
-            data["barrier"] = barriers_before[node.op.number] % per_step
+            data["barrier"] = barriers_before[node.op.identity] % per_step

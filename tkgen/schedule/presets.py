@@ -16,11 +16,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
-from tkgen.ir.ops import Barrier, Copy, Fence, Fetch, Move, Op, Priority, Wait, Write
 from tkgen.ir.types import SIMDS, PhaseShift, Program, Side, Via
 from tkgen.schedule.templates import multiplies as products
 from tkgen.schedule.templates import read_all, reads_past_lds
 from tkgen.targets import Target
+from tkgen.tile.ops import Barrier, Copy, Fence, Fetch, Move, Priority, Wait, Write
+from tkgen.tile.program import Op
 
 PING_PONG_TILE = 128 * 128 * 2  # output elements below which halves of the waves have too little to multiply
 

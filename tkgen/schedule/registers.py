@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tkgen.ir.ops import Control, Fetch, Multiply, OfSums, Read, Store, Take, WaveProgram, Write, Zero
 from tkgen.ir.types import Program
 from tkgen.schedule.conflict import Conflict
 from tkgen.schedule.traces import Event, parts_of, register_tiles
+from tkgen.tile.ops import Control, Fetch, Multiply, OfSums, Read, Store, Take, WaveProgram, Write, Zero
 
 _Register = tuple[str, int, int]  # operand, fragment, register buffer
 _Sum = tuple[str, int, int]  # product, fragment row, fragment column

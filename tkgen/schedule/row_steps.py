@@ -20,28 +20,15 @@ from dataclasses import replace
 from itertools import groupby
 
 from tkgen.schedule.sweeps import Sweep
-from tkgen.tile.program import (
-    Advance,
-    Barrier,
-    Block,
-    Cursor,
-    ElementLoop,
-    Loop,
-    Node,
-    Region,
-    Ring,
-    Role,
-    SharedLoad,
-    SharedStore,
-    Tiles,
-)
+from tkgen.tile.ops import Barrier, ElementLoop, SharedLoad, SharedStore
+from tkgen.tile.program import Advance, Block, Cursor, Loop, Node, Region, Ring, Role, Tiles
 
 HALVES = 2  # of the LDS in which results are exchanged
 EXCHANGE = Ring("exchange", "exchange", str(HALVES), "WAVES")  # a part for each wave
 EXCHANGED = Cursor("exchange", "", str(HALVES))
 OWN, OF_ROW = Region(EXCHANGE, "exchange", own=True), "OF_ROW"  # waves that share a row
 SHARED = Region(EXCHANGE, "exchange", f"warp / {OF_ROW} * {OF_ROW}", count=OF_ROW)
-STREAM = "lds"  # on which accesses to shared memory complete, where they are asynchronous
+MEET = Barrier(drains=(SharedStore.on,))
 
 
 def steps(sweeps: Sequence[Sweep], crossing: bool, close: bool = False) -> tuple[Node, ...]:
@@ -58,7 +45,7 @@ def steps(sweeps: Sequence[Sweep], crossing: bool, close: bool = False) -> tuple
         if exchanges:
             here.append(Advance(EXCHANGED, str(exchanges)))
         elif loop and close:
-            here.append(Barrier((STREAM,)))
+            here.append(MEET)
         made += [Loop("iteration", "ITERATIONS", tuple(here))] if loop else here
     return tuple(made)
 
@@ -66,7 +53,7 @@ def steps(sweeps: Sequence[Sweep], crossing: bool, close: bool = False) -> tuple
 def exchange(sweep: int, ahead: int) -> tuple[Node, ...]:
     """Waves hand each other what a sweep reduces."""
     own, shared = (replace(region, ahead=ahead) for region in (OWN, SHARED))
-    return SharedStore(sweep, own, STREAM), Barrier((STREAM,)), SharedLoad(sweep, shared, STREAM)
+    return SharedStore(sweep, own), MEET, SharedLoad(sweep, shared)
 
 
 def meets(made: Sequence[Node]) -> bool:

@@ -29,8 +29,9 @@ from tkgen.schedule.row_form import Way, accesses
 from tkgen.schedule.row_steps import HALVES, OF_ROW, block
 from tkgen.schedule.rows import LaneTarget, RowMap
 from tkgen.schedule.sweeps import apart, held, on, regions
-from tkgen.tile.program import ElementLoop, SharedLoad, SharedStore, ops
+from tkgen.tile.ops import ElementLoop, SharedLoad, SharedStore
 from tkgen.tile.program import Loop as TileLoop
+from tkgen.tile.program import ops
 from tkgen.tile.unroll import once
 
 PASSES = HALVES + 2  # that prove all: see the module

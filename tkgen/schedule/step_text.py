@@ -9,7 +9,8 @@ from tkgen.schedule import loop_program as loops
 from tkgen.schedule.loop_program import LoopSteps
 from tkgen.schedule.row_steps import HALVES
 from tkgen.schedule.rows import RowMap
-from tkgen.tile.program import Barrier, ElementLoop, Loop, Node, SharedLoad, SharedStore
+from tkgen.tile.ops import Barrier, ElementLoop, SharedLoad, SharedStore
+from tkgen.tile.program import Loop, Node
 
 INDENT = "  "
 

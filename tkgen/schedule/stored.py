@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tkgen.ir.ops import READS, Fetch, Move, Multiply, Store, WaveProgram, Write, Zero
 from tkgen.ir.types import Operand, Program
 from tkgen.proof.terms import Term, Terms
 from tkgen.schedule.traces import Event, trace
+from tkgen.tile.ops import READS, Fetch, Move, Multiply, Store, WaveProgram, Write, Zero
 
 Fragment = tuple[int, int]
 _Place = tuple[str, int, int]  # operand, LDS buffer, part

@@ -11,8 +11,9 @@ barriers are cuts through it (`tkgen.schedule.barriers`).
 
 from __future__ import annotations
 
-from tkgen.ir.ops import Copy, Fetch, Load, Move, Multiply, Op, Read, Take, Write
 from tkgen.ir.types import Operand, Program, Via
+from tkgen.tile.ops import Copy, Fetch, Load, Move, Multiply, Read, Take, Write
+from tkgen.tile.program import Op
 
 
 def iteration(program: Program) -> list[tuple[str, Op]]:

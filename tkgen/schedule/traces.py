@@ -23,8 +23,10 @@ import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tkgen.ir.ops import (
-    Access,
+from tkgen.ir.reductions import RING
+from tkgen.ir.types import Program
+from tkgen.schedule.instructions import instructions_of, pieces, whole_rounds
+from tkgen.tile.ops import (
     Barrier,
     CatchUp,
     Control,
@@ -34,7 +36,6 @@ from tkgen.ir.ops import (
     Load,
     Multiply,
     OfRound,
-    Op,
     Placed,
     Read,
     Take,
@@ -42,9 +43,7 @@ from tkgen.ir.ops import (
     WaveProgram,
     Write,
 )
-from tkgen.ir.reductions import RING
-from tkgen.ir.types import Program
-from tkgen.schedule.instructions import instructions_of, pieces, whole_rounds
+from tkgen.tile.program import Op, Region
 
 NEVER = math.inf
 CUTS = (Fence, Barrier, Wait)  # no access to memory crosses them
@@ -70,7 +69,7 @@ class Event:
     done: float = NEVER
     completed: float = NEVER
 
-    def step_of(self, access: Access) -> int:
+    def step_of(self, access: Region) -> int:
         """The K-step of one of its accesses: what lives in a ring of n buffers is in the one of step mod n."""
         return self.op.step_of(access, self.step)
 
@@ -333,12 +332,12 @@ def _used(program: Program, events: Sequence[Event]) -> list[frozenset[tuple[int
     return result
 
 
-def parts_of(program: Program, access: Access) -> tuple[int, ...]:
+def parts_of(program: Program, access: Region) -> tuple[int, ...]:
     """The parts of a tile in LDS that an access touches; partial results of reductions have one."""
     return (0,) if access.name == RING else program.operand(access.name).parts_of(access)
 
 
-def register_tiles(access: Access, step: int) -> Iterable[tuple[str, int, int, int]]:
+def register_tiles(access: Region, step: int) -> Iterable[tuple[str, int, int, int]]:
     """The register tiles of an access: operand, fragment, K-step, slice."""
     return ((access.name, f, step, t) for f in access.fragments for t in access.slices)
 

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tkgen.ir.ops import Barrier, Gather, Move, Multiply, Placed, Reduce, Store, Wait, WaveProgram
 from tkgen.ir.program_verifier import fits
 from tkgen.ir.reductions import rounds
 from tkgen.ir.types import Program
 from tkgen.ir.verifier import Broken
 from tkgen.targets import Target
+from tkgen.tile.ops import Barrier, Gather, Move, Multiply, Placed, Reduce, Store, Wait, WaveProgram
 
 
 def verify(program: Program, target: Target, waves: Sequence[WaveProgram], placed: bool) -> None:

@@ -21,9 +21,11 @@ Other rings, registers among them, count the instances by what is written: each 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
+
+from tkgen.source import Span
 
 
 class Scope(Enum):
@@ -32,6 +34,16 @@ class Scope(Enum):
     BLOCK = "block"
     GROUP = "group"
     WARP = "warp"
+
+
+class Space(Enum):
+    """Where data is."""
+
+    GLOBAL = "global"
+    SHARED = "shared"
+    STAGING = "staging"  # registers on the way to shared memory
+    REGISTERS = "registers"  # tiles that are multiplied
+    SUMS = "sums"  # accumulators
 
 
 class Who(Enum):
@@ -51,7 +63,7 @@ class Ring:
     """
 
     name: str
-    cpp: str
+    cpp: str = ""
     slots: str = "1"
     parts: str = ""
     scope: Scope = Scope.BLOCK
@@ -59,6 +71,10 @@ class Ring:
     extents: tuple[str, ...] = ()
     remark: str = ""
     number: str = ""
+    space: Space = Space.SHARED
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.space))
 
 
 @dataclass(frozen=True)
@@ -67,7 +83,8 @@ class Region:
 
     `at` is a cursor, a place that was kept (`Keep`), or an expression; empty where there is one slot. `ahead`: so many
     instances further on than the cursor. `own`: the part of the warp that touches it, which its C++ does not name.
-    `alias`: a name that it has there (`Bind`).
+    `alias`: a name that it has there (`Bind`). `box`: these fragments and slices, () being all; of sums, rows and
+    columns of fragments.
     """
 
     ring: Ring
@@ -77,6 +94,32 @@ class Region:
     alias: str = ""
     ahead: int = 0
     count: str = "1"
+    box: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+
+    @property
+    def name(self) -> str:
+        """That of its tile."""
+        return self.ring.name
+
+    @property
+    def space(self) -> Space:
+        """Where its tile is."""
+        return self.ring.space
+
+    @property
+    def offset(self) -> int:
+        """Its K-step, counted from the loop's."""
+        return self.ahead
+
+    @property
+    def fragments(self) -> tuple[int, ...]:
+        """Fragments of an operand."""
+        return self.box[0]
+
+    @property
+    def slices(self) -> tuple[int, ...]:
+        """Slices of an operand."""
+        return self.box[1]
 
 
 @dataclass(frozen=True)
@@ -118,11 +161,50 @@ class Named:
 
 @dataclass(frozen=True, kw_only=True)
 class Op:
-    """What all have: who executes it, under which condition, and the lines of the spec that it is from."""
+    """What all have: who executes it, under which condition, what it is called in schedules, where the spec says it.
 
+    `identity` tells the operations of an iteration apart wherever they are clipped to, one for what roles of one clause
+    share; -1 for what is of no iteration. What it does asynchronously is complete `on` a stream, if the machine has it.
+    """
+
+    word: ClassVar[str] = ""
+    on: ClassVar[str] = ""
     who: Who = Who.ALL
     when: str = ""
     remark: str = ""
+    identity: int = field(default=-1, compare=False, repr=False)
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def reads(self) -> tuple[Region, ...]:
+        """What it reads."""
+        return ()
+
+    @property
+    def writes(self) -> tuple[Region, ...]:
+        """What it writes."""
+        return ()
+
+    @property
+    def operand(self) -> str:
+        """What it moves; "" where it moves nothing."""
+        return ""
+
+    @property
+    def offset(self) -> int:
+        """Its K-step, counted from the loop's."""
+        return 0
+
+    def __str__(self) -> str:
+        return self.word or repr(self)
+
+    def step_of(self, region: Region, step: int) -> int:
+        """The K-step of one of its regions, where `step` is its own."""
+        return step + region.ahead - self.offset
+
+    def same(self, other: Op) -> bool:
+        """Whether both are one operation of the iteration."""
+        return self.identity == other.identity >= 0
 
 
 @dataclass(frozen=True)
@@ -219,7 +301,7 @@ class Write(Op):
 
     to: Region
     value: str
-    reads: tuple[Region, ...]
+    reads: tuple[Region, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -238,38 +320,6 @@ class StoreRows(Op):
     source: Region
     tensor: str
     place: str
-
-
-@dataclass(frozen=True)
-class ElementLoop(Op):
-    """Every lane does sweep `number` with its elements, which are its own."""
-
-    number: int
-
-
-@dataclass(frozen=True)
-class SharedStore(Op):
-    """What sweep `number` reduces of a wave's own elements, to shared memory; complete on `stream`, if there is one."""
-
-    number: int
-    to: Region
-    stream: str = ""
-
-
-@dataclass(frozen=True)
-class SharedLoad(Op):
-    """What sweep `number` reduces of all waves of a row, from shared memory; complete on `stream`, if there is one."""
-
-    number: int
-    source: Region
-    stream: str = ""
-
-
-@dataclass(frozen=True)
-class Barrier(Op):
-    """Arrive at the barrier of all waves, and wait for all; the wave's own accesses on these streams are complete."""
-
-    drains: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

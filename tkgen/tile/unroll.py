@@ -17,18 +17,17 @@ from typing import TypeAlias
 from tkgen.proof import program as proof
 from tkgen.targets.synchronisation import GENERIC, Attendance, Synchronisation
 from tkgen.tile.expressions import evaluate
+from tkgen.tile.ops import Barrier, ElementLoop, Equations, Fence, Mix, Move, Priority, SharedLoad, SharedStore
 from tkgen.tile.program import (
     Advance,
     Arrive,
     Await,
-    Barrier,
     Bind,
     Block,
     Compute,
     CopyIn,
     CopyOut,
     Drain,
-    ElementLoop,
     Expect,
     Flags,
     If,
@@ -45,8 +44,7 @@ from tkgen.tile.program import (
     Role,
     Scope,
     Scoped,
-    SharedLoad,
-    SharedStore,
+    Space,
     StoreRows,
     Sync,
     Text,
@@ -247,10 +245,12 @@ class _Agent:
                 yield proof.Do((self._read(source),), does=(STORE, tensor, self._place(place)))
             case ElementLoop(number=number):
                 yield proof.Do(name=f"element loop {number}")
-            case SharedStore(to=to, stream=stream):
-                yield proof.Do(writes=(self._written(to),), stream=self._stream(stream))
-            case SharedLoad(source=source, stream=stream):
-                yield proof.Do((self._read(source),), stream=self._stream(stream))
+            case Move() | SharedStore() | SharedLoad() | Equations():
+                stream = self._stream(op.on)
+                yield from (proof.Do((), (self._written(r),), stream) for r in op.writes if r.space is Space.SHARED)
+                yield from (proof.Do((self._read(r),), (), stream) for r in op.reads if r.space is Space.SHARED)
+            case Fence() | Mix() | Priority():
+                pass  # for the compiler, and for the order in which waves issue
             case Barrier(drains=drains):
                 yield from (proof.Drain(stream) for stream in drains if self._stream(stream))
                 yield proof.Meet(_barrier(self.machine))

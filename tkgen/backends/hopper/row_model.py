@@ -43,7 +43,7 @@ from tkgen.schedule.row_steps import passes as all_passes
 from tkgen.schedule.row_verifier import constants, program
 from tkgen.schedule.rows import RowMap, extent
 from tkgen.schedule.sweeps import Sweep, apart
-from tkgen.tile.program import ElementLoop
+from tkgen.tile.ops import ElementLoop
 from tkgen.tile.unroll import in_order
 
 THERE = Load | Constant | Argument | Coordinate | Extent  # what stands in no sweep

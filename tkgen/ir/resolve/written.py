@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from math import gcd
 
 from tkgen.diagnostics import Fix, Label
-from tkgen.ir.ops import LOADS, MOVES, Barrier, Cluster, Mix, Multiply, Op, Priority, Read, Schedule, Take, Wait
 from tkgen.ir.resolve.names import Scope, Stop, statements
 from tkgen.ir.resolve.sizes import number
 from tkgen.ir.types import Accumulator, Operand, Role, Side
 from tkgen.source import Span
 from tkgen.syntax import ast
+from tkgen.tile.ops import LOADS, MOVES, Barrier, Cluster, Mix, Multiply, Priority, Read, Schedule, Take, Wait
+from tkgen.tile.program import Op
 
 LEVELS = {"low": 0, "high": 1}
 COUNTERS = ("vm", "lds")

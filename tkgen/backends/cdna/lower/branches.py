@@ -9,8 +9,9 @@ arithmetic is written so that nothing else does.
 
 from __future__ import annotations
 
-from tkgen.ir.ops import Fetch, Gather, Load, Move, Op, Reduce, Store, Take, Write
 from tkgen.ir.types import ACCESS_BYTES, WAVE_LANES, Operand, Program, Role
+from tkgen.tile.ops import Fetch, Gather, Load, Move, Reduce, Store, Take, Write
+from tkgen.tile.program import Op
 
 PANEL = 64  # bytes: what tiles in LDS are divided into along their rows
 

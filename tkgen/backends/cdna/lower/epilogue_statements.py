@@ -13,11 +13,11 @@ from tkgen.backends.cdna.lower.kept import statements
 from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.backends.cdna.lower.statements import Across, CatchUp, Code, Hand, Loop, Results, Statement
 from tkgen.ir.equations import Access, Reduce, Store, Value
-from tkgen.ir.ops import OfRound, OfSums
-from tkgen.ir.ops import Store as StoreOp
 from tkgen.ir.reductions import Reduction, owned, rounds
 from tkgen.ir.types import Role
 from tkgen.source import Span
+from tkgen.tile.ops import OfRound, OfSums
+from tkgen.tile.ops import Store as StoreOp
 
 
 class EpilogueStatements:

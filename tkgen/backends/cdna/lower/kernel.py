@@ -29,12 +29,12 @@ from tkgen.backends.cdna.lower.operations import Operations
 from tkgen.checks.shared_memory import lds_bytes
 from tkgen.ir.equations import Axis
 from tkgen.ir.limits import Kind, Requirement, counts_steps_in_64_bits, dynamic_batch, requirements
-from tkgen.ir.ops import CatchUp, WaveProgram
 from tkgen.ir.products import View
 from tkgen.ir.reductions import exchanged
 from tkgen.ir.types import ACCESS_BYTES, SIMDS, WAVE_LANES, Operand, Role, Side, Tensor, Via
 from tkgen.remap import NamedInt, RemapCall, compose
 from tkgen.schedule import Plan
+from tkgen.tile.ops import CatchUp, WaveProgram
 
 BUFFERED = frozenset(
     {"staging", "take", "masked_store", "atomic_store", "bias", "number_at"}

@@ -30,11 +30,12 @@ from tkgen.backends.cdna.lower.statements import (
     Zero,
 )
 from tkgen.backends.cdna.lower.waits import least, wait_for
-from tkgen.ir import ops
-from tkgen.ir.ops import Placed, Step
 from tkgen.ir.types import Operand, Product, Role, Side
+from tkgen.tile import ops
+from tkgen.tile.ops import Placed, Step
+from tkgen.tile.program import Op
 
-MOVES: dict[type[ops.Op], Literal["load", "fetch", "write", "copy"]] = {
+MOVES: dict[type[Op], Literal["load", "fetch", "write", "copy"]] = {
     ops.Load: "load", ops.Fetch: "fetch", ops.Write: "write", ops.Copy: "copy",
 }  # fmt: skip
 

@@ -27,7 +27,8 @@ from tkgen.schedule.row_loops import loops
 from tkgen.schedule.row_steps import HALVES
 from tkgen.schedule.rows import RowMap
 from tkgen.schedule.sweeps import Sweep, apart
-from tkgen.tile.program import Advance, Barrier, ElementLoop, Loop, Node, SharedLoad, SharedStore, ops
+from tkgen.tile.ops import Barrier, ElementLoop, SharedLoad, SharedStore
+from tkgen.tile.program import Advance, Loop, Node, ops
 
 OPERATION = {"sum": "base_ops::sum", "max": "base_ops::max", "min": "base_ops::min"}
 APART = {CDNA: ["__builtin_amdgcn_sched_barrier(0);  // a chunk's ciphers at a time: each takes many registers"]}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tkgen.backends.cdna.lower.statements import Wait
-from tkgen.ir.ops import Wait as WaitFor
 from tkgen.targets import counted
+from tkgen.tile.ops import Wait as WaitFor
 
 # s_waitcnt immediate of gfx9 (LLVM AMDGPUUsage; CDNA3 ISA guide, SOPP): vmcnt in bits 3:0 and 15:14, expcnt 6:4,
 # lgkmcnt 11:8; all ones means "do not wait".

@@ -13,88 +13,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from enum import Enum
+from functools import cache
 from typing import ClassVar, Self
 
 from tkgen.source import Span
+from tkgen.tile.program import Op, Region, Ring, Space
 
 
-class Space(Enum):
-    """Where data is."""
-
-    GLOBAL = "global"
-    LDS = "lds"
-    STAGING = "staging"  # registers on the way to LDS
-    REGISTERS = "registers"  # tiles that are multiplied
-    SUMS = "sums"  # accumulators
-
-
-@dataclass(frozen=True)
-class Access:
-    """What an operation touches: the tile called `name` in a space, of K-step k + `offset`, `box` of it.
+@cache
+def region(
+    space: Space, name: str, offset: int = 0, fragments: tuple[int, ...] = (), slices: tuple[int, ...] = ()
+) -> Region:
+    """What an operation touches: the tile called `name` in a space, of K-step k + `offset`, a box of it.
 
     `name` is that of a tensor, of the sums of a product ("" for all), or of a ring of partial results. A box of an
     operand is fragments and slices, one of sums rows and columns of fragments; what names none means all.
     """
-
-    space: Space
-    name: str
-    offset: int = 0
-    box: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
-
-    @property
-    def fragments(self) -> tuple[int, ...]:
-        """Fragments of an operand."""
-        return self.box[0]
-
-    @property
-    def slices(self) -> tuple[int, ...]:
-        """Slices of an operand."""
-        return self.box[1]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Op:
-    """What all operations have: the word that schedules say, an identity, a place in the spec.
-
-    `number` tells the operations of an iteration apart wherever they are clipped to, one for what roles of one clause
-    share; -1 for what is of no iteration.
-    """
-
-    word: ClassVar[str]
-    number: int = field(default=-1, compare=False, repr=False)
-    span: Span | None = field(default=None, compare=False, repr=False)
-
-    @property
-    def reads(self) -> tuple[Access, ...]:
-        """What it reads."""
-        return ()
-
-    @property
-    def writes(self) -> tuple[Access, ...]:
-        """What it writes."""
-        return ()
-
-    @property
-    def operand(self) -> str:
-        """What it moves; "" where it moves nothing."""
-        return ""
-
-    @property
-    def offset(self) -> int:
-        """Its K-step, counted from the loop's."""
-        return 0
-
-    def __str__(self) -> str:
-        return self.word
-
-    def step_of(self, access: Access, step: int) -> int:
-        """The K-step of one of its accesses, where `step` is its own."""
-        return step + access.offset - self.offset
-
-    def same(self, other: Op) -> bool:
-        """Whether both are one operation of the iteration."""
-        return self.number == other.number >= 0
+    return Region(Ring(name, space=space), ahead=offset, box=(fragments, slices))
 
 
 # ---------------------------------------------------------------- moves
@@ -108,8 +43,8 @@ class Move(Op):
     """
 
     ways: ClassVar[tuple[Space, Space]]
-    source: Access
-    target: Access
+    source: Region
+    target: Region
 
     @classmethod
     def of(
@@ -121,26 +56,26 @@ class Move(Op):
         span: Span | None = None,
     ) -> Self:
         """The move of a tile, or of a box of it."""
-        source, target = (Access(space, operand, offset, (fragments, slices)) for space in cls.ways)
+        source, target = (region(space, operand, offset, fragments, slices) for space in cls.ways)
         return cls(source, target, span=span)
 
     @property
-    def reads(self) -> tuple[Access, ...]:
+    def reads(self) -> tuple[Region, ...]:
         """The source."""
         return (self.source,)
 
     @property
-    def writes(self) -> tuple[Access, ...]:
+    def writes(self) -> tuple[Region, ...]:
         """The target."""
         return (self.target,)
 
     @property
-    def lds(self) -> Access | None:
+    def lds(self) -> Region | None:
         """Its side in LDS."""
-        return self.target if self.ways[1] is Space.LDS else None
+        return self.target if self.ways[1] is Space.SHARED else None
 
     @property
-    def tile(self) -> Access:
+    def tile(self) -> Region:
         """Its other side: what is brought to LDS, towards it or from it."""
         return self.source
 
@@ -169,39 +104,39 @@ def _step(offset: int) -> str:
 class Load(Move):
     """By a whole group; waits for its own traffic."""
 
-    word, ways = "load", (Space.GLOBAL, Space.LDS)
+    word, on, ways = "load", "lds", (Space.GLOBAL, Space.SHARED)
 
 
 class Fetch(Move):
     """Asynchronous (vmcnt)."""
 
-    word, ways = "fetch", (Space.GLOBAL, Space.STAGING)
+    word, on, ways = "fetch", "vm", (Space.GLOBAL, Space.STAGING)
 
 
 class Write(Move):
     """Asynchronous (lgkmcnt)."""
 
-    word, ways = "write", (Space.STAGING, Space.LDS)
+    word, on, ways = "write", "lds", (Space.STAGING, Space.SHARED)
 
 
 class Copy(Move):
     """Asynchronous (vmcnt)."""
 
-    word, ways = "copy", (Space.GLOBAL, Space.LDS)
+    word, on, ways = "copy", "vm", (Space.GLOBAL, Space.SHARED)
 
 
 class Read(Move):
     """Asynchronous (lgkmcnt)."""
 
-    word, ways = "read", (Space.LDS, Space.REGISTERS)
+    word, on, ways = "read", "lds", (Space.SHARED, Space.REGISTERS)
 
     @property
-    def lds(self) -> Access | None:
+    def lds(self) -> Region | None:
         """The source."""
         return self.source
 
     @property
-    def tile(self) -> Access:
+    def tile(self) -> Region:
         """The target."""
         return self.target
 
@@ -209,7 +144,7 @@ class Read(Move):
 class Take(Move):
     """A read past LDS, asynchronous (vmcnt)."""
 
-    word, ways = "read", (Space.GLOBAL, Space.REGISTERS)
+    word, on, ways = "read", "vm", (Space.GLOBAL, Space.REGISTERS)
 
 
 MOVES: dict[str, type[Move]] = {kind.word: kind for kind in (Load, Fetch, Write, Copy, Read)}
@@ -229,9 +164,9 @@ class OfSums(Op):
     cols: tuple[int, ...]
 
     @property
-    def sums(self) -> Access:
+    def sums(self) -> Region:
         """These of all products."""
-        return Access(Space.SUMS, "", 0, (self.rows, self.cols))
+        return region(Space.SUMS, "", 0, self.rows, self.cols)
 
 
 @dataclass(frozen=True)
@@ -241,7 +176,7 @@ class Zero(OfSums):
     word: ClassVar[str] = "zero"
 
     @property
-    def writes(self) -> tuple[Access, ...]:
+    def writes(self) -> tuple[Region, ...]:
         """The sums."""
         return (self.sums,)
 
@@ -254,8 +189,8 @@ class Multiply(Op):
     """Adds the product of register tiles `left` and `right` to the sums of `product`, "" where there is one."""
 
     word: ClassVar[str] = "multiply"
-    left: Access
-    right: Access
+    left: Region
+    right: Region
     product: str = ""
 
     @classmethod
@@ -271,7 +206,7 @@ class Multiply(Op):
     ) -> Self:
         """The multiply of fragments `rows` of the left factor by `cols` of the right one."""
         left, right = (
-            Access(Space.REGISTERS, name, offset, (fragments, slices))
+            region(Space.REGISTERS, name, offset, fragments, slices)
             for name, fragments in zip(factors, (rows, cols), strict=True)
         )
         return cls(left, right, product, span=span)
@@ -297,17 +232,17 @@ class Multiply(Op):
         return self.left.offset
 
     @property
-    def sums(self) -> Access:
+    def sums(self) -> Region:
         """What it adds to."""
-        return Access(Space.SUMS, self.product, 0, (self.rows, self.cols))
+        return region(Space.SUMS, self.product, 0, self.rows, self.cols)
 
     @property
-    def reads(self) -> tuple[Access, ...]:
+    def reads(self) -> tuple[Region, ...]:
         """Both factors, and the sums."""
         return (self.left, self.right, self.sums)
 
     @property
-    def writes(self) -> tuple[Access, ...]:
+    def writes(self) -> tuple[Region, ...]:
         """The sums."""
         return (self.sums,)
 
@@ -328,9 +263,9 @@ class OfRound(OfSums):
     inputs: tuple[str, ...] = ()
 
     @property
-    def partial(self) -> tuple[Access, ...]:
+    def partial(self) -> tuple[Region, ...]:
         """The partial results in LDS."""
-        return (Access(Space.LDS, self.ring),) if self.ring else ()
+        return (region(Space.SHARED, self.ring),) if self.ring else ()
 
     @property
     def operand(self) -> str:
@@ -348,12 +283,12 @@ class Reduce(OfRound):
     word: ClassVar[str] = "reduce"
 
     @property
-    def reads(self) -> tuple[Access, ...]:
+    def reads(self) -> tuple[Region, ...]:
         """The sums, and the tensors of the epilogue."""
         return (self.sums, *_global(self.inputs))
 
     @property
-    def writes(self) -> tuple[Access, ...]:
+    def writes(self) -> tuple[Region, ...]:
         """The partial results."""
         return self.partial
 
@@ -365,7 +300,7 @@ class Gather(OfRound):
     word: ClassVar[str] = "gather"
 
     @property
-    def reads(self) -> tuple[Access, ...]:
+    def reads(self) -> tuple[Region, ...]:
         """The partial results."""
         return self.partial
 
@@ -379,12 +314,12 @@ class Store(OfSums):
     outputs: tuple[str, ...] = ()
 
     @property
-    def reads(self) -> tuple[Access, ...]:
+    def reads(self) -> tuple[Region, ...]:
         """The sums, and the tensors of the epilogue."""
         return (self.sums, *_global(self.inputs))
 
     @property
-    def writes(self) -> tuple[Access, ...]:
+    def writes(self) -> tuple[Region, ...]:
         """The outputs."""
         return _global(self.outputs)
 
@@ -392,12 +327,80 @@ class Store(OfSums):
         return f"{self.word} ({indices(self.rows)}, {indices(self.cols)})"
 
 
-def _global(tensors: tuple[str, ...]) -> tuple[Access, ...]:
-    return tuple(Access(Space.GLOBAL, name) for name in tensors)
+def _global(tensors: tuple[str, ...]) -> tuple[Region, ...]:
+    return tuple(region(Space.GLOBAL, name) for name in tensors)
 
 
 SHARED_WRITES = (*LDS_WRITES, Reduce)
 SHARED_READS = (Read, Gather)
+
+
+# ---------------------------------------------------------------- on what lanes and waves have made
+
+
+@dataclass(frozen=True)
+class ElementLoop(Op):
+    """Every lane does sweep `number` with its elements, which are its own."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class SharedStore(Op):
+    """A wave's part of result `number`, such as what a sweep reduces of its elements, to shared memory."""
+
+    on: ClassVar[str] = "lds"
+    number: int
+    to: Region
+
+    @property
+    def writes(self) -> tuple[Region, ...]:
+        """Its part."""
+        return (self.to,)
+
+
+@dataclass(frozen=True)
+class SharedLoad(Op):
+    """All waves' parts of result `number`, from shared memory."""
+
+    on: ClassVar[str] = "lds"
+    number: int
+    source: Region
+
+    @property
+    def reads(self) -> tuple[Region, ...]:
+        """The parts."""
+        return (self.source,)
+
+
+class Vote(SharedStore):
+    """What this wave says to condition `number`, for the others."""
+
+
+class Share(SharedStore):
+    """What this wave has of the tile of exchange `number`, for the others."""
+
+
+@dataclass(frozen=True)
+class Equations(Op):
+    """Operations `first` to `last` - 1 of the iteration's equations.
+
+    The last one may be a product, the first one a condition: they read `tiles` of shared memory. `ahead`: of the
+    iteration after this one, which then finds them done. `part`: of `parts` equal ones along the rows of their tiles.
+    """
+
+    on: ClassVar[str] = "lds"
+    first: int
+    last: int
+    tiles: tuple[Region, ...] = ()
+    ahead: int = 0
+    part: int = 0
+    parts: int = 1
+
+    @property
+    def reads(self) -> tuple[Region, ...]:
+        """The tiles of shared memory."""
+        return self.tiles
 
 
 # ---------------------------------------------------------------- without data
@@ -410,10 +413,12 @@ class Control(Op):
     automatic: bool = field(default=False, kw_only=True)
 
 
+@dataclass(frozen=True)
 class Barrier(Control):
-    """s_barrier: a meeting of all waves of the block."""
+    """All waves of the block arrive, and wait for all; a wave's own accesses on these streams are complete then."""
 
-    word = "barrier"
+    word: ClassVar[str] = "barrier"
+    drains: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -498,7 +503,7 @@ class Placed:
     op: Op
     step: Step
 
-    def step_of(self, access: Access) -> Step:
+    def step_of(self, access: Region) -> Step:
         """The K-step of one of its accesses."""
         return Step(self.step.base, self.op.step_of(access, self.step.offset))
 
@@ -533,7 +538,7 @@ class Body:
 
 def numbered(ops: Iterable[Op], first: int = 0) -> tuple[Op, ...]:
     """The operations of an iteration with a number each, from `first` on."""
-    return tuple(replace(op, number=number) for number, op in enumerate(ops, first))
+    return tuple(replace(op, identity=number) for number, op in enumerate(ops, first))
 
 
 @dataclass(frozen=True)
