@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
+from math import frexp
 
 import torch
 
@@ -29,7 +30,18 @@ from tkgen.ir.functions import CDNA
 from tkgen.ir.launch import Launch
 from tkgen.ir.magnitudes import magnitudes
 from tkgen.ir.meaning import evaluate
-from tkgen.ir.rounding import TORCH, UNIT_ROUNDOFF, exact_grid, exact_sums, held, normal, rounded, spacing, ulp
+from tkgen.ir.rounding import (
+    LARGEST,
+    TORCH,
+    UNIT_ROUNDOFF,
+    exact_grid,
+    exact_sums,
+    held,
+    normal,
+    rounded,
+    spacing,
+    ulp,
+)
 from tkgen.ir.summing import is_sums
 from tkgen.ir.types import DType, Program, Tensor
 from tkgen.targets import short_sums
@@ -187,14 +199,27 @@ def reference(program: Program, inputs: Mapping[str, torch.Tensor], scalars: Map
     return found
 
 
+def overflows_from(dtype: DType) -> float:
+    """The least sum of a number and its bound, which has the rounding to `dtype` in it, that rounds to infinity.
+
+    f32 is rounded by no store. 16 bits round to infinity from half a unit below the next power of two on, and a bound
+    that reaches so far has half a unit more. To 8-bit floats what is finite rounds to a finite number.
+    """
+    if dtype in (DType.BF16, DType.F16):
+        return 2.0 ** frexp(torch.finfo(TORCH[dtype]).max)[1]
+    return LARGEST
+
+
 def compare(
     result: torch.Tensor, expected: torch.Tensor, bound: torch.Tensor, dtype: DType | None = None
 ) -> Comparison:
     """`result` against `expected`, element by element within `bound`; of packed floats it is the bytes of `dtype`.
 
-    Where a bound is infinite or NaN, only what is the reference itself is known to be right.
+    Where a bound is infinite or NaN, only what is the reference itself is known to be right. An infinity has no
+    distance from a number: it is right where numbers within the bound round to it.
     """
     kind = dtype or next(d for d, torch_type in TORCH.items() if torch_type is result.dtype)
+    meant = expected
     if kind.in_blocks:
         result = mx.unpack(result, kind.spelling)
         expected = expected.nan_to_num(0.0).clamp(-kind.largest, kind.largest)
@@ -204,6 +229,8 @@ def compare(
     actual, nearest = result.double(), rounded(expected, kind).double()
     same = (actual == nearest) | (actual.isnan() & nearest.isnan())  # infinity is one in some encodings
     unit = partial(spacing, dtype=kind) if kind.in_blocks else partial(ulp, dtype=result.dtype)
+    overflows = torch.where(actual > 0, meant, -meant) + bound >= overflows_from(kind)
+    same = same | (actual.isinf() & meant.isfinite() & bound.isfinite() & overflows)
     error = torch.where(same & ~actual.isfinite(), 0.0, (actual - expected).abs())  # infinities and NaNs as expected
     nan = actual.isnan() & ~nearest.isnan()
     decided = bound.isfinite()

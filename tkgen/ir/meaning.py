@@ -20,7 +20,8 @@ What two tiles store in one place is not defined here (`tkgen.ir.verifier` refus
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from string import ascii_letters
 
@@ -28,6 +29,7 @@ import torch
 from torch import Tensor
 
 from tkgen.ir import equations, rounding, tensors
+from tkgen.ir.directions import Directions
 from tkgen.ir.equations import (
     Access,
     Axis,
@@ -44,15 +46,15 @@ from tkgen.ir.equations import (
     Value,
     When,
     reads,
-    walk,
 )
 from tkgen.ir.extents import extents_of
 from tkgen.ir.functions import CDNA, FUNCTIONS
 from tkgen.ir.rounding import rounded
 from tkgen.ir.segments import parts as parts_of
 from tkgen.ir.summing import adds_to_carry, is_sums
-from tkgen.ir.tiles import Tile, along_dims, cut, picked, split
+from tkgen.ir.tiles import Tile, along_dims, cut, picked, stacked
 from tkgen.ir.types import DType
+from tkgen.ir.value_facts import ValueFacts
 from tkgen.targets import short_sums
 
 
@@ -92,16 +94,18 @@ def evaluate_all(
     scalars: Mapping[str, float] | None = None,
     extents: Mapping[str, int] | None = None,
     back_end: str = CDNA,
+    flushed: Collection[DType] = (),
 ) -> dict[str, Result]:
     """The same of kernels one after the other: what one writes is what the next ones read, rounded as it is stored.
 
-    How far off it may be is handed on with it.
+    How far off it may be is handed on with it. Matrix units take subnormal factors of the `flushed` types for zero.
     """
     found: dict[str, Result] = {}
     memory: dict[str, Tensor | Tile] = dict(inputs)
     for kernel in kernels:
         known = {name: t for name, t in memory.items() if name in inputs or name not in kernel.added}
         run = _Evaluation(kernel, known, scalars or {}, extents or {}, back_end)
+        run.flushed = flushed
         run.whole()
         for t in kernel.outputs:
             found[t.name] = Result(run.results[t.name], run.bounds[t.name], run.tensors[t.name])
@@ -122,10 +126,11 @@ def compute(
     return {name: rounding.held(value, dtype) if dtype.in_blocks else value for name, (value, dtype) in found.items()}
 
 
-class _Evaluation:
+class _Evaluation(Directions):
     """One run in f64; `tensors` has what stands in memory, `results` and `bounds` what was stored before rounding."""
 
     precision = torch.float64
+    flushed: Collection[DType] = ()  # factors of these types may count as zero where they are subnormal
 
     def __init__(
         self, kernel: Kernel, given: Mapping[str, Tensor | Tile], scalars: Mapping[str, float],
@@ -136,7 +141,7 @@ class _Evaluation:
         self.extents = extents_of(kernel, inputs, extents)
         self.axes = {a.name: a for a in kernel.axes}
         self.values: dict[int, Tile] = {}
-        self.made = {v.number: op for op in walk(kernel.body) for v in equations.writes(op)}
+        self.facts, self.bound_sums = ValueFacts(kernel), rounding.contracted
         self.places: dict[str, range] = {}  # where a loop is
         self.group: dict[str, range] = {}  # the places of ragged axes and of their index, of the group at hand
         self.visited: list[Tile] = []  # by which tiles a loop is
@@ -164,65 +169,16 @@ class _Evaluation:
     def empty(self, shape: Sequence[int], zeros: bool) -> Tensor:  # what an output holds for which nothing is given
         return torch.full(tuple(shape), 0.0 if zeros else torch.nan, dtype=self.precision)
 
-    # ------------------------------------------------------------ directions
-
-    def length(self, axis: Axis) -> int:
-        return len(self.group[axis.name]) if axis.name in self.group else self.extents[axis.dim.name]
-
-    def first(self, axis: Axis) -> int:  # the place from which those of an axis are counted
-        return self.group[axis.name].start if axis.within else 0
-
-    def place(self, axis: Axis) -> range:
-        """Where along an axis the values of the moment are: all of it, or the loop's tile; in the whole dimension."""
-        all_of_it = self.group.get(axis.name, range(self.length(axis)))
-        return self.places.get(axis.name, all_of_it)
-
-    def at(self, axis: Axis) -> int | None:
-        """The one place of an index that values have no direction along: a loop's, or that of the group at hand."""
-        one = axis.is_index and (axis.kind is AxisKind.SEQUENTIAL or axis.name in self.group)
-        return self.place(axis).start if one else None
-
-    def tiles(self, axis: Axis) -> int:
-        return -(-self.length(axis) // (axis.tile or 1))
-
-    def aligned(self, tiles: Sequence[Tile]) -> tuple[tuple[str, ...], list[Tile]]:
-        """The directions of all, and each along all of them, of length 1 where it had none."""
-        named = {d for t in tiles for d in t.dims}
-        tiles = [self.widened(t, named) for t in tiles]
-        dims = tuple(dict.fromkeys(d for t in sorted(tiles, key=lambda t: -len(t.dims)) for d in t.dims))
-        return dims, [t.along(dims) for t in tiles]
-
-    def widened(self, tile: Tile, named: set[str]) -> Tile:
-        """With a direction of elements in place of one of tiles, where others have that of elements."""
-        for name in tile.dims:
-            if name.endswith("#") and name[:-1] in named:
-                axis, at = self.axes[name[:-1]], tile.dims.index(name)
-                of = torch.arange(self.length(axis)) // (axis.tile or 1)
-                value = tile.value.index_select(at, of)
-                error = None if tile.error is None else tile.error.index_select(at, of)
-                tile = Tile(tuple(d if d != name else axis.name for d in tile.dims), value, error)
-        return tile
-
-    def by_tile(self, tile: Tile, axis: Axis, filler: float, inner: str = "") -> Tile:
-        """With the direction of a parallel axis split: which tile, and where in it; `filler` beyond the end."""
-        return split(tile, axis.name, (f"{axis.name}#", inner or axis.name), (self.tiles(axis), axis.tile or 1), filler)
-
-    def along(self, tile: Tile, axis: Axis) -> Tile:
-        """With the direction of `axis`, along which it may have been one number."""
-        tile = self.widened(tile, {axis.name})
-        if axis.name in tile.dims:
-            return tile
-        size = len(self.place(axis))
-        error = None if tile.error is None else tile.error.unsqueeze(-1).expand(*tile.error.shape, size)
-        return Tile((*tile.dims, axis.name), tile.value.unsqueeze(-1).expand(*tile.value.shape, size), error)
-
     # ------------------------------------------------------------ operations
 
     def whole(self) -> None:
         """The kernel: at once, or group by group."""
         ragged = self.kernel.ragged
         if not ragged:
-            self.body(self.kernel.body)
+            for op, last in zip(self.kernel.body, self.facts.last, strict=True):
+                self.body([op])
+                for number in last:  # nothing reads it any more: of large tensors it is much memory
+                    self.values.pop(number, None)
             return
         index = self.axes[next(a.within.of for a in ragged if a.within)]
         parts = {a: self.segments(a) for a in ragged}
@@ -301,10 +257,12 @@ class _Evaluation:
         dims, tiles = self.aligned(arguments)
         if whole:
             return Tile(dims, function.meaning(*(t.value for t in tiles)))
-        value, error = self.apply(op.function, [(t.value, t.error) for t in tiles])
-        if op.function == "sub" and error is not None:
-            error = self.difference_with_maximum(op, dims, error)
-        return Tile(dims, value, error)
+        return self.exact_differences(op, self.added_onto(op, self.mapped(op, dims, tiles)))
+
+    def mapped(self, op: Map, dims: tuple[str, ...], tiles: Sequence[Tile]) -> Tile:
+        signs = [a.number in self.facts.never_negative for a in op.arguments]
+        arguments = [(t.value, t.error) for t in tiles]
+        return Tile(dims, *rounding.applied(FUNCTIONS[op.function], arguments, self.back_end, signs))
 
     def apply(self, function: str, arguments: list[rounding.Bounded]) -> rounding.Bounded:
         return rounding.applied(FUNCTIONS[function], arguments, self.back_end)
@@ -313,17 +271,38 @@ class _Evaluation:
         """A coordinate as f32."""
         return self.convert(tile, DType.F32)
 
-    def difference_with_maximum(self, op: Map, dims: tuple[str, ...], error: Tensor) -> Tensor:
+    def exact_differences(self, op: Map, made: Tile) -> Tile:
         """a - max(a, b) is exactly zero wherever a is larger for certain: the same number stands on both sides."""
-        a, larger = op.arguments
-        made = self.made.get(larger.number)
-        if not (isinstance(made, Map) and made.function == "max" and a in made.arguments):
-            return error
-        b = made.arguments[1 - made.arguments.index(a)]
-        named, (left, right) = self.aligned([self.get(a), self.get(b)])
+        pair = self.facts.maximum(op) if made.error is not None else None
+        if made.error is None or pair is None:
+            return made
+        named, (left, right) = self.aligned([self.get(v) for v in pair])
         low = left.value if left.error is None else left.value - left.error
         high = right.value if right.error is None else right.value + right.error
-        return torch.where(along_dims(low >= high, named, dims), 0.0, error)
+        return Tile(made.dims, made.value, torch.where(along_dims(low >= high, named, made.dims), 0.0, made.error))
+
+    def added_onto(self, op: Map, made: Tile) -> Tile:
+        """A sum with products that matrix units add to the other addend, one partial sum after another."""
+        for product, other in self.facts.added(op):
+            made = self.onto(product, self.taken(other), made)
+        return made
+
+    def onto(self, op: Product, start: Tile, made: Tile) -> Tile:
+        """`made` of a product and of the `start` of its sum: each partial sum is rounded together with that."""
+        if (start.error is None and not start.value.any()) or op.left.dtype.whole:
+            return made
+        product, of_tile = self.get(op.result), op.axis.name in self.places or op.axis.kind is AxisKind.PARALLEL
+        n = op.axis.tile or 1 if of_tile else self.length(op.axis)
+        reach, unit = Tile((), self.number(0.0).value), 0.0
+        if product.error is None:
+            measured = copy(self)
+            measured.bound_sums = rounding.partial_sums
+            reach = measured.product(op)
+            unit = rounding.unit(self.taken(op.left).value) * rounding.unit(self.taken(op.right).value)
+        dims, (before, sums, whole) = self.aligned([start, reach, made])
+        more = rounding.started((before.value, before.error), (sums.value, sums.error), n, unit)
+        more = torch.where(whole.value.isfinite(), more, 0.0)
+        return Tile(dims, whole.value, more if whole.error is None else whole.error + more)
 
     def convert(self, tile: Tile, dtype: DType) -> Tile:
         return Tile(tile.dims, *rounding.converted(tile.value, tile.error, dtype))
@@ -356,11 +335,7 @@ class _Evaluation:
             first = min(place * run, size)
             own = [cut(f, op.axis.name, first, min(first + run, size)) for f in factors]
             found.append(self.contracted(op, [cut(f, index.name, place, None) for f in own], op.axis.name))
-        errors = [t.error for t in found]
-        error = None
-        if any(e is not None for e in errors):
-            error = torch.stack([torch.zeros_like(t.value) if t.error is None else t.error for t in found])
-        return Tile((index.name, *found[0].dims), torch.stack([t.value for t in found]), error)
+        return stacked(index.name, found)
 
     def contracted(self, op: Product, factors: Sequence[Tile], summed: str) -> Tile:
         """The product of two factors over all of a direction that they have."""
@@ -375,7 +350,7 @@ class _Evaluation:
 
     def contract(self, a: Tile, b: Tile, dtypes: tuple[DType, DType], equation: str, n: int) -> rounding.Bounded:
         short = short_sums(self.back_end)
-        return rounding.contracted((a.value, a.error), (b.value, b.error), dtypes, equation, n, short)
+        return self.bound_sums((a.value, a.error), (b.value, b.error), dtypes, equation, n, short, self.flushed)
 
     # ------------------------------------------------------------ memory
 
@@ -535,7 +510,9 @@ class _Evaluation:
         if not initial.dims and initial.error is None and not initial.value.any():
             return sums
         dims, (a, b) = self.aligned([initial, sums])
-        return Tile(dims, *self.apply("add", [(a.value, a.error), (b.value, b.error)]))
+        made = Tile(dims, *self.apply("add", [(a.value, a.error), (b.value, b.error)]))
+        product = self.facts.made[term.number]
+        return self.onto(product, initial, made) if isinstance(product, Product) else made
 
     def visits(self, axis: Axis, start: int) -> Tile | None:
         """Which tiles of the axes that bound or divide a loop are there for its tile at `start`; None for all."""
@@ -579,6 +556,14 @@ class Computation(_Evaluation):
     """One run in f32, without bounds."""
 
     precision = torch.float32
+
+    def mapped(self, op: Map, dims: tuple[str, ...], tiles: Sequence[Tile]) -> Tile:
+        """A function of values that are aligned."""
+        return Tile(dims, *self.apply(op.function, [(t.value, t.error) for t in tiles]))
+
+    def onto(self, op: Product, start: Tile, made: Tile) -> Tile:
+        """No bound, no rounding that it counts."""
+        return made
 
     def apply(self, function: str, arguments: list[rounding.Bounded]) -> rounding.Bounded:
         """A function of values."""

@@ -9,7 +9,8 @@ takes the arguments' values and bounds to the result's.
   exact, an operation that rounds to nearest is off by exactly that rounding; where one is infinite, the result is one
   that the machine gives exactly. An infinite result stays so unless another corner says otherwise. The bound thus
   holds to first order between the corners, and beyond all orders at them.
-- **A function that jumps** is off by as much as it is apart at the ends of what its argument may be.
+- **A function that jumps**, or whose slope has no bound (the square root at zero), is off by as much as it is apart at
+  the ends of what its argument may be; where that is never negative, such as a magnitude, these end at zero.
 - **A conversion** is monotonous: numbers within the argument's bound round to within the rounded ends of it. To an
   8-bit float what is finite becomes at most the largest finite number, infinity a NaN where the encoding has none; to a
   whole number at most the largest one, NaN the least.
@@ -23,6 +24,10 @@ takes the arguments' values and bounds to the result's.
 - **A sum of products** likewise, with 2 n roundings: t^2 u sqrt(2 n) sqrt(sum (a b)^2), which grows like n; the worst
   case over all signs, n u sum |a b| (Higham, section 4.2), grows like n^2 and hides a lost part of a long sum. At
   t^2 = 80 one element in 10^12 is beyond it at n = 32768.
+- **A sum of products that starts at another number** c, as matrix units add to what is there (`o * r + P @ V`), rounds
+  c with each partial sum: min(n, t sqrt(n)) u |c| more. Products whose sum would be exact are so only onto a c that is
+  a multiple of their unit too; else their partial sums round like those of any sum.
+- **Subnormal factors** that matrix units take for zero (f16 on CDNA2) may be off by all that they are.
 - **Exact sums**: whole multiples of a power of two, so few and so small that every partial sum is one that f32 holds
   (2^24 of them), have no error in any order; matrix units that align to the largest addend with 24 bits or more too.
   Matrix units that keep fewer bits (`tkgen.ir.short_sums`) add as many multiples exactly as these bits count.
@@ -30,9 +35,9 @@ takes the arguments' values and bounds to the result's.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import product
-from math import ceil, frexp, isfinite, isqrt, log2, sqrt
+from math import ceil, frexp, isfinite, isqrt, log2, prod, sqrt
 
 import torch
 from torch import Tensor
@@ -60,6 +65,7 @@ UNIT_ROUNDOFF = 2.0**-24  # of f32
 LEAST = 2.0**-126  # the least normal number of f32
 LARGEST = (2 - 2.0**-24) * 2.0**127  # from here on f32 rounds to infinity
 EXACT_SUM = 2**24  # f32 holds all whole numbers up to this one
+PIECE = 2**20  # elements that functions are computed of at once
 SOME = 0x77  # what stands in each byte of packed floats before a kernel writes them
 
 Bounded = tuple[Tensor, Tensor | None]
@@ -101,33 +107,67 @@ def overflowed(value: Tensor) -> Tensor:
 # ---------------------------------------------------------------- functions
 
 
-def applied(f: Function, arguments: Sequence[Bounded], back_end: str = CDNA) -> Bounded:
-    """A function of arguments that are aligned to one another, as a back end's code computes it."""
+def applied(
+    f: Function, arguments: Sequence[Bounded], back_end: str = CDNA, never_negative: Sequence[bool] = ()
+) -> Bounded:
+    """A function of arguments that are aligned to one another, as a back end's code computes it.
+
+    `never_negative` says of which arguments the code's numbers have no sign: their errors do not lead below zero.
+    Many elements are taken in pieces: what a bound is made of would take the memory of twenty tensors.
+    """
+    shape = torch.broadcast_shapes(*(v.shape for v, _ in arguments))
+    at = next((n for n, size in enumerate(shape) if size > 1), None)
+    if at is None or prod(shape) <= PIECE:
+        return _applied(f, arguments, back_end, never_negative)
+    count = max(1, PIECE * shape[at] // prod(shape))
+    found = [
+        _applied(f, [_cut(a, at - len(shape), first, count) for a in arguments], back_end, never_negative)
+        for first in range(0, shape[at], count)
+    ]
+    value = torch.cat([v for v, _ in found], at)
+    if all(error is None for _, error in found):
+        return value, None
+    return value, torch.cat([torch.zeros_like(v, dtype=torch.float64) if e is None else e for v, e in found], at)
+
+
+def _cut(argument: Bounded, at: int, first: int, count: int) -> Bounded:
+    """`count` places of a dimension, counted from the last, from `first` on; all of what is one number along it."""
+
+    def cut(tensor: Tensor) -> Tensor:
+        one = tensor.dim() < -at or tensor.shape[at] == 1
+        return tensor if one else tensor.narrow(at, first, min(count, tensor.shape[at] - first))
+
+    value, error = argument
+    return cut(value), None if error is None else cut(error)
+
+
+def _applied(f: Function, arguments: Sequence[Bounded], back_end: str, never_negative: Sequence[bool]) -> Bounded:
     values = [v for v, _ in arguments]
     value = f.meaning(*values)
     if f.predicate:
         return value, _may_turn(f, arguments)
     value = overflowed(value)
-    handed = _handed_on(f, arguments)
+    handed = _handed_on(f, arguments, never_negative)
     own = _own(f, values, value, handed, f.beyond.get(back_end, 0.0))
     error = sum(known(handed, own), start=torch.zeros_like(value))
     error = torch.where(error.isnan(), torch.inf, error)
     unbounded = ~value.isfinite()
     if unbounded.any():
-        error = torch.where(unbounded, torch.where(_stays(f, arguments, value), 0.0, torch.inf), error)
+        error = torch.where(unbounded, torch.where(_stays(f, arguments, value, never_negative), 0.0, torch.inf), error)
     return value, error if bool(error.any()) else None
 
 
-def _corners(arguments: Sequence[Bounded]) -> list[list[Tensor]]:
+def _corners(arguments: Sequence[Bounded], never_negative: Sequence[bool]) -> list[list[Tensor]]:
     """The arguments at the ends of their bounds: every combination; a predicate as it is and as it may be."""
     ends = []
-    for value, error in arguments:
+    for (value, error), positive in zip(arguments, [*never_negative, *[False] * len(arguments)], strict=False):
         if error is None:
             ends.append([value])
         elif value.dtype == torch.bool:
             ends.append([value, value ^ (error > 0)])
         else:
-            ends.append([value - error, value + error])
+            least = value - error
+            ends.append([least.clamp(min=0.0) if positive else least, value + error])
     return [list(corner) for corner in product(*ends)]
 
 
@@ -143,17 +183,18 @@ def _flushed(f: Function, arguments: Sequence[Bounded]) -> Sequence[Bounded]:
     return result
 
 
-def _handed_on(f: Function, arguments: Sequence[Bounded]) -> Tensor | None:
+def _handed_on(f: Function, arguments: Sequence[Bounded], never_negative: Sequence[bool]) -> Tensor | None:
     """The arguments' errors as they reach the result."""
     arguments = _flushed(f, arguments)
     if not known(*(e for _, e in arguments)):
         return None
-    if f.jumps:
-        value, *ends = (f.meaning(*corner) for corner in [[v for v, _ in arguments], *_corners(arguments)])
+    corners = [[v for v, _ in arguments], *_corners(arguments, never_negative)]
+    if f.jumps or f.steep:
+        value, *ends = (f.meaning(*corner) for corner in corners)
         apart = [torch.where(end == value, 0.0, (end - value).abs()) for end in ends]
         return torch.stack(apart).amax(0)
     slopes: list[Tensor] = []
-    for corner in [[v for v, _ in arguments], *_corners(arguments)]:
+    for corner in corners:
         here = f.slopes(*corner)
         slopes = [torch.fmax(s, h) for s, h in zip(slopes, here, strict=True)] if slopes else list(here)
     parts = [_times(e, s) for (_, e), s in zip(arguments, slopes, strict=True) if e is not None]
@@ -192,10 +233,10 @@ def _may_turn(f: Function, arguments: Sequence[Bounded]) -> Tensor | None:
     return turns if bool(turns.any()) else None
 
 
-def _stays(f: Function, arguments: Sequence[Bounded], value: Tensor) -> Tensor:
+def _stays(f: Function, arguments: Sequence[Bounded], value: Tensor, never_negative: Sequence[bool]) -> Tensor:
     """Whether the value, which is no finite number, is the same at all corners."""
     same = torch.ones_like(value, dtype=torch.bool)
-    for corner in _corners(arguments):
+    for corner in _corners(arguments, never_negative):
         other = overflowed(f.meaning(*corner))
         same &= (other == value) | (other.isnan() & value.isnan())
     return same
@@ -380,10 +421,21 @@ def _least(dtype: DType) -> float:
 
 
 def contracted(
-    left: Bounded, right: Bounded, dtypes: tuple[DType, DType], equation: str, n: int, short: ShortSums | None = None
+    left: Bounded,
+    right: Bounded,
+    dtypes: tuple[DType, DType],
+    equation: str,
+    n: int,
+    short: ShortSums | None = None,
+    flushed: Collection[DType] = (),
 ) -> Bounded:
-    """The sum of `n` products: `equation` is einsum's, over the two factors; `short` as for `exact_sums`."""
-    (a, a_error), (b, b_error) = left, right
+    """The sum of `n` products: `equation` is einsum's, over the two factors; `short` as for `exact_sums`.
+
+    Subnormal factors of types that are `flushed` count as zero, or as what they are.
+    """  # fmt: skip
+    (a, a_error), (b, b_error) = (
+        _or_zero(*side, dtype) if dtype in flushed else side for side, dtype in zip((left, right), dtypes, strict=True)
+    )
     exact = a_error is None and b_error is None
     if exact and all(d.whole for d in dtypes):  # summed exactly, in i32; then a number
         total = torch.einsum(equation, a, b)
@@ -403,3 +455,47 @@ def contracted(
     if b_error is not None:
         bound = bound + torch.einsum(equation, a.abs(), b_error)
     return value, torch.where(value.isfinite(), torch.where(bound.isnan(), torch.inf, bound), 0.0)
+
+
+def _or_zero(value: Tensor, error: Tensor | None, dtype: DType) -> Bounded:
+    """Numbers of a type of which those that are subnormal, or may be, may be zero: off by themselves."""
+    size = value.abs() if error is None else value.abs() + error
+    least = value.abs() if error is None else (value.abs() - error).clamp(min=0.0)
+    lost = torch.where((least < _least(dtype)) & (size > 0), size.clamp(max=_least(dtype)), 0.0)
+    return value, error if not bool(lost.any()) else sum(known(error), start=lost)
+
+
+def partial_sums(
+    left: Bounded, right: Bounded, dtypes: tuple[DType, DType], equation: str, n: int, short: ShortSums | None = None,
+    flushed: Collection[DType] = (),
+) -> Bounded:  # fmt: skip
+    """How large partial sums of such products are, but for a few in 10^17; in place of a bound, how large at most."""
+    a, b = left[0].abs(), right[0].abs()
+    most = torch.einsum(equation, a, b)
+    spread = torch.einsum(equation, a.square(), b.square()).sqrt()
+    total = torch.einsum(equation, left[0], right[0]).abs()
+    return torch.minimum(most, total + sqrt(DEVIATIONS_SQUARED) * spread), most
+
+
+def started(start: Bounded, reach: Bounded, n: int, grid: float) -> Tensor:
+    """What the rounding of `n` partial sums adds where their sum does not start at zero but at `start`.
+
+    `reach` are `partial_sums` of products whose sum from zero is exact, multiples of `grid`: from a start that is one
+    as well it is so too, as long as f32 holds it. Of other products zero: their own partial sums are counted already.
+    """
+    value, error = start
+    partial, most = reach
+    size = value.abs() if error is None else value.abs() + error
+    bound = min(n, sqrt(DEVIATIONS_SQUARED * n)) * UNIT_ROUNDOFF * torch.where(size == 0, 0.0, size + partial)
+    if most is None:
+        return bound
+    exact = (value / grid == (value / grid).round()) & (size + most <= EXACT_SUM * grid)
+    return torch.where(exact if error is None else exact & (error == 0), 0.0, bound)
+
+
+def unit(values: Tensor) -> float:
+    """The largest power of two of which all of these are multiples; 1 of zeros."""
+    mantissa, exponent = torch.frexp(values[values != 0].double())
+    whole = torch.ldexp(mantissa, torch.tensor(53)).long()
+    exponents = exponent - 54 + torch.frexp((whole & -whole).double()).exponent
+    return 2.0 ** int(exponents.min()) if exponents.numel() else 1.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -58,3 +59,11 @@ def split(tile: Tile, name: str, dims: tuple[str, str], extents: tuple[int, int]
 
     error = None if tile.error is None else parts(tile.error, 0.0)
     return Tile((*tile.dims[:at], *dims, *tile.dims[at + 1 :]), parts(tile.value, filler), error)
+
+
+def stacked(name: str, tiles: Sequence[Tile]) -> Tile:
+    """Tiles of the same directions as one that has another one, `name`."""
+    value, error = torch.stack([t.value for t in tiles]), None
+    if any(t.error is not None for t in tiles):
+        error = torch.stack([torch.zeros_like(t.value) if t.error is None else t.error for t in tiles])
+    return Tile((name, *tiles[0].dims), value, error)

@@ -14,6 +14,7 @@ from tkgen.execute.compare import Comparison, Inputs, Reference, compared, worst
 from tkgen.execute.compare import random_inputs as product_inputs
 from tkgen.execute.kept import kept
 from tkgen.ir.meaning import evaluate_all
+from tkgen.ir.types import DType
 from tkgen.rows import run as rows
 from tkgen.rows.launch import RowLaunch
 from tkgen.sequence.build import SequenceBuild
@@ -74,9 +75,15 @@ def random_inputs(launch: SequenceLaunch, seed: int = 0, kind: Inputs = Inputs.E
     return found
 
 
-def references(launch: SequenceLaunch, inputs: Tensors, scalars: Mapping[str, float]) -> dict[str, Reference]:
-    """What each kernel must write, by name, in fp64, and the bound on each element's error."""
-    meant = evaluate_all([meaning_of(p) for p in launch.program.kernels], inputs, scalars, launch.extents)
+def references(
+    launch: SequenceLaunch, inputs: Tensors, scalars: Mapping[str, float], flushes_f16: bool = False
+) -> dict[str, Reference]:
+    """What each kernel must write, by name, in fp64, and the bound on each element's error.
+
+    A target `flushes_f16` where its matrix units take subnormal factors for zero: what a kernel stores may be one.
+    """
+    kernels, flushed = [meaning_of(p) for p in launch.program.kernels], [DType.F16] * flushes_f16
+    meant = evaluate_all(kernels, inputs, scalars, launch.extents, flushed=flushed)
     return {name: (result.value, result.bound) for name, result in meant.items()}
 
 
@@ -147,6 +154,7 @@ def run_sequence(
     written, outcomes = emulate(build, launch, inputs, values, order=order, workers=workers, progress=progress)
     outputs = [t for of in launch.launches for t in of.program.outputs]
     given = (references, *launch.extents.items(), seed, kind, *values.items())
-    meant = kept(build.spec, given, lambda: references(launch, inputs, values))
+    flushes = build.spec.target.flushes_f16
+    meant = kept(build.spec, given, lambda: references(launch, inputs, values, flushes))
     found = compared(written, meant, outputs)
     return SequenceRun(launch.extents, written, found, outcomes)

@@ -71,7 +71,7 @@ class RowMemory(Memory):
 
     def get(self, value: Value) -> Tile:
         """A value; what stands in no sweep is made where it is first read."""
-        if value.number not in self.values and isinstance(op := self.made[value.number], THERE):
+        if value.number not in self.values and isinstance(op := self.facts.made[value.number], THERE):
             self.values[value.number] = self.result(op)
         return self.values[value.number]
 

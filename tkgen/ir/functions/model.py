@@ -55,6 +55,7 @@ class Function:
     flushes: bool = False
     operator: str = ""  # how the language writes it, where not as a call
     jumps: bool = False  # constant in steps of an argument; monotonous in each, on either side of zero
+    steep: bool = False  # its slope has no bound where it has finite results; monotonous
     whole: bool = False  # coordinates alone are taken as they are: a result that is a number is a coordinate, too
     takes: str = "number"  # `predicate`; `choice`: a predicate, then numbers; `place`: a number, then coordinates
     predicate: bool = False  # the result is true or false

@@ -22,7 +22,7 @@ FUNCTIONS = (
     Function(
         "sqrt", 1, "The square root.", lambda x: x.sqrt(), lambda x: (0.5 / x.sqrt(),),
         {CDNA: "__builtin_amdgcn_sqrtf({0})", HOPPER: "sqrtf({0})", HOST: "std::sqrt({0})"}, "torch.sqrt({0})",
-        ulps=1.0, flushes=True,
+        ulps=1.0, flushes=True, steep=True,
     ),
     Function(
         "rsqrt", 1, "One through the square root.", lambda x: x.rsqrt(), lambda x: (0.5 * x.abs().pow(-1.5),),
