@@ -323,6 +323,16 @@ class StoreRows(Op):
 
 
 @dataclass(frozen=True)
+class StoreValues(Op):
+    """What `line` of C++ makes of registers to global memory, by the warp that has them; `coord` is where."""
+
+    values: tuple[Region, ...]
+    tensor: str
+    coord: str
+    line: str
+
+
+@dataclass(frozen=True)
 class CopyOut(Op):
     """A tile of shared memory to global memory by the copy engine: a group of its own."""
 

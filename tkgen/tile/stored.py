@@ -65,9 +65,13 @@ class _Work:
             case (str(kind),) if kind == WRITE:
                 return [(tiles[0],)]
             case (str(kind), str(tensor), tuple(coordinate)) if kind == STORE:
-                self.stored[tensor, coordinate].append(tiles[0])
+                self.stored[tensor, coordinate].append(self.values(tiles))
                 return []
         raise AssertionError(f"{step} makes nothing that is known")
+
+    def values(self, tiles: Sequence[Term]) -> Term:
+        """What is stored of tiles: of one that tile."""
+        return tiles[0] if len(tiles) == 1 else self.terms.of("values", *tiles)
 
     def lost(self, agent: int, step: Do) -> None:
         """A store of what nobody knows is equal to nothing."""

@@ -46,6 +46,7 @@ from tkgen.tile.program import (
     Scoped,
     Space,
     StoreRows,
+    StoreValues,
     Sync,
     Text,
     Who,
@@ -241,6 +242,8 @@ class _Agent:
                 found = tuple(map(self._read, reads))
                 yield proof.Do(found, (self._written(to),), does=(WRITE,))
                 yield proof.Fence(GENERIC, ASYNC)  # fence.proxy.async, in the function that writes the tile
+            case StoreValues(values=values, tensor=tensor, coord=coord):
+                yield proof.Do(tuple(map(self._read, values)), does=(STORE, tensor, self._place(coord)))
             case StoreRows(source=source, tensor=tensor, place=place):
                 yield proof.Do((self._read(source),), does=(STORE, tensor, self._place(place)))
             case ElementLoop(number=number):

@@ -146,17 +146,39 @@ def _equations(program: Program, equations: Sums) -> Iterator[Diagnostic]:
         yield _refused(f"sm_90a deals out the tiles of one matrix under `grid {program.grid.name}`, not of many",
                        program.grid.span or statement(program, "kernel"),
                        "leave the grid out: each tile of each matrix gets a block")  # fmt: skip
-    for reduced in (r for each in equations.rounds for r in each):
-        yield _refused("sm_90a does not reduce what is made of sums yet", reduced.result.span or
-                       statement(program, "kernel"), "reduce in a kernel of its own")  # fmt: skip
-    for store in equations.stores:
-        if len(store.target.axes) != 2:
-            yield _refused("sm_90a stores matrices alone", store.span or statement(program, "kernel"),
-                           "write a kernel of its own for this output")  # fmt: skip
+    yield from _reduced(program, equations)
     tensors = [s.target.tensor for s in equations.stores]
     if again := next((s for n, s in enumerate(equations.stores) if s.target.tensor in tensors[:n]), None):
         yield _refused(f"sm_90a stores one matrix of `{again.target.tensor.name}`", again.span or
                        statement(program, "kernel"), "give each output a tensor")  # fmt: skip
+
+
+def _reduced(program: Program, equations: Sums) -> Iterator[Diagnostic]:
+    """Reductions of other things than rows of a block's sums, and outputs that are neither matrices nor of rows."""
+    at = statement(program, "kernel")
+    reductions = [r for each in equations.rounds for r in each]
+    for reduced in reductions:
+        if reduced.axis != equations.cols:
+            yield _refused("sm_90a reduces rows of sums: of columns each warp has a part", reduced.result.span or at,
+                           "exchange the factors, so that these are rows")  # fmt: skip
+    if reductions and program.grid.shares_tiles:
+        yield _refused("blocks that add to a tile have parts of its sums, of which nothing is reduced",
+                       reductions[0].result.span or at, "leave the grid out", secondary=
+                       (Label(statement(program, "grid")),))  # fmt: skip
+    matrices = [s for s in equations.stores if len(s.target.axes) == 2]
+    for store in equations.stores:
+        if store in matrices:
+            continue
+        if equations.rows not in store.target.axes:
+            yield _refused("sm_90a stores matrices, and numbers of their rows", store.span or at,
+                           "write a kernel of its own for this output")  # fmt: skip
+        elif store.target.tensor.dtype not in (DType.F32, DType.BF16, DType.F16):
+            kind = store.target.tensor.dtype.spelling
+            yield _refused(f"sm_90a stores numbers of rows as f32, bf16 or f16, not {kind}",
+                           store.target.tensor.span, "store a wider type")  # fmt: skip
+    if not matrices:
+        yield _refused("sm_90a stores a matrix of each product's sums", equations.stores[0].span or at,
+                       "store the sums, too")  # fmt: skip
 
 
 def _ragged(program: Program) -> Iterator[Diagnostic]:
@@ -333,6 +355,7 @@ def _room(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
     if layout.scaled and sums + WORKING_REGISTERS <= most:  # those of two steps, too, each of one instruction
         sums, most = 3 * sums, layout.moved_registers[1] if layout.moved_registers else most
         said = f"which has {most}"
+    sums += layout.reduced
     if sums + WORKING_REGISTERS > most:
         yield too_many_registers(
             f"a consumer's sums are {sums} registers of each thread{', with two steps of them' * layout.scaled}",

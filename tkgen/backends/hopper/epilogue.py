@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tkgen.backends.cdna.lower.elements import functions, literal, local, statements
 from tkgen.backends.cdna.lower.names import cpp_name
-from tkgen.ir.equations import Access, Argument, Axis, Coordinate, Index, Load, Op, Store, Value
+from tkgen.ir.equations import Access, Argument, Axis, Coordinate, Index, Load, Op, Reduce, Store, Value, reads
 from tkgen.ir.functions import HOPPER, helpers
 from tkgen.ir.integers import Widths
 from tkgen.ir.products import Sum, Sums, needed
@@ -23,15 +23,38 @@ class Loaded:
 
 
 @dataclass(frozen=True)
+class RowValue:
+    """What is reduced of a row, by its name, in round number `round`."""
+
+    name: str
+    round: int
+
+
+@dataclass(frozen=True)
 class Epilogue:
-    """`float element(float SUM, ..., float LOADED, ..., int row, int col, const globals &g)` and what it needs."""
+    """`float element(float SUM, ..., float LOADED, ..., float ROW, ..., int row, int col, const globals &g)`, and what
+    it needs."""
 
     sums: tuple[str, ...]
     loads: tuple[Loaded, ...]
+    rows: tuple[RowValue, ...]
     lines: tuple[str, ...]
     value: str
     helpers: tuple[str, ...]
     spans: tuple[Span, ...]
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """What is reduced of rows of the sums: `element` of each, by a function of ThunderKittens, from `start` on."""
+
+    name: str
+    function: str
+    start: str
+    element: Epilogue
+
+
+IDENTITY = {"sum": "0.0f", "max": "-INFINITY", "min": "INFINITY"}
 
 
 def epilogue(equations: Sums, store: Store, name: Callable[[str], str]) -> Epilogue | None:
@@ -39,26 +62,52 @@ def epilogue(equations: Sums, store: Store, name: Callable[[str], str]) -> Epilo
 
     `name` gives the C++ name of a tensor or scalar.
     """
-    if stored_as_it_is(equations, store) is not None:
-        return None
+    return None if stored_as_it_is(equations, store) is not None else element(equations, store.value, name)
+
+
+def reductions(equations: Sums, name: Callable[[str], str]) -> tuple[tuple[Reduction, ...], ...]:
+    """What is reduced of the rows of the sums, round by round."""
+    return tuple(
+        tuple(
+            Reduction(_reduced_name(op), f"base_ops::{op.function}::op<float>", IDENTITY[op.function],
+                      element(equations, op.argument, name))
+            for op in ops
+        )
+        for ops in equations.rounds
+    )  # fmt: skip
+
+
+def _reduced_name(op: Reduce) -> str:
+    return local(op.result, {})
+
+
+def element(equations: Sums, value: Value, name: Callable[[str], str], of_rows: bool = False) -> Epilogue:
+    """What a value is made of, element by element; `of_rows`: row by row, so that one number is loaded for each."""
     known = dict[Value, str]()
     for total in equations.sums:
         known[total.result] = local(total.result, known)
+    ops, rows = needed(equations.epilogue, value), list[RowValue]()
+    read = {v for op in ops for v in reads(op)} | {value}
+    for number, reduced in enumerate(equations.rounds):
+        for op in reduced:
+            known[op.result] = _reduced_name(op)
+            if op.result in read:
+                rows.append(RowValue(known[op.result], number))
     loads, lines = list[Loaded](), list[str]()
-    ops = needed(equations.epilogue, store.value)
     for op in ops:
         match op:
             case Load(result=result, source=source):
                 known[result] = local(result, known)
-                loads.append(_loaded(equations, source, known[result], name))
+                loads.append(_loaded(equations, source, known[result], name, of_rows))
             case _:
                 lines += _line(equations, op, known, name, Widths(ops))
     spans = (op.result.span for op in ops if op.result.span)  # type: ignore[union-attr]
     return Epilogue(
         tuple(known[s.result] for s in equations.sums),
         tuple(loads),
+        tuple(rows),
         tuple(lines),
-        known.get(store.value) or literal(0),
+        known.get(value) or literal(0),
         helpers(functions(ops), HOPPER),
         tuple(dict.fromkeys(spans)),
     )
@@ -143,13 +192,15 @@ def stored_as_it_is(equations: Sums, store: Store) -> int | None:
     return next((n for n, s in enumerate(equations.sums) if s.result == store.value), None)
 
 
-def _loaded(equations: Sums, source: Access, result: str, name: Callable[[str], str]) -> Loaded:
+def _loaded(equations: Sums, source: Access, result: str, name: Callable[[str], str], of_rows: bool = False) -> Loaded:
     tensor = f"g.{name(source.tensor.name)}"
 
     def at(col: str) -> str:
         place: dict[Axis | None, str] = {equations.rows: "r", equations.cols: col}
         return place_of(source, [place.get(i.axis, "") for i in source.indices])
 
+    if of_rows:
+        return Loaded(result, f"element_at({tensor}, {at('')})")
     if source.axes and source.axes[-1] == equations.cols:
         return Loaded(result, f"pair_at({tensor}, {at('c')})")
     if equations.cols in source.axes:

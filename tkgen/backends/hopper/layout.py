@@ -94,11 +94,26 @@ class Layout:
         """The program's equations."""
         return self.program.equations
 
+    @property
+    def tiles_stored(self) -> tuple[Store, ...]:
+        """The outputs that have a tile of each block: they leave through shared memory."""
+        return tuple(s for s in self.equations.stores if len(s.target.axes) == 2)
+
+    @property
+    def rows_stored(self) -> tuple[Store, ...]:
+        """The outputs that have a number of each row: what is reduced of the sums' rows, from registers."""
+        return tuple(s for s in self.equations.stores if len(s.target.axes) != 2)
+
+    @property
+    def reduced(self) -> int:
+        """Registers of a thread that hold what is reduced of its two rows."""
+        return 2 * sum(map(len, self.equations.rounds))
+
     @cached_property
     def moved(self) -> dict[str, Access]:
         """What the copy engine moves a tile of, by name; an epilogue reads other tensors element by element."""
         found = self.equations
-        touched = [*(a for s in found.sums for a in (s.left, s.right)), *(s.target for s in found.stores)]
+        touched = [*(a for s in found.sums for a in (s.left, s.right)), *(s.target for s in self.tiles_stored)]
         return {access.tensor.name: access for access in touched}
 
     @property
@@ -117,7 +132,7 @@ class Layout:
     @property
     def panels(self) -> int:
         """Panels of a consumer's part of all outputs."""
-        return self.fragments * sum(map(self.panels_of, self.equations.stores))
+        return self.fragments * sum(map(self.panels_of, self.tiles_stored))
 
     @property
     def panel_bytes(self) -> int:

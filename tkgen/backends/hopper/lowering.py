@@ -21,12 +21,22 @@ import jinja2
 from tkgen.backends.cdna.lower import render
 from tkgen.backends.cdna.lower.names import WORD, comment_text, cpp_name
 from tkgen.backends.hopper import chained, streamed
-from tkgen.backends.hopper.epilogue import Epilogue, Scaling, epilogue, place_of, scaling, stored_as_it_is
+from tkgen.backends.hopper.epilogue import (
+    Epilogue,
+    Reduction,
+    Scaling,
+    element,
+    epilogue,
+    place_of,
+    reductions,
+    scaling,
+    stored_as_it_is,
+)
 from tkgen.backends.hopper.layout import Layout
 from tkgen.backends.hopper.machine import Hopper
 from tkgen.backends.hopper.printer import body
 from tkgen.backends.hopper.streamed import Code, program
-from tkgen.ir.equations import Access
+from tkgen.ir.equations import Access, Axis
 from tkgen.ir.types import Dim, Operand, Program, Side, Tensor
 from tkgen.remap import NamedInt, RemapCall, compose
 from tkgen.source import Span
@@ -100,6 +110,32 @@ class Output:
     made_origin: str
     coord: str
     axis: str
+    origin: str
+
+
+@dataclass(frozen=True)
+class RoundModel:
+    """What is reduced at once, of the sums and of what `earlier` rounds made."""
+
+    number: int
+    reductions: tuple[Reduction, ...]
+    earlier: int
+
+    @property
+    def loads(self) -> bool:
+        """Whether it reads tensors."""
+        return any(r.element.loads for r in self.reductions)
+
+
+@dataclass(frozen=True)
+class RowOutput:
+    """An output that has a number of each row: what it is made of, its `place` of row `r`, its coordinate in tiles."""
+
+    name: str
+    type: str
+    made: Epilogue
+    place: str
+    coord: str
     origin: str
 
 
@@ -206,6 +242,9 @@ class _Lowering:
         factors, products, outputs, code = self.parts()
         made = [o.epilogue for o in outputs if o.epilogue]
         scaled = [each.scaling for each in products if each.scaling]
+        rounds, rows_stored = self.rounds(), self.rows_stored()
+        made += [r.element for each in rounds for r in each.reductions]
+        made += [each.made for each in rows_stored]
         return {
             "name": name(p.name),
             "header": tuple(comment_text(line) for line in p.header.rstrip("\n").split("\n") if p.header),
@@ -219,6 +258,8 @@ class _Lowering:
             "helpers": dict.fromkeys([*(h for e in made for h in e.helpers), *(h for s in scaled for h in s.helpers)]),
             "loads": any(e.loads for e in made) or any(s.scales for s in scaled),
             "cluster": layout.clusters > 1, "cluster_origin": self.origin("clusters"),
+            "rounds": rounds, "rows_stored": rows_stored,
+            "masked": self.masked, "last_col": self.limit(p.n), "last_row": self.limit(p.m),
             "batch": batch, "launch_origin": self.origin(*(r.span for r in p.roles)),
             "body": body(program(code), FULL + OF_CLUSTER * code.cluster, "a fresh stage counts as empty",
                          [_constant(size) for size in self.sizes()], code.cluster),
@@ -261,6 +302,8 @@ class _Lowering:
             (f"const int row = walk.first + ({self.row_tile}) * {stored}_tile::rows;",
              f"const bool partial = row + {stored}_tile::rows > walk.end;  "
              "// the copy engine would write rows of the next group, too") if layout.ragged else (),
+            tuple(self._rounds(products, batch)),
+            tuple(streamed.Rows(each.name, each.coord, self._row_call(each, batch)) for each in self.rows_stored()),
             Ring("panel", f"{stored}_s", "STORE_BUFFERS", streamed.WARPS, Scope.GROUP, f"{stored}_tile",
                  ("CONSUMERS", "STORE_BUFFERS"),
                  _remark(outputs[0].origin, "panels of all outputs have as many bytes" if len(outputs) > 1 else "")),
@@ -285,10 +328,34 @@ class _Lowering:
             if each.scaling and each.scaling.scales:
                 yield f"scales{each.suffix} of{each.suffix}[2];"
 
+    @staticmethod
+    def _of_rounds(count: int) -> list[str]:
+        """What the first rounds made."""
+        return [f"of_rows_{n}" for n in range(count)]
+
+    def _rounds(self, products: Sequence[ProductModel], batch: str) -> Iterator[streamed.Round]:
+        """The calls that reduce rows of the sums."""
+        fragment = "[f]" if self.layout.ping_pong else ""
+        for each in self.rounds():
+            arguments = [*(f"{p.sums}{fragment}" for p in products), *self._of_rounds(each.earlier)]
+            arguments += [self._first_row, "tile_col * BLOCK_COLS", f"{batch}g"]
+            yield streamed.Round(each.number, f"const auto of_rows_{each.number} = "
+                                              f"reduced_{each.number}({', '.join(arguments)});")  # fmt: skip
+
+    def _row_call(self, output: RowOutput, batch: str) -> str:
+        """The call that stores the numbers of rows."""
+        arguments = [*self._of_rounds(len(self.rounds())), self._first_row, "tile_col * BLOCK_COLS", f"{batch}g"]
+        return f"store_{output.name}({', '.join(arguments)})"
+
+    @property
+    def _first_row(self) -> str:
+        return "row" if self.layout.ragged else f"({self.row_tile}) * {self.machine.wgmma_rows}"
+
     def _output(self, output: Output, products: Sequence[ProductModel], batch: str) -> streamed.Output:
         """What is stored, from the sums of all products."""
         fragment = "[f]" if self.layout.ping_pong else ""
-        arguments = [*(f"{each.sums}{fragment}" for each in products), f"p * {output.name}_tile::cols / 16"]
+        arguments = [*(f"{each.sums}{fragment}" for each in products), *self._of_rounds(len(self.rounds()))]
+        arguments.append(f"p * {output.name}_tile::cols / 16")
         if output.epilogue:
             row = "row" if self.layout.ragged else f"({self.row_tile}) * {output.name}_tile::rows"
             arguments += [row, "tile_col * BLOCK_COLS", f"{batch}g"]
@@ -306,7 +373,7 @@ class _Lowering:
 
     def outputs(self) -> list[Output]:
         """What is stored, in its order."""
-        layout, stores = self.layout, self.layout.equations.stores
+        layout, stores = self.layout, self.layout.tiles_stored
         found, before = list[Output](), list[str]()
         for store in stores:
             tensor, only = store.target.tensor, len(stores) == 1
@@ -325,6 +392,33 @@ class _Lowering:
             ))  # fmt: skip
             before.append(panels)
         return found
+
+    def rounds(self) -> list[RoundModel]:
+        """What is reduced of the rows of the sums."""
+        found = reductions(self.layout.equations, name)
+        return [RoundModel(n, each, n) for n, each in enumerate(found)]
+
+    def rows_stored(self) -> list[RowOutput]:
+        """The outputs that have a number of each row."""
+        equations, found = self.layout.equations, list[RowOutput]()
+        for store in self.layout.rows_stored:
+            tensor = store.target.tensor
+            made = element(equations, store.value, name, of_rows=True)
+            at: dict[Axis | None, str] = {equations.rows: "r", equations.cols: "col / BLOCK_COLS"}
+            place = place_of(store.target, [at.get(i.axis, "") for i in store.target.indices])
+            tile: dict[Axis | None, str] = {equations.rows: self.row_tile, equations.cols: "tile_col"}
+            coord = place_of(store.target, [tile.get(i.axis, "") for i in store.target.indices])
+            found.append(RowOutput(name(tensor.name), tensor.dtype.cpp, made, place, coord, self.origin(store.span)))
+        return found
+
+    @property
+    def masked(self) -> bool:
+        """Whether tiles may hang over the end."""
+        return self.program.tail == "masked"
+
+    def limit(self, dim: Dim) -> str:
+        """The size of a dimension in C++."""
+        return str(dim.size) if dim.size is not None else self.run_time(dim)
 
     def tiles(self, rows: str | NamedInt, cols: str | NamedInt) -> str:
         """The head of the loop over a block's output tiles."""
@@ -494,7 +588,7 @@ class _Lowering:
 
     def panels(self) -> list[Constant]:
         """How many panels of each output there are."""
-        counts = map(self.layout.panels_of, self.layout.equations.stores)
+        counts = map(self.layout.panels_of, self.layout.tiles_stored)
         about = "of a consumer's sums, each 128 bytes wide"
         return [Constant(o.panels, str(n), about, o.origin) for o, n in zip(self.outputs(), counts, strict=True)]
 

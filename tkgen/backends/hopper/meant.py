@@ -43,7 +43,7 @@ def wrong_product(layout: Layout, code: Code) -> str | None:
         "WARPGROUP_WARPS": WARPS, "STORE_BUFFERS": layout.store_buffers, "BLOCK_ROWS": block[0],
         "BLOCK_COLS": block[1], "K_STEP": block[2], code.steps: steps, "walk__end": 1 << 20,
     }  # fmt: skip
-    for output, store in zip(code.outputs, layout.equations.stores, strict=True):
+    for output, store in zip(code.outputs, layout.tiles_stored, strict=True):
         values |= {output.panels: layout.panels_of(store)}
         values |= {f"{output.tensor}_tile__cols": layout.panel_cols(store.target.tensor)}
     tiled = [*(o.tensor for o in code.operands), *(o.tensor for o in code.outputs)]
@@ -121,7 +121,15 @@ class _ProductPlace:
             for fragment in range(layout.fragments):
                 row = self._row(consumer, fragment)
                 totals = [self._sum(terms, n, row) for n in range(len(sums.sums))]
-                for store in sums.stores:
+                reduced = list[Term]()
+                for number in range(len(sums.rounds)):
+                    reduced.append(computed(terms, f"reduced {number}", tiles=(*totals, *reduced)))
+                totals += reduced
+                for store in layout.rows_stored:
+                    value = reduced[0] if len(reduced) == 1 else terms.of("values", *reduced)
+                    at = {sums.rows: row, sums.cols: self.col}
+                    yield (name(store.target.tensor.name), _coordinate(store.target, at, self.indices)), [value] * WARPS
+                for store in layout.tiles_stored:
                     tensor = name(store.target.tensor.name)
                     for panel in range(layout.panels_of(store)):
                         term = computed(terms, tensor, panel, tiles=totals)

@@ -92,7 +92,7 @@ class ProductWork:
     def __init__(self, layout: Layout, shape: Shape, memory: Memory, pieces: Sequence[Piece], launch: Launch):
         self.layout, self.shape, self.memory, self.pieces, self.launch = layout, shape, memory, pieces, launch
         self.sums = layout.equations
-        panels = [(store, n) for store in self.sums.stores for n in range(layout.panels_of(store))]
+        panels = [(store, n) for store in layout.tiles_stored for n in range(layout.panels_of(store))]
         self.panels = [(f, *panel) for f in range(shape.fragments) for panel in panels]
         self.groups = launch.groups if layout.ragged else []
         self.rows = layout.machine.wgmma_rows
@@ -111,13 +111,18 @@ class ProductWork:
                 self._stored(step, torch.cat(found[0]))
                 return []
         if not step.writes:
-            self._directly(step, found[0][0])
+            if step.reads[0].ring.startswith("reduced"):
+                self._rows_stored(step, found)
+            else:
+                self._directly(step, found[0][0])
             return []
         match step.writes[0].ring.split()[0]:
             case "sums" if not found:
                 return [(torch.zeros(self.own, self.layout.program.block[1]),)]
             case "sums":
                 return [(self._added(step, found),)]
+            case "reduced":
+                return [(self._reduced(step, found),)]
             case "values":
                 return [(self._values(step, found),)]
         return [found[0]]  # a panel
@@ -126,7 +131,7 @@ class ProductWork:
         """A store of what nobody knows leaves NaNs."""
         if step.stream == "stores":
             self._stored(step, None)
-        elif not step.writes:
+        elif not step.writes and not step.reads[0].ring.startswith("reduced"):
             self._directly(step, None)
 
     def _panel_of(self, access: Accessed) -> tuple[int, Store, tuple[int, int], int]:
@@ -196,14 +201,54 @@ class ProductWork:
         whole[inside] = along_dims(made.value, made.dims, dims).expand(whole[inside].shape)
         return whole
 
+    def _reduced(self, step: Do, found: Sequence[Parts]) -> Mapping[Value, Tensor]:
+        """What a round reduces of rows of warp w, by its values, and what earlier rounds did."""
+        (access,) = step.writes
+        number, consumer, w = map(int, access.ring.split()[1:])
+        tile, fragment = divmod(access.instance, self.shape.fragments)
+        piece, count = self._piece(tile), len(self.sums.sums)
+        values, known = [parts[0] for parts in found[:count]], dict[Value, Tensor]()
+        for earlier in found[count:]:
+            known |= earlier[0]
+        for op in self.sums.rounds[number]:
+            known[op.result] = torch.zeros(self.own)
+            if piece is not None:
+                part = consumer * self.shape.fragments + fragment
+                places = self._known(piece, (part * self.rows + w * self.own, 0), values, known, op.argument)
+                made, rows = self.memory.get(op.argument), self.sums.rows.name
+                whole = along_dims(made.value, made.dims, tuple(places)).expand([len(r) for r in places.values()])
+                reduce = {"sum": torch.sum, "max": torch.amax, "min": torch.amin}[op.function]
+                known[op.result][: len(places[rows])] = reduce(whole, dim=1)
+        return known
+
+    def _known(
+        self, piece: Piece, first: tuple[int, int], values: Sequence[Tensor], reduced: Mapping[Value, Tensor],
+        *made: Value,
+    ) -> dict[str, range]:  # fmt: skip
+        """Computes what values are made of, of sums that begin there in their tile; where these are."""
+        axes = (self.sums.rows, self.sums.cols)
+        places = self.memory.inside(axes, self._place(piece, first), (self.own, values[0].shape[1]))
+        dims, inside = tuple(places), tuple(slice(0, len(r)) for r in places.values())
+        known = {s.result: Tile(dims, v[inside]) for s, v in zip(self.sums.sums, values, strict=True)}
+        known |= {value: Tile(dims[:1], number[inside[0]]) for value, number in reduced.items()}
+        self.memory.compute(needed(self.sums.epilogue, *made), known, places)
+        return places
+
     def _values(self, step: Do, found: Sequence[Parts]) -> Tensor:
         """Rows of warp w of a panel: what the epilogue makes of the sums, rounded."""
         (access,) = step.writes
         tile, store, (row, col), cols = self._panel_of(access)
-        values = [parts[0][:, col : col + cols] for parts in found]
-        return self._made(self._piece(tile), store, (row + int(access.ring.split()[-1]) * self.own, col), values)
+        count = len(self.sums.sums)
+        values, reduced = [parts[0][:, col : col + cols] for parts in found[:count]], dict[Value, Tensor]()
+        for of_round in found[count:]:
+            reduced |= of_round[0]
+        first = (row + int(access.ring.split()[-1]) * self.own, col)
+        return self._made(self._piece(tile), store, first, values, reduced)
 
-    def _made(self, piece: Piece | None, store: Store, first: tuple[int, int], values: Sequence[Tensor]) -> Tensor:
+    def _made(
+        self, piece: Piece | None, store: Store, first: tuple[int, int], values: Sequence[Tensor],
+        reduced: Mapping[Value, Tensor],
+    ) -> Tensor:  # fmt: skip
         """What the epilogue makes for an output of a warp's sums that begin there in their tile."""
         dtype, shape = store.target.tensor.dtype, (self.own, values[0].shape[1])
         if (number := stored_as_it_is(self.sums, store)) is not None:
@@ -211,11 +256,8 @@ class ProductWork:
         whole = torch.zeros(shape)
         if piece is None:
             return rounded(whole, dtype)
-        axes = (self.sums.rows, self.sums.cols)
-        places = self.memory.inside(axes, self._place(piece, first), shape)
+        places = self._known(piece, first, values, reduced, store.value)
         dims, inside = tuple(places), tuple(slice(0, len(r)) for r in places.values())
-        known = {s.result: Tile(dims, v[inside]) for s, v in zip(self.sums.sums, values, strict=True)}
-        self.memory.compute(needed(self.sums.epilogue, store.value), known, places)
         if store.value.number in self.memory.values:
             made = self.memory.get(store.value)
             whole[inside] = along_dims(made.value, made.dims, dims).expand(whole[inside].shape)
@@ -242,6 +284,30 @@ class ProductWork:
         end = min(places[own].stop, self.groups[piece.matrix].stop)
         places[own] = range(places[own].start, max(places[own].start, end))
         self.memory.put_out(store.target, places, rows, tuple(places))
+
+    def _rows_stored(self, step: Do, found: Sequence[Parts]) -> None:
+        """The numbers of a warp's rows to memory."""
+        _, consumer, w = map(int, step.reads[0].ring.split()[1:])
+        tile, fragment = divmod(step.reads[0].instance, self.shape.fragments)
+        if (piece := self._piece(tile)) is None:
+            return
+        reduced = dict[Value, Tensor]()
+        for of_round in found:
+            reduced |= of_round[0]
+        store = self.layout.rows_stored[int(str(step.does[1]))]
+        first = ((consumer * self.shape.fragments + fragment) * self.rows + w * self.own, 0)
+        blank = [torch.zeros(self.own, self.layout.program.block[1]) for _ in self.sums.sums]
+        places = self._known(piece, first, blank, reduced, store.value)
+        made, rows = self.memory.get(store.value), self.sums.rows.name
+        value = along_dims(made.value, made.dims, (rows,)).expand(len(places[rows]))
+        own = slice(places[rows].start, places[rows].stop)
+        place = tuple(
+            index.at if index.axis is None else own if index.axis == self.sums.rows else
+            piece.col if index.axis == self.sums.cols else
+            self.memory.group[index.axis.name].start // index.divisor
+            for index in store.target.indices
+        )  # fmt: skip
+        self.memory.outputs[store.target.tensor.name][place] = rounded(value, store.target.tensor.dtype)
 
     def partial(self) -> frozenset[Part]:
         """Where a group ends within a consumer's rows of a tile, or before them."""

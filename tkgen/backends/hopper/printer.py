@@ -34,6 +34,7 @@ from tkgen.tile.program import (
     Scope,
     Scoped,
     StoreRows,
+    StoreValues,
     Sync,
     Text,
     Tiles,
@@ -141,6 +142,8 @@ def statement(op: Op) -> str:
             if cast:
                 return f"auto &{tile.alias} = reinterpret_cast<{kind} &>({place})"
             return f"{kind} &{tile.alias} = {place}"
+        case StoreValues(line=stored):
+            return stored
         case StoreRows(source=source, tensor=tensor, place=place):
             return f"store_rows(g.{tensor}, {region(source)}, {place})"
         case CopyOut(source=source, tensor=tensor, coord=coord, axis=axis, function=function):

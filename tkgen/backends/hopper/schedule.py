@@ -54,7 +54,7 @@ from math import gcd, lcm
 from tkgen.backends.hopper.clusters import Cluster, clustered
 from tkgen.backends.hopper.layout import Layout
 from tkgen.backends.hopper.machine import load_hopper
-from tkgen.backends.hopper.streamed import Code, Operand, Output, Product, program
+from tkgen.backends.hopper.streamed import Code, Operand, Output, Product, Round, Rows, program
 from tkgen.ir.launch import Launch
 from tkgen.proof.passes import first_wrong, unread
 from tkgen.proof.program import Loop
@@ -83,6 +83,8 @@ class Shape:
     common: str = ""  # the factors whose tiles these have in common: A or B
     run: tuple[int, ...] = ()  # the K-steps of a block's parts of tiles, where they differ
     outputs: int = 1  # that share the panels
+    rounds: int = 0  # of reductions of the sums
+    rows_stored: int = 0  # outputs that have a number of each row
 
     @property
     def turn(self) -> int:
@@ -158,7 +160,8 @@ def block_shape(layout: Layout, steps: int) -> Shape:
     return Shape(layout.stages, layout.consumers, steps, layout.panels, layout.store_buffers, products,
                  fragments=layout.fragments, ping_pong=layout.ping_pong, scaled=layout.scaled,
                  ragged=layout.ragged, blocks=layout.clusters, common=layout.common,
-                 outputs=len(layout.equations.stores))  # fmt: skip
+                 outputs=len(layout.tiles_stored), rounds=len(layout.equations.rounds),
+                 rows_stored=len(layout.rows_stored))  # fmt: skip
 
 
 def representatives(shape: Shape, numbers: Iterable[int]) -> list[Shape]:
@@ -240,7 +243,9 @@ def _code(shape: Shape) -> Code:
     products = tuple(Product(numbers[f"A{a}"], numbers[f"B{b}"]) for a, b in shape.products)
     outputs = tuple(Output(f"PANELS_{n}", before="".join(f"PANELS_{m} + " for m in range(n)))
                     for n in range(shape.outputs))  # fmt: skip
-    return Code(tuple(operands), products, outputs, turns=shape.ping_pong, scaled=shape.scaled, ragged=shape.ragged)
+    rounds = tuple(Round(n) for n in range(shape.rounds))
+    return Code(tuple(operands), products, outputs, turns=shape.ping_pong, scaled=shape.scaled, ragged=shape.ragged,
+                rounds=rounds, rows_stored=tuple(Rows(str(n), "", "") for n in range(shape.rows_stored)))  # fmt: skip
 
 
 def _values(shape: Shape) -> dict[str, int]:

@@ -41,6 +41,7 @@ from tkgen.tile.program import (
     Role,
     Scope,
     StoreRows,
+    StoreValues,
     Sync,
     Text,
     Tiles,
@@ -107,6 +108,23 @@ class Output:
 
 
 @dataclass(frozen=True)
+class Round:
+    """What is reduced of the rows of the sums at once, and of what earlier rounds made: its C++."""
+
+    number: int
+    line: str = ""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """An output that has a number of each row: the call that stores it, and its coordinate."""
+
+    tensor: str
+    coord: str
+    line: str
+
+
+@dataclass(frozen=True)
 class Code:
     """What a block multiplies and stores, and its C++. `steps` is how many K-steps a tile has."""
 
@@ -124,6 +142,8 @@ class Code:
     declared: tuple[str, ...] = ()  # by a consumer, for all tiles
     scaling: tuple[str, ...] = ()  # for a tile, before its steps
     rows: tuple[str, ...] = ()  # for a tile, before its panels
+    rounds: tuple[Round, ...] = ()
+    rows_stored: tuple[Rows, ...] = ()
     panel: Ring = PANEL
     producer: tuple[str, str, int] = ("0", "", 0)  # groups before it, a remark, registers
     consumer: tuple[str, str, int] = ("1", "", 0)
@@ -143,6 +163,7 @@ class _Streamed:
         self.sums = tuple(self._sums("sums", n, p.sums) for n, p in enumerate(code.products))
         self.steps = tuple(self._sums("step", n, p.step, "2") for n, p in enumerate(code.products))
         self.ready = Ring("values", "values", scope=Scope.WARP)
+        self.reduced = tuple(Ring(f"reduced {r.number}", f"of_rows_{r.number}", scope=Scope.WARP) for r in code.rounds)
         everyone = ("CLUSTER * " if code.cluster else "") + ("" if code.turns else "CONSUMERS * ") + WARPS
         self.full = Flags("full", "full", "1", "STAGES")
         self.empty = Flags("empty", "empty", everyone, "STAGES")
@@ -167,7 +188,7 @@ class _Streamed:
         code = self.code
         flags = (self.full, self.empty, *((self.turn,) if code.turns else ()))
         steps = self.steps if code.scaled else ()
-        rings = (*self.operands, self.panel, *self.sums, *steps, self.ready)
+        rings = (*self.operands, self.panel, *self.sums, *steps, *self.reduced, self.ready)
         return Block((self._producer(), self._consumer()), flags, (self.group,), rings)
 
     # ------------------------------------------------------------ the thread that copies
@@ -203,7 +224,7 @@ class _Streamed:
         if code.turns:
             before = (Text((*code.declared, SKIP)), Advance(self.stage, f"consumer * {code.steps}"))
         steps = self._scaled() if code.scaled else self._steps()
-        panels = tuple(self._panels(n) for n in range(len(code.outputs)))
+        panels = (*self._rounds(), *(self._panels(n) for n in range(len(code.outputs))))
         stores: tuple[Node, ...] = (Loop("f", "FRAGMENTS", panels, unroll="unroll"),) if code.turns else panels
         body: tuple[Node, ...] = (Text(code.place), *steps, Text(("", AGAIN, *code.rows)), *stores)
         last = "  // a block's shared memory goes with its last thread"
@@ -298,6 +319,20 @@ class _Streamed:
 
     # ------------------------------------------------------------ what leaves
 
+    @property
+    def _totals(self) -> tuple[Region, ...]:
+        """The sums of all products, of the 64 rows at hand."""
+        return tuple(Region(ring, part="f" if self.code.turns else "") for ring in self.sums)
+
+    def _rounds(self) -> Iterator[Node]:
+        """What is reduced of the sums, round by round, and the numbers of rows that are stored of it."""
+        code = self.code
+        for n, (each, ring) in enumerate(zip(code.rounds, self.reduced, strict=True)):
+            reads = (*self._totals, *map(Region, self.reduced[:n]))
+            yield Compute((each.line,), reads, (Region(ring),), f"reduced {each.number}")
+        for rows in code.rows_stored:
+            yield StoreValues(tuple(map(Region, self.reduced)), rows.tensor, rows.coord, rows.line)
+
     def _panels(self, number: int) -> Loop:
         """The panels of an output, from the sums through shared memory to global memory."""
         code, output = self.code, self.code.outputs[number]
@@ -306,7 +341,7 @@ class _Streamed:
         before = f"f * {panels} + {output.before}p" if code.turns else f"{output.before}p"
         at = f"({before}) % STORE_BUFFERS" if before != "p" else "p % STORE_BUFFERS"
         panel, own = (Region(self.panel, at, own=own, alias="panel") for own in (False, True))
-        sums = tuple(Region(ring, part="f" if code.turns else "") for ring in self.sums)
+        sums = (*self._totals, *map(Region, self.reduced))
         value, converted = "values", list[str]()
         if output.converted:
             value, converted = "bytes", [f"{output.converted} bytes;", "warp::copy(bytes, values);"]
