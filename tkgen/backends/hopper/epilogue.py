@@ -89,10 +89,10 @@ def element(equations: Sums, value: Value, name: Callable[[str], str], of_rows: 
     ops, rows = needed(equations.epilogue, value), list[RowValue]()
     read = {v for op in ops for v in reads(op)} | {value}
     for number, reduced in enumerate(equations.rounds):
-        for op in reduced:
-            known[op.result] = _reduced_name(op)
-            if op.result in read:
-                rows.append(RowValue(known[op.result], number))
+        for each in reduced:
+            known[each.result] = _reduced_name(each)
+            if each.result in read:
+                rows.append(RowValue(known[each.result], number))
     loads, lines = list[Loaded](), list[str]()
     for op in ops:
         match op:
