@@ -182,7 +182,7 @@ def _bias_gelu(t: Tensors, scalars: Mapping[str, float]) -> Answers:
     return {"Y": Answer(functional.gelu(functional.linear(number(t["X"]), number(t["W"]), number(t["bias"]))))}
 
 
-@of("block_scaled", "h100_block_scaled")
+@of("block_scaled", "hopper/h100_block_scaled")
 def _block_scaled(t: Tensors, scalars: Mapping[str, float]) -> Answers:
     tiles = functional.linear(number(t["A"]), number(t["B"])).unflatten(1, (-1, 128))
     most = torch.linalg.vector_norm(tiles, math.inf, -1).clamp(min=1e-30)
