@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tkgen.emulate import Interleaving, Outcome, launch
-from tkgen.execute import kernels
+from tkgen.execute import given
 from tkgen.verify.specs import case_of, chosen_cases, some_blocks
 
 SPECS = Path(__file__).parent.parent / "specs"
@@ -58,7 +58,7 @@ def measure(path: Path) -> tuple[Mapping[str, int], float, float, int]:
         return outcome
 
     defines, note = next(iter(chosen_cases(path, None, ())))
-    chosen = kernels.chosen(path, defines, None, ())
+    chosen = given.chosen(path, defines, None, ())
     built = chosen.spec.build(machine_check=False)
     blocks = some_blocks(chosen.launch) if note != "small" else None
     case = case_of(built, chosen.extents, chosen.scalars, blocks, note)

@@ -115,7 +115,7 @@ def records(path: Path, target: str) -> list[Record]:
     try:
         spec: Any = tkgen.load(path, target=target).check()
         build = spec.build(machine_check=False) if kind_of(target) == "gfx" else spec.build()
-        kernels = getattr(build, "kernels", (build,))
+        kernels = build.kernels
         figures = of_amd if kind_of(target) == "gfx" else of_nvidia
         return [{"spec": name, "target": target, "kernel": k.spec.name, **figures(k)} for k in kernels]
     except (SpecError, ToolchainError) as error:

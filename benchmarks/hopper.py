@@ -35,7 +35,7 @@ import hopper_thunderkittens as thunderkittens
 import hopper_ways as ways
 
 from tkgen.api import load
-from tkgen.backends.hopper import HopperSpec
+from tkgen.backends.hopper.spec import HopperSpec
 from tkgen.execute.race import ROTATED_BYTES, ROUNDS, raced
 
 ROOT = Path(__file__).parents[1]

@@ -80,22 +80,21 @@ def launched_by(family: str) -> tuple[Any, Callable[[Any], dict[str, Any]]]:
     """A subject's build, and what launches one like it once on tensors anew and returns what it stored."""
     import torch
 
-    from tkgen.backends.hopper.launch import launcher, loop_launcher
-    from tkgen.execute import kernels
+    from tkgen.backends.hopper.launch import launcher
     from tkgen.execute.arguments import check_scalars
-    from tkgen.execute.compare import Inputs
+    from tkgen.execute.compare import Inputs, random_inputs
+    from tkgen.execute.launch import memory
     from tkgen.ir.functions import HOPPER
 
     name, sizes = SUBJECTS[family]
     spec = load(ROOT / "specs" / "hopper" / f"{name}.tk", sizes)
-    launch, scalars = kernels.launch_of(spec), check_scalars(spec.program)
-    inputs = {n: t.cuda() for n, t in kernels.random_inputs(launch, 1, Inputs.NORMAL, HOPPER).items()}
-    outputs = [t.name for t in kernels.written(launch)]
+    launch, scalars = spec.launch(), check_scalars(spec.program)
+    inputs = {n: t.cuda() for n, t in random_inputs(launch, 1, Inputs.NORMAL, HOPPER).items()}
+    outputs = [t.name for t in launch.written]
 
     def stored(build: Any) -> dict[str, Any]:
-        tensors = kernels.memory(launch, inputs, poison=True)
-        start = loop_launcher if family == "loops" else launcher
-        start(build, launch, tensors, scalars)()
+        tensors = memory(launch, inputs, poison=True)
+        launcher(build, launch, tensors, scalars)()
         torch.cuda.synchronize()
         return {name: tensors[name].view(torch.uint8) for name in outputs}
 

@@ -31,9 +31,8 @@ from mutating.hopper_sources import mutants
 from tkgen.api import load
 from tkgen.backends.hopper.host.executor import HostExecutor
 from tkgen.backends.hopper.host.run import run
-from tkgen.execute import kernels
 from tkgen.execute.arguments import check_scalars
-from tkgen.execute.compare import Inputs
+from tkgen.execute.compare import Inputs, random_inputs
 from tkgen.ir.functions import HOPPER
 from tkgen.toolchain.compiler import ToolchainError
 
@@ -76,8 +75,8 @@ def subject(family: str) -> Any:
 def given(family: str) -> tuple[Any, dict[str, Any], dict[str, torch.Tensor], dict[str, torch.Tensor]]:
     """A subject's launch, scalars and inputs, and what the kernel itself stores. Raises SystemExit: it is not right."""
     spec = subject(family)
-    launch, scalars = kernels.launch_of(spec), check_scalars(spec.program)
-    inputs = kernels.random_inputs(launch, 1, Inputs.NORMAL, HOPPER)
+    launch, scalars = spec.launch(), check_scalars(spec.program)
+    inputs = random_inputs(launch, 1, Inputs.NORMAL, HOPPER)
     made = [run(spec, launch, inputs, scalars, order) for order in HostExecutor().orders(2)]
     for each in made:
         if each.findings or any(not torch.equal(t, made[0].outputs[name]) for name, t in each.outputs.items()):

@@ -124,7 +124,7 @@ def _rows(build: Any, name: str) -> tuple[dict[str, list[float]], int]:
     """Times of the contestants, and bytes read and written once."""
     import torch
 
-    from tkgen.backends.hopper.launch import row_launcher
+    from tkgen.backends.hopper.launch import launcher
     from tkgen.execute.arguments import check_scalars
     from tkgen.ir.rounding import TORCH
     from tkgen.rows.launch import row_launch
@@ -147,7 +147,7 @@ def _rows(build: Any, name: str) -> tuple[dict[str, list[float]], int]:
         return [lambda each=each: function(*each) for each in given]  # type: ignore[misc]
 
     contestants = {
-        "tkgen": [row_launcher(build, launch, s, scalars) for s in sets],
+        "tkgen": [launcher(build, launch, s, scalars) for s in sets],
         "torch": calls(eager),
         "torch.compile": calls(fused),
         "copy": [lambda pair=pair: pair[1].copy_(pair[0]) for pair in halves],
@@ -159,7 +159,7 @@ def _agree(build: Any, name: str, tensors: dict[str, Any]) -> None:
     """SystemExit where a kernel's last output is further from torch's than rounding is."""
     import torch
 
-    from tkgen.backends.hopper.launch import row_launcher
+    from tkgen.backends.hopper.launch import launcher
     from tkgen.execute.arguments import check_scalars
     from tkgen.rows.launch import row_launch
 
@@ -169,7 +169,7 @@ def _agree(build: Any, name: str, tensors: dict[str, Any]) -> None:
     last = "Y" if name == "h100_long_softmax" else program.outputs[-1].name
     mine = {n: t.clone() for n, t in tensors.items()}
     mine[last].fill_(float("nan"))
-    row_launcher(build, row_launch(program, build.spec.layout), mine, check_scalars(program))()
+    launcher(build, row_launch(program, build.spec.layout), mine, check_scalars(program))()
     torch.cuda.synchronize()
     _close(f"{name}", mine[last].float(), wanted.float())
 
@@ -197,7 +197,7 @@ def _attention(build: Any, causal: bool, flops: float) -> dict[str, list[float]]
     import torch.nn.functional as F
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
-    from tkgen.backends.hopper.launch import loop_launcher
+    from tkgen.backends.hopper.launch import launcher
     from tkgen.rows.launch import row_launch
 
     launch = row_launch(build.spec.program, build.spec.layout)
@@ -207,7 +207,7 @@ def _attention(build: Any, causal: bool, flops: float) -> dict[str, list[float]]
     sets = [{n: torch.randn(s, device="cuda", dtype=kinds[n]) for n, s in shapes.items()}
             for _ in range(max(2, -(-ROTATED_BYTES // each)))]  # fmt: skip
     scalars = {"scale": math.log2(math.e) / shapes["Q"][-1] ** 0.5}
-    mine = [loop_launcher(build, launch, s, scalars) for s in sets]
+    mine = [launcher(build, launch, s, scalars) for s in sets]
 
     def theirs(backend: Any) -> list[Callable[[], None]]:
         def call(s: dict[str, Any]) -> Any:

@@ -184,17 +184,14 @@ def launches(build: Any, data: str, sets: int) -> list[Callable[[], None]]:
     """What launches a kernel on so many sets of tensors."""
     import torch
 
-    from tkgen.backends.hopper.launch import launcher, loop_launcher, row_launcher
-    from tkgen.backends.hopper.spec import HopperBuild
-    from tkgen.execute.arguments import check_scalars, launched
+    from tkgen.backends.hopper.launch import launcher
+    from tkgen.execute.arguments import check_scalars
     from tkgen.ir.rounding import TORCH
-    from tkgen.rows.launch import row_launch
 
     spec, program = build.spec, build.spec.program
     scalars = check_scalars(program)
-    product = isinstance(build, HopperBuild)
-    launch: Any = launched(spec) if product else row_launch(program, spec.layout)
-    start: Any = launcher if product else loop_launcher if "attention" in spec.name else row_launcher
+    launch: Any = spec.launch()
+    start: Any = launcher
     found = []
     for _ in range(sets):
         tensors = {

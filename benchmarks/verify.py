@@ -39,8 +39,9 @@ from rich.table import Table
 
 from tkgen.backends.cdna import kittens as headers
 from tkgen.emulate import Interleaving
-from tkgen.execute import kernels
-from tkgen.execute.compare import Inputs, Reference, compare
+from tkgen.execute import given
+from tkgen.execute.compare import Inputs, Reference, compare, random_inputs, references
+from tkgen.execute.launch import computed
 from tkgen.ir.rounding import numbers
 from tkgen.sequence.build import SequenceBuild
 from tkgen.toolchain.compile import compile_device
@@ -52,7 +53,7 @@ from tkgen.verify.run import Case, Drawn, Stored, verified
 from tkgen.verify.specs import case_of, chosen_cases
 
 if TYPE_CHECKING:
-    from tkgen.execute.kernels import AnyBuild
+    from tkgen.backends.protocol import Build as AnyBuild
 
 SPECS = Path(__file__).parent.parent / "specs"
 PAGE = Path(__file__).parent.parent / "docs" / "verify.md"
@@ -82,7 +83,7 @@ class Original:
     """
 
     build: AnyBuild
-    chosen: kernels.Chosen
+    chosen: given.Chosen
     case: Case
     stored: tuple[Stored, ...]
     exact: Tensors
@@ -93,12 +94,12 @@ class Original:
 def originals(path: Path) -> Iterator[Original]:
     """The build of a spec at a small size and, of some, one at its own loop counts."""
     for defines, note in chosen_cases(path, None, ()):
-        chosen = kernels.chosen(path, defines, None, ())
+        chosen = given.chosen(path, defines, None, ())
         if note == "small" or path.stem in LOOPED:
             yield original(chosen)
 
 
-def original(chosen: kernels.Chosen) -> Original:
+def original(chosen: given.Chosen) -> Original:
     """Its build, verified; what is drawn and meant is worked out once. Raises ValueError where it is not as meant."""
     build = chosen.spec.build(machine_check=False)
     case = case_of(build, chosen.extents, chosen.scalars)
@@ -116,11 +117,11 @@ def original(chosen: kernels.Chosen) -> Original:
     seconds = time.process_time() - start
     if not verdict.ok:
         raise ValueError("it is not as meant itself")
-    inputs = draw(0).memory, kernels.random_inputs(chosen.launch, 7, Inputs.EXACT)
-    normal, exact = (kernels.computed(build, chosen.launch, i, chosen.scalars) for i in inputs)
+    inputs = draw(0).memory, random_inputs(chosen.launch, 7, Inputs.EXACT)
+    normal, exact = (computed(build, chosen.launch, i, chosen.scalars) for i in inputs)
     if not same(normal, stored[0].memory):
         raise ValueError("with payloads it stores other bits than without")
-    normals, exacts = (kernels.references(chosen.launch, i, chosen.scalars) for i in inputs)
+    normals, exacts = (references(chosen.launch, i, chosen.scalars) for i in inputs)
     if not (near(case, normal, normal, normals) and near(case, exact, exact, exacts)):
         raise ValueError("its numbers are not those of the reference")
     return Original(build, chosen, remembered, stored, exact, (normals, exacts), seconds)
@@ -173,7 +174,7 @@ def judged(of: Original, build: AnyBuild) -> dict[str, object]:
     launch, scalars = of.chosen.launch, of.chosen.scalars
     machine = case_of(build, of.chosen.extents, scalars).machine
     verdict, stored = kept(replace(of.case, machine=machine))
-    exact = kernels.computed(build, launch, kernels.random_inputs(launch, 7, Inputs.EXACT), scalars)
+    exact = computed(build, launch, random_inputs(launch, 7, Inputs.EXACT), scalars)
     normal, exacts = of.references
     found: dict[str, object] = {
         "verify": verdict.ok,

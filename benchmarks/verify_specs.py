@@ -20,13 +20,11 @@ from pathlib import Path
 
 import torch
 
+from tkgen.backends.protocol import Build
 from tkgen.emulate import Interleaving, interleavings
-from tkgen.execute import kernels
-from tkgen.execute.kernels import Chosen
-from tkgen.execute.launch import emulate
-from tkgen.sequence import run as sequences
-from tkgen.sequence.build import SequenceBuild
-from tkgen.sequence.launch import SequenceLaunch
+from tkgen.execute import given
+from tkgen.execute.given import Chosen
+from tkgen.execute.launch import emulate_all
 from tkgen.verify.run import Drawn, Stored, verified
 from tkgen.verify.specs import case_of, chosen_cases, in_turn, some_blocks
 
@@ -58,7 +56,7 @@ class Row:
 
 def measured(path: Path, defines: Mapping[str, float | None], note: str, draws: int) -> Row:
     """One case of a spec."""
-    chosen = kernels.chosen(path, defines, None, ())
+    chosen = given.chosen(path, defines, None, ())
     build = chosen.spec.build(machine_check=False)
     blocks = some_blocks(chosen.launch) if note == "own loops" else None
     case = case_of(build, chosen.extents, chosen.scalars, blocks, note)
@@ -85,17 +83,10 @@ def measured(path: Path, defines: Mapping[str, float | None], note: str, draws: 
     )  # fmt: skip
 
 
-def _plain(
-    build: kernels.AnyBuild, chosen: Chosen, drawn: Drawn, order: Interleaving, blocks: Sequence[int] | None
-) -> float:
+def _plain(build: Build, chosen: Chosen, drawn: Drawn, order: Interleaving, blocks: Sequence[int] | None) -> float:
     """Seconds of the launch without payloads."""
     launch, start = in_turn(chosen.launch, order), time.process_time()
-    if isinstance(build, SequenceBuild):
-        assert isinstance(launch, SequenceLaunch)
-        sequences.emulate(build, launch, drawn.memory, chosen.scalars, order=order, watch=False)
-    else:
-        assert not isinstance(launch, SequenceLaunch)
-        emulate(build, launch, drawn.memory, chosen.scalars, order=order, watch=False, blocks=blocks)
+    emulate_all(build, launch, drawn.memory, chosen.scalars, order=order, watch=False, blocks=blocks)
     return time.process_time() - start
 
 

@@ -12,12 +12,13 @@ import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from tkgen.backends import protocol
 from tkgen.backends.cdna.spec import Spec
 from tkgen.backends.registry import backend_of
 from tkgen.build.outputs import DEFAULT_EMITS
-from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError, distinct
+from tkgen.diagnostics import Diagnostic, SpecError, distinct
 from tkgen.ir.equations import Kernel
 from tkgen.ir.program import equations_of, of_products
 from tkgen.ir.program import program as any_program
@@ -122,28 +123,21 @@ def _of_kernel(kernel: ast.Kernel, defines: Mapping[str, int | None] | None, tar
 
 def sequence_spec(
     found: ast.Sequence, defines: Mapping[str, int | None] | None = None, target: str | None = None
-) -> SequenceSpec:
+) -> SequenceSpec[Any]:
     """The spec of several kernels; what is wrong in any of them is said of all."""
-    specs: list[Spec | RowSpec] = []
+    specs: list[protocol.Spec] = []
     errors: list[Diagnostic] = []
     for number, kernel in enumerate(found.kernels):
         try:
-            spec = _of_kernel(kernel, _own(found, number, defines or {}), target)
+            specs.append(_of_kernel(kernel, _own(found, number, defines or {}), target))
         except SpecError as error:
             errors += error.diagnostics
-            continue
-        if isinstance(spec, Spec | RowSpec):
-            specs.append(spec)
-        else:
-            fix = Fix("give each kernel a file, or leave the target out")
-            message = f"sequences are for AMD's GPUs: nothing launches one on {spec.target.name}"
-            errors.append(Diagnostic("E231", message, Label(found.name.span), fix=fix))
     if errors:
         raise SpecError(distinct(errors))
-    path = Path(found.name.span.file.name)
+    path, chosen = Path(found.name.span.file.name), specs[0].target
     declared = tuple(s.name.id for s in found.shared if isinstance(s, ast.Global))
     program = SequenceProgram(found.name.id, found.header, tuple(s.program for s in specs), declared)
-    return SequenceSpec(path, program, specs[0].target, dict(defines or {}), tuple(specs))
+    return SequenceSpec(path, program, chosen, dict(defines or {}), tuple(specs), backend_of(chosen.name).joined)
 
 
 def _own(found: ast.Sequence, number: int, defines: Mapping[str, int | None]) -> dict[str, int | None]:

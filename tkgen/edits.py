@@ -13,23 +13,18 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
 
 from tkgen.api import load
-from tkgen.backends.cdna.spec import Spec
+from tkgen.backends.spec import AnySpec
 from tkgen.diagnostics import SpecError
 from tkgen.diagnostics.suggest import suggestion
 from tkgen.ir.types import Via
 from tkgen.loops import LoopSpec
-from tkgen.rows.spec import RowSpec
 from tkgen.schedule.presets import PRESETS
-from tkgen.sequence.spec import SequenceSpec
 from tkgen.source import Span
 from tkgen.syntax import ast
 from tkgen.syntax.ast import flatten
 from tkgen.syntax.parser import parse_spec
-
-EditSpec: TypeAlias = Spec | RowSpec | SequenceSpec
 
 MOST_BUFFERS = 4
 NEW = "\n\n  "  # before a statement that becomes the last one
@@ -60,7 +55,7 @@ class Change:
     text: str
 
 
-def changes(spec: EditSpec, roots: Sequence[Path] = ()) -> tuple[Change, ...]:
+def changes(spec: AnySpec, roots: Sequence[Path] = ()) -> tuple[Change, ...]:
     """The edits worth trying; some of them the checks will refuse."""
     parsed = _parsed(spec, roots)
     text = parsed.span.file.text
@@ -74,7 +69,7 @@ def changes(spec: EditSpec, roots: Sequence[Path] = ()) -> tuple[Change, ...]:
     return tuple({change.name: change for change in found}.values())
 
 
-def named(spec: EditSpec, name: str, roots: Sequence[Path] = ()) -> Change:
+def named(spec: AnySpec, name: str, roots: Sequence[Path] = ()) -> Change:
     """The edit of that name. Raises ValueError where there is none."""
     known = {" ".join(change.name.split()): change.text for change in changes(spec, roots)}
     wanted = " ".join(name.split())
@@ -84,10 +79,9 @@ def named(spec: EditSpec, name: str, roots: Sequence[Path] = ()) -> Change:
     return Change(wanted, known[wanted])
 
 
-def _parsed(spec: EditSpec, roots: Sequence[Path]) -> ast.Kernel | ast.Sequence:
+def _parsed(spec: AnySpec, roots: Sequence[Path]) -> ast.Kernel | ast.Sequence:
     """What stands in the text that `spec` was read from."""
-    first = spec.program.kernels[0] if isinstance(spec, SequenceSpec) else spec.program
-    return parse_spec(spec.path, roots, first.spans["kernel"].file.text)
+    return parse_spec(spec.path, roots, spec.kernels[0].program.spans["kernel"].file.text)
 
 
 def _kernels(parsed: ast.Kernel | ast.Sequence) -> list[tuple[ast.Kernel, str]]:
@@ -97,11 +91,11 @@ def _kernels(parsed: ast.Kernel | ast.Sequence) -> list[tuple[ast.Kernel, str]]:
     return [(kernel, f"{kernel.name.id}: ") for kernel in parsed.kernels]
 
 
-def _inner(spec: EditSpec) -> set[str]:
+def _inner(spec: AnySpec) -> set[str]:
     """The dimensions of a sequence that only memory between its kernels has: they say how the work is split."""
-    if not isinstance(spec, SequenceSpec):
-        return set()
     program = spec.program
+    if spec.kernels == (spec,):
+        return set()
     return {d.name for d in program.dims} - {d.name for t in (*program.reads, *program.outputs) for d in t.dims}
 
 
@@ -124,7 +118,7 @@ def _knobs(parsed: ast.Kernel | ast.Sequence, inner: Collection[str]) -> tuple[K
     return tuple(found.values())
 
 
-def tunable(spec: EditSpec, roots: Sequence[Path] = ()) -> str:
+def tunable(spec: AnySpec, roots: Sequence[Path] = ()) -> str:
     """The text of a spec with its numbers as parameters to tune, each over the values that pass the checks alone.
 
     Empty where no other value of any number passes.
@@ -155,7 +149,7 @@ def tunable(spec: EditSpec, roots: Sequence[Path] = ()) -> str:
     return text[:head] + "".join(f"{indent}{line}\n" for line in lines) + "\n" + text[head:]
 
 
-def worded(spec: EditSpec, roots: Sequence[Path] = ()) -> dict[str, LoopSpec]:
+def worded(spec: AnySpec, roots: Sequence[Path] = ()) -> dict[str, LoopSpec]:
     """A loop of products with each schedule and way to LDS that passes the checks, by their words: `interleave_direct`.
 
     Its own schedule and way are not among them. Of other kernels there are none: the checks choose their schedule.
@@ -181,7 +175,7 @@ def _with_words(spec: LoopSpec, kind: str, roots: Sequence[Path]) -> dict[str, L
     return found
 
 
-def passes(spec: EditSpec, text: str, roots: Sequence[Path] = ()) -> bool:
+def passes(spec: AnySpec, text: str, roots: Sequence[Path] = ()) -> bool:
     """Whether `text` in the place of `spec` passes all checks."""
     try:
         load(spec.path, spec.defines, spec.target.name, roots, text).check()

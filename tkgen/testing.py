@@ -23,25 +23,24 @@ if TYPE_CHECKING:
     import pytest
 
     from tkgen.execute.launch import Run
-    from tkgen.sequence.run import SequenceRun
 
 
 def verify(
     path: str | os.PathLike[str], defines: Mapping[str, int] | None = None, *, schedules: int = 5, seed: int = 0
-) -> list[Run | SequenceRun]:
+) -> list[Run]:
     """Build the spec at `path` with `defines`, run it under `schedules` schedules, and insist that all is right.
 
     Raises:
         SpecError: the spec is wrong.
         AssertionError: numbers are wrong, or the referee found something; the message says what.
     """
-    from tkgen.execute.kernels import chosen as choose
-    from tkgen.execute.kernels import run
-    from tkgen.execute.launch import trials
+    from tkgen.execute.given import chosen as choose
+    from tkgen.execute.given import emulated
+    from tkgen.execute.launch import run, trials
 
     chosen = choose(Path(path), defines or {}, None, ())
-    build = chosen.spec.build()
-    runs: list[Run | SequenceRun] = []
+    build = emulated(chosen.spec).build()
+    runs: list[Run] = []
     for order, kind in trials(schedules):
         result = run(build, extents=chosen.extents, seed=seed, kind=kind, scalars=chosen.scalars, order=order)
         assert result.ok, f"{path}, {order}: {result.failure}"

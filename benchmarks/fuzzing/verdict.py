@@ -145,11 +145,9 @@ def judge(made: Sample, depth: Depth, tally: Tally) -> str:
 
 def _whole(made: Sample, spec: RowSpec | SequenceSpec, depth: Depth, tally: Tally) -> None:
     """Build kernels of rows, or a sequence, and run them at their sizes, or several where only run time knows them."""
-    from tkgen.execute.launch import trials
+    from tkgen.execute.launch import run, trials
     from tkgen.machine_check import RIGHT
     from tkgen.rows.build import RowBuild
-    from tkgen.rows.run import run_rows
-    from tkgen.sequence.run import run_sequence
 
     build = spec.build()
     kernels = (build,) if isinstance(build, RowBuild) else build.kernels
@@ -164,11 +162,11 @@ def _whole(made: Sample, spec: RowSpec | SequenceSpec, depth: Depth, tally: Tall
         extents = dict(zip(made.extents, sizes, strict=True))
         for order, kind in trials(depth.orders):
             if isinstance(build, RowBuild):
-                tried = run_rows(build, extents=extents, seed=made.seed, kind=kind, order=order)
+                tried = run(build, extents=extents, seed=made.seed, kind=kind, order=order)
                 outcomes = (tried.outcome,)
                 failure = tried.failure
             else:
-                ran = run_sequence(build, extents=extents, seed=made.seed, kind=kind, order=order)
+                ran = run(build, extents=extents, seed=made.seed, kind=kind, order=order)
                 outcomes, failure = ran.outcomes, ran.failure
             tally.runs += 1
             tally.instructions += sum(outcome.instructions for outcome in outcomes)
@@ -178,8 +176,7 @@ def _whole(made: Sample, spec: RowSpec | SequenceSpec, depth: Depth, tally: Tall
 
 def _some_blocks(made: Sample, spec: Any, depth: Depth, tally: Tally) -> None:
     """Build a kernel, and run a few of its blocks at its own sizes, the last one among them."""
-    from tkgen.execute.kernels import run, sample
-    from tkgen.execute.launch import trials
+    from tkgen.execute.launch import run, trials
     from tkgen.machine_check import RIGHT
 
     build = spec.build().check()
@@ -188,7 +185,7 @@ def _some_blocks(made: Sample, spec: Any, depth: Depth, tally: Tally) -> None:
     tally.builds += 1
     if depth.build_only or made.only == "build":
         return
-    blocks = None if {"products", "coordinates"} <= made.features else sample(spec)  # whose places only a whole run has
+    blocks = spec.launch().sample()
     for order, kind in trials(depth.orders):
         tried = run(build, blocks, seed=made.seed, kind=kind, order=order)
         tally.runs += 1
@@ -201,8 +198,7 @@ def _on_hopper(made: Sample, spec: Any, depth: Depth, tally: Tally) -> None:
     """Compile with nvcc, where it is there; run the generated C++ on the CPU and the model of the schedule."""
     from tkgen.backends.hopper.toolchain import find_nvcc
     from tkgen.backends.registry import backend_of
-    from tkgen.execute.gpu import Prepared
-    from tkgen.execute.kernels import launch_of
+    from tkgen.execute.given import Chosen
     from tkgen.execute.modelled import trials
     from tkgen.toolchain.compiler import NoCompilerError
 
@@ -219,7 +215,7 @@ def _on_hopper(made: Sample, spec: Any, depth: Depth, tally: Tally) -> None:
     scalars = {s.name: 0.75 if s.default is None else s.default for s in spec.program.scalars}
     for sizes in zip(*made.extents.values(), strict=True) if made.extents else [()]:
         extents = dict(zip(made.extents, sizes, strict=True))
-        found = Prepared(spec, launch_of(spec, extents), scalars)
+        found = Chosen(spec, spec.launch(extents), extents, scalars)
         for executor in backend.executors:
             orders = depth.orders if executor == MODEL else min(depth.orders, HOST_ORDERS)
             for trial in trials(backend, found, orders, made.seed, executor=executor):
@@ -324,13 +320,13 @@ def _run(made: Sample, build: Build, extents: dict[str, int], orders: int, tally
     for order, kind in trials(orders):
         tried = run(build, extents=extents, seed=made.seed, kind=kind, scalars=scalars, order=order)
         tally.runs += 1
-        tally.instructions += tried.outcome.instructions
+        tally.instructions += tried.instructions
         shown = " ".join(f"{name}={size}" for name, size in tried.sizes.items())
-        if tried.outcome.findings:
-            found = "\n".join(str(f) for f in tried.outcome.findings[:3])
-            all_waits = all(f.kind is Kind.WAIT_STATES for f in tried.outcome.findings)
+        if tried.findings:
+            found = "\n".join(str(f) for f in tried.findings[:3])
+            all_waits = all(f.kind is Kind.WAIT_STATES for f in tried.findings)
             raise Failure("wait states" if all_waits and tried.comparison.right else "wrong",
-                          f"{shown}, {order}: {len(tried.outcome.findings)} findings\n{found}")  # fmt: skip
+                          f"{shown}, {order}: {len(tried.findings)} findings\n{found}")  # fmt: skip
         if not tried.comparison.right:
             raise Failure("wrong", f"{shown}, {order}: {tried.comparison}")
         outputs = {t.name for t in build.spec.program.outputs if build.spec.program.ragged is None}  # in no group: left

@@ -42,10 +42,7 @@ def judge_with(depth: Depth) -> Judge:
 
 def preload() -> None:
     """Import, find and compile what every worker needs, before the first fork: a new worker starts in milliseconds."""
-    import tkgen.api
-    import tkgen.execute.launch
-    import tkgen.rows.run
-    import tkgen.sequence.run  # noqa: F401
+
     from tkgen.backends.hopper.host import library
     from tkgen.emulate import native
     from tkgen.syntax.grammar import parser

@@ -30,9 +30,8 @@ from tkgen.backends.hopper.row_model import run_rows
 from tkgen.backends.hopper.row_spec import HopperRowSpec
 from tkgen.backends.hopper.schedule import block_shape, schedule, wrong
 from tkgen.backends.hopper.spec import HopperSpec
-from tkgen.execute import kernels
 from tkgen.execute.arguments import check_scalars, launched
-from tkgen.execute.compare import Inputs, compared
+from tkgen.execute.compare import Inputs, compared, random_inputs, references
 from tkgen.ir.functions import HOPPER
 from tkgen.ir.rounding import TORCH
 from tkgen.proof.execution import Order, Work, execute
@@ -131,10 +130,10 @@ def _product(family: str) -> Subject:
     layout, pieces = spec.layout, launch.work
     shape = replace(block_shape(layout, launch.steps), warps=WARPS // blocks, buffers=2 if layout.ragged else 1)
     assert {len(own) for own in pieces} == {PASSES * shape.tiles} and len(pieces) == blocks == shape.blocks
-    inputs = kernels.random_inputs(launch, 1, Inputs.EXACT)
+    inputs = random_inputs(launch, 1, Inputs.EXACT)
     if spec.program.offsets is not None:  # of groups that are alike: each has a whole tile and a part of one
         inputs[spec.program.offsets.name] = torch.tensor(launch.offset_values, dtype=torch.int32)
-    wanted = kernels.references(launch, inputs, {}, HOPPER)
+    wanted = references(launch, inputs, {}, HOPPER)
 
     def fault(loop: Loop, order: Order) -> str:
         outputs = {t.name: torch.full(launch.shape(t), torch.nan, dtype=TORCH[t.dtype]) for t in spec.program.outputs}
@@ -157,8 +156,8 @@ def _runs() -> Subject:
     whole = replace(block_shape(layout, 0), warps=WARPS, buffers=1)
     shapes = [replace(whole, run=tuple(piece.steps for piece in pieces)) for pieces in launch.work]
     assert [shape.run for shape in shapes] == [(3, 2), (1, 3)]
-    inputs = kernels.random_inputs(launch, 1, Inputs.EXACT)
-    wanted = kernels.references(launch, inputs, {}, HOPPER)
+    inputs = random_inputs(launch, 1, Inputs.EXACT)
+    wanted = references(launch, inputs, {}, HOPPER)
 
     def fault(loop: Loop, order: Order) -> str:
         outputs = started(spec.program, launch)
@@ -178,13 +177,13 @@ def _attention() -> Subject:
     assert old in text
     spec = load(text.replace(old, "grid persistent(1)"), sizes)
     assert isinstance(spec, HopperLoopSpec)
-    m, launch = spec.layout, kernels.launch_of(spec)
+    m, launch = spec.layout, spec.launch()
     shape = LoopShape(*m.buffers, m.consumers, len(m.passes(0)), WARPS)
     places = [launch.place(tile) for tile in range(launch.blocks)]  # type: ignore[union-attr]
     assert len(places) == PASSES * shape.tiles
     scalars = check_scalars(spec.program)  # type: ignore[arg-type]
-    inputs = kernels.random_inputs(launch, 1, Inputs.EXACT)
-    wanted = kernels.references(launch, inputs, scalars, HOPPER)
+    inputs = random_inputs(launch, 1, Inputs.EXACT)
+    wanted = references(launch, inputs, scalars, HOPPER)
 
     def fault(loop: Loop, order: Order) -> str:
         outputs = {t.name: torch.full(launch.shape(t), torch.nan, dtype=TORCH[t.dtype]) for t in spec.program.outputs}
@@ -210,9 +209,9 @@ def _row_trials(orders: Sequence[Order], every: int, first: int) -> Iterator[Tri
 
     spec = load(SPECS / "rows" / "softmax.tk", {"ROWS": 6, "D": 8192}, "sm_90a")
     assert isinstance(spec, HopperRowSpec)
-    launch = kernels.launch_of(spec)
-    inputs = kernels.random_inputs(launch, 1, Inputs.NORMAL)
-    wanted = kernels.references(launch, inputs, {}, HOPPER)
+    launch = spec.launch()
+    inputs = random_inputs(launch, 1, Inputs.NORMAL)
+    wanted = references(launch, inputs, {}, HOPPER)
     steps = (m for m in mutants(spec.rows) if isinstance(m.layout, Changed) and m.layout.sweeps == spec.rows.sweeps)
     for mutant in islice(steps, first, None, every):
 

@@ -107,8 +107,8 @@ class Referee:
                 result = run(build, order=order)
             except EmulateError as error:
                 return f"{order}: {error}"
-            if result.outcome.findings:
-                return f"{order}: {result.outcome.findings[0].kind.name.lower()}"
+            if result.findings:
+                return f"{order}: {result.findings[0].kind.name.lower()}"
             if not result.comparison.right:
                 return f"{order}: {result.comparison.wrong} of {result.comparison.elements} elements are wrong"
             if (stored := stored_bytes(result.outcome)) > self.stored:

@@ -18,8 +18,8 @@ from tkgen.backends.cdna.kittens import include_dir
 from tkgen.backends.cdna.lower.rows import RowLowering
 from tkgen.diagnostics import SpecError
 from tkgen.emulate import EmulateError, Interleaving
+from tkgen.execute.launch import run
 from tkgen.rows.build import RowBuild
-from tkgen.rows.run import run_rows
 from tkgen.rows.spec import RowSpec
 from tkgen.schedule.row_verifier import wrong
 from tkgen.schedule.rows import RowMap
@@ -239,6 +239,6 @@ class RowReferee:
         resources = next(iter(read_resources(made.hsaco).values()))
         build = RowBuild(spec, compiler, made.asm, made.hsaco, resources, None, made.seconds, False)
         for order in orders:
-            if failure := run_rows(build, order=order).failure:
+            if failure := run(build, order=order).failure:
                 return f"{order}: {failure}"
         return ""

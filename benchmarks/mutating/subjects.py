@@ -22,12 +22,11 @@ from tkgen.backends.cdna.spec import Spec
 from tkgen.diagnostics import Severity
 from tkgen.emulate import EmulateError, Interleaving
 from tkgen.execute.arguments import scalar_values
-from tkgen.execute.compare import compared
+from tkgen.execute.compare import compared, random_inputs, references
+from tkgen.execute.launch import emulate_all
 from tkgen.loops.spec import LoopSpec
 from tkgen.rows.spec import RowSpec
 from tkgen.sequence.build import SequenceBuild
-from tkgen.sequence.launch import sequence_launch
-from tkgen.sequence.run import emulate, random_inputs, references
 from tkgen.sequence.spec import SequenceSpec
 
 SEQUENCES = {
@@ -132,13 +131,13 @@ def _sequence(path: Path, orders: Sequence[Interleaving]) -> Iterator[Subject]:
     def fault(numbers: Sequence[int]) -> str:
         """What is wrong where the kernels run in another order, beside what the spec means."""
         mutant = SequenceBuild(ordered(numbers), tuple(build.kernels[n] for n in numbers))
-        launch = sequence_launch(spec)
+        launch = spec.launch()
         reordered = replace(launch, launches=tuple(launch.launches[n] for n in numbers))
         inputs, scalars = random_inputs(launch), scalar_values(launch.program)
         meant = references(launch, inputs, scalars)
         for order in orders:
             try:
-                written, outcomes = emulate(mutant, reordered, inputs, scalars, order=order)
+                written, outcomes = emulate_all(mutant, reordered, inputs, scalars, order=order)
             except (EmulateError, KeyError) as error:
                 return f"{order}: {error}"
             if wrong := [f"{name}: {c}" for name, c in compared(written, meant).items() if not c.right]:

@@ -31,7 +31,6 @@ from tkgen.backends.hopper.launch import argument
 from tkgen.backends.hopper.loop_spec import HopperLoopSpec
 from tkgen.backends.hopper.spec import HopperSpec
 from tkgen.emulate.native import host_compiler
-from tkgen.execute import kernels
 from tkgen.execute.arguments import check_scalars
 from tkgen.ir.equations import Access, Axis
 from tkgen.ir.launch import Launch
@@ -207,7 +206,7 @@ def kernel(
     spec: HopperSpec | HopperLoopSpec, offsets: Sequence[int] = (), sizes: Mapping[str, int] | None = None
 ) -> Kernel:
     """The kernel of a spec at its own sizes, `sizes` of dynamic ones, with these offsets of groups."""
-    launch = kernels.launch_of(spec, sizes)
+    launch = spec.launch(sizes)
     if isinstance(launch, Launch) and offsets:
         launch = replace(launch, offsets=tuple(offsets))
     return Kernel(spec, launch)

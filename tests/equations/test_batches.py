@@ -15,7 +15,6 @@ from tkgen.build import Build
 from tkgen.diagnostics import SpecError
 from tkgen.emulate import Buffer, Hollow, launch
 from tkgen.execute.arguments import SizeError, launched, packed
-from tkgen.execute.blocks import run_blocks, sample
 from tkgen.execute.cases import size_cases
 from tkgen.execute.launch import run, trials
 from tkgen.ir.launch import Launch
@@ -139,8 +138,8 @@ def test_a_batch_of_none(grid: str) -> None:
     build = load_products(HEADS + (f"  grid {grid}\n" if grid != "linear" else "")).build()
     for extents in ({"B": 0, "H": 2, "KV": 1}, {"B": 2, "H": 0, "KV": 0}):
         found = run(build, extents=extents)
-        assert found.ok and found.outcome.instructions == 0 and found.output.numel() == 0
-        assert run_blocks(build, sample(launched(build.spec, extents)), extents=extents).ok
+        assert found.ok and found.instructions == 0 and found.output.numel() == 0
+        assert run(build, build.spec.launch(extents).sample(), extents=extents).ok
     with pytest.raises(PredictError, match="no matrices"):
         Workload.of(build, {"B": 0, "H": 2, "KV": 1})
 

@@ -10,7 +10,6 @@ from tkgen import load
 from tkgen.api import Spec
 from tkgen.checks import check
 from tkgen.diagnostics import SpecError
-from tkgen.execute.blocks import run_blocks
 from tkgen.execute.launch import run, trials
 from tkgen.tile.ops import Barrier
 
@@ -257,7 +256,7 @@ def test_the_proof_knows_of_the_meeting_at_which_waves_hand_over() -> None:
 def test_some_blocks_of_many_are_compared_where_they_store() -> None:
     equations = "r = rowmax(s); R[m, n / 64] = r; S[m / 64, n / 64] = colmin(r)"
     made = spec("R : f32[M, COLS]; S : bf16[ROWS, COLS]", equations, sizes=(256, 192, 32), block=(64, 64))
-    found = run_blocks(made.check().build(), [4, 11])
+    found = run(made.check().build(), [4, 11])
     assert found.ok, found.failure
 
 

@@ -12,7 +12,6 @@ import tkgen
 from tkgen import Spec
 from tkgen.diagnostics import SpecError
 from tkgen.emulate import interleavings
-from tkgen.execute.blocks import run_blocks
 from tkgen.execute.compare import Inputs
 from tkgen.execute.launch import run
 
@@ -68,7 +67,7 @@ def test_the_spec_multiplies_in_scaled_instructions() -> None:
 def test_some_blocks_of_the_kernel_as_shipped() -> None:
     build = tkgen.load(SPEC, {"M": 512, "N": 768, "K": 256}).check().build()
     assert isinstance(build.spec, Spec)
-    assert run_blocks(build, [1, 4]).ok
+    assert run(build, [1, 4]).ok
 
 
 @pytest.mark.parametrize("steps", [1, 2])

@@ -12,7 +12,6 @@ import tkgen
 from tkgen import Spec, mx
 from tkgen.diagnostics import SpecError
 from tkgen.emulate import interleavings
-from tkgen.execute.blocks import run_blocks
 from tkgen.execute.compare import Inputs
 from tkgen.execute.launch import run
 
@@ -146,7 +145,7 @@ def test_the_specs_multiply_in_scaled_instructions(text: str, registers: tuple[i
 def test_some_blocks_of_the_kernel_as_shipped() -> None:
     build = tkgen.load(FP4, {"M": 512, "N": 768, "K": 512}).check().build()
     assert isinstance(build.spec, Spec)
-    assert run_blocks(build, [1, 4]).ok
+    assert run(build, [1, 4]).ok
 
 
 FORMATS = ("e2m1", "e2m3", "e3m2", "e4m3fn", "e5m2")

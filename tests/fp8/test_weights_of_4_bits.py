@@ -14,7 +14,6 @@ import tkgen
 from tkgen import Spec
 from tkgen.diagnostics import SpecError
 from tkgen.emulate import interleavings
-from tkgen.execute.blocks import run_blocks
 from tkgen.execute.compare import Inputs
 from tkgen.execute.launch import run
 from tkgen.packing import INTERLEAVED, RANGES, pack, unpack
@@ -119,7 +118,7 @@ def test_every_code_in_every_place_against_torch(dtype: str, interleaved: bool, 
 def test_some_blocks_of_the_kernel_as_shipped() -> None:
     build = tkgen.load(DECODE, {"N": 512, "K": 512}, "gfx942").check().build()
     assert isinstance(build.spec, Spec)
-    assert run_blocks(build, [1, 7]).ok
+    assert run(build, [1, 7]).ok
 
 
 WEIGHTS = """kernel weights

@@ -13,12 +13,10 @@ import tkgen
 from tkgen import load_products
 from tkgen.emulate import interleavings
 from tkgen.execute.arguments import launched
-from tkgen.execute.blocks import run_blocks, sample
 from tkgen.execute.launch import emulate, run
 from tkgen.ir.meaning import evaluate
 from tkgen.ir.rounding import rounded
 from tkgen.ir.segments import segments
-from tkgen.sequence.run import run_sequence
 
 SPEC = Path(__file__).parents[2] / "specs" / "groups" / "grouped_fp8.tk"
 MOE = SPEC.with_name("moe_fp8.tk")
@@ -94,7 +92,7 @@ def test_weights_of_4_bits_in_groups() -> None:
     build = load_products(text, target="gfx942").check().build()
     for number, order in enumerate(interleavings(2)):
         assert run(build, seed=number, order=order).ok
-    assert run_blocks(build, sample(launched(build.spec))).ok
+    assert run(build, build.spec.launch().sample()).ok
 
 
 MISTAKES = [
@@ -129,7 +127,7 @@ def test_a_layer_of_experts_under_interleavings(count: int, target: str) -> None
     text = MOE.read_text(encoding="utf-8").replace("persistent(304)", "persistent(3)")
     build = tkgen.load(text, sizes, target).check().build()
     for number, order in enumerate(interleavings(count)):
-        found = run_sequence(build, seed=number, order=order)
+        found = run(build, seed=number, order=order)
         assert found.ok, found.failure
 
 

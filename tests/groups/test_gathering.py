@@ -12,11 +12,8 @@ from tkgen import load_products
 from tkgen.diagnostics import SpecError
 from tkgen.emulate import interleavings
 from tkgen.execute.arguments import launched
-from tkgen.execute.blocks import run_blocks, sample
 from tkgen.execute.cases import size_cases
 from tkgen.execute.launch import emulate, run, trials
-from tkgen.rows import run as rows
-from tkgen.sequence.run import run_sequence
 
 ROOT = Path(__file__).parents[2]
 GATHERED = """kernel gathered
@@ -82,7 +79,7 @@ def test_rows_of_a_product(target: str, shared: tuple[str, str], grid: str) -> N
 @pytest.mark.parametrize("shared", [BUFFERED, VIA])
 def test_contractions_of_any_length(k: int, shared: tuple[str, str]) -> None:
     build = load_products(changed(GATHERED, ("K = 64", f"K = {k}"), shared)).check().build()
-    assert run(build, seed=k).ok and run_blocks(build, sample(launched(build.spec))).ok
+    assert run(build, seed=k).ok and run(build, build.spec.launch().sample()).ok
 
 
 @pytest.mark.parametrize("tail", ["", "  tail masked\n"])
@@ -100,7 +97,7 @@ def test_many_interleavings() -> None:
             assert run(build, seed=number, order=order).ok
     build = tkgen.load(ROWS).check().build()
     for number, order in enumerate(interleavings(20)):
-        assert rows.run_rows(build, seed=number, order=order).ok
+        assert run(build, seed=number, order=order).ok
 
 
 def test_places_that_are_none_read_zeros() -> None:
@@ -121,7 +118,7 @@ def test_kernels_of_rows_gather() -> None:
     build = tkgen.load(ROWS).check().build()
     assert build.resources.vgpr_spills == 0
     for blocks in (None, (0, 9)):
-        found = rows.run_rows(build, blocks=blocks)
+        found = run(build, blocks=blocks)
         assert found.ok, found.failure
     slot = torch.tensor([-1, 79, 80], dtype=torch.int32).repeat(37, 1)
     p, weight = torch.randn(80, 200).bfloat16(), torch.randn(37, 3)
@@ -160,7 +157,7 @@ def test_a_layer_of_experts() -> None:
     sizes: dict[str, int | None] = {"TOKENS": 70, "EXPERTS": 4, "D": 72, "HIDDEN": 136}
     build = tkgen.load(ROOT / "specs" / "groups" / "moe.tk", defines=sizes).check().build()
     for number, order in enumerate(interleavings(3)):
-        found = run_sequence(build, seed=number, order=order)
+        found = run(build, seed=number, order=order)
         assert found.ok, found.failure
     torch.manual_seed(3)
     x, gate, up = (torch.randn(*s).mul(0.3).bfloat16() for s in ((70, 72), (4, 136, 72), (4, 136, 72)))

@@ -13,7 +13,6 @@ from tkgen.build import Build
 from tkgen.diagnostics import SpecError
 from tkgen.emulate import interleavings
 from tkgen.execute.arguments import launched
-from tkgen.execute.blocks import run_blocks, sample
 from tkgen.execute.launch import emulate, run, trials
 from tkgen.ir.meaning import evaluate
 from tkgen.ir.segments import segments
@@ -150,7 +149,7 @@ def test_groups_are_summed_over(change: tuple[str, str], target: str) -> None:
     sizes = {"TOKENS": 200} if "dynamic" in change[1] else {}
     build = right(load_products(changed(WEIGHTS, change), target=target), **sizes)
     launch = launched(build.spec, sizes)
-    assert run_blocks(build, sample(launch), extents=sizes).ok
+    assert run(build, launch.sample(), extents=sizes).ok
     torch.manual_seed(0)
     x, y = torch.randn(200, 96).bfloat16(), torch.randn(200, 64).bfloat16()
     for offsets in (*PLAIN, *LYING):
@@ -175,8 +174,8 @@ def test_tiles_are_each_in_one_group_and_no_more_than_blocks() -> None:
 
 def test_blocks_alone() -> None:
     build = load_products(GROUPED).check().build()
-    for blocks in (sample(launched(build.spec)), (0, 3, launched(build.spec).blocks - 1)):
-        assert run_blocks(build, blocks).ok
+    for blocks in (build.spec.launch().sample(), (0, 3, launched(build.spec).blocks - 1)):
+        assert run(build, blocks).ok
 
 
 def test_an_operator_looks_at_the_offsets() -> None:

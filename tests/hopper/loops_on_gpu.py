@@ -9,14 +9,12 @@ import torch
 from loop_cases import CASES, Attention
 from rows_on_gpu import launched
 
-from tkgen.backends.hopper.launch import loop_launcher
-from tkgen.backends.hopper.loop_spec import HopperLoopBuild
+from tkgen.backends.hopper.build import CudaBuild
+from tkgen.backends.hopper.launch import launcher
 from tkgen.execute.arguments import check_scalars
-from tkgen.execute.compare import Inputs
-from tkgen.execute.kernels import references
+from tkgen.execute.compare import Inputs, random_inputs, references
 from tkgen.ir.functions import HOPPER
 from tkgen.rows.launch import RowLaunch, row_launch
-from tkgen.rows.run import random_inputs
 
 
 def inputs_of(launch: RowLaunch, peaked: bool) -> dict[str, torch.Tensor]:
@@ -28,13 +26,13 @@ def inputs_of(launch: RowLaunch, peaked: bool) -> dict[str, torch.Tensor]:
     return found
 
 
-def wrong(build: HopperLoopBuild, peaked: bool) -> str:
+def wrong(build: CudaBuild, peaked: bool) -> str:
     """What is not right of a kernel on such inputs; empty where all is."""
     spec = build.spec
     launch, scalars = row_launch(spec.program, spec.layout), check_scalars(spec.program)
     inputs = inputs_of(launch, peaked)
     expected = references(launch, inputs, scalars, HOPPER)
-    found, first = launched(launch, inputs, expected, lambda tensors: loop_launcher(build, launch, tensors, scalars))
+    found, first = launched(launch, inputs, expected, lambda tensors: launcher(build, launch, tensors, scalars))
     off = float((first["O"].cpu().double() - expected["O"][0]).norm() / expected["O"][0].norm())
     found += [] if off < 2.0**-7 else [f"O is off by {off:.2g} of its norm"]
     return "; ".join(dict.fromkeys(found))

@@ -8,8 +8,9 @@ import torch
 from gemms import CASES, FUSED, GROUPED, SPLIT, TURNS, gemm
 
 from tkgen.api import load
-from tkgen.backends.hopper import HopperBuild, HopperSpec
+from tkgen.backends.hopper.build import CudaBuild
 from tkgen.backends.hopper.launch import launcher
+from tkgen.backends.hopper.spec import HopperSpec
 from tkgen.execute.arguments import check_scalars, launched
 from tkgen.execute.compare import Inputs, compare, random_inputs, references
 from tkgen.ir.functions import HOPPER
@@ -19,19 +20,19 @@ AGAIN = 5  # launches that must give the same bits
 GUARD = 8  # rows behind the output, or matrices of a batch, that nothing may write
 
 
-def built(text: str) -> HopperBuild:
+def built(text: str) -> CudaBuild:
     spec = load(text)
     assert isinstance(spec, HopperSpec)
     return spec.build()
 
 
-def wrong(build: HopperBuild, kind: Inputs) -> str:
+def wrong(build: CudaBuild, kind: Inputs) -> str:
     """What is not right of a kernel on such inputs; empty where all is."""
     program, launch = build.spec.program, launched(build.spec)
     inputs, scalars = random_inputs(launch, 1, kind, HOPPER), check_scalars(program)
     if program.outputs[0].dtype.encoded and kind is Inputs.NORMAL and inputs["A"].dtype != torch.float8_e4m3fn:
         inputs["A"].view(-1)[0] = torch.inf  # a row of infinities, which e4m3 has not
-    expected = references(program, inputs, scalars, HOPPER)
+    expected = references(launch, inputs, scalars, HOPPER)
     whole = {t.name: _guarded(launch.shape(t), TORCH[t.dtype]) for t in program.outputs}
     outputs = {name: t[:-GUARD] for name, t in whole.items()}
     for name in program.added:

@@ -12,15 +12,13 @@ from concurrent.futures import ThreadPoolExecutor
 import torch
 from row_cases import CASES
 
-from tkgen.backends.hopper.launch import row_launcher
-from tkgen.backends.hopper.row_spec import HopperRowBuild
+from tkgen.backends.hopper.build import CudaBuild
+from tkgen.backends.hopper.launch import launcher
 from tkgen.execute.arguments import check_scalars
-from tkgen.execute.compare import Inputs, Reference, compare
-from tkgen.execute.kernels import references
+from tkgen.execute.compare import Inputs, Reference, compare, random_inputs, references
 from tkgen.ir.functions import HOPPER
 from tkgen.ir.rounding import is_unwritten, unwritten
 from tkgen.rows.launch import RowLaunch, row_launch
-from tkgen.rows.run import random_inputs
 
 AGAIN = 3  # launches that must give the same bits
 GUARD = 1024  # elements behind each output that nothing may write
@@ -76,13 +74,13 @@ def launched(
     return found, first
 
 
-def wrong(build: HopperRowBuild, kind: str) -> str:
+def wrong(build: CudaBuild, kind: str) -> str:
     """What is not right of a kernel on such inputs; empty where all is."""
     spec = build.spec
     launch, scalars = row_launch(spec.program, spec.layout), check_scalars(spec.program)
     inputs = inputs_of(launch, kind)
     expected = references(launch, inputs, scalars, HOPPER)
-    found, _ = launched(launch, inputs, expected, lambda tensors: row_launcher(build, launch, tensors, scalars))
+    found, _ = launched(launch, inputs, expected, lambda tensors: launcher(build, launch, tensors, scalars))
     return "; ".join(dict.fromkeys(found))
 
 

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from tkgen.backends.hopper.backend import HopperBackend
 from tkgen.backends.hopper.toolchain import Compiled, Figures, Nvcc
 from tkgen.cli import app
-from tkgen.execute import kernels
+from tkgen.execute.compare import references
 from tkgen.ir.functions import HOPPER
 from tkgen.ir.rounding import TORCH
 
@@ -34,7 +34,7 @@ class Gpu:
     def launcher(self, spec: Any, launch: Any, tensors: dict[str, torch.Tensor], scalars: Any, cxx: object) -> Any:
         def start() -> None:
             inputs = {t.name: tensors[t.name] for t in launch.program.reads}
-            for name, (value, _) in kernels.references(launch, inputs, scalars, HOPPER).items():
+            for name, (value, _) in references(launch, inputs, scalars, HOPPER).items():
                 dtype = next(TORCH[t.dtype] for t in launch.program.outputs if t.name == name)
                 self.poisoned.append(bool(tensors[name].isnan().all()))
                 tensors[name].copy_(value.to(dtype))

@@ -8,7 +8,7 @@ import pytest
 from gemms import CASES, FUSED, GROUPED, SCALED, SPLIT, TURNS, fused, gemm, grouped, scaled
 
 from tkgen.api import load
-from tkgen.backends.hopper import HopperSpec
+from tkgen.backends.hopper.spec import HopperSpec
 from tkgen.diagnostics import SpecError
 
 SPECS = Path(__file__).parents[2] / "specs"

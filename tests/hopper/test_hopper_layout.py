@@ -12,12 +12,12 @@ import pytest
 from gemms import CASES, gemm
 
 from tkgen.api import load
-from tkgen.backends.hopper import HopperSpec
 from tkgen.backends.hopper.launch import problems
 from tkgen.backends.hopper.layout import Layout
 from tkgen.backends.hopper.loop_spec import HopperLoopSpec
 from tkgen.backends.hopper.machine import FIELDS, load_hopper
 from tkgen.backends.hopper.row_spec import HopperRowSpec
+from tkgen.backends.hopper.spec import HopperSpec
 from tkgen.targets import UnknownTargetError, hopper_names, load_target, target_names
 
 ROOT = Path(__file__).parents[2]

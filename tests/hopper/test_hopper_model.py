@@ -27,9 +27,10 @@ from tkgen.backends.hopper.interpreter import one_thread
 from tkgen.backends.hopper.loop_spec import HopperLoopSpec
 from tkgen.backends.hopper.spec import HopperSpec
 from tkgen.cli import app
-from tkgen.execute import gpu, kernels, modelled_suite
+from tkgen.execute import modelled_suite
 from tkgen.execute.arguments import check_scalars, launched
 from tkgen.execute.compare import Inputs, compared, random_inputs, references, worst
+from tkgen.execute.given import Chosen
 from tkgen.execute.modelled import trials
 from tkgen.execute.operator import operator
 from tkgen.ir.functions import HOPPER
@@ -43,8 +44,8 @@ BACKEND = HopperBackend()
 def failures(spec: protocol.Spec, count: int) -> list[str]:
     """What is wrong in so many orders, on both kinds of inputs in turn."""
     spec.check()
-    launch = kernels.launch_of(spec)  # type: ignore[arg-type]
-    found = gpu.Prepared(spec, launch, check_scalars(launch.program))
+    launch = spec.launch()  # type: ignore[arg-type]
+    found = Chosen(spec, launch, {}, check_scalars(launch.program))
     return [f"{t.order}: {t.failure}" for t in trials(BACKEND, found, count, executor="model") if t.failure]
 
 
@@ -115,7 +116,7 @@ def product_fault(edit: Callable[[Loop], Loop], order: Order) -> str:
     inputs = random_inputs(launch, 1, Inputs.EXACT)
     with one_thread():
         made = model.run_products(spec.layout, launch, inputs, {}, order, warps=2, edit=edit)
-    comparison = worst(compared(made.outputs, references(spec.program, inputs, {}, HOPPER)).values())
+    comparison = worst(compared(made.outputs, references(launch, inputs, {}, HOPPER)).values())
     return "\n".join([*made.findings, *([] if comparison.right else [str(comparison)])])
 
 
@@ -146,8 +147,8 @@ def test_a_factor_that_is_not_fenced_is_not_seen() -> None:
     """wgmma.fence: what attention makes of its scores is read by the second product."""
     spec = Attention(64, 128, 64, 64, 64).spec()
     assert isinstance(spec, HopperLoopSpec)
-    launch = kernels.launch_of(spec)
-    inputs, scalars = kernels.random_inputs(launch, 1), check_scalars(spec.program)  # type: ignore[arg-type]
+    launch = spec.launch()
+    inputs, scalars = random_inputs(launch, 1), check_scalars(spec.program)  # type: ignore[arg-type]
     run = [launch, inputs, scalars, Order()]
     assert not any(bool(t.isnan().any()) for t in loop_model.run_loop(spec.layout, *run).outputs.values())  # type: ignore[arg-type]
     no_fence = MUTANTS["no fence before a store"]

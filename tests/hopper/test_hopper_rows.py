@@ -16,7 +16,7 @@ from tkgen.api import load
 from tkgen.backends.hopper.machine import load_hopper
 from tkgen.backends.hopper.row_spec import HopperRowSpec
 from tkgen.cli import app
-from tkgen.schedule.row_form import accesses
+from tkgen.ir.equations import accesses
 from tkgen.schedule.row_verifier import wrong
 
 SPECS = Path(__file__).parents[2] / "specs"

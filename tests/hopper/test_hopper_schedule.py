@@ -10,9 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from tkgen.api import load
-from tkgen.backends.hopper import HopperSpec, checks, clusters
+from tkgen.backends.hopper import checks, clusters
 from tkgen.backends.hopper import schedule as back_end
 from tkgen.backends.hopper.schedule import Shape, representatives, schedule
+from tkgen.backends.hopper.spec import HopperSpec
 from tkgen.cli import app
 from tkgen.proof.faults import faults
 from tkgen.proof.passes import loop_faults

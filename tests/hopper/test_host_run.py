@@ -18,7 +18,7 @@ from tkgen.backends.hopper.host.run import run
 from tkgen.backends.protocol import Modelled
 from tkgen.backends.registry import backend_of
 from tkgen.cli import app
-from tkgen.execute import gpu, kernels, modelled
+from tkgen.execute import given, modelled
 from tkgen.execute.arguments import check_scalars
 from tkgen.proof.execution import Order
 from tkgen.toolchain.compiler import ToolchainError
@@ -53,7 +53,7 @@ def launched(
 ) -> tuple[Mapping[str, Tensor], Modelled]:  # fmt: skip
     """Inputs of small integers, and what the C++ makes of them; `edit` changes its text."""
     spec = load(spec_of, dict(sizes or {}), "sm_90a").check()
-    launch = kernels.launch_of(spec)
+    launch = spec.launch()
     generator = torch.Generator().manual_seed(0)
     inputs = {
         t.name: torch.randint(-4, 5, launch.shape(t), generator=generator).to(torch.bfloat16)
@@ -120,7 +120,7 @@ def test_who_waits_for_what() -> None:
     """A hang is a finding, with the names of the C++."""
     _, findings = lcf(edit=replaced("                if (laneid() == 0) arrive(empty[last]);\n", ""))
     assert any("waits for ever for phase" in found and "`empty[0]`" in found for found in findings), findings
-    _, findings = lcf(edit=replaced("init_semaphore(full[s], 0, 1);", "init_semaphore(full[s], 1, 1);"))
+    _, findings = lcf(edit=replaced("init_semaphore(full[s], 0, 1),", "init_semaphore(full[s], 1, 1),"))
     assert any("`full[0]`, whose phase 0 lacks 1 arrivals" in found for found in findings), findings
 
 
@@ -203,6 +203,7 @@ SIZES: dict[str, dict[str, int]] = {
     "h100_ping_pong": {"M": 264, "N": 136, "K": 328},
     "h100_projection": {"TOKENS": 100, "OUT": 256, "IN": 192},
     "h100_rmsnorm": {"TOKENS": 3},
+    "h100_split_k_gelu": {"TOKENS": 100, "OUT": 264, "IN": 1024},
     "h100_rotary": {"LENGTH": 3, "HEADS": 2},
     "h100_softmax": {"ROWS": 3, "D": 1000},
     "h100_split_k": {"M": 128, "N": 256, "K": 1536},
@@ -221,7 +222,7 @@ def test_every_shipped_kernel_is_run() -> None:
 @pytest.mark.parametrize("name", [n if n in SAMPLE else pytest.param(n, marks=pytest.mark.slow) for n in SIZES])
 def test_shipped_kernels_are_right(name: str) -> None:
     path = SPECS / f"{name}.tk"
-    found = gpu.prepared(path, {**check_scalars(load(path).program), **SIZES[name]}, "sm_90a")
+    found = given.chosen(path, {**check_scalars(load(path).program), **SIZES[name]}, "sm_90a")
     assert [t.failure for t in modelled.trials(backend_of("sm_90a"), found, 2, executor="host")] == ["", ""]
 
 

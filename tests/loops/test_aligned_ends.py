@@ -17,12 +17,11 @@ from test_paged import CHUNKS
 import tkgen
 from tkgen import operator
 from tkgen.diagnostics import SpecError
-from tkgen.execute.launch import emulate, trials
+from tkgen.execute.launch import emulate, run, trials
 from tkgen.ir.meaning import evaluate
 from tkgen.ir.segments import segments
 from tkgen.loops import LoopBuild, LoopSpec
 from tkgen.rows.launch import row_launch
-from tkgen.rows.run import run_rows
 
 SPEC = Path(__file__).parents[2] / "specs/attention/attention_chunks.tk"
 D, ROWS = 64, "TOTAL = 300, KEYS = 420"
@@ -108,7 +107,7 @@ def built(text: str, target: str = "gfx942") -> LoopBuild:
 
 def right(build: LoopBuild, orders: int, **extents: int) -> None:
     for seed, (order, kind) in enumerate(trials(orders)):
-        found = run_rows(build, seed=seed, kind=kind, order=order, extents=extents)
+        found = run(build, seed=seed, kind=kind, order=order, extents=extents)
         assert not found.failure, (seed, extents, found.failure)
 
 
@@ -159,7 +158,7 @@ def test_source_and_blocks_of_the_shipped_kernel() -> None:
     launch = row_launch(spec.program, spec.layout)
     build = spec.build().check()
     assert build.machine_check.outcome == "right" and build.resources.clean
-    assert not run_rows(build, blocks=[3, launch.blocks - 1]).failure
+    assert not run(build, blocks=[3, launch.blocks - 1]).failure
 
 
 @pytest.mark.parametrize(("pair", "target"), [(0, "gfx942"), *slowly((1, "gfx942"), (0, "gfx950"), (1, "gfx950"))])

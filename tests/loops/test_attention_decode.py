@@ -13,12 +13,9 @@ from hurting import CASES, LENGTHS, assert_near, attended, hurting, laid
 import tkgen
 from tkgen.diagnostics import SpecError
 from tkgen.execute.cases import unmet
-from tkgen.execute.launch import trials
+from tkgen.execute.launch import emulate_all, run, trials
 from tkgen.rows import RowBuild
-from tkgen.rows.run import run_rows
 from tkgen.sequence import SequenceBuild, SequenceSpec
-from tkgen.sequence.launch import sequence_launch
-from tkgen.sequence.run import emulate, run_sequence
 
 ROOT = Path(__file__).parents[2]
 DECODE = ROOT / "specs/attention/attention_decode.tk"
@@ -50,15 +47,15 @@ def test_source_figures_and_machine_code(target: str) -> None:
         assert golden.read_text(encoding="utf-8") == spec.source.text
     parts, combine = build.kernels
     assert isinstance(parts, RowBuild) and isinstance(combine, RowBuild)
-    assert not run_rows(parts, blocks=[0, 127, 700]).failure  # the first part, the last one, one between
-    assert not run_rows(combine, blocks=[0, 63]).failure
+    assert not run(parts, blocks=[0, 127, 700]).failure  # the first part, the last one, one between
+    assert not run(combine, blocks=[0, 63]).failure
 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_numbers_are_right_in_twenty_interleavings(target: str) -> None:
     build = built(spec_of(DECODE, target, BATCH=1, HEADS=8, KV_HEADS=1, KEYS=100, PARTS=2, D=64))
     for order, kind in trials(20):
-        assert not run_sequence(build, kind=kind, order=order).failure
+        assert not run(build, kind=kind, order=order).failure
 
 
 @pytest.mark.parametrize(
@@ -78,7 +75,7 @@ def test_groups_of_heads_and_parts_of_keys(heads: int, shared: int, keys: int, p
     """Tiles of 1 to 32 heads, one step and several, parts that have less than others, or nothing."""
     build = built(spec_of(DECODE, "gfx942", BATCH=2, HEADS=heads, KV_HEADS=shared, KEYS=keys, PARTS=parts, D=32))
     for order, kind in trials(3):
-        assert not run_sequence(build, kind=kind, order=order).failure
+        assert not run(build, kind=kind, order=order).failure
 
 
 @cache
@@ -90,7 +87,7 @@ def decoded(build: SequenceBuild, *tensors: torch.Tensor) -> torch.Tensor:
     """What the machine code stores, as torch has it; nothing was found."""
     reads = build.spec.program.reads
     given = {of.name: laid(of, x) for of, x in zip(reads, tensors, strict=True)}
-    found, outcomes = emulate(build, sequence_launch(build.spec), given, {"scale": math.log2(math.e) / math.sqrt(D)})
+    found, outcomes = emulate_all(build, build.spec.launch(), given, {"scale": math.log2(math.e) / math.sqrt(D)})
     assert not any(outcome.findings for outcome in outcomes)
     return found["O"][:, :, None]
 

@@ -14,19 +14,16 @@ from hurting import CASES, LENGTHS, assert_near, attended, cancelled, gradients,
 import tkgen
 from tkgen.execute.cases import unmet
 from tkgen.execute.launch import emulate as once
-from tkgen.execute.launch import trials
+from tkgen.execute.launch import emulate_all, run, trials
 from tkgen.loops import LoopBuild, LoopSpec
 from tkgen.ops.kernels import SPECS as SPECS_OF_OPERATORS
 from tkgen.predict.iterations import Iterations
 from tkgen.rows import RowBuild
 from tkgen.rows.launch import row_launch
-from tkgen.rows.run import run_rows, sample
 from tkgen.schedule.loop_program import Compute, Give, Meet
 from tkgen.schedule.loop_steps import unproven
 from tkgen.schedule.loop_terms import unlike
 from tkgen.sequence import SequenceBuild, SequenceSpec
-from tkgen.sequence.launch import sequence_launch
-from tkgen.sequence.run import emulate, run_sequence
 
 ROOT = Path(__file__).parents[2]
 SPECS = sorted((ROOT / "specs/attention").glob("attention_backward*.tk"))
@@ -60,9 +57,9 @@ def test_source_figures_and_machine_code(path: Path, target: str) -> None:
     assert golden.read_text(encoding="utf-8") == spec.source.text
     for kernel in build.kernels:
         assert isinstance(kernel, RowBuild)
-        blocks = sample(row_launch(kernel.spec.program, kernel.spec.layout))
+        blocks = kernel.spec.launch().sample()
         few = blocks[-1:] if path == ATOMIC else blocks[:1]  # the last block of causal keys makes the fewest passes
-        assert not run_rows(kernel, blocks=few if isinstance(kernel.spec, LoopSpec) else blocks).failure
+        assert not run(kernel, blocks=few if isinstance(kernel.spec, LoopSpec) else blocks).failure
 
 
 @pytest.mark.parametrize(
@@ -78,7 +75,7 @@ def test_numbers_are_right_in_many_interleavings(path: Path, target: str, count:
         spec_of(path, target, **small(path, 128, 64 if "direct" in path.stem or "atomic" in path.stem else 32))
     )
     for order, kind in trials(count):
-        assert not run_sequence(build, kind=kind, order=order).failure
+        assert not run(build, kind=kind, order=order).failure
 
 
 def is_causal(path: Path) -> bool:
@@ -112,9 +109,9 @@ def backward(
     build: SequenceBuild, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **others: torch.Tensor
 ) -> dict[str, torch.Tensor]:
     """The gradients that the machine code finds, as torch has them; nothing was found of it."""
-    launch, given = sequence_launch(build.spec), {"Q": q, "K": k, "V": v} | others
+    launch, given = build.spec.launch(), {"Q": q, "K": k, "V": v} | others
     tensors = {of.name: given[of.name].reshape(launch.shape(of)) for of in build.spec.program.reads}
-    found, outcomes = emulate(build, launch, tensors, SCALE)
+    found, outcomes = emulate_all(build, launch, tensors, SCALE)
     assert not any(outcome.findings for outcome in outcomes)
     return {f"G{name}": found[f"G{name}"].reshape(x.shape) for name, x in zip("QKV", (q, k, v), strict=True)}
 
@@ -188,7 +185,7 @@ def test_what_blocks_add_is_summed_over_all_of_them() -> None:
     """Three blocks of keys, the last one part of a tile, in two orders; an output that is added to begins at zero."""
     build = built(spec_of(ATOMIC, "gfx942", SETS=1, GROUP=1, LENGTH=150, D=D))
     for order, kind in trials(2):
-        assert not run_sequence(build, kind=kind, order=order).failure
+        assert not run(build, kind=kind, order=order).failure
     assert build.kernels[1].spec.program.added == {"PQ"}
     keys, text = build.kernels[1], build.spec.source.text
     assert isinstance(keys, LoopBuild)

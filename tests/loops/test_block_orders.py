@@ -9,12 +9,11 @@ import pytest
 
 import tkgen
 from tkgen.diagnostics import SpecError
-from tkgen.execute.launch import trials
+from tkgen.execute.launch import run, trials
 from tkgen.loops import LoopBuild, LoopSpec
 from tkgen.predict import models
 from tkgen.predict.iterations import IterationModel
 from tkgen.rows.launch import row_launch
-from tkgen.rows.run import run_rows
 
 SPECS = Path(__file__).parents[2] / "specs/attention"
 CAUSAL, PLAIN = ((SPECS / f"{name}.tk").read_text(encoding="utf-8") for name in ("attention_causal", "attention"))
@@ -40,7 +39,7 @@ def built(spec: LoopSpec) -> LoopBuild:
 def test_numbers_are_right(remap: str) -> None:
     build = built(ordered(SMALL.replace("r =", "block_id =").replace("* r", "* block_id"), remap))
     for order, kind in trials(3):
-        assert not run_rows(build, kind=kind, order=order).failure
+        assert not run(build, kind=kind, order=order).failure
 
 
 @pytest.mark.parametrize("remap", ORDERS)

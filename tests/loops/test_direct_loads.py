@@ -9,9 +9,8 @@ import pytest
 
 import tkgen
 from tkgen.diagnostics import SpecError
-from tkgen.execute.launch import trials
+from tkgen.execute.launch import run, trials
 from tkgen.loops import LoopSpec
-from tkgen.rows.run import run_rows
 from tkgen.schedule.loop_program import Fetch, LoopSteps, Meet, Read, Write
 from tkgen.schedule.loop_steps import unproven
 from tkgen.schedule.loop_terms import unlike
@@ -40,7 +39,7 @@ def right(spec: LoopSpec) -> None:
     build = spec.build().check()
     assert build.machine_check.outcome == "right" and build.resources.clean
     for order, kind in trials(3):
-        assert not run_rows(build, kind=kind, order=order).failure
+        assert not run(build, kind=kind, order=order).failure
 
 
 FOUR = (("by 256", "by 128"), ("waves 8", "waves 4"))

@@ -10,10 +10,9 @@ import pytest
 import tkgen
 from tkgen.diagnostics import SpecError
 from tkgen.execute.arguments import SizeError
-from tkgen.execute.launch import trials
+from tkgen.execute.launch import run, trials
 from tkgen.loops import LoopBuild, LoopSpec
 from tkgen.rows.launch import row_launch
-from tkgen.rows.run import run_rows
 from tkgen.rows.watch import launches
 from tkgen.sequence import SequenceSpec
 
@@ -55,13 +54,13 @@ def built(text: str, target: str = "gfx942") -> LoopBuild:
 def test_one_build_is_right_at_all_lengths(length: int) -> None:
     build = built(CAUSAL)
     for order, kind in trials(2):
-        assert not run_rows(build, extents={"BATCH": 2, "LENGTH": length}, kind=kind, order=order).failure
+        assert not run(build, extents={"BATCH": 2, "LENGTH": length}, kind=kind, order=order).failure
 
 
 def test_numbers_are_right_in_twenty_interleavings() -> None:
     build = built(CAUSAL)
     for order, kind in trials(20):
-        assert not run_rows(build, extents={"BATCH": 1, "LENGTH": 150}, kind=kind, order=order).failure
+        assert not run(build, extents={"BATCH": 1, "LENGTH": 150}, kind=kind, order=order).failure
 
 
 @pytest.mark.parametrize(
@@ -70,7 +69,7 @@ def test_numbers_are_right_in_twenty_interleavings() -> None:
 )
 def test_other_schedules(name: str, target: str) -> None:
     for length in (1, 65, 300):
-        assert not run_rows(built(dynamic(name), target), extents={"LENGTH": length}).failure
+        assert not run(built(dynamic(name), target), extents={"LENGTH": length}).failure
 
 
 DECODE: dict[str, int | None] = {"BATCH": 1, "HEADS": 16, "KV_HEADS": 1, "D": 32, "PARTS": 4, "KEYS": None}
@@ -83,7 +82,7 @@ def test_parts_are_as_long_as_run_time_says() -> None:
     build = spec.build().kernels[0]
     assert build.machine_check.outcome == "right" and isinstance(build, LoopBuild)
     for keys in (1, 31, 129, 300):
-        assert not run_rows(build, extents={"KEYS": keys}).failure
+        assert not run(build, extents={"KEYS": keys}).failure
 
 
 def test_sizes_around_every_tile_are_watched() -> None:

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 import tkgen
-from tkgen.execute.launch import trials
+from tkgen.execute.launch import run, trials
 from tkgen.loops import LoopBuild, LoopSpec
-from tkgen.rows.run import run_rows
 from tkgen.schedule.loop_program import Compute, Fetch, LoopSteps, Meet, Read, Write
 from tkgen.schedule.loop_steps import unproven
 from tkgen.schedule.loop_terms import unlike
@@ -58,7 +57,7 @@ def test_numbers_are_right(case: str, target: str) -> None:
     name, *direct = target.split()
     build = built(spec_of(text.replace("buffers", "via direct buffers") if direct else text, name))
     for order, kind in trials(3):
-        assert not run_rows(build, kind=kind, order=order).failure
+        assert not run(build, kind=kind, order=order).failure
 
 
 @pytest.mark.parametrize("count", [4, pytest.param(20, marks=pytest.mark.slow)])
@@ -67,7 +66,7 @@ def test_many_interleavings(target: str, count: int) -> None:
     name, *direct = target.split()
     build = built(spec_of(SMALL.replace("buffers", "via direct buffers") if direct else SMALL, name))
     for order, kind in trials(count):
-        assert not run_rows(build, kind=kind, order=order).failure
+        assert not run(build, kind=kind, order=order).failure
 
 
 @pytest.mark.parametrize("target", ["gfx942", "gfx950 direct"])

@@ -15,12 +15,11 @@ import tkgen
 from tkgen.cli import app
 from tkgen.diagnostics import SpecError
 from tkgen.execute.cases import unmet
-from tkgen.execute.launch import emulate, trials
+from tkgen.execute.launch import emulate, run, trials
 from tkgen.ir.equations import Load, When, reads, walk, writes
 from tkgen.ir.meaning import evaluate
 from tkgen.loops import LoopBuild, LoopSpec
 from tkgen.rows.launch import row_launch
-from tkgen.rows.run import run_rows
 from tkgen.schedule.loop_program import Compute, Fetch, LoopSteps, Meet, Vote, Write
 from tkgen.schedule.loop_steps import steps, unproven
 from tkgen.schedule.loop_terms import unlike
@@ -87,7 +86,7 @@ def test_numbers_are_right_in_many_interleavings(path: Path, target: str, count:
 def test_blocks_of_a_large_launch() -> None:
     spec = tkgen.load(ROOT / "specs/attention/attention.tk")
     assert isinstance(spec, LoopSpec)
-    assert not run_rows(spec.build(), blocks=[0, 511]).failure
+    assert not run(spec.build(), blocks=[0, 511]).failure
 
 
 def test_commands_take_them(tmp_path: Path) -> None:
@@ -151,7 +150,7 @@ def sized(text: str, **sizes: int) -> str:
 
 def right(build: LoopBuild, orders: int = 3) -> None:
     for order, kind in trials(orders):
-        assert not run_rows(build, kind=kind, order=order).failure
+        assert not run(build, kind=kind, order=order).failure
 
 
 @pytest.mark.parametrize("length", [1, 63, 65, 127, 300])
@@ -184,7 +183,7 @@ def test_what_lies_beyond_the_end_reaches_nothing() -> None:
 def test_blocks_of_a_causal_launch_are_compared_with_what_they_visit() -> None:
     spec = tkgen.load(ROOT / "specs/attention/attention_causal.tk")
     assert isinstance(spec, LoopSpec)
-    assert not run_rows(spec.build(), blocks=[0, 15, 200]).failure
+    assert not run(spec.build(), blocks=[0, 15, 200]).failure
 
 
 # ---------------------------------------------------------------- windows
@@ -213,7 +212,7 @@ def test_blocks_of_keys_before_the_window_are_not_visited() -> None:
     assert conditions == [  # one for each side of the window: no tile at hand hangs over both
         "if (!(first_of_wave >= j_0 + TILE_j - 1)) {", "if (!(first_of_wave + COLS - 1 - (j_0) < 512)) {",
     ]  # fmt: skip
-    assert not run_rows(spec.build(), blocks=[0, 15, 200]).failure
+    assert not run(spec.build(), blocks=[0, 15, 200]).failure
 
 
 @pytest.mark.parametrize(
@@ -225,7 +224,7 @@ def test_bounds_are_moved_either_way(ends: str) -> None:
     text = text.replace("o / l", "where(l > 0, o / l, 0)")
     build = built(spec_of(text))
     right(build)
-    assert not run_rows(build, blocks=[0, 2]).failure
+    assert not run(build, blocks=[0, 2]).failure
 
 
 @pytest.mark.parametrize("keys", [100, 200, 333])

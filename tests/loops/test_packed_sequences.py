@@ -15,12 +15,11 @@ from hurting import attended as near
 import tkgen
 from tkgen import operator
 from tkgen.diagnostics import SpecError
-from tkgen.execute.launch import emulate, trials
+from tkgen.execute.launch import emulate, run, trials
 from tkgen.ir.meaning import evaluate
 from tkgen.ir.segments import segments
 from tkgen.loops import LoopBuild, LoopSpec
 from tkgen.rows.launch import row_launch
-from tkgen.rows.run import run_rows
 from tkgen.rows.watch import launches, sorts_of_groups
 
 SPEC = Path(__file__).parents[2] / "specs/attention/attention_packed.tk"
@@ -121,7 +120,7 @@ def built(text: str, target: str = "gfx942") -> LoopBuild:
 
 def right(build: LoopBuild, orders: int = 2, **extents: int) -> None:
     for seed, (order, kind) in enumerate(trials(orders)):
-        found = run_rows(build, seed=seed, kind=kind, order=order, extents=extents)
+        found = run(build, seed=seed, kind=kind, order=order, extents=extents)
         assert not found.failure, (seed, extents, found.failure)
 
 
@@ -249,7 +248,7 @@ def test_keys_alone_are_packed() -> None:
     )  # fmt: skip
     build = built(text)
     right(build)
-    assert not run_rows(build, blocks=[0, 7, 19]).failure
+    assert not run(build, blocks=[0, 7, 19]).failure
 
 
 # ---------------------------------------------------------------- blocks, commands
@@ -261,7 +260,7 @@ def test_blocks_of_the_shipped_kernel() -> None:
     assert isinstance(spec, LoopSpec)
     launch = row_launch(spec.program, spec.layout)
     assert launch.blocks == (8192 + 16 * 127) // 128 * 16
-    assert not run_rows(spec.build(), blocks=[3, launch.blocks - 17, launch.blocks - 1]).failure
+    assert not run(spec.build(), blocks=[3, launch.blocks - 17, launch.blocks - 1]).failure
 
 
 def test_blocks_of_each_sort_are_watched() -> None:

@@ -18,17 +18,14 @@ from tkgen import operator
 from tkgen.diagnostics import SpecError
 from tkgen.execute.cases import unmet
 from tkgen.execute.launch import emulate as emulate_kernel
-from tkgen.execute.launch import trials
+from tkgen.execute.launch import emulate_all, run, trials
 from tkgen.ir.meaning import evaluate, evaluate_all
 from tkgen.loops import LoopSpec
 from tkgen.predict import predict
 from tkgen.rows import RowBuild
 from tkgen.rows.launch import row_launch
-from tkgen.rows.run import run_rows
 from tkgen.sequence import SequenceBuild, SequenceSpec
-from tkgen.sequence.launch import sequence_launch
 from tkgen.sequence.program import meaning_of
-from tkgen.sequence.run import emulate, run_sequence
 
 ROOT = Path(__file__).parents[2]
 SPEC = ROOT / "specs/attention/attention_paged.tk"
@@ -127,7 +124,7 @@ def built(target: str, **sizes: int) -> SequenceBuild:
 def attended(build: SequenceBuild, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
     """What is stored; nothing was found."""
     scalars = {s.name: s.default or 0.0 for s in build.spec.program.scalars}
-    found, outcomes = emulate(build, sequence_launch(build.spec), inputs, scalars)
+    found, outcomes = emulate_all(build, build.spec.launch(), inputs, scalars)
     assert not any(outcome.findings for outcome in outcomes)
     return found["O"]
 
@@ -157,13 +154,13 @@ def test_source_figures_and_machine_code(target: str) -> None:
         golden = ROOT / "generated" / target / "attention_paged.cpp"
         assert golden.read_text(encoding="utf-8") == spec.source.text
         parts = build.kernels[0]
-        assert isinstance(parts, RowBuild) and not run_rows(parts, blocks=[0, 700]).failure
+        assert isinstance(parts, RowBuild) and not run(parts, blocks=[0, 700]).failure
 
 
 @pytest.mark.parametrize(("target", "orders"), [("gfx942", 2), ("gfx950", 2)])
 def test_tables_and_lengths_of_any_kind(target: str, orders: int) -> None:
     for seed, (order, kind) in enumerate(trials(orders)):
-        assert not run_sequence(built(target), seed=seed, kind=kind, order=order).failure
+        assert not run(built(target), seed=seed, kind=kind, order=order).failure
 
 
 @pytest.mark.slow
@@ -176,7 +173,7 @@ def test_numbers_are_right_in_twenty_interleavings(target: str) -> None:
 def test_other_pages_and_one_pass(sizes: dict[str, int]) -> None:
     build = built("gfx942", **sizes)
     for seed, (order, kind) in enumerate(trials(2)):
-        assert not run_sequence(build, seed=seed, kind=kind, order=order).failure
+        assert not run(build, seed=seed, kind=kind, order=order).failure
 
 
 @pytest.mark.parametrize(("length", "target"), [(1, "gfx942"), (63, "gfx950"), (65, "gfx942"), (127, "gfx950")])
@@ -266,8 +263,8 @@ def test_lengths_of_keys_without_pages_and_beside_packed_queries(text: str, targ
     build = spec.build().check()
     assert build.machine_check.outcome == "right"
     for seed, (order, kind) in enumerate(trials(2)):
-        assert not run_rows(build, seed=seed, kind=kind, order=order).failure
-    assert not run_rows(build, blocks=[0, 1]).failure
+        assert not run(build, seed=seed, kind=kind, order=order).failure
+    assert not run(build, blocks=[0, 1]).failure
 
 
 def test_lengths_of_keys_that_go_to_lds_directly() -> None:
@@ -275,7 +272,7 @@ def test_lengths_of_keys_that_go_to_lds_directly() -> None:
     assert isinstance(spec, LoopSpec)
     build = spec.build().check()
     for seed, (order, kind) in enumerate(trials(2)):
-        assert not run_rows(build, seed=seed, kind=kind, order=order).failure
+        assert not run(build, seed=seed, kind=kind, order=order).failure
 
 
 @pytest.mark.slow
@@ -329,8 +326,8 @@ def test_all_waves_of_a_block_multiply_by_one_page(target: str) -> None:
     assert isinstance(spec, LoopSpec)
     build = spec.build().check()
     for seed, (order, kind) in enumerate(trials(2)):
-        assert not run_rows(build, seed=seed, kind=kind, order=order).failure
-    assert not run_rows(build, blocks=[1, 3]).failure
+        assert not run(build, seed=seed, kind=kind, order=order).failure
+    assert not run(build, blocks=[1, 3]).failure
 
 
 def test_pages_mean_what_indexing_by_them_gives() -> None:

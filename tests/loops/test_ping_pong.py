@@ -12,11 +12,10 @@ import pytest
 
 import tkgen
 from tkgen.diagnostics import SpecError
-from tkgen.execute.launch import trials
+from tkgen.execute.launch import run, trials
 from tkgen.loops import LoopBuild, LoopSpec
 from tkgen.predict import predict
 from tkgen.proof.passes import first_wrong
-from tkgen.rows.run import run_rows
 from tkgen.schedule.loop_program import Compute, LoopSteps, Meet, Priority, Step
 from tkgen.schedule.loop_steps import clocked, unproven
 from tkgen.schedule.loop_terms import unlike
@@ -71,7 +70,7 @@ def test_numbers_are_right(case: str, target: str) -> None:
     length, changed = CASES[case]
     build = built(changed(with_sizes(TEXTS[target], length)), target)
     for order, kind in trials(3):
-        assert not run_rows(build, kind=kind, order=order).failure
+        assert not run(build, kind=kind, order=order).failure
 
 
 @pytest.mark.slow
@@ -79,7 +78,7 @@ def test_numbers_are_right(case: str, target: str) -> None:
 def test_twenty_interleavings(target: str) -> None:
     build = built(with_sizes(TEXTS[target], 256), target)
     for order, kind in trials(20):
-        assert not run_rows(build, kind=kind, order=order).failure
+        assert not run(build, kind=kind, order=order).failure
 
 
 @pytest.mark.parametrize("target", ["gfx942", "gfx950 direct"])

@@ -10,9 +10,8 @@ from typer.testing import CliRunner
 import tkgen
 from tkgen.cli import app
 from tkgen.diagnostics import SpecError
-from tkgen.execute.launch import trials
+from tkgen.execute.launch import run, trials
 from tkgen.loops import LoopSpec
-from tkgen.rows.run import run_rows
 from tkgen.schedule.loop_program import Compute
 
 DIMS = "HEADS = 1, LENGTH = 128, KEYS = 192, D = 64"
@@ -75,7 +74,7 @@ def right(text: str, target: str) -> LoopSpec:
     build = spec_of(text, target).build().check()
     assert build.machine_check.outcome == "right" and build.resources.clean
     for order, kind in trials(3):
-        assert not run_rows(build, kind=kind, order=order).failure
+        assert not run(build, kind=kind, order=order).failure
     return build.spec
 
 
@@ -221,4 +220,4 @@ def test_a_product_that_is_masked_and_nothing_else(tmp_path: Path) -> None:
     assert isinstance(spec, LoopSpec)
     build = spec.check().build().check()
     for order, kind in trials(2):
-        assert run_rows(build, order=order, kind=kind).ok
+        assert run(build, order=order, kind=kind).ok

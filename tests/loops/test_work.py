@@ -7,14 +7,13 @@ from pathlib import Path
 import pytest
 
 import tkgen
-from tkgen.execute.kernels import launch_of, work
 
 SPECS = Path(__file__).parents[2] / "specs/attention"
 
 
 def flops(name: str, **sizes: int) -> int:
     spec = tkgen.load(SPECS / f"{name}.tk", sizes)
-    return work(launch_of(spec, {}))[0]
+    return spec.launch().flops
 
 
 def test_all_that_is_multiplied_counts() -> None:

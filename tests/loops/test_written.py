@@ -10,10 +10,9 @@ import pytest
 
 import tkgen
 from tkgen.diagnostics import SpecError
-from tkgen.execute.launch import trials
+from tkgen.execute.launch import run, trials
 from tkgen.loops import LoopBuild, LoopSpec
 from tkgen.predict import predict
-from tkgen.rows.run import run_rows
 from tkgen.schedule.loop_program import Compute, Fence, LoopSteps, Meet, Mix, Priority, Step
 from tkgen.schedule.loop_steps import unproven
 from tkgen.schedule.loop_terms import unlike
@@ -80,7 +79,7 @@ def test_numbers_are_right(case: str) -> None:
     text, target = CASES[case]
     build = built(of_size(text, 300), target)
     for order, kind in trials(5):
-        assert not run_rows(build, kind=kind, order=order).failure
+        assert not run(build, kind=kind, order=order).failure
 
 
 @pytest.mark.slow

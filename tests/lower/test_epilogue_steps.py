@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
 from tkgen.api import load
 from tkgen.backends.cdna.lower import harness_cpp, harness_python
-from tkgen.execute.compare import Inputs, random_inputs, reference
+from tkgen.execute.compare import Inputs, Reference, random_inputs, references
 from tkgen.execute.launch import run
+from tkgen.ir.extents import extents_of
 from tkgen.ir.launch import Launch
+from tkgen.ir.types import Program
 from tkgen.ir.typing.desugar import EPILOGUES
 
 SPEC = """kernel steps
@@ -75,6 +78,13 @@ def test_steps_of_all_kinds_together(steps: str, out: str, tmp_path: Path) -> No
     build = load(path).check().build()
     for kind in Inputs:
         assert run(build, kind=kind).ok
+
+
+def reference(program: Program, inputs: dict[str, torch.Tensor], scalars: dict[str, float]) -> Reference:
+    """The only output of a kernel in f64, and the bound on each element's error."""
+    launch = Launch(program, extents_of(program.kernel, inputs, {}))
+    (found,) = references(launch, inputs, scalars).values()
+    return found
 
 
 def test_a_clamp_that_is_forgotten_or_exchanged_shows(tmp_path: Path) -> None:

@@ -18,7 +18,8 @@ from typer.testing import CliRunner
 from tkgen import load
 from tkgen.backends.cdna.lower.reference import DEVIATIONS
 from tkgen.cli import app
-from tkgen.execute import kernels
+from tkgen.execute.compare import references
+from tkgen.execute.launch import computed
 from tkgen.ir import rounding
 from tkgen.sequence import SequenceSpec
 
@@ -99,8 +100,8 @@ def launched(spec: SequenceSpec, spoilt: str = "") -> Any:
         tensors = dict(zip((t.name for t in spec.program.arguments), arguments, strict=False))
         given = {t.name: tensors[t.name].clone() for t in spec.program.reads}
         extents = {d.name: tensors["X"].shape[0] for d in spec.program.dims if d.size is None}
-        launch = kernels.launch_of(spec, extents)
-        for name, result in kernels.computed(build, launch, given, {"scale": arguments[-2]}).items():
+        launch = spec.launch(extents)
+        for name, result in computed(build, launch, given, {"scale": arguments[-2]}).items():
             tensors[name].copy_(result)
             if name == spoilt:
                 tensors[name].view(-1)[5] += 8
@@ -162,8 +163,8 @@ def test_sums_of_what_a_kernel_has_made_have_the_bound_of_the_meaning(tmp_path: 
     tensors = harness.make_tensors(harness.SIZES | {"M": 64}, "cpu")
     tensors["T"] = torch.randn(64, 64).bfloat16()
     value, bound = harness.reference_multiply(tensors, {})["Y"]
-    launch = kernels.launches(kernels.launch_of(spec, {"M": 64}))[1]
-    meant, allowed = kernels.references(launch, {"T": tensors["T"], "W": tensors["W"]}, {})["Y"]
+    launch = spec.launch({"M": 64}).launches[1]
+    meant, allowed = references(launch, {"T": tensors["T"], "W": tensors["W"]}, {})["Y"]
     torch.testing.assert_close(value, meant, rtol=0, atol=1e-12)
     torch.testing.assert_close(bound, allowed, rtol=1e-5, atol=0)
 

@@ -9,10 +9,9 @@ import pytest
 from tkgen.api import load
 from tkgen.backends.cdna.kittens import include_dir
 from tkgen.diagnostics import SpecError
-from tkgen.execute.launch import trials
+from tkgen.execute.launch import run, trials
 from tkgen.machine_check import RIGHT
 from tkgen.rows import watch
-from tkgen.rows.run import run_rows
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.metadata import read_resources
 
@@ -32,7 +31,7 @@ def test_a_fused_matmul_has_its_wait_states_on_every_path(name: str, target: str
     build = spec.build()
     assert build.machine_check.outcome == RIGHT, build.machine_check
     order, kind = next(iter(trials(1)))
-    assert not run_rows(build, seed=0, kind=kind, order=order).failure
+    assert not run(build, seed=0, kind=kind, order=order).failure
 
     without = spec.source.text.replace(call, "")
     made = compile_device(without, spec.target, build.compiler, include_dirs=[include_dir()], source_name=f"{name}.cpp")

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 import torch
 from executed import computed
+from tkgen.execute.kernels import launch_of, references
 from typer.testing import CliRunner
 
 import tkgen
 from tkgen.cli import app
 from tkgen.execute.compare import compare
-from tkgen.execute.kernels import launch_of, references
 from tkgen.ir import rounding
 
 # name -> target, seed, dims, parallel axis, waves, staging, body of the loop; but for two products, called wrong before

@@ -305,6 +305,9 @@ USERS: dict[str, tuple[dict[str, int], tuple[Tensor, ...]]] = {
     "sequences/split_k_gelu": (
         {"TOKENS": 128, "OUT": 128, "IN": 512, "PARTS": 2}, (normal(128, 512), normal(128, 512, seed=1), normal(128))
     ),
+    "hopper/h100_split_k_gelu": (
+        {"TOKENS": 100, "OUT": 264, "IN": 1024}, (normal(100, 1024), normal(264, 1024, seed=1), normal(264))
+    ),
     "groups/grouped_weights": (
         {"TOKENS": 64, "EXPERTS": 3, "OUT": 128, "IN": 128}, (OFFSETS, normal(64, 128), normal(64, 128, seed=1))
     ),

@@ -13,10 +13,11 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from tkgen.api import load
-from tkgen.backends.hopper import HopperBuild, HopperSpec
-from tkgen.backends.hopper.loop_spec import HopperLoopBuild, HopperLoopSpec
+from tkgen.backends.hopper.build import CudaBuild
+from tkgen.backends.hopper.loop_spec import HopperLoopSpec
 from tkgen.backends.hopper.machine import load_hopper
-from tkgen.backends.hopper.row_spec import HopperRowBuild, HopperRowSpec
+from tkgen.backends.hopper.row_spec import HopperRowSpec
+from tkgen.backends.hopper.spec import HopperSpec
 from tkgen.backends.hopper.toolchain import Figures, Nvcc
 from tkgen.cli import app
 from tkgen.predict import PredictError, Prediction, predict, render_terminal
@@ -60,14 +61,14 @@ NVCC = Nvcc(Path("nvcc"), "PATH", "13.0")
 def product(code: str = "", name: str = "h100_lcf", on: str = "H100", **values: int) -> Prediction:
     spec = load(SPECS / f"{name}.tk", values)
     assert isinstance(spec, HopperSpec)
-    build = HopperBuild(NVCC, b"", Figures("k", 168, 0, 0, 64), "", code or product_code(), spec)
+    build = CudaBuild(NVCC, b"", Figures("k", 168, 0, 0, 64), "", code or product_code(), spec)
     return predict(build, product=on)
 
 
 def attention(name: str = "h100_attention", code: str = "", **values: int) -> Prediction:
     spec = load(SPECS / f"{name}.tk", values)
     assert isinstance(spec, HopperLoopSpec)
-    return predict(HopperLoopBuild(NVCC, b"", Figures("k", 168, 0, 0, 64), "", code or loop_code(), spec))
+    return predict(CudaBuild(NVCC, b"", Figures("k", 168, 0, 0, 64), "", code or loop_code(), spec))
 
 
 def rows(
@@ -75,7 +76,7 @@ def rows(
 ) -> Prediction:
     spec = load(SPECS / f"{name}.tk", values)
     assert isinstance(spec, HopperRowSpec)
-    build = HopperRowBuild(NVCC, b"", Figures("k", registers, 0, 0, 64), "", sass(*code), spec)
+    build = CudaBuild(NVCC, b"", Figures("k", registers, 0, 0, 64), "", sass(*code), spec)
     return predict(build, product=on)
 
 
@@ -243,7 +244,7 @@ def test_an_h200_is_an_h100_with_faster_memory() -> None:
 def test_what_cannot_be_predicted_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     spec = load(SPECS / "h100_lcf.tk")
     assert isinstance(spec, HopperSpec)
-    build = HopperBuild(NVCC, b"", Figures("k", 168, 0, 0, 64), "", "", spec)
+    build = CudaBuild(NVCC, b"", Figures("k", 168, 0, 0, 64), "", "", spec)
     with pytest.raises(PredictError, match=r"no cuobjdump beside nvcc or on PATH; pip install .*nvidia-cuda-cuobjdump"):
         predict(build)
     with pytest.raises(UnknownTargetError, match="sm_90a has no product 'MI300X'; it has H100, H200"):
@@ -256,7 +257,7 @@ def test_what_cannot_be_predicted_says_why(monkeypatch: pytest.MonkeyPatch) -> N
 def test_the_command_prints_it_and_compares(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     figures = Figures("k", 168, 0, 0, 64)
     monkeypatch.setattr(
-        HopperSpec, "build", lambda self, cxx=None: HopperBuild(NVCC, b"", figures, "", product_code(), self)
+        HopperSpec, "build", lambda self, cxx=None: CudaBuild(NVCC, b"", figures, "", product_code(), self)
     )
     path = str(SPECS / "h100_lcf.tk")
     result = CliRunner().invoke(app, ["predict", path, "--json", "-D", "M=4096"])

@@ -12,7 +12,7 @@ import tkgen
 from tkgen import mx
 from tkgen.emulate import interleavings
 from tkgen.execute.compare import Inputs
-from tkgen.rows.run import run_rows
+from tkgen.execute.launch import run
 
 SPECS = Path(__file__).parents[2] / "specs"
 ROWS = SPECS / "quantise" / "mxfp8_rows.tk"
@@ -24,7 +24,7 @@ def test_the_spec_under_interleavings(count: int) -> None:
     assert build.resources.vgpr_spills == build.resources.scratch_bytes == 0
     for number, order in enumerate(interleavings(count)):
         kind = (Inputs.EXACT, Inputs.NORMAL)[number % 2]
-        found = run_rows(build, seed=number, order=order, kind=kind)
+        found = run(build, seed=number, order=order, kind=kind)
         assert found.ok, found.failure
 
 

@@ -15,9 +15,9 @@ from tkgen.build.outputs import produce
 from tkgen.diagnostics import SpecError
 from tkgen.emulate import interleavings
 from tkgen.execute.compare import Inputs
+from tkgen.execute.launch import run
 from tkgen.ir.meaning import compute
 from tkgen.rows import RowBuild, RowSpec
-from tkgen.rows.run import run_rows
 
 FOLDER = Path(__file__).parents[2] / "specs/quantise"
 FOUR, SIX = (FOLDER / f"mxfp{bits}_rows.tk" for bits in (4, 6))
@@ -76,9 +76,9 @@ def test_every_code_and_every_tie(name: str) -> None:
 def test_chunks_of_other_widths(name: str, given: str) -> None:
     """Of bf16 a lane has 8 neighbours, 6 bytes of 6 bits; of 8-bit floats 16."""
     for number, kind in enumerate((Inputs.EXACT, Inputs.NORMAL)):
-        found = run_rows(built(name, given), seed=number, kind=kind)
+        found = run(built(name, given), seed=number, kind=kind)
         assert found.ok, found.failure
-    assert run_rows(built(name, given), blocks=[1, 3]).ok
+    assert run(built(name, given), blocks=[1, 3]).ok
 
 
 @pytest.mark.parametrize("name", mx.FORMATS)
@@ -104,7 +104,7 @@ def test_the_specs(path: Path) -> None:
     assert golden.read_text(encoding="utf-8") == spec.source.text
     build = spec.build().check()
     assert build.machine_check.outcome == "right" and build.resources.clean
-    assert run_rows(build, blocks=[0, 77, 4095]).ok
+    assert run(build, blocks=[0, 77, 4095]).ok
 
 
 @pytest.mark.parametrize("path", [FOUR, SIX], ids=["mxfp4", "mxfp6"])
@@ -113,7 +113,7 @@ def test_the_specs_under_interleavings(path: Path, count: int) -> None:
     build = tkgen.load(path, {"TOKENS": 9, "BLOCKS": 5}).build().check()
     assert isinstance(build, RowBuild)
     for number, order in enumerate(interleavings(count)):
-        found = run_rows(build, seed=number, order=order, kind=(Inputs.EXACT, Inputs.NORMAL)[number % 2])
+        found = run(build, seed=number, order=order, kind=(Inputs.EXACT, Inputs.NORMAL)[number % 2])
         assert found.ok, found.failure
 
 

@@ -12,10 +12,10 @@ from tkgen import mx
 from tkgen.diagnostics import SpecError
 from tkgen.emulate import interleavings
 from tkgen.execute.compare import Inputs
+from tkgen.execute.launch import run
 from tkgen.ir.rounding import TORCH
 from tkgen.ir.tensors import DType
 from tkgen.packing import unpack
-from tkgen.rows.run import run_rows
 
 SPECS = Path(__file__).parents[2] / "specs" / "quantise"
 FP8 = {"gfx942": torch.float8_e4m3fnuz, "gfx950": torch.float8_e4m3fn}
@@ -34,7 +34,7 @@ def test_the_specs(name: str, target: str) -> None:
     assert build.resources.vgpr_spills == 0
     for number, order in enumerate(interleavings(20 if target == "gfx942" else 2)):
         kind = (Inputs.EXACT, Inputs.NORMAL)[number % 2]
-        found = run_rows(build, seed=number, order=order, kind=kind)
+        found = run(build, seed=number, order=order, kind=kind)
         assert found.ok, found.failure
 
 

@@ -14,10 +14,9 @@ from tkgen.cli import app
 from tkgen.diagnostics import SpecError
 from tkgen.emulate import interleavings
 from tkgen.execute.compare import Inputs
+from tkgen.execute.launch import run
 from tkgen.predict.throughput import Transfer
 from tkgen.rows import RowSpec
-from tkgen.rows.launch import row_launch
-from tkgen.rows.run import run_rows, watched
 from tkgen.rows.watch import launches
 from tkgen.schedule.row_verifier import wrong
 from tkgen.tile.ops import Barrier
@@ -150,9 +149,9 @@ def test_numbers_are_right_in_many_orders(text: str) -> None:
     assert build.machine_check.outcome == "right"
     assert build.resources.clean
     for kind in Inputs:
-        assert run_rows(build, kind=kind).ok
+        assert run(build, kind=kind).ok
     for order in interleavings(6):
-        tried = run_rows(build, order=order)
+        tried = run(build, order=order)
         assert tried.ok, f"{order}: {tried.failure}"
 
 
@@ -162,7 +161,7 @@ def test_lengths_that_only_run_time_knows() -> None:
     assert [sizes["D"] for sizes in spec.size_cases()] == [1000, 1, 1001, 2999]
     build = spec.build().check()
     for length in (1, 999, 2001, 5000):
-        tried = run_rows(build, extents={"D": length})
+        tried = run(build, extents={"D": length})
         assert tried.ok, tried.failure
 
 
@@ -263,11 +262,11 @@ def test_what_a_loop_only_adds_up_is_handed_on_once_behind_it() -> None:
 def test_a_block_that_touches_more_than_the_referee_can_watch_runs_without_it() -> None:
     alone = COLUMNS.replace("waves 2", "waves 1")
     spec = spec_of(alone.replace("ROWS = 70", "ROWS = 50000"))
-    assert not watched(row_launch(spec.program, spec.layout), [0])
-    tried = run_rows(spec.build(), blocks=[0], kind=Inputs.NORMAL)
+    assert not spec.launch().watched([0])
+    tried = run(spec.build(), blocks=[0], kind=Inputs.NORMAL)
     assert tried.ok, tried.failure
     small = spec_of(alone)
-    assert watched(row_launch(small.program, small.layout), [0])
+    assert small.launch().watched([0])
 
 
 def test_waves_that_load_parts_of_the_same_lines_go_on_together() -> None:
@@ -330,7 +329,7 @@ def test_what_is_refused(text: str, message: str) -> None:
 
 @pytest.mark.slow
 def test_a_launch_that_the_referee_cannot_watch_says_so() -> None:
-    tried = run_rows(load(SPECS / "norm_gradient.tk", {"TOKENS": 24000, "D": 999}).build(machine_check=False))
+    tried = run(load(SPECS / "norm_gradient.tk", {"TOKENS": 24000, "D": 999}).build(machine_check=False))
     assert not tried.ok
     assert "touches more memory than the referee can watch" in tried.failure
 
@@ -349,5 +348,5 @@ def test_functions_are_called_beside_the_locals_of_an_odd_loop() -> None:
     text = FADING.format(rows=2, length=2500, tile=1000).replace(
         "max(u, rowmax(X[r, i] - t))", f"u + rowsum(({functions}) * t)"
     )
-    tried = run_rows(spec_of(text).build(), kind=Inputs.NORMAL)
+    tried = run(spec_of(text).build(), kind=Inputs.NORMAL)
     assert tried.ok, tried.failure

@@ -31,14 +31,14 @@ def test_sanitize_runs_a_spec_of_rows(name: str) -> None:
 
 def test_sanitize_compares_the_numbers_of_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the equations mean is what must come out: another meaning is a finding."""
-    from tkgen.execute import kernels
+    from tkgen.execute import compare
 
-    meant = kernels.references
+    meant = compare.references
 
     def other(*args: object) -> object:
         return {name: (value + 1, bound) for name, (value, bound) in meant(*args).items()}  # type: ignore[arg-type]
 
-    monkeypatch.setattr(kernels, "references", other)
+    monkeypatch.setattr(compare, "references", other)
     result = CliRunner().invoke(app, ["sanitize", str(SPECS / "softmax.tk"), "-D", "ROWS=9 D=64", "--schedules", "1"])
     assert result.exit_code == 1
     assert "wrong" in result.output

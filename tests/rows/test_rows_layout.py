@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from row_kernels import Builder, columns, layernorm, rotary, softmax, transpose
 
 from tkgen.backends.hopper.machine import load_hopper
+from tkgen.ir.equations import accesses
 from tkgen.ir.tensors import DType
-from tkgen.schedule.row_form import RowError, Way, accesses
+from tkgen.schedule.row_form import RowError, Way
 from tkgen.schedule.row_verifier import wrong
 from tkgen.schedule.rows import EXCHANGE_BYTES, LaneTarget, RowMap, map_rows
 from tkgen.schedule.sweeps import held, sweeps

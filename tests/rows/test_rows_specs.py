@@ -6,16 +6,18 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from tkgen.api import load
 from tkgen.cli import app
+from tkgen.execute.blocks import compared_blocks, inputs_of
 from tkgen.execute.cases import unmet
 from tkgen.execute.compare import Inputs
+from tkgen.execute.launch import run
 from tkgen.ir.equations import AxisKind
 from tkgen.ir.verifier import verify
 from tkgen.rows import RowSpec
-from tkgen.rows.run import run_rows
 from tkgen.rows.watch import launches, sorts
 
 ROOT = Path(__file__).parents[2]
@@ -74,7 +76,7 @@ def test_numbers_at_sizes_that_do_not_divide(path: Path) -> None:
     } | walked  # fmt: skip
     build = spec_of(path, **sizes).build()
     for kind in Inputs:
-        tried = run_rows(build, kind=kind)
+        tried = run(build, kind=kind)
         assert tried.ok, tried.failure
 
 
@@ -85,20 +87,21 @@ def test_numbers_at_sizes_that_do_not_divide(path: Path) -> None:
 )
 def test_some_blocks_of_the_code_that_is_shipped(path: Path) -> None:
     build = spec_of(path).build()
-    tried = run_rows(build, blocks=[1], kind=Inputs.NORMAL)
+    tried = run(build, blocks=[1], kind=Inputs.NORMAL)
     assert tried.ok, tried.failure
 
 
 def test_a_block_that_writes_elsewhere_is_found() -> None:
     """What blocks that were not asked for store counts as wrong."""
     build = spec_of(PLAIN.format(length=64, clauses="")).build()
-    tried = run_rows(build, blocks=[0, 1])
+    tried = run(build, blocks=[0, 1])
     assert tried.ok
     tried.outputs["Y"][39, 3] = 1.0
-    from tkgen.rows.run import _parts
-
-    inputs = {"X": tried.outputs["Y"].clone()}
-    assert not all(c.right for c in _parts(tried.launch, inputs, tried.outputs, {}, [0, 1]).values())
+    launch = build.spec.launch()
+    inputs = inputs_of(launch, [0, 1])
+    assert not all(c.right for c in compared_blocks(launch, inputs, tried.outputs, {}, [0, 1]).values())
+    tried.outputs["Y"][39, 3] = torch.nan
+    assert all(c.right for c in compared_blocks(launch, inputs, tried.outputs, {}, [0, 1]).values())
 
 
 def test_dynamic_sizes_are_watched_around_the_tile() -> None:
@@ -108,7 +111,7 @@ def test_dynamic_sizes_are_watched_around_the_tile() -> None:
     build = spec.build()
     assert build.machine_check.outcome == "right"
     for rows in (1, 16, 37):
-        assert run_rows(build, extents={"ROWS": rows}).ok
+        assert run(build, extents={"ROWS": rows}).ok
 
 
 @pytest.mark.parametrize(("clauses", "said"), [
@@ -153,7 +156,7 @@ def test_names_of_a_spec_that_generated_code_uses_itself() -> None:
   r_0 = r_in * fold
   Y[r] = r_0 / fold
 """
-    assert run_rows(spec_of(names).build()).ok
+    assert run(spec_of(names).build()).ok
 
 
 def test_lines_of_the_source_know_the_spec() -> None:
@@ -192,7 +195,7 @@ NUMBERS = """kernel numbers
 
 
 def test_a_number_of_a_tensor_is_the_same_for_all_rows() -> None:
-    assert run_rows(spec_of(NUMBERS).build().check()).ok
+    assert run(spec_of(NUMBERS).build().check()).ok
 
 
 def test_blocks_that_have_no_axis_of_rows_are_refused() -> None:

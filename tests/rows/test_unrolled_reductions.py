@@ -6,9 +6,9 @@ import pytest
 
 from tkgen.api import load
 from tkgen.execute.compare import Inputs
+from tkgen.execute.launch import run
 from tkgen.ir.equations import Reduce, walk
 from tkgen.rows import RowSpec
-from tkgen.rows.run import run_rows
 
 KERNEL = """kernel sums
   dims PLACES = {places}, ROWS = 20, D = 136
@@ -45,7 +45,7 @@ def test_numbers(equations: str, places: int, dtype: str) -> None:
     build = spec.build().check()
     assert build.resources.clean
     for kind in Inputs:
-        tried = run_rows(build, kind=kind)
+        tried = run(build, kind=kind)
         assert tried.ok, tried.failure
 
 
@@ -55,7 +55,7 @@ def test_as_many_places_as_registers_hold() -> None:
         assert (spec.layout.fast.name == "d") is unrolled
         build = spec.build().check()
         assert build.resources.clean
-        tried = run_rows(build, kind=Inputs.NORMAL)
+        tried = run(build, kind=Inputs.NORMAL)
         assert tried.ok, tried.failure
 
 
@@ -69,5 +69,5 @@ def test_other_reductions_stay(equations: str) -> None:
     spec = load(text if "Y[r" in equations else text.replace("over r in ROWS by 8, ", "over "))
     assert isinstance(spec, RowSpec)
     assert any(isinstance(op, Reduce) for op in walk(spec.layout.kernel.body))
-    tried = run_rows(spec.check().build().check())
+    tried = run(spec.check().build().check())
     assert tried.ok, tried.failure

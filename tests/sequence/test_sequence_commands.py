@@ -17,7 +17,8 @@ from tkgen import edits
 from tkgen.backends.cdna.backend import Cdna
 from tkgen.build.saves import Saves
 from tkgen.cli import app
-from tkgen.execute import kernels
+from tkgen.execute import compare
+from tkgen.execute.launch import computed
 from tkgen.predict import predict
 from tkgen.sequence import SequenceSpec
 from tkgen.syntax.parser import spec_paths
@@ -177,7 +178,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             if not seen:  # the launches that are timed need no numbers
                 seen.extend(f"{name} {'NaN' if t.isnan().all() else 'given'}" for name, t in tensors.items())
                 given = {t.name: tensors[t.name].clone() for t in spec.program.reads}
-                for name, t in kernels.computed(build, launch, given, scalars).items():
+                for name, t in computed(build, launch, given, scalars).items():
                     tensors[name].copy_(t)
 
         return work
@@ -232,12 +233,12 @@ def test_the_sanitizer_runs_each_kernel(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["S", "Y"])
 def test_the_sanitizer_compares_what_each_kernel_writes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    meant = kernels.references
+    meant = compare.references
 
     def other(*args: Any) -> dict[str, Any]:
         return {n: (value + (n == name), bound) for n, (value, bound) in meant(*args).items()}
 
-    monkeypatch.setattr(kernels, "references", other)
+    monkeypatch.setattr(compare, "references", other)
     assert "the numbers are wrong" in tkgen_("sanitize", str(SPLIT), "--schedules", "1", code=1)
 
 

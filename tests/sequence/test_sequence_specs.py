@@ -8,16 +8,12 @@ import pytest
 
 from tkgen.api import load
 from tkgen.backends.cdna.spec import Spec
-from tkgen.execute.arguments import launched
-from tkgen.execute.blocks import run_blocks, sample
 from tkgen.execute.cases import unmet
 from tkgen.execute.compare import Inputs
+from tkgen.execute.launch import run
 from tkgen.rows import RowBuild
 from tkgen.rows.launch import row_launch
-from tkgen.rows.run import run_rows
-from tkgen.rows.run import sample as sample_rows
 from tkgen.sequence import SequenceSpec
-from tkgen.sequence.run import run_sequence
 
 ROOT = Path(__file__).parents[2]
 SPECS = sorted((ROOT / "specs/sequences").glob("*.tk"))
@@ -53,7 +49,7 @@ def test_split_k_at_sizes_that_do_not_divide(target: str, sizes: dict[str, int])
     path = ROOT / "specs/sequences/split_k_gelu.tk"
     build = spec_of(path, target, TOKENS=129, OUT=72, **sizes).build().check()
     for kind in Inputs:
-        tried = run_sequence(build, kind=kind)
+        tried = run(build, kind=kind)
         assert tried.ok, tried.failure
 
 
@@ -62,7 +58,7 @@ def test_some_blocks_of_the_code_that_is_shipped(path: Path) -> None:
     for build in spec_of(path).build().kernels:
         if isinstance(build, RowBuild):
             launch = row_launch(build.spec.program, build.spec.layout)
-            assert run_rows(build, blocks=sample_rows(launch)).ok
+            assert run(build, blocks=launch.sample()).ok
         else:
             assert isinstance(build.spec, Spec)
-            assert run_blocks(build, sample(launched(build.spec))).ok
+            assert run(build, build.spec.launch().sample()).ok

@@ -18,17 +18,14 @@ from tkgen.backends.cdna.lower.reference import host_reference, torch_reference
 from tkgen.cli import app
 from tkgen.diagnostics import SpecError
 from tkgen.execute.arguments import launched
-from tkgen.execute.blocks import run_blocks, sample
 from tkgen.execute.cases import unmet
-from tkgen.execute.compare import Inputs
+from tkgen.execute.compare import Inputs, random_inputs
 from tkgen.execute.compare import random_inputs as product_inputs
 from tkgen.execute.launch import run
 from tkgen.ir.meaning import evaluate_all
 from tkgen.ir.types import Tensor
 from tkgen.sequence import SequenceBuild, SequenceSpec
-from tkgen.sequence.launch import sequence_launch
 from tkgen.sequence.program import meaning_of
-from tkgen.sequence.run import random_inputs, run_sequence
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.isa import parse_asm
 
@@ -101,32 +98,20 @@ def test_what_takes_one_kernel_says_so() -> None:
     assert [d.code for d in caught.value.diagnostics] == ["E231"]
 
 
-def test_hopper_launches_no_sequence() -> None:
-    lines = (ROOT / "specs/hopper/h100_lcf_abt.tk").read_text().splitlines(keepends=True)
-    first = next(n for n, line in enumerate(lines) if line.startswith("kernel "))
-    body = [line for line in lines[first + 1 :] if line.strip()]
-    shared = [line.strip() + "\n" for line in body if line.split()[0] in ("dims", "global", "target")]
-    kernel = "".join(line for line in body if line.strip() + "\n" not in shared)
-    text = f"sequence two\n{''.join(shared)}kernel one\n{kernel}kernel other\n{kernel}"
-    with pytest.raises(SpecError) as caught:
-        load(text)
-    assert [d.code for d in caught.value.diagnostics] == ["E231"]
-
-
 # ---------------------------------------------------------------- numbers
 
 
 @pytest.mark.parametrize("kind", Inputs)
 def test_numbers_are_those_of_the_kernels_in_order(built: SequenceBuild, kind: Inputs) -> None:
-    tried = run_sequence(built, kind=kind, seed=3)
+    tried = run(built, kind=kind, seed=3)
     assert tried.ok, tried.failure
-    given = random_inputs(sequence_launch(built.spec), seed=3, kind=kind)
+    given = random_inputs(built.spec.launch(), seed=3, kind=kind)
     x, w = (given[name].double() for name in ("X", "W"))
     wanted = torch.nn.functional.gelu(0.5 * (x @ w.T) + given["b"].double())
-    torch.testing.assert_close(tried.tensors["Y"].double(), wanted, rtol=2**-8, atol=1e-5)
+    torch.testing.assert_close(tried.outputs["Y"].double(), wanted, rtol=2**-8, atol=1e-5)
     if kind is Inputs.EXACT:  # sums of parts are exact, and compared as such
         parts = torch.stack([x[:, at : at + 96] @ w[:, at : at + 96].T for at in (0, 96, 192)])
-        assert torch.equal(tried.tensors["S"].double(), parts) and tried.comparisons["S"].bound == 0
+        assert torch.equal(tried.outputs["S"].double(), parts) and tried.comparisons["S"].bound == 0
 
 
 @pytest.mark.parametrize("target", ["gfx942", "gfx950"])
@@ -143,22 +128,22 @@ def test_numbers_are_those_of_the_kernels_in_order(built: SequenceBuild, kind: I
 def test_sizes_that_do_not_divide(sizes: dict[str, int | None], target: str) -> None:
     build = sequence(SPLIT, sizes, target).build().check()
     assert all(k.resources.clean and k.machine_check.outcome == "right" for k in build.kernels)
-    tried = run_sequence(build)
+    tried = run(build)
     assert tried.ok, tried.failure
 
 
 def test_sizes_known_at_launch() -> None:
     build = sequence(SPLIT, {"M": None}).build().check()
     for m in (1, 64, 100):
-        tried = run_sequence(build, extents={"M": m}, scalars={"scale": 2.0})
+        tried = run(build, extents={"M": m}, scalars={"scale": 2.0})
         assert tried.ok, tried.failure
-        assert tried.sizes["M"] == m and tried.tensors["Y"].shape == (m, 128)
+        assert tried.sizes["M"] == m and tried.outputs["Y"].shape == (m, 128)
 
 
 def test_kernels_of_rows_alone_hand_rounded_numbers_on() -> None:
     build = sequence(ROWS.format(rows=13)).build().check()
     for kind in Inputs:
-        tried = run_sequence(build, kind=kind)
+        tried = run(build, kind=kind)
         assert tried.ok, tried.failure
 
 
@@ -168,7 +153,7 @@ def test_a_kernel_that_computes_something_else_is_found(built: SequenceBuild, nu
     other = sequence(wrong).build().check()
     kernels = list(built.kernels)
     kernels[number] = other.kernels[number]
-    tried = run_sequence(replace(built, kernels=tuple(kernels)))
+    tried = run(replace(built, kernels=tuple(kernels)))
     assert not tried.ok and tried.failure.startswith(f"{name}: ")
 
 
@@ -281,8 +266,8 @@ def test_parts_in_every_layout(layout: str, target: str, clauses: str) -> None:
 @pytest.mark.parametrize(("k", "parts", "clauses"), [(192, 3, "shared A, B buffers 2"), (33, 5, MASKED)])
 def test_some_blocks_of_some_parts(k: int, parts: int, clauses: str) -> None:
     build = parts_of("of a batch", k, parts, clauses).build()
-    for block in {*range(4), 2 * parts - 1, *sample(launched(build.spec))}:
-        tried = run_blocks(build, [block])
+    for block in {*range(4), 2 * parts - 1, *build.spec.launch().sample()}:
+        tried = run(build, [block])
         assert tried.ok, (block, tried.failure)
 
 

@@ -52,7 +52,7 @@ FLAT = """kernel flat
 PEAK = """
 import resource, sys
 from tkgen.api import load
-from tkgen.execute.kernels import run
+from tkgen.execute.launch import run
 build = load(sys.argv[1]).check().build()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 done = run(build, [0, 131071])

@@ -18,7 +18,6 @@ import tkgen
 from tkgen.backends.registry import backend_of
 from tkgen.cli import app
 from tkgen.diagnostics import Severity, SpecError
-from tkgen.execute import kernels
 
 SAMPLE = (7, 13, 15, 184, 183)  # all four layouts, a batch, groups
 
@@ -93,7 +92,7 @@ def on_hopper(kernel: Kernel, seed: int, executor: str) -> int | None:
         return None
     assert set(re.findall(r"\bmma?_(A\w*B\w*)\b", spec.text)) == {kernel.multiplied}, kernel.text
     inputs, run = kernel.inputs(seed), backend_of("sm_90a").executors[executor]
-    made = run.run(spec, kernels.launch_of(spec), inputs, {}, run.orders(1)[0])
+    made = run.run(spec, spec.launch(), inputs, {}, run.orders(1)[0])
     assert not made.findings
     return wrong(made.outputs["Y"], kernel.expected(inputs))
 

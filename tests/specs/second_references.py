@@ -231,7 +231,7 @@ def _grouped_heads(t: Tensors, scalars: Mapping[str, float]) -> Answers:
     return {"S": Answer(scalars["scale"] * torch.einsum("blhd,bkhd->bhlk", queries, keys))}
 
 
-@of("sequences/split_k_gelu")
+@of("sequences/split_k_gelu", "hopper/h100_split_k_gelu")
 def _split_k_gelu(t: Tensors, scalars: Mapping[str, float]) -> Answers:
     rows, weights = number(t["X"]), number(t["W"])
     parts = 2.0**-23 * functional.linear(rows.abs(), weights.abs())  # are kept in f32

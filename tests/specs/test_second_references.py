@@ -23,12 +23,14 @@ from tkgen import mx, packing
 from tkgen.api import load
 from tkgen.backends.registry import backend_of
 from tkgen.diagnostics import SpecError
-from tkgen.execute import kernels, modelled_suite
+from tkgen.execute import modelled_suite
 from tkgen.execute.cases import size_cases
-from tkgen.execute.compare import Inputs
+from tkgen.execute.compare import Inputs, random_inputs, references
+from tkgen.execute.launch import computed
 from tkgen.ir import meaning, rounding
 from tkgen.ir.equations import Axis
 from tkgen.ir.functions import dropout
+from tkgen.ir.launch import Sizing
 from tkgen.ir.meaning import Tile
 from tkgen.ir.rounding import Bounded
 
@@ -59,7 +61,7 @@ class Case:
     """A spec at small sizes, with inputs, tkgen's reference and the second one."""
 
     spec: Any
-    launch: kernels.AnyLaunch
+    launch: Sizing
     inputs: dict[str, Tensor]
     scalars: dict[str, float]
     first: Mapping[str, tuple[Tensor, Tensor]]
@@ -100,14 +102,14 @@ def small(name: str) -> tuple[Any, dict[str, int]]:
 
 def tried(name: str, spec: Any, extents: Mapping[str, int], kind: Inputs, seed: int = 0) -> Case:
     """The spec at these sizes on random inputs, with both references."""
-    launch = kernels.launch_of(spec, {d.name: extents[d.name] for d in spec.program.dims if d.size is None})
+    launch = spec.launch({d.name: extents[d.name] for d in spec.program.dims if d.size is None})
     scalars = {s.name: SCALARS.get(s.name, s.default) for s in spec.program.scalars}
     functions = backend_of(spec.target.name).functions
-    inputs = kernels.random_inputs(launch, seed, kind, functions)
+    inputs = random_inputs(launch, seed, kind, functions)
     inputs = FITTING.get(name, lambda tensors, scalars: tensors)(inputs, scalars)
-    first = kernels.references(launch, inputs, scalars, functions)
+    first = references(launch, inputs, scalars, functions)
     largest = {LARGEST_FP8: 240.0 if spec.target.name == "gfx942" else 448.0}
-    formats = {t.name: t.dtype.spelling for t in kernels.written(launch)}
+    formats = {t.name: t.dtype.spelling for t in launch.written}
     answers = REFERENCES[name](inputs, {**launch.extents, **scalars, **largest})
     assert {t.name for t in launch.program.outputs} <= answers.keys() <= first.keys()
     return Case(spec, launch, inputs, scalars, first, answers, formats)
@@ -163,7 +165,7 @@ def executed(made: Case) -> dict[str, Mapping[str, Tensor]]:
     made.spec.check()
     backend = backend_of(made.spec.target.name)
     if backend.interpreter is None:
-        return {"emulator": kernels.computed(made.spec.build(), made.launch, made.inputs, made.scalars)}
+        return {"emulator": computed(made.spec.build(), made.launch, made.inputs, made.scalars)}
     found = {}
     for name, executor in backend.executors.items():
         (order,) = executor.orders(1)

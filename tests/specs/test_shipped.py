@@ -10,7 +10,7 @@ from spec_builds import NAMES, SPECS
 
 from tkgen.api import Spec, load
 from tkgen.execute.arguments import SizeError, launched
-from tkgen.execute.blocks import run_blocks, sample, watched
+from tkgen.execute.launch import run
 
 # One for each kind of grid, tail, layout and division of work; the rest is slow.
 SAMPLE = ("alpha_beta", "at_b", "ping_pong", "producer_consumer_4p8c", "split_k", "stream_k", "tail")
@@ -20,8 +20,8 @@ STATIC = [name for name in NAMES if name != "dynamic_sizes"]
 @pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in SAMPLE else pytest.mark.slow, id=n) for n in STATIC])
 def test_blocks_of_the_shipped_code_are_right(name: str) -> None:
     spec = load(SPECS / f"{name}.tk").check()
-    tried = run_blocks(spec.build(), sample(launched(spec)))
-    assert tried.ok, (tried.comparison, [str(f) for f in tried.outcome.findings])
+    tried = run(spec.build(), spec.launch().sample())
+    assert tried.ok, (tried.comparison, tried.findings)
     assert 0 < tried.comparison.elements < tried.output.numel()
 
 
@@ -54,35 +54,35 @@ def test_the_pieces_of_all_blocks_are_the_product(clauses: tuple[str, ...], bloc
     assert set(every.values()) == {1} and len(every) == 3 * 2 * 8
     assert len(launched(spec).work) == launched(spec).blocks == blocks
     build = spec.build()
-    for chosen in (range(blocks), (blocks - 1,), sample(launched(spec))):
-        tried = run_blocks(build, chosen)
+    for chosen in (range(blocks), (blocks - 1,), spec.launch().sample()):
+        tried = run(build, chosen)
         assert tried.ok, (chosen, tried.comparison)
 
 
 def test_code_that_works_elsewhere_is_wrong() -> None:
     """Blocks that are elsewhere than the spec says find NaNs, and leave those where numbers belong."""
     build = small("remap column_major").build()
-    assert run_blocks(build, [1]).ok
+    assert run(build, [1]).ok
     other = replace(build, spec=small())
-    tried = run_blocks(other, [1])
+    tried = run(other, [1])
     assert not tried.ok and tried.comparison.nan == 128 * 128
 
 
 def test_a_block_that_reads_beyond_its_part_is_told() -> None:
     """A loop of another length: it reads the K-steps that another block adds."""
     whole, split = small().build(), small("grid split_k(2)")
-    assert not run_blocks(replace(whole, spec=replace(split, plan=whole.spec.plan)), [0]).ok
+    assert not run(replace(whole, spec=replace(split, plan=whole.spec.plan)), [0]).ok
 
 
 def test_a_sample_is_short_and_has_the_last_corner() -> None:
     spec = load(SPECS / "persistent.tk")
     launch = launched(spec)
-    blocks = sample(launch)
+    blocks = launch.sample()
     last = [p for block in blocks for p in launch.work[block]]
     assert len(blocks) == 1 and any((p.row, p.col) == (63, 63) for p in last)
-    assert not watched(launch, blocks)  # 14 tiles of 128 K-steps are too much to watch
+    assert not launch.watched(blocks)  # 14 tiles of 128 K-steps are too much to watch
 
 
 def test_blocks_that_are_not_there() -> None:
     with pytest.raises(SizeError, match=r"no block 6: the launch has blocks 0\.\.5"):
-        run_blocks(small().build(), [0, 6])
+        run(small().build(), [0, 6])

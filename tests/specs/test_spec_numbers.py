@@ -48,7 +48,7 @@ def emulated(path: Path, extents: dict[str, int], orders: int, scalars: dict[str
 def test_numbers(name: str) -> None:
     path = SPECS / f"{name}.tk"
     for result in emulated(path, sizes(path), orders=2):
-        assert result.outcome.findings == ()
+        assert result.findings == ()
         assert result.comparison.right, result.comparison
 
 

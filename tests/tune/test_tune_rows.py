@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -72,10 +71,10 @@ def test_a_candidate_that_is_wrong_does_not_win(
     small: Path, searched: Outcome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the equations mean is what must come out."""
-    from tkgen.rows import run
+    from tkgen.execute import launch
 
-    meant = run.evaluate
-    monkeypatch.setattr(run, "evaluate", lambda *a: {n: replace(r, value=r.value + 1) for n, r in meant(*a).items()})
+    meant = launch.references
+    monkeypatch.setattr(launch, "references", lambda *a, **k: {n: (v + 1, b) for n, (v, b) in meant(*a, **k).items()})
     setting = evaluate.Setting({str(small): {}}, {}, None, None, (), None)
     tried = evaluate.verify(setting, searched.winner)
     assert tried.verified is False and "wrong" in tried.message

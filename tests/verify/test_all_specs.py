@@ -9,7 +9,7 @@ import verify as benchmark
 import verify_specs as every
 from mutating.sources import mutants
 
-from tkgen.execute import kernels
+from tkgen.execute import given
 from tkgen.verify import Verdict, verified_spec
 from tkgen.verify.specs import chosen_cases
 
@@ -111,7 +111,7 @@ def test_scalars_have_values_with_which_each_factor_tells() -> None:
 
 def test_what_a_block_stores_in_the_place_of_a_later_one_is_seen() -> None:
     path = SPECS / "attention" / "attention.tk"
-    of = benchmark.original(kernels.chosen(path, {"BATCH": 1, "HEADS": 2, "LENGTH": 200}, None, ()))
+    of = benchmark.original(given.chosen(path, {"BATCH": 1, "HEADS": 2, "LENGTH": 200}, None, ()))
     ((_, source),) = benchmark.sources(of.build)
     (mutant,) = [m for m in mutants(source) if "DIM_LENGTH + q_0" in m.new and "store_rows" in m.new]
     build = benchmark.mutated(of.build, mutant)

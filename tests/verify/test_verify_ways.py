@@ -12,7 +12,8 @@ from mutating.sources import SourceMutant
 
 from tkgen.api import load, load_equations
 from tkgen.emulate import interleavings
-from tkgen.execute import kernels
+from tkgen.execute import given
+from tkgen.execute.compare import random_inputs
 from tkgen.verify import inputs, payloads, specs, verify
 from tkgen.verify.specs import case_of
 
@@ -32,7 +33,7 @@ kernel scales
 
 def original(stem: str, **defines: int) -> benchmark.Original:
     (path,) = SPECS.rglob(f"{stem}.tk")
-    return benchmark.original(kernels.chosen(path, dict(defines), None, ()))
+    return benchmark.original(given.chosen(path, dict(defines), None, ()))
 
 
 def judged(of: benchmark.Original, old: str, new: str) -> dict[str, object]:
@@ -87,7 +88,7 @@ SECOND_TILES = [
 def small(stem: str) -> benchmark.Original:
     (path,) = SPECS.rglob(f"{stem}.tk")
     (sizes, _), *_ = specs.chosen_cases(path, None, ())
-    return benchmark.original(kernels.chosen(path, sizes, None, ()))
+    return benchmark.original(given.chosen(path, sizes, None, ()))
 
 
 @pytest.mark.parametrize(("stem", "old", "new"), SECOND_TILES)
@@ -109,19 +110,19 @@ def test_few_blocks_of_persistent_grids_have_two_tiles_each() -> None:
         ("persistent", {"M": 128, "N": 128, "K": 192}, 1),
         ("groups/grouped_fp8", {"TOKENS": 257, "EXPERTS": 4, "OUT": 251, "IN": 1021}, 2),
     ):
-        launch = kernels.chosen(SPECS / f"{path}.tk", dict(sizes), None, ()).launch
+        launch = given.chosen(SPECS / f"{path}.tk", dict(sizes), None, ()).launch
         assert specs.in_turn(launch, first).blocks == 304, "with blocks that have no tile"
         assert specs.in_turn(launch, second).blocks == count
-    split = kernels.chosen(SPECS / "split_k.tk", {"M": 128, "N": 128, "K": 768}, None, ()).launch
+    split = given.chosen(SPECS / "split_k.tk", {"M": 128, "N": 128, "K": 768}, None, ()).launch
     assert specs.in_turn(split, second) == split
 
 
 def test_a_group_is_empty_and_one_is_longer_than_a_tile() -> None:
     path, extents = SPECS / "groups" / "grouped_gemm.tk", {"TOKENS": 257, "EXPERTS": 4}
-    launch = kernels.chosen(path, dict(extents), None, ()).launch
+    launch = given.chosen(path, dict(extents), None, ()).launch
     each = load_equations(path, extents, None, ())
     for seed in range(20):
-        found = inputs.grouped(each, kernels.random_inputs(launch, seed), launch.extents, seed)
+        found = inputs.grouped(each, random_inputs(launch, seed), launch.extents, seed)
         ends = found["FIRST"].tolist()
         lengths = [b - a for a, b in pairwise(ends)]
         assert 0 in lengths and max(lengths) > 128 and 0 <= ends[0] <= ends[-1] <= 257, ends

@@ -9,21 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
 
-from tkgen.backends.spec import Named, TypedSpec
+from tkgen.backends.spec import AnySpec
 from tkgen.diagnostics import Diagnostic
 from tkgen.ir.equation_program import EquationProgram
+from tkgen.ir.launch import OneLaunch, Sizing
 from tkgen.ir.types import Program
 from tkgen.proof.execution import Order
 
 if TYPE_CHECKING:
     import torch
 
-    from tkgen.execute.kernels import AnyLaunch
+    from tkgen.backends.cdna.lower.origins import Source
+    from tkgen.sequence.spec import SequenceSpec
 
 
-Spec: TypeAlias = TypedSpec[Named, Named]
+Spec: TypeAlias = AnySpec
 """Any spec, of which only what all have in common is known."""
 
 
@@ -33,6 +35,14 @@ class Build(Protocol):
     @property
     def spec(self) -> Spec:
         """What it is of."""
+
+    @property
+    def kernels(self) -> Sequence[Any]:
+        """The builds of its kernels, in order: itself alone, where it has one."""
+
+    @property
+    def code(self) -> bytes:
+        """The machine code, of all kernels."""
 
     @property
     def diagnostics(self) -> Sequence[Diagnostic]:
@@ -50,6 +60,9 @@ class Build(Protocol):
 
     def line(self) -> str:
         """The figures in one line."""
+
+    def named_figures(self) -> dict[str, int]:
+        """The numbers that a spec's `# expect` line can name; those of a sequence are called `KERNEL/FIGURE`."""
 
 
 @dataclass(frozen=True)
@@ -72,10 +85,13 @@ class Interpreter(Protocol):
         """`count` orders to try."""
 
     def run(
-        self, spec: Spec, launch: AnyLaunch, inputs: Mapping[str, torch.Tensor], scalars: Mapping[str, float],
+        self, spec: Spec, launch: OneLaunch, inputs: Mapping[str, torch.Tensor], scalars: Mapping[str, float],
         order: Order, progress: Callable[[int, int], None] | None = None,
     ) -> Modelled:  # fmt: skip
-        """One launch of a checked spec; `progress` is told blocks done, of how many that have something to do."""
+        """One launch of a kernel that is checked.
+
+        `progress` is told blocks done, of how many that have something to do.
+        """
 
 
 class Backend(Protocol):
@@ -125,6 +141,9 @@ class Backend(Protocol):
             UnknownTargetError: no such target, or none for kernels of its kind.
         """
 
+    def joined(self, spec: SequenceSpec[Any]) -> Source:
+        """The file of several kernels: each in a namespace, and one function that launches them in order."""
+
     def produce(
         self, spec: Spec, directory: Path, emit: Collection[str], *, cxx: str | None, kittens: Path | None, watch: bool
     ) -> tuple[Build, dict[str, Path]]:
@@ -142,7 +161,7 @@ class Backend(Protocol):
         """Raises ToolchainError where torch has no such GPU here."""
 
     def launcher(
-        self, spec: Spec, launch: AnyLaunch, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, float],
+        self, spec: Spec, launch: Sizing, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, float],
         cxx: str | None,
     ) -> Callable[[], None]:  # fmt: skip
         """What launches a kernel, or all of a sequence, on these tensors of the GPU: what is read, what is written.

@@ -1,29 +1,41 @@
-"""What specs of every kind have in common, for whichever machine: of one kernel or several, of products or of rows."""
+"""What specs of every kind have in common, for whichever machine, of one kernel or of several."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeAlias, TypeVar
 
 from tkgen.diagnostics import Diagnostic, errors_first, refuse
+from tkgen.ir.kernel_program import KernelProgram
+from tkgen.ir.launch import Sizing, Taking
+from tkgen.ir.types import Dim
 
 if TYPE_CHECKING:
     from tkgen.backends.protocol import Build
 
 
 class Named(Protocol):
-    """A typed program, or a target: what more is known of it is each back end's own."""
+    """A target: what more is known of it is each back end's own."""
 
     @property
     def name(self) -> str:
         """As specs say it."""
 
 
-P = TypeVar("P", bound=Named, covariant=True)
+class Typed(Taking, Named, Protocol):
+    """The typed program of a kernel, or of several."""
+
+    @property
+    def header(self) -> str:
+        """The comment at the head of the spec."""
+
+
+P = TypeVar("P", bound=Typed, covariant=True)
+K = TypeVar("K", bound=KernelProgram, covariant=True)
 T = TypeVar("T", bound=Named, covariant=True)
 
 
@@ -40,6 +52,11 @@ class TypedSpec(ABC, Generic[P, T]):
     def name(self) -> str:
         """The name of the kernel, or of the sequence."""
         return self.program.name
+
+    @property
+    def kernels(self) -> tuple[AnySpec, ...]:
+        """The specs of its kernels, in order: itself alone, where it has one."""
+        return (self,)
 
     @abstractmethod
     def found(self) -> Iterable[Diagnostic]:
@@ -66,5 +83,54 @@ class TypedSpec(ABC, Generic[P, T]):
         """The generated source."""
 
     @abstractmethod
-    def build(self, *, cxx: str | None = None) -> Build:
-        """Compile it, with the compiler `cxx` where it is given. Raises SpecError as `check`, and ToolchainError."""
+    def launch(self, given: Mapping[str, int] | None = None) -> Sizing:
+        """The launch at the spec's own sizes, `given` ones for dynamic dimensions.
+
+        Raises:
+            SizeError: a dynamic dimension without a size, or a size that a kernel cannot do.
+        """
+
+    @abstractmethod
+    def size_cases(self) -> Iterator[dict[str, int]]:
+        """Sizes worth trying, by the names of dimensions; those that are left out are the spec's own."""
+
+    @property
+    def one_matrix(self) -> dict[str, int]:
+        """Sizes of a batch of one, where a model of the schedule takes long for each matrix."""
+        return {}
+
+    @property
+    def places(self) -> set[Dim]:
+        """The dimensions that may be empty: then there is nothing to do."""
+        return set()
+
+    @property
+    def divides(self) -> bool:
+        """Whether these are multiples that sizes of other kernels in a sequence have to follow."""
+        return False
+
+    def fitting(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """`sizes`, those changed that the kernel cannot do."""
+        return dict(sizes)
+
+    @abstractmethod
+    def build(
+        self,
+        *,
+        cxx: str | None = None,
+        kittens: Path | None = None,
+        log: Path | None = None,
+        machine_check: bool = True,
+    ) -> Build:
+        """Compile it and watch its machine code, unless `machine_check` says not to, or nothing can.
+
+        `cxx` is the compiler, `kittens` a ThunderKittens checkout to compile against, `log` a file for its words.
+
+        Raises:
+            SpecError: as `check`, or the machine code breaks what the spec promises.
+            ToolchainError: there is no compiler, or it fails.
+        """
+
+
+AnySpec: TypeAlias = TypedSpec[Any, Any]
+"""Any spec, of which only what all have in common is known."""

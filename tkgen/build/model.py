@@ -38,6 +38,16 @@ class Compiled:
     cached: bool
     machine_check: Verdict = NOT_ASKED
 
+    @property
+    def kernels(self) -> tuple[Self, ...]:
+        """This one."""
+        return (self,)
+
+    @property
+    def code(self) -> bytes:
+        """The code object."""
+        return self.hsaco
+
     @cached_property
     def function(self) -> Function:
         """The kernel's instructions. ToolchainError where assembly and code object do not belong together."""
@@ -120,6 +130,25 @@ class Compiled:
         ]
         return f"{self.spec.name} ({self.spec.target.name}): " + ", ".join(figures)
 
+    @property
+    def meetings(self) -> dict[str, int]:
+        """Barriers of a block, by the name that an `# expect` line has for them."""
+        raise NotImplementedError
+
+    def named_figures(self) -> dict[str, int]:
+        """The numbers that an `# expect` line can name."""
+        r = self.resources
+        return {
+            "waves": self.spec.program.waves,
+            **self.meetings,
+            "vgpr": r.vgpr,
+            "agpr": r.agpr,
+            "sgpr": r.sgpr,
+            "spills": r.vgpr_spills + r.sgpr_spills,
+            "scratch": r.scratch_bytes,
+            "lds": self.lds_bytes,
+        }
+
     def check(self) -> Self:
         """This build; raises SpecError where the machine code breaks what was promised: spills, scratch, races."""
         errors = [d for d in self.diagnostics if d.severity is Severity.ERROR]
@@ -153,6 +182,11 @@ class Build(Compiled):
             "steps_per_pass": plan.shape.unroll,
             "main_loop": None if loop is None else asdict(loop) | {"other_per_mfma": other_per_mfma(loop)},
         }
+
+    @property
+    def meetings(self) -> dict[str, int]:
+        """Those of a step."""
+        return {"barriers/step": self.spec.plan.barriers_per_step}
 
     def words(self) -> list[str]:
         """Barriers, and what stands in the loop."""

@@ -6,20 +6,24 @@ import json
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import combinations, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tkgen import machine_check
+from tkgen.backends import protocol
 from tkgen.backends.cdna import kittens as headers
-from tkgen.backends.cdna.kernel_spec import KernelSpec
 from tkgen.backends.cdna.lower import harness_cpp, harness_python
-from tkgen.backends.cdna.lower.harness import refuse_packed
+from tkgen.backends.cdna.lower.harness import Kernels, refuse_packed
 from tkgen.backends.cdna.spec import Spec
-from tkgen.backends.spec import TypedSpec
+from tkgen.backends.spec import AnySpec
 from tkgen.build.compiling import compiled, watched
 from tkgen.build.model import Build, Compiled
+from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
 from tkgen.rows.build import RowBuild
-from tkgen.targets import Target
+from tkgen.sequence.build import SequenceBuild
+from tkgen.sequence.program import overlap
+from tkgen.sequence.spec import SequenceSpec
 from tkgen.toolchain.discover import find_compiler
 from tkgen.toolchain.files import write_atomic
 
@@ -34,46 +38,77 @@ DEFAULT_EMITS = ("cpp", "asm", "hsaco", "report", "html")
 B = TypeVar("B", bound=Compiled)
 
 
-def write(build: Compiled, directory: Path, emit: Collection[str], drawn: Outline | None = None) -> dict[str, Path]:
+def write(
+    build: protocol.Build, directory: Path, emit: Collection[str], drawn: Outline | None = None
+) -> dict[str, Path]:
     """Put the outputs named by `emit` under `directory`, each whole or not at all; returns their paths.
 
-    `drawn` is the outline of the spec for the HTML report, where it is there already.
+    There is one source, and one module; assembly and code object are each kernel's own. `drawn` is the outline of the
+    spec for the HTML report, where it is there already. Raises as `check_harnesses`.
     """
     name, spec = build.spec.name, build.spec
-    files: dict[str, tuple[str, bytes | str]] = {
-        "cpp": (f"{name}.cpp", spec.text),
-        "asm": (f"{name}.s", build.asm),
-        "hsaco": (f"{name}.hsaco", build.hsaco),
-        "report": (f"{name}.json", json.dumps(build.report(), indent=2) + "\n"),
-    }
+    alone = spec.kernels == (spec,)
+    if "harness" in emit:
+        check_harnesses(spec)
     written: dict[str, Path] = {}
     if "html" in emit:
-        from tkgen.report import previous_report, write_build, write_row_build
-
         written["html"] = directory / f"{name}.html"
-        previous = previous_report(directory / f"{name}.json")
-        if isinstance(build, RowBuild):
-            write_row_build(build, written["html"], previous)
-        elif isinstance(build, Build):
-            write_build(build, written["html"], previous, drawn)
+        _write_page(build, written["html"], directory / f"{name}.json", drawn)  # an earlier report.json so far
+    files: dict[str, tuple[str, bytes | str]] = {"cpp": (f"{name}.cpp", spec.text)} if "cpp" in emit else {}
+    for kernel in build.kernels:
+        assert isinstance(kernel, Compiled)
+        key, stem = ("", name) if alone else (f" {kernel.spec.name}", f"{name}.{kernel.spec.name}")
+        for kind, suffix, content in (("asm", "s", kernel.asm), ("hsaco", "hsaco", kernel.hsaco)):
+            if kind in emit:
+                files[f"{kind}{key}"] = (f"{stem}.{suffix}", content)
     if "harness" in emit:
-        kernel = spec.plan if isinstance(spec, Spec) else spec.program
-        for kind, suffix, text in (
-            ("harness", "_check.py", harness_python(kernel, spec.target.name)),
-            ("harness_cpp", "_check.cpp", harness_cpp(kernel, spec.target.name)),
-        ):
-            written[kind] = directory / f"{name}{suffix}"
-            write_atomic(written[kind], text)
-    for kind in emit:
-        if kind in files:
-            written[kind] = directory / files[kind][0]
-            write_atomic(written[kind], files[kind][1])
+        kernels: tuple[Any, ...] = spec.kernels
+        each = tuple(k.planned for k in kernels)
+        checked = each[0] if alone else Kernels(name, each, spec.program.arguments)
+        for kind, suffix, make in (("harness", "py", harness_python), ("harness_cpp", "cpp", harness_cpp)):
+            files[kind] = (f"{name}_check.{suffix}", make(checked, spec.target.name))
+    if "report" in emit:
+        files["report"] = (f"{name}.json", json.dumps(build.report(), indent=2) + "\n")
+    for kind, (file, content) in files.items():
+        written[kind] = directory / file
+        write_atomic(written[kind], content)
     if "module" in emit:
-        written["module"] = write_module(spec, build.compiler, directory, build.kittens)
+        first = build.kernels[0]
+        assert isinstance(first, Compiled)
+        written["module"] = write_module(spec, first.compiler, directory, first.kittens)
     return written
 
 
-def write_module(spec: TypedSpec[Any, Target], compiler: Compiler, directory: Path, kittens: Path | None) -> Path:
+def _write_page(build: protocol.Build, path: Path, earlier: Path, drawn: Outline | None) -> None:
+    """The HTML report, beside the figures of an earlier build."""
+    from tkgen.report import previous_report, write_build, write_row_build
+    from tkgen.sequence.report import write_sequence_build
+
+    if isinstance(build, SequenceBuild):
+        write_sequence_build(build, path, earlier)
+    elif isinstance(build, Build):
+        write_build(build, path, previous_report(earlier), drawn)
+    elif isinstance(build, RowBuild):
+        write_row_build(build, path, previous_report(earlier))
+
+
+def check_harnesses(spec: AnySpec) -> None:
+    """Raises SpecError for outputs that no harness compares (E204), and where a check that comes after all kernels
+    cannot see what one of them wrote (E231)."""
+    programs = [k.program for k in spec.kernels]
+    refuse_packed(t for p in programs for t in p.outputs)
+    stores = [p.kernel.stores for p in programs]
+    for first, later in combinations(range(len(stores)), 2):
+        for one, other in product(stores[first], stores[later]):
+            if overlap(one.target, other.target):
+                name, names = one.target.tensor.name, [k.program.spans["kernel"] for k in spec.kernels]
+                message = f"`{name}` is written again: a check that comes after all kernels cannot see it as it was"
+                places = (Label(names[first], f"writes `{name}`"),)
+                fix = Fix("let it write another tensor, or leave the harness: `tkgen run` compares it too")
+                raise SpecError(Diagnostic("E231", message, Label(names[later], "writes it again"), places, fix=fix))
+
+
+def write_module(spec: AnySpec, compiler: Compiler, directory: Path, kittens: Path | None) -> Path:
     """Build the Python module of a spec's generated source, of one kernel or of several; its path.
 
     Raises:
@@ -94,20 +129,20 @@ def write_module(spec: TypedSpec[Any, Target], compiler: Compiler, directory: Pa
 
 
 def produce(
-    spec: KernelSpec[Any, B],
+    spec: AnySpec,
     directory: Path,
     emit: Collection[str] = DEFAULT_EMITS,
     *,
     cxx: str | None = None,
     kittens: Path | None = None,
     watch: bool = True,
-) -> tuple[B, dict[str, Path]]:
+) -> tuple[protocol.Build, dict[str, Path]]:
     """Build `spec`, hold its figures against what was promised and write the outputs.
 
     Returns the build, and the paths of the outputs.
     What the HTML report shows of the spec alone is drawn while the compiler runs. The machine code is watched unless
-    `watch` says not to; where that finds something, source and assembly are kept under `NAME.refused`. Raises as
-    `compiled` and `Build.check`.
+    `watch` says not to; where that finds something, source and assembly are kept under `NAME.refused`, of a sequence
+    under `NAME.KERNEL.refused`. Raises as `compiled`, `check` of a build and `check_harnesses`.
     """
 
     def draw() -> Outline | None:
@@ -117,16 +152,20 @@ def produce(
 
     spec.check()
     if "harness" in emit:
-        refuse_packed(spec.program.outputs)
+        check_harnesses(spec)
     compiler = find_compiler(spec.target, cxx)  # first: the sooner the compiler starts, the more is drawn meanwhile
     with ThreadPoolExecutor(1) as pool:
         if watch:
             pool.submit(machine_check.warm)
         drawn = pool.submit(draw)
-        built = compiled(spec, compiler, kittens=kittens, log=directory / f"{spec.name}.log")
-        if watch:
-            built = watched_at(built, directory / spec.name)
-        return built, write(built.check(), directory, emit, drawn.result())
+        built: list[protocol.Build] = []
+        kernels: tuple[Any, ...] = spec.kernels
+        for kernel in kernels:
+            made: Compiled = compiled(kernel, compiler, kittens=kittens, log=directory / f"{spec.name}.log")
+            stem = spec.name if kernel is spec else f"{spec.name}.{kernel.name}"
+            built.append(watched_at(made, directory / stem) if watch else made)
+        whole = SequenceBuild(spec, tuple(built)) if isinstance(spec, SequenceSpec) else built[0]
+        return whole.check(), write(whole, directory, emit, drawn.result())
 
 
 def watched_at(built: B, stem: Path) -> B:

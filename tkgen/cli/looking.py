@@ -77,12 +77,14 @@ def report(
     from tkgen.rows import RowBuild
     from tkgen.sequence import SequenceSpec
     from tkgen.sequence.report import sequence_facts
+    from tkgen.targets import load_target
     from tkgen.toolchain.files import write_atomic
 
     def one(path: Path) -> Sequence[Facts | RowFacts]:
         loaded = load_spec(path, define, target, roots)
         with working(f"measuring {path.stem}"):
             if isinstance(loaded, SequenceSpec):
+                load_target(loaded.target.name)  # reports are of machine code for AMD's GPUs
                 several = loaded.build(cxx=cxx)
                 times = [_prediction(kernel, product) if predicted else None for kernel in several.kernels]
                 return sequence_facts(several, previous / f"{loaded.name}.json", times, product)
@@ -150,6 +152,7 @@ def compare(
     from tkgen.report import Several, diff, render_diff, render_diff_html
     from tkgen.sequence import SequenceSpec
     from tkgen.sequence.report import to_compare
+    from tkgen.targets import load_target
     from tkgen.toolchain.files import write_atomic
 
     def side(path: Path) -> Build | RowBuild | Several | Path:
@@ -157,6 +160,7 @@ def compare(
             return path
         loaded = load_spec(path, define, target, roots)
         if isinstance(loaded, SequenceSpec):
+            load_target(loaded.target.name)
             return to_compare(loaded.build(cxx=cxx))
         return load_kernel(path, define, target, roots).build(cxx=cxx)
 

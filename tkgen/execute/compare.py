@@ -24,26 +24,25 @@ from math import frexp
 import torch
 
 from tkgen import mx
-from tkgen.ir.equations import Loop, Map
-from tkgen.ir.extents import extents_of
+from tkgen.ir.equations import Kernel, Loop, Map
 from tkgen.ir.functions import CDNA
-from tkgen.ir.launch import Launch
+from tkgen.ir.launch import OneLaunch, Sizing
 from tkgen.ir.magnitudes import magnitudes
-from tkgen.ir.meaning import evaluate
+from tkgen.ir.meaning import evaluate_all
 from tkgen.ir.rounding import (
     LARGEST,
     TORCH,
     UNIT_ROUNDOFF,
     exact_grid,
     exact_sums,
-    held,
     normal,
     rounded,
     spacing,
     ulp,
 )
+from tkgen.ir.rounding import held as held_as
 from tkgen.ir.summing import is_sums
-from tkgen.ir.types import DType, Program, Tensor
+from tkgen.ir.types import DType, Tensor
 from tkgen.targets import short_sums
 
 
@@ -92,38 +91,61 @@ class Comparison:
 
 
 def random_inputs(
-    launch: Launch, seed: int = 0, kind: Inputs = Inputs.EXACT, back_end: str = CDNA
+    launch: Sizing, seed: int = 0, kind: Inputs = Inputs.EXACT, back_end: str = CDNA
 ) -> dict[str, torch.Tensor]:
-    """A random tensor for every global the kernel reads; `kind` says what the operands hold, the rest is normal.
+    """A random tensor for everything that is to be given, such as suits the first kernel that reads it.
 
     What is exact depends on the `back_end` whose matrix units sum.
     """
-    program = launch.program
-    generator = torch.Generator().manual_seed(seed)
+    found: dict[str, torch.Tensor] = {}
+    names = {t.name for t in launch.program.reads}
+    for number, one in enumerate(launch.launches):
+        generator, kernel = torch.Generator().manual_seed(seed + number), one.program.kernel
+        order = [*kernel.held, *kernel.inputs] if one.summed[0] else kernel.inputs
+        for tensor in dict.fromkeys(order):
+            made = _drawn_offsets(one, tensor, generator)
+            if made is None:
+                made = drawn(one, tensor, one.shape(tensor), kind, generator, back_end)
+            if tensor.name in names:
+                found.setdefault(tensor.name, made)
+    return found
 
-    tensors = {}
-    if (offsets := program.offsets) is not None:
-        tensors[offsets.name] = random_offsets(
-            launch.shape(offsets)[0], launch.extents[program.held[offsets].name], generator
-        )
-    for places, dim in program.held.items():
-        if places != offsets:
-            shape, size = launch.shape(places), launch.extents[dim.name]
-            tensors[places.name] = random_places(shape, size, generator)
-    factors = {o.name for o in program.operands}
-    most = exact_sums([o.dtype for o in program.operands], short_sums(back_end))
-    for tensor in (t for t in program.reads if t.name not in tensors):
-        shape, dtype = launch.shape(tensor), TORCH[tensor.dtype]
-        if kind is Inputs.EXACT and tensor.name in factors and (tensor.dtype.in_blocks or not tensor.dtype.packed):
-            limit, unit = exact_grid(tensor.dtype, launch.extents[program.k.name], most)
-            elements = tensor.dtype.counted(shape)
-            whole = torch.randint(-limit, limit + 1, elements, generator=generator, dtype=torch.int32)
-            tensors[tensor.name] = held(whole.float() * unit, tensor.dtype)
-        elif kind is Inputs.EXACT and tensor.dtype is DType.E8M0:  # so near to 1 that sums of products stay exact
-            tensors[tensor.name] = torch.exp2(torch.randint(-1, 2, shape, generator=generator).float()).to(dtype)
-        else:
-            tensors[tensor.name] = normal(shape, tensor.dtype, generator)
-    return tensors
+
+def _drawn_offsets(launch: OneLaunch, tensor: Tensor, generator: torch.Generator) -> torch.Tensor | None:
+    """Offsets or lengths of groups; None for other tensors."""
+    axis = launch.program.kernel.offsets.get(tensor)
+    if axis is None:
+        return None
+    draw = random_lengths if axis.within is not None and axis.within.lengths else random_offsets
+    return draw(launch.shape(tensor)[0], launch.extents[axis.dim.name], generator)
+
+
+def drawn(
+    launch: OneLaunch, tensor: Tensor, shape: Sequence[int], kind: Inputs, generator: torch.Generator,
+    back_end: str = CDNA,
+) -> torch.Tensor:  # fmt: skip
+    """Random elements for a part of an input that has this shape in memory.
+
+    Exact are factors of which all sums of products are exact; where equations compute otherwise, eighths from -4 to 4.
+    """
+    program, dtype = launch.program, tensor.dtype
+    held = program.kernel.held.get(tensor)
+    if held is not None:
+        return random_places(shape, launch.extents[held.name], generator)
+    if kind is not Inputs.EXACT:
+        return normal(shape, dtype, generator)
+    factors, count = launch.summed
+    if not factors:
+        eighths = torch.randint(-32, 33, tuple(shape), generator=generator).float()
+        return rounded(eighths if dtype.whole else eighths / 8, dtype)
+    if tensor.name in factors and (dtype.in_blocks or not dtype.packed):
+        types = [t.dtype for t in program.arguments if t.name in factors]
+        limit, unit = exact_grid(dtype, count, exact_sums(types, short_sums(back_end)))
+        whole = torch.randint(-limit, limit + 1, dtype.counted(shape), generator=generator, dtype=torch.int32)
+        return held_as(whole.float() * unit, dtype)
+    if dtype is DType.E8M0:  # so near to 1 that sums of products stay exact
+        return torch.exp2(torch.randint(-1, 2, tuple(shape), generator=generator).float()).to(TORCH[dtype])
+    return normal(shape, dtype, generator)
 
 
 def random_places(shape: Sequence[int], size: int, generator: torch.Generator) -> torch.Tensor:
@@ -167,36 +189,44 @@ def compared(
 
 
 def references(
-    program: Program,
-    inputs: Mapping[str, torch.Tensor],
-    scalars: Mapping[str, float],
-    back_end: str = CDNA,
-    extents: Mapping[str, int] | None = None,
-) -> dict[str, Reference]:
-    """Each output in fp64, by name, and the bound on each element's error: what its equations mean.
+    launch: Sizing, inputs: Mapping[str, torch.Tensor], scalars: Mapping[str, float], back_end: str = CDNA,
+    flushes_f16: bool = False,
+) -> dict[str, Reference]:  # fmt: skip
+    """What is written, by name, in fp64, and the bound on each element's error: what its equations mean.
 
-    `extents` are those of dimensions of which the inputs have a part.
+    Bounds are for the code of `back_end`. A target `flushes_f16` where its matrix units take subnormal factors for
+    zero: what one of several kernels stores may be one.
     """
-    kernel = program.kernel
-    found = evaluate(kernel, inputs, scalars, extents, back_end=back_end)
+    kernels = [one.program.kernel for one in launch.launches]
+    flushed = [DType.F16] * (flushes_f16 and len(kernels) > 1)
+    meant = evaluate_all(kernels, inputs, scalars, launch.extents, back_end, flushed)
+    found = {name: (result.value, result.bound) for name, result in meant.items()}
+    memory = dict(inputs)
+    for one in launch.launches:
+        own = {t.name: found[t.name] for t in one.program.outputs}
+        found |= widened(one, one.program.kernel, memory, scalars, launch.extents, own)
+        if len(kernels) > 1:
+            memory |= {t.name: rounded(own[t.name][0], t.dtype) for t in one.program.outputs}
+    return found
+
+
+def widened(
+    launch: OneLaunch, kernel: Kernel, inputs: Mapping[str, torch.Tensor], scalars: Mapping[str, float],
+    extents: Mapping[str, int], found: Mapping[str, Reference],
+) -> dict[str, Reference]:  # fmt: skip
+    """What a launch writes, with wider bounds where several blocks add what they have made of parts of a sum.
+
+    Each block rounds what it makes of its part, by factors alone, and what it adds that to; where steps are scaled, the
+    bound is of their sum in order, and each addition rounds another partial sum. All of them together are off by no
+    more than these roundings of the magnitudes.
+    """
     made = [op for op in kernel.body if isinstance(op, Map)]
     scaled = any(isinstance(op, Loop) and not is_sums(op) for op in kernel.body)
-    if not program.added or not (made or scaled):
-        return {name: (result.value, result.bound) for name, result in found.items()}
-    # Each block rounds what it makes of its part of a sum, by factors alone, and what it adds that to; where steps are
-    # scaled, the bound above is of their sum in order, and each addition rounds another partial sum. All of them
-    # together are off by no more than these roundings of the magnitudes.
-    launch = Launch(program, extents_of(kernel, inputs, extents or {}))
-    parts = launch.parts if program.grid.name == "split_k" else -(-launch.steps // max(launch.run_length, 1)) + 1
-    roundings = len(made) + parts - 1 + (launch.steps if scaled else 0)
+    if not launch.partial_sums or not (made or scaled):
+        return dict(found)
+    roundings = len(made) + launch.partial_sums - 1 + (launch.steps if scaled else 0)
     largest = magnitudes(kernel, inputs, scalars, extents)
-    return {name: (r.value, r.bound + roundings * UNIT_ROUNDOFF * largest[name]) for name, r in found.items()}
-
-
-def reference(program: Program, inputs: Mapping[str, torch.Tensor], scalars: Mapping[str, float]) -> Reference:
-    """The same of the only output."""
-    (found,) = references(program, inputs, scalars).values()
-    return found
+    return {name: (value, bound + roundings * UNIT_ROUNDOFF * largest[name]) for name, (value, bound) in found.items()}
 
 
 def overflows_from(dtype: DType) -> float:

@@ -1,4 +1,4 @@
-"""`-D` values by what they give: sizes that the code is built for, sizes of a launch, scalars."""
+"""A spec with `-D` values told apart by what they give: sizes of the code, sizes of a launch, scalars."""
 
 from __future__ import annotations
 
@@ -7,37 +7,57 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from tkgen.api import Spec, load_products
-from tkgen.execute.arguments import SizeError
+from tkgen.api import load
+from tkgen.backends.registry import backend_of
+from tkgen.backends.spec import AnySpec
+from tkgen.execute.arguments import SizeError, scalar_values
+from tkgen.ir.launch import Sizing
 from tkgen.ir.types import Dim, ScalarArg
 
 
 @dataclass(frozen=True)
-class Given:
-    """A spec loaded with the `-D` values that its code is built for, and those that a launch takes.
+class Chosen:
+    """A checked spec with the `-D` values that its code is built for, its launch, and its scalars.
 
-    `extents` are the sizes of dynamic dimensions; `own` says that no value changes the code.
+    `extents` are the sizes of dynamic dimensions.
     """
 
-    spec: Spec
+    spec: AnySpec
+    launch: Sizing
     extents: dict[str, int]
     scalars: dict[str, float]
 
-    @property
-    def own(self) -> bool:
-        """Whether this is the code of the spec as it stands."""
-        return not self.spec.defines
+
+def chosen(path: Path, defines: Mapping[str, float | None], target: str | None, roots: Sequence[Path] = ()) -> Chosen:
+    """The spec at `path` for whichever target, checked, and its launch.
+
+    Raises:
+        SpecError: the spec is wrong, or a value gives nothing that is there.
+        SizeError: a size that the kernel cannot do, or a scalar without a value.
+    """
+    spec, values = valued(path, defines, target, roots)
+    launch = spec.check().launch(values.extents)
+    return Chosen(spec, launch, values.extents, scalar_values(launch.program, values.scalars))
 
 
-def given(path: Path, defines: Mapping[str, float | None], target: str | None, roots: Sequence[Path]) -> Given:
-    """The spec at `path` with `-D` values, told apart by what they give.
+def valued(
+    path: Path, defines: Mapping[str, float | None], target: str | None, roots: Sequence[Path] = ()
+) -> tuple[AnySpec, Values]:
+    """The spec at `path` with the `-D` values that its code is built for, and all of them told apart.
 
     Raises:
         SpecError: the spec is wrong, or a value gives nothing that is there.
         SizeError: a size that is no whole number, or a `dynamic` scalar.
     """
-    split = Values.of(load_products(path, None, target, roots).program, defines)
-    return Given(load_products(path, split.static, target, roots), split.extents, split.scalars)
+    values = Values.of(load(path, None, target, roots).program, defines)
+    return load(path, values.static, target, roots), values
+
+
+def emulated(spec: AnySpec) -> AnySpec:
+    """The spec, where it is one that the emulator runs. Raises SizeError for another."""
+    if not backend_of(spec.target.name).emulated:
+        raise SizeError("the referee runs kernels for AMD's GPUs")
+    return spec
 
 
 class Sized(Protocol):
@@ -62,7 +82,7 @@ class Values:
 
     @classmethod
     def of(cls, program: Sized, defines: Mapping[str, float | None]) -> Values:
-        """What `defines` gives `program`. Raises SizeError as `given`."""
+        """What `defines` gives `program`. Raises SizeError as `valued`."""
         dynamic, scalars = {d.name for d in program.dims if d.size is None}, {s.name for s in program.scalars}
         found = cls({}, {}, {})
         for name, value in defines.items():

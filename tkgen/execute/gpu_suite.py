@@ -14,16 +14,14 @@ from pathlib import Path
 
 from tkgen.api import load, target_of
 from tkgen.backends import protocol
-from tkgen.backends.hopper.backend import ON_HOPPER
-from tkgen.backends.hopper.loop_spec import HopperLoopSpec
 from tkgen.backends.registry import backend_of
 from tkgen.execute import gpu
 from tkgen.execute.arguments import check_scalars
 from tkgen.execute.cases import size_cases, unmet
 from tkgen.execute.compare import Inputs
-from tkgen.execute.kernels import emulated, work
+from tkgen.execute.given import chosen
 from tkgen.execute.suites import Result, Work, attempted
-from tkgen.loops.spec import LoopSpec
+from tkgen.ir.products import has_products
 
 MOST_FLOPS, MOST_BYTES = 2**35, 2**27
 """What the CPU works out of a launch at the sizes that are shipped, in seconds."""
@@ -54,38 +52,26 @@ def regression(
     def check(static: Mapping[str, int]) -> object:
         return load(path, static, name).check()
 
-    return attempted(path.stem, proved, partial(figures, cxx=cxx), sizes, numbers, shipped, generated, check)
+    return attempted(path.stem, proved, partial(figures, cxx=cxx), size_cases, numbers, shipped, generated, check)
 
 
 def is_small(path: Path, target: str, spec: protocol.Spec) -> bool:
     """Whether a kernel has sizes of its own, and the CPU soon knows what it computes at these."""
-    dims = spec.program.dims  # type: ignore[attr-defined]
-    if any(d.size is None for d in dims) or isinstance(spec, LoopSpec | HopperLoopSpec):
+    if any(d.size is None for d in spec.program.dims):
         return False
-    scalars = check_scalars(load(path, None, target).program)  # type: ignore[arg-type]
-    flops, moved = work(gpu.prepared(path, scalars, target).launch)
-    return flops <= MOST_FLOPS and moved <= MOST_BYTES
-
-
-def sizes(spec: protocol.Spec) -> list[dict[str, int]]:
-    """Sizes worth trying, by the names of dimensions; those that are left out are the spec's own."""
-    if isinstance(spec, ON_HOPPER):
-        return list(spec.size_cases())
-    return size_cases(emulated(spec))
+    launch = chosen(path, check_scalars(spec.program), target).launch
+    nested = any(has_products(one.program.kernel) and not one.summed[0] for one in launch.launches)
+    return not nested and launch.flops <= MOST_FLOPS and launch.moved_bytes <= MOST_BYTES
 
 
 def figures(spec: protocol.Spec, cxx: str | None) -> str:
     """What is wrong with the figures of the machine code; empty where nothing is."""
-    if isinstance(spec, ON_HOPPER):
-        spec.build(cxx=cxx)  # which refuses what spills
-        return ""
-    return unmet(emulated(spec).build(cxx=cxx).check())
+    return unmet(spec.build(cxx=cxx).check())
 
 
 def _wrong(path: Path, target: str, values: Mapping[str, int], cxx: str | None, seed: int) -> str:
     """What is wrong with the numbers at these sizes; empty where nothing is."""
-    scalars = check_scalars(load(path, None, target).program)  # type: ignore[arg-type]
-    found = gpu.prepared(path, {**scalars, **values}, target)
+    found = chosen(path, {**check_scalars(load(path, None, target).program), **values}, target)
     for kind in Inputs:
         wanted = gpu.expected(backend_of(target), found.launch, found.scalars, seed, kind)
         comparison, _ = gpu.compared_launch(backend_of(target), found.spec, found.launch, found.scalars, wanted, cxx)

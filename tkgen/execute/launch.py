@@ -1,4 +1,8 @@
-"""Run a built kernel on the emulator with random inputs and compare it with torch, as `compare` judges it."""
+"""Run built kernels with random inputs and compare what they write with their equations, as `compare` judges it.
+
+One runner for all: a launch of one kernel or of several, all blocks or some, on the emulator or by whatever executes
+the kernels of another machine (`tkgen.backends.protocol.Interpreter`).
+"""
 
 from __future__ import annotations
 
@@ -7,37 +11,35 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from tkgen.backends.protocol import Build
+from tkgen.build.model import Compiled
 from tkgen.emulate import Buffer, Interleaving, Outcome, interleavings
 from tkgen.emulate import launch as emulate_launch
-from tkgen.execute.arguments import SizeError, launched, packed, scalar_values
+from tkgen.execute.arguments import SizeError, packed, scalar_values
+from tkgen.execute.blocks import compared_blocks, inputs_of
 from tkgen.execute.compare import Comparison, Inputs, compared, random_inputs, references, worst
 from tkgen.execute.kept import kept
 from tkgen.ir.launch import OneLaunch, Sizing
 from tkgen.ir.rounding import TORCH, unwritten
 
 Payload = npt.NDArray[np.uint32]
-PIECE = 1 << 26  # elements that are compared at once, where all of a tensor is
+Tensors = Mapping[str, torch.Tensor]
 FORMATS = {"e2m1": "fp4", "e2m3": "fp6", "e3m2": "bf6"}  # as the emulator calls what torch has as bytes
-
-if TYPE_CHECKING:
-    from tkgen.build import Build
-    from tkgen.build.model import Compiled
 
 
 @dataclass(frozen=True)
 class Run:
-    """One emulated launch: the outputs by name, how each compares, what the referee saw."""
+    """One launch on the emulator: what it wrote by name, how each compares, what the referee saw of each kernel."""
 
     sizes: Mapping[str, int]
-    outputs: Mapping[str, torch.Tensor] = field(repr=False)
+    outputs: Tensors = field(repr=False)
     comparisons: Mapping[str, Comparison]
-    outcome: Outcome = field(repr=False)
+    outcomes: tuple[Outcome, ...] = field(repr=False)
 
     @property
     def output(self) -> torch.Tensor:
@@ -46,27 +48,30 @@ class Run:
 
     @property
     def comparison(self) -> Comparison:
-        """The comparison of the output that is furthest from its bound."""
+        """The comparison of the tensor that is furthest from its bound, those between kernels among them."""
         return worst(self.comparisons.values())
 
     @property
     def findings(self) -> tuple[str, ...]:
         """What the referee found."""
-        return tuple(map(str, self.outcome.findings))
+        return tuple(str(finding) for outcome in self.outcomes for finding in outcome.findings)
 
     @property
     def instructions(self) -> int:
         """Instructions executed."""
-        return self.outcome.instructions
+        return sum(outcome.instructions for outcome in self.outcomes)
 
     @property
     def ok(self) -> bool:
         """The numbers are right and nothing was found."""
-        return self.comparison.right and not self.outcome.findings
+        return not self.failure
 
     @property
     def failure(self) -> str:
-        """What is not right: the numbers, and what was found; empty where all is."""
+        """What is not right: the numbers, and what was found; empty where all is. Of several kernels the first one."""
+        if len(self.outcomes) > 1:
+            wrong = [f"{name}: {c}" for name, c in self.comparisons.items() if not c.right]
+            return wrong[0] if wrong else "\n".join(self.findings)
         numbers = [] if self.comparison.right else [str(self.comparison)]
         return "\n".join([*numbers, *self.findings])
 
@@ -77,18 +82,14 @@ def trials(count: int) -> Iterator[tuple[Interleaving, Inputs]]:
         yield order, (Inputs.EXACT, Inputs.NORMAL)[number % 2]
 
 
-def check_blocks(launch: OneLaunch, blocks: Sequence[int]) -> None:
+def check_blocks(launch: Sizing, blocks: Sequence[int]) -> None:
     """Raises SizeError for a block that the launch does not have, and where its tensors would not fit this machine.
 
-    Chosen blocks have tensors of full size, too: inputs and outputs once each, and of what blocks add to the sum, its
-    bound and its magnitude as fp64.
+    Chosen blocks have tensors of full size, too: inputs and outputs once each.
     """
     if beyond := [b for b in blocks if not 0 <= b < launch.blocks]:
         raise SizeError(f"there is no block {beyond[0]}: the launch has blocks 0..{launch.blocks - 1}")
-    outputs, added = launch.program.outputs, launch.program.added
-    need = sum(launch.bytes(t) for t in (*launch.program.reads, *outputs))
-    need += sum(34 * prod(launch.shape(t)) for t in outputs if t.name in added)
-    _fits(launch, need, "such tensors, of which chosen blocks touch parts,")
+    _fits(launch, launch.moved_bytes, "such tensors, of which chosen blocks touch parts,")
 
 
 def check_memory(launch: Sizing) -> None:
@@ -96,15 +97,15 @@ def check_memory(launch: Sizing) -> None:
 
     An input is there as it is, as fp32 and as fp64, an output four times as fp64: result, reference, bound, error.
     """
+    for one in launch.launches:
+        _check_memory(one)
+
+
+def _check_memory(launch: OneLaunch) -> None:
     outputs = launch.program.outputs
     need = sum((t.dtype.bytes + 12) * prod(launch.shape(t)) for t in launch.program.reads if t not in outputs)
     need += sum(32 * prod(launch.shape(t)) for t in outputs)
     _fits(launch, need, "such tensors and their reference")
-
-
-def pieces(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """The elements of a contiguous tensor in pieces, for what is computed of all: a copy may not fit into memory."""
-    return tuple(tensor.flatten().split(PIECE))
 
 
 def _fits(launch: Sizing, need: int, what: str) -> None:
@@ -139,7 +140,7 @@ def outputs(launch: Sizing, inputs: Mapping[str, torch.Tensor]) -> dict[str, tor
 def emulate(
     build: Compiled,
     launch: OneLaunch,
-    inputs: Mapping[str, torch.Tensor],
+    inputs: Tensors,
     scalars: Mapping[str, float],
     *,
     order: Interleaving | None = None,
@@ -150,7 +151,7 @@ def emulate(
     progress: Callable[[int], None] | None = None,
     payloads: Mapping[str, Payload] | None = None,
 ) -> tuple[dict[str, torch.Tensor], Outcome]:
-    """Run the code object on `inputs`; the outputs and what the referee saw.
+    """Run the code object of one kernel on `inputs`; the outputs and what the referee saw.
 
     `blocks` runs these alone, the last one first where they go `backwards`; `progress` is told how many are done. A
     batch of no matrices launches nothing. With `payloads` of numbers, by name, the launch is over an algebra; those of
@@ -184,8 +185,77 @@ def emulate(
     return results, outcome
 
 
+def emulate_all(
+    build: Build,
+    launch: Sizing,
+    inputs: Tensors,
+    scalars: Mapping[str, float],
+    *,
+    order: Interleaving | None = None,
+    watch: bool = True,
+    workers: int = 1,
+    blocks: Sequence[int] | None = None,
+    backwards: bool = False,
+    progress: Callable[[int], None] | None = None,
+    payloads: Mapping[str, Payload] | None = None,
+) -> tuple[dict[str, torch.Tensor], tuple[Outcome, ...]]:
+    """Run every kernel in order, as `emulate`; what they wrote, by name, and what the referee saw of each.
+
+    `progress` is told how many blocks of all are done; `payloads` has those of all tensors. Raises EmulateError where a
+    launch cannot start.
+    """
+    written: dict[str, torch.Tensor] = {}
+    outcomes: list[Outcome] = []
+    before = 0
+    for kernel, one in zip(build.kernels, launch.launches, strict=True):
+        assert isinstance(kernel, Compiled)
+
+        def done(count: int, before: int = before) -> None:
+            if progress is not None:
+                progress(before + count)
+
+        program = one.program
+        wanted = {t.name for t in program.reads} | ({t.name for t in program.outputs} - program.added)
+        memory = {name: t for name, t in (dict(inputs) | written).items() if name in wanted}
+        own = None if payloads is None else {t.name: payloads[t.name] for t in program.arguments if t.name in payloads}
+        results, outcome = emulate(
+            kernel, one, memory, scalars, order=order, watch=watch, workers=workers, blocks=blocks, backwards=backwards,
+            progress=done, payloads=own,
+        )  # fmt: skip
+        written |= results
+        outcomes.append(outcome)
+        before += one.blocks
+    return written, tuple(outcomes)
+
+
+def computed(build: Build, launch: Sizing, inputs: Tensors, scalars: Mapping[str, float]) -> dict[str, torch.Tensor]:
+    """What the machine code writes on the emulator, by name; nothing is watched."""
+    return emulate_all(build, launch, inputs, scalars, watch=False)[0]
+
+
+def memory(launch: Sizing, inputs: Tensors, poison: bool = False) -> dict[str, torch.Tensor]:
+    """All tensors that a launch on the device of `inputs` takes, by name: these, and what it writes.
+
+    An output that is read, too, is a copy of what is given for it; others hold anything, or NaNs where `poison` says so
+    and no kernel adds to them.
+    """
+    device = next(iter(inputs.values())).device
+    added = {name for one in launch.launches for name in one.program.added}
+    found = dict(inputs)
+    for tensor in launch.written:
+        if tensor.name in inputs:
+            found[tensor.name] = inputs[tensor.name].clone(memory_format=torch.contiguous_format)
+            continue
+        found[tensor.name] = torch.empty(launch.shape(tensor), dtype=TORCH[tensor.dtype], device=device)
+        if poison:
+            start = unwritten((), tensor.dtype)
+            found[tensor.name].copy_(torch.zeros_like(start) if tensor.name in added else start)
+    return found
+
+
 def run(
     build: Build,
+    blocks: Sequence[int] | None = None,
     *,
     extents: Mapping[str, int] | None = None,
     seed: int = 0,
@@ -196,15 +266,35 @@ def run(
     workers: int = 1,
     progress: Callable[[int], None] | None = None,
 ) -> Run:
-    """Random inputs of that kind, one launch, one comparison. Raises SizeError for sizes the kernel cannot do."""
-    program = build.spec.program
-    launch = launched(build.spec, extents)
+    """Random inputs of that kind, one launch of each kernel on the emulator, a comparison of all that they write.
+
+    `blocks` runs these alone, on tensors of full size that hold numbers where the blocks read; what they write
+    elsewhere counts as wrong. The referee watches all, and chosen blocks where it has room (`OneLaunch.watched`).
+
+    Raises:
+        SizeError: sizes that a kernel cannot do, a scalar without a value, a block that is not there, `blocks` of a
+            sequence.
+        EmulateError: a launch cannot start.
+    """
+    launch, program = build.spec.launch(extents), build.spec.program
     values = scalar_values(program, scalars)
-    check_memory(launch)
-    inputs = random_inputs(launch, seed, kind)
-    results, outcome = emulate(
-        build, launch, inputs, values, order=order, watch=watch, workers=workers, progress=progress
+    if blocks is not None:
+        (one, *others) = launch.launches
+        if others or one is not launch:
+            raise SizeError(f"{build.spec.name} is a sequence: blocks are those of one of its kernels")
+        check_blocks(one, blocks)
+        inputs, watch = inputs_of(one, blocks, seed, kind), watch and one.watched(blocks)
+    else:
+        check_memory(launch)
+        inputs = random_inputs(launch, seed, kind)
+    written, outcomes = emulate_all(
+        build, launch, inputs, values, order=order, watch=watch, workers=workers, blocks=blocks, progress=progress
     )
-    given = (references, *launch.extents.items(), seed, kind, *values.items())
-    meant = kept(program, given, lambda: references(program, inputs, values))
-    return Run(launch.extents, results, compared(results, meant), outcome)
+    if blocks is not None:
+        judged = compared_blocks(one, inputs, written, values, blocks)
+    else:
+        given = (*launch.extents.items(), seed, kind, *values.items())
+        flushes = build.spec.target.flushes_f16
+        meant = kept(program, given, lambda: references(launch, inputs, values, flushes_f16=flushes))
+        judged = compared(written, meant, launch.written)
+    return Run(launch.extents, written, judged, outcomes)

@@ -13,15 +13,15 @@ from pathlib import Path
 
 from tkgen.api import load, target_of
 from tkgen.backends import protocol
-from tkgen.backends.hopper.loop_spec import HopperLoopSpec
 from tkgen.backends.registry import backend_of
 from tkgen.diagnostics import SpecError
-from tkgen.execute import gpu, gpu_suite
+from tkgen.execute import gpu_suite
 from tkgen.execute.arguments import check_scalars
+from tkgen.execute.cases import size_cases
+from tkgen.execute.given import chosen
 from tkgen.execute.modelled import trials
 from tkgen.execute.rows import Row, run_spec
 from tkgen.execute.suites import Result, Work, attempted
-from tkgen.schedule.row_form import accesses
 from tkgen.targets import UnknownTargetError
 
 
@@ -44,8 +44,7 @@ def regression(
     name = target_of(path, target)
 
     def numbers(values: Mapping[str, int]) -> str:
-        scalars = check_scalars(load(path, None, name).program)  # type: ignore[arg-type]
-        found = gpu.prepared(path, {**scalars, **values}, name)
+        found = chosen(path, {**check_scalars(load(path, None, name).program), **values}, name)
         tried = trials(backend_of(name), found, schedules, seed, executor=executor)
         return next((f"{t.order}: {t.failure}" for t in tried if t.failure), "")
 
@@ -77,16 +76,12 @@ def compared(
         spec = load(path, None, target, roots)
         cases = sizes(spec)
         small = cases[min(2, len(cases) - 1)] if cases else {}
-        defines = {**check_scalars(spec.program), **small}  # type: ignore[arg-type]
+        defines = {**check_scalars(spec.program), **small}
     each = [run_spec(path, defines, target, roots, "emulator", seed + n, schedules, 1, None) for n in range(draws)]
     return [row for rows in each for row in rows]
 
 
 def sizes(spec: protocol.Spec) -> list[dict[str, int]]:
-    """Those of a GPU; of a loop of products one of each index that says nothing but which matrix, such as a batch's."""
-    found = gpu_suite.sizes(spec)
-    if not isinstance(spec, HopperLoopSpec):
-        return found
-    used = [(i.axis, d) for a in accesses(spec.program.kernel) for i, d in zip(a.indices, a.tensor.dims, strict=True)]
-    alone = [a for a in spec.program.parallel if a.is_index and all(d == a.dim for axis, d in used if axis == a)]
-    return [{a.dim.name: 1 for a in alone} | case for case in found]
+    """Those of a GPU, with one matrix where a kernel takes long for each."""
+    one = {name: size for kernel in spec.kernels for name, size in kernel.one_matrix.items()}
+    return [one | case for case in size_cases(spec)]

@@ -14,7 +14,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from keyword import iskeyword
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 
@@ -22,28 +22,17 @@ from tkgen import mx
 from tkgen.backends import protocol
 from tkgen.backends.cdna import launch as gpu
 from tkgen.backends.hopper import prepared as hopper
-from tkgen.backends.hopper.build import CudaBuild
 from tkgen.backends.hopper.prepared import takes as taken
 from tkgen.backends.registry import backend_of
-from tkgen.build import Build
-from tkgen.execute import kernels
 from tkgen.execute.arguments import scalar_values
-from tkgen.execute.kernels import AnyLaunch, computed, memory
+from tkgen.execute.launch import computed, memory
+from tkgen.execute.modelled import in_order
 from tkgen.execute.registered import define
 from tkgen.ir.divided import divided
-from tkgen.ir.equation_program import EquationProgram
-from tkgen.ir.limits import places_of
+from tkgen.ir.launch import Sizing
 from tkgen.ir.rounding import TORCH
 from tkgen.ir.segments import problem
-from tkgen.ir.types import Program
 from tkgen.proof.execution import Order
-from tkgen.rows.build import RowBuild
-from tkgen.sequence.build import SequenceBuild
-from tkgen.sequence.launch import SequenceLaunch
-from tkgen.sequence.program import SequenceProgram
-
-if TYPE_CHECKING:
-    from tkgen.execute.kernels import AnyBuild
 
 NAMESPACE = "tkgen"
 MOST_PREPARED = 4096  # launches of a build: sizes that change with every call do not fill the memory
@@ -53,14 +42,14 @@ Prepared: TypeAlias = Callable[[Sequence[torch.Tensor], Sequence[float]], tuple[
 """Called with inputs of one signature, and scalars, it returns the outputs."""
 
 
-def _ours(build: protocol.Build) -> AnyBuild | CudaBuild:
+def _ours(build: protocol.Build) -> protocol.Build:
     """The build, where it is one that can be called. Raises TypeError for another."""
-    if not isinstance(build, Build | RowBuild | SequenceBuild | CudaBuild):
+    if not isinstance(getattr(build, "code", None), bytes):
         raise TypeError(f"this takes a built kernel, not {type(build).__name__}")
     return build
 
 
-def launch_of(build: AnyBuild | CudaBuild, tensors: Sequence[torch.Tensor]) -> AnyLaunch:
+def launch_of(build: protocol.Build, tensors: Sequence[torch.Tensor]) -> Sizing:
     """The launch at the sizes that the inputs have, real or fake ones.
 
     Raises:
@@ -73,7 +62,7 @@ def launch_of(build: AnyBuild | CudaBuild, tensors: Sequence[torch.Tensor]) -> A
         names = ", ".join(t.name for t in expected)
         raise ValueError(f"{program.name} takes {len(expected)} tensors ({names}), not {len(tensors)}")
     extents = {d.name: d.size for d in program.dims if d.size is not None}
-    places = {dim for each in _kernels(program) if isinstance(each, Program) for dim in places_of(each)}
+    places = {dim for each in build.spec.kernels for dim in each.places}
     for spec, tensor in zip(expected, tensors, strict=True):
         if not isinstance(tensor, torch.Tensor):
             raise TypeError(f"{program.name}: {spec.name} is a torch tensor, not {type(tensor).__name__}")
@@ -88,15 +77,11 @@ def launch_of(build: AnyBuild | CudaBuild, tensors: Sequence[torch.Tensor]) -> A
                 raise ValueError(f"{program.name}: {spec.name} has {dim.name} = {size}, expected {extents[dim.name]}")
             if size == 0 and dim not in places:
                 raise ValueError(f"{program.name}: {spec.name} has {dim.name} = 0, there is nothing to compute")
-    for kernel in _kernels(program):
-        for found in divided(kernel.kernel):
+    for kernel in build.spec.kernels:
+        for found in divided(kernel.program.kernel):
             if found.large.name in extents:  # an output alone may have the smaller dimension
                 extents.setdefault(found.small.name, found.of(extents[found.large.name]))
-    return kernels.launch_of(build.spec, extents)  # type: ignore[arg-type]
-
-
-def _kernels(program: Program | EquationProgram | SequenceProgram) -> tuple[Program | EquationProgram, ...]:
-    return program.kernels if isinstance(program, SequenceProgram) else (program,)
+    return build.spec.launch(extents)
 
 
 def run(build: protocol.Build, /, *tensors: torch.Tensor, **scalars: float) -> torch.Tensor | tuple[torch.Tensor, ...]:
@@ -146,7 +131,7 @@ def signature(tensors: Sequence[torch.Tensor]) -> tuple[object, ...] | None:
         return None
 
 
-def _prepare(build: AnyBuild | CudaBuild, tensors: Sequence[torch.Tensor]) -> Prepared:
+def _prepare(build: protocol.Build, tensors: Sequence[torch.Tensor]) -> Prepared:
     """The launch of a build for inputs of this signature. Raises as `prepared`."""
     program = build.spec.program
     launch = launch_of(build, tensors)
@@ -170,7 +155,6 @@ def _prepare(build: AnyBuild | CudaBuild, tensors: Sequence[torch.Tensor]) -> Pr
         numbers, build = dict(zip(scalars, values, strict=True)), kept()
         assert build is not None
         if on_gpu:
-            assert not isinstance(build, CudaBuild)
             found = memory(launch, found)
             gpu.launcher(build, found, numbers)()
         else:
@@ -178,47 +162,42 @@ def _prepare(build: AnyBuild | CudaBuild, tensors: Sequence[torch.Tensor]) -> Pr
             found = _on_cpu(build, launch, found, numbers)
         return tuple(found[name].view(kind) if kind else found[name] for name, kind in outputs.items())
 
-    if on_gpu and isinstance(build, CudaBuild):
-        assert not isinstance(launch, SequenceLaunch) and not any(outputs.values())
+    if on_gpu and backend_of(build.spec.target.name).interpreter is not None:
+        assert not any(outputs.values())
         return hopper.prepare(build, launch, named(tensors))
     return compute
 
 
 def _on_cpu(
-    build: AnyBuild | CudaBuild, launch: AnyLaunch, named: Mapping[str, torch.Tensor], scalars: Mapping[str, float]
+    build: protocol.Build, launch: Sizing, named: Mapping[str, torch.Tensor], scalars: Mapping[str, float]
 ) -> Mapping[str, torch.Tensor]:
     """What the machine code writes, or the model of its schedule. Raises RuntimeError where the model cannot go on."""
-    if not isinstance(build, CudaBuild):
-        return computed(build, launch, named, scalars)
     interpreter = backend_of(build.spec.target.name).interpreter
-    assert interpreter is not None
-    made = interpreter.run(build.spec, launch, {name: t.contiguous() for name, t in named.items()}, scalars, Order())
+    if interpreter is None:
+        return computed(build, launch, named, scalars)
+    inputs = {name: t.contiguous() for name, t in named.items()}
+    made = in_order(interpreter, build.spec, launch, inputs, scalars, Order())
     if made.findings:
         raise RuntimeError(f"{build.spec.name}: {'; '.join(made.findings)}")
     return made.outputs
 
 
-def _identity(build: AnyBuild | CudaBuild) -> tuple[object, ...]:
+def _identity(build: protocol.Build) -> tuple[object, ...]:
     """What decides the results: the machine code, and the sizes that grids are made from."""
-    if not isinstance(build, CudaBuild):
-        return gpu.identity(build)
-    return (build.cubin, *(d.size for d in build.spec.program.dims))
+    return (*(k.code for k in build.kernels), *(d.size for d in build.spec.program.dims))
 
 
-def _check_places(launch: AnyLaunch, named: Mapping[str, torch.Tensor]) -> None:
+def _check_places(launch: Sizing, named: Mapping[str, torch.Tensor]) -> None:
     """Raises ValueError for offsets that decrease or leave the rows, lengths beyond them, and pages that are none.
 
     On a GPU nobody waits for them to look: the kernel itself stays within bounds, whatever they hold.
     """
-    for of in kernels.launches(launch):
+    for of in launch.launches:
         program = of.program
-        if isinstance(program, Program):
-            offsets = {program.offsets: (program.held[program.offsets], False)} if program.offsets else {}
-        else:
-            ragged = program.kernel.offsets.items()
-            offsets = {t: (a.dim, a.within is not None and a.within.lengths) for t, a in ragged}
-            for table in (t for t in program.kernel.tables if t.name in named):
-                _check_table(program.name, table.name, named[table.name], of.extents[program.kernel.held[table].name])
+        ragged = program.kernel.offsets.items()
+        offsets = {t: (a.dim, a.within is not None and a.within.lengths) for t, a in ragged}
+        for table in (t for t in program.kernel.tables if t.name in named):
+            _check_table(program.name, table.name, named[table.name], of.extents[program.kernel.held[table].name])
         for tensor, (dim, lengths) in offsets.items():
             values = named[tensor.name].tolist() if tensor.name in named else []
             if lie := problem(values, of.extents[dim.name], lengths):

@@ -8,28 +8,18 @@ from dataclasses import asdict, dataclass
 from itertools import product
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tkgen.api import load, target_of
-from tkgen.backends.protocol import Backend
+from tkgen.backends.protocol import Backend, Build
 from tkgen.backends.registry import backend_of
 from tkgen.emulate import EmulateError
-from tkgen.execute import kernels
 from tkgen.execute.arguments import SizeError, check_scalars
-from tkgen.execute.blocks import watched
 from tkgen.execute.cases import blocks_text, size_cases
 from tkgen.execute.compare import Comparison, Inputs
-from tkgen.execute.kernels import AnyLaunch, Chosen, emulated
-from tkgen.execute.launch import trials
-from tkgen.ir.launch import Launch
-from tkgen.rows.launch import RowLaunch
-from tkgen.rows.run import watched as rows_watched
-from tkgen.sequence.build import SequenceBuild
-from tkgen.sequence.launch import SequenceLaunch
+from tkgen.execute.given import Chosen, chosen, emulated
+from tkgen.execute.launch import run, trials
+from tkgen.ir.launch import Sizing
 from tkgen.toolchain.compiler import ToolchainError
-
-if TYPE_CHECKING:
-    from tkgen.execute.kernels import AnyBuild
 
 
 @dataclass(frozen=True)
@@ -161,9 +151,9 @@ def run_spec(
         raise SizeError(f"`--executor` is for sm_90a: the emulator runs the machine code of {name}")
     if device == "gpu":
         return [_on_gpu(path, backend, defines, name, roots, seed, cxx)]
-    chosen = kernels.chosen(path, defines, target, roots)
-    launched = _launched(chosen, chosen.spec.build(cxx=cxx).check(), alone=blocks is not None)
-    each = chosen.launch.blocks if blocks is None else len(blocks)
+    found = chosen(path, defines, target, roots)
+    launched = _launched(found, found.spec.build(cxx=cxx).check(), alone=blocks is not None)
+    each = found.launch.blocks if blocks is None else len(blocks)
     rows: list[Row] = []
     for number, ((name, of, launch), (order, kind)) in enumerate(product(launched, trials(schedules))):
 
@@ -173,36 +163,29 @@ def run_spec(
 
         done(0)
         try:
-            tried = kernels.run(
-                of, blocks, extents=chosen.extents, seed=seed, kind=kind, scalars=chosen.scalars, order=order,
+            tried = run(
+                of, blocks, extents=found.extents, seed=seed, kind=kind, scalars=found.scalars, order=order,
                 workers=workers, progress=done,
             )  # fmt: skip
         except EmulateError as error:
             raise ToolchainError(str(error)) from error
-        seen = blocks is None or _watched(launch, blocks)
+        seen = blocks is None or all(one.watched(blocks) for one in launch.launches)
         rows.append(
             Row(
                 name, tried.sizes, str(order), kind, tried.comparison, tried.findings, tried.instructions,
-                shipped=not chosen.spec.defines, grid=launch.blocks,
+                shipped=not found.spec.defines, grid=launch.blocks,
                 blocks=None if blocks is None else tuple(blocks), watched=seen,
             )
         )  # fmt: skip
     return rows
 
 
-def _watched(launch: AnyLaunch, blocks: Sequence[int]) -> bool:
-    """Whether the referee can watch blocks of a launch."""
-    if isinstance(launch, Launch):
-        return watched(launch, blocks)
-    return not isinstance(launch, RowLaunch) or rows_watched(launch, blocks)
-
-
-def _launched(chosen: Chosen, build: AnyBuild, alone: bool) -> list[tuple[str, AnyBuild, AnyLaunch]]:
+def _launched(found: Chosen, build: Build, alone: bool) -> list[tuple[str, Build, Sizing]]:
     """What is launched under which name: the spec, or each of its kernels `alone`."""
-    if alone and isinstance(build, SequenceBuild) and isinstance(chosen.launch, SequenceLaunch):
-        each = zip(build.kernels, chosen.launch.launches, strict=True)
-        return [(f"{chosen.spec.name}/{kernel.spec.name}", kernel, of) for kernel, of in each]
-    return [(chosen.spec.name, build, chosen.launch)]
+    if not alone or found.spec.kernels == (found.spec,):
+        return [(found.spec.name, build, found.launch)]
+    each = zip(build.kernels, found.launch.launches, strict=True)
+    return [(f"{found.spec.name}/{kernel.spec.name}", kernel, of) for kernel, of in each]
 
 
 def _executed(
@@ -217,9 +200,9 @@ def _executed(
     executor: str,
 ) -> list[Row]:
     """Launches by one of the back end's executors, one for each order."""
-    from tkgen.execute import gpu, modelled
+    from tkgen.execute import modelled
 
-    found = gpu.prepared(path, defines, target, roots)
+    found = chosen(path, defines, target, roots)
     spec, launch = found.spec, found.launch
     executor = executor or next(iter(backend.executors))
     return [
@@ -244,13 +227,13 @@ def _on_gpu(
     """One launch on a GPU, timed."""
     from tkgen.execute import gpu
 
-    found = gpu.prepared(path, defines, target, roots)
+    found = chosen(path, defines, target, roots)
     spec, launch = found.spec, found.launch
     backend.need_gpu()  # before the reference, which takes long
     wanted = gpu.expected(backend, launch, found.scalars, seed)
     comparison, again = gpu.compared_launch(backend, spec, launch, found.scalars, wanted, cxx)
     milliseconds = gpu.median_milliseconds(again)
-    flops, moved = kernels.work(launch)
+    flops, moved = launch.flops, launch.moved_bytes
     return Row(
         spec=spec.name,
         sizes=launch.extents,

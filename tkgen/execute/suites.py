@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TypeVar
 from xml.etree import ElementTree
 
 from tkgen.api import load
@@ -26,17 +26,9 @@ from tkgen.emulate import EmulateError
 from tkgen.execute.admitted import admitted
 from tkgen.execute.arguments import check_scalars
 from tkgen.execute.cases import blocks_text, size_cases, unmet
-from tkgen.execute.kernels import AnySpec, emulated, run, sample
-from tkgen.execute.launch import trials
-from tkgen.sequence.build import SequenceBuild
-from tkgen.sequence.spec import SequenceSpec
+from tkgen.execute.given import emulated
+from tkgen.execute.launch import Run, run, trials
 from tkgen.toolchain.compiler import ToolchainError
-
-if TYPE_CHECKING:
-    from tkgen.execute.kernels import AnyBuild
-    from tkgen.execute.launch import Run
-    from tkgen.ir.types import Program
-    from tkgen.sequence.run import SequenceRun
 
 S = TypeVar("S", bound=protocol.Spec)
 Work = Callable[[], str]
@@ -68,7 +60,7 @@ def regression(
     `blocks` are those run at the spec's own sizes, of each kernel, else a sample.
     """
 
-    def proved() -> AnySpec:
+    def proved() -> protocol.Spec:
         return emulated(load(path, None, target)).check()
 
     return attempted(
@@ -121,7 +113,7 @@ def attempted(
         if generated is not None:
             attempt("source", partial(_source, found, generated))
         attempt("figures", partial(figures, found))
-        own = {d.name: d.size for d in cast("Program", found.program).dims if d.size is not None}
+        own = {d.name: d.size for d in found.program.dims if d.size is not None}
         for extents, refusal in admitted(list(sizes(found)), own, check):
             case = " ".join(f"{name}={size}" for name, size in extents.items())
             attempt(case, partial(str, refusal) if refusal else partial(numbers, extents))
@@ -150,27 +142,24 @@ def _numbers(
 
 
 def _as_shipped(
-    spec: AnySpec, blocks: Sequence[int] | None, schedules: int, cxx: str | None, seed: int
+    spec: protocol.Spec, blocks: Sequence[int] | None, schedules: int, cxx: str | None, seed: int
 ) -> Iterator[tuple[str, Work]]:
     """The cases of the code object as it is shipped, at the spec's own sizes: some blocks of each kernel."""
     if any(d.size is None for d in spec.program.dims):
         return
 
     def work(kernel: int) -> str:
-        build = spec.build(cxx=cxx)
-        alone = build.kernels[kernel] if isinstance(build, SequenceBuild) else build
-        chosen = sample(alone.spec) if blocks is None else blocks
+        alone = spec.build(cxx=cxx).kernels[kernel]
+        (launch,) = alone.spec.launch().launches
+        chosen = launch.sample() if blocks is None else blocks
         return _first_failure(partial(run, alone, chosen), alone, schedules, seed, f", {blocks_text(chosen)}")
 
-    if isinstance(spec, SequenceSpec):
-        for number, kernel in enumerate(spec.kernels):
-            yield f"{kernel.name}, as shipped", partial(work, number)
-    else:
-        yield "as shipped", partial(work, 0)
+    for number, kernel in enumerate(spec.kernels):
+        yield "as shipped" if kernel is spec else f"{kernel.name}, as shipped", partial(work, number)
 
 
 def _first_failure(
-    attempt: Callable[..., Run | SequenceRun], build: AnyBuild, schedules: int, seed: int, what: str = ""
+    attempt: Callable[..., Run], build: protocol.Build, schedules: int, seed: int, what: str = ""
 ) -> str:
     """What the first of some launches, one for each schedule, does wrong; empty where none does."""
     scalars = check_scalars(build.spec.program)

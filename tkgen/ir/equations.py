@@ -429,6 +429,12 @@ def walk(body: tuple[Op, ...]) -> Iterator[Op]:
             yield from walk(op.body)
 
 
+def accesses(kernel: Kernel) -> tuple[Access, ...]:
+    """What the kernel touches, in order."""
+    ops = list(walk(kernel.body))
+    return tuple(op.source if isinstance(op, Load) else op.target for op in ops if isinstance(op, Load | Store))
+
+
 def reads(op: Op) -> tuple[Value, ...]:
     """The values that an operation itself takes (not those within a loop's body)."""
     match op:

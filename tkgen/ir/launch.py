@@ -8,15 +8,20 @@ What asks for one grid of tiles is told that of a group of average length.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 from typing import Protocol
 
+from tkgen.ir.equations import Axis, AxisKind, Kernel, accesses
+from tkgen.ir.kernel_program import KernelProgram
 from tkgen.ir.segments import segments
-from tkgen.ir.types import Program, ScalarArg, Tensor
+from tkgen.ir.types import Dim, Program, ScalarArg, Tensor
 from tkgen.remap import Remap, RemapCall, compose
+
+WATCHED_STEPS = 1000  # K-steps of one block beyond which it touches more memory than the referee can watch
+SAMPLE_STEPS = 1000  # K-steps of a sample: a second or so for a hundred
 
 
 @dataclass(frozen=True)
@@ -61,13 +66,65 @@ class Taking(Protocol):
     def added(self) -> frozenset[str]:
         """The outputs to which several blocks add, which must be zero before the launch."""
 
+    @property
+    def dims(self) -> Sequence[Dim]:
+        """All dimensions."""
+
 
 @dataclass(frozen=True)
-class Sizing:
+class Box:
+    """A piece of what a block computes: the places of each axis, by its name, of which the block has a part alone.
+
+    Of a ragged axis `groups` has the places of the group in which these are.
+    """
+
+    places: Mapping[str, range]
+    groups: Mapping[str, range] = field(default_factory=dict)
+
+    def first(self, axis: str) -> int:
+        """The first place, as the equations count: of a ragged axis from where the group begins."""
+        return self.places[axis].start - (self.groups[axis].start if axis in self.groups else 0)
+
+
+@dataclass(frozen=True)
+class Sizing(ABC):
     """`program` at the sizes `extents`, by the names of dimensions; only those asked about need be there."""
 
     program: Taking = field(repr=False)
     extents: Mapping[str, int] = field(compare=False)
+
+    @property
+    @abstractmethod
+    def launches(self) -> tuple[OneLaunch, ...]:
+        """The launches of single kernels, in order."""
+
+    @abstractmethod
+    def with_launches(self, launches: Sequence[OneLaunch]) -> Sizing:
+        """The same with others of its kernels."""
+
+    @property
+    def blocks(self) -> int:
+        """Blocks to launch, of all kernels."""
+        return sum(launch.blocks for launch in self.launches)
+
+    @property
+    def written(self) -> tuple[Tensor, ...]:
+        """The tensors that it writes."""
+        return tuple(self.program.outputs)
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations of all products."""
+        return sum(launch.flops for launch in self.launches)
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes that it reads and writes, each tensor once."""
+        return sum(map(self.bytes, (*self.program.reads, *self.program.outputs)))
+
+    def first(self, count: int) -> Sizing:
+        """The launch of the first `count` kernels."""
+        return self
 
     def shape(self, tensor: Tensor) -> list[int]:
         """The sizes of a tensor in memory: elements, or bytes along a dimension of which they hold several."""
@@ -78,13 +135,93 @@ class Sizing:
         return prod(self.shape(tensor)) * tensor.dtype.bytes
 
 
-class OneLaunch(Sizing, ABC):
-    """A kernel at sizes, of whichever kind: what launching it takes."""
+class OneLaunch(Sizing):
+    """One kernel at sizes: what launching it takes."""
+
+    program: KernelProgram = field(repr=False)
+
+    @property
+    def launches(self) -> tuple[OneLaunch, ...]:
+        """This one."""
+        return (self,)
+
+    def with_launches(self, launches: Sequence[OneLaunch]) -> OneLaunch:
+        """The only one of them."""
+        (found,) = launches
+        return found
+
+    def on_few_blocks(self) -> OneLaunch:
+        """The same on so few blocks of a persistent grid that each has two tiles or more."""
+        return self
+
+    @abstractmethod
+    def of_groups(self, offsets: Mapping[str, Sequence[int]]) -> OneLaunch:
+        """The same with groups of these offsets or lengths, by the names of tensors."""
 
     @property
     @abstractmethod
     def blocks(self) -> int:
         """Blocks to launch."""
+
+    @property
+    @abstractmethod
+    def flops(self) -> int:
+        """Floating-point operations of its products; 0 where nobody knows here."""
+
+    @property
+    @abstractmethod
+    def summed(self) -> tuple[frozenset[str], int]:
+        """The tensors whose products are summed along one axis before anything is rounded, and the places of it.
+
+        None, and 0, where there is no one such axis.
+        """
+
+    @property
+    def partial_sums(self) -> int:
+        """Partial sums that blocks add up in an output, at most; 0 where its products are summed at a stretch."""
+        return 0
+
+    @property
+    def steps(self) -> int:
+        """Steps of such a sum; of a group of average length, where the sum is ragged."""
+        return 0
+
+    @abstractmethod
+    def boxes(self, block: int) -> Iterator[Box]:
+        """What a block computes, one piece after the other; nothing where it finds no tile."""
+
+    @abstractmethod
+    def offsets_of(self, axis: Axis) -> Sequence[int]:
+        """What the offsets of a ragged axis hold, or its lengths."""
+
+    def part(self, tensor: Tensor, box: Box, kernel: Kernel | None = None) -> tuple[slice, ...]:
+        """The part of a tensor that belongs to a piece of a block; `kernel` has the equations in another form."""
+        kernel = kernel or self.program.kernel
+        ragged = kernel.offsets.get(tensor)
+        if ragged is not None and ragged.within is not None and ragged.within.lengths and kernel.groups is not None:
+            mine = box.places[kernel.groups.name]
+            return (slice(mine.start, mine.stop),)
+        found = [slice(None)] * len(tensor.dims)
+        places = kernel.places
+        for access in (*accesses(kernel), *places):
+            for at, index in enumerate(access.indices):
+                if access.tensor != tensor or index.axis is None or index.through is not None or index.remainder:
+                    continue
+                walked = index.axis.kind is AxisKind.SEQUENTIAL
+                if index.axis.name not in box.places or (walked and index.divisor != 1 and access in places):
+                    continue  # a table of pages is read as it is
+                mine = box.places[index.axis.name]
+                first = mine.start // index.divisor
+                found[at] = slice(first, -(-mine.stop // index.divisor) if mine else first)
+        return tuple(found)
+
+    @abstractmethod
+    def sample(self) -> tuple[int, ...]:
+        """Blocks worth running where there are many."""
+
+    @abstractmethod
+    def watched(self, blocks: Sequence[int]) -> bool:
+        """Whether the referee has room to watch these blocks."""
 
     @property
     @abstractmethod
@@ -233,6 +370,79 @@ class Launch(OneLaunch):
         if self.program.clusters is not None:
             return prod(self.clustered) * self.program.clusters.count * self.matrices
         return self.all_tiles * self.parts
+
+    @property
+    def summed(self) -> tuple[frozenset[str], int]:
+        """The factors, and the contraction."""
+        return frozenset(o.name for o in self.program.operands), self.extents[self.program.k.name]
+
+    def boxes(self, block: int) -> Iterator[Box]:
+        """The pieces of a block: rows, columns, indices, K-steps."""
+        of, tiles = self.program.equations, self.program.block
+        for piece in self.work[block]:
+            places = {name: range(at, at + 1) for name, at in self.indices(piece.matrix).items()}
+            groups = {a.name: self.groups[piece.matrix] for a in (of.rows, of.contraction) if a.within}
+            steps = ((piece.row, piece.row + 1), (piece.col, piece.col + 1), (piece.first, piece.last))
+            for axis, tile, (first, end) in zip((of.rows, of.cols, of.contraction), tiles, steps, strict=True):
+                whole = groups.get(axis.name, range(self.extents[axis.dim.name]))
+                places[axis.name] = whole[first * tile : end * tile]
+            yield Box(places, groups)
+
+    def of_groups(self, offsets: Mapping[str, Sequence[int]]) -> Launch:
+        """The same with groups of these offsets."""
+        return replace(self, offsets=tuple(next(iter(offsets.values()), ())))
+
+    def on_few_blocks(self) -> Launch:
+        """The same on so few blocks of a persistent grid that each has two tiles or more."""
+        program, tiles = self.program, self.all_tiles
+        if program.grid.name != "persistent":
+            return self
+        if program.ragged:  # those of one group, which has two rows of tiles where it can (`tkgen.verify.inputs`)
+            tiles = min(2, -(-self.extents[program.m.name] // program.block[0])) * self.tile_grid[1]
+        count = min(program.grid.count, max(1, tiles // 2))
+        return replace(self, program=replace(program, grid=replace(program.grid, count=count)))
+
+    def offsets_of(self, axis: Axis) -> Sequence[int]:
+        """Those of its one ragged axis."""
+        return self.offset_values
+
+    @property
+    def partial_sums(self) -> int:
+        """Blocks that have a part of a tile."""
+        if not self.program.added:
+            return 0
+        if self.program.grid.name == "split_k":
+            return self.parts
+        return -(-self.steps // max(self.run_length, 1)) + 1
+
+    def sample(self) -> tuple[int, ...]:
+        """The block of the last corner, the first and one in the middle.
+
+        Blocks that each compute many tiles are long, so there are fewer of them.
+        """
+        busy = [block for block, mine in enumerate(self.work) if mine]
+        if not busy:
+            return ()
+        corner = max(busy, key=lambda block: max((p.row, p.col, p.last) for p in self.work[block]))
+        chosen = [corner]
+        for block in (busy[0], busy[len(busy) // 2]):
+            if block not in chosen and sum(map(self._steps, (*chosen, block))) <= SAMPLE_STEPS:
+                chosen.append(block)
+        return tuple(sorted(chosen))
+
+    def watched(self, blocks: Sequence[int]) -> bool:
+        """A block of many K-steps touches more memory than the referee can watch."""
+        return all(self._steps(block) <= WATCHED_STEPS for block in blocks)
+
+    def _steps(self, block: int) -> int:
+        return sum(piece.steps for piece in self.work[block])
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations: two for each pair of elements that is multiplied."""
+        program = self.program
+        m, n, k = (self.extents[d.name] for d in (program.m, program.n, program.k))
+        return 2 * m * n * k * self.factors * len(program.products)
 
     @property
     def threads(self) -> int:

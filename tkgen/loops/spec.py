@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import lcm
@@ -24,6 +24,7 @@ from tkgen.schedule.loop_written import StepError
 from tkgen.schedule.loops import LoopMap, map_loops
 from tkgen.schedule.row_graph import loop_graph
 from tkgen.schedule.step_text import loop_text
+from tkgen.targets.model import round_up
 
 if TYPE_CHECKING:
     from networkx import MultiDiGraph
@@ -127,6 +128,14 @@ class LoopSpec(RowSpec):
             fixed[groups.dim.name] = 3
         for times in (1, 2, 3):
             yield {name: unit * times for name, unit in units.items()} | fixed
+
+    def fitting(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """`sizes` with a whole number of heads of queries for each head of keys."""
+        found = dict(sizes)
+        for d in divided(self.program.kernel):
+            if d.large.name in found:
+                found[d.large.name] = round_up(found[d.large.name], found.get(d.small.name, d.small.size or 1))
+        return found
 
     @property
     def scheduled(self) -> str:

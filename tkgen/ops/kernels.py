@@ -20,8 +20,6 @@ from tkgen.backends.hopper import prepared as hopper
 from tkgen.diagnostics import SpecError
 from tkgen.execute.operator import MOST_PREPARED, Prepared, prepared, signature
 from tkgen.execute.registered import below_autograd, define
-from tkgen.rows.build import RowBuild
-from tkgen.sequence.build import SequenceBuild
 from tkgen.targets import load_target
 
 SPECS = Path(__file__).with_name("specs")
@@ -143,8 +141,7 @@ def _built(name: str, target: str, sizes: tuple[tuple[str, int], ...]) -> protoc
     for form in faster:
         if _passes(form, target, dict(sizes)):
             build = load(form, dict(sizes), target).check().build()
-            parts = build.kernels if isinstance(build, SequenceBuild) else (build,)
-            if all(isinstance(part, RowBuild) and part.resources.clean for part in parts):
+            if all(part.named_figures()["spills"] == part.named_figures()["scratch"] == 0 for part in build.kernels):
                 return build
     return load(last, dict(sizes), target).check().build()
 

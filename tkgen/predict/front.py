@@ -19,7 +19,7 @@ from tkgen.predict import hopper
 from tkgen.predict.device import Device
 from tkgen.predict.events import Recording
 from tkgen.predict.iterations import IterationModel, Iterations
-from tkgen.predict.prediction import Model, Prediction, kernels_of, several
+from tkgen.predict.prediction import Model, Prediction, several
 from tkgen.predict.throughput import ThroughputModel, Transfer
 from tkgen.predict.tiles import TileModel
 from tkgen.predict.workload import Workload
@@ -55,14 +55,14 @@ def models(
     build: protocol.Build, sizes: Mapping[str, int] | None = None, product: str | None = None
 ) -> tuple[Model, ...]:
     """The model of each kernel of a build, in order. Raises as `predict`."""
-    return tuple(_machine(kernel.spec.target.name).model(kernel, sizes, product) for kernel in kernels_of(build))
+    return tuple(_machine(kernel.spec.target.name).model(kernel, sizes, product) for kernel in build.kernels)
 
 
 def predicted(
     build: protocol.Build, known: Sequence[Model], sizes: Mapping[str, int] | None = None, *, what_if: bool = True
 ) -> Prediction:
     """The prediction of a build by its `models`."""
-    if not hasattr(build, "kernels"):
+    if build.kernels[0] is build:
         return known[0].prediction(what_if)
     spec: Any = build.spec
     extents = {d.name: d.size if d.size is not None else (sizes or {})[d.name] for d in spec.program.dims}

@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from tkgen.backends import protocol
     from tkgen.predict.events import Recording  # which wants numpy
 
 
@@ -137,12 +136,6 @@ class Model(Protocol):
 
     def recording(self) -> Recording:
         """What happens on a core, event by event. Raises PredictError where nothing follows the machine code."""
-
-
-def kernels_of(build: protocol.Build) -> Sequence[Any]:
-    """The builds of a build's kernels, in order."""
-    found: Sequence[Any] = getattr(build, "kernels", (build,))
-    return found
 
 
 def several(name: str, sizes: Mapping[str, int], kernels: Sequence[Prediction]) -> Prediction:

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tkgen.predict.events import Event, Recording, Track
-from tkgen.predict.prediction import kernels_of
 from tkgen.report.places import Places, known_lines
 from tkgen.report.texts import Rows, texts
 from tkgen.toolchain.isa import classify
@@ -127,7 +126,7 @@ def trace(whole: protocol.Build, product: str, recordings: Sequence[Recording]) 
     """
     events: list[dict[str, Any]] = []
     begin = 0.0
-    kernels = kernels_of(whole)
+    kernels = whole.kernels
     for place, (build, recording) in enumerate(zip(kernels, recordings, strict=True)):
         of = f"{build.spec.name}: " if len(kernels) > 1 else ""
         for event in _events(recording, _Names(build), of):

@@ -2,7 +2,7 @@
 
     spec = tkgen.load("specs/rows/softmax.tk")     # a `RowSpec`
     build = spec.check().build()                   # compiled, and watched by the referee
-    run_rows(build).ok                             # on the emulator, against the meaning of the equations
+    run(build).ok                                  # on the emulator, against the meaning of the equations
     tkgen.predict.predict(build).share_of_copy
 
 `tkgen.schedule.rows` lays the tile over lanes, `tkgen.backends.cdna.lower.rows` writes the C++, `tkgen.predict`

@@ -43,6 +43,11 @@ class RowBuild(Compiled):
         """Meetings of the waves of a block."""
         return self.spec.rows.exchanges * self.spec.rows.passes
 
+    @property
+    def meetings(self) -> dict[str, int]:
+        """Barriers of a block."""
+        return {"barriers": self.barriers}
+
     def figures(self) -> dict[str, object]:
         """Its layout over lanes, its instructions."""
         layout = self.spec.rows

@@ -7,22 +7,24 @@ beyond do nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Protocol
 
 from tkgen.execute.arguments import SizeError, sizes
 from tkgen.ir.divided import divided
 from tkgen.ir.equation_program import EquationProgram
-from tkgen.ir.equations import Axis, Kernel
-from tkgen.ir.launch import OneLaunch
+from tkgen.ir.equations import Axis, Kernel, accesses
+from tkgen.ir.launch import Box, OneLaunch
 from tkgen.ir.limits import BUFFER_BYTES, LAUNCH_THREADS
 from tkgen.ir.segments import alike, parts
 from tkgen.ir.types import Tensor
 from tkgen.remap import Remap, RemapCall, compose
-from tkgen.schedule.row_form import accesses
+from tkgen.rows.work import multiplied
 from tkgen.schedule.rows import reach_bytes
+
+PAGE_BYTES, WATCHED_PAGES = 1024, 40_000  # of memory that the referee can watch, and how many: `core/referee.h`
 
 
 class Layout(Protocol):
@@ -39,6 +41,10 @@ class Layout(Protocol):
     @property
     def registers(self) -> int:
         """VGPRs of a lane, as predicted."""
+
+    @property
+    def meets(self) -> bool:
+        """Whether its waves meet in every loop."""
 
     def largest(self, dim: str) -> int:
         """The largest size of a dimension that only run time knows."""
@@ -102,9 +108,84 @@ class RowLaunch(OneLaunch):
         return found
 
     @property
+    def flops(self) -> int:
+        """Floating-point operations of the products."""
+        return multiplied(self)
+
+    @property
     def threads(self) -> int:
         """Threads of a block."""
         return self.layout.threads
+
+    @property
+    def summed(self) -> tuple[frozenset[str], int]:
+        """None: what is multiplied may be made of sums."""
+        return frozenset(), 0
+
+    def of_groups(self, offsets: Mapping[str, Sequence[int]]) -> RowLaunch:
+        """The same with groups of these offsets or lengths."""
+        return replace(self, offsets=offsets)
+
+    def offsets_of(self, axis: Axis) -> Sequence[int]:
+        """What the offsets of a ragged axis hold, or its lengths."""
+        return self.offset_values(axis)
+
+    def boxes(self, block: int) -> Iterator[Box]:
+        """The tile of a block, and what it visits of loops that go over a part of their axis."""
+        own, kernel = self.place(block), self.program.kernel
+        groups = {a.name: self.groups(a)[own[kernel.groups]] for a in kernel.ragged if kernel.groups is not None}
+        places: dict[str, range] = {}
+        for axis, number in own.items():
+            tile, whole = axis.tile or 1, groups.get(axis.name, range(self.extents[axis.dim.name]))
+            places[axis.name] = whole[number * tile : (number + 1) * tile]
+        if any(axis.within and not places[axis.name] for axis in own):
+            return
+        for axis in kernel.axes:
+            if axis not in own and (axis.bounds or axis.part or axis.within):
+                first, visited = groups[axis.name].start if axis.within else 0, self._visited(axis, own, groups)
+                places[axis.name] = range(first + visited.start, first + visited.stop)
+        yield Box(places, groups)
+
+    def _visited(self, axis: Axis, own: Mapping[Axis, int], groups: Mapping[str, range]) -> range:
+        """From where to where along its axis a loop goes that begins or ends with a block's tile, or has a part.
+
+        Of a ragged axis, places are counted in the block's group.
+        """
+
+        def length(of: Axis) -> int:
+            return len(groups[of.name]) if of.within else self.extents[of.dim.name]
+
+        size = length(axis)
+        if axis.part is not None:
+            index, place = next((a, number) for a, number in own.items() if a.name == axis.part)
+            run = axis.part_length(size, self.extents[index.dim.name])
+            return range(min(place * run, size), min((place + 1) * run, size))
+        tiles = {a.name: range(number * (a.tile or 1), (number + 1) * (a.tile or 1)) for a, number in own.items()}
+        step = axis.tile or 1
+        bounding = next((a for a in own if a.name in {b.axis for b in axis.bounds}), axis)
+        starts = [s for s in range(0, size, step) if axis.visits(s, tiles, size - length(bounding))]
+        return range(starts[0], min(starts[-1] + step, size)) if starts else range(0)
+
+    def sample(self) -> tuple[int, ...]:
+        """The first block, the last, and one between."""
+        return tuple(sorted({0, self.blocks // 2, self.blocks - 1}))
+
+    def watched(self, blocks: Sequence[int]) -> bool:
+        """What is touched between two meetings of the waves is in the referee's room.
+
+        A loop without a meeting touches its whole walk.
+        """
+        if self.layout.meets:
+            return True
+        tensors = {access.tensor for access in accesses(self.program.kernel)}
+        boxes = [box for block in blocks for box in self.boxes(block)]
+        return all(sum(self._pages(t, box) for t in tensors) <= WATCHED_PAGES for box in boxes)
+
+    def _pages(self, tensor: Tensor, box: Box) -> int:
+        """Pages of the referee in a block's part of a tensor, at most."""
+        shape = self.shape(tensor)
+        counts = [len(range(size)[part]) for size, part in zip(shape, self.part(tensor, box), strict=True)]
+        return prod(counts[:-1]) * (-(-counts[-1] * tensor.dtype.bytes // PAGE_BYTES) + 1) if counts else 1
 
     def place(self, block: int) -> dict[Axis, int]:
         """The number of a block's tile along every parallel axis; the last one changes fastest.

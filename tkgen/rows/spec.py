@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -17,10 +17,10 @@ from tkgen.checks.recurrences import recurrences
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
 from tkgen.ir.divided import completed, divided, unit
 from tkgen.ir.equation_program import EquationProgram
-from tkgen.ir.equations import AxisKind
+from tkgen.ir.equations import AxisKind, accesses
 from tkgen.ir.limits import BUFFER_BYTES, LAUNCH_THREADS
-from tkgen.rows.launch import Layout
-from tkgen.schedule.row_form import RowError, accesses
+from tkgen.rows.launch import Layout, RowLaunch, row_launch
+from tkgen.schedule.row_form import RowError
 from tkgen.schedule.row_graph import row_graph
 from tkgen.schedule.row_verifier import verify
 from tkgen.schedule.rows import LaneTarget, RowMap, map_rows, reach_bytes
@@ -135,6 +135,10 @@ class LaidRows(TypedSpec[EquationProgram, T], Generic[T]):
     def decides(self) -> bool:
         """Whether what its waves do depends on data."""
         return False
+
+    def launch(self, given: Mapping[str, int] | None = None) -> RowLaunch:
+        """The launch at the spec's own sizes, `given` ones for dynamic dimensions. Raises SizeError."""
+        return row_launch(self.program, self.layout, given)
 
     def size_cases(self) -> Iterator[dict[str, int]]:
         """Sizes worth trying: a tile of each dimension that has them, one element, a tile and one, less than three."""

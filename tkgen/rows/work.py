@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product as combinations
 from math import prod
+from typing import TYPE_CHECKING
 
 from tkgen.ir.equations import Axis, Loop, Op, Product, When
-from tkgen.rows.launch import RowLaunch
+
+if TYPE_CHECKING:
+    from tkgen.rows.launch import RowLaunch
 
 
 def multiplied(launch: RowLaunch) -> int:

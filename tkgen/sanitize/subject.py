@@ -24,11 +24,9 @@ from tkgen.toolchain.discover import find_compiler
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from tkgen.build import Build
+    from tkgen.build.model import Compiled
     from tkgen.execute.compare import Reference
-    from tkgen.ir.launch import Launch as Of
-    from tkgen.rows.build import RowBuild
-    from tkgen.rows.launch import RowLaunch
+    from tkgen.ir.launch import OneLaunch
 
 Dim = tuple[int, int, int]
 
@@ -154,25 +152,25 @@ def from_spec(
 
     Raises SpecError, ToolchainError, UnknownTargetError, OSError, and ValueError for sizes the kernel cannot do.
     """
-    from tkgen.execute import kernels
     from tkgen.execute.arguments import SizeError
+    from tkgen.execute.compare import random_inputs, references
+    from tkgen.execute.given import chosen, emulated
     from tkgen.execute.launch import check_memory
     from tkgen.ir.rounding import rounded
-    from tkgen.sequence.build import SequenceBuild
 
-    found = kernels.chosen(path, defines or {}, target, include_roots)
+    found = chosen(path, defines or {}, target, include_roots)
+    emulated(found.spec)
     build = found.spec.build(cxx=cxx, kittens=kittens, machine_check=False)  # the referee runs it
-    launches = kernels.launches(found.launch)
+    launches = found.launch.launches
     for launch in launches:
         if not launch.blocks:
             none = " ".join(f"{name}=0" for name, size in launch.extents.items() if not size)
             raise SizeError(f"{none}: {launch.program.name} launches nothing, so there is nothing to watch")
         check_memory(launch)
-    inputs = kernels.random_inputs(found.launch, seed)
-    builds = build.kernels if isinstance(build, SequenceBuild) else (build,)
+    inputs = random_inputs(found.launch, seed)
     memory, subjects = dict(inputs), []
-    for number, (one, launch) in enumerate(zip(builds, launches, strict=True), 1):
-        meant = kernels.references(kernels.first(found.launch, number), inputs, found.scalars)
+    for number, (one, launch) in enumerate(zip(build.kernels, launches, strict=True), 1):
+        meant = references(found.launch.first(number), inputs, found.scalars)
         expected = {t.name: meant[t.name] for t in launch.program.outputs}
         subjects.append(_launched(path, one, launch, memory, found.scalars, expected))
         memory |= {t.name: rounded(meant[t.name][0], t.dtype) for t in launch.program.outputs}
@@ -181,8 +179,8 @@ def from_spec(
 
 def _launched(
     path: Path,
-    build: Build | RowBuild,
-    launch: Of | RowLaunch,
+    build: Compiled,
+    launch: OneLaunch,
     memory: Mapping[str, Tensor],
     scalars: Mapping[str, float],
     expected: Mapping[str, Reference],
@@ -191,18 +189,16 @@ def _launched(
     from tkgen.execute.arguments import packed
     from tkgen.execute.compare import compared, worst
     from tkgen.execute.launch import outputs
-    from tkgen.ir.equation_program import EquationProgram
-    from tkgen.sequence.program import covered, meaning_of
+    from tkgen.sequence.program import covered
 
     spec, program = build.spec, launch.program
     kept = [t for t in program.outputs if t.name not in program.added]  # what an earlier kernel has written a part of
     inputs = {t.name: memory[t.name] for t in (*program.reads, *kept) if t.name in memory}
-    stores = meaning_of(program).stores
+    stores = program.kernel.stores
     whole = {t.name for t in program.outputs if covered(t, [s for s in stores if s.target.tensor == t])}
-    if meaning_of(program).ragged:
+    if program.kernel.ragged:
         whole = set()  # rows that are in no group are left as they are
-    if isinstance(program, EquationProgram):
-        whole -= program.added  # of a tile to which no block adds zeros stay
+    whole -= program.kernel.added  # of a tile to which no block adds zeros stay
 
     def make() -> Sequence[Arg]:
         buffers = {name: Buffer(tensor, name=name) for name, tensor in inputs.items()}

@@ -195,6 +195,11 @@ class LoopMap:
             sum(m.bytes for m in self.moving) + votes * len(self.votes) + VOTES * sum(x.bytes for x in self.exchanges)
         )
 
+    @property
+    def meets(self) -> bool:
+        """Its waves meet in every pass."""
+        return True
+
     def largest(self, dim: str) -> int:
         """The largest size of a dimension that only run time knows: direct loads count all rows of a tensor."""
         found = [LARGEST_ROWS_SIZE]

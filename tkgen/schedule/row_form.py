@@ -6,7 +6,21 @@ from collections.abc import Sequence
 from enum import Enum
 
 from tkgen.ir.deciding import asked_along
-from tkgen.ir.equations import Access, Axis, AxisKind, Extent, Kernel, Load, Loop, Op, Product, Store, When, walk
+from tkgen.ir.equations import (
+    Access,
+    Axis,
+    AxisKind,
+    Extent,
+    Kernel,
+    Load,
+    Loop,
+    Op,
+    Product,
+    Store,
+    When,
+    accesses,
+    walk,
+)
 from tkgen.schedule.row_loops import loops
 from tkgen.source import Span
 
@@ -34,12 +48,6 @@ def way(access: Access, fast: Axis) -> Way:
         return Way.ROW
     last = access.indices[-1]
     return Way.ALONG if last.axis == fast else Way.ACROSS
-
-
-def accesses(kernel: Kernel) -> tuple[Access, ...]:
-    """What the kernel touches, in order."""
-    ops = list(walk(kernel.body))
-    return tuple(op.source if isinstance(op, Load) else op.target for op in ops if isinstance(op, Load | Store))
 
 
 def refuse(kernel: Kernel) -> None:

@@ -20,12 +20,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from tkgen.ir.equations import Argument, Constant, Coordinate, Load, Loop, Op, Reduce, Value, reads, writes
+from tkgen.ir.equations import Argument, Constant, Coordinate, Load, Loop, Op, Reduce, Value, accesses, reads, writes
 from tkgen.ir.types import ACCESS_BYTES
 from tkgen.ir.verifier import Broken
 from tkgen.proof import faults as proof
 from tkgen.proof.program import Program
-from tkgen.schedule.row_form import Way, accesses
+from tkgen.schedule.row_form import Way
 from tkgen.schedule.row_steps import HALVES, OF_ROW, block
 from tkgen.schedule.rows import LaneTarget, RowMap
 from tkgen.schedule.sweeps import apart, held, on, regions

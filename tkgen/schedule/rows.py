@@ -47,14 +47,15 @@ from tkgen.ir.equations import (
     Map,
     Op,
     Reduce,
+    accesses,
     walk,
 )
 from tkgen.ir.limits import LARGEST_ROWS_SIZE
 from tkgen.ir.tensors import Dim
 from tkgen.ir.types import ACCESS_BYTES
-from tkgen.schedule.row_form import RowError, Way, accesses, refuse, refuse_packed, refuse_places, way
+from tkgen.schedule.row_form import RowError, Way, refuse, refuse_packed, refuse_places, way
 from tkgen.schedule.row_loops import gathered, loops
-from tkgen.schedule.row_steps import HALVES, steps
+from tkgen.schedule.row_steps import HALVES, meets, steps
 from tkgen.schedule.sweeps import REGISTER_BYTES, Sweep, divisors, registers, sweeps
 from tkgen.schedule.unrolled import unrolled
 from tkgen.targets.synchronisation import Synchronisation
@@ -183,6 +184,11 @@ class RowMap:
         across = [access.tensor.dtype for access in accesses(self.kernel) if self.way(access) is Way.ACROSS]
         parts = self.groups_of_wave < self.groups and any(width * dtype.bytes < self.line_bytes for dtype in across)
         return steps(self.sweeps, self.waves_of_row > 1, parts)
+
+    @property
+    def meets(self) -> bool:
+        """Whether its waves meet in every loop."""
+        return meets(self.steps)
 
     def largest(self, dim: str) -> int:
         """The largest size of a dimension that only run time knows."""

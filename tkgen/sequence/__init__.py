@@ -2,7 +2,7 @@
 
     spec = tkgen.load("specs/split_k_gelu.tk")     # a `SequenceSpec`
     build = spec.check().build()                           # each kernel compiled, and watched by the referee
-    run_sequence(build).ok                                 # on the emulator, against the meaning of all in order
+    run(build).ok                                          # on the emulator, against the meaning of all in order
 
 A tensor that one kernel writes and a later one reads is the sequence's own: memory between the kernels.
 """

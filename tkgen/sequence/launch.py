@@ -1,19 +1,13 @@
-"""A launch of a sequence: its kernels at the same sizes, one after the other."""
+"""A launch of several kernels: theirs at the same sizes, one after the other."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
-from tkgen.execute.arguments import launched
-from tkgen.ir.launch import Launch, Sizing
-from tkgen.rows.launch import RowLaunch, row_launch
-from tkgen.rows.spec import RowSpec
+from tkgen.ir.launch import OneLaunch, Sizing
+from tkgen.ir.types import Tensor
 from tkgen.sequence.program import SequenceProgram
-
-if TYPE_CHECKING:
-    from tkgen.sequence.spec import SequenceSpec
 
 
 @dataclass(frozen=True)
@@ -21,22 +15,29 @@ class SequenceLaunch(Sizing):
     """The launches of the kernels of `program`, in order, at the same sizes."""
 
     program: SequenceProgram = field(repr=False)
-    launches: tuple[Launch | RowLaunch, ...]
+    kernels: tuple[OneLaunch, ...]
 
     @property
-    def blocks(self) -> int:
-        """The blocks of all launches."""
-        return sum(launch.blocks for launch in self.launches)
+    def launches(self) -> tuple[OneLaunch, ...]:
+        """The launches of its kernels."""
+        return self.kernels
+
+    def with_launches(self, launches: Sequence[OneLaunch]) -> SequenceLaunch:
+        """The same with other launches."""
+        return replace(self, kernels=tuple(launches))
+
+    @property
+    def written(self) -> tuple[Tensor, ...]:
+        """The outputs, and the tensors between its kernels."""
+        return (*self.program.outputs, *self.program.between)
+
+    def first(self, count: int) -> SequenceLaunch:
+        """The launch of the first `count` kernels."""
+        program = replace(self.program, kernels=self.program.kernels[:count])
+        return replace(self, program=program, kernels=self.kernels[:count])
 
 
-def sequence_launch(spec: SequenceSpec, given: Mapping[str, int] | None = None) -> SequenceLaunch:
-    """The launch at the spec's own sizes, `given` ones for dynamic dimensions.
-
-    Raises:
-        SizeError: a dynamic dimension without a size, or a size that one of the kernels cannot do.
-    """
-    launches = tuple(
-        row_launch(k.program, k.layout, given) if isinstance(k, RowSpec) else launched(k, given) for k in spec.kernels
-    )
-    extents = {name: size for launch in launches for name, size in launch.extents.items()}
-    return SequenceLaunch(spec.program, extents, launches)
+def launch_in_order(program: SequenceProgram, kernels: Sequence[OneLaunch]) -> SequenceLaunch:
+    """The launches of several kernels as one."""
+    extents = {name: size for launch in kernels for name, size in launch.extents.items()}
+    return SequenceLaunch(program, extents, tuple(kernels))

@@ -2,31 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import lcm
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic
 
-from tkgen.backends.cdna.lower.origins import Source, joined
-from tkgen.backends.cdna.lower.sequence import sequence_parts
-from tkgen.backends.spec import TypedSpec
+from tkgen.backends.cdna.lower.origins import Source
+from tkgen.backends.spec import AnySpec, T, TypedSpec
 from tkgen.diagnostics import Diagnostic, Fix, Label, distinct
 from tkgen.ir.equations import Store
-from tkgen.rows.spec import RowSpec
+from tkgen.sequence.launch import SequenceLaunch, launch_in_order
 from tkgen.sequence.program import SequenceProgram, covered, meaning_of
-from tkgen.targets import Target
 
 if TYPE_CHECKING:
-    from tkgen.backends.cdna.spec import Spec
     from tkgen.sequence.build import SequenceBuild
+
+FAR = 4  # times a size that two kernels ask for, beyond which no common multiple is tried
 
 
 @dataclass(frozen=True)
-class SequenceSpec(TypedSpec[SequenceProgram, Target]):
-    """A spec read from `path` with its `-D` values: its `kernels` in order, typed and scheduled for `target`."""
+class SequenceSpec(TypedSpec[SequenceProgram, T], Generic[T]):
+    """A spec read from `path` with its `-D` values: its kernels in order, typed and scheduled for `target`.
 
-    kernels: tuple[Spec | RowSpec, ...] = field(repr=False)
+    `joined` makes the file of all of them.
+    """
+
+    parts: tuple[AnySpec, ...] = field(repr=False)
+    joined: Callable[[SequenceSpec[T]], Source] = field(repr=False, compare=False)
+
+    @property
+    def kernels(self) -> tuple[AnySpec, ...]:
+        """The specs of its kernels."""
+        return self.parts
 
     # ------------------------------------------------------------ what there is to say
 
@@ -58,6 +67,28 @@ class SequenceSpec(TypedSpec[SequenceProgram, Target]):
             for store in meaning_of(p).stores:
                 stores.setdefault(store.target.tensor.name, []).append(store)
 
+    # ------------------------------------------------------------ launches
+
+    def launch(self, given: Mapping[str, int] | None = None) -> SequenceLaunch:
+        """The launch of each kernel, at the spec's own sizes, `given` ones for dynamic dimensions. Raises SizeError."""
+        return launch_in_order(self.program, [one for k in self.kernels for one in k.launch(given).launches])
+
+    def size_cases(self) -> Iterator[dict[str, int]]:
+        """Those of the kernels that divide sizes, together; where there is none, those of the others."""
+        dividing = [list(k.size_cases()) for k in self.kernels if k.divides]
+        others = [list(k.size_cases()) for k in self.kernels if not k.divides]
+        first, rest = (dividing, others) if dividing else (others, [])
+        for number in range(max(map(len, first))):
+            found: dict[str, int] = {}
+            for each in first:
+                for name, size in each[number % len(each)].items():
+                    found[name] = _common(found.get(name, size), size)
+            for each in rest:
+                found = each[number % len(each)] | found
+            for kernel in self.kernels:
+                found = kernel.fitting(found)
+            yield found
+
     # ------------------------------------------------------------ code
 
     @property
@@ -67,17 +98,8 @@ class SequenceSpec(TypedSpec[SequenceProgram, Target]):
 
     @cached_property
     def source(self) -> Source:
-        """The generated C++: every kernel in a namespace of its own, and one `dispatch` that launches them in order."""
-        head, tail = sequence_parts(
-            self.name,
-            self.program.header.splitlines(),
-            self.path.name,
-            self.target.name,
-            [(k.program, k.namespace) for k in self.kernels],
-            self.program.arguments,
-            self.program.between,
-        )
-        return joined([head, *(part for k in self.kernels for part in (k.namespace, "\n")), tail])
+        """The generated C++: every kernel in a namespace of its own, and one function that launches them in order."""
+        return self.joined(self)
 
     @property
     def text(self) -> str:
@@ -92,10 +114,10 @@ class SequenceSpec(TypedSpec[SequenceProgram, Target]):
         log: Path | None = None,
         machine_check: bool = True,
     ) -> SequenceBuild:
-        """Compile every kernel to a code object and watch it, unless `machine_check` says not to.
+        """Compile every kernel, as one alone.
 
         Raises:
-            SpecError: as `check`; or compiled code races, does not wait, or leaves its memory.
+            SpecError: as `check`; or compiled code breaks what was promised.
             ToolchainError: the compiler fails.
         """
         from tkgen.sequence.build import SequenceBuild
@@ -103,3 +125,9 @@ class SequenceSpec(TypedSpec[SequenceProgram, Target]):
         self.check()
         built = [k.build(cxx=cxx, kittens=kittens, log=log, machine_check=machine_check) for k in self.kernels]
         return SequenceBuild(self, tuple(built))
+
+
+def _common(one: int, other: int) -> int:
+    """A size that suits two kernels: a multiple of both, or the larger one where that is far away."""
+    multiple = lcm(one, other)
+    return multiple if multiple <= FAR * max(one, other) else max(one, other)

@@ -16,8 +16,9 @@ from rich.console import Console
 from rich.table import Table
 
 from tkgen.api import load
+from tkgen.backends.spec import AnySpec
 from tkgen.diagnostics import SpecError
-from tkgen.edits import Change, EditSpec, changes, passes
+from tkgen.edits import Change, changes, passes
 from tkgen.toolchain.compiler import ToolchainError
 from tkgen.tune.evaluate import taken
 from tkgen.tune.executor import executor
@@ -64,7 +65,7 @@ class _Job:
 
 
 def try_edits(
-    spec: EditSpec,
+    spec: AnySpec,
     seconds: float,
     product: str | None = None,
     sizes: Mapping[str, int] | None = None,
@@ -93,7 +94,7 @@ def try_edits(
 
 
 def _job(
-    spec: EditSpec,
+    spec: AnySpec,
     change: Change,
     product: str | None,
     sizes: Mapping[str, int],

@@ -5,27 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
 
 from tkgen.api import load, load_products
 from tkgen.backends import protocol
-from tkgen.backends.cdna.spec import Spec
 from tkgen.backends.hopper.backend import ON_HOPPER
+from tkgen.backends.registry import backend_of
+from tkgen.backends.spec import AnySpec
 from tkgen.build.model import Compiled
 from tkgen.diagnostics import Severity, SpecError
 from tkgen.ir.launch import Launch
 from tkgen.ir.types import Program
-from tkgen.rows.launch import row_launch
-from tkgen.rows.spec import RowSpec
-from tkgen.sequence.build import SequenceBuild
-from tkgen.sequence.spec import SequenceSpec
 from tkgen.targets.model import Product, Target
 from tkgen.toolchain.compiler import ToolchainError
 from tkgen.tune import hopper
 from tkgen.tune.space import Candidate
 from tkgen.tune.trial import Status, Trial
-
-AnySpec: TypeAlias = Spec | RowSpec | SequenceSpec
 
 
 @dataclass(frozen=True)
@@ -39,7 +33,7 @@ class Setting:
     include_roots: tuple[Path, ...]
     cxx: str | None
 
-    def load(self, candidate: Candidate, sizes: Mapping[str, int] | None = None) -> AnySpec | ON_HOPPER:
+    def load(self, candidate: Candidate, sizes: Mapping[str, int] | None = None) -> AnySpec:
         """The candidate's spec, for other `sizes` where given. Raises as `api.load` and `taken` do."""
         defines: dict[str, int | None] = {**self.fixed[candidate.spec], **dict(candidate.values), **(sizes or {})}
         spec = load(candidate.spec, defines, self.target, self.include_roots)
@@ -51,7 +45,7 @@ def taken(spec: protocol.Spec) -> AnySpec:
 
     Raises UnknownTargetError where nothing predicts it for its target.
     """
-    if isinstance(spec, Spec | RowSpec | SequenceSpec):
+    if backend_of(spec.target.name).emulated:
         return spec
     return load_products(spec.path, spec.defines, spec.target.name)  # which says what it is not
 
@@ -66,12 +60,9 @@ def check(setting: Setting, candidate: Candidate) -> Trial:
         device = hopper.product_of(spec.target.name, setting.product)
         return Trial(candidate, Status.BOUNDED, bound_seconds=hopper.bound(spec, device, setting.sizes))
     product = spec.target.product_named(setting.product) if setting.product else spec.target.product
-    kernels = spec.kernels if isinstance(spec, SequenceSpec) else (spec,)
     bound = sum(
-        copy_bound(k, product, setting.sizes)
-        if isinstance(k, RowSpec)
-        else lower_bound(k.program, k.target, product, setting.sizes)
-        for k in kernels
+        lower_bound(k.program, k.target, product, setting.sizes) if k.divides else copy_bound(k, product, setting.sizes)
+        for k in spec.kernels
     )
     return Trial(candidate, Status.BOUNDED, bound_seconds=bound)
 
@@ -103,13 +94,13 @@ def lower_bound(program: Program, target: Target, product: Product, sizes: Mappi
     return launching + busiest * 2 * rows * cols * (launch.extents[program.k.name] / max(shared, 1)) / rate
 
 
-def copy_bound(spec: RowSpec, product: Product, sizes: Mapping[str, int]) -> float:
+def copy_bound(spec: AnySpec, product: Product, sizes: Mapping[str, int]) -> float:
     """Seconds that no kernel of rows can beat: launching, then moving its tensors once at the copy rate."""
-    timing, launch = spec.target.timing, row_launch(spec.program, spec.layout, sizes)
+    timing = spec.target.timing
     if timing is None:
         return 0.0
-    moved = sum(map(launch.bytes, (*spec.program.reads, *spec.program.outputs)))
-    return timing.launch_us * 1e-6 + moved / (product.hbm_tbps * timing.hbm_efficiency * 1e12)
+    rate = product.hbm_tbps * timing.hbm_efficiency * 1e12
+    return float(timing.launch_us * 1e-6 + spec.launch(sizes).moved_bytes / rate)
 
 
 def measure(setting: Setting, candidate: Candidate) -> Trial:
@@ -124,7 +115,6 @@ def measure(setting: Setting, candidate: Candidate) -> Trial:
         if isinstance(spec, ON_HOPPER):
             return hopper.predicted(found, spec, setting.sizes, setting.product, setting.cxx)
         build = spec.build(cxx=setting.cxx, machine_check=False).check()
-        kernels = build.kernels if isinstance(build, SequenceBuild) else (build,)
         prediction = predict(build, setting.sizes, setting.product, what_if=False)
     except SpecError as error:
         return rejected(candidate, error)
@@ -137,9 +127,9 @@ def measure(setting: Setting, candidate: Candidate) -> Trial:
         tflops=prediction.tflops,
         gbps=prediction.gbps if prediction.tflops is None else None,
         limiter=prediction.limiter,
-        registers=max(map(registers, kernels)),
-        lds_bytes=max(k.lds_bytes for k in kernels),
-        waves_per_simd=min(k.occupancy.waves_per_simd for k in kernels),
+        registers=max(map(registers, build.kernels)),
+        lds_bytes=max(k.lds_bytes for k in build.kernels),
+        waves_per_simd=min(k.occupancy.waves_per_simd for k in build.kernels),
     )
 
 
@@ -156,8 +146,7 @@ def verify(setting: Setting, trial: Trial) -> Trial:
     """
     from tkgen.execute.arguments import check_scalars
     from tkgen.execute.cases import size_cases
-    from tkgen.execute.kernels import run
-    from tkgen.execute.launch import trials
+    from tkgen.execute.launch import run, trials
 
     try:
         whole = setting.load(trial.candidate)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from tkgen.backends.hopper.backend import ON_HOPPER
 from tkgen.backends.hopper.build import CudaBuild
@@ -15,7 +16,6 @@ from tkgen.backends.registry import backend_of
 from tkgen.execute.arguments import check_scalars, launched
 from tkgen.packages import install_line
 from tkgen.predict import predict
-from tkgen.rows.launch import row_launch
 from tkgen.toolchain.compiler import ToolchainError
 from tkgen.tune.trial import Status, Trial
 
@@ -45,14 +45,12 @@ def bound(spec: ON_HOPPER, product: HopperProduct, sizes: Mapping[str, int]) -> 
         products = spec.layout.consumers * spec.layout.fragments * len(spec.program.products)
         cycles = columns / 2 * (step / depth) * products
         return float(timing.launch_us * 1e-6 + steps * cycles / (timing.max_clock_mhz * 1e6))
-    rows = row_launch(spec.program, spec.layout, sizes)
-    moved = sum(map(rows.bytes, (*spec.program.reads, *spec.program.outputs)))
-    return float(timing.launch_us * 1e-6 + moved / (product.hbm_tbps * 1e12))
+    return float(timing.launch_us * 1e-6 + spec.launch(sizes).moved_bytes / (product.hbm_tbps * 1e12))
 
 
 def predicted(trial: Trial, spec: ON_HOPPER, sizes: Mapping[str, int], product: str | None, cxx: str | None) -> Trial:
     """The trial with its prediction. Raises as `build` of a spec, and PredictError."""
-    build: CudaBuild = spec.build(cxx=cxx)
+    build: CudaBuild[Any] = spec.build(cxx=cxx)
     found = predict(build, sizes, product)
     warps = build.threads // spec.target.warp_size
     return replace(
@@ -73,12 +71,13 @@ def unsound(spec: ON_HOPPER, roots: Sequence[Path]) -> str:
 
     Raises SpecError, ValueError where it has no such size.
     """
-    from tkgen.execute import gpu, modelled
+    from tkgen.execute import given as givens
+    from tkgen.execute import modelled
     from tkgen.execute.modelled_suite import sizes
 
     cases = sizes(spec)
     small = cases[min(2, len(cases) - 1)]
     given = {**check_scalars(spec.program), **spec.defines, **small}
-    found = gpu.prepared(spec.path, given, spec.target.name, roots)
+    found = givens.chosen(spec.path, given, spec.target.name, roots)
     tried = modelled.trials(backend_of(spec.target.name), found, ORDERS, executor="model")
     return next((f"{t.order}: {t.failure}" for t in tried if t.failure), "")

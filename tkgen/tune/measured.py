@@ -23,7 +23,8 @@ from tkgen.tune.trial import Trial
 if TYPE_CHECKING:
     import torch
 
-    from tkgen.execute.gpu import Expected, Prepared
+    from tkgen.execute.given import Chosen
+    from tkgen.execute.gpu import Expected
 
 SETS = 2  # of tensors that launches go round at the least
 
@@ -49,8 +50,9 @@ def compared(setting: Setting, seed: int, trials: Sequence[Trial]) -> Iterator[T
 
 def timed(setting: Setting, seed: int, trials: Sequence[Trial]) -> Iterator[Trial]:
     """All of these timed by turns."""
-    from tkgen.execute import gpu, kernels
-    from tkgen.execute.compare import Inputs
+    from tkgen.execute import gpu
+    from tkgen.execute.compare import Inputs, random_inputs
+    from tkgen.execute.launch import memory
     from tkgen.execute.race import ROTATED_BYTES, raced
 
     launches: dict[Candidate, list[Callable[[], None]]] = {}
@@ -58,12 +60,12 @@ def timed(setting: Setting, seed: int, trials: Sequence[Trial]) -> Iterator[Tria
     works: dict[Candidate, tuple[float, int]] = {}
     for trial in trials:
         found, backend = _prepared(setting, trial.candidate)
-        spec, (_, moved) = trial.candidate.spec, kernels.work(found.launch)
-        works[trial.candidate] = kernels.work(found.launch)
+        spec, moved = trial.candidate.spec, found.launch.moved_bytes
+        works[trial.candidate] = found.launch.flops, moved
         if spec not in held:
             count = max(SETS, -(-ROTATED_BYTES // moved))
-            inputs = kernels.random_inputs(found.launch, seed, Inputs.NORMAL)
-            held[spec] = [{n: t.cuda() for n, t in kernels.memory(found.launch, inputs).items()} for _ in range(count)]
+            inputs = random_inputs(found.launch, seed, Inputs.NORMAL)
+            held[spec] = [{n: t.cuda() for n, t in memory(found.launch, inputs).items()} for _ in range(count)]
         launches[trial.candidate] = [
             backend.launcher(found.spec, found.launch, tensors, found.scalars, setting.cxx) for tensors in held[spec]
         ]
@@ -91,11 +93,11 @@ def device() -> str:
     return str(torch.cuda.get_device_name())
 
 
-def _prepared(setting: Setting, candidate: Candidate) -> tuple[Prepared, Backend]:
+def _prepared(setting: Setting, candidate: Candidate) -> tuple[Chosen, Backend]:
     """A candidate's launch at the sizes of the search, and what launches it."""
     from tkgen.execute.arguments import check_scalars
-    from tkgen.execute.gpu import prepared
+    from tkgen.execute.given import chosen
 
     spec = setting.load(candidate)
     given = {**check_scalars(spec.program), **spec.defines, **setting.sizes}
-    return prepared(spec.path, given, spec.target.name, setting.include_roots), backend_of(spec.target.name)
+    return chosen(spec.path, given, spec.target.name, setting.include_roots), backend_of(spec.target.name)

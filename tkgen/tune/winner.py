@@ -13,8 +13,7 @@ from tkgen.syntax.format import format_source
 from tkgen.syntax.parser import parse_spec
 
 if TYPE_CHECKING:
-    from tkgen.backends.protocol import Spec
-    from tkgen.execute.kernels import AnyBuild
+    from tkgen.backends.protocol import Build, Spec
     from tkgen.tune.trial import Trial
 
 _Edit = tuple[int, int, str]  # start, end, what stands there instead
@@ -23,7 +22,7 @@ _Edit = tuple[int, int, str]  # start, end, what stands there instead
 def winner_text(
     spec: Spec,
     winner: Trial,
-    build: AnyBuild | None,
+    build: Build | None,
     sizes: Mapping[str, int],
     product: str,
     roots: Sequence[Path] = (),
@@ -53,11 +52,9 @@ def _chosen(winner: Trial, sizes: Mapping[str, int], product: str) -> str:
     return f"# Chosen by tkgen tune for {shape} on {product} ({how} {winner.rank * 1e6:.1f} us): {settings}."
 
 
-def _expect(line: str, build: AnyBuild) -> str:
+def _expect(line: str, build: Build) -> str:
     """An `expect` line with the build's own figures."""
-    from tkgen.execute.cases import figures
-
-    found = figures(build)
+    found = build.named_figures()
     return re.sub(r"([\w/]+) (<= )?\d+", lambda m: f"{m[1]} {m[2] or ''}{found[m[1]]}" if m[1] in found else m[0], line)
 
 

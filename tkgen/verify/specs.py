@@ -8,30 +8,24 @@ from contextlib import suppress
 from dataclasses import replace
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 
-from tkgen.api import Spec, load
+from tkgen.api import load
+from tkgen.backends.protocol import Build
+from tkgen.backends.spec import AnySpec
 from tkgen.diagnostics import SpecError
 from tkgen.emulate import Interleaving, Policy
-from tkgen.execute import kernels
+from tkgen.execute import given
 from tkgen.execute.arguments import check_scalars
 from tkgen.execute.cases import size_cases
-from tkgen.execute.compare import Inputs
-from tkgen.execute.kernels import AnyLaunch, AnySpec
-from tkgen.execute.launch import Payload, check_memory, emulate
+from tkgen.execute.compare import Inputs, random_inputs
+from tkgen.execute.given import emulated
+from tkgen.execute.launch import Payload, check_memory, emulate_all
 from tkgen.ir.equations import AxisKind, Kernel, Loop, walk
-from tkgen.ir.launch import Launch
+from tkgen.ir.launch import OneLaunch, Sizing
+from tkgen.ir.products import has_products
 from tkgen.ir.types import Dim, Program
-from tkgen.loops import LoopSpec
-from tkgen.rows.launch import RowLaunch
-from tkgen.rows.run import part_of
-from tkgen.sequence import run as sequences
-from tkgen.sequence.build import SequenceBuild
-from tkgen.sequence.launch import SequenceLaunch
-from tkgen.sequence.program import meaning_of
-from tkgen.sequence.spec import SequenceSpec
 from tkgen.verify import payloads, ring
 from tkgen.verify.degree import degree
 from tkgen.verify.diagnose import explained
@@ -42,9 +36,6 @@ from tkgen.verify.run import Case, Drawn, Stored, Verdict, verified
 from tkgen.verify.terms import Factors, factors
 from tkgen.verify.unseen import sized, unseen
 
-if TYPE_CHECKING:
-    from tkgen.execute.kernels import AnyBuild
-
 _PAGES = 12
 _MORE = 6  # times as many elements as a small size of a sequence has: beyond that it is not small
 _GROUPS = 4  # of rows, at a small size
@@ -52,7 +43,7 @@ _SHORT = 5  # by how much a tile at the end of a loop is smaller than others
 
 
 def case_of(
-    build: AnyBuild,
+    build: Build,
     extents: Mapping[str, int] | None = None,
     scalars: Mapping[str, float] | None = None,
     blocks: Sequence[int] | None = None,
@@ -63,13 +54,12 @@ def case_of(
 
     Raises SizeError for sizes that it cannot do.
     """
-    launch = kernels.launch_of(build.spec, extents)
+    launch = build.spec.launch(extents)
     values = {**check_scalars(build.spec.program), **(scalars or {})}
-    singles = kernels.launches(launch)
-    each = [meaning_of(s.program) for s in singles]
+    each = [one.program.kernel for one in launch.launches]
 
     def draw(seed: int) -> Drawn:
-        memory = grouped(each, kernels.random_inputs(launch, seed, Inputs.NORMAL), launch.extents, seed)
+        memory = grouped(each, random_inputs(launch, seed, Inputs.NORMAL), launch.extents, seed)
         memory = risen(each, memory) if seed % 2 else memory
         return Drawn(memory, payloads.drawn(launch.program.reads, memory, seed))
 
@@ -78,82 +68,60 @@ def case_of(
 
     def meaning(drawn: Drawn) -> Mapping[str, Ring]:
         found = meant(each, drawn.memory, drawn.rings, values, launch.extents)
-        if blocks is not None and isinstance(launch, RowLaunch):
-            found = {name: _only(launch, name, value, blocks, drawn) for name, value in found.items()}
+        if blocks is not None:
+            (one,) = launch.launches
+            found = {name: _only(one, name, value, blocks, drawn) for name, value in found.items()}
         return found
 
     def sums(drawn: Drawn) -> Sequence[Factors]:
         return factors(each[0], drawn, values, launch.extents) if len(each) == 1 else ()
 
-    return Case(
-        build.spec.name, launch.extents, kernels.written(launch), draw, machine, meaning, degree(each), note, sums
-    )
+    return Case(build.spec.name, launch.extents, launch.written, draw, machine, meaning, degree(each), note, sums)
 
 
 def _launched(
-    build: AnyBuild, launch: AnyLaunch, drawn: Drawn, scalars: Mapping[str, float], order: Interleaving,
+    build: Build, launch: Sizing, drawn: Drawn, scalars: Mapping[str, float], order: Interleaving,
     blocks: Sequence[int] | None, workers: int,
 ) -> Stored:  # fmt: skip
     """One launch over payloads. What one block stores in the place of another one is there in one of the two orders."""
     launch, backwards = in_turn(launch, order), order.policy is not Policy.BARRIER
     words: dict[str, Payload] = {name: payloads.packed(numbers) for name, numbers in drawn.rings.items()}
-    adds = {name for single in kernels.launches(launch) for name in single.program.added}
-    for t in kernels.written(launch):
+    adds = {name for single in launch.launches for name in single.program.added}
+    for t in launch.written:
         rounds = payloads.remembers(t) and t.name not in drawn.memory and t.name not in adds
         if (payloads.carries(t) or rounds) and t.name not in words:
             words[t.name] = payloads.empty(t.dtype.counted(launch.shape(t)), t.name in adds)
-    if isinstance(build, SequenceBuild):
-        assert isinstance(launch, SequenceLaunch)
-        found, outcomes = sequences.emulate(
-            build, launch, drawn.memory, scalars, order=order, watch=False, workers=workers, backwards=backwards,
-            payloads=words,
-        )  # fmt: skip
-    else:
-        assert not isinstance(launch, SequenceLaunch)
-        found, outcome = emulate(
-            build, launch, drawn.memory, scalars, order=order, watch=False, workers=workers, blocks=blocks,
-            backwards=backwards, payloads=words,
-        )  # fmt: skip
-        outcomes = (outcome,)
+    found, outcomes = emulate_all(
+        build, launch, drawn.memory, scalars, order=order, watch=False, workers=workers, blocks=blocks,
+        backwards=backwards, payloads=words,
+    )  # fmt: skip
     return Stored(
         found,
-        {t.name: words[t.name] for t in kernels.written(launch) if t.name in words},
+        {t.name: words[t.name] for t in launch.written if t.name in words},
         tuple(loss for o in outcomes for loss in o.lost),
         tuple(str(f) for o in outcomes for f in o.findings),
         sum(o.instructions for o in outcomes),
     )
 
 
-def in_turn(launch: AnyLaunch, order: Interleaving) -> AnyLaunch:
+def in_turn(launch: Sizing, order: Interleaving) -> Sizing:
     """The launch that this order of waves gets: the first one as it is, others with few blocks on persistent grids.
 
     Each of these then has two tiles or more: machine code takes any number of blocks there.
     """
     if order.policy is Policy.BARRIER:
         return launch
-    if isinstance(launch, SequenceLaunch):
-        return replace(launch, launches=tuple(map(_on_few_blocks, launch.launches)))
-    return _on_few_blocks(launch)
+    return launch.with_launches([one.on_few_blocks() for one in launch.launches])
 
 
-def _on_few_blocks(launch: Launch | RowLaunch) -> Launch | RowLaunch:
-    if not isinstance(launch, Launch) or launch.program.grid.name != "persistent":
-        return launch
-    program, tiles = launch.program, launch.all_tiles
-    if program.ragged:  # those of one group, which has two rows of tiles where it can (`tkgen.verify.inputs`)
-        tiles = min(2, -(-launch.extents[program.m.name] // program.block[0])) * launch.tile_grid[1]
-    count = min(program.grid.count, max(1, tiles // 2))
-    return replace(launch, program=replace(program, grid=replace(program.grid, count=count)))
-
-
-def _only(launch: RowLaunch, name: str, value: Ring, blocks: Sequence[int], drawn: Drawn) -> Ring:
+def _only(launch: OneLaunch, name: str, value: Ring, blocks: Sequence[int], drawn: Drawn) -> Ring:
     """What some blocks store; elsewhere what was there. Groups of rows are those of the offsets that are drawn."""
     offsets = {t.name: drawn.memory[t.name].tolist() for t in launch.program.kernel.offsets}
-    launch = replace(launch, offsets=offsets)
+    launch = launch.of_groups(offsets)
     tensor = next(t for t in launch.program.outputs if t.name == name)
     mine = torch.zeros(value.shape, dtype=torch.bool)
-    for block in blocks:
-        mine[part_of(launch, tensor, block)] = True
+    for box in (box for block in blocks for box in launch.boxes(block)):
+        mine[launch.part(tensor, box)] = True
     before = drawn.rings.get(name, ring.unwritten(value.shape)).planes
     own = value.planes
     pairs = ((own.real, before.real), (own.error, before.error), (own.unsure, before.unsure), (own.p, before.p))
@@ -168,11 +136,11 @@ def chosen_cases(
     path: Path, target: str | None, roots: Sequence[Path]
 ) -> Iterator[tuple[dict[str, float | None], str]]:
     """The `-D` values at which a spec is verified, and what each is for: a small size, and its own loop counts."""
-    spec = kernels.emulated(load(path, None, target, roots))
+    spec = emulated(load(path, None, target, roots))
     sizes, scalars = size_cases(spec), check_scalars(spec.program)
     few = dict.fromkeys(_listed(spec), _PAGES)  # of what tables list: there need not be many
     several = _several(spec, sizes, path, target, roots)
-    if isinstance(spec, Spec) and spec.program.grid.name == "stream_k":  # few steps are one for each of its blocks
+    if spec.kernels == (spec,) and spec.program.grid.name == "stream_k":  # few steps are one for each of its blocks
         several = {name: size for name, size in several.items() if name not in _looped(spec)}
     small = few | several
     yield {**small, **_telling(scalars)}, "small"
@@ -194,7 +162,7 @@ def _several(
 
     def possible(case: Mapping[str, int]) -> bool:
         with suppress(SpecError):
-            kernels.valued(path, {**case}, target, roots)[0].check()
+            given.valued(path, {**case}, target, roots)[0].check()
             return True
         return False
 
@@ -202,8 +170,8 @@ def _several(
         return any(case[n] % sizes[0][n] for n in names), prod(case[n] for n in names)
 
     found = sizes[min(2, len(sizes) - 1)]
-    each = spec.kernels if isinstance(spec, SequenceSpec) else (spec,)
-    products = [one.program for one in each if isinstance(one, Spec)]
+    each = spec.kernels
+    products = [one.program for one in each if one.divides]
     names = {d.name for p in products for d in (p.m, p.n) if d.name in sizes[0]}
     if products:
         tried = sorted((c for c in sizes if all(c.values())), key=worth, reverse=True)
@@ -214,7 +182,7 @@ def _several(
         several = found | {name: size for p in products for name, size in _of_groups(p).items()}
         return several if possible(several) else found
     tiled = _tiled(each)
-    if tiled and isinstance(spec, LoopSpec):  # which otherwise has what is along an index once
+    if tiled and each == (spec,):  # which otherwise has what is along an index once
         several = {name: size if name in tiled else 2 * size for name, size in sizes[1].items()}
         found = several if possible(several) else found
     for name in [name for name in found if name in tiled]:
@@ -233,38 +201,31 @@ def _of_groups(program: Program) -> dict[str, int]:
 
 def _tiled(each: Sequence[AnySpec]) -> set[str]:
     """The dimensions along which a kernel with a loop goes by tiles."""
-    loops = [one.program.kernel for one in each if isinstance(one, LoopSpec) and not one.program.dynamic]
-    return {a.dim.name for kernel in loops for a in kernel.axes if (a.tile or 1) > _SHORT}
+    fixed = [one.program.kernel for one in each if not one.divides and not one.program.dynamic]
+    return {a.dim.name for kernel in fixed if has_products(kernel) for a in kernel.axes if (a.tile or 1) > _SHORT}
 
 
 def _listed(spec: AnySpec) -> set[str]:
     """The dimensions that are as large as a cache is, of which tables list places."""
-    each = spec.kernels if isinstance(spec, SequenceSpec) else (spec,)
-    tables = [(k.held[t], t) for k in (meaning_of(one.program) for one in each) for t in k.tables]
+    tables = [(k.held[t], t) for k in (one.program.kernel for one in spec.kernels) for t in k.tables]
     return {dim.name for dim, _ in tables if dim.size is not None and dim.size > _PAGES}
 
 
 def _looped(spec: AnySpec) -> set[str]:
     """The dimensions of a size that the spec gives along which alone loops go."""
-    each = spec.kernels if isinstance(spec, SequenceSpec) else (spec,)
-    looped: set[str] = set()
-    for one in each:
-        if isinstance(one, Spec):
-            looped |= {one.program.k.name} if one.program.k.size is not None else set()
-        elif isinstance(one, LoopSpec):
-            looped |= {
-                op.axis.dim.name for op in walk(one.program.kernel.body) if isinstance(op, Loop) and op.axis.dim.size
-            }
-    if isinstance(spec, SequenceSpec):  # along what another kernel has blocks there would be as many of these
-        for one in each:
-            axes = meaning_of(one.program).axes
-            looped -= {a.dim.name for a in axes if a.kind is AxisKind.PARALLEL and not a.is_index}
+    each = [one.program.kernel for one in spec.kernels]
+    inside = [op for kernel in each if has_products(kernel) for op in walk(kernel.body)]
+    looped = {op.axis.dim.name for op in inside if isinstance(op, Loop) and op.axis.dim.size}
+    if spec.kernels != (spec,):  # along what another kernel has blocks there would be as many of these
+        for kernel in each:
+            looped -= {a.dim.name for a in kernel.axes if a.kind is AxisKind.PARALLEL and not a.is_index}
     return looped
 
 
-def some_blocks(launch: AnyLaunch) -> tuple[int, ...] | None:
+def some_blocks(launch: Sizing) -> tuple[int, ...] | None:
     """The blocks that are run where there are more than a few, of a loop: the first and the last; None for all."""
-    if not isinstance(launch, RowLaunch) or launch.blocks <= 4:
+    (first, *others) = launch.launches
+    if others or first is not launch or first.summed[0] or launch.blocks <= 4:
         return None
     return (0, launch.blocks - 1)
 
@@ -283,12 +244,11 @@ def verified_spec(
     """
     cases = [(dict(defines), "built for -D")] if defines else list(chosen_cases(path, target, roots))
     found = []
-    own = _kernels(kernels.emulated(load(path, None, target, roots)))
+    own = _kernels(emulated(load(path, None, target, roots)))
     for values, note in cases:
-        chosen = kernels.chosen(path, values, target, roots)
+        chosen = given.chosen(path, values, target, roots)
         build = chosen.spec.build(cxx=cxx, machine_check=False)  # all of it is run here
-        for launch in kernels.launches(chosen.launch):
-            check_memory(launch)
+        check_memory(chosen.launch)
         blocks = some_blocks(chosen.launch) if note == "own loops" else None
         if blocks is not None:
             note = f"{note}, blocks {' and '.join(map(str, blocks))} of {chosen.launch.blocks}"
@@ -298,10 +258,9 @@ def verified_spec(
     return found
 
 
-def _kernels(spec: AnySpec, launch: AnyLaunch | None = None) -> tuple[Kernel, ...]:
+def _kernels(spec: AnySpec, launch: Sizing | None = None) -> tuple[Kernel, ...]:
     """What the kernels of a spec compute, of the sizes of `launch`."""
-    each = spec.kernels if isinstance(spec, SequenceSpec) else (spec,)
-    found = tuple(meaning_of(one.program) for one in each)
+    found = tuple(one.program.kernel for one in spec.kernels)
     if launch is None:
         return found
     dims = {d: replace(d, size=launch.extents.get(d.name, d.size)) for k in found for d in _dims(k)}
@@ -313,7 +272,7 @@ def _dims(kernel: Kernel) -> Iterator[Dim]:
     yield from (a.dim for a in kernel.axes)
 
 
-def verify(build: AnyBuild, *, draws: int = 2, schedules: int = 2, seed: int = 0, **sizes: int) -> Verdict:
+def verify(build: Build, *, draws: int = 2, schedules: int = 2, seed: int = 0, **sizes: int) -> Verdict:
     """The verdict on a build at its own sizes; `sizes` has those of dynamic dimensions.
 
     Raises SizeError for sizes that it cannot do, EmulateError where a launch cannot start.

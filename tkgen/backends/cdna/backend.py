@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tkgen.backends import protocol
+from tkgen.backends.cdna.lower.sequence import joined_source
 from tkgen.backends.cdna.spec import Spec
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.functions import CDNA
@@ -16,12 +17,13 @@ from tkgen.loops.spec import LoopSpec
 from tkgen.rows.spec import RowSpec
 from tkgen.schedule import plan
 from tkgen.sequence.spec import SequenceSpec
-from tkgen.targets import load_target, target_names
+from tkgen.targets import Target, load_target, target_names
 
 if TYPE_CHECKING:
     import torch
 
-    from tkgen.execute.kernels import AnyLaunch
+    from tkgen.backends.cdna.lower.origins import Source
+    from tkgen.ir.launch import Sizing
 
 
 class Cdna:
@@ -60,6 +62,10 @@ class Cdna:
             return RowSpec(path, program, chosen, defines)
         return Spec(path, program, chosen, defines, plan(program, chosen))
 
+    def joined(self, spec: SequenceSpec[Target]) -> Source:
+        """The file of several kernels: each in a namespace of its own, and one `dispatch` that launches them."""
+        return joined_source(spec)
+
     def produce(
         self, spec: protocol.Spec, directory: Path, emit: Collection[str], *, cxx: str | None, kittens: Path | None,
         watch: bool,
@@ -67,23 +73,12 @@ class Cdna:
         """Build one of its specs and write what is asked for."""
         from tkgen.build.outputs import produce
 
-        if isinstance(spec, SequenceSpec):
-            from tkgen.sequence.build import produce as produce_all
-
-            return produce_all(spec, directory, emit, cxx=cxx, kittens=kittens, watch=watch)
-        assert isinstance(spec, Spec | RowSpec)
         return produce(spec, directory, emit, cxx=cxx, kittens=kittens, watch=watch)
 
     def write(self, build: protocol.Build, directory: Path, emit: Collection[str]) -> dict[str, Path]:
         """Write what is asked for of one of its builds."""
-        from tkgen.build.model import Compiled
         from tkgen.build.outputs import write
-        from tkgen.sequence.build import SequenceBuild
-        from tkgen.sequence.build import write as write_all
 
-        if isinstance(build, SequenceBuild):
-            return write_all(build, directory, emit)
-        assert isinstance(build, Compiled)
         return write(build, directory, emit)
 
     def need_gpu(self) -> None:
@@ -93,11 +88,10 @@ class Cdna:
         need_gpu()
 
     def launcher(
-        self, spec: protocol.Spec, launch: AnyLaunch, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, float],
+        self, spec: protocol.Spec, launch: Sizing, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, float],
         cxx: str | None,
     ) -> Callable[[], None]:  # fmt: skip
         """What launches the kernel through its Python module, which knows the launch itself."""
         from tkgen.backends.cdna.launch import launcher
 
-        assert isinstance(spec, Spec | RowSpec | SequenceSpec)
         return launcher(spec.build(cxx=cxx), tensors, scalars)

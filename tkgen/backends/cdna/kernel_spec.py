@@ -6,7 +6,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tkgen.backends.cdna.lower.origins import Source
 from tkgen.backends.spec import P, TypedSpec
@@ -25,6 +25,11 @@ class KernelSpec(TypedSpec[P, Target], Generic[P, B]):
     @abstractmethod
     def generated(self, alone: bool) -> Source:
         """The C++ of the kernel; without the file around it where it is not `alone` there."""
+
+    @property
+    def planned(self) -> Any:
+        """What a harness for it is made from."""
+        return self.program
 
     @cached_property
     def source(self) -> Source:

@@ -6,18 +6,14 @@ import importlib.util
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
 import torch
 
+from tkgen.backends.protocol import Build
+from tkgen.build.model import Compiled
 from tkgen.build.outputs import write_module
-from tkgen.sequence.build import SequenceBuild
 from tkgen.toolchain.compiler import ToolchainError
-
-if TYPE_CHECKING:
-    from tkgen.build.model import Compiled
-
-    Launched: TypeAlias = Compiled | SequenceBuild
 
 
 def need_gpu() -> None:
@@ -29,7 +25,7 @@ def need_gpu() -> None:
         )
 
 
-def launcher(build: Launched, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, float]) -> Callable[[], None]:
+def launcher(build: Build, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, float]) -> Callable[[], None]:
     """What launches the kernel, or all of a sequence, on these tensors, on the current stream of their device.
 
     `tensors` has all that is read or written, what is between the kernels of a sequence too.
@@ -43,11 +39,13 @@ def launcher(build: Launched, tensors: Mapping[str, torch.Tensor], scalars: Mapp
     return launch
 
 
-def _module(build: Launched) -> Any:
+def _module(build: Build) -> Any:
     """The built Python module, made once for the same machine code."""
     if identity(build) not in _modules:
         folder = Path(tempfile.mkdtemp(prefix="tkgen-module-"))
-        path = write_module(build.spec, build.compiler, folder, build.kittens)
+        first = build.kernels[0]
+        assert isinstance(first, Compiled)
+        path = write_module(build.spec, first.compiler, folder, first.kittens)
         found = importlib.util.spec_from_file_location(build.spec.name, path)
         assert found is not None and found.loader is not None
         module = importlib.util.module_from_spec(found)
@@ -56,10 +54,9 @@ def _module(build: Launched) -> Any:
     return _modules[identity(build)]
 
 
-def identity(build: Launched) -> tuple[object, ...]:
+def identity(build: Build) -> tuple[object, ...]:
     """What decides the results: the machine code, of each kernel, and the sizes that grids are made from."""
-    code = [k.hsaco for k in build.kernels] if isinstance(build, SequenceBuild) else [build.hsaco]
-    return (*code, *(d.size for d in build.spec.program.dims))
+    return (*(k.code for k in build.kernels), *(d.size for d in build.spec.program.dims))
 
 
 # Modules stay loaded as long as the process, as torch's own registry of operators does.

@@ -7,23 +7,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tkgen.backends import protocol
-from tkgen.backends.hopper.build import CudaBuild
-from tkgen.backends.hopper.loop_spec import HopperLoopBuild, HopperLoopSpec
-from tkgen.backends.hopper.machine import load_hopper
+from tkgen.backends.hopper.build import write
+from tkgen.backends.hopper.loop_spec import HopperLoopSpec
+from tkgen.backends.hopper.machine import Hopper, load_hopper
 from tkgen.backends.hopper.row_spec import HopperRowSpec
-from tkgen.backends.hopper.spec import HopperBuild, HopperSpec
+from tkgen.backends.hopper.sequence import joined_source
+from tkgen.backends.hopper.spec import HopperSpec
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.functions import HOPPER
-from tkgen.ir.launch import Launch
 from tkgen.ir.products import has_products
 from tkgen.ir.types import Program
-from tkgen.rows.launch import RowLaunch
 from tkgen.targets import hopper_names
 
 if TYPE_CHECKING:
     import torch
 
-    from tkgen.execute.kernels import AnyLaunch
+    from tkgen.backends.cdna.lower.origins import Source
+    from tkgen.ir.launch import Sizing
+    from tkgen.sequence.spec import SequenceSpec
 
 ON_HOPPER = HopperSpec | HopperRowSpec | HopperLoopSpec
 """A spec of any kind for it."""
@@ -75,19 +76,21 @@ class HopperBackend:
             return HopperRowSpec(path, program, load_hopper(target), defines)
         return HopperSpec(path, program, load_hopper(target), defines)
 
+    def joined(self, spec: SequenceSpec[Hopper]) -> Source:
+        """The file of several kernels: each in a namespace of its own, and one `launch` that launches them in order."""
+        return joined_source(spec)
+
     def produce(
         self, spec: protocol.Spec, directory: Path, emit: Collection[str], *, cxx: str | None, kittens: Path | None,
         watch: bool,
     ) -> tuple[protocol.Build, dict[str, Path]]:  # fmt: skip
         """Build one of its specs and write what is asked for; nothing watches its machine code."""
-        assert isinstance(spec, ON_HOPPER)
-        built: CudaBuild = spec.build(cxx=cxx)
+        built = spec.build(cxx=cxx)
         return built, self.write(built, directory, emit)
 
     def write(self, build: protocol.Build, directory: Path, emit: Collection[str]) -> dict[str, Path]:
         """Write what is asked for of one of its builds."""
-        assert isinstance(build, CudaBuild)
-        return build.write(directory, [OUTPUTS[kind] for kind in emit if kind in OUTPUTS])
+        return write(build, directory, [OUTPUTS[kind] for kind in emit if kind in OUTPUTS])
 
     def need_gpu(self) -> None:
         """Raises ToolchainError where torch has no Hopper GPU here."""
@@ -96,24 +99,10 @@ class HopperBackend:
         need_gpu()
 
     def launcher(
-        self, spec: protocol.Spec, launch: AnyLaunch, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, float],
+        self, spec: protocol.Spec, launch: Sizing, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, float],
         cxx: str | None,
     ) -> Callable[[], None]:  # fmt: skip
         """What launches the kernel through the CUDA driver."""
-        assert isinstance(spec, ON_HOPPER)
-        return launching(spec.build(cxx=cxx), launch, tensors, scalars)
+        from tkgen.backends.hopper.launch import launcher
 
-
-def launching(
-    build: CudaBuild, launch: AnyLaunch, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, float]
-) -> Callable[[], None]:
-    """What launches a built kernel through the CUDA driver. Raises ValueError, ToolchainError as `launch.launcher`."""
-    from tkgen.backends.hopper.launch import launcher, loop_launcher, row_launcher
-
-    if isinstance(build, HopperBuild):
-        assert isinstance(launch, Launch)
-        return launcher(build, launch, tensors, scalars)
-    assert isinstance(launch, RowLaunch)
-    if isinstance(build, HopperLoopBuild):
-        return loop_launcher(build, launch, tensors, scalars)
-    return row_launcher(build, launch, tensors, scalars)
+        return launcher(spec.build(cxx=cxx), launch, tensors, scalars)

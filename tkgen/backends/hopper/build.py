@@ -8,64 +8,67 @@ from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from tkgen import __version__
 from tkgen.backends.hopper.machine import Hopper
 from tkgen.backends.hopper.toolchain import Figures, Nvcc, compile_cubin, find_nvcc
-from tkgen.backends.spec import TypedSpec
 from tkgen.diagnostics import Diagnostic, refuse
 from tkgen.diagnostics.machine import to_json
-from tkgen.ir.equation_program import EquationProgram
-from tkgen.ir.types import Program
 from tkgen.toolchain.cache import default_cache
 from tkgen.toolchain.files import write_atomic
+
+if TYPE_CHECKING:
+    from tkgen.backends.hopper.kernel_spec import HopperKernel
+    from tkgen.backends.protocol import Build
 
 EMITS = ("cu", "cubin", "sass", "report")
 
 
+K = TypeVar("K", bound="HopperKernel[Any]", covariant=True)
+
+
 @dataclass(frozen=True)
-class CudaBuild:
-    """A compiled spec: the cubin and the figures read from it. What kinds of kernels have of their own stands below."""
+class CudaBuild(Generic[K]):
+    """A compiled kernel: the cubin and the figures read from it."""
 
     nvcc: Nvcc
     cubin: bytes = field(repr=False)
     figures: Figures
     remarks: str = field(repr=False)
     sass: str = field(repr=False)
-    spec: TypedSpec[Program | EquationProgram, Hopper]
+    spec: K
 
-    def measured(self) -> list[Diagnostic]:
-        """What the machine code breaks."""
-        raise NotImplementedError
+    @property
+    def kernels(self) -> tuple[Self, ...]:
+        """This one."""
+        return (self,)
+
+    @property
+    def code(self) -> bytes:
+        """The cubin."""
+        return self.cubin
+
+    def named_figures(self) -> dict[str, int]:
+        """The numbers that an `# expect` line can name."""
+        f = self.figures
+        return {"warps": self.threads // self.spec.target.warp_size, "registers": f.registers, "spills": f.spill_bytes,
+                "stack": f.stack_bytes, "shared": self.shared_bytes}  # fmt: skip
 
     @property
     def dynamic_bytes(self) -> int:
         """Bytes of shared memory that the launch asks for."""
-        raise NotImplementedError
+        return self.spec.dynamic_bytes
 
     @property
     def threads(self) -> int:
         """Threads of a block."""
-        raise NotImplementedError
-
-    def facts(self) -> dict[str, object]:
-        """What its plan says of it, as plain data."""
-        raise NotImplementedError
-
-    def words(self) -> str:
-        """The same in words."""
-        raise NotImplementedError
-
-    @property
-    def moved_registers(self) -> tuple[int, int] | None:
-        """Registers of a producer's and of a consumer's thread, where warpgroups hand some on."""
-        return None
+        return self.spec.threads
 
     @cached_property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """What the checks say of the spec and of the machine code."""
-        return (*self.spec.diagnostics, *self.measured())
+        return (*self.spec.diagnostics, *self.spec.measured(self.figures, self.remarks))
 
     def check(self) -> Self:
         """This build. Raises SpecError where the machine code spills or lost what the source promises."""
@@ -92,7 +95,7 @@ class CudaBuild:
             "compiler": {"kind": "nvcc", "version": self.nvcc.version},
             "defines": dict(self.spec.defines),
             "threads": self.threads,
-            **self.facts(),
+            **self.spec.facts(),
             "figures": asdict(self.figures),
             "shared_bytes": self.shared_bytes,
             "diagnostics": [to_json(d) for d in self.diagnostics],
@@ -100,26 +103,30 @@ class CudaBuild:
 
     def line(self) -> str:
         """The figures in one line."""
-        f, moved = self.figures, self.moved_registers
+        f, moved = self.figures, self.spec.moved_registers
         registers = f"{f.registers} registers" + (f" ({moved[0]} producer, {moved[1]} consumer)" if moved else "")
         return (f"{self.spec.name} ({self.spec.target.name}): {registers}, {f.spill_bytes} B spilled, "
-                f"{self.shared_bytes} B shared, {self.threads} threads, {self.words()}")  # fmt: skip
+                f"{self.shared_bytes} B shared, {self.threads} threads, {self.spec.words(f)}")  # fmt: skip
 
-    def write(self, directory: Path, emit: Collection[str] = EMITS) -> dict[str, Path]:
-        """Put the outputs named by `emit` under `directory`, each whole or not at all; returns their paths."""
-        files: dict[str, bytes | str] = {
-            "cu": self.spec.text,
-            "cubin": self.cubin,
-            "sass": self.sass,
-            "report": json.dumps(self.report(), indent=2) + "\n",
-        }
-        suffixes = {"report": "json"}
-        written = {}
-        for kind in emit:
-            if kind in files and (kind != "sass" or self.sass):
-                written[kind] = directory / f"{self.spec.name}.{suffixes.get(kind, kind)}"
-                write_atomic(written[kind], files[kind])
-        return written
+
+def write(build: Build, directory: Path, emit: Collection[str] = EMITS) -> dict[str, Path]:
+    """Put the outputs named by `emit` under `directory`, each whole or not at all; returns their paths.
+
+    There is one source; cubin and disassembly are each kernel's own.
+    """
+    name, spec = build.spec.name, build.spec
+    files: dict[str, tuple[str, bytes | str]] = {"cu": (f"{name}.cu", spec.text)} if "cu" in emit else {}
+    for kernel in build.kernels:
+        assert isinstance(kernel, CudaBuild)
+        own = "" if kernel is build else f".{kernel.spec.name}"
+        for kind, content in (("cubin", kernel.cubin), ("sass", kernel.sass)):
+            if kind in emit and content:
+                files[f"{kind}{own.replace('.', ' ')}"] = (f"{name}{own}.{kind}", content)
+    if "report" in emit:
+        files["report"] = (f"{name}.json", json.dumps(build.report(), indent=2) + "\n")
+    for file, content in files.values():
+        write_atomic(directory / file, content)
+    return {kind: directory / file for kind, (file, _) in files.items()}
 
 
 def compiled(source: str, name: str, target: Hopper, cxx: str | None) -> tuple[Nvcc, bytes, Figures, str, str]:

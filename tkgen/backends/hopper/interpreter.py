@@ -4,25 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from tkgen.backends import protocol
-from tkgen.backends.hopper.loop_model import run_loop
-from tkgen.backends.hopper.loop_spec import HopperLoopSpec
-from tkgen.backends.hopper.model import run_products
-from tkgen.backends.hopper.row_model import run_rows
-from tkgen.backends.hopper.row_spec import HopperRowSpec
+from tkgen.backends.hopper.kernel_spec import HopperKernel
 from tkgen.backends.hopper.schedule import MACHINE
-from tkgen.backends.hopper.spec import HopperSpec
-from tkgen.ir.launch import Launch
+from tkgen.ir.launch import OneLaunch
 from tkgen.proof.execution import Order, orders
-from tkgen.rows.launch import RowLaunch
-
-if TYPE_CHECKING:
-    from tkgen.execute.kernels import AnyLaunch
 
 
 class HopperInterpreter:
@@ -35,19 +25,13 @@ class HopperInterpreter:
         return tuple(orders(count, [stream.name for stream in MACHINE.streams]))
 
     def run(
-        self, spec: protocol.Spec, launch: AnyLaunch, inputs: Mapping[str, Tensor], scalars: Mapping[str, float],
+        self, spec: protocol.Spec, launch: OneLaunch, inputs: Mapping[str, Tensor], scalars: Mapping[str, float],
         order: Order, progress: Callable[[int, int], None] | None = None,
     ) -> protocol.Modelled:  # fmt: skip
-        """One launch of a checked spec."""
+        """One launch of a checked kernel."""
+        assert isinstance(spec, HopperKernel)
         with one_thread():
-            if isinstance(spec, HopperLoopSpec):
-                assert isinstance(launch, RowLaunch)
-                return run_loop(spec.layout, launch, inputs, scalars, order, progress)
-            if isinstance(spec, HopperRowSpec):
-                assert isinstance(launch, RowLaunch)
-                return run_rows(spec.rows, spec.lanes, launch, inputs, scalars, order, progress)
-            assert isinstance(spec, HopperSpec) and isinstance(launch, Launch)
-            return run_products(spec.layout, launch, inputs, scalars, order, progress)
+            return spec.modelled(launch, inputs, scalars, order, progress)
 
 
 @contextmanager

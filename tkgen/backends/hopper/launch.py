@@ -6,15 +6,13 @@ import ctypes
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from tkgen.backends.hopper.layout import Layout
 from tkgen.backends.hopper.machine import Hopper
-from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import Access
-from tkgen.ir.launch import Launch, OneLaunch
+from tkgen.ir.kernel_program import KernelProgram
+from tkgen.ir.launch import OneLaunch, Sizing
 from tkgen.ir.tensors import DType, Tensor
-from tkgen.ir.types import ACCESS_BYTES, Program
 from tkgen.packages import install_line
 from tkgen.toolchain.compiler import ToolchainError
 
@@ -22,9 +20,8 @@ if TYPE_CHECKING:
     import torch
 
     from tkgen.backends.hopper.build import CudaBuild
-    from tkgen.backends.hopper.loop_spec import HopperLoopBuild
-    from tkgen.backends.hopper.spec import HopperBuild
-    from tkgen.rows.launch import RowLaunch
+    from tkgen.backends.hopper.kernel_spec import HopperKernel
+    from tkgen.backends.protocol import Build
 
 MAP_BYTES = 128  # CUtensorMap (cuda.h)
 PAIR_BYTES = 8  # of two neighbouring f32, which epilogues read together
@@ -186,14 +183,18 @@ def tensor_map(layout: Boxes, tensor: Tensor, data: torch.Tensor) -> bytes:
     return ctypes.string_at(made.getPtr(), MAP_BYTES)
 
 
-def packed(layout: Layout, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, float]) -> bytes:
-    """The argument of a kernel of products."""
-    maps = {t.name: tensor_map(layout, t, tensors[t.name]) for t in layout.program.arguments if t.name in layout.moved}
-    return argument(layout.program, maps, tensors, scalars, layout.machine.map_alignment)
+def packed(
+    layout: Boxes | None, program: KernelProgram, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, float],
+    alignment: int,
+) -> bytes:  # fmt: skip
+    """The argument of a kernel."""
+    moved = [t for t in program.arguments if layout is not None and t.name in layout.moved]
+    maps = {t.name: tensor_map(layout, t, tensors[t.name]) for t in moved if layout is not None}
+    return argument(program, maps, tensors, scalars, alignment)
 
 
 def argument(
-    program: Program | EquationProgram, maps: Mapping[str, bytes], tensors: Mapping[str, torch.Tensor],
+    program: KernelProgram, maps: Mapping[str, bytes], tensors: Mapping[str, torch.Tensor],
     scalars: Mapping[str, float], alignment: int,
 ) -> bytes:  # fmt: skip
     """A kernel's one argument, laid out as the generated `globals` is; a tensor without a map has zeros there."""
@@ -226,43 +227,43 @@ def _checked(launch: OneLaunch, tensors: Mapping[str, torch.Tensor], alignment: 
 
 
 def launcher(
-    build: HopperBuild, launch: Launch, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, float]
+    build: Build, launch: Sizing, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, float]
 ) -> Callable[[], None]:
-    """What launches a kernel of products on these tensors, its output among them, on torch's current stream.
+    """What launches the kernels of a build in order, on these tensors, their outputs among them, on torch's current
+    stream.
 
     Raises:
         ValueError: tensors of other sizes, types or devices; MapError where the copy engine cannot move one.
         ToolchainError: the driver refuses the kernel or the launch.
     """
     driver()
-    _checked(launch, tensors, PAIR_BYTES)
-    return started(build, launch.blocks, packed(build.spec.layout, tensors, scalars), tensors)
+    each: list[Callable[[], object]] = []
+    for kernel, one in zip(build.kernels, launch.launches, strict=True):
+        if one is not launch:  # of a kernel alone the caller clears what it adds to
+            each += [tensors[name].zero_ for name in sorted(one.program.added)]
+        each.append(_launcher(cast("CudaBuild[HopperKernel[Any]]", kernel), one, tensors, scalars))
+
+    def start() -> None:
+        for step in each:
+            step()
+
+    return start if len(each) > 1 else each[0]  # type: ignore[return-value]
 
 
-def row_launcher(
-    build: CudaBuild, launch: RowLaunch, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, float]
+def _launcher(
+    build: CudaBuild[HopperKernel[Any]], launch: OneLaunch, tensors: Mapping[str, torch.Tensor],
+    scalars: Mapping[str, float],
+) -> Callable[[], None]:  # fmt: skip
+    spec, program = build.spec, launch.program
+    own = {t.name: tensors[t.name] for t in program.arguments}
+    _checked(launch, own, spec.aligned_bytes)
+    whole = packed(spec.boxes, program, own, scalars, spec.target.map_alignment)
+    return started(build, spec.blocks(launch), whole, own)
+
+
+def started(
+    build: CudaBuild[HopperKernel[Any]], blocks: int, whole: bytes, tensors: Mapping[str, torch.Tensor]
 ) -> Callable[[], None]:
-    """The same of a kernel of rows."""
-    driver()
-    _checked(launch, tensors, ACCESS_BYTES)
-    whole = argument(launch.program, {}, tensors, scalars, build.spec.target.map_alignment)
-    return started(build, launch.blocks, whole, tensors)
-
-
-def loop_launcher(
-    build: HopperLoopBuild, launch: RowLaunch, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, float]
-) -> Callable[[], None]:
-    """The same of a loop of products: a block for each tile, or as many as its grid says."""
-    driver()
-    layout = build.spec.layout
-    _checked(launch, tensors, ACCESS_BYTES)
-    moved = [t for t in launch.program.arguments if t.name in layout.moved]
-    maps = {t.name: tensor_map(layout, t, tensors[t.name]) for t in moved}
-    whole = argument(launch.program, maps, tensors, scalars, layout.machine.map_alignment)
-    return started(build, min(launch.blocks, layout.persistent or launch.blocks), whole, tensors)
-
-
-def started(build: CudaBuild, blocks: int, whole: bytes, tensors: Mapping[str, torch.Tensor]) -> Callable[[], None]:
     """What launches a kernel with this argument. Raises ToolchainError as `launcher`."""
     import torch
 
@@ -286,7 +287,7 @@ def started(build: CudaBuild, blocks: int, whole: bytes, tensors: Mapping[str, t
     return start
 
 
-def function(cuda: Any, build: CudaBuild) -> Any:
+def function(cuda: Any, build: CudaBuild[HopperKernel[Any]]) -> Any:
     """The kernel, loaded into the current context once for the same machine code."""
     key = int(_done(cuda.cuCtxGetCurrent(), "the current context")), build.cubin
     if key not in _loaded:

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import lcm
+from typing import TYPE_CHECKING
 
-from tkgen.backends.hopper.build import CudaBuild, compiled
-from tkgen.backends.hopper.checks import check_figures
+from tkgen.backends.cdna.lower.origins import Source
+from tkgen.backends.hopper.kernel_spec import HopperKernel
 from tkgen.backends.hopper.loop_lowering import lower_loop, tile_code
 from tkgen.backends.hopper.loop_schedule import scheduled, unproven
 from tkgen.backends.hopper.loops import HopperLoop, hopper_loop
-from tkgen.backends.hopper.machine import Hopper
 from tkgen.backends.hopper.meant import wrong_chain
-from tkgen.backends.spec import TypedSpec
+from tkgen.backends.hopper.toolchain import Figures
+from tkgen.backends.protocol import Modelled
 from tkgen.checks.recurrences import recurrences
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
 from tkgen.ir.equation_program import EquationProgram
-from tkgen.ir.equations import AxisKind
+from tkgen.ir.equations import AxisKind, accesses
+from tkgen.ir.launch import OneLaunch
+from tkgen.proof.execution import Order
+from tkgen.rows.launch import RowLaunch, row_launch
 from tkgen.schedule.loop_tiles import LoopError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
-class HopperLoopSpec(TypedSpec[EquationProgram, Hopper]):
+class HopperLoopSpec(HopperKernel[EquationProgram]):
     """A kernel such as attention's for Hopper."""
 
     @cached_property
@@ -63,9 +70,21 @@ class HopperLoopSpec(TypedSpec[EquationProgram, Hopper]):
         return scheduled(self.layout)
 
     @cached_property
-    def text(self) -> str:
+    def source(self) -> Source:
         """The generated CUDA C++."""
-        return lower_loop(self.layout, self.program.header.splitlines(), self.path.name, self.target.name).text
+        return lower_loop(self.layout, self.program.header.splitlines(), self.path.name, self.target.name)
+
+    def launch(self, given: Mapping[str, int] | None = None) -> RowLaunch:
+        """The launch at the spec's own sizes, `given` ones for dynamic dimensions. Raises SizeError."""
+        return row_launch(self.program, self.layout, given)
+
+    @property
+    def one_matrix(self) -> dict[str, int]:
+        """One place of each index that says nothing but which matrix, such as a batch's."""
+        touched = accesses(self.program.kernel)
+        used = [(i.axis, d) for a in touched for i, d in zip(a.indices, a.tensor.dims, strict=True)]
+        alone = [a for a in self.program.parallel if a.is_index and all(d == a.dim for axis, d in used if axis == a)]
+        return {a.dim.name: 1 for a in alone}
 
     def size_cases(self) -> Iterator[dict[str, int]]:
         """Sizes worth trying: one, two and three times what holds whole tiles of each axis that has tiles."""
@@ -75,53 +94,50 @@ class HopperLoopSpec(TypedSpec[EquationProgram, Hopper]):
                 units[axis.dim.name] = lcm(units.get(axis.dim.name, 1), axis.tile or 1)
         yield from ({name: times * unit for name, unit in units.items()} for times in (1, 2, 3))
 
-    def build(self, *, cxx: str | None = None) -> HopperLoopBuild:
-        """Compile to a cubin, with the nvcc `cxx` where it is given.
-
-        Raises:
-            SpecError: as `check`, or the machine code spills or lost what the source promises.
-            ToolchainError: there is no nvcc, or it fails.
-        """
-        self.check()
-        return HopperLoopBuild(*compiled(self.text, self.name, self.target, cxx), self).check()
-
-
-@dataclass(frozen=True)
-class HopperLoopBuild(CudaBuild):
-    """A compiled loop of products."""
-
-    spec: HopperLoopSpec
-
-    def measured(self) -> list[Diagnostic]:
-        """Spills, and promises that ptxas says it could not keep."""
-        program = self.spec.program
-        return check_figures(program.spans["kernel"], program.allow, self.figures, self.remarks)
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return self.layout.threads
 
     @property
     def dynamic_bytes(self) -> int:
         """Of tiles."""
-        return self.spec.layout.dynamic_bytes
-
-    @property
-    def threads(self) -> int:
-        """Threads of a block."""
-        return self.spec.layout.threads
+        return self.layout.dynamic_bytes
 
     @property
     def moved_registers(self) -> tuple[int, int] | None:
         """Those of producer and consumers."""
-        return self.spec.layout.moved_registers
+        return self.layout.moved_registers
+
+    @property
+    def boxes(self) -> HopperLoop:
+        """Tiles of operands and outputs."""
+        return self.layout
+
+    def blocks(self, launch: OneLaunch) -> int:
+        """One for each tile, or as many as its grid says."""
+        return min(launch.blocks, self.layout.persistent or launch.blocks)
 
     def facts(self) -> dict[str, object]:
         """Its layout."""
-        m = self.spec.layout
+        m = self.layout
         return {
-            "sizes": {d.name: d.size for d in self.spec.program.dims},
+            "sizes": {d.name: d.size for d in self.program.dims},
             "consumers": m.consumers, "keys": m.keys, "buffers": list(m.buffers), "moved_registers": m.moved_registers,
             "proof": "the plan; its machine code is tested on the GPU",
         }  # fmt: skip
 
-    def words(self) -> str:
+    def words(self, figures: Figures) -> str:
         """The layout, and matrix instructions."""
-        products = "" if self.figures.products is None else f", {self.figures.products} HGMMA"
-        return f"{self.spec.layout.describe()}{products}"
+        products = "" if figures.products is None else f", {figures.products} HGMMA"
+        return f"{self.layout.describe()}{products}"
+
+    def modelled(
+        self, launch: OneLaunch, inputs: Mapping[str, Tensor], scalars: Mapping[str, float], order: Order,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Modelled:  # fmt: skip
+        """The model of producer and consumers."""
+        from tkgen.backends.hopper.loop_model import run_loop
+
+        assert isinstance(launch, RowLaunch)
+        return run_loop(self.layout, launch, inputs, scalars, order, progress)

@@ -91,6 +91,11 @@ class HopperLoop:
         """Whether the loop begins or ends with the block's tile, so that tiles differ in their passes."""
         return bool(self.loop.axis.bounds)
 
+    @property
+    def meets(self) -> bool:
+        """Its waves meet in every pass."""
+        return True
+
     def largest(self, dim: str) -> int:
         """The largest size of a dimension that only run time knows: there is none."""
         return LARGEST_ROWS_SIZE

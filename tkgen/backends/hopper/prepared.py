@@ -10,25 +10,24 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor
 
 from tkgen.backends.hopper import launch as hopper
-from tkgen.backends.hopper.loop_spec import HopperLoopBuild
-from tkgen.backends.hopper.spec import HopperBuild
-from tkgen.ir.equations import Load
-from tkgen.ir.launch import OneLaunch
+from tkgen.ir.launch import OneLaunch, Sizing
 from tkgen.ir.rounding import TORCH
 from tkgen.ir.types import ACCESS_BYTES
 from tkgen.toolchain.compiler import ToolchainError
 
 if TYPE_CHECKING:
     from tkgen.backends.hopper.build import CudaBuild
+    from tkgen.backends.hopper.kernel_spec import HopperKernel
+    from tkgen.backends.protocol import Build
     from tkgen.ir import tensors
 
 WORD = 8  # bytes of an address
@@ -49,7 +48,7 @@ class Driver(Protocol):
     current: Callable[[], int]
     """The index of the calling thread's current device."""
 
-    def function(self, build: CudaBuild, device: torch.device) -> int:
+    def function(self, build: CudaBuild[HopperKernel[Any]], device: torch.device) -> int:
         """The kernel, loaded on that device."""
 
     def map(self, layout: hopper.Boxes, tensor: tensors.Tensor, data: Tensor) -> bytes:
@@ -76,7 +75,7 @@ class Cuda:
         self.current: Callable[[], int] = getattr(torch._C, "_cuda_getDevice", torch.cuda.current_device)
         self._functions: dict[tuple[bytes, int | None], int] = {}
 
-    def function(self, build: CudaBuild, device: torch.device) -> int:
+    def function(self, build: CudaBuild[HopperKernel[Any]], device: torch.device) -> int:
         """The kernel; its module stays loaded as long as the process."""
         key = build.cubin, device.index
         if key not in self._functions:
@@ -207,6 +206,13 @@ class Prepared:
             with torch.cuda.device(device):
                 return self(given, scalars)
         outputs = [made.allocate(given, device) for made in self.made]
+        self.start(given, outputs, scalars)
+        return tuple(outputs)
+
+    def start(self, given: Sequence[Tensor], outputs: Sequence[Tensor], scalars: Sequence[float]) -> None:
+        """Launch the kernel with these outputs. Raises ToolchainError as a call."""
+        device, driver = self.device, self.driver
+        index = device.index
         if self.copied:
             given = [t.contiguous() if n in self.copied else t for n, t in enumerate(given)]
         try:
@@ -237,22 +243,75 @@ class Prepared:
         self.free.append(held)
         if status:
             raise ToolchainError(f"launching {self.name}: error {status} of the CUDA driver")
-        return tuple(outputs)
 
 
-def prepare(build: CudaBuild, launch: OneLaunch, given: Mapping[str, Tensor]) -> Prepared:
+@dataclass(slots=True)
+class InOrder:
+    """Several kernels for tensors of one signature: called with all inputs and scalars, it returns the outputs.
+
+    What is between the kernels is memory of each call, as the outputs are.
+    """
+
+    device: torch.device
+    names: tuple[str, ...]  # of the inputs
+    made: Mapping[str, Made]  # all that is written
+    scalars: tuple[str, ...]
+    kernels: tuple[tuple[Prepared, tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple[str, ...]], ...]
+    outputs: tuple[str, ...]
+
+    def __call__(self, given: Sequence[Tensor], scalars: Sequence[float]) -> tuple[Tensor, ...]:
+        """Launch the kernels on torch's current stream. Raises ToolchainError as `Prepared`."""
+        memory = dict(zip(self.names, given, strict=True))
+        memory |= {name: made.allocate(given, self.device) for name, made in self.made.items()}
+        values = dict(zip(self.scalars, scalars, strict=True))
+        with torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext():
+            for prepared, inputs, outputs, added, named in self.kernels:
+                for name in added:
+                    memory[name].zero_()
+                prepared.start([memory[n] for n in inputs], [memory[n] for n in outputs], [values[n] for n in named])
+        return tuple(memory[name] for name in self.outputs)
+
+
+def prepare(build: Build, launch: Sizing, given: Mapping[str, Tensor]) -> Prepared | InOrder:
     """The launch of `build` for inputs like these, by name, in the order in which it will be called with them.
 
     Raises:
         MapError: sizes for which the copy engine cannot move a tensor.
         ToolchainError: there is no driver, or it refuses the kernel.
     """
+    (first, *others) = zip(build.kernels, launch.launches, strict=True)
+    if not others and first[1] is launch:
+        return _prepare(*first, given)
+    device, places = next(iter(given.values())).device, {name: n for n, name in enumerate(given)}
+    made = {t.name: _made(launch, t, places.get(t.name)) for t in launch.written}
+    like = {name: torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device=device) for name, t in given.items()}
+    like |= {name: each.allocate(list(given.values()), device) for name, each in made.items()}
+    kernels = []
+    for kernel, one in zip(build.kernels, launch.launches, strict=True):
+        program = one.program
+        inputs = tuple(t.name for t in program.reads)
+        found = _prepare(kernel, one, {name: like[name] for name in inputs})
+        names = tuple(t.name for t in program.outputs), tuple(sorted(program.added))
+        kernels.append((found, inputs, *names, tuple(s.name for s in program.scalars)))
+    scalars = tuple(s.name for s in launch.program.scalars)
+    outputs = tuple(t.name for t in launch.program.outputs)
+    return InOrder(device, tuple(given), made, scalars, tuple(kernels), outputs)
+
+
+def _prepare(build: CudaBuild[HopperKernel[Any]], launch: OneLaunch, given: Mapping[str, Tensor]) -> Prepared:
+    """The launch of one kernel for inputs like these, by name, in the order in which it will be called with them.
+
+    Raises:
+        MapError: sizes for which the copy engine cannot move a tensor.
+        ToolchainError: there is no driver, or it refuses the kernel.
+    """
     driver, program = _simulated or _cuda(), launch.program
-    layout = build.spec.layout if isinstance(build, HopperBuild | HopperLoopBuild) else None
+    spec = build.spec
+    layout = spec.boxes
     moved = layout.moved if layout is not None else {}
     device, places = next(iter(given.values())).device, {name: n for n, name in enumerate(given)}
     like = {name: torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device=device) for name, t in given.items()}
-    strided = _strided(build, like)
+    strided = _strided(spec, like)
     copied = tuple(n for n, (name, t) in enumerate(given.items()) if name not in strided and not t.is_contiguous())
     like = {name: t if name in strided else t.contiguous() for name, t in like.items()}
     made = tuple(_made(launch, tensor, places.get(tensor.name)) for tensor in program.outputs)
@@ -260,22 +319,18 @@ def prepare(build: CudaBuild, launch: OneLaunch, given: Mapping[str, Tensor]) ->
     named = like | {t.name: data for t, data in zip(program.outputs, written, strict=True)}
     maps = {t.name: driver.map(layout, t, named[t.name]) for t in program.arguments if layout and t.name in moved}
     scalars = {s.name: 0.0 for s in program.scalars}
-    target = build.spec.target
-    argument = hopper.argument(program, maps, named, scalars, target.map_alignment)  # type: ignore[arg-type]
+    argument = hopper.argument(program, maps, named, scalars, spec.target.map_alignment)
 
     def slot(at: int, tensor: tensors.Tensor) -> Slot:
         begin = list(program.arguments).index(tensor) * hopper.GLOBAL_BYTES
         is_moved = tensor.name in moved
-        aligned = hopper.PAIR_BYTES if isinstance(build, HopperBuild) and not is_moved else ACCESS_BYTES
+        aligned = ACCESS_BYTES if is_moved else spec.aligned_bytes
         return Slot(at, (begin + hopper.MAP_BYTES) // WORD, aligned - 1, begin if is_moved else None)
 
-    blocks = launch.blocks
-    if isinstance(build, HopperLoopBuild):
-        blocks = min(blocks, build.spec.layout.persistent or blocks)
-    called = driver.function(build, device), blocks, build.threads, build.dynamic_bytes
+    called = driver.function(build, device), spec.blocks(launch), build.threads, build.dynamic_bytes
     outside = {t.name for t in program.outputs}
     return Prepared(
-        build.spec.name, driver, device,
+        spec.name, driver, device,
         tuple(slot(places[t.name], t) for t in program.reads if t.name not in outside),
         tuple(slot(n, t) for n, t in enumerate(program.outputs)),
         made, copied, len(program.arguments) * hopper.GLOBAL_BYTES // 4,
@@ -283,15 +338,17 @@ def prepare(build: CudaBuild, launch: OneLaunch, given: Mapping[str, Tensor]) ->
     )  # fmt: skip
 
 
-def _strided(build: CudaBuild, given: Mapping[str, Tensor]) -> frozenset[str]:
+def _strided(spec: HopperKernel[Any], given: Mapping[str, Tensor]) -> frozenset[str]:
     """The inputs whose strides the copy engine takes, whatever they are, and that nothing else reads."""
-    if not isinstance(build, HopperBuild | HopperLoopBuild):
+    layout, found = spec.boxes, set[str]()
+    if layout is None:
         return frozenset()
-    layout, found = build.spec.layout, set[str]()
-    loads = build.spec.layout.equations.epilogue if isinstance(build, HopperBuild) else ()
-    single = {op.source.tensor.name for op in loads if isinstance(op, Load)}
     for name, access in layout.moved.items():
-        if name in given and name not in single and not hopper.described(layout, access.tensor, given[name]).problems:
+        if (
+            name in given
+            and name not in spec.single
+            and not hopper.described(layout, access.tensor, given[name]).problems
+        ):
             found.add(name)
     return frozenset(found)
 
@@ -305,7 +362,7 @@ def _aligned(tensor: Tensor) -> Tensor:
     return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device).copy_(tensor)
 
 
-def _made(launch: OneLaunch, tensor: tensors.Tensor, copied: int | None) -> Made:
+def _made(launch: Sizing, tensor: tensors.Tensor, copied: int | None) -> Made:
     shape = launch.shape(tensor)
     zeroed = copied is None and tensor.name in launch.program.added
     return Made(tuple(shape), _contiguous(shape), TORCH[tensor.dtype], zeroed, copied)

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from tkgen.backends.hopper.build import CudaBuild, compiled
-from tkgen.backends.hopper.checks import check_figures
+from tkgen.backends.cdna.lower.origins import Source
+from tkgen.backends.hopper.kernel_spec import HopperKernel
 from tkgen.backends.hopper.machine import Hopper, SmLanes
 from tkgen.backends.hopper.rows import lower_rows
-from tkgen.diagnostics import Diagnostic
+from tkgen.backends.hopper.toolchain import Figures
+from tkgen.backends.protocol import Modelled
+from tkgen.ir.equation_program import EquationProgram
+from tkgen.ir.launch import OneLaunch
+from tkgen.proof.execution import Order
+from tkgen.rows.launch import RowLaunch
 from tkgen.rows.spec import LaidRows
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
-class HopperRowSpec(LaidRows[Hopper]):
+class HopperRowSpec(LaidRows[Hopper], HopperKernel[EquationProgram]):
     """A kernel of rows for Hopper."""
 
     @property
@@ -23,48 +33,21 @@ class HopperRowSpec(LaidRows[Hopper]):
         return self.target.lanes
 
     @cached_property
-    def text(self) -> str:
+    def source(self) -> Source:
         """The generated CUDA C++."""
         header = self.program.header.splitlines()
-        return lower_rows(self.rows, self.lanes, header, self.path.name, self.program.occupancy).text
-
-    def build(self, *, cxx: str | None = None) -> HopperRowBuild:
-        """Compile to a cubin, with the nvcc `cxx` where it is given.
-
-        Raises:
-            SpecError: as `check`, or the machine code spills.
-            ToolchainError: there is no nvcc, or it fails.
-        """
-        self.check()
-        return HopperRowBuild(*compiled(self.text, self.name, self.target, cxx), self).check()
-
-
-@dataclass(frozen=True)
-class HopperRowBuild(CudaBuild):
-    """A compiled kernel of rows."""
-
-    spec: HopperRowSpec
-
-    def measured(self) -> list[Diagnostic]:
-        """Spills."""
-        program = self.spec.program
-        return check_figures(program.spans["kernel"], program.allow, self.figures, self.remarks)
-
-    @property
-    def dynamic_bytes(self) -> int:
-        """None: what warps exchange is static."""
-        return 0
+        return lower_rows(self.rows, self.lanes, header, self.path.name, self.program.occupancy)
 
     @property
     def threads(self) -> int:
         """Threads of a block."""
-        return self.spec.rows.threads
+        return self.rows.threads
 
     def facts(self) -> dict[str, object]:
         """Its layout."""
-        m = self.spec.rows
+        m = self.rows
         return {
-            "sizes": {d.name: d.size for d in self.spec.program.dims},
+            "sizes": {d.name: d.size for d in self.program.dims},
             "layout": {
                 "text": m.describe(), "lanes": m.lanes, "chunk": m.chunk, "chunks": m.chunks, "rows": m.held,
                 "across": m.across, "passes": m.passes, "predicted_registers": m.registers,
@@ -72,6 +55,16 @@ class HopperRowBuild(CudaBuild):
             "proof": "the layout; its machine code is tested on the GPU",
         }  # fmt: skip
 
-    def words(self) -> str:
+    def words(self, figures: Figures) -> str:
         """The layout."""
-        return self.spec.rows.describe()
+        return self.rows.describe()
+
+    def modelled(
+        self, launch: OneLaunch, inputs: Mapping[str, Tensor], scalars: Mapping[str, float], order: Order,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Modelled:  # fmt: skip
+        """The model of its warps."""
+        from tkgen.backends.hopper.row_model import run_rows
+
+        assert isinstance(launch, RowLaunch)
+        return run_rows(self.rows, self.lanes, launch, inputs, scalars, order, progress)

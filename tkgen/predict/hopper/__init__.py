@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import Any
 
-from tkgen.backends.hopper.loop_spec import HopperLoopBuild
-from tkgen.backends.hopper.row_spec import HopperRowBuild
-from tkgen.backends.hopper.spec import HopperBuild
+from tkgen.backends.hopper.loop_spec import HopperLoopSpec
+from tkgen.backends.hopper.row_spec import HopperRowSpec
 from tkgen.execute.arguments import SizeError
 from tkgen.packages import install_line
 from tkgen.predict.hopper.iterations import IterationModel
@@ -16,18 +15,14 @@ from tkgen.predict.hopper.throughput import ThroughputModel
 from tkgen.predict.hopper.tiles import TileModel
 from tkgen.predict.prediction import PredictError
 
-if TYPE_CHECKING:
-    from tkgen.backends import protocol
 
-
-def model(build: protocol.Build, sizes: Mapping[str, int] | None, product: str | None) -> HopperModel:
+def model(build: Any, sizes: Mapping[str, int] | None, product: str | None) -> HopperModel:
     """The model of a build on a product of its target (the first without a name).
 
     Raises:
         PredictError: nothing disassembles its machine code, or the kernel cannot do the sizes.
         UnknownTargetError: there is no such product.
     """
-    assert isinstance(build, HopperBuild | HopperLoopBuild | HopperRowBuild)
     machine = build.spec.target
     device = machine.product_named(product) if product else machine.product
     if not build.sass:
@@ -36,10 +31,10 @@ def model(build: protocol.Build, sizes: Mapping[str, int] | None, product: str |
             f"PATH; {install_line('cuda')}"
         )
     try:
-        match build:
-            case HopperLoopBuild():
+        match build.spec:
+            case HopperLoopSpec():
                 return IterationModel(build, sizes, device)
-            case HopperRowBuild():
+            case HopperRowSpec():
                 return ThroughputModel(build, sizes, device)
             case _:
                 return TileModel(build, sizes, device)

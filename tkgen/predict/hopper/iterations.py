@@ -14,7 +14,8 @@ from __future__ import annotations
 import heapq
 from collections.abc import Mapping
 
-from tkgen.backends.hopper.loop_spec import HopperLoopBuild, HopperLoopSpec
+from tkgen.backends.hopper.build import CudaBuild
+from tkgen.backends.hopper.loop_spec import HopperLoopSpec
 from tkgen.backends.hopper.machine import HopperProduct
 from tkgen.predict.hopper.model import HopperModel, Work, moved_bytes, prediction, read_rate, settled
 from tkgen.predict.hopper.sass import read
@@ -25,7 +26,7 @@ from tkgen.rows.launch import row_launch
 class IterationModel(HopperModel):
     """A build at sizes on a device. Raises SizeError for sizes that it cannot do, PredictError without a loop."""
 
-    def __init__(self, build: HopperLoopBuild, sizes: Mapping[str, int] | None, product: HopperProduct):
+    def __init__(self, build: CudaBuild[HopperLoopSpec], sizes: Mapping[str, int] | None, product: HopperProduct):
         self.build, self.product = build, product
         self.spec: HopperLoopSpec = build.spec
         self.machine = build.spec.target

@@ -10,10 +10,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tkgen.backends.hopper.machine import Hopper, HopperProduct
-from tkgen.backends.spec import Named, TypedSpec
+from tkgen.backends.spec import TypedSpec
 from tkgen.ir.launch import OneLaunch
 from tkgen.predict.prediction import PredictError, Prediction
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class HopperModel(ABC):
     """A build at sizes on a device."""
 
-    spec: TypedSpec[Named, Hopper]
+    spec: TypedSpec[Any, Hopper]
 
     @abstractmethod
     def prediction(self, what_if: bool = True) -> Prediction:
@@ -93,7 +93,7 @@ def moved_bytes(launch: OneLaunch) -> int:
 
 
 def prediction(
-    spec: TypedSpec[Named, Hopper], launch: OneLaunch, product: HopperProduct,
+    spec: TypedSpec[Any, Hopper], launch: OneLaunch, product: HopperProduct,
     at: Settled, parts: Mapping[str, float], *, start: float, flops: float = 0.0, blocks_per_sm: int = 1,
     peak: float | None = None,
 ) -> Prediction:  # fmt: skip

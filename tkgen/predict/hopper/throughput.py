@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from math import prod
 
+from tkgen.backends.hopper.build import CudaBuild
 from tkgen.backends.hopper.machine import HopperProduct
-from tkgen.backends.hopper.row_spec import HopperRowBuild, HopperRowSpec
+from tkgen.backends.hopper.row_spec import HopperRowSpec
 from tkgen.ir.equations import AxisKind, Load, Op, walk
 from tkgen.predict.hopper.model import HopperModel, Work, prediction, read_rate, settled
 from tkgen.predict.hopper.sass import Code, read
@@ -26,7 +27,7 @@ MOST_SMOOTH = 4  # exponent by which bounds on the time are added where many blo
 class ThroughputModel(HopperModel):
     """A build at sizes on a device. Raises SizeError for sizes that it cannot do, PredictError where no block fits."""
 
-    def __init__(self, build: HopperRowBuild, sizes: Mapping[str, int] | None, product: HopperProduct):
+    def __init__(self, build: CudaBuild[HopperRowSpec], sizes: Mapping[str, int] | None, product: HopperProduct):
         self.build, self.product = build, product
         self.spec: HopperRowSpec = build.spec
         self.machine = build.spec.target

@@ -22,8 +22,9 @@ from functools import cached_property
 from itertools import chain
 from typing import TypeAlias
 
+from tkgen.backends.hopper.build import CudaBuild
 from tkgen.backends.hopper.machine import HopperProduct
-from tkgen.backends.hopper.spec import HopperBuild, HopperSpec
+from tkgen.backends.hopper.spec import HopperSpec
 from tkgen.backends.hopper.toolchain import MATRIX
 from tkgen.execute.arguments import launched
 from tkgen.ir.launch import Launch, Piece
@@ -87,7 +88,7 @@ class _Round:
 class TileModel(HopperModel):
     """A build at sizes on a device. Raises SizeError for sizes that it cannot do."""
 
-    def __init__(self, build: HopperBuild, sizes: Mapping[str, int] | None, product: HopperProduct):
+    def __init__(self, build: CudaBuild[HopperSpec], sizes: Mapping[str, int] | None, product: HopperProduct):
         self.build, self.product = build, product
         self.spec: HopperSpec = build.spec
         self.machine = build.spec.target

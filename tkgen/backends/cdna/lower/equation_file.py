@@ -13,11 +13,10 @@ from tkgen.backends.cdna.lower.origins import Origins, Source
 from tkgen.backends.cdna.lower.places import BlockPlaces, in_bytes, origin
 from tkgen.backends.cdna.lower.render import environment, file_text, tidy
 from tkgen.ir.divided import divided
-from tkgen.ir.equations import Kernel, Map, walk
+from tkgen.ir.equations import Kernel, Map, accesses, walk
 from tkgen.ir.functions import CDNA, helpers
 from tkgen.ir.limits import BUFFER_BYTES, LAUNCH_THREADS
 from tkgen.ir.types import Tensor
-from tkgen.schedule.row_form import accesses
 from tkgen.schedule.rows import far, reach_bytes
 from tkgen.targets import Target
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from tkgen.backends.cdna.lower.model import Check, ScalarMember
 from tkgen.backends.cdna.lower.names import EXTENTS, as_given, comment_text, cpp_name
-from tkgen.backends.cdna.lower.origins import NOWHERE, Source
+from tkgen.backends.cdna.lower.origins import NOWHERE, Source, joined
 from tkgen.backends.cdna.lower.render import environment, file_text, tidy
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.types import Dim, Program, Tensor
+
+if TYPE_CHECKING:
+    from tkgen.sequence.spec import SequenceSpec
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,17 @@ class SequenceModel:
     def looks(self) -> bool:
         """Whether a kernel takes what the host can look at: offsets, lengths, pages."""
         return any(k.looks for k in self.kernels)
+
+
+def joined_source(spec: SequenceSpec[Any]) -> Source:
+    """The file of all kernels of a spec: each in a namespace of its own, and one `dispatch` that launches them."""
+    program = spec.program
+    kernels: tuple[Any, ...] = spec.kernels
+    head, tail = sequence_parts(
+        spec.name, program.header.splitlines(), spec.path.name, spec.target.name,
+        [(k.program, k.namespace) for k in kernels], program.arguments, program.between,
+    )  # fmt: skip
+    return joined([head, *(part for k in kernels for part in (k.namespace, "\n")), tail])
 
 
 def sequence_parts(

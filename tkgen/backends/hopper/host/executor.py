@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 from torch import Tensor
 
 from tkgen.backends import protocol
-from tkgen.backends.hopper.host.run import OnHopper, run
+from tkgen.backends.hopper.host.run import run
+from tkgen.backends.hopper.kernel_spec import HopperKernel
 from tkgen.backends.hopper.launch import MapError
 from tkgen.backends.hopper.schedule import MACHINE
 from tkgen.execute.arguments import SizeError
-from tkgen.ir.launch import Launch
+from tkgen.ir.launch import OneLaunch
 from tkgen.proof.execution import Order, orders
-from tkgen.rows.launch import RowLaunch
-
-if TYPE_CHECKING:
-    from tkgen.execute.kernels import AnyLaunch
 
 
 class HostExecutor:
@@ -30,16 +26,16 @@ class HostExecutor:
         return tuple(orders(count, [stream.name for stream in MACHINE.streams]))
 
     def run(
-        self, spec: protocol.Spec, launch: AnyLaunch, inputs: Mapping[str, Tensor], scalars: Mapping[str, float],
+        self, spec: protocol.Spec, launch: OneLaunch, inputs: Mapping[str, Tensor], scalars: Mapping[str, float],
         order: Order, progress: Callable[[int, int], None] | None = None,
     ) -> protocol.Modelled:  # fmt: skip
-        """One launch of a checked spec.
+        """One launch of a checked kernel.
 
         Raises:
             ToolchainError: no C++ compiler here, or the C++ does not compile.
             SizeError: the copy engine could not move a tensor of these sizes.
         """
-        assert isinstance(spec, OnHopper) and isinstance(launch, Launch | RowLaunch)
+        assert isinstance(spec, HopperKernel)
         try:
             return run(spec, launch, inputs, scalars, order, progress)
         except MapError as error:

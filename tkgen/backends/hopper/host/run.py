@@ -7,27 +7,22 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import torch
 from torch import Tensor
 
 from tkgen.backends.hopper.host.library import library
 from tkgen.backends.hopper.host.maps import encoded
+from tkgen.backends.hopper.kernel_spec import HopperKernel
 from tkgen.backends.hopper.launch import argument, described
 from tkgen.backends.hopper.layout import launched_registers
-from tkgen.backends.hopper.loop_model import launched_blocks
-from tkgen.backends.hopper.loop_spec import HopperLoopSpec
-from tkgen.backends.hopper.row_spec import HopperRowSpec
-from tkgen.backends.hopper.spec import HopperSpec
 from tkgen.backends.protocol import Modelled
-from tkgen.ir.launch import Launch
+from tkgen.ir.launch import OneLaunch
 from tkgen.ir.rounding import TORCH
 from tkgen.ir.tensors import Tensor as Declared
 from tkgen.proof.execution import Order
-from tkgen.rows.launch import RowLaunch
 
-OnHopper = HopperSpec | HopperLoopSpec | HopperRowSpec
 Told = Callable[[int, int], None]
 
 AGENTS: Final = {"turn": 0, "first": 1, "last": 2, "random": 3}
@@ -73,19 +68,13 @@ class Shape:
     dynamic_bytes: int
 
 
-def shape_of(spec: OnHopper, launch: Launch | RowLaunch) -> Shape:
+def shape_of(spec: HopperKernel[Any], launch: OneLaunch) -> Shape:
     """As `tkgen.backends.hopper.launch` launches it on a GPU."""
-    if isinstance(spec, HopperRowSpec):
-        return Shape(launch.blocks, spec.rows.threads, 0)
-    blocks = launch.blocks
-    if isinstance(spec, HopperLoopSpec):
-        assert isinstance(launch, RowLaunch)
-        blocks = launched_blocks(spec.layout, launch)
-    return Shape(blocks, spec.layout.threads, spec.layout.dynamic_bytes)
+    return Shape(spec.blocks(launch), spec.threads, spec.dynamic_bytes)
 
 
 def run(
-    spec: OnHopper, launch: Launch | RowLaunch, inputs: Mapping[str, Tensor], scalars: Mapping[str, float],
+    spec: HopperKernel[Any], launch: OneLaunch, inputs: Mapping[str, Tensor], scalars: Mapping[str, float],
     order: Order, progress: Told | None = None, text: str | None = None, limit: float = LIMIT,
 ) -> Modelled:  # fmt: skip
     """One launch of the spec's C++, or of `text` in its place, on tensors of the CPU.
@@ -98,12 +87,10 @@ def run(
     """
     loaded = library(text if text is not None else spec.text)
     shape, program = shape_of(spec, launch), launch.program
-    added: frozenset[str] = getattr(program, "added", frozenset())
-    with _memory(loaded, launch, inputs, added) as tensors:
-        maps = {}
-        if not isinstance(spec, HopperRowSpec):
-            moved = [t for t in program.arguments if t.name in spec.layout.moved]
-            maps = {t.name: encoded(described(spec.layout, t, tensors[t.name])) for t in moved}
+    with _memory(loaded, launch, inputs, program.added) as tensors:
+        boxes = spec.boxes
+        moved = [t for t in program.arguments if boxes is not None and t.name in boxes.moved]
+        maps = {t.name: encoded(described(boxes, t, tensors[t.name])) for t in moved if boxes is not None}
         whole = argument(program, maps, tensors, scalars, spec.target.map_alignment)
         findings, steps = _launched(loaded, spec, shape, whole, tensors, order, progress, limit)
         outputs = {t.name: tensors[t.name].clone() for t in program.outputs}
@@ -111,8 +98,8 @@ def run(
 
 
 def _launched(
-    loaded: ctypes.CDLL, spec: OnHopper, shape: Shape, whole: bytes, tensors: Mapping[str, Tensor], order: Order,
-    progress: Told | None, limit: float,
+    loaded: ctypes.CDLL, spec: HopperKernel[Any], shape: Shape, whole: bytes, tensors: Mapping[str, Tensor],
+    order: Order, progress: Told | None, limit: float,
 ) -> tuple[tuple[str, ...], int]:  # fmt: skip
     """What was seen to be wrong in a launch, and its steps."""
     expected = loaded.tkgen_host_argument_bytes()
@@ -166,7 +153,7 @@ def _launched(
 
 @contextmanager
 def _memory(
-    loaded: ctypes.CDLL, launch: Launch | RowLaunch, inputs: Mapping[str, Tensor], added: frozenset[str]
+    loaded: ctypes.CDLL, launch: OneLaunch, inputs: Mapping[str, Tensor], added: frozenset[str]
 ) -> Iterator[dict[str, Tensor]]:
     """All tensors of a launch in memory that its process shares; behind each, nothing may be touched."""
     places: list[tuple[int, int]] = []

@@ -1,4 +1,4 @@
-"""What lies in pages, laid out place by place as one block finds it: for what judges blocks alone."""
+"""Tensors in pages, laid out position by position as one block finds them, for what judges blocks alone."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import replace
 
 import torch
 
-from tkgen.ir.equations import Access, Axis, Index, Load, Loop, Op, When
+from tkgen.ir.equations import Access, Index, Kernel, Load, Loop, Op, When, accesses
+from tkgen.ir.launch import Box, Sizing
 from tkgen.ir.tiles import picked
-from tkgen.rows.launch import RowLaunch
-from tkgen.schedule.row_form import accesses
 
 Tensors = Mapping[str, torch.Tensor]
 
 
-def laid_out(launch: RowLaunch, inputs: Tensors, block: int) -> tuple[RowLaunch, Tensors]:
-    """The launch and its inputs with a tensor of all places, `K in pages`, for each that lies in pages."""
-    kernel, given = launch.program.kernel, dict(inputs)
+def laid_out(launch: Sizing, inputs: Tensors, box: Box) -> tuple[Kernel, Tensors]:
+    """The kernel of a launch and its inputs with a tensor of all places, `K in pages`, for each that lies in pages."""
+    (one,) = launch.launches
+    kernel, given = one.program.kernel, dict(inputs)
     plain: dict[Access, Access] = {}
     for access in accesses(kernel):
         at = next((n for n, index in enumerate(access.indices) if index.of_page), None)
@@ -28,7 +28,10 @@ def laid_out(launch: RowLaunch, inputs: Tensors, block: int) -> tuple[RowLaunch,
         dims = (*access.tensor.dims[:at], axis.dim, *access.tensor.dims[at + 2 :])
         tensor = replace(access.tensor, name=f"{access.tensor.name} in pages", dims=dims)
         plain[access] = Access(tensor, (*access.indices[:at], Index(axis), *access.indices[at + 2 :]))
-        given[tensor.name] = _places(launch, inputs, access, at, launch.place(block))
+        places = _places(inputs, access, at, box)
+        given[tensor.name] = places.narrow(at, 0, launch.extents[axis.dim.name])
+    if not plain:
+        return kernel, given
 
     def straight(ops: tuple[Op, ...]) -> tuple[Op, ...]:
         found: list[Op] = []
@@ -41,15 +44,13 @@ def laid_out(launch: RowLaunch, inputs: Tensors, block: int) -> tuple[RowLaunch,
         return tuple(found)
 
     tensors = (*kernel.tensors, *dict.fromkeys(a.tensor for a in plain.values()))
-    program = replace(launch.program, kernel=replace(kernel, tensors=tensors, body=straight(kernel.body)))
-    return replace(launch, program=program), given
+    return replace(kernel, tensors=tensors, body=straight(kernel.body)), given
 
 
-def _places(launch: RowLaunch, inputs: Tensors, access: Access, at: int, own: Mapping[Axis, int]) -> torch.Tensor:
+def _places(inputs: Tensors, access: Access, at: int, box: Box) -> torch.Tensor:
     """A tensor whose dimensions `at` and behind it, page and place, are one; zeros in a page that is none."""
-    through, axis = access.indices[at].through, access.indices[at].axis
-    assert through is not None and axis is not None
-    row = tuple(i.at if i.axis is None else own[i.axis] // i.divisor for i in through.indices[:-1])
+    through = access.indices[at].through
+    assert through is not None
+    row = tuple(i.at if i.axis is None else box.places[i.axis.name].start // i.divisor for i in through.indices[:-1])
     pages = inputs[through.tensor.name][row].long()
-    found = picked(inputs[access.tensor.name], at, pages).flatten(at, at + 1)
-    return found.narrow(at, 0, launch.extents[axis.dim.name])
+    return picked(inputs[access.tensor.name], at, pages).flatten(at, at + 1)
