@@ -7,8 +7,7 @@ Every mutant of the generated C++ (`mutating.hopper_sources`) is compiled and la
 compared byte by byte with what the kernel itself stores of the same inputs. A process of its own launches them one
 after another: where one does not end, it is ended with it, and another process, which is ready by then, goes on behind
 it; a few such share the GPU. What does not end is launched again, beside fewer others. Mutants that end are
-launched once more under each tool of compute-sanitizer, which finds nothing in the kernel itself. The table has them
-beside what needs no GPU: whether a mutant has other steps than the schedule that is proven (`mutating.traces`).
+launched once more under each tool of compute-sanitizer, which finds nothing in the kernel itself.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -283,32 +282,20 @@ def looked_at(family: str, numbers: Sequence[int], tools: Sequence[str] = ()) ->
 # ---------------------------------------------------------------- the table
 
 
-def is_another(seen: Seen) -> bool:
-    """Whether a mutant has other steps than the schedule that is proven, in the first or the last blocks."""
-    from mutating.traces import Difference, compare, kernel, recorder
-
-    spec = subject(seen.family)
-    kind, what, text = list(mutants(spec.text))[seen.number]
-    if (kind, what) != (seen.kind, seen.what):
-        raise SystemExit(f"{seen.family}: mutant {seen.number} is another by now; run it on the GPU again")
-    made = kernel(spec)
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            compare(made, recorder(text, Path(folder)), [made.busy[0], made.busy[-1]])
-        except Difference:
-            return True
-    return False
-
-
-def markdown(seen: Sequence[Seen], other: Sequence[bool]) -> str:
+def markdown(seen: Sequence[Seen]) -> str:
     """A row for each kind, most mutants first; the whole last."""
-    heads = ["mutant of the C++", "tried", "other steps than those proven", "found by what follows"]
-    heads += ["wrong numbers", "hangs", "ends with an error", *TOOLS]
-    steps = {(s.family, s.number): another for s, another in zip(seen, other, strict=True)}
+    heads = [
+        "mutant of the C++",
+        "tried",
+        "found by what follows",
+        "wrong numbers",
+        "hangs",
+        "ends with an error",
+        *TOOLS,
+    ]
     rows = []
     for kind, group in pages.by_kind(seen):
-        counts = [len(group), sum(steps[s.family, s.number] for s in group),
-                  sum(s.end != "right" or bool(s.named) for s in group),
+        counts = [len(group), sum(s.end != "right" or bool(s.named) for s in group),
                   *(sum(s.end == end for s in group) for end in ("wrong", "hang", "error")),
                   *(sum(tool in s.named for s in group) for tool in TOOLS)]  # fmt: skip
         rows.append([kind, *map(str, counts)])
@@ -349,9 +336,7 @@ def main() -> None:
                 with args.into.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(asdict(each)) + "\n")
         return
-    seen = kept(args.source)
-    with ProcessPoolExecutor() as pool:
-        table = markdown(seen, list(pool.map(is_another, seen)))
+    table = markdown(kept(args.source))
     sys.stdout.write(table)
     if args.write:
         pages.put("emulator.md", "mutants on a GPU", table)

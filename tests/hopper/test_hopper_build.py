@@ -19,6 +19,7 @@ from tkgen.cli import app
 from tkgen.toolchain.compiler import NoCompilerError, ToolchainError
 
 ROOT = Path(__file__).parents[2]
+GENERATED = sorted((ROOT / "generated" / "sm_90a").glob("*.cu"))
 ROWS = ("elementwise", "layernorm", "long_softmax", "norm_gradient", "rmsnorm", "rotary", "softmax", "transpose")
 SEQUENCES = ("split_k_gelu",)
 SPECS = [
@@ -42,6 +43,23 @@ def built(text: str) -> CudaBuild:
     spec = load(text)
     assert isinstance(spec, HopperSpec)
     return spec.build()
+
+
+def test_assembly_of_generated_files_is_arithmetic() -> None:
+    """Synchronisation, copies and products stand in the embedded headers alone."""
+    texts = [path.read_text() for path in GENERATED]
+    found = {word for text in texts for word in re.findall(r'\basm(?: volatile)?\("([^ "]*)', text)}
+    assert found == {"", "ex2.approx.ftz.f32", "rcp.approx.ftz.f32"}
+
+
+MEETING = r"    __syncthreads\(\);|    everyone::tma::cluster::arrive\(\);.*\n    everyone::tma::cluster::wait\(\);"
+SET_UP = rf"    if \(threadIdx\.x == 0\) \{{\n(?:        .*init_semaphore.*\n)+    \}}\n(?:{MEETING})\n"
+
+
+def test_all_threads_meet_behind_the_set_up_of_mbarriers() -> None:
+    """No order of the host run shows that they do not: there a thread's set-up is not overtaken."""
+    texts = [text for path in GENERATED if "init_semaphore" in (text := path.read_text())]
+    assert len(texts) > 10 and all(len(re.findall(SET_UP, text)) == text.count("threadIdx.x == 0") for text in texts)
 
 
 def test_figures_are_read() -> None:

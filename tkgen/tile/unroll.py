@@ -27,6 +27,7 @@ from tkgen.tile.program import (
     Compute,
     CopyIn,
     CopyOut,
+    Cursor,
     Drain,
     Expect,
     Flags,
@@ -72,7 +73,9 @@ def unroll(block: Block, machine: Synchronisation, values: Mapping[str, int], ti
     meetings = tuple(_meetings(block, machine, values, len(agents)))
     slots = dict(_slots(block, values))
     body = [step for looped in made for step in looped.body]
-    return proof.Loop(made, meetings, slots, _advance(body, meetings, slots), machine)
+    arrived = _advance(body, meetings, slots)
+    drifted = {name: phases for agent in agents for name, phases in agent.drifted(arrived)}
+    return proof.Loop(made, meetings, slots, arrived | drifted, machine)
 
 
 def once(block: Block, machine: Synchronisation, values: Mapping[str, int]) -> proof.Program:
@@ -189,17 +192,32 @@ class _Agent:
     counts: dict[str, int] = field(default_factory=dict)  # of cursors, and of places that were kept
     written: dict[str, int] = field(default_factory=dict)  # the last instance of rings without a cursor
     awaited: Counter[str] = field(default_factory=Counter)  # phases of hardware barriers
+    waits: dict[str, Cursor] = field(default_factory=dict)  # the cursor by which it waits for a barrier
+    passed: Counter[str] = field(default_factory=Counter)  # instances by which cursors go on in a pass
 
     def looped(self, tiles: Sequence[Tile]) -> proof.Looped:
         """What it does before the tiles, for these, and behind them."""
         self.counts = {cursor.name: 0 for cursor in self.role.cursors}
         before = tuple(self._walk(self.role.before))
-        body = list[proof.Step]()
+        body, begin = list[proof.Step](), Counter(self.counts)
         for tile in tiles:
             group = self.values.get(self.role.name, 0)
             self.values |= {name: v[group] if isinstance(v, tuple) else v for name, v in tile.items()}
             body += self._walk(self.role.tiles.body)
+        self.passed = Counter(self.counts)
+        self.passed.subtract(begin)
         return proof.Looped(self.name, before, tuple(body), tuple(self._walk(self.role.behind)))
+
+    def drifted(self, advance: Mapping[str, int]) -> Iterator[tuple[str, int]]:
+        """Barriers whose cursor goes on by more or fewer instances in a pass than arrivals complete, and other phases.
+
+        Waits of later passes follow the cursor, so their phases are not those that `advance` says, which arrivals
+        complete: `tkgen.proof.passes.unbalanced` finds that.
+        """
+        for name, cursor in self.waits.items():
+            by, wanted = self.passed[cursor.name], advance[name] * self._value(cursor.slots)
+            if by != wanted:
+                yield name, advance[name] + (1 if by > wanted else -1)
 
     def _walk(self, nodes: tuple[Node, ...]) -> Iterator[proof.Step]:
         for op in in_order(nodes, self.values):
@@ -214,6 +232,7 @@ class _Agent:
             case Await(flags=flags, cursor=cursor, at=at):
                 turn, slot = divmod(self.counts[cursor.name], self._value(cursor.slots))
                 slot = self._slot(at, flags.slots) if at else slot
+                self.waits[_flag(flags, slot)] = cursor
                 yield proof.Await(_flag(flags, slot), turn - self._value(cursor.start))
             case Arrive(flags=flags, at=at):
                 yield proof.Arrive(_flag(flags, self._slot(at, flags.slots)))
