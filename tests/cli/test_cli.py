@@ -269,7 +269,7 @@ def test_a_report_without_what_predictions_need(tmp_path: Path) -> None:
         "import sys\n"
         "class Missing:\n"
         "    def find_spec(self, name, path=None, target=None):\n"
-        "        if name.split('.')[0] == 'torch': raise ModuleNotFoundError(name, name='torch')\n"
+        "        if name.split('.')[0] == 'numpy': raise ModuleNotFoundError(name, name='numpy')\n"
         "sys.meta_path.insert(0, Missing())\n"
         "import tkgen.cli; tkgen.cli.main()\n"
     )
@@ -279,7 +279,7 @@ def test_a_report_without_what_predictions_need(tmp_path: Path) -> None:
         capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0 and page.exists()
-    assert "no prediction, which needs torch: pip install 'numpy>=1.26' 'tinygrad==0.14.0' 'torch" in done.stderr
+    assert "no prediction, which needs numpy: pip install 'numpy>=1.26' 'tinygrad==0.14.0' 'torch" in done.stderr
     other = tkgen("report", str(ROOT / "specs" / "one_wave.tk"), "-t", "gfx90a", "-o", str(page))
     assert other.exit_code == 0 and "no prediction for one_wave: gfx90a cannot be predicted" in other.stderr
 

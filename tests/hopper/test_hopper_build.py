@@ -129,9 +129,25 @@ def test_a_compiler_that_refuses_is_quoted(tmp_path: Path) -> None:
     assert result.exit_code == 3 and "x.cu(3): error: no" in result.output
 
 
-def test_what_knows_no_hopper_says_so(tmp_path: Path) -> None:
-    for name in ("h100_attention", "h100_lcf", "h100_softmax"):
-        result = CliRunner().invoke(app, ["report", str(SPECS[0].with_name(f"{name}.tk"))])
-        assert result.exit_code == 2 and "sm_90a" in result.output, name
+def test_a_report_shows_what_is_known_of_each(tmp_path: Path) -> None:
+    """Spec, C++ and figures of all; of rows which lane has what."""
+    names, page = ("h100_attention", "h100_lcf", "h100_softmax"), tmp_path / "report.html"
+    specs = [str(SPECS[0].with_name(f"{name}.tk")) for name in names]
+    result = CliRunner().invoke(app, ["report", *specs, "-o", str(page), "--no-predict", "--json"])
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert [f["kernel"] for f in found] == list(names)
+    assert all({"figures.registers", "shared_bytes"} <= {x["key"] for x in f["figures"]} for f in found)
+    assert [f["problem"]["product"] for f in found] == ["", "C = A B", ""]
+    assert [f["layout"] is not None for f in found] == [False, False, True]
+    text = page.read_text(encoding="utf-8")
+    assert all(f'id="k{n}-figures"' in text and f'id="k{n}-pipeline"' not in text for n in range(3))
+    shown = CliRunner().invoke(app, ["report", specs[2], "-o", str(page), "--no-predict"])
+    assert "Rows over lanes" in shown.stdout and "registers per thread" in shown.stdout
+    changed = CliRunner().invoke(app, ["diff", *specs[1:]])
+    assert changed.exit_code == 0 and "registers per thread" in changed.stdout, changed.output
+
+
+def test_the_check_says_what_is_tested_where() -> None:
     result = CliRunner().invoke(app, ["check", str(SPECS[0])])
     assert result.exit_code == 0 and "tested on the GPU" in result.output

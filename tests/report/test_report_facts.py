@@ -17,6 +17,7 @@ from report_specs import SPECS, spec_of
 from tkgen.api import load
 from tkgen.build import Build
 from tkgen.predict import predict
+from tkgen.predict.prediction import Part
 from tkgen.remap import RemapCall, compose
 from tkgen.remap.measure import panels_per_window
 from tkgen.report import Facts, Prediction, facts, pictures, prediction, to_json
@@ -32,7 +33,7 @@ def conforms(value: object, annotation: object) -> bool:
     if annotation is type(None):
         return value is None
     if is_dataclass(annotation) and isinstance(annotation, type):
-        hints = typing.get_type_hints(annotation, localns={"Timeline": Timeline})
+        hints = typing.get_type_hints(annotation, localns={"Part": Part, "Timeline": Timeline})
         names = [f.name for f in fields(annotation)]
         return isinstance(value, dict) and list(value) == names and all(conforms(value[n], hints[n]) for n in names)
     if origin is tuple:

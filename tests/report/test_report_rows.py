@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import tkgen
 from tkgen.cli import app
-from tkgen.report import Facts, RowFacts, prediction, print_facts, render_html, row_facts
+from tkgen.report import Facts, facts, prediction, print_facts, render_html
 from tkgen.report.texts import SpecLine
 from tkgen.rows import RowBuild
 from tkgen.toolchain.compiler import ToolchainError
@@ -34,12 +34,12 @@ def softmax() -> RowBuild:
 
 
 @pytest.fixture(scope="module")
-def found(softmax: RowBuild) -> RowFacts:
-    return row_facts(softmax, prediction(softmax), softmax.report())
+def found(softmax: RowBuild) -> Facts:
+    return facts(softmax, prediction(softmax), softmax.report())
 
 
 @pytest.fixture(scope="module")
-def tree(found: RowFacts, eight_wave_facts: Facts) -> Any:
+def tree(found: Facts, eight_wave_facts: Facts) -> Any:
     return parsed(render_html([found, eight_wave_facts]))
 
 
@@ -80,7 +80,7 @@ def test_figures_stand_side_by_side(tree: Any, softmax: RowBuild) -> None:
         assert "figuresoftmaxeight_wave" in rows
 
 
-def test_what_is_hostile_stays_text(found: RowFacts, eight_wave_facts: Facts) -> None:
+def test_what_is_hostile_stays_text(found: Facts, eight_wave_facts: Facts) -> None:
     texts = replace(found.texts, spec_name=ATTACK, spec=(SpecLine(ATTACK, ATTACK, 1), *found.texts.spec))
     layout = replace(found.layout, title=ATTACK, text=ATTACK)
     attacked = replace(found, kernel=ATTACK, header=ATTACK, layout=layout, texts=texts)
@@ -90,7 +90,7 @@ def test_what_is_hostile_stays_text(found: RowFacts, eight_wave_facts: Facts) ->
     assert "\x1b" not in page and "\u202e" not in page
 
 
-def test_the_page_works_in_a_browser(browser: Any, found: RowFacts, eight_wave_facts: Facts, tmp_path: Path) -> None:
+def test_the_page_works_in_a_browser(browser: Any, found: Facts, eight_wave_facts: Facts, tmp_path: Path) -> None:
     """Its script finds what it needs in both kinds: a line of rows lights up others, the other kernel can be chosen."""
     path = tmp_path / "report.html"
     path.write_text(render_html([found, eight_wave_facts]), encoding="utf-8")
@@ -106,7 +106,7 @@ def test_the_page_works_in_a_browser(browser: Any, found: RowFacts, eight_wave_f
     assert not [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
 
 
-def test_the_terminal_shows_the_same(found: RowFacts) -> None:
+def test_the_terminal_shows_the_same(found: Facts) -> None:
     console = Console(record=True, width=100, file=io.StringIO())
     print_facts(found, console)
     text = " ".join(console.export_text().split())  # lines are broken where the terminal ends

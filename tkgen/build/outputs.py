@@ -15,12 +15,10 @@ from tkgen.backends import protocol
 from tkgen.backends.cdna import kittens as headers
 from tkgen.backends.cdna.lower import harness_cpp, harness_python
 from tkgen.backends.cdna.lower.harness import Kernels, refuse_packed
-from tkgen.backends.cdna.spec import Spec
 from tkgen.backends.spec import AnySpec
 from tkgen.build.compiling import compiled, watched
-from tkgen.build.model import Build, Compiled
+from tkgen.build.model import Compiled
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
-from tkgen.rows.build import RowBuild
 from tkgen.sequence.build import SequenceBuild
 from tkgen.sequence.program import overlap
 from tkgen.sequence.spec import SequenceSpec
@@ -52,8 +50,10 @@ def write(
         check_harnesses(spec)
     written: dict[str, Path] = {}
     if "html" in emit:
+        from tkgen.report import write_build
+
         written["html"] = directory / f"{name}.html"
-        _write_page(build, written["html"], directory / f"{name}.json", drawn)  # an earlier report.json so far
+        write_build(build, written["html"], directory / f"{name}.json", drawn)  # an earlier report.json so far
     files: dict[str, tuple[str, bytes | str]] = {"cpp": (f"{name}.cpp", spec.text)} if "cpp" in emit else {}
     for kernel in build.kernels:
         assert isinstance(kernel, Compiled)
@@ -77,19 +77,6 @@ def write(
         assert isinstance(first, Compiled)
         written["module"] = write_module(spec, first.compiler, directory, first.kittens)
     return written
-
-
-def _write_page(build: protocol.Build, path: Path, earlier: Path, drawn: Outline | None) -> None:
-    """The HTML report, beside the figures of an earlier build."""
-    from tkgen.report import previous_report, write_build, write_row_build
-    from tkgen.sequence.report import write_sequence_build
-
-    if isinstance(build, SequenceBuild):
-        write_sequence_build(build, path, earlier)
-    elif isinstance(build, Build):
-        write_build(build, path, previous_report(earlier), drawn)
-    elif isinstance(build, RowBuild):
-        write_row_build(build, path, previous_report(earlier))
 
 
 def check_harnesses(spec: AnySpec) -> None:
@@ -148,7 +135,7 @@ def produce(
     def draw() -> Outline | None:
         from tkgen.report import outline
 
-        return outline(spec) if "html" in emit and isinstance(spec, Spec) else None
+        return outline(spec) if "html" in emit and spec.kernels == (spec,) else None
 
     spec.check()
     if "harness" in emit:

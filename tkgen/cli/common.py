@@ -23,10 +23,8 @@ from tkgen.packages import install_line, needed_by
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from tkgen.api import Spec
     from tkgen.backends.protocol import Spec as AnySpec
     from tkgen.diagnostics import Diagnostic
-    from tkgen.rows import RowSpec
 
 LONG = 20  # seconds of work from which on an estimate is said
 MANY = 1000  # blocks of a launch that takes minutes
@@ -251,32 +249,6 @@ def load_spec(
 ) -> AnySpec:
     """The spec of a file, or of a text in its place, with what the options give."""
     from tkgen.api import load
-
-    return load(path, defines(define), target, roots or (), text)
-
-
-def load_products_spec(
-    path: Path,
-    define: Sequence[str] | None,
-    target: str | None,
-    roots: Sequence[Path] | None,
-    text: str | None = None,
-) -> Spec:
-    """As `load_spec`, for matrix products alone."""
-    from tkgen.api import load_products
-
-    return load_products(path, defines(define), target, roots or (), text)
-
-
-def load_kernel(
-    path: Path,
-    define: Sequence[str] | None,
-    target: str | None,
-    roots: Sequence[Path] | None,
-    text: str | None = None,
-) -> Spec | RowSpec:
-    """As `load_spec`, for one kernel of either kind on an AMD GPU."""
-    from tkgen.api import load_kernel as load
 
     return load(path, defines(define), target, roots or (), text)
 

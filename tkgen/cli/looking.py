@@ -28,7 +28,6 @@ from tkgen.cli.common import (
     complain,
     defines,
     fail,
-    load_kernel,
     load_spec,
     need_emulator,
     reported,
@@ -39,14 +38,13 @@ from tkgen.cli.common import (
 )
 
 if TYPE_CHECKING:
+    from tkgen.backends.protocol import Build
     from tkgen.backends.protocol import Spec as AnySpec
-    from tkgen.build import Build
     from tkgen.build.saves import State
     from tkgen.execute.predicted import Asked
     from tkgen.predict import Prediction
-    from tkgen.report import Facts, RowFacts, Several
+    from tkgen.report import Facts
     from tkgen.report import Prediction as Shown
-    from tkgen.rows import RowBuild
     from tkgen.tune.edits import Tried
 
 commands = typer.Typer()
@@ -73,27 +71,15 @@ def report(
     """Write one HTML file: source and machine code side by side, who owns what, the pipeline, registers, LDS."""
     from rich.console import Console
 
-    from tkgen.report import facts, previous_report, print_facts, render_html, row_facts, to_json
-    from tkgen.rows import RowBuild
-    from tkgen.sequence import SequenceSpec
-    from tkgen.sequence.report import sequence_facts
-    from tkgen.targets import load_target
+    from tkgen.report import all_facts, print_facts, render_html, to_json
     from tkgen.toolchain.files import write_atomic
 
-    def one(path: Path) -> Sequence[Facts | RowFacts]:
-        loaded = load_spec(path, define, target, roots)
+    def one(path: Path) -> Sequence[Facts]:
+        spec = load_spec(path, define, target, roots)
         with working(f"measuring {path.stem}"):
-            if isinstance(loaded, SequenceSpec):
-                load_target(loaded.target.name)  # reports are of machine code for AMD's GPUs
-                several = loaded.build(cxx=cxx)
-                times = [_prediction(kernel, product) if predicted else None for kernel in several.kernels]
-                return sequence_facts(several, previous / f"{loaded.name}.json", times, product)
-            built = load_kernel(path, define, target, roots).build(cxx=cxx)
-            found = _prediction(built, product) if predicted else None
-        before = previous_report(previous / f"{built.spec.name}.json")
-        if isinstance(built, RowBuild):
-            return [row_facts(built, found, before)]
-        return [facts(built, found, before, product=product)]
+            built = spec.build(cxx=cxx)
+            times = [_prediction(kernel, product) for kernel in built.kernels] if predicted else []
+            return all_facts(built, previous / f"{spec.name}.json", times, product)
 
     with reported():
         kernels = [found for path in spec_files(specs) for found in one(path)]
@@ -110,7 +96,7 @@ def report(
         webbrowser.open(out.resolve().as_uri())
 
 
-def _prediction(built: Build | RowBuild, product: str | None) -> Shown | None:
+def _prediction(built: Build, product: str | None) -> Shown | None:
     """What the report says of a kernel's time; None, with a note, where nothing can be said."""
     from tkgen.packages import install_line, needed_by
     from tkgen.report import prediction
@@ -149,20 +135,13 @@ def compare(
 
     from rich.console import Console
 
-    from tkgen.report import Several, diff, render_diff, render_diff_html
-    from tkgen.sequence import SequenceSpec
-    from tkgen.sequence.report import to_compare
-    from tkgen.targets import load_target
+    from tkgen.report import diff, render_diff, render_diff_html
     from tkgen.toolchain.files import write_atomic
 
-    def side(path: Path) -> Build | RowBuild | Several | Path:
+    def side(path: Path) -> Build | Path:
         if path.suffix == ".json":
             return path
-        loaded = load_spec(path, define, target, roots)
-        if isinstance(loaded, SequenceSpec):
-            load_target(loaded.target.name)
-            return to_compare(loaded.build(cxx=cxx))
-        return load_kernel(path, define, target, roots).build(cxx=cxx)
+        return load_spec(path, define, target, roots).build(cxx=cxx)
 
     with reported():
         first = side(before)
@@ -171,8 +150,7 @@ def compare(
         elif isinstance(first, Path):
             raise typer.BadParameter("a report.json needs a second argument to be compared with")
         else:
-            name = first.name if isinstance(first, Several) else first.spec.name
-            sides = (previous / f"{name}.json", first)
+            sides = (previous / f"{first.spec.name}.json", first)
         try:
             change = diff(*sides)
         except ValueError as error:

@@ -5,11 +5,10 @@
 """
 
 from tkgen.report.canvas import standalone
-from tkgen.report.diff import Diff, Several, diff, render_diff, render_diff_html
-from tkgen.report.facts import Facts, facts, previous_report, to_json
-from tkgen.report.html import Outline, outline, render_html, write_build, write_report, write_row_build
+from tkgen.report.diff import Diff, diff, render_diff, render_diff_html
+from tkgen.report.facts import Facts, all_facts, facts, previous_report, to_json
+from tkgen.report.html import Outline, outline, render_html, write_build, write_report
 from tkgen.report.prediction import Prediction, prediction
-from tkgen.report.rows import RowFacts, row_facts
 from tkgen.report.svg import pictures
 from tkgen.report.terminal import print_facts, render_terminal
 
@@ -18,8 +17,7 @@ __all__ = [
     "Facts",
     "Outline",
     "Prediction",
-    "RowFacts",
-    "Several",
+    "all_facts",
     "diff",
     "facts",
     "outline",
@@ -31,10 +29,8 @@ __all__ = [
     "render_diff_html",
     "render_html",
     "render_terminal",
-    "row_facts",
     "standalone",
     "to_json",
     "write_build",
     "write_report",
-    "write_row_build",
 ]

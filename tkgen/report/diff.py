@@ -22,15 +22,10 @@ from typing import Any, TypeAlias
 from markupsafe import Markup
 from rich.console import Console
 
-from tkgen.backends.cdna.spec import Spec
-from tkgen.build import Build
-from tkgen.build.model import Compiled
 from tkgen.checks.words import count_text
 from tkgen.report.canvas import Canvas
 from tkgen.report.figures import Figure, MixEntry, figures, mix
 from tkgen.report.terminal import bar, plain_table, shown
-from tkgen.rows.build import RowBuild
-from tkgen.rows.spec import RowSpec
 from tkgen.toolchain.isa import Function, parse_asm
 
 CONTEXT = 2  # unchanged lines shown around a change
@@ -117,16 +112,8 @@ class _Side:
     kernels: tuple[_Side, ...] = ()
 
 
-@dataclass(frozen=True)
-class Several:
-    """The builds of a sequence, or its specs, and the texts that its kernels have together."""
-
-    name: str
-    kernels: Sequence[Build | RowBuild | Spec | RowSpec]
-    texts: Mapping[str, str]
-
-
-Subject: TypeAlias = Build | RowBuild | Spec | RowSpec | Several | Mapping[str, Any] | Path
+Subject: TypeAlias = Any
+"""A build or a spec, of one kernel or of several, a report as data, or the path of its file."""
 
 
 def diff(a: Subject, b: Subject) -> Diff:
@@ -180,22 +167,23 @@ def _compared(before: _Side, after: _Side) -> Diff:
 def _side(subject: Subject) -> _Side:
     if isinstance(subject, Path):
         return _with_files(_side(read_report(subject)), subject)
-    if isinstance(subject, Several):
-        kernels = (_side(kernel) for kernel in subject.kernels)
-        own = (replace(k, texts={n: t for n, t in k.texts.items() if n not in TOGETHER}) for k in kernels)
-        return _Side(subject.name, texts=subject.texts, kernels=tuple(own))
     if isinstance(subject, Mapping) and "sequence" in subject:
         return _Side(str(subject["sequence"]), kernels=tuple(map(_side, subject["kernels"])))
     if isinstance(subject, Mapping):
         return _Side(str(subject["kernel"]), figures(subject), mix(subject), int(subject.get("steps_per_pass", 1)))
-    built = subject if isinstance(subject, Compiled) else None
-    spec: Spec | RowSpec = subject.spec if isinstance(subject, Build | RowBuild) else subject
-    report = {} if built is None else built.report()
-    schedule = spec.layout.describe() if isinstance(spec, RowSpec) else spec.plan.to_text()
-    texts = {"spec": spec.program.spans["kernel"].file.text, "schedule": schedule, "C++": spec.source.text}
-    if built is not None:
-        texts["machine code"] = _code(built.function)
-    steps = 1 if isinstance(spec, RowSpec) else spec.plan.shape.unroll
+    spec: Any = getattr(subject, "spec", subject)
+    written = spec.kernels[0].program
+    texts = {"spec": written.spans["kernel"].file.text, "C++": spec.text}
+    kernels = subject.kernels
+    if kernels[0] is not subject:
+        sides = map(_side, kernels)
+        own = (replace(k, texts={n: t for n, t in k.texts.items() if n not in TOGETHER}) for k in sides)
+        return _Side(spec.name, texts=texts, kernels=tuple(own))
+    report = {} if spec is subject else subject.report()
+    texts["schedule"] = spec.scheduled
+    if hasattr(subject, "function"):
+        texts["machine code"] = _code(subject.function)
+    steps = spec.plan.shape.unroll if hasattr(spec, "plan") else 1
     return _Side(spec.name, figures(report), mix(report), steps, texts)
 
 

@@ -1,5 +1,8 @@
 """Everything that a report shows, as plain data: `facts(build)`; terminal, HTML and SVG only draw it.
 
+What a kernel does not have is None: kernels without output tiles have no ownership of them, those that no plan orders
+no pipeline. A build of several kernels has the facts of each (`all_facts`).
+
 >>> found = facts(tkgen.load("specs/eight_wave.tk").check().build())
 >>> found.ownership.fragments[0].wave, found.pipeline.barriers_per_step
 (0, 2)
@@ -28,17 +31,19 @@ from tkgen.report.lanes import Cycles, Pipeline, pipeline
 from tkgen.report.lds import LdsMap, lds_map
 from tkgen.report.order import BlockOrder, block_order
 from tkgen.report.ownership import Ownership, ownership
-from tkgen.report.places import Places
+from tkgen.report.placement import Placement, placement
+from tkgen.report.places import Places, known_lines
 from tkgen.report.prediction import Prediction
 from tkgen.report.pressure import Pressure, pressure
 from tkgen.report.texts import Rows, Texts, texts, with_code
+from tkgen.schedule import Plan
 from tkgen.targets.model import Product
 from tkgen.tile.ops import Barrier
 from tkgen.tile.program import Op
 from tkgen.toolchain.isa import Function, main_loop
 
 if TYPE_CHECKING:
-    from tkgen.report.rows import RowFacts
+    from tkgen.backends import protocol
 
 
 @dataclass(frozen=True)
@@ -56,12 +61,12 @@ class Finding:
 
 @dataclass(frozen=True)
 class Problem:
-    """The product a kernel computes: `sizes` by dimension (None: known at run time), element types, the block."""
+    """What a kernel computes: `sizes` by dimension (None: known at run time), element types; of a product its block."""
 
     product: str
     sizes: tuple[tuple[str, int | None], ...]
     types: tuple[tuple[str, str], ...]
-    block: tuple[int, int, int]
+    block: tuple[int, int, int] | None
     waves: int
     epilogue: tuple[str, ...]
 
@@ -81,12 +86,13 @@ class Facts:
     schedule: str  # which schedule, and why it was chosen
     problem: Problem
     texts: Texts
-    ownership: Ownership
-    pipeline: Pipeline
-    flow: Flow
-    pressure: Pressure
-    lds: LdsMap
-    order: BlockOrder
+    layout: Placement | None
+    ownership: Ownership | None
+    pipeline: Pipeline | None
+    flow: Flow | None
+    pressure: Pressure | None
+    lds: LdsMap | None
+    order: BlockOrder | None
     figures: tuple[Figure, ...]
     mix: tuple[MixEntry, ...]
     previous: tuple[Figure, ...]
@@ -96,13 +102,13 @@ class Facts:
 
 
 def facts(
-    subject: Build | Spec,
+    subject: Any,
     prediction: Prediction | None = None,
     previous: Mapping[str, Any] | None = None,
     alone: Facts | None = None,
     product: str | None = None,
 ) -> Facts:
-    """The facts of a build, or of a spec that was not compiled.
+    """The facts of a build of one kernel, or of a spec that was not compiled.
 
     `prediction` adds predicted cycles, where there are instructions to spend them; `previous` is the report.json of an
     earlier build of the same kernel. `alone` are the facts of the build's spec, where they are known already. The order
@@ -111,37 +117,56 @@ def facts(
     Raises:
         UnknownTargetError: the target has no such product.
     """
-    if isinstance(subject, Spec):
+    if not hasattr(subject, "spec"):
         return _of_spec(subject)
-    spec, alone = subject.spec, alone or _of_spec(subject.spec)
-    plan, target, r = spec.plan, spec.target, subject.resources
-    function, rows, report = subject.function, Rows(spec.program.origins.files), subject.report()
-    waves = prediction.waves if prediction else ()
-    places = Places(function, plan, spec.source, f"{spec.name}.cpp")
-    cycles = _cycles(spec.source, function, places.lines, waves) if waves else None
+    build, spec = subject, subject.spec
+    known = alone or _of_spec(spec)
+    target, report = spec.target, build.report()
     device = target.product_named(product) if product else target.product
-    return replace(
-        alone,
-        compiler=f"{subject.compiler.kind.value} {subject.compiler.version}",
+    known = replace(
+        known,
+        compiler=f"{report['compiler']['kind']} {report['compiler']['version']}",
         compiled=True,
-        texts=with_code(alone.texts, function, main_loop(function), places.lines, _mean(waves)),
-        pipeline=pipeline(plan, rows.of, cycles) if cycles else alone.pipeline,
         product=device.name,
-        pressure=pressure(plan, target, max(r.total_vgpr, r.vgpr + r.agpr), places),
-        lds=lds_map(spec.program, target, places),
-        order=_order(spec, alone, device, subject.occupancy.blocks_per_cu),
+        layout=placement(build),
         figures=figures(report),
         mix=mix(report),
         previous=figures(previous) if previous else (),
-        findings=tuple(finding(d, rows) for d in subject.diagnostics),
+        findings=tuple(finding(d, Rows(spec.program.origins.files)) for d in build.diagnostics),
         prediction=prediction,
-        machine_check=subject.machine_check.summary,
+        machine_check=build.machine_check.summary if hasattr(build, "machine_check") else "",
+    )
+    if hasattr(spec, "plan"):
+        return _planned(build, known, device)
+    if hasattr(build, "function"):
+        lines = [(n,) if n else () for n in known_lines(build.function, spec.source, known.texts.cpp_name)]
+        loop = main_loop(build.function) if report.get("main_loop") else None
+        return replace(known, texts=with_code(known.texts, build.function, loop, lines, {}))
+    return known
+
+
+def _planned(build: Build, known: Facts, device: Product) -> Facts:
+    """The same with what the machine code shows of a plan."""
+    spec, plan, target, r = build.spec, build.spec.plan, build.spec.target, build.resources
+    function, rows = build.function, Rows(spec.program.origins.files)
+    waves = known.prediction.waves if known.prediction else ()
+    places = Places(function, plan, spec.source, f"{spec.name}.cpp")
+    cycles = _cycles(spec.source, function, places.lines, waves) if waves else None
+    return replace(
+        known,
+        texts=with_code(known.texts, function, main_loop(function), places.lines, _mean(waves)),
+        pipeline=pipeline(plan, rows.of, cycles) if cycles else known.pipeline,
+        pressure=pressure(plan, target, max(r.total_vgpr, r.vgpr + r.agpr), places),
+        lds=lds_map(spec.program, target, places),
+        order=_order(spec, known, device, build.occupancy.blocks_per_cu),
     )
 
 
-def _of_spec(spec: Spec) -> Facts:
+def _of_spec(spec: Any) -> Facts:
     """What is known before anything is compiled."""
-    program, target, plan, rows = spec.program, spec.target, spec.plan, Rows(spec.program.origins.files)
+    program, target, rows = spec.program, spec.target, Rows(spec.program.origins.files)
+    plan: Plan | None = getattr(spec, "plan", None)
+    source = spec.source if hasattr(spec, "source") else Source(spec.text, ((),) * (spec.text.count("\n") + 1), {})
     return Facts(
         tkgen=__version__,
         kernel=spec.name,
@@ -151,15 +176,16 @@ def _of_spec(spec: Spec) -> Facts:
         product=target.product.name,
         compiler="",
         compiled=False,
-        schedule=plan.chosen,
-        problem=_problem(spec),
-        texts=texts(program.origins, rows, spec.source, plan, spec.name),
-        ownership=ownership(program),
-        pipeline=pipeline(plan, rows.of),
-        flow=flow(plan, rows.of),
-        pressure=pressure(plan, target, None),
-        lds=lds_map(program, target),
-        order=block_order(program, target.product, estimate(plan, target).blocks_per_cu),
+        schedule=plan.chosen if plan else "",
+        problem=_problem(program),
+        texts=texts(program.origins, rows, source, plan, spec.name),
+        layout=None,
+        ownership=ownership(program) if plan else None,
+        pipeline=pipeline(plan, rows.of) if plan else None,
+        flow=flow(plan, rows.of) if plan else None,
+        pressure=pressure(plan, target, None) if plan else None,
+        lds=lds_map(program, target) if plan else None,
+        order=block_order(program, target.product, estimate(plan, target).blocks_per_cu) if plan else None,
         figures=(),
         mix=(),
         previous=(),
@@ -169,10 +195,47 @@ def _of_spec(spec: Spec) -> Facts:
     )
 
 
+def all_facts(
+    build: protocol.Build,
+    previous: Path,
+    predictions: Sequence[Prediction | None] = (),
+    product: str | None = None,
+) -> list[Facts]:
+    """The facts of each kernel of a build; `previous` is where the report.json of an earlier build may be.
+
+    Of several kernels, each is said to be which of them, and which part of the predicted time it takes.
+
+    Raises:
+        UnknownTargetError: the target has no such product.
+    """
+    kernels = build.kernels
+    known = [*predictions, *[None] * (len(kernels) - len(predictions))]
+    if kernels[0] is build:
+        return [facts(build, known[0], previous_report(previous), product=product)]
+    total = None if None in known else sum(_time(p) for p in known if p)
+    found = []
+    for number, (kernel, prediction) in enumerate(zip(kernels, known, strict=True), 1):
+        before, name = previous_report(previous, kernel.spec.name), f"{build.spec.name}/{kernel.spec.name}"
+        says = f"Kernel {number} of {len(known)} of the sequence {build.spec.name}"
+        if prediction is not None and total:
+            share = round(100 * _time(prediction) / total, 1)
+            says += f", {share:g} % of the {total:.3g} ms that all are predicted to take"
+            figure = Figure("predict.share", "of the sequence", share, "%", 0, "Prediction")
+            prediction = replace(prediction, figures=(*prediction.figures, figure))
+        made = facts(kernel, prediction, before, product=product)
+        found.append(replace(made, kernel=name, header="\n".join([f"{says}.", made.header]).rstrip("\n")))
+    return found
+
+
+def _time(prediction: Prediction) -> float:
+    """The predicted time in ms."""
+    return next(f.value for f in prediction.figures if f.key == "predict.time")
+
+
 def _order(spec: Spec, alone: Facts, device: Product, blocks_per_cu: int) -> BlockOrder:
     """The order of the blocks, worked out again where it differs from that of the spec alone."""
     estimated = estimate(spec.plan, spec.target).blocks_per_cu
-    if blocks_per_cu == estimated and device.name == alone.order.product:
+    if alone.order and blocks_per_cu == estimated and device.name == alone.order.product:
         return alone.order
     return block_order(spec.program, device, blocks_per_cu)
 
@@ -185,16 +248,19 @@ def previous_report(path: Path, kernel: str = "") -> dict[str, Any] | None:
         return None
     if kernel and isinstance(found, dict) and isinstance(found.get("kernels"), list):
         found = next((k for k in found["kernels"] if isinstance(k, dict) and k.get("kernel") == kernel), None)
-    return found if isinstance(found, dict) and "resources" in found else None
+    return found if isinstance(found, dict) and {"resources", "figures"} & found.keys() else None
 
 
-def to_json(found: Facts | RowFacts) -> dict[str, Any]:
+def to_json(found: Facts) -> dict[str, Any]:
     """The facts as plain data, ready for `json.dumps`."""
     return asdict(found)
 
 
-def _problem(spec: Spec) -> Problem:
-    program = spec.program
+def _problem(program: Any) -> Problem:
+    sizes = tuple((d.name, d.size) for d in program.dims)
+    if not hasattr(program, "operands"):
+        types = tuple((t.name, t.dtype.spelling) for t in dict.fromkeys((*program.reads, *program.outputs)))
+        return Problem("", sizes, types, None, program.waves, ())
     tensors = (*(o.tensor for o in program.operands), program.accumulator.tensor)
     return Problem(
         product=", ".join(
@@ -202,7 +268,7 @@ def _problem(spec: Spec) -> Problem:
             f"{p.right.name}{'' if p.right.contraction_first else 'ᵀ'}"
             for p in program.products
         ),
-        sizes=tuple((d.name, d.size) for d in program.dims),
+        sizes=sizes,
         types=tuple((t.name, t.dtype.spelling) for t in tensors),
         block=program.block,
         waves=program.waves,

@@ -13,26 +13,27 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jinja2
 from markupsafe import Markup
 
-from tkgen.backends.cdna.spec import Spec
-from tkgen.build import Build
 from tkgen.diagnostics.text import escape
 from tkgen.report import svg
 from tkgen.report.canvas import HATCH, safe, style
-from tkgen.report.facts import Facts, facts
+from tkgen.report.facts import Facts, all_facts, facts, previous_report
 from tkgen.report.figures import Figure
-from tkgen.report.rows import RowFacts, row_facts
+from tkgen.report.headline import headline, loops
 from tkgen.report.texts import SpecLine
-from tkgen.rows.build import RowBuild
 from tkgen.toolchain.files import write_atomic
+
+if TYPE_CHECKING:
+    from tkgen.backends import protocol
 
 SECTIONS = (
     ("overview", "Overview"),
     ("source", "Spec, C++, ISA"),
+    ("layout", "Layout"),
     ("ownership", "Who owns what"),
     ("pipeline", "Pipeline"),
     ("prediction", "Prediction"),
@@ -43,13 +44,21 @@ SECTIONS = (
     ("figures", "Figures"),
 )
 
-ROW_SECTIONS = (
-    ("overview", "Overview"),
-    ("source", "Spec, C++, ISA"),
-    ("layout", "Layout"),
-    ("prediction", "Prediction"),
-    ("figures", "Figures"),
-)
+
+def sections(found: Facts) -> list[tuple[str, str]]:
+    """The sections of which there are facts."""
+    there: dict[str, object] = {
+        "layout": found.layout,
+        "ownership": found.ownership,
+        "pipeline": found.pipeline,
+        "prediction": found.prediction,
+        "dataflow": found.flow,
+        "registers": found.pressure,
+        "lds": found.lds,
+        "order": found.order,
+    }
+    return [(name, title) for name, title in SECTIONS if there.get(name, True)]
+
 
 KEY = (
     ("k k-load", "global load"),
@@ -75,19 +84,13 @@ TIME_KEY = (
 )
 
 
-def write_report(
-    builds: Sequence[Build | Spec], path: Path, previous: Mapping[str, Mapping[str, Any]] | None = None
-) -> None:
-    """Write the report of `builds` to `path`, whole or not at all.
+def write_report(builds: Sequence[Any], path: Path, previous: Mapping[str, Mapping[str, Any]] | None = None) -> None:
+    """Write the report of `builds`, each of one kernel, or of specs, to `path`, whole or not at all.
 
     `previous` holds the report.json of earlier builds by kernel name; their figures are shown beside the new ones.
     """
     earlier = previous or {}
-    write_atomic(path, render_html([facts(b, previous=earlier.get(_name(b))) for b in builds]))
-
-
-def _name(subject: Build | Spec) -> str:
-    return subject.spec.name if isinstance(subject, Build) else subject.name
+    write_atomic(path, render_html([facts(b, previous=earlier.get(getattr(b, "spec", b).name)) for b in builds]))
 
 
 @dataclass(frozen=True)
@@ -98,33 +101,31 @@ class Outline:
     pictures: Mapping[str, str]
 
 
-def outline(spec: Spec) -> Outline:
-    """The outline of a spec: `build` works it out while the compiler runs."""
+def outline(spec: Any) -> Outline:
+    """The outline of a spec of one kernel: `build` works it out while the compiler runs."""
     environment().get_template("report.html.jinja")  # compiles it
     found = facts(spec)
     return Outline(found, svg.pictures(found, svg.OF_THE_SPEC))
 
 
-def write_build(build: Build, path: Path, previous: Mapping[str, Any] | None, drawn: Outline | None = None) -> None:
-    """Write the report of one build, without a prediction; `drawn` is the outline of its spec, if it is there."""
-    drawn = drawn or outline(build.spec)
-    found = facts(build, previous=previous, alone=drawn.facts)
-    write_atomic(path, render_html([found], [drawn.pictures]))
+def write_build(build: protocol.Build, path: Path, previous: Path, drawn: Outline | None = None) -> None:
+    """Write the report of a build, without predictions, whole or not at all.
+
+    `previous` is where the report.json of an earlier build may be; `drawn` is the outline of the spec of one kernel, if
+    it is there.
+    """
+    if drawn is not None:
+        found = facts(build, previous=previous_report(previous), alone=drawn.facts)
+        write_atomic(path, render_html([found], [drawn.pictures]))
+    else:
+        write_atomic(path, render_html(all_facts(build, previous)))
 
 
-def write_row_build(build: RowBuild, path: Path, previous: Mapping[str, Any] | None) -> None:
-    """Write the report of one build of rows, without a prediction, and without a script: nothing in it moves."""
-    found = row_facts(build, previous=previous)
-    page = environment().get_template("rows.html.jinja")
-    write_atomic(path, page.render(f=found, lines=_rows(0, found), css=Markup(style_sheet())))
-
-
-def render_html(kernels: Sequence[Facts | RowFacts], drawn: Sequence[Mapping[str, str]] = ()) -> str:
+def render_html(kernels: Sequence[Facts], drawn: Sequence[Mapping[str, str]] = ()) -> str:
     """The report of one or more kernels as HTML; `drawn` are pictures of theirs that are there already."""
     known = [*drawn, *({} for _ in kernels[len(drawn) :])]
     pictures = [
-        {} if isinstance(f, RowFacts) else {**k, **svg.pictures(f, [n for n in svg.PICTURES if n not in k])}
-        for f, k in zip(kernels, known, strict=True)
+        {**k, **svg.pictures(f, [n for n in svg.PICTURES if n not in k])} for f, k in zip(kernels, known, strict=True)
     ]
     script = _script(style("timeline.js") + style("report.js"))
     return (
@@ -133,18 +134,18 @@ def render_html(kernels: Sequence[Facts | RowFacts], drawn: Sequence[Mapping[str
         .render(
             title=f"tkgen report: {', '.join(f.kernel for f in kernels)}",
             kernels=kernels,
-            sections=[ROW_SECTIONS if isinstance(f, RowFacts) else SECTIONS for f in kernels],
-            of_rows=[k for k, f in enumerate(kernels) if isinstance(f, RowFacts)],
+            sections=[sections(f) for f in kernels],
             key=KEY,
             time_key=TIME_KEY,
-            headline=[f.headline if isinstance(f, RowFacts) else _headline(f) for f in kernels],
+            headline=[headline(f) for f in kernels],
+            looping=[loops(f) for f in kernels],
             longest=[_longest(f) for f in kernels],
             pictures=[{name: Markup(text) for name, text in p.items()} for p in pictures],
             rows=[_rows(k, f) for k, f in enumerate(kernels)],
             beside=_beside(kernels),
             css=Markup(style_sheet()),
             hatch=Markup(HATCH),
-            data=embedded_json([{} if isinstance(f, RowFacts) else _moving(f) for f in kernels]),
+            data=embedded_json([_moving(f) for f in kernels]),
             script=script,
             policy=_policy(script),
         )
@@ -204,6 +205,8 @@ def _moving(found: Facts) -> dict[str, Any]:
 def _order(found: Facts) -> dict[str, Any]:
     """The order of the blocks."""
     order = found.order
+    if order is None:
+        return {}
     return {"cols": order.cols, "concurrent": order.concurrent, "sequence": order.sequence}
 
 
@@ -221,7 +224,7 @@ def _time(found: Facts) -> dict[str, Any] | None:
     return plain | {"loop": time.loop, "passes": time.passes, "texts": list(texts), "bars": bars}
 
 
-def _longest(found: Facts | RowFacts) -> dict[str, float] | None:
+def _longest(found: Facts) -> dict[str, float] | None:
     """The most predicted cycles of a line and of an instruction; None without a prediction."""
     most = {
         name: max((line.cycles for line in lines if line.cycles), default=0.0)
@@ -233,7 +236,7 @@ def _longest(found: Facts | RowFacts) -> dict[str, float] | None:
 # ---------------------------------------------------------------- lines
 
 
-def _rows(k: int, found: Facts | RowFacts) -> dict[str, Markup]:
+def _rows(k: int, found: Facts) -> dict[str, Markup]:
     """The lines of the three texts of kernel `k`, made here as there are thousands of them."""
     texts, most = found.texts, _longest(found)
     spec = [
@@ -304,43 +307,7 @@ def instruction_line(text: str, kind: str) -> str:
 # ---------------------------------------------------------------- tables
 
 
-def _headline(found: Facts) -> list[tuple[str, str, str]]:
-    """The numbers one looks for first: (name, value, remark)."""
-    own, press = found.ownership, found.pressure
-    by_key = {f.key: f for f in found.figures}
-    rows = [
-        ("Block", f"{own.block[0]} x {own.block[1]}", f"K-step {own.step}, {found.problem.waves} waves"),
-        ("Registers", str(press.allotted), f"{'per lane' if press.measured else 'estimated'}, budget {press.budget}"),
-        ("LDS", f"{found.lds.used / 1024:g} KiB", f"of {found.lds.capacity / 1024:g} KiB"),
-        ("Barriers", str(found.pipeline.barriers_per_step), "per K-step"),
-    ]
-    if found.prediction:
-        time, rate, peak = (
-            next(x for x in found.prediction.figures if x.key == f"predict.{n}") for n in ("time", "tflops", "peak")
-        )
-        known = {x.key: x for x in found.prediction.figures}
-        value, share = rate.show(), f"{peak.show()} of peak"
-        if "predict.bandwidth" in known:
-            value, share = known["predict.bandwidth"].show(), f"{known['predict.copy'].show()} of the copy rate"
-        name = "Predicted, upper bound" if found.prediction.upper_bound else "Predicted"
-        rows.append((name, value, f"{share}, {time.show()}, limited by {found.prediction.limiter}"))
-    if "resources.vgpr_spills" in by_key:
-        spills = by_key["resources.vgpr_spills"].value + by_key["resources.sgpr_spills"].value
-        rows.append(("Spills", f"{spills:g}", f"{by_key['resources.scratch_bytes'].value:g} B scratch per lane"))
-    if "occupancy.waves_per_simd" in by_key:
-        blocks = by_key["occupancy.blocks_per_cu"].value
-        rows.append(
-            ("Occupancy", by_key["occupancy.waves_per_simd"].show(), f"waves per SIMD, {blocks:g} blocks per CU")
-        )
-    if "main_loop.other_per_mfma" in by_key:
-        mfma = next((m.count for m in found.mix if m.key == "mfma"), 0)
-        rows.append(
-            ("Others per MFMA", by_key["main_loop.other_per_mfma"].show(), f"{mfma} MFMA in a pass of the loop")
-        )
-    return rows
-
-
-def _beside(kernels: Sequence[Facts | RowFacts]) -> list[tuple[str, list[tuple[str, bool]]]]:
+def _beside(kernels: Sequence[Facts]) -> list[tuple[str, list[tuple[str, bool]]]]:
     """Figures of all kernels in one table: (label, cells of (text, whether it is the best))."""
     figures: dict[str, Figure] = {}
     for found in kernels:

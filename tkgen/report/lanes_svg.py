@@ -18,6 +18,7 @@ GUTTER, MAIN, THIN, ARCS = 128.0, 30.0, 7.0, 54.0
 def pipeline(facts: Facts) -> str:
     """A lane per wave over the prologue and one pass of the loop; columns are epochs, dashed lines barriers."""
     pipe = facts.pipeline
+    assert pipe is not None
     predicted = any(op.cycles is not None for lane in pipe.lanes for op in lane.ops)
     main = MAIN + (12 if predicted else 0)
     starts = _columns(pipe.lanes, pipe.epochs)

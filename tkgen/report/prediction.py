@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tkgen.predict.prediction import Part
 from tkgen.report.figures import Figure
 
 if TYPE_CHECKING:  # the timing model needs numpy, which reports without a prediction do not
     from tkgen import predict
+    from tkgen.predict.prediction import Part
     from tkgen.report.timeline import Timeline
 
 LIMITED = 0.005  # parts of the time below this share are not shown

@@ -30,7 +30,7 @@ OF_THE_SPEC = ("ownership", "pipeline", "dataflow", "lds", "swizzle")  # as long
 
 
 def pictures(facts: Facts, names: Iterable[str] = PICTURES) -> dict[str, str]:
-    """The pictures of a kernel by name: of the time only where it is predicted, of the swizzle where LDS has tiles."""
+    """The pictures of a kernel by name: those of which there are facts."""
     draw: dict[str, Callable[[Facts], str]] = {
         "ownership": ownership,
         "pipeline": pipeline,
@@ -42,8 +42,18 @@ def pictures(facts: Facts, names: Iterable[str] = PICTURES) -> dict[str, str]:
         "mix": mix,
         "time": time,
     }
-    there = {"time": facts.prediction is not None, "swizzle": bool(facts.lds.swizzles)}
-    return {name: draw[name](facts) for name in names if there.get(name, True)}
+    there: dict[str, object] = {
+        "ownership": facts.ownership,
+        "pipeline": facts.pipeline,
+        "dataflow": facts.flow,
+        "registers": facts.pressure,
+        "lds": facts.lds,
+        "swizzle": facts.lds and facts.lds.swizzles,
+        "order": facts.order,
+        "mix": facts.mix or facts.pipeline,
+        "time": facts.prediction and facts.prediction.parts,
+    }
+    return {name: draw[name](facts) for name in names if there[name]}
 
 
 # ---------------------------------------------------------------- ownership
@@ -52,6 +62,7 @@ def pictures(facts: Facts, names: Iterable[str] = PICTURES) -> dict[str, str]:
 def ownership(facts: Facts) -> str:
     """The block's output tile by wave and fragment, and the subtiles of A (left) and B (above) that each wave reads."""
     own = facts.ownership
+    assert own is not None
     unit = min(380 / max(own.grid), 84.0)
     unit = max(unit, 24.0)
     rows, cols = own.grid
@@ -82,6 +93,7 @@ def ownership(facts: Facts) -> str:
 
 def _wave_grid(facts: Facts) -> str:
     own = facts.ownership
+    assert own is not None
     kind = "interleaved" if own.interleaved else "blocked"
     return f"{own.wave_grid[0]} x {own.wave_grid[1]} waves, fragments {kind}"
 
@@ -140,6 +152,7 @@ NODE_W, NODE_H, GAP_X, GAP_Y = 178.0, 42.0, 92.0, 34.0
 def dataflow(facts: Facts) -> str:
     """The dataflow graph of one iteration: data flow to the right, freed buffers back to the left."""
     flow = facts.flow
+    assert flow is not None
     width = 48 + flow.layers * NODE_W + (flow.layers - 1) * GAP_X
     height = 84 + flow.rows * (NODE_H + GAP_Y)
     c = Canvas(width, height, f"Dataflow graph of {facts.kernel}")
@@ -217,6 +230,7 @@ REGISTER_PARTS = (
 def registers(facts: Facts) -> str:
     """The tiles that each role holds at every operation, against what every wave reserves and what it may."""
     found = facts.pressure
+    assert found is not None
     width, height, left = 690.0, 190.0, 56.0
     most = max(found.allotted, *(r.peak for r in found.roles))
     top_value = found.budget if found.budget <= 2.4 * most else most * 1.25
@@ -240,6 +254,7 @@ def _role_registers(
     c: Canvas, facts: Facts, role: RoleRegisters, x: float, y: float, width: float, height: float, most: float
 ) -> None:
     found = facts.pressure
+    assert found is not None
     waves = f"waves {role.waves[0]}..{role.waves[-1]}" if len(role.waves) > 1 else f"wave {role.waves[0]}"
     name = waves if role.role == "waves" else f"{role.role}, {waves}"
     c.text(x, y - 12, name, "strong")
@@ -320,6 +335,7 @@ def _ticks(most: float) -> list[int]:
 def lds(facts: Facts) -> str:
     """The buffers of the block's LDS, to scale."""
     found = facts.lds
+    assert found is not None
     x, y, width, height = 24.0, 30.0, 760.0, 54.0
     c = Canvas(x * 2 + width, 124, f"LDS of {facts.kernel}")
     scale = width / max(found.capacity, found.used)
@@ -346,6 +362,7 @@ def lds(facts: Facts) -> str:
 
 def swizzle(facts: Facts) -> str:
     """Where the swizzle puts the first rows of each tile: colour and number are the bank that a unit begins in."""
+    assert facts.lds is not None
     found = facts.lds.swizzles
     cell_w, cell_h, gap = 26.0, 17.0, 56.0
     widths = [len(s.offsets[0]) * cell_w for s in found]
@@ -376,6 +393,7 @@ def swizzle(facts: Facts) -> str:
 def order(facts: Facts) -> str:
     """The output matrix, a cell per tile: left by the time at which it is computed, right by the XCD that does."""
     found = facts.order
+    assert found is not None
     side = 330.0
     unit = min(side / max(found.rows, found.cols), 34.0)
     width, height = found.cols * unit, found.rows * unit

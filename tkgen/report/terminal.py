@@ -7,6 +7,7 @@ Spec text reaches the console as `Text`, never as markup, with control character
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from rich import box
 from rich.console import Console, ConsoleRenderable, Group
@@ -14,20 +15,19 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from tkgen.backends.cdna.spec import Spec
-from tkgen.build import Build
 from tkgen.checks.words import count_text
 from tkgen.diagnostics.text import escape
 from tkgen.ir.types import role_text
 from tkgen.report.facts import Facts, facts
 from tkgen.report.figures import Figure, MixEntry
+from tkgen.report.headline import headline, loops
 from tkgen.report.lanes import NEXT, Lane, LaneOp, Pipeline
-from tkgen.report.lds import served
+from tkgen.report.lds import LdsMap, served
 from tkgen.report.order import BlockOrder
 from tkgen.report.ownership import Ownership
+from tkgen.report.placement import Placement
 from tkgen.report.prediction import Prediction
 from tkgen.report.pressure import Point, Pressure, needs_text
-from tkgen.report.rows import Placement, RowFacts
 
 WAVE_STYLES = ("blue", "yellow", "green", "magenta", "cyan", "red", "bright_yellow", "white")
 OP_STYLES = {
@@ -38,15 +38,15 @@ BAR_WIDTH = 32
 GRID_LIMIT = 16  # tiles of the output matrix shown along each axis
 
 
-def render_terminal(build: Build | Spec, console: Console, prediction: Prediction | None = None) -> None:
-    """Print the report of a build, or of a spec that was not compiled, to `console`."""
+def render_terminal(build: Any, console: Console, prediction: Prediction | None = None) -> None:
+    """Print the report of a build of one kernel, or of a spec that was not compiled, to `console`."""
     print_facts(facts(build, prediction), console)
 
 
-def print_facts(found: Facts | RowFacts, console: Console) -> None:
+def print_facts(found: Facts, console: Console) -> None:
     """Print the report of these facts."""
     plain = not console.is_terminal
-    for title, body in _row_sections(found, plain) if isinstance(found, RowFacts) else _sections(found, plain):
+    for title, body in _sections(found, plain):
         console.print()
         console.print(shown(title, "bold"))
         console.print(Padding(body, (0, 0, 0, 2), expand=False))
@@ -56,30 +56,25 @@ def _sections(found: Facts, plain: bool) -> Iterator[tuple[str, ConsoleRenderabl
     yield f"{found.kernel} for {found.target}", _overview(found, plain)
     if found.findings:
         yield "Diagnostics", _lines(f"{d.severity} {d.code}: {d.message}" for d in found.findings)
-    yield "Who owns what", _ownership(found.ownership, plain)
-    yield "Pipeline", _pipeline(found.pipeline, found.schedule, plain)
-    yield "Dependencies", _links(found.pipeline, plain)
-    yield "Registers", _registers(found.pressure, plain)
-    yield "LDS", _lds(found, plain)
-    yield "Block order", _order(found.order, plain)
+    if found.layout:
+        yield found.layout.title, _placement(found.layout, plain)
+    if found.ownership:
+        yield "Who owns what", _ownership(found.ownership, plain)
+    if found.pipeline:
+        yield "Pipeline", _pipeline(found.pipeline, found.schedule, plain)
+        yield "Dependencies", _links(found.pipeline, plain)
+    if found.pressure:
+        yield "Registers", _registers(found.pressure, plain)
+    if found.lds:
+        yield "LDS", _lds(found.lds, plain)
+    if found.order:
+        yield "Block order", _order(found.order, plain)
     if found.mix:
-        yield "One pass of the main loop", _mix(found.mix, plain)
+        yield "One pass of the main loop" if loops(found) else "Instructions", _mix(found.mix, plain)
     if found.figures:
         yield "Figures", _figures(found.figures, found.previous, plain)
     if found.machine_check:
         yield "Machine code", shown(found.machine_check.removeprefix("machine code "))
-    if found.prediction:
-        yield "Prediction", _prediction(found.prediction, plain)
-
-
-def _row_sections(found: RowFacts, plain: bool) -> Iterator[tuple[str, ConsoleRenderable]]:
-    yield f"{found.kernel} for {found.target}", _row_overview(found, plain)
-    if found.findings:
-        yield "Diagnostics", _lines(f"{d.severity} {d.code}: {d.message}" for d in found.findings)
-    yield found.layout.title, _placement(found.layout, plain)
-    yield "Instructions", _mix(found.mix, plain)
-    yield "Figures", _figures(found.figures, found.previous, plain)
-    yield "Machine code", shown(found.machine_check.removeprefix("machine code "))
     if found.prediction:
         yield "Prediction", _prediction(found.prediction, plain)
 
@@ -129,26 +124,21 @@ def spread(waves: Sequence[int]) -> str:
 
 
 def _overview(found: Facts, plain: bool) -> ConsoleRenderable:
-    sizes = ", ".join(f"{name} = {'dynamic' if size is None else size}" for name, size in found.problem.sizes)
-    types = ", ".join(f"{name} {kind}" for name, kind in found.problem.types)
-    rows, cols, step = found.problem.block
-    block = f"{rows} x {cols} step {step}, {count_text(found.problem.waves, 'wave')}"
+    about = found.problem
     grid = Table.grid(padding=(0, 2, 0, 0))
-    for name, value in (("product", found.problem.product), ("sizes", sizes), ("types", types), ("block", block)):
-        grid.add_row(shown(name, "dim"), shown(value))
-    for role in found.ownership.roles:
-        grid.add_row(shown("role", "dim"), shown(f"{role.name}, waves {spread(role.waves)}: {role.work}"))
-    if found.compiler:
-        grid.add_row(shown("compiler", "dim"), shown(found.compiler))
-    return grid
-
-
-def _row_overview(found: RowFacts, plain: bool) -> ConsoleRenderable:
-    sizes = ", ".join(f"{name} = {'dynamic' if size is None else size}" for name, size in found.sizes)
-    grid = Table.grid(padding=(0, 2, 0, 0))
-    named = [(name.lower(), f"{value}, {remark}") for name, value, remark in found.headline]
-    for name, value in (("sizes", sizes), *named, ("compiler", found.compiler)):
-        grid.add_row(shown(name, "dim"), shown(value))
+    sizes = ", ".join(f"{name} = {'dynamic' if size is None else size}" for name, size in about.sizes)
+    types = ", ".join(f"{name} {kind}" for name, kind in about.types)
+    said = [("product", about.product), ("sizes", sizes), ("types", types)]
+    if about.block:
+        rows, cols, step = about.block
+        said.append(("block", f"{rows} x {cols} step {step}, {count_text(about.waves, 'wave')}"))
+    if found.layout:
+        said += [(name.lower(), f"{value}, {remark}") for name, value, remark in headline(found)]
+    if found.ownership:
+        said += [("role", f"{r.name}, waves {spread(r.waves)}: {r.work}") for r in found.ownership.roles]
+    for name, value in (*said, ("compiler", found.compiler)):
+        if value:
+            grid.add_row(shown(name, "dim"), shown(value))
     return grid
 
 
@@ -272,18 +262,18 @@ def _split(point: Point) -> str:
     return " + ".join(f"{value} {name}" for name, value in named if value)
 
 
-def _lds(found: Facts, plain: bool) -> ConsoleRenderable:
+def _lds(found: LdsMap, plain: bool) -> ConsoleRenderable:
     table = plain_table(plain, "buffer", ">offset", ">bytes", "shape", "")
-    for b in found.lds.buffers:
+    for b in found.buffers:
         shape = f"{b.shape[0]} x {b.shape[1]} {b.dtype}"
         table.add_row(
             shown(f"{b.name}[{b.index}]"), shown(str(b.offset)), shown(str(b.bytes)), shown(shape),
-            shown(bar(b.bytes, found.lds.capacity, plain)),
+            shown(bar(b.bytes, found.capacity, plain)),
         )  # fmt: skip
     access = [
-        f"{a.what} with {f'{a.count} ' if a.count else ''}{a.instruction}: {served(a.ways)}" for a in found.lds.accesses
+        f"{a.what} with {f'{a.count} ' if a.count else ''}{a.instruction}: {served(a.ways)}" for a in found.accesses
     ]
-    used = f"{found.lds.used} of {found.lds.capacity} bytes"
+    used = f"{found.used} of {found.capacity} bytes"
     return Group(table, shown(used, "dim"), _lines(access))
 
 

@@ -40,7 +40,7 @@
   all(document, ".kernel").forEach((kernel) => {
     contents(kernel);
     const hold = texts(kernel);
-    if (kernel.classList.contains("rows")) return; /* the rest is of matrix products */
+    if (kernel.classList.contains("unplanned")) return; /* the rest is of a plan */
     waves(kernel);
     operations(kernel, hold);
     zoom(kernel.querySelector(".zoom"));
