@@ -163,7 +163,7 @@ def _whole(made: Sample, spec: RowSpec | SequenceSpec, depth: Depth, tally: Tall
         for order, kind in trials(depth.orders):
             if isinstance(build, RowBuild):
                 tried = run(build, extents=extents, seed=made.seed, kind=kind, order=order)
-                outcomes = (tried.outcome,)
+                outcomes = tried.outcomes
                 failure = tried.failure
             else:
                 ran = run(build, extents=extents, seed=made.seed, kind=kind, order=order)
@@ -330,6 +330,6 @@ def _run(made: Sample, build: Build, extents: dict[str, int], orders: int, tally
         if not tried.comparison.right:
             raise Failure("wrong", f"{shown}, {order}: {tried.comparison}")
         outputs = {t.name for t in build.spec.program.outputs if build.spec.program.ragged is None}  # in no group: left
-        for buffer in {w.buffer.name: w.buffer for w in tried.outcome.written}.values():
-            if buffer.name in outputs and tried.outcome.unwritten(buffer):
+        for buffer in {w.buffer.name: w.buffer for w in tried.outcomes[0].written}.values():
+            if buffer.name in outputs and tried.outcomes[0].unwritten(buffer):
                 raise Failure("wrong", f"{shown}, {order}: bytes of {buffer.name} are never written")

@@ -111,13 +111,15 @@ class Referee:
                 return f"{order}: {result.findings[0].kind.name.lower()}"
             if not result.comparison.right:
                 return f"{order}: {result.comparison.wrong} of {result.comparison.elements} elements are wrong"
-            if (stored := stored_bytes(result.outcome)) > self.stored:
+            if (stored := stored_bytes(result.outcomes[0])) > self.stored:
                 return f"{order}: {stored} bytes are stored, the output has {self.stored}"
         return ""
 
     def _stored(self) -> int:
         spec = self.spec
-        return stored_bytes(run(self._build(spec.plan, spec.source.text, self.compiler), order=self.orders[0]).outcome)
+        return stored_bytes(
+            run(self._build(spec.plan, spec.source.text, self.compiler), order=self.orders[0]).outcomes[0]
+        )
 
 
 WIDTHS = {"byte": 1, "short": 2, "dword": 4, "dwordx2": 8, "dwordx3": 12, "dwordx4": 16}

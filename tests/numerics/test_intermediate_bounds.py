@@ -212,3 +212,30 @@ def test_functions_of_many_elements_are_taken_in_pieces(monkeypatch: pytest.Monk
     monkeypatch.setattr(rounding, "PIECE", 300)
     again, bounded = references(launch, inputs, {})["Y"]
     assert torch.equal(value, again) and torch.equal(bound, bounded) and bound.any()
+
+
+LEAST = {
+    "one more than a magnitude": ("x / (abs(v) + 1)", 2.0),
+    "half more, under a root": ("x * rsqrt(abs(v) + 0.5)", 2.0),
+    "the larger of it and a number": ("x / max(v * v, 0.25)", 8.0),
+    "a logarithm of one more": ("log(abs(v) + 1) * x", 4.0),
+}
+
+
+@pytest.mark.parametrize("name", LEAST)
+def test_what_is_never_below_a_number_bounds_what_it_divides(name: str) -> None:
+    """The error of `v` is larger than `v`: with a denominator that may be zero for all that is known, nothing is."""
+    body, most = LEAST[name]
+    text = ROOT.replace("  Y[t]", "  x = X[t]\n  v = (rowsum(x * 1e6) - rowsum(x) * 1e6) * 0.1\n  Y[t]")
+    spec = tkgen.load(text.format(body=body, target="gfx942"), target="gfx942")
+    inputs = {"X": torch.randn(8, 256, generator=torch.Generator().manual_seed(0))}
+    _, bound = references(launch_of(spec), inputs, {})["Y"]
+    assert bound.isfinite().all() and bound.max() < most * 40
+
+
+def test_a_denominator_that_may_be_zero_is_undecided() -> None:
+    text = ROOT.replace("  Y[t]", "  x = X[t]\n  v = (rowsum(x * 1e6) - rowsum(x) * 1e6) * 0.1\n  Y[t]")
+    spec = tkgen.load(text.format(body="x / abs(v)", target="gfx942"), target="gfx942")
+    inputs = {"X": torch.randn(8, 256, generator=torch.Generator().manual_seed(0))}
+    _, bound = references(launch_of(spec), inputs, {})["Y"]
+    assert bound.isinf().any()

@@ -260,9 +260,9 @@ class _Evaluation(Directions):
         return self.exact_differences(op, self.added_onto(op, self.mapped(op, dims, tiles)))
 
     def mapped(self, op: Map, dims: tuple[str, ...], tiles: Sequence[Tile]) -> Tile:
-        signs = [a.number in self.facts.never_negative for a in op.arguments]
+        least = [self.facts.least.get(a.number) for a in op.arguments]
         arguments = [(t.value, t.error) for t in tiles]
-        return Tile(dims, *rounding.applied(FUNCTIONS[op.function], arguments, self.back_end, signs))
+        return Tile(dims, *rounding.applied(FUNCTIONS[op.function], arguments, self.back_end, least))
 
     def apply(self, function: str, arguments: list[rounding.Bounded]) -> rounding.Bounded:
         return rounding.applied(FUNCTIONS[function], arguments, self.back_end)

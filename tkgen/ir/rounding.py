@@ -10,7 +10,8 @@ takes the arguments' values and bounds to the result's.
   that the machine gives exactly. An infinite result stays so unless another corner says otherwise. The bound thus
   holds to first order between the corners, and beyond all orders at them.
 - **A function that jumps**, or whose slope has no bound (the square root at zero), is off by as much as it is apart at
-  the ends of what its argument may be; where that is never negative, such as a magnitude, these end at zero.
+  the ends of what its argument may be.
+- **What an argument cannot be** is no end of it: a magnitude is not negative, `abs(x) + 1` is not below one.
 - **A conversion** is monotonous: numbers within the argument's bound round to within the rounded ends of it. To an
   8-bit float what is finite becomes at most the largest finite number, infinity a NaN where the encoding has none; to a
   whole number at most the largest one, NaN the least.
@@ -108,20 +109,20 @@ def overflowed(value: Tensor) -> Tensor:
 
 
 def applied(
-    f: Function, arguments: Sequence[Bounded], back_end: str = CDNA, never_negative: Sequence[bool] = ()
+    f: Function, arguments: Sequence[Bounded], back_end: str = CDNA, least: Sequence[float | None] = ()
 ) -> Bounded:
     """A function of arguments that are aligned to one another, as a back end's code computes it.
 
-    `never_negative` says of which arguments the code's numbers have no sign: their errors do not lead below zero.
+    `least` says which numbers, zero or positive, the code's arguments are not below: their errors do not lead there.
     Many elements are taken in pieces: what a bound is made of would take the memory of twenty tensors.
     """
     shape = torch.broadcast_shapes(*(v.shape for v, _ in arguments))
     at = next((n for n, size in enumerate(shape) if size > 1), None)
     if at is None or prod(shape) <= PIECE:
-        return _applied(f, arguments, back_end, never_negative)
+        return _applied(f, arguments, back_end, least)
     count = max(1, PIECE * shape[at] // prod(shape))
     found = [
-        _applied(f, [_cut(a, at - len(shape), first, count) for a in arguments], back_end, never_negative)
+        _applied(f, [_cut(a, at - len(shape), first, count) for a in arguments], back_end, least)
         for first in range(0, shape[at], count)
     ]
     value = torch.cat([v for v, _ in found], at)
@@ -141,33 +142,33 @@ def _cut(argument: Bounded, at: int, first: int, count: int) -> Bounded:
     return cut(value), None if error is None else cut(error)
 
 
-def _applied(f: Function, arguments: Sequence[Bounded], back_end: str, never_negative: Sequence[bool]) -> Bounded:
+def _applied(f: Function, arguments: Sequence[Bounded], back_end: str, least: Sequence[float | None]) -> Bounded:
     values = [v for v, _ in arguments]
     value = f.meaning(*values)
     if f.predicate:
         return value, _may_turn(f, arguments)
     value = overflowed(value)
-    handed = _handed_on(f, arguments, never_negative)
+    handed = _handed_on(f, arguments, least)
     own = _own(f, values, value, handed, f.beyond.get(back_end, 0.0))
     error = sum(known(handed, own), start=torch.zeros_like(value))
     error = torch.where(error.isnan(), torch.inf, error)
     unbounded = ~value.isfinite()
     if unbounded.any():
-        error = torch.where(unbounded, torch.where(_stays(f, arguments, value, never_negative), 0.0, torch.inf), error)
+        error = torch.where(unbounded, torch.where(_stays(f, arguments, value, least), 0.0, torch.inf), error)
     return value, error if bool(error.any()) else None
 
 
-def _corners(arguments: Sequence[Bounded], never_negative: Sequence[bool]) -> list[list[Tensor]]:
+def _corners(arguments: Sequence[Bounded], least: Sequence[float | None]) -> list[list[Tensor]]:
     """The arguments at the ends of their bounds: every combination; a predicate as it is and as it may be."""
     ends = []
-    for (value, error), positive in zip(arguments, [*never_negative, *[False] * len(arguments)], strict=False):
+    for (value, error), bound in zip(arguments, [*least, *[None] * len(arguments)], strict=False):
         if error is None:
             ends.append([value])
         elif value.dtype == torch.bool:
             ends.append([value, value ^ (error > 0)])
         else:
-            least = value - error
-            ends.append([least.clamp(min=0.0) if positive else least, value + error])
+            low = value - error
+            ends.append([low if bound is None else torch.minimum(value, low.clamp(min=bound)), value + error])
     return [list(corner) for corner in product(*ends)]
 
 
@@ -183,12 +184,12 @@ def _flushed(f: Function, arguments: Sequence[Bounded]) -> Sequence[Bounded]:
     return result
 
 
-def _handed_on(f: Function, arguments: Sequence[Bounded], never_negative: Sequence[bool]) -> Tensor | None:
+def _handed_on(f: Function, arguments: Sequence[Bounded], least: Sequence[float | None]) -> Tensor | None:
     """The arguments' errors as they reach the result."""
     arguments = _flushed(f, arguments)
     if not known(*(e for _, e in arguments)):
         return None
-    corners = [[v for v, _ in arguments], *_corners(arguments, never_negative)]
+    corners = [[v for v, _ in arguments], *_corners(arguments, least)]
     if f.jumps or f.steep:
         value, *ends = (f.meaning(*corner) for corner in corners)
         apart = [torch.where(end == value, 0.0, (end - value).abs()) for end in ends]
@@ -233,10 +234,10 @@ def _may_turn(f: Function, arguments: Sequence[Bounded]) -> Tensor | None:
     return turns if bool(turns.any()) else None
 
 
-def _stays(f: Function, arguments: Sequence[Bounded], value: Tensor, never_negative: Sequence[bool]) -> Tensor:
+def _stays(f: Function, arguments: Sequence[Bounded], value: Tensor, least: Sequence[float | None]) -> Tensor:
     """Whether the value, which is no finite number, is the same at all corners."""
     same = torch.ones_like(value, dtype=torch.bool)
-    for corner in _corners(arguments, never_negative):
+    for corner in _corners(arguments, least):
         other = overflowed(f.meaning(*corner))
         same &= (other == value) | (other.isnan() & value.isnan())
     return same

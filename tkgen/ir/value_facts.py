@@ -3,8 +3,8 @@
 - **Products that are added where they are computed.** Matrix units add to a sum that is there already:
   of `o * r + P @ V` the sum starts at `o * r`, and each partial sum is rounded with it. So the sum is exact only if
   that is a multiple of the same unit, too.
-- **Values that are never negative**, such as magnitudes and exponentials, however they are rounded: the square root of
-  one whose error is larger than itself is a number.
+- **The least that values can be**, where they are never negative, such as magnitudes and exponentials, however they are
+  rounded: the square root of one whose error is larger than itself is a number, and `1 / (abs(x) + 1)` is at most 1.
 - **Values that nothing reads any more**, after each operation of the kernel's body: their memory can be given back.
 """
 
@@ -35,6 +35,7 @@ from tkgen.ir.equations import (
 )
 
 NOT_NEGATIVE = frozenset({"abs", "exp", "exp2", "sqrt", "sigmoid", "relu", "random"})  # of any argument
+ROUNDED = 1 - 2.0**-20  # of a sum at least
 KEEP_SIGN = frozenset({"add", "mul", "div", "min", "settled"})  # of arguments that are not negative
 
 
@@ -82,60 +83,76 @@ class ValueFacts:
     def _uses(self) -> Counter[int]:
         return Counter(v.number for op in walk(self.kernel.body) for v in (*reads(op), *_handed(op)))
 
-    # ------------------------------------------------------------ signs
+    # ------------------------------------------------------------ ranges
 
     @cached_property
-    def never_negative(self) -> frozenset[int]:
-        """The values that are zero, positive or NaN, as any back end computes them."""
+    def least(self) -> Mapping[int, float]:
+        """Of values that are never negative, or NaN: what they are not below, as any back end computes them."""
         carries = [c for op in walk(self.kernel.body) if isinstance(op, Loop) for c in op.carries]
         supposed = {c.inside.number for c in carries}
         while True:
-            found = self._never_negative(supposed)
+            found = self._least(dict.fromkeys(supposed, 0.0))
             kept = {c.inside.number for c in carries if _both(c, found)} & supposed
             if kept == supposed:
-                return frozenset(found)
+                return found
             supposed = kept
 
-    def _never_negative(self, supposed: set[int]) -> set[int]:
-        """Those of which this is so if it is so of what is `supposed` to be."""
-        found = set(supposed)
+    def _least(self, supposed: dict[int, float]) -> dict[int, float]:
+        """The same if what is `supposed` holds of what loops carry."""
+        found = dict(supposed)
 
         def visit(ops: Sequence[Op]) -> None:
             for op in ops:
                 match op:
                     case Loop(carries=carries, body=body):
                         visit(body)
-                        found.update(c.result.number for c in carries if _both(c, found))
+                        found.update((c.result.number, 0.0) for c in carries if _both(c, found))
                     case When(chosen=chosen, body=body):
                         visit(body)
-                        found.update(c.result.number for c in chosen if {c.update.number, c.otherwise.number} <= found)
-                    case _ if self._is_never_negative(op, found):
-                        found.update(v.number for v in writes(op))
+                        ends = {c.result.number: (c.update.number, c.otherwise.number) for c in chosen}
+                        found.update(
+                            (n, min(map(found.__getitem__, of))) for n, of in ends.items() if {*of} <= {*found}
+                        )
+                    case _:
+                        bound = self._least_of(op, found)
+                        found.update((v.number, bound) for v in writes(op) if bound is not None)
 
         visit(self.kernel.body)
         return found
 
-    def _is_never_negative(self, op: Op, found: set[int]) -> bool:
+    def _least_of(self, op: Op, found: Mapping[int, float]) -> float | None:
+        """Of what an operation makes. Rounding keeps the order of numbers, and moves them by less than `ROUNDED`."""
+
+        def of(value: Value) -> float | None:
+            return found.get(value.number)
+
         match op:
             case Constant(value=value):
-                return value >= 0
+                return value if value >= 0 else None
             case Coordinate() | Extent():
-                return True
-            case Convert(argument=value) | Reduce(argument=value):
-                return value.number in found
+                return 0.0
+            case Convert(argument=value) | Reduce(argument=value, function="sum"):
+                return None if of(value) is None else 0.0
+            case Reduce(argument=value):
+                return of(value)
             case Map(function="mul", arguments=(a, b)) if a == b:
-                return True
+                return 0.0
             case Map(function="max", arguments=arguments):  # of NaN and a number the number: one that is no NaN
-                made = [self.made.get(a.number) for a in arguments if a.number in found]
-                return len(made) == len(arguments) or any(isinstance(m, Constant | Coordinate | Extent) for m in made)
+                numbers = [a for a in arguments if isinstance(self.made.get(a.number), Constant | Coordinate | Extent)]
+                known = [bound for a in arguments if (bound := of(a)) is not None]
+                sure = [bound for a in numbers if (bound := of(a)) is not None]
+                return min(known) if len(known) == len(arguments) and not sure else max(sure, default=None)
             case Map(function="where" | "clamp", arguments=(_, a, b)):
-                return {a.number, b.number} <= found
+                ends = [bound for v in (a, b) if (bound := of(v)) is not None]
+                return min(ends) if len(ends) == 2 else None
             case Map(function="ldexp", arguments=(a, _)):
-                return a.number in found
+                return None if of(a) is None else 0.0
             case Map(function=function, arguments=arguments):
-                of_same_sign = function in KEEP_SIGN and found.issuperset(a.number for a in arguments)
-                return function in NOT_NEGATIVE or of_same_sign
-        return False
+                bounds = [bound for a in arguments if (bound := of(a)) is not None]
+                if function in KEEP_SIGN and len(bounds) == len(arguments):
+                    return {"add": sum(bounds) * ROUNDED, "min": min(bounds)}.get(function, 0.0)
+                return 0.0 if function in NOT_NEGATIVE else None
+        return None
 
     # ------------------------------------------------------------ lifetimes
 
@@ -165,5 +182,5 @@ def _handed(op: Op) -> list[Value]:
     return [c.update for c in (op.carries if isinstance(op, Loop) else op.chosen if isinstance(op, When) else ())]
 
 
-def _both(carry: Carry, found: set[int]) -> bool:
-    return {carry.initial.number, carry.update.number} <= found
+def _both(carry: Carry, found: Mapping[int, float]) -> bool:
+    return carry.initial.number in found and carry.update.number in found
