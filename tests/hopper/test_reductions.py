@@ -10,8 +10,9 @@ from tkgen.api import load
 from tkgen.backends.hopper.host.run import run
 from tkgen.backends.registry import backend_of
 from tkgen.diagnostics import SpecError
-from tkgen.execute import gpu, kernels, modelled
+from tkgen.execute import modelled
 from tkgen.execute.arguments import check_scalars
+from tkgen.execute.given import Chosen
 from tkgen.proof.execution import Order
 
 SPEC = """kernel reduced
@@ -52,8 +53,8 @@ def text_of(
 
 def right(text: str) -> None:
     spec = load(text).check()
-    launch = kernels.launch_of(spec)  # type: ignore[arg-type]
-    found = gpu.Prepared(spec, launch, check_scalars(launch.program))
+    launch = spec.launch()
+    found = Chosen(spec, launch, {}, check_scalars(launch.program))
     for executor in ("host", "model"):
         failures = [t.failure for t in modelled.trials(backend_of("sm_90a"), found, 2, executor=executor)]
         assert failures == ["", ""], executor
@@ -107,7 +108,7 @@ def test_against_torch() -> None:
     spec = load(text_of("Y : bf16[M, N]; L : f32[M]", SOFTMAX, (128, 128, 64))).check()
     generator = torch.Generator().manual_seed(0)
     inputs = {n: torch.randn(128, 64, generator=generator).to(torch.bfloat16) for n in ("A", "B")}
-    made = run(spec, kernels.launch_of(spec), inputs, {}, Order())  # type: ignore[arg-type]
+    made = run(spec, spec.launch(), inputs, {}, Order())
     scores = inputs["A"].double() @ inputs["B"].double().T
     assert not made.findings
     torch.testing.assert_close(made.outputs["Y"].double(), scores.softmax(-1), atol=0.002, rtol=0.01)

@@ -11,12 +11,11 @@ from pathlib import Path
 import pytest
 import torch
 from executed import computed
-from tkgen.execute.kernels import launch_of, references
 from typer.testing import CliRunner
 
 import tkgen
 from tkgen.cli import app
-from tkgen.execute.compare import compare
+from tkgen.execute.compare import compare, references
 from tkgen.ir import rounding
 
 # name -> target, seed, dims, parallel axis, waves, staging, body of the loop; but for two products, called wrong before
@@ -113,7 +112,7 @@ def test_what_such_a_sum_may_lose_is_little() -> None:
     inputs = [x.bfloat16() for x in (q, k, v)]
     (found,) = computed(build, *inputs)
     meant = 16 * 2.0**-20 * torch.tanh(torch.tanh(torch.tensor(0.75, dtype=torch.float64)))
-    launch = launch_of(build.spec)
+    launch = build.spec.launch()
     value, bound = references(launch, dict(zip("QKV", inputs, strict=True)), {})["O"]
     assert (value - meant).abs().max() < 1e-10
     off = (found.double() - meant).abs().max().item()
@@ -126,7 +125,7 @@ def test_a_sum_of_multiples_of_one_unit_stays_exact() -> None:
     """A carry of whole numbers and exact products: no order rounds, and nothing is allowed."""
     text = added("scaled carry")[0].replace("o * tanh(tanh(0.75))", "o * -1")
     build = tkgen.load(text, target="gfx942").check().build()
-    launch = launch_of(build.spec)
+    launch = build.spec.launch()
     generator = torch.Generator().manual_seed(0)
     inputs = {
         name: torch.randint(-3, 4, shape, generator=generator).bfloat16()
@@ -160,7 +159,7 @@ def test_a_root_of_what_may_be_negative_is_undecided(tmp_path: Path) -> None:
     path.write_text(ROOT.format(body="sqrt(rowsum(X[t] * 0.1) - rowsum(X[t]) * 0.1) + X[t] * 0", target="gfx942"))
     spec = tkgen.load(path).check()
     inputs = {"X": torch.randn(8, 256, generator=torch.Generator().manual_seed(0))}
-    ((_, bound),) = references(launch_of(spec), inputs, {}).values()
+    ((_, bound),) = references(spec.launch(), inputs, {}).values()
     assert not bound.isfinite().all()
 
 
@@ -206,7 +205,7 @@ def test_infinities_within_the_bound(
 def test_functions_of_many_elements_are_taken_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same numbers and bounds, in less memory: tensors of one number, rows, columns and truths beside all."""
     text = ROOT.format(target="gfx942", body="where(X[t] > rowsum(X[t]), sqrt(abs(X[t] - t)), exp(X[t]) * 0.5 + t)")
-    launch = launch_of(tkgen.load(text).check())
+    launch = tkgen.load(text).check().launch()
     inputs = {"X": torch.randn(8, 256, generator=torch.Generator().manual_seed(0))}
     value, bound = references(launch, inputs, {})["Y"]
     monkeypatch.setattr(rounding, "PIECE", 300)
@@ -215,27 +214,26 @@ def test_functions_of_many_elements_are_taken_in_pieces(monkeypatch: pytest.Monk
 
 
 LEAST = {
-    "one more than a magnitude": ("x / (abs(v) + 1)", 2.0),
-    "half more, under a root": ("x * rsqrt(abs(v) + 0.5)", 2.0),
-    "the larger of it and a number": ("x / max(v * v, 0.25)", 8.0),
-    "a logarithm of one more": ("log(abs(v) + 1) * x", 4.0),
+    "one more than a magnitude": "x / (abs(v) + 1)",
+    "half more, under a root": "x * rsqrt(abs(v) + 0.5)",
+    "the larger of it and a number": "x / max(v * v, 0.25)",
+    "a logarithm of one more": "log(abs(v) + 1) * x",
 }
 
 
 @pytest.mark.parametrize("name", LEAST)
 def test_what_is_never_below_a_number_bounds_what_it_divides(name: str) -> None:
     """The error of `v` is larger than `v`: with a denominator that may be zero for all that is known, nothing is."""
-    body, most = LEAST[name]
     text = ROOT.replace("  Y[t]", "  x = X[t]\n  v = (rowsum(x * 1e6) - rowsum(x) * 1e6) * 0.1\n  Y[t]")
-    spec = tkgen.load(text.format(body=body, target="gfx942"), target="gfx942")
+    spec = tkgen.load(text.format(body=LEAST[name], target="gfx942"), target="gfx942")
     inputs = {"X": torch.randn(8, 256, generator=torch.Generator().manual_seed(0))}
-    _, bound = references(launch_of(spec), inputs, {})["Y"]
-    assert bound.isfinite().all() and bound.max() < most * 40
+    _, bound = references(spec.launch(), inputs, {})["Y"]
+    assert bound.isfinite().all() and bound.max() > 10, "`v` has so small an error that this test sees nothing"
 
 
 def test_a_denominator_that_may_be_zero_is_undecided() -> None:
     text = ROOT.replace("  Y[t]", "  x = X[t]\n  v = (rowsum(x * 1e6) - rowsum(x) * 1e6) * 0.1\n  Y[t]")
     spec = tkgen.load(text.format(body="x / abs(v)", target="gfx942"), target="gfx942")
     inputs = {"X": torch.randn(8, 256, generator=torch.Generator().manual_seed(0))}
-    _, bound = references(launch_of(spec), inputs, {})["Y"]
+    _, bound = references(spec.launch(), inputs, {})["Y"]
     assert bound.isinf().any()
