@@ -14,10 +14,12 @@ from mutating.rows import RowReferee
 from tkgen.api import load
 from tkgen.backends.cdna.lower.loops import LoopLowering
 from tkgen.loops.spec import LoopSpec
-from tkgen.schedule.loop_program import Compute, Fetch, LoopSteps, Read, Step, Write
+from tkgen.schedule.loop_program import LoopSteps, bring, product_of, ring_of, rings_of, write
 from tkgen.schedule.loop_steps import unproven
 from tkgen.schedule.loop_terms import unlike
 from tkgen.sequence.spec import SequenceSpec
+from tkgen.tile.ops import Barrier, Copy, Equations, Fetch, Move, Read, Share, SharedStore, Write
+from tkgen.tile.program import Op
 
 # Sizes of two tiles of queries and of three and four passes; one head.
 SIZES = {
@@ -56,9 +58,10 @@ def small(path: Path) -> dict[str, LoopSpec]:
 def mutants(made: LoopSteps) -> Iterator[LoopMutant]:
     """All mutants of the steps, in a fixed order."""
     for part in PARTS:
-        steps: tuple[Step, ...] = getattr(made, part)
+        steps: tuple[Op, ...] = getattr(made, part)
         for n, step in enumerate(steps):
-            where, word = f"{step} at {n} of the {part}", type(step).__name__.lower()
+            word = WORDS.get(type(step), type(step).__name__.lower())
+            where = f"{_named(step, word)} at {n} of the {part}"
             before, behind = steps[:n], steps[n + 1 :]
             changed = [(f"drop {word}", (*before, *behind))]
             if not isinstance(step, Read):  # it declares what it reads to: twice it is no C++
@@ -70,15 +73,34 @@ def mutants(made: LoopSteps) -> Iterator[LoopMutant]:
                 yield LoopMutant(kind, where, replace(made, **{part: edited}))
 
 
-def _other(made: LoopSteps, step: Step) -> Iterator[tuple[str, Step]]:
+WORDS = {Copy: "fetch", Equations: "compute", Share: "give", Barrier: "meet"}
+
+
+def _named(step: Op, word: str) -> str:
+    """A step in a word, with what tells it from others."""
+    match step:
+        case Read():
+            return f"{word} {product_of(step)}, ring {ring_of(step)}, ahead {step.offset},"
+        case Move():
+            return f"{word} ring {ring_of(step)}, ahead {step.offset},"
+        case SharedStore(number=number):
+            return f"{word} {number}"
+        case Equations():
+            part = f" part {step.part} of {step.parts}," if step.parts > 1 else ""
+            return f"{word} {step.first}..{step.last}, rings {rings_of(step)}, ahead {step.ahead},{part}"
+    return f"{step}"
+
+
+def _other(made: LoopSteps, step: Op) -> Iterator[tuple[str, Op]]:
     """Steps that do something else."""
     match step:
-        case Fetch() | Write():
-            yield "shift step", replace(step, ahead=step.ahead + 1)
-            if step.ahead:
-                yield "shift step", replace(step, ahead=step.ahead - 1)
-            yield "other ring", replace(step, ring=(step.ring + 1) % len(made.map.moving))
-        case Compute() if step.last - step.first > 1:
+        case Fetch() | Copy() | Write():
+            ring, ahead, make = ring_of(step), step.offset, write if isinstance(step, Write) else bring
+            yield "shift step", make(made.map, ring, ahead + 1)
+            if ahead:
+                yield "shift step", make(made.map, ring, ahead - 1)
+            yield "other ring", make(made.map, (ring + 1) % len(made.map.moving), ahead)
+        case Equations() if step.last - step.first > 1:
             yield "leave out operation", replace(step, last=step.last - 1)
             yield "leave out operation", replace(step, first=step.first + 1)
 

@@ -20,10 +20,10 @@ from tkgen.ops.kernels import SPECS as SPECS_OF_OPERATORS
 from tkgen.predict.iterations import Iterations
 from tkgen.rows import RowBuild
 from tkgen.rows.launch import row_launch
-from tkgen.schedule.loop_program import Compute, Give, Meet
 from tkgen.schedule.loop_steps import unproven
 from tkgen.schedule.loop_terms import unlike
 from tkgen.sequence import SequenceBuild, SequenceSpec
+from tkgen.tile.ops import Barrier, Equations, Share
 
 ROOT = Path(__file__).parents[2]
 SPECS = sorted((ROOT / "specs/attention").glob("attention_backward*.tk"))
@@ -197,14 +197,14 @@ def test_a_meeting_left_out_before_what_waves_exchange_is_found() -> None:
     keys = keys_of(ATOMIC.read_text(encoding="utf-8"))
     made, machine = keys.steps, keys.target.synchronisation
     assert unproven(made, machine) is None and unlike(made) is None
-    for n in (n for n, step in enumerate(made.body) if isinstance(step, Meet)):
+    for n in (n for n, step in enumerate(made.body) if isinstance(step, Barrier)):
         assert unproven(replace(made, body=made.body[:n] + made.body[n + 1 :]), machine) is not None
 
 
 def test_what_is_added_twice_or_before_it_is_given_is_found() -> None:
     made = keys_of(ATOMIC.read_text(encoding="utf-8")).steps
-    give = next(n for n, step in enumerate(made.body) if isinstance(step, Give))
-    added = next(n for n, step in enumerate(made.body) if n > give and isinstance(step, Compute))
+    give = next(n for n, step in enumerate(made.body) if isinstance(step, Share))
+    added = next(n for n, step in enumerate(made.body) if n > give and isinstance(step, Equations))
     twice = replace(made, body=(*made.body[: added + 1], made.body[added], *made.body[added + 1 :]))
     without = replace(made, body=made.body[:give] + made.body[give + 1 :])
     left_out = replace(made, body=made.body[:added] + made.body[added + 1 :])

@@ -11,9 +11,10 @@ import tkgen
 from tkgen.diagnostics import SpecError
 from tkgen.execute.launch import run, trials
 from tkgen.loops import LoopSpec
-from tkgen.schedule.loop_program import Fetch, LoopSteps, Meet, Read, Write
+from tkgen.schedule.loop_program import LoopSteps, bring, meet, ring_of
 from tkgen.schedule.loop_steps import unproven
 from tkgen.schedule.loop_terms import unlike
+from tkgen.tile.ops import Barrier, Copy, Read, Write
 from tkgen.toolchain.isa import main_loop
 
 TEXT = (Path(__file__).parents[2] / "specs/attention/attention_direct.tk").read_text(encoding="utf-8")
@@ -85,10 +86,10 @@ def test_what_lands_is_waited_for() -> None:
     def edited(**parts: object) -> LoopSteps:
         return replace(found, **parts)  # type: ignore[arg-type]
 
-    waiting = tuple(Meet() if isinstance(s, Meet) else s for s in found.body)
+    waiting = tuple(meet() if isinstance(s, Barrier) else s for s in found.body)
     assert unproven(found, machine) is None and unlike(found) is None
     assert unproven(edited(body=waiting), machine) is not None
-    early = tuple(Fetch(s.ring, s.ahead + 1) if isinstance(s, Fetch) else s for s in found.body)
+    early = tuple(bring(spec.layout, ring_of(s), s.offset + 1) if isinstance(s, Copy) else s for s in found.body)
     assert unlike(edited(body=early)) is not None
     assert unproven(edited(body=early), machine) is not None
     unread = tuple(s for s in found.body if not isinstance(s, Read))

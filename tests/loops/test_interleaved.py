@@ -11,9 +11,11 @@ import pytest
 import tkgen
 from tkgen.execute.launch import run, trials
 from tkgen.loops import LoopBuild, LoopSpec
-from tkgen.schedule.loop_program import Compute, Fetch, LoopSteps, Meet, Read, Write
+from tkgen.schedule.loop_program import LoopSteps, bring, product_of, read, ring_of, rings_of, tiles, write
 from tkgen.schedule.loop_steps import unproven
 from tkgen.schedule.loop_terms import unlike
+from tkgen.tile.ops import Barrier, Copy, Equations, Fetch, Read, Write
+from tkgen.tile.program import Op
 from tkgen.toolchain.isa import main_loop
 
 SPECS = Path(__file__).parents[2] / "specs/attention"
@@ -93,7 +95,7 @@ def test_the_proof_finds_what_is_too_early_or_too_late(direct: bool) -> None:
     spec = spec_of(SMALL.replace("buffers", "via direct buffers") if direct else SMALL, "gfx950")
     machine, found = spec.target.synchronisation, spec.steps
     assert unproven(found, machine) is None and unlike(found) is None
-    assert sum(isinstance(step, Compute) and step.ahead == 1 for step in found.body) == 1
+    assert sum(isinstance(step, Equations) and step.ahead == 1 for step in found.body) == 1
 
     def edited(part: str, change: object) -> LoopSteps:
         return replace(found, **{part: change})
@@ -101,11 +103,23 @@ def test_the_proof_finds_what_is_too_early_or_too_late(direct: bool) -> None:
     def with_body(change: object) -> LoopSteps:
         return edited("body", tuple(change(s) for s in found.body))  # type: ignore[operator]
 
-    further = with_body(lambda s: replace(s, ahead=2) if isinstance(s, Compute | Read) and s.ahead else s)
+    m = found.map
+
+    def later(s: Op) -> Op:
+        if isinstance(s, Read) and s.offset:
+            return read(m, product_of(s), ring_of(s), 2)
+        return replace(s, tiles=tiles(m, rings_of(s), 2), ahead=2) if isinstance(s, Equations) and s.ahead else s
+
+    def near(s: Op) -> Op:
+        if not isinstance(s, Fetch | Copy | Write) or ring_of(s):
+            return s
+        return write(m, 0, 1) if isinstance(s, Write) else bring(m, 0, 1)
+
+    further = with_body(later)
     assert unlike(further) is not None
-    late = with_body(lambda s: replace(s, ahead=1) if isinstance(s, Fetch | Write) and s.ring == 0 else s)
+    late = with_body(near)
     assert unproven(late, machine) is not None or unlike(late) is not None
-    unmet = edited("prologue", tuple(s for s in found.prologue if not isinstance(s, Meet)))
+    unmet = edited("prologue", tuple(s for s in found.prologue if not isinstance(s, Barrier)))
     assert unproven(unmet, machine) is not None
-    cold = edited("prologue", tuple(s for s in found.prologue if not isinstance(s, Compute)))
+    cold = edited("prologue", tuple(s for s in found.prologue if not isinstance(s, Equations)))
     assert unlike(cold) is not None

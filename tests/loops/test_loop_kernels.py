@@ -20,9 +20,10 @@ from tkgen.ir.equations import Load, When, reads, walk, writes
 from tkgen.ir.meaning import evaluate
 from tkgen.loops import LoopBuild, LoopSpec
 from tkgen.rows.launch import row_launch
-from tkgen.schedule.loop_program import Compute, Fetch, LoopSteps, Meet, Vote, Write
+from tkgen.schedule.loop_program import LoopSteps, bring, ring_of, write
 from tkgen.schedule.loop_steps import steps, unproven
 from tkgen.schedule.loop_terms import unlike
+from tkgen.tile.ops import Barrier, Equations, Fetch, Vote, Write
 
 ROOT = Path(__file__).parents[2]
 SPECS = sorted(p for p in (ROOT / "specs/attention").glob("*.tk") if "\nsequence " not in p.read_text())
@@ -283,7 +284,7 @@ def test_votes_have_a_ring_of_their_own() -> None:
     spec = spec_of(LAZY)
     assert spec.steps.meetings == 2
     votes = [s for s in spec.steps.body if isinstance(s, Vote)]
-    assert [vote.ring for vote in votes] == [2] and spec.layout.rings == (2, 2, 2)
+    assert [vote.to.name for vote in votes] == ["ring 2"] and spec.layout.rings == (2, 2, 2)
     without = replace(spec.steps, body=tuple(s for s in spec.steps.body if not isinstance(s, Vote)))
     assert unlike(without) is not None
 
@@ -306,10 +307,10 @@ def test_no_meeting_can_be_left_out(buffers: int) -> None:
     machine = spec_of(SMALL).target.synchronisation
     assert unproven(found, machine) is None
     for place, step in enumerate(found.body):
-        if isinstance(step, Meet):
+        if isinstance(step, Barrier):
             without = replace(found, body=found.body[:place] + found.body[place + 1 :])
             assert unproven(without, machine) is not None
-    assert isinstance(found.prologue[-1], Meet)
+    assert isinstance(found.prologue[-1], Barrier)
     assert unproven(replace(found, prologue=found.prologue[:-1]), machine) is not None
 
 
@@ -320,10 +321,10 @@ def test_what_is_stored_is_compared_with_the_equations() -> None:
     def with_body(change: object) -> LoopSteps:
         return replace(found, body=tuple(change(step) for step in found.body))  # type: ignore[operator]
 
-    assert unlike(with_body(lambda s: Write(s.ring, 0) if isinstance(s, Write) else s)) is not None
-    assert unlike(with_body(lambda s: Fetch(s.ring, 2) if isinstance(s, Fetch) else s)) is not None
+    assert unlike(with_body(lambda s: write(found.map, ring_of(s), 0) if isinstance(s, Write) else s)) is not None
+    assert unlike(with_body(lambda s: bring(found.map, ring_of(s), 2) if isinstance(s, Fetch) else s)) is not None
     for n, step in enumerate(found.body):  # a sum that is added to twice is wrong, and stands in registers once
-        if isinstance(step, Compute):
+        if isinstance(step, Equations):
             twice = unlike(replace(found, body=(*found.body[:n], step, *found.body[n:])))
             assert twice is not None and twice.endswith("is done 2 times in a pass")
 

@@ -11,8 +11,8 @@ from mutating import written
 from mutating.loops import LoopReferee, mutants, small
 
 from tkgen.emulate import interleavings
-from tkgen.schedule.loop_program import Give, Meet
 from tkgen.targets import load_target
+from tkgen.tile.ops import Barrier, Share
 from tkgen.toolchain.discover import NoCompilerError, find_compiler
 
 SPECS = Path(__file__).parents[2] / "specs" / "attention"
@@ -74,7 +74,7 @@ def test_what_is_wrong_without_a_meeting_is_refused_by_the_proof_alone() -> None
     spec = small(SPECS / "attention_backward_atomic.tk")["attention_backward_atomic/keys"]
     referee = LoopReferee(spec, interleavings(2))
     body = spec.steps.body
-    given = next(n for n, step in enumerate(body) if isinstance(step, Give))
-    assert isinstance(body[given + 1], Meet)
+    given = next(n for n, step in enumerate(body) if isinstance(step, Share))
+    assert isinstance(body[given + 1], Barrier)
     without = replace(spec.steps, body=(*body[: given + 1], *body[given + 2 :]))
     assert referee.rejected(without) == ("races",) and referee.fault(without)

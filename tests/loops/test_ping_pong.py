@@ -16,9 +16,11 @@ from tkgen.execute.launch import run, trials
 from tkgen.loops import LoopBuild, LoopSpec
 from tkgen.predict import predict
 from tkgen.proof.passes import first_wrong
-from tkgen.schedule.loop_program import Compute, LoopSteps, Meet, Priority, Step
+from tkgen.schedule.loop_program import LoopSteps, meet
 from tkgen.schedule.loop_steps import clocked, unproven
 from tkgen.schedule.loop_terms import unlike
+from tkgen.tile.ops import Barrier, Copy, Equations, Priority
+from tkgen.tile.program import Op
 from tkgen.toolchain.isa import main_loop
 
 SPECS = Path(__file__).parents[2] / "specs/attention"
@@ -124,7 +126,7 @@ def test_two_passes_of_the_machine_code_are_predicted_as_two() -> None:
 
 def without(steps: LoopSteps, *meetings: int) -> LoopSteps:
     """The steps without some meetings of a pass, by their number."""
-    at = [n for n, step in enumerate(steps.body) if isinstance(step, Meet)]
+    at = [n for n, step in enumerate(steps.body) if isinstance(step, Barrier)]
     return replace(steps, body=tuple(s for n, s in enumerate(steps.body) if n not in {at[k] for k in meetings}))
 
 
@@ -135,11 +137,11 @@ def test_nothing_is_left_out_unseen(target: str) -> None:
     machine, found = spec.target.synchronisation, spec.steps
     assert unproven(found, machine) is None and unlike(found) is None
     for part in ("prologue", "body"):
-        steps: tuple[Step, ...] = getattr(found, part)
+        steps: tuple[Op, ...] = getattr(found, part)
         for n, step in enumerate(steps):
             changed: LoopSteps = replace(found, **{part: (*steps[:n], *steps[n + 1 :])})
             accepted = unproven(changed, machine) is None and unlike(changed) is None
-            hands_over = isinstance(step, Meet) and not step.landed
+            hands_over = isinstance(step, Barrier) and Copy.on not in step.drains
             assert not accepted or isinstance(step, Priority) or (part == "body" and hands_over), step
 
 
@@ -147,8 +149,8 @@ def test_what_was_read_of_lds_is_waited_for_once() -> None:
     """Where tiles are read before they are multiplied, every second meeting waits for nothing; not each of them may."""
     spec = spec_of(with_sizes(TEXTS["gfx950 direct"], 256), "gfx950 direct")
     found, machine = spec.steps, spec.target.synchronisation
-    assert [step.idle for step in found.body if isinstance(step, Meet)] == [False, True, False, True]
-    never = tuple(replace(step, idle=True) if isinstance(step, Meet) else step for step in found.body)
+    assert [not step.drains for step in found.body if isinstance(step, Barrier)] == [False, True, False, True]
+    never = tuple(meet(idle=True) if isinstance(step, Barrier) else step for step in found.body)
     assert unproven(found, machine) is None and unproven(replace(found, body=never), machine) is not None
 
 
@@ -179,7 +181,7 @@ def test_all_waves_meet_as_often() -> None:
 @pytest.mark.parametrize("half", [0, 1])
 def test_a_half_done_twice_or_not_at_all_is_found(half: int) -> None:
     found = spec_of(with_sizes(PLAIN, 256).replace("D = 64", "D = 128"), "gfx942").steps
-    halves = [n for n, step in enumerate(found.body) if isinstance(step, Compute) and step.parts == 2]
+    halves = [n for n, step in enumerate(found.body) if isinstance(step, Equations) and step.parts == 2]
     assert len(halves) == 2
     body = list(found.body)
     body[halves[half]] = body[halves[1 - half]]

@@ -12,7 +12,8 @@ from tkgen.cli import app
 from tkgen.diagnostics import SpecError
 from tkgen.execute.launch import run, trials
 from tkgen.loops import LoopSpec
-from tkgen.schedule.loop_program import Compute
+from tkgen.schedule.loop_program import rings_of
+from tkgen.tile.ops import Equations
 
 DIMS = "HEADS = 1, LENGTH = 128, KEYS = 192, D = 64"
 QUERIES = f"""kernel queries
@@ -134,7 +135,7 @@ def test_a_tile_that_products_take_both_ways_is_in_lds_once() -> None:
 def test_vectors_have_rings_of_their_own() -> None:
     spec = spec_of(KEYS)
     assert [ring.name for ring in spec.layout.moving] == ["Q", "G", "LSE", "DELTA"]
-    read = [step.rings for step in spec.steps.body if isinstance(step, Compute)]
+    read = [rings_of(step) for step in spec.steps.body if isinstance(step, Equations)]
     assert [sorted(rings) for rings in read] == [[0], [1, 2], [1], [0, 3]]
     assert spec.layout.lds_bytes == 2 * (2 * 64 * 64 * 2 + 2 * 64 * 4)
 

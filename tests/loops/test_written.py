@@ -13,9 +13,11 @@ from tkgen.diagnostics import SpecError
 from tkgen.execute.launch import run, trials
 from tkgen.loops import LoopBuild, LoopSpec
 from tkgen.predict import predict
-from tkgen.schedule.loop_program import Compute, Fence, LoopSteps, Meet, Mix, Priority, Step
+from tkgen.schedule.loop_program import LoopSteps, rings_of
 from tkgen.schedule.loop_steps import unproven
 from tkgen.schedule.loop_terms import unlike
+from tkgen.tile.ops import Barrier, Equations, Fence, Mix, Priority
+from tkgen.tile.program import Op
 
 SPECS = Path(__file__).parents[2] / "specs/attention"
 WRITTEN, DERIVED, PING_PONG, DIRECT = (
@@ -89,13 +91,13 @@ def test_the_written_spec_is_as_good_as_the_derived_one() -> None:
     assert found.resources.vgpr + found.resources.agpr <= derived.resources.vgpr + derived.resources.agpr
 
 
-def work(steps: LoopSteps) -> list[Step]:
+def work(steps: LoopSteps) -> list[Op]:
     """The steps in their order, without what only the compiler is told."""
-    found: list[Step] = []
+    found: list[Op] = []
     for step in steps.body:
-        if isinstance(step, Compute) and found and isinstance(last := found[-1], Compute):
+        if isinstance(step, Equations) and found and isinstance(last := found[-1], Equations):
             same = (last.ahead, last.part, last.parts, last.last) == (step.ahead, step.part, step.parts, step.first)
-            if same and not last.rings and not step.rings:
+            if same and not last.tiles and not step.tiles:
                 found[-1] = replace(last, last=step.last)
                 continue
         if not isinstance(step, Fence | Mix | Priority):
@@ -109,14 +111,15 @@ def work(steps: LoopSteps) -> list[Step]:
 )
 def test_what_is_written_out_is_what_the_name_gives(written: str, derived: str, target: str) -> None:
     found, named = (work(spec_of(of_size(t, 256, 128), target).steps) for t in (written, derived))
-    assert [type(s) for s in found if not isinstance(s, Compute)] == [
-        type(s) for s in named if not isinstance(s, Compute)
+    assert [type(s) for s in found if not isinstance(s, Equations)] == [
+        type(s) for s in named if not isinstance(s, Equations)
     ]
     products = [
-        [(s.last, s.rings, s.ahead) for s in steps if isinstance(s, Compute) and s.rings] for steps in (found, named)
+        [(s.last, rings_of(s), s.ahead) for s in steps if isinstance(s, Equations) and s.tiles]
+        for steps in (found, named)
     ]
     assert products[0] == products[1]
-    assert sum(isinstance(s, Meet) for s in found) == sum(isinstance(s, Meet) for s in named)
+    assert sum(isinstance(s, Barrier) for s in found) == sum(isinstance(s, Barrier) for s in named)
 
 
 def failure(text: str, target: str = "gfx942") -> tuple[str, str]:
@@ -175,7 +178,7 @@ def test_nothing_is_left_out_unseen() -> None:
     spec = spec_of(of_size(WRITTEN, 256))
     machine, found = spec.target.synchronisation, spec.steps
     for part in ("prologue", "body"):
-        steps: tuple[Step, ...] = getattr(found, part)
+        steps: tuple[Op, ...] = getattr(found, part)
         for n, step in enumerate(steps):
             changed: LoopSteps = replace(found, **{part: (*steps[:n], *steps[n + 1 :])})
             accepted = unproven(changed, machine) is None and unlike(changed) is None

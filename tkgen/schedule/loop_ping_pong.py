@@ -28,22 +28,24 @@ from dataclasses import dataclass, replace
 
 from tkgen.ir.equations import Convert, Load, Map, Op, Reduce, Value, writes
 from tkgen.ir.functions import CDNA, FUNCTIONS
-from tkgen.schedule.loop_program import PRIORITIES, Compute, Fetch, Meet, Priority, Read, Step, Write
+from tkgen.schedule.loop_program import PRIORITIES, bring, meet, read, tiles, write
 from tkgen.schedule.loop_tiles import Multiplication, extent
 from tkgen.schedule.loops import LoopMap
+from tkgen.tile.ops import Equations, Priority, Read
+from tkgen.tile.program import Op as Step
 
 # v_exp_f32 and its like take four times as long as an addition: `transcendental_cycles` of targets, with its source.
 SLOW, SLOWER = ("exp", "log", "rcp", "rsq", "sqrt", "sin", "cos"), 4
 
 
-Turn = tuple[Multiplication, Compute]
+Turn = tuple[Multiplication, Equations]
 
 
 @dataclass(frozen=True)
 class _Phase:
     """Computing, then products: of the next pass where `ahead`."""
 
-    computes: tuple[Compute, ...]
+    computes: tuple[Equations, ...]
     products: tuple[Turn, ...]
     ahead: int = 0
 
@@ -51,22 +53,22 @@ class _Phase:
 def ping_pong(m: LoopMap, first: Sequence[int]) -> tuple[Step, ...]:
     """The steps of a pass, which brings the tile of each ring that is `first` passes further on."""
     phases, rings = _phases(m), range(len(m.moving))
-    found: list[Step] = [Fetch(n, first[n]) for n in rings]
+    found: list[Step] = [bring(m, n, first[n]) for n in rings]
     for number, phase in enumerate(phases):
         last = number == len(phases) - 1
         found += _reads(m, phase)
         found += phase.computes
-        found += (Write(n, first[n]) for n in rings if last and not m.moving[n].direct)
-        found += [Meet(last and m.direct), Priority(PRIORITIES[1])]
+        found += (write(m, n, first[n]) for n in rings if last and not m.moving[n].direct)
+        found += [meet(last and m.direct), Priority(PRIORITIES[1])]
         found += (compute for _, compute in phase.products)
-        found += [Priority(PRIORITIES[0]), Meet(idle=m.direct)]
+        found += [Priority(PRIORITIES[0]), meet(idle=m.direct)]
     return tuple(found)
 
 
 def _reads(m: LoopMap, phase: _Phase) -> Iterator[Read]:
     """What the products of a phase take of LDS, where that is not read as it is multiplied."""
     for x in dict.fromkeys(x for x, _ in phase.products if m.direct):
-        yield Read(m.multiplications.index(x), m.moving.index(x.moving), phase.ahead)
+        yield read(m, m.multiplications.index(x), m.moving.index(x.moving), phase.ahead)
 
 
 def _phases(m: LoopMap) -> list[_Phase]:
@@ -81,11 +83,11 @@ def _phases(m: LoopMap) -> list[_Phase]:
     ]
 
 
-def _runs(m: LoopMap) -> Iterator[tuple[tuple[Compute, ...], tuple[Turn, ...]]]:
+def _runs(m: LoopMap) -> Iterator[tuple[tuple[Equations, ...], tuple[Turn, ...]]]:
     """What is computed, and the products behind it, up to where more is computed; without the first product."""
     ends = {x.result: x for x in m.multiplications}
     begins = {x.product for x in m.multiplications}
-    computes, products = list[Compute](), list[Turn]()
+    computes, products = list[Equations](), list[Turn]()
     first = 0
     for place, op in enumerate(m.loop.body):
         x = next((ends[value] for value in writes(op) if value in ends), None)
@@ -103,12 +105,12 @@ def _runs(m: LoopMap) -> Iterator[tuple[tuple[Compute, ...], tuple[Turn, ...]]]:
 
 def _multiplied(m: LoopMap, x: Multiplication, ahead: int = 0) -> Iterator[Turn]:
     """The steps of a product, and of the sum to which it adds."""
-    rings = () if m.direct else (m.moving.index(x.moving),)
+    factor = () if m.direct else (m.moving.index(x.moving),)
     at = m.loop.body.index(x.product)
     last = next(n for n, op in enumerate(m.loop.body) if x.result in writes(op))
     places = [(at, last + 1)] if last - at <= 1 else [(at, at + 1), (last, last + 1)]
     for place in places:
-        yield x, Compute(*place, rings, ahead)
+        yield x, Equations(*place, tiles(m, factor, ahead), ahead)
 
 
 def _works(op: Op) -> bool:
@@ -119,17 +121,17 @@ def _works(op: Op) -> bool:
 # ---------------------------------------------------------------- halves
 
 
-def _units(m: LoopMap, first: int, last: int) -> tuple[Compute, ...]:
+def _units(m: LoopMap, first: int, last: int) -> tuple[Equations, ...]:
     """The operations as steps: what is computed for one value of an equation alone stands with it."""
     body, vectors = m.loop.body, {ring.access: m.moving.index(ring) for ring in m.vectors}
     ends = [n + 1 for n in range(first, last) if _works(body[n]) and (not isinstance(body[n], Map) or _named(body[n]))]
     if not ends and not any(isinstance(op, Load) and op.source in vectors for op in body[first:last]):
         return ()  # factors of products, scalars: they are read where they are used
     ends = [*ends[:-1], last]
-    found, begin = list[Compute](), first
+    found, begin = list[Equations](), first
     for end in ends:
         rings = tuple(vectors[op.source] for op in body[begin:end] if isinstance(op, Load) and op.source in vectors)
-        found.append(Compute(begin, end, rings))
+        found.append(Equations(begin, end, tiles(m, rings)))
         begin = end
     return tuple(found)
 
@@ -138,12 +140,12 @@ def _named(op: Op) -> bool:
     return any(value.name for value in writes(op))
 
 
-def _halves(m: LoopMap, computes: Sequence[Compute]) -> tuple[tuple[Compute, ...], tuple[Compute, ...]]:
+def _halves(m: LoopMap, computes: Sequence[Equations]) -> tuple[tuple[Equations, ...], tuple[Equations, ...]]:
     """The steps in two lots that take about as long."""
     if not computes:
         return (), ()
     total, done = sum(_cycles(m, c) for c in computes), 0
-    choices = list[tuple[int, int, tuple[Compute, ...], tuple[Compute, ...]]]()
+    choices = list[tuple[int, int, tuple[Equations, ...], tuple[Equations, ...]]]()
     for n, step in enumerate(computes):
         before, behind = tuple(computes[:n]), tuple(computes[n + 1 :])
         choices.append((abs(total - 2 * done), 0, before, (step, *behind)))
@@ -156,7 +158,7 @@ def _halves(m: LoopMap, computes: Sequence[Compute]) -> tuple[tuple[Compute, ...
     return before, behind
 
 
-def _divides(m: LoopMap, step: Compute) -> bool:
+def _divides(m: LoopMap, step: Equations) -> bool:
     """Whether a step is done element by element over a tile of an even number of base tiles, and nothing is masked."""
     ops = m.loop.body[step.first : step.last]
     tiles = all(isinstance(op, Map) and op.function != "where" and _is_tile(m, op.result) for op in ops)
@@ -171,7 +173,7 @@ def _results(ops: Sequence[Op]) -> list[Value]:
     return [value for op in ops for value in writes(op)]
 
 
-def _cycles(m: LoopMap, step: Compute) -> int:
+def _cycles(m: LoopMap, step: Equations) -> int:
     """About how many instructions' time a step takes."""
     return sum(
         m.lane_registers(op.result) * (SLOWER if isinstance(op, Map) and _is_slow(op) else 1)

@@ -1,133 +1,114 @@
-"""The steps of a wave of a loop of equations as data: `tkgen.schedule.loop_steps` says what they are for."""
+"""The ops of a wave of a loop of equations, over its rings: `tkgen.schedule.loop_steps` says what they are for.
+
+A ring of the loop is called by its number, and so are the registers that are read for a product ahead of it. Regions
+say how many iterations further on the tile is that they touch.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tkgen.schedule.loops import LoopMap
+from tkgen.tile.ops import Barrier, Copy, Equations, Fetch, Move, Read, Share, SharedStore, Vote, Write
+from tkgen.tile.program import Advance, Block, Cursor, Op, Region, Ring, Role, Space, Tiles
 
 PRIORITIES = (0, 1)  # of s_setprio: of a wave that computes, and of one that multiplies
-
-
-@dataclass(frozen=True)
-class Fetch:
-    """Global memory to registers, or LDS: this wave's part of the tile of ring `ring`, `ahead` passes further on."""
-
-    ring: int
-    ahead: int
-
-
-@dataclass(frozen=True)
-class Write:
-    """What was fetched, to LDS."""
-
-    ring: int
-    ahead: int
-
-
-@dataclass(frozen=True)
-class Read:
-    """The tile of ring `ring`, `ahead` passes further on, to registers, for a later multiplication, `number`."""
-
-    number: int
-    ring: int
-    ahead: int = 0
-
-
-@dataclass(frozen=True)
-class Compute:
-    """Operations `first` to `last` - 1 of the loop's body.
-
-    The last one may be a product, the first one a condition: they read `rings`. `ahead`: of the pass after this one,
-    which then finds them done. `part`: of `parts` equal ones along the rows of their tiles.
-    """
-
-    first: int
-    last: int
-    rings: tuple[int, ...] = ()
-    ahead: int = 0
-    part: int = 0
-    parts: int = 1
-
-
-@dataclass(frozen=True)
-class Vote:
-    """What this wave says to condition `number`, to ring `ring` of LDS, for the others."""
-
-    number: int
-    ring: int
-
-
-@dataclass(frozen=True)
-class Give:
-    """What this wave has of the tile of exchange `number`, to ring `ring` of LDS, for the others."""
-
-    number: int
-    ring: int
-
-
-@dataclass(frozen=True)
-class Meet:
-    """All waves meet, once this wave's accesses to LDS are complete; `landed`: and its direct loads, too.
-
-    `idle`: it has accessed nothing there since the last meeting, so there is nothing to wait for.
-    """
-
-    landed: bool = False
-    idle: bool = False
-
-
-@dataclass(frozen=True)
-class Priority:
-    """The wave's from here on, before those of other waves of its SIMD."""
-
-    level: int
-
-
-@dataclass(frozen=True)
-class Fence:
-    """The compiler moves no instruction across."""
-
-
-@dataclass(frozen=True)
-class Mix:
-    """A wish for the order of instructions around it: each of `pattern` so many, in turn, so many `times`."""
-
-    pattern: tuple[tuple[str, int], ...]
-    times: int
-
-
-Step = Fetch | Write | Read | Compute | Vote | Give | Meet | Priority | Fence | Mix
+ITERATION = Cursor("iteration", "")
+RING, OPERAND = "ring ", "operand "  # what their numbers stand behind
 
 
 @dataclass(frozen=True)
 class LoopSteps:
-    """The steps of a wave: before the loop, and in a pass of it.
+    """The ops of a wave: before the loop, and in an iteration of it.
 
     Waves from number `map.late` on meet the others once more before the loop, and those once more behind it.
     """
 
     map: LoopMap
-    prologue: tuple[Step, ...]
-    body: tuple[Step, ...]
+    prologue: tuple[Op, ...]
+    body: tuple[Op, ...]
 
     @property
     def meetings(self) -> int:
-        """Meetings of a pass."""
-        return sum(isinstance(step, Meet) for step in self.body)
+        """Barriers of an iteration."""
+        return sum(isinstance(step, Barrier) for step in self.body)
+
+    @property
+    def block(self) -> Block:
+        """The program of a block of `WAVES`, of which those from `AHEAD` on are behind the others."""
+        late = bool(self.map.late)
+        before = (meet(when="warp >= AHEAD"),) if late else ()
+        behind = (meet(when="warp < AHEAD"),) if late else ()
+        body = Tiles((), (*self.body, Advance(ITERATION)))
+        return Block((Role("wave", (ITERATION,), (*self.prologue, *before), body, behind, warps="WAVES"),), (), (),
+                     rings(self.map))  # fmt: skip
 
 
-def touches(m: LoopMap, step: Step) -> Iterator[tuple[int, bool, int]]:
-    """(ring, whether it is written, ahead) of what a step does with LDS."""
-    match step:
-        case Fetch(ring=ring, ahead=ahead) if m.moving[ring].direct:
-            yield ring, True, ahead
-        case Write(ring=ring, ahead=ahead):
-            yield ring, True, ahead
-        case Vote(ring=ring) | Give(ring=ring):
-            yield ring, True, 0
-        case Read(ring=ring, ahead=ahead):
-            yield ring, False, ahead
-        case Compute(rings=rings, ahead=ahead):
-            yield from ((ring, False, ahead) for ring in rings)
+def rings(m: LoopMap) -> tuple[Ring, ...]:
+    """The rings of shared memory, with a part for each wave."""
+    return tuple(Ring(f"{RING}{n}", slots=str(slots), parts="WAVES") for n, slots in enumerate(m.rings))
+
+
+def tile(m: LoopMap, ring: int, ahead: int = 0, own: bool = False) -> Region:
+    """The tile of a ring so many iterations further on, or a wave's own part of it."""
+    return Region(rings(m)[ring], ITERATION.name, own=own, ahead=ahead)
+
+
+def tiles(m: LoopMap, numbers: Sequence[int], ahead: int = 0) -> tuple[Region, ...]:
+    """Those of several rings."""
+    return tuple(tile(m, n, ahead) for n in numbers)
+
+
+def bring(m: LoopMap, ring: int, ahead: int) -> Fetch | Copy:
+    """Global memory to registers, or directly to shared memory: this wave's part of a tile."""
+    fetched = Fetch.of(f"{RING}{ring}", ahead)
+    return Copy(fetched.source, tile(m, ring, ahead, own=True)) if m.moving[ring].direct else fetched
+
+
+def write(m: LoopMap, ring: int, ahead: int) -> Write:
+    """What was fetched, to shared memory."""
+    return Write(Fetch.of(f"{RING}{ring}", ahead).target, tile(m, ring, ahead, own=True))
+
+
+def read(m: LoopMap, number: int, ring: int, ahead: int = 0) -> Read:
+    """A tile to registers, for a later multiplication, `number`."""
+    return Read(tile(m, ring, ahead), Region(Ring(f"{OPERAND}{number}", space=Space.REGISTERS), ahead=ahead))
+
+
+def vote(m: LoopMap, number: int, ring: int) -> Vote:
+    """What this wave says to a condition."""
+    return Vote(number, tile(m, ring, own=True))
+
+
+def share(m: LoopMap, number: int, ring: int) -> Share:
+    """What this wave has of the tile of an exchange."""
+    return Share(number, tile(m, ring, own=True))
+
+
+def meet(landed: bool = False, idle: bool = False, when: str = "") -> Barrier:
+    """A barrier: accesses to shared memory are complete, but of a wave that was `idle`; `landed`: direct loads, too."""
+    return Barrier(drains=(Copy.on,) * landed + (SharedStore.on,) * (not idle), when=when)
+
+
+def ring_of(op: Move) -> int:
+    """The number of the ring to which a tile is brought, or from which."""
+    return int(op.source.name.removeprefix(RING))
+
+
+def product_of(op: Read) -> int:
+    """The multiplication for which a tile is read."""
+    return int(op.target.name.removeprefix(OPERAND))
+
+
+def rings_of(op: Equations) -> tuple[int, ...]:
+    """The rings that equations read."""
+    return tuple(int(region.name.removeprefix(RING)) for region in op.tiles)
+
+
+def touches(step: Op) -> Iterator[tuple[int, bool, int]]:
+    """(ring, whether it is written, ahead) of what a step does with shared memory."""
+    for writing, regions in ((True, step.writes), (False, step.reads)):
+        for region in regions:
+            if region.space is Space.SHARED:
+                yield int(region.name.removeprefix(RING)), writing, region.ahead

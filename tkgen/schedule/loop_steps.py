@@ -37,12 +37,28 @@ from tkgen.ir.equations import Load, When, writes
 from tkgen.proof import program as proof
 from tkgen.proof.passes import first_wrong
 from tkgen.schedule.loop_ping_pong import ping_pong
-from tkgen.schedule.loop_program import Compute, Fetch, Give, LoopSteps, Meet, Read, Step, Vote, Write, touches
+from tkgen.schedule.loop_program import (
+    LoopSteps,
+    bring,
+    meet,
+    product_of,
+    read,
+    ring_of,
+    rings_of,
+    share,
+    tiles,
+    touches,
+    vote,
+    write,
+)
 from tkgen.schedule.loop_terms import unlike
 from tkgen.schedule.loop_tiles import Moving
 from tkgen.schedule.loop_written import StepError, written
 from tkgen.schedule.loops import LoopMap
-from tkgen.targets.synchronisation import Attendance, Synchronisation
+from tkgen.targets.synchronisation import Synchronisation
+from tkgen.tile.ops import Barrier, Copy, Equations, Fetch, Read, Write
+from tkgen.tile.program import Op
+from tkgen.tile.unroll import unroll
 
 WAVES = 2  # of each group stand for all: a wave's accesses meet those of itself and of another
 
@@ -91,26 +107,38 @@ def _crowded(m: LoopMap, machine: Synchronisation) -> StepError:
                      few[0].span, fix)  # fmt: skip
 
 
-def _opened(m: LoopMap, met: tuple[Step, ...], machine: Synchronisation) -> LoopSteps:
+def _opened(m: LoopMap, met: tuple[Op, ...], machine: Synchronisation) -> LoopSteps:
     """The steps with what comes before the loop: the first tiles of each ring, and what the first pass finds done."""
     prologue = [step for n, brought in enumerate(_distances(m, met)) for step in _first(m, n, *brought)]
     if m.early is not None:
-        computed = [replace(step, ahead=0) for step in met if isinstance(step, Read | Compute) and step.ahead]
-        prologue += [Meet(m.direct), *computed]
-    for opening in (tuple(prologue), (*prologue, Meet(m.direct))):
+        computed = [_now(m, step) for step in met if isinstance(step, Read | Equations) and _ahead(step)]
+        prologue += [meet(m.direct), *computed]
+    for opening in (tuple(prologue), (*prologue, meet(m.direct))):
         made = LoopSteps(m, opening, met)
         if unproven(made, machine) is None:
             break
     return made
 
 
+def _ahead(step: Read | Equations) -> int:
+    """How many iterations further on it is."""
+    return step.offset if isinstance(step, Read) else step.ahead
+
+
+def _now(m: LoopMap, step: Read | Equations) -> Op:
+    """The same of the iteration at hand."""
+    if isinstance(step, Read):
+        return read(m, product_of(step), ring_of(step))
+    return replace(step, tiles=tiles(m, rings_of(step)), ahead=0)
+
+
 def _written(m: LoopMap, schedule: WrittenSchedule, machine: Synchronisation) -> LoopSteps:
     """The steps that a spec writes out. Raises StepError where they are wrong."""
     body = written(m, schedule)
     met = _with_meetings(m, body) if schedule.barriers else body
-    meetings = [n for n, step in enumerate(met) if isinstance(step, Meet)]
+    meetings = [n for n, step in enumerate(met) if isinstance(step, Barrier)]
     for landing in [[n] for n in reversed(meetings)] + [meetings] if m.direct else [[]]:
-        landed = tuple(Meet(True) if n in landing else step for n, step in enumerate(met))
+        landed = tuple(meet(True) if n in landing else step for n, step in enumerate(met))
         made = _opened(m, landed, machine)
         if (problem := unproven(made, machine)) is None:
             break
@@ -123,41 +151,41 @@ def _written(m: LoopMap, schedule: WrittenSchedule, machine: Synchronisation) ->
     return made
 
 
-def _pass(m: LoopMap, first: Sequence[int]) -> tuple[Step, ...]:
+def _pass(m: LoopMap, first: Sequence[int]) -> tuple[Op, ...]:
     """The steps of a pass without meetings; it brings the tile of a ring that is `first` passes further on."""
     rings = range(len(m.moving))
     # A direct load into a ring's only tile begins when that has been read.
     late = [n for n in rings if m.moving[n].direct and m.moving[n].buffers == 1]
     return (
-        *(Fetch(n, first[n]) for n in rings if n not in late),
+        *(bring(m, n, first[n]) for n in rings if n not in late),
         *_computes(m),
-        *(Write(n, first[n]) for n in rings if not m.moving[n].direct),
-        *(Fetch(n, first[n]) for n in late),
+        *(write(m, n, first[n]) for n in rings if not m.moving[n].direct),
+        *(bring(m, n, first[n]) for n in late),
     )
 
 
-def _distances(m: LoopMap, body: Sequence[Step]) -> list[tuple[int, int]]:
+def _distances(m: LoopMap, body: Sequence[Op]) -> list[tuple[int, int]]:
     """How far ahead each ring's tiles are fetched and written in a pass; those before come before the loop."""
-    fetched = {s.ring: s.ahead for s in body if isinstance(s, Fetch)}
-    stored = {s.ring: s.ahead for s in body if isinstance(s, Write)}
+    fetched = {ring_of(s): s.offset for s in body if isinstance(s, Fetch | Copy)}
+    stored = {ring_of(s): s.offset for s in body if isinstance(s, Write)}
     return [(fetched[n], stored.get(n, fetched[n])) for n in range(len(m.moving))]
 
 
-def _first(m: LoopMap, ring: int, fetched: int, stored: int) -> Iterator[Step]:
+def _first(m: LoopMap, ring: int, fetched: int, stored: int) -> Iterator[Op]:
     """The tiles of a ring that no pass brings, where one fetches so far ahead, and writes to LDS so far."""
     for item in range(fetched):
-        yield Fetch(ring, item)
+        yield bring(m, ring, item)
         if item < stored and not m.moving[ring].direct:
-            yield Write(ring, item)
+            yield write(m, ring, item)
 
 
-def _landing(m: LoopMap, body: tuple[Step, ...]) -> tuple[Step, ...]:
+def _landing(m: LoopMap, body: tuple[Op, ...]) -> tuple[Op, ...]:
     """The steps with a wait for direct loads at the last meeting, which is as late as can be."""
-    last = max((n for n, step in enumerate(body) if isinstance(step, Meet)), default=None)
-    return tuple(Meet(m.direct) if n == last else step for n, step in enumerate(body))
+    last = max((n for n, step in enumerate(body) if isinstance(step, Barrier)), default=None)
+    return tuple(meet(m.direct) if n == last else step for n, step in enumerate(body))
 
 
-def _computes(m: LoopMap) -> Iterator[Step]:
+def _computes(m: LoopMap) -> Iterator[Op]:
     """The equations, up to each product (or the sum to which it adds) and after the last; votes before conditions.
 
     What waves exchange they give right before its product.
@@ -166,57 +194,59 @@ def _computes(m: LoopMap) -> Iterator[Step]:
     vectors = {ring.access: m.moving.index(ring) for ring in m.vectors}
     numbers = {x.result: n for n, x in enumerate(m.multiplications) if x.moving.direct}
     early = None if m.early is None else m.early.product
-    ahead = (Read(numbers[v], products[v], int(op == early)) for op in m.loop.body for v in writes(op) if v in numbers)
-    first, read = 0, list[int]()
+    ahead = (
+        read(m, numbers[v], products[v], int(op == early)) for op in m.loop.body for v in writes(op) if v in numbers
+    )
+    first, taken = 0, list[int]()
     yield from islice(ahead, 1 if early is None else 2)
     if early is not None:
         place = m.loop.body.index(early)
-        yield Compute(place, place + 1, () if m.direct else (products[early.result],), 1)
+        yield Equations(place, place + 1, () if m.direct else tiles(m, [products[early.result]], 1), 1)
     for place, op in enumerate(m.loop.body):
         if isinstance(op, When):
             number = m.votes.index(op)
             if first < place:
-                yield Compute(first, place, tuple(read))
-            yield Vote(number, len(m.moving) + number)
-            first, read = place, [len(m.moving) + number]
+                yield Equations(first, place, tiles(m, taken))
+            yield vote(m, number, len(m.moving) + number)
+            first, taken = place, [len(m.moving) + number]
         elif given := [n for n, x in enumerate(m.exchanges) if op == x.product]:
             if first < place:
-                yield Compute(first, place, tuple(read))
+                yield Equations(first, place, tiles(m, taken))
             ring = len(m.moving) + len(m.votes) + given[0]
-            yield Give(given[0], ring)
-            first, read = place, [ring]
+            yield share(m, given[0], ring)
+            first, taken = place, [ring]
         elif op == early:
             if first < place:
-                yield Compute(first, place, tuple(read))
-            first, read = place + 1, []
+                yield Equations(first, place, tiles(m, taken))
+            first, taken = place + 1, []
         elif product := [products[v] for v in writes(op) if v in products]:
-            yield Compute(first, place + 1, (*read, *(() if m.direct else product)))
-            first, read = place + 1, []
+            yield Equations(first, place + 1, tiles(m, (*taken, *(() if m.direct else product))))
+            first, taken = place + 1, []
             yield from islice(ahead, 1)
         elif isinstance(op, Load) and op.source in vectors:
-            read.append(vectors[op.source])
+            taken.append(vectors[op.source])
     if first < len(m.loop.body):
-        yield Compute(first, len(m.loop.body), tuple(read))
+        yield Equations(first, len(m.loop.body), tiles(m, taken))
 
 
 # ---------------------------------------------------------------- meetings
 
 
-def _with_meetings(m: LoopMap, body: tuple[Step, ...]) -> tuple[Step, ...]:
+def _with_meetings(m: LoopMap, body: tuple[Op, ...]) -> tuple[Op, ...]:
     """The steps of a pass with the fewest meetings; a place p is before step p."""
     arcs = list(_arcs(m, body))
     for count in range(len(body) + 1):
         for places in combinations(range(len(body), 0, -1), count):
             if all(any(p % len(body) in arc for p in places) for arc in arcs):
-                return tuple(s for n, step in enumerate(body) for s in ((Meet(),) if n in places else ()) + (step,)) + (
-                    (Meet(),) if len(body) in places else ()
+                return tuple(s for n, step in enumerate(body) for s in ((meet(),) if n in places else ()) + (step,)) + (
+                    (meet(),) if len(body) in places else ()
                 )
     raise AssertionError("meetings everywhere order everything")
 
 
-def _arcs(m: LoopMap, body: tuple[Step, ...]) -> Iterator[frozenset[int]]:
+def _arcs(m: LoopMap, body: tuple[Op, ...]) -> Iterator[frozenset[int]]:
     """For each two accesses that another wave must not reorder, the places between them."""
-    touched = [(p, ring, writing, ahead) for p, step in enumerate(body) for ring, writing, ahead in touches(m, step)]
+    touched = [(p, ring, writing, ahead) for p, step in enumerate(body) for ring, writing, ahead in touches(step)]
     for p, ring, writing, ahead in touched:
         slots = m.rings[ring]
         for q, other, other_writing, other_ahead in touched:
@@ -240,34 +270,10 @@ def unproven(made: LoopSteps, machine: Synchronisation) -> str | None:
 
 
 def clocked(made: LoopSteps, machine: Synchronisation) -> proof.Loop:
-    """The steps in the form of the proof. LDS accesses complete in order; meetings wait for the wave's, but idle ones.
+    """The steps in the form of the proof.
 
-    A wave writes a part of a tile, and reads all of it. Fetches touch nothing that waves share, but direct ones. Late
-    waves meet the others once more before the loop, and these once more behind it.
+    A wave writes a part of a tile, and reads all of it. Late waves meet the others once more before the loop, and these
+    once more behind it.
     """
-    barrier = next(x.name for x in machine.meetings if x.attendance is Attendance.ALL)
-    rings = {f"ring {n}": slots for n, slots in enumerate(made.map.rings)}
-    names, groups = list(rings), 2 if made.map.late else 1
-    waves = WAVES * groups
-
-    def of(wave: int, step: Step) -> Iterator[proof.Step]:
-        for ring, writing, ahead in touches(made.map, step):
-            part = ((wave, wave + 1),) if writing else ((0, waves),)
-            access = (proof.Access(names[ring], ahead, ahead % rings[names[ring]], part),)
-            stream = "vm" if isinstance(step, Fetch) else "lds"
-            yield proof.Do((), access, stream) if writing else proof.Do(access, (), stream)
-        if isinstance(step, Meet):
-            yield from (proof.Drain("vm"),) if step.landed else ()
-            yield from () if step.idle else (proof.Drain("lds"),)
-            yield proof.Meet(barrier)
-
-    def agent(wave: int) -> proof.Looped:
-        before, body = ([s for step in part for s in of(wave, step)] for part in (made.prologue, made.body))
-        late, once = wave >= WAVES, list(of(wave, Meet())) * (groups - 1)
-        return proof.Looped(
-            f"wave {wave}", (*before, *(once if late else ())), tuple(body), () if late else tuple(once)
-        )
-
-    advance = dict.fromkeys(names, 1) | {barrier: made.meetings}
-    agents = tuple(map(agent, range(waves)))
-    return proof.Loop(agents, (proof.Meeting(barrier, waves),), rings, advance, machine)
+    groups = 2 if made.map.late else 1
+    return unroll(made.block, machine, {"WAVES": WAVES * groups, "AHEAD": WAVES}, [{}])

@@ -31,9 +31,11 @@ from tkgen.ir.equations import (
     writes,
 )
 from tkgen.proof.terms import Term, Terms
-from tkgen.schedule.loop_program import Compute, Fetch, Give, LoopSteps, Read, Step, Vote, Write
+from tkgen.schedule.loop_program import LoopSteps, product_of, ring_of
 from tkgen.schedule.loop_tiles import Moving, extent
 from tkgen.schedule.loops import VOTES
+from tkgen.tile.ops import Copy, Equations, Fetch, Read, Share, Vote, Write
+from tkgen.tile.program import Op as Step
 
 Rows = tuple[Term, ...]  # of a tile: of each row of base tiles; of anything else: one
 
@@ -46,7 +48,7 @@ def unlike(made: LoopSteps) -> str | None:
     done = Counter(
         (n, row)
         for step in made.body
-        if isinstance(step, Compute)
+        if isinstance(step, Equations)
         for n in range(step.first, step.last)
         for row in rows_of(made, made.map.loop.body[n], step)
     )
@@ -71,7 +73,7 @@ def height(made: LoopSteps, value: Value) -> int:
     return 1 if rows is None or made.map.split not in value.axes else extent(rows) // made.map.side
 
 
-def rows_of(made: LoopSteps, op: Op, step: Compute) -> range:
+def rows_of(made: LoopSteps, op: Op, step: Equations) -> range:
     """The rows of base tiles of an operation's result that a step makes."""
     count = height(made, writes(op)[0]) if writes(op) else 1
     return range(step.part * count // step.parts, (step.part + 1) * count // step.parts)
@@ -126,18 +128,9 @@ class _Run:
 
     def _step(self, step: Step, number: int) -> None:
         match step:
-            case Fetch(ring=ring, ahead=ahead):
-                moving = self.made.map.moving[ring]
-                self.staged[ring] = self._brought(moving, number + ahead)
-                if moving.direct:
-                    self.lds[ring, (number + ahead) % moving.buffers] = self.staged[ring]
-            case Write(ring=ring, ahead=ahead):
-                slots = self.made.map.moving[ring].buffers
-                self.lds[ring, (number + ahead) % slots] = self.staged.get(ring, self.terms.unknown())
-            case Read(number=which, ring=ring, ahead=ahead):
-                slot = ring, (number + ahead) % self.made.map.moving[ring].buffers
-                self.read[self.made.map.multiplications[which].product] = self.lds.get(slot, self.terms.unknown())
-            case Compute(first=first, last=last, ahead=ahead):
+            case Fetch() | Copy() | Write() | Read():
+                self._move(step, ring_of(step), number + step.offset)
+            case Equations(first=first, last=last, ahead=ahead):
                 now = dict(self.values)
                 for value in (v for op in self.made.map.loop.body[first:last] for v in writes(op) if ahead):
                     self.values[value] = self.next.get(value, ())  # of the next pass another part may be done
@@ -146,10 +139,26 @@ class _Run:
                 if ahead:  # this pass still has its own
                     self.next |= {v: self._made(v) for op in self.made.map.loop.body[first:last] for v in writes(op)}
                     self.values |= {v: now.get(v, (self.terms.unknown(),)) for v in self.next}
-            case Vote(number=vote, ring=ring):
-                self.lds[ring, number % VOTES] = self._whole(self.made.map.votes[vote].condition)
-            case Give(number=which, ring=ring):
+            case Vote(number=which):
+                ring = len(self.made.map.moving) + which
+                self.lds[ring, number % VOTES] = self._whole(self.made.map.votes[which].condition)
+            case Share(number=which):
+                ring = len(self.made.map.moving) + len(self.made.map.votes) + which
                 self.lds[ring, number % VOTES] = self._whole(self.made.map.exchanges[which].given)
+
+    def _move(self, step: Fetch | Copy | Write | Read, ring: int, item: int) -> None:
+        moving = self.made.map.moving[ring]
+        slot = ring, item % moving.buffers
+        match step:
+            case Fetch():
+                self.staged[ring] = self._brought(moving, item)
+            case Copy():
+                self.lds[slot] = self._brought(moving, item)
+            case Write():
+                self.lds[slot] = self.staged.get(ring, self.terms.unknown())
+            case Read():
+                product = self.made.map.multiplications[product_of(step)].product
+                self.read[product] = self.lds.get(slot, self.terms.unknown())
 
     def _brought(self, ring: Moving, number: int) -> Term:
         return self.terms.leaf(access_text(ring.access), number)

@@ -25,10 +25,12 @@ from tkgen.ir.equations import (
     reads,
     writes,
 )
-from tkgen.schedule.loop_program import Compute, Fence, Fetch, Meet, Mix, Priority, Read, Step, Write
+from tkgen.schedule.loop_program import bring, meet, read, ring_of, tiles, write
 from tkgen.schedule.loop_tiles import Multiplication, extent
 from tkgen.schedule.loops import LoopMap
 from tkgen.source import Span
+from tkgen.tile.ops import Copy, Equations, Fence, Fetch, Mix, Move, Priority, Read, Write
+from tkgen.tile.program import Op as Step
 
 
 class StepError(ValueError):
@@ -68,7 +70,7 @@ def written(m: LoopMap, schedule: WrittenSchedule) -> tuple[Step, ...]:
             steps += made
         if any(s.word == "priority" and s.level for s in line.steps):
             steps.append(Priority(0))
-        steps.append(Meet() if line.paced and not schedule.barriers else Fence())
+        steps.append(meet() if line.paced and not schedule.barriers else Fence())
     _brought(m, found, schedule)
     _once(m, named, found, schedule)
     _order(m, found)
@@ -104,7 +106,7 @@ def _equations(m: LoopMap) -> dict[str, _Equation]:
 def _steps(m: LoopMap, named: dict[str, _Equation], step: WrittenStep, at: int) -> Iterator[Step]:
     match step.word:
         case "barrier":
-            yield Meet()
+            yield meet()
         case "priority":
             yield Priority(step.level)
         case "mix":
@@ -132,8 +134,8 @@ def _moved(m: LoopMap, word: str, step: WrittenStep) -> Step:
         at = [n for n, x in enumerate(m.multiplications) if m.moving.index(x.moving) == ring]
         if len(at) > 1:
             raise StepError("E216", f"`{step.name}` is a factor of several products", step.span, "name a schedule")
-        return Read(at[0], ring, step.ahead)
-    return Write(ring, step.ahead) if word == "write" else Fetch(ring, step.ahead)
+        return read(m, at[0], ring, step.ahead)
+    return (write if word == "write" else bring)(m, ring, step.ahead)
 
 
 def _computed(m: LoopMap, equation: _Equation, step: WrittenStep) -> Iterator[Step]:
@@ -147,7 +149,7 @@ def _computed(m: LoopMap, equation: _Equation, step: WrittenStep) -> Iterator[St
         ops = m.loop.body[first:last]
         rings = tuple(vectors[op.source] for op in ops if isinstance(op, Load) and op.source in vectors)
         if rings or any(map(_works, ops)):
-            yield Compute(first, last, rings, 0, part, parts)
+            yield Equations(first, last, tiles(m, rings), 0, part, parts)
 
 
 def _multiplied(m: LoopMap, equation: _Equation, step: WrittenStep) -> Iterator[Step]:
@@ -164,7 +166,7 @@ def _multiplied(m: LoopMap, equation: _Equation, step: WrittenStep) -> Iterator[
             raise StepError("E216", f"the rows of `{step.name}` lie interleaved, and are multiplied at once", step.span,
                             "do it whole")  # fmt: skip
         for first, last in _runs(at):
-            yield Compute(first, last, rings, step.ahead, part, parts)
+            yield Equations(first, last, tiles(m, rings, step.ahead), step.ahead, part, parts)
 
 
 def _runs(places: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -214,10 +216,10 @@ def _works(op: Op) -> bool:
 def _brought(m: LoopMap, found: Sequence[Found], schedule: WrittenSchedule) -> None:
     """Raises StepError (E312) for a tile that is not brought once a pass."""
     for n, ring in enumerate(m.moving):
-        kinds: list[tuple[type[Step], str]] = [(Fetch, "copy" if ring.direct else "fetch")]
+        kinds: list[tuple[type[Step], str]] = [(Copy, "copy") if ring.direct else (Fetch, "fetch")]
         kinds.append((Read, "read") if ring.direct else (Write, "write"))
         for kind, word in kinds:
-            mine = [(s, w) for s, w in found if isinstance(s, kind) and getattr(s, "ring", None) == n]
+            mine = [(s, w) for s, w in found if isinstance(s, kind) and isinstance(s, Move) and ring_of(s) == n]
             _exactly(f"{word} {ring.name}", [w for _, w in mine], schedule.span)
 
 
@@ -233,7 +235,7 @@ def _once(m: LoopMap, named: dict[str, _Equation], found: Sequence[Found], sched
     """Raises StepError (E312) for what is not done once a pass."""
     done: dict[tuple[int, int], WrittenStep] = {}
     for step, w in found:
-        if not isinstance(step, Compute):
+        if not isinstance(step, Equations):
             continue
         for place in range(step.first, step.last):
             for row in _rows(m, m.loop.body[place], step):
@@ -259,7 +261,7 @@ def _order(m: LoopMap, found: Sequence[Found]) -> None:
     made = {value: n for n, op in enumerate(body) for value in writes(op) if _works(op) or isinstance(op, Product)}
     there = {(v, row) for v in writes(m.early.product) for row in range(_height(m, v))} if m.early else set()
     for at, (step, w) in enumerate(found):
-        if not isinstance(step, Compute):
+        if not isinstance(step, Equations):
             continue
         for op in body[step.first : step.last]:
             rows = _rows(m, op, step)
@@ -282,9 +284,9 @@ def _early(m: LoopMap, step: WrittenStep, value: Value, makers: Sequence[Written
 
 
 def _makes(m: LoopMap, step: Step, value: Value) -> bool:
-    return isinstance(step, Compute) and any(value in writes(op) for op in m.loop.body[step.first : step.last])
+    return isinstance(step, Equations) and any(value in writes(op) for op in m.loop.body[step.first : step.last])
 
 
-def _rows(m: LoopMap, op: Op, step: Compute) -> range:
+def _rows(m: LoopMap, op: Op, step: Equations) -> range:
     count = _height(m, writes(op)[0]) if writes(op) else 1
     return range(step.part * count // step.parts, (step.part + 1) * count // step.parts)

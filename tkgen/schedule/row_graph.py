@@ -17,8 +17,9 @@ import networkx as nx
 from tkgen.ir.equations import Kernel, Load, Loop, Op, Store, Value, When, op_text, reads, walk, writes
 from tkgen.ir.graph import Dependency
 from tkgen.ir.types import ALL_WAVES
-from tkgen.schedule.loop_program import Fetch, LoopSteps, Meet, Vote, Write
+from tkgen.schedule.loop_program import LoopSteps, ring_of
 from tkgen.schedule.rows import RowMap
+from tkgen.tile.ops import Barrier, Copy, Fetch, Vote, Write
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,8 @@ def loop_graph(steps: LoopSteps) -> nx.MultiDiGraph:
     met: dict[Value, int | None] = {}
     for op in walk(m.kernel.body):
         if isinstance(op, Load):
-            brought = [n for n, step in enumerate(steps.body)
-                       if isinstance(step, Write | Fetch) and m.moving[step.ring].access == op.source]  # fmt: skip
+            brings = [(n, step) for n, step in enumerate(steps.body) if isinstance(step, Write | Fetch | Copy)]
+            brought = [n for n, step in brings if m.moving[ring_of(step)].access == op.source]
             if brought:
                 met[op.result] = _behind(steps, max(brought))
         elif isinstance(op, When):
@@ -58,7 +59,7 @@ def loop_graph(steps: LoopSteps) -> nx.MultiDiGraph:
 
 def _behind(steps: LoopSteps, last: int) -> int | None:
     """The first meeting of a pass, around it, behind a step; None without meetings."""
-    passed = sum(isinstance(step, Meet) for step in steps.body[:last])
+    passed = sum(isinstance(step, Barrier) for step in steps.body[:last])
     return passed % steps.meetings if steps.meetings else None
 
 

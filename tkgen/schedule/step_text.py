@@ -5,12 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tkgen.ir.equations import body_text
-from tkgen.schedule import loop_program as loops
-from tkgen.schedule.loop_program import LoopSteps
+from tkgen.schedule.loop_program import LoopSteps, ring_of
 from tkgen.schedule.row_steps import HALVES
 from tkgen.schedule.rows import RowMap
-from tkgen.tile.ops import Barrier, ElementLoop, SharedLoad, SharedStore
-from tkgen.tile.program import Loop, Node
+from tkgen.tile.ops import (
+    Barrier,
+    Copy,
+    ElementLoop,
+    Equations,
+    Fence,
+    Fetch,
+    Mix,
+    Priority,
+    Read,
+    Share,
+    SharedLoad,
+    SharedStore,
+    Vote,
+    Write,
+)
+from tkgen.tile.program import Loop, Node, Op
 
 INDENT = "  "
 
@@ -54,28 +68,29 @@ def loop_text(steps: LoopSteps) -> str:
     return "\n".join(lines)
 
 
-def _loop(steps: LoopSteps, part: Sequence[loops.Step]) -> Iterator[str]:
+def _loop(steps: LoopSteps, part: Sequence[Op]) -> Iterator[str]:
     m, indent = steps.map, 2 * INDENT
     for step in part:
         match step:
-            case loops.Fetch(ring=n, ahead=ahead) | loops.Write(ring=n, ahead=ahead):
-                word = "fetch" if isinstance(step, loops.Fetch) else "write"
-                yield f"{indent}{word} {m.moving[n].access.tensor.name} of pass + {ahead}"
-            case loops.Read(ring=n):
-                yield f"{indent}read {m.moving[n].access.tensor.name}"
-            case loops.Compute(first=first, last=last, part=n, parts=parts):
+            case Fetch() | Copy() | Write():
+                word = "write" if isinstance(step, Write) else "fetch"
+                yield f"{indent}{word} {m.moving[ring_of(step)].access.tensor.name} of pass + {step.offset}"
+            case Read():
+                yield f"{indent}read {m.moving[ring_of(step)].access.tensor.name}"
+            case Equations(first=first, last=last, part=n, parts=parts):
                 if parts > 1:
                     yield f"{indent}part {n} of {parts} of"
                 yield from body_text(m.loop.body[first:last], indent + INDENT * (parts > 1))
-            case loops.Fence():
+            case Fence():
                 yield f"{indent}fence"
-            case loops.Mix(pattern=pattern, times=times):
+            case Mix(pattern=pattern, times=times):
                 yield f"{indent}mix {', '.join(f'{word} {n}' for word, n in pattern)}, {times} times"
-            case loops.Priority(level=level):
+            case Priority(level=level):
                 yield f"{indent}priority {level}"
-            case loops.Vote(number=n):
+            case Vote(number=n):
                 yield f"{indent}vote on {m.votes[n].condition}"
-            case loops.Give(number=n):
+            case Share(number=n):
                 yield f"{indent}give {m.exchanges[n].given}"
-            case loops.Meet(landed=landed, idle=idle):
+            case Barrier(drains=drains):
+                landed, idle = Copy.on in drains, not drains
                 yield f"{indent}meet{', direct loads landed' if landed else ', nothing awaited' if idle else ''}"

@@ -21,6 +21,7 @@ OPERATORS: dict[type, Callable[[int, int], int]] = {
     ast.Eq: operator.eq,
     ast.Lt: operator.lt,
     ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
 }
 
 

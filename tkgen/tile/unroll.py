@@ -74,8 +74,8 @@ def unroll(block: Block, machine: Synchronisation, values: Mapping[str, int], ti
     slots = dict(_slots(block, values))
     body = [step for looped in made for step in looped.body]
     arrived = _advance(body, meetings, slots)
-    drifted = {name: phases for agent in agents for name, phases in agent.drifted(arrived)}
-    return proof.Loop(made, meetings, slots, arrived | drifted, machine)
+    moved = {name: by for agent in agents for name, by in (*agent.moved(), *agent.drifted(arrived))}
+    return proof.Loop(made, meetings, slots, arrived | moved, machine)
 
 
 def once(block: Block, machine: Synchronisation, values: Mapping[str, int]) -> proof.Program:
@@ -191,6 +191,7 @@ class _Agent:
     own: str = ""
     counts: dict[str, int] = field(default_factory=dict)  # of cursors, and of places that were kept
     written: dict[str, int] = field(default_factory=dict)  # the last instance of rings without a cursor
+    at: dict[str, str] = field(default_factory=dict)  # the cursor of each ring that is written where one stands
     awaited: Counter[str] = field(default_factory=Counter)  # phases of hardware barriers
     waits: dict[str, Cursor] = field(default_factory=dict)  # the cursor by which it waits for a barrier
     passed: Counter[str] = field(default_factory=Counter)  # instances by which cursors go on in a pass
@@ -207,6 +208,11 @@ class _Agent:
         self.passed = Counter(self.counts)
         self.passed.subtract(begin)
         return proof.Looped(self.name, before, tuple(body), tuple(self._walk(self.role.behind)))
+
+    def moved(self) -> Iterator[tuple[str, int]]:
+        """Rings that it writes where a cursor stands, and by how many instances that goes on in a pass."""
+        cursors = {cursor.name for cursor in self.role.cursors}
+        yield from ((ring, self.passed[at]) for ring, at in self.at.items() if at in cursors)
 
     def drifted(self, advance: Mapping[str, int]) -> Iterator[tuple[str, int]]:
         """Barriers whose cursor goes on by more or fewer instances in a pass than arrivals complete, and other phases.
@@ -348,6 +354,7 @@ class _Agent:
     def _written(self, region: Region) -> proof.Access:
         name, slots = self._ring(region), self._value(region.ring.slots)
         if region.at in self.counts:
+            self.at[name] = region.at
             instance = self.counts[region.at] + region.ahead
         else:
             slot = self._slot(region.at, region.ring.slots)

@@ -20,22 +20,11 @@ from tkgen.ir.equations import Access, Axis, Index, Store
 from tkgen.ir.equations import Constant as ConstantOp
 from tkgen.ir.limits import LARGEST_ROWS_SIZE
 from tkgen.ir.types import ACCESS_BYTES, DType
-from tkgen.schedule.loop_program import (
-    Compute,
-    Fence,
-    Fetch,
-    Give,
-    LoopSteps,
-    Meet,
-    Mix,
-    Priority,
-    Read,
-    Step,
-    Vote,
-    Write,
-)
+from tkgen.schedule.loop_program import LoopSteps, product_of, ring_of
 from tkgen.schedule.loop_tiles import Moving, extent
 from tkgen.schedule.loops import VOTES
+from tkgen.tile.ops import Barrier, Copy, Equations, Fence, Fetch, Mix, Priority, Read, Share, Vote, Write
+from tkgen.tile.program import Op
 
 # What no name of a spec may be in the kernel, beside what the template declares: the kernel's own locals.
 LOCALS = frozenset({
@@ -320,21 +309,23 @@ class LoopLowering(Lowering):
             yield "end_iteration();"
         self.values.declared = outer
 
-    def _step(self, step: Step, now: str) -> Iterator[str]:
+    def _step(self, step: Op, now: str) -> Iterator[str]:
         match step:
-            case Fetch(ring=n, ahead=ahead):
+            case Fetch() | Copy():
+                n, ahead = ring_of(step), step.offset
                 if any(i.of_page for i in self.m.moving[n].access.indices):
                     yield from self.values.under_way.before_branch()
                 yield from self._fetch(n, _item(now, ahead))
-            case Write(ring=n, ahead=ahead):
+            case Write():
+                n, ahead = ring_of(step), step.offset
                 ring = self.m.moving[n]
                 to = self.values.ring(ring.access, ring.buffers, _item(now, ahead))
                 if _by_some_lanes(ring, self.m.threads):
                     yield from self.values.under_way.before_branch()
                 yield f"write{_way(ring)}<THREADS>({to}, {self._staged(n)});"
-            case Read(number=n, ahead=ahead):
-                yield from self.values.read_ahead(self.m.multiplications[n], _item(now, ahead))
-            case Compute(first=first, last=last, ahead=ahead):
+            case Read():
+                yield from self.values.read_ahead(self.m.multiplications[product_of(step)], _item(now, step.offset))
+            case Equations(first=first, last=last, ahead=ahead):
                 ops = self.m.loop.body[first:last]
                 if self.m.early is not None and ops == (self.m.early.product,):
                     yield from self.values.early(_item(now, ahead), bool(ahead), (step.part, step.parts))
@@ -342,11 +333,11 @@ class LoopLowering(Lowering):
                     yield from self.values.statements(ops, (step.part, step.parts))
             case Vote(number=n):
                 yield from self.values.voted(self.m.votes[n], n)
-            case Give(number=n):
+            case Share(number=n):
                 yield self.values.exchanges.give(n)
-            case Meet():
+            case Barrier(drains=drains):
                 self.values.arriving.clear()
-                yield self._meet(step.landed, step.idle)
+                yield self._meet(Copy.on in drains, not drains)
             case Priority(level=level):
                 yield f"__builtin_amdgcn_s_setprio({level});"
             case Fence():
