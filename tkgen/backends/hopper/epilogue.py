@@ -54,6 +54,27 @@ class Reduction:
     element: Epilogue
 
 
+@dataclass(frozen=True)
+class RoundModel:
+    """What is reduced at once, of the sums and of what `earlier` rounds made."""
+
+    number: int
+    reductions: tuple[Reduction, ...]
+    earlier: int
+
+
+@dataclass(frozen=True)
+class RowOutput:
+    """An output that has a number of each row: what it is made of, its `place` of row `r`, its coordinate in tiles."""
+
+    name: str
+    type: str
+    made: Epilogue
+    place: str
+    coord: str
+    origin: str
+
+
 IDENTITY = {"sum": "0.0f", "max": "-INFINITY", "min": "INFINITY"}
 
 

@@ -23,7 +23,8 @@ from tkgen.backends.cdna.lower.names import WORD, comment_text, cpp_name
 from tkgen.backends.hopper import chained, streamed
 from tkgen.backends.hopper.epilogue import (
     Epilogue,
-    Reduction,
+    RoundModel,
+    RowOutput,
     Scaling,
     element,
     epilogue,
@@ -110,32 +111,6 @@ class Output:
     made_origin: str
     coord: str
     axis: str
-    origin: str
-
-
-@dataclass(frozen=True)
-class RoundModel:
-    """What is reduced at once, of the sums and of what `earlier` rounds made."""
-
-    number: int
-    reductions: tuple[Reduction, ...]
-    earlier: int
-
-    @property
-    def loads(self) -> bool:
-        """Whether it reads tensors."""
-        return any(r.element.loads for r in self.reductions)
-
-
-@dataclass(frozen=True)
-class RowOutput:
-    """An output that has a number of each row: what it is made of, its `place` of row `r`, its coordinate in tiles."""
-
-    name: str
-    type: str
-    made: Epilogue
-    place: str
-    coord: str
     origin: str
 
 
