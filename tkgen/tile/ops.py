@@ -2,9 +2,10 @@
 
     Move       Load | Fetch | Write | Copy | Read | Take     a tile of an operand, from one space to another
     on sums    Zero | Multiply | Reduce | Gather | Store
+    results    ElementLoop | SharedStore | Vote | Share | SharedLoad | Equations     what lanes and waves compute
     Control    Barrier | Wait | Priority | Mix | Fence | CatchUp     no data
 
-Each says what it reads and writes, as Accesses. An operation is written for loop iteration k and touches K-step
+Each says what it reads and writes, as Regions. An operation is written for loop iteration k and touches K-step
 k + `offset`; prologue and epilogue are the same operations clipped to the steps that exist (see
 `tkgen.schedule.pipeline`).
 """
