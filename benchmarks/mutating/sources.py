@@ -13,6 +13,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tkgen.backends.cdna.kittens import include_dir
+
 
 @dataclass(frozen=True)
 class SourceMutant:
@@ -46,28 +48,55 @@ _FLOAT = re.compile(r"\b(\d+\.\d+(?:e-?\d+)?)f\b")
 _SIGN = re.compile(r"(?<=[\w)\]]) ([-+*]) (?=[\w(])")
 _FOLD = re.compile(r"base_ops::(sum|max)")
 _STATEMENT = re.compile(
-    r"^(\s*)((?!for|if|const|auto|return|using|#|lds_barrier|__builtin|fence|pin|settle)"
+    r"^(\s*)((?!for|if|const|auto|return|using|#|__builtin|tk::(?:lds_barrier|fence|pin|settle)\b)"
     r"[\w:<>\[\]., ]+(?:\(.*\)|\s[-+*]?=\s.*);)"
 )
-_NUMBER = re.compile(r"const (?:float|auto) \w+ = (?!number_at|load)|narrow<|quiet\(g\.")
-_DECLARED = re.compile(r"\s*(?:rt_|st_|elements|float|columns|divisor|words|tile<)")
+_NUMBER = re.compile(r"const (?:float|auto) \w+ = (?!tk::(?:number_at|load))|narrow<|quiet\(g\.")
+_DECLARED = re.compile(r"\s*(?:rt_|st_|tk::(?:elements|divisor|words)|float|columns|tile<)")
 _FLOATING = re.compile(r"float|_acc|_e\[|\bv\d+|mul|add|exp2|sub\(")
 
 
 def mutants(source: str) -> Iterator[SourceMutant]:
-    """All of them, in the order of the text: of the kernel, and of the masks in functions before it."""
+    """All of them, in the order of the text: of the kernel, and of the masks in functions before it that it uses."""
+    source, used = _with_functions(source)
     lines = source.split("\n")
     begin = next(i for i, line in enumerate(lines) if line.startswith("__global__"))
     end = next(i for i in range(begin, len(lines)) if lines[i] == "}")
-    for number in range(lines.index("};") + 1, end):
+    for number in range(min(used), end):
         code, _, comment = lines[number].partition("  //")
-        if not code.strip() or code.lstrip().startswith(("//", "#")) or number == begin:
+        if not code.strip() or code.lstrip().startswith(("//", "#")) or number == begin or number not in used:
             continue
         changed = _changed(code, lines, number) if number > begin else _behind_the_tail(code)
         for kind, new in changed:
             if new != code:
                 line = f"{new}{'  //' if comment else ''}{comment}"
                 yield SourceMutant(kind, source, number + 1, lines[number], line)
+
+
+def _with_functions(source: str) -> tuple[str, frozenset[int]]:
+    """The source with the functions of `tkgen.cuh` in the place of that line, and the numbers of lines to change.
+
+    Of those functions these are the ones that the kernel uses, of the kernel's file all behind its arguments.
+    """
+    folder = include_dir() / "tkgen"
+    files = re.findall(r'#include "tkgen/(.*)"', (include_dir() / "tkgen.cuh").read_text(encoding="utf-8"))
+    texts = [(folder / name).read_text(encoding="utf-8") for name in files]
+    parts = re.split(r"\n\n(?=\S)", re.sub(r'#pragma once|#include ".*"|//.*', "", "\n\n".join(texts)))
+    head, tail = source.split('#include "tkgen.cuh"')
+    declared = [set(re.findall(r"(?:\binline .*?(?=\w+\()|\bstruct )(\w+)", part)) for part in parts]
+    words, used = set(re.findall(r"tk::(\w+)", tail)), set[int]()
+    while more := {n for n, names in enumerate(declared) if n not in used and words & names}:
+        used |= more
+        words |= {word for n in more for word in re.findall(r"\w+", parts[n])}
+    numbers, at = set[int](), head.count("\n")
+    for n, part in enumerate(parts):
+        size = part.count("\n") + 1
+        numbers |= set(range(at, at + size)) if n in used else set()
+        at += size + 1
+    text = head + "\n\n".join(parts) + tail
+    lines = text.split("\n")
+    arguments = next(n for n in range(at, len(lines)) if lines[n] == "};")
+    return text, frozenset(numbers | set(range(arguments + 1, len(lines))))
 
 
 def _loops(lines: list[str], number: int) -> Iterator[tuple[str, str, bool]]:

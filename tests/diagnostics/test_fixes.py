@@ -82,7 +82,7 @@ def test_a_fix_of_a_text_that_cannot_be_read_may_bring_up_what_it_hid(tmp_path: 
     assert "global B" in path.read_text() and set(errors(diagnose(path))) == {"E501"}
 
 
-BARRIER = "        lds_barrier();"
+BARRIER = "        tk::lds_barrier();"
 OTHER = """
 import subprocess, sys
 from pathlib import Path

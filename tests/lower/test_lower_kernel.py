@@ -8,7 +8,7 @@ import pytest
 from lowering import NAMES, SPECS, compiled, gemm, lowered, spec_plan, spec_source
 from planning import planned
 
-from tkgen.backends.cdna.kittens import surface
+from tkgen.backends.cdna.kittens import include_dir, surface
 from tkgen.backends.cdna.lower import lower
 from tkgen.backends.cdna.lower.names import comment_text, cpp_name
 from tkgen.ir.reductions import BYTES, exchanged
@@ -108,19 +108,24 @@ def test_barriers_in_a_branch_are_counted_ones() -> None:
     assert [len(re.findall(r"barrier\(\)", loop)) for loop in loops] == [1, 1]
 
 
+SYNCHRONISING = re.compile(r"__syncthreads|__builtin_amdgcn_(?:s_barrier|s_waitcnt|sched_barrier(?=\(0\)))\b")
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_no_access_to_memory_crosses_a_barrier_a_wait_or_a_fence(name: str) -> None:
-    """Each stands in a helper that pins; `__syncthreads()` and bare builtins let LDS reads sink."""
-    text = code(spec_source(name).text)
-    helpers = {m[1]: braces(text, m.start()) for m in re.finditer(r"__device__ inline void (\w+)\(", text)}
-    holding = ("fence", "wait", "barrier", "lds_barrier", "begin_pass")
-    pinned = [helpers.pop(each) for each in holding if each in helpers]
-    assert all("pin();" in body for body in pinned)
-    assert "__syncthreads" not in text
-    builtins = re.compile(r"__builtin_amdgcn_(s_barrier|s_waitcnt|sched_barrier(?=\(0\)))\b")
-    assert sum(len(builtins.findall(body)) for body in pinned) == len(builtins.findall(text)) - len(
-        builtins.findall(helpers.get("load_masked", ""))
-    )
+    """Each is a function of the headers that pins; `__syncthreads()` and bare builtins let LDS reads sink."""
+    assert not SYNCHRONISING.findall(code(spec_source(name).text))
+
+
+def test_functions_of_the_headers_pin() -> None:
+    text = code((include_dir() / "tkgen/sync.cuh").read_text(encoding="utf-8"))
+    bodies = {m[1]: braces(text, m.start()) for m in re.finditer(r"__device__ inline void (\w+)\(", text)}
+    holding = {"fence", "wait", "barrier", "barrier_after", "begin_pass", "idle_turn"}
+    assert holding == {name for name, body in bodies.items() if "pin();" in body}
+    through = ("fence()", "barrier_after<", "lds_barrier()", "landed_barrier()")
+    others = {name: body for name, body in bodies.items() if name not in holding and SYNCHRONISING.search(body)}
+    bare = {name for name, body in others.items() if not any(call in body for call in through)}
+    assert bare == {"arrived", "interleave"}  # which order instructions, and no access
 
 
 def test_lds_is_static_and_holds_every_buffer() -> None:
@@ -269,10 +274,24 @@ def defined_in(text: str) -> set[str]:
     return names
 
 
+OURS = {
+    name
+    for path in (include_dir() / "tkgen").glob("*.cuh")
+    for name in re.findall(
+        r"^(?:template <.*>\s)?(?:__device__ inline .*?(?=\w+\()|struct |using |constexpr \w+ )(\w+)",
+        path.read_text(encoding="utf-8"),
+        re.MULTILINE,
+    )
+}
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_only_functions_that_exist(name: str) -> None:
     """Every identifier is C++, of the table of ThunderKittens' surface, or defined in the file."""
     text = code(spec_source(name).text)
+    ours = set(re.findall(r"\btk::(\w+)", text))
+    assert ours <= OURS
+    text = re.sub(r"\btk::\w+", "", text)
     used = set(re.findall(r"(?<![\w.])[A-Za-z_]\w*", re.sub(r"\b0x[0-9a-f]+|\b\d[\w.]*", "", text)))
     unknown = used - CPP_WORDS - HOST - set(surface) - defined_in(text)
     assert unknown == set()

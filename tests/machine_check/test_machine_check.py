@@ -82,7 +82,7 @@ def test_a_block_that_is_too_long_to_watch_is_not_called_endless(monkeypatch: py
     spec = tkgen.load(FOLDER / "stream.tk", {"M": 16384, "N": 16384, "K": 16384}).check()
     found = verdict(compiled(spec))
     assert found.outcome == UNCHECKED and "K-steps goes on after the 1,048,576 instructions" in found.reason
-    racing = verdict(compiled(spec, spec.source.text.replace("        lds_barrier();", "")))
+    racing = verdict(compiled(spec, spec.source.text.replace("        tk::lds_barrier();", "")))
     assert racing.outcome == WRONG and "E321" in {d.code for d in racing.diagnostics}
     assert "E323" not in {d.code for d in racing.diagnostics}
     monkeypatch.setattr("tkgen.machine_check.verdict.BUDGET", 1 << 8)  # so few that short ones are endless, too
@@ -96,7 +96,7 @@ def test_code_that_decides_by_data_is_not_checked_and_not_called_wrong() -> None
     text = spec.source.text.replace("    store(g.C", decides, 1)
     found = verdict(compiled(spec, text))
     assert found.outcome == UNCHECKED and "depends on data, which this check runs without" in found.reason
-    assert verdict(compiled(spec, text.replace("        lds_barrier();", ""))).outcome == WRONG
+    assert verdict(compiled(spec, text.replace("        tk::lds_barrier();", ""))).outcome == WRONG
 
 
 def test_where_blocks_are_alike_it_is_found_out() -> None:
@@ -124,9 +124,9 @@ def test_no_access_loops_over_the_offsets_of_its_lanes() -> None:
 @pytest.mark.parametrize("name", ["two_ways_back", "late_product", "late_product_in_a_stream"])
 def test_the_way_back_of_a_loop_that_may_be_passed_by_has_its_wait_states(name: str) -> None:
     spec = spec_called(name)
-    assert "begin_pass();" in spec.source.text
+    assert "tk::begin_pass();" in spec.source.text
     assert verdict(compiled(spec)).outcome == RIGHT
-    assert codes(compiled(spec, spec.source.text.replace("        begin_pass();", ""))) == {"E322"}
+    assert codes(compiled(spec, spec.source.text.replace("        tk::begin_pass();", ""))) == {"E322"}
 
 
 # ---------------------------------------------------------------- broken ones
@@ -188,7 +188,7 @@ def test_a_race_between_two_tiles_of_a_block_is_found() -> None:
     """Without the barrier behind the last K-step, a wave loads the next tile over what others still read."""
     spec = spec_called("persistent")
     lines = spec.source.text.split("\n")
-    last = max(i for i, line in enumerate(lines) if line.strip() == "lds_barrier();")
+    last = max(i for i, line in enumerate(lines) if line.strip() == "tk::lds_barrier();")
     found = verdict(compiled(spec, "\n".join([*lines[:last], *lines[last + 1 :]])))
     assert {d.code for d in found.diagnostics} == {"E321"}
 
@@ -196,8 +196,8 @@ def test_a_race_between_two_tiles_of_a_block_is_found() -> None:
 def test_a_race_in_one_pass_of_thousands_is_found() -> None:
     spec = tkgen.load(FOLDER / "collective.tk", {"K": 16384}).check()
     whole = ["C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);"]
-    multiply = [f"mma_ABt({whole[0]}", "lds_barrier();"]
-    source = with_lines(spec.source.text, multiply, [multiply[0], "if (k != 477) lds_barrier();"])
+    multiply = [f"mma_ABt({whole[0]}", "tk::lds_barrier();"]
+    source = with_lines(spec.source.text, multiply, [multiply[0], "if (k != 477) tk::lds_barrier();"])
     assert "E321" in codes(compiled(spec, source))
 
 
@@ -220,7 +220,7 @@ def test_a_moved_operation_is_named_in_the_lines_of_the_spec() -> None:
         "load(B_r[0][0], subtile_inplace<32, 32>(B_s, {wave_col, 0}));",
         "mma_ABt(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);",
     )
-    source = with_lines(spec.source.text, [read, multiply, "lds_barrier();"], ["lds_barrier();", read, multiply])
+    source = with_lines(spec.source.text, [read, multiply, "tk::lds_barrier();"], ["tk::lds_barrier();", read, multiply])
     found = [d for d in verdict(compiled(spec, source)).diagnostics if "`read B" in d.message]
     assert found and all(d.code == "E321" for d in found)
     assert found[0].message.startswith("the compiler moved `read B[0](0; 0)` below the barrier after")

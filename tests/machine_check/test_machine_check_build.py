@@ -21,7 +21,7 @@ LOSING = """
 import subprocess, sys
 from pathlib import Path
 for name in (a for a in sys.argv if a.endswith("in.cpp")):
-    head, _, tail = Path(name).read_text().rpartition("lds_barrier();")
+    head, _, tail = Path(name).read_text().rpartition("tk::lds_barrier();")
     Path(name).write_text(head + tail)
 sys.exit(subprocess.run([*{command}, *sys.argv[1:]]).returncode)
 """

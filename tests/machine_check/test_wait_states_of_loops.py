@@ -18,10 +18,10 @@ from tkgen.toolchain.metadata import read_resources
 FOLDER = Path(__file__).parent
 # name, target, the call that gives the compiler's code the wait states that it lacks
 CASES = [
-    ("wait_states_mov", "gfx942", "settle();"),  # the first product, the loop's first branch
-    ("wait_states_pk_mul", "gfx90a", "settle();"),  # a product, a mask of another one
-    ("wait_states_pk_mul", "gfx950", "settle();"),
-    ("wait_states_one_iteration", "gfx950", "end_iteration();"),
+    ("wait_states_mov", "gfx942", "tk::settle();"),  # the first product, the loop's first branch
+    ("wait_states_pk_mul", "gfx90a", "tk::settle();"),  # a product, a mask of another one
+    ("wait_states_pk_mul", "gfx950", "tk::settle();"),
+    ("wait_states_one_iteration", "gfx950", "tk::end_iteration();"),
 ]
 
 

@@ -94,8 +94,8 @@ def test_findings_stand_at_statements_of_the_spec(spec: Path) -> None:
     ((subject, launch),) = from_spec(spec, None, defines={"M": 64})
     made = load(spec, {"M": None})
     text = made.source.text
-    assert "lds_barrier();" in text
-    broken = text.replace("lds_barrier();", "")
+    assert "tk::lds_barrier();" in text
+    broken = text.replace("tk::lds_barrier();", "")
     compiler = find_compiler(made.target)
     built = compile_device(
         broken, made.target, compiler, include_dirs=[kittens.include_dir()], source_name="small.cpp", outputs=["hsaco"]

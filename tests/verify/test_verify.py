@@ -72,8 +72,8 @@ def test_a_spec_is_as_meant() -> None:
     ("old", "new", "where", "cause"),
     [
         (
-            "mma_ABt(C_acc[0][j], A_r[0][0], B_r[0][j], C_acc[0][j]);  // spec:16\n        lds_barrier();",
-            "if (warpid() != 1) mma_ABt(C_acc[0][j], A_r[0][0], B_r[0][j], C_acc[0][j]);\n        lds_barrier();",
+            "mma_ABt(C_acc[0][j], A_r[0][0], B_r[0][j], C_acc[0][j]);  // spec:16\n        tk::lds_barrier();",
+            "if (warpid() != 1) mma_ABt(C_acc[0][j], A_r[0][0], B_r[0][j], C_acc[0][j]);\n        tk::lds_barrier();",
             "2048 of 16384 elements, the first [0, 32]: M 0..31; N 32..63, 96..127",
             "C[0, 32] lacks A[0, 0..63] * B[32, 0..63]",
         ),

@@ -109,7 +109,7 @@ def write_module(spec: AnySpec, compiler: Compiler, directory: Path, kittens: Pa
         spec.target,
         compiler,
         directory,
-        include_dirs=[] if kittens else [headers.include_dir()],
+        include_dirs=[headers.include_dir()],
         kittens=kittens,
         log=directory / f"{spec.name}.log",
     )

@@ -62,8 +62,8 @@ def compile_with_checkout(
             ) from error
         try:
             found = compile_device(
-                text, target, compiler, include_dirs=own, defines=defines, kittens=kittens, hip=hip, outputs=outputs,
-                source_name=source_name, cache=cache,
+                text, target, compiler, include_dirs=own, defines=defines, kittens=kittens, rest=headers, hip=hip,
+                outputs=outputs, source_name=source_name, cache=cache,
             )  # fmt: skip
         except ToolchainError:
             raise error from None

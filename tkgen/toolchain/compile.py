@@ -49,12 +49,14 @@ class Options:
     """Everything but the source that decides what a compilation gives.
 
     `include_dirs` are searched in order. `defines` maps names to values, "" for none. With `kittens`, the root of a
-    real ThunderKittens checkout, its headers replace the embedded ones; they need `hip`, an installed HIP.
+    real ThunderKittens checkout, its headers replace the embedded ones; they need `hip`, an installed HIP. `rest` is
+    then searched last: it has what generated kernels need beside those headers.
     """
 
     include_dirs: tuple[Path, ...] = ()
     defines: tuple[tuple[str, str], ...] = ()
     kittens: Path | None = None
+    rest: Path | None = None
     hip: HipRuntime | None = None
     debug_lines: bool = True
 
@@ -77,6 +79,7 @@ def device_flags(target: Target, options: Options) -> tuple[str, ...]:
         flags += kittens_flags(options.kittens, target)
     flags += [f"-I{directory}" for directory in options.include_dirs]
     flags += [f"-ffile-prefix-map={directory}=include" for directory in options.include_dirs]
+    flags += ["-idirafter", str(options.rest)] if options.rest is not None else []
     flags += [f"-D{name}={value}" if value else f"-D{name}" for name, value in options.defines]
     return tuple(flags)
 
@@ -95,6 +98,7 @@ def compile_device(
     outputs: Collection[Output] = ("asm", "hsaco"),
     defines: Mapping[str, str] | None = None,
     kittens: Path | None = None,
+    rest: Path | None = None,
     hip: HipRuntime | None = None,
     debug_lines: bool = True,
     source_name: str = "kernel.cpp",
@@ -113,6 +117,7 @@ def compile_device(
         tuple(path.resolve() for path in include_dirs),
         tuple((defines or {}).items()),
         kittens.resolve() if kittens else None,
+        rest.resolve() if rest else None,
         hip,
         debug_lines,
     )
@@ -186,7 +191,8 @@ def _compile(
 def _key_parts(target: Target, compiler: Compiler, options: Options) -> tuple[str, ...]:
     """What a result depends on besides the source. Folders count by content: their names are mapped away."""
     folders = (*options.include_dirs, *([options.kittens / "include"] if options.kittens else ()))
-    elsewhere = replace(options, include_dirs=(), kittens=Path() if options.kittens else None)
+    folders += (options.rest,) if options.rest else ()
+    elsewhere = replace(options, include_dirs=(), kittens=Path() if options.kittens else None, rest=None)
     hip = options.hip.identity if options.hip else ""
     commands = (device_flags(target, elsewhere), *assemble_commands(compiler, target))
     return (compiler.identity, *("\0".join(command) for command in commands), hash_headers(folders), hip)

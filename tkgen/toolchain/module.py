@@ -68,7 +68,8 @@ def module_command(
     flags = ["-x", "hip", f"--offload-arch={target.name}", "-std=c++20", "-O3", "-shared", "-fPIC"]
     flags += ["-fvisibility=hidden", "-fno-color-diagnostics", "-fuse-cuid=none"]
     flags += [f"-D{target.kittens_define}"] if kittens is None else kittens_flags(kittens, target)
-    flags += [f"-I{directory}" for directory in include_dirs]
+    for directory in include_dirs:  # behind a checkout, for what that has not
+        flags += [f"-I{directory}"] if kittens is None else ["-idirafter", str(directory)]
     flags += [f"-D{name}={value}" if value else f"-D{name}" for name, value in defines.items()]
     flags += python_flags()
     link = ["-o", "out.so", "in.cpp", "-lamdhip64"]

@@ -136,6 +136,7 @@ _KITTENS = [
     *_names(
         "member",
         """
+        op: of one of base_ops, for an element type: base_ops::sum::op<float>(a, b)
         raw_ptr: a gl's address
         batch_internal, depth_internal, rows_internal, cols_internal: an extent of a gl as it was given
         v: the number of such an extent, in 64 bits, where it is known at run time

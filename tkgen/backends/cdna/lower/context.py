@@ -19,12 +19,12 @@ from tkgen.source import SourceFile, Span
 
 
 class Context:
-    """A plan for a target; `helpers` are the functions that its code calls beside those of the headers."""
+    """A plan for a target; `functions` are those of equations that its code calls."""
 
     def __init__(self, plan: Plan, target: str, spec: str):
         self.plan, self.program, self.target, self.spec = plan, plan.program, target, spec
         self.dialect = dialect(plan.program, target)
-        self.helpers: set[str] = set()
+        self.functions: set[str] = set()
 
     def origin(self, *spans: Span | str | None) -> Origins:
         """The spec lines of spans, or of clauses by name: the first one matters most.
@@ -122,6 +122,17 @@ class Context:
         """How tiles of the output go to memory."""
         return "add" if self.program.added else "masked" if self.program.tail else "whole"
 
+    @property
+    def past_end(self) -> str:
+        """What loads do past the end of a tensor, as a template argument; empty where tiles end with it."""
+        return {None: "", "masked": "tk::MASKED", "clamped": "tk::CLAMPED"}[self.program.tail]
+
+    @property
+    def tile_loads(self) -> str:
+        """How tiles are loaded, as a template argument: `past_end`, and whether byte offsets may not fit 31 bits."""
+        wide = any(may_be_wide(o.tensor) for o in self.program.operands)
+        return " | ".join(filter(None, [self.past_end, "tk::WIDE" if wide else ""]))
+
     def output_tile(self, i: str, j: str) -> tuple[str, str]:
         """Row and column of the output, in tiles, that fragment (i, j) is."""
         p, shape = self.program, self.program.compute.shape
@@ -172,6 +183,14 @@ class Context:
     def axis_of(self, tensor: Tensor, axis: int) -> str:
         """The extent of a tensor along an axis."""
         return f"g.{cpp_name(tensor.name)}.{EXTENTS[4 - len(tensor.dims) + axis]}()"
+
+
+def may_be_wide(tensor: Tensor) -> bool:
+    """Whether byte offsets into the tensor may not fit 31 bits."""
+    elements = 1
+    for dim in tensor.dims:
+        elements *= dim.size or 1 << 31
+    return tensor.dtype.sized(elements) >= 1 << 31
 
 
 def _name(file: SourceFile, main: SourceFile) -> str:

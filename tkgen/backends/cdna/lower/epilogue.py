@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Literal
 
 from tkgen.backends.cdna.lower.elements import functions, literal, local, of_element
 from tkgen.backends.cdna.lower.names import cpp_name
@@ -15,6 +16,7 @@ from tkgen.ir.integers import Widths
 from tkgen.ir.products import Sums, needed
 from tkgen.ir.reductions import Reduction
 
+ALONG: tuple[Literal["rows"], Literal["cols"]] = ("rows", "cols")
 IDENTITY = {"sum": "0.0f", "max": "-__builtin_inff()", "min": "__builtin_inff()"}
 
 
@@ -30,10 +32,11 @@ class Place:
 
 @dataclass
 class Epilogue:
-    """The equations behind the sums, for the tile at `place`: statements, and the `helpers` that they call.
+    """The equations behind the sums, for the tile at `place`: statements, and the `functions` that they call.
 
     `held` has the C++ of the register tiles of sums, or of what took their places, `matrix` gives that of what is
-    accessed, `tile_type` is the tiles'. `reductions` are all that the equations have.
+    accessed, `tile_type` is the tiles'. `reductions` are all that the equations have. `past_end`: what
+    loads of matrices do there, as template arguments.
     """
 
     equations: Sums
@@ -42,7 +45,8 @@ class Epilogue:
     matrix: Callable[[Access], str]
     tile_type: str
     reductions: tuple[Reduction, ...]
-    helpers: set[str] = field(default_factory=set)
+    past_end: str
+    functions: set[str] = field(default_factory=set)
 
     def variable(self, reduction: Reduction) -> str:
         """The results of a reduction: of each fragment those of a lane's own rows, or columns."""
@@ -55,7 +59,6 @@ class Epilogue:
         index = f"[{self.place.fragment[reduction.kept]}][{'rc'[reduction.kept]}]"
         inside = f"{('row', 'col')[reduction.across]} < {limit}" if limit else ""
         names = [*lines, known[op.argument], inside]
-        self.helpers |= {"visit"}
         return Fold(
             variable=self.variable(reduction) + index,
             function=op.function,
@@ -78,7 +81,6 @@ class Epilogue:
     def keep(self, value: Value, tile: str) -> Keep:
         """What computes a value into a tile that held something else."""
         known, parameters, given, buffers, lines = self._element(value)
-        self.helpers |= {"combine"}
         owned = [f"int {n}" if _names(n, [*lines, known[value]]) else "int" for n in "rc"] if self.reductions else []
         return Keep(
             tile=tile,
@@ -95,7 +97,6 @@ class Epilogue:
         """What computes a matrix that is stored: in the place of the first sum, or in a tile of its `own`."""
         known, parameters, given, buffers, lines = self._element(store.value)
         identity = store.value in self.held  # it is stored from where it is
-        self.helpers |= set() if identity else {"combine"}
         value = known.get(store.value) or literal(0)
         owned = [f"int {n}" if _names(n, [*lines, value]) else "int" for n in "rc"] if self.reductions else []
         return Combine(
@@ -120,12 +121,11 @@ class Epilogue:
         along = (self.equations.rows, self.equations.cols).index(axes[0]) if axes else None
         known, _, _, buffers, lines = self._element(store.value)
         assert not buffers, "what is stored by the row reads no matrix"
-        self.helpers |= {"store_owned"}
         word, index = (("row", "r"), ("col", "c"))[along or 0]
         value = known[store.value]
         parameters = [f"int {n}" if _names(n, [*lines, value]) else "int" for n in (word, index)]
         return StoreOwned(
-            function="store_one" if along is None else ("store_rows", "store_cols")[along],
+            along="" if along is None else ALONG[along],
             type=self.tile_type,
             to=to,
             stride=stride,
@@ -160,7 +160,7 @@ class Epilogue:
             load = partial(self._loaded, buffers=buffers, wanted=wanted)
             before = op in first and not isinstance(op, Load)
             (buffers if before else lines).extend(of_element(op, known, load, self._coordinate, Widths(ops)))
-        self.helpers |= functions(op for op in ops if isinstance(op, Map))
+        self.functions |= functions(op for op in ops if isinstance(op, Map))
         return known, parameters, given, buffers, lines
 
     def _loaded(self, source: Access, name: str, buffers: list[str], wanted: str) -> str:
@@ -168,13 +168,11 @@ class Epilogue:
         tensor, axes = self.matrix(source), source.axes
         at = [self._coordinate(axis) for axis in axes]
         if len(axes) != 2:
-            self.helpers.add("bias")
-            return f"element({tensor}, {at[0] if at else '0'})"
+            return f"tk::element({tensor}, {at[0] if at else '0'})"
         first = self._first(axes[0])
         begin = f"{wanted} ? {first} : {tensor}.rows()" if wanted else first
-        buffers.append(f"const auto {name}_rows = rows_from({tensor}, {begin});")
-        self.helpers |= {"element_of", "masked_store"}
-        return f"element_of({tensor}, {name}_rows, {first}, {at[0]}, {at[1]})"
+        buffers.append(f"const auto {name}_rows = tk::rows_from({tensor}, {begin});")
+        return f"tk::element_of{self.past_end}({tensor}, {name}_rows, {first}, {at[0]}, {at[1]})"
 
     def _coordinate(self, axis: Axis) -> str:
         if axis.is_index:

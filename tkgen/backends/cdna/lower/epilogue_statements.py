@@ -36,7 +36,6 @@ class EpilogueStatements:
             result += self._keeps(op, store)
             last = store is self.equations.stores[-1]
             result.append(self._matrix(op, store, last) if len(store.target.axes) == 2 else self._owned(op, store))
-        self.c.helpers |= {"add": {"atomic_store"}, "masked": {"masked_store"}, "whole": set()}[self.c.how]
         return result
 
     def reduced(self, op: OfRound) -> list[Statement]:
@@ -52,7 +51,7 @@ class EpilogueStatements:
             result.append(self._of(epilogue.fold(r, limit), loops if r.kept == 0 else loops[::-1], r.op))
             direction: Literal["columns", "rows"] = "columns" if r.across else "rows"
             result.append(self._of(Across(name, self.c.accumulator_type, function, direction), (), r.op))
-            self.c.helpers |= epilogue.helpers | {f"across_{direction}"}
+            self.c.functions |= epilogue.functions
         return result + (self.handed(op, "share") if op.ring else [])
 
     def handed(self, op: OfRound, kind: Literal["share", "gather"]) -> list[Statement]:
@@ -67,7 +66,6 @@ class EpilogueStatements:
         tile = p.accumulator.tile[r.kept]
         inner = self.c.fragment_index(r.kept, ("wave_row", "wave_col")[r.kept], at, shape[r.kept])
         along: Literal["rows", "cols"] = "rows" if r.kept == 0 else "cols"
-        self.c.helpers |= {f"share_{along}"}
         code = Hand(
             kind=kind,
             variable=f"{variable(r.op.result)}[{at}]",
@@ -86,7 +84,6 @@ class EpilogueStatements:
         """The barriers that waves of an earlier phase pass."""
         waves = [w for w in self.c.plan.waves if w.role == role.name]
         last = max(w.phase for w in self.c.plan.waves)
-        self.c.helpers.add("barrier")
         code = CatchUp(tuple((wave_condition(w.waves), last - w.phase) for w in waves if w.phase < last))
         return Statement(code, origin=self.c.origin(*(p.span for p in self.c.program.phases)))
 
@@ -100,7 +97,7 @@ class EpilogueStatements:
             product = self.c.program.product_of(summed.name)
             at = code.tile.removeprefix(self.c.accumulator(product))
             code = replace(code, tile=f"{self.c.sums(product)}{at}") if code.identity else code
-        self.c.helpers |= epilogue.helpers
+        self.c.functions |= epilogue.functions
         return self._of(code, loops, store)
 
     def _owned(self, op: OfSums, store: Store) -> Statement:
@@ -116,7 +113,7 @@ class EpilogueStatements:
         if axes and axes[0].within:
             extent = self.c.length_of(axes[0])
         code = epilogue.owned(store, to, stride, extent, condition)
-        self.c.helpers |= epilogue.helpers | {code.function}
+        self.c.functions |= epilogue.functions
         own = {0: loops[: len(op.rows) > 1], 1: loops[len(op.rows) > 1 :], None: ()}[along]
         return self._of(code, own, store)
 
@@ -152,7 +149,7 @@ class EpilogueStatements:
         for name, value in self.kept[of].keeps:
             loops, epilogue = self._tile(op, held)
             made = epilogue.keep(value, epilogue.held[held[name]])
-            self.c.helpers |= epilogue.helpers
+            self.c.functions |= epilogue.functions
             found.append(self._statement(made, loops, value, held.values()))
             held[name] = value
         return found
@@ -165,7 +162,9 @@ class EpilogueStatements:
         tiles = {held[s.name]: f"{self.c.accumulator(x)}[{i}][{j}]" for s, x in products}
         place = Place(*self.c.output_tile(i, j), p.accumulator.tile, (i, j))
         reductions = tuple(r for each in self.rounds for r in each.reductions)
-        return loops, Epilogue(self.equations, tiles, place, self.c.matrix, self.c.accumulator_type, reductions)
+        past_end = f"<{self.c.past_end}>" if self.c.past_end else ""
+        made = Epilogue(self.equations, tiles, place, self.c.matrix, self.c.accumulator_type, reductions, past_end)
+        return loops, made
 
     def _limit(self, axis: int) -> str:
         """The end of an axis of the output, where a block may hang over it."""

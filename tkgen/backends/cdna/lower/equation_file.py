@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 from tkgen.backends.cdna.lower.model import Check, Constant, FileModel, GlobalTensor, Offsets, ScalarMember, Zeroed
 from tkgen.backends.cdna.lower.names import as_given, comment_text, cpp_name, outside
@@ -48,8 +48,9 @@ class Layout(Protocol):
 
 @dataclass(frozen=True)
 class EquationModel(FileModel):
-    """What the template prints beside the kernel's body: the C++ of the functions that the equations call."""
+    """What the template prints beside the kernel's body: its types, the C++ of functions that the equations call."""
 
+    types: tuple[str, ...]
     functions: tuple[str, ...]
     groups: tuple[Offsets, ...]
     zeroed: tuple[Zeroed, ...]  # outputs that must be zero before the launch, as blocks add to them
@@ -58,8 +59,6 @@ class EquationModel(FileModel):
 class Lowering(ABC):
     """The C++ of a kernel of equations."""
 
-    template: ClassVar[str]
-
     def __init__(self, layout: Layout, places: BlockPlaces, back_end: str = CDNA):
         self.layout, self.kernel, self.places, self.back_end = layout, layout.kernel, places, back_end
 
@@ -67,9 +66,9 @@ class Lowering(ABC):
     def body(self) -> Iterator[str]:
         """The statements of the kernel."""
 
-    @abstractmethod
-    def model(self, body: str, file: EquationModel) -> EquationModel:
-        """`file`, and which functions of the template its `body` needs."""
+    def types(self) -> Iterator[str]:
+        """The declarations of types that its statements name."""
+        yield from ()
 
     def constants(self) -> Iterator[Constant]:
         """The numbers that its statements name."""
@@ -130,7 +129,7 @@ class Lowering(ABC):
         """
         model, body = self.made(target.name, occupancy or self.layout.waves_per_simd(target), header, spec)
         remark = self.places.marks.remark
-        text = environment().get_template(self.template).render(m=model, alone=alone, body=body, remark=remark)
+        text = environment().get_template("equations.cpp.jinja").render(m=model, alone=alone, body=body, remark=remark)
         if alone:
             members = [*(t.name for t in model.tensors), *(s.name for s in model.scalars), "stream"]
             functions = ("dispatch", "check_offsets") if model.groups else ("dispatch",)
@@ -153,11 +152,12 @@ class Lowering(ABC):
             grid_origin=self.grid_origin,
             waves_per_simd=waves,
             checks=tuple(self.checks()),
+            types=tuple(self.types()),
             functions=helpers({op.function for op in walk(kernel.body) if isinstance(op, Map)}, self.back_end),
             groups=tuple(self.places.offsets()),
             zeroed=tuple(self._zeroed()),
         )
-        return self.model(body, file), body
+        return file, body
 
 
 def _tensor(tensor: Tensor) -> GlobalTensor:

@@ -28,6 +28,7 @@ from tkgen.backends.cdna.lower.names import as_given, comment_text, cpp_name, ou
 from tkgen.backends.cdna.lower.operations import Operations
 from tkgen.checks.shared_memory import lds_bytes
 from tkgen.ir.equations import Axis
+from tkgen.ir.functions import CDNA, helpers
 from tkgen.ir.limits import Kind, Requirement, counts_steps_in_64_bits, dynamic_batch, requirements
 from tkgen.ir.products import View
 from tkgen.ir.reductions import exchanged
@@ -35,10 +36,6 @@ from tkgen.ir.types import ACCESS_BYTES, SIMDS, WAVE_LANES, Operand, Role, Side,
 from tkgen.remap import NamedInt, RemapCall, compose
 from tkgen.schedule import Plan
 from tkgen.tile.ops import CatchUp, WaveProgram
-
-BUFFERED = frozenset(
-    {"staging", "take", "masked_store", "atomic_store", "bias", "number_at"}
-)  # helpers that address memory through a buffer
 
 
 def counted(tensor: Tensor, extent: str) -> str:
@@ -79,8 +76,6 @@ class _Lowering:
         partial = exchanged(p)
         shared_bytes = lds_bytes(p)
         grid_rows, grid_cols = (e.name if isinstance(e, NamedInt) else e for e in (rows, cols))
-        if p.offsets:
-            self.c.helpers.add("groups")
         return KernelModel(
             name=cpp_name(p.name),
             module=p.name,
@@ -114,14 +109,7 @@ class _Lowering:
             remap_origin=self.c.origin("remap"),
             tile_row=placed.row,
             tile_col=placed.col,
-            helpers=frozenset(self.c.helpers | ({"buffer"} if self.c.helpers & BUFFERED else set())),
-            tail=p.tail,
-            wide=any(self.may_be_wide(o.tensor) for o in p.operands),
-            shape=self.c.shape,
-            bytes=any(
-                t.dtype.bits <= 8 or t.dtype.whole
-                for t in (*(o.tensor for o in p.operands), *p.stored_matrices, *p.epilogue_tensors)
-            ),
+            functions=helpers(self.c.functions, CDNA),
             scopes=scopes,
             checks=tuple(self.checks()),
         )
@@ -189,14 +177,6 @@ class _Lowering:
         whole = {Side.A: "BLOCK_ROWS", Side.B: "BLOCK_COLS"}[o.side], "K_STEP"
         extent, step = (name if n == 1 else f"{name} / {n}" for name, n in zip(whole, o.parts, strict=True))
         return (step, extent) if o.contraction_first else (extent, counted(o.tensor, step))
-
-    @staticmethod
-    def may_be_wide(tensor: Tensor) -> bool:
-        """Whether byte offsets into the tensor may not fit 31 bits."""
-        elements = 1
-        for dim in tensor.dims:
-            elements *= dim.size or 1 << 31
-        return tensor.dtype.sized(elements) >= 1 << 31
 
     def tensor(self, tensor: Tensor) -> GlobalTensor:
         b, d, r, c = (["1"] * 4 + ["-1" if d.size is None else self.c.dim(d.name) for d in tensor.dims])[-4:]
@@ -376,7 +356,7 @@ class _Lowering:
                 threads = role.group * WAVE_LANES
                 chunks = -(-operand.part_bytes // (ACCESS_BYTES * threads))
                 form = (operand.part_count, chunks) if operand.part_count > 1 else (chunks,)
-                yield RegisterTile(self.c.stage(operand), "chunk", form, self.c.origin(operand.span))
+                yield RegisterTile(self.c.stage(operand), "tk::words_4", form, self.c.origin(operand.span))
         for operand in p.operands:
             if operand.name in role.loads and operand.name in p.gathered:
                 chunks = -(-operand.lds_bytes // (ACCESS_BYTES * role.group * WAVE_LANES))
@@ -431,8 +411,6 @@ class _Lowering:
         origin = self.c.origin(*(p.span for p in self.c.program.phases))
         before = tuple(Phase(wave_condition(w.waves), w.phase, origin) for w in programs if w.phase)
         after = tuple(Phase(wave_condition(w.waves), last - w.phase, origin) for w in programs if w.phase < last)
-        if before or after:
-            self.c.helpers.add("barrier")
         return before, after
 
     def register_tile(self, o: Operand) -> RegisterTile:

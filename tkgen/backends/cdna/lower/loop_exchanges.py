@@ -27,7 +27,7 @@ class Exchanges:
         left = f"{self.places.length(split)} - {self.places.axis[split]}_0"
         yield f"{kind} turned_{number}[{split.tile} / SIDE];{end}"
         load = (
-            f"load_turned(turned_{number}[k], {self.places.buffer(access)}, k * SIDE, {left}, "
+            f"tk::load_transposed(turned_{number}[k], {self.places.buffer(access)}, k * SIDE, {left}, "
             f"wave * {x.columns}, {pitch});"
         )
         yield from nest([f"for (int k = 0; k < {split.tile} / SIDE; ++k)"], [load])
@@ -35,7 +35,8 @@ class Exchanges:
     def give(self, number: int) -> str:
         """What this wave computed, to LDS for the others."""
         x = self.m.exchanges[number]
-        return f"give(given_{number}[step % {VOTES}], {self.name[x.given]});{self.places.remark(x.given.span)}"
+        end = self.places.remark(x.given.span)
+        return f"tk::share_columns(given_{number}[step % {VOTES}], {self.name[x.given]});{end}"
 
     def multiplied(self, x: Exchange) -> Iterator[str]:
         """The sum over what all waves gave, of this wave's columns."""
@@ -47,7 +48,7 @@ class Exchanges:
             [f"for (int k = 0; k < {self.m.split.tile} / SIDE; ++k)"],
             [
                 f"rt_{x.given.dtype.suffix}<{rows}, SIDE, ducks::rt_layout::row, SHAPE> all;",
-                f"take(all, given_{number}[step % {VOTES}], k * SIDE);",
+                f"tk::take_columns(all, given_{number}[step % {VOTES}], k * SIDE);",
                 f"mma_ABt({name}, all, turned_{number}[k], {name});{end}",
             ],
         )
@@ -60,6 +61,6 @@ class Exchanges:
         origin = f"{self.places.origin(access)} + uint64_t({start}) * {pitch}"
         rows = f"min({self.places.length(axis)} - {start}, {tile_constant(axis)})"
         yield (
-            f"add_rows(g.{cpp_name(access.tensor.name)}, {origin}, {self.name[x.product.result]}, {rows}, {pitch}, "
+            f"tk::add_rows(g.{cpp_name(access.tensor.name)}, {origin}, {self.name[x.product.result]}, {rows}, {pitch}, "
             f"wave * {x.columns});{self.places.remark(x.store.span)}"
         )

@@ -18,12 +18,12 @@ def interleaved(m: LoopMap, constant: Callable[[Axis], str]) -> str:
     assert x is not None
     summed = constant(x.summed)
     if extent(x.summed) % max(SIDES):  # an odd number of quads: instructions of one each
-        summed = f"({summed} % DEPTH ? 2 * {summed} : {summed})"
-    count = f"({constant(x.rows)} / SIDE) * (COLS / SIDE) * ({summed} / DEPTH)"
+        summed = f"({summed} % tk::DEPTH<SIDE> ? 2 * {summed} : {summed})"
+    count = f"({constant(x.rows)} / SIDE) * (COLS / SIDE) * ({summed} / tk::DEPTH<SIDE>)"
     carried = sum(m.lane_registers(c.inside) for c in m.loop.carries)
     # About four instructions for an element of the scores, one for two of what is carried.
     vector = 4 * m.lane_registers(x.result) + carried // 2
-    return f"interleave<{count}, {vector}>();"
+    return f"tk::interleave<{count}, {vector}>();"
 
 
 def rows_at_once(x: Multiplication) -> int:

@@ -101,7 +101,7 @@ class LoopValues:
         self.scalars = {s: names.new(s.name, ()) if self.rounds else f"g.{cpp_name(s.name)}" for s in scalars}
 
     def _rounds(self, ops: Sequence[Op]) -> bool:
-        """Whether factors are rounded to bf16 by `round_factor`, which takes NaN with a lower half of zeros alone.
+        """Whether factors are rounded to bf16 by `round_operand`, which takes NaN with a lower half of zeros alone.
 
         Instructions make such ones, or keep those that they get: of elements of bf16, and of scalars made `quiet`.
         """
@@ -121,7 +121,7 @@ class LoopValues:
     def quieted(self) -> Iterator[str]:
         """The scalars as they are used."""
         for scalar, name in self.scalars.items() if self.rounds else ():
-            yield f"const float {name} = quiet(g.{cpp_name(scalar.name)});"
+            yield f"const float {name} = tk::quiet(g.{cpp_name(scalar.name)});"
 
     def _is_part(self, value: Value) -> bool:
         """Whether a value has no name and is a part of one expression alone, over the same axes."""
@@ -184,7 +184,7 @@ class LoopValues:
         rows = self.rows(value)
         if rows is None:
             return "columns"
-        return f"{'tile' if value not in self.factors else f'factor_{value.dtype.suffix}'}<{self.extent(rows)}>"
+        return f"{'tile' if value not in self.factors else f'operand_{value.dtype.suffix}'}<{self.extent(rows)}>"
 
     def extent(self, axis: Axis) -> str:
         """The constant with the extent of a tile along an axis that is not split."""
@@ -225,8 +225,7 @@ class LoopValues:
 
     def text(self, value: Value, local: Mapping[Value, str]) -> str:
         """A value of one element, inside of the loops over a lane's elements; `local` have names of their own there."""
-        made = self.made[value]
-        match made:
+        match made := self.made[value]:
             case Constant(value=number):
                 text = constant(value, number)
                 return f"({text})" if text.startswith("-") else text
@@ -244,9 +243,9 @@ class LoopValues:
             assert isinstance(made, Elementwise)
             return f"({self.expression(made, local)})"
         if self.m.split not in value.axes:
-            return f"at({self.name[value]}, i, e)"
+            return f"tk::at({self.name[value]}, i, e)"
         rows = self.rows(value)
-        return f"{self.name[value]}[c][0]" if rows is None else f"at({self.name[value]}, i, c, e)"
+        return f"{self.name[value]}[c][0]" if rows is None else f"tk::at({self.name[value]}, i, c, e)"
 
     def _coordinate(self, axis: Axis) -> str:
         first = f"{self.places.axis[axis]}_0"
@@ -254,7 +253,7 @@ class LoopValues:
             return first
         if axis == self.m.split:
             return "(first_column + c * SIDE)"
-        return f"({first} + row_at(i, e))" if axis.tile is not None else "row_at(i, e)"
+        return f"({first} + tk::row_at<SIDE>(i, e))" if axis.tile is not None else "tk::row_at<SIDE>(i, e)"
 
     def expression(self, op: Elementwise, local: Mapping[Value, str]) -> str:
         """The right side of an operation."""
@@ -312,7 +311,7 @@ class LoopValues:
             elif isinstance(op, Convert) and op.result in self.factors:
                 close()
                 whole = self.rounds and op.result.dtype is DType.BF16
-                how = "round_factor" if whole or self.m.direct else "copy"
+                how = "tk::round_operand" if whole or self.m.direct else "copy"
                 end = self.places.remark(op.result.span)
                 lines += [*self.declare(op.result), f"{how}({self.name[op.result]}, {self.name[op.argument]});{end}"]
             elif self._is_mask(op):
@@ -339,11 +338,11 @@ class LoopValues:
         """Element by element, over the same axes."""
         written = [op for op in group if op.result not in self.inlined]
         paired = all(map(self._in_pairs, written))
-        kinds = {**TYPES, Kind.NUMBER: "pair"} if paired else TYPES
+        kinds = {**TYPES, Kind.NUMBER: "tk::pair"} if paired else TYPES
         for value in dict.fromkeys(v for op in written for v in self._divisors(op)):
             name = self.name[value]
-            yield from self._once(f"{name}_d", f"divisor {name}_d[COLS / SIDE];")
-            yield from nest(["for (int c = 0; c < COLS / SIDE; ++c)"], [f"{name}_d[c] = divisor({name}[c][0]);"])
+            yield from self._once(f"{name}_d", f"tk::divisor {name}_d[COLS / SIDE];")
+            yield from nest(["for (int c = 0; c < COLS / SIDE; ++c)"], [f"{name}_d[c] = tk::divisor({name}[c][0]);"])
         local: dict[Value, str] = {}
         body: list[str] = []
         for op in written:
@@ -359,8 +358,8 @@ class LoopValues:
                 local[value] = element
             if kept:
                 yield from self.declare(value)
-                put = f"put_pair({self.name[value]}, i, c, e, {expression});" if paired else self.put(value, expression)
-                body.append(f"{put}{end}")
+                pair = f"tk::put_pair({self.name[value]}, i, c, e, {expression});"
+                body.append(f"{pair if paired else self.put(value, expression)}{end}")
         if body:
             yield from self.nest(self.rows(group[0].result), body, "ELEMENTS / 2" if paired else "ELEMENTS")
 
@@ -394,7 +393,7 @@ class LoopValues:
         if op.function in PACKED:
             return FUNCTIONS[op.function].cpp[CDNA].format(*texts)
         function = FUNCTIONS[op.function].cpp[CDNA].format("x", *["0"] * (FUNCTIONS[op.function].arity - 1))
-        return f"each([](float x) {{ return {function}; }}, {texts[0]})"
+        return f"tk::each([](float x) {{ return {function}; }}, {texts[0]})"
 
     def _pair_text(self, value: Value, local: Mapping[Value, str]) -> str:
         made = self.made[value]
@@ -403,7 +402,7 @@ class LoopValues:
             return f"({self._pair(made, local)})" if made.function in PACKED else self._pair(made, local)
         if value in local or self.is_inline(value) or self.rows(value) is None:
             return self.text(value, local)
-        return f"pair_at({self.name[value]}, i, c, e)"
+        return f"tk::pair_at({self.name[value]}, i, c, e)"
 
     def _divisors(self, op: Elementwise) -> Iterator[Value]:
         """What an operation, and those that stand within it, divides by."""
@@ -416,8 +415,9 @@ class LoopValues:
 
     def put(self, value: Value, expression: str) -> str:
         """The element at hand of a value's place = an expression."""
-        name = self.name[value]
-        return f"{name}[c][0] = {expression};" if self.rows(value) is None else f"put({name}, i, c, e, {expression});"
+        if self.rows(value) is None:
+            return f"{self.name[value]}[c][0] = {expression};"
+        return f"tk::put({self.name[value]}, i, c, e, {expression});"
 
     def nest(self, rows: Axis | None, body: Sequence[str], elements: str = "ELEMENTS") -> list[str]:
         """The loops over a lane's elements of a tile, or of a vector."""
@@ -441,7 +441,7 @@ class LoopValues:
         """
         assert isinstance(op, Map)
         chosen, tile, other = op.arguments
-        yield f"keep({self.name[op.result]});"
+        yield f"tk::keep({self.name[op.result]});"
         yield from self.under_way.before_branch(op.result, self.part)
         for condition in conjuncts(chosen, self.made):
             alone = replace(op, arguments=(condition, tile, other))
@@ -464,7 +464,7 @@ class LoopValues:
         yield f"bool asks_{number} = false;"
         yield from self.nest(rows, [f"asks_{number} = asks_{number} || ({' && '.join(inside)});"])
         yield from self.under_way.before_branch(when.condition)
-        yield f"vote(votes_{number}[step % {VOTES}], asks_{number});{self.places.remark(when.span)}"
+        yield f"tk::vote(votes_{number}[step % {VOTES}], asks_{number});{self.places.remark(when.span)}"
 
     def _chosen(self, when: When) -> Iterator[str]:
         """New values where any wave asks for them."""
@@ -478,7 +478,7 @@ class LoopValues:
         for c in when.chosen:
             inner += self._set(c.result, c.update)
         self.declared = outer
-        yield f"if (any_vote(votes_{number}[step % {VOTES}])) {{{self.places.remark(when.span)}"
+        yield f"if (tk::any_vote(votes_{number}[step % {VOTES}])) {{{self.places.remark(when.span)}"
         yield from (INDENT + line for line in inner)
         yield "}"
 
@@ -531,7 +531,7 @@ class LoopValues:
                 [f"for (int k = 0; k < {summed} / SIDE; ++k)"],
                 [
                     f"{kind}<{rows}, SIDE{shape}> {read};",
-                    f"load_across<{self.m.neighbours(x.rows)}>({read}, {slot}, k * SIDE);",
+                    f"tk::load_across<{self.m.neighbours(x.rows)}>({read}, {slot}, k * SIDE);",
                     f"mma_AB({result}, {read}, subtile_inplace<SIDE>({held}, k), {result});{end}",
                 ],
             )
@@ -569,7 +569,7 @@ class LoopValues:
         transposed = "t" if isinstance(self.made[x.held], Load) else ""
         how, end = f"mma_A{'t' if x.by_columns else ''}B{transposed}", self.places.remark(x.result.span)
         if self.ahead[x] in self.arriving:
-            yield "arrived();"
+            yield "tk::arrived();"
         begin, stop = self._of_part(str(rows // part))
         yield from nest(
             [f"for (int n = {begin}; n < {stop}; ++n)"],

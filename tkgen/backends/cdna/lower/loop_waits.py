@@ -18,7 +18,7 @@ from tkgen.schedule.loops import LoopMap
 
 Part = tuple[int, int]  # number, of how many
 WHOLE: Part = (0, 1)
-SETTLE = "settle();"
+SETTLE = "tk::settle();"
 
 
 class UnderWay:

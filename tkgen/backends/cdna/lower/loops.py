@@ -7,13 +7,13 @@ beside the meetings: the compiler knows every access to memory that is not assem
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from tkgen.backends.cdna.lower.dialects import wide_depth
 from tkgen.backends.cdna.lower.elements import INDENT, literal, nest
-from tkgen.backends.cdna.lower.equation_file import EquationModel, Lowering
+from tkgen.backends.cdna.lower.equation_file import Lowering
 from tkgen.backends.cdna.lower.loop_values import NEXT, LoopValues
 from tkgen.backends.cdna.lower.model import Constant
-from tkgen.backends.cdna.lower.names import cpp_name, declared_by
+from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.backends.cdna.lower.places import OF_ACCESS, BlockPlaces, Names, origin, tile_constant
 from tkgen.backends.cdna.lower.statements import MIXED
 from tkgen.ir.equations import Access, Axis, Index, Store
@@ -26,10 +26,10 @@ from tkgen.schedule.loops import VOTES
 from tkgen.tile.ops import Barrier, Copy, Equations, Fence, Fetch, Mix, Priority, Read, Share, Vote, Write
 from tkgen.tile.program import Op
 
-# What no name of a spec may be in the kernel, beside what the template declares: the kernel's own locals.
+# What no name of a spec may be in the kernel: its own locals and types.
 LOCALS = frozenset({
     "i", "c", "e", "n", "k", "g", "step", "steps", "al", "part", "wave", "first_of_wave", "first_column", "first_step",
-    "all",
+    "all", "tile", "columns",
 })  # fmt: skip
 RING, STAGED = "_s", "_f"  # endings of the names of a ring: its tiles in LDS, what is on the way there
 
@@ -40,35 +40,8 @@ class LoopPlaces(BlockPlaces):
     of_access = (*OF_ACCESS, RING, STAGED)
 
 
-@dataclass(frozen=True)
-class LoopModel(EquationModel):
-    """What the template prints beside the kernel's body: which of its functions that needs."""
-
-    straight: bool
-    turned: bool
-    vectors: bool
-    across: bool
-    columns_loaded: bool
-    masks: bool
-    divides: bool
-    paired: bool
-    rounds: bool
-    columns_stored: bool
-    side: int
-    votes: bool
-    exchanges: bool
-    pages: bool
-    direct: bool
-    interleaves: bool
-    phases: bool
-    idles: bool
-    passed_by: bool
-
-
 class LoopLowering(Lowering):
     """The C++ of a loop of equations over waves."""
-
-    template = "loops.cpp.jinja"
 
     def __init__(self, steps: LoopSteps):
         self.steps, self.m = steps, steps.map
@@ -76,36 +49,27 @@ class LoopLowering(Lowering):
         own = {f"{word}_{n}" for n in votes for word in ("votes", "asks")}
         own |= {f"{word}_{n}" for n in range(len(self.m.exchanges)) for word in ("given", "turned")}
         own |= {tile_constant(axis) for axis in self.m.kernel.axes}
-        names = Names({*LOCALS, *declared_by(self.template), *own})
+        names = Names({*LOCALS, *own})
         super().__init__(self.m, LoopPlaces(self.m.kernel, names, self.m.remap))
         self.values = LoopValues(self.m, names, self.places)
 
     # ------------------------------------------------------------ the file
 
-    def model(self, body: str, file: EquationModel) -> LoopModel:
-        """`file`, and which functions of the template its `body` needs."""
-        return LoopModel(
-            **vars(file),
-            straight=any(_way(ring) == "" for ring in self.m.moving),
-            turned=any(ring.turned for ring in self.m.moving),
-            vectors=bool(self.m.vectors),
-            across=bool(self.m.interleaved),
-            columns_loaded=bool(self.m.columns_loaded),
-            masks="keep(" in body,
-            divides="divisor(" in body,
-            paired="put_pair(" in body,
-            rounds=self.values.rounds,
-            columns_stored="store_columns<" in body,
-            side=self.m.side,
-            votes=bool(self.m.votes),
-            exchanges=bool(self.m.exchanges),
-            pages="page_of(" in body,
-            direct=self.m.direct,
-            interleaves=self.m.early is not None and not self.m.fenced,
-            phases=self.m.fenced,
-            idles="idle_turn(" in body,
-            passed_by="end_iteration(" in body,
-        )
+    def types(self) -> Iterator[str]:
+        """The register tiles of a wave: as a product gives them, columns of these, and what is multiplied next."""
+        side, depth = self.m.side, wide_depth(self.m.side)
+        yield f"using SHAPE = ducks::rt_shape::rt_{side}x{side};"
+        yield "template <int rows> using tile = rt_fl<rows, COLS, ducks::rt_layout::col, SHAPE>;  // of a wave"
+        yield "using columns = typename tile<SIDE>::row_vec;  // a number for each column"
+        shape = "SHAPE"
+        if self.m.direct:
+            shape = "COMPUTED"
+            yield f"using OPERAND = ducks::rt_shape::rt_{side}x{depth};  // of what is loaded, by rows"
+            yield f"using ACROSS = ducks::rt_shape::rt_{depth}x{side};  // the same by columns"
+            yield f"using COMPUTED = ducks::rt_shape::rt_{depth}x{side}_4;  // of what is computed"
+        for dtype in sorted({v.dtype.suffix for v in self.m.factors}):
+            kind = f"rt_{dtype}<rows, COLS, ducks::rt_layout::col, {shape}>"
+            yield f"template <int rows> using operand_{dtype} = {kind};  // of a product"
 
     def constants(self) -> Iterator[Constant]:
         """The numbers that its statements name."""
@@ -154,11 +118,11 @@ class LoopLowering(Lowering):
             if ring.direct:
                 yield self._direct(n)
                 continue
-            kind, size, square = "words_4", "CHUNKS", ""
+            kind, size, square = "tk::words_4", "tk::CHUNKS", ""
             if ring.turned:
-                kind, size, square = "words_2", "SQUARES", "[4]"
+                kind, size, square = "tk::words_2", "tk::SQUARES", "[4]"
             elif ring.cols is None:
-                kind, size = ring.access.tensor.dtype.cpp, "LINES"
+                kind, size = ring.access.tensor.dtype.cpp, "tk::LINES"
             yield f"{kind} {self._staged(n)}[{size}<THREADS, {self._ring_type(ring)}>]{square};"
         first = "0"
         if loop.axis.since is not None or loop.axis.part is not None:
@@ -176,7 +140,7 @@ class LoopLowering(Lowering):
         yield "}"
         if m.late:
             yield f"if (wave < {m.late}) {self._meet()}  // the others catch up"
-        yield "settle();"
+        yield "tk::settle();"
         for op in self.kernel.body[at + 1 :]:
             yield from self._stored(op) if isinstance(op, Store) else self.values.statements([op])
 
@@ -249,7 +213,7 @@ class LoopLowering(Lowering):
                 yield f"{kind} (&{name})[{ring.buffers}] = al.allocate<{kind}, {ring.buffers}>();{end}"
 
         for n, x in enumerate(self.m.exchanges):
-            kind = f"exchanged<{self.m.split.tile}, {self.values.extent(x.rows)}>"
+            kind = f"tk::exchanged<{self.m.split.tile}, {self.values.extent(x.rows)}>"
             yield f"{kind} (&given_{n})[{VOTES}] = al.allocate<{kind}, {VOTES}>();"
         for n in range(len(self.m.votes)):
             yield f"int (&votes_{n})[{VOTES}][{self.m.waves}] = al.allocate<int, {VOTES}, {self.m.waves}>();"
@@ -269,7 +233,7 @@ class LoopLowering(Lowering):
             kind = f"rt_{load.result.dtype.suffix}<COLS, {self.values.extent(summed)}, ducks::rt_layout::row, {shape}>"
             yield f"{kind} {name};{self.places.remark(load.result.span)}"
             pitch = self._pitch(load.source)
-            yield f"load_factor({name}, {self.places.buffer(load.source)}, wave * COLS, {pitch});"
+            yield f"tk::load_operand({name}, {self.places.buffer(load.source)}, wave * COLS, {pitch});"
         for load in self.m.numbers_loaded:
             tensor, name = load.source.tensor, self.values.name[load.result]
             held = f"g.{cpp_name(tensor.name)}.raw_ptr[{self.places.origin(load.source)}]"
@@ -280,7 +244,7 @@ class LoopLowering(Lowering):
             name, pitch = self.values.name[load.result], self._pitch(load.source)
             kind, end = load.source.tensor.dtype.cpp, self.places.remark(load.result.span)
             yield f"columns {name};{end}"
-            yield f"load_columns<{kind}>({name}, {self.places.buffer(load.source)}, wave * COLS, {pitch});"
+            yield f"tk::load_columns<{kind}>({name}, {self.places.buffer(load.source)}, wave * COLS, {pitch});"
 
         for x in self.m.exchanges:
             yield from self.values.exchanges.turned(x)
@@ -306,7 +270,7 @@ class LoopLowering(Lowering):
             yield from self._step(step, "step")
         yield from self._handed_on()
         if not self._surely_entered:
-            yield "end_iteration();"
+            yield "tk::end_iteration();"
         self.values.declared = outer
 
     def _step(self, step: Op, now: str) -> Iterator[str]:
@@ -322,7 +286,7 @@ class LoopLowering(Lowering):
                 to = self.values.ring(ring.access, ring.buffers, _item(now, ahead))
                 if _by_some_lanes(ring, self.m.threads):
                     yield from self.values.under_way.before_branch()
-                yield f"write{_way(ring)}<THREADS>({to}, {self._staged(n)});"
+                yield f"tk::write{_way(ring)}<THREADS>({to}, {self._staged(n)});"
             case Read():
                 yield from self.values.read_ahead(self.m.multiplications[product_of(step)], _item(now, step.offset))
             case Equations(first=first, last=last, ahead=ahead):
@@ -349,7 +313,7 @@ class LoopLowering(Lowering):
     def _meet(self, landed: bool = False, idle: bool = False) -> str:
         fenced = self.m.fenced
         how = "idle_" if idle else "landed_" if landed else "" if fenced else "lds_"
-        return f"{how}{'turn' if fenced else 'barrier'}();"
+        return f"tk::{how}{'turn' if fenced else 'barrier'}();"
 
     def _fetch(self, n: int, item: str) -> Iterator[str]:
         """A ring's tile of a pass: the rows of memory that are there, none behind the last."""
@@ -359,7 +323,7 @@ class LoopLowering(Lowering):
         start = f"({item}) * {tile}" if " " in item else f"{item} * {tile}"
         if ring.direct:
             to, apart = self.values.ring(ring.access, ring.buffers, item), pitch if outer == loop else "1"
-            yield f"fetch_direct<THREADS>({to}, {self._staged(n)}, {start} * {apart});"
+            yield f"tk::fetch_direct<THREADS>({to}, {self._staged(n)}, {start} * {apart});"
             return
         there = f"{self.places.length(loop)} - {start}"
         rows = f"min({there}, {tile})" if outer == loop else f"{there} > 0 ? {self.values.extent(outer)} : 0"
@@ -373,10 +337,10 @@ class LoopLowering(Lowering):
             rows = f"{name} < 0 ? 0 : {rows}"
         begin = f"{self.places.origin(ring.access)} + {begin}"
         across = "1" if ring.cols is None else self.values.extent(inner)
-        buffer = f"rows_from(g.{cpp_name(ring.access.tensor.name)}, {begin}, {rows}, {pitch}, {across})"
+        buffer = f"tk::rows_from(g.{cpp_name(ring.access.tensor.name)}, {begin}, {rows}, {pitch}, {across})"
         to = self.values.ring(ring.access, ring.buffers, "0")
         end = " }" if page is not None else ""
-        yield f"fetch{_way(ring)}<THREADS>({to}, {self._staged(n)}, {buffer}, {pitch});{end}"
+        yield f"tk::fetch{_way(ring)}<THREADS>({to}, {self._staged(n)}, {buffer}, {pitch});{end}"
 
     def _page(self, access: Access, index: Index, start: str) -> str:
         """The page that has the tile from place `start` on, as its table says."""
@@ -384,7 +348,7 @@ class LoopLowering(Lowering):
         table, size = index.through.tensor, index.through.indices[-1].divisor
         pages = self.places.size(access.tensor.dims[access.indices.index(index)].name)
         first, entries = self.places.origin(index.through), self.places.size(table.dims[-1].name)
-        return f"page_of(g.{cpp_name(table.name)}, {first}, ({start}) / {size}, {entries}, {pages})"
+        return f"tk::page_of(g.{cpp_name(table.name)}, {first}, ({start}) / {size}, {entries}, {pages})"
 
     def _direct(self, n: int) -> str:
         """What all direct loads of a ring take."""
@@ -394,7 +358,7 @@ class LoopLowering(Lowering):
         if access.axes[0].within is not None:  # a group may have no rows: then one of no elements
             outer, inner = f"max({outer}, 1)", f"{outer} > 0 ? {inner} : 0"
         place = f"g.{cpp_name(access.tensor.name)}, {self.places.origin(access)}, {outer}, {pitch}, {inner}"
-        return f"const direct<THREADS, {self._ring_type(self.m.moving[n])}> {self._staged(n)}({place});"
+        return f"const tk::direct<THREADS, {self._ring_type(self.m.moving[n])}> {self._staged(n)}({place});"
 
     def _staged(self, n: int) -> str:
         return f"{self.places.base[self.m.moving[n].access]}{STAGED}"
@@ -437,7 +401,7 @@ class LoopLowering(Lowering):
             rows = str(tile)
         else:  # a wave may have columns beyond the tile, which are another block's
             rows = left if self.m.waves * self.m.columns == tile else f"min({left}, {tile})"
-        yield f"{what}<{cpp}>({buffer}, {self.values.name[store.value]}, wave * COLS, {rows}, {pitch});{end}"
+        yield f"tk::{what}<{cpp}>({buffer}, {self.values.name[store.value]}, wave * COLS, {rows}, {pitch});{end}"
 
 
 def _by_some_lanes(ring: Moving, threads: int) -> bool:
@@ -450,7 +414,7 @@ def _by_some_lanes(ring: Moving, threads: int) -> bool:
 
 def _way(ring: Moving) -> str:
     """How a ring is brought: what the names of the functions that do it end in."""
-    return "_direct" if ring.direct else "_vector" if ring.cols is None else "_turned" if ring.turned else ""
+    return "_direct" if ring.direct else "_vector" if ring.cols is None else "_transposed" if ring.turned else "_rows"
 
 
 def _item(now: str, ahead: int) -> str:

@@ -219,9 +219,5 @@ class KernelModel(FileModel):
     remap_origin: Origins
     tile_row: str
     tile_col: str
-    helpers: frozenset[str]
-    tail: str | None
-    wide: bool  # a staged tensor may be too large for 32-bit byte offsets
-    bytes: bool  # a tensor holds elements of one byte, or whole numbers
-    shape: str  # template argument that names the base tiles of register tiles, after the layout; empty for 16 x 16
+    functions: tuple[str, ...]  # the C++ of those of its equations
     scopes: tuple[Scope, ...]

@@ -28,13 +28,10 @@ KEYWORDS = """
     switch template this thread_local throw true try typedef typeid typename typeof union unsigned using virtual void
     volatile wchar_t while xor xor_eq
 """
-# What the generator writes without a template, and what some lines of helpers.jinja and the harness call things within.
+# What the generator writes without a template, and what some lines of the harness call things within.
 GENERATED = """
-    linux unix main wave_row wave_col grid_rows grid_cols common detail chunk half_chunk fetch apply barrier write
-    lds_barrier buffer_at element for_each_inside rows_from store_masked load_masked
-    combine element_of store_add chunk_at tensor brain fail require parse whole real repeats warmup check_and_time
-    visit begin_with lane_at lane_beyond across_columns across_rows owned_row owned_col share_rows share_cols
-    gather_rows gather_cols store_rows store_cols store_one partial
+    linux unix main wave_row wave_col grid_rows grid_cols common detail apply element tensor brain fail require parse
+    whole real repeats warmup check_and_time partial
 """
 # Constants of the generated file and macros of any header are written in capitals.
 CAPITALS = re.compile(r"[A-Z][A-Z0-9_]{2,}")
@@ -47,7 +44,7 @@ TEMPLATES = ("file.cpp.jinja", "kernel.cpp.jinja", "block.jinja", "scope.jinja",
 # Their words that name nothing of the kind: a component of an index, and what a lambda calls its argument.
 HARMLESS = {"x"}
 # Templates that declare functions, types and constants where lines begin.
-DECLARING = ("helpers.jinja", "groups.jinja", "harness.cpp.jinja", "rows.cpp.jinja")
+DECLARING = ("harness.cpp.jinja",)
 # A namespace in `kittens`: what it holds is not visible without its name.
 INNER = re.compile(r"^(namespace (?!kittens \{)([\w:]+) \{)$.*?^\} // namespace \2$", re.MULTILINE | re.DOTALL)
 
@@ -65,7 +62,9 @@ def taken() -> frozenset[str]:
         found |= set(re.findall(r"__device__ inline \w+ (\w+)\(", helper))
     for name in TEMPLATES:
         text = folder.joinpath("templates", name).read_text(encoding="utf-8")
-        bare = re.sub(r"\{#.*?#\}|\{%.*?%\}|\{\{.*?\}\}|//[^\n]*|\"(\\.|[^\"\\])*\"", " ", text, flags=re.DOTALL)
+        bare = re.sub(
+            r"\btk::\w+|\{#.*?#\}|\{%.*?%\}|\{\{.*?\}\}|//[^\n]*|\"(\\.|[^\"\\])*\"", " ", text, flags=re.DOTALL
+        )
         found |= set(WORD.findall(bare)) - HARMLESS
     for name in DECLARING:
         found |= declared(folder.joinpath("templates", name).read_text(encoding="utf-8"))
@@ -85,14 +84,6 @@ def declared(text: str, by: str = r"[a-z\[]") -> frozenset[str]:
         words = WORD.findall(re.split(r"[({=;/:<>,]", head)[0])
         found |= {*words[-1:]}
     return frozenset(found)
-
-
-@cache
-def declared_by(template: str) -> frozenset[str]:
-    """What a template declares, with those that it extends or includes: no local of the kernel may hide it."""
-    text = resources.files("tkgen.backends.cdna.lower").joinpath("templates", template).read_text(encoding="utf-8")
-    others = re.findall(r"\{% (?:extends|include) '([\w.]+)' %\}", text)
-    return declared(text, r"[a-z_\[]").union(*map(declared_by, others))
 
 
 def is_taken(name: str) -> bool:

@@ -10,7 +10,7 @@ from tkgen.backends.cdna.lower.branches import branches
 from tkgen.backends.cdna.lower.context import Context
 from tkgen.backends.cdna.lower.epilogue_statements import EpilogueStatements
 from tkgen.backends.cdna.lower.expressions import loops_over
-from tkgen.backends.cdna.lower.origins import NOWHERE, Origins, Performed
+from tkgen.backends.cdna.lower.origins import NOWHERE, Performed
 from tkgen.backends.cdna.lower.scaled import Making, Scaling, scales_of_blocks
 from tkgen.backends.cdna.lower.statements import (
     MIXED,
@@ -26,7 +26,6 @@ from tkgen.backends.cdna.lower.statements import (
     Read,
     Statement,
     Take,
-    Wait,
     Zero,
 )
 from tkgen.backends.cdna.lower.waits import least, wait_for
@@ -58,7 +57,7 @@ class Operations:
             result.extend(replace(s, operations=done) for s in made)
 
         if part == "body" and role.multiplies and self.c.steps == "steps":
-            add([self._synchronise(Call("begin_pass"), NOWHERE)], 0, 1)
+            add([Statement(Call("begin_pass"), origin=NOWHERE)], 0, 1)
         multiplied = role.multiplies and part != "prologue"  # products that may still be on their way
         whole = role.multiplies and part == "epilogue" and self.c.program.accumulator.dtype.whole
         i = 0
@@ -77,21 +76,16 @@ class Operations:
                 add(self._statement(role, placed[i]), i, 1)
                 i += 1
             elif least(waits) == {"lds": 0} and isinstance(then, ops.Barrier):
-                add([self._synchronise(Call("lds_barrier"), self.c.origin(then.span))], i, len(waits) + 1)
+                add([Statement(Call("lds_barrier"), origin=self.c.origin(then.span))], i, len(waits) + 1)
                 i += len(waits) + 1
             else:
                 add(
-                    [self._synchronise(wait_for(least(waits)), self.c.origin(*(op.span for op in waits)))],
+                    [Statement(wait_for(least(waits)), origin=self.c.origin(*(op.span for op in waits)))],
                     i,
                     len(waits),
                 )
                 i += len(waits)
         return tuple(result)
-
-    def _synchronise(self, code: Call | Wait, origin: Origins) -> Statement:
-        """A call of a helper, which no access to memory crosses."""
-        self.c.helpers.add(code.function if isinstance(code, Call) else "wait")
-        return Statement(code, origin=origin)
 
     def _numbers(self, op: ops.OfSums) -> list[Statement]:
         """Sums of whole numbers as floats, in which the rest is computed."""
@@ -105,16 +99,15 @@ class Operations:
         ]
 
     def _settle(self) -> Statement:
-        self.c.helpers.add("fence")
-        return self._synchronise(Call("settle"), NOWHERE)
+        return Statement(Call("settle"), origin=NOWHERE)
 
     def _statement(self, role: Role, placed: Placed) -> list[Statement]:
         op, origin = placed.op, self.c.origin(placed.op.span)
         match op:
             case ops.Barrier():
-                return [self._synchronise(Call("barrier"), origin)]
+                return [Statement(Call("barrier"), origin=origin)]
             case ops.Fence():
-                return [self._synchronise(Call("fence"), origin)]
+                return [Statement(Call("fence"), origin=origin)]
             case ops.Priority():
                 return [Statement(Priority(op.level), origin=origin)]
             case ops.Mix():
@@ -154,7 +147,6 @@ class Operations:
         places = self.c.matrix(self.c.program.gathered[operand.name])
         tensor, row = self.c.matrix(operand.tensor), TILE[operand.side]
         code = GatherRows(role.group, shared, self.c.gathered_rows(operand), tensor, places, row)
-        self.c.helpers |= {"staging", "gather"}
         return Statement(code, origin=self.c.origin(operand.span))
 
     @staticmethod
@@ -168,11 +160,7 @@ class Operations:
         tile = _nth_of(TILE[operand.side], operand.parts[0], along)
         step = _nth_of(self._step_of_tensor(placed.step), operand.parts[1], across)
         coordinate = (step, tile) if operand.contraction_first else (tile, step)
-        if isinstance(op, ops.Fetch | ops.Write) or p.tail is not None:
-            self.c.helpers.add("staging")
         waits = self.c.dialect.direct and isinstance(op, ops.Load)
-        if waits:
-            self.c.helpers.add("wait")
         code = Move(
             kind="copy" if waits else MOVES[type(op)],
             group=role.group,
@@ -184,6 +172,7 @@ class Operations:
             stage=self.c.stage(operand) + self._of_part(operand, part),
             offsets=self.c.offsets(operand),
             masked=p.tail is not None,
+            how=self.c.tile_loads,
             wait=wait_for({"vm": 0}) if waits else None,
             rows=self.c.gathered_rows(operand) if operand.name in p.gathered else "",
         )
@@ -207,8 +196,6 @@ class Operations:
         p = self.c.program
         operand = p.operand(op.operand)
         axis, wave, waves = self._along(operand.side)
-        if p.tail is not None:
-            self.c.helpers.add("take")
         result = []
         for t in op.tile.slices:
             loops, (f,) = loops_over(("i" if operand.side is Side.A else "j", op.tile.fragments))
@@ -219,7 +206,7 @@ class Operations:
                 f"{self.c.registers(operand)}[{self._register_slot(operand, at, t)}][{f}]",
                 self.c.matrix(operand.tensor),
                 *((step, tile) if operand.contraction_first else (tile, step)),
-                masked=p.tail is not None,
+                how=self.c.tile_loads if p.tail is not None else "",
             )
             result.append(Statement(code, loops, self.c.origin(op.span, operand.registers_span, "tail")))
         return result

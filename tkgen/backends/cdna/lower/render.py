@@ -13,12 +13,7 @@ from tkgen.backends.cdna.lower.kernel import kernel_model
 from tkgen.backends.cdna.lower.model import KernelModel, Scope
 from tkgen.backends.cdna.lower.origins import NOWHERE, Marks, Source
 from tkgen.backends.cdna.lower.statements import Statement
-from tkgen.ir.functions import CDNA, helpers
 from tkgen.schedule import Plan
-
-SYNCHRONISING = frozenset(
-    {"barrier", "begin_pass", "fence", "lds_barrier", "wait"}
-)  # helpers that pin accesses to memory
 
 
 @cache
@@ -44,12 +39,10 @@ def render(model: KernelModel, alone: bool = True) -> Source:
     env, marks = environment(), Marks()
     scopes = [_scope(s, marks) for s in model.scopes]
     block = env.get_template("block.jinja").render(m=model, scopes=scopes, remark=marks.remark).rstrip("\n")
-    helpers = _helpers(model) if model.helpers else ""
     text = env.get_template("kernel.cpp.jinja").render(
         m=model,
         alone=alone,
         block=block,
-        helpers=f"\n{helpers.strip()}\n" if helpers else "",
         needs_wave=named("wave", block),
         named=named,
         remark=marks.remark,
@@ -80,22 +73,6 @@ def file_text(
 def tidy(text: str) -> str:
     """Without blanks at the ends of lines, and with one blank line at a time."""
     return re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t]+\n", "\n", text))
-
-
-def _helpers(model: KernelModel) -> str:
-    """The device functions that the kernel calls beside those of the headers."""
-    template = environment().get_template("helpers.jinja")
-    return template.render(
-        helpers=model.helpers,
-        pinned=model.helpers & SYNCHRONISING,
-        functions=helpers(model.helpers, CDNA),
-        masked=model.tail is not None,
-        clamped=model.tail == "clamped",
-        wide=model.wide,
-        policy="GL::cache_policy" if any(t.policy for t in model.tensors) else "0",
-        shape=model.shape,
-        bytes=model.bytes,
-    )
 
 
 def _scope(scope: Scope, marks: Marks) -> str:

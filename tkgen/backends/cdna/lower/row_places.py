@@ -15,12 +15,9 @@ from tkgen.backends.cdna.lower.places import BlockPlaces, Names, in_bytes
 from tkgen.ir.equations import Access, Axis, AxisKind
 from tkgen.schedule.rows import RowMap, extent
 
-# What no name of a spec may be in the kernel: its own locals, and functions and types of the template.
+# What no name of a spec may be in the kernel: its own locals.
 LOCALS = frozenset({
-    "lane", "group", "row", "i", "c", "e", "g", "pass", "inside", "exchange", "at", "with", "tile", "elements",
-    "load_elements", "store_elements", "buffer_from", "widen", "narrow", "divisor", "fold", "across", "across_spaced",
-    "forget", "forget_as", "buffer", "pin", "lds_barrier", "words_2", "words_4", "next_half",
-    "load_last", "lane_at",
+    "lane", "group", "row", "i", "c", "e", "g", "pass", "exchange", "next_half",
 })  # fmt: skip
 # Locals made from the name of a value.
 OF_VALUE = ("_h", "_d", "_e", "_n")
@@ -32,8 +29,8 @@ class Places(BlockPlaces):
     placed = (AxisKind.PARALLEL, AxisKind.SEQUENTIAL)
     numbers = True
 
-    def __init__(self, m: RowMap, names: Names):
-        super().__init__(m.kernel, names)
+    def __init__(self, m: RowMap, names: Names, own: str):
+        super().__init__(m.kernel, names, own=own)
         self.m = m
 
     def of_rows(self, access: Access) -> bool:
@@ -77,7 +74,7 @@ class Places(BlockPlaces):
 
     def _held(self, access: Access, at: dict[Axis, str]) -> str:
         """The definition of the place that a tensor of i32 holds for a row."""
-        raw = f"load_elements<int, 1>({self.buffer(access)}, {self._offset(access, access.axes, at)}).at[0]"
+        raw = f"{self.own}load_elements<int, 1>({self.buffer(access)}, {self._offset(access, access.axes, at)}).at[0]"
         return f"const uint32_t {self.base[access]}_held = {raw};"
 
     def _row_places(self, used: str) -> list[str]:
@@ -154,7 +151,7 @@ class Places(BlockPlaces):
         if not self._by_row(access):
             return self._offset(access, access.axes, at, more)
         total = f"{self._row_offset(access)} + {self._bytes(access, [fast], at)}"
-        return _where([*self.inside([fast], at), *more], total)
+        return self._where([*self.inside([fast], at), *more], total)
 
     def _by_row(self, access: Access) -> bool:
         """Whether an access is of many elements of a row: what the row adds to its offset is a local."""
@@ -170,7 +167,7 @@ class Places(BlockPlaces):
             for dim, index in zip(access.tensor.dims, access.indices, strict=True)
             if index.through is not None and index.axis in axes
         ]
-        return _where([*self.inside(axes, at), *there, *more], self._bytes(access, axes, at))
+        return self._where([*self.inside(axes, at), *there, *more], self._bytes(access, axes, at))
 
     def _bytes(self, access: Access, axes: Sequence[Axis], at: dict[Axis, str]) -> str:
         terms = []
@@ -184,6 +181,10 @@ class Places(BlockPlaces):
         total = f"({total})" if len(terms) > 1 or (" + " in total and "(" not in total) else total
         return f"{total} {in_bytes(access.tensor)}" if terms else "0"
 
+    def _where(self, conditions: Sequence[str], offset: str) -> str:
+        """`offset` where all conditions hold, else OUTSIDE."""
+        return f"{' && '.join(conditions)} ? {offset} : {self.own}OUTSIDE" if conditions else offset
+
     def first_only(self, target: Access) -> list[str]:
         """Conditions that leave one of all rows that would store the same."""
         return [f"{self.local(axis)} == 0" for axis in self.m.rows if axis not in target.axes]
@@ -191,11 +192,6 @@ class Places(BlockPlaces):
 
 def _moved(place: str, by: int) -> str:
     return f"{place} {'-' if by < 0 else '+'} {abs(by)}" if by else place
-
-
-def _where(conditions: Sequence[str], offset: str) -> str:
-    """`offset` where all conditions hold, else OUTSIDE."""
-    return f"{' && '.join(conditions)} ? {offset} : OUTSIDE" if conditions else offset
 
 
 def needed(lines: Sequence[tuple[str, str]], used: str) -> list[str]:

@@ -33,7 +33,7 @@ class Scaling:
         for op in s.scaled:
             lines += of_element(op, known, lambda source, _: number_at(source, offset(self.c, source, step)),
                              self._coordinate, Widths(s.scaled))  # fmt: skip
-        self.c.helpers |= functions(op for op in s.scaled if isinstance(op, Map)) | {"combine", "number_at", "outlast"}
+        self.c.functions |= functions(op for op in s.scaled if isinstance(op, Map))
         text = "\n".join([*lines, known[s.update]])
         own = tuple(f"int {name}" if re.search(rf"\b{name}\b", text) else "int" for name in ("row", "col"))
         owned = ("int", "int") if rounds(self.c.program) else ()  # places among a lane's rows and columns
@@ -82,7 +82,7 @@ class Making:
                 of_tile |= set(writes(op))
             else:
                 outer += of_element(op, known, loaded, self.c.index, Widths(m.ops))
-        self.c.helpers |= functions(op for op in m.ops if isinstance(op, Map)) | {"number_at"}
+        self.c.functions |= functions(op for op in m.ops if isinstance(op, Map))
         last = m.ops[-1]
         assert isinstance(last, Convert)
         blocks = max(1, length // m.block) if m.block else 1
@@ -123,7 +123,7 @@ class Making:
 
 def number_at(source: Access, at: str) -> str:
     """An element of a tensor, whatever its type."""
-    return f"number_at(g.{cpp_name(source.tensor.name)}, {at})"
+    return f"tk::number_at(g.{cpp_name(source.tensor.name)}, {at})"
 
 
 def offset(c: Context, source: Access, step: str, block: str = "") -> str:

@@ -10,7 +10,7 @@ from tkgen.backends.cdna.lower.origins import NOWHERE, Origins, Performed
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a helper without arguments, which no access to memory crosses."""
+    """A call of a function of sync.cuh, which no access to memory crosses."""
 
     function: Literal["barrier", "lds_barrier", "fence", "settle", "begin_pass"]
     macro: ClassVar = "call"
@@ -98,13 +98,16 @@ class ReadMade(Read):
 
 @dataclass(frozen=True)
 class Take:
-    """Tile (row, col) of a tensor in global memory to a register tile. `masked`: it may hang over the end."""
+    """Tile (row, col) of a tensor in global memory to a register tile.
+
+    `how`: template arguments, where it may hang over the end.
+    """
 
     tile: str
     tensor: str
     row: str
     col: str
-    masked: bool
+    how: str
     macro: ClassVar = "take"
 
 
@@ -166,8 +169,8 @@ class Move:
     """A tile on its way to LDS by `group` waves, from tile (row, col) of a tensor.
 
     `load` waits for itself, `fetch` and `write` go through `stage`, `copy` goes straight, with `offsets`. `masked`: it
-    may hang over the end. With a `wait` it is followed by one. `rows` are the offsets of its rows, where these are
-    gathered.
+    may hang over the end; `how`: template arguments. With a `wait` it is followed by one. `rows` are the offsets of its
+    rows, where these are gathered.
     """
 
     kind: Literal["load", "fetch", "write", "copy"]
@@ -179,6 +182,7 @@ class Move:
     stage: str
     offsets: str
     masked: bool
+    how: str
     wait: Wait | None = None
     rows: str = ""
 
@@ -290,10 +294,10 @@ class Hand:
 class StoreOwned:
     """`value`, computed by `lines` for each row (or column) of a fragment that a lane owns, `stride` elements apart.
 
-    By the waves of a `condition`; `function` is store_rows, store_cols, or store_one for a single number.
+    By the waves of a `condition`. `along` is what is stored for each of: empty for a single number.
     """
 
-    function: str
+    along: Literal["rows", "cols", ""]
     type: str
     to: str
     stride: str

@@ -21,6 +21,9 @@
  */
 #pragma once
 
+// Additions to the surface, such as base tiles of 32 x 32 and elements of one byte, are there.
+#define KITTENS_EMBEDDED
+
 #include "kittens/device.cuh"
 #include "kittens/base_types.cuh"
 #include "kittens/global.cuh"

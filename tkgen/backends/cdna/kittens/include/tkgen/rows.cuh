@@ -1,29 +1,26 @@
-{% extends 'equations.cpp.jinja' %}
-{% block functions %}
+/**
+ * Rows over lanes: what a lane moves of a row at once, reductions over lanes, floats of 4 and 6 bits packed.
+ */
+#pragma once
+
+#include "results.cuh"
+
+namespace tk {
 
 /// Neighbours in memory, as they stand there.
 template <typename T, int n> struct elements {
     T at[n];
 };
-{% if m.loads %}
 
 /// Loads of at most 16 bytes.
-template <typename T, int n> __device__ inline elements<T, n> load_elements(__amdgpu_buffer_rsrc_t from, uint32_t offset) {
+template <typename T, int n> __device__ inline elements<T, n> load_elements(buffer from, uint32_t offset) {
     using E = elements<T, n>;
-{% if m.bytes %}
     if constexpr (sizeof(E) == 1) return __builtin_bit_cast(E, __builtin_amdgcn_raw_buffer_load_b8(from, offset, 0, 0));
-    else
-{% endif %}
-    if constexpr (sizeof(E) == 2) return __builtin_bit_cast(E, __builtin_amdgcn_raw_buffer_load_b16(from, offset, 0, 0));
+    else if constexpr (sizeof(E) == 2) return __builtin_bit_cast(E, __builtin_amdgcn_raw_buffer_load_b16(from, offset, 0, 0));
     else if constexpr (sizeof(E) == 4) return __builtin_bit_cast(E, __builtin_amdgcn_raw_buffer_load_b32(from, offset, 0, 0));
     else if constexpr (sizeof(E) == 8) return __builtin_bit_cast(E, __builtin_amdgcn_raw_buffer_load_b64(from, offset, 0, 0));
     else return __builtin_bit_cast(E, __builtin_amdgcn_raw_buffer_load_b128(from, offset, 0, 0));
 }
-{% endif %}
-
-using words_2 = uint32_t __attribute__((ext_vector_type(2)));
-using words_4 = uint32_t __attribute__((ext_vector_type(4)));
-{% if m.forgets %}
 
 /// The optimiser knows these numbers no more: what was made of them before is made again, not kept in registers.
 template <typename W, typename E> __device__ inline void forget_as(E &e) {
@@ -32,31 +29,23 @@ template <typename W, typename E> __device__ inline void forget_as(E &e) {
     e = __builtin_bit_cast(E, words);
 }
 template <typename T, int n> __device__ inline void forget(elements<T, n> &e) {
-{% if m.bytes %}
     if constexpr (sizeof(e) == 2) forget_as<uint16_t>(e);
-    else
-{% endif %}
-    if constexpr (sizeof(e) == 4) forget_as<uint32_t>(e);
+    else if constexpr (sizeof(e) == 4) forget_as<uint32_t>(e);
     else if constexpr (sizeof(e) == 8) forget_as<words_2>(e);
     else forget_as<words_4>(e);
 }
-{% endif %}
 
 /// Stores of at most 16 bytes.
-template <typename T, int n> __device__ inline void store_elements(__amdgpu_buffer_rsrc_t to, uint32_t offset, const elements<T, n> &e) {
-{% if m.bytes %}
+template <typename T, int n> __device__ inline void store_elements(buffer to, uint32_t offset, const elements<T, n> &e) {
     if constexpr (sizeof(e) == 1) __builtin_amdgcn_raw_buffer_store_b8(__builtin_bit_cast(uint8_t, e), to, offset, 0, 0);
-    else
-{% endif %}
-    if constexpr (sizeof(e) == 2) __builtin_amdgcn_raw_buffer_store_b16(__builtin_bit_cast(uint16_t, e), to, offset, 0, 0);
+    else if constexpr (sizeof(e) == 2) __builtin_amdgcn_raw_buffer_store_b16(__builtin_bit_cast(uint16_t, e), to, offset, 0, 0);
     else if constexpr (sizeof(e) == 4) __builtin_amdgcn_raw_buffer_store_b32(__builtin_bit_cast(uint32_t, e), to, offset, 0, 0);
     else if constexpr (sizeof(e) == 8) __builtin_amdgcn_raw_buffer_store_b64(__builtin_bit_cast(words_2, e), to, offset, 0, 0);
     else __builtin_amdgcn_raw_buffer_store_b128(__builtin_bit_cast(words_4, e), to, offset, 0, 0);
 }
 
-{% if m.packs %}
 /// Stores of packed elements, whole bytes of them, in words as wide as all of them are aligned.
-template <int n> __device__ inline void store_elements(__amdgpu_buffer_rsrc_t to, uint32_t offset, const elements<uint8_t, n> &e) {
+template <int n> __device__ inline void store_packed(buffer to, uint32_t offset, const elements<uint8_t, n> &e) {
     constexpr int size = n % 4 == 0 ? 4 : n % 2 == 0 ? 2 : 1;
 #pragma unroll
     for (int i = 0; i < n; i += size) {
@@ -68,11 +57,10 @@ template <int n> __device__ inline void store_elements(__amdgpu_buffer_rsrc_t to
     }
 }
 
-{% endif %}
 /// Numbers are f32 while they are computed with.
 template <typename T> __device__ inline float widen(const T &value) { return base_types::convertor<float, T>::convert(value); }
 template <typename T> __device__ inline T narrow(float value) { return base_types::convertor<T, float>::convert(value); }
-{% if m.packs %}
+#ifdef KITTENS_EMBEDDED
 
 /// The code of a number in a float without infinities and NaN (MX, revision 1.0): to nearest even, the largest one beyond
 /// that, zero for NaN. `fraction` bits, `least` is the exponent of the least normal number. Adding 2^(23 - fraction) units
@@ -82,7 +70,7 @@ template <int fraction, int least> __device__ inline uint32_t code_of(float x, f
     const uint32_t exponent = max(__builtin_bit_cast(uint32_t, size) & 0x7f800000, uint32_t(least + 127) << 23);
     const float far = __builtin_bit_cast(float, exponent + (uint32_t(23 - fraction) << 23));
     const uint32_t units = __builtin_bit_cast(uint32_t, size + far) - __builtin_bit_cast(uint32_t, far);
-    const uint32_t code = units + ((exponent >> 23) - uint32_t(least + 127) << fraction);
+    const uint32_t code = units + (((exponent >> 23) - uint32_t(least + 127)) << fraction);
     return code | __builtin_bit_cast(uint32_t, number) >> 31 << (fraction + (least ? 3 : 2));
 }
 template <typename T> __device__ inline uint32_t code_as(float x) {
@@ -118,23 +106,12 @@ template <typename T, int n> __device__ inline elements<uint8_t, n * detail::ele
     __builtin_memcpy(found.at, words, sizeof(found));
     return found;
 }
-{% endif %}
-{% if m.divides %}
-{% include 'divisor.jinja' %}
-{% endif %}
-{% if m.folds %}
+#endif
 
 /// `op` over all of a lane's partial results, pairwise.
 template <typename op, int n> __device__ inline float fold(const float *parts) {
     if constexpr (n == 1) return parts[0];
     else return op::template op<float>(fold<op, n / 2>(parts), fold<op, n - n / 2>(parts + n / 2));
-}
-{% endif %}
-{% if m.shuffles %}
-
-/// The value of another lane, by a DPP control (CDNA3 ISA guide, "DPP: data parallel primitives").
-template <int control> __device__ inline float lane_at(float value) {
-    return __builtin_bit_cast(float, __builtin_amdgcn_update_dpp(0, __builtin_bit_cast(int, value), control, 0xf, 0xf, true));
 }
 
 /// `op` over each group of `lanes` lanes, a power of two; every lane gets the result.
@@ -144,10 +121,7 @@ template <typename op, int lanes> __device__ inline float across(float value) {
     if constexpr (lanes > 2) value = with(value, lane_at<0x4e>(value));   // quad_perm [2, 3, 0, 1]
     if constexpr (lanes > 4) value = with(value, lane_at<0x141>(value));  // row_half_mirror
     if constexpr (lanes > 8) value = with(value, lane_at<0x140>(value));  // row_mirror
-    if constexpr (lanes == 32) {
-        const int other = __builtin_amdgcn_ds_swizzle(__builtin_bit_cast(int, value), 0x401f);  // lane ^ 16
-        value = with(value, __builtin_bit_cast(float, other));
-    }
+    if constexpr (lanes == 32) value = with(value, lane_beyond(value));
     if constexpr (lanes == 64) {
         value = with(value, lane_at<0x142>(value));  // row_bcast:15, from the row of 16 before: rows 1 and 3 are right
         value = with(value, lane_at<0x143>(value));  // row_bcast:31, from the lower half: row 3 is right
@@ -155,8 +129,6 @@ template <typename op, int lanes> __device__ inline float across(float value) {
     }
     return value;
 }
-{% endif %}
-{% if m.spaced %}
 
 /// `op` over the lanes of a wave that are multiples of `spacing` apart, a power of two; every lane gets the result.
 template <typename op, int spacing> __device__ inline float across_spaced(float value) {
@@ -167,8 +139,5 @@ template <typename op, int spacing> __device__ inline float across_spaced(float 
     }
     return value;
 }
-{% endif %}
-{% if m.exchanges %}
-{% include 'meeting.jinja' %}
-{% endif %}
-{% endblock %}
+
+} // namespace tk

@@ -1,0 +1,24 @@
+/**
+ * What generated kernels need beside ThunderKittens, over its public surface: namespace tk.
+ *
+ *   sync.cuh      barriers, waits and fences that no access to memory crosses
+ *   memory.cuh    buffers, single elements, groups of rows, pages
+ *   stage.cuh     global memory -> registers -> LDS, by tensor and tile
+ *   tiles.cuh     register tiles element by element: compute, load and store at the end of a tensor
+ *   results.cuh   reductions of register tiles
+ *   rings.cuh     what a loop over tiles of keys brings to LDS
+ *   fused.cuh     register tiles of fused matmuls
+ *   rows.cuh      rows over lanes: a lane's elements, reductions over lanes, packed floats
+ *
+ * A kernel calls all of it as tk::NAME, so nothing here can clash with a name of a spec.
+ */
+#pragma once
+
+#include "tkgen/sync.cuh"
+#include "tkgen/memory.cuh"
+#include "tkgen/stage.cuh"
+#include "tkgen/tiles.cuh"
+#include "tkgen/results.cuh"
+#include "tkgen/rings.cuh"
+#include "tkgen/fused.cuh"
+#include "tkgen/rows.cuh"

@@ -1,0 +1,156 @@
+/**
+ * What a loop over tiles brings to LDS, by all threads of a block together: tiles as they lie in memory or transposed,
+ * vectors, and tiles that are loaded straight to LDS. Each is fetched to registers first, and written to LDS later.
+ */
+#pragma once
+
+#include "stage.cuh"
+
+namespace tk {
+
+/// Global memory -> registers by N threads together; waits for nothing.
+template <int N, ducks::st::all ST> __device__ inline void fetch_rows(const ST &, words_4 (&stage)[CHUNKS<N, ST>], buffer from, int pitch) {
+#pragma unroll
+    for (int n = 0; n < CHUNKS<N, ST>; ++n) {
+        const int2 at = chunk_at<ST>(n * N + int(threadIdx.x));
+        const uint32_t offset = (at.x * pitch + at.y) * int(sizeof(typename ST::dtype));
+        stage[n] = __builtin_amdgcn_raw_buffer_load_b128(from, at.x < ST::rows ? offset : OUTSIDE, 0, 0);
+    }
+}
+
+/// Whether all chunks of a thread are as far apart in LDS as those of thread 0 are: it then adds constants to its first one's.
+template <int N, ducks::st::all ST> constexpr bool EVEN_CHUNKS = [] {
+    constexpr int blocks = N / 32, per_row = ST::cols * int(sizeof(typename ST::dtype)) / 16, across = per_row / 4;
+    return per_row % 4 == 0 && (blocks % across == 0 || across % blocks == 0);
+}();
+
+/// Registers -> LDS: what `fetch_rows` brought. The same half of two chunks in turn, which the compiler joins to one write.
+template <int N, ducks::st::all ST> __device__ inline void write_rows(ST &to, const words_4 (&stage)[CHUNKS<N, ST>]) {
+    constexpr int elements = 16 / sizeof(typename ST::dtype), chunks = CHUNKS<N, ST>;
+    const auto base = (uint32_t)(uintptr_t)(__attribute__((address_space(3))) const char *)&to.data[0];
+    const int2 first = chunk_at<ST>(int(threadIdx.x));
+#pragma unroll
+    for (int n = 0; n < 2 * chunks; ++n) {
+        const int pair = n / 4 * 2, c = pair + 1 < chunks ? pair + n % 2 : pair, part = pair + 1 < chunks ? n / 2 % 2 : n % 2;
+        const int2 at = chunk_at<ST>(c * N + int(threadIdx.x));
+        if (chunks * N * elements > ST::rows * ST::cols && at.x >= ST::rows) continue;
+        uint32_t place = to.idx(base, {at.x, at.y + part * elements / 2});
+        if constexpr (EVEN_CHUNKS<N, ST>)
+            place = to.idx(base, {first.x, first.y + part * elements / 2}) + ST::idx(0u, chunk_at<ST>(c * N));
+        auto *here = (__attribute__((address_space(3))) words_2 *)(uintptr_t)place;
+        *here = part ? stage[c].zw : stage[c].xy;
+    }
+}
+
+/// Squares of 4 x 4 elements of a tile in LDS that each of N threads brings, where memory has its columns as rows.
+template <int N, ducks::st::all ST> constexpr int SQUARES = (ST::rows * ST::cols + 16 * N - 1) / (16 * N);
+
+/// Row and column at which square number `at` of a tile starts. 16 neighbours write two lots of 64 bytes, four rows
+/// apart, which meet in no bank; 64 read 8 rows x 64 bytes at a time.
+template <ducks::st::all ST> __device__ inline int2 square_at(int at) {
+    constexpr int across = ST::cols % 32 == 0 ? 8 : ST::cols / 4, down = ST::rows / 4;
+    return int2{at / across % down * 4, at / across / down * (4 * across) + at % across * 4};
+}
+
+/// Global memory -> registers by N threads together; waits for nothing.
+template <int N, ducks::st::all ST> __device__ inline void fetch_transposed(const ST &, words_2 (&stage)[SQUARES<N, ST>][4], buffer from, int pitch) {
+#pragma unroll
+    for (int n = 0; n < SQUARES<N, ST>; ++n) {
+        const int2 at = square_at<ST>(n * N + int(threadIdx.x));
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+            const uint32_t offset = ((at.y + e) * pitch + at.x) * int(sizeof(typename ST::dtype));
+            stage[n][e] = __builtin_amdgcn_raw_buffer_load_b64(from, at.y < ST::cols ? offset : OUTSIDE, 0, 0);
+        }
+    }
+}
+
+/// Whether all squares of a thread are as far apart in LDS as those of thread 0 are.
+template <int N, ducks::st::all ST> constexpr bool EVEN_SQUARES = [] {
+    constexpr int lines = N / 8, down = ST::rows / 4;
+    return ST::cols % 32 == 0 && (lines % down == 0 || down % lines == 0);
+}();
+
+/// Registers -> LDS: what `fetch_transposed` brought, each square transposed.
+template <int N, ducks::st::all ST> __device__ inline void write_transposed(ST &to, const words_2 (&stage)[SQUARES<N, ST>][4]) {
+    constexpr uint32_t LOW = 0x05040100, HIGH = 0x07060302;  // these halves of two words, the second argument's below
+    const auto base = (uint32_t)(uintptr_t)(__attribute__((address_space(3))) const char *)&to.data[0];
+    const int2 first = square_at<ST>(int(threadIdx.x));
+#pragma unroll
+    for (int n = 0; n < SQUARES<N, ST>; ++n) {
+        const int2 at = square_at<ST>(n * N + int(threadIdx.x));
+        if (SQUARES<N, ST> * N * 16 > ST::rows * ST::cols && at.y >= ST::cols) continue;
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+            const uint32_t half = e % 2 ? HIGH : LOW;
+            uint32_t place = to.idx(base, {at.x + e, at.y});
+            if constexpr (EVEN_SQUARES<N, ST>) place = to.idx(base, {first.x + e, first.y}) + ST::idx(0u, square_at<ST>(n * N));
+            auto *here = (__attribute__((address_space(3))) words_2 *)(uintptr_t)place;
+            *here = words_2{__builtin_amdgcn_perm(stage[n][1][e / 2], stage[n][0][e / 2], half),
+                            __builtin_amdgcn_perm(stage[n][3][e / 2], stage[n][2][e / 2], half)};
+        }
+    }
+}
+
+/// Elements of a vector in LDS that each of N threads brings.
+template <int N, ducks::sv::all SV> constexpr int LINES = (SV::length + N - 1) / N;
+
+/// Global memory -> registers by N threads together, an element each, `pitch` elements apart; waits for nothing.
+template <int N, ducks::sv::all SV> __device__ inline void fetch_vector(const SV &, typename SV::dtype (&stage)[LINES<N, SV>], buffer from, int pitch) {
+    using T = typename SV::dtype;
+#pragma unroll
+    for (int n = 0; n < LINES<N, SV>; ++n) {
+        const int at = n * N + int(threadIdx.x);
+        const uint32_t offset = at < SV::length ? at * pitch * int(sizeof(T)) : OUTSIDE;
+        if constexpr (sizeof(T) == 2) stage[n] = __builtin_bit_cast(T, __builtin_amdgcn_raw_buffer_load_b16(from, offset, 0, 0));
+        else stage[n] = __builtin_bit_cast(T, __builtin_amdgcn_raw_buffer_load_b32(from, offset, 0, 0));
+    }
+}
+
+/// Registers -> LDS: what `fetch_vector` brought.
+template <int N, ducks::sv::all SV> __device__ inline void write_vector(SV &to, const typename SV::dtype (&stage)[LINES<N, SV>]) {
+#pragma unroll
+    for (int n = 0; n < LINES<N, SV>; ++n) {
+        const int at = n * N + int(threadIdx.x);
+        if ((n + 1) * N <= SV::length || at < SV::length) to.data[at] = stage[n];
+    }
+}
+#ifdef KITTENS_CDNA4
+
+/// What is the same in all loads of a tensor's tiles to LDS by N threads together: its rows, `pitch` elements apart, from
+/// element `origin` on; where this lane's part of each box of 16 rows x 32 columns lies in a tile of them; where its wave's
+/// boxes begin in LDS. An offset that an instruction has for LDS counts in global memory, too: it is taken off.
+template <int N, ducks::st::all ST> struct direct {
+    using share = detail::direct_share<ST, N>;
+    using positions = typename ST::positions;
+    detail::descriptor from;
+    uint32_t offsets[share::passes], lds;
+    template <ducks::gl::all GL> __device__ direct(const GL &tensor, uint64_t origin, int rows, int pitch, int cols) {
+        const uint64_t base = (uint64_t)(tensor.raw_ptr + origin);
+        from = {uint32_t(base), uint32_t(base >> 32) & 0xffff, uint32_t((rows - 1) * pitch + cols) * 2, RAW_BUFFER};
+        const uint32_t lane = laneid(), first = warpid() * share::passes, chunk = lane % 4 ^ positions::spread(lane / 16);
+#pragma unroll
+        for (int p = 0; p < share::passes; ++p) {
+            const uint32_t row = (first + p) % positions::boxes_down * 16 + lane / 4;
+            const uint32_t column = (first + p) / positions::boxes_down * 64 + chunk * 16;
+            offsets[p] = row * pitch * 2 + column - p % share::run * positions::box_bytes;
+        }
+        lds = __builtin_amdgcn_readfirstlane(first * positions::box_bytes);
+    }
+};
+
+/// Global memory -> LDS by N threads together: the tile whose first element is number `start`. Waits for nothing.
+template <int N, ducks::st::all ST> __device__ inline void fetch_direct(ST &to, const direct<N, ST> &at, uint32_t start) {
+    using share = detail::direct_share<ST, N>;
+    const uint32_t base = (uint32_t)(uintptr_t)(__attribute__((address_space(3))) char *)(char *)&to + at.lds;
+#pragma unroll
+    for (int p = 0; p < share::passes; p += share::run) {
+        uint32_t v[share::run];
+#pragma unroll
+        for (int i = 0; i < share::run; ++i) v[i] = at.offsets[p + i];
+        detail::direct_loads<share::run, 0>(base + p * ST::positions::box_bytes, at.from, start * 2, v);
+    }
+}
+#endif
+
+} // namespace tk
