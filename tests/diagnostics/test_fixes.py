@@ -112,7 +112,7 @@ def compiler(folder: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str) 
 @pytest.fixture
 def losing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A compiler that loses the wait in front of a barrier, where the plan has put one there."""
-    compiler(tmp_path, monkeypatch, BARRIER, "pin(); __builtin_amdgcn_s_barrier(); pin();")
+    compiler(tmp_path, monkeypatch, BARRIER, "tk::pin(); __builtin_amdgcn_s_barrier(); tk::pin();")
 
 
 def test_a_fix_that_is_proven_and_builds_is_made(waiting: Path) -> None:

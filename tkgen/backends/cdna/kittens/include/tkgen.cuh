@@ -20,5 +20,7 @@
 #include "tkgen/tiles.cuh"
 #include "tkgen/results.cuh"
 #include "tkgen/rings.cuh"
+#ifdef KITTENS_EMBEDDED
 #include "tkgen/fused.cuh"
+#endif
 #include "tkgen/rows.cuh"

@@ -1,6 +1,7 @@
 /**
  * Register tiles of fused matmuls, whose products are computed transposed: a wave has some columns of each tile, and the
- * result of one product is an operand of the next one as it stands in registers.
+ * result of one product is an operand of the next one as it stands in registers. Their base tiles are an addition to the
+ * library's surface: a checkout of it has none of this.
  */
 #pragma once
 

@@ -115,7 +115,7 @@ template <int N, ducks::sv::all SV> __device__ inline void write_vector(SV &to, 
         if ((n + 1) * N <= SV::length || at < SV::length) to.data[at] = stage[n];
     }
 }
-#ifdef KITTENS_CDNA4
+#if defined(KITTENS_CDNA4) && defined(KITTENS_EMBEDDED)
 
 /// What is the same in all loads of a tensor's tiles to LDS by N threads together: its rows, `pitch` elements apart, from
 /// element `origin` on; where this lane's part of each box of 16 rows x 32 columns lies in a tile of them; where its wave's

@@ -49,9 +49,9 @@ __device__ inline void store_add(const GL &dst, RT &src, int tile_row, int tile_
 
 /// A tile like another one, of other elements.
 template <typename T, typename RT> struct retyped;
-template <typename T, typename U, int rows, int cols, typename layout, typename... shape>
-struct retyped<T, rt<U, rows, cols, layout, shape...>> {
-    using type = rt<T, rows, cols, layout, shape...>;
+template <typename T, typename U, int rows, int cols, typename... layout>
+struct retyped<T, rt<U, rows, cols, layout...>> {
+    using type = rt<T, rows, cols, layout...>;
 };
 
 /// Registers -> global memory, leaving out what lies outside the tensor.
