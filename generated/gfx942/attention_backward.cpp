@@ -176,10 +176,10 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     const auto GV_at = tk::buffer_from(g.GV, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(j_0) * DIM_D);
     const int first_of_wave = j_0 + wave * COLS;
     const int first_column = first_of_wave + laneid() % SIDE;
-    rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> v5;  // spec:32
-    tk::load_operand(v5, K_at, wave * COLS, DIM_D);
-    rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> v15;  // spec:35
-    tk::load_operand(v15, V_at, wave * COLS, DIM_D);
+    rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> K_r;  // spec:32
+    tk::load_operand(K_r, K_at, wave * COLS, DIM_D);
+    rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> V_r;  // spec:35
+    tk::load_operand(V_r, V_at, wave * COLS, DIM_D);
     tile<DIM_D> gv;
     zero(gv);  // spec:34
     tile<DIM_D> gk;
@@ -204,14 +204,14 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         tk::fetch_rows<THREADS>(GO_s[0 % 2], GO_f, tk::rows_from(g.GO, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t((step + 1) * TILE_q) * DIM_D, min(DIM_LENGTH - (step + 1) * TILE_q, TILE_q), DIM_D, DIM_D), DIM_D);
         tk::fetch_vector<THREADS>(SHIFT__s[0 % 2], SHIFT__f, tk::rows_from(g.SHIFT_, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH + uint64_t(h_0) * DIM_LENGTH + uint64_t((step + 1) * TILE_q) * 1, min(DIM_LENGTH - (step + 1) * TILE_q, TILE_q), 1, 1), 1);
         tk::fetch_vector<THREADS>(DELTA__s[0 % 2], DELTA__f, tk::rows_from(g.DELTA_, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH + uint64_t(h_0) * DIM_LENGTH + uint64_t((step + 1) * TILE_q) * 1, min(DIM_LENGTH - (step + 1) * TILE_q, TILE_q), 1, 1), 1);
-        tile<TILE_q> v6;
+        tile<TILE_q> dot_Q_K;
         #pragma unroll
         for (int n = 0; n < TILE_q / 32; ++n) {
             rt_bf<32, DIM_D, ducks::rt_layout::row, SHAPE> Q_r;
             load(Q_r, subtile_inplace<32, DIM_D>(Q_s[step % 2], {n, 0}));
-            auto &part = subtile_inplace<32>(v6, n);
+            auto &part = subtile_inplace<32>(dot_Q_K, n);
             zero(part);
-            mma_ABt(part, Q_r, v5, part);  // spec:32
+            mma_ABt(part, Q_r, K_r, part);  // spec:32
         }
         tile<TILE_q> x;
         #pragma unroll
@@ -220,9 +220,9 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             for (int c = 0; c < COLS / SIDE; ++c)
                 #pragma unroll
                 for (int e = 0; e < ELEMENTS / 2; ++e)
-                    tk::put_pair(x, i, c, e, g.scale * tk::pair_at(v6, i, c, e));  // spec:32
-        typename tile<TILE_q>::col_vec v8;
-        load(v8, SHIFT__s[step % 2]);  // spec:33
+                    tk::put_pair(x, i, c, e, g.scale * tk::pair_at(dot_Q_K, i, c, e));  // spec:32
+        typename tile<TILE_q>::col_vec SHIFT__r;
+        load(SHIFT__r, SHIFT__s[step % 2]);  // spec:33
         tile<TILE_q> p;
         #pragma unroll
         for (int i = 0; i < TILE_q / SIDE; ++i)
@@ -230,14 +230,14 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             for (int c = 0; c < COLS / SIDE; ++c)
                 #pragma unroll
                 for (int e = 0; e < ELEMENTS; ++e)
-                    tk::put(p, i, c, e, __builtin_amdgcn_exp2f((tk::at(x, i, c, e) - tk::at(v8, i, e))));  // spec:33
-        operand_bf<TILE_q> v11;
-        copy(v11, p);  // spec:34
+                    tk::put(p, i, c, e, __builtin_amdgcn_exp2f((tk::at(x, i, c, e) - tk::at(SHIFT__r, i, e))));  // spec:33
+        operand_bf<TILE_q> p_bf;
+        copy(p_bf, p);  // spec:34
         #pragma unroll
         for (int k = 0; k < TILE_q / SIDE; ++k) {
             rt_bf<DIM_D, SIDE, ducks::rt_layout::row, SHAPE> GO_r;
             tk::load_across<4>(GO_r, GO_s[step % 2], k * SIDE);
-            mma_AB(gv, GO_r, subtile_inplace<SIDE>(v11, k), gv);  // spec:34
+            mma_AB(gv, GO_r, subtile_inplace<SIDE>(p_bf, k), gv);  // spec:34
         }
         tile<TILE_q> gp;
         #pragma unroll
@@ -246,10 +246,10 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             load(GO_r, subtile_inplace<32, DIM_D>(GO_s[step % 2], {n, 0}));
             auto &part = subtile_inplace<32>(gp, n);
             zero(part);
-            mma_ABt(part, GO_r, v15, part);  // spec:35
+            mma_ABt(part, GO_r, V_r, part);  // spec:35
         }
-        typename tile<TILE_q>::col_vec v17;
-        load(v17, DELTA__s[step % 2]);  // spec:36
+        typename tile<TILE_q>::col_vec DELTA__r;
+        load(DELTA__r, DELTA__s[step % 2]);  // spec:36
         tile<TILE_q> gx;
         #pragma unroll
         for (int i = 0; i < TILE_q / SIDE; ++i)
@@ -257,14 +257,14 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             for (int c = 0; c < COLS / SIDE; ++c)
                 #pragma unroll
                 for (int e = 0; e < ELEMENTS; ++e)
-                    tk::put(gx, i, c, e, tk::at(p, i, c, e) * (tk::at(gp, i, c, e) - tk::at(v17, i, e)));  // spec:36
-        operand_bf<TILE_q> v20;
-        copy(v20, gx);  // spec:37
+                    tk::put(gx, i, c, e, tk::at(p, i, c, e) * (tk::at(gp, i, c, e) - tk::at(DELTA__r, i, e)));  // spec:36
+        operand_bf<TILE_q> gx_bf;
+        copy(gx_bf, gx);  // spec:37
         #pragma unroll
         for (int k = 0; k < TILE_q / SIDE; ++k) {
             rt_bf<DIM_D, SIDE, ducks::rt_layout::row, SHAPE> Q_r;
             tk::load_across<4>(Q_r, Q_s[step % 2], k * SIDE);
-            mma_AB(gk, Q_r, subtile_inplace<SIDE>(v20, k), gk);  // spec:37
+            mma_AB(gk, Q_r, subtile_inplace<SIDE>(gx_bf, k), gk);  // spec:37
         }
         tk::write_rows<THREADS>(Q_s[(step + 1) % 2], Q_f);
         tk::write_rows<THREADS>(GO_s[(step + 1) % 2], GO_f);
@@ -273,15 +273,15 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         tk::lds_barrier();
     }
     tk::settle();
-    tile<DIM_D> v28;
+    tile<DIM_D> GK_tile;
     #pragma unroll
     for (int i = 0; i < DIM_D / SIDE; ++i)
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c)
             #pragma unroll
             for (int e = 0; e < ELEMENTS / 2; ++e)
-                tk::put_pair(v28, i, c, e, (g.scale * 0.69314718f) * tk::pair_at(gk, i, c, e));  // spec:38
-    tk::store_interleaved<bf16, 4>(GK_at, v28, wave * COLS, 128, DIM_D);  // spec:38
+                tk::put_pair(GK_tile, i, c, e, (g.scale * 0.69314718f) * tk::pair_at(gk, i, c, e));  // spec:38
+    tk::store_interleaved<bf16, 4>(GK_at, GK_tile, wave * COLS, 128, DIM_D);  // spec:38
     tk::store_interleaved<bf16, 4>(GV_at, gv, wave * COLS, 128, DIM_D);  // spec:39
 }
 
@@ -352,14 +352,14 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     const auto GQ_at = tk::buffer_from(g.GQ, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(q_0) * DIM_D);
     const int first_of_wave = q_0 + wave * COLS;
     const int first_column = first_of_wave + laneid() % SIDE;
-    rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> v3;  // spec:47
-    tk::load_operand(v3, Q_at, wave * COLS, DIM_D);
-    rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> v10;  // spec:49
-    tk::load_operand(v10, GO_at, wave * COLS, DIM_D);
-    columns v7;  // spec:48
-    tk::load_columns<float>(v7, SHIFT__at, wave * COLS, 1);
-    columns v13;  // spec:50
-    tk::load_columns<float>(v13, DELTA__at, wave * COLS, 1);
+    rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> Q_r;  // spec:47
+    tk::load_operand(Q_r, Q_at, wave * COLS, DIM_D);
+    rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> GO_r;  // spec:49
+    tk::load_operand(GO_r, GO_at, wave * COLS, DIM_D);
+    columns SHIFT__r;  // spec:48
+    tk::load_columns<float>(SHIFT__r, SHIFT__at, wave * COLS, 1);
+    columns DELTA__r;  // spec:50
+    tk::load_columns<float>(DELTA__r, DELTA__at, wave * COLS, 1);
     tile<DIM_D> gq;
     zero(gq);  // spec:51
     tk::words_4 K_f[tk::CHUNKS<THREADS, st_bf<TILE_j, DIM_D>>];
@@ -374,14 +374,14 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         const int j_0 = step * TILE_j;
         tk::fetch_rows<THREADS>(K_s[0 % 2], K_f, tk::rows_from(g.K, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t((step + 1) * TILE_j) * DIM_D, min(DIM_LENGTH - (step + 1) * TILE_j, TILE_j), DIM_D, DIM_D), DIM_D);
         tk::fetch_rows<THREADS>(V_s[0 % 2], V_f, tk::rows_from(g.V, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t((step + 1) * TILE_j) * DIM_D, min(DIM_LENGTH - (step + 1) * TILE_j, TILE_j), DIM_D, DIM_D), DIM_D);
-        tile<TILE_j> v5;
+        tile<TILE_j> dot_Q_K;
         #pragma unroll
         for (int n = 0; n < TILE_j / 32; ++n) {
             rt_bf<32, DIM_D, ducks::rt_layout::row, SHAPE> K_r;
             load(K_r, subtile_inplace<32, DIM_D>(K_s[step % 2], {n, 0}));
-            auto &part = subtile_inplace<32>(v5, n);
+            auto &part = subtile_inplace<32>(dot_Q_K, n);
             zero(part);
-            mma_ABt(part, K_r, v3, part);  // spec:47
+            mma_ABt(part, K_r, Q_r, part);  // spec:47
         }
         tile<TILE_j> p;
         #pragma unroll
@@ -390,8 +390,8 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             for (int c = 0; c < COLS / SIDE; ++c)
                 #pragma unroll
                 for (int e = 0; e < ELEMENTS / 2; ++e) {
-                    const tk::pair x_e = g.scale * tk::pair_at(v5, i, c, e);  // spec:47
-                    tk::put_pair(p, i, c, e, tk::each([](float x) { return __builtin_amdgcn_exp2f(x); }, (x_e - v7[c][0])));  // spec:48
+                    const tk::pair x_e = g.scale * tk::pair_at(dot_Q_K, i, c, e);  // spec:47
+                    tk::put_pair(p, i, c, e, tk::each([](float x) { return __builtin_amdgcn_exp2f(x); }, (x_e - SHIFT__r[c][0])));  // spec:48
                 }
         tile<TILE_j> gp;
         #pragma unroll
@@ -400,7 +400,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             load(V_r, subtile_inplace<32, DIM_D>(V_s[step % 2], {n, 0}));
             auto &part = subtile_inplace<32>(gp, n);
             zero(part);
-            mma_ABt(part, V_r, v10, part);  // spec:49
+            mma_ABt(part, V_r, GO_r, part);  // spec:49
         }
         #pragma unroll
         for (int i = 0; i < TILE_j / SIDE; ++i)
@@ -408,29 +408,29 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             for (int c = 0; c < COLS / SIDE; ++c)
                 #pragma unroll
                 for (int e = 0; e < ELEMENTS / 2; ++e)
-                    tk::put_pair(p, i, c, e, tk::pair_at(p, i, c, e) * (tk::pair_at(gp, i, c, e) - v13[c][0]));  // spec:50
-        operand_bf<TILE_j> v16;
-        copy(v16, p);  // spec:51
+                    tk::put_pair(p, i, c, e, tk::pair_at(p, i, c, e) * (tk::pair_at(gp, i, c, e) - DELTA__r[c][0]));  // spec:50
+        operand_bf<TILE_j> gx_bf;
+        copy(gx_bf, p);  // spec:51
         #pragma unroll
         for (int k = 0; k < TILE_j / SIDE; ++k) {
             rt_bf<DIM_D, SIDE, ducks::rt_layout::row, SHAPE> K_r;
             tk::load_across<4>(K_r, K_s[step % 2], k * SIDE);
-            mma_AB(gq, K_r, subtile_inplace<SIDE>(v16, k), gq);  // spec:51
+            mma_AB(gq, K_r, subtile_inplace<SIDE>(gx_bf, k), gq);  // spec:51
         }
         tk::write_rows<THREADS>(K_s[(step + 1) % 2], K_f);
         tk::write_rows<THREADS>(V_s[(step + 1) % 2], V_f);
         tk::lds_barrier();
     }
     tk::settle();
-    tile<DIM_D> v23;
+    tile<DIM_D> GQ_tile;
     #pragma unroll
     for (int i = 0; i < DIM_D / SIDE; ++i)
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c)
             #pragma unroll
             for (int e = 0; e < ELEMENTS / 2; ++e)
-                tk::put_pair(v23, i, c, e, (g.scale * 0.69314718f) * tk::pair_at(gq, i, c, e));  // spec:52
-    tk::store_interleaved<bf16, 4>(GQ_at, v23, wave * COLS, 128, DIM_D);  // spec:52
+                tk::put_pair(GQ_tile, i, c, e, (g.scale * 0.69314718f) * tk::pair_at(gq, i, c, e));  // spec:52
+    tk::store_interleaved<bf16, 4>(GQ_at, GQ_tile, wave * COLS, 128, DIM_D);  // spec:52
 }
 
 #ifndef KITTENS_DEVICE_ONLY

@@ -181,10 +181,10 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     const auto PV_at = tk::buffer_from(g.PV, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(j_0) * DIM_D);
     const int first_of_wave = j_0 + wave * COLS;
     const int first_column = first_of_wave + laneid() % SIDE;
-    rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> v5;  // spec:35
-    tk::load_operand(v5, K_at, wave * COLS, DIM_D);
-    rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> v20;  // spec:38
-    tk::load_operand(v20, V_at, wave * COLS, DIM_D);
+    rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> K_r;  // spec:35
+    tk::load_operand(K_r, K_at, wave * COLS, DIM_D);
+    rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> V_r;  // spec:38
+    tk::load_operand(V_r, V_at, wave * COLS, DIM_D);
     rt_bf<32, SIDE, ducks::rt_layout::row, SHAPE> turned_0[128 / SIDE];  // spec:41
     #pragma unroll
     for (int k = 0; k < 128 / SIDE; ++k)
@@ -214,14 +214,14 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         tk::fetch_rows<THREADS>(GO_s[0 % 2], GO_f, tk::rows_from(g.GO, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t((step + 1) * TILE_q) * DIM_D, min(DIM_LENGTH - (step + 1) * TILE_q, TILE_q), DIM_D, DIM_D), DIM_D);
         tk::fetch_vector<THREADS>(SHIFT__s[0 % 2], SHIFT__f, tk::rows_from(g.SHIFT_, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH + uint64_t(h_0) * DIM_LENGTH + uint64_t((step + 1) * TILE_q) * 1, min(DIM_LENGTH - (step + 1) * TILE_q, TILE_q), 1, 1), 1);
         tk::fetch_vector<THREADS>(DELTA__s[0 % 2], DELTA__f, tk::rows_from(g.DELTA_, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH + uint64_t(h_0) * DIM_LENGTH + uint64_t((step + 1) * TILE_q) * 1, min(DIM_LENGTH - (step + 1) * TILE_q, TILE_q), 1, 1), 1);
-        tile<TILE_q> v6;
+        tile<TILE_q> dot_Q_K;
         #pragma unroll
         for (int n = 0; n < TILE_q / 32; ++n) {
             rt_bf<32, DIM_D, ducks::rt_layout::row, SHAPE> Q_r;
             load(Q_r, subtile_inplace<32, DIM_D>(Q_s[step % 2], {n, 0}));
-            auto &part = subtile_inplace<32>(v6, n);
+            auto &part = subtile_inplace<32>(dot_Q_K, n);
             zero(part);
-            mma_ABt(part, Q_r, v5, part);  // spec:35
+            mma_ABt(part, Q_r, K_r, part);  // spec:35
         }
         tile<TILE_q> x;
         #pragma unroll
@@ -230,7 +230,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             for (int c = 0; c < COLS / SIDE; ++c)
                 #pragma unroll
                 for (int e = 0; e < ELEMENTS / 2; ++e)
-                    tk::put_pair(x, i, c, e, g.scale * tk::pair_at(v6, i, c, e));  // spec:35
+                    tk::put_pair(x, i, c, e, g.scale * tk::pair_at(dot_Q_K, i, c, e));  // spec:35
         tk::keep(x);
         if (!(q_0 >= first_of_wave + COLS - 1)) {  // spec:36
             #pragma unroll
@@ -241,8 +241,8 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
                     for (int e = 0; e < ELEMENTS; ++e)
                         tk::put(x, i, c, e, choose(((q_0 + tk::row_at<SIDE>(i, e)) >= (first_column + c * SIDE)), tk::at(x, i, c, e), (-__builtin_inff())));
         }
-        typename tile<TILE_q>::col_vec v13;
-        load(v13, SHIFT__s[step % 2]);  // spec:36
+        typename tile<TILE_q>::col_vec SHIFT__r;
+        load(SHIFT__r, SHIFT__s[step % 2]);  // spec:36
         tile<TILE_q> p;
         #pragma unroll
         for (int i = 0; i < TILE_q / SIDE; ++i)
@@ -250,7 +250,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             for (int c = 0; c < COLS / SIDE; ++c)
                 #pragma unroll
                 for (int e = 0; e < ELEMENTS; ++e)
-                    tk::put(p, i, c, e, __builtin_amdgcn_exp2f(((choose(((q_0 + tk::row_at<SIDE>(i, e)) >= (first_column + c * SIDE)), tk::at(x, i, c, e), (-__builtin_inff()))) - tk::at(v13, i, e))));  // spec:36
+                    tk::put(p, i, c, e, __builtin_amdgcn_exp2f(((choose(((q_0 + tk::row_at<SIDE>(i, e)) >= (first_column + c * SIDE)), tk::at(x, i, c, e), (-__builtin_inff()))) - tk::at(SHIFT__r, i, e))));  // spec:36
         tk::keep(p);
         if (!(q_0 + TILE_q - 1 < 2000)) {  // spec:36
             #pragma unroll
@@ -261,13 +261,13 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
                     for (int e = 0; e < ELEMENTS; ++e)
                         tk::put(p, i, c, e, choose((float((q_0 + tk::row_at<SIDE>(i, e))) < 2000.0f), tk::at(p, i, c, e), 0.0f));
         }
-        operand_bf<TILE_q> v16;
-        copy(v16, p);  // spec:37
+        operand_bf<TILE_q> where_lt_q_p_bf;
+        copy(where_lt_q_p_bf, p);  // spec:37
         #pragma unroll
         for (int k = 0; k < TILE_q / SIDE; ++k) {
             rt_bf<DIM_D, SIDE, ducks::rt_layout::row, SHAPE> GO_r;
             tk::load_across<4>(GO_r, GO_s[step % 2], k * SIDE);
-            mma_AB(gv, GO_r, subtile_inplace<SIDE>(v16, k), gv);  // spec:37
+            mma_AB(gv, GO_r, subtile_inplace<SIDE>(where_lt_q_p_bf, k), gv);  // spec:37
         }
         tile<TILE_q> gp;
         #pragma unroll
@@ -276,10 +276,10 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             load(GO_r, subtile_inplace<32, DIM_D>(GO_s[step % 2], {n, 0}));
             auto &part = subtile_inplace<32>(gp, n);
             zero(part);
-            mma_ABt(part, GO_r, v20, part);  // spec:38
+            mma_ABt(part, GO_r, V_r, part);  // spec:38
         }
-        typename tile<TILE_q>::col_vec v22;
-        load(v22, DELTA__s[step % 2]);  // spec:39
+        typename tile<TILE_q>::col_vec DELTA__r;
+        load(DELTA__r, DELTA__s[step % 2]);  // spec:39
         tile<TILE_q> v24;
         #pragma unroll
         for (int i = 0; i < TILE_q / SIDE; ++i)
@@ -287,7 +287,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             for (int c = 0; c < COLS / SIDE; ++c)
                 #pragma unroll
                 for (int e = 0; e < ELEMENTS; ++e)
-                    tk::put(v24, i, c, e, tk::at(p, i, c, e) * (tk::at(gp, i, c, e) - tk::at(v22, i, e)));  // spec:39
+                    tk::put(v24, i, c, e, tk::at(p, i, c, e) * (tk::at(gp, i, c, e) - tk::at(DELTA__r, i, e)));  // spec:39
         tk::keep(v24);
         if (!(q_0 + TILE_q - 1 < 2000)) {  // spec:39
             #pragma unroll
@@ -318,15 +318,15 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         }
         tk::share_columns(given_0[step % 2], gx);  // spec:39
         tk::lds_barrier();
-        rt_fl<TILE_q, 32, ducks::rt_layout::col, SHAPE> v28;
-        zero(v28);
+        rt_fl<TILE_q, 32, ducks::rt_layout::col, SHAPE> PQ_tile;
+        zero(PQ_tile);
         #pragma unroll
         for (int k = 0; k < 128 / SIDE; ++k) {
             rt_bf<TILE_q, SIDE, ducks::rt_layout::row, SHAPE> all;
             tk::take_columns(all, given_0[step % 2], k * SIDE);
-            mma_ABt(v28, all, turned_0[k], v28);  // spec:41
+            mma_ABt(PQ_tile, all, turned_0[k], PQ_tile);  // spec:41
         }
-        tk::add_rows(g.PQ, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(q_0) * DIM_D, v28, min(DIM_LENGTH - q_0, TILE_q), DIM_D, wave * 32);  // spec:41
+        tk::add_rows(g.PQ, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(q_0) * DIM_D, PQ_tile, min(DIM_LENGTH - q_0, TILE_q), DIM_D, wave * 32);  // spec:41
         tk::write_rows<THREADS>(Q_s[(step + 1) % 2], Q_f);
         tk::write_rows<THREADS>(GO_s[(step + 1) % 2], GO_f);
         tk::write_vector<THREADS>(SHIFT__s[(step + 1) % 2], SHIFT__f);
@@ -335,15 +335,15 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         tk::end_iteration();
     }
     tk::settle();
-    tile<DIM_D> v34;
+    tile<DIM_D> PK_tile;
     #pragma unroll
     for (int i = 0; i < DIM_D / SIDE; ++i)
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c)
             #pragma unroll
             for (int e = 0; e < ELEMENTS / 2; ++e)
-                tk::put_pair(v34, i, c, e, (g.scale * 0.69314718f) * tk::pair_at(gk, i, c, e));  // spec:42
-    tk::store_interleaved<float, 4>(PK_at, v34, wave * COLS, DIM_LENGTH - j_0, DIM_D);  // spec:42
+                tk::put_pair(PK_tile, i, c, e, (g.scale * 0.69314718f) * tk::pair_at(gk, i, c, e));  // spec:42
+    tk::store_interleaved<float, 4>(PK_at, PK_tile, wave * COLS, DIM_LENGTH - j_0, DIM_D);  // spec:42
     tk::store_interleaved<float, 4>(PV_at, gv, wave * COLS, DIM_LENGTH - j_0, DIM_D);  // spec:43
 }
 

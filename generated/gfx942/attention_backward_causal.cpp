@@ -179,10 +179,10 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     const auto PV_at = tk::buffer_from(g.PV, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(j_0) * DIM_D);
     const int first_of_wave = j_0 + wave * COLS;
     const int first_column = first_of_wave + laneid() % SIDE;
-    rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> v5;  // spec:34
-    tk::load_operand(v5, K_at, wave * COLS, DIM_D);
-    rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> v20;  // spec:37
-    tk::load_operand(v20, V_at, wave * COLS, DIM_D);
+    rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> K_r;  // spec:34
+    tk::load_operand(K_r, K_at, wave * COLS, DIM_D);
+    rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> V_r;  // spec:37
+    tk::load_operand(V_r, V_at, wave * COLS, DIM_D);
     tile<DIM_D> gv;
     zero(gv);  // spec:36
     tile<DIM_D> gk;
@@ -208,14 +208,14 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         tk::fetch_rows<THREADS>(GO_s[0 % 2], GO_f, tk::rows_from(g.GO, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t((step + 1) * TILE_q) * DIM_D, min(DIM_LENGTH - (step + 1) * TILE_q, TILE_q), DIM_D, DIM_D), DIM_D);
         tk::fetch_vector<THREADS>(SHIFT__s[0 % 2], SHIFT__f, tk::rows_from(g.SHIFT_, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH + uint64_t(h_0) * DIM_LENGTH + uint64_t((step + 1) * TILE_q) * 1, min(DIM_LENGTH - (step + 1) * TILE_q, TILE_q), 1, 1), 1);
         tk::fetch_vector<THREADS>(DELTA__s[0 % 2], DELTA__f, tk::rows_from(g.DELTA_, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH + uint64_t(h_0) * DIM_LENGTH + uint64_t((step + 1) * TILE_q) * 1, min(DIM_LENGTH - (step + 1) * TILE_q, TILE_q), 1, 1), 1);
-        tile<TILE_q> v6;
+        tile<TILE_q> dot_Q_K;
         #pragma unroll
         for (int n = 0; n < TILE_q / 32; ++n) {
             rt_bf<32, DIM_D, ducks::rt_layout::row, SHAPE> Q_r;
             load(Q_r, subtile_inplace<32, DIM_D>(Q_s[step % 2], {n, 0}));
-            auto &part = subtile_inplace<32>(v6, n);
+            auto &part = subtile_inplace<32>(dot_Q_K, n);
             zero(part);
-            mma_ABt(part, Q_r, v5, part);  // spec:34
+            mma_ABt(part, Q_r, K_r, part);  // spec:34
         }
         tile<TILE_q> x;
         #pragma unroll
@@ -224,7 +224,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             for (int c = 0; c < COLS / SIDE; ++c)
                 #pragma unroll
                 for (int e = 0; e < ELEMENTS / 2; ++e)
-                    tk::put_pair(x, i, c, e, g.scale * tk::pair_at(v6, i, c, e));  // spec:34
+                    tk::put_pair(x, i, c, e, g.scale * tk::pair_at(dot_Q_K, i, c, e));  // spec:34
         tk::keep(x);
         if (!(q_0 >= first_of_wave + COLS - 1)) {  // spec:35
             #pragma unroll
@@ -235,8 +235,8 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
                     for (int e = 0; e < ELEMENTS; ++e)
                         tk::put(x, i, c, e, choose(((q_0 + tk::row_at<SIDE>(i, e)) >= (first_column + c * SIDE)), tk::at(x, i, c, e), (-__builtin_inff())));
         }
-        typename tile<TILE_q>::col_vec v13;
-        load(v13, SHIFT__s[step % 2]);  // spec:35
+        typename tile<TILE_q>::col_vec SHIFT__r;
+        load(SHIFT__r, SHIFT__s[step % 2]);  // spec:35
         tile<TILE_q> p;
         #pragma unroll
         for (int i = 0; i < TILE_q / SIDE; ++i)
@@ -244,7 +244,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             for (int c = 0; c < COLS / SIDE; ++c)
                 #pragma unroll
                 for (int e = 0; e < ELEMENTS; ++e)
-                    tk::put(p, i, c, e, __builtin_amdgcn_exp2f(((choose(((q_0 + tk::row_at<SIDE>(i, e)) >= (first_column + c * SIDE)), tk::at(x, i, c, e), (-__builtin_inff()))) - tk::at(v13, i, e))));  // spec:35
+                    tk::put(p, i, c, e, __builtin_amdgcn_exp2f(((choose(((q_0 + tk::row_at<SIDE>(i, e)) >= (first_column + c * SIDE)), tk::at(x, i, c, e), (-__builtin_inff()))) - tk::at(SHIFT__r, i, e))));  // spec:35
         tk::keep(p);
         if (!(q_0 + TILE_q - 1 < 2000)) {  // spec:35
             #pragma unroll
@@ -255,13 +255,13 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
                     for (int e = 0; e < ELEMENTS; ++e)
                         tk::put(p, i, c, e, choose((float((q_0 + tk::row_at<SIDE>(i, e))) < 2000.0f), tk::at(p, i, c, e), 0.0f));
         }
-        operand_bf<TILE_q> v16;
-        copy(v16, p);  // spec:36
+        operand_bf<TILE_q> where_lt_q_p_bf;
+        copy(where_lt_q_p_bf, p);  // spec:36
         #pragma unroll
         for (int k = 0; k < TILE_q / SIDE; ++k) {
             rt_bf<DIM_D, SIDE, ducks::rt_layout::row, SHAPE> GO_r;
             tk::load_across<4>(GO_r, GO_s[step % 2], k * SIDE);
-            mma_AB(gv, GO_r, subtile_inplace<SIDE>(v16, k), gv);  // spec:36
+            mma_AB(gv, GO_r, subtile_inplace<SIDE>(where_lt_q_p_bf, k), gv);  // spec:36
         }
         tile<TILE_q> gp;
         #pragma unroll
@@ -270,10 +270,10 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             load(GO_r, subtile_inplace<32, DIM_D>(GO_s[step % 2], {n, 0}));
             auto &part = subtile_inplace<32>(gp, n);
             zero(part);
-            mma_ABt(part, GO_r, v20, part);  // spec:37
+            mma_ABt(part, GO_r, V_r, part);  // spec:37
         }
-        typename tile<TILE_q>::col_vec v22;
-        load(v22, DELTA__s[step % 2]);  // spec:38
+        typename tile<TILE_q>::col_vec DELTA__r;
+        load(DELTA__r, DELTA__s[step % 2]);  // spec:38
         tile<TILE_q> gx;
         #pragma unroll
         for (int i = 0; i < TILE_q / SIDE; ++i)
@@ -281,7 +281,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             for (int c = 0; c < COLS / SIDE; ++c)
                 #pragma unroll
                 for (int e = 0; e < ELEMENTS; ++e)
-                    tk::put(gx, i, c, e, tk::at(p, i, c, e) * (tk::at(gp, i, c, e) - tk::at(v22, i, e)));  // spec:38
+                    tk::put(gx, i, c, e, tk::at(p, i, c, e) * (tk::at(gp, i, c, e) - tk::at(DELTA__r, i, e)));  // spec:38
         tk::keep(gx);
         if (!(q_0 + TILE_q - 1 < 2000)) {  // spec:38
             #pragma unroll
@@ -292,13 +292,13 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
                     for (int e = 0; e < ELEMENTS; ++e)
                         tk::put(gx, i, c, e, choose((float((q_0 + tk::row_at<SIDE>(i, e))) < 2000.0f), tk::at(gx, i, c, e), 0.0f));
         }
-        operand_bf<TILE_q> v25;
-        copy(v25, gx);  // spec:39
+        operand_bf<TILE_q> where_lt_q_gx_bf;
+        copy(where_lt_q_gx_bf, gx);  // spec:39
         #pragma unroll
         for (int k = 0; k < TILE_q / SIDE; ++k) {
             rt_bf<DIM_D, SIDE, ducks::rt_layout::row, SHAPE> Q_r;
             tk::load_across<4>(Q_r, Q_s[step % 2], k * SIDE);
-            mma_AB(gk, Q_r, subtile_inplace<SIDE>(v25, k), gk);  // spec:39
+            mma_AB(gk, Q_r, subtile_inplace<SIDE>(where_lt_q_gx_bf, k), gk);  // spec:39
         }
         tk::write_rows<THREADS>(Q_s[(step + 1) % 2], Q_f);
         tk::write_rows<THREADS>(GO_s[(step + 1) % 2], GO_f);
@@ -308,15 +308,15 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         tk::end_iteration();
     }
     tk::settle();
-    tile<DIM_D> v33;
+    tile<DIM_D> PK_tile;
     #pragma unroll
     for (int i = 0; i < DIM_D / SIDE; ++i)
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c)
             #pragma unroll
             for (int e = 0; e < ELEMENTS / 2; ++e)
-                tk::put_pair(v33, i, c, e, (g.scale * 0.69314718f) * tk::pair_at(gk, i, c, e));  // spec:40
-    tk::store_interleaved<float, 4>(PK_at, v33, wave * COLS, DIM_LENGTH - j_0, DIM_D);  // spec:40
+                tk::put_pair(PK_tile, i, c, e, (g.scale * 0.69314718f) * tk::pair_at(gk, i, c, e));  // spec:40
+    tk::store_interleaved<float, 4>(PK_at, PK_tile, wave * COLS, DIM_LENGTH - j_0, DIM_D);  // spec:40
     tk::store_interleaved<float, 4>(PV_at, gv, wave * COLS, DIM_LENGTH - j_0, DIM_D);  // spec:41
 }
 
@@ -507,14 +507,14 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     const auto GQ_at = tk::buffer_from(g.GQ, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(q_0) * DIM_D);
     const int first_of_wave = q_0 + wave * COLS;
     const int first_column = first_of_wave + laneid() % SIDE;
-    rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> v3;  // spec:55
-    tk::load_operand(v3, Q_at, wave * COLS, DIM_D);
-    rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> v15;  // spec:57
-    tk::load_operand(v15, GO_at, wave * COLS, DIM_D);
-    columns v12;  // spec:56
-    tk::load_columns<float>(v12, SHIFT__at, wave * COLS, 1);
-    columns v18;  // spec:58
-    tk::load_columns<float>(v18, DELTA__at, wave * COLS, 1);
+    rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> Q_r;  // spec:55
+    tk::load_operand(Q_r, Q_at, wave * COLS, DIM_D);
+    rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> GO_r;  // spec:57
+    tk::load_operand(GO_r, GO_at, wave * COLS, DIM_D);
+    columns SHIFT__r;  // spec:56
+    tk::load_columns<float>(SHIFT__r, SHIFT__at, wave * COLS, 1);
+    columns DELTA__r;  // spec:58
+    tk::load_columns<float>(DELTA__r, DELTA__at, wave * COLS, 1);
     tile<DIM_D> gq;
     zero(gq);  // spec:59
     tk::words_4 K_f[tk::CHUNKS<THREADS, st_bf<TILE_j, DIM_D>>];
@@ -529,14 +529,14 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         const int j_0 = step * TILE_j;
         tk::fetch_rows<THREADS>(K_s[0 % 2], K_f, tk::rows_from(g.K, uint64_t(s_0) * DIM_LENGTH * DIM_D + uint64_t((step + 1) * TILE_j) * DIM_D, min(DIM_LENGTH - (step + 1) * TILE_j, TILE_j), DIM_D, DIM_D), DIM_D);
         tk::fetch_rows<THREADS>(V_s[0 % 2], V_f, tk::rows_from(g.V, uint64_t(s_0) * DIM_LENGTH * DIM_D + uint64_t((step + 1) * TILE_j) * DIM_D, min(DIM_LENGTH - (step + 1) * TILE_j, TILE_j), DIM_D, DIM_D), DIM_D);
-        tile<TILE_j> v5;
+        tile<TILE_j> dot_Q_K;
         #pragma unroll
         for (int n = 0; n < TILE_j / 32; ++n) {
             rt_bf<32, DIM_D, ducks::rt_layout::row, SHAPE> K_r;
             load(K_r, subtile_inplace<32, DIM_D>(K_s[step % 2], {n, 0}));
-            auto &part = subtile_inplace<32>(v5, n);
+            auto &part = subtile_inplace<32>(dot_Q_K, n);
             zero(part);
-            mma_ABt(part, K_r, v3, part);  // spec:55
+            mma_ABt(part, K_r, Q_r, part);  // spec:55
         }
         tile<TILE_j> x;
         #pragma unroll
@@ -545,7 +545,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             for (int c = 0; c < COLS / SIDE; ++c)
                 #pragma unroll
                 for (int e = 0; e < ELEMENTS / 2; ++e)
-                    tk::put_pair(x, i, c, e, g.scale * tk::pair_at(v5, i, c, e));  // spec:55
+                    tk::put_pair(x, i, c, e, g.scale * tk::pair_at(dot_Q_K, i, c, e));  // spec:55
         tk::keep(x);
         if (!(first_of_wave >= j_0 + TILE_j - 1)) {  // spec:56
             #pragma unroll
@@ -563,7 +563,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             for (int c = 0; c < COLS / SIDE; ++c)
                 #pragma unroll
                 for (int e = 0; e < ELEMENTS; ++e)
-                    tk::put(p, i, c, e, __builtin_amdgcn_exp2f(((choose(((first_column + c * SIDE) >= (j_0 + tk::row_at<SIDE>(i, e))), tk::at(x, i, c, e), (-__builtin_inff()))) - v12[c][0])));  // spec:56
+                    tk::put(p, i, c, e, __builtin_amdgcn_exp2f(((choose(((first_column + c * SIDE) >= (j_0 + tk::row_at<SIDE>(i, e))), tk::at(x, i, c, e), (-__builtin_inff()))) - SHIFT__r[c][0])));  // spec:56
         tile<TILE_j> gp;
         #pragma unroll
         for (int n = 0; n < TILE_j / 32; ++n) {
@@ -571,7 +571,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             load(V_r, subtile_inplace<32, DIM_D>(V_s[step % 2], {n, 0}));
             auto &part = subtile_inplace<32>(gp, n);
             zero(part);
-            mma_ABt(part, V_r, v15, part);  // spec:57
+            mma_ABt(part, V_r, GO_r, part);  // spec:57
         }
         #pragma unroll
         for (int i = 0; i < TILE_j / SIDE; ++i)
@@ -579,7 +579,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             for (int c = 0; c < COLS / SIDE; ++c)
                 #pragma unroll
                 for (int e = 0; e < ELEMENTS / 2; ++e)
-                    tk::put_pair(p, i, c, e, tk::pair_at(p, i, c, e) * (tk::pair_at(gp, i, c, e) - v18[c][0]));  // spec:58
+                    tk::put_pair(p, i, c, e, tk::pair_at(p, i, c, e) * (tk::pair_at(gp, i, c, e) - DELTA__r[c][0]));  // spec:58
         tk::keep(p);
         if (!(j_0 + TILE_j - 1 < 2000)) {  // spec:58
             #pragma unroll
@@ -590,13 +590,13 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
                     for (int e = 0; e < ELEMENTS; ++e)
                         tk::put(p, i, c, e, choose((float((j_0 + tk::row_at<SIDE>(i, e))) < 2000.0f), tk::at(p, i, c, e), 0.0f));
         }
-        operand_bf<TILE_j> v21;
-        copy(v21, p);  // spec:59
+        operand_bf<TILE_j> where_lt_j_gx_bf;
+        copy(where_lt_j_gx_bf, p);  // spec:59
         #pragma unroll
         for (int k = 0; k < TILE_j / SIDE; ++k) {
             rt_bf<DIM_D, SIDE, ducks::rt_layout::row, SHAPE> K_r;
             tk::load_across<4>(K_r, K_s[step % 2], k * SIDE);
-            mma_AB(gq, K_r, subtile_inplace<SIDE>(v21, k), gq);  // spec:59
+            mma_AB(gq, K_r, subtile_inplace<SIDE>(where_lt_j_gx_bf, k), gq);  // spec:59
         }
         tk::write_rows<THREADS>(K_s[(step + 1) % 2], K_f);
         tk::write_rows<THREADS>(V_s[(step + 1) % 2], V_f);
@@ -604,15 +604,15 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         tk::end_iteration();
     }
     tk::settle();
-    tile<DIM_D> v28;
+    tile<DIM_D> GQ_tile;
     #pragma unroll
     for (int i = 0; i < DIM_D / SIDE; ++i)
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c)
             #pragma unroll
             for (int e = 0; e < ELEMENTS / 2; ++e)
-                tk::put_pair(v28, i, c, e, (g.scale * 0.69314718f) * tk::pair_at(gq, i, c, e));  // spec:60
-    tk::store_interleaved<bf16, 4>(GQ_at, v28, wave * COLS, DIM_LENGTH - q_0, DIM_D);  // spec:60
+                tk::put_pair(GQ_tile, i, c, e, (g.scale * 0.69314718f) * tk::pair_at(gq, i, c, e));  // spec:60
+    tk::store_interleaved<bf16, 4>(GQ_at, GQ_tile, wave * COLS, DIM_LENGTH - q_0, DIM_D);  // spec:60
 }
 
 #ifndef KITTENS_DEVICE_ONLY

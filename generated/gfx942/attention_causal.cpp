@@ -68,8 +68,8 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     const auto LSE2__at = tk::buffer_from(g.LSE2_, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH + uint64_t(h_0) * DIM_LENGTH + uint64_t(q_0));
     const int first_of_wave = q_0 + wave * COLS;
     const int first_column = first_of_wave + laneid() % SIDE;
-    rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> v6;  // spec:20
-    tk::load_operand(v6, Q_at, wave * COLS, DIM_HEADS * DIM_D);
+    rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> Q_r;  // spec:20
+    tk::load_operand(Q_r, Q_at, wave * COLS, DIM_HEADS * DIM_D);
     columns l;
     #pragma unroll
     for (int c = 0; c < COLS / SIDE; ++c)
@@ -92,14 +92,14 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         const int j_0 = step * TILE_j;
         tk::fetch_rows<THREADS>(K_s[0 % 2], K_f, tk::rows_from(g.K, uint64_t(b_0) * DIM_LENGTH * DIM_KV_HEADS * DIM_D + uint64_t(h_0 / 4) * DIM_D + uint64_t((step + 1) * TILE_j) * DIM_KV_HEADS * DIM_D, min(DIM_LENGTH - (step + 1) * TILE_j, TILE_j), DIM_KV_HEADS * DIM_D, DIM_D), DIM_KV_HEADS * DIM_D);
         tk::fetch_transposed<THREADS>(V_s[0 % 2], V_f, tk::rows_from(g.V, uint64_t(b_0) * DIM_LENGTH * DIM_KV_HEADS * DIM_D + uint64_t(h_0 / 4) * DIM_D + uint64_t((step + 1) * TILE_j) * DIM_KV_HEADS * DIM_D, min(DIM_LENGTH - (step + 1) * TILE_j, TILE_j), DIM_KV_HEADS * DIM_D, DIM_D), DIM_KV_HEADS * DIM_D);
-        tile<TILE_j> v8;
+        tile<TILE_j> dot_Q_K;
         #pragma unroll
         for (int n = 0; n < TILE_j / 32; ++n) {
             rt_bf<32, DIM_D, ducks::rt_layout::row, SHAPE> K_r;
             load(K_r, subtile_inplace<32, DIM_D>(K_s[step % 2], {n, 0}));
-            auto &part = subtile_inplace<32>(v8, n);
+            auto &part = subtile_inplace<32>(dot_Q_K, n);
             zero(part);
-            mma_ABt(part, K_r, v6, part);  // spec:20
+            mma_ABt(part, K_r, Q_r, part);  // spec:20
         }
         tile<TILE_j> s;
         #pragma unroll
@@ -108,7 +108,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             for (int c = 0; c < COLS / SIDE; ++c)
                 #pragma unroll
                 for (int e = 0; e < ELEMENTS / 2; ++e)
-                    tk::put_pair(s, i, c, e, scale * tk::pair_at(v8, i, c, e));  // spec:20
+                    tk::put_pair(s, i, c, e, scale * tk::pair_at(dot_Q_K, i, c, e));  // spec:20
         tk::keep(s);
         if (!(first_of_wave >= j_0 + TILE_j - 1)) {  // spec:21
             #pragma unroll
@@ -129,12 +129,12 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
                     for (int e = 0; e < ELEMENTS; ++e)
                         tk::put(s, i, c, e, choose((float((j_0 + tk::row_at<SIDE>(i, e))) < 2000.0f), tk::at(s, i, c, e), (-__builtin_inff())));
         }
-        columns v15;
-        col_max(v15, s);  // spec:22
+        columns max_where_lt_j_s;
+        col_max(max_where_lt_j_s, s);  // spec:22
         columns n_2;
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c)
-            n_2[c][0] = __builtin_fmaxf(m_[c][0], v15[c][0]);  // spec:22
+            n_2[c][0] = __builtin_fmaxf(m_[c][0], max_where_lt_j_s[c][0]);  // spec:22
         tile<TILE_j> p;
         #pragma unroll
         for (int i = 0; i < TILE_j / SIDE; ++i)
@@ -159,12 +159,12 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
                     for (int e = 0; e < ELEMENTS; ++e)
                         tk::put(p, i, c, e, choose((float((j_0 + tk::row_at<SIDE>(i, e))) < 2000.0f), tk::at(p, i, c, e), 0.0f));
         }
-        columns v22;
-        col_sum(v22, p);  // spec:25
+        columns sum_where_lt_j_p;
+        col_sum(sum_where_lt_j_p, p);  // spec:25
         columns l_3;
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c)
-            l_3[c][0] = (l[c][0] * r[c][0]) + v22[c][0];  // spec:25
+            l_3[c][0] = (l[c][0] * r[c][0]) + sum_where_lt_j_p[c][0];  // spec:25
         #pragma unroll
         for (int i = 0; i < DIM_D / SIDE; ++i)
             #pragma unroll
@@ -172,14 +172,14 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
                 #pragma unroll
                 for (int e = 0; e < ELEMENTS / 2; ++e)
                     tk::put_pair(o, i, c, e, tk::pair_at(o, i, c, e) * r[c][0]);  // spec:26
-        operand_bf<TILE_j> v25;
-        tk::round_operand(v25, p);  // spec:26
+        operand_bf<TILE_j> where_lt_j_p_bf;
+        tk::round_operand(where_lt_j_p_bf, p);  // spec:26
         #pragma unroll
         for (int n = 0; n < DIM_D / 32; ++n) {
             rt_bf<32, TILE_j, ducks::rt_layout::row, SHAPE> V_r;
             load(V_r, subtile_inplace<32, TILE_j>(V_s[step % 2], {n, 0}));
             auto &part = subtile_inplace<32>(o, n);
-            mma_AB(part, V_r, v25, part);  // spec:26
+            mma_AB(part, V_r, where_lt_j_p_bf, part);  // spec:26
         }
         tk::write_rows<THREADS>(K_s[(step + 1) % 2], K_f);
         tk::write_transposed<THREADS>(V_s[(step + 1) % 2], V_f);
@@ -193,20 +193,20 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     #pragma unroll
     for (int c = 0; c < COLS / SIDE; ++c)
         l_d[c] = tk::divisor(l[c][0]);
-    tile<DIM_D> v32;
+    tile<DIM_D> O_tile;
     #pragma unroll
     for (int i = 0; i < DIM_D / SIDE; ++i)
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c)
             #pragma unroll
             for (int e = 0; e < ELEMENTS; ++e)
-                tk::put(v32, i, c, e, tk::at(o, i, c, e) / l_d[c]);  // spec:28
-    tk::store_rows<bf16>(O_at, v32, wave * COLS, DIM_LENGTH - q_0, DIM_HEADS * DIM_D);  // spec:28
-    columns v34;
+                tk::put(O_tile, i, c, e, tk::at(o, i, c, e) / l_d[c]);  // spec:28
+    tk::store_rows<bf16>(O_at, O_tile, wave * COLS, DIM_LENGTH - q_0, DIM_HEADS * DIM_D);  // spec:28
+    columns LSE2_tile;
     #pragma unroll
     for (int c = 0; c < COLS / SIDE; ++c)
-        v34[c][0] = m_[c][0] + (__builtin_amdgcn_logf(l[c][0]));  // spec:29
-    tk::store_columns<float>(LSE2__at, v34, wave * COLS, DIM_LENGTH - q_0, 1);  // spec:29
+        LSE2_tile[c][0] = m_[c][0] + (__builtin_amdgcn_logf(l[c][0]));  // spec:29
+    tk::store_columns<float>(LSE2__at, LSE2_tile, wave * COLS, DIM_LENGTH - q_0, 1);  // spec:29
 }
 
 #ifndef KITTENS_DEVICE_ONLY

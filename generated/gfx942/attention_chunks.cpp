@@ -76,8 +76,8 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     const int steps = (j_length + TILE_j - 1) / TILE_j;  // spec:21
     const int first_of_wave = q_0 + wave * COLS;
     const int first_column = first_of_wave + laneid() % SIDE;
-    rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> v6;  // spec:22
-    tk::load_operand(v6, Q_at, wave * COLS, DIM_HEADS * DIM_D);
+    rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> Q_r;  // spec:22
+    tk::load_operand(Q_r, Q_at, wave * COLS, DIM_HEADS * DIM_D);
     columns l;
     #pragma unroll
     for (int c = 0; c < COLS / SIDE; ++c)
@@ -100,14 +100,14 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         const int j_0 = step * TILE_j;
         tk::fetch_rows<THREADS>(K_s[0 % 2], K_f, tk::rows_from(g.K, uint64_t(j_first) * DIM_KV_HEADS * DIM_D + uint64_t(h_0 / 4) * DIM_D + uint64_t((step + 1) * TILE_j) * DIM_KV_HEADS * DIM_D, min(j_length - (step + 1) * TILE_j, TILE_j), DIM_KV_HEADS * DIM_D, DIM_D), DIM_KV_HEADS * DIM_D);
         tk::fetch_transposed<THREADS>(V_s[0 % 2], V_f, tk::rows_from(g.V, uint64_t(j_first) * DIM_KV_HEADS * DIM_D + uint64_t(h_0 / 4) * DIM_D + uint64_t((step + 1) * TILE_j) * DIM_KV_HEADS * DIM_D, min(j_length - (step + 1) * TILE_j, TILE_j), DIM_KV_HEADS * DIM_D, DIM_D), DIM_KV_HEADS * DIM_D);
-        tile<TILE_j> v8;
+        tile<TILE_j> dot_Q_K;
         #pragma unroll
         for (int n = 0; n < TILE_j / 32; ++n) {
             rt_bf<32, DIM_D, ducks::rt_layout::row, SHAPE> K_r;
             load(K_r, subtile_inplace<32, DIM_D>(K_s[step % 2], {n, 0}));
-            auto &part = subtile_inplace<32>(v8, n);
+            auto &part = subtile_inplace<32>(dot_Q_K, n);
             zero(part);
-            mma_ABt(part, K_r, v6, part);  // spec:22
+            mma_ABt(part, K_r, Q_r, part);  // spec:22
         }
         tile<TILE_j> x;
         #pragma unroll
@@ -116,7 +116,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             for (int c = 0; c < COLS / SIDE; ++c)
                 #pragma unroll
                 for (int e = 0; e < ELEMENTS / 2; ++e)
-                    tk::put_pair(x, i, c, e, scale * tk::pair_at(v8, i, c, e));  // spec:22
+                    tk::put_pair(x, i, c, e, scale * tk::pair_at(dot_Q_K, i, c, e));  // spec:22
         tk::keep(x);
         if (!(first_of_wave + j_length - (q_length) >= j_0 + TILE_j - 1)) {  // spec:23
             #pragma unroll
@@ -137,12 +137,12 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
                     for (int e = 0; e < ELEMENTS; ++e)
                         tk::put(x, i, c, e, choose(((j_0 + tk::row_at<SIDE>(i, e)) < j_length), tk::at(x, i, c, e), (-__builtin_inff())));
         }
-        columns v19;
-        col_max(v19, x);  // spec:24
+        columns max_where_lt_j_x;
+        col_max(max_where_lt_j_x, x);  // spec:24
         columns n_2;
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c)
-            n_2[c][0] = __builtin_fmaxf(m_[c][0], v19[c][0]);  // spec:24
+            n_2[c][0] = __builtin_fmaxf(m_[c][0], max_where_lt_j_x[c][0]);  // spec:24
         tile<TILE_j> p;
         #pragma unroll
         for (int i = 0; i < TILE_j / SIDE; ++i)
@@ -167,12 +167,12 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
                     for (int e = 0; e < ELEMENTS; ++e)
                         tk::put(p, i, c, e, choose(((j_0 + tk::row_at<SIDE>(i, e)) < j_length), tk::at(p, i, c, e), 0.0f));
         }
-        columns v26;
-        col_sum(v26, p);  // spec:27
+        columns sum_where_lt_j_p;
+        col_sum(sum_where_lt_j_p, p);  // spec:27
         columns l_3;
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c)
-            l_3[c][0] = (l[c][0] * r[c][0]) + v26[c][0];  // spec:27
+            l_3[c][0] = (l[c][0] * r[c][0]) + sum_where_lt_j_p[c][0];  // spec:27
         #pragma unroll
         for (int i = 0; i < DIM_D / SIDE; ++i)
             #pragma unroll
@@ -180,14 +180,14 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
                 #pragma unroll
                 for (int e = 0; e < ELEMENTS / 2; ++e)
                     tk::put_pair(o, i, c, e, tk::pair_at(o, i, c, e) * r[c][0]);  // spec:28
-        operand_bf<TILE_j> v29;
-        tk::round_operand(v29, p);  // spec:28
+        operand_bf<TILE_j> where_lt_j_p_bf;
+        tk::round_operand(where_lt_j_p_bf, p);  // spec:28
         #pragma unroll
         for (int n = 0; n < DIM_D / 32; ++n) {
             rt_bf<32, TILE_j, ducks::rt_layout::row, SHAPE> V_r;
             load(V_r, subtile_inplace<32, TILE_j>(V_s[step % 2], {n, 0}));
             auto &part = subtile_inplace<32>(o, n);
-            mma_AB(part, V_r, v29, part);  // spec:28
+            mma_AB(part, V_r, where_lt_j_p_bf, part);  // spec:28
         }
         tk::write_rows<THREADS>(K_s[(step + 1) % 2], K_f);
         tk::write_transposed<THREADS>(V_s[(step + 1) % 2], V_f);
@@ -201,20 +201,20 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     #pragma unroll
     for (int c = 0; c < COLS / SIDE; ++c)
         l_d[c] = tk::divisor(l[c][0]);
-    tile<DIM_D> v38;
+    tile<DIM_D> O_tile;
     #pragma unroll
     for (int i = 0; i < DIM_D / SIDE; ++i)
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c)
             #pragma unroll
             for (int e = 0; e < ELEMENTS; ++e)
-                tk::put(v38, i, c, e, choose((l[c][0] > 0.0f), (tk::at(o, i, c, e) / l_d[c]), 0.0f));  // spec:30
-    tk::store_rows<bf16>(O_at, v38, wave * COLS, q_length - q_0, DIM_HEADS * DIM_D);  // spec:30
-    columns v40;
+                tk::put(O_tile, i, c, e, choose((l[c][0] > 0.0f), (tk::at(o, i, c, e) / l_d[c]), 0.0f));  // spec:30
+    tk::store_rows<bf16>(O_at, O_tile, wave * COLS, q_length - q_0, DIM_HEADS * DIM_D);  // spec:30
+    columns LSE2_tile;
     #pragma unroll
     for (int c = 0; c < COLS / SIDE; ++c)
-        v40[c][0] = m_[c][0] + (__builtin_amdgcn_logf(l[c][0]));  // spec:31
-    tk::store_columns<float>(LSE2__at, v40, wave * COLS, q_length - q_0, 1);  // spec:31
+        LSE2_tile[c][0] = m_[c][0] + (__builtin_amdgcn_logf(l[c][0]));  // spec:31
+    tk::store_columns<float>(LSE2__at, LSE2_tile, wave * COLS, q_length - q_0, 1);  // spec:31
 }
 
 #ifndef KITTENS_DEVICE_ONLY

@@ -70,8 +70,8 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     const auto WEIGHT__at = tk::buffer_from(g.WEIGHT_, uint64_t(b_0) * DIM_PARTS * DIM_HEADS + uint64_t(s_0) * DIM_HEADS + uint64_t(h_0));
     const int first_of_wave = h_0 + wave * COLS;
     const int first_column = first_of_wave + laneid() % SIDE;
-    rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> v6;  // spec:22
-    tk::load_operand(v6, Q_at, wave * COLS, DIM_D);
+    rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> Q_r;  // spec:22
+    tk::load_operand(Q_r, Q_at, wave * COLS, DIM_D);
     columns l;
     #pragma unroll
     for (int c = 0; c < COLS / SIDE; ++c)
@@ -95,14 +95,14 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         const int j_0 = step * TILE_j;
         tk::fetch_rows<THREADS>(K_s[0 % 2], K_f, tk::rows_from(g.K, uint64_t(b_0) * DIM_KEYS * DIM_KV_HEADS * DIM_D + uint64_t(h_0 / 8) * DIM_D + uint64_t((step + 1) * TILE_j) * DIM_KV_HEADS * DIM_D, min(DIM_KEYS - (step + 1) * TILE_j, TILE_j), DIM_KV_HEADS * DIM_D, DIM_D), DIM_KV_HEADS * DIM_D);
         tk::fetch_transposed<THREADS>(V_s[0 % 2], V_f, tk::rows_from(g.V, uint64_t(b_0) * DIM_KEYS * DIM_KV_HEADS * DIM_D + uint64_t(h_0 / 8) * DIM_D + uint64_t((step + 1) * TILE_j) * DIM_KV_HEADS * DIM_D, min(DIM_KEYS - (step + 1) * TILE_j, TILE_j), DIM_KV_HEADS * DIM_D, DIM_D), DIM_KV_HEADS * DIM_D);
-        tile<TILE_j> v8;
+        tile<TILE_j> dot_Q_K;
         #pragma unroll
         for (int n = 0; n < TILE_j / 32; ++n) {
             rt_bf<32, DIM_D, ducks::rt_layout::row, SHAPE> K_r;
             load(K_r, subtile_inplace<32, DIM_D>(K_s[step % 2], {n, 0}));
-            auto &part = subtile_inplace<32>(v8, n);
+            auto &part = subtile_inplace<32>(dot_Q_K, n);
             zero(part);
-            mma_ABt(part, K_r, v6, part);  // spec:22
+            mma_ABt(part, K_r, Q_r, part);  // spec:22
         }
         tile<TILE_j> x;
         #pragma unroll
@@ -111,13 +111,13 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             for (int c = 0; c < COLS / SIDE; ++c)
                 #pragma unroll
                 for (int e = 0; e < ELEMENTS / 2; ++e)
-                    tk::put_pair(x, i, c, e, scale * tk::pair_at(v8, i, c, e));  // spec:22
-        columns v10;
-        col_max(v10, x);  // spec:23
+                    tk::put_pair(x, i, c, e, scale * tk::pair_at(dot_Q_K, i, c, e));  // spec:22
+        columns max_x;
+        col_max(max_x, x);  // spec:23
         columns n_2;
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c)
-            n_2[c][0] = __builtin_fmaxf(m_[c][0], v10[c][0]);  // spec:23
+            n_2[c][0] = __builtin_fmaxf(m_[c][0], max_x[c][0]);  // spec:23
         tile<TILE_j> p;
         #pragma unroll
         for (int i = 0; i < TILE_j / SIDE; ++i)
@@ -132,12 +132,12 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             const float r_e = __builtin_amdgcn_exp2f((m_[c][0] - n_2[c][0]));  // spec:25
             r[c][0] = r_e;
         }
-        columns v17;
-        col_sum(v17, p);  // spec:26
+        columns sum_p;
+        col_sum(sum_p, p);  // spec:26
         columns l_3;
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c)
-            l_3[c][0] = (l[c][0] * r[c][0]) + v17[c][0];  // spec:26
+            l_3[c][0] = (l[c][0] * r[c][0]) + sum_p[c][0];  // spec:26
         #pragma unroll
         for (int i = 0; i < DIM_D / SIDE; ++i)
             #pragma unroll
@@ -145,14 +145,14 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
                 #pragma unroll
                 for (int e = 0; e < ELEMENTS / 2; ++e)
                     tk::put_pair(o, i, c, e, tk::pair_at(o, i, c, e) * r[c][0]);  // spec:27
-        operand_bf<TILE_j> v20;
-        tk::round_operand(v20, p);  // spec:27
+        operand_bf<TILE_j> p_bf;
+        tk::round_operand(p_bf, p);  // spec:27
         #pragma unroll
         for (int n = 0; n < DIM_D / 32; ++n) {
             rt_bf<32, TILE_j, ducks::rt_layout::row, SHAPE> V_r;
             load(V_r, subtile_inplace<32, TILE_j>(V_s[step % 2], {n, 0}));
             auto &part = subtile_inplace<32>(o, n);
-            mma_AB(part, V_r, v20, part);  // spec:27
+            mma_AB(part, V_r, p_bf, part);  // spec:27
         }
         tk::write_rows<THREADS>(K_s[(step + 1) % 2], K_f);
         tk::write_transposed<THREADS>(V_s[(step + 1) % 2], V_f);
@@ -166,20 +166,20 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     #pragma unroll
     for (int c = 0; c < COLS / SIDE; ++c)
         l_d[c] = tk::divisor(l[c][0]);
-    tile<DIM_D> v29;
+    tile<DIM_D> PARTIAL_tile;
     #pragma unroll
     for (int i = 0; i < DIM_D / SIDE; ++i)
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c)
             #pragma unroll
             for (int e = 0; e < ELEMENTS; ++e)
-                tk::put(v29, i, c, e, choose((l[c][0] > 0.0f), (tk::at(o, i, c, e) / l_d[c]), 0.0f));  // spec:29
-    tk::store_rows<float>(PARTIAL__at, v29, wave * COLS, 8, DIM_D);  // spec:29
-    columns v31;
+                tk::put(PARTIAL_tile, i, c, e, choose((l[c][0] > 0.0f), (tk::at(o, i, c, e) / l_d[c]), 0.0f));  // spec:29
+    tk::store_rows<float>(PARTIAL__at, PARTIAL_tile, wave * COLS, 8, DIM_D);  // spec:29
+    columns WEIGHT_tile;
     #pragma unroll
     for (int c = 0; c < COLS / SIDE; ++c)
-        v31[c][0] = m_[c][0] + (__builtin_amdgcn_logf(l[c][0]));  // spec:30
-    tk::store_columns<float>(WEIGHT__at, v31, wave * COLS, 8, 1);  // spec:30
+        WEIGHT_tile[c][0] = m_[c][0] + (__builtin_amdgcn_logf(l[c][0]));  // spec:30
+    tk::store_columns<float>(WEIGHT__at, WEIGHT_tile, wave * COLS, 8, 1);  // spec:30
 }
 
 #ifndef KITTENS_DEVICE_ONLY

@@ -60,8 +60,8 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     const auto O_at = tk::buffer_from(g.O, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(q_0) * DIM_D);
     const int first_of_wave = q_0 + wave * COLS;
     const int first_column = first_of_wave + laneid() % SIDE;
-    rt_hf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> v6;  // spec:17
-    tk::load_operand(v6, Q_at, wave * COLS, DIM_D);
+    rt_hf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> Q_r;  // spec:17
+    tk::load_operand(Q_r, Q_at, wave * COLS, DIM_D);
     columns l;
     #pragma unroll
     for (int c = 0; c < COLS / SIDE; ++c)
@@ -84,14 +84,14 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         const int j_0 = step * TILE_j;
         tk::fetch_rows<THREADS>(K_s[0 % 2], K_f, tk::rows_from(g.K, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t((step + 1) * TILE_j) * DIM_D, min(DIM_LENGTH - (step + 1) * TILE_j, TILE_j), DIM_D, DIM_D), DIM_D);
         tk::fetch_transposed<THREADS>(V_s[0 % 2], V_f, tk::rows_from(g.V, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t((step + 1) * TILE_j) * DIM_D, min(DIM_LENGTH - (step + 1) * TILE_j, TILE_j), DIM_D, DIM_D), DIM_D);
-        tile<TILE_j> v8;
+        tile<TILE_j> dot_Q_K;
         #pragma unroll
         for (int n = 0; n < TILE_j / 32; ++n) {
             rt_hf<32, DIM_D, ducks::rt_layout::row, SHAPE> K_r;
             load(K_r, subtile_inplace<32, DIM_D>(K_s[step % 2], {n, 0}));
-            auto &part = subtile_inplace<32>(v8, n);
+            auto &part = subtile_inplace<32>(dot_Q_K, n);
             zero(part);
-            mma_ABt(part, K_r, v6, part);  // spec:17
+            mma_ABt(part, K_r, Q_r, part);  // spec:17
         }
         tile<TILE_j> s;
         #pragma unroll
@@ -100,13 +100,13 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             for (int c = 0; c < COLS / SIDE; ++c)
                 #pragma unroll
                 for (int e = 0; e < ELEMENTS / 2; ++e)
-                    tk::put_pair(s, i, c, e, g.scale * tk::pair_at(v8, i, c, e));  // spec:17
-        columns v10;
-        col_max(v10, s);  // spec:18
+                    tk::put_pair(s, i, c, e, g.scale * tk::pair_at(dot_Q_K, i, c, e));  // spec:17
+        columns max_s;
+        col_max(max_s, s);  // spec:18
         columns n_2;
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c)
-            n_2[c][0] = __builtin_fmaxf(m_[c][0], v10[c][0]);  // spec:18
+            n_2[c][0] = __builtin_fmaxf(m_[c][0], max_s[c][0]);  // spec:18
         tile<TILE_j> p;
         #pragma unroll
         for (int i = 0; i < TILE_j / SIDE; ++i)
@@ -121,12 +121,12 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             const float r_e = __builtin_amdgcn_exp2f((m_[c][0] - n_2[c][0]));  // spec:20
             r[c][0] = r_e;
         }
-        columns v17;
-        col_sum(v17, p);  // spec:21
+        columns sum_p;
+        col_sum(sum_p, p);  // spec:21
         columns l_3;
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c)
-            l_3[c][0] = (l[c][0] * r[c][0]) + v17[c][0];  // spec:21
+            l_3[c][0] = (l[c][0] * r[c][0]) + sum_p[c][0];  // spec:21
         #pragma unroll
         for (int i = 0; i < DIM_D / SIDE; ++i)
             #pragma unroll
@@ -134,14 +134,14 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
                 #pragma unroll
                 for (int e = 0; e < ELEMENTS / 2; ++e)
                     tk::put_pair(o, i, c, e, tk::pair_at(o, i, c, e) * r[c][0]);  // spec:22
-        operand_hf<TILE_j> v20;
-        copy(v20, p);  // spec:22
+        operand_hf<TILE_j> p_hf;
+        copy(p_hf, p);  // spec:22
         #pragma unroll
         for (int n = 0; n < DIM_D / 32; ++n) {
             rt_hf<32, TILE_j, ducks::rt_layout::row, SHAPE> V_r;
             load(V_r, subtile_inplace<32, TILE_j>(V_s[step % 2], {n, 0}));
             auto &part = subtile_inplace<32>(o, n);
-            mma_AB(part, V_r, v20, part);  // spec:22
+            mma_AB(part, V_r, p_hf, part);  // spec:22
         }
         tk::write_rows<THREADS>(K_s[(step + 1) % 2], K_f);
         tk::write_transposed<THREADS>(V_s[(step + 1) % 2], V_f);
@@ -154,15 +154,15 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     #pragma unroll
     for (int c = 0; c < COLS / SIDE; ++c)
         l_d[c] = tk::divisor(l[c][0]);
-    tile<DIM_D> v27;
+    tile<DIM_D> O_tile;
     #pragma unroll
     for (int i = 0; i < DIM_D / SIDE; ++i)
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c)
             #pragma unroll
             for (int e = 0; e < ELEMENTS; ++e)
-                tk::put(v27, i, c, e, tk::at(o, i, c, e) / l_d[c]);  // spec:24
-    tk::store_rows<half>(O_at, v27, wave * COLS, 128, DIM_D);  // spec:24
+                tk::put(O_tile, i, c, e, tk::at(o, i, c, e) / l_d[c]);  // spec:24
+    tk::store_rows<half>(O_at, O_tile, wave * COLS, 128, DIM_D);  // spec:24
 }
 
 #ifndef KITTENS_DEVICE_ONLY

@@ -66,8 +66,8 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     const auto O_at = tk::buffer_from(g.O, uint64_t(b_0) * DIM_LENGTH * DIM_HEADS * DIM_D + uint64_t(q_0) * DIM_HEADS * DIM_D + uint64_t(h_0) * DIM_D);
     const int first_of_wave = q_0 + wave * COLS;
     const int first_column = first_of_wave + laneid() % SIDE;
-    rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> v6;  // spec:18
-    tk::load_operand(v6, Q_at, wave * COLS, DIM_HEADS * DIM_D);
+    rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> Q_r;  // spec:18
+    tk::load_operand(Q_r, Q_at, wave * COLS, DIM_HEADS * DIM_D);
     columns l;
     #pragma unroll
     for (int c = 0; c < COLS / SIDE; ++c)
@@ -90,14 +90,14 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         const int j_0 = step * TILE_j;
         tk::fetch_rows<THREADS>(K_s[0 % 2], K_f, tk::rows_from(g.K, uint64_t(b_0) * DIM_KEYS * DIM_D + uint64_t((step + 1) * TILE_j) * DIM_D, min(DIM_KEYS - (step + 1) * TILE_j, TILE_j), DIM_D, DIM_D), DIM_D);
         tk::fetch_transposed<THREADS>(V_s[0 % 2], V_f, tk::rows_from(g.V, uint64_t(b_0) * DIM_KEYS * DIM_D + uint64_t((step + 1) * TILE_j) * DIM_D, min(DIM_KEYS - (step + 1) * TILE_j, TILE_j), DIM_D, DIM_D), DIM_D);
-        tile<TILE_j> v8;
+        tile<TILE_j> dot_Q_K;
         #pragma unroll
         for (int n = 0; n < TILE_j / 32; ++n) {
             rt_bf<32, DIM_D, ducks::rt_layout::row, SHAPE> K_r;
             load(K_r, subtile_inplace<32, DIM_D>(K_s[step % 2], {n, 0}));
-            auto &part = subtile_inplace<32>(v8, n);
+            auto &part = subtile_inplace<32>(dot_Q_K, n);
             zero(part);
-            mma_ABt(part, K_r, v6, part);  // spec:18
+            mma_ABt(part, K_r, Q_r, part);  // spec:18
         }
         tile<TILE_j> s;
         #pragma unroll
@@ -106,11 +106,11 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             for (int c = 0; c < COLS / SIDE; ++c)
                 #pragma unroll
                 for (int e = 0; e < ELEMENTS / 2; ++e)
-                    tk::put_pair(s, i, c, e, scale * tk::pair_at(v8, i, c, e));  // spec:18
-        columns v14;
+                    tk::put_pair(s, i, c, e, scale * tk::pair_at(dot_Q_K, i, c, e));  // spec:18
+        columns add_q;
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c)
-            v14[c][0] = float((first_column + c * SIDE)) + (2000.0f - 500.0f);  // spec:19
+            add_q[c][0] = float((first_column + c * SIDE)) + (2000.0f - 500.0f);  // spec:19
         tk::keep(s);
         if (!(first_of_wave + 2000 - (500) >= j_0 + TILE_j - 1)) {  // spec:19
             #pragma unroll
@@ -119,7 +119,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
                 for (int c = 0; c < COLS / SIDE; ++c)
                     #pragma unroll
                     for (int e = 0; e < ELEMENTS; ++e)
-                        tk::put(s, i, c, e, choose((v14[c][0] >= float((j_0 + tk::row_at<SIDE>(i, e)))), tk::at(s, i, c, e), (-__builtin_inff())));
+                        tk::put(s, i, c, e, choose((add_q[c][0] >= float((j_0 + tk::row_at<SIDE>(i, e)))), tk::at(s, i, c, e), (-__builtin_inff())));
         }
         tk::keep(s);
         if (!(j_0 + TILE_j - 1 < 2000)) {  // spec:19
@@ -131,12 +131,12 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
                     for (int e = 0; e < ELEMENTS; ++e)
                         tk::put(s, i, c, e, choose((float((j_0 + tk::row_at<SIDE>(i, e))) < 2000.0f), tk::at(s, i, c, e), (-__builtin_inff())));
         }
-        columns v19;
-        col_max(v19, s);  // spec:20
+        columns max_where_lt_j_s;
+        col_max(max_where_lt_j_s, s);  // spec:20
         columns n_2;
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c)
-            n_2[c][0] = __builtin_fmaxf(m_[c][0], v19[c][0]);  // spec:20
+            n_2[c][0] = __builtin_fmaxf(m_[c][0], max_where_lt_j_s[c][0]);  // spec:20
         tile<TILE_j> p;
         #pragma unroll
         for (int i = 0; i < TILE_j / SIDE; ++i)
@@ -161,12 +161,12 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
                     for (int e = 0; e < ELEMENTS; ++e)
                         tk::put(p, i, c, e, choose((float((j_0 + tk::row_at<SIDE>(i, e))) < 2000.0f), tk::at(p, i, c, e), 0.0f));
         }
-        columns v26;
-        col_sum(v26, p);  // spec:23
+        columns sum_where_lt_j_p;
+        col_sum(sum_where_lt_j_p, p);  // spec:23
         columns l_3;
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c)
-            l_3[c][0] = (l[c][0] * r[c][0]) + v26[c][0];  // spec:23
+            l_3[c][0] = (l[c][0] * r[c][0]) + sum_where_lt_j_p[c][0];  // spec:23
         #pragma unroll
         for (int i = 0; i < DIM_D / SIDE; ++i)
             #pragma unroll
@@ -174,14 +174,14 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
                 #pragma unroll
                 for (int e = 0; e < ELEMENTS / 2; ++e)
                     tk::put_pair(o, i, c, e, tk::pair_at(o, i, c, e) * r[c][0]);  // spec:24
-        operand_bf<TILE_j> v29;
-        tk::round_operand(v29, p);  // spec:24
+        operand_bf<TILE_j> where_lt_j_p_bf;
+        tk::round_operand(where_lt_j_p_bf, p);  // spec:24
         #pragma unroll
         for (int n = 0; n < DIM_D / 32; ++n) {
             rt_bf<32, TILE_j, ducks::rt_layout::row, SHAPE> V_r;
             load(V_r, subtile_inplace<32, TILE_j>(V_s[step % 2], {n, 0}));
             auto &part = subtile_inplace<32>(o, n);
-            mma_AB(part, V_r, v29, part);  // spec:24
+            mma_AB(part, V_r, where_lt_j_p_bf, part);  // spec:24
         }
         tk::write_rows<THREADS>(K_s[(step + 1) % 2], K_f);
         tk::write_transposed<THREADS>(V_s[(step + 1) % 2], V_f);
@@ -195,15 +195,15 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     #pragma unroll
     for (int c = 0; c < COLS / SIDE; ++c)
         l_d[c] = tk::divisor(l[c][0]);
-    tile<DIM_D> v36;
+    tile<DIM_D> O_tile;
     #pragma unroll
     for (int i = 0; i < DIM_D / SIDE; ++i)
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c)
             #pragma unroll
             for (int e = 0; e < ELEMENTS; ++e)
-                tk::put(v36, i, c, e, tk::at(o, i, c, e) / l_d[c]);  // spec:26
-    tk::store_rows<bf16>(O_at, v36, wave * COLS, DIM_LENGTH - q_0, DIM_HEADS * DIM_D);  // spec:26
+                tk::put(O_tile, i, c, e, tk::at(o, i, c, e) / l_d[c]);  // spec:26
+    tk::store_rows<bf16>(O_at, O_tile, wave * COLS, DIM_LENGTH - q_0, DIM_HEADS * DIM_D);  // spec:26
 }
 
 #ifndef KITTENS_DEVICE_ONLY

@@ -178,10 +178,10 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     const auto GV_at = tk::buffer_from(g.GV, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(j_0) * DIM_D);
     const int first_of_wave = j_0 + wave * COLS;
     const int first_column = first_of_wave + laneid() % SIDE;
-    rt_bf<COLS, DIM_D, ducks::rt_layout::row, OPERAND> v5;  // spec:33
-    tk::load_operand(v5, K_at, wave * COLS, DIM_D);
-    rt_bf<COLS, DIM_D, ducks::rt_layout::row, OPERAND> v15;  // spec:36
-    tk::load_operand(v15, V_at, wave * COLS, DIM_D);
+    rt_bf<COLS, DIM_D, ducks::rt_layout::row, OPERAND> K_r;  // spec:33
+    tk::load_operand(K_r, K_at, wave * COLS, DIM_D);
+    rt_bf<COLS, DIM_D, ducks::rt_layout::row, OPERAND> V_r;  // spec:36
+    tk::load_operand(V_r, V_at, wave * COLS, DIM_D);
     tile<DIM_D> gv;
     zero(gv);  // spec:35
     tile<DIM_D> gk;
@@ -204,17 +204,17 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         tk::fetch_direct<THREADS>(GO_s[(step + 1) % 2], GO_f, (step + 1) * TILE_q * DIM_D);
         tk::fetch_vector<THREADS>(SHIFT__s[0 % 2], SHIFT__f, tk::rows_from(g.SHIFT_, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH + uint64_t(h_0) * DIM_LENGTH + uint64_t((step + 1) * TILE_q) * 1, min(DIM_LENGTH - (step + 1) * TILE_q, TILE_q), 1, 1), 1);
         tk::fetch_vector<THREADS>(DELTA__s[0 % 2], DELTA__f, tk::rows_from(g.DELTA_, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH + uint64_t(h_0) * DIM_LENGTH + uint64_t((step + 1) * TILE_q) * 1, min(DIM_LENGTH - (step + 1) * TILE_q, TILE_q), 1, 1), 1);
-        rt_bf<32, DIM_D, ducks::rt_layout::row, OPERAND> v6_r[1];
+        rt_bf<32, DIM_D, ducks::rt_layout::row, OPERAND> dot_Q_K_r[1];
         #pragma unroll
         for (int n = 0; n < 1; ++n)
-            load(v6_r[n], subtile_inplace<32, DIM_D>(Q_s[step % 2], {n, 0}));
-        tile<TILE_q> v6;
+            load(dot_Q_K_r[n], subtile_inplace<32, DIM_D>(Q_s[step % 2], {n, 0}));
+        tile<TILE_q> dot_Q_K;
         tk::arrived();
         #pragma unroll
         for (int n = 0; n < 1; ++n) {
-            auto &part = subtile_inplace<32>(v6, n);
+            auto &part = subtile_inplace<32>(dot_Q_K, n);
             zero(part);
-            mma_ABt(part, v6_r[n], v5, part);  // spec:33
+            mma_ABt(part, dot_Q_K_r[n], K_r, part);  // spec:33
         }
         __builtin_amdgcn_sched_barrier(0);
         rt_bf<TILE_q, 32, ducks::rt_layout::col, COMPUTED> gv_r[4];
@@ -228,9 +228,9 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             for (int c = 0; c < COLS / SIDE; ++c)
                 #pragma unroll
                 for (int e = 0; e < ELEMENTS / 2; ++e)
-                    tk::put_pair(x, i, c, e, g.scale * tk::pair_at(v6, i, c, e));  // spec:33
-        typename tile<TILE_q>::col_vec v8;
-        load(v8, SHIFT__s[step % 2]);  // spec:34
+                    tk::put_pair(x, i, c, e, g.scale * tk::pair_at(dot_Q_K, i, c, e));  // spec:33
+        typename tile<TILE_q>::col_vec SHIFT__r;
+        load(SHIFT__r, SHIFT__s[step % 2]);  // spec:34
         tile<TILE_q> p;
         #pragma unroll
         for (int i = 0; i < TILE_q / SIDE; ++i)
@@ -238,14 +238,14 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             for (int c = 0; c < COLS / SIDE; ++c)
                 #pragma unroll
                 for (int e = 0; e < ELEMENTS; ++e)
-                    tk::put(p, i, c, e, __builtin_amdgcn_exp2f((tk::at(x, i, c, e) - tk::at(v8, i, e))));  // spec:34
-        operand_bf<TILE_q> v11;
-        tk::round_operand(v11, p);  // spec:35
+                    tk::put(p, i, c, e, __builtin_amdgcn_exp2f((tk::at(x, i, c, e) - tk::at(SHIFT__r, i, e))));  // spec:34
+        operand_bf<TILE_q> p_bf;
+        tk::round_operand(p_bf, p);  // spec:35
         tk::arrived();
         #pragma unroll
         for (int n = 0; n < 4; ++n) {
             auto &part = subtile_inplace<32>(gv, n);
-            mma_AtB(part, gv_r[n], v11, part);  // spec:35
+            mma_AtB(part, gv_r[n], p_bf, part);  // spec:35
         }
         __builtin_amdgcn_sched_barrier(0);
         rt_bf<32, DIM_D, ducks::rt_layout::row, OPERAND> gp_r[1];
@@ -258,15 +258,15 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         for (int n = 0; n < 1; ++n) {
             auto &part = subtile_inplace<32>(gp, n);
             zero(part);
-            mma_ABt(part, gp_r[n], v15, part);  // spec:36
+            mma_ABt(part, gp_r[n], V_r, part);  // spec:36
         }
         __builtin_amdgcn_sched_barrier(0);
         rt_bf<TILE_q, 32, ducks::rt_layout::col, COMPUTED> gk_r[4];
         #pragma unroll
         for (int n = 0; n < 4; ++n)
             load(gk_r[n], subtile_inplace<TILE_q, 32>(Q_s[step % 2], {0, n}));
-        typename tile<TILE_q>::col_vec v17;
-        load(v17, DELTA__s[step % 2]);  // spec:37
+        typename tile<TILE_q>::col_vec DELTA__r;
+        load(DELTA__r, DELTA__s[step % 2]);  // spec:37
         tile<TILE_q> gx;
         #pragma unroll
         for (int i = 0; i < TILE_q / SIDE; ++i)
@@ -274,14 +274,14 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             for (int c = 0; c < COLS / SIDE; ++c)
                 #pragma unroll
                 for (int e = 0; e < ELEMENTS; ++e)
-                    tk::put(gx, i, c, e, tk::at(p, i, c, e) * (tk::at(gp, i, c, e) - tk::at(v17, i, e)));  // spec:37
-        operand_bf<TILE_q> v20;
-        tk::round_operand(v20, gx);  // spec:38
+                    tk::put(gx, i, c, e, tk::at(p, i, c, e) * (tk::at(gp, i, c, e) - tk::at(DELTA__r, i, e)));  // spec:37
+        operand_bf<TILE_q> gx_bf;
+        tk::round_operand(gx_bf, gx);  // spec:38
         tk::arrived();
         #pragma unroll
         for (int n = 0; n < 4; ++n) {
             auto &part = subtile_inplace<32>(gk, n);
-            mma_AtB(part, gk_r[n], v20, part);  // spec:38
+            mma_AtB(part, gk_r[n], gx_bf, part);  // spec:38
         }
         __builtin_amdgcn_sched_barrier(0);
         tk::write_vector<THREADS>(SHIFT__s[(step + 1) % 2], SHIFT__f);
@@ -289,15 +289,15 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         tk::landed_barrier();
     }
     tk::settle();
-    tile<DIM_D> v28;
+    tile<DIM_D> GK_tile;
     #pragma unroll
     for (int i = 0; i < DIM_D / SIDE; ++i)
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c)
             #pragma unroll
             for (int e = 0; e < ELEMENTS / 2; ++e)
-                tk::put_pair(v28, i, c, e, (g.scale * 0.69314718f) * tk::pair_at(gk, i, c, e));  // spec:39
-    tk::store_rows<bf16>(GK_at, v28, wave * COLS, 128, DIM_D);  // spec:39
+                tk::put_pair(GK_tile, i, c, e, (g.scale * 0.69314718f) * tk::pair_at(gk, i, c, e));  // spec:39
+    tk::store_rows<bf16>(GK_at, GK_tile, wave * COLS, 128, DIM_D);  // spec:39
     tk::store_rows<bf16>(GV_at, gv, wave * COLS, 128, DIM_D);  // spec:40
 }
 
@@ -371,14 +371,14 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     const auto GQ_at = tk::buffer_from(g.GQ, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(q_0) * DIM_D);
     const int first_of_wave = q_0 + wave * COLS;
     const int first_column = first_of_wave + laneid() % SIDE;
-    rt_bf<COLS, DIM_D, ducks::rt_layout::row, OPERAND> v3;  // spec:48
-    tk::load_operand(v3, Q_at, wave * COLS, DIM_D);
-    rt_bf<COLS, DIM_D, ducks::rt_layout::row, OPERAND> v10;  // spec:50
-    tk::load_operand(v10, GO_at, wave * COLS, DIM_D);
-    columns v7;  // spec:49
-    tk::load_columns<float>(v7, SHIFT__at, wave * COLS, 1);
-    columns v13;  // spec:51
-    tk::load_columns<float>(v13, DELTA__at, wave * COLS, 1);
+    rt_bf<COLS, DIM_D, ducks::rt_layout::row, OPERAND> Q_r;  // spec:48
+    tk::load_operand(Q_r, Q_at, wave * COLS, DIM_D);
+    rt_bf<COLS, DIM_D, ducks::rt_layout::row, OPERAND> GO_r;  // spec:50
+    tk::load_operand(GO_r, GO_at, wave * COLS, DIM_D);
+    columns SHIFT__r;  // spec:49
+    tk::load_columns<float>(SHIFT__r, SHIFT__at, wave * COLS, 1);
+    columns DELTA__r;  // spec:51
+    tk::load_columns<float>(DELTA__r, DELTA__at, wave * COLS, 1);
     tile<DIM_D> gq;
     zero(gq);  // spec:52
     const tk::direct<THREADS, st_bf<TILE_j, DIM_D, st_16x32_s>> K_f(g.K, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D, DIM_LENGTH, DIM_D, DIM_D);
@@ -391,17 +391,17 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         const int j_0 = step * TILE_j;
         tk::fetch_direct<THREADS>(K_s[(step + 1) % 2], K_f, (step + 1) * TILE_j * DIM_D);
         tk::fetch_direct<THREADS>(V_s[(step + 1) % 2], V_f, (step + 1) * TILE_j * DIM_D);
-        rt_bf<32, DIM_D, ducks::rt_layout::row, OPERAND> v5_r[2];
+        rt_bf<32, DIM_D, ducks::rt_layout::row, OPERAND> dot_Q_K_r[2];
         #pragma unroll
         for (int n = 0; n < 2; ++n)
-            load(v5_r[n], subtile_inplace<32, DIM_D>(K_s[step % 2], {n, 0}));
-        tile<TILE_j> v5;
+            load(dot_Q_K_r[n], subtile_inplace<32, DIM_D>(K_s[step % 2], {n, 0}));
+        tile<TILE_j> dot_Q_K;
         tk::arrived();
         #pragma unroll
         for (int n = 0; n < 2; ++n) {
-            auto &part = subtile_inplace<32>(v5, n);
+            auto &part = subtile_inplace<32>(dot_Q_K, n);
             zero(part);
-            mma_ABt(part, v5_r[n], v3, part);  // spec:48
+            mma_ABt(part, dot_Q_K_r[n], Q_r, part);  // spec:48
         }
         __builtin_amdgcn_sched_barrier(0);
         rt_bf<32, DIM_D, ducks::rt_layout::row, OPERAND> gp_r[2];
@@ -415,8 +415,8 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             for (int c = 0; c < COLS / SIDE; ++c)
                 #pragma unroll
                 for (int e = 0; e < ELEMENTS / 2; ++e) {
-                    const tk::pair x_e = g.scale * tk::pair_at(v5, i, c, e);  // spec:48
-                    tk::put_pair(p, i, c, e, tk::each([](float x) { return __builtin_amdgcn_exp2f(x); }, (x_e - v7[c][0])));  // spec:49
+                    const tk::pair x_e = g.scale * tk::pair_at(dot_Q_K, i, c, e);  // spec:48
+                    tk::put_pair(p, i, c, e, tk::each([](float x) { return __builtin_amdgcn_exp2f(x); }, (x_e - SHIFT__r[c][0])));  // spec:49
                 }
         tile<TILE_j> gp;
         tk::arrived();
@@ -424,7 +424,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         for (int n = 0; n < 2; ++n) {
             auto &part = subtile_inplace<32>(gp, n);
             zero(part);
-            mma_ABt(part, gp_r[n], v10, part);  // spec:50
+            mma_ABt(part, gp_r[n], GO_r, part);  // spec:50
         }
         __builtin_amdgcn_sched_barrier(0);
         rt_bf<TILE_j, 32, ducks::rt_layout::col, COMPUTED> gq_r[4];
@@ -437,28 +437,28 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             for (int c = 0; c < COLS / SIDE; ++c)
                 #pragma unroll
                 for (int e = 0; e < ELEMENTS / 2; ++e)
-                    tk::put_pair(p, i, c, e, tk::pair_at(p, i, c, e) * (tk::pair_at(gp, i, c, e) - v13[c][0]));  // spec:51
-        operand_bf<TILE_j> v16;
-        tk::round_operand(v16, p);  // spec:52
+                    tk::put_pair(p, i, c, e, tk::pair_at(p, i, c, e) * (tk::pair_at(gp, i, c, e) - DELTA__r[c][0]));  // spec:51
+        operand_bf<TILE_j> gx_bf;
+        tk::round_operand(gx_bf, p);  // spec:52
         tk::arrived();
         #pragma unroll
         for (int n = 0; n < 4; ++n) {
             auto &part = subtile_inplace<32>(gq, n);
-            mma_AtB(part, gq_r[n], v16, part);  // spec:52
+            mma_AtB(part, gq_r[n], gx_bf, part);  // spec:52
         }
         __builtin_amdgcn_sched_barrier(0);
         tk::landed_barrier();
     }
     tk::settle();
-    tile<DIM_D> v23;
+    tile<DIM_D> GQ_tile;
     #pragma unroll
     for (int i = 0; i < DIM_D / SIDE; ++i)
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c)
             #pragma unroll
             for (int e = 0; e < ELEMENTS / 2; ++e)
-                tk::put_pair(v23, i, c, e, (g.scale * 0.69314718f) * tk::pair_at(gq, i, c, e));  // spec:53
-    tk::store_rows<bf16>(GQ_at, v23, wave * COLS, 128, DIM_D);  // spec:53
+                tk::put_pair(GQ_tile, i, c, e, (g.scale * 0.69314718f) * tk::pair_at(gq, i, c, e));  // spec:53
+    tk::store_rows<bf16>(GQ_at, GQ_tile, wave * COLS, 128, DIM_D);  // spec:53
 }
 
 #ifndef KITTENS_DEVICE_ONLY

@@ -64,8 +64,8 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     const auto O_at = tk::buffer_from(g.O, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(q_0) * DIM_D);
     const int first_of_wave = q_0 + wave * COLS;
     const int first_column = first_of_wave + laneid() % SIDE;
-    rt_bf<COLS, DIM_D, ducks::rt_layout::row, OPERAND> v6;  // spec:20
-    tk::load_operand(v6, Q_at, wave * COLS, DIM_D);
+    rt_bf<COLS, DIM_D, ducks::rt_layout::row, OPERAND> Q_r;  // spec:20
+    tk::load_operand(Q_r, Q_at, wave * COLS, DIM_D);
     columns l;
     #pragma unroll
     for (int c = 0; c < COLS / SIDE; ++c)
@@ -82,17 +82,17 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     tk::fetch_direct<THREADS>(K_s[1 % 2], K_f, 1 * TILE_j * DIM_D);
     tk::fetch_direct<THREADS>(V_s[0 % 2], V_f, 0 * TILE_j * DIM_D);
     tk::landed_turn();
-    rt_bf<32, DIM_D, ducks::rt_layout::row, OPERAND> v8_r[2];
+    rt_bf<32, DIM_D, ducks::rt_layout::row, OPERAND> dot_Q_K_r[2];
     #pragma unroll
     for (int n = 0; n < 2; ++n)
-        load(v8_r[n], subtile_inplace<32, DIM_D>(K_s[0 % 2], {n, 0}));
-    tile<TILE_j> v8;
+        load(dot_Q_K_r[n], subtile_inplace<32, DIM_D>(K_s[0 % 2], {n, 0}));
+    tile<TILE_j> dot_Q_K;
     tk::arrived();
     #pragma unroll
     for (int n = 0; n < 2; ++n) {
-        auto &part = subtile_inplace<32>(v8, n);
+        auto &part = subtile_inplace<32>(dot_Q_K, n);
         zero(part);
-        mma_ABt(part, v8_r[n], v6, part);  // spec:20
+        mma_ABt(part, dot_Q_K_r[n], Q_r, part);  // spec:20
     }
     tk::landed_turn();
     tk::settle();
@@ -102,10 +102,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
         const int j_0 = step * TILE_j;
         tk::fetch_direct<THREADS>(K_s[(step + 2) % 2], K_f, (step + 2) * TILE_j * DIM_D);
         tk::fetch_direct<THREADS>(V_s[(step + 1) % 2], V_f, (step + 1) * TILE_j * DIM_D);
-        rt_bf<32, DIM_D, ducks::rt_layout::row, OPERAND> v8_r[2];
+        rt_bf<32, DIM_D, ducks::rt_layout::row, OPERAND> dot_Q_K_r[2];
         #pragma unroll
         for (int n = 0; n < 2; ++n)
-            load(v8_r[n], subtile_inplace<32, DIM_D>(K_s[(step + 1) % 2], {n, 0}));
+            load(dot_Q_K_r[n], subtile_inplace<32, DIM_D>(K_s[(step + 1) % 2], {n, 0}));
         tile<TILE_j> s;
         #pragma unroll
         for (int i = 0; i < TILE_j / SIDE; ++i)
@@ -113,13 +113,13 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
             for (int c = 0; c < COLS / SIDE; ++c)
                 #pragma unroll
                 for (int e = 0; e < ELEMENTS / 2; ++e)
-                    tk::put_pair(s, i, c, e, g.scale * tk::pair_at(v8, i, c, e));  // spec:20
-        columns v10;
-        col_max(v10, s);  // spec:21
+                    tk::put_pair(s, i, c, e, g.scale * tk::pair_at(dot_Q_K, i, c, e));  // spec:20
+        columns max_s;
+        col_max(max_s, s);  // spec:21
         columns n_2;
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c)
-            n_2[c][0] = __builtin_fmaxf(m_[c][0], v10[c][0]);  // spec:21
+            n_2[c][0] = __builtin_fmaxf(m_[c][0], max_s[c][0]);  // spec:21
         tile<TILE_j> p;
         #pragma unroll
         for (int i = 0; i < 1 * TILE_j / SIDE / 2; ++i)
@@ -130,12 +130,12 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
                     tk::put_pair(p, i, c, e, tk::each([](float x) { return __builtin_amdgcn_exp2f(x); }, (tk::pair_at(s, i, c, e) - n_2[c][0])));  // spec:22
         tk::turn();
         __builtin_amdgcn_s_setprio(1);
-        tile<TILE_j> v8_next;
+        tile<TILE_j> dot_Q_K_next;
         #pragma unroll
         for (int n = 0; n < 2; ++n) {
-            auto &part = subtile_inplace<32>(v8_next, n);
+            auto &part = subtile_inplace<32>(dot_Q_K_next, n);
             zero(part);
-            mma_ABt(part, v8_r[n], v6, part);  // spec:20
+            mma_ABt(part, dot_Q_K_r[n], Q_r, part);  // spec:20
         }
         __builtin_amdgcn_s_setprio(0);
         tk::idle_turn();
@@ -154,12 +154,12 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c)
             r[c][0] = __builtin_amdgcn_exp2f((m_[c][0] - n_2[c][0]));  // spec:23
-        columns v17;
-        col_sum(v17, p);  // spec:24
+        columns sum_p;
+        col_sum(sum_p, p);  // spec:24
         columns l_3;
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c)
-            l_3[c][0] = (l[c][0] * r[c][0]) + v17[c][0];  // spec:24
+            l_3[c][0] = (l[c][0] * r[c][0]) + sum_p[c][0];  // spec:24
         #pragma unroll
         for (int i = 0; i < DIM_D / SIDE; ++i)
             #pragma unroll
@@ -167,18 +167,18 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
                 #pragma unroll
                 for (int e = 0; e < ELEMENTS / 2; ++e)
                     tk::put_pair(o, i, c, e, tk::pair_at(o, i, c, e) * r[c][0]);  // spec:25
-        operand_bf<TILE_j> v20;
-        tk::round_operand(v20, p);  // spec:25
+        operand_bf<TILE_j> p_bf;
+        tk::round_operand(p_bf, p);  // spec:25
         tk::landed_turn();
         __builtin_amdgcn_s_setprio(1);
         #pragma unroll
         for (int n = 0; n < 4; ++n) {
             auto &part = subtile_inplace<32>(o, n);
-            mma_AtB(part, o_r[n], v20, part);  // spec:25
+            mma_AtB(part, o_r[n], p_bf, part);  // spec:25
         }
         __builtin_amdgcn_s_setprio(0);
         tk::idle_turn();
-        v8 = v8_next;
+        dot_Q_K = dot_Q_K_next;
         l = l_3;
         m_ = n_2;
     }
@@ -188,15 +188,15 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     #pragma unroll
     for (int c = 0; c < COLS / SIDE; ++c)
         l_d[c] = tk::divisor(l[c][0]);
-    tile<DIM_D> v27;
+    tile<DIM_D> O_tile;
     #pragma unroll
     for (int i = 0; i < DIM_D / SIDE; ++i)
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c)
             #pragma unroll
             for (int e = 0; e < ELEMENTS; ++e)
-                tk::put(v27, i, c, e, tk::at(o, i, c, e) / l_d[c]);  // spec:27
-    tk::store_rows<bf16>(O_at, v27, wave * COLS, 256, DIM_D);  // spec:27
+                tk::put(O_tile, i, c, e, tk::at(o, i, c, e) / l_d[c]);  // spec:27
+    tk::store_rows<bf16>(O_at, O_tile, wave * COLS, 256, DIM_D);  // spec:27
 }
 
 #ifndef KITTENS_DEVICE_ONLY

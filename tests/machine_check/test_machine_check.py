@@ -220,7 +220,9 @@ def test_a_moved_operation_is_named_in_the_lines_of_the_spec() -> None:
         "load(B_r[0][0], subtile_inplace<32, 32>(B_s, {wave_col, 0}));",
         "mma_ABt(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);",
     )
-    source = with_lines(spec.source.text, [read, multiply, "tk::lds_barrier();"], ["tk::lds_barrier();", read, multiply])
+    source = with_lines(
+        spec.source.text, [read, multiply, "tk::lds_barrier();"], ["tk::lds_barrier();", read, multiply]
+    )
     found = [d for d in verdict(compiled(spec, source)).diagnostics if "`read B" in d.message]
     assert found and all(d.code == "E321" for d in found)
     assert found[0].message.startswith("the compiler moved `read B[0](0; 0)` below the barrier after")

@@ -18,6 +18,7 @@ from tkgen.backends.cdna.lower.loop_waits import UnderWay
 from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.backends.cdna.lower.places import BlockPlaces, Names, tile_constant
 from tkgen.backends.cdna.lower.ranges import Range, conjuncts, holds
+from tkgen.backends.cdna.lower.value_names import NEXT, name_values
 from tkgen.ir.equations import (
     Argument,
     Axis,
@@ -48,8 +49,6 @@ from tkgen.schedule.loop_tiles import Moving, Multiplication, extent
 from tkgen.schedule.loops import VOTES, LoopMap
 
 REDUCTIONS = {"sum": "col_sum", "max": "col_max", "min": "col_min"}
-NEXT = "_next"  # behind the name of what a pass makes for the next one
-OF_VALUE = ("_e", "_d", "_r", NEXT)
 PACKED = frozenset({"add", "sub", "mul"})  # instructions take two elements of a lane at a time
 
 Elementwise = Map | Convert
@@ -79,7 +78,8 @@ class LoopValues:
             for c in when.chosen:
                 self.users.setdefault(c.update, []).append(when)
         named = [*carried, *(v for v in self.made if v not in carried)]
-        self.name = {value: names.new(value.name or f"v{value.number}", OF_VALUE) for value in named}
+        stores = [op for op in ops if isinstance(op, Store)]
+        self.name = name_values(named, self.made, stores, names, places)
         self.own = dict(self.name)  # `name` is that of the place, which values may share
         self.name |= {c.result: self.name[c.inside] for c in m.loop.carries}
         self.inlined = frozenset(value for value in self.made if self._is_part(value))

@@ -11,11 +11,12 @@ from collections.abc import Iterator
 from tkgen.backends.cdna.lower.dialects import wide_depth
 from tkgen.backends.cdna.lower.elements import INDENT, literal, nest
 from tkgen.backends.cdna.lower.equation_file import Lowering
-from tkgen.backends.cdna.lower.loop_values import NEXT, LoopValues
+from tkgen.backends.cdna.lower.loop_values import LoopValues
 from tkgen.backends.cdna.lower.model import Constant
 from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.backends.cdna.lower.places import OF_ACCESS, BlockPlaces, Names, origin, tile_constant
 from tkgen.backends.cdna.lower.statements import MIXED
+from tkgen.backends.cdna.lower.value_names import NEXT
 from tkgen.ir.equations import Access, Axis, Index, Store
 from tkgen.ir.equations import Constant as ConstantOp
 from tkgen.ir.limits import LARGEST_ROWS_SIZE
