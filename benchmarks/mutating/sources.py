@@ -41,7 +41,9 @@ _BOUND = re.compile(r"(?<=\w) (<|<=|>|>=) (?=[\w(-])")
 _SCALE = re.compile(r"\bg\.[a-z]\w*\b(?!\.|\(|\[)|(?<= \* )[a-z]\w*\b(?![\w.(\[])|\b[a-z]\w*(?= \* )")
 _LOOP = re.compile(r"\s*for \(int (\w+) = (\w+); \1 < (.+); (?:\+\+\1|\1 \+= (\d+))\) \{$")
 _PAIR = re.compile(r"(?<=[{ ])([^{},()]+), ([^{},()]+)(?=\})|(?<=\w\[)([^][]+)\]\[([^][]+)(?=\])")
-_MASK = re.compile(r" (<|>) (?=[^<>?]*\? .*OUTSIDE)|(?<=\w) (<) (?=[^<>?]*(?:rows|cols)\b)|(?=\bmin\()| (>) 0 \?")
+_MASK = re.compile(
+    r" (<|>) (?=[^<>?]*\? .*(?:OUTSIDE|NOWHERE))|(?<=\w) (<) (?=[^<>?]*(?:rows|cols)\b)|(?=\bmin\()| (>) 0 \?"
+)
 _ZERO = re.compile(r"^(\s*)zero\((\w[\w\[\]]*)\);")
 _START = re.compile(r"(?<== )0\.0f(?=;)")
 _FLOAT = re.compile(r"\b(\d+\.\d+(?:e-?\d+)?)f\b")
@@ -127,7 +129,7 @@ def _exchanged(code: str, lines: list[str], number: int) -> Iterator[str]:
 
 def _behind_the_tail(code: str) -> Iterator[tuple[str, str]]:
     """A mask that lets one more element, row or column through."""
-    for m in _MASK.finditer(code) if re.search("OUTSIDE|inside|left|rows_from", code) else ():
+    for m in _MASK.finditer(code) if re.search("OUTSIDE|NOWHERE|inside|left|rows_from", code) else ():
         at = next((n for n in (1, 2, 3) if m[n]), 0)
         new = {"<": "<=", ">": ">="}[m[at]] if at else "1 + "
         yield "behind the tail", code[: m.start(at)] + new + code[m.end(at) :]

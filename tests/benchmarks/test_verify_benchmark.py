@@ -22,9 +22,9 @@ def of_kind(kind: str, kernel: str) -> list[SourceMutant]:
         ("pass lost", "eight_wave", "if (k == 0 + (K_STEPS - 2 - 0) / 2 / 2 * 2) continue;"),
         ("slices exchanged", "eight_wave", "mma_ABt(C_acc[0][j], A_r[0][0], B_r[0][(2 - 1 - j)], C_acc[0][j]);"),
         ("slices exchanged", "eight_wave", "group<8>::load(A_s, g.A, {0, 0, 0, tile_row});"),
-        ("behind the tail", "tail", "const int here = e <= left ? offset + e * size : OUTSIDE;"),
+        ("behind the tail", "tail", "const int here = e <= left ? offset + e * size : NOWHERE;"),
         ("behind the tail", "attention", "1 + min(DIM_LENGTH - 0 * TILE_j, TILE_j)"),
-        ("scale twice", "attention", "const float scale = quiet(g.scale * g.scale);"),
+        ("scale twice", "attention", "const float scale = tk::quiet(g.scale * g.scale);"),
         ("accumulator not zero in one lane", "rmsnorm", "v15_e[e] = laneid() == 7 ? 1.0f : 0.0f;"),
     ],
 )
