@@ -214,13 +214,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             mma_ABt(part, Q_r, K_r, part);  // spec:32
         }
         tile<TILE_q> x;
-        #pragma unroll
-        for (int i = 0; i < TILE_q / SIDE; ++i)
-            #pragma unroll
-            for (int c = 0; c < COLS / SIDE; ++c)
-                #pragma unroll
-                for (int e = 0; e < ELEMENTS / 2; ++e)
-                    tk::put_pair(x, i, c, e, g.scale * tk::pair_at(dot_Q_K, i, c, e));  // spec:32
+        tk::map_pairs(x, [&](int i, int c, int e) { return g.scale * tk::pair_at(dot_Q_K, i, c, e); });  // spec:32
         typename tile<TILE_q>::col_vec SHIFT__r;
         load(SHIFT__r, SHIFT__s[step % 2]);  // spec:33
         tile<TILE_q> p;
@@ -274,13 +268,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     }
     tk::settle();
     tile<DIM_D> GK_tile;
-    #pragma unroll
-    for (int i = 0; i < DIM_D / SIDE; ++i)
-        #pragma unroll
-        for (int c = 0; c < COLS / SIDE; ++c)
-            #pragma unroll
-            for (int e = 0; e < ELEMENTS / 2; ++e)
-                tk::put_pair(GK_tile, i, c, e, (g.scale * 0.69314718f) * tk::pair_at(gk, i, c, e));  // spec:38
+    tk::map_pairs(GK_tile, [&](int i, int c, int e) { return (g.scale * 0.69314718f) * tk::pair_at(gk, i, c, e); });  // spec:38
     tk::store_interleaved<bf16, 4>(GK_at, GK_tile, wave * COLS, 128, DIM_D);  // spec:38
     tk::store_interleaved<bf16, 4>(GV_at, gv, wave * COLS, 128, DIM_D);  // spec:39
 }
@@ -402,13 +390,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             zero(part);
             mma_ABt(part, V_r, GO_r, part);  // spec:49
         }
-        #pragma unroll
-        for (int i = 0; i < TILE_j / SIDE; ++i)
-            #pragma unroll
-            for (int c = 0; c < COLS / SIDE; ++c)
-                #pragma unroll
-                for (int e = 0; e < ELEMENTS / 2; ++e)
-                    tk::put_pair(p, i, c, e, tk::pair_at(p, i, c, e) * (tk::pair_at(gp, i, c, e) - DELTA__r[c][0]));  // spec:50
+        tk::map_pairs(p, [&](int i, int c, int e) { return tk::pair_at(p, i, c, e) * (tk::pair_at(gp, i, c, e) - DELTA__r[c][0]); });  // spec:50
         operand_bf<TILE_j> gx_bf;
         copy(gx_bf, p);  // spec:51
         #pragma unroll
@@ -423,13 +405,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     }
     tk::settle();
     tile<DIM_D> GQ_tile;
-    #pragma unroll
-    for (int i = 0; i < DIM_D / SIDE; ++i)
-        #pragma unroll
-        for (int c = 0; c < COLS / SIDE; ++c)
-            #pragma unroll
-            for (int e = 0; e < ELEMENTS / 2; ++e)
-                tk::put_pair(GQ_tile, i, c, e, (g.scale * 0.69314718f) * tk::pair_at(gq, i, c, e));  // spec:52
+    tk::map_pairs(GQ_tile, [&](int i, int c, int e) { return (g.scale * 0.69314718f) * tk::pair_at(gq, i, c, e); });  // spec:52
     tk::store_interleaved<bf16, 4>(GQ_at, GQ_tile, wave * COLS, 128, DIM_D);  // spec:52
 }
 

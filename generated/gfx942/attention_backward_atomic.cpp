@@ -224,13 +224,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             mma_ABt(part, Q_r, K_r, part);  // spec:35
         }
         tile<TILE_q> x;
-        #pragma unroll
-        for (int i = 0; i < TILE_q / SIDE; ++i)
-            #pragma unroll
-            for (int c = 0; c < COLS / SIDE; ++c)
-                #pragma unroll
-                for (int e = 0; e < ELEMENTS / 2; ++e)
-                    tk::put_pair(x, i, c, e, g.scale * tk::pair_at(dot_Q_K, i, c, e));  // spec:35
+        tk::map_pairs(x, [&](int i, int c, int e) { return g.scale * tk::pair_at(dot_Q_K, i, c, e); });  // spec:35
         tk::keep(x);
         if (!(q_0 >= first_of_wave + COLS - 1)) {  // spec:36
             #pragma unroll
@@ -336,13 +330,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     }
     tk::settle();
     tile<DIM_D> PK_tile;
-    #pragma unroll
-    for (int i = 0; i < DIM_D / SIDE; ++i)
-        #pragma unroll
-        for (int c = 0; c < COLS / SIDE; ++c)
-            #pragma unroll
-            for (int e = 0; e < ELEMENTS / 2; ++e)
-                tk::put_pair(PK_tile, i, c, e, (g.scale * 0.69314718f) * tk::pair_at(gk, i, c, e));  // spec:42
+    tk::map_pairs(PK_tile, [&](int i, int c, int e) { return (g.scale * 0.69314718f) * tk::pair_at(gk, i, c, e); });  // spec:42
     tk::store_interleaved<float, 4>(PK_at, PK_tile, wave * COLS, DIM_LENGTH - j_0, DIM_D);  // spec:42
     tk::store_interleaved<float, 4>(PV_at, gv, wave * COLS, DIM_LENGTH - j_0, DIM_D);  // spec:43
 }

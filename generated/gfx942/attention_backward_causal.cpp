@@ -218,13 +218,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             mma_ABt(part, Q_r, K_r, part);  // spec:34
         }
         tile<TILE_q> x;
-        #pragma unroll
-        for (int i = 0; i < TILE_q / SIDE; ++i)
-            #pragma unroll
-            for (int c = 0; c < COLS / SIDE; ++c)
-                #pragma unroll
-                for (int e = 0; e < ELEMENTS / 2; ++e)
-                    tk::put_pair(x, i, c, e, g.scale * tk::pair_at(dot_Q_K, i, c, e));  // spec:34
+        tk::map_pairs(x, [&](int i, int c, int e) { return g.scale * tk::pair_at(dot_Q_K, i, c, e); });  // spec:34
         tk::keep(x);
         if (!(q_0 >= first_of_wave + COLS - 1)) {  // spec:35
             #pragma unroll
@@ -309,13 +303,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     }
     tk::settle();
     tile<DIM_D> PK_tile;
-    #pragma unroll
-    for (int i = 0; i < DIM_D / SIDE; ++i)
-        #pragma unroll
-        for (int c = 0; c < COLS / SIDE; ++c)
-            #pragma unroll
-            for (int e = 0; e < ELEMENTS / 2; ++e)
-                tk::put_pair(PK_tile, i, c, e, (g.scale * 0.69314718f) * tk::pair_at(gk, i, c, e));  // spec:40
+    tk::map_pairs(PK_tile, [&](int i, int c, int e) { return (g.scale * 0.69314718f) * tk::pair_at(gk, i, c, e); });  // spec:40
     tk::store_interleaved<float, 4>(PK_at, PK_tile, wave * COLS, DIM_LENGTH - j_0, DIM_D);  // spec:40
     tk::store_interleaved<float, 4>(PV_at, gv, wave * COLS, DIM_LENGTH - j_0, DIM_D);  // spec:41
 }
@@ -539,13 +527,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             mma_ABt(part, K_r, Q_r, part);  // spec:55
         }
         tile<TILE_j> x;
-        #pragma unroll
-        for (int i = 0; i < TILE_j / SIDE; ++i)
-            #pragma unroll
-            for (int c = 0; c < COLS / SIDE; ++c)
-                #pragma unroll
-                for (int e = 0; e < ELEMENTS / 2; ++e)
-                    tk::put_pair(x, i, c, e, g.scale * tk::pair_at(dot_Q_K, i, c, e));  // spec:55
+        tk::map_pairs(x, [&](int i, int c, int e) { return g.scale * tk::pair_at(dot_Q_K, i, c, e); });  // spec:55
         tk::keep(x);
         if (!(first_of_wave >= j_0 + TILE_j - 1)) {  // spec:56
             #pragma unroll
@@ -573,13 +555,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             zero(part);
             mma_ABt(part, V_r, GO_r, part);  // spec:57
         }
-        #pragma unroll
-        for (int i = 0; i < TILE_j / SIDE; ++i)
-            #pragma unroll
-            for (int c = 0; c < COLS / SIDE; ++c)
-                #pragma unroll
-                for (int e = 0; e < ELEMENTS / 2; ++e)
-                    tk::put_pair(p, i, c, e, tk::pair_at(p, i, c, e) * (tk::pair_at(gp, i, c, e) - DELTA__r[c][0]));  // spec:58
+        tk::map_pairs(p, [&](int i, int c, int e) { return tk::pair_at(p, i, c, e) * (tk::pair_at(gp, i, c, e) - DELTA__r[c][0]); });  // spec:58
         tk::keep(p);
         if (!(j_0 + TILE_j - 1 < 2000)) {  // spec:58
             #pragma unroll
@@ -605,13 +581,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     }
     tk::settle();
     tile<DIM_D> GQ_tile;
-    #pragma unroll
-    for (int i = 0; i < DIM_D / SIDE; ++i)
-        #pragma unroll
-        for (int c = 0; c < COLS / SIDE; ++c)
-            #pragma unroll
-            for (int e = 0; e < ELEMENTS / 2; ++e)
-                tk::put_pair(GQ_tile, i, c, e, (g.scale * 0.69314718f) * tk::pair_at(gq, i, c, e));  // spec:60
+    tk::map_pairs(GQ_tile, [&](int i, int c, int e) { return (g.scale * 0.69314718f) * tk::pair_at(gq, i, c, e); });  // spec:60
     tk::store_interleaved<bf16, 4>(GQ_at, GQ_tile, wave * COLS, DIM_LENGTH - q_0, DIM_D);  // spec:60
 }
 

@@ -110,13 +110,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             mma_ABt(part, K_r, Q_r, part);  // spec:22
         }
         tile<TILE_j> x;
-        #pragma unroll
-        for (int i = 0; i < TILE_j / SIDE; ++i)
-            #pragma unroll
-            for (int c = 0; c < COLS / SIDE; ++c)
-                #pragma unroll
-                for (int e = 0; e < ELEMENTS / 2; ++e)
-                    tk::put_pair(x, i, c, e, scale * tk::pair_at(dot_Q_K, i, c, e));  // spec:22
+        tk::map_pairs(x, [&](int i, int c, int e) { return scale * tk::pair_at(dot_Q_K, i, c, e); });  // spec:22
         tk::keep(x);
         if (!(first_of_wave + j_length - (q_length) >= j_0 + TILE_j - 1)) {  // spec:23
             #pragma unroll
@@ -144,13 +138,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         for (int c = 0; c < COLS / SIDE; ++c)
             n_2[c][0] = __builtin_fmaxf(m_[c][0], max_where_lt_j_x[c][0]);  // spec:24
         tile<TILE_j> p;
-        #pragma unroll
-        for (int i = 0; i < TILE_j / SIDE; ++i)
-            #pragma unroll
-            for (int c = 0; c < COLS / SIDE; ++c)
-                #pragma unroll
-                for (int e = 0; e < ELEMENTS / 2; ++e)
-                    tk::put_pair(p, i, c, e, tk::each([](float x) { return __builtin_amdgcn_exp2f(x); }, (tk::pair_at(x, i, c, e) - n_2[c][0])));  // spec:25
+        tk::map_pairs(p, [&](int i, int c, int e) { return tk::each([](float x) { return __builtin_amdgcn_exp2f(x); }, (tk::pair_at(x, i, c, e) - n_2[c][0])); });  // spec:25
         columns r;
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c) {
@@ -173,13 +161,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c)
             l_3[c][0] = (l[c][0] * r[c][0]) + sum_where_lt_j_p[c][0];  // spec:27
-        #pragma unroll
-        for (int i = 0; i < DIM_D / SIDE; ++i)
-            #pragma unroll
-            for (int c = 0; c < COLS / SIDE; ++c)
-                #pragma unroll
-                for (int e = 0; e < ELEMENTS / 2; ++e)
-                    tk::put_pair(o, i, c, e, tk::pair_at(o, i, c, e) * r[c][0]);  // spec:28
+        tk::map_pairs(o, [&](int i, int c, int e) { return tk::pair_at(o, i, c, e) * r[c][0]; });  // spec:28
         operand_bf<TILE_j> where_lt_j_p_bf;
         tk::round_operand(where_lt_j_p_bf, p);  // spec:28
         #pragma unroll

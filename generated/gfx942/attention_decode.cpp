@@ -105,13 +105,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             mma_ABt(part, K_r, Q_r, part);  // spec:22
         }
         tile<TILE_j> x;
-        #pragma unroll
-        for (int i = 0; i < TILE_j / SIDE; ++i)
-            #pragma unroll
-            for (int c = 0; c < COLS / SIDE; ++c)
-                #pragma unroll
-                for (int e = 0; e < ELEMENTS / 2; ++e)
-                    tk::put_pair(x, i, c, e, scale * tk::pair_at(dot_Q_K, i, c, e));  // spec:22
+        tk::map_pairs(x, [&](int i, int c, int e) { return scale * tk::pair_at(dot_Q_K, i, c, e); });  // spec:22
         columns max_x;
         col_max(max_x, x);  // spec:23
         columns n_2;
@@ -119,13 +113,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         for (int c = 0; c < COLS / SIDE; ++c)
             n_2[c][0] = __builtin_fmaxf(m_[c][0], max_x[c][0]);  // spec:23
         tile<TILE_j> p;
-        #pragma unroll
-        for (int i = 0; i < TILE_j / SIDE; ++i)
-            #pragma unroll
-            for (int c = 0; c < COLS / SIDE; ++c)
-                #pragma unroll
-                for (int e = 0; e < ELEMENTS / 2; ++e)
-                    tk::put_pair(p, i, c, e, tk::each([](float x) { return __builtin_amdgcn_exp2f(x); }, (tk::pair_at(x, i, c, e) - n_2[c][0])));  // spec:24
+        tk::map_pairs(p, [&](int i, int c, int e) { return tk::each([](float x) { return __builtin_amdgcn_exp2f(x); }, (tk::pair_at(x, i, c, e) - n_2[c][0])); });  // spec:24
         columns r;
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c) {
@@ -138,13 +126,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c)
             l_3[c][0] = (l[c][0] * r[c][0]) + sum_p[c][0];  // spec:26
-        #pragma unroll
-        for (int i = 0; i < DIM_D / SIDE; ++i)
-            #pragma unroll
-            for (int c = 0; c < COLS / SIDE; ++c)
-                #pragma unroll
-                for (int e = 0; e < ELEMENTS / 2; ++e)
-                    tk::put_pair(o, i, c, e, tk::pair_at(o, i, c, e) * r[c][0]);  // spec:27
+        tk::map_pairs(o, [&](int i, int c, int e) { return tk::pair_at(o, i, c, e) * r[c][0]; });  // spec:27
         operand_bf<TILE_j> p_bf;
         tk::round_operand(p_bf, p);  // spec:27
         #pragma unroll

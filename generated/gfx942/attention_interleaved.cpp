@@ -108,13 +108,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             mma_ABt(part, K_r, Q_r, part);  // spec:19
         }
         tile<TILE_j> s;
-        #pragma unroll
-        for (int i = 0; i < TILE_j / SIDE; ++i)
-            #pragma unroll
-            for (int c = 0; c < COLS / SIDE; ++c)
-                #pragma unroll
-                for (int e = 0; e < ELEMENTS / 2; ++e)
-                    tk::put_pair(s, i, c, e, scale * tk::pair_at(dot_Q_K, i, c, e));  // spec:19
+        tk::map_pairs(s, [&](int i, int c, int e) { return scale * tk::pair_at(dot_Q_K, i, c, e); });  // spec:19
         columns max_s;
         col_max(max_s, s);  // spec:20
         columns n_2;
@@ -122,13 +116,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         for (int c = 0; c < COLS / SIDE; ++c)
             n_2[c][0] = __builtin_fmaxf(m_[c][0], max_s[c][0]);  // spec:20
         tile<TILE_j> p;
-        #pragma unroll
-        for (int i = 0; i < TILE_j / SIDE; ++i)
-            #pragma unroll
-            for (int c = 0; c < COLS / SIDE; ++c)
-                #pragma unroll
-                for (int e = 0; e < ELEMENTS / 2; ++e)
-                    tk::put_pair(p, i, c, e, tk::each([](float x) { return __builtin_amdgcn_exp2f(x); }, (tk::pair_at(s, i, c, e) - n_2[c][0])));  // spec:21
+        tk::map_pairs(p, [&](int i, int c, int e) { return tk::each([](float x) { return __builtin_amdgcn_exp2f(x); }, (tk::pair_at(s, i, c, e) - n_2[c][0])); });  // spec:21
         columns r;
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c) {
@@ -141,13 +129,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c)
             l_3[c][0] = (l[c][0] * r[c][0]) + sum_p[c][0];  // spec:23
-        #pragma unroll
-        for (int i = 0; i < DIM_D / SIDE; ++i)
-            #pragma unroll
-            for (int c = 0; c < COLS / SIDE; ++c)
-                #pragma unroll
-                for (int e = 0; e < ELEMENTS / 2; ++e)
-                    tk::put_pair(o, i, c, e, tk::pair_at(o, i, c, e) * r[c][0]);  // spec:24
+        tk::map_pairs(o, [&](int i, int c, int e) { return tk::pair_at(o, i, c, e) * r[c][0]; });  // spec:24
         operand_bf<TILE_j> p_bf;
         tk::round_operand(p_bf, p);  // spec:24
         tk::interleave<(TILE_j / SIDE) * (COLS / SIDE) * (DIM_D / tk::DEPTH<SIDE>), 161>();
@@ -171,13 +153,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     for (int c = 0; c < COLS / SIDE; ++c)
         l_d[c] = tk::divisor(l[c][0]);
     tile<DIM_D> O_tile;
-    #pragma unroll
-    for (int i = 0; i < DIM_D / SIDE; ++i)
-        #pragma unroll
-        for (int c = 0; c < COLS / SIDE; ++c)
-            #pragma unroll
-            for (int e = 0; e < ELEMENTS; ++e)
-                tk::put(O_tile, i, c, e, tk::at(o, i, c, e) / l_d[c]);  // spec:26
+    tk::map(O_tile, [&](int i, int c, int e) { return tk::at(o, i, c, e) / l_d[c]; });  // spec:26
     tk::store_rows<bf16>(O_at, O_tile, wave * COLS, 128, DIM_D);  // spec:26
 }
 

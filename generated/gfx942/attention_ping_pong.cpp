@@ -100,13 +100,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
         tk::fetch_rows<THREADS>(K_s[0 % 2], K_f, tk::rows_from(g.K, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t((step + 2) * TILE_j) * DIM_D, min(DIM_LENGTH - (step + 2) * TILE_j, TILE_j), DIM_D, DIM_D), DIM_D);
         tk::fetch_transposed<THREADS>(V_s[0 % 2], V_f, tk::rows_from(g.V, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t((step + 1) * TILE_j) * DIM_D, min(DIM_LENGTH - (step + 1) * TILE_j, TILE_j), DIM_D, DIM_D), DIM_D);
         tile<TILE_j> s;
-        #pragma unroll
-        for (int i = 0; i < TILE_j / SIDE; ++i)
-            #pragma unroll
-            for (int c = 0; c < COLS / SIDE; ++c)
-                #pragma unroll
-                for (int e = 0; e < ELEMENTS / 2; ++e)
-                    tk::put_pair(s, i, c, e, scale * tk::pair_at(dot_Q_K, i, c, e));  // spec:19
+        tk::map_pairs(s, [&](int i, int c, int e) { return scale * tk::pair_at(dot_Q_K, i, c, e); });  // spec:19
         columns max_s;
         col_max(max_s, s);  // spec:20
         columns n_2;
@@ -151,13 +145,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c)
             l_3[c][0] = (l[c][0] * r[c][0]) + sum_p[c][0];  // spec:23
-        #pragma unroll
-        for (int i = 0; i < DIM_D / SIDE; ++i)
-            #pragma unroll
-            for (int c = 0; c < COLS / SIDE; ++c)
-                #pragma unroll
-                for (int e = 0; e < ELEMENTS / 2; ++e)
-                    tk::put_pair(o, i, c, e, tk::pair_at(o, i, c, e) * r[c][0]);  // spec:24
+        tk::map_pairs(o, [&](int i, int c, int e) { return tk::pair_at(o, i, c, e) * r[c][0]; });  // spec:24
         operand_bf<TILE_j> p_bf;
         tk::round_operand(p_bf, p);  // spec:24
         tk::write_rows<THREADS>(K_s[(step + 2) % 2], K_f);
@@ -184,13 +172,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     for (int c = 0; c < COLS / SIDE; ++c)
         l_d[c] = tk::divisor(l[c][0]);
     tile<DIM_D> O_tile;
-    #pragma unroll
-    for (int i = 0; i < DIM_D / SIDE; ++i)
-        #pragma unroll
-        for (int c = 0; c < COLS / SIDE; ++c)
-            #pragma unroll
-            for (int e = 0; e < ELEMENTS; ++e)
-                tk::put(O_tile, i, c, e, tk::at(o, i, c, e) / l_d[c]);  // spec:26
+    tk::map(O_tile, [&](int i, int c, int e) { return tk::at(o, i, c, e) / l_d[c]; });  // spec:26
     tk::store_rows<bf16>(O_at, O_tile, wave * COLS, 256, DIM_D);  // spec:26
 }
 

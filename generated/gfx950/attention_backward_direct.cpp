@@ -222,13 +222,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         for (int n = 0; n < 4; ++n)
             load(gv_r[n], subtile_inplace<TILE_q, 32>(GO_s[step % 2], {0, n}));
         tile<TILE_q> x;
-        #pragma unroll
-        for (int i = 0; i < TILE_q / SIDE; ++i)
-            #pragma unroll
-            for (int c = 0; c < COLS / SIDE; ++c)
-                #pragma unroll
-                for (int e = 0; e < ELEMENTS / 2; ++e)
-                    tk::put_pair(x, i, c, e, g.scale * tk::pair_at(dot_Q_K, i, c, e));  // spec:33
+        tk::map_pairs(x, [&](int i, int c, int e) { return g.scale * tk::pair_at(dot_Q_K, i, c, e); });  // spec:33
         typename tile<TILE_q>::col_vec SHIFT__r;
         load(SHIFT__r, SHIFT__s[step % 2]);  // spec:34
         tile<TILE_q> p;
@@ -290,13 +284,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     }
     tk::settle();
     tile<DIM_D> GK_tile;
-    #pragma unroll
-    for (int i = 0; i < DIM_D / SIDE; ++i)
-        #pragma unroll
-        for (int c = 0; c < COLS / SIDE; ++c)
-            #pragma unroll
-            for (int e = 0; e < ELEMENTS / 2; ++e)
-                tk::put_pair(GK_tile, i, c, e, (g.scale * 0.69314718f) * tk::pair_at(gk, i, c, e));  // spec:39
+    tk::map_pairs(GK_tile, [&](int i, int c, int e) { return (g.scale * 0.69314718f) * tk::pair_at(gk, i, c, e); });  // spec:39
     tk::store_rows<bf16>(GK_at, GK_tile, wave * COLS, 128, DIM_D);  // spec:39
     tk::store_rows<bf16>(GV_at, gv, wave * COLS, 128, DIM_D);  // spec:40
 }
@@ -431,13 +419,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         #pragma unroll
         for (int n = 0; n < 4; ++n)
             load(gq_r[n], subtile_inplace<TILE_j, 32>(K_s[step % 2], {0, n}));
-        #pragma unroll
-        for (int i = 0; i < TILE_j / SIDE; ++i)
-            #pragma unroll
-            for (int c = 0; c < COLS / SIDE; ++c)
-                #pragma unroll
-                for (int e = 0; e < ELEMENTS / 2; ++e)
-                    tk::put_pair(p, i, c, e, tk::pair_at(p, i, c, e) * (tk::pair_at(gp, i, c, e) - DELTA__r[c][0]));  // spec:51
+        tk::map_pairs(p, [&](int i, int c, int e) { return tk::pair_at(p, i, c, e) * (tk::pair_at(gp, i, c, e) - DELTA__r[c][0]); });  // spec:51
         operand_bf<TILE_j> gx_bf;
         tk::round_operand(gx_bf, p);  // spec:52
         tk::arrived();
@@ -451,13 +433,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     }
     tk::settle();
     tile<DIM_D> GQ_tile;
-    #pragma unroll
-    for (int i = 0; i < DIM_D / SIDE; ++i)
-        #pragma unroll
-        for (int c = 0; c < COLS / SIDE; ++c)
-            #pragma unroll
-            for (int e = 0; e < ELEMENTS / 2; ++e)
-                tk::put_pair(GQ_tile, i, c, e, (g.scale * 0.69314718f) * tk::pair_at(gq, i, c, e));  // spec:53
+    tk::map_pairs(GQ_tile, [&](int i, int c, int e) { return (g.scale * 0.69314718f) * tk::pair_at(gq, i, c, e); });  // spec:53
     tk::store_rows<bf16>(GQ_at, GQ_tile, wave * COLS, 128, DIM_D);  // spec:53
 }
 

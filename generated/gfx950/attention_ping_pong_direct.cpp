@@ -107,13 +107,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
         for (int n = 0; n < 2; ++n)
             load(dot_Q_K_r[n], subtile_inplace<32, DIM_D>(K_s[(step + 1) % 2], {n, 0}));
         tile<TILE_j> s;
-        #pragma unroll
-        for (int i = 0; i < TILE_j / SIDE; ++i)
-            #pragma unroll
-            for (int c = 0; c < COLS / SIDE; ++c)
-                #pragma unroll
-                for (int e = 0; e < ELEMENTS / 2; ++e)
-                    tk::put_pair(s, i, c, e, g.scale * tk::pair_at(dot_Q_K, i, c, e));  // spec:20
+        tk::map_pairs(s, [&](int i, int c, int e) { return g.scale * tk::pair_at(dot_Q_K, i, c, e); });  // spec:20
         columns max_s;
         col_max(max_s, s);  // spec:21
         columns n_2;
@@ -160,13 +154,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
         #pragma unroll
         for (int c = 0; c < COLS / SIDE; ++c)
             l_3[c][0] = (l[c][0] * r[c][0]) + sum_p[c][0];  // spec:24
-        #pragma unroll
-        for (int i = 0; i < DIM_D / SIDE; ++i)
-            #pragma unroll
-            for (int c = 0; c < COLS / SIDE; ++c)
-                #pragma unroll
-                for (int e = 0; e < ELEMENTS / 2; ++e)
-                    tk::put_pair(o, i, c, e, tk::pair_at(o, i, c, e) * r[c][0]);  // spec:25
+        tk::map_pairs(o, [&](int i, int c, int e) { return tk::pair_at(o, i, c, e) * r[c][0]; });  // spec:25
         operand_bf<TILE_j> p_bf;
         tk::round_operand(p_bf, p);  // spec:25
         tk::landed_turn();
@@ -189,13 +177,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     for (int c = 0; c < COLS / SIDE; ++c)
         l_d[c] = tk::divisor(l[c][0]);
     tile<DIM_D> O_tile;
-    #pragma unroll
-    for (int i = 0; i < DIM_D / SIDE; ++i)
-        #pragma unroll
-        for (int c = 0; c < COLS / SIDE; ++c)
-            #pragma unroll
-            for (int e = 0; e < ELEMENTS; ++e)
-                tk::put(O_tile, i, c, e, tk::at(o, i, c, e) / l_d[c]);  // spec:27
+    tk::map(O_tile, [&](int i, int c, int e) { return tk::at(o, i, c, e) / l_d[c]; });  // spec:27
     tk::store_rows<bf16>(O_at, O_tile, wave * COLS, 256, DIM_D);  // spec:27
 }
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from tkgen.backends.cdna.lower.elements import INDENT, ROUNDED, TYPES, applied, constant, nest
 from tkgen.backends.cdna.lower.loop_exchanges import Exchanges
 from tkgen.backends.cdna.lower.loop_hints import interleaved, rows_at_once
-from tkgen.backends.cdna.lower.loop_waits import UnderWay
+from tkgen.backends.cdna.lower.loop_waits import WHOLE, UnderWay
 from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.backends.cdna.lower.places import BlockPlaces, Names, tile_constant
 from tkgen.backends.cdna.lower.ranges import Range, conjuncts, holds
@@ -77,9 +77,7 @@ class LoopValues:
         for when in m.votes:
             for c in when.chosen:
                 self.users.setdefault(c.update, []).append(when)
-        named = [*carried, *(v for v in self.made if v not in carried)]
-        stores = [op for op in ops if isinstance(op, Store)]
-        self.name = name_values(named, self.made, stores, names, places)
+        self.name = name_values(carried, self.made, ops, names, places)
         self.own = dict(self.name)  # `name` is that of the place, which values may share
         self.name |= {c.result: self.name[c.inside] for c in m.loop.carries}
         self.inlined = frozenset(value for value in self.made if self._is_part(value))
@@ -95,7 +93,7 @@ class LoopValues:
         self.under_way = UnderWay(m, self.made, self.users)
         self.declared: set[str] = set()
         self.arriving: set[str] = set()  # what is on its way from LDS, since the last meeting
-        self.part = (0, 1)  # of how many along the rows of tiles that statements do
+        self.part = WHOLE  # of how many along the rows of tiles that statements do
         self.rounds = self._rounds(ops)
         scalars = dict.fromkeys(op.scalar for op in ops if isinstance(op, Argument))
         self.scalars = {s: names.new(s.name, ()) if self.rounds else f"g.{cpp_name(s.name)}" for s in scalars}
@@ -330,9 +328,8 @@ class LoopValues:
         return lines
 
     def _silent(self, op: Op) -> bool:
-        if isinstance(op, Product):
-            return op.result in self.by_product
-        return isinstance(op, Load) or self.is_inline(writes(op)[0])
+        inline = isinstance(op, Load) or self.is_inline(writes(op)[0])
+        return op.result in self.by_product if isinstance(op, Product) else inline
 
     def _group(self, group: Sequence[Elementwise]) -> Iterator[str]:
         """Element by element, over the same axes."""
@@ -360,7 +357,11 @@ class LoopValues:
                 yield from self.declare(value)
                 pair = f"tk::put_pair({self.name[value]}, i, c, e, {expression});"
                 body.append(f"{pair if paired else self.put(value, expression)}{end}")
-        if body:
+        alone = len(body) == 1 and self.part == WHOLE and self.rows(value) is not None
+        if alone and (paired or self.divides(written[0])):  # of others LLVM makes other code
+            element = f"[&](int i, int c, int e) {{ return {expression}; }}"
+            yield f"tk::map{'_pairs' * paired}({self.name[value]}, {element});{end}"
+        elif body:
             yield from self.nest(self.rows(group[0].result), body, "ELEMENTS / 2" if paired else "ELEMENTS")
 
     def _users(self, value: Value) -> Iterator[Op]:
@@ -381,8 +382,7 @@ class LoopValues:
             tile, column = set(value.axes) == set(op.result.axes), set(value.axes) <= {self.m.split}
             if value.kind is not Kind.NUMBER or not (tile or column) or (self.is_inline(value) and value.axes):
                 return False
-            made = self.made[value]
-            if value in self.inlined and not (isinstance(made, Map) and self._in_pairs(made)):
+            if value in self.inlined and not (isinstance(made := self.made[value], Map) and self._in_pairs(made)):
                 return False
         return FUNCTIONS[op.function].takes != "place"
 

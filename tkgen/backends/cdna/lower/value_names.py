@@ -13,12 +13,12 @@ LONGEST = 24  # letters of a name that is made of others
 
 
 def name_values(
-    values: Iterable[Value], made: Mapping[Value, Op], stores: Iterable[Store], names: Names, places: BlockPlaces
+    first: Iterable[Value], made: Mapping[Value, Op], ops: Iterable[Op], names: Names, places: BlockPlaces
 ) -> dict[Value, str]:
-    """A name for each value; `made` has the operation that defines it."""
-    stored = {s.value: f"{s.target.tensor.name}_tile" for s in stores}
+    """A name for each value of `made`, which has the operation of `ops` that defines it; `first` choose first."""
+    stored = {op.value: f"{op.target.tensor.name}_tile" for op in ops if isinstance(op, Store)}
     found = dict[Value, str]()
-    for value in values:
+    for value in dict.fromkeys([*first, *made]):
         wish = value.name or stored.get(value) or _made_of(value, made)
         op = made[value]
         if isinstance(op, Load) and not value.name and op.source in places.base:

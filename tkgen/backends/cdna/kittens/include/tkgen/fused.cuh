@@ -44,6 +44,24 @@ template <ducks::rt::all RT> __device__ inline void put_pair(RT &tile, int i, in
 }
 template <typename F> __device__ inline pair each(F function, pair x) { return pair{function(x.x), function(x.y)}; }
 
+/// Each element of a lane's in a tile = f(row and column of its base tile, its number there); or each two neighbours.
+template <ducks::rt::all RT, typename F> __device__ __forceinline__ void map(RT &tile, F f) {
+#pragma unroll
+    for (int i = 0; i < RT::height; ++i)
+#pragma unroll
+        for (int c = 0; c < RT::width; ++c)
+#pragma unroll
+            for (int e = 0; e < 2 * RT::packed_per_tile; ++e) put(tile, i, c, e, f(i, c, e));
+}
+template <ducks::rt::all RT, typename F> __device__ __forceinline__ void map_pairs(RT &tile, F f) {
+#pragma unroll
+    for (int i = 0; i < RT::height; ++i)
+#pragma unroll
+        for (int c = 0; c < RT::width; ++c)
+#pragma unroll
+            for (int e = 0; e < RT::packed_per_tile; ++e) put_pair(tile, i, c, e, f(i, c, e));
+}
+
 /// The tile is computed here: what gives it does not sink into the branch that follows. LLVM's GCNHazardRecognizer misses
 /// wait states between an MFMA and what reads its result behind a branch, as said at `settle`.
 template <ducks::rt::all RT> __device__ inline void keep(RT &tile) {
