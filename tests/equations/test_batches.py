@@ -19,9 +19,8 @@ from tkgen.execute.cases import size_cases
 from tkgen.execute.launch import run, trials
 from tkgen.ir.launch import Launch
 from tkgen.machine_check.launches import launches
-from tkgen.predict import PredictError, Workload
+from tkgen.predict import PredictError, Workload, lower_bound
 from tkgen.report.order import block_order
-from tkgen.tune.evaluate import lower_bound
 
 HEADS = """kernel heads
   dims B = dynamic, H = dynamic, KV = dynamic, M = 64, N = 128, K = 64
@@ -239,9 +238,7 @@ def test_prediction_report_and_search_know_the_batch() -> None:
     spec = build.spec
     order = block_order(spec.program, spec.target.product, 1)
     assert order.assumed and (order.rows, order.cols) == (1, 2)
-    bounds = [
-        lower_bound(spec.program, spec.target, spec.target.product, {"B": b, "H": 400, "KV": 200}) for b in (1, 900)
-    ]
+    bounds = [lower_bound(spec, {"B": b, "H": 400, "KV": 200}) for b in (1, 900)]
     assert bounds[1] > 3 * bounds[0] > 0
     added = Workload.of(load_products(HEADS + "  grid stream_k(5)\n").build(), SEVERAL)
     assert added.zeroed_bytes == 4 * 64 * 128 * 12 and len(added.pieces) == 5

@@ -122,7 +122,7 @@ def assembled(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -
     opcodes = ["LDG.E.128", "BAR.SYNC", "HGMMA.64x64x16.F32.BF16", "UTMALDG", "EXIT"]
     sass = "\n".join(f"        /*{n * 16:04x}*/                   {name} R2, R4 ;" for n, name in enumerate(opcodes))
     code = Compiled(b"", Figures("kernel", 32, 0, 0, 64), "", sass)
-    for module in ("tkgen.backends.hopper.build", "tkgen.tune.hopper"):
+    for module in ("tkgen.backends.hopper.build", "tkgen.predict.hopper"):
         monkeypatch.setattr(f"{module}.find_nvcc", lambda _: Nvcc(Path("nvcc"), "PATH", "13.0"))
     monkeypatch.setattr("tkgen.backends.hopper.build.compile_cubin", lambda *_: code)
     monkeypatch.setattr(Nvcc, "disassembler", property(lambda _: Path("cuobjdump")))

@@ -15,7 +15,7 @@ from tkgen import edits
 from tkgen.cli import app
 from tkgen.predict import predict
 from tkgen.tune import edits as tried
-from tkgen.tune.evaluate import taken
+from tkgen.tune.evaluate import editable
 from tkgen.tune.space import Space
 
 SPECS = Path(__file__).parents[2] / "specs"
@@ -166,7 +166,7 @@ FAMILIES = {
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_what_a_family_can_vary_is_offered(name: str, tmp_path: Path) -> None:
-    spec = taken(tkgen.load(SPECS / f"{name}.tk"))
+    spec = editable(tkgen.load(SPECS / f"{name}.tk"))
     path = tmp_path / "tunable.tk"
     path.write_text(edits.tunable(spec))
     (variant,) = Space.of([path], {}, {}).variants

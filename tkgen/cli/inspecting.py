@@ -133,17 +133,13 @@ def graph(
 ) -> None:
     """Print a spec's dataflow graph: operations, dependencies, the barrier that covers each."""
     from tkgen.ir import graph as dataflow
-    from tkgen.sequence import SequenceSpec
 
     with reported():
         found = load_spec(spec, define, None, roots)
-        if isinstance(found, SequenceSpec):
-            graphs = [graph_of(kernel) for kernel in found.kernels]
-        else:
-            graphs = [graph_of(found)]
+        graphs = [graph_of(kernel) for kernel in found.kernels]
     if as_json or how is GraphFormat.JSON:
         plain = [dataflow.to_json(each) for each in graphs]
-        say(json.dumps(plain if isinstance(found, SequenceSpec) else plain[0], indent=2))
+        say(json.dumps(plain[0] if found.kernels[0] is found else plain, indent=2))
     else:
         text = dataflow.to_dot if how is GraphFormat.DOT else dataflow.to_text
         say("\n".join(text(each) for each in graphs).rstrip("\n"))

@@ -307,14 +307,14 @@ def _say_predictions(found: Sequence[Prediction], tried: Sequence[Tried] | None,
 def _tried(asked: Asked, seconds: float, cxx: str | None) -> tuple[Tried, ...]:
     """What the edits of a spec would bring, tried by prediction, with progress on a terminal."""
     from tkgen.tune.edits import try_edits
-    from tkgen.tune.evaluate import taken
+    from tkgen.tune.evaluate import editable
 
     with reported():
         subject = asked.checked()
         with bar() as shown:
             task = shown.add_task("edits")
             return try_edits(
-                taken(subject.spec), seconds, asked.product, subject.extents, cxx=cxx, roots=asked.roots,
+                editable(subject.spec), seconds, asked.product, subject.extents, cxx=cxx, roots=asked.roots,
                 jobs=os.cpu_count() or 1, progress=lambda done, total: shown.update(task, completed=done, total=total),
             )  # fmt: skip
 
@@ -323,9 +323,9 @@ def _applied(path: Path, spec: AnySpec, name: str, roots: Sequence[Path]) -> str
     """Write the edit called `name` to the spec; its name."""
     from tkgen.edits import named, passes
     from tkgen.toolchain.files import write_atomic
-    from tkgen.tune.evaluate import taken
+    from tkgen.tune.evaluate import editable
 
-    loaded = taken(spec)
+    loaded = editable(spec)
     try:
         change = named(loaded, name, roots)
     except ValueError as error:

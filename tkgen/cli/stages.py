@@ -40,7 +40,6 @@ def stage_text(
     from tkgen.ir import program_text
     from tkgen.ir.equations import to_text
     from tkgen.ir.program import equations_of, program
-    from tkgen.sequence import SequenceSpec
     from tkgen.syntax.ast import Sequence as Several
     from tkgen.syntax.dump import dump
     from tkgen.syntax.parser import parse_spec
@@ -57,9 +56,7 @@ def stage_text(
         return found.text.rstrip("\n")
     if stage is Stage.SCHEDULE:
         return found.scheduled.rstrip("\n")
-    if isinstance(found, SequenceSpec):
-        return "\n\n".join(_of_kernel(stage, kernel) for kernel in found.kernels)
-    return _of_kernel(stage, found)
+    return "\n\n".join(_of_kernel(stage, kernel) for kernel in found.kernels)
 
 
 def graph_of(spec: Any) -> MultiDiGraph:

@@ -11,7 +11,18 @@ that walk along tiles, some farther than others) and `throughput` (blocks that s
 power limit. `hopper` has models of schedules. What is modelled and how far it is from measurements: docs/prediction.md.
 """
 
-from tkgen.predict.front import Profile, check_device, models, predict, predict_workload, predicted, profile
+from tkgen.predict.front import (
+    Profile,
+    check_device,
+    check_tools,
+    lower_bound,
+    models,
+    predict,
+    predict_workload,
+    predicted,
+    profile,
+    taken,
+)
 from tkgen.predict.prediction import Comparison, Iteration, Level, PredictError, Prediction, WhatIf, to_json
 from tkgen.predict.render import render_comparison, render_terminal
 from tkgen.predict.workload import Workload
@@ -26,6 +37,8 @@ __all__ = [
     "WhatIf",
     "Workload",
     "check_device",
+    "check_tools",
+    "lower_bound",
     "models",
     "predict",
     "predict_workload",
@@ -33,5 +46,6 @@ __all__ = [
     "profile",
     "render_comparison",
     "render_terminal",
+    "taken",
     "to_json",
 ]

@@ -12,18 +12,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tkgen.backends.hopper.machine import load_hopper
-from tkgen.ir.products import has_products
+from tkgen.backends.hopper.machine import HopperProduct, load_hopper
+from tkgen.backends.spec import AnySpec
 from tkgen.ir.types import Program
 from tkgen.predict import hopper
+from tkgen.predict.bounds import copy_bound, hopper_bound, matrix_bound
 from tkgen.predict.device import Device
 from tkgen.predict.events import Recording
 from tkgen.predict.iterations import IterationModel, Iterations
-from tkgen.predict.prediction import Model, Prediction, several
+from tkgen.predict.prediction import Model, Prediction, model_for, several
 from tkgen.predict.throughput import ThroughputModel, Transfer
 from tkgen.predict.tiles import TileModel
 from tkgen.predict.workload import Workload
 from tkgen.targets import Target, hopper_names, load_target, target_names
+from tkgen.toolchain.discover import find_compiler
 
 if TYPE_CHECKING:
     from tkgen.backends import protocol
@@ -92,41 +94,104 @@ def profile(build: protocol.Build, sizes: Mapping[str, int] | None = None, produ
     return Profile(model.prediction(), model.recording())
 
 
+def lower_bound(spec: AnySpec, sizes: Mapping[str, int] | None = None, product: str | None = None) -> float:
+    """Seconds that no schedule of a spec's kernels can beat. Raises as `predict`."""
+    return sum(_machine(spec.target.name).bound(kernel, sizes or {}, product) for kernel in spec.kernels)
+
+
+def check_tools(target: str, cxx: str | None = None) -> None:
+    """Raises ToolchainError where nothing here compiles for a target what a prediction reads."""
+    _machine(target).tools(target, cxx)
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What a kernel takes of the machine: registers of a thread, bytes of shared memory of a block.
+
+    `waves` are resident on a SIMD; warps, of a sub-partition.
+    """
+
+    registers: int
+    shared_bytes: int
+    waves: float
+
+
+def taken(build: protocol.Build, prediction: Prediction) -> Taken:
+    """What the kernels of a build take: the most registers and bytes of any, the fewest waves."""
+    each = prediction.kernels or (prediction,)
+    found = [_machine(k.spec.target.name).taken(k, p) for k, p in zip(build.kernels, each, strict=True)]
+    most = max(x.registers for x in found), max(x.shared_bytes for x in found)
+    return Taken(*most, min(x.waves for x in found))
+
+
 # ---------------------------------------------------------------- the machines
 
 
 @dataclass(frozen=True)
 class Machine:
-    """A kind of machine: the names of its targets, the model of a build, whether a product can be predicted for."""
+    """A kind of machine.
+
+    It has the names of its `targets`; of a build the `model`, and what it has `taken` of the machine; of a spec the
+    `bound`. `check` raises where no prediction is about a product, `tools` where none of its code can be had here.
+    """
 
     targets: Callable[[], Sequence[str]]
     model: Callable[[Any, Mapping[str, int] | None, str | None], Model]
+    taken: Callable[[Any, Prediction], Taken]
+    bound: Callable[[AnySpec, Mapping[str, int], str | None], float]
     check: Callable[[str, str | None], object]
+    tools: Callable[[str, str | None], object]
 
 
 def _followed(build: Any, sizes: Mapping[str, int] | None, product: str | None) -> Model:
     """The model of a build whose machine code the emulator follows."""
-    program, device = build.spec.program, Device.of(build.spec.target, product)
-    if isinstance(program, Program):  # a grid of output tiles
-        return TileModel(Workload.of(build, sizes), device)
-    if has_products(program.kernel):  # in a loop
-        return IterationModel(Iterations.of(build, sizes), device)
-    return ThroughputModel(Transfer.of(build, sizes), device)
+    device = Device.of(build.spec.target, product)
+    kinds: tuple[tuple[Any, Any], ...] = (
+        (TileModel, Workload),
+        (IterationModel, Iterations),
+        (ThroughputModel, Transfer),
+    )
+    model, workload = model_for(build.spec.program, *kinds)
+    found: Model = model(workload.of(build, sizes), device)
+    return found
 
 
-def _check_followed(target: str, product: str | None) -> None:
-    Device.of(load_target(target), product)
+def _followed_taken(build: Any, prediction: Prediction) -> Taken:
+    registers = build.spec.target.allotted_registers(build.resources.vgpr, build.resources.agpr)
+    return Taken(registers, build.lds_bytes, build.occupancy.waves_per_simd)
 
 
-def _check_hopper(target: str, product: str | None) -> None:
-    if product:
-        load_hopper(target).product_named(product)
+def _followed_bound(spec: AnySpec, sizes: Mapping[str, int], product: str | None) -> float:
+    device = Device.of(spec.target, product)
+    if isinstance(spec.program, Program):
+        return matrix_bound(spec.program, device, sizes)
+    return copy_bound(spec, device, sizes)
+
+
+def _hopper_product(target: str, product: str | None) -> HopperProduct:
+    machine = load_hopper(target)
+    return machine.product_named(product) if product else machine.product
+
+
+def _hopper_taken(build: Any, prediction: Prediction) -> Taken:
+    machine = build.spec.target
+    warps = prediction.resident * (build.threads // machine.warp_size)
+    return Taken(build.figures.registers, build.shared_bytes, warps / machine.sub_partitions)
 
 
 MACHINES = (
-    Machine(target_names, _followed, _check_followed),
-    Machine(hopper_names, hopper.model, _check_hopper),
-)
+    Machine(
+        target_names, _followed, _followed_taken, _followed_bound,
+        check=lambda target, product: Device.of(load_target(target), product),
+        tools=lambda target, cxx: find_compiler(load_target(target), cxx),
+    ),
+    Machine(
+        hopper_names, hopper.model, _hopper_taken,
+        lambda spec, sizes, product: hopper_bound(spec, _hopper_product(spec.target.name, product), sizes),
+        check=_hopper_product,
+        tools=lambda target, cxx: hopper.check_tools(cxx),
+    ),
+)  # fmt: skip
 
 
 def _machine(target: str) -> Machine:

@@ -20,7 +20,7 @@ from tkgen.backends.spec import AnySpec
 from tkgen.diagnostics import SpecError
 from tkgen.edits import Change, changes, passes
 from tkgen.toolchain.compiler import ToolchainError
-from tkgen.tune.evaluate import taken
+from tkgen.tune.evaluate import editable
 from tkgen.tune.executor import executor
 
 WORTH = 1.005  # less is no gain
@@ -109,7 +109,7 @@ def _predicted(job: _Job) -> float | None:
     from tkgen.predict import PredictError, predict
 
     try:
-        spec = taken(load(job.path, job.defines, job.target, job.roots, text=job.text)).check()
+        spec = editable(load(job.path, job.defines, job.target, job.roots, text=job.text)).check()
         found = predict(spec.build(cxx=job.cxx).check(), job.sizes, job.product, what_if=False)
     except (SpecError, ToolchainError, PredictError, ValueError):
         return None

@@ -12,8 +12,7 @@ from importlib import import_module
 from pathlib import Path
 
 from tkgen import __version__
-from tkgen.api import DEFAULT_TARGET, load, target_of
-from tkgen.backends.hopper.backend import ON_HOPPER
+from tkgen.api import DEFAULT_TARGET, target_of
 from tkgen.backends.registry import backend_of
 from tkgen.diagnostics import SpecError
 from tkgen.ir.equation_program import EquationProgram
@@ -22,18 +21,16 @@ from tkgen.sequence.program import SequenceProgram
 from tkgen.syntax import ast
 from tkgen.syntax.ast import flatten
 from tkgen.syntax.parser import parse_spec, spec_paths
-from tkgen.targets import load_target
 from tkgen.toolchain.compiler import ToolchainError
-from tkgen.toolchain.discover import find_compiler
 from tkgen.toolchain.files import write_atomic
-from tkgen.tune import evaluate, hopper, measured
+from tkgen.tune import evaluate, measured
 from tkgen.tune.errors import NothingFits, TuneError
 from tkgen.tune.evaluate import Setting
 from tkgen.tune.executor import EXECUTORS, executor
 from tkgen.tune.journal import Journal
 from tkgen.tune.plot import pareto_svg
 from tkgen.tune.search import Session, exhaustive, sampled, study
-from tkgen.tune.space import Space, Variant
+from tkgen.tune.space import Space
 from tkgen.tune.trial import Status, Trial
 from tkgen.tune.winner import winner_text
 
@@ -194,7 +191,6 @@ def _setting(request: Request, space: Space) -> Setting:
     for variant in space.variants:
         kernel = ast.together(parse_spec(variant.path, request.include_roots))
         _check_target(kernel, request)
-        _check_kind(variant, request)
         dims = _dynamic(kernel, request.defines)
         mine: dict[str, int | None] = {n: v for n, v in request.defines.items() if n in variant.names}
         mine |= {n: v for n, v in request.sizes.items() if n in variant.names - dims}
@@ -208,7 +204,7 @@ def _setting(request: Request, space: Space) -> Setting:
 
 def _check_target(kernel: ast.Kernel, request: Request) -> None:
     """Raises TuneError, UnknownTargetError or ToolchainError where nothing predicts or compiles for a spec's target."""
-    from tkgen.predict import PredictError, check_device
+    from tkgen.predict import PredictError, check_device, check_tools
 
     named = [name.id for s in flatten(kernel.body) if isinstance(s, ast.Targets) for name in s.names]
     name = request.target or (named[0] if named else DEFAULT_TARGET)
@@ -216,20 +212,7 @@ def _check_target(kernel: ast.Kernel, request: Request) -> None:
         check_device(name, request.product)
     except PredictError as error:
         raise TuneError(str(error)) from None
-    if not backend_of(name).emulated:
-        return hopper.need_tools(request.cxx)
-    find_compiler(load_target(name), request.cxx)
-
-
-def _check_kind(variant: Variant, request: Request) -> None:
-    """Raises as `taken`, before anything is written; a spec that is wrong may be so at these values alone."""
-    defines = {n: v for n, v in request.defines.items() if n in variant.names}
-    try:
-        spec = load(variant.path, defines, request.target, request.include_roots)
-    except SpecError:
-        return
-    if not isinstance(spec, ON_HOPPER):
-        evaluate.taken(spec)
+    check_tools(name, request.cxx)
 
 
 def _dynamic(kernel: ast.Kernel, defines: Mapping[str, int | None]) -> set[str]:
@@ -305,7 +288,7 @@ def _outcome(request: Request, space: Space, session: Session, searched: str) ->
     sizes = {d.name: d.size or session.setting.sizes[d.name] for d in _sized(spec.program)}
     product = spec.target.product_named(request.product) if request.product else spec.target.product
     right_on = "the emulator"
-    if isinstance(spec, ON_HOPPER):
+    if not backend_of(spec.target.name).emulated:
         right_on = "the model of its schedule" if winner.gpu_seconds is None else "the GPU"
         name = product.name if winner.gpu_seconds is None else measured.device()
         text = winner_text(spec, winner, None, sizes, name, request.include_roots)

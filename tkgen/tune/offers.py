@@ -8,7 +8,7 @@ from tkgen.api import load
 from tkgen.edits import tunable, worded
 from tkgen.toolchain.files import write_atomic
 from tkgen.tune.engine import Outcome, Request
-from tkgen.tune.evaluate import taken
+from tkgen.tune.evaluate import editable
 
 
 def offered(request: Request, outcome: Outcome) -> dict[Path, tuple[Path, ...]]:
@@ -24,7 +24,7 @@ def offered(request: Request, outcome: Outcome) -> dict[Path, tuple[Path, ...]]:
         return {}
     found: dict[Path, tuple[Path, ...]] = {}
     for path in request.specs:
-        spec = taken(load(path, None, request.target, request.include_roots))
+        spec = editable(load(path, None, request.target, request.include_roots))
         texts = {
             request.directory / f"{'_'.join(filter(None, (path.stem, name)))}_tunable.tk": tunable(
                 one, request.include_roots

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from tkgen.backends.hopper.loop_spec import HopperLoopSpec
-from tkgen.backends.hopper.row_spec import HopperRowSpec
+from tkgen.backends.hopper.toolchain import find_nvcc
 from tkgen.execute.arguments import SizeError
 from tkgen.packages import install_line
 from tkgen.predict.hopper.iterations import IterationModel
 from tkgen.predict.hopper.model import HopperModel
 from tkgen.predict.hopper.throughput import ThroughputModel
 from tkgen.predict.hopper.tiles import TileModel
-from tkgen.predict.prediction import PredictError
+from tkgen.predict.prediction import PredictError, model_for
+from tkgen.toolchain.compiler import ToolchainError
 
 
 def model(build: Any, sizes: Mapping[str, int] | None, product: str | None) -> HopperModel:
@@ -30,13 +30,14 @@ def model(build: Any, sizes: Mapping[str, int] | None, product: str | None) -> H
             "a prediction reads the machine code, and nothing here disassembles it: no cuobjdump beside nvcc or on "
             f"PATH; {install_line('cuda')}"
         )
+    found: Callable[..., HopperModel] = model_for(build.spec.program, TileModel, IterationModel, ThroughputModel)
     try:
-        match build.spec:
-            case HopperLoopSpec():
-                return IterationModel(build, sizes, device)
-            case HopperRowSpec():
-                return ThroughputModel(build, sizes, device)
-            case _:
-                return TileModel(build, sizes, device)
+        return found(build, sizes, device)
     except SizeError as error:
         raise PredictError(str(error)) from None
+
+
+def check_tools(cxx: str | None) -> None:
+    """Raises ToolchainError where nothing compiles, or disassembles what was compiled."""
+    if find_nvcc(cxx).disassembler is None:
+        raise ToolchainError(f"a prediction reads the machine code, and there is no cuobjdump; {install_line('cuda')}")
