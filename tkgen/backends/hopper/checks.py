@@ -17,7 +17,7 @@ from tkgen.backends.hopper.lowering import tile_code
 from tkgen.backends.hopper.machine import Hopper
 from tkgen.backends.hopper.meant import wrong_product
 from tkgen.backends.hopper.schedule import unproven
-from tkgen.backends.hopper.toolchain import Figures, lost
+from tkgen.backends.hopper.toolchain import Figures, lacks_registers, lost
 from tkgen.checks import mapping
 from tkgen.checks.words import names_text, statement
 from tkgen.diagnostics import Diagnostic, Fix, Label
@@ -46,22 +46,29 @@ def check(program: Program, machine: Hopper) -> list[Diagnostic]:
     return found or list(_proof(program, machine))
 
 
-def check_figures(at: Span, allow: Collection[str], figures: Figures, remarks: str) -> list[Diagnostic]:
-    """What the compiled kernel breaks: spills, and promises that ptxas says it could not keep."""
+def check_figures(
+    at: Span,
+    allow: Collection[str],
+    figures: Figures,
+    remarks: str,
+    room: str = "",
+    fix: str = "make the block smaller, or use more consumers",
+) -> list[Diagnostic]:
+    """What the compiled kernel breaks: spills, and promises that ptxas says it could not keep.
+
+    `room` says how many registers a thread has and about how many it takes, `fix` what takes fewer.
+    """  # fmt: skip
+    broken, short = lost(remarks), ""
+    if kept := figures.spill_bytes or figures.stack_bytes:
+        short = f"the compiled kernel keeps {kept} bytes of a thread in memory"
+    elif any(map(lacks_registers, broken)):
+        short = "the compiled kernel's products wait for one another: there are too few registers to run them at once"
     found = []
-    if (figures.spill_bytes or figures.stack_bytes) and "spills" not in allow:
-        found.append(
-            Diagnostic(
-                "E405",
-                f"the compiled kernel keeps {figures.spill_bytes or figures.stack_bytes} bytes of a thread in memory",
-                Label(at, f"{figures.registers} registers a thread"),
-                (),
-                (),
-                Fix("make the block smaller, or use more consumers"),
-            )
-        )
+    if short and "spills" not in allow:
+        found.append(Diagnostic("E405", short, Label(at, room or f"{figures.registers} registers a thread"), (), (),
+                                Fix(fix)))  # fmt: skip
     found += [_refused(f"ptxas could not keep what the schedule promises: {line}", at, "report this") for line in
-              lost(remarks)]  # fmt: skip
+              broken if not lacks_registers(line)]  # fmt: skip
     return found
 
 

@@ -146,7 +146,7 @@ class _Lowering:
         yield Line("RIGHT_BUFFERS", str(m.buffers[1]), f"of {m.right.tensor.name}")
         yield Line("THREADS", "(CONSUMERS + 1) * WARPGROUP_WARPS * WARP_THREADS", "the last warpgroup loads")
         yield Line("TILES", str(prod(map(self._tiles, self.parallel))), "of the output")
-        yield Line("ITERATIONS", str(-(-(loop.dim.size or 1) // m.keys)), "of the loop over all of its axis")
+        yield Line("ITERATIONS", str(self.iterations), "of the loop over all of its axis")
 
     def _place(self) -> Iterator[str]:
         """The numbers of a tile along the parallel axes, the last one fastest; of bounded loops from the end on."""
@@ -160,19 +160,32 @@ class _Lowering:
             inner *= size
         yield from self._bounds()
 
+    @property
+    def iterations(self) -> int:
+        """Those of a loop over all of its axis."""
+        return -(-(self.m.loop.axis.dim.size or 1) // self.m.keys)
+
     def _bounds(self) -> Iterator[str]:
-        """The iterations of a tile, as `HopperLoop.passes` has them."""
+        """The iterations of a tile, as `HopperLoop.passes` has them.
+
+        Where a tile begins at either of two, the one beside the first is no loop to the compiler, and ptxas serialises
+        its products however many registers there are (C7511): so nvcc is not told how many iterations there are.
+        """
         axis, split = self.m.loop.axis, cpp_name(self.m.split.name)
         if axis.since is None:
             yield "constexpr int first_iteration = 0;"
         else:
             moved = f" + {axis.since.moved}" if axis.since.moved else ""
             yield f"const int first_iteration = max({split}_i * CONSUMERS * ROWS{moved}, 0) / KEYS;"
-        if axis.until is None:
-            yield "constexpr int iterations = ITERATIONS;"
-        else:
+        kind, count = "constexpr int", "ITERATIONS"
+        if axis.until is not None:
             moved = f" + {axis.until.moved}" if axis.until.moved else ""
-            yield f"const int iterations = min(ITERATIONS, (({split}_i + 1) * CONSUMERS * ROWS - 1{moved}) / KEYS + 1);"
+            kind, count = "const int", f"min(ITERATIONS, (({split}_i + 1) * CONSUMERS * ROWS - 1{moved}) / KEYS + 1)"
+        if self.iterations != 2 or axis.since is None:
+            yield f"{kind} iterations = {count};"
+            return
+        yield f"int iterations = {count};"
+        yield 'asm("" : "+r"(iterations));  // unknown: the second one stays a loop'
 
     def _behind(self, out: Store) -> Iterator[str]:
         """What is done and stored behind the loop, but for the tile."""

@@ -9,10 +9,11 @@ from math import lcm
 from typing import TYPE_CHECKING
 
 from tkgen.backends.cdna.lower.origins import Source
+from tkgen.backends.hopper.checks import check_figures
 from tkgen.backends.hopper.kernel_spec import HopperKernel
 from tkgen.backends.hopper.loop_lowering import lower_loop, tile_code
 from tkgen.backends.hopper.loop_schedule import scheduled, unproven
-from tkgen.backends.hopper.loops import HopperLoop, hopper_loop
+from tkgen.backends.hopper.loops import FEWER_REGISTERS, HopperLoop, hopper_loop
 from tkgen.backends.hopper.meant import wrong_chain
 from tkgen.backends.hopper.toolchain import Figures
 from tkgen.backends.protocol import Modelled
@@ -117,6 +118,12 @@ class HopperLoopSpec(HopperKernel[EquationProgram]):
     def blocks(self, launch: OneLaunch) -> int:
         """One for each tile, or as many as its grid says."""
         return min(launch.blocks, self.layout.persistent or launch.blocks)
+
+    def measured(self, figures: Figures, remarks: str) -> list[Diagnostic]:
+        """Spills, and promises that ptxas says it could not keep, with the registers that its tiles take."""
+        m = self.layout
+        room = f"a consumer's thread has {m.most_registers} registers; its tiles take about {m.registers}"
+        return check_figures(self.judged, self.program.allow, figures, remarks, room, FEWER_REGISTERS)
 
     def facts(self) -> dict[str, object]:
         """Its layout."""

@@ -52,6 +52,7 @@ from tkgen.schedule.loop_tiles import LoopError, extent
 from tkgen.source import Span
 
 FACTORS = (DType.BF16, DType.F16)
+FEWER_REGISTERS = "use smaller tiles of the loop's axis (`by`), or fewer consumers"
 PRODUCER_REGISTERS = 32  # of a thread that works out the places of two rings and a tile: with 24 ptxas spills some
 BARRIERS_OF_TILE = 2  # beside those of buffers: the held factor is there, and no longer needed
 UNIFORM = (Constant, Argument, Coordinate, Load)  # what has no place of its own in registers
@@ -175,6 +176,11 @@ class HopperLoop:
     def moved_registers(self) -> tuple[int, int] | None:
         """Registers of producer and consumer threads after `setmaxnreg`."""
         return moved_registers(self.machine, self.threads, self.consumers, PRODUCER_REGISTERS)
+
+    @property
+    def most_registers(self) -> int:
+        """Registers that a consumer's thread has."""
+        return (self.moved_registers or (0, launched_registers(self.machine, self.threads)))[1]
 
     @property
     def registers(self) -> int:
@@ -315,11 +321,10 @@ def _fits(m: HopperLoop, program: EquationProgram) -> None:
         )  # fmt: skip
     if m.threads > machine.max_threads_per_block:
         raise LoopError(f"{m.threads} threads are more than a block has, {machine.max_threads_per_block}", at)
-    most = (m.moved_registers or (0, launched_registers(machine, m.threads)))[1]
-    if m.registers > most:
+    if m.registers > m.most_registers:
         raise LoopError(
-            f"a consumer's thread has {most} registers; its tiles take about {m.registers}", at,
-            "use smaller tiles of the loop's axis (`by`), or fewer consumers",
+            f"a consumer's thread has {m.most_registers} registers; its tiles take about {m.registers}", at,
+            FEWER_REGISTERS,
         )  # fmt: skip
     if stray := next((s for s in program.shared if s.tensor.name not in m.moved), None):
         raise LoopError(f"`{stray.tensor.name}` is no factor that changes in the loop", stray.span, "leave it out")

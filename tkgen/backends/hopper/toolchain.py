@@ -169,3 +169,8 @@ SERIALIZED = re.compile(r"C75\d\d|serialized|setmaxnreg.*ignored", re.IGNORECASE
 def lost(remarks: str) -> list[str]:
     """Remarks of ptxas that say a promise is broken: products serialised, registers not moved."""
     return [line.strip() for line in remarks.splitlines() if SERIALIZED.search(line)]
+
+
+def lacks_registers(line: str) -> bool:
+    """Whether such a remark names too few registers as the reason."""
+    return "insufficient register" in line
