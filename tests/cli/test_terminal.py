@@ -19,15 +19,30 @@ ROOT = Path(__file__).parents[2]
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 COMMANDS = ("build one_wave.tk", "check one_wave.tk", "run one_wave.tk -D M=64,N=64,K=64 --schedules 3", "specs",
             "explain E301", "graph one_wave.tk", "--help", "run --help", "tune --help", "build --help")  # fmt: skip
+WIDTHS = (80, 120)
+
+
+# One process runs all the commands at each width: it prints the end of each, and its exit code.
+ALL = """
+import fcntl, struct, sys, termios
+from tkgen.cli import app
+for width in map(int, sys.argv[1].split()):
+    fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
+    for command in sys.argv[2:]:
+        try:
+            app(command.split())
+        except SystemExit as end:
+            print(f"\\0{end.code or 0}\\0", end="", flush=True)
+"""
 
 
 def on_a_terminal(width: int, folder: Path, *command: str, results: int | None = None) -> str:
-    """What a command writes to a terminal: both streams, or standard error alone where `results` takes the other."""
+    """What a Python command writes to a terminal: both streams, or standard error alone beside `results`."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
     environ = {k: v for k, v in os.environ.items() if k != "COLUMNS"} | {"TERM": "xterm", "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(
-        [sys.executable, "-m", "tkgen", *command], stdin=subprocess.DEVNULL,
+        [sys.executable, *command], stdin=subprocess.DEVNULL,
         stdout=slave if results is None else results, stderr=slave, cwd=folder, env=environ,
     )  # fmt: skip
     os.close(slave)
@@ -45,27 +60,37 @@ def on_a_terminal(width: int, folder: Path, *command: str, results: int | None =
     return written.decode().replace("\r\n", "\n")
 
 
-@pytest.fixture
-def workplace(tmp_path: Path) -> Path:
-    shutil.copy(ROOT / "specs" / "one_wave.tk", tmp_path)
-    return tmp_path
+@pytest.fixture(scope="module")
+def screens(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], tuple[int, str]]:
+    """The exit code and the text of each command on a terminal of each width."""
+    folder = tmp_path_factory.mktemp("screens")
+    shutil.copy(ROOT / "specs" / "one_wave.tk", folder)
+    parts = on_a_terminal(80, folder, "-c", ALL, " ".join(map(str, WIDTHS)), *COMMANDS).split("\0")
+    keys = [(command, width) for width in WIDTHS for command in COMMANDS]
+    assert len(parts) == 2 * len(keys) + 1 and not parts[-1]
+    return {key: (int(code), text) for key, text, code in zip(keys, parts[::2], parts[1::2], strict=False)}
 
 
-@pytest.mark.parametrize(
-    ("command", "width"),
-    [pytest.param(c, w, marks=pytest.mark.slow if w == 120 and i % 3 else ())
-     for i, c in enumerate(COMMANDS) for w in (80, 120)],
-)  # fmt: skip
-def test_no_line_is_wider_than_the_terminal(command: str, width: int, workplace: Path) -> None:
-    lines = ESCAPES.sub("", on_a_terminal(width, workplace, *command.split())).splitlines()
-    assert lines and not [line for line in lines if len(line) > width]
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_line_is_wider_than_the_terminal(
+    command: str, width: int, screens: dict[tuple[str, int], tuple[int, str]]
+) -> None:
+    code, text = screens[command, width]
+    lines = ESCAPES.sub("", text).splitlines()
+    assert code == 0 and lines and not [line for line in lines if len(line) > width], text
 
 
-def test_bars_stay_on_standard_error(workplace: Path) -> None:
+def test_the_commands_know_how_wide_the_terminal_is(screens: dict[tuple[str, int], tuple[int, str]]) -> None:
+    assert screens["run --help", 80] != screens["run --help", 120]
+
+
+def test_bars_stay_on_standard_error(tmp_path: Path) -> None:
     """Results go where they are sent, whole and without marks of a terminal."""
-    shutil.copy(workplace / "one_wave.tk", workplace / "other.tk")
-    with (workplace / "results").open("w") as results:
-        seen = on_a_terminal(80, workplace, "build", "one_wave.tk", "other.tk", results=results.fileno())
-    lines = (workplace / "results").read_text().splitlines()
+    for name in ("one_wave.tk", "other.tk"):
+        shutil.copy(ROOT / "specs" / "one_wave.tk", tmp_path / name)
+    with (tmp_path / "results").open("w") as results:
+        seen = on_a_terminal(80, tmp_path, "-m", "tkgen", "build", "one_wave.tk", "other.tk", results=results.fileno())
+    lines = (tmp_path / "results").read_text().splitlines()
     assert len(lines) == 2 and all(re.match(r"one_wave \(gfx942\): .* others per MFMA$", line) for line in lines)
     assert "building" in seen and "VGPR" not in seen

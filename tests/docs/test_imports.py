@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import networkx as nx
@@ -16,10 +17,10 @@ MODULES = {".".join(p.relative_to(ROOT).with_suffix("").parts).removesuffix(".__
 
 def imports(path: Path) -> Iterator[str]:
     """The modules that a module imports, also where that is inside of functions; those for types alone left out."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    guarded = [n for n in ast.walk(tree) if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.unparse(n.test)]
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    guarded = [n for n in nodes if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.unparse(n.test)]
     typing = {id(n) for guard in guarded for n in ast.walk(guard)}
-    for node in ast.walk(tree):
+    for node in nodes:
         if id(node) in typing:
             continue
         if isinstance(node, ast.Import):
@@ -48,6 +49,7 @@ def upward(edges: list[tuple[str, str]], layers: list[list[str]]) -> list[tuple[
     return [(a, b) for a, b in edges if row_of(a, layers) < row_of(b, layers)]
 
 
+@cache
 def edges() -> list[tuple[str, str]]:
     return [(name, other) for name, path in MODULES.items() for other in imports(path) if other in MODULES]
 
@@ -85,7 +87,8 @@ def test_no_file_changes_where_python_looks_for_modules() -> None:
     """A command finds what stands beside it, a test what pyproject.toml names."""
     scripts = [p for folder in ("benchmarks", "docs", "tests", "tkgen") for p in (ROOT / folder).rglob("*.py")]
     calls = ("sys.path.insert", "sys.path.append", "sys.path.extend")
+    texts = {p: text for p in scripts if "sys.path" in (text := p.read_text(encoding="utf-8"))}
     assert not [
-        p for p in scripts for node in ast.walk(ast.parse(p.read_text(encoding="utf-8")))
+        p for p, text in texts.items() for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Call) and ast.unparse(node.func) in calls
     ]  # fmt: skip

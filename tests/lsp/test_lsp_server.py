@@ -505,23 +505,33 @@ def test_a_file_changed_on_disk(editor: Editor, included: tuple[str, str]) -> No
     editor.wait(lambda: [d.code for d in editor.published.get(shapes, (None, []))[1]] == ["E209"])
 
 
+def connected(port: int, process: subprocess.Popen[bytes]) -> socket.socket:
+    """A connection to a server that may still be starting, which takes many seconds on a busy machine."""
+    end = time.monotonic() + 120
+    while True:
+        try:
+            return socket.create_connection(("127.0.0.1", port), timeout=60)
+        except ConnectionRefusedError:
+            assert process.poll() is None and time.monotonic() < end, "the server does not listen"
+            time.sleep(0.05)
+
+
 def test_over_tcp(tmp_path: Path) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     code = f"from tkgen.lsp.server import main; main(tcp=True, port={port})"
-    with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL) as process:
-        for _ in range(200):
-            try:
-                connection = socket.create_connection(("127.0.0.1", port), timeout=20)
-                break
-            except ConnectionRefusedError:
-                time.sleep(0.05)
-        with connection:
+    process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
+    try:
+        with connected(port, process) as connection:
             body = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"capabilities":{}}}'
             connection.sendall(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
             answer = b""
             while b'"serverInfo"' not in answer:
-                answer += connection.recv(65536)
+                part = connection.recv(65536)
+                assert part, answer
+                answer += part
             assert b'"hoverProvider"' in answer
-        process.terminate()
+    finally:
+        process.kill()
+        process.wait()
