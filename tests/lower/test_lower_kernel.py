@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from functools import cache
 
 import pytest
 from lowering import NAMES, SPECS, compiled, gemm, lowered, spec_plan, spec_source
@@ -12,7 +14,8 @@ from tkgen.backends.cdna.kittens import include_dir, surface
 from tkgen.backends.cdna.lower import lower
 from tkgen.backends.cdna.lower.names import comment_text, cpp_name
 from tkgen.ir.reductions import BYTES, exchanged
-from tkgen.toolchain.isa import instruction_mix, main_loop, parse_asm
+from tkgen.targets.resources import Resources
+from tkgen.toolchain.isa import Function, instruction_mix, main_loop, parse_asm
 from tkgen.toolchain.metadata import read_resources
 
 ROLES = """  shared A, B buffers 2
@@ -424,17 +427,43 @@ CONSTRUCTS = {
 }  # fmt: skip
 
 
+FOR_GFX90A = ("AtB", "f16", "32x32 mfma", "staged", "masked odd", "roles", "activations", "clusters")
+TOGETHER = 8  # kernels in one file, as a compiler takes longer to start than for one of them
+
+
+def names(constructs: Sequence[str]) -> dict[str, str]:
+    """The name of the kernel of each construct."""
+    return {construct: f"kernel_{n}" for n, construct in enumerate(constructs)}
+
+
+@cache
+def machine_code(constructs: tuple[str, ...], target: str) -> tuple[str, dict[str, Resources], dict[str, Function]]:
+    """The warnings, the resources and the functions of some constructs, compiled as one file."""
+    texts = (CONSTRUCTS[c].replace("kernel gemm\n", f"kernel {name}\n") for c, name in names(constructs).items())
+    result = compiled("\n".join(lowered(text, target=target) for text in texts), target)
+    assert result.asm is not None and result.hsaco is not None
+    return result.warnings, read_resources(result.hsaco), parse_asm(result.asm)
+
+
+def check_construct(construct: str, among: Sequence[str], target: str) -> None:
+    first = list(among).index(construct) // TOGETHER * TOGETHER
+    together = tuple(among)[first : first + TOGETHER]
+    warnings, resources, functions = machine_code(together, target)
+    assert warnings == "" and len(resources) == len(functions) == len(together)
+    (symbol,) = (symbol for symbol in resources if names(together)[construct] in symbol)
+    assert resources[symbol].clean
+    assert functions[resources[symbol].kernel].flat_accesses == ()
+
+
 @pytest.mark.parametrize("construct", CONSTRUCTS)
 def test_every_construct_is_proven_and_compiles(construct: str) -> None:
     assert planned(CONSTRUCTS[construct]).conflicts() == []
-    check_compiles(lowered(CONSTRUCTS[construct]))
+    check_construct(construct, list(CONSTRUCTS), "gfx942")
 
 
-@pytest.mark.parametrize(
-    "construct", ["AtB", "f16", "32x32 mfma", "staged", "masked odd", "roles", "activations", "clusters"]
-)
+@pytest.mark.parametrize("construct", FOR_GFX90A)
 def test_constructs_compile_for_gfx90a(construct: str) -> None:
-    check_compiles(lowered(CONSTRUCTS[construct], target="gfx90a"), "gfx90a")
+    check_construct(construct, FOR_GFX90A, "gfx90a")
 
 
 @pytest.mark.parametrize(("tile", "shape"), [("32 x 32", "16x16x16_bf16"), ("32 x 32 mfma 32 x 32", "32x32x8_bf16")])

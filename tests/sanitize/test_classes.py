@@ -5,8 +5,6 @@ Counted waits, copies straight into LDS, what the compiler moved, and blocks tha
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from test_pairs import EXCHANGE, FLAG, FLOATS, POLL, Pair, codes
 from test_pairs import PAIRS as BLOCKS
@@ -176,19 +174,19 @@ PAIRS = {
 
 
 @pytest.mark.parametrize("name", PAIRS)
-def test_the_mistake_is_named(name: str, tmp_path: Path) -> None:
+def test_the_mistake_is_named(name: str) -> None:
     pair = PAIRS[name]
-    assert codes(pair, pair.wrong, tmp_path) == pair.codes
+    assert codes(pair, "wrong") == pair.codes
 
 
 @pytest.mark.parametrize("name", PAIRS)
-def test_the_right_kernel_is_left_alone(name: str, tmp_path: Path) -> None:
+def test_the_right_kernel_is_left_alone(name: str) -> None:
     pair = PAIRS[name]
-    assert codes(pair, pair.right, tmp_path) == pair.also
+    assert codes(pair, "right") == pair.also
 
 
-def test_blocks_of_a_gpu_with_one_l2_need_no_writeback(tmp_path: Path) -> None:
+def test_blocks_of_a_gpu_with_one_l2_need_no_writeback() -> None:
     """On gfx90a __threadfence() has none."""
     pair = BLOCKS["the last block sums up"]
-    assert codes(pair, pair.right, tmp_path, "gfx90a") == set()
-    assert codes(pair, pair.wrong, tmp_path, "gfx90a") == pair.codes
+    assert codes(pair, "right", "gfx90a") == set()
+    assert codes(pair, "wrong", "gfx90a") == pair.codes

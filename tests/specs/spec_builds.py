@@ -1,4 +1,4 @@
-"""Specs compiled for tests, two at a time, and the numbers that their headers promise.
+"""Specs compiled for tests, several in one file, and the numbers that their headers promise.
 
 The third line of a spec's header says what it must reach, as terms `name value` or `name <= value` with commas between:
 
@@ -14,12 +14,10 @@ No spec spills, uses scratch or holds a flat instruction, so that is asserted of
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 from planning import planned_file
@@ -62,9 +60,12 @@ def expectations(text: str) -> list[Expectation]:
     return [Expectation(t["name"], int(t["value"]), t["bound"] is not None) for t in terms if t]
 
 
+resources, functions = cache(read_resources), cache(parse_asm)
+
+
 @dataclass(frozen=True)
 class Built:
-    """A spec compiled for one target."""
+    """A spec compiled for one target, maybe with others in one file."""
 
     plan: Plan
     source: str
@@ -78,12 +79,13 @@ class Built:
 
     @cached_property
     def resources(self) -> Resources:
-        (resources,) = read_resources(self.hsaco).values()
-        return resources
+        name = self.program.name
+        (found,) = (r for r in resources(self.hsaco).values() if f"{len(name)}{name}" in r.kernel)
+        return found
 
     @cached_property
     def function(self) -> Function:
-        return parse_asm(self.asm)[self.resources.kernel]
+        return functions(self.asm)[self.resources.kernel]
 
     @cached_property
     def loop(self) -> InstructionMix | None:
@@ -104,29 +106,45 @@ class Built:
 
 def compiled(path: Path, target: str | None = None, defines: Mapping[str, int | None] | None = None) -> Built:
     """The spec at `path` for `target`, or for the first that it names."""
-    schedule = planned_file(path, defines)
-    gpu = schedule.target if target is None else load_target(target)
-    if gpu != schedule.target:
-        schedule = plan(schedule.program, gpu)
-    text = lower(schedule, gpu.name, str(path)).text
-    result = compile_device(text, gpu, find_compiler(gpu), include_dirs=[include_dir()], source_name=f"{path.stem}.cpp")
+    (built,) = together([path], target, defines)
+    return built
+
+
+def together(
+    paths: Sequence[Path], target: str | None = None, defines: Mapping[str, int | None] | None = None
+) -> list[Built]:
+    """Specs of one target compiled as one file, which takes less time than a compiler for each."""
+    schedules = [planned_file(path, defines) for path in paths]
+    gpu = schedules[0].target if target is None else load_target(target)
+    schedules = [s if s.target == gpu else plan(s.program, gpu) for s in schedules]
+    texts = [lower(s, gpu.name, str(path)).text for s, path in zip(schedules, paths, strict=True)]
+    result = compile_device(
+        "\n".join(texts), gpu, find_compiler(gpu), include_dirs=[include_dir()], source_name=f"{paths[0].stem}.cpp"
+    )
     assert result.asm is not None and result.hsaco is not None
-    return Built(schedule, text, result.asm, result.hsaco, result.warnings)
+    pairs = zip(schedules, texts, strict=True)
+    return [Built(schedule, text, result.asm, result.hsaco, result.warnings) for schedule, text in pairs]
 
 
-class Builds:
-    """Every spec for the first of its targets, compiled once; the first use starts all of the compilations."""
+TOGETHER = 6  # specs in one file
 
-    def __init__(self) -> None:
-        self._pool = ThreadPoolExecutor(2)
-        self._futures: dict[str, Future[Built]] = {}
-        self._alone = "PYTEST_XDIST_WORKER" not in os.environ
 
-    def get(self, name: str) -> Built:
-        for each in NAMES if self._alone else [name]:
-            if each not in self._futures:
-                self._futures[each] = self._pool.submit(compiled, SPECS / f"{each}.tk")
-        return self._futures[name].result()
+@cache
+def groups() -> list[list[str]]:
+    """All specs by the first of their targets, a few in each group."""
+    of_target: dict[str, list[str]] = {}
+    for name in NAMES:
+        of_target.setdefault(planned_file(SPECS / f"{name}.tk").target.name, []).append(name)
+    return [names[i : i + TOGETHER] for names in of_target.values() for i in range(0, len(names), TOGETHER)]
 
-    def close(self) -> None:
-        self._pool.shutdown(cancel_futures=True)
+
+@cache
+def group(number: int) -> dict[str, Built]:
+    names = groups()[number]
+    return dict(zip(names, together([SPECS / f"{name}.tk" for name in names]), strict=True))
+
+
+def built_once(name: str) -> Built:
+    """A spec for the first of its targets, compiled once with a few others of that target."""
+    (number,) = (n for n, names in enumerate(groups()) if name in names)
+    return group(number)[name]

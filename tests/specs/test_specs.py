@@ -6,7 +6,7 @@ import re
 
 import pytest
 from planning import planned_file as planned
-from spec_builds import NAMES, SPECS, Builds, Built, compiled, expectations
+from spec_builds import NAMES, SPECS, Built, built_once, compiled, expectations, together
 
 OTHERS = ["eight_wave", "at_b", "bias_gelu_bf16", "fp16", "fp32", "persistent", "staged", "tail"]  # also for gfx90a
 # What the project promises to have; a spec that is renamed or dropped is missed here.
@@ -54,13 +54,13 @@ def check_machine_code(built: Built) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_machine_code(name: str, builds: Builds) -> None:
-    check_machine_code(builds.get(name))
+def test_machine_code(name: str) -> None:
+    check_machine_code(built_once(name))
 
 
-@pytest.mark.parametrize("name", OTHERS)
-def test_machine_code_of_gfx90a(name: str) -> None:
-    check_machine_code(compiled(SPECS / f"{name}.tk", "gfx90a"))
+def test_machine_code_of_gfx90a() -> None:
+    for built in together([SPECS / f"{name}.tk" for name in OTHERS], "gfx90a"):
+        check_machine_code(built)
 
 
 @pytest.mark.slow
@@ -70,16 +70,16 @@ def test_machine_code_of_all_for_gfx90a(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_expected_numbers(name: str, builds: Builds) -> None:
-    built = builds.get(name)
+def test_expected_numbers(name: str) -> None:
+    built = built_once(name)
     for expectation in expectations(text_of(name).splitlines()[2]):
         assert expectation.holds(built.figure(expectation.name)), (expectation, built.figure(expectation.name))
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_barriers_of_the_machine_code(name: str, builds: Builds) -> None:
+def test_barriers_of_the_machine_code(name: str) -> None:
     """The loop that multiplies holds as many barriers as the schedule says, and all of the step's MFMAs."""
-    built = builds.get(name)
+    built = built_once(name)
     loop, plan, program = built.loop, built.plan, built.program
     assert loop is not None
     assert loop.barriers == plan.barriers_per_step * plan.shape.unroll
