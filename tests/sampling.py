@@ -8,9 +8,13 @@ from typing import Any
 import pytest
 
 
-def sample(values: Iterable[Any], every: int, first: int = 0) -> list[Any]:
-    """Parameters of which each `every`-th, from number `first` on, runs by default; the others are slow."""
-    return [value if n % every == first else slow(value) for n, value in enumerate(values)]
+def sample(values: Iterable[Any], every: int, first: int = 0, several: bool = False) -> list[Any]:
+    """Parameters of which each `every`-th, from number `first` on, runs by default; the others are slow.
+
+    `several`: each is a tuple of the values of several parameters.
+    """
+    values = [value if several else (value,) for value in values]
+    return [pytest.param(*value) if n % every == first else slow(*value) for n, value in enumerate(values)]
 
 
 def only(values: Iterable[Any], some: Collection[Any]) -> list[Any]:
@@ -20,6 +24,6 @@ def only(values: Iterable[Any], some: Collection[Any]) -> list[Any]:
     return [value if value in some else slow(value) for value in values]
 
 
-def slow(value: Any) -> Any:
-    """A parameter, or a tuple of several, that runs with `-m slow` alone."""
-    return pytest.param(*(value if isinstance(value, tuple) else (value,)), marks=pytest.mark.slow)
+def slow(*values: Any) -> Any:
+    """The value of a parameter, or those of several, with which a test is slow."""
+    return pytest.param(*values, marks=pytest.mark.slow)

@@ -6,12 +6,16 @@ import re
 
 import gallery
 import pytest
+from sampling import slow
 from thumbnail import owners, thumbnail
 
 import tkgen
 
 PAGE = gallery.PAGE.read_text(encoding="utf-8")
 ENTRIES = [gallery.described(path, gallery.peers()) for _, paths in gallery.specs() for path in paths]
+
+
+FIGURES = ["one_wave", slow("eight_wave"), "rows/softmax", "attention/attention", "sequences/split_k_gelu"]
 
 
 def row(name: str) -> str:
@@ -35,7 +39,9 @@ def test_nothing_else_is_there() -> None:
     assert set(gallery.peers()) <= names
 
 
-@pytest.mark.parametrize("name", ["eight_wave", "rows/softmax", "attention/attention", "sequences/split_k_gelu"])
+@pytest.mark.parametrize(
+    "name", ["one_wave", slow("eight_wave"), "rows/softmax", "attention/attention", "sequences/split_k_gelu"]
+)
 def test_figures_are_those_of_the_machine_code(name: str) -> None:
     path = gallery.ROOT / "specs" / f"{name}.tk"
     entry = gallery.measured(gallery.described(path, {}))

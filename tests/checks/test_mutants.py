@@ -14,7 +14,7 @@ from tkgen.targets import load_target
 from tkgen.toolchain.discover import NoCompilerError, find_compiler
 
 SPECS = Path(__file__).parents[2] / "specs"
-SAMPLE = {"subtiles_16": 12, "producer_consumer_4p8c": 6, "one_wave": 3, "lds_double_buffer_8": 9}
+SAMPLE = {"subtiles_16": 12, "producer_consumer_4p8c": 10, "one_wave": 6, "lds_double_buffer_8": 18}
 
 
 @pytest.fixture(scope="module", autouse=True)

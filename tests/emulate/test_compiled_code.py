@@ -156,8 +156,15 @@ def check(path: Path, host: ctypes.CDLL, names: dict[str, str]) -> None:
     assert not wrong, f"{len(wrong)} of {len(names)}:\n" + "\n".join(wrong)
 
 
-LEVELS = [("gfx942", "-O3"), ("gfx942", "-O0"), ("gfx90a", "-O0")]
-MORE = [("gfx90a", "-O3"), ("gfx950", "-O3"), ("gfx950", "-O0"), ("gfx942", "-Os"), ("gfx90a", "-O1")]
+LEVELS = [("gfx942", "-O3"), ("gfx90a", "-O0")]
+MORE = [
+    ("gfx942", "-O0"),
+    ("gfx90a", "-O3"),
+    ("gfx950", "-O3"),
+    ("gfx950", "-O0"),
+    ("gfx942", "-Os"),
+    ("gfx90a", "-O1"),
+]
 
 
 @pytest.mark.parametrize(("target", "level"), [*LEVELS, *(pytest.param(*m, marks=pytest.mark.slow) for m in MORE)])

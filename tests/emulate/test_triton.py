@@ -6,6 +6,7 @@ import shutil
 
 import numpy as np
 import pytest
+from sampling import slow
 
 from tkgen.emulate import Buffer, Policy, Scalar, launch, load
 from tkgen.emulate.algebra import P, Q
@@ -31,8 +32,7 @@ def gemm(a, b, c, k_size, row_a, row_b, row_c, BM: tl.constexpr, BN: tl.constexp
 
 
 @pytest.mark.skipif(LLD is None, reason="Triton links with ld.lld: install lld-22")
-@pytest.mark.parametrize("target", ["gfx942", "gfx950"])
-@pytest.mark.parametrize("stages", [1, 2])
+@pytest.mark.parametrize(("target", "stages"), [("gfx942", 2), ("gfx950", 1), slow("gfx942", 1), slow("gfx950", 2)])
 def test_gemm(monkeypatch, target, stages):
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource

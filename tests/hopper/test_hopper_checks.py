@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from gemms import CASES, FUSED, GROUPED, SCALED, SPLIT, TURNS, fused, gemm, grouped, scaled
+from sampling import sample
 
 from tkgen.api import load
 from tkgen.backends.hopper.spec import HopperSpec
@@ -20,7 +21,7 @@ def loaded(text: str) -> HopperSpec:
     return spec
 
 
-@pytest.mark.parametrize("case", [*CASES, *TURNS[3:5], *SPLIT], ids=str)
+@pytest.mark.parametrize("case", sample([*CASES, *TURNS[3:5], *SPLIT], 3), ids=str)
 def test_what_runs_on_the_gpu_is_accepted_and_generated(case: dict[str, object]) -> None:
     spec = loaded(gemm(**case)).check()  # type: ignore[arg-type]
     assert "__global__" in spec.text
@@ -31,7 +32,7 @@ def test_groups_are_generated(case: str) -> None:
     assert "group_walk walk" in loaded(GROUPED[case]).check().text
 
 
-@pytest.mark.parametrize("case", FUSED)
+@pytest.mark.parametrize("case", sample(FUSED, 3))
 def test_what_is_fused_behind_products_is_generated(case: str) -> None:
     source = loaded(FUSED[case]).check().text
     assert "__global__" in source and "__builtin" not in source

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sampling import sample
 
 import tkgen
 from tkgen.execute.launch import run, trials
@@ -50,8 +51,9 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("target", ["gfx942", "gfx950", "gfx950 direct"])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    ("case", "target"), sample(((c, t) for c in CASES for t in ("gfx942", "gfx950", "gfx950 direct")), 2, several=True)
+)
 def test_numbers_are_right(case: str, target: str) -> None:
     text, length, others = CASES[case]
     for size in (f"LENGTH = {length}", *filter(None, others.split(", "))):

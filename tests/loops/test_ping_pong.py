@@ -9,6 +9,7 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
+from sampling import slow
 
 import tkgen
 from tkgen.diagnostics import SpecError
@@ -130,7 +131,7 @@ def without(steps: LoopSteps, *meetings: int) -> LoopSteps:
     return replace(steps, body=tuple(s for n, s in enumerate(steps.body) if n not in {at[k] for k in meetings}))
 
 
-@pytest.mark.parametrize("target", ["gfx942", "gfx950 direct"])
+@pytest.mark.parametrize("target", ["gfx942", slow("gfx950 direct")])
 def test_nothing_is_left_out_unseen(target: str) -> None:
     """But priorities, and meetings that hand over units alone: the next ones order what they order."""
     spec = spec_of(with_sizes(TEXTS[target], 256), target)

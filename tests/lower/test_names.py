@@ -132,7 +132,7 @@ SHAPES = {"gfx942": SPEC, "gfx950": DIRECT}
 
 @pytest.mark.parametrize("target", SHAPES)
 def test_any_word_may_be_any_name(target: str, tmp_path: Path) -> None:
-    compile_all(specs(SHAPES[target], 7, SAMPLE), target, tmp_path)
+    compile_all(specs(SHAPES[target], 7, 2 * SAMPLE), target, tmp_path)
 
 
 @pytest.mark.slow

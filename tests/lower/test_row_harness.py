@@ -108,7 +108,7 @@ CASES: dict[str, tuple[Path | str, dict[str, int | None]]] = {
     "masked": (MASKED, {}),
     **LOOPS,
 }
-COMPILED = ("softmax", "transpose", "odd", "norm_gradient", "causal", "adding", "attention_window", "attention_mqa")
+COMPILED = ("softmax", "odd", "norm_gradient", "causal", "attention_mqa")
 
 
 def program(name: str) -> EquationProgram:

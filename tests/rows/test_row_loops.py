@@ -186,7 +186,7 @@ def test_no_wrong_mutant_of_a_loop_is_accepted() -> None:
         referee = RowReferee(spec, interleavings(2))
         assert not referee.fault(spec.rows)
         changed = (m for m in mutants(spec.rows) if referee.changes(m.layout))
-        for mutant in islice(changed, 0, None, 8):
+        for mutant in islice(changed, 0, None, 20):
             rules, fault = referee.rejected(mutant.layout), referee.fault(mutant.layout)
             assert rules or not fault, f"{mutant.kind}: {mutant.what}: accepted, but {fault}"
             verdicts.add(bool(rules))

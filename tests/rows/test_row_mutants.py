@@ -17,7 +17,7 @@ from tkgen.toolchain.discover import NoCompilerError, find_compiler
 SPECS = Path(__file__).parents[2] / "specs" / "rows"
 
 
-SAMPLE = [("softmax", "D=16384", 9), ("rmsnorm", "D=129", 6), ("rotary", "", 6)]
+SAMPLE = [("softmax", "D=16384", 18), ("rmsnorm", "D=129", 13), ("rotary", "", 13)]
 
 
 def spec_of(name: str, size: str) -> RowSpec:

@@ -80,9 +80,12 @@ def test_numbers_at_sizes_that_do_not_divide(path: Path) -> None:
         assert tried.ok, tried.failure
 
 
+SHIPPED = ("layernorm", "norm_gradient", "rotary")  # the rest is slow
+
+
 @pytest.mark.parametrize(
     "path",
-    [pytest.param(p, marks=pytest.mark.slow if p.stem == "long_softmax" else ()) for p in SPECS],
+    [pytest.param(p, marks=() if p.stem in SHIPPED else pytest.mark.slow) for p in SPECS],
     ids=lambda p: getattr(p, "stem", p),
 )
 def test_some_blocks_of_the_code_that_is_shipped(path: Path) -> None:

@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from sampling import slow
 from typer.testing import CliRunner
 
 import tkgen
@@ -129,8 +130,8 @@ def test_tune_offers_parameters_where_there_are_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("target", "names"),
     [
-        pytest.param("gfx942", {"interleave", "ping_pong"}, marks=pytest.mark.slow),
-        ("gfx950", {"interleave", "ping_pong", "direct", "interleave_direct", "ping_pong_direct"}),
+        ("gfx942", {"interleave", "ping_pong"}),
+        slow("gfx950", {"interleave", "ping_pong", "direct", "interleave_direct", "ping_pong_direct"}),
     ],
 )
 def test_tune_offers_schedules_of_attention(target: str, names: set[str], tmp_path: Path) -> None:
