@@ -12,7 +12,7 @@ run: $(VENV)/.ready toolchain
 	$(BIN)/tkgen report specs/eight_wave.tk -o out/eight_wave.html
 
 test: $(VENV)/.ready-dev toolchain tools extension
-	$(BIN)/python -m pytest -q -n 2
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 lint: $(VENV)/.ready-dev
 	$(BIN)/ruff check .

@@ -17,9 +17,11 @@ from tkgen import testing
 from tkgen.cli import app
 from tkgen.emulate import native
 from tkgen.execute.cases import Expectation, expectations
+from tkgen.toolchain.cache import cache_dir
 
 ROOT = Path(__file__).parents[2]
 SPECS = ROOT / "specs"
+CACHE = str(cache_dir() or "")
 pytest_plugins = ("pytester",)
 
 
@@ -195,9 +197,9 @@ def test_verify_runs_a_spec_from_a_users_test() -> None:
 
 
 def test_the_plugin_makes_a_test_of_everything_tried(
-    new_cache: Path, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TKGEN_CACHE", str(new_cache))  # the home of a pytester is another
+    monkeypatch.setenv("TKGEN_CACHE", CACHE)  # the home of a pytester is another
     specs = pytester.mkdir("specs")
     (specs / "one_wave.tk").write_text((SPECS / "one_wave.tk").read_text())
     pytester.makepyfile(

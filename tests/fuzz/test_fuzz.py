@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import fuzz
 import pytest
 from fuzzing import coverage
+from sampling import slow
 
 from tkgen.diagnostics import SpecError
 from tkgen.syntax.format import format_source
@@ -39,9 +41,14 @@ EQUATIONS = [
 ]
 
 
-@pytest.mark.parametrize("seed", list(fuzz.accepted_seeds(70_000, ACCEPTED)))
-def test_what_the_checks_accept_is_right_and_free_of_races(seed: int) -> None:
-    result = fuzz.attempt(fuzz.sample(seed), orders=2, quick=True)
+@cache
+def accepted() -> list[int]:
+    return list(fuzz.accepted_seeds(70_000, ACCEPTED))
+
+
+@pytest.mark.parametrize("number", range(ACCEPTED))
+def test_what_the_checks_accept_is_right_and_free_of_races(number: int) -> None:
+    result = fuzz.attempt(fuzz.sample(accepted()[number]), orders=2, quick=True)
     assert result.verdict == "accepted" or result.kind == "registers", result.detail
 
 
@@ -63,9 +70,12 @@ def test_three_hundred_accepted_kernels_of_equations(family: str) -> None:
                                                       ("narrow", 15, 29), ("gradients", 3, 29),
                                                       ("hopper", 10, 27), ("large", 15, 29),
                                                       ("fused_hopper", 10, 30)])  # fmt: skip
-def test_equations_are_refused_with_diagnostics_or_typed(family: str, least: int, most: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("seeds", [10, slow(30)])
+def test_equations_are_refused_with_diagnostics_or_typed(
+    family: str, least: int, most: int, seeds: int, tmp_path: Path
+) -> None:
     accepted = 0
-    for seed in range(5_000, 5_030):
+    for seed in range(5_000, 5_000 + seeds):
         made = fuzz.FAMILIES[family](seed)
         assert made == fuzz.FAMILIES[family](seed) and made.family == family
         try:
@@ -74,7 +84,9 @@ def test_equations_are_refused_with_diagnostics_or_typed(family: str, least: int
             assert all(d.message and d.primary for d in error.diagnostics)
         else:
             accepted += 1
-    assert least <= accepted <= most  # neither side of the checks is left out
+    if seeds == 30:
+        assert least <= accepted <= most  # neither side of the checks is left out
+    assert accepted
 
 
 @pytest.mark.parametrize("seeds", [range(20_000, 20_020), pytest.param(range(20_000, 20_060), marks=pytest.mark.slow)],
