@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -80,6 +81,30 @@ class Repository:
         return self.run("git", "commit", "-m", "a commit")
 
 
+def test_the_commands_of_the_hooks_mend_what_they_can_and_stop_the_rest(suite: Path) -> None:
+    """Without git and pre-commit, which take long to start: a slow test commits with them."""
+    hooks = [hook for repository in recipe("pre-commit-config.yaml")["repos"] for hook in repository["hooks"]]
+    fmt, check, regen, test = (re.findall(r"\btkgen ([^&']+)", hook["entry"])[0].split() for hook in hooks)
+    steps = [step.get("run", "").split()[1:] for step in recipe("github-actions.yml")["jobs"]["kernels"]["steps"]]
+    assert [hook["stages"] for hook in hooks] == [["pre-commit"]] * 3 + [["pre-push"]]
+    assert test[:4] in [step[:4] for step in steps]  # which another test runs
+    spec, source = suite / "kernels" / "one_wave.tk", suite / "generated" / "gfx942" / "one_wave.cpp"
+    good = spec.read_text()
+    spec.write_text(good.replace("waves 1 x 1", "waves  1 x  1"))
+
+    def run(command: list[str], *files: str) -> tuple[int, str]:
+        done = CliRunner().invoke(app, [*command, *files])
+        return done.exit_code, done.output
+
+    assert "reformatted kernels/one_wave.tk" in run(fmt, "kernels/one_wave.tk")[1] and spec.read_text() == good
+    assert run(check, "kernels/one_wave.tk")[0] == 0
+    assert "wrote generated/gfx942/one_wave.cpp" in run(regen)[1] and source.exists()
+    spec.write_text(good.replace("buffers 1", "buffers 9"))
+    code, said = run(check, "kernels/one_wave.tk")
+    assert code == 1 and "error[E501]" in said
+
+
+@pytest.mark.slow
 def test_the_hooks_mend_what_they_can_and_stop_the_rest(suite: Path) -> None:
     pytest.importorskip("pre_commit", reason="needs pre-commit: pip install pre-commit")
     repository = Repository(suite)
