@@ -78,7 +78,11 @@ class Builder:
 def fixed(
     path: Path, define: Sequence[str] | None, target: str | None, roots: Sequence[Path] | None
 ) -> list[Diagnostic]:
-    """Make the certain fixes in a file that do no harm; what is found in it then."""
+    """Make the certain fixes in a file that do no harm; what is found in it then.
+
+    Those for a target that is asked for may make it one that others no longer take: it then names those that do.
+    """
+    before = path.read_text(encoding="utf-8")
     builder = Builder(lambda text: load_spec(path, define, target, roots, text))
     found = findings(path, define, target, roots)
     for _ in range(PASSES):
@@ -87,7 +91,48 @@ def fixed(
         found = findings(path, define, target, roots)
     for reason in dict.fromkeys(builder.refused):
         complain(f"note: {path}: a fix is left out, as the build fails with it: {reason}")
+    if target and not _errors(found) and path.read_text(encoding="utf-8") != before:
+        _named(path, before, target, lambda text, name: _errors(findings(path, define, name, roots, text)), roots)
     return found
+
+
+def _errors(found: Sequence[Diagnostic]) -> list[Diagnostic]:
+    from tkgen.diagnostics import Severity
+
+    return [d for d in found if d.severity is Severity.ERROR]
+
+
+def _named(
+    path: Path,
+    before: str,
+    target: str,
+    errors: Callable[[str, str], list[Diagnostic]],
+    roots: Sequence[Path] | None,
+) -> None:
+    """Have a file name the target that it was fixed for, and leave those out that took the text `before` alone."""
+    from tkgen.diagnostics import Edit
+    from tkgen.diagnostics.fixes import edited
+    from tkgen.source import Span
+    from tkgen.syntax import ast
+    from tkgen.syntax.parser import parse_spec
+    from tkgen.targets import known_names
+    from tkgen.toolchain.files import write_atomic
+
+    text = path.read_text(encoding="utf-8")
+    parsed = parse_spec(path, roots or (), text)
+    clause = next((s for s in ast.flatten(ast.together(parsed).body) if isinstance(s, ast.Targets)), None)
+    names = [n.id for n in clause.names] if clause else list(known_names())
+    took = [n for n in names if n != target and not errors(before, n)]
+    lost = {n: found for n in took if (found := errors(text, n))}
+    if not lost and (clause is None or target in names):
+        return
+    left = [n for n in names if n in took and n not in lost] if lost else names
+    kept = ", ".join(dict.fromkeys([*left, target]))
+    file, end = parsed.name.span.file, parsed.name.span.end
+    edit = Edit(clause.span, f"target {kept}") if clause else Edit(Span(file, end, end), f"\n  target {kept}")
+    write_atomic(path, edited(text, [edit]))
+    for name, found in lost.items():
+        complain(f"note: {path}: written for {kept}; {name} no longer takes it: {found[0].code} {found[0].message}")
 
 
 def _pass(

@@ -39,6 +39,7 @@ def _lines(p: Program) -> Iterator[str]:
 def _of_rows(p: EquationProgram) -> Iterator[str]:
     along = p.waves_along.name if p.waves_along else "elements"
     yield f"program {p.name}  waves {p.waves} along {along}  blocks {' x '.join(map(str, p.blocks))}"
+    yield from (f"  shared {s.tensor.name}  in {s.buffers} buffers via {s.via.value}" for s in p.shared)
     yield equations_text(p.kernel).rstrip("\n")
 
 

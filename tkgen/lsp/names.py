@@ -168,7 +168,7 @@ def _in_item(node: Item) -> Iterator[Occurrence]:
             yield _declared(name, "role")
             yield from _in_exprs(waves.first, waves.last, *(wave_shape or ()))
         case ast.Accumulate(name=name, others=others, product=product, tile=tile, mfma=mfma):
-            yield from _in_exprs(name, *others, *(product or ()), *tile, *(mfma or ()))
+            yield from _in_exprs(name, *others, *(product or ()), *(tile or ()), *(mfma or ()))
         case ast.Cluster(ops=ops):
             for op in ops:
                 yield from _in_operation(op)

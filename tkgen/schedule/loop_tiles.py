@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from tkgen.diagnostics import Edit
 from tkgen.ir.equations import Access, Axis, AxisKind, Load, Product, Store, Value
 from tkgen.ir.limits import BUFFER_BYTES
 from tkgen.ir.types import WAVE_LANES
@@ -15,12 +17,13 @@ ALIGNMENT = 16  # bytes; `shared_allocator` of the ThunderKittens surface
 
 
 class LoopError(ValueError):
-    """Why a loop of equations has no schedule, with the place in the spec and what to do."""
+    """Why a loop of equations has no schedule, with the place in the spec and what to do, in words and as edits."""
 
-    def __init__(self, message: str, span: Span | None = None, fix: str = ""):
+    def __init__(self, message: str, span: Span | None = None, fix: str = "", edits: Iterable[Edit] = ()):
         super().__init__(message)
         self.span = span
         self.fix = fix
+        self.edits = tuple(edits)
 
 
 def extent(axis: Axis) -> int:

@@ -229,15 +229,15 @@ class Registers(Node):
 class Accumulate(Node):
     """`accumulate C : f32 tile 32 x 32 interleaved`; `product` is (A, B) of `accumulate C = A * B : f32 ...`.
 
-    `others` are the names behind the first of `accumulate g, u : f32 ...`: sums of equations. `arrangement` is None,
-    `interleaved` or `blocked`. `mfma` is (rows, cols) of `mfma 32 x 32`, or None.
+    `others` are the names behind the first of `accumulate g, u : f32 ...`: sums of equations. `tile` is None where the
+    target chooses. `arrangement` is None, `interleaved` or `blocked`. `mfma` is (rows, cols), or None.
     """
 
     name: Name
     others: tuple[Name, ...]
     product: tuple[Name, Name] | None
     dtype: Name
-    tile: tuple[Expr, Expr]
+    tile: tuple[Expr, Expr] | None
     arrangement: Name | None
     mfma: tuple[Expr, Expr] | None
 

@@ -284,7 +284,7 @@ class TreeBuilder:
         parts = {t.data: t for t in node.children if isinstance(t, Tree)}
         name, *others, dtype = (self.name(t) for t in node.children if isinstance(t, Token))
         product = self.names(parts["product"].children) if "product" in parts else ()
-        tile = self.exprs(parts["tile"].children)
+        tile = self.exprs(parts["tile"].children) if "tile" in parts else ()
         mfma = self.exprs(parts["mfma"].children) if "mfma" in parts else ()
         return ast.Accumulate(
             self.span(node),
@@ -292,7 +292,7 @@ class TreeBuilder:
             tuple(others),
             (product[0], product[1]) if product else None,
             dtype,
-            (tile[0], tile[1]),
+            (tile[0], tile[1]) if tile else None,
             self.name(parts["arrangement"]) if "arrangement" in parts else None,
             (mfma[0], mfma[1]) if mfma else None,
         )

@@ -7,6 +7,7 @@
 Every hardware number lives in those files with its unit and its source; a new GPU is one new file.
 """
 
+from tkgen.targets.groups import WaveGroups, wave_groups
 from tkgen.targets.model import (
     DEFAULT_TARGET,
     Mfma,
@@ -40,6 +41,7 @@ __all__ = [
     "ShortSums",
     "Target",
     "UnknownTargetError",
+    "WaveGroups",
     "common",
     "counted",
     "fp8_cited",
@@ -55,4 +57,5 @@ __all__ = [
     "scales_blocks",
     "short_sums",
     "target_names",
+    "wave_groups",
 ]

@@ -267,11 +267,12 @@ def load_target(name: str) -> Target:
         raise UnknownTargetError(f"this takes kernels for AMD GPUs ({', '.join(names)}), not for {name}")
     if name not in names:
         raise UnknownTargetError(_suggestion(name, known_names()))
-    return _target(_data(name))
+    return _target(target_data(name))
 
 
 @cache
-def _data(name: str) -> dict[str, Any]:
+def target_data(name: str) -> dict[str, Any]:
+    """What the file of a target of any kind of machine says."""
     return tomllib.loads(resources.files("tkgen.targets").joinpath(f"{name}.toml").read_text(encoding="utf-8"))
 
 
@@ -288,25 +289,25 @@ def largest(fact: Callable[[Target], int]) -> int:
 
 def most_lds_bytes() -> int:
     """The most LDS, or shared memory, that a block has on any target of any kind of machine."""
-    tables = [_data(name) for name in known_names()]
+    tables = [target_data(name) for name in known_names()]
     return max(int(table["lds" if "lds" in table else "shared"]["bytes_per_block"]["value"]) for table in tables)
 
 
 def most_threads(name: str) -> tuple[int, int]:
     """The threads that a block on a target of any kind of machine has at most, and how many of them are a wave."""
-    compute = _data(name)["compute"]
+    compute = target_data(name)["compute"]
     lanes = compute["wave_size" if "wave_size" in compute else "warp_size"]
     return int(compute["max_threads_per_block"]["value"]), int(lanes["value"])
 
 
 def own_fp8(name: str) -> tuple[str, ...]:
     """The 8-bit floats that a target of any kind of machine knows: its e4m3, then its e5m2; none where it has none."""
-    return tuple(_data(name)["compute"]["own_fp8"]["value"])
+    return tuple(target_data(name)["compute"]["own_fp8"]["value"])
 
 
 def scales_blocks(name: str) -> bool:
     """Whether matrix instructions of a target scale blocks of their factors by powers of two."""
-    return bool(_data(name)["compute"].get("scales_blocks", {"value": False})["value"])
+    return bool(target_data(name)["compute"].get("scales_blocks", {"value": False})["value"])
 
 
 @dataclass(frozen=True)
@@ -321,7 +322,7 @@ class ShortSums:
 def short_sums(back_end: str) -> ShortSums | None:
     """How the targets of a back end sum products of 8-bit floats; None where they do as with others."""
     for name in known_names():
-        data = _data(name)
+        data = target_data(name)
         if data.get("backend") == back_end:
             of = data["wgmma"]
             return ShortSums(of["depth_bytes"]["value"], of["fp8_fraction"]["value"])
@@ -330,12 +331,12 @@ def short_sums(back_end: str) -> ShortSums | None:
 
 def mixes_fp8(name: str) -> bool:
     """Whether the target multiplies an e4m3 by an e5m2."""
-    return bool(_data(name)["compute"].get("mixes_fp8", {"value": False})["value"])
+    return bool(target_data(name)["compute"].get("mixes_fp8", {"value": False})["value"])
 
 
 def fp8_cited(name: str) -> str:
     """Where that is from, as a note."""
-    return f"source of compute.own_fp8 in targets/{name}.toml: {_data(name)['compute']['own_fp8']['source']}"
+    return f"source of compute.own_fp8 in targets/{name}.toml: {target_data(name)['compute']['own_fp8']['source']}"
 
 
 @cache
@@ -357,7 +358,7 @@ def counted() -> Mapping[str, int]:
 
 def _suggestion(name: str, names: tuple[str, ...]) -> str:
     for known in names:
-        for product in _data(known)["product"]:
+        for product in target_data(known)["product"]:
             if product["name"].lower() == name.lower():
                 return f"unknown target '{name}': {product['name']} is {known}"
     near = get_close_matches(name.lower(), names, n=1, cutoff=0.5)

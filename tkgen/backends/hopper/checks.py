@@ -10,17 +10,26 @@ again - is the back end's own. `schedule` states it for the general proof, which
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 
 from tkgen.backends.hopper.launch import problems
 from tkgen.backends.hopper.layout import Layout
 from tkgen.backends.hopper.lowering import tile_code
 from tkgen.backends.hopper.machine import Hopper
 from tkgen.backends.hopper.meant import wrong_product
+from tkgen.backends.hopper.port import (
+    WORKING_REGISTERS,
+    also_for,
+    fitted,
+    through_shared,
+    without_option,
+    without_statement,
+)
 from tkgen.backends.hopper.schedule import unproven
 from tkgen.backends.hopper.toolchain import Figures, lacks_registers, lost
 from tkgen.checks import mapping
 from tkgen.checks.words import names_text, statement
-from tkgen.diagnostics import Diagnostic, Fix, Label
+from tkgen.diagnostics import Diagnostic, Edit, Fix, Label
 from tkgen.ir.equations import Coordinate
 from tkgen.ir.launch import Launch
 from tkgen.ir.limits import counts_steps_in_64_bits, most_tiles
@@ -28,9 +37,6 @@ from tkgen.ir.products import Sums
 from tkgen.ir.room import too_many_registers, too_much_lds
 from tkgen.ir.types import DType, Program, Role, Via
 from tkgen.source import Span
-
-WORKING_REGISTERS = 32
-"""Registers of a consumer thread beside its sums: with fewer, ptxas takes no 64 x 192 for three consumers."""
 
 
 def check(program: Program, machine: Hopper) -> list[Diagnostic]:
@@ -73,9 +79,15 @@ def check_figures(
 
 
 def _refused(
-    message: str, at: Span, fix: str, label: str = "", note: str = "", secondary: tuple[Label, ...] = ()
+    message: str,
+    at: Span,
+    fix: str,
+    label: str = "",
+    note: str = "",
+    secondary: tuple[Label, ...] = (),
+    edits: tuple[Edit, ...] = (),
 ) -> Diagnostic:
-    return Diagnostic("E240", message, Label(at, label), secondary, (note,) if note else (), Fix(fix))
+    return Diagnostic("E240", message, Label(at, label), secondary, (note,) if note else (), Fix(fix, edits))
 
 
 def _targets(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
@@ -86,7 +98,10 @@ def _targets(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
             Label(statement(program, "targets"), f"for {', '.join(program.targets)} only"),
             (),
             (),
-            Fix(f"build with `--target {program.targets[0]}`, or add `{machine.name}` to the line"),
+            Fix(
+                f"build with `--target {program.targets[0]}`, or add `{machine.name}` to the line",
+                also_for(statement(program, "targets"), machine.name),
+            ),
         )
 
 
@@ -96,8 +111,10 @@ def _language(program: Program) -> Iterator[Diagnostic]:
     if program.grid.name == "stream_k":
         yield from _stream_k(program)
     if program.tail == "clamped":
-        yield _refused("sm_90a does not clamp tails", statement(program, "tail"), "write `tail masked`", "",
-                       "outside a tensor the copy engine reads zeros and drops what is written")  # fmt: skip
+        tail = statement(program, "tail")
+        yield _refused("sm_90a does not clamp tails", tail, "write `tail masked`", "",
+                       "outside a tensor the copy engine reads zeros and drops what is written",
+                       edits=(Edit(tail, "tail masked"),))  # fmt: skip
     for name, clause in (
         ("occupancy", program.occupancy),
         ("unroll", program.unroll),
@@ -105,11 +122,14 @@ def _language(program: Program) -> Iterator[Diagnostic]:
         ("stream", program.streamed),
     ):
         if clause:
-            yield _refused(f"`{name}` has no meaning for sm_90a yet", statement(program, name),
-                           f"remove the `{name}` line")  # fmt: skip
+            at = statement(program, name)
+            yield _refused(f"`{name}` has no meaning for sm_90a yet", at, f"remove the `{name}` line",
+                           edits=without_statement(at))  # fmt: skip
     if program.schedule is not None and program.schedule.preset != "ping_pong":
-        yield _refused("sm_90a has schedules of its own and does not read another yet", statement(program, "schedule"),
-                       "remove the `schedule` block, or write `schedule ping_pong`")  # fmt: skip
+        at = statement(program, "schedule")
+        yield _refused("sm_90a has schedules of its own and does not read another yet", at,
+                       "remove the `schedule` block, or write `schedule ping_pong`",
+                       edits=without_statement(at))  # fmt: skip
     for unused in program.unused:
         yield _refused(f"the {unused.what} `{unused.name}` is never used", unused.span, "remove it")
 
@@ -152,7 +172,8 @@ def _equations(program: Program, equations: Sums) -> Iterator[Diagnostic]:
     if program.grid.name != "linear" and not program.ragged and any(not v.is_whole for v in equations.views):
         yield _refused(f"sm_90a deals out the tiles of one matrix under `grid {program.grid.name}`, not of many",
                        program.grid.span or statement(program, "kernel"),
-                       "leave the grid out: each tile of each matrix gets a block")  # fmt: skip
+                       "leave the grid out: each tile of each matrix gets a block",
+                       edits=without_statement(program.grid.span) if program.grid.span else ())  # fmt: skip
     yield from _reduced(program, equations)
     tensors = [s.target.tensor for s in equations.stores]
     if again := next((s for n, s in enumerate(equations.stores) if s.target.tensor in tensors[:n]), None):
@@ -216,21 +237,26 @@ def _operands(program: Program) -> Iterator[Diagnostic]:
                        "use bf16, f16, fp8 or bf8")  # fmt: skip
     others = {o.span: o.via for o in program.operands if o.via is not Via.DIRECT}
     for span, via in others.items():
-        way = f"come `via {via.value}`" if via else "go past shared memory"
+        way, fix, edits = "go past shared memory", "write `shared` in place of `registers`", through_shared(span)
+        if via is not None:
+            way, fix, edits = f"come `via {via.value}`", f"leave `via {via.value}` out", without_option(span, "via")
         yield _refused(f"operands {way}, and sm_90a has `via direct` alone", span,
-                       "write `via direct`: the copy engine, with an mbarrier for each stage")  # fmt: skip
+                       f"{fix}: the copy engine brings them, with an mbarrier for each stage", edits=edits)  # fmt: skip
     for span in dict.fromkeys(o.registers_span for o in program.shared if o.registers_span is not None):
         yield _refused("register tiles of operands have no meaning for sm_90a", span, "remove the `registers` line",
-                       "", "its matrix instructions read both factors from shared memory")  # fmt: skip
+                       "", "its matrix instructions read both factors from shared memory",
+                       edits=without_statement(span))  # fmt: skip
     for other in rest:
         if other.buffers != first.buffers:
             yield _refused(f"`{first.name}` has {first.buffers} buffers, `{other.name}` {other.buffers}", other.span,
-                           "give all the same number: they arrive together", "",
-                           "one stage holds a tile of each")  # fmt: skip
+                           "give all the same number: they arrive together", "", "one stage holds a tile of each",
+                           edits=without_option(other.span, "buffers"))  # fmt: skip
             return
     if first.buffers < 2:
-        yield _refused("a ring of one stage never turns on sm_90a", first.span, "use `buffers 2` or more", "",
-                       "a stage is given back when the products of the next one have been issued")  # fmt: skip
+        yield _refused("a ring of one stage never turns on sm_90a", first.span,
+                       "use `buffers 2` or more, or leave `buffers` out", "",
+                       "a stage is given back when the products of the next one have been issued",
+                       edits=without_option(first.span, "buffers"))  # fmt: skip
 
 
 def _multiplied(dtype: DType) -> bool:
@@ -240,55 +266,59 @@ def _multiplied(dtype: DType) -> bool:
 
 def _roles(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
     """One warpgroup that loads, up to three that multiply rows of the block each."""
-    group, at = machine.warpgroup_warps, statement(program, "kernel")
+    group, at, edits = machine.warpgroup_warps, statement(program, "kernel"), fitted(program, machine)
     producers = [r for r in program.roles if not r.multiplies]
     consumer = program.compute
     if len(producers) != 1:
         yield _refused(f"sm_90a wants one role that loads and one that multiplies, not {len(program.roles)} roles",
                        program.roles[-1].span if producers else consumer.span,
-                       "write `role producer waves 0..3` with `load A, B`, and the rest in a second role")  # fmt: skip
+                       "write `role producer waves 0..3` with `load A, B`, and the rest in a second role",
+                       edits=edits)  # fmt: skip
         return
     for role in (producers[0], consumer):
         if role.first % group or len(role.waves) % group:
             yield _refused(f"role `{role.name}` is no whole number of warpgroups", role.span,
-                           f"give it waves by {group}, the first a multiple of {group}")  # fmt: skip
-    yield from _producer(program, producers[0], group)
+                           f"give it waves by {group}, the first a multiple of {group}", edits=edits)  # fmt: skip
+    yield from _producer(program, producers[0], group, edits)
     if consumer.loads:
         yield _refused(f"role `{consumer.name}` multiplies and loads {names_text(consumer.loads)}",
-                       consumer.loads_span or at, f"leave loading to `{producers[0].name}`")  # fmt: skip
+                       consumer.loads_span or at, f"leave loading to `{producers[0].name}`",
+                       edits=edits)  # fmt: skip
     if program.schedule is not None and len(consumer.waves) < 2 * group:
         yield _refused("one warpgroup has nobody to take turns with", statement(program, "schedule"),
                        f"give `{consumer.name}` {2 * group} waves, or remove `schedule ping_pong`")  # fmt: skip
     if consumer.shape is not None and consumer.shape[1] != 1:
         yield _refused("consumers stand one above the other on sm_90a", consumer.span,
-                       f"write `as {len(consumer.waves)} x 1`")  # fmt: skip
+                       f"write `as {len(consumer.waves)} x 1`", edits=edits)  # fmt: skip
 
 
-def _producer(program: Program, role: Role, group: int) -> Iterator[Diagnostic]:
+def _producer(program: Program, role: Role, group: int, edits: tuple[Edit, ...]) -> Iterator[Diagnostic]:
     if len(role.waves) != group:
         yield _refused(f"one warpgroup loads on sm_90a, not {len(role.waves)} waves", role.span,
-                       f"give `{role.name}` {group} waves: one thread of them feeds the copy engine")  # fmt: skip
+                       f"give `{role.name}` {group} waves: one thread of them feeds the copy engine",
+                       edits=edits)  # fmt: skip
     if set(role.loads) != {o.name for o in program.operands}:
         yield _refused(f"role `{role.name}` must load all operands on sm_90a", role.loads_span or role.span,
-                       f"write `load {', '.join(o.name for o in program.operands)}` there")  # fmt: skip
+                       f"write `load {', '.join(o.name for o in program.operands)}` there",
+                       edits=edits)  # fmt: skip
     elif role.group != len(role.waves):
         yield _refused("one thread feeds the copy engine: `by` has no meaning for sm_90a",
-                       role.loads_span or role.span, "remove `by ... waves`")  # fmt: skip
+                       role.loads_span or role.span, "remove `by ... waves`", edits=edits)  # fmt: skip
 
 
 def _tiles(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
     """Sides of the block that wgmma and the swizzle want."""
     _, cols, step = program.block
-    at, acc = statement(program, "block"), program.accumulator
+    at, acc, edits = statement(program, "block"), program.accumulator, fitted(program, machine)
     panel = machine.swizzle_bytes // program.a.tensor.dtype.bytes
     wanted = machine.wgmma_rows // machine.warpgroup_warps
     if step % panel or step > machine.max_box:
         yield _refused(f"a K-step of {step} is no multiple of {panel} up to {machine.max_box}", at,
                        f"use {panel} or {2 * panel}", "",
-                       f"shared tiles are made of panels of {panel} elements")  # fmt: skip
+                       f"shared tiles are made of panels of {panel} elements", edits=edits)  # fmt: skip
     if cols not in machine.wgmma_columns:
         yield _refused(f"no product has {cols} columns on sm_90a", at,
-                       f"use {', '.join(map(str, machine.wgmma_columns))} columns")  # fmt: skip
+                       f"use {', '.join(map(str, machine.wgmma_columns))} columns", edits=edits)  # fmt: skip
     for out in program.outputs:
         if not (_multiplied(out.dtype) or out.dtype is DType.F32):
             yield _refused(f"sm_90a stores no {out.dtype.spelling} of products yet", out.span,
@@ -296,15 +326,16 @@ def _tiles(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
         elif cols % (wide := machine.swizzle_bytes // out.dtype.bytes):
             yield _refused(f"{cols} columns of {out.dtype.spelling} are no whole number of panels of {wide}", at,
                            f"use {wide} or {2 * wide} columns, or store a wider type", "",
-                           f"sums leave in panels, {machine.swizzle_bytes} bytes of a row in each")  # fmt: skip
+                           f"sums leave in panels, {machine.swizzle_bytes} bytes of a row in each",
+                           edits=edits)  # fmt: skip
     tall = program.schedule is not None and acc.fragments[1] == 1
     if acc.tile != (wanted, cols) or (acc.fragments != (1, 1) and not tall):
         yield _refused(f"a wave's sums are {acc.fragments[0]} x {acc.fragments[1]} fragments of {acc.tile[0]} x "
                        f"{acc.tile[1]}", acc.span,
                        f"write `tile {wanted} x {cols}`, and a wave for every {wanted} rows", "",
-                       f"four waves make the {machine.wgmma_rows} rows of a product")  # fmt: skip
+                       f"four waves make the {machine.wgmma_rows} rows of a product", edits=edits)  # fmt: skip
     if acc.mfma != (16, 16):
-        yield _refused("`mfma` chooses among AMD's instructions", acc.span, "remove it")
+        yield _refused("`mfma` chooses among AMD's instructions", acc.span, "remove it", edits=edits)
 
 
 def _clusters(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
@@ -348,7 +379,7 @@ def _room(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
     layout = Layout(program, machine)
     need, has = layout.shared_bytes(layout.store_buffers), machine.shared_bytes_per_block
     if need > has:
-        yield too_much_lds(
+        found = too_much_lds(
             need,
             f"a block of {machine.name} has {has}",
             Label(program.a.span, f"{layout.stages} stages of {layout.stage_bytes} bytes"),
@@ -356,6 +387,7 @@ def _room(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
             notes=(machine.cited("shared.bytes_per_block"),),
             memory="shared memory",
         )
+        yield _with_edits(found, (*without_option(program.a.span, "buffers"), *fitted(program, machine)))
     most = layout.launched_registers  # which ptxas holds every instruction to, whatever setmaxnreg adds
     sums = layout.fragments * len(program.products) * program.block[1] // 2  # 64 x N sums of each over 128 threads
     said = f"which starts with {most}"
@@ -364,7 +396,7 @@ def _room(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
         said = f"which has {most}"
     sums += layout.reduced
     if sums + WORKING_REGISTERS > most:
-        yield too_many_registers(
+        beside = too_many_registers(
             f"a consumer's sums are {sums} registers of each thread{', with two steps of them' * layout.scaled}",
             said,
             Label(program.accumulator.span),
@@ -372,6 +404,12 @@ def _room(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
             secondary=(Label(program.compute.span, f"{layout.consumers} consumers"),),
             notes=(f"some {WORKING_REGISTERS} are needed beside them", machine.cited("registers.per_sm")),
         )
+        yield _with_edits(beside, fitted(program, machine))
+
+
+def _with_edits(found: Diagnostic, edits: tuple[Edit, ...]) -> Diagnostic:
+    assert found.fix is not None
+    return replace(found, fix=Fix(found.fix.text, edits))
 
 
 def _proof(program: Program, machine: Hopper) -> Iterator[Diagnostic]:

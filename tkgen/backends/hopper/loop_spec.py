@@ -41,7 +41,7 @@ class HopperLoopSpec(HopperKernel[EquationProgram]):
             return hopper_loop(self.program, self.target)
         except LoopError as error:
             span = error.span or self.program.spans["kernel"]
-            fix = Fix(error.fix) if error.fix else None
+            fix = Fix(error.fix, error.edits) if error.fix else None
             raise SpecError(Diagnostic("E230", str(error), Label(span), fix=fix)) from error
 
     def found(self) -> Iterator[Diagnostic]:

@@ -17,9 +17,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 
 from tkgen.backends.hopper.layout import BARRIER_BYTES, launched_registers, moved_registers
 from tkgen.backends.hopper.machine import Hopper
+from tkgen.backends.hopper.port import MOST_CONSUMERS, WORKING_REGISTERS, tiled, without_option, without_statement
+from tkgen.diagnostics import Edit
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import (
     Access,
@@ -184,8 +187,8 @@ class HopperLoop:
 
     @property
     def registers(self) -> int:
-        """Registers of a consumer's thread, as predicted: both sums, the factor made of the first."""
-        return (self.keys + self.width + self.keys // 2) // 2 + 32
+        """Registers of a consumer's thread, as predicted."""
+        return registers_of(self.keys, self.width)
 
     @cached_property
     def moved(self) -> dict[str, Access]:
@@ -208,6 +211,11 @@ class HopperLoop:
                 f"{self.right.tensor.name} {self.buffers[1]} x {self.keys} x {self.width}")  # fmt: skip
 
 
+def registers_of(keys: int, width: int) -> int:
+    """Registers of a consumer's thread: both sums, the factor made of the first, and what works on them."""
+    return (keys + width + keys // 2) // 2 + WORKING_REGISTERS
+
+
 def hopper_loop(program: EquationProgram, machine: Hopper) -> HopperLoop:
     """The layout of a program's kernel on `machine`.
 
@@ -225,7 +233,10 @@ def hopper_loop(program: EquationProgram, machine: Hopper) -> HopperLoop:
     loop = _loop(kernel)
     found = _products(program, kernel, loop, machine)
     if "schedule" in program.spans:
-        raise LoopError("loops on Hopper have one schedule", program.spans["schedule"], "leave `schedule` out")
+        edits = [*without_statement(program.spans["schedule"])]
+        edits += without_statement(program.spans["phase"]) if "phase" in program.spans else ()
+        raise LoopError("loops on Hopper have one schedule", program.spans["schedule"], "leave `schedule` out",
+                        edits)  # fmt: skip
     _fits(found, program)
     _middle(found)
     _stores(found)
@@ -276,10 +287,12 @@ def _products(program: EquationProgram, kernel: Kernel, loop: Loop, machine: Hop
     buffers = tuple(_buffers(program, access.tensor) for access in (left, right))
     warps = machine.warpgroup_warps
     if program.waves_along != split or program.waves % warps or extent(split) != program.waves * 16:
+        said = program.spans.get("waves")
         raise LoopError(
             f"a warpgroup of {warps} warps has {machine.wgmma_rows} rows of `{split.name}`: {extent(split)} of them "
-            f"want `waves {extent(split) // 16} along {split.name}`", program.spans.get("waves", split.span),
-            f"write `waves {extent(split) // 16} along {split.name}`",
+            f"want `waves {extent(split) // 16} along {split.name}`", said or split.span,
+            f"write `waves {extent(split) // 16} along {split.name}`, or leave the line out",
+            (*_whole_groups(split, machine), *(without_statement(said) if said else ())),
         )  # fmt: skip
     return HopperLoop(kernel, loop, split, program.waves // warps, first, second, onto, result, held, left, right,
                       (buffers[0], buffers[1]), program.grid.count, machine)  # fmt: skip
@@ -300,7 +313,8 @@ def _buffers(program: EquationProgram, tensor: Tensor) -> int:
     staging = next((s for s in program.shared if s.tensor == tensor), None)
     if staging is None or staging.via is not Via.DIRECT:
         raise LoopError(f"`{tensor.name}` comes through the copy engine", staging.span if staging else tensor.span,
-                        f"write `shared {tensor.name} buffers 2 via direct`")  # fmt: skip
+                        f"leave `via {staging.via.value}` out" if staging else f"write `shared {tensor.name}`",
+                        without_option(staging.span, "via") if staging else ())  # fmt: skip
     return staging.buffers
 
 
@@ -312,19 +326,20 @@ def _fits(m: HopperLoop, program: EquationProgram) -> None:
         found = ", ".join(map(str, machine.wgmma_columns))
         raise LoopError(
             f"products are of {found} columns, sums over multiples of {panel}: not {m.keys} of `{m.loop.axis.name}`, "
-            f"{m.width} columns, sums over {m.depth}", at, "choose another tile (`by`)",
+            f"{m.width} columns, sums over {m.depth}", at, "choose another tile (`by`)", _fitting_tiles(m),
         )  # fmt: skip
     if m.shared_bytes > machine.shared_bytes_per_block:
         raise LoopError(
             f"the tiles need {m.shared_bytes} bytes of shared memory, a block has {machine.shared_bytes_per_block}", at,
-            "use fewer buffers, or smaller tiles of the loop's axis (`by`)",
+            "use fewer buffers, or smaller tiles of the loop's axis (`by`)", _fitting_tiles(m),
         )  # fmt: skip
     if m.threads > machine.max_threads_per_block:
-        raise LoopError(f"{m.threads} threads are more than a block has, {machine.max_threads_per_block}", at)
+        raise LoopError(f"{m.threads} threads are more than a block has, {machine.max_threads_per_block}", at,
+                        f"use a smaller tile of `{m.split.name}`", _fitting_tiles(m))  # fmt: skip
     if m.registers > m.most_registers:
         raise LoopError(
             f"a consumer's thread has {m.most_registers} registers; its tiles take about {m.registers}", at,
-            FEWER_REGISTERS,
+            FEWER_REGISTERS, _fitting_tiles(m),
         )  # fmt: skip
     if stray := next((s for s in program.shared if s.tensor.name not in m.moved), None):
         raise LoopError(f"`{stray.tensor.name}` is no factor that changes in the loop", stray.span, "leave it out")
@@ -334,12 +349,14 @@ def _fits(m: HopperLoop, program: EquationProgram) -> None:
         raise LoopError("some tile takes no pass of the loop", m.loop.axis.span, "give each of them one")
     if m.persistent and m.bounded:
         raise LoopError("the tiles of a loop that begins or ends with one differ in length: a block takes one each",
-                        program.grid.span, "leave `grid persistent` out")  # fmt: skip
+                        program.grid.span, "leave `grid persistent` out",
+                        without_statement(program.spans["grid"]))  # fmt: skip
     if program.registers:
         raise LoopError(f"`{program.registers[0].name}` stays in shared memory on Hopper", program.spans["registers"],
-                        "leave `registers` out")  # fmt: skip
+                        "leave `registers` out", without_statement(program.spans["registers"]))  # fmt: skip
     if program.remap:
-        raise LoopError("the order of such blocks cannot be chosen yet", program.remap[0].span, "leave `remap` out")
+        raise LoopError("the order of such blocks cannot be chosen yet", program.remap[0].span, "leave `remap` out",
+                        without_statement(program.spans["remap"]))  # fmt: skip
     _maps(m)
 
 
@@ -389,3 +406,39 @@ def _stores(m: HopperLoop) -> None:
     for op in walk(m.loop.body):
         if isinstance(op, Store):
             raise LoopError(f"`{op.target.tensor.name}` is stored in the loop", op.span, "store it behind the loop")
+
+
+def _fitting_tiles(m: HopperLoop) -> tuple[Edit, ...]:
+    """Choose the largest tiles that wgmma takes and that fit, of the split axis and then of the loop's.
+
+    Those that divide their axes are tried first.
+    """
+    machine, split, keys = m.machine, m.split, m.loop.axis
+    most_rows, most_keys = max(extent(split), machine.wgmma_rows), max(m.keys, machine.wgmma_columns[0])
+
+    def fits(rows: int, columns: int) -> bool:
+        consumers = rows // machine.wgmma_rows
+        threads = (consumers + 1) * machine.warpgroup_threads
+        moved = moved_registers(machine, threads, consumers, PRODUCER_REGISTERS)
+        most = (moved or (0, launched_registers(machine, threads)))[1]
+        tiles = rows * m.depth + columns * (m.buffers[0] * m.depth + m.buffers[1] * m.width)
+        shared = tiles * m.element_bytes + sum(rows * m.width * s.target.tensor.dtype.bytes for s in m.tile_stored)
+        room = machine.shared_bytes_per_block - 2 * machine.tile_alignment
+        return registers_of(columns, m.width) <= most and shared <= room
+
+    sizes = [n * machine.wgmma_rows for n in range(MOST_CONSUMERS, 0, -1)]
+    found = [(rows, columns) for rows, columns in product(sizes, reversed(machine.wgmma_columns))
+             if rows <= most_rows and columns <= most_keys and fits(rows, columns)]  # fmt: skip
+    if not found:
+        return ()
+    rows, columns = min(found, key=lambda t: ((split.dim.size or 0) % t[0] > 0, (keys.dim.size or 0) % t[1] > 0))
+    changed = ((split, split.tile, rows), (keys, keys.tile, columns))
+    return tuple(e for a, old, new in changed if old != new and a.span for e in tiled(a.span, new))
+
+
+def _whole_groups(split: Axis, machine: Hopper) -> tuple[Edit, ...]:
+    """Give an axis that consumers divide a tile of whole warpgroups."""
+    tile, rows = split.tile or 0, machine.wgmma_rows
+    if split.span is None or tile % rows == 0:
+        return ()
+    return tuple(tiled(split.span, max(tile // rows, 1) * rows))

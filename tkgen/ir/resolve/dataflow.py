@@ -35,6 +35,8 @@ Clause = TypeVar("Clause", ast.Shared, ast.Registers)
 MOST_LDS = most_lds_bytes()
 MOST_REGISTERS = largest(lambda target: target.registers_per_lane)  # VGPRs and AGPRs of one wave
 BYTE = 8  # bits
+BARRIERS_OF_STAGE = 16  # bytes: one that says a stage is full, one that it is free
+MOST_STAGES = 8  # that a ring gets unasked: what is further ahead hides no more latency
 LDS_ROW = 64  # bytes of a row that the headers keep together in LDS
 MOST_BUFFERS = 16  # of an operand in LDS, or of one in registers alone
 
@@ -50,8 +52,10 @@ def accumulator(
             "E204", f"MFMA accumulates in f32, not {dtype.spelling}", at.dtype.span,
             fix=Fix("accumulate in f32; the store converts to the tensor's type", (Edit(at.dtype.span, "f32"),)),
         )  # fmt: skip
-    tile = (number(scope, at.tile[0]), number(scope, at.tile[1]))
-    for expr, size in zip(at.tile, tile, strict=True):
+    tile = _default_tile(scope, block, compute.shape)
+    if at.tile is not None:
+        tile = (number(scope, at.tile[0]), number(scope, at.tile[1]))
+    for expr, size in zip(at.tile or (), tile, strict=False):
         if size % BASE_TILE:
             raise scope.error(
                 "E207", f"a tile side of {size} is no multiple of {BASE_TILE}", expr.span,
@@ -88,6 +92,14 @@ def accumulator(
     return result
 
 
+def _default_tile(scope: Scope, block: tuple[int, int, int], shape: tuple[int, int]) -> tuple[int, int]:
+    """The tile of one matrix instruction of the target; of waves on their own two base tiles, or one."""
+    if (groups := scope.groups) is not None:
+        return groups.wave_rows, block[1] // shape[1]
+    rows, cols = (2 * BASE_TILE if block[a] % (n * 2 * BASE_TILE) == 0 else BASE_TILE for a, n in enumerate(shape))
+    return rows, cols
+
+
 def _fragments(
     scope: Scope, at: ast.Accumulate, block: tuple[int, int, int], compute: Role, tile: tuple[int, int]
 ) -> list[int]:
@@ -97,14 +109,18 @@ def _fragments(
     for axis, what in enumerate(("rows", "columns")):
         covered = compute.shape[axis] * tile[axis]
         if block[axis] % covered:
+            fix = Fix(f"use a tile side that divides {block[axis] // gcd(block[axis], compute.shape[axis])}")
+            if at.tile and not scope.roles and not scope.all(ast.Waves):
+                edit = Edit(Span(at.span.file, at.dtype.span.end, at.span.end), "")
+                fix = Fix(f"{fix.text}, or leave `tile` out: the target has one", (edit,))
             raise scope.error(
                 "E206",
                 f"the block's {block[axis]} {what} are no multiple of {compute.shape[axis]} waves x {tile[axis]}",
-                at.tile[axis].span,
+                at.tile[axis].span if at.tile else at.span,
                 f"{compute.shape[axis]} waves x {tile[axis]} = {covered}",
                 secondary=(Label(compute.span, f"{compute.shape[0]} x {compute.shape[1]} waves"),),
                 notes=(f"fragment {block[axis] // covered} of the last wave would reach past the block",),
-                fix=f"use a tile side that divides {block[axis] // gcd(block[axis], compute.shape[axis])}",
+                fix=fix,
             )
         fragments.append(block[axis] // covered)
     return fragments
@@ -215,7 +231,7 @@ def way(scope: Scope, shared: ast.Shared) -> Via:
     """How a `shared` line says that tiles come to LDS."""
     ways = [v.value for v in Via]
     if shared.via is None:
-        return Via.COLLECTIVE
+        return Via.DIRECT if scope.groups else Via.COLLECTIVE
     if shared.via.id not in ways:
         raise scope.error(
             "E213", f"`via {shared.via.id}` is no way into LDS", shared.via.span,
@@ -237,6 +253,25 @@ def _buffers(scope: Scope, shared: ast.Shared, tensor: Tensor, tile: tuple[int, 
             fix=f"write {MOST_BUFFERS} or less",
         )  # fmt: skip
     return buffers
+
+
+def rings(scope: Scope, operands: tuple[Operand, ...], compute: Role) -> tuple[Operand, ...]:
+    """The operands, those of which no `shared` line says buffers with as many as the target wants.
+
+    That is one, or where a group of waves loads for others what fits beside two panels of output for each of these.
+    """
+    said = {n.id: s.buffers is not None for s in scope.all(ast.Shared) for n in s.names}
+    unsaid = [o for o in operands if o.shared and not said[o.name]]
+    if (groups := scope.groups) is None or not unsaid:
+        return operands
+    count = next((o.buffers for o in operands if o.shared and said[o.name]), 0)
+    if not count:
+        consumers = max(len(compute.waves) // groups.waves, 1)
+        turns = consumers if scope.all(ast.Schedule) else 1
+        step = sum(o.lds_bytes // (turns if o.side is Side.A else 1) for o in operands if o.shared)
+        room = groups.shared_bytes - groups.alignment - 2 * consumers * groups.rows * groups.panel_bytes
+        count = max(min(room // (step + BARRIERS_OF_STAGE), MOST_STAGES), 2)
+    return tuple(replace(o, buffers=count) if o in unsaid else o for o in operands)
 
 
 def _register_buffers(scope: Scope, registers: ast.Registers | None, shared: bool) -> int:

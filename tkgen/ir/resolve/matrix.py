@@ -50,11 +50,12 @@ def matrix(scope: Scope, typed: Typed) -> Program:
     _supported(scope, found, at)
     block = (_tile(found.rows), _tile(found.cols), _tile(found.contraction))
     written = has_equations(scope.kernel)
-    accumulate = _accumulate(scope, found, block) if written else scope.all(ast.Accumulate)[0]
+    accumulate = _accumulate(scope, found) if written else scope.all(ast.Accumulate)[0]
     output = next((views[s.target].matrix for s in found.stores if s.target in views), found.stores[0].target.tensor)
     roles = waves.roles(scope, block, accumulate, (found.rows.name, found.cols.name) if written else ())
     accumulator = dataflow.accumulator(scope, accumulate, output, block, next(r for r in roles if r.multiplies))
     operands = _operands(scope, found, views, block, accumulator)
+    operands = dataflow.rings(scope, operands, next(r for r in roles if r.multiplies))
     roles = waves.loads(scope, roles, operands)
     grid = clauses.grid(scope)
     factors = {s.name: (s.left.tensor.name, s.right.tensor.name) for s in found.sums}
@@ -229,15 +230,18 @@ def _supported_parts(scope: Scope, found: Sums, at: Span) -> None:
         )  # fmt: skip
 
 
-def _accumulate(scope: Scope, found: Sums, block: tuple[int, int, int]) -> ast.Accumulate:
-    """The clause that says how the sums are divided, and names them all; without one, tiles as large as 32 x 32."""
+def _accumulate(scope: Scope, found: Sums) -> ast.Accumulate:
+    """The clause that says how the sums are divided, and names them all; without one, as it would be written."""
     names = [s.name for s in found.sums]
     said = (*scope.all(ast.Accumulate)[1:], *scope.all(ast.Epilogue), *scope.all(ast.Store), *scope.all(ast.Block))
     for extra in said:
         raise scope.error("E202", "the equations say this already", extra.span, "beside equations",
                           fix="remove this line")  # fmt: skip
     if not scope.all(ast.Accumulate) and not scope.roles:
-        return _default(scope, found, names, block)
+        at = found.contraction.span or scope.kernel.name.span
+        first, *others = (ast.Name(at, n) for n in names)
+        dtype = ast.Name(at, _multiplied(found, found.sums[0].left.tensor).sums.spelling)
+        return ast.Accumulate(at, first, tuple(others), None, dtype, None, None, None)
     clause = scope.one(ast.Accumulate, "accumulate", f"accumulate {', '.join(names)} : f32 tile 32 x 32")
     given = [clause.name, *clause.others]
     for name in given:
@@ -252,23 +256,6 @@ def _accumulate(scope: Scope, found: Sums, block: tuple[int, int, int]) -> ast.A
         raise scope.error("E202", "the product is said by an equation", clause.product[0].span,
                           fix="leave out `= ... * ...`")  # fmt: skip
     return clause
-
-
-def _default(scope: Scope, found: Sums, names: list[str], block: tuple[int, int, int]) -> ast.Accumulate:
-    """`accumulate` as it would be written: in base tiles, or two by two of them where a wave has so many."""
-    at = found.contraction.span or scope.kernel.name.span
-    first, *others = (ast.Name(at, n) for n in names)
-    dtype = _multiplied(found, found.sums[0].left.tensor).sums
-
-    def clause(rows: int, cols: int) -> ast.Accumulate:
-        tile = (ast.Number(at, rows), ast.Number(at, cols))
-        return ast.Accumulate(at, first, tuple(others), None, ast.Name(at, dtype.spelling), tile, None, None)
-
-    least = clause(BASE_TILE, BASE_TILE)
-    (role,) = waves.roles(scope, block, least, (found.rows.name, found.cols.name))
-    assert role.shape is not None
-    sides = [2 * BASE_TILE if block[a] % (n * 2 * BASE_TILE) == 0 else BASE_TILE for a, n in enumerate(role.shape)]
-    return clause(*sides)
 
 
 def _operands(
@@ -317,7 +304,7 @@ def _computed(scope: Scope, found: Sums, operands: tuple[Operand, ...]) -> None:
     for operand in (o for o in operands if o.multiplied):
         made = found.made[operand.name]
         at = made.value.span or operand.span
-        direct = next((o for o in operands if o.via is Via.DIRECT), None)
+        direct = next((o for o in operands if o.via is Via.DIRECT), None) if scope.groups is None else None
         if not operand.shared:
             raise scope.error("E230", f"`{operand.name}` is computed as it is read from LDS", operand.span,
                               "straight from global memory", fix=f"write `shared {operand.name}`")  # fmt: skip

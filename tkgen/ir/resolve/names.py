@@ -18,7 +18,7 @@ from tkgen.ir.types import Dim, ScalarArg, Tensor
 from tkgen.source import Span
 from tkgen.syntax import ast
 from tkgen.syntax.ast import flatten
-from tkgen.targets import DEFAULT_TARGET, known_names, most_threads, target_names
+from tkgen.targets import DEFAULT_TARGET, WaveGroups, known_names, most_threads, target_names, wave_groups
 
 S = TypeVar("S")
 
@@ -62,6 +62,11 @@ class Scope:
         named = [n.id for t in self.all(ast.Targets) for n in t.names]
         wanted = self.target or (named[0] if named else DEFAULT_TARGET)
         return wanted if wanted in known_names() else DEFAULT_TARGET
+
+    @property
+    def groups(self) -> WaveGroups | None:
+        """How waves of the target multiply together; None where each does on its own."""
+        return wave_groups(self.chosen)
 
     @cached_property
     def largest_block(self) -> tuple[int, int]:

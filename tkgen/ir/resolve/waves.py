@@ -5,11 +5,12 @@ from __future__ import annotations
 from tkgen.diagnostics import Label
 from tkgen.ir.resolve.names import Scope, statements
 from tkgen.ir.resolve.sizes import number, positive
-from tkgen.ir.types import ALL_WAVES, Operand, PhaseShift, Role
+from tkgen.ir.types import ALL_WAVES, BASE_TILE, SIMDS, WAVE_LANES, Operand, PhaseShift, Role
 from tkgen.source import Span
 from tkgen.syntax import ast
 from tkgen.syntax.ast import flatten
 
+WANTED_SUMS = 128  # registers of a lane for its sums, where a spec does not say how many waves there are
 MOST_SHIFT = 64  # clusters that waves may run apart
 
 
@@ -19,22 +20,25 @@ def roles(
     accumulate: ast.Accumulate,
     axes: tuple[str, ...] = (),
 ) -> tuple[Role, ...]:
-    """The roles in the order of the spec, or one of all waves; what they load is not yet said.
+    """The roles in the order of the spec; what they load is not yet said.
+
+    Without any, one of all waves, or a group that loads for those that multiply where waves of the target have groups.
 
     `axes` are the names of the output's rows and columns, where the spec gives them any.
     """
-    tile = (positive(scope, accumulate.tile[0], "tile rows"), positive(scope, accumulate.tile[1], "tile columns"))
+    tile = (BASE_TILE, BASE_TILE)
+    if accumulate.tile is not None:
+        tile = (positive(scope, accumulate.tile[0], "tile rows"), positive(scope, accumulate.tile[1], "tile columns"))
     if not scope.roles:
-        waves = scope.one(ast.Waves, "waves", "waves 4 x 2")
-        rows = positive(scope, waves.rows, "the number of waves")
-        wave_limit(scope, rows, waves.span)
-        if waves.along:
-            grid = _along(scope, waves.along, rows, axes)
-        else:
-            grid = (rows, positive(scope, waves.cols, "wave columns")) if waves.cols else _split(rows, block, tile)
+        grid, span = _grid(scope, block, tile, 1 + len(accumulate.others), axes)
         count = grid[0] * grid[1]
-        wave_limit(scope, count, waves.span)
-        return (Role(ALL_WAVES, 0, count - 1, grid, (), count, None, waves.span),)
+        if (groups := scope.groups) is None:
+            wave_limit(scope, count, span)
+            return (Role(ALL_WAVES, 0, count - 1, grid, (), count, None, span),)
+        first, last = groups.waves, groups.waves + count - 1
+        wave_limit(scope, last + 1, span)
+        loading = Role("producer", 0, first - 1, None, (), first, None, span)
+        return loading, Role("consumer", first, last, grid, (), count, None, span)
     for waves in scope.all(ast.Waves):
         scope.error(
             "E214",
@@ -70,6 +74,36 @@ def roles(
             fix="indent `accumulate` and `store` under the consumer role",
         )  # fmt: skip
     return tuple(resolved)
+
+
+def _grid(
+    scope: Scope, block: tuple[int, int, int], tile: tuple[int, int], sums: int, axes: tuple[str, ...]
+) -> tuple[tuple[int, int], Span]:
+    """The grid of waves over the output that `waves` says, or the target wants, and where that is said."""
+    groups, clause = scope.groups, next(iter(scope.all(ast.Waves)), None)
+    if clause is None:
+        count = max(block[0] // groups.wave_rows, 1) if groups else _fitting(scope, block, tile, sums)
+        return (count, 1) if groups else _split(count, block, tile), scope.kernel.name.span
+    rows = positive(scope, clause.rows, "the number of waves")
+    wave_limit(scope, rows, clause.span)
+    if clause.along:
+        return _along(scope, clause.along, rows, axes), clause.span
+    if clause.cols:
+        return (rows, positive(scope, clause.cols, "wave columns")), clause.span
+    return (rows, 1) if groups else _split(rows, block, tile), clause.span
+
+
+def _fitting(scope: Scope, block: tuple[int, int, int], tile: tuple[int, int], sums: int) -> int:
+    """Waves of a block on a target where each multiplies on its own.
+
+    Four, or as many as leave half of a lane's registers beside its sums; two to a SIMD where these are to take turns;
+    fewer where there are not so many tiles.
+    """
+    tiles = max(block[0] // tile[0] * (block[1] // tile[1]), 1)
+    wanted = max(SIMDS, sums * block[0] * block[1] // (WAVE_LANES * WANTED_SUMS))
+    if any(s.preset is not None and s.preset.id == "ping_pong" for s in scope.all(ast.Schedule)):
+        wanted = max(wanted, 2 * SIMDS)
+    return max(n for n in (1, 2, 4, 8, 16) if n == 1 or (n <= wanted and tiles % n == 0))
 
 
 def _wave_range(scope: Scope, waves: ast.WaveRange) -> tuple[int, int]:
@@ -144,7 +178,9 @@ def loads(
     """The roles with the operands that each brings to LDS."""
     names, shared = [o.name for o in operands], tuple(o.name for o in operands if o.shared)
     result = []
-    bodies = [list(flatten(r.body)) for r in scope.roles] if scope.roles else [scope.everything]
+    bodies = [list(flatten(r.body)) for r in scope.roles]
+    if not scope.roles:
+        bodies = [scope.everything, *([] for _ in resolved[1:])]
     for role, body in zip(resolved, bodies, strict=True):
         found = statements(ast.Load, body)
         for load in found:
@@ -161,7 +197,7 @@ def loads(
                         fix=f"leave `{name.id}` out, or add `shared {name.id}`",
                     )  # fmt: skip
         loaded = tuple(dict.fromkeys(n.id for load in found for n in load.names))
-        if not scope.roles and not found:
+        if not scope.roles and not found and body:
             loaded = shared
         by = {positive(scope, load.by, "the group", scope.most_waves) for load in found if load.by}
         if len(by) > 1:

@@ -53,13 +53,15 @@ def scheduled(
     `sums` are the products, each with the names of its factors.
     """
     shared = [s for s in scope.kernel.body if not isinstance(s, ast.Role)]
-    own = [role.body for role in scope.roles] or [()]
+    own = [role.body for role in scope.roles] or [() for _ in roles]
     clauses = [next(iter(statements(ast.Schedule, b) or statements(ast.Schedule, shared)), None) for b in own]
     result = []
     for role, body in zip(roles, own, strict=True):
         _named_in_vain(scope, role, body)
     for role, clause in zip(roles, clauses, strict=True):
-        found = _schedule(_Kernel(scope, role, roles, operands, sums, accumulator), clause) if clause else None
+        unasked = not scope.roles and not role.multiplies
+        kernel = _Kernel(scope, role, roles, operands, sums, accumulator)
+        found = _schedule(kernel, clause) if clause and not unasked else None
         result.append(replace(role, schedule=found))
     if any(r.schedule and r.schedule.clusters for r in result):
         _agree(scope, result)
@@ -126,7 +128,9 @@ def _schedule(kernel: _Kernel, clause: ast.Schedule) -> Schedule:
 
 
 def _clusters(kernel: _Kernel, clause: ast.Schedule, part: str) -> tuple[Cluster, ...]:
-    """The lines of a part of a schedule."""
+    """The lines of a part of a schedule; none where groups of waves have schedules of their own, which checks say."""
+    if kernel.scope.groups:
+        return ()
     here = replace(kernel, part=part)
     lines = [c for c in clause.clusters if (c.part or "") == part]
     return tuple(Cluster(_ops(here, c.ops), c.kind == "cluster", c.span) for c in lines)

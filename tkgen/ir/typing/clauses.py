@@ -7,13 +7,14 @@ from typing import TypeVar
 from tkgen.diagnostics import Label
 from tkgen.ir.equation_program import EquationProgram, Reference, Staging
 from tkgen.ir.equations import Axis, AxisKind, Kernel, Product, walk
+from tkgen.ir.products import has_products
 from tkgen.ir.resolve import clauses
 from tkgen.ir.resolve.dataflow import MOST_BUFFERS, way
 from tkgen.ir.resolve.names import Scope, Stop
 from tkgen.ir.resolve.said import said
 from tkgen.ir.resolve.sizes import positive
 from tkgen.ir.resolve.waves import wave_limit
-from tkgen.ir.types import GridKind, Tensor
+from tkgen.ir.types import BASE_TILE, GridKind, Tensor
 from tkgen.ir.typing import Typed
 from tkgen.ir.typing.written import written_schedule
 from tkgen.syntax import ast
@@ -76,6 +77,10 @@ def _foreign(scope: Scope, kernel: Kernel) -> None:
 
 def _waves(scope: Scope, kernel: Kernel) -> tuple[int, Axis | None]:
     """How many waves a block has, and the axis along which they share its tiles."""
+    if not scope.all(ast.Waves) and has_products(kernel):
+        tiled_ones = [a for a in kernel.axes if a.tile is not None and a.kind is AxisKind.PARALLEL]
+        if len(tiled_ones) == 1 and (tile := tiled_ones[0].tile or 0) % BASE_TILE == 0:
+            return _fitting(scope, tile), tiled_ones[0]
     clause = scope.one(ast.Waves, "waves", "waves 4")
     count = positive(scope, clause.rows, "the number of waves", scope.most_waves)
     wave_limit(scope, count, clause.span)
@@ -104,11 +109,20 @@ def _waves(scope: Scope, kernel: Kernel) -> tuple[int, Axis | None]:
     return count, axis
 
 
+def _fitting(scope: Scope, tile: int) -> int:
+    """The waves that share a tile where nothing says them: of the rows of a matrix instruction each, or two of them."""
+    if (groups := scope.groups) is not None:
+        return tile // groups.wave_rows
+    return tile // (2 * BASE_TILE) if tile % (2 * BASE_TILE) == 0 else tile // BASE_TILE
+
+
 def _shared(scope: Scope, read: frozenset[str]) -> tuple[Staging, ...]:
     """The tensors whose tiles pass through LDS; `read` are those that the equations read."""
     found: dict[str, Staging] = {}
     for clause in scope.all(ast.Shared):
-        buffers = positive(scope, clause.buffers, "buffers", MOST_BUFFERS) if clause.buffers else 1
+        buffers = 2 if scope.groups else 1
+        if clause.buffers:
+            buffers = positive(scope, clause.buffers, "buffers", MOST_BUFFERS)
         how = way(scope, clause)
         for tensor in _read(scope, clause, read):
             if tensor.name in found:

@@ -1,0 +1,133 @@
+"""Specs for CDNA, fixed for Hopper: `tkgen check --fix -t sm_90a` leaves specs that are proven, compile and are right.
+
+The specs that it does not bring over stand in `LEFT` with the reason. A sample runs by default, all with `-m slow`.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from nvcc import compiles
+from typer.testing import CliRunner
+
+from tkgen.api import load
+from tkgen.cli import app
+from tkgen.diagnostics import Severity, SpecError
+
+SPECS = Path(__file__).parents[2] / "specs"
+NAMES = sorted(
+    str(p.relative_to(SPECS).with_suffix("")) for p in SPECS.rglob("*.tk") if p.relative_to(SPECS).parts[0] != "hopper"
+)
+TARGET = "sm_90a"
+OTHERS = ("gfx90a", "gfx942", "gfx950")
+
+OTHER_TYPES = {
+    "fp32": "does not multiply f32",
+    "low_precision/i8": "does not multiply i8",
+    "low_precision/mxfp4": "has no e2m1",
+    "low_precision/mxfp6": "has no e2m3",
+    "low_precision/mxfp8": "has no e8m0",
+    "low_precision/w4": "multiplies tiles as they are stored",
+    "low_precision/w4_decode": "multiplies tiles as they are stored",
+    "low_precision/w8": "multiplies tiles as they are stored",
+    "low_precision/w8_decode": "multiplies tiles as they are stored",
+    "quantise/mxfp4_rows": "has no e2m1",
+    "quantise/mxfp6_rows": "has no e2m3",
+    "quantise/mxfp8_rows": "has no e8m0",
+}
+"""Specs of element types that wgmma does not take, and what is said of them."""
+LEFT = {
+    "attention/attention_backward": "two products",
+    "attention/attention_backward_atomic": "two products",
+    "attention/attention_backward_causal": "two products",
+    "attention/attention_backward_direct": "two products",
+    "attention/attention_chunks": "`FIRST` is i32",
+    "attention/attention_decode": "parts of a loop",
+    "attention/attention_lazy": "`when any` has no schedule",
+    "attention/attention_mqa": "96 columns",
+    "attention/attention_packed": "`FIRST` is i32",
+    "attention/attention_paged": "`PAGES` is i32",
+    "groups/grouped_weights": "no ragged sums",
+    "low_precision/fp8_rowwise": "of columns each warp has a part",
+    "sequences/split_k_gelu": "not in parts",
+    "tail": "32600 bytes, no multiple of 16",  # a row of its output, which the copy engine cannot step over
+}
+"""The others that are not accepted, and why."""
+
+ALONE = {"low_precision/fp8"}  # `schedule ping_pong` of CDNA wants `via registers`
+SAMPLE = ["eight_wave", "skinny", "tail_clamped", "low_precision/fp8", "attention/attention_256"]
+SIZES = {
+    "double_buffer": "M=256 N=128 K=192",
+    "ping_pong": "M=256 N=256 K=320",
+    "no_lds": "M=72 N=104 K=72",
+    "skinny": "N=192 K=256",
+    "at_bt": "M=128 N=256 K=128",
+    "swiglu": "TOKENS=128 HIDDEN=256 D=192",
+    "low_precision/fp8_blocks": "M=128 N=256 K=384",
+    "groups/grouped_gemm": "TOKENS=256 EXPERTS=3 OUT=128 IN=128",
+    "hk_12c4p_3": "M=192 N=256 K=192",
+    "attention/attention_direct": "BATCH=1 HEADS=2 LENGTH=256",
+    "attention/attention_256": "BATCH=1 HEADS=1 LENGTH=200",
+    "attention/attention_window": "BATCH=1 HEADS=1 LENGTH=640",
+}
+"""What some of them are run at."""
+
+
+def errors(path: Path, target: str) -> str:
+    """What is wrong with a spec for a target."""
+    try:
+        load(path, target=target).check()
+    except SpecError as error:
+        return "; ".join(d.message for d in error.diagnostics if d.severity is Severity.ERROR)
+    return ""
+
+
+def fixed(name: str, folder: Path) -> tuple[Path, str]:
+    """A copy of a spec, fixed for Hopper, and what the command says."""
+    path = folder / f"{Path(name).name}.tk"
+    shutil.copy(SPECS / f"{name}.tk", path)
+    return path, CliRunner().invoke(app, ["check", "--fix", "-t", TARGET, str(path)]).output
+
+
+def cases(names: list[str], sample: list[str]) -> list[object]:
+    return [n if n in sample else pytest.param(n, marks=pytest.mark.slow) for n in names]
+
+
+@pytest.mark.parametrize("name", cases(NAMES, [*SAMPLE, "attention/attention_lazy"]))
+def test_a_spec_is_accepted_once_it_is_fixed_or_the_reason_is_given(name: str, tmp_path: Path) -> None:
+    path, said = fixed(name, tmp_path)
+    found = errors(path, TARGET)
+    if (reason := (LEFT | OTHER_TYPES).get(name)) is not None:
+        assert reason in found
+        return
+    assert not found, found
+    taken = [t for t in OTHERS if not errors(SPECS / f"{name}.tk", t)]
+    kept = [t for t in taken if not errors(path, t)]
+    assert kept or name in ALONE
+    for target in set(taken) - set(kept):  # they are no longer named, and that is said
+        assert "  target " in path.read_text(encoding="utf-8") and f"{target} no longer takes it" in said
+
+
+def test_four_of_five_specs_are_brought_over() -> None:
+    brought = set(NAMES) - set(LEFT) - set(OTHER_TYPES)
+    assert set(LEFT) | set(OTHER_TYPES) <= set(NAMES)
+    assert len(brought) >= 0.8 * len(set(NAMES) - set(OTHER_TYPES))
+
+
+@compiles
+@pytest.mark.parametrize("name", cases(sorted(set(NAMES) - set(LEFT) - set(OTHER_TYPES)), ["double_buffer"]))
+def test_what_is_fixed_compiles_without_spills(name: str, tmp_path: Path) -> None:
+    path, _ = fixed(name, tmp_path)
+    assert load(path, target=TARGET).build().check()  # which refuses what spills
+
+
+@pytest.mark.parametrize("name", cases(sorted(SIZES), ["double_buffer"]))
+def test_what_is_fixed_is_right_on_the_host_run(name: str, tmp_path: Path) -> None:
+    path, _ = fixed(name, tmp_path)
+    result = CliRunner().invoke(app, ["run", str(path), "-t", TARGET, "-D", SIZES[name], "--schedules", "2", "--json"])
+    assert result.exit_code == 0, result.output
+    rows = json.loads(result.stdout)
+    assert rows and all(row["ok"] for row in rows)

@@ -1,0 +1,156 @@
+"""Edits that make a spec written for another kind of machine one for Hopper: what fixes of its diagnostics do.
+
+A spec that names no instruction, no grid of waves and no way of tiles gets Hopper's own (`tkgen.ir.resolve`), as it
+gets those of any other machine. So most edits leave out what is another machine's; the rest choose a block that fits.
+Only spans of the text are known here: edits replace characters, or whole lines with what is indented below them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import product
+
+from tkgen.backends.hopper.layout import Layout, launched_registers, moved_registers
+from tkgen.backends.hopper.machine import Hopper
+from tkgen.diagnostics import Edit
+from tkgen.ir.equations import Axis
+from tkgen.ir.types import Program
+from tkgen.source import Span
+
+WORKING_REGISTERS = 32
+"""Registers of a consumer thread beside its sums: with fewer, ptxas takes no 64 x 192 for three consumers."""
+MOST_CONSUMERS = 3
+
+_TILE = re.compile(r"\s+in\b[^,\n#]*?\bby\s+(\w+)(?=\s*(?:,|#|\n|$|from\b|to\b|part\b))")
+
+
+def _line(span: Span) -> tuple[int, int]:
+    """Where the lines of a span begin and end, their line end included."""
+    text = span.file.text
+    end = text.find("\n", span.end)
+    return text.rfind("\n", 0, span.start) + 1, len(text) if end < 0 else end + 1
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
+
+
+def _body(span: Span) -> Iterator[tuple[int, str]]:
+    """The lines that are indented below a statement, blank ones between them too: where each begins, and its text."""
+    begin, at = _line(span)
+    text, depth, blank = span.file.text, _indent(span.file.text[begin : span.end]), list[tuple[int, str]]()
+    for line in text[at:].splitlines(keepends=True):
+        if line.strip() and _indent(line) <= depth:
+            return
+        blank.append((at, line))
+        if line.strip():
+            yield from blank
+            blank.clear()
+        at += len(line)
+
+
+def without_statement(span: Span) -> tuple[Edit, ...]:
+    """Leave a statement out, with its line and its body."""
+    begin, end = _line(span)
+    for at, line in _body(span):
+        end = at + len(line)
+    text = span.file.text
+    if text[:begin].endswith("\n\n") and text[end : end + 1] in ("", "\n"):
+        begin -= 1  # one of the blank lines on both sides
+    return (Edit(Span(span.file, begin, end), ""),)
+
+
+def without_option(span: Span, option: str) -> tuple[Edit, ...]:
+    """Leave an option of a statement out, such as `via collective`; nothing where it is not there."""
+    found = re.search(rf"\s+{option}\b\s*\w+", span.text)
+    return () if found is None else (_edit(span, found.start(), found.end(), ""),)
+
+
+def through_shared(span: Span) -> tuple[Edit, ...]:
+    """Have tensors of a `registers` line go through shared memory."""
+    names = re.match(r"registers\s+((?:\w+\s*,\s*)*\w+)", span.text)
+    return () if names is None else (_edit(span, 0, len(span.text), f"shared {names[1]}"),)
+
+
+def also_for(span: Span, target: str) -> tuple[Edit, ...]:
+    """Add a target to the line that names them."""
+    return (Edit(Span(span.file, span.end, span.end), f", {target}"),)
+
+
+def _edit(span: Span, begin: int, end: int, text: str) -> Edit:
+    return Edit(Span(span.file, span.start + begin, span.start + end), text)
+
+
+def fitted(program: Program, machine: Hopper) -> tuple[Edit, ...]:
+    """Leave waves, roles and tiles of sums to the target, and choose a block that it has room for."""
+    edits = list(without_statement(program.spans["waves"])) if "waves" in program.spans else []
+    for role in program.roles:
+        edits += _flattened(role.span)
+    sums = program.accumulator.span
+    if sums.text.startswith("accumulate") and (tile := re.search(r"\s+tile\b", sums.text)):
+        begin, (_, end) = sums.start + tile.start(), _line(sums)  # a comment behind it is about the tiles
+        edits.append(Edit(Span(sums.file, begin, end - sums.file.text[:end].endswith("\n")), ""))
+    return (*edits, *_resized(program, _block(program, machine)))
+
+
+def _flattened(span: Span) -> Iterator[Edit]:
+    """Have the body of a role stand in the kernel, without what says who loads; `span` is its name."""
+    begin, end = _line(span)
+    header = span.file.text[begin:end]
+    if not header.lstrip().startswith("role "):
+        return  # a role that the target has chosen
+    yield Edit(Span(span.file, begin, end), "")
+    body, depth = list(_body(Span(span.file, begin + _indent(header), end - 1))), _indent(header)
+    inner = min((_indent(line) for _, line in body if line.strip()), default=depth)
+    for at, line in body:
+        if line.lstrip().startswith("load "):
+            yield Edit(Span(span.file, at, at + len(line)), "")
+        elif line.strip():
+            yield Edit(Span(span.file, at, at + inner - depth), "")
+
+
+def _resized(program: Program, block: tuple[int, int, int]) -> Iterator[Edit]:
+    """Give the block other sides."""
+    equations = program.equations
+    axes = (equations.rows, equations.cols, equations.contraction)
+    clause = program.spans["block"].text.startswith("block")
+    for axis, old, new in zip(axes, program.block, block, strict=True):
+        if old != new and axis.span is not None:
+            yield from (Edit(axis.span, str(new)),) if clause else tiled(axis.span, new)
+
+
+def tiled(span: Span, size: int) -> Iterator[Edit]:
+    """Give an axis of equations, whose name `span` is, another tile."""
+    if found := _TILE.match(span.file.text, span.end):
+        yield Edit(Span(span.file, *found.span(1)), str(size))
+
+
+def _block(program: Program, machine: Hopper) -> tuple[int, int, int]:
+    """The largest block within the program's that wgmma takes and that fits; the program's where none does."""
+    panel = machine.swizzle_bytes // program.a.tensor.dtype.bytes
+    step = max(min(program.block[2], machine.max_box) // panel, 1) * panel
+    wide = max(machine.swizzle_bytes // out.dtype.bytes for out in program.outputs)
+
+    def divides(axis: Axis, tile: int) -> bool:
+        return program.tail is not None or axis.dim.size is None or axis.within is not None or not axis.dim.size % tile
+
+    def fits(rows: int, cols: int) -> bool:
+        consumers = rows // machine.wgmma_rows
+        threads = (consumers + 1) * machine.warpgroup_threads
+        sums, most = cols // 2 * len(program.products), launched_registers(machine, threads)
+        if Layout(program, machine).scaled:
+            moved = moved_registers(machine, threads, consumers)
+            sums, most = 3 * sums, moved[1] if moved else most
+        stage = sum(o.tensor.dtype.bytes * step * (rows if o.side.name == "A" else cols) for o in program.operands)
+        shared = 2 * (stage + consumers * machine.wgmma_rows * machine.swizzle_bytes) + machine.tile_alignment
+        return sums + WORKING_REGISTERS <= most and shared <= machine.shared_bytes_per_block
+
+    equations = program.equations
+    rows = [n * machine.wgmma_rows for n in range(1, MOST_CONSUMERS + 1)]
+    sides = [
+        (r, c) for r, c in product(rows, machine.wgmma_columns)
+        if r <= max(program.block[0], rows[0]) and c <= max(program.block[1], machine.wgmma_columns[0], wide)
+        and c % wide == 0 and divides(equations.rows, r) and divides(equations.cols, c) and fits(r, c)
+    ]  # fmt: skip
+    return (*max(sides, key=lambda s: (s[0] * s[1], s[1])), step) if sides else program.block
