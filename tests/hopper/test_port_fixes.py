@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from tkgen.api import load
 from tkgen.cli import app
+from tkgen.diagnostics import SpecError
 
 HEAD = """\
 kernel gemm
@@ -111,6 +112,23 @@ def test_a_target_that_no_longer_takes_a_spec_is_not_named_any_more(tmp_path: Pa
 def test_a_target_that_takes_it_still_is_named_beside_the_new_one(tmp_path: Path) -> None:
     text, said = fixed(PLAIN.replace("  dims", "  target gfx942\n  dims"), tmp_path)
     assert "  target gfx942, sm_90a\n" in text and "no longer" not in said
+
+
+@pytest.mark.parametrize("way", ["", " via direct"])
+def test_gathered_rows_of_a_factor_are_refused(way: str) -> None:
+    """The copy engine brings whole tiles; without a way a spec would get it unasked."""
+    text = (
+        HEAD.replace("  global C", "  global P : i32[M]\n  global X : bf16[M, K]\n  global C")
+        + f"""\
+  over m in M by 128, n in N by 128
+  shared X, B{way}
+  each k in K by 64
+    c = c + X[P[m], k] @ B[n, k].T
+  C[m, n] = c
+"""
+    )
+    with pytest.raises(SpecError, match="gathered"):
+        load(text.replace("  global A : bf16[M, K]\n", ""), target="sm_90a").check()
 
 
 def test_what_is_right_for_its_target_is_left_alone(tmp_path: Path) -> None:

@@ -109,3 +109,11 @@ def test_waves_on_their_own_are_as_many_as_tiles_and_registers_allow(
 ) -> None:
     text = CLAUSES.format(m=block[0], n=block[1])
     assert f"step 64  waves {waves}\n" in resolved(text, "gfx950", tmp_path)
+
+
+def test_too_many_registers_of_waves_that_nobody_wrote_are_said_of_the_kernel() -> None:
+    text = CHAIN.replace("D = 64", "D = 256").replace("q in LENGTH by 128", "q in LENGTH by 512")
+    with pytest.raises(SpecError, match="a wave needs at least") as error:
+        load(text, target="gfx950").check()
+    found = error.value.diagnostics[0].primary
+    assert found is not None and found.span.text == "attention"

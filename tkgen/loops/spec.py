@@ -98,7 +98,7 @@ class LoopSpec(RowSpec):
         yield too_many_registers(
             f"a wave needs at least {total(found)} registers",
             f"{count_text(per_simd, 'wave')} on a SIMD leave{'s' * (per_simd == 1)} it {most}",
-            Label(program.spans["occupancy" if asked else "waves"], m.describe()),
+            Label(program.spans.get("occupancy" if asked else "waves", program.spans["kernel"]), m.describe()),
             ", or ".join(fixes),
             notes=("of each lane: " + "; ".join(f"{s.what}: {s.registers}" for s in found),
                    f"{target.name} has {target.registers_per_lane} for each lane of a SIMD, VGPRs and AGPRs together",

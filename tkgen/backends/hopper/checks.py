@@ -161,6 +161,9 @@ def _equations(program: Program, equations: Sums) -> Iterator[Diagnostic]:
         yield _refused("sm_90a multiplies tiles as they are stored yet", made.value.span or
                        statement(program, "kernel"), "store the factor in the type that is multiplied")  # fmt: skip
     yield from _ragged(program)
+    for operand in (o for o in program.operands if o.name in program.gathered):
+        yield _refused(f"rows of `{operand.name}` are gathered, and the copy engine brings whole tiles of them",
+                       operand.tensor.span, "gather them in a kernel of rows first")  # fmt: skip
     scaled = next((s.span for s in equations.sums if s.scaled), None)
     if program.grid.shares_tiles and scaled:
         yield _refused("sm_90a does not divide the K-steps of scaled products among blocks", scaled,
