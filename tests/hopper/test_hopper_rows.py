@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -138,3 +139,24 @@ def test_names_of_a_spec_collide_with_nothing() -> None:
 def test_what_rows_have_no_use_for_is_refused() -> None:
     text = (SPECS / "hopper" / "h100_softmax.tk").read_text().replace("  waves", "  shared X\n  waves")
     assert [d.code for d in load(text).diagnostics] == ["E406"]
+
+
+DECLARED = ("elements", "buffer", "divisor", "fold", "across", "across_spaced", "forget", "narrow", "widen")
+
+
+@pytest.mark.parametrize("name", DECLARED)
+def test_names_of_the_file_are_no_names_of_a_spec(name: str) -> None:
+    """Of `struct alignas(n * sizeof(T)) elements` the name was not read: a carry of that name did not compile."""
+    text = f"""kernel named
+  target sm_90a
+  dims R = 8, D = 256
+  global X : f32[R, D]
+  global Y : f32[R]
+  over t in R by 1
+  waves 4
+  carry {name} : f32[t] = 0
+  each j in D by 100
+    {name} = {name} + rowsum(X[t, j])
+  Y[t] = {name}
+"""
+    assert re.search(rf"\bfloat {name}\b", load(text).check().text) is None  # type: ignore[attr-defined]

@@ -78,7 +78,7 @@ def declared(text: str, by: str = r"[a-z\[]") -> frozenset[str]:
     """What C++ declares where a line begins, with a word like `by`: the last word before what it holds, takes or is."""
     found = set()
     for line in re.findall(rf"^(?:template <.*> )?(?:{by}).*", text, re.MULTILINE):
-        head = re.sub(r"\[\[.*?\]\]|\balignas\(\w+\)", "", line)
+        head = re.sub(r"\[\[.*?\]\]|\balignas\([^()]*(\([^()]*\))?[^()]*\)", "", line)
         while (inner := re.sub(r"<[^<>]*>", " ", head)) != head:  # arguments of templates, from within
             head = inner
         words = WORD.findall(re.split(r"[({=;/:<>,]", head)[0])
