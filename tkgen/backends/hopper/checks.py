@@ -20,6 +20,7 @@ from tkgen.backends.hopper.meant import wrong_product
 from tkgen.backends.hopper.port import (
     WORKING_REGISTERS,
     also_for,
+    by_all,
     fitted,
     through_shared,
     without_option,
@@ -306,7 +307,8 @@ def _producer(program: Program, role: Role, group: int, edits: tuple[Edit, ...])
                        edits=edits)  # fmt: skip
     elif role.group != len(role.waves):
         yield _refused("one thread feeds the copy engine: `by` has no meaning for sm_90a",
-                       role.loads_span or role.span, "remove `by ... waves`", edits=edits)  # fmt: skip
+                       role.loads_span or role.span, "remove `by ... waves`",
+                       edits=by_all(role.loads_span or role.span))  # fmt: skip
 
 
 def _tiles(program: Program, machine: Hopper) -> Iterator[Diagnostic]:

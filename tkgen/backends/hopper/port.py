@@ -67,6 +67,12 @@ def without_option(span: Span, option: str) -> tuple[Edit, ...]:
     return () if found is None else (_edit(span, found.start(), found.end(), ""),)
 
 
+def by_all(span: Span) -> tuple[Edit, ...]:
+    """Leave out of a `load` line how many waves do it together."""
+    found = re.search(r"\s+by\b", span.text)
+    return () if found is None else (_edit(span, found.start(), len(span.text), ""),)
+
+
 def through_shared(span: Span) -> tuple[Edit, ...]:
     """Have tensors of a `registers` line go through shared memory."""
     names = re.match(r"registers\s+((?:\w+\s*,\s*)*\w+)", span.text)

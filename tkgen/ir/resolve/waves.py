@@ -82,8 +82,12 @@ def _grid(
     """The grid of waves over the output that `waves` says, or the target wants, and where that is said."""
     groups, clause = scope.groups, next(iter(scope.all(ast.Waves)), None)
     if clause is None:
-        count = max(block[0] // groups.wave_rows, 1) if groups else _fitting(scope, block, tile, sums)
-        return (count, 1) if groups else _split(count, block, tile), scope.kernel.name.span
+        if groups is None:
+            return _split(_fitting(scope, block, tile, sums), block, tile), scope.kernel.name.span
+        count = max(block[0] // groups.wave_rows, 1)
+        while count + groups.waves > scope.most_waves and count % 2 == 0:
+            count //= 2
+        return (count, 1), scope.kernel.name.span
     rows = positive(scope, clause.rows, "the number of waves")
     wave_limit(scope, rows, clause.span)
     if clause.along:
