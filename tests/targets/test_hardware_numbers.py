@@ -51,7 +51,7 @@ OTHERS = {
     "lower/loops.py: of_thread = 1 if ring.cols is None else 16 if ring.turned else ACCESS_BYTES // size": (
         "elements of a square that the headers turn"
     ),
-    "rows/run.py: PAGE_BYTES, WATCHED_PAGES = 1024, 40_000": "how much of memory the referee has room for",
+    "ir/launch.py: PAGE_BYTES, WATCHED_PAGES = 1024, 40_000": "how much of memory the referee has room for",
     "schedule/loops.py: BOX = (16, 32)": "how the headers lay tiles out",
     "schedule/presets.py: PING_PONG_TILE = 128 * 128 * 2": "where one schedule is predicted to be faster",
     "schedule/rows.py: EXCHANGE_BYTES = 16 * 1024": "how much of the LDS sums of groups may take",

@@ -20,6 +20,7 @@ from tkgen.ir.segments import segments
 from tkgen.ir.types import Dim, Program, ScalarArg, Tensor
 from tkgen.remap import Remap, RemapCall, compose
 
+PAGE_BYTES, WATCHED_PAGES = 1024, 40_000  # of memory that the referee can watch, and how many: `core/referee.h`
 WATCHED_STEPS = 1000  # K-steps of one block beyond which it touches more memory than the referee can watch
 SAMPLE_STEPS = 1000  # K-steps of a sample: a second or so for a hundred
 
@@ -431,8 +432,18 @@ class Launch(OneLaunch):
         return tuple(sorted(chosen))
 
     def watched(self, blocks: Sequence[int]) -> bool:
-        """A block of many K-steps touches more memory than the referee can watch."""
-        return all(self._steps(block) <= WATCHED_STEPS for block in blocks)
+        """A block of many K-steps touches more memory than the referee can watch; one wave, with no barrier, sooner."""
+        pages = self._pages_of_step if self.program.waves == 1 else 0
+        return all((n := self._steps(b)) <= WATCHED_STEPS and n * pages <= WATCHED_PAGES for b in blocks)
+
+    @property
+    def _pages_of_step(self) -> int:
+        """Pages of the referee that the tiles of a K-step are in, at most."""
+        found = 0
+        for o in self.program.operands:
+            rows, cols = (o.step, o.extent) if o.contraction_first else (o.extent, o.step)
+            found += rows * (-(-cols * o.tensor.dtype.bytes // PAGE_BYTES) + 1)
+        return found
 
     def _steps(self, block: int) -> int:
         return sum(piece.steps for piece in self.work[block])

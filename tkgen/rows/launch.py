@@ -16,15 +16,13 @@ from tkgen.execute.arguments import SizeError, sizes
 from tkgen.ir.divided import divided
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import Axis, Kernel, accesses
-from tkgen.ir.launch import Box, OneLaunch
+from tkgen.ir.launch import PAGE_BYTES, WATCHED_PAGES, Box, OneLaunch
 from tkgen.ir.limits import BUFFER_BYTES, LAUNCH_THREADS
 from tkgen.ir.segments import alike, parts
 from tkgen.ir.types import Tensor
 from tkgen.remap import Remap, RemapCall, compose
 from tkgen.rows.work import multiplied
 from tkgen.schedule.rows import reach_bytes
-
-PAGE_BYTES, WATCHED_PAGES = 1024, 40_000  # of memory that the referee can watch, and how many: `core/referee.h`
 
 
 class Layout(Protocol):
