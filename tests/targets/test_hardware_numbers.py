@@ -41,7 +41,11 @@ OTHERS = {
     "ir/rounding.py: return torch.randint(0, 256, tuple(shape), generator=generator, dtype=torch.uint8)": "of a byte",
     "lower/harness.py: 0x80 if whole or unsigned_zero else 0xFF,": "the encoding of NaN",
     "lower/reference.py: DEVIATIONS = 80.0": "of a bound",
-    "rows/run.py: eighths = torch.randint(-32, 33, shape, generator=generator).float()": "numbers worth trying",
+    "ir/resolve/waves.py: return max(n for n in (1, 2, 4, 8, 16) if n == 1 or (n <= wanted and tiles % n == 0))": (
+        "numbers of waves that are tried"
+    ),
+    "ir/resolve/waves.py: WANTED_SUMS = 128": "a default of the language",
+    "ir/resolve/dataflow.py: BARRIERS_OF_STAGE = 16": "two objects of eight bytes (PTX ISA, mbarrier)",
     "ir/rounding.py: return rounded(32 * values, dtype)": "numbers worth trying",
     "ir/types.py: BASE_TILE = 16": "how the headers lay tiles out",
     "lower/harness.py: DType.E5M2FNUZ: -15,": "an exponent of a type",
