@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from sampling import sample
+from sampling import sample, slow
 from typer.testing import CliRunner
 
 import tkgen
@@ -65,11 +65,18 @@ def test_what_costs_nothing_makes_nothing_slower_and_the_limiter_saves_most() ->
     assert faster[found.limiter] == max(faster.values()) > 1
 
 
+LENGTHS = (512, 1024, 2048, 4096)
+
+
 @pytest.mark.parametrize(
-    "name", ["attention", "attention_window", pytest.param("attention_causal", marks=pytest.mark.slow)]
-)
-def test_a_longer_sequence_takes_longer(name: str) -> None:
-    times = [predicted(name, length).seconds for length in (512, 1024, 2048, 4096)]
+    ("name", "lengths"),
+    [
+        ("attention", LENGTHS), ("attention_window", LENGTHS),
+        *(slow(name, (*LENGTHS, 8192)) for name in ("attention", "attention_window", "attention_causal")),
+    ],
+)  # fmt: skip
+def test_a_longer_sequence_takes_longer(name: str, lengths: tuple[int, ...]) -> None:
+    times = [predicted(name, length).seconds for length in lengths]
     assert times == sorted(times) and len(set(times)) == len(times)
     if name != "attention_window":  # work grows with the square, a window's with the length
         assert times[-1] > 3 * times[-2]

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from measured_kernels import DEVICE, KERNELS, bottleneck, eight_clusters, predicted
 from rich.console import Console
+from sampling import slow
 
 import tkgen
 from tkgen.build import Build
@@ -207,7 +208,8 @@ def test_errors_are_sentences() -> None:
         predict_workload(crowded, TARGET)
 
 
-def test_a_larger_grid_costs_no_more_simulation(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("sizes", [(4096, 16384), slow((4096, 8192, 16384))], ids=str)
+def test_a_larger_grid_costs_no_more_simulation(sizes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """What takes the time of a prediction, runs of a CU instruction by instruction, is the same for every size."""
     runs: list[tuple[int, int]] = []
 
@@ -217,9 +219,9 @@ def test_a_larger_grid_costs_no_more_simulation(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(tiles, "simulate", counted)
     by_size = []
-    for size in (4096, 16384):
+    for size in sizes:
         runs.clear()
         predict_workload(eight_clusters(size), TARGET, DEVICE)
         by_size.append(set(runs))
         assert len(runs) < 20
-    assert by_size[0] == by_size[1]
+    assert all(runs == by_size[0] for runs in by_size)
