@@ -7,14 +7,23 @@ from typing import Any
 
 import pytest
 
+Parameters = type(pytest.param())
+
 
 def sample(values: Iterable[Any], every: int, first: int = 0, several: bool = False) -> list[Any]:
     """Parameters of which each `every`-th, from number `first` on, runs by default; the others are slow.
 
-    `several`: each is a tuple of the values of several parameters.
+    `several`: each is a tuple of the values of several parameters. Those that are slow already are not counted.
     """
-    values = [value if several else (value,) for value in values]
-    return [pytest.param(*value) if n % every == first else slow(*value) for n, value in enumerate(values)]
+    found, number = [], 0
+    for value in values:
+        made = value if isinstance(value, Parameters) else pytest.param(*(value if several else (value,)))
+        if not any(mark.name == "slow" for mark in made.marks):
+            if number % every != first:
+                made = pytest.param(*made.values, marks=[*made.marks, pytest.mark.slow], id=made.id)
+            number += 1
+        found.append(made)
+    return found
 
 
 def only(values: Iterable[Any], some: Collection[Any]) -> list[Any]:

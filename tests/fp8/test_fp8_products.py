@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from sampling import sample
 
 import tkgen
 from tkgen import Spec
@@ -51,7 +52,7 @@ def assert_right(text: str, target: str, count: int = 2) -> None:
 
 
 @pytest.mark.parametrize("count", [4, pytest.param(20, marks=pytest.mark.slow)])
-@pytest.mark.parametrize(("name", "target"), [(n, t) for n, ts in TARGETS.items() for t in ts])
+@pytest.mark.parametrize(("name", "target"), sample([(n, t) for n, ts in TARGETS.items() for t in ts], 2, several=True))
 def test_the_specs_under_many_interleavings(name: str, target: str, count: int) -> None:
     """One block of three K-steps; the sizes that need not divide do not."""
     masked = name == "fp8_rowwise"
@@ -97,7 +98,7 @@ def ways() -> Iterator[object]:
             yield pytest.param(way, dtype, out, target, marks=marks)
 
 
-@pytest.mark.parametrize(("way", "dtype", "out", "target"), list(ways()))
+@pytest.mark.parametrize(("way", "dtype", "out", "target"), sample(list(ways()), 2, several=True))
 def test_ways_to_registers(way: str, dtype: str, out: str, target: str) -> None:
     sums = "i32" if dtype == "i8" else "f32"
     assert_right(gemm(dtype, out, WAYS[way].format(sums=sums)), target)
@@ -121,7 +122,7 @@ def test_few_steps(steps: int, target: str) -> None:
 
 
 @pytest.mark.parametrize("way", ["collective", "registers", "past LDS"])
-@pytest.mark.parametrize(("dtype", "out"), [("fp8", "fp8"), ("i8", "i32"), ("i8", "i8")])
+@pytest.mark.parametrize(("dtype", "out"), sample([("fp8", "fp8"), ("i8", "i32"), ("i8", "i8")], 2, several=True))
 def test_sizes_that_do_not_divide(way: str, dtype: str, out: str) -> None:
     """Rows of whole 16 bytes, and others."""
     clauses = WAYS[way] + "\ntail masked"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from sampling import sample
 
 import tkgen
 from tkgen import Spec
@@ -86,8 +87,8 @@ WEIGHTS = """kernel weights
 @pytest.mark.parametrize("target", ["gfx942", "gfx950"])
 @pytest.mark.parametrize(
     "clauses",
-    ["shared W, X", "shared W buffers 2 via registers\n  shared X buffers 3", "shared W\n  registers X",
-     "shared W, X\n  accumulate c : f32 tile 32 x 32 mfma 32 x 32"],
+    sample(["shared W, X", "shared W buffers 2 via registers\n  shared X buffers 3", "shared W\n  registers X",
+     "shared W, X\n  accumulate c : f32 tile 32 x 32 mfma 32 x 32"], 2),
 )  # fmt: skip
 def test_a_left_factor_of_f16_in_a_batch(clauses: str, target: str) -> None:
     assert_right(WEIGHTS.replace("CLAUSES", clauses), {}, target)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from sampling import sample
 
 import tkgen
 from tkgen import load_products
@@ -66,7 +67,7 @@ def changed(text: str, *changes: tuple[str, str]) -> str:
 
 @pytest.mark.parametrize("target", ["gfx942", "gfx950"])
 @pytest.mark.parametrize("shared", [BUFFERED, VIA, ("", "")])
-@pytest.mark.parametrize("grid", ["", "  grid persistent(3)\n"])
+@pytest.mark.parametrize("grid", sample(["", "  grid persistent(3)\n"], 2))
 def test_rows_of_a_product(target: str, shared: tuple[str, str], grid: str) -> None:
     build = load_products(changed(GATHERED, shared) + grid, target=target).check().build()
     assert build.resources.vgpr_spills == 0
@@ -76,7 +77,7 @@ def test_rows_of_a_product(target: str, shared: tuple[str, str], grid: str) -> N
 
 
 @pytest.mark.parametrize("k", [8, 32, 40, 104])
-@pytest.mark.parametrize("shared", [BUFFERED, VIA])
+@pytest.mark.parametrize("shared", sample([BUFFERED, VIA], 2))
 def test_contractions_of_any_length(k: int, shared: tuple[str, str]) -> None:
     build = load_products(changed(GATHERED, ("K = 64", f"K = {k}"), shared)).check().build()
     assert run(build, seed=k).ok and run(build, build.spec.launch().sample()).ok

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from sampling import sample
 
 from tkgen import load_products, operator
 from tkgen.api import Spec
@@ -107,7 +108,7 @@ def test_groups_of_any_length(target: str, grid: str) -> None:
 
 
 @pytest.mark.parametrize("grid", ["", "  grid persistent(2)\n  remap group(rows = 2)\n"])
-@pytest.mark.parametrize("k", [16, 32, 50, 112])
+@pytest.mark.parametrize("k", sample([16, 32, 50, 112], 2))
 def test_vectors_and_reductions_of_groups(grid: str, k: int) -> None:
     right(load_products(changed(VECTORS, ("K = 48", f"K = {k}")) + grid))
 
@@ -144,7 +145,9 @@ SUMMED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("target", "change"), [("gfx950", ("", "")), *(("gfx942", change) for change in SUMMED)])
+@pytest.mark.parametrize(
+    ("target", "change"), sample([("gfx950", ("", "")), *(("gfx942", change) for change in SUMMED)], 2, several=True)
+)
 def test_groups_are_summed_over(change: tuple[str, str], target: str) -> None:
     sizes = {"TOKENS": 200} if "dynamic" in change[1] else {}
     build = right(load_products(changed(WEIGHTS, change), target=target), **sizes)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from hurting import CASES, LENGTHS, assert_near, attended, cancelled, gradients, hurting
+from sampling import sample
 
 import tkgen
 from tkgen.execute.cases import unmet
@@ -45,7 +46,7 @@ def built(spec: SequenceSpec) -> SequenceBuild:
     return build
 
 
-@pytest.mark.parametrize(("path", "target"), BUILDS, ids=lambda p: getattr(p, "stem", p))
+@pytest.mark.parametrize(("path", "target"), sample(BUILDS, 2, several=True), ids=lambda p: getattr(p, "stem", p))
 def test_source_figures_and_machine_code(path: Path, target: str) -> None:
     spec = spec_of(path, target)
     assert not spec.diagnostics
@@ -64,10 +65,14 @@ def test_source_figures_and_machine_code(path: Path, target: str) -> None:
 
 @pytest.mark.parametrize(
     ("path", "target", "count"),
-    [(path, target, 4) for path, target in BUILDS if path != ATOMIC]
-    + [(ATOMIC, "gfx942", 3)]
-    + [pytest.param(path, target, 20, marks=pytest.mark.slow) for path, target in BUILDS if path != ATOMIC]
-    + [pytest.param(ATOMIC, target, 20, marks=pytest.mark.slow) for target in TARGETS],
+    sample(
+        [(path, target, 4) for path, target in BUILDS if path != ATOMIC]
+        + [(ATOMIC, "gfx942", 3)]
+        + [pytest.param(path, target, 20, marks=pytest.mark.slow) for path, target in BUILDS if path != ATOMIC]
+        + [pytest.param(ATOMIC, target, 20, marks=pytest.mark.slow) for target in TARGETS],
+        2,
+        several=True,
+    ),
     ids=lambda p: getattr(p, "stem", p),
 )
 def test_numbers_are_right_in_many_interleavings(path: Path, target: str, count: int) -> None:

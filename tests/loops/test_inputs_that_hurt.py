@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from hurting import CASES, LENGTHS, as_torchs, assert_near, attended, hurting, laid
+from sampling import sample
 
 import tkgen
 from tkgen.execute.launch import emulate
@@ -68,7 +69,7 @@ def inputs(case: str, length: int, keys: int) -> tuple[torch.Tensor, torch.Tenso
 
 
 @pytest.mark.parametrize("target", ["gfx942", "gfx950", "gfx950 direct"])
-@pytest.mark.parametrize(("length", "keys"), [(128, 192), (1, 1), (63, 65), (127, 127)])
+@pytest.mark.parametrize(("length", "keys"), sample([(128, 192), (1, 1), (63, 65), (127, 127)], 2, several=True))
 def test_errors_are_within_twice_those_of_torch(length: int, keys: int, target: str) -> None:
     name, *direct = target.split()
     text = text_of(length, keys)
@@ -80,11 +81,15 @@ def test_errors_are_within_twice_those_of_torch(length: int, keys: int, target: 
 
 @pytest.mark.parametrize(
     ("name", "length"),
-    [
-        pytest.param(name, length, marks=() if (i + place) % 4 == 0 else pytest.mark.slow)
-        for place, name in enumerate(FORWARD)
-        for i, length in enumerate(LENGTHS)
-    ],
+    sample(
+        [
+            pytest.param(name, length, marks=() if (i + place) % 4 == 0 else pytest.mark.slow)
+            for place, name in enumerate(FORWARD)
+            for i, length in enumerate(LENGTHS)
+        ],
+        2,
+        several=True,
+    ),
 )
 def test_errors_of_every_forward_kernel(name: str, length: int) -> None:
     """Each at one of the lengths by default; lengths on the two targets in turn."""

