@@ -72,7 +72,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     tk::words_4 A_stage[4];  // spec:15
     tk::words_4 B_stage[4];  // spec:15
     if ((wave >= 4 && wave <= 7)) {  // these waves run 1 meeting behind, spec:17
-        tk::barrier();
+        tk::barrier();  // spec:17
     }
 
     #pragma unroll
@@ -238,7 +238,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
             }
         }
     if ((wave >= 0 && wave <= 3)) {  // the others catch up, spec:17
-        tk::barrier();
+        tk::barrier();  // spec:17
     }
 }
 

@@ -71,7 +71,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     tk::words_4 A_stage[4];  // spec:13
     tk::words_4 B_stage[4];  // spec:13
     if ((wave >= 4 && wave <= 7)) {  // these waves run 1 meeting behind, spec:18
-        tk::barrier();
+        tk::barrier();  // spec:18
     }
 
     #pragma unroll
@@ -252,7 +252,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         for (int j = 0; j < 2; ++j)
             store(g.C, C_acc[i][j], {0, 0, tile_row * 8 + wave_row + 2 * i, tile_col * 8 + wave_col + 4 * j});  // spec:16
     if ((wave >= 0 && wave <= 3)) {  // the others catch up, spec:18
-        tk::barrier();
+        tk::barrier();  // spec:18
     }
 }
 

@@ -71,7 +71,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     uint32_t A_offsets[5];  // spec:14
     uint32_t B_offsets[5];  // spec:14
     if ((wave >= 4 && wave <= 7)) {  // these waves run 1 meeting behind, spec:20
-        tk::barrier();
+        tk::barrier();  // spec:20
     }
 
     group<8>::prefill_swizzled_offsets(A_s[0], g.A, A_offsets);  // spec:14
@@ -258,7 +258,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         for (int j = 0; j < 2; ++j)
             store(g.C, C_acc[i][j], {0, 0, tile_row * 8 + wave_row * 4 + i, tile_col * 8 + wave_col * 2 + j});  // spec:18
     if ((wave >= 0 && wave <= 3)) {  // the others catch up, spec:20
-        tk::barrier();
+        tk::barrier();  // spec:20
     }
 }
 

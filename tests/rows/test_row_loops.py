@@ -170,7 +170,7 @@ def test_what_no_pass_changes_is_loaded_once() -> None:
     text = SUMS.format(rows=2, length=3000, tile=1000)
     weighted = text.replace("  dims ", "  global V : f32[ROWS]\n  dims ").replace("(X[r, j] * X", "(V[r] * X[r, j] * X")
     source = spec_of(weighted).text
-    assert source.index("V_r[i] = load") < source.index("for (int j_0")
+    assert source.index("V_r[i] = tk::load") < source.index("for (int j_0")
 
 
 def test_loops_repeat_their_sweeps_alone() -> None:

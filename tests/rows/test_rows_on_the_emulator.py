@@ -50,7 +50,7 @@ def assert_as_meant(launched: Launched) -> None:
     for name, meant in launched.meaning.items():
         judged = compare(launched.tensors[name], meant.value, meant.bound)
         assert judged.right, f"{name}: {judged}; {launched.layout.describe()}"
-    assert not launched.findings
+    assert not launched.outcome.findings
 
 
 @pytest.mark.parametrize("length", sample(LENGTHS, 2))

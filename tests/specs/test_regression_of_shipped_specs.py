@@ -10,8 +10,9 @@ from shipped import SPECS, shipped
 
 from tkgen.api import load
 from tkgen.diagnostics import SpecError
-from tkgen.execute import gpu_suite, modelled_suite
+from tkgen.execute import modelled_suite
 from tkgen.execute.admitted import admitted
+from tkgen.execute.cases import size_cases
 from tkgen.execute.suites import regression
 
 # Of these `test` drew sizes that they refuse: CLASSES = 768 (E226), K = 1016 (E209).
@@ -30,7 +31,7 @@ ALL = [
 def test_sizes_that_are_drawn_are_admitted(path: Path, target: str) -> None:
     spec = load(path, None, target).check()
     own = {d.name: d.size for d in spec.program.dims if d.size is not None}
-    cases = list(gpu_suite.sizes(spec))
+    cases = list(size_cases(spec))
     found = list(admitted(cases, own, lambda static: load(path, static, target).check()))
     assert found and not [refusal for _, refusal in found if refusal]
 
