@@ -326,7 +326,7 @@ def _run(made: Sample, build: Build, extents: dict[str, int], orders: int, tally
         shown = " ".join(f"{name}={size}" for name, size in tried.sizes.items())
         if tried.findings:
             found = "\n".join(str(f) for f in tried.findings[:3])
-            all_waits = all(f.kind is Kind.WAIT_STATES for f in tried.findings)
+            all_waits = all(f.kind is Kind.WAIT_STATES for o in tried.outcomes for f in o.findings)
             raise Failure("wait states" if all_waits and tried.comparison.right else "wrong",
                           f"{shown}, {order}: {len(tried.findings)} findings\n{found}")  # fmt: skip
         if not tried.comparison.right:

@@ -108,7 +108,8 @@ class Referee:
             except EmulateError as error:
                 return f"{order}: {error}"
             if result.findings:
-                return f"{order}: {result.findings[0].kind.name.lower()}"
+                kinds = [finding.kind for outcome in result.outcomes for finding in outcome.findings]
+                return f"{order}: {kinds[0].name.lower()}"
             if not result.comparison.right:
                 return f"{order}: {result.comparison.wrong} of {result.comparison.elements} elements are wrong"
             if (stored := stored_bytes(result.outcomes[0])) > self.stored:

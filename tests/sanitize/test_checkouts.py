@@ -19,6 +19,7 @@ HEADERS = """\
 #include <hip_bf16.h>
 namespace kittens {
 constexpr int WARP_THREADS = 64;
+__device__ inline int laneid() { return threadIdx.x % WARP_THREADS; }
 using bf16 = __hip_bfloat16;
 struct dictionary { __host__ dictionary() {} };
 template <int n> struct known {
@@ -65,12 +66,21 @@ using bytes_32 = HIP_vector_type<float, 8>;
 """
 
 
+# These headers have no tiles of products: of ours, what rows over lanes need.
+OURS = """\
+#pragma once
+#include "tkgen/memory.cuh"
+#include "tkgen/rows.cuh"
+"""
+
+
 @pytest.fixture
 def kittens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(checkout, "find_hip", lambda: None)
     monkeypatch.setattr(checkout, "knows_hip", lambda compiler: False)
     (tmp_path / "tk/include").mkdir(parents=True)
     (tmp_path / "tk/include/kittens.cuh").write_text(HEADERS)
+    (tmp_path / "tk/include/tkgen.cuh").write_text(OURS)
     return tmp_path / "tk"
 
 

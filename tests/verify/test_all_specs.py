@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -113,7 +114,10 @@ def test_what_a_block_stores_in_the_place_of_a_later_one_is_seen() -> None:
     path = SPECS / "attention" / "attention.tk"
     of = benchmark.original(given.chosen(path, {"BATCH": 1, "HEADS": 2, "LENGTH": 200}, None, ()))
     ((_, source),) = benchmark.sources(of.build)
-    (mutant,) = [m for m in mutants(source) if "DIM_LENGTH + q_0" in m.new and "store_rows" in m.new]
+    line = next(line for line in source.splitlines() if "store_rows<" in line)
+    any_mutant = next(iter(mutants(source)))
+    mutant = replace(any_mutant, old=line, new=line.replace("DIM_LENGTH - q_0", "DIM_LENGTH + q_0"))
+    assert mutant.old != mutant.new
     build = benchmark.mutated(of.build, mutant)
     assert build is not None
     found = benchmark.judged(of, build)

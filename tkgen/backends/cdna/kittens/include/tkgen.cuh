@@ -5,6 +5,7 @@
  *   memory.cuh    buffers, single elements, groups of rows, pages
  *   stage.cuh     global memory -> registers -> LDS, by tensor and tile
  *   tiles.cuh     register tiles element by element: compute, load and store at the end of a tensor
+ *   lanes.cuh     values of other lanes
  *   results.cuh   reductions of register tiles
  *   rings.cuh     what a loop over tiles of keys brings to LDS
  *   fused.cuh     register tiles of fused matmuls

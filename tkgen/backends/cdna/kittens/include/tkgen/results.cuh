@@ -3,6 +3,7 @@
  */
 #pragma once
 
+#include "lanes.cuh"
 #include "tiles.cuh"
 
 namespace tk {
@@ -13,16 +14,6 @@ template <int F, int N> __device__ inline void begin_with(float (&values)[F][N],
     for (int i = 0; i < F; ++i)
 #pragma unroll
         for (int r = 0; r < N; ++r) values[i][r] = value;
-}
-
-/// The value of another lane, by a DPP control (CDNA3 ISA guide, "DPP: data parallel primitives").
-template <int control> __device__ inline float lane_at(float value) {
-    return __builtin_bit_cast(float, __builtin_amdgcn_update_dpp(0, __builtin_bit_cast(int, value), control, 0xf, 0xf, true));
-}
-
-/// The value of lane ^ 16.
-__device__ inline float lane_beyond(float value) {
-    return __builtin_bit_cast(float, __builtin_amdgcn_ds_swizzle(__builtin_bit_cast(int, value), 0x401f));
 }
 
 /// `op` over the lanes that own elements of the same rows; each gets the result.

@@ -3,7 +3,8 @@
  */
 #pragma once
 
-#include "results.cuh"
+#include "lanes.cuh"
+#include "memory.cuh"
 
 namespace tk {
 
