@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import verify as benchmark
 import verify_specs as every
-from mutating.sources import mutants
+from mutating.sources import SourceMutant
 
 from tkgen.execute import given
 from tkgen.verify import Verdict, verified_spec
@@ -114,9 +113,9 @@ def test_what_a_block_stores_in_the_place_of_a_later_one_is_seen() -> None:
     path = SPECS / "attention" / "attention.tk"
     of = benchmark.original(given.chosen(path, {"BATCH": 1, "HEADS": 2, "LENGTH": 200}, None, ()))
     ((_, source),) = benchmark.sources(of.build)
-    line = next(line for line in source.splitlines() if "store_rows<" in line)
-    any_mutant = next(iter(mutants(source)))
-    mutant = replace(any_mutant, old=line, new=line.replace("DIM_LENGTH - q_0", "DIM_LENGTH + q_0"))
+    lines = source.split("\n")
+    at, line = next((n, line) for n, line in enumerate(lines, 1) if "store_rows<" in line)
+    mutant = SourceMutant("place", source, at, line, line.replace("DIM_LENGTH - q_0", "DIM_LENGTH + q_0"))
     assert mutant.old != mutant.new
     build = benchmark.mutated(of.build, mutant)
     assert build is not None

@@ -19,6 +19,7 @@
 #include "tkgen/memory.cuh"
 #include "tkgen/stage.cuh"
 #include "tkgen/tiles.cuh"
+#include "tkgen/lanes.cuh"
 #include "tkgen/results.cuh"
 #include "tkgen/rings.cuh"
 #ifdef KITTENS_EMBEDDED
