@@ -18,6 +18,7 @@ lint: $(VENV)/.ready-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python tests/docs/prose.py
 
 # torch first and by version: a plain `torch` may bring gigabytes of GPU packages.
 $(VENV)/.ready: pyproject.toml
