@@ -1,0 +1,163 @@
+"""The table feature x kernel: a spec for each cell, and the targets that refuse it with their reasons.
+
+`cells.toml` has the kernels and the cells; its header says how. `test_composition.py` checks each cell,
+`test_composed_kernels.py` runs those that are accepted. `python tests/composition/cells.py` writes docs/composition.md.
+"""
+
+from __future__ import annotations
+
+import textwrap
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+PAGE = HERE.parents[1] / "docs" / "composition.md"
+TARGETS = ("gfx90a", "gfx942", "gfx950", "sm_90a")
+KINDS = {"machine": "the hardware cannot", "computed": "what is computed forbids it", "open": "not done yet"}
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a target refuses a cell: one of `KINDS`, the reason, and the error's code, empty where no spec can say it."""
+
+    code: str
+    kind: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A feature of a kernel: the spec that has it, by target, and the targets that refuse it."""
+
+    feature: str
+    kernel: str
+    specs: Mapping[str, str]
+    refusals: Mapping[str, Refusal]
+
+    @property
+    def name(self) -> str:
+        return f"{self.feature} of {self.kernel}"
+
+
+def _changed(text: str, change: Mapping[str, Any]) -> str:
+    """The spec with the lines of `add` below its `over`, and each text of `replace` replaced everywhere."""
+    if "add" in change:
+        head, over, rest = text.partition("  over ")
+        line, _, body = rest.partition("\n")
+        text = f"{head}{over}{line}\n  {change['add']}\n{body}"
+    for old, new in change.get("replace", {}).items():
+        if old not in text:
+            raise ValueError(f"{old!r} is not in the spec:\n{text}")
+        text = text.replace(old, new)
+    return text
+
+
+def _refusal(found: Mapping[str, str]) -> Refusal:
+    (kind,) = found.keys() & KINDS.keys()
+    return Refusal(found["code"], kind, found[kind])
+
+
+def _by_target(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by target, of a table whose keys are targets with blanks between."""
+    named = [(target, value) for targets, value in found.items() for target in targets.split()]
+    if unknown := [target for target, _ in named if target not in TARGETS]:
+        raise ValueError(f"no targets: {', '.join(unknown)}")
+    return dict(named)
+
+
+def _cell(feature: str, kernel: str, base: str, found: Mapping[str, Any]) -> Cell:
+    if "absent" in found:
+        return Cell(feature, kernel, {}, dict.fromkeys(TARGETS, Refusal("", "computed", found["absent"])))
+    text = _changed(found.get("spec", base), found).lstrip("\n")
+    only = _by_target(found.get("only", {}))
+    refusals = {target: _refusal(value) for target, value in _by_target(found.get("refused", {})).items()}
+    return Cell(feature, kernel, {t: _changed(text, only.get(t, {})) for t in TARGETS}, refusals)
+
+
+def cells() -> list[Cell]:
+    """All cells, feature by feature, each of which has every kernel.
+
+    Raises:
+        ValueError: a change of a text that the spec does not have, or a target that there is not.
+        KeyError: a feature that leaves out a kernel.
+    """
+    found = tomllib.loads((HERE / "cells.toml").read_text(encoding="utf-8"))
+    kernels = found.pop("kernels")
+    return [_cell(feature, k, base, of[k]) for feature, of in found.items() for k, base in kernels.items()]
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.0f} %"
+
+
+def _counts(all_cells: Sequence[Cell]) -> str:
+    lines = ["| | accepted | " + " | ".join(KINDS.values()) + " | accepted of all | accepted of what is possible |"]
+    lines.append("|---" * 7 + "|")
+    for target in TARGETS:
+        kinds = [cell.refusals[target].kind for cell in all_cells if target in cell.refusals]
+        accepted, wanted = len(all_cells) - len(kinds), len(all_cells) - len(kinds) + kinds.count("open")
+        numbers = [accepted, *(kinds.count(kind) for kind in KINDS)]
+        shares = [_percent(accepted, len(all_cells)), _percent(accepted, wanted)]
+        lines.append(f"| {target} | " + " | ".join(map(str, [*numbers, *shares])) + " |")
+    return "\n".join(lines)
+
+
+def _anchor(heading: str) -> str:
+    return heading.lower().replace(" ", "-")
+
+
+def _verdict(cell: Cell, target: str) -> str:
+    refusal = cell.refusals.get(target)
+    return "yes" if refusal is None else f"[{refusal.kind}](#{_anchor(cell.name)})"
+
+
+def _table(target: str, features: Mapping[str, Sequence[Cell]]) -> str:
+    kernels = [cell.kernel for cell in next(iter(features.values()))]
+    rows = ["", *kernels], ["---"] * (1 + len(kernels))
+    verdicts = ([name, *(_verdict(cell, target) for cell in of)] for name, of in features.items())
+    return f"## {target}\n\n" + "".join(f"| {' | '.join(row)} |\n" for row in (*rows, *verdicts))
+
+
+def _reasons(cell: Cell) -> str:
+    by_refusal: dict[Refusal, list[str]] = {}
+    for target, refusal in cell.refusals.items():
+        by_refusal.setdefault(refusal, []).append(target)
+    lines = []
+    for refusal, targets in by_refusal.items():
+        code = f" ([{refusal.code}](diagnostics.md#{refusal.code.lower()}))" if refusal.code else ""
+        reason = refusal.reason[0].upper() + refusal.reason[1:]
+        text = f"- {', '.join(targets)}: {KINDS[refusal.kind]}{code}. {reason}."
+        lines.append(textwrap.fill(text, 100, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False))
+    return f"### {cell.name}\n\n" + "\n".join(lines) + "\n"
+
+
+def page() -> str:
+    """The page of the table, in Markdown."""
+    all_cells = cells()
+    features: dict[str, list[Cell]] = {}
+    for cell in all_cells:
+        features.setdefault(cell.feature, []).append(cell)
+    parts = [
+        "# What can be combined\n",
+        "Each feature of the language, on each kind of kernel, for each target. Every cell is a small spec.\n"
+        "A test checks it, and another one runs the accepted ones and compares them with torch.\n"
+        "`python tests/composition/cells.py` writes this page.\n",
+        "| kernel | |\n|---|---|\n"
+        "| product | a [product of matrices](language.md#sums-of-products) |\n"
+        "| attention | a [fused matmul](language.md#products-of-products) |\n"
+        "| rows | a [kernel without products](language.md#rows) |\n"
+        '| groups | a product of [groups of rows](language.md#sums-of-products); "groups" groups its contraction |\n',
+        '"Accepted of what is possible" leaves out what the hardware cannot do and what the computation forbids.\n',
+        _counts(all_cells) + "\n",
+        *(_table(target, features) for target in TARGETS),
+        "## Why not\n",
+        *(_reasons(cell) for cell in all_cells if cell.refusals),
+    ]
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
