@@ -150,7 +150,7 @@ def page() -> str:
         "| attention | a [fused matmul](language.md#products-of-products) |\n"
         "| rows | a [kernel without products](language.md#rows) |\n"
         '| groups | a product of [groups of rows](language.md#sums-of-products); "groups" groups its contraction |\n',
-        '"Accepted of what is possible" leaves out what the hardware cannot do and what the computation forbids.\n',
+        '"Accepted of what is possible" leaves out what the hardware cannot do and what the\ncomputation forbids.\n',
         _counts(all_cells) + "\n",
         *(_table(target, features) for target in TARGETS),
         "## Why not\n",

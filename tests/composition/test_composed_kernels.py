@@ -117,9 +117,9 @@ CELLS: dict[str, Callable[[Tensors], dict[str, Tensor]]] = {
     "epilogues of attention": lambda t: {"O": functional.silu(t["G"]) * attention(t)["O"]},
     "epilogues of rows": lambda t: {"Y": functional.gelu(torch.softmax(t["X"], -1))},
     "epilogues of groups": lambda t: {"Y": functional.gelu(by_group(t, "X", "W") + with_bias(t))},
-    "reductions behind a product of product": lambda t: scaled(t["A"] @ t["B"].T, "C"),
-    "reductions behind a product of attention": attention_scaled,
-    "reductions behind a product of groups": lambda t: scaled(by_group(t, "X", "W"), "Y"),
+    "reductions after a product of product": lambda t: scaled(t["A"] @ t["B"].T, "C"),
+    "reductions after a product of attention": attention_scaled,
+    "reductions after a product of groups": lambda t: scaled(by_group(t, "X", "W"), "Y"),
     "reductions of columns of product": lambda t: (
         product(t) | {"S": product(t)["C"].square().unflatten(0, (-1, 128)).sum(1)}
     ),
