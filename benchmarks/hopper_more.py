@@ -127,10 +127,9 @@ def _rows(build: Any, name: str) -> tuple[dict[str, list[float]], int]:
     from tkgen.backends.hopper.launch import launcher
     from tkgen.execute.arguments import check_scalars
     from tkgen.ir.rounding import TORCH
-    from tkgen.rows.launch import row_launch
 
     program = build.spec.program
-    launch, scalars = row_launch(program, build.spec.layout), check_scalars(program)
+    launch, scalars = build.spec.launch(), check_scalars(program)
     moved = sum(launch.bytes(t) for t in (*program.reads, *program.outputs))
     sets = [
         {t.name: torch.randn(launch.shape(t), device="cuda").to(TORCH[t.dtype]) for t in program.arguments}
@@ -161,7 +160,6 @@ def _agree(build: Any, name: str, tensors: dict[str, Any]) -> None:
 
     from tkgen.backends.hopper.launch import launcher
     from tkgen.execute.arguments import check_scalars
-    from tkgen.rows.launch import row_launch
 
     program = build.spec.program
     wanted = with_torch(name)(*(tensors[t.name] for t in program.reads))
@@ -169,7 +167,7 @@ def _agree(build: Any, name: str, tensors: dict[str, Any]) -> None:
     last = "Y" if name == "h100_long_softmax" else program.outputs[-1].name
     mine = {n: t.clone() for n, t in tensors.items()}
     mine[last].fill_(float("nan"))
-    launcher(build, row_launch(program, build.spec.layout), mine, check_scalars(program))()
+    launcher(build, build.spec.launch(), mine, check_scalars(program))()
     torch.cuda.synchronize()
     _close(f"{name}", mine[last].float(), wanted.float())
 
@@ -198,9 +196,8 @@ def _attention(build: Any, causal: bool, flops: float) -> dict[str, list[float]]
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     from tkgen.backends.hopper.launch import launcher
-    from tkgen.rows.launch import row_launch
 
-    launch = row_launch(build.spec.program, build.spec.layout)
+    launch = build.spec.launch()
     shapes = {t.name: launch.shape(t) for t in build.spec.program.arguments}
     each = 2 * sum(map(math.prod, shapes.values()))
     kinds = {name: torch.float32 if name == "LSE2" else torch.bfloat16 for name in shapes}

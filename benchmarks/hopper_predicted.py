@@ -30,10 +30,8 @@ from hopper_probe import SPECS, launches, timed
 from tkgen.api import load
 from tkgen.backends.hopper.machine import load_hopper
 from tkgen.diagnostics import SpecError
-from tkgen.execute.arguments import launched
 from tkgen.execute.race import ROTATED_BYTES
 from tkgen.predict import predict
-from tkgen.rows.launch import row_launch
 
 ROOT = Path(__file__).parents[1]
 KEPT = Path(__file__).with_suffix(".json")
@@ -115,7 +113,7 @@ def built(name: str, values: Values) -> Any:
 
 def cost(spec: Any) -> float:
     """What a launch takes of what a measurement has room for."""
-    launch = launched(spec) if hasattr(spec.program, "block") else row_launch(spec.program, spec.layout)
+    launch = spec.launch()
     moved = sum(map(launch.bytes, (*spec.program.reads, *spec.program.outputs)))
     n = {d.name: d.size or 1 for d in spec.program.dims}
     flops = 2.0 * math.prod(n[d] for d in ("M", "N", "K") if d in n) if "M" in n else 0.0
@@ -164,7 +162,7 @@ def measure_run(run: dict[str, Any], seconds: float) -> None:
                                run["kernels"]))  # fmt: skip
     for kernel, build in zip(run["kernels"], builds, strict=True):
         spec = build.spec
-        launch: Any = launched(spec) if hasattr(spec.program, "block") else row_launch(spec.program, spec.layout)
+        launch: Any = spec.launch()
         moved = sum(map(launch.bytes, (*spec.program.reads, *spec.program.outputs)))
         taken, mhz, watts = timed(launches(build, "normal", max(2, -(-ROTATED_BYTES // moved))), seconds)
         if held_back(mhz, watts):

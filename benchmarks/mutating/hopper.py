@@ -132,7 +132,7 @@ def _product(family: str) -> Subject:
     assert {len(own) for own in pieces} == {PASSES * shape.tiles} and len(pieces) == blocks == shape.blocks
     inputs = random_inputs(launch, 1, Inputs.EXACT)
     if spec.program.offsets is not None:  # of groups that are alike: each has a whole tile and a part of one
-        inputs[spec.program.offsets.name] = torch.tensor(launch.offset_values, dtype=torch.int32)
+        inputs[spec.program.offsets.name] = torch.tensor(launch.held()[spec.program.offsets], dtype=torch.int32)
     wanted = references(launch, inputs, {}, HOPPER)
 
     def fault(loop: Loop, order: Order) -> str:

@@ -107,7 +107,7 @@ def test_the_map_of_the_code_names_what_is_there() -> None:
     folders = [ROOT, *(ROOT / "tkgen" / folder for folder in inside)]
 
     def named(path: str) -> bool:
-        """A file, a module without its suffix, or a name that a module has: `rows/launch.RowLaunch`."""
+        """A file, a module without its suffix, or a name that a module has: `ir/launch.Launch`."""
         plain = path.removeprefix("../").rstrip("/")
         module, _, name = plain.rpartition(".")
         if any(list(f.glob(plain)) or list(f.glob(f"{plain}.py")) for f in folders):

@@ -255,4 +255,4 @@ def test_regression_of_a_spec_with_a_dynamic_batch(tmp_path: Path) -> None:
 def test_the_launch_of_known_sizes_is_one_of_all_matrices() -> None:
     assert Launch.known(load_products(HEADS).program) is None
     known = Launch.known(load_products(HEADS.replace(*STATIC)).program)
-    assert known is not None and (known.tiles, known.all_tiles) == (2, 24)
+    assert known is not None and (known.matrix_tiles, known.all_tiles) == (2, 24)

@@ -167,12 +167,13 @@ def test_groups_are_summed_over(change: tuple[str, str], target: str) -> None:
 def test_tiles_are_each_in_one_group_and_no_more_than_blocks() -> None:
     spec = load_products(GROUPED)
     for offsets in (*PLAIN, *LYING):
-        launch = type(launched(spec))(spec.program, launched(spec).extents, tuple(offsets))
-        rows = [row for part in launch.groups for row in part]
+        launch = launched(spec).of_groups({"FIRST": offsets})
+        (groups,) = launch.groups.values()
+        rows = [row for part in groups for row in part]
         assert len(rows) == len(set(rows))
         pieces = [piece for mine in launch.work for piece in mine]
         assert len(pieces) <= launch.blocks == (200 + 5 * 63) // 64 * 2
-        assert all(piece.row * 64 < len(launch.groups[piece.matrix]) for piece in pieces)
+        assert all(piece.row * 64 < len(groups[piece.matrix]) for piece in pieces)
 
 
 def test_blocks_alone() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import torch
 from loop_cases import CASES, Attention
@@ -14,10 +15,10 @@ from tkgen.backends.hopper.launch import launcher
 from tkgen.execute.arguments import check_scalars
 from tkgen.execute.compare import Inputs, random_inputs, references
 from tkgen.ir.functions import HOPPER
-from tkgen.rows.launch import RowLaunch, row_launch
+from tkgen.ir.launch import Launch
 
 
-def inputs_of(launch: RowLaunch, peaked: bool) -> dict[str, torch.Tensor]:
+def inputs_of(launch: Launch[Any], peaked: bool) -> dict[str, torch.Tensor]:
     """Normally distributed; or with queries that make one key win, and keys that lie far from zero."""
     found = random_inputs(launch, 1 + peaked, Inputs.NORMAL)
     if peaked:
@@ -29,7 +30,7 @@ def inputs_of(launch: RowLaunch, peaked: bool) -> dict[str, torch.Tensor]:
 def wrong(build: CudaBuild, peaked: bool) -> str:
     """What is not right of a kernel on such inputs; empty where all is."""
     spec = build.spec
-    launch, scalars = row_launch(spec.program, spec.layout), check_scalars(spec.program)
+    launch, scalars = spec.launch(), check_scalars(spec.program)
     inputs = inputs_of(launch, peaked)
     expected = references(launch, inputs, scalars, HOPPER)
     found, first = launched(launch, inputs, expected, lambda tensors: launcher(build, launch, tensors, scalars))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import torch
 from row_cases import CASES
@@ -17,14 +18,14 @@ from tkgen.backends.hopper.launch import launcher
 from tkgen.execute.arguments import check_scalars
 from tkgen.execute.compare import Inputs, Reference, compare, random_inputs, references
 from tkgen.ir.functions import HOPPER
+from tkgen.ir.launch import Launch
 from tkgen.ir.rounding import is_unwritten, unwritten
-from tkgen.rows.launch import RowLaunch, row_launch
 
 AGAIN = 3  # launches that must give the same bits
 GUARD = 1024  # elements behind each output that nothing may write
 
 
-def inputs_of(launch: RowLaunch, kind: str) -> dict[str, torch.Tensor]:
+def inputs_of(launch: Launch[Any], kind: str) -> dict[str, torch.Tensor]:
     """Random inputs, or such as hurt: huge, tiny, peaked."""
     if kind != "hurting":
         return random_inputs(launch, 1, Inputs(kind))
@@ -38,7 +39,7 @@ def inputs_of(launch: RowLaunch, kind: str) -> dict[str, torch.Tensor]:
     return found
 
 
-def guarded(launch: RowLaunch, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def guarded(launch: Launch[Any], inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """Everything that the kernel takes, on the GPU; outputs that are not read hold NaN, with a guard behind each."""
     found = {}
     for tensor in launch.program.arguments:
@@ -51,7 +52,7 @@ def guarded(launch: RowLaunch, inputs: Mapping[str, torch.Tensor]) -> dict[str, 
 
 
 def launched(
-    launch: RowLaunch, inputs: Mapping[str, torch.Tensor], expected: Mapping[str, Reference],
+    launch: Launch[Any], inputs: Mapping[str, torch.Tensor], expected: Mapping[str, Reference],
     start: Callable[[Mapping[str, torch.Tensor]], Callable[[], None]],
 ) -> tuple[list[str], dict[str, torch.Tensor]]:  # fmt: skip
     """What is not right of several launches on such inputs, and what the first one wrote; `start` makes a launch."""
@@ -77,7 +78,7 @@ def launched(
 def wrong(build: CudaBuild, kind: str) -> str:
     """What is not right of a kernel on such inputs; empty where all is."""
     spec = build.spec
-    launch, scalars = row_launch(spec.program, spec.layout), check_scalars(spec.program)
+    launch, scalars = spec.launch(), check_scalars(spec.program)
     inputs = inputs_of(launch, kind)
     expected = references(launch, inputs, scalars, HOPPER)
     found, _ = launched(launch, inputs, expected, lambda tensors: launcher(build, launch, tensors, scalars))

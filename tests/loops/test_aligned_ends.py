@@ -21,7 +21,6 @@ from tkgen.execute.launch import emulate, run, trials
 from tkgen.ir.meaning import evaluate
 from tkgen.ir.segments import segments
 from tkgen.loops import LoopBuild, LoopSpec
-from tkgen.rows.launch import row_launch
 
 SPEC = Path(__file__).parents[2] / "specs/attention/attention_chunks.tk"
 D, ROWS = 64, "TOTAL = 300, KEYS = 420"
@@ -115,7 +114,7 @@ def attended(build: LoopBuild, **inputs: torch.Tensor) -> dict[str, torch.Tensor
     """What the machine code stores; nothing was found."""
     program = build.spec.program
     scalars = {s.name: s.default or 0.0 for s in program.scalars}
-    outputs, outcome = emulate(build, row_launch(program, build.spec.layout, {}), inputs, scalars)
+    outputs, outcome = emulate(build, build.spec.launch(), inputs, scalars)
     assert not outcome.findings
     return outputs
 
@@ -155,7 +154,7 @@ def test_source_and_blocks_of_the_shipped_kernel() -> None:
     assert isinstance(spec, LoopSpec) and not spec.diagnostics
     golden = SPEC.parents[2] / "generated/gfx942/attention_chunks.cpp"
     assert golden.read_text(encoding="utf-8") == spec.source.text
-    launch = row_launch(spec.program, spec.layout)
+    launch = spec.launch()
     build = spec.build().check()
     assert build.machine_check.outcome == "right" and build.resources.clean
     assert not run(build, blocks=[3, launch.blocks - 1]).failure

@@ -20,7 +20,6 @@ from tkgen.loops import LoopBuild, LoopSpec
 from tkgen.ops.kernels import SPECS as SPECS_OF_OPERATORS
 from tkgen.predict.iterations import Iterations
 from tkgen.rows import RowBuild
-from tkgen.rows.launch import row_launch
 from tkgen.schedule.loop_steps import unproven
 from tkgen.schedule.loop_terms import unlike
 from tkgen.sequence import SequenceBuild, SequenceSpec
@@ -142,7 +141,7 @@ def test_errors_are_within_twice_those_of_torch(path: Path, length: int) -> None
     for case in CASES:
         q, k, v = hurting(case, (1, 1 + causal, length, D), (1, 1, length, D))
         g = torch.randn(q.shape, generator=torch.Generator().manual_seed(length)).mul(0.01).bfloat16()
-        launch = row_launch(before.spec.program, before.spec.layout)
+        launch = before.spec.launch()
         reads = zip(before.spec.program.reads, (q, k, v), strict=True)
         given = {of.name: x.reshape(launch.shape(of)) for of, x in reads}
         left, _ = once(before, launch, given, SCALE)

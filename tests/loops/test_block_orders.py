@@ -13,7 +13,6 @@ from tkgen.execute.launch import run, trials
 from tkgen.loops import LoopBuild, LoopSpec
 from tkgen.predict import models
 from tkgen.predict.iterations import IterationModel
-from tkgen.rows.launch import row_launch
 
 SPECS = Path(__file__).parents[2] / "specs/attention"
 CAUSAL, PLAIN = ((SPECS / f"{name}.tk").read_text(encoding="utf-8") for name in ("attention_causal", "attention"))
@@ -45,7 +44,7 @@ def test_numbers_are_right(remap: str) -> None:
 @pytest.mark.parametrize("remap", ORDERS)
 def test_each_tile_has_one_block(remap: str) -> None:
     spec = ordered(SMALL, remap)
-    launch, straight = (row_launch(s.program, s.layout) for s in (spec, ordered(SMALL, "row_major")))
+    launch, straight = (s.launch() for s in (spec, ordered(SMALL, "row_major")))
     places = [launch.place(block) for block in range(launch.blocks)]
     assert len({tuple(p.values()) for p in places}) == launch.blocks == straight.blocks
     assert [launch.number(place) for place in places] == list(range(launch.blocks))
@@ -55,7 +54,7 @@ def test_each_tile_has_one_block(remap: str) -> None:
 def test_the_longest_loops_of_causal_queries_begin_first() -> None:
     """Three tiles of queries of four heads: the last tiles make the most passes."""
     spec = ordered(SMALL, "reversed | column_major")
-    launch, axis = row_launch(spec.program, spec.layout), spec.layout.split
+    launch, axis = spec.launch(), spec.layout.split
     assert [launch.place(block)[axis] for block in range(launch.blocks)] == [2] * 4 + [1] * 4 + [0] * 4
 
 

@@ -12,7 +12,6 @@ from tkgen.diagnostics import SpecError
 from tkgen.execute.arguments import SizeError
 from tkgen.execute.launch import run, trials
 from tkgen.loops import LoopBuild, LoopSpec
-from tkgen.rows.launch import row_launch
 from tkgen.rows.watch import launches
 from tkgen.sequence import SequenceSpec
 
@@ -95,9 +94,9 @@ def test_the_host_asks_for_sizes_that_the_kernel_can_do() -> None:
     spec = spec_of(CAUSAL)
     for sizes in ({"LENGTH": 0, "BATCH": 1}, {"LENGTH": 1 << 30, "BATCH": 1}, {"LENGTH": 1 << 20, "BATCH": 1 << 20}):
         with pytest.raises(SizeError):
-            row_launch(spec.program, spec.layout, sizes)
+            spec.launch(sizes)
     with pytest.raises(SizeError, match="LENGTH"):
-        row_launch(spec.program, spec.layout, {"BATCH": 1})
+        spec.launch({"BATCH": 1})
     for message in (
         "LENGTH must be from 1 to 1073741822", "K and its partners differ in LENGTH", "LSE2 and its partners differ",
         "there must be at most 16777215 blocks",
@@ -108,9 +107,9 @@ def test_the_host_asks_for_sizes_that_the_kernel_can_do() -> None:
 def test_direct_loads_count_the_rows_of_a_tensor_in_32_bits() -> None:
     spec = spec_of(dynamic("attention_direct"), "gfx950")
     most = 0x7FFFFF00 // (64 * 2)
-    row_launch(spec.program, spec.layout, {"LENGTH": most})
+    spec.launch({"LENGTH": most})
     with pytest.raises(SizeError, match=f"LENGTH must be from 1 to {most}"):
-        row_launch(spec.program, spec.layout, {"LENGTH": most + 1})
+        spec.launch({"LENGTH": most + 1})
     assert f"LENGTH must be from 1 to {most}" in spec.text
 
 

@@ -17,7 +17,6 @@ import tkgen
 from tkgen.execute.launch import emulate
 from tkgen.ir.rounding import TORCH
 from tkgen.loops import LoopBuild, LoopSpec
-from tkgen.rows.launch import row_launch
 
 FOLDER = Path(__file__).parents[2] / "specs/attention"
 ATTENTION = (FOLDER / "attention.tk").read_text(encoding="utf-8")
@@ -59,7 +58,7 @@ def computed(build: LoopBuild, **tensors: torch.Tensor) -> torch.Tensor:
     """What the machine code stores; nothing was found."""
     program = build.spec.program
     scalars = {s.name: s.default or 0.0 for s in program.scalars}
-    outputs, outcome = emulate(build, row_launch(program, build.spec.layout), tensors, scalars)
+    outputs, outcome = emulate(build, build.spec.launch(), tensors, scalars)
     assert not outcome.findings
     return outputs["O"].double()
 
@@ -98,7 +97,7 @@ def test_errors_of_every_forward_kernel(name: str, length: int) -> None:
     target = "gfx950" if "target gfx950" in text or length in (63, 127) else "gfx942"
     spec = tkgen.load(text, {n: size for n, size in sizes.items() if f"{n} =" in text}, target=target)
     assert isinstance(spec, LoopSpec)
-    build, launch = spec.build().check(), row_launch(spec.program, spec.layout)
+    build, launch = spec.build().check(), spec.launch()
     tensors = {t.name: t for t in spec.program.kernel.tensors}
     shapes = {n: as_torchs(tensors[n], torch.empty(launch.shape(tensors[n]))).shape for n in "QK"}
     (queries, keys), dtype = (shape[2] for shape in shapes.values()), TORCH[tensors["Q"].dtype]
@@ -127,7 +126,7 @@ def test_errors_of_packed_sequences(target: str) -> None:
     sizes = {"SEQUENCES": len(LENGTHS), "TOTAL": int(first[-1]), "HEADS": 2, "KV_HEADS": 1, "D": D}
     spec = tkgen.load(FOLDER / "attention_packed.tk", sizes, target=target)
     assert isinstance(spec, LoopSpec)
-    build, launch = spec.build().check(), row_launch(spec.program, spec.layout)
+    build, launch = spec.build().check(), spec.launch()
     for case in CASES:
         parts = [hurting(case, (1, 2, length, D), (1, 1, length, D)) for length in LENGTHS]
         packed = {n: torch.cat([part[i][0] for part in parts], 1).transpose(0, 1) for i, n in enumerate("QKV")}
@@ -192,7 +191,7 @@ def test_nan_of_any_payload_stays_nan(target: str) -> None:
     q.view(torch.int16)[0, 0, 5, 1], q.view(torch.int16)[0, 1, 6, 2] = 0x7FFF, -1
     found = computed(build, Q=q, K=k, V=v)
     assert found.isnan().any(-1).nonzero().tolist() == [[0, 0, 5], [0, 1, 6]]
-    launch, ones = row_launch(build.spec.program, build.spec.layout), torch.ones_like(q)
+    launch, ones = build.spec.launch(), torch.ones_like(q)
     for bits in (0x7FFFFFFFFFFFFFFF, 0xFFFFFFFFFFFFFFFF):
         scale = struct.unpack("d", struct.pack("Q", bits))[0]
         outputs, _ = emulate(build, launch, {"Q": ones, "K": k, "V": v}, {"scale": scale})

@@ -20,7 +20,6 @@ from tkgen.execute.launch import emulate, run, trials
 from tkgen.ir.equations import Load, When, reads, walk, writes
 from tkgen.ir.meaning import evaluate
 from tkgen.loops import LoopBuild, LoopSpec
-from tkgen.rows.launch import row_launch
 from tkgen.schedule.loop_program import LoopSteps, bring, ring_of, write
 from tkgen.schedule.loop_steps import steps, unproven
 from tkgen.schedule.loop_terms import unlike
@@ -265,7 +264,7 @@ def test_a_rescaling_that_one_row_asks_for_and_one_that_none_asks_for() -> None:
     tensors = {"Q": q.bfloat16(), "K": k.bfloat16(), "V": v.bfloat16()}
     program = build.spec.program
     scalars = {"scale": program.scalars[0].default or 0.0}
-    launch = row_launch(program, build.spec.layout)
+    launch = build.spec.launch()
     made = {}
     for block in (0, 1):
         outputs, outcome = emulate(build, launch, tensors, scalars, blocks=[block])

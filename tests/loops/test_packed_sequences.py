@@ -20,7 +20,6 @@ from tkgen.execute.launch import emulate, run, trials
 from tkgen.ir.meaning import evaluate
 from tkgen.ir.segments import segments
 from tkgen.loops import LoopBuild, LoopSpec
-from tkgen.rows.launch import row_launch
 from tkgen.rows.watch import launches, sorts_of_groups
 
 SPEC = Path(__file__).parents[2] / "specs/attention/attention_packed.tk"
@@ -140,7 +139,7 @@ def attended(build: LoopBuild, **inputs: torch.Tensor) -> dict[str, torch.Tensor
     """What the machine code stores; nothing was found."""
     program = build.spec.program
     scalars = {s.name: s.default or 0.0 for s in program.scalars}
-    outputs, outcome = emulate(build, row_launch(program, build.spec.layout, {}), inputs, scalars)
+    outputs, outcome = emulate(build, build.spec.launch(), inputs, scalars)
     assert not outcome.findings
     return outputs
 
@@ -259,7 +258,7 @@ def test_blocks_of_the_shipped_kernel() -> None:
     """At full size: whole tiles, one that hangs over its sequence's end, one that finds nothing."""
     spec = tkgen.load(SPEC)
     assert isinstance(spec, LoopSpec)
-    launch = row_launch(spec.program, spec.layout)
+    launch = spec.launch()
     assert launch.blocks == (8192 + 16 * 127) // 128 * 16
     assert not run(spec.build(), blocks=[3, launch.blocks - 17, launch.blocks - 1]).failure
 
@@ -272,8 +271,8 @@ def test_blocks_of_each_sort_are_watched() -> None:
     watched = [launch.place(block) for block in sorts_of_groups(launch)]
     s = launch.program.kernel.groups
     assert s is not None
-    keys = [len(launch.groups(j)[place[s]]) for place in watched]
-    rows = [len(launch.groups(q)[place[s]]) for place in watched]
+    keys = [len(launch.groups[j][place[s]]) for place in watched]
+    rows = [len(launch.groups[q][place[s]]) for place in watched]
     assert 1 in keys and any(not r for r in rows) and max(keys) > 64
     assert all(launch.number(launch.place(b)) == b for b in range(3))
 

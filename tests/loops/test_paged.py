@@ -23,7 +23,6 @@ from tkgen.ir.meaning import evaluate, evaluate_all
 from tkgen.loops import LoopSpec
 from tkgen.predict import predict
 from tkgen.rows import RowBuild
-from tkgen.rows.launch import row_launch
 from tkgen.sequence import SequenceBuild, SequenceSpec
 from tkgen.sequence.program import meaning_of
 
@@ -245,7 +244,7 @@ def test_tiles_behind_a_length_are_not_visited() -> None:
     """A block's instructions grow with the length of its sequence alone."""
     build, counts = built("gfx942", PARTS=1).kernels[0], []
     assert isinstance(build, RowBuild)
-    launch = row_launch(build.spec.program, build.spec.layout)
+    launch = build.spec.launch()
     for length in (32, 64, 200):
         outcome = emulate_kernel(build, launch, {**inputs([length] * 4)}, {"scale": 1.0})[1]
         counts.append(outcome.instructions)
@@ -340,7 +339,7 @@ def test_pages_mean_what_indexing_by_them_gives() -> None:
     laid_k, laid_v = (given[n][pages.long()].flatten(1, 2)[:, :150].double() for n in "KV")
     expected = scaled_dot_product_attention(given["Q"].double(), laid_k, laid_v)
     torch.testing.assert_close(evaluate(spec.program.kernel, given)["O"].value, expected, rtol=2e-2, atol=2e-2)
-    stored, outcome = emulate_kernel(spec.build(), row_launch(spec.program, spec.layout), given, {})
+    stored, outcome = emulate_kernel(spec.build(), spec.launch(), given, {})
     assert not outcome.findings
     torch.testing.assert_close(stored["O"].double(), expected, rtol=2e-2, atol=2e-2)
 

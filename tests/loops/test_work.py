@@ -1,4 +1,4 @@
-"""How much a launch of attention multiplies, and that a GPU's time is said by it."""
+"""How much a launch multiplies, and that a GPU's time is said by it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import tkgen
 SPECS = Path(__file__).parents[2] / "specs/attention"
 
 
-def flops(name: str, **sizes: int) -> int:
-    spec = tkgen.load(SPECS / f"{name}.tk", sizes)
+def flops(name: str, folder: str = "attention", **sizes: int) -> int:
+    spec = tkgen.load(SPECS.parent / folder / f"{name}.tk", sizes)
     return spec.launch().flops
 
 
@@ -22,6 +22,13 @@ def test_all_that_is_multiplied_counts() -> None:
     assert flops("attention_decode", KEYS=100, KV_HEADS=2, PARTS=3, **heads) == 4 * 3 * 8 * 100 * 64
     assert flops("attention_backward", LENGTH=100, **heads) == 7 * 2 * 3 * 8 * 100 * 100 * 64
     assert flops("attention_lazy", LENGTH=100, **heads) == flops("attention", LENGTH=100, **heads)
+
+
+@pytest.mark.parametrize("name", ["grouped_gemm", "grouped_weights"])
+def test_groups_multiply_each_of_their_places_once(name: str) -> None:
+    sizes = tkgen.load(SPECS.parent / "groups" / f"{name}.tk").launch().extents
+    m, n, k = (sizes[dim] for dim in ("TOKENS", "OUT", "IN"))
+    assert flops(name, "groups") == 2 * m * n * k
 
 
 @pytest.mark.parametrize("length", [1, 64, 100, 128, 129, 300, 2000])

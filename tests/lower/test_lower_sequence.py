@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from on_host import LINK_FLAGS, host_compile, needs_clang
 
 from tkgen.api import load
 from tkgen.execute.arguments import SizeError
+from tkgen.ir.launch import Launch
 from tkgen.rows import RowSpec
-from tkgen.rows.launch import RowLaunch, row_launch
 
 LATE = """sequence late
 dims M = dynamic, N = 64, K = 64
@@ -150,7 +151,7 @@ def test_places_that_share_one_of_another_dimension(tmp_path: Path) -> None:
             row_launch_of(text, m, G=g)
 
 
-def row_launch_of(text: str, size: int, **others: int) -> RowLaunch:
+def row_launch_of(text: str, size: int, **others: int) -> Launch[Any]:
     spec = load(text)
     assert isinstance(spec, RowSpec)
-    return row_launch(spec.program, spec.layout, {"M": size, **others})
+    return spec.launch({"M": size, **others})

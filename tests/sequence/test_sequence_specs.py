@@ -13,7 +13,6 @@ from tkgen.execute.cases import unmet
 from tkgen.execute.compare import Inputs
 from tkgen.execute.launch import run
 from tkgen.rows import RowBuild
-from tkgen.rows.launch import row_launch
 from tkgen.sequence import SequenceSpec
 
 ROOT = Path(__file__).parents[2]
@@ -58,7 +57,7 @@ def test_split_k_at_sizes_that_do_not_divide(target: str, sizes: dict[str, int])
 def test_some_blocks_of_the_code_that_is_shipped(path: Path) -> None:
     for build in spec_of(path).build().kernels:
         if isinstance(build, RowBuild):
-            launch = row_launch(build.spec.program, build.spec.layout)
+            launch = build.spec.launch()
             assert run(build, blocks=launch.sample()).ok
         else:
             assert isinstance(build.spec, Spec)

@@ -31,9 +31,9 @@ from tkgen.execute.launch import computed
 from tkgen.ir import meaning, rounding
 from tkgen.ir.equations import Axis
 from tkgen.ir.functions import dropout
-from tkgen.ir.launch import Sizing
 from tkgen.ir.meaning import Tile
 from tkgen.ir.rounding import Bounded
+from tkgen.ir.sizing import Sizing
 
 SPECS = Path(__file__).parents[2] / "specs"
 NAMES = sorted(path.relative_to(SPECS).with_suffix("").as_posix() for path in SPECS.rglob("*.tk"))

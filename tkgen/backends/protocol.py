@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
 from tkgen.backends.spec import AnySpec
 from tkgen.diagnostics import Diagnostic
 from tkgen.ir.equation_program import EquationProgram
-from tkgen.ir.launch import OneLaunch, Sizing
+from tkgen.ir.launch import Launch
+from tkgen.ir.sizing import Sizing
 from tkgen.ir.types import Program
 from tkgen.proof.execution import Order
 
@@ -85,7 +86,7 @@ class Interpreter(Protocol):
         """`count` orders to try."""
 
     def run(
-        self, spec: Spec, launch: OneLaunch, inputs: Mapping[str, torch.Tensor], scalars: Mapping[str, float],
+        self, spec: Spec, launch: Launch[Any], inputs: Mapping[str, torch.Tensor], scalars: Mapping[str, float],
         order: Order, progress: Callable[[int, int], None] | None = None,
     ) -> Modelled:  # fmt: skip
         """One launch of a kernel that is checked.

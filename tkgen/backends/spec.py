@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeAlias, TypeV
 
 from tkgen.diagnostics import Diagnostic, errors_first, refuse
 from tkgen.ir.kernel_program import KernelProgram
-from tkgen.ir.launch import Sizing, Taking
+from tkgen.ir.sizing import Sizing, Taking
 from tkgen.ir.types import Dim
 
 if TYPE_CHECKING:

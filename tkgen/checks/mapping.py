@@ -139,7 +139,7 @@ def _remap(program: Program) -> Iterator[Diagnostic]:
 
 def _grid(program: Program, target: Target) -> Iterator[Diagnostic]:
     launch, most = Launch.known(program), most_tiles(program)
-    if launch and (launch.most_tiles if program.ragged else launch.tiles) > most:
+    if launch and (launch.most_tiles if program.ragged else launch.matrix_tiles) > most:
         rows, cols = launch.tile_grid
         yield Diagnostic(
             "E607",

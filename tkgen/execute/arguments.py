@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from tkgen.ir.launch import Launch, Sizing
-from tkgen.ir.limits import Requirement, requirements
+from tkgen.ir.divided import divided
+from tkgen.ir.equation_program import EquationProgram
+from tkgen.ir.equations import Kernel, accesses
+from tkgen.ir.launch import Launch
+from tkgen.ir.limits import BUFFER_BYTES, LAUNCH_THREADS, Requirement, requirements
+from tkgen.ir.sizing import Sizing
 from tkgen.ir.types import Program, ScalarArg
 from tkgen.schedule import Plan
+from tkgen.schedule.rows import reach_bytes
 
 if TYPE_CHECKING:
     from tkgen.emulate.arguments import Arg, Buffer, Struct
-    from tkgen.ir.equation_program import EquationProgram
 
 
 class SizeError(ValueError):
@@ -39,6 +43,32 @@ class Sized(Protocol):
         """What dynamic sizes must be."""
 
 
+class Layout(Protocol):
+    """How a block's tile lies over its lanes, as far as launches need to know."""
+
+    @property
+    def kernel(self) -> Kernel:
+        """The equations, in the form that is laid out."""
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+
+    @property
+    def registers(self) -> int:
+        """VGPRs of a lane, as predicted."""
+
+    @property
+    def meets(self) -> bool:
+        """Whether its waves meet in every loop."""
+
+    def largest(self, dim: str) -> int:
+        """The largest size of a dimension that only run time knows."""
+
+    def describe(self) -> str:
+        """One line for people."""
+
+
 def packed(launch: Sizing, buffers: Mapping[str, Buffer], scalars: Mapping[str, float]) -> Struct:
     """The kernel's one argument, laid out as the generated `globals` is, over a buffer for every tensor it takes.
 
@@ -59,14 +89,39 @@ def packed(launch: Sizing, buffers: Mapping[str, Buffer], scalars: Mapping[str, 
     return Struct([*members, *rest], otherwise=[*foreign, *rest])
 
 
-def launched(spec: Sized, given: Mapping[str, int] | None = None) -> Launch:
+def launched(spec: Sized, given: Mapping[str, int] | None = None) -> Launch[Program]:
     """The launch of `spec` at its own sizes, `given` ones for dynamic dimensions.
 
     Raises:
         SizeError: a dynamic dimension without a size, or a size the kernel cannot do.
     """
-    launch = Launch(spec.program, sizes(spec.program, given))
+    launch = Launch(spec.program, sizes(spec.program, given), meets=spec.program.waves > 1)
     check_requirements(spec.program, spec.requirements, launch.extents)
+    return launch
+
+
+def launched_in(
+    layout: Layout, program: EquationProgram, given: Mapping[str, int] | None = None
+) -> Launch[EquationProgram]:
+    """The launch of `program`, laid out like this, at its own sizes, `given` ones for dynamic dimensions.
+
+    Raises:
+        SizeError: a dynamic dimension without a size, or a size that the kernel cannot do.
+    """
+    extents = sizes(program, given)
+    for name, size in extents.items():
+        if not 1 <= size <= layout.largest(name):
+            raise SizeError(f"{program.name}: {name} must be from 1 to {layout.largest(name)}")
+    for found in divided(program.kernel):
+        large, small = found.large.name, found.small.name
+        if found.of(extents[large]) != extents[small] or (not found.by_tile and extents[large] % found.count):
+            raise SizeError(f"{program.name}: {small} must be {large} / {found.count}{', rounded up' * found.by_tile}")
+    launch, most = Launch(program, extents, meets=layout.meets), LAUNCH_THREADS // layout.threads
+    if launch.blocks > most:
+        raise SizeError(f"{program.name}: there must be at most {most} blocks")
+    for access in accesses(layout.kernel) if program.dynamic else ():
+        if reach_bytes(access, extents) > BUFFER_BYTES:
+            raise SizeError(f"{program.name}: a tile of {access.tensor.name} spans more than {BUFFER_BYTES} bytes")
     return launch
 
 

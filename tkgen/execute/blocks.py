@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count, repeat
+from typing import Any
 
 import torch
 
@@ -37,9 +38,10 @@ from tkgen.ir.equations import (
     writes,
 )
 from tkgen.ir.functions import CDNA
-from tkgen.ir.launch import Box, OneLaunch
+from tkgen.ir.launch import Launch
 from tkgen.ir.meaning import evaluate
 from tkgen.ir.rounding import UNIT_ROUNDOFF, unwritten
+from tkgen.ir.sizing import Box
 from tkgen.ir.substitution import Named, substituted
 from tkgen.ir.types import Dim, Tensor
 
@@ -50,7 +52,7 @@ Part = tuple[slice, ...]
 
 
 def inputs_of(
-    launch: OneLaunch, blocks: Sequence[int], seed: int = 0, kind: Inputs = Inputs.EXACT, back_end: str = CDNA
+    launch: Launch[Any], blocks: Sequence[int], seed: int = 0, kind: Inputs = Inputs.EXACT, back_end: str = CDNA
 ) -> dict[str, torch.Tensor]:
     """Tensors of full size with random numbers where these blocks read, NaN elsewhere."""
     kernel, generator = launch.program.kernel, torch.Generator().manual_seed(seed)
@@ -59,7 +61,7 @@ def inputs_of(
     for tensor in kernel.inputs:
         whole = found[tensor.name] = unwritten(launch.shape(tensor), tensor.dtype)
         if (axis := kernel.offsets.get(tensor)) is not None:  # all blocks look for their groups in it
-            found[tensor.name] = torch.tensor(launch.offsets_of(axis), dtype=torch.int32)
+            found[tensor.name] = torch.tensor(launch.offset_values(axis), dtype=torch.int32)
             continue
         for box in boxes:
             at = _stored(launch.part(tensor, box), tensor)
@@ -68,7 +70,7 @@ def inputs_of(
 
 
 def compared_blocks(
-    launch: OneLaunch, inputs: Tensors, outputs: Tensors, scalars: Mapping[str, float], blocks: Sequence[int],
+    launch: Launch[Any], inputs: Tensors, outputs: Tensors, scalars: Mapping[str, float], blocks: Sequence[int],
     back_end: str = CDNA,
 ) -> dict[str, Comparison]:  # fmt: skip
     """What some blocks store, compared; that nothing else is stored is compared, too."""
@@ -138,7 +140,7 @@ def _stored(part: Part, tensor: Tensor) -> Part:
 
 
 def _meant(
-    launch: OneLaunch, inputs: Tensors, scalars: Mapping[str, float], block: int, box: Box, back_end: str
+    launch: Launch[Any], inputs: Tensors, scalars: Mapping[str, float], block: int, box: Box, back_end: str
 ) -> dict[str, Reference]:
     """What a piece of a block stores in its part of each output, and the bounds on the errors."""
     kernel, given = laid_out(launch, inputs, box)
@@ -191,7 +193,7 @@ def _apart(
     return made, sizes
 
 
-def _moved(kernel: Kernel, launch: OneLaunch, box: Box) -> Kernel:
+def _moved(kernel: Kernel, launch: Launch[Any], box: Box) -> Kernel:
     """`kernel` on a piece of a block alone: coordinates count from the piece's place in the whole, whose
     lengths it has. A loop that begins or ends with a tile goes over what there is.
     """

@@ -20,13 +20,14 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from math import frexp
+from typing import Any
 
 import torch
 
 from tkgen import mx
 from tkgen.ir.equations import Kernel, Loop, Map
 from tkgen.ir.functions import CDNA
-from tkgen.ir.launch import OneLaunch, Sizing
+from tkgen.ir.launch import Launch
 from tkgen.ir.magnitudes import magnitudes
 from tkgen.ir.meaning import evaluate_all
 from tkgen.ir.rounding import (
@@ -41,6 +42,7 @@ from tkgen.ir.rounding import (
     ulp,
 )
 from tkgen.ir.rounding import held as held_as
+from tkgen.ir.sizing import Sizing
 from tkgen.ir.summing import is_sums
 from tkgen.ir.types import DType, Tensor
 from tkgen.targets import short_sums
@@ -111,7 +113,7 @@ def random_inputs(
     return found
 
 
-def _drawn_offsets(launch: OneLaunch, tensor: Tensor, generator: torch.Generator) -> torch.Tensor | None:
+def _drawn_offsets(launch: Launch[Any], tensor: Tensor, generator: torch.Generator) -> torch.Tensor | None:
     """Offsets or lengths of groups; None for other tensors."""
     axis = launch.program.kernel.offsets.get(tensor)
     if axis is None:
@@ -121,7 +123,7 @@ def _drawn_offsets(launch: OneLaunch, tensor: Tensor, generator: torch.Generator
 
 
 def drawn(
-    launch: OneLaunch, tensor: Tensor, shape: Sequence[int], kind: Inputs, generator: torch.Generator,
+    launch: Launch[Any], tensor: Tensor, shape: Sequence[int], kind: Inputs, generator: torch.Generator,
     back_end: str = CDNA,
 ) -> torch.Tensor:  # fmt: skip
     """Random elements for a part of an input that has this shape in memory.
@@ -211,7 +213,7 @@ def references(
 
 
 def widened(
-    launch: OneLaunch, kernel: Kernel, inputs: Mapping[str, torch.Tensor], scalars: Mapping[str, float],
+    launch: Launch[Any], kernel: Kernel, inputs: Mapping[str, torch.Tensor], scalars: Mapping[str, float],
     extents: Mapping[str, int], found: Mapping[str, Reference],
 ) -> dict[str, Reference]:  # fmt: skip
     """What a launch writes, with wider bounds where several blocks add what they have made of parts of a sum.

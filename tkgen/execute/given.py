@@ -11,7 +11,7 @@ from tkgen.api import load
 from tkgen.backends.registry import backend_of
 from tkgen.backends.spec import AnySpec
 from tkgen.execute.arguments import SizeError, scalar_values
-from tkgen.ir.launch import Sizing
+from tkgen.ir.sizing import Sizing
 from tkgen.ir.types import Dim, ScalarArg
 
 

@@ -11,7 +11,7 @@ import torch
 from tkgen.backends.protocol import Backend, Spec
 from tkgen.execute.compare import Comparison, Inputs, Reference, compared, random_inputs, references, worst
 from tkgen.execute.launch import check_memory, memory
-from tkgen.ir.launch import Sizing
+from tkgen.ir.sizing import Sizing
 
 WARM_UPS, TIMED = 3, 20  # launches
 

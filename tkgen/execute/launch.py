@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +25,9 @@ from tkgen.execute.arguments import SizeError, packed, scalar_values
 from tkgen.execute.blocks import compared_blocks, inputs_of
 from tkgen.execute.compare import Comparison, Inputs, compared, random_inputs, references, worst
 from tkgen.execute.kept import kept
-from tkgen.ir.launch import OneLaunch, Sizing
+from tkgen.ir.launch import Launch
 from tkgen.ir.rounding import TORCH, unwritten
+from tkgen.ir.sizing import Sizing
 
 Payload = npt.NDArray[np.uint32]
 Tensors = Mapping[str, torch.Tensor]
@@ -101,7 +103,7 @@ def check_memory(launch: Sizing) -> None:
         _check_memory(one)
 
 
-def _check_memory(launch: OneLaunch) -> None:
+def _check_memory(launch: Launch[Any]) -> None:
     outputs = launch.program.outputs
     need = sum((t.dtype.bytes + 12) * prod(launch.shape(t)) for t in launch.program.reads if t not in outputs)
     need += sum(32 * prod(launch.shape(t)) for t in outputs)
@@ -139,7 +141,7 @@ def outputs(launch: Sizing, inputs: Mapping[str, torch.Tensor]) -> dict[str, tor
 
 def emulate(
     build: Compiled,
-    launch: OneLaunch,
+    launch: Launch[Any],
     inputs: Tensors,
     scalars: Mapping[str, float],
     *,
@@ -269,7 +271,7 @@ def run(
     """Random inputs of that kind, one launch of each kernel on the emulator, a comparison of all that they write.
 
     `blocks` runs these alone, on tensors of full size that hold numbers where the blocks read; what they write
-    elsewhere counts as wrong. The referee watches all, and chosen blocks where it has room (`OneLaunch.watched`).
+    elsewhere counts as wrong. The referee watches all, and chosen blocks where it has room (`Launch[Any].watched`).
 
     Raises:
         SizeError: sizes that a kernel cannot do, a scalar without a value, a block that is not there, `blocks` of a

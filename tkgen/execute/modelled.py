@@ -13,7 +13,7 @@ from tkgen.backends.spec import AnySpec
 from tkgen.execute import gpu
 from tkgen.execute.compare import Comparison, Inputs, compared, worst
 from tkgen.execute.given import Chosen
-from tkgen.ir.launch import Sizing
+from tkgen.ir.sizing import Sizing
 from tkgen.proof.execution import Order
 
 KINDS = (Inputs.EXACT, Inputs.NORMAL)  # in turn

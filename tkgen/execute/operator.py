@@ -29,9 +29,9 @@ from tkgen.execute.launch import computed, memory
 from tkgen.execute.modelled import in_order
 from tkgen.execute.registered import define
 from tkgen.ir.divided import divided
-from tkgen.ir.launch import Sizing
 from tkgen.ir.rounding import TORCH
 from tkgen.ir.segments import problem
+from tkgen.ir.sizing import Sizing
 from tkgen.proof.execution import Order
 
 NAMESPACE = "tkgen"

@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 
 from tkgen.ir.equations import Access, Index, Kernel, Load, Loop, Op, When, accesses
-from tkgen.ir.launch import Box, Sizing
+from tkgen.ir.sizing import Box, Sizing
 from tkgen.ir.tiles import picked
 
 Tensors = Mapping[str, torch.Tensor]

@@ -18,7 +18,7 @@ from tkgen.execute.cases import blocks_text, size_cases
 from tkgen.execute.compare import Comparison, Inputs
 from tkgen.execute.given import Chosen, chosen, emulated
 from tkgen.execute.launch import run, trials
-from tkgen.ir.launch import Sizing
+from tkgen.ir.sizing import Sizing
 from tkgen.toolchain.compiler import ToolchainError
 
 

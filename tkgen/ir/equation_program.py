@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from tkgen.ir.equations import Axis, AxisKind
+from tkgen.ir.kernel_program import Clusters
 from tkgen.ir.types import KernelProgram, Tensor, Via
 from tkgen.source import Span
 
@@ -82,6 +84,15 @@ class EquationProgram(KernelProgram):
     schedule: str | None  # of a loop of products, by its name
     reference: Reference | None
     written: WrittenSchedule | None
+
+    batch: ClassVar[tuple[Axis, ...]] = ()  # a remap orders all tiles
+    contraction: ClassVar[Axis | None] = None  # what is multiplied may be made of sums
+    factors: ClassVar[frozenset[str]] = frozenset()
+    clusters: ClassVar[Clusters | None] = None
+
+    def tile(self, axis: Axis) -> int:
+        """Places of an axis that a block has at a time."""
+        return axis.tile or 1
 
     @property
     def parallel(self) -> tuple[Axis, ...]:

@@ -72,7 +72,7 @@ class Requirement:
             case Kind.TILES:
                 launch = Launch(program, extents)
                 counts = [
-                    launch.most_tiles if program.ragged else launch.tiles,
+                    launch.most_tiles if program.ragged else launch.matrix_tiles,
                     *(extents[d.name] for d in dynamic_batch(program)),
                 ]
                 return _within(counts, self.value)

@@ -356,6 +356,27 @@ class Program(KernelProgram):
         return self.equations.batch
 
     @property
+    def parallel(self) -> tuple[Axis, ...]:
+        """The axes along which blocks have a tile each: indices, rows, columns."""
+        return (*self.batch, self.equations.rows, self.equations.cols)
+
+    @property
+    def contraction(self) -> Axis:
+        """The axis along which products are summed."""
+        return self.equations.contraction
+
+    @property
+    def factors(self) -> frozenset[str]:
+        """The tensors that are multiplied."""
+        return frozenset(o.name for o in self.operands)
+
+    def tile(self, axis: Axis) -> int:
+        """Places of an axis that a block has at a time."""
+        sums = self.equations
+        sides = dict(zip((sums.rows, sums.cols, sums.contraction), self.block, strict=True))
+        return sides.get(axis, 1)
+
+    @property
     def ragged(self) -> Axis | None:
         """The rows, where a tensor of offsets says which of them are of which matrix of the batch."""
         return self.equations.rows if self.equations.rows.within else None

@@ -206,7 +206,7 @@ def _of_remap(p: Program) -> Iterator[str]:
         return
     rows, cols = launch.tile_grid
     try:
-        first = [launch.remap.place(i, rows, cols) for i in range(min(SHOWN_TILES, launch.tiles))]
+        first = [launch.remap.place(i, rows, cols) for i in range(min(SHOWN_TILES, launch.matrix_tiles))]
     except (RemapError, ValueError):
         return
     yield "the first blocks compute the tiles " + ", ".join(f"({r}, {c})" for r, c in first) + f" of {rows} x {cols}"

@@ -9,8 +9,9 @@ from math import ceil, gcd, lcm, sqrt
 from tkgen.ir.divided import divided
 from tkgen.ir.equations import Argument, Map, walk
 from tkgen.ir.functions import FUNCTIONS
-from tkgen.ir.launch import Launch, Piece
+from tkgen.ir.launch import Launch
 from tkgen.ir.limits import dynamic_batch, product_sizes, requirements, with_all
+from tkgen.ir.sizing import Piece
 from tkgen.ir.types import ACCESS_BYTES, Program
 from tkgen.schedule import Plan
 from tkgen.targets.model import round_up
@@ -30,7 +31,7 @@ class Watched:
     of all tiles of the first block; `scalars` are values of the scalar arguments.
     """
 
-    launch: Launch
+    launch: Launch[Program]
     blocks: int
     first: int
     edges: tuple[int, ...]
@@ -158,12 +159,12 @@ def _ones(program: Program) -> dict[str, float]:
     return {s.name: 1.0 for s in program.scalars}
 
 
-def _one(launch: Launch, repeat: _Repeat) -> Watched:
+def _one(launch: Launch[Program], repeat: _Repeat) -> Watched:
     """A launch of any grid but stream_k."""
     if launch.program.ragged_sum:
-        return _of_groups(replace(launch, offsets=_summed_offsets(launch, repeat)))
+        return _of_groups(_grouped(launch, _summed_offsets(launch, repeat)))
     if launch.program.ragged:
-        return _of_groups(replace(launch, offsets=_some_offsets(launch)))
+        return _of_groups(_grouped(launch, _some_offsets(launch)))
     program, tiles, sort, parts = launch.program, launch.all_tiles, _sort(launch), launch.parts
     steps = launch.block_steps
     if program.grid.name == "persistent":
@@ -180,18 +181,23 @@ def _one(launch: Launch, repeat: _Repeat) -> Watched:
     # Blocks of other matrices differ in where their tensors and parts begin.
     blocks = tiles * parts
     classes: dict[Hashable, int] = {}
-    for tile in _ends(0, launch.tiles if sort is not _whole else 1):
+    for tile in _ends(0, launch.matrix_tiles if sort is not _whole else 1):
         for part in {0, parts - 1}:
             classes.setdefault((sort(tile), part), part * tiles + tile)
     for matrix in _parts(launch):
-        classes.setdefault((sort(0), "part", matrix), matrix * launch.tiles)
+        classes.setdefault((sort(0), "part", matrix), matrix * launch.matrix_tiles)
     # A remap that branches on the block sends others another way before the first access: one more of them.
     others = sorted({*classes.values(), blocks // 2} - {0, blocks - 1})
     edges = (blocks - 1,) if blocks > 1 else ()
     return Watched(launch, blocks, 0, edges, tuple(others), steps, steps, _ones(program))
 
 
-def _some_offsets(launch: Launch) -> tuple[int, ...]:
+def _grouped(launch: Launch[Program], offsets: Sequence[int]) -> Launch[Program]:
+    """The same with groups of these offsets."""
+    return launch.of_groups({t.name: offsets for t in launch.program.kernel.offsets})
+
+
+def _some_offsets(launch: Launch[Program]) -> tuple[int, ...]:
     """Offsets of groups of many kinds: an empty one first, then some of a length that no tile divides, and rows beside.
 
     Which of them a block finds depends on data; what it does for a group depends on how many rows its tile has.
@@ -201,7 +207,7 @@ def _some_offsets(launch: Launch) -> tuple[int, ...]:
     return (0, *ends) if groups > 1 else (0, size)
 
 
-def _summed_offsets(launch: Launch, repeat: _Repeat) -> tuple[int, ...]:
+def _summed_offsets(launch: Launch[Program], repeat: _Repeat) -> tuple[int, ...]:
     """Offsets of groups to sum over: none, a part of a K-step, so many that the pattern repeats, and other numbers."""
     size, step = launch.extents[launch.program.k.name], launch.program.block[2]
     lengths = [0, step - 1, (repeat.enough + 1) * step + 1, *((n + 2) * step for n in range(launch.matrices))]
@@ -211,13 +217,14 @@ def _summed_offsets(launch: Launch, repeat: _Repeat) -> tuple[int, ...]:
     return tuple(ends)
 
 
-def _of_groups(launch: Launch) -> Watched:
+def _of_groups(launch: Launch[Program]) -> Watched:
     """Blocks of ragged rows: for each sort of tile, and sequence of sorts, one; and one that finds nothing to do."""
-    program, work, groups = launch.program, launch.work, launch.groups
+    program, work = launch.program, launch.work
+    groups = launch.groups[program.ragged] if program.ragged else []
     height, width, cols = program.block[0], program.block[1], launch.extents[program.n.name]
 
     def sort(piece: Piece) -> Hashable:
-        rows = len(groups[piece.matrix]) if program.ragged else launch.extents[program.m.name]
+        rows = len(groups[piece.matrix]) if groups else launch.extents[program.m.name]
         return (piece.row + 1) * height > rows, (piece.col + 1) * width > cols, piece.steps
 
     busy = [block for block, mine in enumerate(work) if mine]
@@ -229,7 +236,7 @@ def _of_groups(launch: Launch) -> Watched:
     return Watched(launch, launch.blocks, chosen[0], (*chosen[1:], *idle), (), steps, most, _ones(program))
 
 
-def _parts(launch: Launch) -> Iterator[int]:
+def _parts(launch: Launch[Program]) -> Iterator[int]:
     """Where the contraction is divided among matrices: the first one that its end cuts, and the first one beyond it."""
     program, seen = launch.program, set[bool]()
     end = launch.extents[program.k.name]
@@ -253,7 +260,7 @@ def _whole(_index: int) -> Hashable:
     return False, False
 
 
-def _sort(launch: Launch) -> Callable[[int], Hashable]:
+def _sort(launch: Launch[Program]) -> Callable[[int], Hashable]:
     """Whether the tile of a linear index hangs over the end of the rows, and of the columns; alike in all matrices."""
     program = launch.program
     dims = zip((program.m, program.n), program.block[:2], strict=True)
@@ -261,10 +268,10 @@ def _sort(launch: Launch) -> Callable[[int], Hashable]:
     if not any(ragged):
         return _whole
     rows, cols = launch.tile_grid
-    placed = launch.order if launch.tiles <= MOST_TILES else None
+    placed = launch.order if launch.matrix_tiles <= MOST_TILES else None
 
     def sort(place: int) -> Hashable:
-        index = place % launch.tiles
+        index = place % launch.matrix_tiles
         row, col = placed[index] if placed is not None else launch.remap.place(index, rows, cols)
         return ragged[0] and row == rows - 1, ragged[1] and col == cols - 1
 
@@ -353,7 +360,7 @@ def _near_square(program: Program, tiles: int) -> dict[str, int]:
 
 
 def _runs(
-    launch: Launch, repeat: _Repeat, sort: Callable[[int], Hashable]
+    launch: Launch[Program], repeat: _Repeat, sort: Callable[[int], Hashable]
 ) -> Iterator[tuple[int, tuple[Hashable, ...]]]:
     """Each block's parts of tiles: the sort of tile, K-steps until they repeat, whether the last one is among them."""
     program, count, steps, run = launch.program, launch.blocks, launch.steps, launch.run_length

@@ -184,11 +184,11 @@ def _run(
     from tkgen.emulate import Buffer, Hollow, launch
     from tkgen.execute.arguments import packed
 
-    buffers = {}
+    buffers, held = {}, of.launch.held()
     for tensor in program.arguments:
         data: object = Hollow(of.launch.bytes(tensor))
-        if tensor in program.held:  # where blocks go, and addresses, depend on it
-            data = np.array(of.launch.held_values(tensor), dtype=np.int32)
+        if tensor in held:  # where blocks go, and addresses, depend on it
+            data = np.array(held[tensor], dtype=np.int32)
         buffers[tensor.name] = Buffer(data, tensor.name, tensor in program.outputs)
     return launch(
         code,

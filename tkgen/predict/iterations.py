@@ -18,7 +18,9 @@ from functools import cached_property
 from itertools import product as combinations
 from typing import TYPE_CHECKING, Final
 
+from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import Axis
+from tkgen.ir.launch import Launch
 from tkgen.predict.clock import Clock, engine_clock
 from tkgen.predict.device import Device, check_fits
 from tkgen.predict.events import Recording, recorded
@@ -27,7 +29,6 @@ from tkgen.predict.stream import Instruction, Unit, WaveStream, looped
 from tkgen.predict.throughput import launch_at
 from tkgen.predict.timing import BusyUnit, CuTiming, Machine, Memory
 from tkgen.predict.workload import Launched, of_launch
-from tkgen.rows.launch import RowLaunch
 
 if TYPE_CHECKING:
     from tkgen.loops.build import LoopBuild
@@ -250,7 +251,7 @@ def _simulated(streams: Sequence[WaveStream], blocks: int, machine: Machine) -> 
     return unit.result()
 
 
-def _passes(launch: RowLaunch, axis: Axis) -> tuple[list[int], int]:
+def _passes(launch: Launch[EquationProgram], axis: Axis) -> tuple[list[int], int]:
     """How many tiles of the loop blocks visit, alike for all that differ along other axes than its bounds and parts
     name, and groups; and a block that visits most. Blocks for which no group has a tile visit none."""
     walked, groups = launch.walked, launch.program.kernel.groups
@@ -258,8 +259,8 @@ def _passes(launch: RowLaunch, axis: Axis) -> tuple[list[int], int]:
     bounding = [a for a in launch.program.parallel if a == walked or a.name in told]
     counts: dict[tuple[int, ...], int] = {}
     for group in range(launch.group_count):
-        size = len(launch.groups(axis)[group]) if axis.within else launch.extents[axis.dim.name]
-        tiled = [-(-len(launch.groups(a)[group]) // (a.tile or 1)) if a.within else launch.tiles(a) for a in bounding]
+        size = len(launch.groups[axis][group]) if axis.within else launch.extents[axis.dim.name]
+        tiled = [-(-len(launch.groups[a][group]) // (a.tile or 1)) if a.within else launch.tiles(a) for a in bounding]
         for at in combinations(*map(range, tiled)):
             tiles = {
                 a.name: range(n * (a.tile or 1), (n + 1) * (a.tile or 1)) for a, n in zip(bounding, at, strict=True)
@@ -278,9 +279,9 @@ def _passes(launch: RowLaunch, axis: Axis) -> tuple[list[int], int]:
     return [*counts.values(), *([0] * idle)], launch.number(place)
 
 
-def _bounding_length(launch: RowLaunch, axis: Axis, group: int) -> int:
+def _bounding_length(launch: Launch[EquationProgram], axis: Axis, group: int) -> int:
     """How many places the axis has that bounds of a loop name; none where there are none."""
     of = next((a for a in launch.program.parallel if a.name in {b.axis for b in axis.bounds}), None)
     if of is None:
         return 0
-    return len(launch.groups(of)[group]) if of.within else launch.extents[of.dim.name]
+    return len(launch.groups[of][group]) if of.within else launch.extents[of.dim.name]

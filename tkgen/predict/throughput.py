@@ -17,13 +17,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from tkgen.ir.equation_program import EquationProgram
+from tkgen.ir.launch import Launch
 from tkgen.predict.device import Device, check_fits
 from tkgen.predict.events import Recording, recorded
 from tkgen.predict.prediction import PredictError, Prediction
 from tkgen.predict.stream import Instruction, Unit, WaveStream, decoder, paths
 from tkgen.predict.timing import BusyUnit, Machine, Memory, Wave
 from tkgen.predict.workload import Launched, of_launch
-from tkgen.rows.launch import RowLaunch, row_launch
 from tkgen.rows.reading import read_counts
 from tkgen.targets import Target
 from tkgen.targets.model import LINE_BYTES
@@ -36,10 +37,10 @@ MOST_INSTRUCTIONS: Final = 400_000  # of a block's waves together: a trace beyon
 SHOWN: Final = 2  # blocks in a row in each place of a CU, in what is written down of a run
 
 
-def launch_at(spec: RowSpec, sizes: Mapping[str, int] | None) -> RowLaunch:
+def launch_at(spec: RowSpec, sizes: Mapping[str, int] | None) -> Launch[EquationProgram]:
     """The launch that is predicted. Raises PredictError for sizes that the kernel cannot do."""
     try:
-        return row_launch(spec.program, spec.layout, sizes)
+        return spec.launch(sizes)
     except ValueError as error:
         raise PredictError(str(error)) from None
 

@@ -14,9 +14,9 @@ import numpy as np
 from tkgen.emulate import Arg, Buffer, EmulateError, Outcome, TraceRequest
 from tkgen.emulate import launch as emulated
 from tkgen.execute.arguments import check_scalars, launched, packed
-from tkgen.ir.launch import Launch, OneLaunch
+from tkgen.ir.launch import Launch
 from tkgen.ir.tensors import Tensor
-from tkgen.ir.types import WAVE_LANES, Side
+from tkgen.ir.types import WAVE_LANES, Program, Side
 from tkgen.predict.prediction import PredictError
 from tkgen.toolchain.compiler import ToolchainError
 
@@ -60,7 +60,7 @@ class Launched:
             raise ToolchainError(f"{self.name} does not run on the emulator: {error}") from error
 
 
-def of_launch(build: Compiled, launch: OneLaunch, held: Mapping[Tensor, Sequence[int]]) -> dict[str, Any]:
+def of_launch(build: Compiled, launch: Launch[Any], held: Mapping[Tensor, Sequence[int]]) -> dict[str, Any]:
     """The fields of `Launched`. Its tensors hold zeros, but for those of which it is known what they have `held`."""
 
     def arguments() -> Sequence[Arg]:
@@ -150,7 +150,7 @@ class Workload(Launched):
         pieces, piece_steps = _pieces(launch)
         output = sum(t.dtype.bytes for t in program.outputs)
         return cls(
-            **of_launch(build, launch, {t: launch.held_values(t) for t in program.held}),
+            **of_launch(build, launch, launch.held()),
             m=m,
             n=n,
             k=k,
@@ -169,7 +169,7 @@ class Workload(Launched):
         )
 
 
-def _pieces(launch: Launch) -> tuple[list[tuple[int, int, int]], int]:
+def _pieces(launch: Launch[Program]) -> tuple[list[tuple[int, int, int]], int]:
     """Every piece of work in launch order, and the K-steps of one."""
     rows, cols = launch.tile_grid
     number = {apart: n for n, apart in enumerate(dict.fromkeys(map(launch.apart, range(launch.matrices))))}

@@ -58,13 +58,13 @@ def block_order(program: Program, product: Product, blocks_per_cu: int) -> Block
     assumed = {d.name: ASSUMED_TILES * side for d, side in sides if d.size is None}
     launch = Launch(program, with_all(program, assumed))
     (rows, cols), remap = launch.tile_grid, launch.remap
-    blocks = min(launch.blocks, launch.tiles) if program.grid.name == "persistent" else launch.blocks
-    concurrent = min(product.compute_units * max(blocks_per_cu, 1), blocks, launch.tiles)
+    blocks = min(launch.blocks, launch.matrix_tiles) if program.grid.name == "persistent" else launch.blocks
+    concurrent = min(product.compute_units * max(blocks_per_cu, 1), blocks, launch.matrix_tiles)
     window = max(concurrent // product.xcds, 1)
     dealt = _dealt(launch, blocks, product.xcds)
     indices, plain = [index for index, _ in dealt], compose([])
     order = remap.order(rows, cols, indices)
-    drawn = dealt if launch.tiles <= MAX_TILES else []
+    drawn = dealt if launch.matrix_tiles <= MAX_TILES else []
     reuse = [_reuse(str(remap), order, dealt, window)]
     if str(plain) != str(remap):
         reuse.append(_reuse(str(plain), plain.order(rows, cols, indices), dealt, window))
@@ -85,12 +85,12 @@ def block_order(program: Program, product: Product, blocks_per_cu: int) -> Block
     )
 
 
-def _dealt(launch: Launch, blocks: int, xcds: int) -> list[tuple[int, int]]:
+def _dealt(launch: Launch[Program], blocks: int, xcds: int) -> list[tuple[int, int]]:
     """(linear index, XCD) of tiles in the order in which they begin, SAMPLED_TILES at most; round robin over XCDs.
 
     A tile whose K is split counts where its first part runs.
     """
-    tiles = launch.tiles
+    tiles = launch.matrix_tiles
     if launch.program.grid.name != "stream_k":
         return [(index, index % blocks % xcds) for index in range(min(tiles, SAMPLED_TILES))]
     steps, run = launch.steps, launch.run_length

@@ -15,11 +15,12 @@ from tkgen.backends.cdna.lower.rows import RowLowering
 from tkgen.backends.spec import T, TypedSpec
 from tkgen.checks.recurrences import recurrences
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
+from tkgen.execute.arguments import Layout, launched_in
 from tkgen.ir.divided import completed, divided, unit
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import AxisKind, accesses
+from tkgen.ir.launch import Launch
 from tkgen.ir.limits import BUFFER_BYTES, LAUNCH_THREADS
-from tkgen.rows.launch import Layout, RowLaunch, row_launch
 from tkgen.schedule.row_form import RowError
 from tkgen.schedule.row_graph import row_graph
 from tkgen.schedule.row_verifier import verify
@@ -136,9 +137,9 @@ class LaidRows(TypedSpec[EquationProgram, T], Generic[T]):
         """Whether what its waves do depends on data."""
         return False
 
-    def launch(self, given: Mapping[str, int] | None = None) -> RowLaunch:
+    def launch(self, given: Mapping[str, int] | None = None) -> Launch[EquationProgram]:
         """The launch at the spec's own sizes, `given` ones for dynamic dimensions. Raises SizeError."""
-        return row_launch(self.program, self.layout, given)
+        return launched_in(self.layout, self.program, given)
 
     def size_cases(self) -> Iterator[dict[str, int]]:
         """Sizes worth trying: a tile of each dimension that has them, one element, a tile and one, less than three."""

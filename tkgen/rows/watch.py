@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING
 from tkgen.diagnostics import Diagnostic, Fix, Label
 from tkgen.execute.arguments import check_scalars, packed
 from tkgen.ir.divided import completed, divided, unit
+from tkgen.ir.equation_program import EquationProgram
+from tkgen.ir.launch import Launch
 from tkgen.machine_check.codes import CONTROL, NOT_WAITED, OUTSIDE, RACE
 from tkgen.machine_check.verdict import (
     BUDGET,
@@ -36,7 +38,6 @@ from tkgen.machine_check.verdict import (
     decided,
     unfollowed,
 )
-from tkgen.rows.launch import RowLaunch, row_launch
 from tkgen.targets.model import round_up
 from tkgen.toolchain.cache import Cache
 
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from tkgen.rows.spec import RowSpec
 
 
-def launches(spec: RowSpec) -> Iterator[RowLaunch]:
+def launches(spec: RowSpec) -> Iterator[Launch[EquationProgram]]:
     """The launches that decide whether the machine code is right."""
     program = spec.program
     tiles: dict[str, set[int]] = {}
@@ -60,11 +61,11 @@ def launches(spec: RowSpec) -> Iterator[RowLaunch]:
             choices[dim.name] = sorted(sizes, reverse=True)
     for chosen in product(*choices.values()):
         given = completed(program.dims, shared, dict(zip(choices, chosen, strict=True)))
-        launch = row_launch(program, spec.layout, given)
+        launch = spec.launch(given)
         yield replace(launch, offsets=some_offsets(launch)) if program.kernel.ragged else launch
 
 
-def some_offsets(launch: RowLaunch) -> dict[str, list[int]]:
+def some_offsets(launch: Launch[EquationProgram]) -> dict[str, list[int]]:
     """Offsets of groups of many kinds: empty ones, those that no tile divides, those of a tile, and longer ones.
 
     Those of tensors differ, so that a group that is empty along one axis has places along another.
@@ -83,7 +84,7 @@ def some_offsets(launch: RowLaunch) -> dict[str, list[int]]:
     return found
 
 
-def sorts_of_groups(launch: RowLaunch) -> tuple[int, ...]:
+def sorts_of_groups(launch: Launch[EquationProgram]) -> tuple[int, ...]:
     """A block of each sort: by the rows of its tile, how long the loop's group, or the block's part of it, is in tiles,
     and what is left of these; and one behind all of them, which finds no tile."""
     groups = launch.program.kernel.groups
@@ -99,7 +100,7 @@ def sorts_of_groups(launch: RowLaunch) -> tuple[int, ...]:
         own = launch.place(number)
         kind: list[object] = []
         for axis in launch.program.kernel.ragged:
-            tile, length = axis.tile or 1, len(launch.groups(axis)[own[groups]])
+            tile, length = axis.tile or 1, len(launch.groups[axis][own[groups]])
             left = length - own.get(axis, 0) * tile
             if axis.part is not None:
                 index = next(a for a in own if a.name == axis.part)
@@ -110,7 +111,7 @@ def sorts_of_groups(launch: RowLaunch) -> tuple[int, ...]:
     return tuple(dict.fromkeys((*found.values(), launch.blocks - 1)))
 
 
-def sorts(launch: RowLaunch) -> tuple[int, ...]:
+def sorts(launch: Launch[EquationProgram]) -> tuple[int, ...]:
     """A block of each combination of first, middle and last tiles along the parallel axes, the first one in front."""
     ends = [sorted({0, launch.tiles(a) // 2, launch.tiles(a) - 1}) for a in launch.numbered]
     found = []
@@ -125,13 +126,15 @@ def sorts(launch: RowLaunch) -> tuple[int, ...]:
 def watch(spec: RowSpec, hsaco: bytes, kernel: str, store: Cache | None = None) -> Verdict:
     """The verdict on the machine code of `spec`; `right` ones are kept in `store`."""
 
-    def work(of: Sequence[RowLaunch], start: float) -> Verdict:
+    def work(of: Sequence[Launch[EquationProgram]], start: float) -> Verdict:
         return _watched(spec, of, hsaco, kernel, start)
 
     return decided(lambda: tuple(launches(spec)), work, (hsaco, kernel), store)
 
 
-def _watched(spec: RowSpec, wanted: Sequence[RowLaunch], hsaco: bytes, kernel: str, start: float) -> Verdict:
+def _watched(
+    spec: RowSpec, wanted: Sequence[Launch[EquationProgram]], hsaco: bytes, kernel: str, start: float
+) -> Verdict:
     import numpy as np
 
     from tkgen.emulate import Buffer, Hollow, launch

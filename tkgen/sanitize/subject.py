@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tkgen.backends.cdna import kittens as headers
 from tkgen.backends.cdna.lower import Origin
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from tkgen.build.model import Compiled
     from tkgen.execute.compare import Reference
-    from tkgen.ir.launch import OneLaunch
+    from tkgen.ir.launch import Launch as KernelLaunch
 
 Dim = tuple[int, int, int]
 
@@ -180,7 +180,7 @@ def from_spec(
 def _launched(
     path: Path,
     build: Compiled,
-    launch: OneLaunch,
+    launch: KernelLaunch[Any],
     memory: Mapping[str, Tensor],
     scalars: Mapping[str, float],
     expected: Mapping[str, Reference],

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from math import prod
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -23,8 +24,9 @@ from tkgen.execute.compare import Inputs, random_inputs
 from tkgen.execute.given import emulated
 from tkgen.execute.launch import Payload, check_memory, emulate_all
 from tkgen.ir.equations import AxisKind, Kernel, Loop, walk
-from tkgen.ir.launch import OneLaunch, Sizing
+from tkgen.ir.launch import Launch
 from tkgen.ir.products import has_products
+from tkgen.ir.sizing import Sizing
 from tkgen.ir.types import Dim, Program
 from tkgen.verify import payloads, ring
 from tkgen.verify.degree import degree
@@ -114,7 +116,7 @@ def in_turn(launch: Sizing, order: Interleaving) -> Sizing:
     return launch.with_launches([one.on_few_blocks() for one in launch.launches])
 
 
-def _only(launch: OneLaunch, name: str, value: Ring, blocks: Sequence[int], drawn: Drawn) -> Ring:
+def _only(launch: Launch[Any], name: str, value: Ring, blocks: Sequence[int], drawn: Drawn) -> Ring:
     """What some blocks store; elsewhere what was there. Groups of rows are those of the offsets that are drawn."""
     offsets = {t.name: drawn.memory[t.name].tolist() for t in launch.program.kernel.offsets}
     launch = launch.of_groups(offsets)

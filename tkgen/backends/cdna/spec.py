@@ -53,7 +53,7 @@ class Spec(KernelSpec[Program, "Build"]):
         """The C++ of the kernel; without the file around it where it is not `alone` there."""
         return lower(self.plan, self.target.name, str(self.path), alone=alone)
 
-    def launch(self, given: Mapping[str, int] | None = None) -> Launch:
+    def launch(self, given: Mapping[str, int] | None = None) -> Launch[Program]:
         """The launch at the spec's own sizes, `given` ones for dynamic dimensions. Raises SizeError."""
         return launched(self, given)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import torch
 
     from tkgen.backends.cdna.lower.origins import Source
-    from tkgen.ir.launch import Sizing
+    from tkgen.ir.sizing import Sizing
     from tkgen.sequence.spec import SequenceSpec
 
 ON_HOPPER = HopperSpec | HopperRowSpec | HopperLoopSpec

@@ -374,8 +374,8 @@ def _clusters(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
 
 def _counted(program: Program) -> Iterator[Diagnostic]:
     launch, most = Launch.known(program), most_tiles(program)
-    if launch and (launch.tiles > most or counts_steps_in_64_bits(program)):
-        yield Diagnostic("E607", f"{launch.tiles} output tiles are more than a kernel can count",
+    if launch and (launch.matrix_tiles > most or counts_steps_in_64_bits(program)):
+        yield Diagnostic("E607", f"{launch.matrix_tiles} output tiles are more than a kernel can count",
                          Label(statement(program, "block")), (), (), Fix("make the block larger"))  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,7 +12,7 @@ from torch import Tensor
 from tkgen.backends import protocol
 from tkgen.backends.hopper.kernel_spec import HopperKernel
 from tkgen.backends.hopper.schedule import MACHINE
-from tkgen.ir.launch import OneLaunch
+from tkgen.ir.launch import Launch
 from tkgen.proof.execution import Order, orders
 
 
@@ -25,7 +26,7 @@ class HopperInterpreter:
         return tuple(orders(count, [stream.name for stream in MACHINE.streams]))
 
     def run(
-        self, spec: protocol.Spec, launch: OneLaunch, inputs: Mapping[str, Tensor], scalars: Mapping[str, float],
+        self, spec: protocol.Spec, launch: Launch[Any], inputs: Mapping[str, Tensor], scalars: Mapping[str, float],
         order: Order, progress: Callable[[int, int], None] | None = None,
     ) -> protocol.Modelled:  # fmt: skip
         """One launch of a checked kernel."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, Self
+from typing import TYPE_CHECKING, Any, Generic, Self
 
 from tkgen.backends.cdna.lower.origins import Source
 from tkgen.backends.hopper.build import CudaBuild, compiled
@@ -18,7 +18,7 @@ from tkgen.backends.hopper.toolchain import Figures
 from tkgen.backends.protocol import Modelled
 from tkgen.backends.spec import K, TypedSpec
 from tkgen.diagnostics import Diagnostic
-from tkgen.ir.launch import OneLaunch
+from tkgen.ir.launch import Launch
 from tkgen.ir.types import ACCESS_BYTES
 from tkgen.proof.execution import Order
 from tkgen.source import Span
@@ -73,7 +73,7 @@ class HopperKernel(TypedSpec[K, Hopper], Generic[K]):
         """Tensors that the copy engine moves and that threads read, too."""
         return frozenset()
 
-    def blocks(self, launch: OneLaunch) -> int:
+    def blocks(self, launch: Launch[Any]) -> int:
         """Blocks of a launch."""
         return launch.blocks
 
@@ -98,7 +98,7 @@ class HopperKernel(TypedSpec[K, Hopper], Generic[K]):
 
     @abstractmethod
     def modelled(
-        self, launch: OneLaunch, inputs: Mapping[str, Tensor], scalars: Mapping[str, float], order: Order,
+        self, launch: Launch[Any], inputs: Mapping[str, Tensor], scalars: Mapping[str, float], order: Order,
         progress: Callable[[int, int], None] | None = None,
     ) -> Modelled:  # fmt: skip
         """A launch of the model of its schedule."""

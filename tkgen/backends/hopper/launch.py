@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from tkgen.backends.hopper.machine import Hopper
 from tkgen.ir.equations import Access
 from tkgen.ir.kernel_program import KernelProgram
-from tkgen.ir.launch import OneLaunch, Sizing
+from tkgen.ir.launch import Launch
+from tkgen.ir.sizing import Sizing
 from tkgen.ir.tensors import DType, Tensor
 from tkgen.packages import install_line
 from tkgen.toolchain.compiler import ToolchainError
@@ -211,7 +212,7 @@ def argument(
     return whole.ljust(-(-len(whole) // alignment) * alignment, b"\0")
 
 
-def _checked(launch: OneLaunch, tensors: Mapping[str, torch.Tensor], alignment: int) -> None:
+def _checked(launch: Launch[Any], tensors: Mapping[str, torch.Tensor], alignment: int) -> None:
     """Raises ValueError for tensors that the kernel, built for these sizes, would read or write past."""
     from tkgen.ir.rounding import TORCH
 
@@ -251,7 +252,7 @@ def launcher(
 
 
 def _launcher(
-    build: CudaBuild[HopperKernel[Any]], launch: OneLaunch, tensors: Mapping[str, torch.Tensor],
+    build: CudaBuild[HopperKernel[Any]], launch: Launch[Any], tensors: Mapping[str, torch.Tensor],
     scalars: Mapping[str, float],
 ) -> Callable[[], None]:  # fmt: skip
     spec, program = build.spec, launch.program

@@ -16,13 +16,14 @@ from tkgen.backends.hopper.loop_schedule import Shape, schedule
 from tkgen.backends.hopper.loops import HopperLoop
 from tkgen.backends.hopper.model import Edit, Memory, modelled
 from tkgen.backends.protocol import Modelled
+from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import Access, Axis, Load, Loop, Op, Product, Store, Value
+from tkgen.ir.launch import Launch
 from tkgen.ir.rounding import TORCH, rounded
 from tkgen.ir.tiles import Tile, along_dims
 from tkgen.proof.execution import Order, Outcome, Parts, execute
 from tkgen.proof.program import Do
 from tkgen.proof.program import Loop as ProofLoop
-from tkgen.rows.launch import RowLaunch
 from tkgen.schedule.loop_tiles import extent
 
 Place = Mapping[Axis, int]
@@ -178,8 +179,8 @@ class LoopWork:
 
 
 def run_loop(
-    m: HopperLoop, launch: RowLaunch, inputs: Mapping[str, Tensor], scalars: Mapping[str, float], order: Order,
-    progress: Callable[[int, int], None] | None = None, warps: int = 0, edit: Edit | None = None,
+    m: HopperLoop, launch: Launch[EquationProgram], inputs: Mapping[str, Tensor], scalars: Mapping[str, float],
+    order: Order, progress: Callable[[int, int], None] | None = None, warps: int = 0, edit: Edit | None = None,
 ) -> Modelled:  # fmt: skip
     """A launch of a loop of products in one order, block after block; the rest as `model.run_products`."""
     outputs = {
@@ -198,22 +199,22 @@ def run_loop(
 
 
 def block_schedule(
-    m: HopperLoop, launch: RowLaunch, memory: Memory, block: int, warps: int = 0
+    m: HopperLoop, launch: Launch[EquationProgram], memory: Memory, block: int, warps: int = 0
 ) -> tuple[LoopWork, ProofLoop]:
     """What a block does with data, and its schedule; `warps` as in `model.run_products`."""
     blocks = launched_blocks(m, launch)
-    places = [_tile_place(m, launch, tile) for tile in range(block, launch.blocks, blocks)]
+    places = [_tile_place(m, launch, tile) for tile in range(block, launch.tile_count, blocks)]
     shape = Shape(*m.buffers, m.consumers, len(m.passes(places[0][m.split])), m.machine.warpgroup_warps)
     shape = replace(shape, warps=warps or shape.warps)
     return LoopWork(m, shape, memory, places), schedule(shape, len(places))
 
 
-def _tile_place(m: HopperLoop, launch: RowLaunch, tile: int) -> Place:
+def _tile_place(m: HopperLoop, launch: Launch[EquationProgram], tile: int) -> Place:
     """The tiles that have this number along the parallel axes: of bounded loops from the end on, the longest first."""
     place = launch.place(tile)
     return place | {m.split: launch.tiles(m.split) - 1 - place[m.split]} if m.bounded else place
 
 
-def launched_blocks(m: HopperLoop, launch: RowLaunch) -> int:
+def launched_blocks(m: HopperLoop, launch: Launch[EquationProgram]) -> int:
     """Blocks of a launch: one for each tile, or as many as its grid says."""
-    return min(launch.blocks, m.persistent or launch.blocks)
+    return min(launch.tile_count, launch.blocks)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import lcm
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tkgen.backends.cdna.lower.origins import Source
 from tkgen.backends.hopper.checks import check_figures
@@ -19,11 +19,11 @@ from tkgen.backends.hopper.toolchain import Figures
 from tkgen.backends.protocol import Modelled
 from tkgen.checks.recurrences import recurrences
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
+from tkgen.execute.arguments import launched_in
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import AxisKind, accesses
-from tkgen.ir.launch import OneLaunch
+from tkgen.ir.launch import Launch
 from tkgen.proof.execution import Order
-from tkgen.rows.launch import RowLaunch, row_launch
 from tkgen.schedule.loop_tiles import LoopError
 
 if TYPE_CHECKING:
@@ -75,9 +75,9 @@ class HopperLoopSpec(HopperKernel[EquationProgram]):
         """The generated CUDA C++."""
         return lower_loop(self.layout, self.program.header.splitlines(), self.path.name, self.target.name)
 
-    def launch(self, given: Mapping[str, int] | None = None) -> RowLaunch:
+    def launch(self, given: Mapping[str, int] | None = None) -> Launch[EquationProgram]:
         """The launch at the spec's own sizes, `given` ones for dynamic dimensions. Raises SizeError."""
-        return row_launch(self.program, self.layout, given)
+        return launched_in(self.layout, self.program, given)
 
     @property
     def one_matrix(self) -> dict[str, int]:
@@ -115,9 +115,9 @@ class HopperLoopSpec(HopperKernel[EquationProgram]):
         """Tiles of operands and outputs."""
         return self.layout
 
-    def blocks(self, launch: OneLaunch) -> int:
+    def blocks(self, launch: Launch[Any]) -> int:
         """One for each tile, or as many as its grid says."""
-        return min(launch.blocks, self.layout.persistent or launch.blocks)
+        return min(launch.tile_count, launch.blocks)
 
     def measured(self, figures: Figures, remarks: str) -> list[Diagnostic]:
         """Spills, and promises that ptxas says it could not keep, with the registers that its tiles take."""
@@ -140,11 +140,10 @@ class HopperLoopSpec(HopperKernel[EquationProgram]):
         return f"{self.layout.describe()}{products}"
 
     def modelled(
-        self, launch: OneLaunch, inputs: Mapping[str, Tensor], scalars: Mapping[str, float], order: Order,
+        self, launch: Launch[Any], inputs: Mapping[str, Tensor], scalars: Mapping[str, float], order: Order,
         progress: Callable[[int, int], None] | None = None,
     ) -> Modelled:  # fmt: skip
         """The model of producer and consumers."""
         from tkgen.backends.hopper.loop_model import run_loop
 
-        assert isinstance(launch, RowLaunch)
         return run_loop(self.layout, launch, inputs, scalars, order, progress)

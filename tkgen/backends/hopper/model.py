@@ -24,10 +24,11 @@ from tkgen.backends.hopper.layout import Layout
 from tkgen.backends.hopper.schedule import Part, Shape, block_shape, schedule
 from tkgen.backends.protocol import Modelled
 from tkgen.ir.equations import Access, Axis, Kernel, Op, Store, Value
-from tkgen.ir.launch import Launch, Piece
+from tkgen.ir.launch import Launch
 from tkgen.ir.meaning import Computation
 from tkgen.ir.products import needed
 from tkgen.ir.rounding import TORCH, rounded
+from tkgen.ir.sizing import Piece
 from tkgen.ir.tiles import Tile, along_dims
 from tkgen.ir.types import Program
 from tkgen.proof.execution import Order, Outcome, Parts, Work, execute
@@ -92,12 +93,12 @@ class Memory(Computation):
 class ProductWork:
     """What the operations of `schedule` do in one block, for the output tiles of `pieces`."""
 
-    def __init__(self, layout: Layout, shape: Shape, memory: Memory, pieces: Sequence[Piece], launch: Launch):
+    def __init__(self, layout: Layout, shape: Shape, memory: Memory, pieces: Sequence[Piece], launch: Launch[Program]):
         self.layout, self.shape, self.memory, self.pieces, self.launch = layout, shape, memory, pieces, launch
         self.sums = layout.equations
         panels = [(store, n) for store in layout.tiles_stored for n in range(layout.panels_of(store))]
         self.panels = [(f, *panel) for f in range(shape.fragments) for panel in panels]
-        self.groups = launch.groups if layout.ragged else []
+        self.groups = launch.groups[layout.program.ragged] if layout.program.ragged else []
         self.rows = layout.machine.wgmma_rows
         self.own = self.rows // shape.warps  # rows of a warp
         products = layout.program.products
@@ -369,7 +370,7 @@ def work_of(shape: Shape, blocks: Sequence[ProductWork], loop: Loop) -> Work:
 
 
 def run_products(
-    layout: Layout, launch: Launch, inputs: Mapping[str, Tensor], scalars: Mapping[str, float], order: Order,
+    layout: Layout, launch: Launch[Program], inputs: Mapping[str, Tensor], scalars: Mapping[str, float], order: Order,
     progress: Callable[[int, int], None] | None = None, warps: int = 0, edit: Edit | None = None,
 ) -> Modelled:  # fmt: skip
     """A launch of a kernel of products in one order, block after block.
@@ -378,7 +379,7 @@ def run_products(
     """
     program = layout.program
     if layout.ragged and program.offsets is not None:
-        launch = replace(launch, offsets=tuple(map(int, inputs[program.offsets.name].tolist())))
+        launch = replace(launch, offsets={program.offsets.name: inputs[program.offsets.name].tolist()})
     outputs = started(program, launch)
     memory = Memory(program.kernel, inputs, scalars, launch.extents, outputs, program.added)
     found = list[Outcome]()
@@ -393,7 +394,7 @@ def run_products(
 
 
 def cluster_schedule(
-    layout: Layout, launch: Launch, memory: Memory, first: int, warps: int = 0
+    layout: Layout, launch: Launch[Program], memory: Memory, first: int, warps: int = 0
 ) -> tuple[list[ProductWork], Loop]:
     """What the blocks of a cluster do with data, `first` being the number of its first one, and their schedule.
 
@@ -407,7 +408,7 @@ def cluster_schedule(
     return blocks, schedule(shape, len(pieces[0]), blocks[0].partial())
 
 
-def started(program: Program, launch: Launch) -> dict[str, Tensor]:
+def started(program: Program, launch: Launch[Program]) -> dict[str, Tensor]:
     """The outputs as they are before a launch: NaNs, or zeros where blocks add to them."""
     starts = {t: 0.0 if t.name in program.added else torch.nan for t in program.outputs}
     return {t.name: torch.full(launch.shape(t), at, dtype=TORCH[t.dtype]) for t, at in starts.items()}

@@ -19,8 +19,9 @@ import torch
 from torch import Tensor
 
 from tkgen.backends.hopper import launch as hopper
-from tkgen.ir.launch import OneLaunch, Sizing
+from tkgen.ir.launch import Launch
 from tkgen.ir.rounding import TORCH
+from tkgen.ir.sizing import Sizing
 from tkgen.ir.types import ACCESS_BYTES
 from tkgen.toolchain.compiler import ToolchainError
 
@@ -33,15 +34,15 @@ if TYPE_CHECKING:
 WORD = 8  # bytes of an address
 MAP_ALIGNMENT = 64  # of what the driver changes a tensor map in
 NO_CONTEXT = 201  # CUDA_ERROR_INVALID_CONTEXT: this thread has not used the GPU yet
-Launch = Callable[..., int]
+DriverCall = Callable[..., int]
 
 
 class Driver(Protocol):
     """What a prepared launch needs of the CUDA driver."""
 
-    launch: Launch
+    launch: DriverCall
     """`cuLaunchKernel`, with arguments of ctypes' types."""
-    replace: Launch
+    replace: DriverCall
     """`cuTensorMapReplaceAddress`."""
     stream: Callable[[int], int]
     """Torch's current stream of a device, by its index."""
@@ -64,8 +65,8 @@ class Cuda:
     def __init__(self) -> None:
         try:
             library = ctypes.CDLL("libcuda.so.1")
-            self.launch: Launch = library.cuLaunchKernel
-            self.replace: Launch = library.cuTensorMapReplaceAddress
+            self.launch: DriverCall = library.cuLaunchKernel
+            self.replace: DriverCall = library.cuTensorMapReplaceAddress
         except (OSError, AttributeError) as error:
             raise ToolchainError(f"no CUDA driver that these kernels can use: {error}") from None
         current = torch.cuda.current_stream
@@ -298,7 +299,7 @@ def prepare(build: Build, launch: Sizing, given: Mapping[str, Tensor]) -> Prepar
     return InOrder(device, tuple(given), made, scalars, tuple(kernels), outputs)
 
 
-def _prepare(build: CudaBuild[HopperKernel[Any]], launch: OneLaunch, given: Mapping[str, Tensor]) -> Prepared:
+def _prepare(build: CudaBuild[HopperKernel[Any]], launch: Launch[Any], given: Mapping[str, Tensor]) -> Prepared:
     """The launch of one kernel for inputs like these, by name, in the order in which it will be called with them.
 
     Raises:

@@ -18,6 +18,7 @@ from torch import Tensor
 from tkgen.backends.hopper.machine import SmLanes
 from tkgen.backends.hopper.model import Memory, modelled
 from tkgen.backends.protocol import Modelled
+from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import (
     Access,
     Argument,
@@ -34,11 +35,11 @@ from tkgen.ir.equations import (
     reads,
     writes,
 )
+from tkgen.ir.launch import Launch
 from tkgen.ir.rounding import rounded, unwritten
 from tkgen.ir.tiles import Tile, along_dims, picked
 from tkgen.proof.execution import Order, Outcome, Parts, execute
 from tkgen.proof.program import Do
-from tkgen.rows.launch import RowLaunch
 from tkgen.schedule.row_steps import passes as all_passes
 from tkgen.schedule.row_verifier import constants, program
 from tkgen.schedule.rows import RowMap, extent
@@ -272,8 +273,8 @@ def _taken(reduce: Reduce, parts: Sequence[Tensor]) -> Tensor:
 
 
 def run_rows(
-    m: RowMap, lanes: SmLanes, launch: RowLaunch, inputs: Mapping[str, Tensor], scalars: Mapping[str, float],
-    order: Order, progress: Callable[[int, int], None] | None = None,
+    m: RowMap, lanes: SmLanes, launch: Launch[EquationProgram], inputs: Mapping[str, Tensor],
+    scalars: Mapping[str, float], order: Order, progress: Callable[[int, int], None] | None = None,
 ) -> Modelled:  # fmt: skip
     """A launch of a kernel of rows in one order, block after block."""
     new = {t.name: unwritten(launch.shape(t), t.dtype) for t in launch.program.outputs}
@@ -290,7 +291,7 @@ def run_rows(
     return modelled(outputs, found)
 
 
-def _loop_tiles(m: RowMap, launch: RowLaunch, tile: Mapping[Axis, int]) -> list[int]:
+def _loop_tiles(m: RowMap, launch: Launch[EquationProgram], tile: Mapping[Axis, int]) -> list[int]:
     """Where the tiles begin that the loops of a block go through."""
     if m.fast.kind is not AxisKind.SEQUENTIAL:
         return [0]

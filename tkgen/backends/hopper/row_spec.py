@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tkgen.backends.cdna.lower.origins import Source
 from tkgen.backends.hopper.kernel_spec import HopperKernel
@@ -14,9 +14,8 @@ from tkgen.backends.hopper.rows import lower_rows
 from tkgen.backends.hopper.toolchain import Figures
 from tkgen.backends.protocol import Modelled
 from tkgen.ir.equation_program import EquationProgram
-from tkgen.ir.launch import OneLaunch
+from tkgen.ir.launch import Launch
 from tkgen.proof.execution import Order
-from tkgen.rows.launch import RowLaunch
 from tkgen.rows.spec import LaidRows
 
 if TYPE_CHECKING:
@@ -60,11 +59,10 @@ class HopperRowSpec(LaidRows[Hopper], HopperKernel[EquationProgram]):
         return self.rows.describe()
 
     def modelled(
-        self, launch: OneLaunch, inputs: Mapping[str, Tensor], scalars: Mapping[str, float], order: Order,
+        self, launch: Launch[Any], inputs: Mapping[str, Tensor], scalars: Mapping[str, float], order: Order,
         progress: Callable[[int, int], None] | None = None,
     ) -> Modelled:  # fmt: skip
         """The model of its warps."""
         from tkgen.backends.hopper.row_model import run_rows
 
-        assert isinstance(launch, RowLaunch)
         return run_rows(self.rows, self.lanes, launch, inputs, scalars, order, progress)

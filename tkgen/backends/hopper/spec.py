@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tkgen.backends.cdna.lower.origins import Source, joined
 from tkgen.backends.hopper.checks import check
@@ -20,7 +20,7 @@ from tkgen.checks.words import statement
 from tkgen.diagnostics import Diagnostic
 from tkgen.execute.arguments import launched
 from tkgen.ir.equations import Load
-from tkgen.ir.launch import Launch, OneLaunch
+from tkgen.ir.launch import Launch
 from tkgen.ir.limits import Requirement, places_of, product_sizes, requirements
 from tkgen.ir.types import Dim, Program
 from tkgen.proof.execution import Order
@@ -59,7 +59,7 @@ class HopperSpec(HopperKernel[Program]):
         """What dynamic sizes must be: any number of K-steps is one pass."""
         return requirements(self.program, 1, 0)
 
-    def launch(self, given: Mapping[str, int] | None = None) -> Launch:
+    def launch(self, given: Mapping[str, int] | None = None) -> Launch[Program]:
         """The launch at the spec's own sizes, `given` ones for dynamic dimensions. Raises SizeError."""
         return launched(self, given)
 
@@ -153,11 +153,10 @@ class HopperSpec(HopperKernel[Program]):
         return f"{self.layout.stages} stages{products}"
 
     def modelled(
-        self, launch: OneLaunch, inputs: Mapping[str, Tensor], scalars: Mapping[str, float], order: Order,
+        self, launch: Launch[Any], inputs: Mapping[str, Tensor], scalars: Mapping[str, float], order: Order,
         progress: Callable[[int, int], None] | None = None,
     ) -> Modelled:  # fmt: skip
         """The model of producer and consumers."""
         from tkgen.backends.hopper.model import run_products
 
-        assert isinstance(launch, Launch)
         return run_products(self.layout, launch, inputs, scalars, order, progress)

@@ -20,7 +20,6 @@ from tkgen.backends.hopper.machine import HopperProduct
 from tkgen.predict.hopper.model import HopperModel, Work, moved_bytes, prediction, read_rate, settled
 from tkgen.predict.hopper.sass import read
 from tkgen.predict.prediction import PredictError, Prediction
-from tkgen.rows.launch import row_launch
 
 
 class IterationModel(HopperModel):
@@ -31,7 +30,7 @@ class IterationModel(HopperModel):
         self.spec: HopperLoopSpec = build.spec
         self.machine = build.spec.target
         self.layout, self.timing = build.spec.layout, build.spec.target.timing
-        self.launch = row_launch(self.spec.program, self.layout, sizes)
+        self.launch = self.spec.launch(sizes)
         code = read(build.sass)
         loop = code.loop_with("HGMMA")
         if loop is None:

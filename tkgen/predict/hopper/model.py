@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tkgen.backends.hopper.machine import Hopper, HopperProduct
 from tkgen.backends.spec import TypedSpec
-from tkgen.ir.launch import OneLaunch
+from tkgen.ir.launch import Launch
 from tkgen.predict.prediction import PredictError, Prediction
 
 if TYPE_CHECKING:
@@ -87,13 +87,13 @@ def clock(machine: Hopper, work: Work, cycles: float, fixed_seconds: float) -> t
     return low, "power"
 
 
-def moved_bytes(launch: OneLaunch) -> int:
+def moved_bytes(launch: Launch[Any]) -> int:
     """Of all tensors of a launch, each once."""
     return sum(map(launch.bytes, (*launch.program.reads, *launch.program.outputs)))
 
 
 def prediction(
-    spec: TypedSpec[Any, Hopper], launch: OneLaunch, product: HopperProduct,
+    spec: TypedSpec[Any, Hopper], launch: Launch[Any], product: HopperProduct,
     at: Settled, parts: Mapping[str, float], *, start: float, flops: float = 0.0, blocks_per_sm: int = 1,
     peak: float | None = None,
 ) -> Prediction:  # fmt: skip

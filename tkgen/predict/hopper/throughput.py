@@ -18,7 +18,6 @@ from tkgen.ir.equations import AxisKind, Load, Op, walk
 from tkgen.predict.hopper.model import HopperModel, Work, prediction, read_rate, settled
 from tkgen.predict.hopper.sass import Code, read
 from tkgen.predict.prediction import PredictError, Prediction
-from tkgen.rows.launch import row_launch
 from tkgen.rows.reading import read_counts
 
 MOST_SMOOTH = 4  # exponent by which bounds on the time are added where many blocks of an SM fill in for each other
@@ -32,7 +31,7 @@ class ThroughputModel(HopperModel):
         self.spec: HopperRowSpec = build.spec
         self.machine = build.spec.target
         self.timing = build.spec.target.timing
-        self.launch = row_launch(self.spec.program, self.spec.layout, sizes)
+        self.launch = self.spec.launch(sizes)
         figures = build.figures
         self.resident = self.machine.blocks_per_sm(build.threads, figures.registers, build.shared_bytes)
         if not self.resident:

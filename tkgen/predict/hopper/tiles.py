@@ -27,7 +27,9 @@ from tkgen.backends.hopper.machine import HopperProduct
 from tkgen.backends.hopper.spec import HopperSpec
 from tkgen.backends.hopper.toolchain import MATRIX
 from tkgen.execute.arguments import launched
-from tkgen.ir.launch import Launch, Piece
+from tkgen.ir.launch import Launch
+from tkgen.ir.sizing import Piece
+from tkgen.ir.types import Program
 from tkgen.predict.hopper.model import HopperModel, Work, moved_bytes, prediction, read_rate, settled
 from tkgen.predict.hopper.sass import read
 from tkgen.predict.prediction import Prediction
@@ -93,7 +95,7 @@ class TileModel(HopperModel):
         self.spec: HopperSpec = build.spec
         self.machine = build.spec.target
         self.layout, self.timing = build.spec.layout, build.spec.target.timing
-        self.launch: Launch = launched(build.spec, sizes)
+        self.launch: Launch[Program] = launched(build.spec, sizes)
         code = read(build.sass)
         opcode = MATRIX[build.spec.program.a.dtype.bits == 8]
         tile, step = code.loop_with(opcode, "UTMASTG"), code.loop_with(opcode)

@@ -78,7 +78,7 @@ class Lowering(ABC):
         yield Constant("THREADS", f"{self.layout.waves} * WARP_THREADS", f"{self.layout.waves} waves")
 
     def checks(self) -> Iterator[Check]:
-        """Sizes known at run time are as `tkgen.rows.launch.row_launch` wants them, and the same in all tensors."""
+        """Sizes known at run time are as `execute.arguments.launched_in` wants them, and the same in all tensors."""
         dynamic = {name: dim for name, dim in self.places.dims.items() if dim.size is None}
         for name, dim in dynamic.items():
             size = f"g.{self.places.member(name)}"

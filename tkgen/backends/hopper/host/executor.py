@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from torch import Tensor
 
@@ -12,7 +13,7 @@ from tkgen.backends.hopper.kernel_spec import HopperKernel
 from tkgen.backends.hopper.launch import MapError
 from tkgen.backends.hopper.schedule import MACHINE
 from tkgen.execute.arguments import SizeError
-from tkgen.ir.launch import OneLaunch
+from tkgen.ir.launch import Launch
 from tkgen.proof.execution import Order, orders
 
 
@@ -26,7 +27,7 @@ class HostExecutor:
         return tuple(orders(count, [stream.name for stream in MACHINE.streams]))
 
     def run(
-        self, spec: protocol.Spec, launch: OneLaunch, inputs: Mapping[str, Tensor], scalars: Mapping[str, float],
+        self, spec: protocol.Spec, launch: Launch[Any], inputs: Mapping[str, Tensor], scalars: Mapping[str, float],
         order: Order, progress: Callable[[int, int], None] | None = None,
     ) -> protocol.Modelled:  # fmt: skip
         """One launch of a checked kernel.

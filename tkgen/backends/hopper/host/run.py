@@ -18,7 +18,7 @@ from tkgen.backends.hopper.kernel_spec import HopperKernel
 from tkgen.backends.hopper.launch import argument, described
 from tkgen.backends.hopper.layout import launched_registers
 from tkgen.backends.protocol import Modelled
-from tkgen.ir.launch import OneLaunch
+from tkgen.ir.launch import Launch
 from tkgen.ir.rounding import TORCH
 from tkgen.ir.tensors import Tensor as Declared
 from tkgen.proof.execution import Order
@@ -68,13 +68,13 @@ class Shape:
     dynamic_bytes: int
 
 
-def shape_of(spec: HopperKernel[Any], launch: OneLaunch) -> Shape:
+def shape_of(spec: HopperKernel[Any], launch: Launch[Any]) -> Shape:
     """As `tkgen.backends.hopper.launch` launches it on a GPU."""
     return Shape(spec.blocks(launch), spec.threads, spec.dynamic_bytes)
 
 
 def run(
-    spec: HopperKernel[Any], launch: OneLaunch, inputs: Mapping[str, Tensor], scalars: Mapping[str, float],
+    spec: HopperKernel[Any], launch: Launch[Any], inputs: Mapping[str, Tensor], scalars: Mapping[str, float],
     order: Order, progress: Told | None = None, text: str | None = None, limit: float = LIMIT,
 ) -> Modelled:  # fmt: skip
     """One launch of the spec's C++, or of `text` in its place, on tensors of the CPU.
@@ -153,7 +153,7 @@ def _launched(
 
 @contextmanager
 def _memory(
-    loaded: ctypes.CDLL, launch: OneLaunch, inputs: Mapping[str, Tensor], added: frozenset[str]
+    loaded: ctypes.CDLL, launch: Launch[Any], inputs: Mapping[str, Tensor], added: frozenset[str]
 ) -> Iterator[dict[str, Tensor]]:
     """All tensors of a launch in memory that its process shares; behind each, nothing may be touched."""
     places: list[tuple[int, int]] = []

@@ -1,0 +1,174 @@
+"""What a launch is of, what blocks compute of it, and what launches of one kernel and of several have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tkgen.ir.equations import Axis, Kernel
+from tkgen.ir.kernel_program import Clusters, GridKind, RemapStage
+from tkgen.ir.tensors import Dim, ScalarArg, Tensor
+
+if TYPE_CHECKING:
+    from tkgen.ir.launch import Launch
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What a block does at a time: K-steps `first` to before `last` of the output tile at (`row`, `col`), in tiles.
+
+    `matrix` says of which output, where there is a batch of them. Without a contraction there are no K-steps.
+    """
+
+    row: int
+    col: int
+    first: int
+    last: int
+    matrix: int = 0
+
+    @property
+    def steps(self) -> int:
+        """K-steps of it."""
+        return self.last - self.first
+
+
+class Taking(Protocol):
+    """What a launch needs to know of a kernel, or of several: what they take and write."""
+
+    @property
+    def arguments(self) -> Sequence[Tensor]:
+        """All tensors, in the order of the spec."""
+
+    @property
+    def reads(self) -> Sequence[Tensor]:
+        """Those to be given."""
+
+    @property
+    def outputs(self) -> Sequence[Tensor]:
+        """What it is for."""
+
+    @property
+    def scalars(self) -> Sequence[ScalarArg]:
+        """The scalars."""
+
+    @property
+    def added(self) -> frozenset[str]:
+        """The outputs to which several blocks add, which must be zero before the launch."""
+
+    @property
+    def dims(self) -> Sequence[Dim]:
+        """All dimensions."""
+
+
+class Tiled(Taking, Protocol):
+    """What a launch needs to know of one kernel: its axes, and how blocks share their tiles."""
+
+    @property
+    def name(self) -> str:
+        """The name of the kernel."""
+
+    @property
+    def kernel(self) -> Kernel:
+        """The equations."""
+
+    @property
+    def waves(self) -> int:
+        """Waves of a block."""
+
+    @property
+    def parallel(self) -> tuple[Axis, ...]:
+        """The axes along which blocks have a tile each, outermost first."""
+
+    @property
+    def batch(self) -> tuple[Axis, ...]:
+        """Those of them that say which matrix a block works on: a remap orders the tiles of each matrix."""
+
+    @property
+    def contraction(self) -> Axis | None:
+        """The one axis along which products are summed, before anything is rounded; None where there is none."""
+
+    @property
+    def factors(self) -> frozenset[str]:
+        """The tensors whose products are summed along it."""
+
+    @property
+    def remap(self) -> tuple[RemapStage, ...]:
+        """The order of the tiles."""
+
+    @property
+    def grid(self) -> GridKind:
+        """How tiles are dealt to blocks."""
+
+    @property
+    def clusters(self) -> Clusters | None:
+        """Blocks that share tiles of a factor."""
+
+    def tile(self, axis: Axis) -> int:
+        """Places of an axis that a block has at a time."""
+
+
+@dataclass(frozen=True)
+class Box:
+    """A piece of what a block computes: the places of each axis, by its name, of which the block has a part alone.
+
+    Of a ragged axis `groups` has the places of the group in which these are.
+    """
+
+    places: Mapping[str, range]
+    groups: Mapping[str, range] = field(default_factory=dict)
+
+    def first(self, axis: str) -> int:
+        """The first place, as the equations count: of a ragged axis from where the group begins."""
+        return self.places[axis].start - (self.groups[axis].start if axis in self.groups else 0)
+
+
+@dataclass(frozen=True)
+class Sizing(ABC):
+    """`program` at the sizes `extents`, by the names of dimensions; only those asked about need be there."""
+
+    program: Taking = field(repr=False)
+    extents: Mapping[str, int] = field(compare=False)
+
+    @property
+    @abstractmethod
+    def launches(self) -> tuple[Launch[Any], ...]:
+        """The launches of single kernels, in order."""
+
+    @abstractmethod
+    def with_launches(self, launches: Sequence[Launch[Any]]) -> Sizing:
+        """The same with others of its kernels."""
+
+    @property
+    def blocks(self) -> int:
+        """Blocks to launch, of all kernels."""
+        return sum(launch.blocks for launch in self.launches)
+
+    @property
+    def written(self) -> tuple[Tensor, ...]:
+        """The tensors that it writes."""
+        return tuple(self.program.outputs)
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations of all products."""
+        return sum(launch.flops for launch in self.launches)
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes that it reads and writes, each tensor once."""
+        return sum(map(self.bytes, (*self.program.reads, *self.program.outputs)))
+
+    def first(self, count: int) -> Sizing:
+        """The launch of the first `count` kernels."""
+        return self
+
+    def shape(self, tensor: Tensor) -> list[int]:
+        """The sizes of a tensor in memory: elements, or bytes along a dimension of which they hold several."""
+        return tensor.dtype.stored([self.extents[d.name] for d in tensor.dims])
+
+    def bytes(self, tensor: Tensor) -> int:
+        """The size of a tensor in memory."""
+        return prod(self.shape(tensor)) * tensor.dtype.bytes
