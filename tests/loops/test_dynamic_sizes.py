@@ -12,7 +12,7 @@ from tkgen.diagnostics import SpecError
 from tkgen.execute.arguments import SizeError
 from tkgen.execute.launch import run, trials
 from tkgen.loops import LoopBuild, LoopSpec
-from tkgen.rows.watch import launches
+from tkgen.machine_check.tile_sorts import launches
 from tkgen.sequence import SequenceSpec
 
 FOLDER = Path(__file__).parents[2] / "specs/attention"
@@ -86,7 +86,7 @@ def test_parts_are_as_long_as_run_time_says() -> None:
 
 def test_sizes_around_every_tile_are_watched() -> None:
     """Tiles of 128 queries and of 64 keys are of one dimension."""
-    watched = {tuple(launch.extents[name] for name in ("BATCH", "LENGTH")) for launch in launches(spec_of(CAUSAL))}
+    watched = {tuple(w.launch.extents[name] for name in ("BATCH", "LENGTH")) for w in launches(spec_of(CAUSAL))}
     assert watched == {(b, n) for b in (1, 2) for n in (1, 64, 65, 128, 129, 191, 383)}
 
 

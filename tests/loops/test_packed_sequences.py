@@ -20,7 +20,7 @@ from tkgen.execute.launch import emulate, run, trials
 from tkgen.ir.meaning import evaluate
 from tkgen.ir.segments import segments
 from tkgen.loops import LoopBuild, LoopSpec
-from tkgen.rows.watch import launches, sorts_of_groups
+from tkgen.machine_check.tile_sorts import launches, sorts_of_groups
 
 SPEC = Path(__file__).parents[2] / "specs/attention/attention_packed.tk"
 D = 64
@@ -265,7 +265,8 @@ def test_blocks_of_the_shipped_kernel() -> None:
 
 def test_blocks_of_each_sort_are_watched() -> None:
     spec = built(CROSS).spec
-    (launch,) = launches(spec)
+    (only,) = launches(spec)
+    launch = only.launch
     assert launch.blocks - 1 in sorts_of_groups(launch)
     q, j = launch.program.kernel.ragged
     watched = [launch.place(block) for block in sorts_of_groups(launch)]

@@ -10,8 +10,7 @@ from tkgen.api import load
 from tkgen.backends.cdna.kittens import include_dir
 from tkgen.diagnostics import SpecError
 from tkgen.execute.launch import run, trials
-from tkgen.machine_check import RIGHT
-from tkgen.rows import watch
+from tkgen.machine_check import RIGHT, watch
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.metadata import read_resources
 
@@ -37,7 +36,7 @@ def test_a_fused_matmul_has_its_wait_states_on_every_path(name: str, target: str
     made = compile_device(without, spec.target, build.compiler, include_dirs=[include_dir()], source_name=f"{name}.cpp")
     assert made.hsaco is not None
     kernel = next(iter(read_resources(made.hsaco).values())).kernel
-    assert {d.code for d in watch.watch(spec, made.hsaco, kernel).diagnostics} == {"E322"}
+    assert {d.code for d in watch(spec, made.hsaco, kernel).diagnostics} == {"E322"}
 
 
 def test_scalars_in_lanes_beside_data_are_followed() -> None:

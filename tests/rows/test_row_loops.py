@@ -16,9 +16,9 @@ from tkgen.diagnostics import SpecError
 from tkgen.emulate import interleavings
 from tkgen.execute.compare import Inputs
 from tkgen.execute.launch import run
+from tkgen.machine_check.tile_sorts import launches
 from tkgen.predict.throughput import Transfer
 from tkgen.rows import RowSpec
-from tkgen.rows.watch import launches
 from tkgen.schedule.row_verifier import wrong
 from tkgen.tile.ops import Barrier
 from tkgen.tile.program import Advance, Loop, ops
@@ -158,7 +158,7 @@ def test_numbers_are_right_in_many_orders(text: str) -> None:
 
 def test_lengths_that_only_run_time_knows() -> None:
     spec = spec_of(SUMS.format(rows=2, length="dynamic", tile=1000))
-    assert [launch.extents["D"] for launch in launches(spec)] == [2999, 1001, 1000, 1]
+    assert [w.launch.extents["D"] for w in launches(spec)] == [2999, 1001, 1000, 1]
     assert [sizes["D"] for sizes in spec.size_cases()] == [1000, 1, 1001, 2999]
     build = spec.build().check()
     for length in (1, 999, 2001, 5000):

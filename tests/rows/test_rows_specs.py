@@ -17,8 +17,8 @@ from tkgen.execute.compare import Inputs
 from tkgen.execute.launch import run
 from tkgen.ir.equations import AxisKind
 from tkgen.ir.verifier import verify
+from tkgen.machine_check.tile_sorts import launches, sorts
 from tkgen.rows import RowSpec
-from tkgen.rows.watch import launches, sorts
 
 ROOT = Path(__file__).parents[2]
 SPECS = sorted((ROOT / "specs/rows").glob("*.tk"))
@@ -109,8 +109,8 @@ def test_a_block_that_writes_elsewhere_is_found() -> None:
 
 def test_dynamic_sizes_are_watched_around_the_tile() -> None:
     spec = spec_of(PLAIN.format(length=64, clauses=""), ROWS=None)
-    assert [launch.extents["ROWS"] for launch in launches(spec)] == [47, 17, 16, 1]
-    assert sorts(next(launches(spec))) == (0, 1, 2)
+    assert [w.launch.extents["ROWS"] for w in launches(spec)] == [47, 17, 16, 1]
+    assert sorts(next(launches(spec)).launch) == (0, 1, 2)
     build = spec.build()
     assert build.machine_check.outcome == "right"
     for rows in (1, 16, 37):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tkgen.backends.cdna import kittens as headers
 from tkgen.build.model import Compiled
 from tkgen.diagnostics import SpecError
+from tkgen.machine_check import watch
 from tkgen.toolchain.cache import default_cache
 from tkgen.toolchain.checkout import compile_with_checkout
 from tkgen.toolchain.compile import compile_device
@@ -81,4 +82,4 @@ def _at_spec_line(spec: KernelSpec[Any, Compiled], error: ToolchainError) -> Too
 
 def watched(build: B) -> B:
     """`build` with a verdict on its machine code. See `tkgen.machine_check`."""
-    return replace(build, machine_check=build.watch(default_cache()))
+    return replace(build, machine_check=watch(build.spec, build.hsaco, build.resources.kernel, default_cache()))

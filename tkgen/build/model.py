@@ -8,14 +8,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from tkgen import __version__, checks, machine_check
+from tkgen import __version__, checks
 from tkgen.checks.words import count_text
 from tkgen.diagnostics import Diagnostic, Severity, SpecError
 from tkgen.diagnostics.machine import to_json
 from tkgen.machine_check import NOT_ASKED, UNCHECKED, Verdict
 from tkgen.targets.model import Occupancy
 from tkgen.targets.resources import Resources
-from tkgen.toolchain.cache import Cache
 from tkgen.toolchain.compiler import Compiler, ToolchainError
 from tkgen.toolchain.isa import Function, InstructionMix, instruction_mix, main_loop, parse_asm
 
@@ -88,10 +87,6 @@ class Compiled:
 
     def words(self) -> list[str]:
         """The same in a few words, for the line of figures."""
-        raise NotImplementedError
-
-    def watch(self, store: Cache | None) -> Verdict:
-        """The verdict on the machine code; `right` ones are kept in `store`."""
         raise NotImplementedError
 
     def report(self) -> dict[str, object]:
@@ -194,10 +189,6 @@ class Build(Compiled):
         if loop is not None:
             found.append(f"{sum(loop.mfma.values())} MFMA in the loop, {other_per_mfma(loop):.2f} others per MFMA")
         return found
-
-    def watch(self, store: Cache | None) -> Verdict:
-        """The verdict of `tkgen.machine_check`."""
-        return machine_check.watch(self.spec, self.hsaco, self.resources.kernel, store)
 
 
 def other_per_mfma(mix: InstructionMix) -> float:

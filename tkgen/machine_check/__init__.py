@@ -24,7 +24,7 @@ depended on it (`Verdict.alike`), every block of the launch goes through the sam
 and barriers, by the same induction: one block is watched, and the last one run for the bounds of the tensors, which
 its coordinates reach. Elsewhere the generated source says how blocks differ: a block's number becomes the coordinates
 of its tile, and for a persistent or stream-K grid how many tiles and K-steps follow. So blocks fall into classes, one
-of each is watched (`launches`):
+of each is watched (`launches`; `tile_sorts` of kernels without K-steps):
 
 - tiles inside, over the end of the rows, of the columns, of both (`tail`), and the first and last part of split K;
 - persistent blocks: each sequence of such tiles, three in a row, or two where a tile has more K-steps than the

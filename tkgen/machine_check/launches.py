@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, gcd, lcm, sqrt
+from typing import Any
 
 from tkgen.ir.divided import divided
 from tkgen.ir.equations import Argument, Map, walk
@@ -31,7 +32,7 @@ class Watched:
     of all tiles of the first block; `scalars` are values of the scalar arguments.
     """
 
-    launch: Launch[Program]
+    launch: Launch[Any]
     blocks: int
     first: int
     edges: tuple[int, ...]

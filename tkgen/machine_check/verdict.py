@@ -5,25 +5,23 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from tkgen.diagnostics import Diagnostic
 from tkgen.packages import install_line
 from tkgen.toolchain.cache import Cache, cache_key
 
 if TYPE_CHECKING:
-    from tkgen.backends.cdna.spec import Spec
+    from tkgen.backends.cdna.kernel_spec import KernelSpec
     from tkgen.emulate import Finding, Outcome
     from tkgen.emulate.code_object import CodeObject
-    from tkgen.ir.types import Program
     from tkgen.machine_check.launches import Watched
 
-L = TypeVar("L")
 RIGHT, WRONG, UNCHECKED = "right", "wrong", "not checked"
 BUDGET: Final = 1 << 26  # instructions of a block until it counts as endless, 16 of passes that repeat as one
 LONG: Final = 8192  # K-steps of a block; fewer never take so many instructions
@@ -84,27 +82,8 @@ def warm() -> None:
             decode(b"", "gfx942")
 
 
-def watch(spec: Spec, hsaco: bytes, kernel: str, store: Cache | None = None) -> Verdict:
+def watch(spec: KernelSpec[Any, Any], hsaco: bytes, kernel: str, store: Cache | None = None) -> Verdict:
     """The verdict on the machine code of `spec`; `right` ones are kept in `store`, by code, launches and emulator."""
-
-    def wanted() -> tuple[Watched, ...]:
-        from tkgen.machine_check.launches import launches
-
-        return tuple(launches(spec.plan))
-
-    return decided(wanted, lambda of, start: _watched(spec, hsaco, kernel, of, start), (hsaco, kernel), store)
-
-
-def decided(
-    wanted: Callable[[], Sequence[L]],
-    work: Callable[[Sequence[L], float], Verdict],
-    code: tuple[bytes, str],
-    store: Cache | None,
-) -> Verdict:
-    """The verdict of `work` on launches, from a time on; from `store` where it was `right` before.
-
-    `code` is the code object and the kernel in it.
-    """
     start = time.perf_counter()
     try:
         from tkgen.emulate import EmulateError, native
@@ -112,12 +91,16 @@ def decided(
         return Verdict(UNCHECKED, f"the emulator needs {error.name}: {install_line('emulate')}")
     try:
         native.core()
-        of = wanted()
-        key = cache_key("machine check", version(), *code, repr(of))
+        from tkgen.machine_check import launches, tile_sorts
+
+        wanted = tuple(
+            tile_sorts.launches(spec) if spec.program.contraction is None else launches.launches(spec.planned)
+        )
+        key = cache_key("machine check", version(), hsaco, kernel, repr(wanted))
         kept = store.get(key) if store is not None else None
         if kept is not None and (known := _read(kept)) is not None:
             return known
-        verdict = work(of, start)
+        verdict = _watched(spec, hsaco, kernel, wanted, start)
     except EmulateError as error:  # no compiler for the core, or a launch that it cannot start
         return Verdict(UNCHECKED, str(error))
     if store is not None and verdict.outcome == RIGHT:
@@ -125,12 +108,12 @@ def decided(
     return verdict
 
 
-def _watched(spec: Spec, hsaco: bytes, kernel: str, wanted: Sequence[Watched], start: float) -> Verdict:
+def _watched(spec: KernelSpec[Any, Any], hsaco: bytes, kernel: str, wanted: Sequence[Watched], start: float) -> Verdict:
     from tkgen.emulate import Kind, load
     from tkgen.machine_check import words
 
     code = load(hsaco)
-    run = partial(_run, spec.program, code, kernel)
+    run = partial(_run, spec, code, kernel)
     seen: list[words.Seen] = []
     instructions = blocks = 0
     alike = True
@@ -140,7 +123,7 @@ def _watched(spec: Spec, hsaco: bytes, kernel: str, wanted: Sequence[Watched], s
         outcomes = [outcome]
         rest = (*of.edges, *of.others) if outcome.block_dependent else of.edges
         if rest and not _cut(of, outcome):
-            outcomes.append(run(of, rest, watched=outcome.block_dependent))
+            outcomes.append(run(of, rest, watched=outcome.block_dependent or spec.decides))
         alike &= not outcome.block_dependent
         blocks += 1 + len(rest)
         instructions += sum(o.instructions for o in outcomes)
@@ -152,7 +135,7 @@ def _watched(spec: Spec, hsaco: bytes, kernel: str, wanted: Sequence[Watched], s
         left_out = {TOO_LARGE, NOT_FOLLOWED, *(() if real else (Kind.BLOCK_RACE.value,)), *(ENDLESS if cut else ())}
         findings = [f for o in outcomes for f in o.findings if f.kind.value not in left_out]
         seen += [words.Seen(finding, of.launch.extents, of.steps) for finding in findings]
-        steps.add(of.steps)
+        steps |= {of.steps} if of.steps else set()
         if seen:
             break
         if cut:
@@ -161,7 +144,7 @@ def _watched(spec: Spec, hsaco: bytes, kernel: str, wanted: Sequence[Watched], s
         if large:
             return Verdict(UNCHECKED, "a block touches more memory than the referee can watch")
         if lost is not None:
-            return Verdict(UNCHECKED, unfollowed(lost))
+            return Verdict(UNCHECKED, _unfollowed(lost))
     found = tuple(words.diagnostics(spec, code, seen))
     return Verdict(
         WRONG if found else RIGHT,
@@ -176,20 +159,22 @@ def _watched(spec: Spec, hsaco: bytes, kernel: str, wanted: Sequence[Watched], s
 
 
 def _run(
-    program: Program, code: CodeObject, kernel: str, of: Watched, blocks: tuple[int, ...], watched: bool = True
-) -> Outcome:
-    """Some blocks of a launch without data."""
+    spec: KernelSpec[Any, Any], code: CodeObject, kernel: str, of: Watched, blocks: tuple[int, ...],
+    watched: bool = True,
+) -> Outcome:  # fmt: skip
+    """Some blocks of a launch without data; on zeros, where it decides by data."""
     import numpy as np
 
     from tkgen.emulate import Buffer, Hollow, launch
     from tkgen.execute.arguments import packed
 
     buffers, held = {}, of.launch.held()
-    for tensor in program.arguments:
-        data: object = Hollow(of.launch.bytes(tensor))
+    for tensor in spec.program.arguments:
+        size = of.launch.bytes(tensor)
+        data: object = np.zeros(size, np.uint8) if spec.decides else Hollow(size)
         if tensor in held:  # where blocks go, and addresses, depend on it
             data = np.array(held[tensor], dtype=np.int32)
-        buffers[tensor.name] = Buffer(data, tensor.name, tensor in program.outputs)
+        buffers[tensor.name] = Buffer(data, tensor.name, tensor in spec.program.outputs)
     return launch(
         code,
         kernel=kernel,
@@ -203,7 +188,7 @@ def _run(
     )
 
 
-def unfollowed(finding: Finding) -> str:
+def _unfollowed(finding: Finding) -> str:
     """Why code that decides by its data was not checked: the run has none, and stops there."""
     return f"`{finding.first.text}` at {finding.first.address:#x} depends on data, which this check runs without"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tkgen.diagnostics import Diagnostic, Fix, Label
 from tkgen.emulate import Access, CodeObject, Finding, Kind, Space
@@ -49,6 +49,7 @@ _OF_KIND: Final = {
 _FIX: Final = Fix(
     "the plan is proven, the compiled code departs from it: change the schedule or the buffers around this place"
 )
+_FIX_LOOPS: Final = Fix("the generated code is wrong, or the compiler's: another tile or other waves give other code")
 
 
 @dataclass(frozen=True)
@@ -79,8 +80,15 @@ class _Party:
         return f"`{Placed(self.op, Step('zero', self.planned.step))}`"
 
 
-def diagnostics(spec: Spec, code: CodeObject, seen: Iterable[Seen]) -> list[Diagnostic]:
-    """One diagnostic for each pair of operations and sort of finding, the first that was seen."""
+def diagnostics(spec: Any, code: CodeObject, seen: Iterable[Seen]) -> list[Diagnostic]:
+    """One diagnostic for each pair of operations and sort of finding, the first that was seen.
+
+    Without K-steps, at the kernel's name: generated loops belong to no line.
+    """
+    if spec.program.contraction is None:
+        at = Label(spec.program.spans["kernel"])
+        return list(dict.fromkeys(Diagnostic(_OF_KIND.get(s.finding.kind, CONTROL), str(s.finding), at, fix=_FIX_LOOPS)
+                                  for s in seen))  # fmt: skip
     words = _Words(spec, code)
     found: dict[tuple[object, ...], Diagnostic] = {}
     for each in seen:

@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING
 
 from tkgen.build.model import Compiled
 from tkgen.diagnostics import Diagnostic, Fix, Label
-from tkgen.machine_check import Verdict
-from tkgen.rows.watch import watch
-from tkgen.toolchain.cache import Cache
 from tkgen.toolchain.isa import instruction_mix
 
 if TYPE_CHECKING:
@@ -68,7 +65,3 @@ class RowBuild(Compiled):
     def words(self) -> list[str]:
         """The layout."""
         return [self.spec.layout.describe()]
-
-    def watch(self, store: Cache | None) -> Verdict:
-        """The verdict of `tkgen.rows.watch`."""
-        return watch(self.spec, self.hsaco, self.resources.kernel, store)

@@ -132,11 +132,6 @@ class LaidRows(TypedSpec[EquationProgram, T], Generic[T]):
         """Where what is said of all of it has its place."""
         return Label(self.program.spans["kernel"])
 
-    @property
-    def decides(self) -> bool:
-        """Whether what its waves do depends on data."""
-        return False
-
     def launch(self, given: Mapping[str, int] | None = None) -> Launch[EquationProgram]:
         """The launch at the spec's own sizes, `given` ones for dynamic dimensions. Raises SizeError."""
         return launched_in(self.layout, self.program, given)

@@ -27,6 +27,11 @@ class KernelSpec(TypedSpec[P, Target], Generic[P, B]):
         """The C++ of the kernel; without the file around it where it is not `alone` there."""
 
     @property
+    def decides(self) -> bool:
+        """Whether what its waves do depends on data."""
+        return False
+
+    @property
     def planned(self) -> Any:
         """What a harness for it is made from."""
         return self.program

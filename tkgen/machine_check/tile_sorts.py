@@ -1,0 +1,109 @@
+"""Which launches of a kernel without K-steps, and which blocks of them, stand for all.
+
+A block's instructions depend on its number where its tile hangs over an end alone: along each parallel axis the first
+tile, one of the middle and the last one are of different sorts, so a block of each combination is watched. A dimension
+known only at run time, of blocks or of a loop, is watched at one element, a tile, a tile and one, and three tiles less
+one.
+
+What a block of a ragged axis does hangs on how long its group is: groups are given many lengths, and one block of each
+sort is watched, one that finds no tile among them.
+
+A kernel that decides by its data (`when any`, or a mask of tiles by a number from memory) is watched on zeros. What it
+does under a condition touches no memory and meets nobody (`tkgen.schedule.loops`): other data give other numbers, and
+the same accesses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import cycle, islice, product
+from typing import TYPE_CHECKING, Any
+
+from tkgen.execute.arguments import check_scalars
+from tkgen.ir.divided import completed, divided, unit
+from tkgen.ir.launch import Launch
+from tkgen.machine_check.launches import Watched
+from tkgen.targets.model import round_up
+
+if TYPE_CHECKING:
+    from tkgen.backends.cdna.kernel_spec import KernelSpec
+
+
+def launches(spec: KernelSpec[Any, Any]) -> Iterator[Watched]:
+    """The launches that decide whether the machine code is right."""
+    program = spec.program
+    tiles: dict[str, set[int]] = {}
+    for axis in program.kernel.axes:
+        if axis.tile is not None:
+            tiles.setdefault(axis.dim.name, set()).add(axis.tile)
+    shared, choices = divided(program.kernel), dict[str, list[int]]()
+    for dim in program.dims:
+        if dim.size is None and dim not in [d.small for d in shared]:
+            around = {size for t in tiles.get(dim.name, {1}) for size in (1, t, t + 1, 3 * t - 1)}
+            sizes = {round_up(size, unit(dim, shared)) for size in around}
+            choices[dim.name] = sorted(sizes, reverse=True)
+    for chosen in product(*choices.values()):
+        given = completed(program.dims, shared, dict(zip(choices, chosen, strict=True)))
+        (launch,) = spec.launch(given).launches
+        if program.kernel.ragged:
+            launch = launch.of_groups(some_offsets(launch))
+        first, *rest = sorts_of_groups(launch) if program.kernel.ragged else sorts(launch)
+        yield Watched(launch, launch.blocks, first, tuple(rest), (), 0, 0, check_scalars(program))
+
+
+def some_offsets(launch: Launch[Any]) -> dict[str, list[int]]:
+    """Offsets of groups of many kinds: empty ones, those that no tile divides, those of a tile, and longer ones.
+
+    Those of tensors differ, so that a group that is empty along one axis has places along another.
+    """
+    found: dict[str, list[int]] = {}
+    for tensor, axis in launch.program.kernel.offsets.items():
+        size, tile = launch.extents[axis.dim.name], axis.tile or 1
+        lengths = [0, 1, tile, tile + 1, 3 * tile - 1, 2 * tile, tile - 1]
+        if axis.within is not None and axis.within.lengths:
+            found[tensor.name] = [min(n, size) for n in islice(cycle([size, *lengths]), launch.group_count)]
+            continue
+        shift, ends = len(found), [0]
+        for g in range(launch.group_count):
+            ends.append(min(ends[-1] + lengths[(g + shift) % len(lengths)], size))
+        found[tensor.name] = ends
+    return found
+
+
+def sorts_of_groups(launch: Launch[Any]) -> tuple[int, ...]:
+    """A block of each sort: by the rows of its tile, how long the loop's group, or the block's part of it, is in tiles,
+    and what is left of these; and one behind all of them, which finds no tile."""
+    groups = launch.program.kernel.groups
+    assert groups is not None
+    along = launch.walked or groups
+    divided = {a.part for a in launch.program.kernel.ragged if a.part is not None}
+    telling = [a for a in launch.numbered if a == along or a.name in divided]
+    found: dict[object, int] = {}
+    for places in product(*(range(launch.tiles(a)) for a in telling)):
+        number, chosen = 0, dict(zip(telling, places, strict=True))
+        for axis in launch.numbered:
+            number = number * launch.tiles(axis) + chosen.get(axis, 0)
+        own = launch.place(number)
+        kind: list[object] = []
+        for axis in launch.program.kernel.ragged:
+            tile, length = axis.tile or 1, len(launch.groups[axis][own[groups]])
+            left = length - own.get(axis, 0) * tile
+            if axis.part is not None:
+                index = next(a for a in own if a.name == axis.part)
+                run = axis.part_length(length, launch.extents[index.dim.name])
+                left = min(max(length - own[index] * run, 0), run)
+            kind.append((min(-(-left // tile), 3), left % tile != 0))
+        found.setdefault(tuple(kind), number)
+    return tuple(dict.fromkeys((*found.values(), launch.blocks - 1)))
+
+
+def sorts(launch: Launch[Any]) -> tuple[int, ...]:
+    """A block of each combination of first, middle and last tiles along the parallel axes, the first one in front."""
+    ends = [sorted({0, launch.tiles(a) // 2, launch.tiles(a) - 1}) for a in launch.numbered]
+    found = []
+    for places in product(*ends):
+        number = 0
+        for axis, place in zip(launch.numbered, places, strict=True):
+            number = number * launch.tiles(axis) + place
+        found.append(number)
+    return tuple(dict.fromkeys(found))
