@@ -4,14 +4,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test lint docs toolchain tools extension dist wheel vsix regen bless clean
+.PHONY: run test lint docs playground toolchain tools extension dist wheel vsix regen bless clean
 
 run: $(VENV)/.ready toolchain
 	$(BIN)/tkgen build specs/eight_wave.tk -o out
 	$(BIN)/tkgen run specs/eight_wave.tk -D "M=256 N=256 K=192" --schedules 3
 	$(BIN)/tkgen report specs/eight_wave.tk -o out/eight_wave.html
 
-test: $(VENV)/.ready-dev toolchain tools extension
+test: $(VENV)/.ready-dev toolchain tools extension playground
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 lint: $(VENV)/.ready-dev
@@ -57,6 +57,14 @@ extension:
 	  elif ! command -v npm >/dev/null; then echo "npm is not installed: the VS Code extension is not built and not tested"; \
 	  else npm ci --no-audit --no-fund --loglevel=error || echo "npm ci failed: the VS Code extension is not tested"; fi
 
+# Python for the browser, which the playground of the site runs on. Without npm, or without its registry, the site has no
+# playground and its test skips.
+playground:
+	@cd docs/site/playground; \
+	  if [ -e node_modules/.package-lock.json ] && [ ! node_modules/.package-lock.json -ot package-lock.json ]; then :; \
+	  elif ! command -v npm >/dev/null; then echo "npm is not installed: the site gets no playground"; \
+	  else npm ci --no-audit --no-fund --loglevel=error || echo "npm ci failed: the site gets no playground"; fi
+
 # What others install, into dist/: the wheel with its source archive, and the VS Code extension.
 DIST ?= dist
 dist: wheel vsix
@@ -79,7 +87,7 @@ bless: $(VENV)/.ready-dev regen
 	TKGEN_BLESS=1 $(BIN)/python -m pytest -q tests/docs/test_documentation.py
 
 # The documentation site, into site/; a browser shows it, search included, from the folder or a server, without a network.
-docs: $(VENV)/.ready
+docs: $(VENV)/.ready playground
 	$(BIN)/pip install -q -e '.[docs]'
 	$(BIN)/mkdocs build --strict -f docs/site/mkdocs.yml
 

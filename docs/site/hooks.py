@@ -1,15 +1,44 @@
-"""What the site's build does beside MkDocs: marks for the tests are dropped, search works in pages opened as files."""
+"""Steps of the site's build that MkDocs has not.
+
+Marks for the tests are dropped from pages, search works in pages opened as files, and the playground gets Python, tkgen
+and its examples.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
+import zipfile
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
 # The theme's plugin `offline` puts this address into every page; the file of our own does the same from the site.
 SHIM = "https://unpkg.com/iframe-worker/shim"
 WORKER = "assets/javascripts/worker.js"
+
+ROOT = Path(__file__).parents[2]
+PLAYGROUND = Path(__file__).with_name("playground")
+PYTHON = PLAYGROUND / "node_modules" / "pyodide"  # installed by `make playground`
+PYTHON_FILES = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json")
+# The base install of tkgen, as far as checking and generating code need it, and Pygments to colour the code.
+PACKAGES = (
+    *("lark", "jinja2", "markupsafe", "networkx", "pyelftools", "msgpack", "rich", "markdown-it-py", "mdurl"),
+    "pygments",
+)
+# Folders of `specs`, and what the playground calls them; the first spec is the one that it opens with.
+EXAMPLES = {
+    "attention": "Attention",
+    "rows": "Rows",
+    "": "Products",
+    "groups": "Groups and mixtures of experts",
+    "low_precision": "Low precision",
+    "quantise": "Quantisation",
+    "sequences": "Sequences of kernels",
+    "hopper": "Hopper",
+}
+TARGETS = ("gfx942", "gfx950", "gfx90a", "sm_90a")
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
@@ -27,5 +56,43 @@ def on_post_build(config: Any, **_: Any) -> None:
     """Called at the end: put the script into the site; the page for what is missing needs none."""
     site = Path(config["site_dir"])
     shutil.copy(Path(__file__).with_name("worker.js"), site / WORKER)
+    _add_playground(site / "assets" / "playground")
     missing = site / "404.html"
     missing.write_text(missing.read_text(encoding="utf-8").replace(f'<script src="{SHIM}"></script>', ""), "utf-8")
+
+
+def _add_playground(into: Path) -> None:
+    """Copy the playground's files; without pyodide only those of the page, which then says what is missing."""
+    into.mkdir(parents=True, exist_ok=True)
+    for name in ("page.js", "page.css", "worker.js"):
+        shutil.copy(PLAYGROUND / name, into)
+    if not PYTHON.is_dir():
+        return
+    (into / "pyodide").mkdir(exist_ok=True)
+    for name in PYTHON_FILES:
+        shutil.copy(PYTHON / name, into / "pyodide")
+    _pack(into / "packages.zip")
+    examples = {title: _specs(folder) for folder, title in EXAMPLES.items()}
+    text = json.dumps({"targets": TARGETS, "examples": examples})
+    (into / "examples.json").write_text(text, encoding="utf-8")
+
+
+def _specs(folder: str) -> dict[str, str]:
+    """The specs of a folder below `specs`, by their paths."""
+    found = sorted((ROOT / "specs" / folder).glob("*.tk"))
+    return {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in found}
+
+
+def _pack(archive: Path) -> None:
+    """Write tkgen with its grammar and specs, and the pure Python of the packages it needs."""
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name in PACKAGES:
+            for file in distribution(name).files or ():
+                if file.suffix in (".py", ".lark") and ".." not in file.parts and "tests" not in file.parts:
+                    packed.write(str(file.locate()), file.as_posix())
+        for path in sorted((ROOT / "tkgen").rglob("*")):
+            if path.is_file() and not {"vscode", "__pycache__"} & set(path.parts):
+                packed.write(path, path.relative_to(ROOT))
+        packed.write(ROOT / "grammar" / "tk.lark", "tkgen/grammar/tk.lark")
+        for path in sorted((ROOT / "specs").rglob("*.tk")):
+            packed.write(path, path.relative_to(ROOT))

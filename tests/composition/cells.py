@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tkgen.diagnostics.explain import anchor
+
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "composition.md"
 TARGETS = ("gfx90a", "gfx942", "gfx950", "sm_90a")
@@ -127,7 +129,7 @@ def _reasons(cell: Cell) -> str:
         by_refusal.setdefault(refusal, []).append(target)
     lines = []
     for refusal, targets in by_refusal.items():
-        code = f" ([{refusal.code}](diagnostics.md#{refusal.code.lower()}))" if refusal.code else ""
+        code = f" ([{refusal.code}](diagnostics.md#{anchor(refusal.code)}))" if refusal.code else ""
         reason = refusal.reason[0].upper() + refusal.reason[1:]
         text = f"- {', '.join(targets)}: {KINDS[refusal.kind]}{code}. {reason}."
         lines.append(textwrap.fill(text, 100, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False))

@@ -37,7 +37,7 @@ UNUSED = {
 
 @dataclass
 class Page(HTMLParser):
-    """What a page of the site names and offers."""
+    """Links, anchors and fetched files of a page of the site."""
 
     text: str
     links: list[str] = field(default_factory=list)
@@ -87,6 +87,8 @@ def pages(site: Path) -> dict[Path, Page]:
 
 def test_every_page_of_the_folder_is_there(site: Path) -> None:
     for source in (ROOT / "docs").rglob("*.md"):
+        if "node_modules" in source.parts:
+            continue
         assert (site / source.relative_to(ROOT / "docs").with_suffix(".html")).exists()
     assert not list(site.rglob("*.py"))
 
@@ -187,4 +189,44 @@ def test_search_works_without_a_network(browser: Any, address: str, site: Path, 
     assert any("emulator.html" in link for link in found), found
     asked = browser.execute_script("return performance.getEntriesByType('resource').map(e => e.name)")
     assert all(name.startswith((start, "data:", "blob:")) for name in asked), asked
+    assert [entry for entry in browser.get_log("browser") if "favicon" not in entry["message"]] == []
+
+
+def test_the_playground_answers_while_one_types(browser: Any, address: str, site: Path) -> None:
+    """A shipped spec is proven in the browser; a mistake has its diagnostic, and the button of its fix removes it."""
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    if not (site / "assets" / "playground" / "pyodide").exists():
+        pytest.skip("needs pyodide (make playground)")
+    wait = WebDriverWait(browser, 240)
+
+    def shown(part: str) -> str:
+        return str(browser.execute_script(f"return document.getElementById('playground-{part}').textContent"))
+
+    def look(view: str) -> None:
+        browser.execute_script(f"document.querySelector('[data-view={view}]').click()")
+
+    browser.get(f"{address}/playground.html#example=specs/rows/rmsnorm.tk&target=gfx950")
+    wait.until(lambda _: shown("status") == "gfx950: 0 errors, 0 warnings")
+    for view, part in (("diagnostics", "Proven"), ("equations", "kernel rmsnorm"), ("source", "#include")):
+        look(view)
+        assert part in shown("output")
+    look("dataflow")
+    drawn = "const i = document.querySelector('#playground-output img'); return i && i.complete && i.naturalWidth"
+    wait.until(lambda b: b.execute_script(drawn))
+    browser.execute_script(
+        "const e = document.getElementById('playground-editor');"
+        "e.value = e.value.replace('  waves 4', '  wavs 4'); e.dispatchEvent(new Event('input'))"
+    )
+    wait.until(lambda _: "1 error" in shown("status"))
+    look("diagnostics")
+    assert "error[E103]" in shown("output")
+    browser.execute_script("document.getElementById('playground-link').click()")
+    wait.until(lambda b: "spec=" in b.current_url)
+    carried = browser.current_url
+    browser.execute_script("document.querySelector('#playground-output button').click()")
+    wait.until(lambda _: shown("status") == "gfx950: 0 errors, 0 warnings")
+    browser.get("about:blank")
+    browser.get(carried)
+    wait.until(lambda _: "1 error" in shown("status"))
     assert [entry for entry in browser.get_log("browser") if "favicon" not in entry["message"]] == []

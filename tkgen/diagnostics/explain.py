@@ -116,7 +116,7 @@ def book() -> str:
         "",
         "| code | what it says |",
         "|---|---|",
-        *(f"| [{p.code}](#{_anchor(f'{p.code}: {p.title}')}) | {p.title} |" for p in pages),
+        *(f"| [{p.code}](#{anchor(p.code)}) | {p.title} |" for p in pages),
     ]
     for p in pages:
         text = re.sub(r"^```(?:tk|(cpp)) (fails|passes)[^\n]*$", r"\2:\n\n```\1", p.markdown, flags=re.MULTILINE)
@@ -125,6 +125,6 @@ def book() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _anchor(heading: str) -> str:
-    """The fragment that Markdown renderers give a heading."""
-    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+def anchor(code: str) -> str:
+    """The fragment that Markdown renderers give the section of a code in `docs/diagnostics.md`."""
+    return re.sub(r"[^\w\- ]", "", f"{code}: {page(code).title}".lower()).replace(" ", "-")

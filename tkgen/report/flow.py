@@ -58,8 +58,8 @@ def flow(plan: Plan, row: Callable[[Span | None], int]) -> Flow:
     nodes: dict[int, Node] = {p: data["node"] for p, data in sorted(plan.graph.nodes(data=True))}
     edges = _edges(plan)
     forward = [(e.source, e.target) for e in edges if "RAW" in e.kinds]
-    layer = _layers(list(nodes), forward)
-    rows = _rows(layer, [(e.source, e.target) for e in edges])
+    layer = layers_of(list(nodes), forward)
+    rows = rows_of(layer, [(e.source, e.target) for e in edges])
     return Flow(
         nodes=tuple(
             FlowNode(p, str(n.op), n.op.word, n.role, n.waves, row(n.op.span), layer[p], rows[p])
@@ -91,7 +91,7 @@ def _edges(plan: Plan) -> list[FlowEdge]:
     ]
 
 
-def _layers(nodes: Sequence[int], forward: Sequence[tuple[int, int]]) -> dict[int, int]:
+def layers_of(nodes: Sequence[int], forward: Sequence[tuple[int, int]]) -> dict[int, int]:
     """Longest path from a source; data never flows in a circle, as a value is loaded, read and multiplied once."""
     graph: nx.DiGraph[int] = nx.DiGraph()
     graph.add_nodes_from(nodes)
@@ -99,7 +99,7 @@ def _layers(nodes: Sequence[int], forward: Sequence[tuple[int, int]]) -> dict[in
     return {node: layer for layer, found in enumerate(nx.topological_generations(graph)) for node in found}
 
 
-def _rows(layer: Mapping[int, int], edges: Sequence[tuple[int, int]]) -> dict[int, float]:
+def rows_of(layer: Mapping[int, int], edges: Sequence[tuple[int, int]]) -> dict[int, float]:
     """Heights within each layer, every layer centred on the tallest."""
     columns: dict[int, list[int]] = {}
     for node, index in layer.items():

@@ -158,7 +158,7 @@ def dataflow(facts: Facts) -> str:
     c = Canvas(width, height, f"Dataflow graph of {facts.kernel}")
     place = {n.position: (24 + n.layer * (NODE_W + GAP_X), 30 + n.row * (NODE_H + GAP_Y)) for n in flow.nodes}
     for edge in flow.edges:
-        _flow_edge(c, edge, place)
+        flow_edge(c, edge, place)
     for node in flow.nodes:
         _flow_node(c, node, place[node.position])
     _legend(
@@ -173,29 +173,30 @@ def _flow_node(c: Canvas, node: FlowNode, at: tuple[float, float]) -> None:
     role = "waves" if node.role == "waves" else f"{node.role}, waves"
     c.open(class_="node", data_node=node.position, data_line=node.line or None)
     c.rect(x, y, NODE_W, NODE_H, f"k-{node.action}", f"operation {node.position}: {node.text}", rx=6)
-    c.text(x + NODE_W / 2, y + 18, node.text, "mid mono", **_fit(node.text, NODE_W - 14))
+    c.text(x + NODE_W / 2, y + 18, node.text, "mid mono", **fit(node.text, NODE_W - 14))
     c.text(x + NODE_W / 2, y + 33, f"{role} {waves}", "mid tiny")
     c.close()
 
 
-def _fit(text: str, width: float) -> dict[str, Attribute]:
+def fit(text: str, width: float) -> dict[str, Attribute]:
     """Squeezes a text that would be wider than `width`."""
     return {"textLength": width, "lengthAdjust": "spacingAndGlyphs"} if len(text) * CHARACTER > width else {}
 
 
-def _flow_edge(c: Canvas, edge: FlowEdge, place: dict[int, tuple[float, float]]) -> None:
+def flow_edge(c: Canvas, edge: FlowEdge, place: dict[int, tuple[float, float]], node: float = NODE_W) -> None:
+    """An edge between nodes at these places, which are `node` wide; one into a later iteration runs below them."""
     (x1, y1), (x2, y2) = place[edge.source], place[edge.target]
     kind = edge.kinds[0].lower()
     later = f" of the iteration {edge.distance} later" if edge.distance else ""
     tip = f"{'; '.join(edge.labels)}{later}"
     if x2 > x1:
-        sx, sy, tx, ty = x1 + NODE_W, y1 + NODE_H / 2, x2 - 7, y2 + NODE_H / 2
+        sx, sy, tx, ty = x1 + node, y1 + NODE_H / 2, x2 - 7, y2 + NODE_H / 2
         bend = (tx - sx) / 2
         d = f"M{sx} {sy}C{sx + bend} {sy} {tx - bend} {ty} {tx} {ty}"
         head = f"M{tx + 6} {ty}l-8 -4v8z"
         label = ((sx + tx) / 2, (sy + ty) / 2 - 4)
     else:
-        sx, sy, tx, ty = x1 + NODE_W / 2 - 14, y1 + NODE_H, x2 + NODE_W / 2 + 14, y2 + NODE_H + 7
+        sx, sy, tx, ty = x1 + node / 2 - 14, y1 + NODE_H, x2 + node / 2 + 14, y2 + NODE_H + 7
         drop = max(sy, ty) + 20 + 0.02 * abs(sx - tx)
         d = f"M{sx} {sy}C{sx} {drop + 8} {tx} {drop + 8} {tx} {ty}"
         head = f"M{tx} {ty - 6}l-4 8h8z"
