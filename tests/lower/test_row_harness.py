@@ -26,7 +26,8 @@ from tkgen.ir.rounding import TORCH
 from tkgen.rows import RowSpec
 
 SPECS, ATTENTION = (Path(__file__).parents[2] / "specs" / name for name in ("rows", "attention"))
-# What the specs have not: columns reduced by tiles, an index divided, numbers of rows stored, a vector in place, maps.
+# What the specs have not: columns reduced by tiles, an index divided, numbers of rows stored, a vector in place, maps,
+# rows that begin with NaN, or have nothing else.
 ODD = """kernel odd
   dims H = 6, G = 2, M = 10, N = 7, TILES = 3
   global X : f16[H, M, N]
@@ -34,6 +35,7 @@ ODD = """kernel odd
   global v : f32[M]
   global Y : f32[M, H, N]
   global T : bf16[H, M]
+  global U : f32[H, M]
   scalar alpha : f32
   over h in H, m in M by 4
   waves 1
@@ -41,6 +43,7 @@ ODD = """kernel odd
   l = rowmax(x)
   Y[m, h] = bf16(x - l) / rowsum(exp(x - l))
   T[h, m] = l + v[m]
+  U[h, m] = rowmax(where(m < 9 and coordinate(N) > 0, x, log(-1 - abs(x))))
 """
 MASKED = """kernel masked
   dims M = 10, N = 10

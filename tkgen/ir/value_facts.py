@@ -5,6 +5,8 @@
   that is a multiple of the same unit, too.
 - **The least that values can be**, where they are never negative, such as magnitudes and exponentials, however they are
   rounded: the square root of one whose error is larger than itself is a number, and `1 / (abs(x) + 1)` is at most 1.
+- **Values that are never NaN**, such as a running maximum, and reductions of which it does not matter whether a row of
+  NaNs alone gives NaN.
 - **Values that nothing reads any more**, after each operation of the kernel's body: their memory can be given back.
 """
 
@@ -14,6 +16,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import isnan
 
 from tkgen.ir.equations import (
     Carry,
@@ -153,6 +156,49 @@ class ValueFacts:
                     return {"add": sum(bounds) * ROUNDED, "min": min(bounds)}.get(function, 0.0)
                 return 0.0 if function in NOT_NEGATIVE else None
         return None
+
+    # ------------------------------------------------------------ NaN
+
+    def shows_nan(self, op: Reduce) -> bool:
+        """Return True if a kernel whose maximum (minimum) of NaNs alone is NaN, not -inf (inf), may give other results.
+
+        It does not where the result is only ever compared with a value that is never NaN: `max(m, rowmax(s))`.
+        """
+
+        def hides(user: Op) -> bool:
+            if not isinstance(user, Map) or user.function != op.function:
+                return False
+            return any(a != op.result and self.never_nan(a) for a in user.arguments)
+
+        handed = any(op.result in _handed(user) for user in walk(self.kernel.body))
+        return handed or not all(hides(user) for user in walk(self.kernel.body) if op.result in reads(user))
+
+    def never_nan(self, value: Value, supposed: frozenset[int] = frozenset()) -> bool:
+        """Return True if no code computes NaN for a value, on the premise that none does for those `supposed`."""
+
+        def numbers(*values: Value) -> bool:
+            return all(self.never_nan(v, supposed | {value.number}) for v in values)
+
+        if value.number in supposed:
+            return True
+        if carry := self._carried.get(value.number):
+            return numbers(carry.initial, carry.update)
+        match self.made[value.number]:
+            case Constant(value=number):
+                return not isnan(number)
+            case Coordinate() | Extent():
+                return True
+            case Map(function="max" | "min", arguments=arguments):
+                return any(map(numbers, arguments))
+            case When(chosen=chosen):
+                return all(numbers(c.update, c.otherwise) for c in chosen if c.result == value)
+        return False
+
+    @cached_property
+    def _carried(self) -> Mapping[int, Carry]:
+        """What hands on a value, within the loop and after it."""
+        carries = [c for op in walk(self.kernel.body) if isinstance(op, Loop) for c in op.carries]
+        return {value.number: c for c in carries for value in (c.inside, c.result)}
 
     # ------------------------------------------------------------ lifetimes
 

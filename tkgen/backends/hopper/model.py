@@ -36,9 +36,6 @@ from tkgen.proof.program import Access as Accessed
 from tkgen.proof.program import Do, Loop
 
 Edit = Callable[[Loop], Loop]
-REDUCED: Mapping[str, Callable[[Tensor], Tensor]] = {
-    "sum": lambda rows: rows.sum(1), "max": lambda rows: rows.amax(1), "min": lambda rows: rows.amin(1)
-}  # fmt: skip
 
 
 class Memory(Computation):
@@ -221,7 +218,8 @@ class ProductWork:
                 places = self._known(piece, (part * self.rows + w * self.own, 0), values, known, op.argument)
                 made, rows = self.memory.get(op.argument), self.sums.rows.name
                 whole = along_dims(made.value, made.dims, tuple(places)).expand([len(r) for r in places.values()])
-                known[op.result][: len(places[rows])] = REDUCED[op.function](whole)
+                gathered, _ = self.memory.gather(op.function, Tile(tuple(places), whole), 1)
+                known[op.result][: len(places[rows])] = gathered
         return known
 
     def _known(

@@ -403,6 +403,7 @@ void Engine::run(Wave& w, uint64_t quantum) {
       const bool recorded = WATCH && repetition && repetition->recording();
       if (recorded) repetition->issues(w);
       const bool left_out = unknown && unknown->before(w, op, uses_[w.pc], flows_[w.pc]);
+      if (stopped) return;  // of an access at an unknown address nothing else is known
       if (algebra) algebra->before(w, op, uses_[w.pc]);
       if (!left_out) handlers_[w.pc](w, op);
       if (algebra) algebra->after(w, op, uses_[w.pc]);

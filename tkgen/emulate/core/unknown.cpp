@@ -143,11 +143,15 @@ bool Unknown::before(Wave& w, const Op& op, const Use& use, Flow flow) {
   if (sources & DATA && (together || flow.bits & (Flow::READS_SCC | Flow::READS_VCC | Flow::READS_MASK))) unknown = low = ~0ull;
   sources_ = sources, unknown_ = unknown, low_ = low, address_ = address;
   if (use.info_flags & MEMORY) {
-    data_ = 0, data_lanes_ = 0;
+    data_ = 0, data_lanes_ = {};
+    unsigned data = 0;
     for (int i = 0; i < use.count; ++i) {
       const Use::Span& s = use.spans[i];
       if (s.flags & (Use::WRITES | Use::ADDRESS)) continue;
-      for (unsigned r = s.first; r < unsigned(s.first) + s.count; ++r) data_ |= of(w, r, lanes), data_lanes_ |= lanes_of(w, r);
+      for (unsigned r = s.first; r < unsigned(s.first) + s.count; ++r) {
+        data_ |= of(w, r, lanes);
+        if (data < data_lanes_.size()) data_lanes_[data++] = lanes_of(w, r);
+      }
     }
     const bool lds = op.encoding == ENC_DS || op.encoding == ENC_FLAT;
     decides(w, lds ? address : address & DATA);
@@ -178,20 +182,21 @@ void Unknown::after(Wave& w, const Op& op, const Use& use, Flow flow) {
   }
 }
 
-// A wave's scratch has contents: what is stored there is followed byte by byte. Returns the lanes that load unknown data.
-uint64_t Unknown::through_scratch(Wave& w, const MemoryOp& m, uint8_t& how) {
-  uint64_t unknown = 0;
+// A wave's scratch has contents: what is stored there is followed byte by byte. Returns the lanes that load unknown data,
+// for each register: the compiler spills pairs of which it needs one half.
+Unknown::Registers Unknown::through_scratch(Wave& w, const MemoryOp& m, uint8_t& how) {
+  Registers unknown{};
   const uint8_t stored = uint8_t(how | (data_ & BLOCK));
   for (int l = 0; l < LANES; ++l) {
     if (!((m.live & m.private_lanes) >> l & 1)) continue;
     uint8_t* state = w.scratch_unknown.data() + (m.host[l] - w.scratch.data());
     for (uint32_t i = 0; i < m.size; ++i) {
       if (m.access != Access::READ) {
-        state[i] = uint8_t(stored | (data_lanes_ >> l & 1 ? DATA : 0));
+        state[i] = uint8_t(stored | (data_lanes_[i / 4] >> l & 1 ? DATA : 0));
         continue;
       }
       how |= state[i] & BLOCK;
-      if (state[i] & DATA) unknown |= 1ull << l;
+      if (state[i] & DATA) unknown[i / 4] |= 1ull << l;
     }
   }
   return unknown;
@@ -201,8 +206,10 @@ void Unknown::submitted(Wave& w, MemoryOp& m) {
   uint8_t how = uint8_t(address_ | (m.hollow ? DATA : 0));
   if (!m.live && m.queue == Queue::LDS) how |= sources_;  // a permutation of lanes
   if (m.access == Access::ATOMIC) how |= DATA;
-  const uint64_t loaded = m.private_lanes ? through_scratch(w, m, how) : 0;
+  const Registers loaded = m.private_lanes ? through_scratch(w, m, how) : Registers{};
   if (m.queue == Queue::SCALAR && !m.live && !m.size) how |= DATA;  // a clock
-  for (unsigned i = 0; i < m.dst_count; ++i) 
-    becomes(w, place(m.dst) + i, m.exec, uint8_t(how | (loaded ? DATA : 0)), how & DATA ? ~0ull : loaded, m.dst >= 256 && m.written != ~0u);
+  for (unsigned i = 0; i < m.dst_count; ++i) {
+    const uint64_t lanes = how & DATA ? ~0ull : i < loaded.size() ? loaded[i] : 0;
+    becomes(w, place(m.dst) + i, m.exec, uint8_t(how | (lanes ? DATA : 0)), lanes, m.dst >= 256 && m.written != ~0u);
+  }
 }

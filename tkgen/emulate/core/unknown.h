@@ -11,6 +11,8 @@
 #pragma once
 #include "machine.h"
 
+#include <array>
+
 // What an instruction reads and writes beside the registers that `Use` lists.
 struct Flow {
   enum : uint16_t {
@@ -38,15 +40,17 @@ class Unknown {
   bool block_dependent = false;
 
  private:
+  using Registers = std::array<uint64_t, 4>;  // lanes of each register that one access stores or loads in scratch
   void decides(Wave& w, uint8_t how);
   uint8_t of(const Wave& w, unsigned row, uint64_t lanes) const;
   uint64_t lanes_of(const Wave& w, unsigned row) const;
   void becomes(Wave& w, unsigned row, uint64_t lanes, uint8_t how, uint64_t unknown, bool keeps);
   uint64_t one_lane(Wave& w, const Op& op) const;
-  uint64_t through_scratch(Wave& w, const MemoryOp& m, uint8_t& how);
+  Registers through_scratch(Wave& w, const MemoryOp& m, uint8_t& how);
 
   Engine& engine_;
-  // Of the instruction under way: how unknown what it reads is, and in which lanes the data.
+  // Of the instruction under way: how unknown what it reads is, and in which lanes each register of its data.
   uint8_t sources_ = 0, data_ = 0, address_ = 0;
-  uint64_t unknown_ = 0, low_ = 0, data_lanes_ = 0;
+  uint64_t unknown_ = 0, low_ = 0;
+  Registers data_lanes_{};
 };

@@ -14,6 +14,7 @@ from dataclasses import replace
 from tkgen.backends.cdna.lower.elements import INDENT, ROUNDED, TYPES, applied, constant, nest
 from tkgen.backends.cdna.lower.loop_exchanges import Exchanges
 from tkgen.backends.cdna.lower.loop_hints import interleaved, rows_at_once
+from tkgen.backends.cdna.lower.loop_reductions import reduced
 from tkgen.backends.cdna.lower.loop_waits import WHOLE, UnderWay
 from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.backends.cdna.lower.places import BlockPlaces, Names, tile_constant
@@ -48,7 +49,6 @@ from tkgen.ir.types import DType
 from tkgen.schedule.loop_tiles import Moving, Multiplication, extent
 from tkgen.schedule.loops import VOTES, LoopMap
 
-REDUCTIONS = {"sum": "col_sum", "max": "col_max", "min": "col_min"}
 PACKED = frozenset({"add", "sub", "mul"})  # instructions take two elements of a lane at a time
 
 Elementwise = Map | Convert
@@ -491,8 +491,8 @@ class LoopValues:
 
     def _reduced(self, op: Reduce) -> Iterator[str]:
         yield from self.declare(op.result)
-        names, end = f"{self.name[op.result]}, {self.name[op.argument]}", self.places.remark(op.result.span)
-        yield f"{REDUCTIONS[op.function]}({names});{end}"
+        lines = reduced(op, self.m.kernel, self.name[op.result], self.name[op.argument])
+        yield from (f"{line}{self.places.remark(op.result.span)}" for line in lines)
 
     def early(self, item: str, ahead: bool, part: tuple[int, int] = (0, 1)) -> Iterator[str]:
         """The product that stands a pass ahead, of `item`, or a part; before the loop that of the first pass."""
