@@ -1,4 +1,4 @@
-"""Commands that run kernels: run, test, sanitize."""
+"""Commands that run kernels: run, test, sanitize, emulate."""
 
 from __future__ import annotations
 
@@ -275,3 +275,51 @@ def _show_sanitized(file: Path, verdicts: Sequence[Verdict], advised: Sequence[A
         found = f"{errors or 'no'} finding{'s' if errors != 1 else ''}"
         effort = [f"{file}: {found}; {verdicts[0].effort}", *(f"  then {v.effort}" for v in verdicts[1:])]
         say("\n".join([*effort, *map(advice_text, advised)]))
+
+
+@commands.command(context_settings={"allow_interspersed_args": False})
+def emulate(
+    program: Annotated[
+        list[str], typer.Argument(metavar="[--] PROGRAM [ARGS]...", help="A HIP program and its arguments.")
+    ],
+    target: Annotated[
+        str | None,
+        typer.Option(
+            "--target",
+            "-t",
+            help="gfx90a, gfx942 or gfx950; else gfx942, or what the program is compiled for.",
+        ),
+    ] = None,
+    watched: Annotated[bool, typer.Option("--sanitize", help="Watch every launch with the race referee.")] = False,
+    schedules: Annotated[int, typer.Option(min=1, help="Interleavings of the waves that --sanitize tries.")] = 5,
+    budget: Annotated[
+        int, typer.Option(min=1, help="Instructions of a block until it counts as endless.")
+    ] = 200_000_000,
+    jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="Threads that share the blocks of a launch.")] = 1,
+) -> None:
+    """Run a HIP program, unchanged, on an emulated GPU: its kernels are executed on the CPU.
+
+    The program finds a libamdhip64 that is tkgen's. Its exit status is the command's; with --sanitize it is 1 where
+    something was found. A function of HIP that is not there ends the program with the function's name and status 3.
+    """
+    from tkgen.emulate import EmulateError
+    from tkgen.emulate.decode import TARGETS
+    from tkgen.emulate.program import emulated
+    from tkgen.emulate.program import run as started
+    from tkgen.sanitize.program import Refereed
+
+    if target is not None and target not in TARGETS:
+        fail(f"there is no emulator for '{target}'; known are {', '.join(TARGETS)}", USAGE)
+    need_emulator()
+    plain = emulated(jobs, budget)
+    referee = Refereed(program[0], plain, show_diagnostics, schedules, budget, jobs) if watched else None
+    try:
+        status = started(program, referee or plain, target)
+    except EmulateError as error:
+        fail(str(error), USAGE)
+    if referee is not None:
+        found = f"{referee.errors or 'no'} finding{'s' if referee.errors != 1 else ''}"
+        launches = f"{referee.launches} launch{'es' if referee.launches != 1 else ''}"
+        complain(f"{program[0]}: {found}; {launches}, {schedules} schedules, {referee.instructions} instructions")
+        status = status or (WRONG if referee.errors else OK)
+    raise typer.Exit(status)

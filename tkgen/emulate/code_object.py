@@ -24,12 +24,12 @@ from elftools.common.exceptions import DWARFError, ELFError
 from elftools.construct.core import ConstructError
 from elftools.elf.elffile import ELFFile
 
+from tkgen.emulate.bundle import unbundle
 from tkgen.emulate.decode import Program, decode
 from tkgen.emulate.errors import EmulateError
 
 _EM_AMDGPU: Final = 224
 _NT_AMDGPU_METADATA: Final = 32
-_BUNDLE_MAGIC: Final = b"__CLANG_OFFLOAD_BUNDLE__"
 # e_flags & 0xff (AMDGPUUsage, "AMDGPU Processors").
 _MACHINES: Final = {0x3F: "gfx90a", 0x4C: "gfx942", 0x4F: "gfx950"}
 _R_ABS64: Final = 3
@@ -111,7 +111,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class CodeObject:
-    """A loaded code object: `image` is the memory from address 0 up, with relocations applied for `LOAD_BASE`."""
+    """A loaded code object: `image` is the memory from address 0 up, with relocations applied for `base`."""
 
     target: str
     kernels: tuple[Kernel, ...]
@@ -119,6 +119,7 @@ class CodeObject:
     segments: tuple[tuple[int, int, bool], ...]  # address, size, writable
     text: tuple[int, int]  # address and size of the executable bytes
     elf: bytes = field(repr=False)
+    base: int = LOAD_BASE  # where the image stands
 
     def kernel(self, name: str | None = None) -> Kernel:
         """The kernel called `name` (mangled or not); without a name, the only one."""
@@ -156,6 +157,17 @@ class CodeObject:
         """The text segment, decoded."""
         return decode(self.code, self.target)
 
+    @cached_property
+    def variables(self) -> dict[str, range]:
+        """The variables that the host can ask for by name, and the bytes of the image that each has."""
+        elf: Any = ELFFile(io.BytesIO(self.elf))
+        table = elf.get_section_by_name(".dynsym")
+        return {
+            s.name: range(s["st_value"], s["st_value"] + s["st_size"])
+            for s in (table.iter_symbols() if table is not None else ())
+            if s["st_info"]["type"] == "STT_OBJECT" and s["st_shndx"] != "SHN_UNDEF" and not s.name.endswith(".kd")
+        }
+
     def variable(self, name: str) -> range | None:
         """The bytes of the image that the variable `name` has; None where there is none."""
         if name.encode() not in self.elf:
@@ -175,8 +187,11 @@ class CodeObject:
         return places[i] if i >= 0 else None
 
 
-def load(source: Path | str | bytes | CodeObject) -> CodeObject:
-    """Read a code object from a file or from bytes; raises EmulateError with what is wrong with it."""
+def load(source: Path | str | bytes | CodeObject, *, target: str | None = None, base: int = LOAD_BASE) -> CodeObject:
+    """Read a code object from a file or from bytes; raises EmulateError with what is wrong with it.
+
+    Of a bundle the one for `target` is taken, or else the only one that it has. `base` is the address of its image.
+    """
     if isinstance(source, CodeObject):
         return source
     if isinstance(source, bytes):
@@ -188,34 +203,14 @@ def load(source: Path | str | bytes | CodeObject) -> CodeObject:
         except OSError as error:
             raise EmulateError(f"cannot read {name}: {error.strerror}") from error
     try:
-        return _parse(_unbundle(data, name), name)
+        return _parse(unbundle(data, name, target), name, base)
     except BROKEN as error:
         said = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise EmulateError(f"{name} is not a usable AMDGPU code object: {said}") from error
 
 
-def _unbundle(data: bytes, name: str) -> bytes:
-    """The single AMDGPU entry of an offload bundle, or the data itself."""
-    if data[:4] == b"CCOB":
-        raise EmulateError(f"{name} is a compressed offload bundle; unpack it with clang-offload-bundler --unbundle")
-    if not data.startswith(_BUNDLE_MAGIC):
-        return data
-    (count,) = struct.unpack_from("<Q", data, 24)
-    at = 32
-    found: list[bytes] = []
-    for _ in range(min(count, 64)):
-        offset, size, length = struct.unpack_from("<QQQ", data, at)
-        triple = data[at + 24 : at + 24 + length].decode("ascii", "replace")
-        at += 24 + length
-        if "amdgcn" in triple and size:
-            found.append(data[offset : offset + size])
-    if len(found) != 1:
-        raise EmulateError(f"{name} bundles code for {len(found)} GPUs; unpack one with clang-offload-bundler")
-    return found[0]
-
-
 @lru_cache(maxsize=4)  # many launches of one code object follow each other
-def _parse(data: bytes, name: str) -> CodeObject:
+def _parse(data: bytes, name: str, base: int) -> CodeObject:
     elf = ELFFile(io.BytesIO(data))
     if elf["e_machine"] not in ("EM_AMDGPU", _EM_AMDGPU):
         raise EmulateError(f"{name} is an ELF file, but not for AMD GPUs")
@@ -227,14 +222,14 @@ def _parse(data: bytes, name: str) -> CodeObject:
     if elf["e_type"] != "ET_DYN":
         raise EmulateError(f"{name} is not linked; link it with ld.lld -shared")
     image, segments, text = _load_segments(elf)
-    _relocate(elf, image)
+    _relocate(elf, image, base)
     symbols = _symbols(elf)
     if not text[1]:
         sizes = _functions(elf)
         empty = ", ".join(sorted(name[:-3] for name in symbols if name.endswith(".kd") and sizes.get(name[:-3]) == 0))
         raise ValueError(_left_out(empty) if empty else _NO_KERNEL)
     kernels = tuple(_kernels(elf, bytes(image), symbols))
-    return CodeObject(_MACHINES[machine], kernels, bytes(image), segments, text, data)
+    return CodeObject(_MACHINES[machine], kernels, bytes(image), segments, text, data, base)
 
 
 def _load_segments(elf: ELFFile) -> tuple[bytearray, tuple[tuple[int, int, bool], ...], tuple[int, int]]:
@@ -258,13 +253,13 @@ def _load_segments(elf: ELFFile) -> tuple[bytearray, tuple[tuple[int, int, bool]
     return image, tuple(segments), text
 
 
-def _relocate(elf: Any, image: bytearray) -> None:
+def _relocate(elf: Any, image: bytearray, base: int) -> None:
     for section in elf.iter_sections():
         if section["sh_type"] != "SHT_RELA" or not section["sh_flags"] & 2:
             continue
         symbols = elf.get_section(section["sh_link"])
         for r in section.iter_relocations():
-            value = LOAD_BASE + r["r_addend"]
+            value = base + r["r_addend"]
             if r["r_info_type"] == _R_ABS64:
                 value += symbols.get_symbol(r["r_info_sym"])["st_value"]
             elif r["r_info_type"] != _R_RELATIVE64:

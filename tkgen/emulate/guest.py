@@ -14,13 +14,13 @@ import numpy.typing as npt
 from tkgen.emulate import native
 from tkgen.emulate.algebra import number_format
 from tkgen.emulate.arguments import Arg, Buffer, Geometry, Hollow, Layout, buffers, kernarg
-from tkgen.emulate.code_object import LOAD_BASE, CodeObject, Kernel
+from tkgen.emulate.code_object import CodeObject, Kernel
 from tkgen.emulate.decode import TARGETS
 from tkgen.emulate.errors import EmulateError
 
 Dim = tuple[int, int, int]
 
-# Guest addresses. The code object stands at LOAD_BASE; the apertures are as large as the hardware's, at addresses that
+# Guest addresses. The code object stands at its base; the apertures are as large as the hardware's, at addresses that
 # no buffer has; buffers are apart by a guard gap, so that running past one never lands in the next.
 _SHARED_BASE: Final = 1 << 48
 _PRIVATE_BASE: Final = 2 << 48
@@ -50,11 +50,29 @@ class Region:
         return self.buffer is not None and isinstance(self.buffer.data, Hollow)
 
 
+@dataclass(frozen=True)
+class Resident:
+    """Memory that outlives a launch: buffers at their addresses, and the image of the code object, at its base."""
+
+    buffers: Sequence[tuple[int, Buffer]]
+    image: npt.NDArray[np.uint8]
+
+
 class Guest:
     """One launch, prepared; keeps what its record points to alive."""
 
-    def __init__(self, code: CodeObject, kernel: Kernel, args: Sequence[Arg], grid: Dim, block: Dim, dynamic_lds: int):
+    def __init__(
+        self,
+        code: CodeObject,
+        kernel: Kernel,
+        args: Sequence[Arg],
+        grid: Dim,
+        block: Dim,
+        dynamic_lds: int,
+        resident: Resident | None = None,
+    ):
         self.code, self.kernel = code, kernel
+        self.resident = resident or Resident((), np.frombuffer(code.image, dtype=np.uint8).copy())
         self.program = code.program
         self._check(grid, block, dynamic_lds)
         self.record = native.Launch()
@@ -107,6 +125,8 @@ class Guest:
             if len(data):
                 self.regions.append(Region(at, data, buffer.writable, buffer))
             at += (len(data) + 2 * _GUARD - 1) // _GUARD * _GUARD
+        for address, buffer in self.resident.buffers:
+            self.regions.append(Region(address, buffer.bytes(), buffer.writable, buffer))
         arguments = kernarg(self.kernel, args, layout, geometry)
         # Aligned to 16 bytes, which code may read at once, behind the last argument, too (AMDGPULowerKernelArguments).
         self.arguments = np.frombuffer(arguments + bytes(-len(arguments) % 16), dtype=np.uint8)
@@ -114,9 +134,9 @@ class Guest:
             self.regions.append(Region(_KERNARG_BASE, self.arguments, False))
         packet = np.frombuffer(self._dispatch_packet(geometry), dtype=np.uint8)
         self.regions.append(Region(_DISPATCH_BASE, packet, False))
-        image = np.frombuffer(self.code.image, dtype=np.uint8).copy()
         for address, size, writable in self.code.segments:
-            self.regions.append(Region(LOAD_BASE + address, image[address : address + size], writable))
+            data = self.resident.image[address : address + size]
+            self.regions.append(Region(self.code.base + address, data, writable))
         self.regions.sort(key=lambda r: r.base)
 
     def _dispatch_packet(self, g: Geometry) -> bytes:
@@ -131,7 +151,7 @@ class Guest:
             *threads,
             self.kernel.descriptor.private_bytes,
             self.kernel.descriptor.group_bytes + g.dynamic_lds,
-            LOAD_BASE,
+            self.code.base,
             _KERNARG_BASE,
             0,
             0,
@@ -141,7 +161,7 @@ class Guest:
         r, d = self.record, self.kernel.descriptor
         ops = self.program.ops
         r.ops, r.op_count = ops.ctypes.data, len(ops)
-        r.text_base = LOAD_BASE + self.code.text[0]
+        r.text_base = self.code.base + self.code.text[0]
         # A kernel with preloaded arguments has a 256-byte prologue for firmware that cannot preload.
         r.entry = (self.kernel.entry - self.code.text[0] + (256 if d.preload_length else 0)) // 4
         r.names, r.name_count = self.names, len(self.program.names)
@@ -157,7 +177,7 @@ class Guest:
         r.regions, r.region_count = self.region_table, len(self.regions)
         r.shared_base, r.private_base = _SHARED_BASE, _PRIVATE_BASE
         if (printed := self.code.variable(PRINTED)) is not None:
-            r.printed_base, r.printed_bytes = LOAD_BASE + printed.start, len(printed)
+            r.printed_base, r.printed_bytes = self.code.base + printed.start, len(printed)
         r.target = TARGETS.index(self.code.target)
         r.grid[:], r.block[:] = grid, block
         r.lds_bytes = d.group_bytes + dynamic_lds

@@ -24,7 +24,7 @@ from tkgen.emulate import native
 from tkgen.emulate.arguments import Arg
 from tkgen.emulate.code_object import CodeObject, load
 from tkgen.emulate.errors import EmulateError
-from tkgen.emulate.guest import Dim, Guest
+from tkgen.emulate.guest import Dim, Guest, Resident
 from tkgen.emulate.outcome import Outcome, Part, Trace, collect
 
 
@@ -71,6 +71,7 @@ def launch(
     workers: int = 1,
     trace: TraceRequest | None = None,
     progress: Callable[[int], None] | None = None,
+    resident: Resident | None = None,
 ) -> Outcome:
     """Run `kernel` on `grid` blocks of `block` threads and return what happened; buffers are written in place.
 
@@ -88,10 +89,12 @@ def launch(
     (core/repetition.h).
 
     `algebra` follows numbers in two finite fields, from the payloads of buffers to those of others (`algebra`).
+
+    `resident` is memory that stays where it is from one launch to the next, variables of the code object included.
     """
     loaded = load(code)
     chosen = loaded.kernel(kernel)
-    guest = Guest(loaded, chosen, args, grid, block, lds_bytes)
+    guest = Guest(loaded, chosen, args, grid, block, lds_bytes, resident)
     record = guest.record
     record.policy, record.seed, record.watch, record.poison = policy.value, seed, int(watch), int(poison)
     record.budget = budget

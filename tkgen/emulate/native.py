@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -218,10 +219,6 @@ def host_compiler() -> list[str]:
     )
 
 
-def _sources() -> list[Path]:
-    return sorted(_CORE.glob("*.cpp"))
-
-
 def _processor() -> str:
     """What `-march=native` depends on."""
     try:
@@ -231,10 +228,10 @@ def _processor() -> str:
     return next((line for line in lines if line.startswith(("flags", "Features"))), platform.processor())
 
 
-def _key(compiler: list[str]) -> str:
-    digest = hashlib.sha256(repr((_FLAGS, compiler, platform.machine(), _processor())).encode())
-    for path in sorted(_CORE.iterdir()):
-        if path.suffix in (".cpp", ".h"):
+def _key(compiler: list[str], sources: Path, link: Sequence[str]) -> str:
+    digest = hashlib.sha256(repr((_FLAGS, compiler, *link, platform.machine(), _processor())).encode())
+    for path in sorted(sources.iterdir()):
+        if path.suffix in (".cpp", ".h", ".map"):
             digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()[:20]
 
@@ -248,32 +245,31 @@ def _run(command: list[str]) -> None:
         raise EmulateError(f"compiling the emulator's core with {command[0]} failed:\n{done.stderr[:2000]}")
 
 
-def build() -> Path:
-    """The compiled core; compiles it if the cache has none. Safe against other processes that do the same.
+def build(sources: Path = _CORE, link: Sequence[str] = ()) -> Path:
+    """The library compiled from a folder of C++; compiles it if the cache has none.
 
-    Its name holds the hash of its content: a damaged library would take the process down, so none is loaded.
+    Its name holds the hash of its content: a damaged library would take the process down, so none is loaded. Other
+    processes may build the same one meanwhile. `link` are more arguments of the linker.
     """
     compiler = host_compiler()
     directory = cache_directory() / "emulate"
-    key = _key(compiler)
+    name = f"{sources.name}-{_key(compiler, sources, link)}"
     try:
-        for library in directory.glob(f"core-{key}-*.so"):
-            if library.stem == f"core-{key}-{_checksum(library)}":
+        for library in directory.glob(f"{name}-*.so"):
+            if library.stem == f"{name}-{_checksum(library)}":
                 return library
             library.unlink(missing_ok=True)
         directory.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=directory, prefix="build-") as name:
-            made = Path(name) / "core.so"
+        with tempfile.TemporaryDirectory(dir=directory, prefix="build-") as folder:
+            made = Path(folder) / "made.so"
             try:
-                _compile(compiler, Path(name), made, native=True)
+                _compile(compiler, sources, made, [*link], native=True)
             except EmulateError:  # perhaps this compiler does not know its machine
-                _compile(compiler, Path(name), made, native=False)
-            library = directory / f"core-{key}-{_checksum(made)}.so"
+                _compile(compiler, sources, made, [*link], native=False)
+            library = directory / f"{name}-{_checksum(made)}.so"
             os.replace(made, library)
     except OSError as error:
-        raise EmulateError(
-            f"cannot keep the emulator's core in {directory}: {error.strerror}; set TKGEN_CACHE"
-        ) from error
+        raise EmulateError(f"cannot keep the emulator in {directory}: {error.strerror}; set TKGEN_CACHE") from error
     return library
 
 
@@ -281,17 +277,17 @@ def _checksum(library: Path) -> str:
     return hashlib.sha256(library.read_bytes()).hexdigest()[:20]
 
 
-def _compile(compiler: list[str], directory: Path, library: Path, native: bool) -> None:
+def _compile(compiler: list[str], sources: Path, library: Path, link: list[str], native: bool) -> None:
     flags = [*_FLAGS, *(["-march=native"] if native else [])]
 
     def one(source: Path) -> str:
-        made = str(directory / f"{source.stem}.o")
+        made = str(library.with_name(f"{source.stem}.o"))
         _run([*compiler, *flags, "-c", str(source), "-o", made])
         return made
 
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        objects = list(pool.map(one, _sources()))
-    _run([*compiler, "-shared", *objects, "-o", str(library)])
+        objects = list(pool.map(one, sorted(sources.glob("*.cpp"))))
+    _run([*compiler, "-shared", *objects, *link, "-o", str(library)])
 
 
 @cache

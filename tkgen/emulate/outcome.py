@@ -13,7 +13,7 @@ from tkgen.emulate import native
 from tkgen.emulate.algebra import Loss
 from tkgen.emulate.arguments import Buffer
 from tkgen.emulate.between import Flags, numbered, races
-from tkgen.emulate.code_object import LOAD_BASE, CodeObject, Kernel
+from tkgen.emulate.code_object import CodeObject, Kernel
 from tkgen.emulate.decode import Program
 from tkgen.emulate.disassemble import disassemble
 from tkgen.emulate.findings import BY_NUMBER, Access, Finding, Kind, Space
@@ -248,7 +248,9 @@ class _Findings:
 
     def _name(self, region: Region) -> str:
         if region.buffer is None:
-            return "the code object" if region.base >= LOAD_BASE else "the kernel arguments"
+            code = self.guest.code
+            own = 0 <= region.base - code.base < len(code.image)
+            return "the code object" if own else "the kernel arguments"
         given = [r for r in self.guest.regions if r.buffer is not None]
         return region.buffer.name or f"buffer {given.index(region)}"
 

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tkgen.emulate.code_object import LOAD_BASE
 from tkgen.emulate.guest import PRINTED, Guest
 
 _SIGNED, _UNSIGNED, _FLOAT, _POINTER = range(4)
@@ -29,10 +28,10 @@ def printed(guest: Guest) -> str:
     variable = guest.code.variable(PRINTED)
     if variable is None:
         return ""
-    region = guest.region_below(LOAD_BASE + variable.start)
+    region = guest.region_below(guest.code.base + variable.start)
     if region is None:
         return ""
-    data = region.data[LOAD_BASE + variable.start - region.base :]
+    data = region.data[guest.code.base + variable.start - region.base :]
     words = np.frombuffer(data[: len(data) // 4 * 4].tobytes(), "<u4")
     used, at, text = int(words[0]) if len(words) else 0, 1, list[str]()
     while at <= used and at < len(words) and words[at]:

@@ -88,6 +88,7 @@ def sanitize(
             watch=True,
             budget=budget,
             workers=workers,
+            resident=launch.resident and launch.resident(),
         )
         done += 1
         printed = printed or outcome.printed
@@ -144,6 +145,7 @@ class _Origins:
             seed=order.seed,
             budget=self.budget,
             trace=TraceRequest(limit=_MOST_TRACED),
+            resident=self.launch.resident and self.launch.resident(),
         )
 
 

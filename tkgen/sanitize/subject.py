@@ -12,6 +12,7 @@ from tkgen.backends.cdna import kittens as headers
 from tkgen.backends.cdna.lower import Origin
 from tkgen.emulate import Arg, Buffer, CodeObject, Outcome, Struct
 from tkgen.emulate import load as load_code
+from tkgen.emulate.guest import Resident
 from tkgen.emulate.places import Places
 from tkgen.sanitize.arguments import Arguments, Output
 from tkgen.source import SourceFile
@@ -46,6 +47,7 @@ class Launch:
     arguments: Arguments
     lds_bytes: int = 0
     kernel: str | None = None
+    resident: Callable[[], Resident] | None = None  # memory that is there already, after the arguments were made
 
 
 @dataclass(frozen=True)

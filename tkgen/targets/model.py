@@ -62,6 +62,8 @@ class Product:
     clock_mhz: int
     peak_tflops: float
     hbm_tbps: float
+    hbm_bytes: int
+    hbm_bits: int
     bf16_sustained_tflops: float | None = None
     bf16_sustained_mhz: int | None = None
     f16_sustained_tflops: float | None = None

@@ -1,0 +1,116 @@
+"""A HIP program, unchanged, on the emulated GPU: `tkgen emulate -- ./program`.
+
+The program finds our libamdhip64 (`runtime/`) in place of ROCm's, by LD_LIBRARY_PATH. Each process that calls HIP
+connects to this one, which runs its kernels (`session`).
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from tkgen.emulate import native
+from tkgen.emulate.errors import EmulateError
+from tkgen.emulate.launch import launch
+from tkgen.emulate.session import Launch, Launcher, Result, Session
+
+_RUNTIME: Final = Path(__file__).parent / "runtime"
+_VERSIONS: Final = ("", ".4", ".5", ".6", ".7")  # the names by which programs ask for the library, by HIP's version
+_SOCKET: Final = "TKGEN_HIP_SOCKET"
+DEFAULT_BUDGET: Final = 200_000_000
+
+
+def library_folder() -> Path:
+    """The folder with our libamdhip64 under the names that programs ask for; compiles it on first use."""
+    link = (f"-Wl,--version-script={_RUNTIME / 'versions.map'}", "-ldl")
+    library = native.build(_RUNTIME, link)
+    folder = library.with_suffix("")
+    try:
+        folder.mkdir(exist_ok=True)
+        for version in _VERSIONS:
+            name = folder / f"libamdhip64.so{version}"
+            if not name.exists():
+                with tempfile.TemporaryDirectory(dir=folder) as made:
+                    os.replace(_linked(Path(made) / name.name, library), name)
+    except OSError as error:
+        raise EmulateError(f"cannot keep libamdhip64 in {folder}: {error.strerror}; set TKGEN_CACHE") from error
+    return folder
+
+
+def _linked(name: Path, library: Path) -> Path:
+    """A copy, not a link: by its own name the library knows for which version of HIP it is loaded."""
+    name.write_bytes(library.read_bytes())
+    return name
+
+
+def emulated(workers: int = 1, budget: int = DEFAULT_BUDGET) -> Launcher:
+    """Runs kernels as they are; what one must not do ends the program."""
+
+    def run(what: Launch) -> Result:
+        outcome = launch(
+            what.module.code,
+            args=what.args(),
+            grid=what.grid,
+            block=what.block,
+            kernel=what.kernel.name,
+            lds_bytes=what.lds_bytes,
+            budget=budget,
+            workers=workers,
+            resident=what.resident(),
+        )
+        stopped = f"{what.kernel.name}: {outcome.findings[0]}" if outcome.findings else ""
+        return Result(outcome.printed, stopped)
+
+    return run
+
+
+def run(
+    command: Sequence[str], launcher: Launcher, target: str | None = None, environ: Mapping[str, str] | None = None
+) -> int:
+    """Run a program to its end and return its exit status, 128 and the signal where one ended it.
+
+    `target` is the GPU that it finds; None for gfx942, or what it is compiled for where that is another. Raises
+    EmulateError where the program or the library cannot be started.
+    """
+    folder = library_folder()
+    with tempfile.TemporaryDirectory(prefix="tkgen-") as place, socket.socket(socket.AF_UNIX) as listening:
+        path = str(Path(place) / "socket")
+        listening.bind(path)
+        listening.listen()
+        variables = dict(os.environ if environ is None else environ)
+        searched = [str(folder), *filter(None, [variables.get("LD_LIBRARY_PATH")])]
+        variables |= {_SOCKET: path, "LD_LIBRARY_PATH": os.pathsep.join(searched)}
+        accepting = threading.Thread(target=_accept, args=(listening, target, launcher), daemon=True)
+        accepting.start()
+        try:
+            program = subprocess.Popen(list(command), env=variables)
+        except OSError as error:
+            raise EmulateError(f"cannot run {command[0]}: {error.strerror}") from error
+        try:
+            status = program.wait()
+        except BaseException:
+            program.terminate()
+            program.wait()
+            raise
+        return status if status >= 0 else 128 - status
+
+
+def _accept(listening: socket.socket, target: str | None, launcher: Launcher) -> None:
+    """A session on its own thread for each process that connects."""
+    while True:
+        try:
+            connection, _ = listening.accept()
+        except OSError:
+            return  # closed: the program has ended
+
+        def serve(connection: socket.socket = connection) -> None:
+            with connection:
+                Session(connection, target, launcher).serve()
+
+        threading.Thread(target=serve, daemon=True).start()
