@@ -17,11 +17,12 @@ from tkgen.backends.hopper.loop_values import LoopValues
 from tkgen.backends.hopper.loops import HopperLoop
 from tkgen.backends.hopper.lowering import copied_along, described, environment
 from tkgen.backends.hopper.printer import body
-from tkgen.ir.equations import Access, Axis, AxisKind, Convert, Loop, Map, Store, walk
+from tkgen.ir.equations import Access, Axis, AxisKind, Convert, Map, Store, walk
 from tkgen.ir.functions import HOPPER, helpers
 from tkgen.ir.tensors import Tensor
 from tkgen.schedule.loop_tiles import extent
 
+UNKNOWN = 'asm("" : "+r"(iterations));  // unknown: the second one stays a loop'
 FULL = "A buffer is full when its bytes have come, empty when every warp's products of it are done"
 
 
@@ -60,7 +61,9 @@ def name(text: str) -> str:
 class _Lowering:
     def __init__(self, m: HopperLoop):
         self.m = m
-        self.values = LoopValues(m, {s.name: name(s.name) for s in m.kernel.scalars})
+        self.values = LoopValues(
+            m, {s.name: name(s.name) for s in m.kernel.scalars}, {t.name: name(t.name) for t in m.kernel.tensors}
+        )
         self.parallel = [a for a in m.kernel.axes if a.kind is AxisKind.PARALLEL]
 
     def model(
@@ -149,12 +152,21 @@ class _Lowering:
         yield Line("ITERATIONS", str(self.iterations), "of the loop over all of its axis")
 
     def _place(self) -> Iterator[str]:
-        """The numbers of a tile along the parallel axes, the last one fastest; of bounded loops from the end on."""
-        m, inner = self.m, 1
+        """The numbers of a tile along the parallel axes, the last one fastest; of bounded loops from the end on.
+
+        A remap orders them otherwise.
+        """
+        m, inner, tile = self.m, 1, "tile"
+        if m.remap is not None:
+            *outer, cols = map(self._tiles, self.parallel)
+            placed = m.remap.cpp("tile", prod(outer), cols, indent="", row="remapped_row", col="remapped_col")
+            yield from placed.statements
+            tile = "remapped"
+            yield f"const int {tile} = remapped_row * {cols} + remapped_col;"
         for axis in reversed(self.parallel):
             size = self._tiles(axis)
-            number = f"tile / {inner} % {size}" if inner > 1 else f"tile % {size}"
-            if axis == m.split and m.bounded:
+            number = f"{tile} / {inner} % {size}" if inner > 1 else f"{tile} % {size}"
+            if axis == m.split and m.bounded and m.remap is None:
                 number = f"{size - 1} - {number}"
             yield f"const int {cpp_name(axis.name)}_i = {number};"
             inner *= size
@@ -172,6 +184,13 @@ class _Lowering:
         its products however many registers there are (C7511): so nvcc is not told how many iterations there are.
         """
         axis, split = self.m.loop.axis, cpp_name(self.m.split.name)
+        if (part := self.m.part) is not None:
+            run, at = self.m.part_passes, f"{cpp_name(part.name)}_i"
+            yield f"const int first_iteration = {at} * {run};"
+            yield f"{'int' if run <= 2 else 'const int'} iterations = min(ITERATIONS, ({at} + 1) * {run});"
+            if run <= 2:
+                yield UNKNOWN
+            return
         if axis.since is None:
             yield "constexpr int first_iteration = 0;"
         else:
@@ -185,15 +204,13 @@ class _Lowering:
             yield f"{kind} iterations = {count};"
             return
         yield f"int iterations = {count};"
-        yield 'asm("" : "+r"(iterations));  // unknown: the second one stays a loop'
+        yield UNKNOWN
 
     def _behind(self, out: Store) -> Iterator[str]:
         """What is done and stored behind the loop, but for the tile."""
-        m, body = self.m, list(self.m.kernel.body)
-        at = next(n for n, op in enumerate(body) if isinstance(op, Loop))
-        ops = [op for op in body[at + 1 :] if not isinstance(op, Store)]
+        m = self.m
         yield from self.values.gathered()
-        yield from self.values.statements(ops, [out.value])
+        yield from self.values.statements(m.behind, [out.value])
         for store in m.stored:
             if store is out:
                 continue

@@ -17,7 +17,7 @@ from tkgen.backends.hopper.loops import HopperLoop
 from tkgen.backends.hopper.model import Edit, Memory, modelled
 from tkgen.backends.protocol import Modelled
 from tkgen.ir.equation_program import EquationProgram
-from tkgen.ir.equations import Access, Axis, Load, Loop, Op, Product, Store, Value
+from tkgen.ir.equations import Access, Axis, Load, Op, Product, Value
 from tkgen.ir.launch import Launch
 from tkgen.ir.rounding import TORCH, rounded
 from tkgen.ir.tiles import Tile, along_dims
@@ -29,6 +29,25 @@ from tkgen.schedule.loop_tiles import extent
 Place = Mapping[Axis, int]
 
 
+class LoopMemory(Memory):
+    """Memory whose loads give zeros beyond the end, as those of lanes do."""
+
+    def load(self, access: Access) -> Tile:
+        """What is read of a tensor at the places at hand."""
+        axes = {i.axis.name: i.axis for i in access.indices if i.axis is not None and i.axis.name in self.places}
+        whole = self.places
+        ends = {name: self.extents[axis.dim.name] for name, axis in axes.items()}
+        self.places = whole | {
+            name: range(min(whole[name].start, end), min(whole[name].stop, end)) for name, end in ends.items()
+        }
+        found = super().load(access)
+        self.places = whole
+        beyond = [n for d in reversed(found.dims) for n in (0, len(whole[d]) if d in axes else 0)]
+        short = [n for s in reversed(found.value.shape) for n in (0, s)]
+        pads = [max(b - s, 0) for b, s in zip(beyond, short, strict=True)]
+        return replace(found, value=torch.nn.functional.pad(found.value, pads))
+
+
 class LoopWork:
     """What the operations of `loop_schedule` do in one block, for the output tiles at `places`."""
 
@@ -37,15 +56,19 @@ class LoopWork:
         self.rows = m.machine.wgmma_rows
         self.own = self.rows // shape.warps  # rows of a warp
         (self.out,) = m.tile_stored
-        self.columns = next(a for a in m.result.axes if a != m.split)
+        self.columns = m.columns
         self.summed = next(c for c in m.loop.carries if c.update == m.result)
         self.kept: dict[str, dict[Value, Tile]] = {}  # of each warp what it carries of its rows
-        body = list(m.kernel.body)
-        at = next(n for n, op in enumerate(body) if isinstance(op, Loop))
-        self.before = [op for op in body[:at] if not isinstance(op, Load)]
-        self.behind = [op for op in body[at + 1 :] if not isinstance(op, Store)]
+        at = m.kernel.body.index(m.loop)
+        self.before = [op for op in m.kernel.body[:at] if not self._moved(op)]
         late = {*m.carried, *(op for op in m.loop.body if getattr(op, "result", None) == m.result)}
-        self.middle = [op for op in m.loop.body if not isinstance(op, Load | Product) and op not in late]
+        self.middle = [
+            op for op in m.loop.body if not isinstance(op, Product) and not self._moved(op) and op not in late
+        ]
+
+    def _moved(self, op: Op) -> bool:
+        """Whether the copy engine brings what an operation loads."""
+        return isinstance(op, Load) and op.source in (self.m.held, self.m.left, self.m.right)
 
     def do(self, agent: int, step: Do, found: Sequence[Parts]) -> Sequence[Parts]:
         """What an operation leaves."""
@@ -96,7 +119,7 @@ class LoopWork:
         return self.memory.brought(access, (along, cols), (first * size, 0), shape)
 
     def _passes(self, place: Place) -> range:
-        return self.m.passes(place[self.m.split])
+        return passes(self.m, place)
 
     def _first(self, of: Sequence[str], found: Sequence[Parts]) -> Tile:
         """The first product: rows of a warp."""
@@ -158,7 +181,7 @@ class LoopWork:
         first = (place[m.split] * m.consumers + c) * self.rows + w * self.own
         kept = self.kept[f"{c} {w}"]
         known = {carry.result: kept[carry.inside] for carry in m.loop.carries if carry != self.summed}
-        self._computed(self.behind, {**known, self.summed.result: sums}, access.instance, first, range(0))
+        self._computed(m.behind, {**known, self.summed.result: sums}, access.instance, first, range(0))
         made = {s.target: self.memory.get(s.value) for s in m.stored}
         for store in (s for s in m.stored if s is not self.out):
             row = made[store.target]
@@ -187,7 +210,7 @@ def run_loop(
         s.target.tensor.name: torch.full(launch.shape(s.target.tensor), torch.nan, dtype=TORCH[s.target.tensor.dtype])
         for s in m.stored
     }
-    memory = Memory(m.kernel, inputs, scalars, launch.extents, outputs)
+    memory = LoopMemory(m.kernel, inputs, scalars, launch.extents, outputs)
     blocks = launched_blocks(m, launch)
     found = list[Outcome]()
     for block in range(blocks):
@@ -204,7 +227,7 @@ def block_schedule(
     """What a block does with data, and its schedule; `warps` as in `model.run_products`."""
     blocks = launched_blocks(m, launch)
     places = [_tile_place(m, launch, tile) for tile in range(block, launch.tile_count, blocks)]
-    shape = Shape(*m.buffers, m.consumers, len(m.passes(places[0][m.split])), m.machine.warpgroup_warps)
+    shape = Shape(*m.buffers, m.consumers, len(passes(m, places[0])), m.machine.warpgroup_warps)
     shape = replace(shape, warps=warps or shape.warps)
     return LoopWork(m, shape, memory, places), schedule(shape, len(places))
 
@@ -212,7 +235,13 @@ def block_schedule(
 def _tile_place(m: HopperLoop, launch: Launch[EquationProgram], tile: int) -> Place:
     """The tiles that have this number along the parallel axes: of bounded loops from the end on, the longest first."""
     place = launch.place(tile)
-    return place | {m.split: launch.tiles(m.split) - 1 - place[m.split]} if m.bounded else place
+    backwards = m.bounded and m.remap is None
+    return place | {m.split: launch.tiles(m.split) - 1 - place[m.split]} if backwards else place
+
+
+def passes(m: HopperLoop, place: Place) -> range:
+    """The passes of the tile at a place."""
+    return m.passes(place[m.split], place[m.part] if m.part is not None else 0)
 
 
 def launched_blocks(m: HopperLoop, launch: Launch[EquationProgram]) -> int:

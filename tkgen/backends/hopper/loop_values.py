@@ -14,8 +14,10 @@ from collections.abc import Iterator, Sequence
 from tkgen.backends.cdna.lower.elements import ROUNDED, constant
 from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.backends.cdna.lower.ranges import Range, holds
+from tkgen.backends.hopper.epilogue import place_of
 from tkgen.backends.hopper.loops import HopperLoop
 from tkgen.ir.equations import (
+    Access,
     Argument,
     Axis,
     Carry,
@@ -48,8 +50,8 @@ INLINE = (Constant, Argument, Coordinate)
 class LoopValues:
     """The C++ of values for one layout."""
 
-    def __init__(self, m: HopperLoop, scalar: dict[str, str]):
-        self.m, self.scalar = m, scalar
+    def __init__(self, m: HopperLoop, scalar: dict[str, str], tensor: dict[str, str]):
+        self.m, self.scalar, self.tensor = m, scalar, tensor
         self.widths = Widths(walk(m.kernel.body), LARGEST_ROWS_SIZE)
         self.made = {value: op for op in walk(m.kernel.body) for value in writes(op)}
         self.name = {value: f"{cpp_name(value.name or 'v')}_{value.number}" for value in self.made}
@@ -109,13 +111,25 @@ class LoopValues:
                 return self._coordinate(axis)
             case Map() if self.inline(value):
                 return f"({self.expression(made, clear, row)})"
+            case Load(source=source):
+                return self._read(source, row)
         if self.tiled(value):
             return f"element({self.name[value]}, t, h, e)" if value in self.arrays else self.name[value]
         return f"{self.name[value]}[{row}]" if value.axes and self.m.split in value.axes else self.name[value]
 
-    def _coordinate(self, axis: Axis) -> str:
+    def _read(self, access: Access, row: str) -> str:
+        """An element of a tensor in global memory beside the one at hand; zero beyond the end."""
+        places = [self._coordinate(i.axis, row) if i.extends and i.axis else "" for i in access.indices]
+        ends = [
+            f"{place} < {i.axis.dim.size}" for i, place in zip(access.indices, places, strict=True)
+            if place and i.axis and (i.axis.dim.size or 0) % (i.axis.tile or 1)
+        ]  # fmt: skip
+        read = f"float(number_at(g.{self.tensor[access.tensor.name]}, {place_of(access, places)}))"
+        return f"({' && '.join(ends)} ? {read} : 0.0f)" if ends else read
+
+    def _coordinate(self, axis: Axis, row: str = "r") -> str:
         if axis == self.m.split:
-            return "(first_row + laneid() / 4 + 8 * r)"
+            return f"(first_row + laneid() / 4 + 8 * {row})"
         if axis.is_index:
             return f"{cpp_name(axis.name)}_i"
         first = "iteration * KEYS + " if axis == self.m.loop.axis else ""

@@ -49,6 +49,7 @@ from tkgen.ir.equations import (
 from tkgen.ir.limits import LARGEST_ROWS_SIZE
 from tkgen.ir.tensors import Tensor
 from tkgen.ir.types import DType, Via
+from tkgen.remap import Remap, RemapCall, compose
 from tkgen.schedule.loop_factors import apart
 from tkgen.schedule.loop_masks import masked
 from tkgen.schedule.loop_tiles import LoopError, extent
@@ -78,6 +79,7 @@ class HopperLoop:
     right: Access
     buffers: tuple[int, int]  # of left and right
     persistent: int  # blocks, 0 where each tile has its own
+    remap: Remap | None  # the order of the tiles
     machine: Hopper
 
     @property
@@ -104,10 +106,26 @@ class HopperLoop:
         """The largest size of a dimension that only run time knows: there is none."""
         return LARGEST_ROWS_SIZE
 
-    def passes(self, tile: int) -> range:
-        """The passes of tile number `tile` along the split axis, as the tiles of the loop's axis that they take."""
+    @property
+    def part(self) -> Axis | None:
+        """The index among whose places the loop is divided."""
+        return next((a for a in self.kernel.axes if a.name == self.loop.axis.part), None)
+
+    @property
+    def part_passes(self) -> int:
+        """Passes of a part of the loop; the last parts may have fewer."""
+        assert self.part is not None
+        return self.loop.axis.part_length(self.loop.axis.dim.size or 1, self.part.dim.size or 1) // self.keys
+
+    def passes(self, tile: int, part: int = 0) -> range:
+        """The passes of tile number `tile` along the split axis, as the tiles of the loop's axis that they take.
+
+        Of a loop that is divided among blocks, those of its part number `part`.
+        """
         axis, rows = self.loop.axis, extent(self.split)
         begin, end = 0, -(-(axis.dim.size or 1) // self.keys)
+        if self.part is not None:
+            return range(min(part * self.part_passes, end), min((part + 1) * self.part_passes, end))
         if axis.since is not None:
             begin = max((tile * rows + axis.since.moved) // self.keys, 0)
         if axis.until is not None:
@@ -118,7 +136,9 @@ class HopperLoop:
     def pass_counts(self) -> tuple[int, ...]:
         """How many passes tiles of the output take."""
         tiles = -(-(self.split.dim.size or 1) // extent(self.split))
-        return tuple(sorted({len(self.passes(n)) for n in range(tiles if self.bounded else 1)}))
+        parts = 1 if self.part is None else self.part.dim.size or 1
+        numbers = product(range(tiles if self.bounded else 1), range(parts))
+        return tuple(sorted({len(self.passes(*n)) for n in numbers}))
 
     @property
     def depth(self) -> int:
@@ -128,7 +148,7 @@ class HopperLoop:
     @property
     def width(self) -> int:
         """Columns of the second product's sums."""
-        return extent(next(a for a in self.result.axes if a != self.split))
+        return extent(self.columns)
 
     @cached_property
     def middle(self) -> tuple[Op, ...]:
@@ -156,6 +176,17 @@ class HopperLoop:
     def tile_stored(self) -> tuple[Store, ...]:
         """Of these the tiles, which leave through shared memory."""
         return tuple(op for op in self.stored if len(op.target.axes) > 1)
+
+    @cached_property
+    def behind(self) -> tuple[Op, ...]:
+        """What is computed behind the loop, in order."""
+        at = self.kernel.body.index(self.loop)
+        return tuple(op for op in self.kernel.body[at + 1 :] if not isinstance(op, Store))
+
+    @cached_property
+    def columns(self) -> Axis:
+        """The axis along which the second product's sums have columns."""
+        return next(a for a in self.result.axes if a != self.split)
 
     @property
     def element_bytes(self) -> int:
@@ -233,10 +264,7 @@ def hopper_loop(program: EquationProgram, machine: Hopper) -> HopperLoop:
     loop = _loop(kernel)
     found = _products(program, kernel, loop, machine)
     if "schedule" in program.spans:
-        edits = [*without_statement(program.spans["schedule"])]
-        edits += without_statement(program.spans["phase"]) if "phase" in program.spans else ()
-        raise LoopError("loops on Hopper have one schedule", program.spans["schedule"], "leave `schedule` out",
-                        edits)  # fmt: skip
+        _scheduled(found, program)
     _fits(found, program)
     _middle(found)
     _stores(found)
@@ -255,8 +283,8 @@ def _loop(kernel: Kernel) -> Loop:
         raise LoopError("ragged axes have no schedule in such a loop yet", kernel.ragged[0].span)
     if any(isinstance(op, Extent) for op in walk(kernel.body)) or any(b.aligned for b in loops[0].axis.bounds):
         raise LoopError("lengths that only run time knows have no schedule in such a loop yet", loops[0].axis.span)
-    if loops[0].axis.part is not None:
-        raise LoopError("parts of a loop of products of products have no schedule yet", loops[0].axis.span)
+    if loops[0].axis.part is not None and loops[0].axis.bounds:
+        raise LoopError("a loop begins or ends with a block's tile, or has parts", loops[0].axis.span)
     return loops[0]
 
 
@@ -295,7 +323,26 @@ def _products(program: EquationProgram, kernel: Kernel, loop: Loop, machine: Hop
             (*_whole_groups(split, machine), *(without_statement(said) if said else ())),
         )  # fmt: skip
     return HopperLoop(kernel, loop, split, program.waves // warps, first, second, onto, result, held, left, right,
-                      (buffers[0], buffers[1]), program.grid.count, machine)  # fmt: skip
+                      (buffers[0], buffers[1]), program.grid.count, _remap(program), machine)  # fmt: skip
+
+
+def _remap(program: EquationProgram) -> Remap | None:
+    """The order of the tiles, where the spec says one."""
+    stages = [RemapCall(s.name, dict(s.keywords), s.positional) for s in program.remap]
+    return compose(stages) if stages else None
+
+
+def _scheduled(m: HopperLoop, program: EquationProgram) -> None:
+    """Raises LoopError for a schedule other than the one that there is, in which consumers take turns."""
+    edits = [*without_statement(program.spans["schedule"])]
+    edits += without_statement(program.spans["phase"]) if "phase" in program.spans else ()
+    message = ""
+    if program.schedule != "ping_pong" or "phase" in program.spans:
+        message = "loops on Hopper have one schedule, `ping_pong`"
+    elif m.consumers == 1:
+        message = f"one warpgroup of `{m.split.name}` has no other one to take turns with"
+    if message:
+        raise LoopError(message, program.spans["schedule"], "leave `schedule` out", edits)
 
 
 def _onto(second: Product, loop: Loop) -> tuple[Value, Value]:
@@ -347,16 +394,13 @@ def _fits(m: HopperLoop, program: EquationProgram) -> None:
         raise LoopError(f"there is no `grid {program.grid.name}` of such loops", program.grid.span)
     if m.pass_counts[0] == 0:
         raise LoopError("some tile takes no pass of the loop", m.loop.axis.span, "give each of them one")
-    if m.persistent and m.bounded:
-        raise LoopError("the tiles of a loop that begins or ends with one differ in length: a block takes one each",
+    if m.persistent and (m.bounded or len(m.pass_counts) > 1):
+        raise LoopError("tiles differ in how long their loop is: a block takes one each",
                         program.grid.span, "leave `grid persistent` out",
                         without_statement(program.spans["grid"]))  # fmt: skip
     if program.registers:
         raise LoopError(f"`{program.registers[0].name}` stays in shared memory on Hopper", program.spans["registers"],
                         "leave `registers` out", without_statement(program.spans["registers"]))  # fmt: skip
-    if program.remap:
-        raise LoopError("the order of such blocks cannot be chosen yet", program.remap[0].span, "leave `remap` out",
-                        without_statement(program.spans["remap"]))  # fmt: skip
     _maps(m)
 
 
@@ -375,18 +419,33 @@ def _maps(m: HopperLoop) -> None:
 def _middle(m: HopperLoop) -> None:
     """Raises LoopError for values that a lane cannot hold, and for sums that come too late."""
     late = {c.inside for c in m.loop.carries if c.update == m.result} | {m.result, m.second.result}
-    factors = {op.result: op.source.tensor for op in walk(m.kernel.body) if isinstance(op, Load)}
+    moved = (m.held, m.left, m.right)
+    factors = {op.result: op.source.tensor for op in walk(m.kernel.body) if isinstance(op, Load) and op.source in moved}
     for op in m.middle:
         if late & set(reads(op)):
             raise LoopError("the sums of the second product are used for more than to be carried", writes(op)[0].span)
     for op in walk(m.kernel.body):
-        if isinstance(op, Load) and op.source not in (m.held, m.left, m.right):
-            raise LoopError(f"`{op.source.tensor.name}` is no factor of a product", op.result.span)
+        if isinstance(op, Load) and op.source not in moved and (fault := _unreadable(m, op.source)):
+            raise LoopError(fault, op.result.span)
         if not isinstance(op, Product) and (tile := next((v for v in reads(op) if v in factors), None)) is not None:
             name = factors[tile].name
             raise LoopError(f"`{name}` is a factor, which stays in shared memory for products alone", tile.span)
-        if isinstance(op, Reduce) and (op.axis != m.loop.axis or m.split not in op.argument.axes):
-            raise LoopError(f"only rows along `{m.split.name}` are reduced, over `{m.loop.axis.name}`", op.result.span)
+        of_row = isinstance(op, Reduce) and m.split in op.result.axes and (op.axis == m.loop.axis or op in m.behind)
+        if isinstance(op, Reduce) and not of_row:
+            over = f"over `{m.loop.axis.name}`, and behind the loop over `{m.columns.name}`"
+            raise LoopError(f"only rows along `{m.split.name}` are reduced, {over}", op.result.span)
+
+
+def _unreadable(m: HopperLoop, access: Access) -> str:
+    """Why lanes cannot read the elements of a tensor beside those of their sums; empty where they can."""
+    name = access.tensor.name
+    if any(i.through is not None or i.remainder for i in access.indices):
+        return f"`{name}` lies where another tensor says"
+    if any(i.extends and i.divisor != 1 for i in access.indices):
+        return f"several elements of a tile share one of `{name}`"
+    if m.loop.axis in access.axes and m.columns in access.axes:
+        return f"`{name}` is no factor of a product"
+    return ""
 
 
 def _stores(m: HopperLoop) -> None:
@@ -399,8 +458,6 @@ def _stores(m: HopperLoop) -> None:
             raise LoopError(
                 f"`{name}` is stored with other axes than `{m.split.name}` and the sums' columns", store.span
             )
-        if len(axes) > 1 and store.target.tensor.dtype is DType.F32:
-            raise LoopError(f"`{name}` is f32: tiles are stored as bf16 or f16", store.span)
     if len(m.tile_stored) != 1:
         raise LoopError("one tile is stored behind such a loop", m.stored[0].span if m.stored else None)
     for op in walk(m.loop.body):
