@@ -148,10 +148,10 @@ def page() -> str:
         "A test checks it, and another one runs the accepted ones and compares them with torch.\n"
         "`python tests/composition/cells.py` writes this page.\n",
         "| kernel | |\n|---|---|\n"
-        "| product | a [product of matrices](language.md#sums-of-products) |\n"
-        "| attention | a [fused matmul](language.md#products-of-products) |\n"
+        "| product | a [product of matrices](language.md#matrix-products) |\n"
+        "| attention | a [fused matmul](language.md#fused-matmuls) |\n"
         "| rows | a [kernel without products](language.md#rows) |\n"
-        '| groups | a product of [groups of rows](language.md#sums-of-products); "groups" groups its contraction |\n',
+        '| groups | a product of [groups of rows](language.md#matrix-products); "groups" groups its contraction |\n',
         '"Accepted of what is possible" leaves out what the hardware cannot do and what the\ncomputation forbids.\n',
         _counts(all_cells) + "\n",
         *(_table(target, features) for target in TARGETS),
