@@ -38,7 +38,7 @@ def vocabulary() -> set[str]:
 
 @cache
 def classes() -> Counter[str]:
-    """How often each class name is defined in the package."""
+    """The number of definitions of each class name in the package."""
     trees = (ast.parse(p.read_text(encoding="utf-8")) for p in (ROOT / "tkgen").rglob("*.py"))
     return Counter(node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
 

@@ -75,11 +75,18 @@ def test_pages_have_short_lines_and_paragraphs() -> None:
     assert not rules("page.md", "a line\n" * 6 + "\n- a line\n" * 3)
 
 
+def test_code_may_move_with_its_findings() -> None:
+    late = prose.Finding("tkgen/new.py", 1, "behind", "behind", "after")
+    assert not prose.excess({"tkgen/new.py": [late]}, {"tkgen/old.py": 1})
+    assert prose.excess({"tkgen/new.py": [late], "tkgen/old.py": [late]}, {"tkgen/old.py": 1})
+    assert prose.excess({"docs/new.md": [late]}, {"docs/old.md": 1})
+
+
 def test_an_allowance_only_shrinks(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("It mends.\nIt is behind.\n", encoding="utf-8")
     found = prose.findings([page])
-    name = str(page)
+    name = page.as_posix()
     assert prose.excess(found, {name: 1}) and not prose.excess(found, {name: 2})
     assert prose.renewed(found, {"renamed.md": 3}) == {name: 2}
     with pytest.raises(ValueError, match="only shrinks"):
