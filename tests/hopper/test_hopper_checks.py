@@ -29,7 +29,7 @@ def test_what_runs_on_the_gpu_is_accepted_and_generated(case: dict[str, object])
 
 @pytest.mark.parametrize("case", GROUPED)
 def test_groups_are_generated(case: str) -> None:
-    assert "group_walk walk" in loaded(GROUPED[case]).check().text
+    assert "tk::group_walk walk" in loaded(GROUPED[case]).check().text
 
 
 @pytest.mark.parametrize("case", sample(FUSED, 3))

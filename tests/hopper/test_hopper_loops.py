@@ -53,10 +53,10 @@ def test_sums_of_rows_are_gathered_behind_the_loop() -> None:
     """The sum of a softmax is each lane's own until then; a maximum is of the whole row in each pass."""
     text = Attention(256, 256).spec().text
     body, behind = text.split("if (laneid() == 0) arrive(held_empty);")
-    assert "of_lane<base_ops::sum>" in body and "of_row<base_ops::max>" in body and "of_row<base_ops::sum>" not in body
-    assert "l_c[r] = across<base_ops::sum>(l_c[r]);" in behind
+    assert "tk::fold<base_ops::sum, 4>" in body and "tk::of_row<base_ops::max, 4>" in body
+    assert "of_row<base_ops::sum" not in body and "l_c[r] = tk::across<base_ops::sum, 4>(l_c[r]);" in behind
     used = load(Attention(256, 256).text.replace("exp2(s - n)", "exp2(s - n) / (1 + 0 * l)"))
-    assert isinstance(used, HopperLoopSpec) and "of_row<base_ops::sum>" in used.text
+    assert isinstance(used, HopperLoopSpec) and "tk::of_row<base_ops::sum, 4>" in used.text
 
 
 @pytest.mark.parametrize(

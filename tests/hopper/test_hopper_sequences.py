@@ -84,7 +84,7 @@ def test_a_namespace_for_each_kernel_and_one_launch_of_all() -> None:
     body = text[text.index("cudaError_t launch(") :]
     order = [body.index(part) for part in ("clear(g.sums_.S, stream)", "sums_::kernel<<<", "finish::kernel<<<")]
     assert order == sorted(order) and "int sums_ = 128;" in text and "int finish = 512;" in text
-    assert text.count("#include") == 1
+    assert text.count("#include") == 2
     where = next(n for n, line in enumerate(text.split("\n"), 1) if "gelu((" in line)
     origin = spec.source.origin(where)
     assert SPEC.read_text().split("\n")[origin.line - 1].lstrip().startswith("Y[m, n]")

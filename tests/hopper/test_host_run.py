@@ -312,8 +312,8 @@ def test_all_attention_is_right(case: Attention) -> None:
 
 
 OTHER_SLIPS = {
-    "a row of the next group": (OF_GROUPS, "row + r < end", "row + r < min(end + 1, to.rows())"),
-    "without a group's last row": (OF_GROUPS, "row + r < end", "row + r < end - 1"),
+    "a row of the next group": (OF_GROUPS, ", walk.end)", ", min(walk.end + 1, walk.size))"),
+    "without a group's last row": (OF_GROUPS, ", walk.end)", ", walk.end - 1)"),
     "a stage goes back to one block": (IN_CLUSTERS, "laneid() < CLUSTER", "laneid() == 0"),
     "a stage goes back to the first block twice": (IN_CLUSTERS, "empty[last], laneid()", "empty[last], 0"),
 }

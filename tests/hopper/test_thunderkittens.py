@@ -24,7 +24,8 @@ from tkgen.toolchain.process import run_tool
 ROOT = Path(__file__).parents[2]
 HEADERS = ROOT / "tkgen/backends/hopper/include"
 GENERATED = sorted((ROOT / "generated/sm_90a").glob("*.cu"))
-OWN = "kittens::tkgen"  # what the headers need beside ThunderKittens' names
+OF_KERNELS = [HEADERS / "tkgen.cuh", *sorted((HEADERS / "tkgen").glob("*.cuh"))]  # device functions of generated files
+OWN = ("kittens::tkgen", "tk")  # what the headers need beside ThunderKittens' names, and what kernels do
 CHECKOUT = os.environ.get("TKGEN_THUNDERKITTENS", "")
 given = pytest.mark.skipif(not CHECKOUT, reason="TKGEN_THUNDERKITTENS names no checkout of ThunderKittens")
 
@@ -99,8 +100,8 @@ def refused(text: str, name: str, folder: Path) -> str:
     source = folder / f"{name}.cu"
     source.write_text(text, encoding="utf-8")
     command = [str(find_nvcc().path), STANDARD, "-gencode", "arch=compute_90a,code=sm_90a", "-DKITTENS_HOPPER",
-               "--expt-extended-lambda", "--expt-relaxed-constexpr", "-I", str(library()), "-cubin", "-o",
-               str(folder / "made.cubin"), str(source)]  # fmt: skip
+               "--expt-extended-lambda", "--expt-relaxed-constexpr", "-I", str(library()), "-I", str(HEADERS),
+               "-cubin", "-o", str(folder / "made.cubin"), str(source)]  # fmt: skip
     done = run_tool(command, timeout=600)
     return "" if done.ok else done.stdout + done.stderr
 
@@ -125,18 +126,18 @@ def test_names_are_read(text: str, expected: list[tuple[str, str, bool]]) -> Non
 
 
 def test_headers_have_names_of_the_library_alone() -> None:
-    ours = {namespace: names for namespace, names in names_of(HEADERS).items() if namespace != OWN}
+    ours = {namespace: names for namespace, names in names_of(HEADERS).items() if namespace not in OWN}
     assert ours == {namespace: set(names.split()) for namespace, names in LIBRARY.items()}
 
 
-@pytest.mark.parametrize("path", GENERATED, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*GENERATED, *OF_KERNELS], ids=lambda path: path.stem)
 def test_generated_files_clash_with_no_name(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert not of_generated([text]) & set(FUNCTIONS_OF_LIBRARY.split())
     assert not set(re.findall(r"\w+", text)) & set(MACROS_OF_LIBRARY.split())
 
 
-@pytest.mark.parametrize("path", GENERATED, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*GENERATED, *OF_KERNELS], ids=lambda path: path.stem)
 def test_generated_files_name_nothing_of_the_headers_own(path: Path) -> None:
     code = re.sub("//.*", "", path.read_text(encoding="utf-8"))
     assert "tkgen::" not in code and "detail::" not in code

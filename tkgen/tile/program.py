@@ -324,12 +324,12 @@ class StoreRows(Op):
 
 @dataclass(frozen=True)
 class StoreValues(Op):
-    """What `line` of C++ makes of registers to global memory, by the warp that has them; `coord` is where."""
+    """What `lines` of C++ make of registers to global memory, by the warp that has them; `coord` is where."""
 
     values: tuple[Region, ...]
     tensor: str
     coord: str
-    line: str
+    lines: tuple[str, ...]
 
 
 @dataclass(frozen=True)

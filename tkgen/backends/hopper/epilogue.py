@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tkgen.backends.cdna.lower.elements import functions, literal, local, statements
+from tkgen.backends.cdna.lower.elements import INDENT, functions, literal, local, statements
 from tkgen.backends.cdna.lower.names import cpp_name
-from tkgen.ir.equations import Access, Argument, Axis, Coordinate, Index, Load, Op, Reduce, Store, Value, reads
+from tkgen.ir.equations import Access, Argument, Axis, Coordinate, Index, Load, Op, Store, Value, reads
 from tkgen.ir.functions import HOPPER, helpers
 from tkgen.ir.integers import Widths
 from tkgen.ir.products import Sum, Sums, needed
@@ -23,74 +23,55 @@ class Loaded:
 
 
 @dataclass(frozen=True)
-class RowValue:
-    """What is reduced of a row, by its name, in round number `round`."""
-
-    name: str
-    round: int
-
-
-@dataclass(frozen=True)
-class Epilogue:
-    """`float element(float SUM, ..., float LOADED, ..., float ROW, ..., int row, int col, const globals &g)`, and what
-    it needs."""
+class Element:
+    """What an element is made of, as a function of elements of sums, of what is loaded, of reductions of its row."""
 
     sums: tuple[str, ...]
     loads: tuple[Loaded, ...]
-    rows: tuple[RowValue, ...]
+    rows: tuple[str, ...]
     lines: tuple[str, ...]
     value: str
-    helpers: tuple[str, ...]
-    spans: tuple[Span, ...]
+    helpers: tuple[str, ...] = ()
+    spans: tuple[Span, ...] = ()
+
+    @classmethod
+    def of_sum(cls, number: int, sums: Sequence[str]) -> Element:
+        """One of the sums as it is."""
+        return cls(tuple(sums), (), (), (), sums[number])
 
 
 @dataclass(frozen=True)
 class Reduction:
-    """What is reduced of rows of the sums: `element` of each, by a function of ThunderKittens, from `start` on."""
+    """What is reduced of rows of the sums: `element` of each, by an operation of ThunderKittens, from `start` on."""
 
     name: str
-    function: str
+    operation: str
     start: str
-    element: Epilogue
-
-
-@dataclass(frozen=True)
-class RoundModel:
-    """What is reduced at once, of the sums and of what `earlier` rounds made."""
-
-    number: int
-    reductions: tuple[Reduction, ...]
-    earlier: int
-
-
-@dataclass(frozen=True)
-class RowOutput:
-    """An output that has a number of each row: what it is made of, its `place` of row `r`, its coordinate in tiles."""
-
-    name: str
-    type: str
-    made: Epilogue
-    place: str
-    coord: str
-    origin: str
+    element: Element
 
 
 IDENTITY = {"sum": "0.0f", "max": "-INFINITY", "min": "INFINITY"}
 
 
-def epilogue(equations: Sums, store: Store, name: Callable[[str], str]) -> Epilogue | None:
-    """What equations make of their sums for one of the outputs; None where one of these is stored as it is.
+def element_function(parameters: Sequence[str]) -> str:
+    """The head of a function of an element: of its row and column, and of numbers."""
+    return f"[&]({', '.join(['int row', 'int col', *(f'float {p}' for p in parameters)])})"
 
-    `name` gives the C++ name of a tensor or scalar.
-    """
-    return None if stored_as_it_is(equations, store) is not None else element(equations, store.value, name)
+
+def function(head: str, made: Element | Scaling, remark: str, end: str) -> Iterator[str]:
+    """A statement with a function whose head ends `head`, and which returns what is made; `end` stands after it."""
+    yield f"{head} {{{remark}"
+    yield from (INDENT + line for line in made.lines)
+    yield f"{INDENT}return {made.value};"
+    yield f"}}{end}"
 
 
 def reductions(equations: Sums, name: Callable[[str], str]) -> tuple[tuple[Reduction, ...], ...]:
-    """What is reduced of the rows of the sums, round by round."""
+    """What is reduced of the rows of the sums, round by round; `name` gives the C++ name of a tensor or scalar."""
+    names = _given(equations)
     return tuple(
         tuple(
-            Reduction(_reduced_name(op), f"base_ops::{op.function}::op<float>", IDENTITY[op.function],
+            Reduction(names[op.result], f"base_ops::{op.function}", IDENTITY[op.function],
                       element(equations, op.argument, name))
             for op in ops
         )
@@ -98,22 +79,20 @@ def reductions(equations: Sums, name: Callable[[str], str]) -> tuple[tuple[Reduc
     )  # fmt: skip
 
 
-def _reduced_name(op: Reduce) -> str:
-    return local(op.result, {})
-
-
-def element(equations: Sums, value: Value, name: Callable[[str], str], of_rows: bool = False) -> Epilogue:
-    """What a value is made of, element by element; `of_rows`: row by row, so that one number is loaded for each."""
+def _given(equations: Sums) -> dict[Value, str]:
+    """The names of sums, and of what is reduced of them."""
     known = dict[Value, str]()
-    for total in equations.sums:
-        known[total.result] = local(total.result, known)
-    ops, rows = needed(equations.epilogue, value), list[RowValue]()
+    for value in (*(s.result for s in equations.sums), *(op.result for ops in equations.rounds for op in ops)):
+        known[value] = local(value, known)
+    return known
+
+
+def element(equations: Sums, value: Value, name: Callable[[str], str], of_rows: bool = False) -> Element:
+    """What a value is made of, element by element; `of_rows`: row by row, so that one number is loaded for each."""
+    known = _given(equations)
+    ops = needed(equations.epilogue, value)
     read = {v for op in ops for v in reads(op)} | {value}
-    for number, reduced in enumerate(equations.rounds):
-        for each in reduced:
-            known[each.result] = _reduced_name(each)
-            if each.result in read:
-                rows.append(RowValue(known[each.result], number))
+    rows = [known[op.result] for reduced in equations.rounds for op in reduced if op.result in read]
     loads, lines = list[Loaded](), list[str]()
     for op in ops:
         match op:
@@ -123,7 +102,7 @@ def element(equations: Sums, value: Value, name: Callable[[str], str], of_rows: 
             case _:
                 lines += _line(equations, op, known, name, Widths(ops))
     spans = (op.result.span for op in ops if op.result.span)  # type: ignore[union-attr]
-    return Epilogue(
+    return Element(
         tuple(known[s.result] for s in equations.sums),
         tuple(loads),
         tuple(rows),
@@ -136,16 +115,16 @@ def element(equations: Sums, value: Value, name: Callable[[str], str], of_rows: 
 
 @dataclass(frozen=True)
 class Scale:
-    """A number of a tensor that a step's product is scaled by: for each row (`r`), each column (`c`), or for all."""
+    """A number of a tensor that a step's product is scaled by, of rows, columns or the tile; how step `k` loads it."""
 
     name: str
-    along: str  # "r", "c" or ""
-    element: str
+    type: str
+    loaded: str
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """`float added(float SUM, float PRODUCT, float SCALE, ..., int row, int col, const globals &g)`: the sum behind."""
+    """What a sum becomes, as a function of it, of a step's product and of what scales that."""
 
     sum: str
     product: str
@@ -159,7 +138,7 @@ class Scaling:
 def scaling(equations: Sums, total: Sum, name: Callable[[str], str]) -> Scaling | None:
     """What equations make of a sum and a step's product before the next one; None where they add them.
 
-    `name` as for `epilogue`.
+    `name` gives the C++ name of a tensor or scalar.
     """
     if not total.scaled:
         return None
@@ -171,8 +150,14 @@ def scaling(equations: Sums, total: Sum, name: Callable[[str], str]) -> Scaling 
         match op:
             case Load(result=result, source=source):
                 known[result] = local(result, known)
-                along = "r" if equations.rows in source.axes else "c" if equations.cols in source.axes else ""
-                scales.append(Scale(known[result], along, _scale(equations, source, name)))
+                number = _scale(equations, source, name)
+                kind = "float"
+                if equations.rows in source.axes:
+                    kind, number = "tk::row_values", f"tk::load_rows(row, [&](int r) {{ return {number}; }})"
+                elif equations.cols in source.axes:
+                    load = f"[&](int c) {{ return {number}; }}"
+                    kind, number = "tk::col_values<BLOCK_COLS>", f"tk::load_cols<BLOCK_COLS>(col, {load})"
+                scales.append(Scale(known[result], kind, number))
             case _:
                 lines += _line(equations, op, known, name, Widths(total.scaled))
     spans = (op.result.span for op in total.scaled if op.result.span)  # type: ignore[union-attr]
@@ -205,7 +190,7 @@ def _scale(equations: Sums, source: Access, name: Callable[[str], str]) -> str:
             return "" if first is None else first[0]
         return f"{first} / {index.divisor}"
 
-    return f"element_at(g.{name(source.tensor.name)}, {place_of(source, [place(i) for i in source.indices])})"
+    return f"tk::element_at(g.{name(source.tensor.name)}, {place_of(source, [place(i) for i in source.indices])})"
 
 
 def stored_as_it_is(equations: Sums, store: Store) -> int | None:
@@ -217,16 +202,16 @@ def _loaded(equations: Sums, source: Access, result: str, name: Callable[[str], 
     tensor = f"g.{name(source.tensor.name)}"
 
     def at(col: str) -> str:
-        place: dict[Axis | None, str] = {equations.rows: "r", equations.cols: col}
+        place: dict[Axis | None, str] = {equations.rows: "row" if of_rows else "r", equations.cols: col}
         return place_of(source, [place.get(i.axis, "") for i in source.indices])
 
     if of_rows:
-        return Loaded(result, f"element_at({tensor}, {at('')})")
+        return Loaded(result, f"tk::element_at({tensor}, {at('')})")
     if source.axes and source.axes[-1] == equations.cols:
-        return Loaded(result, f"pair_at({tensor}, {at('c')})")
+        return Loaded(result, f"tk::pair_at({tensor}, {at('c')})")
     if equations.cols in source.axes:
-        return Loaded(result, f"{{element_at({tensor}, {at('c')}), element_at({tensor}, {at('c + 1')})}}")
-    return Loaded(result, f"both(element_at({tensor}, {at('')}))")
+        return Loaded(result, f"{{tk::element_at({tensor}, {at('c')}), tk::element_at({tensor}, {at('c + 1')})}}")
+    return Loaded(result, f"tk::both(tk::element_at({tensor}, {at('')}))")
 
 
 def place_of(access: Access, tiled: Sequence[str]) -> str:

@@ -1,21 +1,20 @@
-"""A loop of products over warpgroups -> CUDA C++, through `templates/loops.cu.jinja`, and its tile program."""
+"""A fused matmul over warpgroups -> CUDA C++, and its tile program."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from math import prod
 
+from tkgen.backends.cdna.lower.model import Constant, ScalarMember
 from tkgen.backends.cdna.lower.names import comment_text, cpp_name
-from tkgen.backends.cdna.lower.origins import NOWHERE, Marks, Origins, Source
+from tkgen.backends.cdna.lower.origins import Marks, Source
 from tkgen.backends.cdna.lower.places import origin
-from tkgen.backends.cdna.lower.render import tidy
-from tkgen.backends.hopper import lowering
 from tkgen.backends.hopper.chained import Code, Moved, program
 from tkgen.backends.hopper.epilogue import place_of
+from tkgen.backends.hopper.file import File, Member, name
 from tkgen.backends.hopper.loop_values import LoopValues
 from tkgen.backends.hopper.loops import HopperLoop
-from tkgen.backends.hopper.lowering import copied_along, described, environment
+from tkgen.backends.hopper.lowering import copied_along, described
 from tkgen.backends.hopper.printer import body
 from tkgen.ir.equations import Access, Axis, AxisKind, Convert, Map, Store, walk
 from tkgen.ir.functions import HOPPER, helpers
@@ -26,68 +25,53 @@ UNKNOWN = 'asm("" : "+r"(iterations));  // unknown: the second one stays a loop'
 FULL = "A buffer is full when its bytes have come, empty when every warp's products of it are done"
 
 
-@dataclass(frozen=True)
-class Line:
-    """A constant, a tensor, a scalar: what is printed of it, and where it is from."""
-
-    name: str
-    expression: str = ""
-    comment: str = ""
-    origin: Origins = NOWHERE
-    cpp: str = ""
-    extents: tuple[str, ...] = ()
-    tile: str = ""
-
-
 def lower_loop(m: HopperLoop, header: Sequence[str], spec: str, target: str) -> Source:
     """The generated file: `header` are lines of comment, `spec` is the path that its comments name."""
     made = _Lowering(m)
-    marks = Marks()
-    model = made.model(header, spec, target, marks.remark)
-    text = environment().get_template("loops.cu.jinja").render(m=model, remark=marks.remark)
-    return marks.source(tidy(text).rstrip("\n") + "\n")
+    return made.file(header, spec, target).source(made.marks)
 
 
 def tile_code(m: HopperLoop) -> Code:
     """The C++ of the tile program of a kernel."""
-    return _Lowering(m).code(lambda origins: "")
-
-
-def name(text: str) -> str:
-    """`text` as a C++ identifier of the generated file."""
-    return lowering.name(text, "loops")
+    return _Lowering(m).code()
 
 
 class _Lowering:
     def __init__(self, m: HopperLoop):
-        self.m = m
+        self.m, self.marks = m, Marks()
         self.values = LoopValues(
             m, {s.name: name(s.name) for s in m.kernel.scalars}, {t.name: name(t.name) for t in m.kernel.tensors}
         )
         self.parallel = [a for a in m.kernel.axes if a.kind is AxisKind.PARALLEL]
 
-    def model(
-        self, header: Sequence[str], spec: str, target: str, remark: Callable[[Origins], str]
-    ) -> dict[str, object]:
-        """What the template prints."""
+    def file(self, header: Sequence[str], spec: str, target: str) -> File:
+        """The generated file."""
         m = self.m
-        (out,) = m.tile_stored
         used = {op.function for op in walk(m.kernel.body) if isinstance(op, Map)}
-        dtype, result = m.held.tensor.dtype, out.target.tensor.dtype
-        code = self.code(remark)
-        lines = "\n".join([*code.middle, *code.carried, *code.behind])
-        return {
-            "name": name(m.kernel.name), "header": [comment_text(line) for line in (*header, m.describe())],
-            "spec": comment_text(spec), "target": target, "constants": list(self._constants()),
-            "tensors": [self._tensor(t) for t in m.kernel.tensors],
-            "scalars": [Line(name(s.name), cpp=s.dtype.cpp, origin=origin(s.span)) for s in m.kernel.scalars],
-            "type": f"st_{dtype.suffix}", "out_type": f"st_{result.suffix}", "factor_type": f"rt_{dtype.suffix}",
-            "held": m.held.tensor, "left": m.left.tensor, "right": m.right.tensor, "out": out.target.tensor,
-            "helpers": helpers(used, HOPPER), "divides": "divisor(" in lines, "rows_stored": "number_at(" in lines,
-            "body": body(program(code), FULL, "fresh buffers count as empty"),
-        }  # fmt: skip
+        return File(
+            name(m.kernel.name), tuple(map(comment_text, (*header, m.describe()))), comment_text(spec), target,
+            tuple(self._constants()), tuple(map(self._tensor, m.kernel.tensors)),
+            tuple(ScalarMember(name(s.name), s.dtype.cpp, origin(s.span)) for s in m.kernel.scalars),
+            helpers(used, HOPPER), tuple(body(program(self.code()), FULL, "fresh buffers count as empty")),
+            tuple(self._types()),
+        )  # fmt: skip
 
-    def code(self, remark: Callable[[Origins], str]) -> Code:
+    def _types(self) -> Iterator[str]:
+        """The types of warps that take turns, and of tiles in shared memory."""
+        m, remark = self.m, self.marks.remark
+        (out,) = m.tile_stored
+        factor = f"st_{m.held.tensor.dtype.suffix}"
+        yield f"using two_groups = group<2 * WARPGROUP_WARPS>;{remark(comment='a consumer and the next')}"
+        for tile, kind, extents, tensor, owner in (
+            ("held", factor, "ROWS, DEPTH", m.held.tensor, "a consumer's"),
+            ("left", factor, "KEYS, DEPTH", m.left.tensor, "an iteration's, of all consumers"),
+            ("right", factor, "KEYS, WIDTH", m.right.tensor, "the same"),
+            ("out", f"st_{out.target.tensor.dtype.suffix}", "ROWS, WIDTH", out.target.tensor, "a consumer's"),
+        ):
+            about = remark(origin(tensor.span), comment_text(f"{tensor.name}: {owner}"))
+            yield f"using {tile}_tile = {kind}<{extents}>;{about}"
+
+    def code(self) -> Code:
         """The C++ of the tile program."""
         m, values = self.m, self.values
         (out,) = m.tile_stored
@@ -100,7 +84,7 @@ class _Lowering:
             self._moved(m.left, "iteration"), self._moved(m.right, "iteration"),
             self._moved(out.target, self._row_tile()), tuple(self._place()),
             tuple(self._declared(f"rt_{m.held.tensor.dtype.suffix}")), tuple(middle), tuple(carried), tuple(behind),
-            values.name[out.value], remark(origin(out.span)), m.moved_registers or (0, 0),
+            values.name[out.value], self.marks.remark(origin(out.span)), m.moved_registers or (0, 0),
         )  # fmt: skip
 
     def _declared(self, factor: str) -> Iterator[str]:
@@ -123,33 +107,31 @@ class _Lowering:
             copied_along(self.m.rows_along(access)),
         )
 
-    def _tensor(self, tensor: Tensor) -> Line:
+    def _tensor(self, tensor: Tensor) -> Member:
         m = self.m
         b, d, r, c = ["1", "1", "1", *(str(d.size) for d in tensor.dims)][-4:]
         d = "-1" if len(tensor.dims) > 2 and b == d == "1" else d  # a matrix is what has two dimensions
         tiles = {m.held: "held_tile", m.left: "left_tile", m.right: "right_tile", m.tile_stored[0].target: "out_tile"}
         access = m.moved.get(tensor.name)
         tile = described(tiles[access], m.rows_along(access)) if access else ""
-        return Line(
-            name(tensor.name), cpp=tensor.dtype.cpp, extents=(b, d, r, c), tile=tile, origin=origin(tensor.span)
-        )
+        return Member(name(tensor.name), tensor.dtype.cpp, (b, d, r, c), origin(tensor.span), tile)
 
     def _tiles(self, axis: Axis) -> int:
         return -(-(axis.dim.size or 1) // (axis.tile or 1))
 
-    def _constants(self) -> Iterator[Line]:
+    def _constants(self) -> Iterator[Constant]:
         m = self.m
         loop = m.loop.axis
-        yield Line("CONSUMERS", str(m.consumers), "warpgroups that multiply", origin(m.split.span))
-        yield Line("ROWS", str(m.machine.wgmma_rows), f"of {m.split.name}, for a consumer")
-        yield Line("KEYS", str(m.keys), f"of {loop.name} in a pass", origin(loop.span))
-        yield Line("DEPTH", str(m.depth), "over which the first product sums")
-        yield Line("WIDTH", str(m.width), "columns of the second one's sums")
-        yield Line("LEFT_BUFFERS", str(m.buffers[0]), f"of {m.left.tensor.name}")
-        yield Line("RIGHT_BUFFERS", str(m.buffers[1]), f"of {m.right.tensor.name}")
-        yield Line("THREADS", "(CONSUMERS + 1) * WARPGROUP_WARPS * WARP_THREADS", "the last warpgroup loads")
-        yield Line("TILES", str(prod(map(self._tiles, self.parallel))), "of the output")
-        yield Line("ITERATIONS", str(self.iterations), "of the loop over all of its axis")
+        yield Constant("CONSUMERS", str(m.consumers), "warpgroups that multiply", origin(m.split.span))
+        yield Constant("ROWS", str(m.machine.wgmma_rows), f"of {m.split.name}, for a consumer")
+        yield Constant("KEYS", str(m.keys), f"of {loop.name} in a pass", origin(loop.span))
+        yield Constant("DEPTH", str(m.depth), "over which the first product sums")
+        yield Constant("WIDTH", str(m.width), "columns of the second one's sums")
+        yield Constant("LEFT_BUFFERS", str(m.buffers[0]), f"of {m.left.tensor.name}")
+        yield Constant("RIGHT_BUFFERS", str(m.buffers[1]), f"of {m.right.tensor.name}")
+        yield Constant("THREADS", "(CONSUMERS + 1) * WARPGROUP_WARPS * WARP_THREADS", "the last warpgroup loads")
+        yield Constant("TILES", str(prod(map(self._tiles, self.parallel))), "of the output")
+        yield Constant("ITERATIONS", str(self.iterations), "of the loop over all of its axis")
 
     def _place(self) -> Iterator[str]:
         """The numbers of a tile along the parallel axes, the last one fastest; of bounded loops from the end on.
@@ -216,7 +198,7 @@ class _Lowering:
                 continue
             row = "first_row + laneid() / 4 + 8 * r"
             place = place_of(store.target, [row if i.extends else "" for i in store.target.indices])
-            written = f"number_at(g.{name(store.target.tensor.name)}, {place})"
+            written = f"tk::number_at(g.{name(store.target.tensor.name)}, {place})"
             kind = store.target.tensor.dtype.cpp
             yield "#pragma unroll"
             yield "for (int r = 0; r < 2; ++r) {"

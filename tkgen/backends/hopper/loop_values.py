@@ -114,7 +114,7 @@ class LoopValues:
             case Load(source=source):
                 return self._read(source, row)
         if self.tiled(value):
-            return f"element({self.name[value]}, t, h, e)" if value in self.arrays else self.name[value]
+            return f"tk::at({self.name[value]}, t, h, e)" if value in self.arrays else self.name[value]
         return f"{self.name[value]}[{row}]" if value.axes and self.m.split in value.axes else self.name[value]
 
     def _read(self, access: Access, row: str) -> str:
@@ -124,7 +124,7 @@ class LoopValues:
             f"{place} < {i.axis.dim.size}" for i, place in zip(access.indices, places, strict=True)
             if place and i.axis and (i.axis.dim.size or 0) % (i.axis.tile or 1)
         ]  # fmt: skip
-        read = f"float(number_at(g.{self.tensor[access.tensor.name]}, {place_of(access, places)}))"
+        read = f"float(tk::number_at(g.{self.tensor[access.tensor.name]}, {place_of(access, places)}))"
         return f"({' && '.join(ends)} ? {read} : 0.0f)" if ends else read
 
     def _coordinate(self, axis: Axis, row: str = "r") -> str:
@@ -256,7 +256,7 @@ class LoopValues:
                 before.append(f"rt_fl<16, {columns}> {self.name[value]};")
         for by in dict.fromkeys(op.arguments[1] for op in ops if isinstance(op, Map) and self.divides(op)):
             name = self.name[by]
-            before.append(f"const divisor {name}_d[2] = {{divisor({name}[0]), divisor({name}[1])}};")
+            before.append(f"const tk::divisor {name}_d[2] = {{tk::divisor({name}[0]), tk::divisor({name}[1])}};")
         conditions = [self.holds(op.arguments[0]) for op in ops if isinstance(op, Map) and op.function == "where"]
         found = list(dict.fromkeys(c for c in conditions if c))
         if found:
@@ -265,8 +265,8 @@ class LoopValues:
         else:
             lines = self._body(ops, columns, False)
         after = [
-            f"{self.name[op.result]}[r] = {'of_lane' if op in self.deferred else 'of_row'}"
-            f"<{OPERATION[op.function]}>({self.name[op.result]}_p[r]);"
+            f"{self.name[op.result]}[r] = tk::{'fold' if op in self.deferred else 'of_row'}"
+            f"<{OPERATION[op.function]}, 4>({self.name[op.result]}_p[r]);"
             for op in ops if isinstance(op, Reduce)
         ]  # fmt: skip
         self.declared -= {self.name[op.result] for op in ops if isinstance(op, Map | Convert) and self._local(op)}
@@ -287,7 +287,7 @@ class LoopValues:
             assert isinstance(op, Map | Convert)
             made = self.expression(op, clear)
             if op.result in self.arrays:
-                lines.append(f"element({self.name[op.result]}, t, h, e) = {made};")
+                lines.append(f"tk::at({self.name[op.result]}, t, h, e) = {made};")
             else:
                 lines.append(f"const float {self.name[op.result]} = {made};")
         return _loop("t", f"{columns} / 16", _loop("h", "4", _loop("e", "2", lines)))
@@ -300,7 +300,7 @@ class LoopValues:
             name, value = self.name[carry.inside], self.text(carry.initial, False)
             if self.tiled(carry.inside):
                 yield from _loop("t", "WIDTH / 16", _loop("h", "4", _loop("e", "2", [
-                    f"element({name}, t, h, e) = {value};"])))  # fmt: skip
+                    f"tk::at({name}, t, h, e) = {value};"])))  # fmt: skip
             else:
                 yield f"float {name}[2] = {{{value}, {value}}};"
 
@@ -313,7 +313,7 @@ class LoopValues:
     def gathered(self) -> list[str]:
         """What the lanes of a row have of carried sums, summed."""
         names = [self.name[carry.inside] for carry in self.deferred.values()]
-        return _loop("r", "2", [f"{name}[r] = across<base_ops::sum>({name}[r]);" for name in names])
+        return _loop("r", "2", [f"{name}[r] = tk::across<base_ops::sum, 4>({name}[r]);" for name in names])
 
     def converted(self, convert: Convert) -> list[str]:
         """The factor of the second product."""

@@ -9,35 +9,32 @@ its products of it. The sums leave through shared memory and the copy engine, pa
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
 from pathlib import PurePath
 
-import jinja2
-
-from tkgen.backends.cdna.lower import render
-from tkgen.backends.cdna.lower.names import WORD, comment_text, cpp_name
-from tkgen.backends.hopper import chained, streamed
+from tkgen.backends.cdna.lower.model import Constant, ScalarMember
+from tkgen.backends.cdna.lower.names import comment_text, cpp_name
+from tkgen.backends.cdna.lower.origins import Marks, Origin, Origins, Source
+from tkgen.backends.hopper import streamed
 from tkgen.backends.hopper.epilogue import (
-    Epilogue,
-    RoundModel,
-    RowOutput,
+    Element,
+    Reduction,
     Scaling,
     element,
-    epilogue,
+    element_function,
+    function,
     place_of,
     reductions,
     scaling,
     stored_as_it_is,
 )
+from tkgen.backends.hopper.file import File, Member, name
 from tkgen.backends.hopper.layout import Layout
 from tkgen.backends.hopper.machine import Hopper
-from tkgen.backends.hopper.printer import body
+from tkgen.backends.hopper.printer import INDENT, body
 from tkgen.backends.hopper.streamed import Code, program
-from tkgen.ir.equations import Access, Axis
+from tkgen.ir.equations import Access, Axis, Store
 from tkgen.ir.types import Dim, Operand, Program, Side, Tensor
 from tkgen.remap import NamedInt, RemapCall, compose
 from tkgen.source import Span
@@ -45,25 +42,6 @@ from tkgen.tile.program import Ring, Scope
 
 FULL = "A stage is full when its bytes have come, empty when every warp's products of it are done"
 OF_CLUSTER = ": of all blocks that copy into it"
-
-
-@dataclass(frozen=True)
-class Constant:
-    """`constexpr int NAME = expression;  // comment`, or a `const int` that only run time knows."""
-
-    name: str
-    expression: str
-    comment: str
-    origin: str
-
-
-@dataclass(frozen=True)
-class ScalarMember:
-    """A run-time number in the argument struct."""
-
-    name: str
-    cpp: str
-    origin: str
 
 
 @dataclass(frozen=True)
@@ -77,7 +55,7 @@ class Factor:
     coord: str
     axis: str
     comment: str
-    origin: str
+    origin: Origins
 
 
 @dataclass(frozen=True)
@@ -85,14 +63,12 @@ class ProductModel:
     """One product: its sums, what it multiplies, how these lie."""
 
     sums: str
-    v: str  # two neighbouring ones
     left: str
     right: str
     layouts: str
     scaling: Scaling | None  # of a step's products, before they are added
     step: str  # the sums of these
-    suffix: str  # of what the file has for each product that is scaled, where there are several
-    made_origin: str
+    suffix: str  # of what the kernel has for each product that is scaled, where there are several
 
 
 @dataclass(frozen=True)
@@ -103,74 +79,24 @@ class Output:
     type: str
     bytes: str  # of the registers that it is converted to before, if it is
     comment: str
-    suffix: str  # of what the file has for each output, where there are several
     panels: str
     before: str
-    epilogue: Epilogue | None
+    epilogue: Element | None
     sum: int  # which is stored as it is, without an epilogue
-    made_origin: str
     coord: str
     axis: str
-    origin: str
+    origin: Origins
 
 
-@dataclass(frozen=True)
-class Member:
-    """A tensor of the argument struct; extents are -1 where only run time knows them."""
-
-    name: str
-    cpp: str
-    extents: tuple[str, str, str, str]  # batch, depth, rows, columns
-    tile: str  # the type of what the copy engine moves of it, if it does
-    origin: str
-
-
-def lower(program: Program, machine: Hopper, spec: str = "") -> str:
+def lower(program: Program, machine: Hopper, spec: str = "") -> Source:
     """The CUDA C++ of `program`, in which `checks.check` finds nothing wrong; `spec` is the path comments name."""
-    text = environment().get_template("kernel.cu.jinja").render(m=_Lowering(program, machine, spec).model())
-    return re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t]+\n", "\n", text))
+    made = _Lowering(program, machine)
+    return made.file(spec).source(made.marks)
 
 
 def tile_code(program: Program, machine: Hopper) -> Code:
     """The C++ of the tile program of a kernel."""
-    return _Lowering(program, machine, "").parts()[-1]
-
-
-def _remark(origin: str, comment: str = "") -> str:
-    """The comment at the end of a line: what it is, then the spec lines it came from."""
-    text = ", ".join(part for part in (comment, f"spec:{origin}" if origin else "") if part)
-    return f"  // {text}" if text else ""
-
-
-@cache
-def environment() -> jinja2.Environment:
-    """The templates, which call a remark by its name."""
-    env = render.environment("tkgen.backends.hopper")
-    env.globals["remark"] = _remark
-    return env
-
-
-@cache
-def _words(template: str) -> frozenset[str]:
-    """Every word of a template, the headers and tile programs: no name of a spec may be one of them."""
-    folder = resources.files("tkgen.backends.hopper")
-    files = [folder.joinpath("templates", f"{template}.cu.jinja")]
-    files += [f for f in folder.joinpath("include", "kittens").iterdir() if f.name.endswith(".cuh")]
-    operands = (streamed.Operand("left", False), streamed.Operand("right", True))
-    several = [Code(operands, (streamed.Product(0, 1),), (streamed.Output(),), turns=kind == "turns",
-                    scaled=kind == "scaled", ragged=kind == "ragged", cluster=kind == "cluster")
-               for kind in ("turns", "scaled", "ragged", "cluster")]  # fmt: skip
-    made = [*map(program, several), chained.program()]
-    bodies = ("\n".join(body(block, "", "", cluster=True)) for block in made)
-    words = (word for text in (*(f.read_text("utf-8") for f in files), *bodies) for word in WORD.findall(text))
-    return frozenset({*words, "run", "at", "end"}) - set("ABCDNKMTRS")
-
-
-def name(text: str, template: str = "kernel") -> str:
-    """`text` as a C++ identifier of the file that `template` makes: with a trailing underscore where it is taken."""
-    safe = cpp_name(text)
-    made = (safe, *(safe + suffix for suffix in ("_tile", "_part", "_s", "_acc", "_v")))
-    return f"{safe}_" if _words(template).intersection(made) else safe
+    return _Lowering(program, machine).parts()[-1]
 
 
 DIMENSIONS = {0: "dim::BATCH", 1: "dim::DEPTH"}  # beside dim::ROW, which is meant where none is said
@@ -186,59 +112,59 @@ def described(tile: str, along: int) -> str:
     return f"tma::descriptor<{tile}, {DIMENSIONS[along]}>" if along in DIMENSIONS else tile
 
 
-def _constant(made: Constant) -> str:
-    return f"const int {made.name} = {made.expression};{_remark(made.origin)}"
-
-
-def _product(product: ProductModel, numbers: Mapping[str, int], batch: str) -> streamed.Product:
-    """A product with the calls that scale a step's sums and add them."""
-    scales = bool(product.scaling and product.scaling.scales)
-    loaded, passed = f"of{product.suffix}[{{half}}]", f"of{product.suffix}[{{half}}], " if scales else ""
-    return streamed.Product(
-        numbers[product.left], numbers[product.right], product.layouts, product.sums, product.step,
-        f"{loaded} = scales_of{product.suffix}(row, col, {{k}}, {batch}g);" if scales else "",
-        f"add{product.suffix}({product.sums}, {product.step}[{{half}}], {passed}row, col, {batch}g);",
-    )  # fmt: skip
-
-
 class _Lowering:
-    def __init__(self, program: Program, machine: Hopper, spec: str):
-        self.program, self.spec, self.machine = program, spec, machine
-        self.layout = Layout(program, machine)
+    def __init__(self, program: Program, machine: Hopper):
+        self.program, self.machine = program, machine
+        self.layout, self.marks = Layout(program, machine), Marks()
 
-    def origin(self, *spans: Span | str | None) -> str:
+    def origin(self, *spans: Span | str | None) -> Origins:
         """The spec lines of spans, or of clauses by name; None and a clause that is not written add nothing."""
         found = [self.program.spans.get(s) if isinstance(s, str) else s for s in spans]
         main = self.program.spans["kernel"].file.name
-        return ",".join(dict.fromkeys(str(s.line) for s in found if s is not None and s.file.name == main))
+        return Origins.of(Origin(s.file, s.line) for s in found if s is not None and s.file.name == main)
 
-    def model(self) -> dict[str, object]:
-        p, layout, batch = self.program, self.layout, self.batch()
+    def remark(self, *spans: Span | str | None) -> str:
+        """What ends a line that comes from there."""
+        return self.marks.remark(self.origin(*spans))
+
+    def file(self, spec: str) -> File:
+        """The generated file."""
+        p = self.program
         factors, products, outputs, code = self.parts()
         made = [o.epilogue for o in outputs if o.epilogue]
-        scaled = [each.scaling for each in products if each.scaling]
-        rounds, rows_stored = self.rounds(), self.rows_stored()
-        made += [r.element for each in rounds for r in each.reductions]
-        made += [each.made for each in rows_stored]
-        return {
-            "name": name(p.name),
-            "header": tuple(comment_text(line) for line in p.header.rstrip("\n").split("\n") if p.header),
-            "spec": comment_text(PurePath(self.spec).name),
-            "target": self.machine.name,
-            "constants": self.constants(),
-            "tensors": [self.tensor(t) for t in p.arguments],
-            "scalars": [ScalarMember(name(s.name), s.dtype.cpp, self.origin(s.span)) for s in p.scalars],
-            "factors": factors,
-            "products": products, "outputs": outputs, "ragged": layout.ragged,
-            "helpers": dict.fromkeys([*(h for e in made for h in e.helpers), *(h for s in scaled for h in s.helpers)]),
-            "loads": any(e.loads for e in made) or any(s.scales for s in scaled),
-            "cluster": layout.clusters > 1, "cluster_origin": self.origin("clusters"),
-            "rounds": rounds, "rows_stored": rows_stored,
-            "masked": self.masked, "last_col": self.limit(p.n), "last_row": self.limit(p.m),
-            "batch": batch, "launch_origin": self.origin(*(r.span for r in p.roles)),
-            "body": body(program(code), FULL + OF_CLUSTER * code.cluster, "a fresh stage counts as empty",
-                         [_constant(size) for size in self.sizes()], code.cluster),
-        }  # fmt: skip
+        made += [r.element for each in self.rounds for r in each]
+        made += [self.of_rows(store) for store in self.layout.rows_stored]
+        functions = [h for each in made for h in each.helpers]
+        functions += [h for each in products if each.scaling for h in each.scaling.helpers]
+        return File(
+            name(p.name),
+            tuple(comment_text(line) for line in p.header.rstrip("\n").split("\n") if p.header),
+            comment_text(PurePath(spec).name),
+            self.machine.name,
+            tuple(self.constants()),
+            tuple(map(self.tensor, p.arguments)),
+            tuple(ScalarMember(name(s.name), s.dtype.cpp, self.origin(s.span)) for s in p.scalars),
+            tuple(dict.fromkeys(functions)),
+            tuple(body(program(code), FULL + OF_CLUSTER * code.cluster, "a fresh stage counts as empty",
+                       [self._constant(size) for size in self.sizes()], code.cluster)),
+            tuple(self._types(factors, outputs)),
+            self.layout.clusters > 1,
+            origin=self.origin(*(r.span for r in p.roles)),
+        )  # fmt: skip
+
+    def _types(self, factors: Sequence[Factor], outputs: Sequence[Output]) -> Iterator[str]:
+        """The types of tiles in shared memory."""
+        remark = self.marks.remark
+        for f in factors:
+            yield f"using {f.name}_tile = {f.type};{remark(f.origin, f.comment)}"
+            if f.part:
+                about = "what each block of a cluster copies of it, for all"
+                yield f"using {f.name}_part = {f.part};{remark(self.origin('clusters'), about)}"
+        for o in outputs:
+            yield f"using {o.name}_tile = {o.type};{remark(o.origin, o.comment)}"
+
+    def _constant(self, made: Constant) -> str:
+        return f"const int {made.name} = {made.expression};{self.marks.remark(made.origin)}"
 
     def parts(self) -> tuple[list[Factor], list[ProductModel], list[Output], Code]:
         """What is copied, multiplied and stored, and the C++ of the tile program that does it."""
@@ -258,31 +184,30 @@ class _Lowering:
         moved = layout.moved_registers or (0, 0)
         operands = tuple(
             streamed.Operand(f.name, not f.parts, f"{f.name}_s", f"{f.name}_tile", f.name, f.coord, f.axis,
-                             f"{f.name}_part" if f.part else "", _remark(f.origin))
+                             f"{f.name}_part" if f.part else "", self.marks.remark(f.origin))
             for f in factors
         )  # fmt: skip
         numbers = {f.name: n for n, f in enumerate(factors)}
         scaled = any(each.scaling for each in products)
-        batch = "".join(f"{i.name}, " for i in self.batch())
         stored = outputs[0].name
         return Code(
             operands,
-            tuple(_product(each, numbers, batch) for each in products),
-            tuple(self._output(each, products, batch) for each in outputs),
+            tuple(self._product(each, numbers) for each in products),
+            tuple(self._output(each, products) for each in outputs),
             "steps" if p.grid.name == "stream_k" else "K_STEPS" if p.k.size is not None else "k_steps",
             layout.ping_pong, scaled, layout.ragged, layout.clusters > 1,
             "store_add_async" if p.grid.shares_tiles else "store_async",
-            tuple(head.split("\n")), (*place, *map(_constant, self.batch())),
+            tuple(head.split("\n")), (*place, *map(self._constant, self.batch())),
             tuple(self._declared(products, scaled)), tuple(self._scaling(products)) if scaled else (),
             (f"const int row = walk.first + ({self.row_tile}) * {stored}_tile::rows;",
              f"const bool partial = row + {stored}_tile::rows > walk.end;  "
              "// the copy engine would write rows of the next group, too") if layout.ragged else (),
-            tuple(self._rounds(products, batch)),
-            tuple(streamed.Rows(each.name, each.coord, self._row_call(each, batch)) for each in self.rows_stored()),
+            tuple(self._rounds(products)),
+            tuple(map(self._rows_stored, layout.rows_stored)),
             Ring("panel", f"{stored}_s", "STORE_BUFFERS", streamed.WARPS, Scope.GROUP, f"{stored}_tile",
                  ("CONSUMERS", "STORE_BUFFERS"),
-                 _remark(outputs[0].origin, "panels of all outputs have as many bytes" if len(outputs) > 1 else "")),
-            *((str(role.first // warps), _remark(self.origin(role.span), comment_text(role.name)), registers)
+                 self.marks.remark(outputs[0].origin, "panels of all outputs have as many bytes" * (len(outputs) > 1))),
+            *((str(role.first // warps), self.marks.remark(self.origin(role.span), comment_text(role.name)), registers)
               for role, registers in zip((layout.producer, p.compute), moved, strict=True)),
         )  # fmt: skip
 
@@ -290,54 +215,102 @@ class _Lowering:
         """The sums of a consumer, and those of single steps."""
         fragments = "[FRAGMENTS]" if self.layout.ping_pong else ""
         sums = ", ".join(f"{each.sums}{fragments}" for each in products)
-        yield f"rt_fl<16, BLOCK_COLS> {sums};{_remark(self.origin(self.program.accumulator.span))}"
+        yield f"rt_fl<16, BLOCK_COLS> {sums};{self.remark(self.program.accumulator.span)}"
         if scaled:
             steps = ", ".join(f"{each.step}[2]" for each in products)
             yield f"rt_fl<16, BLOCK_COLS> {steps};  // of one step, and of the next"
 
-    @staticmethod
-    def _scaling(products: Sequence[ProductModel]) -> Iterator[str]:
-        """What is declared for a tile whose steps are scaled."""
+    def _scaling(self, products: Sequence[ProductModel]) -> Iterator[str]:
+        """What is declared for a tile whose steps are scaled: the numbers of two steps, and what is made of them."""
         yield "const int row = (tile_row * CONSUMERS + consumer) * 64, col = tile_col * BLOCK_COLS;  // the first ones"
         for each in products:
-            if each.scaling and each.scaling.scales:
-                yield f"scales{each.suffix} of{each.suffix}[2];"
+            made, suffix = each.scaling, each.suffix
+            assert made is not None
+            for x in made.scales:
+                number = f"{x.name}{suffix}"
+                yield f"{x.type} {number}[2];"
+                yield f"const auto {number}_at = [&](int k) {{ return {x.loaded}; }};"
+            parameters = [made.sum, made.product, *(x.name for x in made.scales)]
+            head = f"const auto added{suffix} = {element_function(parameters)}"
+            yield from function(head, made, self.remark(*made.spans), ";")
 
-    @staticmethod
-    def _of_rounds(count: int) -> list[str]:
-        """What the first rounds made."""
-        return [f"of_rows_{n}" for n in range(count)]
+    def _product(self, product: ProductModel, numbers: Mapping[str, int]) -> streamed.Product:
+        """A product with the statements that load what scales a step's sums, and add them."""
+        scales = [f"{x.name}{product.suffix}" for x in product.scaling.scales] if product.scaling else []
+        passed = "".join(f", {x}[{{half}}]" for x in scales)
+        return streamed.Product(
+            numbers[product.left], numbers[product.right], product.layouts, product.sums, product.step,
+            tuple(f"{x}[{{half}}] = {x}_at({{k}});" for x in scales),
+            f"tk::add({product.sums}, {product.step}[{{half}}], row, col, added{product.suffix}{passed});",
+        )  # fmt: skip
 
-    def _rounds(self, products: Sequence[ProductModel], batch: str) -> Iterator[streamed.Round]:
-        """The calls that reduce rows of the sums."""
+    def _rounds(self, products: Sequence[ProductModel]) -> Iterator[streamed.Round]:
+        """The statements that reduce rows of the sums."""
+        columns = f"tk::before{{{self.limit(self.program.n)}}}" if self.masked else "tk::all{}"
+        for number, each in enumerate(self.rounds):
+            lines = list[str]()
+            for r in each:
+                given = [r.start, columns, self._first_row, "tile_col * BLOCK_COLS"]
+                head = f"const auto {r.name} = tk::reduce<{r.operation}>({', '.join(given)}"
+                loads = [f"[&](int r, int c) -> float2 {{ return {x.pair}; }}" for x in r.element.loads]
+                lines += self._made(head, r.element, products, loads)
+            yield streamed.Round(number, tuple(lines))
+
+    def _made(
+        self, head: str, made: Element, products: Sequence[ProductModel], loads: Sequence[str], remark: str = ""
+    ) -> Iterator[str]:
+        """A call with the function of an element, and the sums, loads and reductions that this is given."""
         fragment = "[f]" if self.layout.ping_pong else ""
-        for each in self.rounds():
-            arguments = [*(f"{p.sums}{fragment}" for p in products), *self._of_rounds(each.earlier)]
-            arguments += [self._first_row, "tile_col * BLOCK_COLS", f"{batch}g"]
-            yield streamed.Round(each.number, f"const auto of_rows_{each.number} = "
-                                              f"reduced_{each.number}({', '.join(arguments)});")  # fmt: skip
+        given = [*(f"{p.sums}{fragment}" for p in products), *loads, *made.rows]
+        parameters = [*made.sums, *(x.name for x in made.loads), *made.rows]
+        yield from function(f"{head}, {element_function(parameters)}", made, remark, f", {', '.join(given)});")
 
-    def _row_call(self, output: RowOutput, batch: str) -> str:
-        """The call that stores the numbers of rows."""
-        arguments = [*self._of_rounds(len(self.rounds())), self._first_row, "tile_col * BLOCK_COLS", f"{batch}g"]
-        return f"store_{output.name}({', '.join(arguments)})"
+    def _rows_stored(self, store: Store) -> streamed.Rows:
+        """The statements that store a number of each row."""
+        equations, tensor, made = self.layout.equations, store.target.tensor, self.of_rows(store)
+        at: dict[Axis | None, str] = {equations.rows: "row", equations.cols: "tile_col"}
+        place = place_of(store.target, [at.get(i.axis, "") for i in store.target.indices])
+        tile: dict[Axis | None, str] = {equations.rows: self.row_tile, equations.cols: "tile_col"}
+        coord = place_of(store.target, [tile.get(i.axis, "") for i in store.target.indices])
+        lines = [f"if (row >= {self.limit(self.program.m)}) return;"] if self.masked else []
+        lines += [f"const float {x.name} = {x.pair};" for x in made.loads]
+        lines += [*made.lines, f"tk::number_at(g.{name(tensor.name)}, {place}) = {tensor.dtype.cpp}({made.value});"]
+        parameters = ", ".join(["int row", *(f"float {v}" for v in made.rows)])
+        stored = [f"tk::each_row({self._first_row}, [&]({parameters}) {{{self.remark(store.span)}",
+                  *(INDENT + line for line in lines), f"}}{''.join(f', {v}' for v in made.rows)});"]  # fmt: skip
+        return streamed.Rows(name(tensor.name), coord, tuple(stored))
+
+    def of_rows(self, store: Store) -> Element:
+        """What a number of each row is made of."""
+        return element(self.layout.equations, store.value, name, of_rows=True)
 
     @property
     def _first_row(self) -> str:
         return "row" if self.layout.ragged else f"({self.row_tile}) * {self.machine.wgmma_rows}"
 
-    def _output(self, output: Output, products: Sequence[ProductModel], batch: str) -> streamed.Output:
+    def _output(self, output: Output, products: Sequence[ProductModel]) -> streamed.Output:
         """What is stored, from the sums of all products."""
-        fragment = "[f]" if self.layout.ping_pong else ""
-        arguments = [*(f"{each.sums}{fragment}" for each in products), *self._of_rounds(len(self.rounds()))]
-        arguments.append(f"p * {output.name}_tile::cols / 16")
-        if output.epilogue:
-            row = "row" if self.layout.ragged else f"({self.row_tile}) * {output.name}_tile::rows"
-            arguments += [row, "tile_col * BLOCK_COLS", f"{batch}g"]
+        cols, remark = f"{output.name}_tile::cols", self.marks.remark(output.origin)
+        made = output.epilogue or Element.of_sum(output.sum, [f"{p.sums}_v" for p in products])
+        row = "row" if self.layout.ragged else f"({self.row_tile}) * {output.name}_tile::rows"
+        place = f"p * {cols} / 16, {row}, tile_col * BLOCK_COLS"
+        lines = list[str]()
+        if made.loads:
+            pairs = ", ".join(x.name for x in made.loads)
+            about = self.marks.remark(comment="all on their way before one is used")
+            lines.append(f"tk::pairs<{cols}> {pairs};{about}")
+            loads = [f"{x.name}.at[j][q] = {x.pair};" for x in made.loads]
+            lines += [f"tk::each_pair<{cols}>({place}, [&](int j, int q, int r, int c) {{",
+                      *(INDENT + line for line in loads), "});"]  # fmt: skip
+        if output.epilogue is None and len(products) == 1:
+            fragment = "[f]" if self.layout.ping_pong else ""
+            lines.append(f"const auto values = tk::panel<{cols}>(p * {cols} / 16, {products[0].sums}{fragment});")
+        else:
+            head = f"const auto values = tk::panel<{cols}>({place}"
+            lines += self._made(head, made, products, [x.name for x in made.loads], self.remark(*made.spans))
         return streamed.Output(
-            output.panels, f"{output.name}_tile", output.before,
-            f"panel_of{output.suffix}({', '.join(arguments)})", output.bytes, output.name, output.coord, output.axis,
-            f"row, tile_col * BLOCK_COLS + p * {output.name}_tile::cols, walk.end", _remark(output.origin),
+            output.panels, f"{output.name}_tile", output.before, tuple(lines), output.bytes, output.name, output.coord,
+            output.axis, f"row, tile_col * BLOCK_COLS + p * {cols}, walk.end", remark,
         )  # fmt: skip
 
     @property
@@ -352,15 +325,14 @@ class _Lowering:
         found, before = list[Output](), list[str]()
         for store in stores:
             tensor, only = store.target.tensor, len(stores) == 1
-            safe, made = name(tensor.name), epilogue(layout.equations, store, name)
+            safe, as_it_is = name(tensor.name), stored_as_it_is(layout.equations, store)
+            made = element(layout.equations, store.value, name) if as_it_is is None else None
             panels = "PANELS" if only else f"{safe}_PANELS"
             found.append(Output(
                 safe, self.tile_type(tensor, (str(self.machine.wgmma_rows), str(layout.panel_cols(tensor)))),
                 f"rt_{tensor.dtype.suffix}<16, {safe}_tile::cols>" if tensor.dtype.bits == 8 else "",
                 "a panel of a consumer's sums" if only else "a panel of what is stored there",
-                "" if only else f"_{safe}", panels, "".join(f"{b} + " for b in before), made,
-                stored_as_it_is(layout.equations, store) or 0,
-                self.origin(*made.spans) if made else "",
+                panels, "".join(f"{b} + " for b in before), made, as_it_is or 0,
                 f"coord<>{{0, 0, row, tile_col * BLOCK_COLS + p * {safe}_tile::cols}}" if layout.ragged else
                 self.place(store.target, (self.row_tile, f"tile_col * {panels} + p")),
                 self.axis(store.target), self.origin(store.span) if not only else self.origin("store"),
@@ -368,23 +340,10 @@ class _Lowering:
             before.append(panels)
         return found
 
-    def rounds(self) -> list[RoundModel]:
-        """What is reduced of the rows of the sums."""
-        found = reductions(self.layout.equations, name)
-        return [RoundModel(n, each, n) for n, each in enumerate(found)]
-
-    def rows_stored(self) -> list[RowOutput]:
-        """The outputs that have a number of each row."""
-        equations, found = self.layout.equations, list[RowOutput]()
-        for store in self.layout.rows_stored:
-            tensor = store.target.tensor
-            made = element(equations, store.value, name, of_rows=True)
-            at: dict[Axis | None, str] = {equations.rows: "r", equations.cols: "col / BLOCK_COLS"}
-            place = place_of(store.target, [at.get(i.axis, "") for i in store.target.indices])
-            tile: dict[Axis | None, str] = {equations.rows: self.row_tile, equations.cols: "tile_col"}
-            coord = place_of(store.target, [tile.get(i.axis, "") for i in store.target.indices])
-            found.append(RowOutput(name(tensor.name), tensor.dtype.cpp, made, place, coord, self.origin(store.span)))
-        return found
+    @property
+    def rounds(self) -> tuple[tuple[Reduction, ...], ...]:
+        """What is reduced of the rows of the sums, round by round."""
+        return reductions(self.layout.equations, name)
 
     @property
     def masked(self) -> bool:
@@ -402,21 +361,21 @@ class _Lowering:
         if (axis := self.program.ragged) is not None and self.program.offsets is not None:
             (index,) = self.program.batch
             size = str(axis.dim.size) if axis.dim.size is not None else self.run_time(axis.dim)
-            walk = f"group_walk walk(g.{name(self.program.offsets.name)}.raw_ptr, {index.dim.size}, {size});"
+            walk = f"tk::group_walk walk(g.{name(self.program.offsets.name)}.raw_ptr, {index.dim.size}, {size});"
             head = f"for (int at = blockIdx.x; walk.find(at, BLOCK_ROWS, {names[1]}); at += gridDim.x) {{"
-            return (f"{walk}{_remark(self.origin(axis.span))}\n{head}{_remark(self.origin('grid'))}\n"
+            return (f"{walk}{self.remark(axis.span)}\n{head}{self.remark('grid')}\n"
                     "    const int tile = at - walk.before, grid_rows = walk.rows;")  # fmt: skip
         if grid.name == "persistent":
             tiles = f"tile < {names[0]} * {names[1]}; tile += gridDim.x{each}"
-            return f"for (int tile = blockIdx.x{each}; {tiles}) {{{_remark(self.origin('grid'))}"
+            return f"for (int tile = blockIdx.x{each}; {tiles}) {{{self.remark('grid')}"
         if grid.name == "split_k":
             tiles = f"({names[0]} * {names[1]})"
             part = f"const int tile = blockIdx.x % {tiles}, first = blockIdx.x / {tiles} * K_STEPS;"
-            return f"{{\n    {part}{_remark(self.origin('grid'), 'a part of the K-steps')}"
+            return f"{{\n    {part}{self.marks.remark(self.origin('grid'), 'a part of the K-steps')}"
         if grid.name == "stream_k":
             every = f"{names[0]} * {names[1]} * K_STEPS"
             return (
-                f"const int run = ({every} + gridDim.x - 1) / gridDim.x;{_remark(self.origin('grid'))}\n"
+                f"const int run = ({every} + gridDim.x - 1) / gridDim.x;{self.remark('grid')}\n"
                 f"for (int at = blockIdx.x * run, end = min(at + run, {every}), steps; at < end; at += steps) {{\n"
                 "    const int tile = at / K_STEPS, first = at % K_STEPS;\n"
                 "    steps = min(K_STEPS - first, end - at);"
@@ -435,7 +394,7 @@ class _Lowering:
     def own_tile(self) -> list[str]:
         """From the place of a cluster to the tile of a block: one beyond the end has zeros, and is dropped."""
         places = [place for place, found in zip(("row", "col"), self.clustered, strict=True) if found]
-        remark = _remark(self.origin("clusters"))
+        remark = self.remark("clusters")
         return [f"const int tile_{place} = cluster_{place} * CLUSTER + rank;{remark}" for place in places]
 
     def counted(self) -> list[tuple[str, Dim, str]]:
@@ -504,10 +463,8 @@ class _Lowering:
         scaled = scaling(self.layout.equations, self.layout.equations.sums[number], name)
         sums = self.program.accumulator.tensor.name if only else product.name
         return ProductModel(
-            f"{name(sums)}_acc", "v" if only else f"{name(sums)}_v",
-            name(product.left.name), name(product.right.name), product.layouts,
+            f"{name(sums)}_acc", name(product.left.name), name(product.right.name), product.layouts,
             scaled, f"{name(sums)}_step", "" if only else f"_{name(sums)}",
-            self.origin(*scaled.spans) if scaled else "",
         )  # fmt: skip
 
     def tile_type(self, tensor: Tensor, shape: Sequence[str]) -> str:
@@ -522,7 +479,7 @@ class _Lowering:
         access, tile = self.layout.moved.get(tensor.name), ""
         if access is not None:
             tile = described(f"{name(tensor.name)}_{kind}", self.layout.rows_along(access))
-        return Member(name(tensor.name), tensor.dtype.cpp, (b, d, r, c), tile, self.origin(tensor.span))
+        return Member(name(tensor.name), tensor.dtype.cpp, (b, d, r, c), self.origin(tensor.span), tile)
 
     def extent(self, axis: int) -> str | NamedInt:
         constant, dim, _ = self.counted()[axis]

@@ -17,10 +17,9 @@ from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.backends.hopper.chained import Code as Chained
 from tkgen.backends.hopper.chained import constants
 from tkgen.backends.hopper.chained import program as chained_program
+from tkgen.backends.hopper.file import name
 from tkgen.backends.hopper.layout import Layout
-from tkgen.backends.hopper.loop_lowering import name as loop_name
 from tkgen.backends.hopper.loops import HopperLoop
-from tkgen.backends.hopper.lowering import name
 from tkgen.backends.hopper.schedule import MACHINE
 from tkgen.backends.hopper.streamed import Code, program
 from tkgen.ir.equations import Access, Axis
@@ -198,18 +197,18 @@ class _ChainPlace:
         m = self.m
         for consumer in range(m.consumers):
             row = self.tile * m.consumers + consumer
-            held = copied(terms, loop_name(m.held.tensor.name), self._coordinate(m.held, row, 0))
+            held = copied(terms, name(m.held.tensor.name), self._coordinate(m.held, row, 0))
             total: Term | None = None
             for number in self.iterations:
-                left = copied(terms, loop_name(m.left.tensor.name), self._coordinate(m.left, row, number))
-                right = copied(terms, loop_name(m.right.tensor.name), self._coordinate(m.right, row, number))
+                left = copied(terms, name(m.left.tensor.name), self._coordinate(m.left, row, number))
+                right = copied(terms, name(m.right.tensor.name), self._coordinate(m.right, row, number))
                 made = computed(terms, "middle", tiles=(product(terms, "ABt", held, left),))
                 tiles = (made,) if total is None else (made, total)
                 carried, factor = (computed(terms, "carried", tiles=tiles, result=n) for n in (0, 1))
                 total = terms.sum([carried, product(terms, "AB", factor, right)])
             assert total is not None
             (out,) = m.tile_stored
-            yield (loop_name(out.target.tensor.name), self._coordinate(out.target, row, 0)), [total]
+            yield (name(out.target.tensor.name), self._coordinate(out.target, row, 0)), [total]
 
     def _coordinate(self, access: Access, row: int, iteration: int) -> Coordinate:
         at = dict.fromkeys(access.axes, 0) | {self.m.split: row, self.m.loop.axis: iteration}

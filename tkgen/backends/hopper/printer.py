@@ -52,7 +52,7 @@ def printed(nodes: Sequence[Node], depth: int) -> Iterator[str]:
     margin = INDENT * depth
     for node in nodes:
         match node:
-            case Text(lines=lines) | Compute(lines=lines):
+            case Text(lines=lines) | Compute(lines=lines) | StoreValues(lines=lines):
                 yield from (margin + each if each else "" for each in lines)
             case Op():
                 yield f"{margin}{line(node)}{node.remark}"
@@ -134,7 +134,7 @@ def statement(op: Op) -> str:
             function = function.replace("async_wait", "async_read_wait") if reads_only else function
             return f"{function}{f'<{left}>' if left != '0' else ''}()"
         case Pin(tiles=tiles):
-            return ", ".join(f"pin({region(tile)})" for tile in tiles)
+            return ", ".join(f"tk::pin({region(tile)})" for tile in tiles)
         case Write(to=to, value=value):
             return f"warpgroup::store({region(to)}, {value})"
         case Bind(tile=tile, type=kind, cast=cast):
@@ -142,10 +142,8 @@ def statement(op: Op) -> str:
             if cast:
                 return f"auto &{tile.alias} = reinterpret_cast<{kind} &>({place})"
             return f"{kind} &{tile.alias} = {place}"
-        case StoreValues(line=stored):
-            return stored
         case StoreRows(source=source, tensor=tensor, place=place):
-            return f"store_rows(g.{tensor}, {region(source)}, {place})"
+            return f"tk::store_rows(g.{tensor}, {region(source)}, {place})"
         case CopyOut(source=source, tensor=tensor, coord=coord, axis=axis, function=function):
             return f"tma::{function}{axis}(g.{tensor}, {region(source)}, {coord})"
         case Sync(barrier=barrier, number=number):

@@ -245,7 +245,7 @@ def _code(shape: Shape) -> Code:
                     for n in range(shape.outputs))  # fmt: skip
     rounds = tuple(Round(n) for n in range(shape.rounds))
     return Code(tuple(operands), products, outputs, turns=shape.ping_pong, scaled=shape.scaled, ragged=shape.ragged,
-                rounds=rounds, rows_stored=tuple(Rows(str(n), "", "") for n in range(shape.rows_stored)))  # fmt: skip
+                rounds=rounds, rows_stored=tuple(Rows(str(n), "") for n in range(shape.rows_stored)))  # fmt: skip
 
 
 def _values(shape: Shape) -> dict[str, int]:

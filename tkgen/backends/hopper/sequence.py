@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from tkgen.backends.cdna.lower.names import comment_text
 from tkgen.backends.cdna.lower.origins import Source, joined
-from tkgen.backends.cdna.lower.render import tidy
-from tkgen.backends.hopper.lowering import environment
-from tkgen.backends.hopper.lowering import name as cpp_name
+from tkgen.backends.cdna.lower.render import environment, tidy
+from tkgen.backends.hopper.file import PACKAGE
+from tkgen.backends.hopper.file import name as cpp_name
 from tkgen.execute.arguments import SizeError
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def joined_source(spec: SequenceSpec[Hopper]) -> Source:
         "header": header, "spec": comment_text(spec.path.name), "target": spec.target.name,
         "name": cpp_name(spec.name), "kernels": kernels, "mark": KERNELS,
     }  # fmt: skip
-    text = tidy(environment().get_template("sequence.cu.jinja").render(m=model)).rstrip("\n") + "\n"
+    text = tidy(environment(PACKAGE).get_template("sequence.cu.jinja").render(m=model)).rstrip("\n") + "\n"
     head, _, tail = text.partition(f"{KERNELS}\n")
     return joined([head, *parts, tail])
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from tkgen.backends.cdna.lower.origins import Source, joined
+from tkgen.backends.cdna.lower.origins import Source
 from tkgen.backends.hopper.checks import check
 from tkgen.backends.hopper.kernel_spec import HopperKernel
 from tkgen.backends.hopper.launch import PAIR_BYTES
@@ -52,7 +52,7 @@ class HopperSpec(HopperKernel[Program]):
     @cached_property
     def source(self) -> Source:
         """The generated CUDA C++."""
-        return joined([lower(self.program, self.target, str(self.path))])
+        return lower(self.program, self.target, str(self.path))
 
     @property
     def requirements(self) -> list[Requirement]:

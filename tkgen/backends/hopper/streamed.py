@@ -87,7 +87,7 @@ class Product:
     layouts: str = "AB"
     sums: str = ""
     step: str = ""
-    scales: str = ""
+    scales: tuple[str, ...] = ()
     added: str = ""
 
 
@@ -98,7 +98,7 @@ class Output:
     panels: str = "PANELS"
     type: str = ""
     before: str = ""  # panels of a tile that leave earlier
-    values: str = ""
+    values: tuple[str, ...] = ()  # that declare `values`
     converted: str = ""  # the type of the registers that these become first, if they do
     tensor: str = ""
     coord: str = ""
@@ -112,16 +112,16 @@ class Round:
     """What is reduced of the rows of the sums at once, and of what earlier rounds made: its C++."""
 
     number: int
-    line: str = ""
+    lines: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Rows:
-    """An output that has a number of each row: the call that stores it, and its coordinate."""
+    """An output that has a number of each row: its coordinate, and the C++ that stores it."""
 
     tensor: str
     coord: str
-    line: str
+    lines: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -305,7 +305,7 @@ class _Streamed:
         yield Await(self.full, self.stage)
         for product, step in zip(self.code.products, self.steps, strict=True):
             yield Multiply(product.layouts, Region(step, half), *self._factors(product, "consumer"), fresh=True)
-        if scales := tuple(p.scales.format(half=half, k=k) for p in self.code.products if p.scales):
+        if scales := tuple(line.format(half=half, k=k) for p in self.code.products for line in p.scales):
             yield Text(scales)
 
     def _ended(self, half: str) -> Iterator[Node]:
@@ -329,9 +329,9 @@ class _Streamed:
         code = self.code
         for n, (each, ring) in enumerate(zip(code.rounds, self.reduced, strict=True)):
             reads = (*self._totals, *map(Region, self.reduced[:n]))
-            yield Compute((each.line,), reads, (Region(ring),), f"reduced {each.number}")
+            yield Compute(each.lines, reads, (Region(ring),), f"reduced {each.number}")
         for rows in code.rows_stored:
-            yield StoreValues(tuple(map(Region, self.reduced)), rows.tensor, rows.coord, rows.line)
+            yield StoreValues(tuple(map(Region, self.reduced)), rows.tensor, rows.coord, rows.lines)
 
     def _panels(self, number: int) -> Loop:
         """The panels of an output, from the sums through shared memory to global memory."""
@@ -348,7 +348,7 @@ class _Streamed:
         copy = CopyOut(panel, output.tensor, output.coord, output.axis, code.function, who=Who.FIRST)
         body: tuple[Node, ...] = (
             Bind(panel, output.type, cast=number > 0),
-            Compute((f"const auto values = {output.values};",), sums, (Region(self.ready),), output.tensor, ("p",)),
+            Compute(output.values, sums, (Region(self.ready),), output.tensor, ("p",)),
             *self._free(),
             Sync(self.group, "consumer + 1"),
             Text(tuple(converted)),

@@ -20,7 +20,6 @@ BLOCK, TILE = "block_id", "tile_id"  # where blocks have an order of their own
 OF_AXIS = ("_0", "_in")
 OF_RAGGED = (*OF_AXIS, "_first", "_length", "_walk")
 OF_ACCESS = ("_at", "_row", "_r", "_w", "_held", "_page")
-OWN = "tk::"  # the namespace of the functions that the headers have beside the library's
 
 
 @dataclass
@@ -46,9 +45,8 @@ class BlockPlaces:
     numbers = False  # whether one element for a block goes through a buffer, too
     of_access: tuple[str, ...] = OF_ACCESS  # endings of the locals that are made for an access
 
-    def __init__(self, kernel: Kernel, names: Names, remap: Remap | None = None, own: str = OWN):
+    def __init__(self, kernel: Kernel, names: Names, remap: Remap | None = None):
         self.kernel, self.names, self.marks, self.remap = kernel, names, Marks(), remap
-        self.own = own
         self.tensors: tuple[Tensor, ...] = tuple(t for t in kernel.tensors if t in kernel.inputs or t in kernel.outputs)
         self.dims = {d.name: d for t in self.tensors for d in t.dims}
         walked = {a.dim.name: a.dim for a in kernel.axes if a.kind is AxisKind.SEQUENTIAL}
@@ -181,7 +179,7 @@ class BlockPlaces:
         assert axis.within is not None
         offsets = f"g.{cpp_name(axis.within.offsets.name)}.raw_ptr"
         size = self.size(axis.dim.name)
-        return f"{self.own}group_walk {self.axis[axis]}_walk({offsets}, {self._index.dim.size}, {size});"
+        return f"tk::group_walk {self.axis[axis]}_walk({offsets}, {self._index.dim.size}, {size});"
 
     def _group(self, axis: Axis) -> Iterator[str]:
         """Where the group at hand begins along a ragged axis, and how long it is."""
@@ -226,7 +224,7 @@ class BlockPlaces:
             origin = self.origin(access)
             if access.tensor.dtype.packed and origin != "0":  # memory is counted in bytes
                 origin = f"({origin}) {in_bytes(access.tensor)}"
-            yield f"const auto {self.buffer(access)} = {self.own}buffer_from(g.{tensor}, {origin});"
+            yield f"const auto {self.buffer(access)} = tk::buffer_from(g.{tensor}, {origin});"
 
     def stride(self, access: Access, place: int) -> str:
         """Elements between neighbours along a dimension; empty for one."""

@@ -29,8 +29,8 @@ class Places(BlockPlaces):
     placed = (AxisKind.PARALLEL, AxisKind.SEQUENTIAL)
     numbers = True
 
-    def __init__(self, m: RowMap, names: Names, own: str):
-        super().__init__(m.kernel, names, own=own)
+    def __init__(self, m: RowMap, names: Names):
+        super().__init__(m.kernel, names)
         self.m = m
 
     def of_rows(self, access: Access) -> bool:
@@ -74,7 +74,7 @@ class Places(BlockPlaces):
 
     def _held(self, access: Access, at: dict[Axis, str]) -> str:
         """The definition of the place that a tensor of i32 holds for a row."""
-        raw = f"{self.own}load_elements<int, 1>({self.buffer(access)}, {self._offset(access, access.axes, at)}).at[0]"
+        raw = f"tk::load_elements<int, 1>({self.buffer(access)}, {self._offset(access, access.axes, at)}).at[0]"
         return f"const uint32_t {self.base[access]}_held = {raw};"
 
     def _row_places(self, used: str) -> list[str]:
@@ -183,7 +183,7 @@ class Places(BlockPlaces):
 
     def _where(self, conditions: Sequence[str], offset: str) -> str:
         """`offset` where all conditions hold, else OUTSIDE."""
-        return f"{' && '.join(conditions)} ? {offset} : {self.own}OUTSIDE" if conditions else offset
+        return f"{' && '.join(conditions)} ? {offset} : tk::OUTSIDE" if conditions else offset
 
     def first_only(self, target: Access) -> list[str]:
         """Conditions that leave one of all rows that would store the same."""

@@ -141,7 +141,7 @@ class Values:
             case Coordinate(axis=axis):
                 return self.places.coordinate(axis)
             case Load(source=source) if self.of_row(value):
-                return f"{self.places.own}widen({self.raw(source)}[i].at[0])"
+                return f"tk::widen({self.raw(source)}[i].at[0])"
         if value in self.inlined:
             return f"({self.expression(made)})"
         return f"{self.name[value]}[i]" if self.of_row(value) else self.name[value]
@@ -155,9 +155,7 @@ class Values:
         if isinstance(op, Convert):
             dtype = op.result.dtype
             text = self.whole(op.argument)
-            return (
-                text if dtype is DType.F32 else f"{self.places.own}widen({self.places.own}narrow<{dtype.cpp}>({text}))"
-            )
+            return text if dtype is DType.F32 else f"tk::widen(tk::narrow<{dtype.cpp}>({text}))"
         assert isinstance(op, Map), f"{op} has no expression"
         divided = op.function == "div" and op.arguments[1] in self.divisors and self.m.fast in op.result.axes
         divisor = f"{self.name[op.arguments[1]]}_d[i]" if divided else ""

@@ -11,12 +11,12 @@ for what a wave has read and written there before it meets the others.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from tkgen.backends.cdna.lower.elements import INDENT, nest
 from tkgen.backends.cdna.lower.equation_file import Lowering
 from tkgen.backends.cdna.lower.model import Constant
-from tkgen.backends.cdna.lower.places import OWN, Names
+from tkgen.backends.cdna.lower.places import Names
 from tkgen.backends.cdna.lower.row_places import LOCALS, Places
 from tkgen.backends.cdna.lower.row_values import Values
 from tkgen.ir.equations import Access, AxisKind, Carry, Convert, Load, Map, Op, Reduce, Store, reads, walk, writes
@@ -35,16 +35,12 @@ IDENTITY = {"sum": "0.0f", "max": "-__builtin_inff()", "min": "__builtin_inff()"
 
 
 class RowLowering(Lowering):
-    """The C++ of a layout. What differs between back ends is in their files, and in the C++ of functions.
+    """The C++ of a layout. What differs between back ends is in their headers, and in the C++ of functions."""
 
-    `own` leads to the functions beside the library's; where these have no namespace, `reserved` are their names.
-    """
-
-    def __init__(self, m: RowMap, back_end: str = CDNA, own: str = OWN, reserved: Collection[str] = ()):
+    def __init__(self, m: RowMap, back_end: str = CDNA):
         self.m = m
-        names = Names({*LOCALS, *reserved})
-        self.places: Places = Places(m, names, own)
-        self.own = self.places.own
+        names = Names({*LOCALS})
+        self.places: Places = Places(m, names)
         super().__init__(m, self.places, back_end)
         self.values = Values(m, names, self.places, back_end)
         self.loads = _loads(m.kernel.body)
@@ -117,9 +113,9 @@ class RowLowering(Lowering):
         values = self.values
         for access, op in self.loads.items():
             if not op.result.axes:
-                raw = f"{self.own}load_elements<{access.tensor.dtype.cpp}, 1>({self.places.buffer(access)}, 0).at[0]"
+                raw = f"tk::load_elements<{access.tensor.dtype.cpp}, 1>({self.places.buffer(access)}, 0).at[0]"
                 end = self.places.remark(op.result.span)
-                yield f"const float {values.name[op.result]} = {self.own}widen({raw});{end}"
+                yield f"const float {values.name[op.result]} = tk::widen({raw});{end}"
         for row in self.m.sweeps[0].rows:
             if isinstance(row, Map | Convert) and row.result in values.of_block - values.inlined:
                 made = f"const {values.type(row.result)} {values.name[row.result]} = {values.expression(row)};"
@@ -142,7 +138,7 @@ class RowLowering(Lowering):
             kind = f"{access.tensor.dtype.cpp}, {width}"
             where = self.places.where(access, self._element(way))
             declared.append(
-                f"{self.own}elements<{kind}> {self.values.raw(access)}{shape};{self.places.remark(op.result.span)}"
+                f"tk::elements<{kind}> {self.values.raw(access)}{shape};{self.places.remark(op.result.span)}"
             )
             loaded = f"{self._loader(op)}<{kind}>({self.places.buffer(access)}, {where});"
             step = "ACROSS" if way is Way.ACROSS and self.places.across(access) > 1 else ""
@@ -160,7 +156,7 @@ class RowLowering(Lowering):
         looped = all(any(axis.kind is AxisKind.SEQUENTIAL for axis in other.source.axes) for other in of)
         own = all(axis in op.source.axes for axis in self.m.kernel.axes if axis.kind is AxisKind.PARALLEL)
         last = looped and own and len(of) > 1 and op is of[-1]
-        return "load_last" if self.back_end == HOPPER and last else f"{self.own}load_elements"
+        return "tk::load_last" if self.back_end == HOPPER and last else "tk::load_elements"
 
     def _element(self, way: Way) -> str:
         """What an access adds to the first element of a chunk."""
@@ -223,8 +219,8 @@ class RowLowering(Lowering):
         lines = [*before, "#pragma unroll 1", f"{self.places.passes(loop.axis)} {{{end}"]
         lines += [INDENT + line if line else line for line in inside]
         known = [c.result for c in carries if c.result in values.divisors]
-        after = [f"{values.name[v]}_d[i] = {self.own}divisor({values.text(v)});" for v in known]
-        declared = [f"{self.own}divisor {values.name[v]}_d[ROWS];" for v in known]
+        after = [f"{values.name[v]}_d[i] = tk::divisor({values.text(v)});" for v in known]
+        declared = [f"tk::divisor {values.name[v]}_d[ROWS];" for v in known]
         return [*lines, "}", *declared, *(self._rows(after) if after else [])]
 
     def _handed_on(self, carries: Sequence[Carry]) -> list[str]:
@@ -251,7 +247,7 @@ class RowLowering(Lowering):
         for store in crossing:
             width, shape, _ = self._registers(store.target)
             declared.append(
-                f"{self.own}elements<{store.target.tensor.dtype.cpp}, {width}> {values.out(store.target)}{shape};"
+                f"tk::elements<{store.target.tensor.dtype.cpp}, {width}> {values.out(store.target)}{shape};"
             )
         declared += [f"float {values.name[reduce.result]}[ROWS];" for reduce in sweep.reduces]
         body = [*rows, *self._of_elements(number, sweep)]
@@ -272,8 +268,8 @@ class RowLowering(Lowering):
                 declared.append(f"{values.type(value)} {values.name[value]}[ROWS];")
                 rows.append(f"{values.name[value]}[i] = {values.expression(op)};{self.places.remark(value.span)}")
         for value in values.divisors_made(number):
-            declared.append(f"{self.own}divisor {values.name[value]}_d[ROWS];")
-            rows.append(f"{values.name[value]}_d[i] = {self.own}divisor({values.text(value)});")
+            declared.append(f"tk::divisor {values.name[value]}_d[ROWS];")
+            rows.append(f"{values.name[value]}_d[i] = tk::divisor({values.text(value)});")
         return declared, [*rows, *stores]
 
     def _of_elements(self, number: int, sweep: Sweep) -> list[str]:
@@ -282,7 +278,7 @@ class RowLowering(Lowering):
             return []
         values = self.values
         element = [
-            f"const float {values.name[op.result]} = {self.own}widen({values.loaded(op.source)});"
+            f"const float {values.name[op.result]} = tk::widen({values.loaded(op.source)});"
             for op in values.loads_used(sweep)
         ]
         before, after = [*self._late(sweep), *self._forgotten(number, sweep)], list[str]()
@@ -293,9 +289,9 @@ class RowLowering(Lowering):
                 element.append(f"{self._out_element(op.target)} = {narrowed};{self.places.remark(op.span)}")
                 if self.m.way(op.target) is Way.ALONG:
                     cpp = op.target.tensor.dtype.cpp
-                    before.append(f"{self.own}elements<{'float' if packed else cpp}, CHUNK> {out};")
+                    before.append(f"tk::elements<{'float' if packed else cpp}, CHUNK> {out};")
                     where = self.places.where(op.target, more=self.places.first_only(op.target))
-                    after.append(self._store(op, where, f"{self.own}pack<{cpp}>({out})" if packed else out))
+                    after.append(self._store(op, where, f"tk::pack<{cpp}>({out})" if packed else out))
             elif (value := writes(op)[0]) not in values.inlined:
                 name, end = values.name[value], self.places.remark(value.span)
                 element.append(f"const {values.type(value)} {name} = {values.expression(op)};{end}")
@@ -315,7 +311,7 @@ class RowLowering(Lowering):
             kind, where = f"{access.tensor.dtype.cpp}, CHUNK", self.places.where(access)
             loaded = f"{self._loader(op)}<{kind}>({self.places.buffer(access)}, {where})"
             end = self.places.remark(op.result.span)
-            lines.append(f"const {self.own}elements<{kind}> {self.values.raw(access)} = {loaded};{end}")
+            lines.append(f"const tk::elements<{kind}> {self.values.raw(access)} = {loaded};{end}")
         return lines
 
     def _forgotten(self, number: int, sweep: Sweep) -> list[str]:
@@ -329,7 +325,7 @@ class RowLowering(Lowering):
         earlier = {op.source for s in before for op in self.values.loads_used(s)}
         again = self.m.held * self.m.passes > 1
         return [
-            f"{self.own}forget({self.values.registers(access)});"
+            f"tk::forget({self.values.registers(access)});"
             for access in dict.fromkeys(op.source for op in self.values.loads_used(sweep))
             if self.m.way(access) is Way.ALONG
             and access not in self.m.late
@@ -361,7 +357,7 @@ class RowLowering(Lowering):
             else:
                 value = self.values.whole(reduce.argument)
             sums.append(f"{name}_e[e] = {operation}::op<float>({name}_e[e], {value});")
-            folded = f"{self.own}fold<{operation}, CHUNK>({name}_e)"
+            folded = f"tk::fold<{operation}, CHUNK>({name}_e)"
             if reduce in sweep.parts:
                 found = f"{operation}::op<float>({name}[i], {folded})"
             else:
@@ -375,14 +371,14 @@ class RowLowering(Lowering):
         if m.lanes_of_wave == 1:
             return of_lane
         if m.spacing > 1:
-            return f"{self.own}across_spaced<{OPERATION[reduce.function]}, SPACING>({of_lane})"
+            return f"tk::across_spaced<{OPERATION[reduce.function]}, SPACING>({of_lane})"
         lanes = "WARP_THREADS" if m.waves_of_row > 1 else "LANES"
-        return f"{self.own}across<{OPERATION[reduce.function]}, {lanes}>({of_lane})"
+        return f"tk::across<{OPERATION[reduce.function]}, {lanes}>({of_lane})"
 
     def _exchange(self, step: SharedStore | Barrier | SharedLoad) -> list[str]:
         """A step of handing on the reductions of a sweep over the waves that share a row."""
         if isinstance(step, Barrier):
-            return [f"{self.own}lds_barrier();"]
+            return ["tk::lds_barrier();"]
         m, sweep = self.m, self.m.sweeps[step.number]
         ahead = (step.to if isinstance(step, SharedStore) else step.source).ahead
         half = f"({ahead} + pass) % 2" if m.passes > 1 and m.exchanges % HALVES else str(ahead % HALVES)
@@ -395,9 +391,9 @@ class RowLowering(Lowering):
             result, parts = f"{self.values.name[reduce.result]}[i]", f"exchange[{half}][{place}][i]{group}"
             taken = f"{OPERATION[reduce.function]}, {m.waves_of_row}"
             if m.spacing > 1:  # a wave may have fewer lanes of a row than there are parts
-                got = f"{self.own}fold<{taken}>(&{parts}[{of_row}0])"
+                got = f"tk::fold<{taken}>(&{parts}[{of_row}0])"
             else:
-                got = f"{self.own}across<{taken}>({parts}[{of_row}laneid() % {m.waves_of_row}])"
+                got = f"tk::across<{taken}>({parts}[{of_row}laneid() % {m.waves_of_row}])"
             lines.append(f"{parts}[warpid()] = {result};" if isinstance(step, SharedStore) else f"{result} = {got};")
         if isinstance(step, SharedLoad):
             return self._rows(lines)
@@ -414,16 +410,16 @@ class RowLowering(Lowering):
         return f"{out}{place}.at[{'i % ACROSS' if self.places.across(target) > 1 else '0'}]"
 
     def _narrowed(self, op: Store) -> str:
-        return f"{self.own}narrow<{op.target.tensor.dtype.cpp}>({self.values.whole(op.value)})"
+        return f"tk::narrow<{op.target.tensor.dtype.cpp}>({self.values.whole(op.value)})"
 
     def _store(self, op: Store, where: str, what: str) -> str:
         how = "store_packed" if op.target.tensor.dtype.packed else "store_elements"
-        return f"{self.own}{how}({self.places.buffer(op.target)}, {where}, {what});{self.places.remark(op.span)}"
+        return f"tk::{how}({self.places.buffer(op.target)}, {where}, {what});{self.places.remark(op.span)}"
 
     def _store_row(self, op: Store) -> str:
         more = [*(["lane == 0"] if self.m.lanes > 1 else []), *self.places.first_only(op.target)]
         where = self.places.where(op.target, more=more)
-        return self._store(op, where, f"{self.own}elements<{op.target.tensor.dtype.cpp}, 1>{{{self._narrowed(op)}}}")
+        return self._store(op, where, f"tk::elements<{op.target.tensor.dtype.cpp}, 1>{{{self._narrowed(op)}}}")
 
     def _store_across(self, op: Store) -> list[str]:
         where = self.places.where(op.target, self._element(Way.ACROSS), self.places.first_only(op.target))

@@ -42,8 +42,8 @@ def host_source(kernel: str) -> HostSource:
         raise ValueError("this is no generated kernel: it has no namespace with a `__global__` function")
     cluster, bounds = CLUSTER.search(kernel), BOUNDS.search(kernel)
     parts = ['#include "cuda_host.h"']
-    included: set[str] = set()
-    parts += [_header(name, included) for name in INCLUDE.findall(kernel)]
+    included: set[Path] = set()
+    parts += [_header(name, EMBEDDED, included) for name in INCLUDE.findall(kernel)]
     parts += ['#line 1 "kernel.cu"', rewritten(INCLUDE.sub("", kernel))]
     parts.append(
         f"""
@@ -57,18 +57,18 @@ TKGEN_HOST_ENTRY({found[1]})
     return HostSource("\n".join(parts))
 
 
-def _header(name: str, included: set[str]) -> str:
+def _header(name: str, beside: Path, included: set[Path]) -> str:
     """An embedded header, rewritten, after those that it includes; standard ones are the compiler's."""
-    path = next((p for p in (EMBEDDED / name, EMBEDDED / "kittens" / name) if p.is_file()), None)
+    path = next((p for p in (beside / name, EMBEDDED / name) if p.is_file()), None)
     if path is None:
         return "" if name.startswith("cuda_") else f"#include <{name}>"
-    if path.name in included:
+    if path in included:
         return ""
-    included.add(path.name)
+    included.add(path)
     text = path.read_text(encoding="utf-8")
-    before = [_header(n, included) for n in INCLUDE.findall(text)]
+    before = [_header(n, path.parent, included) for n in INCLUDE.findall(text)]
     own = rewritten(INCLUDE.sub("", text).replace("#pragma once", ""))
-    return "\n".join([*before, f'#line 1 "{path.name}"', own])
+    return "\n".join([*before, f'#line 1 "{path.relative_to(EMBEDDED)}"', own])
 
 
 def rewritten(text: str) -> str:

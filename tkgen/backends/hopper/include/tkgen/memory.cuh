@@ -1,0 +1,74 @@
+/// Global memory: elements of tensors, buffers of a tensor, groups of rows.
+#pragma once
+
+#include "kittens.cuh"
+
+namespace tk {
+using namespace kittens;
+
+// ---------------------------------------------------------------- elements
+
+/// An element of a tensor.
+template <typename GL> __device__ inline typename GL::dtype &number_at(const GL &tensor, const coord<> &at) {
+    return tensor.raw_ptr[((size_t(at.b) * tensor.depth() + at.d) * tensor.rows() + at.r) * tensor.cols() + at.c];
+}
+
+/// The offset of the row of an element, or of the nearest row.
+template <typename GL> __device__ inline size_t row_at(const GL &tensor, const coord<> &at) {
+    const size_t plane = size_t(min(at.b, tensor.batch() - 1)) * tensor.depth() + min(at.d, tensor.depth() - 1);
+    return (plane * tensor.rows() + min(at.r, tensor.rows() - 1)) * tensor.cols();
+}
+
+/// An element of a tensor as a float; outside of it, where nothing is stored, its nearest one.
+template <typename GL> __device__ inline float element_at(const GL &tensor, const coord<> &at) {
+    return float(tensor.raw_ptr[row_at(tensor, at) + min(at.c, tensor.cols() - 1)]);
+}
+
+/// Two neighbours of a row, the first of which has an even column, as rows have an even number of elements.
+template <typename GL> __device__ inline float2 pair_at(const GL &tensor, const coord<> &at) {
+    struct alignas(2 * sizeof(typename GL::dtype)) pair { typename GL::dtype x, y; };
+    const pair p = *reinterpret_cast<const pair *>(tensor.raw_ptr + row_at(tensor, at) + min(at.c, tensor.cols() - 2));
+    return {float(p.x), float(p.y)};
+}
+
+/// The same number for two neighbours.
+__device__ inline float2 both(float v) { return {v, v}; }
+
+// ---------------------------------------------------------------- buffers
+
+constexpr uint32_t OUTSIDE = 0x80000000;  // an offset past every buffer: loads give zero, stores are dropped
+
+/// A tensor from one of its elements on.
+template <typename T> struct buffer {
+    T *first;
+    __device__ bool has(uint32_t offset) const { return offset < OUTSIDE; }
+    __device__ char *at(uint32_t offset) const { return reinterpret_cast<char *>(first) + offset; }
+};
+template <typename GL> __device__ inline buffer<typename GL::dtype> buffer_from(const GL &tensor, uint64_t origin) {
+    return {tensor.raw_ptr + origin};
+}
+
+// ---------------------------------------------------------------- groups
+
+/// The groups of the rows of a tensor, each of which has tiles of its own. Where offsets decrease or lie outside, a group
+/// still begins where the one before it ended, and none ends behind the last row.
+struct group_walk {
+    const int *offsets;
+    int groups, size, group = -1, first = 0, end, rows = 0, before = 0;
+
+    __device__ inline group_walk(const int *offsets, int groups, int size) : offsets(offsets), groups(groups), size(size), end(min(max(__ldg(offsets), 0), size)) {}
+
+    /// Goes on to the group that has tile `tile` of all; false where no group has it. `before` are those of earlier groups.
+    __device__ inline bool find(int tile, int block_rows, int cols) {
+        while (tile - before >= rows * cols) {
+            if (++group == groups) return false;
+            before += rows * cols;
+            first = end;
+            end = max(first, min(__ldg(offsets + group + 1), size));
+            rows = (end - first + block_rows - 1) / block_rows;
+        }
+        return true;
+    }
+};
+
+} // namespace tk

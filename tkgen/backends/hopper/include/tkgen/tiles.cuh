@@ -1,0 +1,174 @@
+/// Register tiles of products: a lane has rows l / 4 and l / 4 + 8 of its warp's 16, and of each base tile the columns
+/// 2 (l % 4), the next one, and 8 more of both.
+#pragma once
+
+#include "lanes.cuh"
+#include "memory.cuh"
+
+namespace tk {
+
+/// Element `e` of pair `h` of base tile `t`: of a lane's row h % 2, at columns 16 t + 8 (h / 2) + 2 (l % 4) + e.
+template <typename D> __device__ inline float &at(D &d, int t, int h, int e) {
+    float2 &pair = d.tiles[0][t].data[h];
+    return e ? pair.y : pair.x;
+}
+
+/// Nothing that uses these registers stands above this place, or is thought to be done with them there.
+__device__ inline void pin(float2 &pair) { asm volatile("" : "+f"(pair.x), "+f"(pair.y)); }
+template <typename D> __device__ inline void pin(D &d) {
+    using pair = std::remove_reference_t<decltype(d.tiles[0][0].data[0])>;
+#pragma unroll
+    for (int t = 0; t < D::width; ++t)
+#pragma unroll
+        for (int h = 0; h < 4; ++h) {
+            if constexpr (std::is_same_v<pair, float2>) pin(d.tiles[0][t].data[h]);
+            else asm volatile("" : "+r"(reinterpret_cast<uint32_t &>(d.tiles[0][t].data[h])));
+        }
+}
+
+/// `op` over the four lanes that share a row, of the `n` parts that each of them has.
+template <typename op, int n> __device__ inline float of_row(const float (&parts)[n]) { return across<op, 4>(fold<op, n>(parts)); }
+
+// ---------------------------------------------------------------- elements of a block's sums
+
+/// A number of each of a lane's rows, of each of its columns, two neighbours of each of its pairs of elements.
+struct row_values {
+    float at[2];
+};
+template <int cols> struct col_values {
+    float at[cols / 16][4];
+};
+template <int cols> struct pairs {
+    float2 at[cols / 16][4];
+};
+
+/// f(row) of each of a lane's rows, f(col) of each of its columns.
+template <typename F> __device__ inline row_values load_rows(int row, F f) {
+    row_values found;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) found.at[i] = f(row + warpgroup::warpid() * 16 + laneid() / 4 + i * 8);
+    return found;
+}
+template <int cols, typename F> __device__ inline col_values<cols> load_cols(int col, F f) {
+    col_values<cols> found;
+#pragma unroll
+    for (int j = 0; j < cols / 16; ++j)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) found.at[j][i] = f(col + j * 16 + i / 2 * 8 + laneid() % 4 * 2 + i % 2);
+    return found;
+}
+
+/// f(j, q, row, col) for pair `q` of base tile `first` + `j`, of `cols` columns.
+template <int cols, typename F> __device__ inline void each_pair(int first, int row, int col, F f) {
+    row += warpgroup::warpid() * 16 + laneid() / 4, col += first * 16 + laneid() % 4 * 2;
+#pragma unroll
+    for (int j = 0; j < cols / 16; ++j)
+#pragma unroll
+        for (int q = 0; q < 4; ++q) f(j, q, row + q % 2 * 8, col + j * 16 + q / 2 * 8);
+}
+
+/// f(row, values...) for each of a lane's rows, with the number of it that each of `values` has: by one of the four lanes
+/// that share the row.
+template <typename F, typename... V> __device__ inline void each_row(int row, F f, const V &...values) {
+    row += warpgroup::warpid() * 16 + laneid() / 4;
+    if (laneid() % 4) return;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) f(row + i * 8, values.at[i]...);
+}
+
+/// What a function of elements is given, for pair `q` of base tile `j` of what is made, which is `first` + `j` of the sums:
+/// of sums, which must not be read above the wait for their products, that pair; of a load its result.
+template <typename D> __device__ inline void done(D &from, int j, int q) {
+    if constexpr (requires { from.tiles; }) pin(from.tiles[0][j].data[q]);
+}
+template <typename D> __device__ inline float2 pair_of(D &from, int first, int j, int q, int row, int col) {
+    if constexpr (requires { from.tiles; }) return from.tiles[0][first + j].data[q];
+    else if constexpr (requires { from(row, col); }) return from(row, col);
+    else if constexpr (std::is_same_v<std::remove_const_t<D>, row_values>) return both(from.at[q % 2]);
+    else return from.at[j][q];
+}
+
+/// Columns `first` * 16 and on of sums, as they are.
+template <int cols, typename D> __device__ inline rt_fl<16, cols> panel(int first, D &sums) {
+    rt_fl<16, cols> panel;
+#pragma unroll
+    for (int j = 0; j < cols / 16; ++j)
+#pragma unroll
+        for (int q = 0; q < 4; ++q) {
+            done(sums, first + j, q);
+            panel.tiles[0][j].data[q] = sums.tiles[0][first + j].data[q];
+        }
+    return panel;
+}
+
+/// The same columns of what `f(row, col, elements...)` makes of the elements of all of `from`.
+template <int cols, typename F, typename... D>
+__device__ inline rt_fl<16, cols> panel(int first, int row, int col, F f, D &...from) {
+    rt_fl<16, cols> panel;
+    each_pair<cols>(first, row, col, [&](int j, int q, int r, int c) {
+        (done(from, first + j, q), ...);
+        const auto both_of = [&](auto... v) { return float2{float(f(r, c, v.x...)), float(f(r, c + 1, v.y...))}; };
+        panel.tiles[0][j].data[q] = both_of(pair_of(from, first, j, q, r, c)...);
+    });
+    return panel;
+}
+
+/// Columns that a reduction takes: all of them, or those before the end of a matrix.
+struct all {
+    __device__ static constexpr bool has(int) { return true; }
+};
+struct before {
+    int end;
+    __device__ bool has(int col) const { return col < end; }
+};
+
+/// `op` over the columns of a block, from `start` on, of what `f(row, col, elements...)` makes of the elements of all of
+/// `from`, the first of which are sums: of each of a lane's rows. Each of the four lanes that share a row gets the result.
+template <typename op, typename C, typename F, typename D, typename... More>
+__device__ inline row_values reduce(float start, C columns, int row, int col, F f, D &sums, More &&...more) {
+    row_values found{{start, start}};
+    each_pair<D::cols>(0, row, col, [&](int j, int q, int r, int c) {
+        done(sums, j, q), (done(more, j, q), ...);
+        const auto take = [&](auto... v) {
+            if (columns.has(c)) found.at[q % 2] = op::template op<float>(found.at[q % 2], float(f(r, c, v.x...)));
+            if (columns.has(c + 1)) found.at[q % 2] = op::template op<float>(found.at[q % 2], float(f(r, c + 1, v.y...)));
+        };
+        take(pair_of(sums, 0, j, q, r, c), pair_of(more, 0, j, q, r, c)...);
+    });
+#pragma unroll
+    for (int i = 0; i < 2; ++i) found.at[i] = across<op, 4>(found.at[i]);
+    return found;
+}
+
+/// What scales the two elements of a pair: a number of their row, of their columns, or of the whole tile.
+__device__ inline float2 scale_of(const row_values &of, int, int q) { return both(of.at[q % 2]); }
+template <int cols> __device__ inline float2 scale_of(const col_values<cols> &of, int j, int q) {
+    return {of.at[j][q / 2 * 2], of.at[j][q / 2 * 2 + 1]};
+}
+__device__ inline float2 scale_of(float of, int, int) { return both(of); }
+
+/// Each of the sums becomes what `f(row, col, sum, product, scales...)` makes of it and of a step's product, once that is done.
+template <typename D, typename F, typename... S>
+__device__ inline void add(D &sums, D &step, int row, int col, F f, const S &...scales) {
+    each_pair<D::cols>(0, row, col, [&](int j, int q, int r, int c) {
+        float2 &sum = sums.tiles[0][j].data[q], &product = step.tiles[0][j].data[q];
+        done(step, j, q);
+        sum.x = f(r, c, sum.x, product.x, scale_of(scales, j, q).x...);
+        sum.y = f(r, c + 1, sum.y, product.y, scale_of(scales, j, q).y...);
+    });
+}
+
+// ---------------------------------------------------------------- to global memory
+
+/// The rows of a panel before row `end` to memory, each warp those it made: the copy engine would write all of them.
+template <typename GL, typename S> __device__ inline void store_rows(const GL &to, const S &panel, int row, int col, int end) {
+    constexpr int CHUNK = 16 / sizeof(typename GL::dtype);  // elements: of 16 bytes, exchanged within a row of a panel
+    __syncwarp();
+    for (int i = laneid(); i < 16 * 8; i += WARP_THREADS) {
+        const int r = warpgroup::warpid() * 16 + i / 8, c = col + i % 8 * CHUNK;
+        const auto *from = reinterpret_cast<const uint4 *>(&panel) + r * 8 + (i % 8 ^ r % 8);
+        if (row + r < end && c < to.cols()) *reinterpret_cast<uint4 *>(to.raw_ptr + size_t(row + r) * to.cols() + c) = *from;
+    }
+}
+
+} // namespace tk
