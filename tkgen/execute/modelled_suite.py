@@ -16,6 +16,7 @@ from tkgen.backends import protocol
 from tkgen.backends.registry import backend_of
 from tkgen.diagnostics import SpecError
 from tkgen.execute import gpu_suite
+from tkgen.execute.admitted import small
 from tkgen.execute.arguments import check_scalars
 from tkgen.execute.cases import size_cases
 from tkgen.execute.given import chosen
@@ -74,14 +75,17 @@ def compared(
     """
     if not defines:
         spec = load(path, None, target, roots)
-        cases = sizes(spec)
-        small = cases[min(2, len(cases) - 1)] if cases else {}
-        defines = {**check_scalars(spec.program), **small}
+        found = small(spec, lambda static: load(path, static, target, roots).check())
+        defines = {**check_scalars(spec.program), **one_matrix(spec), **found}
     each = [run_spec(path, defines, target, roots, "emulator", seed + n, schedules, 1, None) for n in range(draws)]
     return [row for rows in each for row in rows]
 
 
 def sizes(spec: protocol.Spec) -> list[dict[str, int]]:
     """Those of a GPU, with one matrix where a kernel takes long for each."""
-    one = {name: size for kernel in spec.kernels for name, size in kernel.one_matrix.items()}
-    return [one | case for case in size_cases(spec)]
+    return [one_matrix(spec) | case for case in size_cases(spec)]
+
+
+def one_matrix(spec: protocol.Spec) -> dict[str, int]:
+    """Sizes of indices with one place, where a kernel takes long for each."""
+    return {name: size for kernel in spec.kernels for name, size in kernel.one_matrix.items()}

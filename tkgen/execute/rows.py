@@ -13,8 +13,9 @@ from tkgen.api import load, target_of
 from tkgen.backends.protocol import Backend, Build
 from tkgen.backends.registry import backend_of
 from tkgen.emulate import EmulateError
+from tkgen.execute.admitted import small
 from tkgen.execute.arguments import SizeError, check_scalars
-from tkgen.execute.cases import blocks_text, size_cases
+from tkgen.execute.cases import blocks_text
 from tkgen.execute.compare import Comparison, Inputs
 from tkgen.execute.given import Chosen, chosen, emulated
 from tkgen.execute.launch import run, trials
@@ -106,9 +107,8 @@ def smallest(
 ) -> dict[str, float | None]:
     """`defines`, with values worth running for what they leave alone: small sizes, scalars."""
     spec = emulated(load(path, defines, target, roots))
-    sizes = size_cases(spec)
     return {
-        **sizes[min(2, len(sizes) - 1)],
+        **small(spec, lambda static: load(path, {**static, **defines}, target, roots).check()),
         **check_scalars(spec.program),
         **{n: v for n, v in defines.items() if v is not None},
     }

@@ -23,7 +23,7 @@ from tkgen.backends.registry import backend_of
 from tkgen.diagnostics import SpecError
 from tkgen.diagnostics.render import render_text
 from tkgen.emulate import EmulateError
-from tkgen.execute.admitted import admitted
+from tkgen.execute.admitted import admitted, stated
 from tkgen.execute.arguments import check_scalars
 from tkgen.execute.cases import blocks_text, size_cases, unmet
 from tkgen.execute.given import emulated
@@ -113,8 +113,7 @@ def attempted(
         if generated is not None:
             attempt("source", partial(_source, found, generated))
         attempt("figures", partial(figures, found))
-        own = {d.name: d.size for d in found.program.dims if d.size is not None}
-        for extents, refusal in admitted(list(sizes(found)), own, check):
+        for extents, refusal in admitted(list(sizes(found)), stated(found), check):
             case = " ".join(f"{name}={size}" for name, size in extents.items())
             attempt(case, partial(str, refusal) if refusal else partial(numbers, extents))
         for case, work in shipped(found):

@@ -95,8 +95,8 @@ def verify(setting: Setting, trial: Trial) -> Trial:
     The machine code for the sizes of the request is watched, too (`tkgen.machine_check`). Where nothing emulates it,
     its schedule is carried out instead.
     """
+    from tkgen.execute.admitted import small
     from tkgen.execute.arguments import check_scalars
-    from tkgen.execute.cases import size_cases
     from tkgen.execute.launch import run, trials
 
     try:
@@ -105,13 +105,12 @@ def verify(setting: Setting, trial: Trial) -> Trial:
             wrong = _unsound(whole, setting.include_roots)
             return replace(trial, verified=not wrong, message=wrong)
         whole.build(cxx=setting.cxx)
-        sizes = size_cases(whole)
-        small = sizes[min(2, len(sizes) - 1)]
-        static = {d.name: small[d.name] for d in whole.program.dims if d.size is not None and d.name in small}
+        sizes = small(whole, lambda static: setting.load(trial.candidate, static).check())
+        static = {d.name: sizes[d.name] for d in whole.program.dims if d.size is not None and d.name in sizes}
         build = setting.load(trial.candidate, static).build(cxx=setting.cxx).check()
         for order, kind in trials(3):
             scalars = check_scalars(build.spec.program)
-            tried = run(build, extents=small, kind=kind, scalars=scalars, order=order)
+            tried = run(build, extents=sizes, kind=kind, scalars=scalars, order=order)
             if not tried.ok:
                 return replace(trial, verified=False, message=f"{order}: {tried.failure}")
     except (SpecError, ToolchainError, ValueError) as error:
@@ -126,12 +125,12 @@ def _unsound(spec: AnySpec, roots: Sequence[Path]) -> str:
     """
     from tkgen.execute import given as givens
     from tkgen.execute import modelled
+    from tkgen.execute.admitted import small
     from tkgen.execute.arguments import check_scalars
-    from tkgen.execute.modelled_suite import sizes
+    from tkgen.execute.modelled_suite import one_matrix
 
-    cases = sizes(spec)
-    small = cases[min(2, len(cases) - 1)]
-    given = {**check_scalars(spec.program), **spec.defines, **small}
+    sizes = small(spec, lambda static: load(spec.path, {**spec.defines, **static}, spec.target.name, roots).check())
+    given = {**check_scalars(spec.program), **spec.defines, **one_matrix(spec), **sizes}
     found = givens.chosen(spec.path, given, spec.target.name, roots)
     tried = modelled.trials(backend_of(spec.target.name), found, ORDERS, executor="model")
     return next((f"{t.order}: {t.failure}" for t in tried if t.failure), "")

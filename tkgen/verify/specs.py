@@ -18,6 +18,7 @@ from tkgen.backends.spec import AnySpec
 from tkgen.diagnostics import SpecError
 from tkgen.emulate import Interleaving, Policy
 from tkgen.execute import given
+from tkgen.execute.admitted import like, small, stated
 from tkgen.execute.arguments import check_scalars
 from tkgen.execute.cases import size_cases
 from tkgen.execute.compare import Inputs, random_inputs
@@ -141,13 +142,17 @@ def chosen_cases(
     spec = emulated(load(path, None, target, roots))
     sizes, scalars = size_cases(spec), check_scalars(spec.program)
     few = dict.fromkeys(_listed(spec), _PAGES)  # of what tables list: there need not be many
-    several = _several(spec, sizes, path, target, roots)
+
+    def check(static: Mapping[str, int]) -> object:
+        return load(path, static, target, roots).check()
+
+    several = _several(spec, sizes, small(spec, check), path, target, roots)
     if spec.kernels == (spec,) and spec.program.grid.name == "stream_k":  # few steps are one for each of its blocks
         several = {name: size for name, size in several.items() if name not in _looped(spec)}
-    small = few | several
-    yield {**small, **_telling(scalars)}, "small"
-    own = few | {name: size for name, size in sizes[0].items() if name not in _looped(spec)}
-    if own != small and own != few | sizes[0]:
+    yield {**few, **several, **_telling(scalars)}, "small"
+    unlooped = {name: size for name, size in sizes[0].items() if name not in _looped(spec)}
+    own = few | like(unlooped, sizes, stated(spec), check)[0]
+    if own != few | several and own != few | sizes[0]:
         yield {**own, **scalars}, "own loops"
 
 
@@ -158,9 +163,10 @@ def _telling(scalars: Mapping[str, float]) -> dict[str, float]:
 
 
 def _several(
-    spec: AnySpec, sizes: Sequence[dict[str, int]], path: Path, target: str | None, roots: Sequence[Path]
-) -> dict[str, int]:
-    """A small size with several blocks, with tails where there may be some, if the spec can do it."""
+    spec: AnySpec, sizes: Sequence[dict[str, int]], found: dict[str, int], path: Path, target: str | None,
+    roots: Sequence[Path],
+) -> dict[str, int]:  # fmt: skip
+    """A small size with several blocks, with tails where there may be some, if the spec can do it, else `found`."""
 
     def possible(case: Mapping[str, int]) -> bool:
         with suppress(SpecError):
@@ -171,7 +177,6 @@ def _several(
     def worth(case: Mapping[str, int]) -> tuple[bool, int]:
         return any(case[n] % sizes[0][n] for n in names), prod(case[n] for n in names)
 
-    found = sizes[min(2, len(sizes) - 1)]
     each = spec.kernels
     products = [one.program for one in each if one.divides]
     names = {d.name for p in products for d in (p.m, p.n) if d.name in sizes[0]}
