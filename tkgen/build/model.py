@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from tkgen import __version__, checks
-from tkgen.checks.words import count_text
 from tkgen.diagnostics import Diagnostic, Severity, SpecError
 from tkgen.diagnostics.machine import to_json
+from tkgen.diagnostics.text import count_text
 from tkgen.machine_check import NOT_ASKED, UNCHECKED, Verdict
 from tkgen.targets.model import Occupancy
 from tkgen.targets.resources import Resources

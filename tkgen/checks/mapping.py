@@ -17,8 +17,9 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import product
 
-from tkgen.checks.words import count_text, statement
+from tkgen.checks.words import statement
 from tkgen.diagnostics import Diagnostic, Edit, Fix, Label
+from tkgen.diagnostics.text import count_text
 from tkgen.ir.equations import Argument, Constant, Convert, Coordinate, Load, Map, Reduce, Store, reads
 from tkgen.ir.launch import Launch
 from tkgen.ir.limits import most_blocks, most_tiles, reach

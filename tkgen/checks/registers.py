@@ -23,8 +23,9 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from tkgen.checks.shared_memory import lds_bytes
-from tkgen.checks.words import block_text, count_text, place, statement, waves_text
+from tkgen.checks.words import block_text, place, statement, waves_text
 from tkgen.diagnostics import Diagnostic, Fix, Label
+from tkgen.diagnostics.text import count_text
 from tkgen.ir.reductions import held
 from tkgen.ir.room import too_many_registers
 from tkgen.ir.types import ACCESS_BYTES, BASE_TILE, SIMDS, WAVE_LANES, Operand, Program, Role, Via

@@ -16,8 +16,9 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 
 from tkgen.backends.cdna.kittens import layout
-from tkgen.checks.words import block_text, count_text, names_text
+from tkgen.checks.words import block_text, names_text
 from tkgen.diagnostics import Diagnostic, Fix, Label
+from tkgen.diagnostics.text import count_text
 from tkgen.ir.reductions import BYTES, exchanged
 from tkgen.ir.room import too_much_lds
 from tkgen.ir.types import ACCESS_BYTES, BASE_TILE, Operand, Program, Via

@@ -19,8 +19,9 @@ from dataclasses import replace
 from typing import TypeVar
 
 from tkgen.checks.repair import RACES, Missing, missing_barriers, missing_wait, never_in_time
-from tkgen.checks.words import count_text, names_text, part_text, place, waves_text
+from tkgen.checks.words import names_text, part_text, place, waves_text
 from tkgen.diagnostics import Diagnostic, Edit, Fix, Label
+from tkgen.diagnostics.text import count_text
 from tkgen.ir.types import WAVE_LANES, Program, Role
 from tkgen.ir.verifier import Broken
 from tkgen.schedule import Plan

@@ -26,11 +26,6 @@ def names_text(names: Sequence[str]) -> str:
     return " and ".join(f"`{n}`" for n in dict.fromkeys(names))
 
 
-def count_text(number: int, what: str) -> str:
-    """`1 barrier`, `2 barriers`."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
 def part_text(program: Program, name: str, part: int) -> str:
     """`fragments 0..1 of `: what a part of the tiles of that name holds; nothing where they move whole."""
     operand = next((o for o in program.operands if o.name == name), None)

@@ -20,6 +20,7 @@ from tkgen.cli.common import (
     complain,
     each,
     load_spec,
+    refuse_early,
     reported,
     say,
     show_diagnostics,
@@ -55,16 +56,16 @@ def build(
     print_after: PrintAfter = None,
 ) -> None:
     """Check specs, generate their C++, compile it, measure the machine code and write a report of it."""
-    from tkgen.backends.registry import backend_of
-    from tkgen.build.outputs import EMITS
-
     kinds = [e for e in emit.split(",") if e]
-    for kind in kinds:
-        if kind not in EMITS:
-            raise typer.BadParameter(f"--emit {kind}: it is one of {', '.join(EMITS)}")
 
     def one(path: Path) -> tuple[list[object], list[str]]:
         with reported():
+            refuse_early(path, define, roots)
+            from tkgen.backends.registry import backend_of
+            from tkgen.build.outputs import EMITS
+
+            for kind in set(kinds) - set(EMITS):
+                raise typer.BadParameter(f"--emit {kind}: it is one of {', '.join(EMITS)}")
             for stage in print_after or ():
                 say(stage_text(stage, path, define, target, roots))
             spec = load_spec(path, define, target, roots)

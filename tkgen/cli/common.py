@@ -248,6 +248,8 @@ def load_spec(
     text: str | None = None,
 ) -> AnySpec:
     """The spec of a file, or of a text in its place, with what the options give."""
+    if text is None:
+        refuse_early(path, define, roots)
     from tkgen.api import load
 
     return load(path, defines(define), target, roots or (), text)
@@ -268,6 +270,24 @@ def findings(
             return list(load_spec(path, define, target, roots, text).diagnostics)
         except SpecError as error:
             return error.diagnostics
+
+
+def refuse_early(path: Path, define: Sequence[str] | None = None, roots: Sequence[Path] | None = None) -> None:
+    """Raise SpecError for a spec that cannot be parsed, or has no name that a `-D` option gives a value.
+
+    It imports the parser alone. Commands call it before they import torch or what checks specs, so that the answer to
+    a mistyped path or name comes at once.
+    """
+    from tkgen.diagnostics import refuse
+    from tkgen.syntax import ast
+    from tkgen.syntax.defines import unknown_defines
+    from tkgen.syntax.parser import parse_spec
+
+    found = parse_spec(path, roots or ())
+    if isinstance(found, ast.Kernel):
+        scalars = {s.name.id for s in ast.flatten(found.body) if isinstance(s, ast.Scalar)}
+        names = [word.partition("=")[0] for value in define or () for word in value.replace(",", " ").split()]
+        refuse(unknown_defines(found, (name for name in names if name not in scalars)))
 
 
 def need_emulator() -> None:

@@ -71,8 +71,8 @@ def check(
     print_after: PrintAfter = None,
 ) -> None:
     """Prove specs correct without compiling them; say what is wrong and how to mend it."""
-    from tkgen.checks.words import count_text
     from tkgen.diagnostics import Severity, SpecError
+    from tkgen.diagnostics.text import count_text
 
     how = Format.JSON if as_json else how
     if print_after and how is not Format.TEXT:
@@ -132,11 +132,11 @@ def graph(
     as_json: Json = False,
 ) -> None:
     """Print a spec's dataflow graph: operations, dependencies, the barrier that covers each."""
-    from tkgen.ir import graph as dataflow
-
     with reported():
         found = load_spec(spec, define, None, roots)
         graphs = [graph_of(kernel) for kernel in found.kernels]
+    from tkgen.ir import graph as dataflow
+
     if as_json or how is GraphFormat.JSON:
         plain = [dataflow.to_json(each) for each in graphs]
         say(json.dumps(plain[0] if found.kernels[0] is found else plain, indent=2))

@@ -30,6 +30,7 @@ from tkgen.cli.common import (
     fail,
     load_spec,
     need_emulator,
+    refuse_early,
     reported,
     say,
     show_diagnostics,
@@ -69,6 +70,9 @@ def report(
     roots: Roots = None,
 ) -> None:
     """Write one HTML file: source and machine code side by side, who owns what, the pipeline, registers, LDS."""
+    with reported():
+        for path in spec_files(specs):
+            refuse_early(path, define, roots)
     from rich.console import Console
 
     from tkgen.report import all_facts, print_facts, render_html, to_json
@@ -250,12 +254,15 @@ def predict(
             done = _applied(spec, load_spec(spec, define, target, roots), apply, tuple(roots or ()))
         say(json.dumps({"spec": str(spec), "applied": done}) if as_json else f"{spec}: {done}")
         return
-    from tkgen.execute.predicted import Asked
-    from tkgen.predict import PredictError
-
     places = [(spec, define)]
     if compare is not None or compare_define:
         places.append((compare or spec, compare_define or define))
+    with reported():
+        for path, values in places:
+            refuse_early(path, values, roots)
+    from tkgen.execute.predicted import Asked
+    from tkgen.predict import PredictError
+
     asked = [Asked(path, defines(values), target, tuple(roots or ()), product) for path, values in places]
     with reported():
         try:

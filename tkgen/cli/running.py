@@ -31,6 +31,7 @@ from tkgen.cli.common import (
     launch_defines,
     macros,
     need_emulator,
+    refuse_early,
     reported,
     say,
     show_diagnostics,
@@ -69,14 +70,16 @@ def run(
     Sizes that the spec gives are constants of the code: `-D` builds another kernel than the one shipped. `--blocks`
     runs some blocks of that one.
     """
-    from tkgen.execute import rows as launches
-    from tkgen.execute.arguments import SizeError
-
     _check_device(device, schedules, blocks, executor)
     wrong = []
-    chosen, files = block_ids(blocks), spec_files(specs)
+    chosen, files = block_ids(blocks) if blocks else None, spec_files(specs)
 
     def one(path: Path) -> tuple[list[object], list[str]]:
+        with reported():
+            refuse_early(path, define, roots)
+        from tkgen.execute import rows as launches
+        from tkgen.execute.arguments import SizeError
+
         try:
             with reported(), emulating(path.stem, len(files) == 1) as progress:
                 rows = launches.run_spec(
@@ -228,14 +231,17 @@ def sanitize(
     cxx: Cxx = None,
 ) -> None:
     """Run any gfx9 kernel under the race referee: races, waits, bounds, barriers, half-loaded tiles."""
-    from tkgen import sanitize as referee
-    from tkgen.emulate import EmulateError
-
     how = Format.JSON if as_json else how
     as_json = how is Format.JSON
     if advice and how not in (Format.TEXT, Format.JSON):
         raise typer.BadParameter("it is printed as text or JSON", param_hint="--advice")
+    if file.suffix == ".tk":
+        with reported():
+            refuse_early(file, define, include)
     need_emulator()
+    from tkgen import sanitize as referee
+    from tkgen.emulate import EmulateError
+
     request = referee.Request(
         file, grid, block, lds, kernel, arg or (), args_from, target, macros(define), include or (), kittens, cxx, seed
     )  # fmt: skip

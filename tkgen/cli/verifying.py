@@ -23,12 +23,14 @@ from tkgen.cli.common import (
     launch_defines,
     macros,
     need_emulator,
+    refuse_early,
     reported,
     say,
     spec_files,
 )
 
 if TYPE_CHECKING:
+    from tkgen.execute.rows import Row
     from tkgen.verify.run import Verdict
 
 commands = typer.Typer()
@@ -73,10 +75,6 @@ def verify(
     it means, `--against` a spec or a `--reference` of torch, and its launch, as `tkgen sanitize` takes it. For
     sm_90a the generated C++ is executed on the CPU, and its numbers are compared with a tolerance.
     """
-    from tkgen.execute import modelled_suite
-    from tkgen.execute.rows import Row, tables
-    from tkgen.verify.report import table
-
     need_emulator()
     wrong: list[Verdict] = []
     unlike: list[Row] = []
@@ -103,14 +101,22 @@ def verify(
         return [kernels_of_others.verified_file(request, draws, schedules, seed)]
 
     def executed(path: Path) -> tuple[list[object], list[str]]:
+        from tkgen.execute import modelled_suite
+        from tkgen.execute.rows import tables
+
         rows = modelled_suite.compared(path, launch_defines(define), target, include or (), draws, schedules, seed)
         unlike.extend(row for row in rows if not row.ok)
         return [row.to_json() for row in rows], [f"{tables(rows)}\n{IN_NUMBERS}"]
 
     def one(path: Path) -> tuple[list[object], list[str]]:
+        if not foreign:
+            with reported():
+                refuse_early(path, define, include)
         from tkgen.emulate import EmulateError
+        from tkgen.execute import modelled_suite
         from tkgen.execute.arguments import SizeError
         from tkgen.sanitize import ArgumentError
+        from tkgen.verify.report import table
         from tkgen.verify.ring import UnsupportedError
 
         try:

@@ -1,4 +1,4 @@
-"""Text that comes from files, made safe to show: escapes and widths of characters."""
+"""Text of messages: numbers with their nouns; text from files made safe to show, and its width."""
 
 from __future__ import annotations
 
@@ -30,3 +30,8 @@ def columns(text: str) -> int:
     return sum(
         0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in ("W", "F") else 1 for c in text
     )
+
+
+def count_text(number: int, what: str) -> str:
+    """`1 barrier`, `2 barriers`."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

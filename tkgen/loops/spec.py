@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from tkgen.backends.cdna.lower.loops import LoopLowering
 from tkgen.backends.cdna.lower.origins import Source
-from tkgen.checks.words import count_text
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
+from tkgen.diagnostics.text import count_text
 from tkgen.ir.divided import divided
 from tkgen.ir.room import too_many_registers
 from tkgen.loops.build import LoopBuild

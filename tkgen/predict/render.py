@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from rich.console import Console
 from rich.table import Table
 
-from tkgen.checks.words import count_text
+from tkgen.diagnostics.text import count_text
 from tkgen.predict.prediction import Comparison, Prediction
 
 _CLOCKS: Mapping[str, str] = {

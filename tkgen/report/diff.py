@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 from markupsafe import Markup
 from rich.console import Console
 
-from tkgen.checks.words import count_text
+from tkgen.diagnostics.text import count_text
 from tkgen.report.canvas import Canvas
 from tkgen.report.figures import Figure, MixEntry, figures, mix
 from tkgen.report.terminal import bar, plain_table, shown

@@ -15,8 +15,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from tkgen.checks.words import count_text
-from tkgen.diagnostics.text import escape
+from tkgen.diagnostics.text import count_text, escape
 from tkgen.ir.types import role_text
 from tkgen.report.facts import Facts, facts
 from tkgen.report.figures import Figure, MixEntry

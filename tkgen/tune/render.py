@@ -8,7 +8,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from tkgen.checks.words import count_text
+from tkgen.diagnostics.text import count_text
 from tkgen.tune.engine import Outcome
 from tkgen.tune.plot import pareto_text
 from tkgen.tune.trial import Status, Trial

@@ -6,13 +6,13 @@ from functools import partial
 from math import gcd
 
 from tkgen.diagnostics import Label
-from tkgen.diagnostics.suggest import suggestion
 from tkgen.ir.resolve.names import Scope, Stop, guarded
 from tkgen.ir.resolve.sizes import element, positive, real
 from tkgen.ir.tuned import tune_clauses
 from tkgen.ir.types import Dim, DType, ScalarArg, Tensor
 from tkgen.syntax import ast
 from tkgen.syntax.ast import flatten, has_equations
+from tkgen.syntax.defines import unknown_defines
 
 INTERLEAVED = 128  # elements of a row that lie interleaved (`tkgen.packing`)
 MOST_DIMENSIONS = 4  # of a tensor that equations name: those of ThunderKittens' global layouts
@@ -27,16 +27,7 @@ def declarations(scope: Scope) -> None:
                 for binding in bindings:
                     guarded(partial(_binding, scope, statement, binding))
     scope.errors += tune_clauses(scope.kernel)[1]
-    unknown = [n for n in scope.defines if n not in scope.declared]
-    for name in unknown:
-        scope.error(
-            "E210",
-            f"-D {name} sets nothing in kernel `{scope.kernel.name.id}`{suggestion(name, scope.declared)}",
-            scope.kernel.name.span,
-            "no dimension or parameter of that name",
-            notes=(f"it has {', '.join(sorted(scope.values)) or 'none'}",),
-            fix="leave it out, or name one of these",
-        )
+    scope.errors += unknown_defines(scope.kernel, scope.defines)
     for statement in flatten(body):
         match statement:
             case ast.Global():

@@ -1,0 +1,103 @@
+"""Processor time of commands that should answer at once, beside other tools on the same machine.
+
+    python benchmarks/latency.py               a table: seconds of processor time, the least of five runs, and the bar
+    python benchmarks/latency.py --runs 9
+
+Each command is a process of its own, children included, with warm file caches. `ruff check` of this repository and a
+Triton kernel compiled for gfx942 stand beside; a tool that is not installed is left out, and said so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+TRITON = """
+import triton, triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+@triton.jit
+def add(x, y, n: tl.constexpr):
+    i = tl.arange(0, n)
+    tl.store(y + i, tl.load(x + i) + 1.0)
+
+source = ASTSource(fn=add, signature={"x": "*fp32", "y": "*fp32", "n": "constexpr"}, constexprs={"n": 256})
+triton.compile(source, target=GPUTarget("hip", "gfx942", 64))
+"""
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A command, the exit code that it must have, and the most seconds of processor time that it may take."""
+
+    name: str
+    command: list[str]
+    code: int = 0
+    bar: float | None = None
+
+
+def tkgen(*words: str) -> list[str]:
+    """A command line of tkgen in this interpreter."""
+    return [sys.executable, "-m", "tkgen", *words]
+
+
+def cases(folder: Path) -> list[Timed]:
+    """Errors of the command line, checks, and the tools beside."""
+    kernel = folder / "add.py"  # Triton reads the source of its kernels
+    kernel.write_text(TRITON, encoding="utf-8")
+    spec = "specs/eight_wave.tk"
+    errors = [Timed(f"{verb} nope.tk", tkgen(verb, "nope.tk"), 1, 0.3)
+              for verb in ("check", "build", "run", "verify", "predict", "report", "graph", "sanitize")]  # fmt: skip
+    checked = ("eight_wave", "attention/attention", "rows/rmsnorm", "groups/moe", "hopper/h100_ping_pong")
+    return [
+        *errors,
+        Timed("run -D UNKNOWN=3", tkgen("run", spec, "-D", "UNKNOWN=3"), 1, 0.3),
+        *(Timed(f"check {name}", tkgen("check", f"specs/{name}.tk"), 0, 1.0) for name in checked),
+        Timed("ruff check", [sys.executable, "-m", "ruff", "check", "--no-cache", "."]),
+        Timed("triton compile", [sys.executable, str(kernel)]),
+    ]
+
+
+def seconds(timed: Timed, runs: int, folder: Path) -> float | None:
+    """The least processor time of some runs; None where the command does not end as it should."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "TRITON_CACHE_DIR": str(folder / "triton")}
+    least = None
+    for run in range(runs):
+        if timed.name == "triton compile":
+            environment["TRITON_CACHE_DIR"] = str(folder / f"triton{run}")  # compiled each time
+        process = subprocess.Popen(
+            timed.command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode != timed.code:
+            return None
+        taken = usage.ru_utime + usage.ru_stime
+        least = taken if least is None else min(least, taken)
+    return least
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=5)
+    runs = parser.parse_args().runs
+    print(f"{'command':<32}{'CPU s':>8}{'bar':>6}")
+    with tempfile.TemporaryDirectory() as name:
+        for timed in cases(Path(name)):
+            taken = seconds(timed, runs, Path(name))
+            shown = "left out" if taken is None else f"{taken:.2f}"
+            bar = "" if timed.bar is None else f"{timed.bar:.1f}"
+            missed = "  missed" if taken is not None and timed.bar is not None and taken > timed.bar else ""
+            print(f"{timed.name:<32}{shown:>8}{bar:>6}{missed}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
