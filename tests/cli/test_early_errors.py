@@ -1,0 +1,37 @@
+"""Errors of the command line are said before anything heavy is imported."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SPEC = str(Path(__file__).parents[2] / "specs" / "eight_wave.tk")
+COMMANDS = ["check", "build", "run", "verify", "predict", "report", "graph", "sanitize"]
+
+
+def ended(*words: str) -> tuple[int, str, set[str]]:
+    """The exit code of a command, what it wrote to standard error, and the packages that it imported."""
+    run = [sys.executable, "-X", "importtime", "-m", "tkgen", *words]
+    done = subprocess.run(run, capture_output=True, text=True, check=False)
+    lines = done.stderr.splitlines()
+    imported = {line.rsplit("|", 1)[1].strip() for line in lines if line.startswith("import time:")}
+    said = "\n".join(line for line in lines if not line.startswith("import time:"))
+    return done.returncode, said, imported
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_missing_file_needs_neither_torch_nor_the_checks(command: str) -> None:
+    code, said, imported = ended(command, "nope.tk")
+    assert (code, said) == (1, "error[E100]: cannot read `nope.tk`: No such file or directory")
+    assert not {"torch", "networkx", "tkgen.checks", "tkgen.api"} & imported
+
+
+@pytest.mark.parametrize("command", ["check", "build", "run", "verify", "predict", "report"])
+def test_a_name_that_sets_nothing_needs_neither_torch_nor_the_checks(command: str) -> None:
+    code, said, imported = ended(command, SPEC, "-D", "MM=3")
+    assert code == 1
+    assert "error[E210]: -D MM sets nothing in kernel `eight_wave`; did you mean `M`?" in said
+    assert not {"torch", "networkx", "tkgen.checks", "tkgen.api"} & imported
