@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
+import torch
 
 import tkgen
 from tkgen.diagnostics import Diagnostic, Severity, SpecError
+from tkgen.packing import pack
 
 BATCHED = """kernel batched
   dims B = 2, M = 128, N = 128, K = 64
@@ -86,3 +88,55 @@ def test_a_tensor_that_is_only_read_is_not_said_to_be_written() -> None:
     spec = BATCHED.format(a="M, K", left="A[m, k]").replace("global W", "global V : f32[N, B]\n  global W")
     error = refused(spec.replace("= acc\n", "= acc + V[n, b]\n"))
     assert error.code == "E230" and "`V[n, b]`" in error.message and "written" not in error.message
+
+
+GRAM = """kernel gram
+  dims M = 128, K = 64
+  global A : bf16[M, K]
+  global Y : f32[M, M]
+  over m in M by 64, n in M by 64
+  waves 2 x 2
+  shared A
+  each k in K by 64
+    y = y + A[m, k] @ A[n, k].T
+  Y[m, n] = y
+"""
+
+
+def test_rows_times_rows_of_one_tensor_are_two_tensors_that_a_launch_may_pass_once() -> None:
+    error = refused(GRAM)
+    assert error.code == "E230" and error.fix is not None
+    assert error.fix.text == "declare it as two tensors; a launch may pass one for both"
+    two = GRAM.replace("  global Y", "  global B : bf16[M, K]\n  global Y").replace("A[n, k]", "B[n, k]")
+    rows = torch.randint(-4, 5, (128, 64), generator=torch.Generator().manual_seed(0)).bfloat16()
+    found = tkgen.run(tkgen.load(two.replace("shared A", "shared A, B")).check().build(), rows, rows)
+    assert isinstance(found, torch.Tensor) and found.equal(rows.float() @ rows.float().T)
+
+
+WEIGHTS = """kernel weights_of_4_bits
+  dims M = 128, N = 128, K = 128
+  global A : i8[M, K]
+  global W : {stored}[N, K]
+  global C : i32[M, N]
+  over m in M by 128, n in N by 128
+  waves 2 x 2
+  shared A, W
+  each k in K by 128
+    c = c + {A} @ {W}.T
+  C[m, n] = c
+"""
+
+
+def test_both_ways_out_for_weights_of_4_bits_times_integers_are_right() -> None:
+    """`i8(W)` is refused: what is computed of a factor is a float."""
+    error = refused(WEIGHTS.format(stored="i4", A="A[m, k]", W="i8(W[n, k])"))
+    assert error.code == "E230" and "store `W` as i8, or convert both factors to bf16" in error.message
+    generator = torch.Generator().manual_seed(0)
+    a, w = (torch.randint(-8, 8, (128, 128), generator=generator, dtype=torch.int8) for _ in "aw")
+    meant = a.int() @ w.int().T
+    for stored, left, right, weights in (
+        ("i8", "A[m, k]", "W[n, k]", w), ("i4", "bf16(A[m, k])", "bf16(W[n, k])", pack(w, "i4")),
+    ):  # fmt: skip
+        text = WEIGHTS.format(stored=stored, A=left, W=right)
+        found = tkgen.run(tkgen.load(text).check().build(), a, weights)
+        assert isinstance(found, torch.Tensor) and found.equal(meant), stored

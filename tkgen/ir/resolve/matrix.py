@@ -273,7 +273,7 @@ def _operands(
             name = access.tensor.name
             if part.setdefault(name, access) != access:
                 raise scope.error("E230", f"the products take two parts of `{name}`", access.tensor.span,
-                                  fix="declare it as two tensors")  # fmt: skip
+                                  fix="declare it as two tensors; a launch may pass one for both")  # fmt: skip
             if wanted.setdefault(name, (side, views[access]))[0] is not side:
                 raise scope.error("E205", f"`{name}` is a left and a right factor; its tiles are of one of them",
                                   access.tensor.span)  # fmt: skip
