@@ -39,10 +39,14 @@ EXAMPLES = {
     "hopper": "Hopper",
 }
 TARGETS = ("gfx942", "gfx950", "gfx90a", "sm_90a")
+# Pages whose recipes should come first in the search, and by how much.
+BOOST = {"cookbook.md": 4, "tuning.md": 16}
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Called by MkDocs for every page: drop `fragment` and `about` of fences, which no highlighter knows."""
+    if page.file.src_uri in BOOST:
+        page.meta["search"] = {"boost": BOOST[page.file.src_uri]}
     return re.sub(r"^```(tk fragment|console about)$", lambda m: "```" + m[1].split()[0], markdown, flags=re.MULTILINE)
 
 

@@ -99,6 +99,40 @@ def test_the_search_finds_what_cannot_be_said(word: str, site: Path) -> None:
     assert any(word in e["text"].lower() and e["location"].startswith("limits.html") for e in index["docs"])
 
 
+# What people type, and the entry that must come first.
+ANSWERS = {
+    "install": "cookbook.html#install",
+    "autotune": "tuning.html",
+    "alibi": "cookbook.html#alibi",
+    "moe": "cookbook.html#mixture-of-experts-moe",
+    "cross entropy": "cookbook.html#cross-entropy",
+    "glossary": "glossary.html",
+}
+
+
+@pytest.mark.parametrize("word", ANSWERS)
+def test_a_title_has_the_word_that_people_type(word: str, site: Path) -> None:
+    """The search weighs titles far above texts, so a word in a title leads to its section."""
+    index = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))
+    titled = [entry["location"] for entry in index["docs"] if word in entry["title"].lower()]
+    assert ANSWERS[word] in titled
+
+
+@pytest.mark.parametrize("word", ANSWERS)
+def test_the_search_answers_with_the_page_about_it(browser: Any, address: str, word: str) -> None:
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    browser.get("about:blank")
+    browser.get(f"{address}/index.html?q={word.replace(' ', '+')}")
+    found = WebDriverWait(browser, 60).until(
+        lambda b: b.execute_script("return [...document.querySelectorAll('.md-search-result__link')].map(a => a.href)")
+    )
+    links = [re.sub(r"\?h=[^#]*", "", link.split("/")[-1]) for link in found]
+    assert links[0].split("#")[0] == ANSWERS[word].split("#")[0] and ANSWERS[word] in [
+        link.strip("#") for link in links
+    ]
+
+
 def test_nothing_is_fetched_from_elsewhere(site: Path, pages: dict[Path, Page]) -> None:
     for path, page in pages.items():
         for address in page.fetched:

@@ -1,0 +1,112 @@
+"""Every recipe of the cookbook is proven, and computes what torch does; sections are found by the words people type."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from documentation import ROOT, blocks
+from sampling import only
+from typer.testing import CliRunner
+
+from tkgen.api import load
+from tkgen.cli import app
+
+PAGE = (ROOT / "docs" / "cookbook.md").read_text(encoding="utf-8")
+RECIPES = {block.title.removesuffix(".tk"): block.body for block in blocks(PAGE) if block.title}
+# Small sizes for the emulator.
+SIZES = {
+    "bias": "TOKENS=128 OUT=128 IN=128",
+    "relu_squared": "TOKENS=100 OUT=77 IN=136",
+    "dynamic": "M=100 N=130 K=128",
+    "batch": "BATCH=2 M=128 N=128 K=128",
+    "alpha_beta": "M=128 N=128 K=128",
+    "swiglu": "TOKENS=128 HIDDEN=128 D=128",
+    "split_k": "M=128 N=128 K=1024",
+    "producer_consumer": "M=128 N=128 K=192",
+    "softmax": "ROWS=8 D=512",
+    "rmsnorm_int8": "TOKENS=8 D=512",
+    "layernorm": "TOKENS=8 D=512",
+    "cross_entropy": "TOKENS=4 VOCABULARY=9000",
+    "top_k": "ROWS=8 D=512",
+    "dropout": "ROWS=8 D=512",
+    "embedding": "TOKENS=8 VOCABULARY=100 D=512",
+    "transpose": "ROWS=128 COLUMNS=128",
+    "column_sum": "ROWS=128 D=128",
+    "conv1d": "TOKENS=32 D=256",
+    "conv2d": "PIXELS=128 OUT=128 PATCH=192",
+    "causal": "BATCH=1 HEADS=2 LENGTH=192 D=64",
+    "soft_cap": "BATCH=1 HEADS=2 LENGTH=192 D=64",
+    "alibi": "BATCH=1 HEADS=2 LENGTH=192 D=64",
+    "window": "BATCH=1 HEADS=2 LENGTH=192 D=64 WINDOW=70",
+    "gqa": "BATCH=1 HEADS=2 KV_HEADS=1 LENGTH=192 D=64",
+    "linear_attention": "HEADS=2 LENGTH=192",
+    "scan": "HEADS=1 LENGTH=192",
+    "fp8": "M=128 N=128 K=128",
+    "int4": "M=64 N=128 K=256",
+    "moe": "TOKENS=256 SLOTS=300 EXPERTS=3 OUT=128 IN=128",
+    "rotary": "TOKENS=4 HEADS=16",
+    "lora": "TOKENS=128 OUT=128 IN=128",
+    "varlen": "SEQUENCES=3 TOTAL=300 HEADS=1 D=64",
+    "paged_decode": "BATCH=2 HEADS=16 KV_HEADS=2 KEYS=256 PARTS=2 CACHED=16",
+    "autotune": "M=128 N=128 K=128",
+    "wgmma": "M=256 N=256 K=256",
+    "key_mask": "BATCH=1 HEADS=2 LENGTH=192 D=64",
+}
+SAMPLE = ("rmsnorm_int8", "linear_attention")
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_is_proven_without_a_warning(name: str) -> None:
+    assert not load(f"{RECIPES[name]}\n").check().diagnostics
+
+
+@pytest.mark.parametrize("name", only(RECIPES, SAMPLE))
+def test_a_recipe_computes_what_torch_does(name: str, tmp_path: Path) -> None:
+    path = tmp_path / f"{name}.tk"
+    path.write_text(RECIPES[name], encoding="utf-8")
+    result = CliRunner().invoke(app, ["run", str(path), "-D", SIZES[name]])
+    assert result.exit_code == 0 and " right " in result.output, result.output
+
+
+def test_every_recipe_has_sizes() -> None:
+    assert RECIPES.keys() == SIZES.keys() and len(RECIPES) >= 30
+
+
+def test_a_recipe_starts_with_its_description() -> None:
+    assert not [name for name, text in RECIPES.items() if not text.startswith("# ")]
+
+
+# Words that people type, and the heading that must have them.
+WORDS = {
+    **{word: word for word in ("install", "torch.compile", "bias", "dynamic sizes", "split-k", "swiglu", "causal")},
+    **{word: word for word in ("soft cap", "alibi", "sliding window", "gqa", "mqa", "varlen", "paged", "conv1d")},
+    **{word: word for word in ("softmax", "layer norm", "rms norm", "cross entropy", "top-k", "argmax", "dropout")},
+    **{word: word for word in ("embedding", "gather", "rotary", "rope", "transpose", "scan", "cumulative sum", "fp8")},
+    **{word: word for word in ("int8", "int4", "moe", "mixture of experts", "autotune", "debug a race", "aot")},
+    **{word: word for word in ("port a cuda kernel", "benchmark", "convolution", "warp specialisation", "wgmma")},
+    "quantise": "int8",
+}
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_a_recipe_is_found_by_its_word(word: str) -> None:
+    headings = [heading.lower() for heading in re.findall(r"^##+ (.+)$", PAGE, re.MULTILINE)]
+    assert any(WORDS[word] in heading for heading in headings)
+    assert re.search(rf"\[[^\]]*{re.escape(word)}", PAGE.split("## Start")[0], re.IGNORECASE) or word in WORDS.values()
+
+
+def test_what_cannot_be_said_is_said_with_what_comes_closest() -> None:
+    sections = re.split(r"^### ", PAGE, flags=re.MULTILINE)
+    refused = [s.split("\n")[0] for s in sections if "**Not supported" in s]
+    assert refused == [
+        "Attention bias",
+        "Linear attention with gates",
+        "Top-k and argmax",
+        "Embedding (gather)",
+        "Causal conv1d",
+        "2-D convolution",
+        "Scan (cumulative sum)",
+    ]
+    assert all("```tk" in section for section in sections if "**Not supported" in section)
