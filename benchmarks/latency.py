@@ -3,8 +3,8 @@
     python benchmarks/latency.py               a table: seconds of processor time, the least of five runs, and the bar
     python benchmarks/latency.py --runs 9
 
-Each command is a process of its own, children included, with warm file caches. `ruff check` of this repository and a
-Triton kernel compiled for gfx942 stand beside; a tool that is not installed is left out, and said so.
+Each command is a separate process, children included, with warm file caches. `ruff check` of this repository and a
+Triton kernel compiled for gfx942 are beside; a tool that is not installed is left out, and said so.
 """
 
 from __future__ import annotations

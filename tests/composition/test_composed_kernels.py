@@ -161,7 +161,7 @@ def by_default(name: str, target: str) -> bool:
 
 
 def run(cell: Cell, target: str) -> tuple[list[Tensors], Tensors]:
-    """What each executor computes by the cell's kernel, and its inputs."""
+    """Results of each executor for the kernel of the cell, and its inputs."""
     spec = load(cell.specs[target], target=target).check()
     launch = spec.launch({d.name: DYNAMIC[d.name] for d in spec.program.dims if d.size is None})
     backend = backend_of(target)
