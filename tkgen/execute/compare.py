@@ -201,7 +201,11 @@ def references(
     """
     kernels = [one.program.kernel for one in launch.launches]
     flushed = [DType.F16] * (flushes_f16 and len(kernels) > 1)
-    meant = evaluate_all(kernels, inputs, scalars, launch.extents, back_end, flushed)
+    zeroed = {
+        t.name: torch.zeros(one.shape(t), dtype=TORCH[t.dtype]) for one in launch.launches for t in one.program.outputs
+        if t.name in one.program.added - one.program.kernel.added and t.name not in inputs
+    }  # fmt: skip
+    meant = evaluate_all(kernels, {**inputs, **zeroed}, scalars, launch.extents, back_end, flushed)
     found = {name: (result.value, result.bound) for name, result in meant.items()}
     memory = dict(inputs)
     for one in launch.launches:

@@ -276,7 +276,7 @@ class Launch(Sizing, Generic[K]):
         grid = self.program.grid
         if grid.name in ("persistent", "stream_k"):
             return grid.count if self.matrices else 0
-        return self.most_tiles if self.by_group else self.ordered_tiles * self.matrices * self.parts
+        return (self.most_tiles if self.by_group else self.ordered_tiles * self.matrices) * self.parts
 
     @property
     def grid(self) -> tuple[int, int, int]:
@@ -329,7 +329,9 @@ class Launch(Sizing, Generic[K]):
             run = self.run_length
             return list(self._run(block * run, min((block + 1) * run, self.tile_count * steps)))
         if self.program.grid.name == "split_k":
-            part, number = divmod(block, self.tile_count)
+            number, part = divmod(block, count) if self.by_group else divmod(block, self.tile_count)[::-1]
+            if number >= self.tile_count:
+                return []
             row, col, matrix = self._tile(number)
             return [Piece(row, col, part * (steps // count), (part + 1) * (steps // count), matrix)]
         found = []

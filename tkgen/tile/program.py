@@ -315,11 +315,12 @@ class Bind(Op):
 
 @dataclass(frozen=True)
 class StoreRows(Op):
-    """The rows of a warp's part of a tile of shared memory to global memory, by the warp."""
+    """The rows of a warp's part of a tile of shared memory to global memory, or `adds` them there, by the warp."""
 
     source: Region
     tensor: str
     place: str
+    adds: bool = False
 
 
 @dataclass(frozen=True)

@@ -362,9 +362,11 @@ class _Lowering:
             (index,) = self.program.batch
             size = str(axis.dim.size) if axis.dim.size is not None else self.run_time(axis.dim)
             walk = f"tk::group_walk walk(g.{name(self.program.offsets.name)}.raw_ptr, {index.dim.size}, {size});"
-            head = f"for (int at = blockIdx.x; walk.find(at, BLOCK_ROWS, {names[1]}); at += gridDim.x) {{"
+            split = grid.name == "split_k"
+            number, first = (f"at / {grid.count}", f", first = at % {grid.count} * K_STEPS") if split else ("at", "")
+            head = f"for (int at = blockIdx.x; walk.find({number}, BLOCK_ROWS, {names[1]}); at += gridDim.x) {{"
             return (f"{walk}{self.remark(axis.span)}\n{head}{self.remark('grid')}\n"
-                    "    const int tile = at - walk.before, grid_rows = walk.rows;")  # fmt: skip
+                    f"    const int tile = {number} - walk.before{first}, grid_rows = walk.rows;")  # fmt: skip
         if grid.name == "persistent":
             tiles = f"tile < {names[0]} * {names[1]}; tile += gridDim.x{each}"
             return f"for (int tile = blockIdx.x{each}; {tiles}) {{{self.remark('grid')}"
@@ -418,7 +420,8 @@ class _Lowering:
         access, along = self.layout.moved[operand.name], self.layout.parted(operand)
         shape, at = [extent, "K_STEP"], [place, "first + k" if self.program.grid.shares_tiles else "k"]
         if rows and self.layout.ragged:
-            at = [f"walk.first + ({own}) * {name(operand.name)}_tile::rows", "k * K_STEP"]
+            step = "(first + k)" if self.program.grid.shares_tiles else "k"
+            at = [f"walk.first + ({own}) * {name(operand.name)}_tile::rows", f"{step} * K_STEP"]
         if operand.contraction_first:
             shape, at = shape[::-1], at[::-1]
         tile, part = self.tile_type(operand.tensor, shape), ""

@@ -346,6 +346,7 @@ class _Streamed:
         if output.converted:
             value, converted = "bytes", [f"{output.converted} bytes;", "warp::copy(bytes, values);"]
         copy = CopyOut(panel, output.tensor, output.coord, output.axis, code.function, who=Who.FIRST)
+        rows = StoreRows(own, output.tensor, output.place, adds=code.function != "store_async")
         body: tuple[Node, ...] = (
             Bind(panel, output.type, cast=number > 0),
             Compute(output.values, sums, (Region(self.ready),), output.tensor, ("p",)),
@@ -354,7 +355,7 @@ class _Streamed:
             Text(tuple(converted)),
             Write(own, value, (Region(self.ready),)),
             Sync(self.group, "consumer + 1"),
-            If("partial", (StoreRows(own, output.tensor, output.place),), (copy,)) if code.ragged else copy,
+            If("partial", (rows,), (copy,)) if code.ragged else copy,
         )  # fmt: skip
         return Loop("p", output.panels, body, unroll="unroll", remark=output.remark)
 

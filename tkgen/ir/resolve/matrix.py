@@ -170,9 +170,10 @@ def _supported_groups(scope: Scope, found: Sums, at: Span) -> None:
             "`within OFFSETS[g]`",
         )  # fmt: skip
     kind, tail = clauses.grid(scope), next(iter(scope.all(ast.Tail)), None)
-    if kind.name not in ("linear", "persistent"):
+    if kind.name == "stream_k" or (kind.shares_tiles and found.contraction.within is not None):
+        what = "tiles" if kind.name == "stream_k" else "K-steps"
         raise scope.error(
-            "E230", f"`grid {kind.name}` divides a known number of tiles, and groups have as many as they need",
+            "E230", f"`grid {kind.name}` divides a known number of {what}, and groups have as many as they need",
             kind.span or at, fix="deal out whole tiles: `grid persistent(304)`, or none for a block each",
         )  # fmt: skip
     if tail is not None and clauses.tail(scope) != "masked":

@@ -119,11 +119,12 @@ class _Lowering:
         grid = self.c.program.grid
         if grid.name in ("persistent", "stream_k"):
             return str(grid.count)
+        parts = ["K_PARTS"] if grid.name == "split_k" else []
         if self.c.program.ragged:
-            return f"{self.most_rows('')} * {cols}"
+            return " * ".join([self.most_rows(""), cols, *parts])
         extents = [self.c.extent_of(a.dim).removeprefix("g.") for a in self.c.program.batch]
         counts = [rows, cols, *(e if e.isupper() else f"int({e})" for e in extents)]
-        return " * ".join([*counts, "K_PARTS"] if grid.name == "split_k" else counts)
+        return " * ".join([*counts, *parts])
 
     def groups(self) -> Groups | None:
         """The walk over the groups of ragged rows, or of a ragged contraction."""

@@ -171,4 +171,15 @@ template <typename GL, typename S> __device__ inline void store_rows(const GL &t
     }
 }
 
+/// The same, added to memory, as other blocks add to it: of f32.
+template <typename GL, typename S> __device__ inline void add_rows(const GL &to, const S &panel, int row, int col, int end) {
+    __syncwarp();
+    for (int i = laneid(); i < 16 * 8; i += WARP_THREADS) {
+        const int r = warpgroup::warpid() * 16 + i / 8, c = col + i % 8 * 4;
+        const auto *from = reinterpret_cast<const float *>(&panel) + (r * 8 + (i % 8 ^ r % 8)) * 4;
+        if (row + r >= end || c >= to.cols()) continue;
+        for (int e = 0; e < 4; ++e) atomicAdd(to.raw_ptr + size_t(row + r) * to.cols() + c + e, from[e]);
+    }
+}
+
 } // namespace tk
