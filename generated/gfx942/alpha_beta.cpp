@@ -73,10 +73,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     for (int k = 0; k < K_STEPS - 1; ++k) {  // spec:13
         group<8>::load(A_s[(k + 1) % 2], g.A, {0, 0, tile_row, k + 1});  // spec:15
         group<8>::load(B_s[(k + 1) % 2], g.B, {0, 0, tile_col, k + 1});  // spec:15
-        load(A_r[0][0], subtile_inplace<32, 64>(A_s[k % 2], {wave_row, 0}));  // spec:15
+        tk::load(A_r[0][0], subtile_inplace<32, 64>(A_s[k % 2], {wave_row, 0}));  // spec:15
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[0][j], subtile_inplace<32, 64>(B_s[k % 2], {wave_col * 2 + j, 0}));  // spec:15
+            tk::load(B_r[0][j], subtile_inplace<32, 64>(B_s[k % 2], {wave_col * 2 + j, 0}));  // spec:15
         #pragma unroll
         for (int j = 0; j < 2; ++j)
             mma_ABt(D_acc[0][j], A_r[0][0], B_r[0][j], D_acc[0][j]);  // spec:16
@@ -84,10 +84,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     }
 
     tk::settle();
-    load(A_r[0][0], subtile_inplace<32, 64>(A_s[1], {wave_row, 0}));  // spec:15
+    tk::load(A_r[0][0], subtile_inplace<32, 64>(A_s[1], {wave_row, 0}));  // spec:15
     #pragma unroll
     for (int j = 0; j < 2; ++j)
-        load(B_r[0][j], subtile_inplace<32, 64>(B_s[1], {wave_col * 2 + j, 0}));  // spec:15
+        tk::load(B_r[0][j], subtile_inplace<32, 64>(B_s[1], {wave_col * 2 + j, 0}));  // spec:15
     #pragma unroll
     for (int j = 0; j < 2; ++j)
         mma_ABt(D_acc[0][j], A_r[0][0], B_r[0][j], D_acc[0][j]);  // spec:16

@@ -71,10 +71,10 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
         group<4>::load(B_s[(k + 1) % 2], g.B, {0, 0, k + 1, tile_col});  // spec:12
         #pragma unroll
         for (int i = 0; i < 2; ++i)
-            load(A_r[0][i], subtile_inplace<32, 32>(A_s[k % 2], {0, wave_row * 2 + i}));  // spec:12
+            tk::load(A_r[0][i], subtile_inplace<32, 32>(A_s[k % 2], {0, wave_row * 2 + i}));  // spec:12
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[0][j], subtile_inplace<32, 32>(B_s[k % 2], {0, wave_col * 2 + j}));  // spec:12
+            tk::load(B_r[0][j], subtile_inplace<32, 32>(B_s[k % 2], {0, wave_col * 2 + j}));  // spec:12
         #pragma unroll
         for (int i = 0; i < 2; ++i)
             #pragma unroll
@@ -86,10 +86,10 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
     tk::settle();
     #pragma unroll
     for (int i = 0; i < 2; ++i)
-        load(A_r[0][i], subtile_inplace<32, 32>(A_s[1], {0, wave_row * 2 + i}));  // spec:12
+        tk::load(A_r[0][i], subtile_inplace<32, 32>(A_s[1], {0, wave_row * 2 + i}));  // spec:12
     #pragma unroll
     for (int j = 0; j < 2; ++j)
-        load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {0, wave_col * 2 + j}));  // spec:12
+        tk::load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {0, wave_col * 2 + j}));  // spec:12
     #pragma unroll
     for (int i = 0; i < 2; ++i)
         #pragma unroll

@@ -41,10 +41,10 @@ struct globals {
     __host__ __device__ size_t dynamic_shared_memory() const { return 0; }
 };
 
-using SHAPE = ducks::rt_shape::rt_32x32;
-template <int rows> using tile = rt_fl<rows, COLS, ducks::rt_layout::col, SHAPE>;  // of a wave
+using SHAPE = tk::square<32>;
+template <int rows> using tile = tk::rt_fl<rows, COLS, ducks::rt_layout::col, SHAPE>;  // of a wave
 using columns = typename tile<SIDE>::row_vec;  // a number for each column
-template <int rows> using operand_bf = rt_bf<rows, COLS, ducks::rt_layout::col, SHAPE>;  // of a product
+template <int rows> using operand_bf = tk::rt_bf<rows, COLS, ducks::rt_layout::col, SHAPE>;  // of a product
 
 __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     #pragma clang fp contract(on)  // within an expression, not across
@@ -62,7 +62,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     const auto O_at = tk::buffer_from(g.O, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(q_0) * DIM_D);
     const int first_of_wave = q_0 + wave * COLS;
     const int first_column = first_of_wave + laneid() % SIDE;
-    rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> Q_r;  // spec:18
+    tk::rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> Q_r;  // spec:18
     tk::load_operand(Q_r, Q_at, wave * COLS, DIM_D);
     columns l;
     #pragma unroll
@@ -89,9 +89,9 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         tile<TILE_j> dot_Q_K;
         #pragma unroll
         for (int n = 0; n < TILE_j / 32; ++n) {
-            rt_bf<32, DIM_D, ducks::rt_layout::row, SHAPE> K_r;
+            tk::rt_bf<32, DIM_D, ducks::rt_layout::row, SHAPE> K_r;
             load(K_r, subtile_inplace<32, DIM_D>(K_s[step % 2], {n, 0}));
-            auto &part = subtile_inplace<32>(dot_Q_K, n);
+            auto &part = tk::subtile_inplace<32>(dot_Q_K, n);
             zero(part);
             mma_ABt(part, K_r, Q_r, part);  // spec:18
         }
@@ -122,9 +122,9 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         tk::round_operand(p_bf, p);  // spec:23
         #pragma unroll
         for (int n = 0; n < DIM_D / 32; ++n) {
-            rt_bf<32, TILE_j, ducks::rt_layout::row, SHAPE> V_r;
+            tk::rt_bf<32, TILE_j, ducks::rt_layout::row, SHAPE> V_r;
             load(V_r, subtile_inplace<32, TILE_j>(V_s[step % 2], {n, 0}));
-            auto &part = subtile_inplace<32>(o, n);
+            auto &part = tk::subtile_inplace<32>(o, n);
             mma_AB(part, V_r, p_bf, part);  // spec:23
         }
         tk::write_rows<THREADS>(K_s[(step + 1) % 2], K_f);

@@ -152,10 +152,10 @@ struct globals {
     __host__ __device__ size_t dynamic_shared_memory() const { return 0; }
 };
 
-using SHAPE = ducks::rt_shape::rt_32x32;
-template <int rows> using tile = rt_fl<rows, COLS, ducks::rt_layout::col, SHAPE>;  // of a wave
+using SHAPE = tk::square<32>;
+template <int rows> using tile = tk::rt_fl<rows, COLS, ducks::rt_layout::col, SHAPE>;  // of a wave
 using columns = typename tile<SIDE>::row_vec;  // a number for each column
-template <int rows> using operand_bf = rt_bf<rows, COLS, ducks::rt_layout::col, SHAPE>;  // of a product
+template <int rows> using operand_bf = tk::rt_bf<rows, COLS, ducks::rt_layout::col, SHAPE>;  // of a product
 
 __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     #pragma clang fp contract(on)  // within an expression, not across
@@ -176,9 +176,9 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     const auto GV_at = tk::buffer_from(g.GV, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(j_0) * DIM_D);
     const int first_of_wave = j_0 + wave * COLS;
     const int first_column = first_of_wave + laneid() % SIDE;
-    rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> K_r;  // spec:32
+    tk::rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> K_r;  // spec:32
     tk::load_operand(K_r, K_at, wave * COLS, DIM_D);
-    rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> V_r;  // spec:35
+    tk::rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> V_r;  // spec:35
     tk::load_operand(V_r, V_at, wave * COLS, DIM_D);
     tile<DIM_D> gv;
     zero(gv);  // spec:34
@@ -207,9 +207,9 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         tile<TILE_q> dot_Q_K;
         #pragma unroll
         for (int n = 0; n < TILE_q / 32; ++n) {
-            rt_bf<32, DIM_D, ducks::rt_layout::row, SHAPE> Q_r;
+            tk::rt_bf<32, DIM_D, ducks::rt_layout::row, SHAPE> Q_r;
             load(Q_r, subtile_inplace<32, DIM_D>(Q_s[step % 2], {n, 0}));
-            auto &part = subtile_inplace<32>(dot_Q_K, n);
+            auto &part = tk::subtile_inplace<32>(dot_Q_K, n);
             zero(part);
             mma_ABt(part, Q_r, K_r, part);  // spec:32
         }
@@ -229,16 +229,16 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         copy(p_bf, p);  // spec:34
         #pragma unroll
         for (int k = 0; k < TILE_q / SIDE; ++k) {
-            rt_bf<DIM_D, SIDE, ducks::rt_layout::row, SHAPE> GO_r;
+            tk::rt_bf<DIM_D, SIDE, ducks::rt_layout::row, SHAPE> GO_r;
             tk::load_across<4>(GO_r, GO_s[step % 2], k * SIDE);
-            mma_AB(gv, GO_r, subtile_inplace<SIDE>(p_bf, k), gv);  // spec:34
+            mma_AB(gv, GO_r, tk::subtile_inplace<SIDE>(p_bf, k), gv);  // spec:34
         }
         tile<TILE_q> gp;
         #pragma unroll
         for (int n = 0; n < TILE_q / 32; ++n) {
-            rt_bf<32, DIM_D, ducks::rt_layout::row, SHAPE> GO_r;
+            tk::rt_bf<32, DIM_D, ducks::rt_layout::row, SHAPE> GO_r;
             load(GO_r, subtile_inplace<32, DIM_D>(GO_s[step % 2], {n, 0}));
-            auto &part = subtile_inplace<32>(gp, n);
+            auto &part = tk::subtile_inplace<32>(gp, n);
             zero(part);
             mma_ABt(part, GO_r, V_r, part);  // spec:35
         }
@@ -256,9 +256,9 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         copy(gx_bf, gx);  // spec:37
         #pragma unroll
         for (int k = 0; k < TILE_q / SIDE; ++k) {
-            rt_bf<DIM_D, SIDE, ducks::rt_layout::row, SHAPE> Q_r;
+            tk::rt_bf<DIM_D, SIDE, ducks::rt_layout::row, SHAPE> Q_r;
             tk::load_across<4>(Q_r, Q_s[step % 2], k * SIDE);
-            mma_AB(gk, Q_r, subtile_inplace<SIDE>(gx_bf, k), gk);  // spec:37
+            mma_AB(gk, Q_r, tk::subtile_inplace<SIDE>(gx_bf, k), gk);  // spec:37
         }
         tk::write_rows<THREADS>(Q_s[(step + 1) % 2], Q_f);
         tk::write_rows<THREADS>(GO_s[(step + 1) % 2], GO_f);
@@ -317,10 +317,10 @@ struct globals {
     __host__ __device__ size_t dynamic_shared_memory() const { return 0; }
 };
 
-using SHAPE = ducks::rt_shape::rt_32x32;
-template <int rows> using tile = rt_fl<rows, COLS, ducks::rt_layout::col, SHAPE>;  // of a wave
+using SHAPE = tk::square<32>;
+template <int rows> using tile = tk::rt_fl<rows, COLS, ducks::rt_layout::col, SHAPE>;  // of a wave
 using columns = typename tile<SIDE>::row_vec;  // a number for each column
-template <int rows> using operand_bf = rt_bf<rows, COLS, ducks::rt_layout::col, SHAPE>;  // of a product
+template <int rows> using operand_bf = tk::rt_bf<rows, COLS, ducks::rt_layout::col, SHAPE>;  // of a product
 
 __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     #pragma clang fp contract(on)  // within an expression, not across
@@ -340,9 +340,9 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     const auto GQ_at = tk::buffer_from(g.GQ, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(q_0) * DIM_D);
     const int first_of_wave = q_0 + wave * COLS;
     const int first_column = first_of_wave + laneid() % SIDE;
-    rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> Q_r;  // spec:47
+    tk::rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> Q_r;  // spec:47
     tk::load_operand(Q_r, Q_at, wave * COLS, DIM_D);
-    rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> GO_r;  // spec:49
+    tk::rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> GO_r;  // spec:49
     tk::load_operand(GO_r, GO_at, wave * COLS, DIM_D);
     columns SHIFT__r;  // spec:48
     tk::load_columns<float>(SHIFT__r, SHIFT__at, wave * COLS, 1);
@@ -365,9 +365,9 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         tile<TILE_j> dot_Q_K;
         #pragma unroll
         for (int n = 0; n < TILE_j / 32; ++n) {
-            rt_bf<32, DIM_D, ducks::rt_layout::row, SHAPE> K_r;
+            tk::rt_bf<32, DIM_D, ducks::rt_layout::row, SHAPE> K_r;
             load(K_r, subtile_inplace<32, DIM_D>(K_s[step % 2], {n, 0}));
-            auto &part = subtile_inplace<32>(dot_Q_K, n);
+            auto &part = tk::subtile_inplace<32>(dot_Q_K, n);
             zero(part);
             mma_ABt(part, K_r, Q_r, part);  // spec:47
         }
@@ -384,9 +384,9 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         tile<TILE_j> gp;
         #pragma unroll
         for (int n = 0; n < TILE_j / 32; ++n) {
-            rt_bf<32, DIM_D, ducks::rt_layout::row, SHAPE> V_r;
+            tk::rt_bf<32, DIM_D, ducks::rt_layout::row, SHAPE> V_r;
             load(V_r, subtile_inplace<32, DIM_D>(V_s[step % 2], {n, 0}));
-            auto &part = subtile_inplace<32>(gp, n);
+            auto &part = tk::subtile_inplace<32>(gp, n);
             zero(part);
             mma_ABt(part, V_r, GO_r, part);  // spec:49
         }
@@ -395,9 +395,9 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         copy(gx_bf, p);  // spec:51
         #pragma unroll
         for (int k = 0; k < TILE_j / SIDE; ++k) {
-            rt_bf<DIM_D, SIDE, ducks::rt_layout::row, SHAPE> K_r;
+            tk::rt_bf<DIM_D, SIDE, ducks::rt_layout::row, SHAPE> K_r;
             tk::load_across<4>(K_r, K_s[step % 2], k * SIDE);
-            mma_AB(gq, K_r, subtile_inplace<SIDE>(gx_bf, k), gq);  // spec:51
+            mma_AB(gq, K_r, tk::subtile_inplace<SIDE>(gx_bf, k), gq);  // spec:51
         }
         tk::write_rows<THREADS>(K_s[(step + 1) % 2], K_f);
         tk::write_rows<THREADS>(V_s[(step + 1) % 2], V_f);

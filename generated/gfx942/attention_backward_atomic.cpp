@@ -153,10 +153,10 @@ struct globals {
     __host__ __device__ size_t dynamic_shared_memory() const { return 0; }
 };
 
-using SHAPE = ducks::rt_shape::rt_32x32;
-template <int rows> using tile = rt_fl<rows, COLS, ducks::rt_layout::col, SHAPE>;  // of a wave
+using SHAPE = tk::square<32>;
+template <int rows> using tile = tk::rt_fl<rows, COLS, ducks::rt_layout::col, SHAPE>;  // of a wave
 using columns = typename tile<SIDE>::row_vec;  // a number for each column
-template <int rows> using operand_bf = rt_bf<rows, COLS, ducks::rt_layout::col, SHAPE>;  // of a product
+template <int rows> using operand_bf = tk::rt_bf<rows, COLS, ducks::rt_layout::col, SHAPE>;  // of a product
 
 /// Both are computed before one is chosen: no lane branches.
 __device__ inline float choose(bool c, float a, float b) { return c ? a : b; }
@@ -181,11 +181,11 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     const auto PV_at = tk::buffer_from(g.PV, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(j_0) * DIM_D);
     const int first_of_wave = j_0 + wave * COLS;
     const int first_column = first_of_wave + laneid() % SIDE;
-    rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> K_r;  // spec:35
+    tk::rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> K_r;  // spec:35
     tk::load_operand(K_r, K_at, wave * COLS, DIM_D);
-    rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> V_r;  // spec:38
+    tk::rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> V_r;  // spec:38
     tk::load_operand(V_r, V_at, wave * COLS, DIM_D);
-    rt_bf<32, SIDE, ducks::rt_layout::row, SHAPE> turned_0[128 / SIDE];  // spec:41
+    tk::rt_bf<32, SIDE, ducks::rt_layout::row, SHAPE> turned_0[128 / SIDE];  // spec:41
     #pragma unroll
     for (int k = 0; k < 128 / SIDE; ++k)
         tk::load_transposed(turned_0[k], K_at, k * SIDE, DIM_LENGTH - j_0, wave * 32, DIM_D);
@@ -217,9 +217,9 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         tile<TILE_q> dot_Q_K;
         #pragma unroll
         for (int n = 0; n < TILE_q / 32; ++n) {
-            rt_bf<32, DIM_D, ducks::rt_layout::row, SHAPE> Q_r;
+            tk::rt_bf<32, DIM_D, ducks::rt_layout::row, SHAPE> Q_r;
             load(Q_r, subtile_inplace<32, DIM_D>(Q_s[step % 2], {n, 0}));
-            auto &part = subtile_inplace<32>(dot_Q_K, n);
+            auto &part = tk::subtile_inplace<32>(dot_Q_K, n);
             zero(part);
             mma_ABt(part, Q_r, K_r, part);  // spec:35
         }
@@ -259,16 +259,16 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         copy(where_lt_q_p_bf, p);  // spec:37
         #pragma unroll
         for (int k = 0; k < TILE_q / SIDE; ++k) {
-            rt_bf<DIM_D, SIDE, ducks::rt_layout::row, SHAPE> GO_r;
+            tk::rt_bf<DIM_D, SIDE, ducks::rt_layout::row, SHAPE> GO_r;
             tk::load_across<4>(GO_r, GO_s[step % 2], k * SIDE);
-            mma_AB(gv, GO_r, subtile_inplace<SIDE>(where_lt_q_p_bf, k), gv);  // spec:37
+            mma_AB(gv, GO_r, tk::subtile_inplace<SIDE>(where_lt_q_p_bf, k), gv);  // spec:37
         }
         tile<TILE_q> gp;
         #pragma unroll
         for (int n = 0; n < TILE_q / 32; ++n) {
-            rt_bf<32, DIM_D, ducks::rt_layout::row, SHAPE> GO_r;
+            tk::rt_bf<32, DIM_D, ducks::rt_layout::row, SHAPE> GO_r;
             load(GO_r, subtile_inplace<32, DIM_D>(GO_s[step % 2], {n, 0}));
-            auto &part = subtile_inplace<32>(gp, n);
+            auto &part = tk::subtile_inplace<32>(gp, n);
             zero(part);
             mma_ABt(part, GO_r, V_r, part);  // spec:38
         }
@@ -306,17 +306,17 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         copy(gx, v24);  // spec:39
         #pragma unroll
         for (int k = 0; k < TILE_q / SIDE; ++k) {
-            rt_bf<DIM_D, SIDE, ducks::rt_layout::row, SHAPE> Q_r;
+            tk::rt_bf<DIM_D, SIDE, ducks::rt_layout::row, SHAPE> Q_r;
             tk::load_across<4>(Q_r, Q_s[step % 2], k * SIDE);
-            mma_AB(gk, Q_r, subtile_inplace<SIDE>(gx, k), gk);  // spec:40
+            mma_AB(gk, Q_r, tk::subtile_inplace<SIDE>(gx, k), gk);  // spec:40
         }
         tk::share_columns(given_0[step % 2], gx);  // spec:39
         tk::lds_barrier();
-        rt_fl<TILE_q, 32, ducks::rt_layout::col, SHAPE> PQ_tile;
+        tk::rt_fl<TILE_q, 32, ducks::rt_layout::col, SHAPE> PQ_tile;
         zero(PQ_tile);
         #pragma unroll
         for (int k = 0; k < 128 / SIDE; ++k) {
-            rt_bf<TILE_q, SIDE, ducks::rt_layout::row, SHAPE> all;
+            tk::rt_bf<TILE_q, SIDE, ducks::rt_layout::row, SHAPE> all;
             tk::take_columns(all, given_0[step % 2], k * SIDE);
             mma_ABt(PQ_tile, all, turned_0[k], PQ_tile);  // spec:41
         }

@@ -152,10 +152,10 @@ struct globals {
     __host__ __device__ size_t dynamic_shared_memory() const { return 0; }
 };
 
-using SHAPE = ducks::rt_shape::rt_32x32;
-template <int rows> using tile = rt_fl<rows, COLS, ducks::rt_layout::col, SHAPE>;  // of a wave
+using SHAPE = tk::square<32>;
+template <int rows> using tile = tk::rt_fl<rows, COLS, ducks::rt_layout::col, SHAPE>;  // of a wave
 using columns = typename tile<SIDE>::row_vec;  // a number for each column
-template <int rows> using operand_bf = rt_bf<rows, COLS, ducks::rt_layout::col, SHAPE>;  // of a product
+template <int rows> using operand_bf = tk::rt_bf<rows, COLS, ducks::rt_layout::col, SHAPE>;  // of a product
 
 /// Both are computed before one is chosen: no lane branches.
 __device__ inline float choose(bool c, float a, float b) { return c ? a : b; }
@@ -179,9 +179,9 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     const auto PV_at = tk::buffer_from(g.PV, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(j_0) * DIM_D);
     const int first_of_wave = j_0 + wave * COLS;
     const int first_column = first_of_wave + laneid() % SIDE;
-    rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> K_r;  // spec:34
+    tk::rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> K_r;  // spec:34
     tk::load_operand(K_r, K_at, wave * COLS, DIM_D);
-    rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> V_r;  // spec:37
+    tk::rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> V_r;  // spec:37
     tk::load_operand(V_r, V_at, wave * COLS, DIM_D);
     tile<DIM_D> gv;
     zero(gv);  // spec:36
@@ -211,9 +211,9 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         tile<TILE_q> dot_Q_K;
         #pragma unroll
         for (int n = 0; n < TILE_q / 32; ++n) {
-            rt_bf<32, DIM_D, ducks::rt_layout::row, SHAPE> Q_r;
+            tk::rt_bf<32, DIM_D, ducks::rt_layout::row, SHAPE> Q_r;
             load(Q_r, subtile_inplace<32, DIM_D>(Q_s[step % 2], {n, 0}));
-            auto &part = subtile_inplace<32>(dot_Q_K, n);
+            auto &part = tk::subtile_inplace<32>(dot_Q_K, n);
             zero(part);
             mma_ABt(part, Q_r, K_r, part);  // spec:34
         }
@@ -253,16 +253,16 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         copy(where_lt_q_p_bf, p);  // spec:36
         #pragma unroll
         for (int k = 0; k < TILE_q / SIDE; ++k) {
-            rt_bf<DIM_D, SIDE, ducks::rt_layout::row, SHAPE> GO_r;
+            tk::rt_bf<DIM_D, SIDE, ducks::rt_layout::row, SHAPE> GO_r;
             tk::load_across<4>(GO_r, GO_s[step % 2], k * SIDE);
-            mma_AB(gv, GO_r, subtile_inplace<SIDE>(where_lt_q_p_bf, k), gv);  // spec:36
+            mma_AB(gv, GO_r, tk::subtile_inplace<SIDE>(where_lt_q_p_bf, k), gv);  // spec:36
         }
         tile<TILE_q> gp;
         #pragma unroll
         for (int n = 0; n < TILE_q / 32; ++n) {
-            rt_bf<32, DIM_D, ducks::rt_layout::row, SHAPE> GO_r;
+            tk::rt_bf<32, DIM_D, ducks::rt_layout::row, SHAPE> GO_r;
             load(GO_r, subtile_inplace<32, DIM_D>(GO_s[step % 2], {n, 0}));
-            auto &part = subtile_inplace<32>(gp, n);
+            auto &part = tk::subtile_inplace<32>(gp, n);
             zero(part);
             mma_ABt(part, GO_r, V_r, part);  // spec:37
         }
@@ -290,9 +290,9 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         copy(where_lt_q_gx_bf, gx);  // spec:39
         #pragma unroll
         for (int k = 0; k < TILE_q / SIDE; ++k) {
-            rt_bf<DIM_D, SIDE, ducks::rt_layout::row, SHAPE> Q_r;
+            tk::rt_bf<DIM_D, SIDE, ducks::rt_layout::row, SHAPE> Q_r;
             tk::load_across<4>(Q_r, Q_s[step % 2], k * SIDE);
-            mma_AB(gk, Q_r, subtile_inplace<SIDE>(where_lt_q_gx_bf, k), gk);  // spec:39
+            mma_AB(gk, Q_r, tk::subtile_inplace<SIDE>(where_lt_q_gx_bf, k), gk);  // spec:39
         }
         tk::write_rows<THREADS>(Q_s[(step + 1) % 2], Q_f);
         tk::write_rows<THREADS>(GO_s[(step + 1) % 2], GO_f);
@@ -469,10 +469,10 @@ struct globals {
     __host__ __device__ size_t dynamic_shared_memory() const { return 0; }
 };
 
-using SHAPE = ducks::rt_shape::rt_32x32;
-template <int rows> using tile = rt_fl<rows, COLS, ducks::rt_layout::col, SHAPE>;  // of a wave
+using SHAPE = tk::square<32>;
+template <int rows> using tile = tk::rt_fl<rows, COLS, ducks::rt_layout::col, SHAPE>;  // of a wave
 using columns = typename tile<SIDE>::row_vec;  // a number for each column
-template <int rows> using operand_bf = rt_bf<rows, COLS, ducks::rt_layout::col, SHAPE>;  // of a product
+template <int rows> using operand_bf = tk::rt_bf<rows, COLS, ducks::rt_layout::col, SHAPE>;  // of a product
 
 /// Both are computed before one is chosen: no lane branches.
 __device__ inline float choose(bool c, float a, float b) { return c ? a : b; }
@@ -495,9 +495,9 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     const auto GQ_at = tk::buffer_from(g.GQ, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(q_0) * DIM_D);
     const int first_of_wave = q_0 + wave * COLS;
     const int first_column = first_of_wave + laneid() % SIDE;
-    rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> Q_r;  // spec:55
+    tk::rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> Q_r;  // spec:55
     tk::load_operand(Q_r, Q_at, wave * COLS, DIM_D);
-    rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> GO_r;  // spec:57
+    tk::rt_bf<COLS, DIM_D, ducks::rt_layout::row, SHAPE> GO_r;  // spec:57
     tk::load_operand(GO_r, GO_at, wave * COLS, DIM_D);
     columns SHIFT__r;  // spec:56
     tk::load_columns<float>(SHIFT__r, SHIFT__at, wave * COLS, 1);
@@ -520,9 +520,9 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         tile<TILE_j> dot_Q_K;
         #pragma unroll
         for (int n = 0; n < TILE_j / 32; ++n) {
-            rt_bf<32, DIM_D, ducks::rt_layout::row, SHAPE> K_r;
+            tk::rt_bf<32, DIM_D, ducks::rt_layout::row, SHAPE> K_r;
             load(K_r, subtile_inplace<32, DIM_D>(K_s[step % 2], {n, 0}));
-            auto &part = subtile_inplace<32>(dot_Q_K, n);
+            auto &part = tk::subtile_inplace<32>(dot_Q_K, n);
             zero(part);
             mma_ABt(part, K_r, Q_r, part);  // spec:55
         }
@@ -549,9 +549,9 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         tile<TILE_j> gp;
         #pragma unroll
         for (int n = 0; n < TILE_j / 32; ++n) {
-            rt_bf<32, DIM_D, ducks::rt_layout::row, SHAPE> V_r;
+            tk::rt_bf<32, DIM_D, ducks::rt_layout::row, SHAPE> V_r;
             load(V_r, subtile_inplace<32, DIM_D>(V_s[step % 2], {n, 0}));
-            auto &part = subtile_inplace<32>(gp, n);
+            auto &part = tk::subtile_inplace<32>(gp, n);
             zero(part);
             mma_ABt(part, V_r, GO_r, part);  // spec:57
         }
@@ -570,9 +570,9 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         copy(where_lt_j_gx_bf, p);  // spec:59
         #pragma unroll
         for (int k = 0; k < TILE_j / SIDE; ++k) {
-            rt_bf<DIM_D, SIDE, ducks::rt_layout::row, SHAPE> K_r;
+            tk::rt_bf<DIM_D, SIDE, ducks::rt_layout::row, SHAPE> K_r;
             tk::load_across<4>(K_r, K_s[step % 2], k * SIDE);
-            mma_AB(gq, K_r, subtile_inplace<SIDE>(where_lt_j_gx_bf, k), gq);  // spec:59
+            mma_AB(gq, K_r, tk::subtile_inplace<SIDE>(where_lt_j_gx_bf, k), gq);  // spec:59
         }
         tk::write_rows<THREADS>(K_s[(step + 1) % 2], K_f);
         tk::write_rows<THREADS>(V_s[(step + 1) % 2], V_f);

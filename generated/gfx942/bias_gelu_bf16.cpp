@@ -91,10 +91,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     for (int k = 0; k < K_STEPS - 1; ++k) {  // spec:11
         group<8>::load(X_s[(k + 1) % 2], g.X, {0, 0, tile_row, k + 1});  // spec:14
         group<8>::load(W_s[(k + 1) % 2], g.W, {0, 0, tile_col, k + 1});  // spec:14
-        load(X_r[0][0], subtile_inplace<32, 64>(X_s[k % 2], {wave_row, 0}));  // spec:14
+        tk::load(X_r[0][0], subtile_inplace<32, 64>(X_s[k % 2], {wave_row, 0}));  // spec:14
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(W_r[0][j], subtile_inplace<32, 64>(W_s[k % 2], {wave_col * 2 + j, 0}));  // spec:14
+            tk::load(W_r[0][j], subtile_inplace<32, 64>(W_s[k % 2], {wave_col * 2 + j, 0}));  // spec:14
         #pragma unroll
         for (int j = 0; j < 2; ++j)
             mma_ABt(Y_acc[0][j], X_r[0][0], W_r[0][j], Y_acc[0][j]);  // spec:15
@@ -102,10 +102,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     }
 
     tk::settle();
-    load(X_r[0][0], subtile_inplace<32, 64>(X_s[1], {wave_row, 0}));  // spec:14
+    tk::load(X_r[0][0], subtile_inplace<32, 64>(X_s[1], {wave_row, 0}));  // spec:14
     #pragma unroll
     for (int j = 0; j < 2; ++j)
-        load(W_r[0][j], subtile_inplace<32, 64>(W_s[1], {wave_col * 2 + j, 0}));  // spec:14
+        tk::load(W_r[0][j], subtile_inplace<32, 64>(W_s[1], {wave_col * 2 + j, 0}));  // spec:14
     #pragma unroll
     for (int j = 0; j < 2; ++j)
         mma_ABt(Y_acc[0][j], X_r[0][0], W_r[0][j], Y_acc[0][j]);  // spec:15

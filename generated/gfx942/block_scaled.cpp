@@ -81,17 +81,17 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         group<8>::load(A_s, g.A, {0, 0, tile_row, k});  // spec:14
         group<8>::load(B_s, g.B, {0, 0, tile_col, k});  // spec:14
         tk::lds_barrier();
-        load(A_r[0][0], subtile_inplace<32, 32>(A_s, {wave_row, 0}));  // spec:14,15
+        tk::load(A_r[0][0], subtile_inplace<32, 32>(A_s, {wave_row, 0}));  // spec:14,15
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[0][j], subtile_inplace<32, 32>(B_s, {wave_col * 2 + j, 0}));  // spec:14,15
+            tk::load(B_r[0][j], subtile_inplace<32, 32>(B_s, {wave_col * 2 + j, 0}));  // spec:14,15
         #pragma unroll
         for (int j = 0; j < 2; ++j)
             mma_ABt(c_acc[0][j], A_r[0][0], B_r[0][j], c_acc[0][j]);  // spec:17,18
-        load(A_r[0][0], subtile_inplace<32, 32>(A_s, {wave_row, 1}));  // spec:14,15
+        tk::load(A_r[0][0], subtile_inplace<32, 32>(A_s, {wave_row, 1}));  // spec:14,15
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[0][j], subtile_inplace<32, 32>(B_s, {wave_col * 2 + j, 1}));  // spec:14,15
+            tk::load(B_r[0][j], subtile_inplace<32, 32>(B_s, {wave_col * 2 + j, 1}));  // spec:14,15
         #pragma unroll
         for (int j = 0; j < 2; ++j)
             mma_ABt(c_acc[0][j], A_r[0][0], B_r[0][j], c_acc[0][j]);  // spec:17,18

@@ -75,10 +75,10 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
         group<4>::load(B_s[(k + 3) % 4], g.B, {0, 0, tile_col, k + 3});  // spec:12
         #pragma unroll
         for (int i = 0; i < 2; ++i)
-            load(A_r[0][i], subtile_inplace<32, 32>(A_s[k % 4], {wave_row + 2 * i, 0}));  // spec:12
+            tk::load(A_r[0][i], subtile_inplace<32, 32>(A_s[k % 4], {wave_row + 2 * i, 0}));  // spec:12
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[0][j], subtile_inplace<32, 32>(B_s[k % 4], {wave_col + 2 * j, 0}));  // spec:12
+            tk::load(B_r[0][j], subtile_inplace<32, 32>(B_s[k % 4], {wave_col + 2 * j, 0}));  // spec:12
         #pragma unroll
         for (int i = 0; i < 2; ++i)
             #pragma unroll
@@ -90,10 +90,10 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
     tk::settle();
     #pragma unroll
     for (int i = 0; i < 2; ++i)
-        load(A_r[0][i], subtile_inplace<32, 32>(A_s[1], {wave_row + 2 * i, 0}));  // spec:12
+        tk::load(A_r[0][i], subtile_inplace<32, 32>(A_s[1], {wave_row + 2 * i, 0}));  // spec:12
     #pragma unroll
     for (int j = 0; j < 2; ++j)
-        load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {wave_col + 2 * j, 0}));  // spec:12
+        tk::load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {wave_col + 2 * j, 0}));  // spec:12
     #pragma unroll
     for (int i = 0; i < 2; ++i)
         #pragma unroll
@@ -101,10 +101,10 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
             mma_ABt(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:13
     #pragma unroll
     for (int i = 0; i < 2; ++i)
-        load(A_r[0][i], subtile_inplace<32, 32>(A_s[2], {wave_row + 2 * i, 0}));  // spec:12
+        tk::load(A_r[0][i], subtile_inplace<32, 32>(A_s[2], {wave_row + 2 * i, 0}));  // spec:12
     #pragma unroll
     for (int j = 0; j < 2; ++j)
-        load(B_r[0][j], subtile_inplace<32, 32>(B_s[2], {wave_col + 2 * j, 0}));  // spec:12
+        tk::load(B_r[0][j], subtile_inplace<32, 32>(B_s[2], {wave_col + 2 * j, 0}));  // spec:12
     #pragma unroll
     for (int i = 0; i < 2; ++i)
         #pragma unroll
@@ -112,10 +112,10 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
             mma_ABt(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:13
     #pragma unroll
     for (int i = 0; i < 2; ++i)
-        load(A_r[0][i], subtile_inplace<32, 32>(A_s[3], {wave_row + 2 * i, 0}));  // spec:12
+        tk::load(A_r[0][i], subtile_inplace<32, 32>(A_s[3], {wave_row + 2 * i, 0}));  // spec:12
     #pragma unroll
     for (int j = 0; j < 2; ++j)
-        load(B_r[0][j], subtile_inplace<32, 32>(B_s[3], {wave_col + 2 * j, 0}));  // spec:12
+        tk::load(B_r[0][j], subtile_inplace<32, 32>(B_s[3], {wave_col + 2 * j, 0}));  // spec:12
     #pragma unroll
     for (int i = 0; i < 2; ++i)
         #pragma unroll

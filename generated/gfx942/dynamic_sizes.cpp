@@ -76,10 +76,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         tk::begin_pass();
         group<8>::load(A_s[(k + 1) % 2], g.A, {0, 0, tile_row, k + 1});  // spec:13
         group<8>::load(B_s[(k + 1) % 2], g.B, {0, 0, tile_col, k + 1});  // spec:13
-        load(A_r[0][0], subtile_inplace<32, 64>(A_s[k % 2], {wave_row, 0}));  // spec:13
+        tk::load(A_r[0][0], subtile_inplace<32, 64>(A_s[k % 2], {wave_row, 0}));  // spec:13
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[0][j], subtile_inplace<32, 64>(B_s[k % 2], {wave_col + 2 * j, 0}));  // spec:13
+            tk::load(B_r[0][j], subtile_inplace<32, 64>(B_s[k % 2], {wave_col + 2 * j, 0}));  // spec:13
         #pragma unroll
         for (int j = 0; j < 2; ++j)
             mma_ABt(C_acc[0][j], A_r[0][0], B_r[0][j], C_acc[0][j]);  // spec:14
@@ -87,10 +87,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     }
 
     tk::settle();
-    load(A_r[0][0], subtile_inplace<32, 64>(A_s[(steps - 1) % 2], {wave_row, 0}));  // spec:13
+    tk::load(A_r[0][0], subtile_inplace<32, 64>(A_s[(steps - 1) % 2], {wave_row, 0}));  // spec:13
     #pragma unroll
     for (int j = 0; j < 2; ++j)
-        load(B_r[0][j], subtile_inplace<32, 64>(B_s[(steps - 1) % 2], {wave_col + 2 * j, 0}));  // spec:13
+        tk::load(B_r[0][j], subtile_inplace<32, 64>(B_s[(steps - 1) % 2], {wave_col + 2 * j, 0}));  // spec:13
     #pragma unroll
     for (int j = 0; j < 2; ++j)
         mma_ABt(C_acc[0][j], A_r[0][0], B_r[0][j], C_acc[0][j]);  // spec:14

@@ -75,10 +75,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     group<8>::load(A_s, g.A, {0, 0, tile_row, 0});  // spec:14
     group<8>::load(B_s, g.B, {0, 0, tile_col, 0});  // spec:14
     tk::lds_barrier();
-    load(A_r[0][0], subtile_inplace<32, 64>(A_s, {wave_row, 0}));  // spec:14,15
+    tk::load(A_r[0][0], subtile_inplace<32, 64>(A_s, {wave_row, 0}));  // spec:14,15
     #pragma unroll
     for (int j = 0; j < 2; ++j)
-        load(B_r[0][j], subtile_inplace<32, 64>(B_s, {wave_col + 2 * j, 0}));  // spec:14,15
+        tk::load(B_r[0][j], subtile_inplace<32, 64>(B_s, {wave_col + 2 * j, 0}));  // spec:14,15
     tk::lds_barrier();
 
     #pragma unroll 1
@@ -86,10 +86,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         group<8>::load(A_s, g.A, {0, 0, tile_row, k + 1});  // spec:14
         group<8>::load(B_s, g.B, {0, 0, tile_col, k + 1});  // spec:14
         tk::lds_barrier();
-        load(A_r[1][0], subtile_inplace<32, 64>(A_s, {wave_row, 0}));  // spec:14,15
+        tk::load(A_r[1][0], subtile_inplace<32, 64>(A_s, {wave_row, 0}));  // spec:14,15
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[1][j], subtile_inplace<32, 64>(B_s, {wave_col + 2 * j, 0}));  // spec:14,15
+            tk::load(B_r[1][j], subtile_inplace<32, 64>(B_s, {wave_col + 2 * j, 0}));  // spec:14,15
         #pragma unroll
         for (int j = 0; j < 2; ++j)
             mma_ABt(C_acc[0][j], A_r[0][0], B_r[0][j], C_acc[0][j]);  // spec:16
@@ -97,10 +97,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         group<8>::load(A_s, g.A, {0, 0, tile_row, k + 2});  // spec:14
         group<8>::load(B_s, g.B, {0, 0, tile_col, k + 2});  // spec:14
         tk::lds_barrier();
-        load(A_r[0][0], subtile_inplace<32, 64>(A_s, {wave_row, 0}));  // spec:14,15
+        tk::load(A_r[0][0], subtile_inplace<32, 64>(A_s, {wave_row, 0}));  // spec:14,15
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[0][j], subtile_inplace<32, 64>(B_s, {wave_col + 2 * j, 0}));  // spec:14,15
+            tk::load(B_r[0][j], subtile_inplace<32, 64>(B_s, {wave_col + 2 * j, 0}));  // spec:14,15
         #pragma unroll
         for (int j = 0; j < 2; ++j)
             mma_ABt(C_acc[0][j], A_r[1][0], B_r[1][j], C_acc[0][j]);  // spec:16
@@ -111,10 +111,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     group<8>::load(A_s, g.A, {0, 0, tile_row, K_STEPS - 1});  // spec:14
     group<8>::load(B_s, g.B, {0, 0, tile_col, K_STEPS - 1});  // spec:14
     tk::lds_barrier();
-    load(A_r[1][0], subtile_inplace<32, 64>(A_s, {wave_row, 0}));  // spec:14,15
+    tk::load(A_r[1][0], subtile_inplace<32, 64>(A_s, {wave_row, 0}));  // spec:14,15
     #pragma unroll
     for (int j = 0; j < 2; ++j)
-        load(B_r[1][j], subtile_inplace<32, 64>(B_s, {wave_col + 2 * j, 0}));  // spec:14,15
+        tk::load(B_r[1][j], subtile_inplace<32, 64>(B_s, {wave_col + 2 * j, 0}));  // spec:14,15
     #pragma unroll
     for (int j = 0; j < 2; ++j)
         mma_ABt(C_acc[0][j], A_r[0][0], B_r[0][j], C_acc[0][j]);  // spec:16

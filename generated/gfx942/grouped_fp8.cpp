@@ -55,11 +55,11 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     for (int at = blockIdx.x; walk.find(at, BLOCK_ROWS, GRID_COLS); at += gridDim.x) {  // spec:15
         const int tile = at - walk.before;
         const int e_i = walk.group, m_first = walk.first, m_count = walk.end - walk.first, grid_rows = walk.rows;
-        const gl<fp8e4m3, 1, 1, -1, DIM_IN> X_m(g.X.raw_ptr + size_t(m_first) * DIM_IN, nullptr, nullptr, m_count, nullptr);  // spec:8
-        const gl<fp8e4m3, 1, 1, DIM_OUT, DIM_IN> W_m(g.W.raw_ptr + size_t(e_i) * DIM_OUT * DIM_IN, nullptr, nullptr, nullptr, nullptr);  // spec:9
-        const gl<float, 1, 1, 1, -1> s_m(g.s.raw_ptr + size_t(m_first), nullptr, nullptr, nullptr, m_count);  // spec:10
-        const gl<float, 1, 1, 1, DIM_OUT> t_m(g.t.raw_ptr + size_t(e_i) * DIM_OUT, nullptr, nullptr, nullptr, nullptr);  // spec:11
-        const gl<bf16, 1, 1, -1, DIM_OUT> Y_m(g.Y.raw_ptr + size_t(m_first) * DIM_OUT, nullptr, nullptr, m_count, nullptr);  // spec:12
+        const auto X_m = tk::matrix_at<gl<fp8e4m3, 1, 1, -1, DIM_IN>>(g.X.raw_ptr + size_t(m_first) * DIM_IN, m_count, DIM_IN);  // spec:8
+        const auto W_m = tk::matrix_at<gl<fp8e4m3, 1, 1, DIM_OUT, DIM_IN>>(g.W.raw_ptr + size_t(e_i) * DIM_OUT * DIM_IN, DIM_OUT, DIM_IN);  // spec:9
+        const auto s_m = tk::matrix_at<gl<float, 1, 1, 1, -1>>(g.s.raw_ptr + size_t(m_first), 1, m_count);  // spec:10
+        const auto t_m = tk::matrix_at<gl<float, 1, 1, 1, DIM_OUT>>(g.t.raw_ptr + size_t(e_i) * DIM_OUT, 1, DIM_OUT);  // spec:11
+        const auto Y_m = tk::matrix_at<gl<bf16, 1, 1, -1, DIM_OUT>>(g.Y.raw_ptr + size_t(m_first) * DIM_OUT, m_count, DIM_OUT);  // spec:12
         // the output tile of this block, spec:16
         const int group_rows = 4 < grid_rows ? 4 : grid_rows;  // height of a full band
         const int group_tiles = group_rows * GRID_COLS;  // tiles of a full band

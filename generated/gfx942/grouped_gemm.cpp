@@ -54,9 +54,9 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     if (!walk.find(blockIdx.x, BLOCK_ROWS, GRID_COLS)) return;  // more blocks than tiles
     const int block_id = blockIdx.x - walk.before;
     const int e_i = walk.group, m_first = walk.first, m_count = walk.end - walk.first, grid_rows = walk.rows;
-    const gl<bf16, 1, 1, -1, DIM_IN> X_m(g.X.raw_ptr + size_t(m_first) * DIM_IN, nullptr, nullptr, m_count, nullptr);  // spec:8
-    const gl<bf16, 1, 1, DIM_OUT, DIM_IN> W_m(g.W.raw_ptr + size_t(e_i) * DIM_OUT * DIM_IN, nullptr, nullptr, nullptr, nullptr);  // spec:9
-    const gl<bf16, 1, 1, -1, DIM_OUT> Y_m(g.Y.raw_ptr + size_t(m_first) * DIM_OUT, nullptr, nullptr, m_count, nullptr);  // spec:10
+    const auto X_m = tk::matrix_at<gl<bf16, 1, 1, -1, DIM_IN>>(g.X.raw_ptr + size_t(m_first) * DIM_IN, m_count, DIM_IN);  // spec:8
+    const auto W_m = tk::matrix_at<gl<bf16, 1, 1, DIM_OUT, DIM_IN>>(g.W.raw_ptr + size_t(e_i) * DIM_OUT * DIM_IN, DIM_OUT, DIM_IN);  // spec:9
+    const auto Y_m = tk::matrix_at<gl<bf16, 1, 1, -1, DIM_OUT>>(g.Y.raw_ptr + size_t(m_first) * DIM_OUT, m_count, DIM_OUT);  // spec:10
     // the output tile of this block, spec:13
     const int group_rows = 4 < grid_rows ? 4 : grid_rows;  // height of a full band
     const int group_tiles = group_rows * GRID_COLS;  // tiles of a full band
@@ -82,17 +82,17 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         tk::load_tile<8 * WARP_THREADS, tk::MASKED>(X_s, X_m, tile_row, k);  // spec:16,14
         tk::load_tile<8 * WARP_THREADS, tk::MASKED>(W_s, W_m, tile_col, k);  // spec:16,14
         tk::lds_barrier();
-        load(X_r[0][0], subtile_inplace<32, 32>(X_s, {wave_row, 0}));  // spec:16,17
+        tk::load(X_r[0][0], subtile_inplace<32, 32>(X_s, {wave_row, 0}));  // spec:16,17
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(W_r[0][j], subtile_inplace<32, 32>(W_s, {wave_col * 2 + j, 0}));  // spec:16,17
+            tk::load(W_r[0][j], subtile_inplace<32, 32>(W_s, {wave_col * 2 + j, 0}));  // spec:16,17
         #pragma unroll
         for (int j = 0; j < 2; ++j)
             mma_ABt(y_acc[0][j], X_r[0][0], W_r[0][j], y_acc[0][j]);  // spec:18,19
-        load(X_r[0][0], subtile_inplace<32, 32>(X_s, {wave_row, 1}));  // spec:16,17
+        tk::load(X_r[0][0], subtile_inplace<32, 32>(X_s, {wave_row, 1}));  // spec:16,17
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(W_r[0][j], subtile_inplace<32, 32>(W_s, {wave_col * 2 + j, 1}));  // spec:16,17
+            tk::load(W_r[0][j], subtile_inplace<32, 32>(W_s, {wave_col * 2 + j, 1}));  // spec:16,17
         #pragma unroll
         for (int j = 0; j < 2; ++j)
             mma_ABt(y_acc[0][j], X_r[0][0], W_r[0][j], y_acc[0][j]);  // spec:18,19

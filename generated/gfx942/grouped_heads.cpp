@@ -54,9 +54,9 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     const int block_id = blockIdx.x % (GRID_ROWS * GRID_COLS), matrix = blockIdx.x / (GRID_ROWS * GRID_COLS);
     const int b_i = matrix / (DIM_HEADS);  // spec:12
     const int h_i = matrix % DIM_HEADS;  // spec:12
-    const gl<bf16, 1, 1, DIM_LENGTH, DIM_HEADS * DIM_D> Q_m(g.Q.raw_ptr + size_t(b_i) * DIM_LENGTH * DIM_HEADS * DIM_D + size_t(h_i) * DIM_D, nullptr, nullptr, nullptr, nullptr);  // spec:7
-    const gl<bf16, 1, 1, DIM_KEYS, DIM_KV_HEADS * DIM_D> K_m(g.K.raw_ptr + size_t(b_i) * DIM_KEYS * DIM_KV_HEADS * DIM_D + size_t(h_i / 4) * DIM_D, nullptr, nullptr, nullptr, nullptr);  // spec:8
-    const gl<bf16, 1, 1, DIM_LENGTH, DIM_KEYS> S_m(g.S.raw_ptr + size_t(b_i) * DIM_HEADS * DIM_LENGTH * DIM_KEYS + size_t(h_i) * DIM_LENGTH * DIM_KEYS, nullptr, nullptr, nullptr, nullptr);  // spec:9
+    const auto Q_m = tk::matrix_at<gl<bf16, 1, 1, DIM_LENGTH, DIM_HEADS * DIM_D>>(g.Q.raw_ptr + size_t(b_i) * DIM_LENGTH * DIM_HEADS * DIM_D + size_t(h_i) * DIM_D, DIM_LENGTH, DIM_HEADS * DIM_D);  // spec:7
+    const auto K_m = tk::matrix_at<gl<bf16, 1, 1, DIM_KEYS, DIM_KV_HEADS * DIM_D>>(g.K.raw_ptr + size_t(b_i) * DIM_KEYS * DIM_KV_HEADS * DIM_D + size_t(h_i / 4) * DIM_D, DIM_KEYS, DIM_KV_HEADS * DIM_D);  // spec:8
+    const auto S_m = tk::matrix_at<gl<bf16, 1, 1, DIM_LENGTH, DIM_KEYS>>(g.S.raw_ptr + size_t(b_i) * DIM_HEADS * DIM_LENGTH * DIM_KEYS + size_t(h_i) * DIM_LENGTH * DIM_KEYS, DIM_LENGTH, DIM_KEYS);  // spec:9
     const int tile_row = block_id / GRID_COLS;
     const int tile_col = block_id % GRID_COLS;
     const int wave_row = wave / 2;  // spec:13
@@ -74,17 +74,17 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         group<8>::load(Q_s, Q_m, {0, 0, tile_row, k});  // spec:14
         group<8>::load(K_s, K_m, {0, 0, tile_col, k});  // spec:14
         tk::lds_barrier();
-        load(Q_r[0][0], subtile_inplace<32, 32>(Q_s, {wave_row, 0}));  // spec:14,15
+        tk::load(Q_r[0][0], subtile_inplace<32, 32>(Q_s, {wave_row, 0}));  // spec:14,15
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(K_r[0][j], subtile_inplace<32, 32>(K_s, {wave_col * 2 + j, 0}));  // spec:14,15
+            tk::load(K_r[0][j], subtile_inplace<32, 32>(K_s, {wave_col * 2 + j, 0}));  // spec:14,15
         #pragma unroll
         for (int j = 0; j < 2; ++j)
             mma_ABt(s_acc[0][j], Q_r[0][0], K_r[0][j], s_acc[0][j]);  // spec:17,18
-        load(Q_r[0][0], subtile_inplace<32, 32>(Q_s, {wave_row, 1}));  // spec:14,15
+        tk::load(Q_r[0][0], subtile_inplace<32, 32>(Q_s, {wave_row, 1}));  // spec:14,15
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(K_r[0][j], subtile_inplace<32, 32>(K_s, {wave_col * 2 + j, 1}));  // spec:14,15
+            tk::load(K_r[0][j], subtile_inplace<32, 32>(K_s, {wave_col * 2 + j, 1}));  // spec:14,15
         #pragma unroll
         for (int j = 0; j < 2; ++j)
             mma_ABt(s_acc[0][j], Q_r[0][0], K_r[0][j], s_acc[0][j]);  // spec:17,18

@@ -54,11 +54,11 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     for (int at = blockIdx.x; walk.find(at, BLOCK_ROWS, GRID_COLS); at += gridDim.x) {  // spec:14
         const int tile = at - walk.before;
         const int e_i = walk.group, m_first = walk.first, m_count = walk.end - walk.first, grid_rows = walk.rows;
-        const gl<bf16, 1, 1, -1, DIM_IN> X_m(g.X.raw_ptr + size_t(m_first) * DIM_IN, nullptr, nullptr, m_count, nullptr);  // spec:7
-        const gl<bf16, 1, 1, DIM_OUT, DIM_IN> W_m(g.W.raw_ptr + size_t(e_i) * DIM_OUT * DIM_IN, nullptr, nullptr, nullptr, nullptr);  // spec:8
-        const gl<float, 1, 1, 1, -1> weight_m(g.weight.raw_ptr + size_t(m_first), nullptr, nullptr, nullptr, m_count);  // spec:10
-        const gl<bf16, 1, 1, 1, DIM_OUT> b_m(g.b.raw_ptr + size_t(e_i) * DIM_OUT, nullptr, nullptr, nullptr, nullptr);  // spec:9
-        const gl<bf16, 1, 1, -1, DIM_OUT> Y_m(g.Y.raw_ptr + size_t(m_first) * DIM_OUT, nullptr, nullptr, m_count, nullptr);  // spec:11
+        const auto X_m = tk::matrix_at<gl<bf16, 1, 1, -1, DIM_IN>>(g.X.raw_ptr + size_t(m_first) * DIM_IN, m_count, DIM_IN);  // spec:7
+        const auto W_m = tk::matrix_at<gl<bf16, 1, 1, DIM_OUT, DIM_IN>>(g.W.raw_ptr + size_t(e_i) * DIM_OUT * DIM_IN, DIM_OUT, DIM_IN);  // spec:8
+        const auto weight_m = tk::matrix_at<gl<float, 1, 1, 1, -1>>(g.weight.raw_ptr + size_t(m_first), 1, m_count);  // spec:10
+        const auto b_m = tk::matrix_at<gl<bf16, 1, 1, 1, DIM_OUT>>(g.b.raw_ptr + size_t(e_i) * DIM_OUT, 1, DIM_OUT);  // spec:9
+        const auto Y_m = tk::matrix_at<gl<bf16, 1, 1, -1, DIM_OUT>>(g.Y.raw_ptr + size_t(m_first) * DIM_OUT, m_count, DIM_OUT);  // spec:11
         // the output tile of this block, spec:15
         const int group_rows = 4 < grid_rows ? 4 : grid_rows;  // height of a full band
         const int group_tiles = group_rows * GRID_COLS;  // tiles of a full band
@@ -86,17 +86,17 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         for (int k = 0; k < K_STEPS - 1; ++k) {  // spec:13,20
             tk::load_tile<8 * WARP_THREADS, tk::MASKED | tk::WIDE>(X_s[(k + 1) % 2], X_m, tile_row, k + 1);  // spec:18,16
             tk::load_tile<8 * WARP_THREADS, tk::MASKED | tk::WIDE>(W_s[(k + 1) % 2], W_m, tile_col, k + 1);  // spec:18,16
-            load(X_r[0][0], subtile_inplace<32, 32>(X_s[k % 2], {wave_row, 0}));  // spec:18,19
+            tk::load(X_r[0][0], subtile_inplace<32, 32>(X_s[k % 2], {wave_row, 0}));  // spec:18,19
             #pragma unroll
             for (int j = 0; j < 2; ++j)
-                load(W_r[0][j], subtile_inplace<32, 32>(W_s[k % 2], {wave_col * 2 + j, 0}));  // spec:18,19
+                tk::load(W_r[0][j], subtile_inplace<32, 32>(W_s[k % 2], {wave_col * 2 + j, 0}));  // spec:18,19
             #pragma unroll
             for (int j = 0; j < 2; ++j)
                 mma_ABt(y_acc[0][j], X_r[0][0], W_r[0][j], y_acc[0][j]);  // spec:20,21
-            load(X_r[0][0], subtile_inplace<32, 32>(X_s[k % 2], {wave_row, 1}));  // spec:18,19
+            tk::load(X_r[0][0], subtile_inplace<32, 32>(X_s[k % 2], {wave_row, 1}));  // spec:18,19
             #pragma unroll
             for (int j = 0; j < 2; ++j)
-                load(W_r[0][j], subtile_inplace<32, 32>(W_s[k % 2], {wave_col * 2 + j, 1}));  // spec:18,19
+                tk::load(W_r[0][j], subtile_inplace<32, 32>(W_s[k % 2], {wave_col * 2 + j, 1}));  // spec:18,19
             #pragma unroll
             for (int j = 0; j < 2; ++j)
                 mma_ABt(y_acc[0][j], X_r[0][0], W_r[0][j], y_acc[0][j]);  // spec:20,21
@@ -104,17 +104,17 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         }
 
         tk::settle();
-        load(X_r[0][0], subtile_inplace<32, 32>(X_s[1], {wave_row, 0}));  // spec:18,19
+        tk::load(X_r[0][0], subtile_inplace<32, 32>(X_s[1], {wave_row, 0}));  // spec:18,19
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(W_r[0][j], subtile_inplace<32, 32>(W_s[1], {wave_col * 2 + j, 0}));  // spec:18,19
+            tk::load(W_r[0][j], subtile_inplace<32, 32>(W_s[1], {wave_col * 2 + j, 0}));  // spec:18,19
         #pragma unroll
         for (int j = 0; j < 2; ++j)
             mma_ABt(y_acc[0][j], X_r[0][0], W_r[0][j], y_acc[0][j]);  // spec:20,21
-        load(X_r[0][0], subtile_inplace<32, 32>(X_s[1], {wave_row, 1}));  // spec:18,19
+        tk::load(X_r[0][0], subtile_inplace<32, 32>(X_s[1], {wave_row, 1}));  // spec:18,19
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(W_r[0][j], subtile_inplace<32, 32>(W_s[1], {wave_col * 2 + j, 1}));  // spec:18,19
+            tk::load(W_r[0][j], subtile_inplace<32, 32>(W_s[1], {wave_col * 2 + j, 1}));  // spec:18,19
         #pragma unroll
         for (int j = 0; j < 2; ++j)
             mma_ABt(y_acc[0][j], X_r[0][0], W_r[0][j], y_acc[0][j]);  // spec:20,21

@@ -56,9 +56,9 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     walk.go(e_i);
     const int m_first = walk.first, m_count = walk.end - walk.first;
     const int steps = max((m_count + K_STEP - 1) / K_STEP, 1);
-    const gl<bf16, 1, 1, -1, DIM_OUT> DY_m(g.DY.raw_ptr + size_t(m_first) * DIM_OUT, nullptr, nullptr, m_count, nullptr);  // spec:8
-    const gl<bf16, 1, 1, -1, DIM_IN> X_m(g.X.raw_ptr + size_t(m_first) * DIM_IN, nullptr, nullptr, m_count, nullptr);  // spec:9
-    const gl<float, 1, 1, DIM_OUT, DIM_IN> DW_m(g.DW.raw_ptr + size_t(e_i) * DIM_OUT * DIM_IN, nullptr, nullptr, nullptr, nullptr);  // spec:10
+    const auto DY_m = tk::matrix_at<gl<bf16, 1, 1, -1, DIM_OUT>>(g.DY.raw_ptr + size_t(m_first) * DIM_OUT, m_count, DIM_OUT);  // spec:8
+    const auto X_m = tk::matrix_at<gl<bf16, 1, 1, -1, DIM_IN>>(g.X.raw_ptr + size_t(m_first) * DIM_IN, m_count, DIM_IN);  // spec:9
+    const auto DW_m = tk::matrix_at<gl<float, 1, 1, DIM_OUT, DIM_IN>>(g.DW.raw_ptr + size_t(e_i) * DIM_OUT * DIM_IN, DIM_OUT, DIM_IN);  // spec:10
     // the output tile of this block, spec:13
     constexpr int group_rows = 4;  // height of a full band
     constexpr int group_tiles = 32;  // tiles of a full band
@@ -88,10 +88,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         tk::load_tile<8 * WARP_THREADS, tk::MASKED>(X_s[(k + 1) % 2], X_m, k + 1, tile_col);  // spec:17,15
         #pragma unroll
         for (int i = 0; i < 4; ++i)
-            load(DY_r[0][i], subtile_inplace<32, 32>(DY_s[k % 2], {0, wave_row * 4 + i}));  // spec:17,18
+            tk::load(DY_r[0][i], subtile_inplace<32, 32>(DY_s[k % 2], {0, wave_row * 4 + i}));  // spec:17,18
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(X_r[0][j], subtile_inplace<32, 32>(X_s[k % 2], {0, wave_col * 2 + j}));  // spec:17,18
+            tk::load(X_r[0][j], subtile_inplace<32, 32>(X_s[k % 2], {0, wave_col * 2 + j}));  // spec:17,18
         #pragma unroll
         for (int i = 0; i < 4; ++i)
             #pragma unroll
@@ -103,10 +103,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     tk::settle();
     #pragma unroll
     for (int i = 0; i < 4; ++i)
-        load(DY_r[0][i], subtile_inplace<32, 32>(DY_s[(steps - 1) % 2], {0, wave_row * 4 + i}));  // spec:17,18
+        tk::load(DY_r[0][i], subtile_inplace<32, 32>(DY_s[(steps - 1) % 2], {0, wave_row * 4 + i}));  // spec:17,18
     #pragma unroll
     for (int j = 0; j < 2; ++j)
-        load(X_r[0][j], subtile_inplace<32, 32>(X_s[(steps - 1) % 2], {0, wave_col * 2 + j}));  // spec:17,18
+        tk::load(X_r[0][j], subtile_inplace<32, 32>(X_s[(steps - 1) % 2], {0, wave_col * 2 + j}));  // spec:17,18
     #pragma unroll
     for (int i = 0; i < 4; ++i)
         #pragma unroll

@@ -70,17 +70,17 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         group<8>::load(X_s, g.X, {0, 0, tile_row, k});  // spec:14
         group<8>::load(W_s, g.W, {0, 0, tile_col, k});  // spec:14
         tk::lds_barrier();
-        load(X_r[0][0], subtile_inplace<32, 32>(X_s, {wave_row, 0}));  // spec:14,15
+        tk::load(X_r[0][0], subtile_inplace<32, 32>(X_s, {wave_row, 0}));  // spec:14,15
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(W_r[0][j], subtile_inplace<32, 32>(W_s, {wave_col * 2 + j, 0}));  // spec:14,15
+            tk::load(W_r[0][j], subtile_inplace<32, 32>(W_s, {wave_col * 2 + j, 0}));  // spec:14,15
         #pragma unroll
         for (int j = 0; j < 2; ++j)
             mma_ABt(s_acc[0][j], X_r[0][0], W_r[0][j], s_acc[0][j]);  // spec:17,18
-        load(X_r[0][0], subtile_inplace<32, 32>(X_s, {wave_row, 1}));  // spec:14,15
+        tk::load(X_r[0][0], subtile_inplace<32, 32>(X_s, {wave_row, 1}));  // spec:14,15
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(W_r[0][j], subtile_inplace<32, 32>(W_s, {wave_col * 2 + j, 1}));  // spec:14,15
+            tk::load(W_r[0][j], subtile_inplace<32, 32>(W_s, {wave_col * 2 + j, 1}));  // spec:14,15
         #pragma unroll
         for (int j = 0; j < 2; ++j)
             mma_ABt(s_acc[0][j], X_r[0][0], W_r[0][j], s_acc[0][j]);  // spec:17,18

@@ -76,19 +76,19 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         tk::barrier();
         #pragma unroll
         for (int i = 0; i < 2; ++i)
-            load(A_r[0][i], subtile_inplace<32, 32>(A_s[0], {wave_row + 2 * i, 0}));  // spec:11,17
+            tk::load(A_r[0][i], subtile_inplace<32, 32>(A_s[0], {wave_row + 2 * i, 0}));  // spec:11,17
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[0][j], subtile_inplace<32, 32>(B_s[0], {wave_col + 2 * j, 0}));  // spec:11,17
+            tk::load(B_r[0][j], subtile_inplace<32, 32>(B_s[0], {wave_col + 2 * j, 0}));  // spec:11,17
 
         #pragma unroll 1
         for (int k = 0; k < K_STEPS - 1; ++k) {  // spec:10
             #pragma unroll
             for (int i = 0; i < 2; ++i)
-                load(A_r[1][i], subtile_inplace<32, 32>(A_s[k % 2], {wave_row + 2 * i, 1}));  // spec:11,17
+                tk::load(A_r[1][i], subtile_inplace<32, 32>(A_s[k % 2], {wave_row + 2 * i, 1}));  // spec:11,17
             #pragma unroll
             for (int j = 0; j < 2; ++j)
-                load(B_r[1][j], subtile_inplace<32, 32>(B_s[k % 2], {wave_col + 2 * j, 1}));  // spec:11,17
+                tk::load(B_r[1][j], subtile_inplace<32, 32>(B_s[k % 2], {wave_col + 2 * j, 1}));  // spec:11,17
             #pragma unroll
             for (int i = 0; i < 2; ++i)
                 #pragma unroll
@@ -97,10 +97,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
             tk::lds_barrier();
             #pragma unroll
             for (int i = 0; i < 2; ++i)
-                load(A_r[0][i], subtile_inplace<32, 32>(A_s[(k + 1) % 2], {wave_row + 2 * i, 0}));  // spec:11,17
+                tk::load(A_r[0][i], subtile_inplace<32, 32>(A_s[(k + 1) % 2], {wave_row + 2 * i, 0}));  // spec:11,17
             #pragma unroll
             for (int j = 0; j < 2; ++j)
-                load(B_r[0][j], subtile_inplace<32, 32>(B_s[(k + 1) % 2], {wave_col + 2 * j, 0}));  // spec:11,17
+                tk::load(B_r[0][j], subtile_inplace<32, 32>(B_s[(k + 1) % 2], {wave_col + 2 * j, 0}));  // spec:11,17
             #pragma unroll
             for (int i = 0; i < 2; ++i)
                 #pragma unroll
@@ -111,10 +111,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         tk::settle();
         #pragma unroll
         for (int i = 0; i < 2; ++i)
-            load(A_r[1][i], subtile_inplace<32, 32>(A_s[1], {wave_row + 2 * i, 1}));  // spec:11,17
+            tk::load(A_r[1][i], subtile_inplace<32, 32>(A_s[1], {wave_row + 2 * i, 1}));  // spec:11,17
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[1][j], subtile_inplace<32, 32>(B_s[1], {wave_col + 2 * j, 1}));  // spec:11,17
+            tk::load(B_r[1][j], subtile_inplace<32, 32>(B_s[1], {wave_col + 2 * j, 1}));  // spec:11,17
         #pragma unroll
         for (int i = 0; i < 2; ++i)
             #pragma unroll

@@ -69,10 +69,10 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
         tk::lds_barrier();
         #pragma unroll
         for (int i = 0; i < 4; ++i)
-            load(A_r[0][i], subtile_inplace<32, 16>(A_s, {wave_row + 2 * i, 0}));  // spec:13,14
+            tk::load(A_r[0][i], subtile_inplace<32, 16>(A_s, {wave_row + 2 * i, 0}));  // spec:13,14
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[0][j], subtile_inplace<32, 16>(B_s, {wave_col + 2 * j, 0}));  // spec:13,14
+            tk::load(B_r[0][j], subtile_inplace<32, 16>(B_s, {wave_col + 2 * j, 0}));  // spec:13,14
         #pragma unroll
         for (int i = 0; i < 4; ++i)
             #pragma unroll
@@ -80,10 +80,10 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
                 mma_ABt(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:15
         #pragma unroll
         for (int i = 0; i < 4; ++i)
-            load(A_r[0][i], subtile_inplace<32, 16>(A_s, {wave_row + 2 * i, 1}));  // spec:13,14
+            tk::load(A_r[0][i], subtile_inplace<32, 16>(A_s, {wave_row + 2 * i, 1}));  // spec:13,14
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[0][j], subtile_inplace<32, 16>(B_s, {wave_col + 2 * j, 1}));  // spec:13,14
+            tk::load(B_r[0][j], subtile_inplace<32, 16>(B_s, {wave_col + 2 * j, 1}));  // spec:13,14
         #pragma unroll
         for (int i = 0; i < 4; ++i)
             #pragma unroll

@@ -65,11 +65,11 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     for (int at = blockIdx.x; walk.find(at, BLOCK_ROWS, GRID_COLS); at += gridDim.x) {  // spec:21
         const int tile = at - walk.before;
         const int e_i = walk.group, m_first = walk.first, m_count = walk.end - walk.first, grid_rows = walk.rows;
-        const gl<bf16, 1, 1, DIM_TOKENS, DIM_D> X_m(g.X.raw_ptr, nullptr, nullptr, nullptr, nullptr);  // spec:11
-        const gl<bf16, 1, 1, DIM_HIDDEN, DIM_D> GATE__m(g.GATE_.raw_ptr + size_t(e_i) * DIM_HIDDEN * DIM_D, nullptr, nullptr, nullptr, nullptr);  // spec:12
-        const gl<bf16, 1, 1, DIM_HIDDEN, DIM_D> UP_m(g.UP.raw_ptr + size_t(e_i) * DIM_HIDDEN * DIM_D, nullptr, nullptr, nullptr, nullptr);  // spec:13
-        const gl<int, 1, 1, 1, -1> TOKEN__m(g.TOKEN_.raw_ptr + size_t(m_first), nullptr, nullptr, nullptr, m_count);  // spec:8
-        const gl<bf16, 1, 1, -1, DIM_HIDDEN> H_m(g.H.raw_ptr + size_t(m_first) * DIM_HIDDEN, nullptr, nullptr, m_count, nullptr);  // spec:15
+        const auto X_m = tk::matrix_at<gl<bf16, 1, 1, DIM_TOKENS, DIM_D>>(g.X.raw_ptr, DIM_TOKENS, DIM_D);  // spec:11
+        const auto GATE__m = tk::matrix_at<gl<bf16, 1, 1, DIM_HIDDEN, DIM_D>>(g.GATE_.raw_ptr + size_t(e_i) * DIM_HIDDEN * DIM_D, DIM_HIDDEN, DIM_D);  // spec:12
+        const auto UP_m = tk::matrix_at<gl<bf16, 1, 1, DIM_HIDDEN, DIM_D>>(g.UP.raw_ptr + size_t(e_i) * DIM_HIDDEN * DIM_D, DIM_HIDDEN, DIM_D);  // spec:13
+        const auto TOKEN__m = tk::matrix_at<gl<int, 1, 1, 1, -1>>(g.TOKEN_.raw_ptr + size_t(m_first), 1, m_count);  // spec:8
+        const auto H_m = tk::matrix_at<gl<bf16, 1, 1, -1, DIM_HIDDEN>>(g.H.raw_ptr + size_t(m_first) * DIM_HIDDEN, m_count, DIM_HIDDEN);  // spec:15
         // the output tile of this block, spec:22
         const int group_rows = 4 < grid_rows ? 4 : grid_rows;  // height of a full band
         const int group_tiles = group_rows * GRID_COLS;  // tiles of a full band
@@ -103,26 +103,26 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
             tk::load_tile<8 * WARP_THREADS, tk::MASKED>(GATE__s, GATE__m, tile_col, k);  // spec:25,23
             tk::load_tile<8 * WARP_THREADS, tk::MASKED>(UP_s, UP_m, tile_col, k);  // spec:25,23
             tk::lds_barrier();
-            load(X_r[0][0], subtile_inplace<32, 32>(X_s, {wave_row, 0}));  // spec:25,26
+            tk::load(X_r[0][0], subtile_inplace<32, 32>(X_s, {wave_row, 0}));  // spec:25,26
             #pragma unroll
             for (int j = 0; j < 2; ++j)
-                load(GATE__r[0][j], subtile_inplace<32, 32>(GATE__s, {wave_col * 2 + j, 0}));  // spec:25,26
+                tk::load(GATE__r[0][j], subtile_inplace<32, 32>(GATE__s, {wave_col * 2 + j, 0}));  // spec:25,26
             #pragma unroll
             for (int j = 0; j < 2; ++j)
-                load(UP_r[0][j], subtile_inplace<32, 32>(UP_s, {wave_col * 2 + j, 0}));  // spec:25,26
+                tk::load(UP_r[0][j], subtile_inplace<32, 32>(UP_s, {wave_col * 2 + j, 0}));  // spec:25,26
             #pragma unroll
             for (int j = 0; j < 2; ++j)
                 mma_ABt(g__acc[0][j], X_r[0][0], GATE__r[0][j], g__acc[0][j]);  // spec:27,28
             #pragma unroll
             for (int j = 0; j < 2; ++j)
                 mma_ABt(u_acc[0][j], X_r[0][0], UP_r[0][j], u_acc[0][j]);  // spec:27,29
-            load(X_r[0][0], subtile_inplace<32, 32>(X_s, {wave_row, 1}));  // spec:25,26
+            tk::load(X_r[0][0], subtile_inplace<32, 32>(X_s, {wave_row, 1}));  // spec:25,26
             #pragma unroll
             for (int j = 0; j < 2; ++j)
-                load(GATE__r[0][j], subtile_inplace<32, 32>(GATE__s, {wave_col * 2 + j, 1}));  // spec:25,26
+                tk::load(GATE__r[0][j], subtile_inplace<32, 32>(GATE__s, {wave_col * 2 + j, 1}));  // spec:25,26
             #pragma unroll
             for (int j = 0; j < 2; ++j)
-                load(UP_r[0][j], subtile_inplace<32, 32>(UP_s, {wave_col * 2 + j, 1}));  // spec:25,26
+                tk::load(UP_r[0][j], subtile_inplace<32, 32>(UP_s, {wave_col * 2 + j, 1}));  // spec:25,26
             #pragma unroll
             for (int j = 0; j < 2; ++j)
                 mma_ABt(g__acc[0][j], X_r[0][0], GATE__r[0][j], g__acc[0][j]);  // spec:27,28
@@ -213,10 +213,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     for (int at = blockIdx.x; walk.find(at, BLOCK_ROWS, GRID_COLS); at += gridDim.x) {  // spec:34
         const int tile = at - walk.before;
         const int e_i = walk.group, m_first = walk.first, m_count = walk.end - walk.first, grid_rows = walk.rows;
-        const gl<bf16, 1, 1, -1, DIM_HIDDEN> H_m(g.H.raw_ptr + size_t(m_first) * DIM_HIDDEN, nullptr, nullptr, m_count, nullptr);  // spec:15
-        const gl<bf16, 1, 1, DIM_D, DIM_HIDDEN> DOWN__m(g.DOWN_.raw_ptr + size_t(e_i) * DIM_D * DIM_HIDDEN, nullptr, nullptr, nullptr, nullptr);  // spec:14
-        const gl<float, 1, 1, 1, -1> weight_m(g.weight.raw_ptr + size_t(m_first), nullptr, nullptr, nullptr, m_count);  // spec:10
-        const gl<bf16, 1, 1, -1, DIM_D> P_m(g.P.raw_ptr + size_t(m_first) * DIM_D, nullptr, nullptr, m_count, nullptr);  // spec:16
+        const auto H_m = tk::matrix_at<gl<bf16, 1, 1, -1, DIM_HIDDEN>>(g.H.raw_ptr + size_t(m_first) * DIM_HIDDEN, m_count, DIM_HIDDEN);  // spec:15
+        const auto DOWN__m = tk::matrix_at<gl<bf16, 1, 1, DIM_D, DIM_HIDDEN>>(g.DOWN_.raw_ptr + size_t(e_i) * DIM_D * DIM_HIDDEN, DIM_D, DIM_HIDDEN);  // spec:14
+        const auto weight_m = tk::matrix_at<gl<float, 1, 1, 1, -1>>(g.weight.raw_ptr + size_t(m_first), 1, m_count);  // spec:10
+        const auto P_m = tk::matrix_at<gl<bf16, 1, 1, -1, DIM_D>>(g.P.raw_ptr + size_t(m_first) * DIM_D, m_count, DIM_D);  // spec:16
         // the output tile of this block, spec:35
         const int group_rows = 4 < grid_rows ? 4 : grid_rows;  // height of a full band
         const int group_tiles = group_rows * GRID_COLS;  // tiles of a full band
@@ -244,17 +244,17 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         for (int k = 0; k < K_STEPS - 1; ++k) {  // spec:33,40
             tk::load_tile<8 * WARP_THREADS, tk::MASKED>(H_s[(k + 1) % 2], H_m, tile_row, k + 1);  // spec:38,36
             tk::load_tile<8 * WARP_THREADS, tk::MASKED>(DOWN__s[(k + 1) % 2], DOWN__m, tile_col, k + 1);  // spec:38,36
-            load(H_r[0][0], subtile_inplace<32, 32>(H_s[k % 2], {wave_row, 0}));  // spec:38,39
+            tk::load(H_r[0][0], subtile_inplace<32, 32>(H_s[k % 2], {wave_row, 0}));  // spec:38,39
             #pragma unroll
             for (int j = 0; j < 2; ++j)
-                load(DOWN__r[0][j], subtile_inplace<32, 32>(DOWN__s[k % 2], {wave_col * 2 + j, 0}));  // spec:38,39
+                tk::load(DOWN__r[0][j], subtile_inplace<32, 32>(DOWN__s[k % 2], {wave_col * 2 + j, 0}));  // spec:38,39
             #pragma unroll
             for (int j = 0; j < 2; ++j)
                 mma_ABt(y_acc[0][j], H_r[0][0], DOWN__r[0][j], y_acc[0][j]);  // spec:40,41
-            load(H_r[0][0], subtile_inplace<32, 32>(H_s[k % 2], {wave_row, 1}));  // spec:38,39
+            tk::load(H_r[0][0], subtile_inplace<32, 32>(H_s[k % 2], {wave_row, 1}));  // spec:38,39
             #pragma unroll
             for (int j = 0; j < 2; ++j)
-                load(DOWN__r[0][j], subtile_inplace<32, 32>(DOWN__s[k % 2], {wave_col * 2 + j, 1}));  // spec:38,39
+                tk::load(DOWN__r[0][j], subtile_inplace<32, 32>(DOWN__s[k % 2], {wave_col * 2 + j, 1}));  // spec:38,39
             #pragma unroll
             for (int j = 0; j < 2; ++j)
                 mma_ABt(y_acc[0][j], H_r[0][0], DOWN__r[0][j], y_acc[0][j]);  // spec:40,41
@@ -262,17 +262,17 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         }
 
         tk::settle();
-        load(H_r[0][0], subtile_inplace<32, 32>(H_s[1], {wave_row, 0}));  // spec:38,39
+        tk::load(H_r[0][0], subtile_inplace<32, 32>(H_s[1], {wave_row, 0}));  // spec:38,39
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(DOWN__r[0][j], subtile_inplace<32, 32>(DOWN__s[1], {wave_col * 2 + j, 0}));  // spec:38,39
+            tk::load(DOWN__r[0][j], subtile_inplace<32, 32>(DOWN__s[1], {wave_col * 2 + j, 0}));  // spec:38,39
         #pragma unroll
         for (int j = 0; j < 2; ++j)
             mma_ABt(y_acc[0][j], H_r[0][0], DOWN__r[0][j], y_acc[0][j]);  // spec:40,41
-        load(H_r[0][0], subtile_inplace<32, 32>(H_s[1], {wave_row, 1}));  // spec:38,39
+        tk::load(H_r[0][0], subtile_inplace<32, 32>(H_s[1], {wave_row, 1}));  // spec:38,39
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(DOWN__r[0][j], subtile_inplace<32, 32>(DOWN__s[1], {wave_col * 2 + j, 1}));  // spec:38,39
+            tk::load(DOWN__r[0][j], subtile_inplace<32, 32>(DOWN__s[1], {wave_col * 2 + j, 1}));  // spec:38,39
         #pragma unroll
         for (int j = 0; j < 2; ++j)
             mma_ABt(y_acc[0][j], H_r[0][0], DOWN__r[0][j], y_acc[0][j]);  // spec:40,41

@@ -67,14 +67,14 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     for (int at = blockIdx.x; walk.find(at, BLOCK_ROWS, GRID_COLS); at += gridDim.x) {  // spec:27
         const int tile = at - walk.before;
         const int e_i = walk.group, m_first = walk.first, m_count = walk.end - walk.first, grid_rows = walk.rows;
-        const gl<fp8e4m3, 1, 1, DIM_TOKENS, DIM_D> X_m(g.X.raw_ptr, nullptr, nullptr, nullptr, nullptr);  // spec:11
-        const gl<fp8e4m3, 1, 1, DIM_HIDDEN, DIM_D> GATE__m(g.GATE_.raw_ptr + size_t(e_i) * DIM_HIDDEN * DIM_D, nullptr, nullptr, nullptr, nullptr);  // spec:13
-        const gl<fp8e4m3, 1, 1, DIM_HIDDEN, DIM_D> UP_m(g.UP.raw_ptr + size_t(e_i) * DIM_HIDDEN * DIM_D, nullptr, nullptr, nullptr, nullptr);  // spec:15
-        const gl<int, 1, 1, 1, -1> TOKEN__m(g.TOKEN_.raw_ptr + size_t(m_first), nullptr, nullptr, nullptr, m_count);  // spec:8
-        const gl<float, 1, 1, 1, -1> xs_m(g.xs.raw_ptr + size_t(m_first), nullptr, nullptr, nullptr, m_count);  // spec:12
-        const gl<float, 1, 1, 1, DIM_HIDDEN> gs_m(g.gs.raw_ptr + size_t(e_i) * DIM_HIDDEN, nullptr, nullptr, nullptr, nullptr);  // spec:14
-        const gl<float, 1, 1, 1, DIM_HIDDEN> us_m(g.us.raw_ptr + size_t(e_i) * DIM_HIDDEN, nullptr, nullptr, nullptr, nullptr);  // spec:16
-        const gl<bf16, 1, 1, -1, DIM_HIDDEN> H_m(g.H.raw_ptr + size_t(m_first) * DIM_HIDDEN, nullptr, nullptr, m_count, nullptr);  // spec:19
+        const auto X_m = tk::matrix_at<gl<fp8e4m3, 1, 1, DIM_TOKENS, DIM_D>>(g.X.raw_ptr, DIM_TOKENS, DIM_D);  // spec:11
+        const auto GATE__m = tk::matrix_at<gl<fp8e4m3, 1, 1, DIM_HIDDEN, DIM_D>>(g.GATE_.raw_ptr + size_t(e_i) * DIM_HIDDEN * DIM_D, DIM_HIDDEN, DIM_D);  // spec:13
+        const auto UP_m = tk::matrix_at<gl<fp8e4m3, 1, 1, DIM_HIDDEN, DIM_D>>(g.UP.raw_ptr + size_t(e_i) * DIM_HIDDEN * DIM_D, DIM_HIDDEN, DIM_D);  // spec:15
+        const auto TOKEN__m = tk::matrix_at<gl<int, 1, 1, 1, -1>>(g.TOKEN_.raw_ptr + size_t(m_first), 1, m_count);  // spec:8
+        const auto xs_m = tk::matrix_at<gl<float, 1, 1, 1, -1>>(g.xs.raw_ptr + size_t(m_first), 1, m_count);  // spec:12
+        const auto gs_m = tk::matrix_at<gl<float, 1, 1, 1, DIM_HIDDEN>>(g.gs.raw_ptr + size_t(e_i) * DIM_HIDDEN, 1, DIM_HIDDEN);  // spec:14
+        const auto us_m = tk::matrix_at<gl<float, 1, 1, 1, DIM_HIDDEN>>(g.us.raw_ptr + size_t(e_i) * DIM_HIDDEN, 1, DIM_HIDDEN);  // spec:16
+        const auto H_m = tk::matrix_at<gl<bf16, 1, 1, -1, DIM_HIDDEN>>(g.H.raw_ptr + size_t(m_first) * DIM_HIDDEN, m_count, DIM_HIDDEN);  // spec:19
         // the output tile of this block, spec:28
         const int group_rows = 4 < grid_rows ? 4 : grid_rows;  // height of a full band
         const int group_tiles = group_rows * GRID_COLS;  // tiles of a full band
@@ -320,12 +320,12 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     for (int at = blockIdx.x; walk.find(at, BLOCK_ROWS, GRID_COLS); at += gridDim.x) {  // spec:47
         const int tile = at - walk.before;
         const int e_i = walk.group, m_first = walk.first, m_count = walk.end - walk.first, grid_rows = walk.rows;
-        const gl<fp8e4m3, 1, 1, -1, DIM_HIDDEN> Q_m(g.Q.raw_ptr + size_t(m_first) * DIM_HIDDEN, nullptr, nullptr, m_count, nullptr);  // spec:20
-        const gl<fp8e4m3, 1, 1, DIM_D, DIM_HIDDEN> DOWN__m(g.DOWN_.raw_ptr + size_t(e_i) * DIM_D * DIM_HIDDEN, nullptr, nullptr, nullptr, nullptr);  // spec:17
-        const gl<float, 1, 1, 1, -1> weight_m(g.weight.raw_ptr + size_t(m_first), nullptr, nullptr, nullptr, m_count);  // spec:10
-        const gl<float, 1, 1, 1, -1> hs_m(g.hs.raw_ptr + size_t(m_first), nullptr, nullptr, nullptr, m_count);  // spec:21
-        const gl<float, 1, 1, 1, DIM_D> ds_m(g.ds.raw_ptr + size_t(e_i) * DIM_D, nullptr, nullptr, nullptr, nullptr);  // spec:18
-        const gl<bf16, 1, 1, -1, DIM_D> P_m(g.P.raw_ptr + size_t(m_first) * DIM_D, nullptr, nullptr, m_count, nullptr);  // spec:22
+        const auto Q_m = tk::matrix_at<gl<fp8e4m3, 1, 1, -1, DIM_HIDDEN>>(g.Q.raw_ptr + size_t(m_first) * DIM_HIDDEN, m_count, DIM_HIDDEN);  // spec:20
+        const auto DOWN__m = tk::matrix_at<gl<fp8e4m3, 1, 1, DIM_D, DIM_HIDDEN>>(g.DOWN_.raw_ptr + size_t(e_i) * DIM_D * DIM_HIDDEN, DIM_D, DIM_HIDDEN);  // spec:17
+        const auto weight_m = tk::matrix_at<gl<float, 1, 1, 1, -1>>(g.weight.raw_ptr + size_t(m_first), 1, m_count);  // spec:10
+        const auto hs_m = tk::matrix_at<gl<float, 1, 1, 1, -1>>(g.hs.raw_ptr + size_t(m_first), 1, m_count);  // spec:21
+        const auto ds_m = tk::matrix_at<gl<float, 1, 1, 1, DIM_D>>(g.ds.raw_ptr + size_t(e_i) * DIM_D, 1, DIM_D);  // spec:18
+        const auto P_m = tk::matrix_at<gl<bf16, 1, 1, -1, DIM_D>>(g.P.raw_ptr + size_t(m_first) * DIM_D, m_count, DIM_D);  // spec:22
         // the output tile of this block, spec:48
         const int group_rows = 4 < grid_rows ? 4 : grid_rows;  // height of a full band
         const int group_tiles = group_rows * GRID_COLS;  // tiles of a full band

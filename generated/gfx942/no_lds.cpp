@@ -72,7 +72,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
         for (int i = 0; i < 2; ++i)
             #pragma unroll
             for (int j = 0; j < 2; ++j)
-                mma_ABt(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:15
+                tk::mma_ABt(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:15
         #pragma unroll
         for (int i = 0; i < 2; ++i)
             tk::take<tk::MASKED>(A_r[0][i], g.A, tile_row * 2 + i, k + 2);  // spec:14,11
@@ -83,7 +83,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
         for (int i = 0; i < 2; ++i)
             #pragma unroll
             for (int j = 0; j < 2; ++j)
-                mma_ABt(C_acc[i][j], A_r[1][i], B_r[1][j], C_acc[i][j]);  // spec:15
+                tk::mma_ABt(C_acc[i][j], A_r[1][i], B_r[1][j], C_acc[i][j]);  // spec:15
     }
 
     tk::settle();
@@ -97,12 +97,12 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
     for (int i = 0; i < 2; ++i)
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            mma_ABt(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:15
+            tk::mma_ABt(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:15
     #pragma unroll
     for (int i = 0; i < 2; ++i)
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            mma_ABt(C_acc[i][j], A_r[1][i], B_r[1][j], C_acc[i][j]);  // spec:15
+            tk::mma_ABt(C_acc[i][j], A_r[1][i], B_r[1][j], C_acc[i][j]);  // spec:15
     tk::settle();
     #pragma unroll
     for (int i = 0; i < 2; ++i)

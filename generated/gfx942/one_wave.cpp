@@ -59,8 +59,8 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
     for (int k = 0; k < K_STEPS; ++k) {  // spec:10
         load(A_s, g.A, {0, 0, tile_row, k});  // spec:12
         load(B_s, g.B, {0, 0, tile_col, k});  // spec:12
-        load(A_r[0][0], subtile_inplace<64, 32>(A_s, {0, 0}));  // spec:12
-        load(B_r[0][0], subtile_inplace<64, 32>(B_s, {0, 0}));  // spec:12
+        tk::load(A_r[0][0], subtile_inplace<64, 32>(A_s, {0, 0}));  // spec:12
+        tk::load(B_r[0][0], subtile_inplace<64, 32>(B_s, {0, 0}));  // spec:12
         mma_ABt(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:13
     }
 

@@ -74,10 +74,10 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
             tk::lds_barrier();
             #pragma unroll
             for (int i = 0; i < 2; ++i)
-                load(A_r[0][i], subtile_inplace<32, 64>(A_s, {wave_row + 2 * i, 0}));  // spec:15
+                tk::load(A_r[0][i], subtile_inplace<32, 64>(A_s, {wave_row + 2 * i, 0}));  // spec:15
             #pragma unroll
             for (int j = 0; j < 2; ++j)
-                load(B_r[0][j], subtile_inplace<32, 64>(B_s, {wave_col + 2 * j, 0}));  // spec:15
+                tk::load(B_r[0][j], subtile_inplace<32, 64>(B_s, {wave_col + 2 * j, 0}));  // spec:15
             #pragma unroll
             for (int i = 0; i < 2; ++i)
                 #pragma unroll

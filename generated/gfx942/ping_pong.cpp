@@ -100,16 +100,16 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         tk::fetch<8 * WARP_THREADS>(A_s, A_stage, g.A, tile_row, k + 1);  // spec:20
         #pragma unroll
         for (int i = 0; i < 4; ++i)
-            load(A_r[0][i], subtile_inplace<32, 16>(A_s, {wave_row + 2 * i, 0}));  // spec:20,14
+            tk::load(A_r[0][i], subtile_inplace<32, 16>(A_s, {wave_row + 2 * i, 0}));  // spec:20,14
         #pragma unroll
         for (int i = 0; i < 4; ++i)
-            load(A_r[1][i], subtile_inplace<32, 16>(A_s, {wave_row + 2 * i, 1}));  // spec:20,14
+            tk::load(A_r[1][i], subtile_inplace<32, 16>(A_s, {wave_row + 2 * i, 1}));  // spec:20,14
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[0][j], subtile_inplace<32, 16>(B_s, {wave_col + 4 * j, 0}));  // spec:20,14
+            tk::load(B_r[0][j], subtile_inplace<32, 16>(B_s, {wave_col + 4 * j, 0}));  // spec:20,14
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[1][j], subtile_inplace<32, 16>(B_s, {wave_col + 4 * j, 1}));  // spec:20,14
+            tk::load(B_r[1][j], subtile_inplace<32, 16>(B_s, {wave_col + 4 * j, 1}));  // spec:20,14
         tk::wait<0xc07f>();  // LDS operations: at most 0 outstanding, spec:20
         tk::fence();  // spec:20
         tk::barrier();  // spec:20
@@ -140,16 +140,16 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         tk::fence();  // spec:23
         #pragma unroll
         for (int i = 0; i < 4; ++i)
-            load(A_r[0][i], subtile_inplace<32, 16>(A_s, {wave_row + 2 * i, 2}));  // spec:24,14
+            tk::load(A_r[0][i], subtile_inplace<32, 16>(A_s, {wave_row + 2 * i, 2}));  // spec:24,14
         #pragma unroll
         for (int i = 0; i < 4; ++i)
-            load(A_r[1][i], subtile_inplace<32, 16>(A_s, {wave_row + 2 * i, 3}));  // spec:24,14
+            tk::load(A_r[1][i], subtile_inplace<32, 16>(A_s, {wave_row + 2 * i, 3}));  // spec:24,14
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[0][j], subtile_inplace<32, 16>(B_s, {wave_col + 4 * j, 2}));  // spec:24,14
+            tk::load(B_r[0][j], subtile_inplace<32, 16>(B_s, {wave_col + 4 * j, 2}));  // spec:24,14
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[1][j], subtile_inplace<32, 16>(B_s, {wave_col + 4 * j, 3}));  // spec:24,14
+            tk::load(B_r[1][j], subtile_inplace<32, 16>(B_s, {wave_col + 4 * j, 3}));  // spec:24,14
         tk::wait<0xc07f>();  // LDS operations: at most 0 outstanding, spec:24
         tk::fence();  // spec:24
         tk::barrier();  // spec:24
@@ -185,16 +185,16 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     tk::settle();
     #pragma unroll
     for (int i = 0; i < 4; ++i)
-        load(A_r[0][i], subtile_inplace<32, 16>(A_s, {wave_row + 2 * i, 0}));  // spec:20,14
+        tk::load(A_r[0][i], subtile_inplace<32, 16>(A_s, {wave_row + 2 * i, 0}));  // spec:20,14
     #pragma unroll
     for (int i = 0; i < 4; ++i)
-        load(A_r[1][i], subtile_inplace<32, 16>(A_s, {wave_row + 2 * i, 1}));  // spec:20,14
+        tk::load(A_r[1][i], subtile_inplace<32, 16>(A_s, {wave_row + 2 * i, 1}));  // spec:20,14
     #pragma unroll
     for (int j = 0; j < 2; ++j)
-        load(B_r[0][j], subtile_inplace<32, 16>(B_s, {wave_col + 4 * j, 0}));  // spec:20,14
+        tk::load(B_r[0][j], subtile_inplace<32, 16>(B_s, {wave_col + 4 * j, 0}));  // spec:20,14
     #pragma unroll
     for (int j = 0; j < 2; ++j)
-        load(B_r[1][j], subtile_inplace<32, 16>(B_s, {wave_col + 4 * j, 1}));  // spec:20,14
+        tk::load(B_r[1][j], subtile_inplace<32, 16>(B_s, {wave_col + 4 * j, 1}));  // spec:20,14
     tk::wait<0xc07f>();  // LDS operations: at most 0 outstanding, spec:20
     tk::fence();  // spec:20
     __builtin_amdgcn_s_setprio(1);  // spec:21
@@ -215,16 +215,16 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     tk::fence();  // spec:23
     #pragma unroll
     for (int i = 0; i < 4; ++i)
-        load(A_r[0][i], subtile_inplace<32, 16>(A_s, {wave_row + 2 * i, 2}));  // spec:24,14
+        tk::load(A_r[0][i], subtile_inplace<32, 16>(A_s, {wave_row + 2 * i, 2}));  // spec:24,14
     #pragma unroll
     for (int i = 0; i < 4; ++i)
-        load(A_r[1][i], subtile_inplace<32, 16>(A_s, {wave_row + 2 * i, 3}));  // spec:24,14
+        tk::load(A_r[1][i], subtile_inplace<32, 16>(A_s, {wave_row + 2 * i, 3}));  // spec:24,14
     #pragma unroll
     for (int j = 0; j < 2; ++j)
-        load(B_r[0][j], subtile_inplace<32, 16>(B_s, {wave_col + 4 * j, 2}));  // spec:24,14
+        tk::load(B_r[0][j], subtile_inplace<32, 16>(B_s, {wave_col + 4 * j, 2}));  // spec:24,14
     #pragma unroll
     for (int j = 0; j < 2; ++j)
-        load(B_r[1][j], subtile_inplace<32, 16>(B_s, {wave_col + 4 * j, 3}));  // spec:24,14
+        tk::load(B_r[1][j], subtile_inplace<32, 16>(B_s, {wave_col + 4 * j, 3}));  // spec:24,14
     tk::wait<0xc07f>();  // LDS operations: at most 0 outstanding, spec:24
     tk::fence();  // spec:24
     __builtin_amdgcn_s_setprio(1);  // spec:25

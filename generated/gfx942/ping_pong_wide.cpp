@@ -100,10 +100,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     for (int k = 0; k < K_STEPS - 1; ++k) {  // spec:10
         #pragma unroll
         for (int i = 0; i < 4; ++i)
-            load(A_r[0][i], subtile_inplace<32, 32>(A_s, {wave_row * 4 + i, 0}));  // spec:20,14
+            tk::load(A_r[0][i], subtile_inplace<32, 32>(A_s, {wave_row * 4 + i, 0}));  // spec:20,14
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[0][j], subtile_inplace<32, 32>(B_s, {wave_col * 2 + j, 0}));  // spec:20,14
+            tk::load(B_r[0][j], subtile_inplace<32, 32>(B_s, {wave_col * 2 + j, 0}));  // spec:20,14
         tk::wait<0xc07f>();  // LDS operations: at most 0 outstanding, spec:20
         tk::fence();  // spec:20
         tk::barrier();  // spec:20
@@ -135,10 +135,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         tk::fence();  // spec:23
         #pragma unroll
         for (int i = 0; i < 4; ++i)
-            load(A_r[0][i], subtile_inplace<32, 32>(A_s, {wave_row * 4 + i, 1}));  // spec:24,14
+            tk::load(A_r[0][i], subtile_inplace<32, 32>(A_s, {wave_row * 4 + i, 1}));  // spec:24,14
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[0][j], subtile_inplace<32, 32>(B_s, {wave_col * 2 + j, 1}));  // spec:24,14
+            tk::load(B_r[0][j], subtile_inplace<32, 32>(B_s, {wave_col * 2 + j, 1}));  // spec:24,14
         tk::wait<0xc07f>();  // LDS operations: at most 0 outstanding, spec:24
         tk::fence();  // spec:24
         tk::barrier();  // spec:24
@@ -175,10 +175,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     tk::settle();
     #pragma unroll
     for (int i = 0; i < 4; ++i)
-        load(A_r[0][i], subtile_inplace<32, 32>(A_s, {wave_row * 4 + i, 0}));  // spec:20,14
+        tk::load(A_r[0][i], subtile_inplace<32, 32>(A_s, {wave_row * 4 + i, 0}));  // spec:20,14
     #pragma unroll
     for (int j = 0; j < 2; ++j)
-        load(B_r[0][j], subtile_inplace<32, 32>(B_s, {wave_col * 2 + j, 0}));  // spec:20,14
+        tk::load(B_r[0][j], subtile_inplace<32, 32>(B_s, {wave_col * 2 + j, 0}));  // spec:20,14
     tk::wait<0xc07f>();  // LDS operations: at most 0 outstanding, spec:20
     tk::fence();  // spec:20
     __builtin_amdgcn_s_setprio(1);  // spec:21
@@ -199,10 +199,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     tk::fence();  // spec:23
     #pragma unroll
     for (int i = 0; i < 4; ++i)
-        load(A_r[0][i], subtile_inplace<32, 32>(A_s, {wave_row * 4 + i, 1}));  // spec:24,14
+        tk::load(A_r[0][i], subtile_inplace<32, 32>(A_s, {wave_row * 4 + i, 1}));  // spec:24,14
     #pragma unroll
     for (int j = 0; j < 2; ++j)
-        load(B_r[0][j], subtile_inplace<32, 32>(B_s, {wave_col * 2 + j, 1}));  // spec:24,14
+        tk::load(B_r[0][j], subtile_inplace<32, 32>(B_s, {wave_col * 2 + j, 1}));  // spec:24,14
     tk::wait<0xc07f>();  // LDS operations: at most 0 outstanding, spec:24
     tk::fence();  // spec:24
     __builtin_amdgcn_s_setprio(1);  // spec:25

@@ -75,10 +75,10 @@ __global__ __launch_bounds__(THREADS, 3) void kernel(const globals g) {  // spec
 
         #pragma unroll 1
         for (int k = 0; k < K_STEPS - 1; ++k) {  // spec:10
-            load(A_r[0][0], subtile_inplace<32, 64>(A_s[k % 2], {wave_row, 0}));  // spec:11
+            tk::load(A_r[0][0], subtile_inplace<32, 64>(A_s[k % 2], {wave_row, 0}));  // spec:11
             #pragma unroll
             for (int j = 0; j < 2; ++j)
-                load(B_r[0][j], subtile_inplace<32, 64>(B_s[k % 2], {wave_col * 2 + j, 0}));  // spec:11
+                tk::load(B_r[0][j], subtile_inplace<32, 64>(B_s[k % 2], {wave_col * 2 + j, 0}));  // spec:11
             #pragma unroll
             for (int j = 0; j < 2; ++j)
                 mma_ABt(C_acc[0][j], A_r[0][0], B_r[0][j], C_acc[0][j]);  // spec:17
@@ -86,10 +86,10 @@ __global__ __launch_bounds__(THREADS, 3) void kernel(const globals g) {  // spec
         }
 
         tk::settle();
-        load(A_r[0][0], subtile_inplace<32, 64>(A_s[1], {wave_row, 0}));  // spec:11
+        tk::load(A_r[0][0], subtile_inplace<32, 64>(A_s[1], {wave_row, 0}));  // spec:11
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[0][j], subtile_inplace<32, 64>(B_s[1], {wave_col * 2 + j, 0}));  // spec:11
+            tk::load(B_r[0][j], subtile_inplace<32, 64>(B_s[1], {wave_col * 2 + j, 0}));  // spec:11
         #pragma unroll
         for (int j = 0; j < 2; ++j)
             mma_ABt(C_acc[0][j], A_r[0][0], B_r[0][j], C_acc[0][j]);  // spec:17

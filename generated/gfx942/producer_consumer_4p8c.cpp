@@ -73,15 +73,15 @@ __global__ __launch_bounds__(THREADS, 3) void kernel(const globals g) {  // spec
 
         #pragma unroll 1
         for (int k = 0; k < K_STEPS - 1; ++k) {  // spec:10
-            load(A_r[0][0], subtile_inplace<32, 32>(A_s[k % 2], {wave_row, 0}));  // spec:11
-            load(B_r[0][0], subtile_inplace<32, 32>(B_s[k % 2], {wave_col, 0}));  // spec:11
+            tk::load(A_r[0][0], subtile_inplace<32, 32>(A_s[k % 2], {wave_row, 0}));  // spec:11
+            tk::load(B_r[0][0], subtile_inplace<32, 32>(B_s[k % 2], {wave_col, 0}));  // spec:11
             mma_ABt(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:17
             tk::lds_barrier();
         }
 
         tk::settle();
-        load(A_r[0][0], subtile_inplace<32, 32>(A_s[1], {wave_row, 0}));  // spec:11
-        load(B_r[0][0], subtile_inplace<32, 32>(B_s[1], {wave_col, 0}));  // spec:11
+        tk::load(A_r[0][0], subtile_inplace<32, 32>(A_s[1], {wave_row, 0}));  // spec:11
+        tk::load(B_r[0][0], subtile_inplace<32, 32>(B_s[1], {wave_col, 0}));  // spec:11
         mma_ABt(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:17
         tk::settle();
         store(g.C, C_acc[0][0], {0, 0, tile_row * 2 + wave_row, tile_col * 4 + wave_col});  // spec:18

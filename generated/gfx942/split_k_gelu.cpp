@@ -53,7 +53,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
     const int block_id = blockIdx.x % (GRID_ROWS * GRID_COLS), matrix = blockIdx.x / (GRID_ROWS * GRID_COLS);
     const int p_i = matrix;  // spec:13
     const int k_first = p_i * K_STEPS;  // of this part
-    const gl<float, 1, 1, DIM_TOKENS, DIM_OUT> S_m(g.S.raw_ptr + size_t(p_i) * DIM_TOKENS * DIM_OUT, nullptr, nullptr, nullptr, nullptr);  // spec:9
+    const auto S_m = tk::matrix_at<gl<float, 1, 1, DIM_TOKENS, DIM_OUT>>(g.S.raw_ptr + size_t(p_i) * DIM_TOKENS * DIM_OUT, DIM_TOKENS, DIM_OUT);  // spec:9
     // the output tile of this block, spec:14
     constexpr int group_rows = 4;  // height of a full band
     constexpr int group_tiles = 32;  // tiles of a full band
@@ -82,10 +82,10 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
         tk::load_tile<4 * WARP_THREADS, tk::MASKED>(W_s[(k + 1) % 2], g.W, tile_col, k_first + k + 1);  // spec:17,15
         #pragma unroll
         for (int i = 0; i < 2; ++i)
-            load(X_r[0][i], subtile_inplace<32, 64>(X_s[k % 2], {wave_row * 2 + i, 0}));  // spec:17
+            tk::load(X_r[0][i], subtile_inplace<32, 64>(X_s[k % 2], {wave_row * 2 + i, 0}));  // spec:17
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(W_r[0][j], subtile_inplace<32, 64>(W_s[k % 2], {wave_col * 2 + j, 0}));  // spec:17
+            tk::load(W_r[0][j], subtile_inplace<32, 64>(W_s[k % 2], {wave_col * 2 + j, 0}));  // spec:17
         #pragma unroll
         for (int i = 0; i < 2; ++i)
             #pragma unroll
@@ -97,10 +97,10 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
     tk::settle();
     #pragma unroll
     for (int i = 0; i < 2; ++i)
-        load(X_r[0][i], subtile_inplace<32, 64>(X_s[1], {wave_row * 2 + i, 0}));  // spec:17
+        tk::load(X_r[0][i], subtile_inplace<32, 64>(X_s[1], {wave_row * 2 + i, 0}));  // spec:17
     #pragma unroll
     for (int j = 0; j < 2; ++j)
-        load(W_r[0][j], subtile_inplace<32, 64>(W_s[1], {wave_col * 2 + j, 0}));  // spec:17
+        tk::load(W_r[0][j], subtile_inplace<32, 64>(W_s[1], {wave_col * 2 + j, 0}));  // spec:17
     #pragma unroll
     for (int i = 0; i < 2; ++i)
         #pragma unroll

@@ -71,10 +71,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         tk::fetch<8 * WARP_THREADS>(A_s, A_stage, g.A, tile_row, k + 1);  // spec:12
         tk::fetch<8 * WARP_THREADS>(B_s, B_stage, g.B, tile_col, k + 1);  // spec:12
         tk::lds_barrier();
-        load(A_r[0][0], subtile_inplace<32, 64>(A_s, {wave_row, 0}));  // spec:12
+        tk::load(A_r[0][0], subtile_inplace<32, 64>(A_s, {wave_row, 0}));  // spec:12
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[0][j], subtile_inplace<32, 64>(B_s, {wave_col + 2 * j, 0}));  // spec:12
+            tk::load(B_r[0][j], subtile_inplace<32, 64>(B_s, {wave_col + 2 * j, 0}));  // spec:12
         #pragma unroll
         for (int j = 0; j < 2; ++j)
             mma_ABt(C_acc[0][j], A_r[0][0], B_r[0][j], C_acc[0][j]);  // spec:13
@@ -85,10 +85,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
 
     tk::settle();
     tk::lds_barrier();
-    load(A_r[0][0], subtile_inplace<32, 64>(A_s, {wave_row, 0}));  // spec:12
+    tk::load(A_r[0][0], subtile_inplace<32, 64>(A_s, {wave_row, 0}));  // spec:12
     #pragma unroll
     for (int j = 0; j < 2; ++j)
-        load(B_r[0][j], subtile_inplace<32, 64>(B_s, {wave_col + 2 * j, 0}));  // spec:12
+        tk::load(B_r[0][j], subtile_inplace<32, 64>(B_s, {wave_col + 2 * j, 0}));  // spec:12
     #pragma unroll
     for (int j = 0; j < 2; ++j)
         mma_ABt(C_acc[0][j], A_r[0][0], B_r[0][j], C_acc[0][j]);  // spec:13

@@ -77,10 +77,10 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
             group<4>::load(B_s[(k + 1) % 2], g.B, {0, 0, tile_col, k_first + k + 1});  // spec:13
             #pragma unroll
             for (int i = 0; i < 2; ++i)
-                load(A_r[0][i], subtile_inplace<32, 64>(A_s[k % 2], {wave_row + 2 * i, 0}));  // spec:13
+                tk::load(A_r[0][i], subtile_inplace<32, 64>(A_s[k % 2], {wave_row + 2 * i, 0}));  // spec:13
             #pragma unroll
             for (int j = 0; j < 2; ++j)
-                load(B_r[0][j], subtile_inplace<32, 64>(B_s[k % 2], {wave_col + 2 * j, 0}));  // spec:13
+                tk::load(B_r[0][j], subtile_inplace<32, 64>(B_s[k % 2], {wave_col + 2 * j, 0}));  // spec:13
             #pragma unroll
             for (int i = 0; i < 2; ++i)
                 #pragma unroll
@@ -92,10 +92,10 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
         tk::settle();
         #pragma unroll
         for (int i = 0; i < 2; ++i)
-            load(A_r[0][i], subtile_inplace<32, 64>(A_s[(steps - 1) % 2], {wave_row + 2 * i, 0}));  // spec:13
+            tk::load(A_r[0][i], subtile_inplace<32, 64>(A_s[(steps - 1) % 2], {wave_row + 2 * i, 0}));  // spec:13
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[0][j], subtile_inplace<32, 64>(B_s[(steps - 1) % 2], {wave_col + 2 * j, 0}));  // spec:13
+            tk::load(B_r[0][j], subtile_inplace<32, 64>(B_s[(steps - 1) % 2], {wave_col + 2 * j, 0}));  // spec:13
         #pragma unroll
         for (int i = 0; i < 2; ++i)
             #pragma unroll

@@ -69,10 +69,10 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
         tk::lds_barrier();
         #pragma unroll
         for (int i = 0; i < 2; ++i)
-            load(A_r[0][i], subtile_inplace<16, 16>(A_s, {wave_row + 2 * i, 0}));  // spec:12,13
+            tk::load(A_r[0][i], subtile_inplace<16, 16>(A_s, {wave_row + 2 * i, 0}));  // spec:12,13
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[0][j], subtile_inplace<16, 16>(B_s, {0, wave_col + 2 * j}));  // spec:12,13
+            tk::load(B_r[0][j], subtile_inplace<16, 16>(B_s, {0, wave_col + 2 * j}));  // spec:12,13
         #pragma unroll
         for (int i = 0; i < 2; ++i)
             #pragma unroll
@@ -80,10 +80,10 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
                 mma_AB(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:15
         #pragma unroll
         for (int i = 0; i < 2; ++i)
-            load(A_r[0][i], subtile_inplace<16, 16>(A_s, {wave_row + 2 * i, 1}));  // spec:12,13
+            tk::load(A_r[0][i], subtile_inplace<16, 16>(A_s, {wave_row + 2 * i, 1}));  // spec:12,13
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[0][j], subtile_inplace<16, 16>(B_s, {1, wave_col + 2 * j}));  // spec:12,13
+            tk::load(B_r[0][j], subtile_inplace<16, 16>(B_s, {1, wave_col + 2 * j}));  // spec:12,13
         #pragma unroll
         for (int i = 0; i < 2; ++i)
             #pragma unroll
@@ -91,10 +91,10 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
                 mma_AB(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:15
         #pragma unroll
         for (int i = 0; i < 2; ++i)
-            load(A_r[0][i], subtile_inplace<16, 16>(A_s, {wave_row + 2 * i, 2}));  // spec:12,13
+            tk::load(A_r[0][i], subtile_inplace<16, 16>(A_s, {wave_row + 2 * i, 2}));  // spec:12,13
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[0][j], subtile_inplace<16, 16>(B_s, {2, wave_col + 2 * j}));  // spec:12,13
+            tk::load(B_r[0][j], subtile_inplace<16, 16>(B_s, {2, wave_col + 2 * j}));  // spec:12,13
         #pragma unroll
         for (int i = 0; i < 2; ++i)
             #pragma unroll
@@ -102,10 +102,10 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
                 mma_AB(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:15
         #pragma unroll
         for (int i = 0; i < 2; ++i)
-            load(A_r[0][i], subtile_inplace<16, 16>(A_s, {wave_row + 2 * i, 3}));  // spec:12,13
+            tk::load(A_r[0][i], subtile_inplace<16, 16>(A_s, {wave_row + 2 * i, 3}));  // spec:12,13
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[0][j], subtile_inplace<16, 16>(B_s, {3, wave_col + 2 * j}));  // spec:12,13
+            tk::load(B_r[0][j], subtile_inplace<16, 16>(B_s, {3, wave_col + 2 * j}));  // spec:12,13
         #pragma unroll
         for (int i = 0; i < 2; ++i)
             #pragma unroll

@@ -91,26 +91,26 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         group<8>::load(G_s, g.G, {0, 0, tile_col, k});  // spec:14
         group<8>::load(U_s, g.U, {0, 0, tile_col, k});  // spec:14
         tk::lds_barrier();
-        load(X_r[0][0], subtile_inplace<32, 32>(X_s, {wave_row, 0}));  // spec:14,15
+        tk::load(X_r[0][0], subtile_inplace<32, 32>(X_s, {wave_row, 0}));  // spec:14,15
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(G_r[0][j], subtile_inplace<32, 32>(G_s, {wave_col * 2 + j, 0}));  // spec:14,15
+            tk::load(G_r[0][j], subtile_inplace<32, 32>(G_s, {wave_col * 2 + j, 0}));  // spec:14,15
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(U_r[0][j], subtile_inplace<32, 32>(U_s, {wave_col * 2 + j, 0}));  // spec:14,15
+            tk::load(U_r[0][j], subtile_inplace<32, 32>(U_s, {wave_col * 2 + j, 0}));  // spec:14,15
         #pragma unroll
         for (int j = 0; j < 2; ++j)
             mma_ABt(g__acc[0][j], X_r[0][0], G_r[0][j], g__acc[0][j]);  // spec:16,19
         #pragma unroll
         for (int j = 0; j < 2; ++j)
             mma_ABt(u_acc[0][j], X_r[0][0], U_r[0][j], u_acc[0][j]);  // spec:16,20
-        load(X_r[0][0], subtile_inplace<32, 32>(X_s, {wave_row, 1}));  // spec:14,15
+        tk::load(X_r[0][0], subtile_inplace<32, 32>(X_s, {wave_row, 1}));  // spec:14,15
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(G_r[0][j], subtile_inplace<32, 32>(G_s, {wave_col * 2 + j, 1}));  // spec:14,15
+            tk::load(G_r[0][j], subtile_inplace<32, 32>(G_s, {wave_col * 2 + j, 1}));  // spec:14,15
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(U_r[0][j], subtile_inplace<32, 32>(U_s, {wave_col * 2 + j, 1}));  // spec:14,15
+            tk::load(U_r[0][j], subtile_inplace<32, 32>(U_s, {wave_col * 2 + j, 1}));  // spec:14,15
         #pragma unroll
         for (int j = 0; j < 2; ++j)
             mma_ABt(g__acc[0][j], X_r[0][0], G_r[0][j], g__acc[0][j]);  // spec:16,19

@@ -70,15 +70,15 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
     for (int k = 0; k < K_STEPS - 1; ++k) {  // spec:24
         group<4>::load(A_s[(k + 1) % 2], g.A, {0, 0, tile_row, k + 1});  // spec:28
         group<4>::load(B_s[(k + 1) % 2], g.B, {0, 0, tile_col, k + 1});  // spec:28
-        load(A_r[0][0], subtile_inplace<32, 64>(A_s[k % 2], {wave_row, 0}));  // spec:28
-        load(B_r[0][0], subtile_inplace<32, 64>(B_s[k % 2], {wave_col, 0}));  // spec:28
+        tk::load(A_r[0][0], subtile_inplace<32, 64>(A_s[k % 2], {wave_row, 0}));  // spec:28
+        tk::load(B_r[0][0], subtile_inplace<32, 64>(B_s[k % 2], {wave_col, 0}));  // spec:28
         mma_ABt(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:29
         tk::lds_barrier();
     }
 
     tk::settle();
-    load(A_r[0][0], subtile_inplace<32, 64>(A_s[1], {wave_row, 0}));  // spec:28
-    load(B_r[0][0], subtile_inplace<32, 64>(B_s[1], {wave_col, 0}));  // spec:28
+    tk::load(A_r[0][0], subtile_inplace<32, 64>(A_s[1], {wave_row, 0}));  // spec:28
+    tk::load(B_r[0][0], subtile_inplace<32, 64>(B_s[1], {wave_col, 0}));  // spec:28
     mma_ABt(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:29
     tk::settle();
     store(g.C, C_acc[0][0], {0, 0, tile_row * 2 + wave_row, tile_col * 2 + wave_col});  // spec:30

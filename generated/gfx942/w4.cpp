@@ -83,7 +83,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         tk::lds_barrier();
         #pragma unroll
         for (int i = 0; i < 2; ++i)
-            load(A_r[0][i], subtile_inplace<32, 128>(A_s, {wave_row * 2 + i, 0}));  // spec:17
+            tk::load(A_r[0][i], subtile_inplace<32, 128>(A_s, {wave_row * 2 + i, 0}));  // spec:17
         load_made<1, true, true>(W_r[0][0], subtile_inplace<32, 64>(W_s, {wave_col, 0}), [&](int within) {  // spec:17
             const int col = (tile_col * 4 + wave_col) * 32 + within;
             const float t3 = tk::number_at(g.z, col * DIM_GROUPS + k);

@@ -78,7 +78,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
     for (int k = 0; k < K_STEPS - 3; ++k) {  // spec:12,16
         tk::fetch<4 * WARP_THREADS, tk::MASKED>(A_s[(k + 3) % 4], A_stage, g.A, tile_row, k + 3);  // spec:15,13
         tk::fetch<4 * WARP_THREADS, tk::MASKED>(W_s[(k + 3) % 4], W_stage, g.W, tile_col, k + 3);  // spec:15,13
-        load(A_r[0][0], subtile_inplace<16, 128>(A_s[k % 4], {0, 0}));  // spec:15
+        tk::load(A_r[0][0], subtile_inplace<16, 128>(A_s[k % 4], {0, 0}));  // spec:15
         load_made<4, true>(W_r[0][0], subtile_inplace<16, 64>(W_s[k % 4], {wave_col, 0}), [&](int within, int block) {  // spec:15
             const int col = (tile_col * 4 + wave_col) * 16 + within;
             const float t3 = tk::number_at(g.s, col * DIM_GROUPS + k * 4 + block);
@@ -94,7 +94,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
     }
 
     tk::settle();
-    load(A_r[0][0], subtile_inplace<16, 128>(A_s[1], {0, 0}));  // spec:15
+    tk::load(A_r[0][0], subtile_inplace<16, 128>(A_s[1], {0, 0}));  // spec:15
     load_made<4, true>(W_r[0][0], subtile_inplace<16, 64>(W_s[1], {wave_col, 0}), [&](int within, int block) {  // spec:15
         const int col = (tile_col * 4 + wave_col) * 16 + within;
         const float t3 = tk::number_at(g.s, col * DIM_GROUPS + (K_STEPS - 3) * 4 + block);
@@ -105,7 +105,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
     });
     mma_ABt(c_acc[0][0], A_r[0][0], W_r[0][0], c_acc[0][0]);  // spec:16,17
     tk::lds_barrier();
-    load(A_r[0][0], subtile_inplace<16, 128>(A_s[2], {0, 0}));  // spec:15
+    tk::load(A_r[0][0], subtile_inplace<16, 128>(A_s[2], {0, 0}));  // spec:15
     load_made<4, true>(W_r[0][0], subtile_inplace<16, 64>(W_s[2], {wave_col, 0}), [&](int within, int block) {  // spec:15
         const int col = (tile_col * 4 + wave_col) * 16 + within;
         const float t3 = tk::number_at(g.s, col * DIM_GROUPS + (K_STEPS - 2) * 4 + block);
@@ -115,7 +115,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
         };
     });
     mma_ABt(c_acc[0][0], A_r[0][0], W_r[0][0], c_acc[0][0]);  // spec:16,17
-    load(A_r[0][0], subtile_inplace<16, 128>(A_s[3], {0, 0}));  // spec:15
+    tk::load(A_r[0][0], subtile_inplace<16, 128>(A_s[3], {0, 0}));  // spec:15
     load_made<4, true>(W_r[0][0], subtile_inplace<16, 64>(W_s[3], {wave_col, 0}), [&](int within, int block) {  // spec:15
         const int col = (tile_col * 4 + wave_col) * 16 + within;
         const float t3 = tk::number_at(g.s, col * DIM_GROUPS + (K_STEPS - 1) * 4 + block);

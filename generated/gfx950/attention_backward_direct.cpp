@@ -151,13 +151,13 @@ struct globals {
     __host__ __device__ size_t dynamic_shared_memory() const { return 0; }
 };
 
-using SHAPE = ducks::rt_shape::rt_32x32;
-template <int rows> using tile = rt_fl<rows, COLS, ducks::rt_layout::col, SHAPE>;  // of a wave
+using SHAPE = tk::square<32>;
+template <int rows> using tile = tk::rt_fl<rows, COLS, ducks::rt_layout::col, SHAPE>;  // of a wave
 using columns = typename tile<SIDE>::row_vec;  // a number for each column
-using OPERAND = ducks::rt_shape::rt_32x16;  // of what is loaded, by rows
-using ACROSS = ducks::rt_shape::rt_16x32;  // the same by columns
-using COMPUTED = ducks::rt_shape::rt_16x32_4;  // of what is computed
-template <int rows> using operand_bf = rt_bf<rows, COLS, ducks::rt_layout::col, COMPUTED>;  // of a product
+using OPERAND = tk::wide<32, 16>;  // of what is loaded, by rows
+using ACROSS = tk::wide<16, 32>;  // the same by columns
+using COMPUTED = tk::wide<16, 32, 4>;  // of what is computed
+template <int rows> using operand_bf = tk::rt_bf<rows, COLS, ducks::rt_layout::col, COMPUTED>;  // of a product
 
 __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     #pragma clang fp contract(on)  // within an expression, not across
@@ -178,9 +178,9 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     const auto GV_at = tk::buffer_from(g.GV, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(j_0) * DIM_D);
     const int first_of_wave = j_0 + wave * COLS;
     const int first_column = first_of_wave + laneid() % SIDE;
-    rt_bf<COLS, DIM_D, ducks::rt_layout::row, OPERAND> K_r;  // spec:33
+    tk::rt_bf<COLS, DIM_D, ducks::rt_layout::row, OPERAND> K_r;  // spec:33
     tk::load_operand(K_r, K_at, wave * COLS, DIM_D);
-    rt_bf<COLS, DIM_D, ducks::rt_layout::row, OPERAND> V_r;  // spec:36
+    tk::rt_bf<COLS, DIM_D, ducks::rt_layout::row, OPERAND> V_r;  // spec:36
     tk::load_operand(V_r, V_at, wave * COLS, DIM_D);
     tile<DIM_D> gv;
     zero(gv);  // spec:35
@@ -204,7 +204,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         tk::fetch_direct<THREADS>(GO_s[(step + 1) % 2], GO_f, (step + 1) * TILE_q * DIM_D);
         tk::fetch_vector<THREADS>(SHIFT__s[0 % 2], SHIFT__f, tk::rows_from(g.SHIFT_, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH + uint64_t(h_0) * DIM_LENGTH + uint64_t((step + 1) * TILE_q) * 1, min(DIM_LENGTH - (step + 1) * TILE_q, TILE_q), 1, 1), 1);
         tk::fetch_vector<THREADS>(DELTA__s[0 % 2], DELTA__f, tk::rows_from(g.DELTA_, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH + uint64_t(h_0) * DIM_LENGTH + uint64_t((step + 1) * TILE_q) * 1, min(DIM_LENGTH - (step + 1) * TILE_q, TILE_q), 1, 1), 1);
-        rt_bf<32, DIM_D, ducks::rt_layout::row, OPERAND> dot_Q_K_r[1];
+        tk::rt_bf<32, DIM_D, ducks::rt_layout::row, OPERAND> dot_Q_K_r[1];
         #pragma unroll
         for (int n = 0; n < 1; ++n)
             load(dot_Q_K_r[n], subtile_inplace<32, DIM_D>(Q_s[step % 2], {n, 0}));
@@ -212,12 +212,12 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         tk::arrived();
         #pragma unroll
         for (int n = 0; n < 1; ++n) {
-            auto &part = subtile_inplace<32>(dot_Q_K, n);
+            auto &part = tk::subtile_inplace<32>(dot_Q_K, n);
             zero(part);
             mma_ABt(part, dot_Q_K_r[n], K_r, part);  // spec:33
         }
         __builtin_amdgcn_sched_barrier(0);
-        rt_bf<TILE_q, 32, ducks::rt_layout::col, COMPUTED> gv_r[4];
+        tk::rt_bf<TILE_q, 32, ducks::rt_layout::col, COMPUTED> gv_r[4];
         #pragma unroll
         for (int n = 0; n < 4; ++n)
             load(gv_r[n], subtile_inplace<TILE_q, 32>(GO_s[step % 2], {0, n}));
@@ -238,11 +238,11 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         tk::arrived();
         #pragma unroll
         for (int n = 0; n < 4; ++n) {
-            auto &part = subtile_inplace<32>(gv, n);
+            auto &part = tk::subtile_inplace<32>(gv, n);
             mma_AtB(part, gv_r[n], p_bf, part);  // spec:35
         }
         __builtin_amdgcn_sched_barrier(0);
-        rt_bf<32, DIM_D, ducks::rt_layout::row, OPERAND> gp_r[1];
+        tk::rt_bf<32, DIM_D, ducks::rt_layout::row, OPERAND> gp_r[1];
         #pragma unroll
         for (int n = 0; n < 1; ++n)
             load(gp_r[n], subtile_inplace<32, DIM_D>(GO_s[step % 2], {n, 0}));
@@ -250,12 +250,12 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         tk::arrived();
         #pragma unroll
         for (int n = 0; n < 1; ++n) {
-            auto &part = subtile_inplace<32>(gp, n);
+            auto &part = tk::subtile_inplace<32>(gp, n);
             zero(part);
             mma_ABt(part, gp_r[n], V_r, part);  // spec:36
         }
         __builtin_amdgcn_sched_barrier(0);
-        rt_bf<TILE_q, 32, ducks::rt_layout::col, COMPUTED> gk_r[4];
+        tk::rt_bf<TILE_q, 32, ducks::rt_layout::col, COMPUTED> gk_r[4];
         #pragma unroll
         for (int n = 0; n < 4; ++n)
             load(gk_r[n], subtile_inplace<TILE_q, 32>(Q_s[step % 2], {0, n}));
@@ -274,7 +274,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         tk::arrived();
         #pragma unroll
         for (int n = 0; n < 4; ++n) {
-            auto &part = subtile_inplace<32>(gk, n);
+            auto &part = tk::subtile_inplace<32>(gk, n);
             mma_AtB(part, gk_r[n], gx_bf, part);  // spec:38
         }
         __builtin_amdgcn_sched_barrier(0);
@@ -333,13 +333,13 @@ struct globals {
     __host__ __device__ size_t dynamic_shared_memory() const { return 0; }
 };
 
-using SHAPE = ducks::rt_shape::rt_32x32;
-template <int rows> using tile = rt_fl<rows, COLS, ducks::rt_layout::col, SHAPE>;  // of a wave
+using SHAPE = tk::square<32>;
+template <int rows> using tile = tk::rt_fl<rows, COLS, ducks::rt_layout::col, SHAPE>;  // of a wave
 using columns = typename tile<SIDE>::row_vec;  // a number for each column
-using OPERAND = ducks::rt_shape::rt_32x16;  // of what is loaded, by rows
-using ACROSS = ducks::rt_shape::rt_16x32;  // the same by columns
-using COMPUTED = ducks::rt_shape::rt_16x32_4;  // of what is computed
-template <int rows> using operand_bf = rt_bf<rows, COLS, ducks::rt_layout::col, COMPUTED>;  // of a product
+using OPERAND = tk::wide<32, 16>;  // of what is loaded, by rows
+using ACROSS = tk::wide<16, 32>;  // the same by columns
+using COMPUTED = tk::wide<16, 32, 4>;  // of what is computed
+template <int rows> using operand_bf = tk::rt_bf<rows, COLS, ducks::rt_layout::col, COMPUTED>;  // of a product
 
 __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     #pragma clang fp contract(on)  // within an expression, not across
@@ -359,9 +359,9 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     const auto GQ_at = tk::buffer_from(g.GQ, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(q_0) * DIM_D);
     const int first_of_wave = q_0 + wave * COLS;
     const int first_column = first_of_wave + laneid() % SIDE;
-    rt_bf<COLS, DIM_D, ducks::rt_layout::row, OPERAND> Q_r;  // spec:48
+    tk::rt_bf<COLS, DIM_D, ducks::rt_layout::row, OPERAND> Q_r;  // spec:48
     tk::load_operand(Q_r, Q_at, wave * COLS, DIM_D);
-    rt_bf<COLS, DIM_D, ducks::rt_layout::row, OPERAND> GO_r;  // spec:50
+    tk::rt_bf<COLS, DIM_D, ducks::rt_layout::row, OPERAND> GO_r;  // spec:50
     tk::load_operand(GO_r, GO_at, wave * COLS, DIM_D);
     columns SHIFT__r;  // spec:49
     tk::load_columns<float>(SHIFT__r, SHIFT__at, wave * COLS, 1);
@@ -379,7 +379,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         const int j_0 = step * TILE_j;
         tk::fetch_direct<THREADS>(K_s[(step + 1) % 2], K_f, (step + 1) * TILE_j * DIM_D);
         tk::fetch_direct<THREADS>(V_s[(step + 1) % 2], V_f, (step + 1) * TILE_j * DIM_D);
-        rt_bf<32, DIM_D, ducks::rt_layout::row, OPERAND> dot_Q_K_r[2];
+        tk::rt_bf<32, DIM_D, ducks::rt_layout::row, OPERAND> dot_Q_K_r[2];
         #pragma unroll
         for (int n = 0; n < 2; ++n)
             load(dot_Q_K_r[n], subtile_inplace<32, DIM_D>(K_s[step % 2], {n, 0}));
@@ -387,12 +387,12 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         tk::arrived();
         #pragma unroll
         for (int n = 0; n < 2; ++n) {
-            auto &part = subtile_inplace<32>(dot_Q_K, n);
+            auto &part = tk::subtile_inplace<32>(dot_Q_K, n);
             zero(part);
             mma_ABt(part, dot_Q_K_r[n], Q_r, part);  // spec:48
         }
         __builtin_amdgcn_sched_barrier(0);
-        rt_bf<32, DIM_D, ducks::rt_layout::row, OPERAND> gp_r[2];
+        tk::rt_bf<32, DIM_D, ducks::rt_layout::row, OPERAND> gp_r[2];
         #pragma unroll
         for (int n = 0; n < 2; ++n)
             load(gp_r[n], subtile_inplace<32, DIM_D>(V_s[step % 2], {n, 0}));
@@ -410,12 +410,12 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         tk::arrived();
         #pragma unroll
         for (int n = 0; n < 2; ++n) {
-            auto &part = subtile_inplace<32>(gp, n);
+            auto &part = tk::subtile_inplace<32>(gp, n);
             zero(part);
             mma_ABt(part, gp_r[n], GO_r, part);  // spec:50
         }
         __builtin_amdgcn_sched_barrier(0);
-        rt_bf<TILE_j, 32, ducks::rt_layout::col, COMPUTED> gq_r[4];
+        tk::rt_bf<TILE_j, 32, ducks::rt_layout::col, COMPUTED> gq_r[4];
         #pragma unroll
         for (int n = 0; n < 4; ++n)
             load(gq_r[n], subtile_inplace<TILE_j, 32>(K_s[step % 2], {0, n}));
@@ -425,7 +425,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         tk::arrived();
         #pragma unroll
         for (int n = 0; n < 4; ++n) {
-            auto &part = subtile_inplace<32>(gq, n);
+            auto &part = tk::subtile_inplace<32>(gq, n);
             mma_AtB(part, gq_r[n], gx_bf, part);  // spec:52
         }
         __builtin_amdgcn_sched_barrier(0);

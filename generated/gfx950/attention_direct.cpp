@@ -41,13 +41,13 @@ struct globals {
     __host__ __device__ size_t dynamic_shared_memory() const { return 0; }
 };
 
-using SHAPE = ducks::rt_shape::rt_32x32;
-template <int rows> using tile = rt_fl<rows, COLS, ducks::rt_layout::col, SHAPE>;  // of a wave
+using SHAPE = tk::square<32>;
+template <int rows> using tile = tk::rt_fl<rows, COLS, ducks::rt_layout::col, SHAPE>;  // of a wave
 using columns = typename tile<SIDE>::row_vec;  // a number for each column
-using OPERAND = ducks::rt_shape::rt_32x16;  // of what is loaded, by rows
-using ACROSS = ducks::rt_shape::rt_16x32;  // the same by columns
-using COMPUTED = ducks::rt_shape::rt_16x32_4;  // of what is computed
-template <int rows> using operand_bf = rt_bf<rows, COLS, ducks::rt_layout::col, COMPUTED>;  // of a product
+using OPERAND = tk::wide<32, 16>;  // of what is loaded, by rows
+using ACROSS = tk::wide<16, 32>;  // the same by columns
+using COMPUTED = tk::wide<16, 32, 4>;  // of what is computed
+template <int rows> using operand_bf = tk::rt_bf<rows, COLS, ducks::rt_layout::col, COMPUTED>;  // of a product
 
 __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     #pragma clang fp contract(on)  // within an expression, not across
@@ -64,7 +64,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     const auto O_at = tk::buffer_from(g.O, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(q_0) * DIM_D);
     const int first_of_wave = q_0 + wave * COLS;
     const int first_column = first_of_wave + laneid() % SIDE;
-    rt_bf<COLS, DIM_D, ducks::rt_layout::row, OPERAND> Q_r;  // spec:19
+    tk::rt_bf<COLS, DIM_D, ducks::rt_layout::row, OPERAND> Q_r;  // spec:19
     tk::load_operand(Q_r, Q_at, wave * COLS, DIM_D);
     columns l;
     #pragma unroll
@@ -86,7 +86,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
         const int j_0 = step * TILE_j;
         tk::fetch_direct<THREADS>(K_s[(step + 1) % 2], K_f, (step + 1) * TILE_j * DIM_D);
         tk::fetch_direct<THREADS>(V_s[(step + 1) % 2], V_f, (step + 1) * TILE_j * DIM_D);
-        rt_bf<32, DIM_D, ducks::rt_layout::row, OPERAND> dot_Q_K_r[2];
+        tk::rt_bf<32, DIM_D, ducks::rt_layout::row, OPERAND> dot_Q_K_r[2];
         #pragma unroll
         for (int n = 0; n < 2; ++n)
             load(dot_Q_K_r[n], subtile_inplace<32, DIM_D>(K_s[step % 2], {n, 0}));
@@ -94,12 +94,12 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
         tk::arrived();
         #pragma unroll
         for (int n = 0; n < 2; ++n) {
-            auto &part = subtile_inplace<32>(dot_Q_K, n);
+            auto &part = tk::subtile_inplace<32>(dot_Q_K, n);
             zero(part);
             mma_ABt(part, dot_Q_K_r[n], Q_r, part);  // spec:19
         }
         __builtin_amdgcn_sched_barrier(0);
-        rt_bf<TILE_j, 32, ducks::rt_layout::col, COMPUTED> o_r[4];
+        tk::rt_bf<TILE_j, 32, ducks::rt_layout::col, COMPUTED> o_r[4];
         #pragma unroll
         for (int n = 0; n < 4; ++n)
             load(o_r[n], subtile_inplace<TILE_j, 32>(V_s[step % 2], {0, n}));
@@ -131,7 +131,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
         tk::arrived();
         #pragma unroll
         for (int n = 0; n < 4; ++n) {
-            auto &part = subtile_inplace<32>(o, n);
+            auto &part = tk::subtile_inplace<32>(o, n);
             mma_AtB(part, o_r[n], p_bf, part);  // spec:24
         }
         __builtin_amdgcn_sched_barrier(0);

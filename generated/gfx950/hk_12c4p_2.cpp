@@ -89,35 +89,35 @@ __global__ __launch_bounds__(THREADS, 4) void kernel(const globals g) {  // spec
 
         #pragma unroll 1
         for (int k = 0; k < K_STEPS - 2; k += 2) {  // spec:11,13
-            load(A_r[0][0], subtile_inplace<64, 32>(A_s[0], {wave_row, 0}));  // spec:12,14
-            load(B_r[0][0], subtile_inplace<64, 32>(B_s[0], {wave_col, 0}));  // spec:12,14
+            tk::load(A_r[0][0], subtile_inplace<64, 32>(A_s[0], {wave_row, 0}));  // spec:12,14
+            tk::load(B_r[0][0], subtile_inplace<64, 32>(B_s[0], {wave_col, 0}));  // spec:12,14
             mma_ABt(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:20
-            load(A_r[0][0], subtile_inplace<64, 32>(A_s[0], {wave_row, 1}));  // spec:12,14
-            load(B_r[0][0], subtile_inplace<64, 32>(B_s[0], {wave_col, 1}));  // spec:12,14
+            tk::load(A_r[0][0], subtile_inplace<64, 32>(A_s[0], {wave_row, 1}));  // spec:12,14
+            tk::load(B_r[0][0], subtile_inplace<64, 32>(B_s[0], {wave_col, 1}));  // spec:12,14
             mma_ABt(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:20
             tk::lds_barrier();
-            load(A_r[0][0], subtile_inplace<64, 32>(A_s[1], {wave_row, 0}));  // spec:12,14
-            load(B_r[0][0], subtile_inplace<64, 32>(B_s[1], {wave_col, 0}));  // spec:12,14
+            tk::load(A_r[0][0], subtile_inplace<64, 32>(A_s[1], {wave_row, 0}));  // spec:12,14
+            tk::load(B_r[0][0], subtile_inplace<64, 32>(B_s[1], {wave_col, 0}));  // spec:12,14
             mma_ABt(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:20
-            load(A_r[0][0], subtile_inplace<64, 32>(A_s[1], {wave_row, 1}));  // spec:12,14
-            load(B_r[0][0], subtile_inplace<64, 32>(B_s[1], {wave_col, 1}));  // spec:12,14
+            tk::load(A_r[0][0], subtile_inplace<64, 32>(A_s[1], {wave_row, 1}));  // spec:12,14
+            tk::load(B_r[0][0], subtile_inplace<64, 32>(B_s[1], {wave_col, 1}));  // spec:12,14
             mma_ABt(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:20
             tk::lds_barrier();
         }
 
         tk::settle();
-        load(A_r[0][0], subtile_inplace<64, 32>(A_s[0], {wave_row, 0}));  // spec:12,14
-        load(B_r[0][0], subtile_inplace<64, 32>(B_s[0], {wave_col, 0}));  // spec:12,14
+        tk::load(A_r[0][0], subtile_inplace<64, 32>(A_s[0], {wave_row, 0}));  // spec:12,14
+        tk::load(B_r[0][0], subtile_inplace<64, 32>(B_s[0], {wave_col, 0}));  // spec:12,14
         mma_ABt(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:20
-        load(A_r[0][0], subtile_inplace<64, 32>(A_s[0], {wave_row, 1}));  // spec:12,14
-        load(B_r[0][0], subtile_inplace<64, 32>(B_s[0], {wave_col, 1}));  // spec:12,14
+        tk::load(A_r[0][0], subtile_inplace<64, 32>(A_s[0], {wave_row, 1}));  // spec:12,14
+        tk::load(B_r[0][0], subtile_inplace<64, 32>(B_s[0], {wave_col, 1}));  // spec:12,14
         mma_ABt(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:20
         tk::barrier();
-        load(A_r[0][0], subtile_inplace<64, 32>(A_s[1], {wave_row, 0}));  // spec:12,14
-        load(B_r[0][0], subtile_inplace<64, 32>(B_s[1], {wave_col, 0}));  // spec:12,14
+        tk::load(A_r[0][0], subtile_inplace<64, 32>(A_s[1], {wave_row, 0}));  // spec:12,14
+        tk::load(B_r[0][0], subtile_inplace<64, 32>(B_s[1], {wave_col, 0}));  // spec:12,14
         mma_ABt(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:20
-        load(A_r[0][0], subtile_inplace<64, 32>(A_s[1], {wave_row, 1}));  // spec:12,14
-        load(B_r[0][0], subtile_inplace<64, 32>(B_s[1], {wave_col, 1}));  // spec:12,14
+        tk::load(A_r[0][0], subtile_inplace<64, 32>(A_s[1], {wave_row, 1}));  // spec:12,14
+        tk::load(B_r[0][0], subtile_inplace<64, 32>(B_s[1], {wave_col, 1}));  // spec:12,14
         mma_ABt(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:20
         tk::settle();
         store(g.C, C_acc[0][0], {0, 0, tile_row * 3 + wave_row, tile_col * 4 + wave_col});  // spec:21

@@ -73,32 +73,32 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     for (int k = 0; k < K_STEPS - 3; k += 3) {  // spec:11,14
         group<8>::load(A_s[2], g.A, {0, 0, tile_row, k + 2}, A_offsets);  // spec:13
         group<8>::load(B_s[2], g.B, {0, 0, k + 2, tile_col}, B_offsets);  // spec:13
-        load(A_r[0][0], subtile_inplace<64, 32>(A_s[0], {wave_row, 0}));  // spec:13,15
-        load(B_r[0][0], subtile_inplace<32, 64>(B_s[0], {0, wave_col}));  // spec:13,15
-        mma_AB(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:16
-        load(A_r[0][0], subtile_inplace<64, 32>(A_s[0], {wave_row, 1}));  // spec:13,15
-        load(B_r[0][0], subtile_inplace<32, 64>(B_s[0], {1, wave_col}));  // spec:13,15
-        mma_AB(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:16
+        tk::load(A_r[0][0], subtile_inplace<64, 32>(A_s[0], {wave_row, 0}));  // spec:13,15
+        tk::load(B_r[0][0], subtile_inplace<32, 64>(B_s[0], {0, wave_col}));  // spec:13,15
+        tk::mma_AB(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:16
+        tk::load(A_r[0][0], subtile_inplace<64, 32>(A_s[0], {wave_row, 1}));  // spec:13,15
+        tk::load(B_r[0][0], subtile_inplace<32, 64>(B_s[0], {1, wave_col}));  // spec:13,15
+        tk::mma_AB(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:16
         tk::wait<0x76>();  // global operations: at most 6 outstanding, LDS operations: at most 0 outstanding
         tk::barrier();
         group<8>::load(A_s[0], g.A, {0, 0, tile_row, k + 3}, A_offsets);  // spec:13
         group<8>::load(B_s[0], g.B, {0, 0, k + 3, tile_col}, B_offsets);  // spec:13
-        load(A_r[0][0], subtile_inplace<64, 32>(A_s[1], {wave_row, 0}));  // spec:13,15
-        load(B_r[0][0], subtile_inplace<32, 64>(B_s[1], {0, wave_col}));  // spec:13,15
-        mma_AB(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:16
-        load(A_r[0][0], subtile_inplace<64, 32>(A_s[1], {wave_row, 1}));  // spec:13,15
-        load(B_r[0][0], subtile_inplace<32, 64>(B_s[1], {1, wave_col}));  // spec:13,15
-        mma_AB(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:16
+        tk::load(A_r[0][0], subtile_inplace<64, 32>(A_s[1], {wave_row, 0}));  // spec:13,15
+        tk::load(B_r[0][0], subtile_inplace<32, 64>(B_s[1], {0, wave_col}));  // spec:13,15
+        tk::mma_AB(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:16
+        tk::load(A_r[0][0], subtile_inplace<64, 32>(A_s[1], {wave_row, 1}));  // spec:13,15
+        tk::load(B_r[0][0], subtile_inplace<32, 64>(B_s[1], {1, wave_col}));  // spec:13,15
+        tk::mma_AB(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:16
         tk::wait<0x76>();  // global operations: at most 6 outstanding, LDS operations: at most 0 outstanding
         tk::barrier();
         group<8>::load(A_s[1], g.A, {0, 0, tile_row, k + 4}, A_offsets);  // spec:13
         group<8>::load(B_s[1], g.B, {0, 0, k + 4, tile_col}, B_offsets);  // spec:13
-        load(A_r[0][0], subtile_inplace<64, 32>(A_s[2], {wave_row, 0}));  // spec:13,15
-        load(B_r[0][0], subtile_inplace<32, 64>(B_s[2], {0, wave_col}));  // spec:13,15
-        mma_AB(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:16
-        load(A_r[0][0], subtile_inplace<64, 32>(A_s[2], {wave_row, 1}));  // spec:13,15
-        load(B_r[0][0], subtile_inplace<32, 64>(B_s[2], {1, wave_col}));  // spec:13,15
-        mma_AB(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:16
+        tk::load(A_r[0][0], subtile_inplace<64, 32>(A_s[2], {wave_row, 0}));  // spec:13,15
+        tk::load(B_r[0][0], subtile_inplace<32, 64>(B_s[2], {0, wave_col}));  // spec:13,15
+        tk::mma_AB(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:16
+        tk::load(A_r[0][0], subtile_inplace<64, 32>(A_s[2], {wave_row, 1}));  // spec:13,15
+        tk::load(B_r[0][0], subtile_inplace<32, 64>(B_s[2], {1, wave_col}));  // spec:13,15
+        tk::mma_AB(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:16
         tk::wait<0x76>();  // global operations: at most 6 outstanding, LDS operations: at most 0 outstanding
         tk::barrier();
     }
@@ -106,28 +106,28 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     tk::settle();
     group<8>::load(A_s[2], g.A, {0, 0, tile_row, K_STEPS - 1}, A_offsets);  // spec:13
     group<8>::load(B_s[2], g.B, {0, 0, K_STEPS - 1, tile_col}, B_offsets);  // spec:13
-    load(A_r[0][0], subtile_inplace<64, 32>(A_s[0], {wave_row, 0}));  // spec:13,15
-    load(B_r[0][0], subtile_inplace<32, 64>(B_s[0], {0, wave_col}));  // spec:13,15
-    mma_AB(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:16
-    load(A_r[0][0], subtile_inplace<64, 32>(A_s[0], {wave_row, 1}));  // spec:13,15
-    load(B_r[0][0], subtile_inplace<32, 64>(B_s[0], {1, wave_col}));  // spec:13,15
-    mma_AB(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:16
+    tk::load(A_r[0][0], subtile_inplace<64, 32>(A_s[0], {wave_row, 0}));  // spec:13,15
+    tk::load(B_r[0][0], subtile_inplace<32, 64>(B_s[0], {0, wave_col}));  // spec:13,15
+    tk::mma_AB(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:16
+    tk::load(A_r[0][0], subtile_inplace<64, 32>(A_s[0], {wave_row, 1}));  // spec:13,15
+    tk::load(B_r[0][0], subtile_inplace<32, 64>(B_s[0], {1, wave_col}));  // spec:13,15
+    tk::mma_AB(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:16
     tk::wait<0x76>();  // global operations: at most 6 outstanding, LDS operations: at most 0 outstanding
     tk::barrier();
-    load(A_r[0][0], subtile_inplace<64, 32>(A_s[1], {wave_row, 0}));  // spec:13,15
-    load(B_r[0][0], subtile_inplace<32, 64>(B_s[1], {0, wave_col}));  // spec:13,15
-    mma_AB(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:16
-    load(A_r[0][0], subtile_inplace<64, 32>(A_s[1], {wave_row, 1}));  // spec:13,15
-    load(B_r[0][0], subtile_inplace<32, 64>(B_s[1], {1, wave_col}));  // spec:13,15
-    mma_AB(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:16
+    tk::load(A_r[0][0], subtile_inplace<64, 32>(A_s[1], {wave_row, 0}));  // spec:13,15
+    tk::load(B_r[0][0], subtile_inplace<32, 64>(B_s[1], {0, wave_col}));  // spec:13,15
+    tk::mma_AB(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:16
+    tk::load(A_r[0][0], subtile_inplace<64, 32>(A_s[1], {wave_row, 1}));  // spec:13,15
+    tk::load(B_r[0][0], subtile_inplace<32, 64>(B_s[1], {1, wave_col}));  // spec:13,15
+    tk::mma_AB(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:16
     tk::wait<0x70>();  // global operations: at most 0 outstanding, LDS operations: at most 0 outstanding
     tk::barrier();
-    load(A_r[0][0], subtile_inplace<64, 32>(A_s[2], {wave_row, 0}));  // spec:13,15
-    load(B_r[0][0], subtile_inplace<32, 64>(B_s[2], {0, wave_col}));  // spec:13,15
-    mma_AB(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:16
-    load(A_r[0][0], subtile_inplace<64, 32>(A_s[2], {wave_row, 1}));  // spec:13,15
-    load(B_r[0][0], subtile_inplace<32, 64>(B_s[2], {1, wave_col}));  // spec:13,15
-    mma_AB(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:16
+    tk::load(A_r[0][0], subtile_inplace<64, 32>(A_s[2], {wave_row, 0}));  // spec:13,15
+    tk::load(B_r[0][0], subtile_inplace<32, 64>(B_s[2], {0, wave_col}));  // spec:13,15
+    tk::mma_AB(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:16
+    tk::load(A_r[0][0], subtile_inplace<64, 32>(A_s[2], {wave_row, 1}));  // spec:13,15
+    tk::load(B_r[0][0], subtile_inplace<32, 64>(B_s[2], {1, wave_col}));  // spec:13,15
+    tk::mma_AB(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);  // spec:16
     tk::settle();
     store(g.C, C_acc[0][0], {0, 0, tile_row * 4 + wave_row, tile_col * 2 + wave_col});  // spec:17
 }

@@ -76,10 +76,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         group<8>::load(B_s[(k + 1) % 2], g.B, {0, 0, k + 1, tile_col}, B_offsets);  // spec:13
         #pragma unroll
         for (int i = 0; i < 4; ++i)
-            load(A_r[0][i], subtile_inplace<32, 32>(A_s[k % 2], {0, wave_row * 4 + i}));  // spec:13,14
+            tk::load(A_r[0][i], subtile_inplace<32, 32>(A_s[k % 2], {0, wave_row * 4 + i}));  // spec:13,14
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[0][j], subtile_inplace<32, 32>(B_s[k % 2], {0, wave_col * 2 + j}));  // spec:13,14
+            tk::load(B_r[0][j], subtile_inplace<32, 32>(B_s[k % 2], {0, wave_col * 2 + j}));  // spec:13,14
         #pragma unroll
         for (int i = 0; i < 4; ++i)
             #pragma unroll
@@ -87,10 +87,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
                 mma_AtB(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:15
         #pragma unroll
         for (int i = 0; i < 4; ++i)
-            load(A_r[0][i], subtile_inplace<32, 32>(A_s[k % 2], {1, wave_row * 4 + i}));  // spec:13,14
+            tk::load(A_r[0][i], subtile_inplace<32, 32>(A_s[k % 2], {1, wave_row * 4 + i}));  // spec:13,14
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[0][j], subtile_inplace<32, 32>(B_s[k % 2], {1, wave_col * 2 + j}));  // spec:13,14
+            tk::load(B_r[0][j], subtile_inplace<32, 32>(B_s[k % 2], {1, wave_col * 2 + j}));  // spec:13,14
         #pragma unroll
         for (int i = 0; i < 4; ++i)
             #pragma unroll
@@ -103,10 +103,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     tk::settle();
     #pragma unroll
     for (int i = 0; i < 4; ++i)
-        load(A_r[0][i], subtile_inplace<32, 32>(A_s[1], {0, wave_row * 4 + i}));  // spec:13,14
+        tk::load(A_r[0][i], subtile_inplace<32, 32>(A_s[1], {0, wave_row * 4 + i}));  // spec:13,14
     #pragma unroll
     for (int j = 0; j < 2; ++j)
-        load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {0, wave_col * 2 + j}));  // spec:13,14
+        tk::load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {0, wave_col * 2 + j}));  // spec:13,14
     #pragma unroll
     for (int i = 0; i < 4; ++i)
         #pragma unroll
@@ -114,10 +114,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
             mma_AtB(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:15
     #pragma unroll
     for (int i = 0; i < 4; ++i)
-        load(A_r[0][i], subtile_inplace<32, 32>(A_s[1], {1, wave_row * 4 + i}));  // spec:13,14
+        tk::load(A_r[0][i], subtile_inplace<32, 32>(A_s[1], {1, wave_row * 4 + i}));  // spec:13,14
     #pragma unroll
     for (int j = 0; j < 2; ++j)
-        load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {1, wave_col * 2 + j}));  // spec:13,14
+        tk::load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {1, wave_col * 2 + j}));  // spec:13,14
     #pragma unroll
     for (int i = 0; i < 4; ++i)
         #pragma unroll

@@ -89,10 +89,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         group<8>::load(B_s[1], g.B, {0, 0, tile_col, k + 1}, B_offsets);  // spec:14
         #pragma unroll
         for (int i = 0; i < 4; ++i)
-            load(A_r[0][i], subtile_inplace<32, 32>(A_s[0], {wave_row * 4 + i, 0}));  // spec:14,16
+            tk::load(A_r[0][i], subtile_inplace<32, 32>(A_s[0], {wave_row * 4 + i, 0}));  // spec:14,16
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[0][j], subtile_inplace<32, 32>(B_s[0], {wave_col * 2 + j, 0}));  // spec:14,16
+            tk::load(B_r[0][j], subtile_inplace<32, 32>(B_s[0], {wave_col * 2 + j, 0}));  // spec:14,16
         #pragma unroll
         for (int i = 0; i < 4; ++i)
             #pragma unroll
@@ -100,10 +100,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
                 mma_ABt(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:17
         #pragma unroll
         for (int i = 0; i < 4; ++i)
-            load(A_r[0][i], subtile_inplace<32, 32>(A_s[0], {wave_row * 4 + i, 1}));  // spec:14,16
+            tk::load(A_r[0][i], subtile_inplace<32, 32>(A_s[0], {wave_row * 4 + i, 1}));  // spec:14,16
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[0][j], subtile_inplace<32, 32>(B_s[0], {wave_col * 2 + j, 1}));  // spec:14,16
+            tk::load(B_r[0][j], subtile_inplace<32, 32>(B_s[0], {wave_col * 2 + j, 1}));  // spec:14,16
         #pragma unroll
         for (int i = 0; i < 4; ++i)
             #pragma unroll
@@ -115,10 +115,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         group<8>::load(B_s[0], g.B, {0, 0, tile_col, k + 2}, B_offsets);  // spec:14
         #pragma unroll
         for (int i = 0; i < 4; ++i)
-            load(A_r[0][i], subtile_inplace<32, 32>(A_s[1], {wave_row * 4 + i, 0}));  // spec:14,16
+            tk::load(A_r[0][i], subtile_inplace<32, 32>(A_s[1], {wave_row * 4 + i, 0}));  // spec:14,16
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {wave_col * 2 + j, 0}));  // spec:14,16
+            tk::load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {wave_col * 2 + j, 0}));  // spec:14,16
         #pragma unroll
         for (int i = 0; i < 4; ++i)
             #pragma unroll
@@ -126,10 +126,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
                 mma_ABt(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:17
         #pragma unroll
         for (int i = 0; i < 4; ++i)
-            load(A_r[0][i], subtile_inplace<32, 32>(A_s[1], {wave_row * 4 + i, 1}));  // spec:14,16
+            tk::load(A_r[0][i], subtile_inplace<32, 32>(A_s[1], {wave_row * 4 + i, 1}));  // spec:14,16
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {wave_col * 2 + j, 1}));  // spec:14,16
+            tk::load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {wave_col * 2 + j, 1}));  // spec:14,16
         #pragma unroll
         for (int i = 0; i < 4; ++i)
             #pragma unroll
@@ -144,10 +144,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     group<8>::load(B_s[1], g.B, {0, 0, tile_col, K_STEPS - 1}, B_offsets);  // spec:14
     #pragma unroll
     for (int i = 0; i < 4; ++i)
-        load(A_r[0][i], subtile_inplace<32, 32>(A_s[0], {wave_row * 4 + i, 0}));  // spec:14,16
+        tk::load(A_r[0][i], subtile_inplace<32, 32>(A_s[0], {wave_row * 4 + i, 0}));  // spec:14,16
     #pragma unroll
     for (int j = 0; j < 2; ++j)
-        load(B_r[0][j], subtile_inplace<32, 32>(B_s[0], {wave_col * 2 + j, 0}));  // spec:14,16
+        tk::load(B_r[0][j], subtile_inplace<32, 32>(B_s[0], {wave_col * 2 + j, 0}));  // spec:14,16
     #pragma unroll
     for (int i = 0; i < 4; ++i)
         #pragma unroll
@@ -155,10 +155,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
             mma_ABt(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:17
     #pragma unroll
     for (int i = 0; i < 4; ++i)
-        load(A_r[0][i], subtile_inplace<32, 32>(A_s[0], {wave_row * 4 + i, 1}));  // spec:14,16
+        tk::load(A_r[0][i], subtile_inplace<32, 32>(A_s[0], {wave_row * 4 + i, 1}));  // spec:14,16
     #pragma unroll
     for (int j = 0; j < 2; ++j)
-        load(B_r[0][j], subtile_inplace<32, 32>(B_s[0], {wave_col * 2 + j, 1}));  // spec:14,16
+        tk::load(B_r[0][j], subtile_inplace<32, 32>(B_s[0], {wave_col * 2 + j, 1}));  // spec:14,16
     #pragma unroll
     for (int i = 0; i < 4; ++i)
         #pragma unroll
@@ -168,10 +168,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     tk::barrier();
     #pragma unroll
     for (int i = 0; i < 4; ++i)
-        load(A_r[0][i], subtile_inplace<32, 32>(A_s[1], {wave_row * 4 + i, 0}));  // spec:14,16
+        tk::load(A_r[0][i], subtile_inplace<32, 32>(A_s[1], {wave_row * 4 + i, 0}));  // spec:14,16
     #pragma unroll
     for (int j = 0; j < 2; ++j)
-        load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {wave_col * 2 + j, 0}));  // spec:14,16
+        tk::load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {wave_col * 2 + j, 0}));  // spec:14,16
     #pragma unroll
     for (int i = 0; i < 4; ++i)
         #pragma unroll
@@ -179,10 +179,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
             mma_ABt(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:17
     #pragma unroll
     for (int i = 0; i < 4; ++i)
-        load(A_r[0][i], subtile_inplace<32, 32>(A_s[1], {wave_row * 4 + i, 1}));  // spec:14,16
+        tk::load(A_r[0][i], subtile_inplace<32, 32>(A_s[1], {wave_row * 4 + i, 1}));  // spec:14,16
     #pragma unroll
     for (int j = 0; j < 2; ++j)
-        load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {wave_col * 2 + j, 1}));  // spec:14,16
+        tk::load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {wave_col * 2 + j, 1}));  // spec:14,16
     #pragma unroll
     for (int i = 0; i < 4; ++i)
         #pragma unroll

@@ -89,10 +89,10 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
         group<4>::load(B_s[(k + 1) % 2], g.B, {0, 0, tile_col, k + 1}, B_offsets);  // spec:14
         #pragma unroll
         for (int i = 0; i < 4; ++i)
-            load(A_r[0][i], subtile_inplace<32, 32>(A_s[k % 2], {wave_row * 4 + i, 0}));  // spec:14,15
+            tk::load(A_r[0][i], subtile_inplace<32, 32>(A_s[k % 2], {wave_row * 4 + i, 0}));  // spec:14,15
         #pragma unroll
         for (int j = 0; j < 3; ++j)
-            load(B_r[0][j], subtile_inplace<32, 32>(B_s[k % 2], {wave_col * 3 + j, 0}));  // spec:14,15
+            tk::load(B_r[0][j], subtile_inplace<32, 32>(B_s[k % 2], {wave_col * 3 + j, 0}));  // spec:14,15
         #pragma unroll
         for (int i = 0; i < 4; ++i)
             #pragma unroll
@@ -100,10 +100,10 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
                 mma_ABt(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:16
         #pragma unroll
         for (int i = 0; i < 4; ++i)
-            load(A_r[0][i], subtile_inplace<32, 32>(A_s[k % 2], {wave_row * 4 + i, 1}));  // spec:14,15
+            tk::load(A_r[0][i], subtile_inplace<32, 32>(A_s[k % 2], {wave_row * 4 + i, 1}));  // spec:14,15
         #pragma unroll
         for (int j = 0; j < 3; ++j)
-            load(B_r[0][j], subtile_inplace<32, 32>(B_s[k % 2], {wave_col * 3 + j, 1}));  // spec:14,15
+            tk::load(B_r[0][j], subtile_inplace<32, 32>(B_s[k % 2], {wave_col * 3 + j, 1}));  // spec:14,15
         #pragma unroll
         for (int i = 0; i < 4; ++i)
             #pragma unroll
@@ -116,10 +116,10 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
     tk::settle();
     #pragma unroll
     for (int i = 0; i < 4; ++i)
-        load(A_r[0][i], subtile_inplace<32, 32>(A_s[1], {wave_row * 4 + i, 0}));  // spec:14,15
+        tk::load(A_r[0][i], subtile_inplace<32, 32>(A_s[1], {wave_row * 4 + i, 0}));  // spec:14,15
     #pragma unroll
     for (int j = 0; j < 3; ++j)
-        load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {wave_col * 3 + j, 0}));  // spec:14,15
+        tk::load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {wave_col * 3 + j, 0}));  // spec:14,15
     #pragma unroll
     for (int i = 0; i < 4; ++i)
         #pragma unroll
@@ -127,10 +127,10 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
             mma_ABt(C_acc[i][j], A_r[0][i], B_r[0][j], C_acc[i][j]);  // spec:16
     #pragma unroll
     for (int i = 0; i < 4; ++i)
-        load(A_r[0][i], subtile_inplace<32, 32>(A_s[1], {wave_row * 4 + i, 1}));  // spec:14,15
+        tk::load(A_r[0][i], subtile_inplace<32, 32>(A_s[1], {wave_row * 4 + i, 1}));  // spec:14,15
     #pragma unroll
     for (int j = 0; j < 3; ++j)
-        load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {wave_col * 3 + j, 1}));  // spec:14,15
+        tk::load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {wave_col * 3 + j, 1}));  // spec:14,15
     #pragma unroll
     for (int i = 0; i < 4; ++i)
         #pragma unroll

@@ -115,7 +115,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     tk::fence();  // spec:27
     tk::barrier();  // spec:27
     tk::fence();  // spec:27
-    load(B_r[0][0], subtile_inplace<32, 64>(B_s[0][0], {wave_col, 0}));  // spec:28,15
+    tk::load(B_r[0][0], subtile_inplace<32, 64>(B_s[0][0], {wave_col, 0}));  // spec:28,15
     group<8>::load(B_s[1][1], g.B, {0, 0, tile_col * 2 + 1, 1}, B_offsets);  // spec:28
     tk::wait<0xf76>();  // global operations: at most 6 outstanding, spec:28
     tk::fence();  // spec:28
@@ -128,7 +128,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     for (int k = 0; k < K_STEPS - 2; k += 2) {  // spec:11,17
         #pragma unroll
         for (int i = 0; i < 2; ++i)
-            load(A_r[0][i], subtile_inplace<32, 64>(A_s[0][0], {wave_row + 2 * i, 0}));  // spec:22,15
+            tk::load(A_r[0][i], subtile_inplace<32, 64>(A_s[0][0], {wave_row + 2 * i, 0}));  // spec:22,15
         group<8>::load(A_s[1][1], g.A, {0, 0, tile_row * 2 + 1, k + 1}, A_offsets);  // spec:22
         tk::wait<0xc87f>();  // LDS operations: at most 8 outstanding, spec:22
         tk::fence();  // spec:22
@@ -143,7 +143,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         tk::fence();  // spec:23
         tk::barrier();  // spec:23
         tk::fence();  // spec:23
-        load(B_r[0][1], subtile_inplace<32, 64>(B_s[0][1], {wave_col, 0}));  // spec:24,15
+        tk::load(B_r[0][1], subtile_inplace<32, 64>(B_s[0][1], {wave_col, 0}));  // spec:24,15
         group<8>::load(B_s[0][0], g.B, {0, 0, tile_col * 2, k + 2}, B_offsets);  // spec:24
         tk::fence();  // spec:24
         tk::barrier();  // spec:24
@@ -159,7 +159,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         tk::fence();  // spec:25
         #pragma unroll
         for (int i = 2; i < 4; ++i)
-            load(A_r[0][i], subtile_inplace<32, 64>(A_s[0][1], {wave_row + 2 * (i - 2), 0}));  // spec:26,15
+            tk::load(A_r[0][i], subtile_inplace<32, 64>(A_s[0][1], {wave_row + 2 * (i - 2), 0}));  // spec:26,15
         group<8>::load(A_s[0][0], g.A, {0, 0, tile_row * 2, k + 2}, A_offsets);  // spec:26
         tk::wait<0xf7a>();  // global operations: at most 10 outstanding, spec:26
         tk::fence();  // spec:26
@@ -174,7 +174,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         tk::fence();  // spec:27
         tk::barrier();  // spec:27
         tk::fence();  // spec:27
-        load(B_r[0][0], subtile_inplace<32, 64>(B_s[1][0], {wave_col, 0}));  // spec:28,15
+        tk::load(B_r[0][0], subtile_inplace<32, 64>(B_s[1][0], {wave_col, 0}));  // spec:28,15
         group<8>::load(B_s[0][1], g.B, {0, 0, tile_col * 2 + 1, k + 2}, B_offsets);  // spec:28
         tk::wait<0xf76>();  // global operations: at most 6 outstanding, spec:28
         tk::fence();  // spec:28
@@ -190,7 +190,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         tk::fence();  // spec:29
         #pragma unroll
         for (int i = 0; i < 2; ++i)
-            load(A_r[0][i], subtile_inplace<32, 64>(A_s[1][0], {wave_row + 2 * i, 0}));  // spec:22,15
+            tk::load(A_r[0][i], subtile_inplace<32, 64>(A_s[1][0], {wave_row + 2 * i, 0}));  // spec:22,15
         group<8>::load(A_s[0][1], g.A, {0, 0, tile_row * 2 + 1, k + 2}, A_offsets);  // spec:22
         tk::wait<0xc87f>();  // LDS operations: at most 8 outstanding, spec:22
         tk::fence();  // spec:22
@@ -205,7 +205,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         tk::fence();  // spec:23
         tk::barrier();  // spec:23
         tk::fence();  // spec:23
-        load(B_r[0][1], subtile_inplace<32, 64>(B_s[1][1], {wave_col, 0}));  // spec:24,15
+        tk::load(B_r[0][1], subtile_inplace<32, 64>(B_s[1][1], {wave_col, 0}));  // spec:24,15
         group<8>::load(B_s[1][0], g.B, {0, 0, tile_col * 2, k + 3}, B_offsets);  // spec:24
         tk::fence();  // spec:24
         tk::barrier();  // spec:24
@@ -221,7 +221,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         tk::fence();  // spec:25
         #pragma unroll
         for (int i = 2; i < 4; ++i)
-            load(A_r[0][i], subtile_inplace<32, 64>(A_s[1][1], {wave_row + 2 * (i - 2), 0}));  // spec:26,15
+            tk::load(A_r[0][i], subtile_inplace<32, 64>(A_s[1][1], {wave_row + 2 * (i - 2), 0}));  // spec:26,15
         group<8>::load(A_s[1][0], g.A, {0, 0, tile_row * 2, k + 3}, A_offsets);  // spec:26
         tk::wait<0xf7a>();  // global operations: at most 10 outstanding, spec:26
         tk::fence();  // spec:26
@@ -236,7 +236,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         tk::fence();  // spec:27
         tk::barrier();  // spec:27
         tk::fence();  // spec:27
-        load(B_r[0][0], subtile_inplace<32, 64>(B_s[0][0], {wave_col, 0}));  // spec:28,15
+        tk::load(B_r[0][0], subtile_inplace<32, 64>(B_s[0][0], {wave_col, 0}));  // spec:28,15
         group<8>::load(B_s[1][1], g.B, {0, 0, tile_col * 2 + 1, k + 3}, B_offsets);  // spec:28
         tk::wait<0xf76>();  // global operations: at most 6 outstanding, spec:28
         tk::fence();  // spec:28
@@ -255,7 +255,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     tk::settle();
     #pragma unroll
     for (int i = 0; i < 2; ++i)
-        load(A_r[0][i], subtile_inplace<32, 64>(A_s[0][0], {wave_row + 2 * i, 0}));  // spec:22,15
+        tk::load(A_r[0][i], subtile_inplace<32, 64>(A_s[0][0], {wave_row + 2 * i, 0}));  // spec:22,15
     group<8>::load(A_s[1][1], g.A, {0, 0, tile_row * 2 + 1, K_STEPS - 1}, A_offsets);  // spec:22
     tk::wait<0xc87f>();  // LDS operations: at most 8 outstanding, spec:22
     tk::fence();  // spec:22
@@ -266,7 +266,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         mma_ABt(C_acc[i][0], A_r[0][i], B_r[0][0], C_acc[i][0]);  // spec:23
     __builtin_amdgcn_s_setprio(0);  // spec:23
     tk::fence();  // spec:23
-    load(B_r[0][1], subtile_inplace<32, 64>(B_s[0][1], {wave_col, 0}));  // spec:24,15
+    tk::load(B_r[0][1], subtile_inplace<32, 64>(B_s[0][1], {wave_col, 0}));  // spec:24,15
     tk::fence();  // spec:24
     tk::wait<0xc07f>();  // LDS operations: at most 0 outstanding, spec:25
     __builtin_amdgcn_s_setprio(1);  // spec:25
@@ -277,7 +277,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     tk::fence();  // spec:25
     #pragma unroll
     for (int i = 2; i < 4; ++i)
-        load(A_r[0][i], subtile_inplace<32, 64>(A_s[0][1], {wave_row + 2 * (i - 2), 0}));  // spec:26,15
+        tk::load(A_r[0][i], subtile_inplace<32, 64>(A_s[0][1], {wave_row + 2 * (i - 2), 0}));  // spec:26,15
     tk::wait<0xf76>();  // global operations: at most 6 outstanding, spec:26
     tk::fence();  // spec:26
     tk::barrier();  // spec:26
@@ -291,7 +291,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     tk::fence();  // spec:27
     tk::barrier();  // spec:27
     tk::fence();  // spec:27
-    load(B_r[0][0], subtile_inplace<32, 64>(B_s[1][0], {wave_col, 0}));  // spec:28,15
+    tk::load(B_r[0][0], subtile_inplace<32, 64>(B_s[1][0], {wave_col, 0}));  // spec:28,15
     tk::wait<0xf70>();  // global operations: at most 0 outstanding, spec:28
     tk::fence();  // spec:28
     tk::barrier();  // spec:28
@@ -306,7 +306,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     tk::fence();  // spec:29
     #pragma unroll
     for (int i = 0; i < 2; ++i)
-        load(A_r[0][i], subtile_inplace<32, 64>(A_s[1][0], {wave_row + 2 * i, 0}));  // spec:22,15
+        tk::load(A_r[0][i], subtile_inplace<32, 64>(A_s[1][0], {wave_row + 2 * i, 0}));  // spec:22,15
     tk::wait<0xc87f>();  // LDS operations: at most 8 outstanding, spec:22
     tk::fence();  // spec:22
     tk::wait<0xc07f>();  // LDS operations: at most 0 outstanding, spec:23
@@ -316,7 +316,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         mma_ABt(C_acc[i][0], A_r[0][i], B_r[0][0], C_acc[i][0]);  // spec:23
     __builtin_amdgcn_s_setprio(0);  // spec:23
     tk::fence();  // spec:23
-    load(B_r[0][1], subtile_inplace<32, 64>(B_s[1][1], {wave_col, 0}));  // spec:24,15
+    tk::load(B_r[0][1], subtile_inplace<32, 64>(B_s[1][1], {wave_col, 0}));  // spec:24,15
     tk::fence();  // spec:24
     tk::wait<0xc07f>();  // LDS operations: at most 0 outstanding, spec:25
     __builtin_amdgcn_s_setprio(1);  // spec:25
@@ -327,7 +327,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     tk::fence();  // spec:25
     #pragma unroll
     for (int i = 2; i < 4; ++i)
-        load(A_r[0][i], subtile_inplace<32, 64>(A_s[1][1], {wave_row + 2 * (i - 2), 0}));  // spec:26,15
+        tk::load(A_r[0][i], subtile_inplace<32, 64>(A_s[1][1], {wave_row + 2 * (i - 2), 0}));  // spec:26,15
     tk::wait<0xf70>();  // global operations: at most 0 outstanding, spec:26
     tk::fence();  // spec:26
     tk::wait<0xc07f>();  // LDS operations: at most 0 outstanding, spec:27

@@ -98,10 +98,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         group<8>::load(B_s[1], g.B, {0, 0, tile_col, k + 1}, B_offsets);  // spec:22
         #pragma unroll
         for (int i = 0; i < 4; ++i)
-            load(A_r[0][i], subtile_inplace<32, 32>(A_s[0], {wave_row * 4 + i, 0}));  // spec:22,15
+            tk::load(A_r[0][i], subtile_inplace<32, 32>(A_s[0], {wave_row * 4 + i, 0}));  // spec:22,15
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[0][j], subtile_inplace<32, 32>(B_s[0], {wave_col * 2 + j, 0}));  // spec:22,15
+            tk::load(B_r[0][j], subtile_inplace<32, 32>(B_s[0], {wave_col * 2 + j, 0}));  // spec:22,15
         tk::wait<0xc07f>();  // LDS operations: at most 0 outstanding, spec:22
         tk::fence();  // spec:22
         tk::barrier();  // spec:22
@@ -118,10 +118,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         tk::fence();  // spec:23
         #pragma unroll
         for (int i = 0; i < 4; ++i)
-            load(A_r[0][i], subtile_inplace<32, 32>(A_s[0], {wave_row * 4 + i, 1}));  // spec:24,15
+            tk::load(A_r[0][i], subtile_inplace<32, 32>(A_s[0], {wave_row * 4 + i, 1}));  // spec:24,15
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[0][j], subtile_inplace<32, 32>(B_s[0], {wave_col * 2 + j, 1}));  // spec:24,15
+            tk::load(B_r[0][j], subtile_inplace<32, 32>(B_s[0], {wave_col * 2 + j, 1}));  // spec:24,15
         tk::wait<0x70>();  // global operations: at most 0 outstanding, LDS operations: at most 0 outstanding, spec:24
         tk::fence();  // spec:24
         tk::barrier();  // spec:24
@@ -140,10 +140,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         group<8>::load(B_s[0], g.B, {0, 0, tile_col, k + 2}, B_offsets);  // spec:22
         #pragma unroll
         for (int i = 0; i < 4; ++i)
-            load(A_r[0][i], subtile_inplace<32, 32>(A_s[1], {wave_row * 4 + i, 0}));  // spec:22,15
+            tk::load(A_r[0][i], subtile_inplace<32, 32>(A_s[1], {wave_row * 4 + i, 0}));  // spec:22,15
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {wave_col * 2 + j, 0}));  // spec:22,15
+            tk::load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {wave_col * 2 + j, 0}));  // spec:22,15
         tk::wait<0xc07f>();  // LDS operations: at most 0 outstanding, spec:22
         tk::fence();  // spec:22
         tk::barrier();  // spec:22
@@ -160,10 +160,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
         tk::fence();  // spec:23
         #pragma unroll
         for (int i = 0; i < 4; ++i)
-            load(A_r[0][i], subtile_inplace<32, 32>(A_s[1], {wave_row * 4 + i, 1}));  // spec:24,15
+            tk::load(A_r[0][i], subtile_inplace<32, 32>(A_s[1], {wave_row * 4 + i, 1}));  // spec:24,15
         #pragma unroll
         for (int j = 0; j < 2; ++j)
-            load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {wave_col * 2 + j, 1}));  // spec:24,15
+            tk::load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {wave_col * 2 + j, 1}));  // spec:24,15
         tk::wait<0x70>();  // global operations: at most 0 outstanding, LDS operations: at most 0 outstanding, spec:24
         tk::fence();  // spec:24
         tk::barrier();  // spec:24
@@ -185,10 +185,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     group<8>::load(B_s[1], g.B, {0, 0, tile_col, K_STEPS - 1}, B_offsets);  // spec:22
     #pragma unroll
     for (int i = 0; i < 4; ++i)
-        load(A_r[0][i], subtile_inplace<32, 32>(A_s[0], {wave_row * 4 + i, 0}));  // spec:22,15
+        tk::load(A_r[0][i], subtile_inplace<32, 32>(A_s[0], {wave_row * 4 + i, 0}));  // spec:22,15
     #pragma unroll
     for (int j = 0; j < 2; ++j)
-        load(B_r[0][j], subtile_inplace<32, 32>(B_s[0], {wave_col * 2 + j, 0}));  // spec:22,15
+        tk::load(B_r[0][j], subtile_inplace<32, 32>(B_s[0], {wave_col * 2 + j, 0}));  // spec:22,15
     tk::wait<0xc07f>();  // LDS operations: at most 0 outstanding, spec:22
     tk::fence();  // spec:22
     __builtin_amdgcn_s_setprio(1);  // spec:23
@@ -201,10 +201,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     tk::fence();  // spec:23
     #pragma unroll
     for (int i = 0; i < 4; ++i)
-        load(A_r[0][i], subtile_inplace<32, 32>(A_s[0], {wave_row * 4 + i, 1}));  // spec:24,15
+        tk::load(A_r[0][i], subtile_inplace<32, 32>(A_s[0], {wave_row * 4 + i, 1}));  // spec:24,15
     #pragma unroll
     for (int j = 0; j < 2; ++j)
-        load(B_r[0][j], subtile_inplace<32, 32>(B_s[0], {wave_col * 2 + j, 1}));  // spec:24,15
+        tk::load(B_r[0][j], subtile_inplace<32, 32>(B_s[0], {wave_col * 2 + j, 1}));  // spec:24,15
     tk::wait<0x70>();  // global operations: at most 0 outstanding, LDS operations: at most 0 outstanding, spec:24
     tk::fence();  // spec:24
     tk::barrier();  // spec:24
@@ -221,10 +221,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     tk::fence();  // spec:25
     #pragma unroll
     for (int i = 0; i < 4; ++i)
-        load(A_r[0][i], subtile_inplace<32, 32>(A_s[1], {wave_row * 4 + i, 0}));  // spec:22,15
+        tk::load(A_r[0][i], subtile_inplace<32, 32>(A_s[1], {wave_row * 4 + i, 0}));  // spec:22,15
     #pragma unroll
     for (int j = 0; j < 2; ++j)
-        load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {wave_col * 2 + j, 0}));  // spec:22,15
+        tk::load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {wave_col * 2 + j, 0}));  // spec:22,15
     tk::wait<0xc07f>();  // LDS operations: at most 0 outstanding, spec:22
     tk::fence();  // spec:22
     __builtin_amdgcn_s_setprio(1);  // spec:23
@@ -237,10 +237,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {  // spec
     tk::fence();  // spec:23
     #pragma unroll
     for (int i = 0; i < 4; ++i)
-        load(A_r[0][i], subtile_inplace<32, 32>(A_s[1], {wave_row * 4 + i, 1}));  // spec:24,15
+        tk::load(A_r[0][i], subtile_inplace<32, 32>(A_s[1], {wave_row * 4 + i, 1}));  // spec:24,15
     #pragma unroll
     for (int j = 0; j < 2; ++j)
-        load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {wave_col * 2 + j, 1}));  // spec:24,15
+        tk::load(B_r[0][j], subtile_inplace<32, 32>(B_s[1], {wave_col * 2 + j, 1}));  // spec:24,15
     tk::wait<0x70>();  // global operations: at most 0 outstanding, LDS operations: at most 0 outstanding, spec:24
     tk::fence();  // spec:24
     __builtin_amdgcn_s_setprio(1);  // spec:25

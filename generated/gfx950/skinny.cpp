@@ -73,7 +73,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
         load(B_r[2][0], g.B, {0, 0, tile_col * 4 + wave_col, k + 2});  // spec:15
         #pragma unroll
         for (int i = 0; i < 2; ++i)
-            load(A_r[0][i], subtile_inplace<32, 64>(A_s[0], {i, 0}));  // spec:14
+            tk::load(A_r[0][i], subtile_inplace<32, 64>(A_s[0], {i, 0}));  // spec:14
         #pragma unroll
         for (int i = 0; i < 2; ++i)
             mma_ABt(C_acc[i][0], A_r[0][i], B_r[0][0], C_acc[i][0]);  // spec:16
@@ -83,7 +83,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
         load(B_r[0][0], g.B, {0, 0, tile_col * 4 + wave_col, k + 3});  // spec:15
         #pragma unroll
         for (int i = 0; i < 2; ++i)
-            load(A_r[0][i], subtile_inplace<32, 64>(A_s[1], {i, 0}));  // spec:14
+            tk::load(A_r[0][i], subtile_inplace<32, 64>(A_s[1], {i, 0}));  // spec:14
         #pragma unroll
         for (int i = 0; i < 2; ++i)
             mma_ABt(C_acc[i][0], A_r[0][i], B_r[1][0], C_acc[i][0]);  // spec:16
@@ -93,7 +93,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
         load(B_r[1][0], g.B, {0, 0, tile_col * 4 + wave_col, k + 4});  // spec:15
         #pragma unroll
         for (int i = 0; i < 2; ++i)
-            load(A_r[0][i], subtile_inplace<32, 64>(A_s[2], {i, 0}));  // spec:14
+            tk::load(A_r[0][i], subtile_inplace<32, 64>(A_s[2], {i, 0}));  // spec:14
         #pragma unroll
         for (int i = 0; i < 2; ++i)
             mma_ABt(C_acc[i][0], A_r[0][i], B_r[2][0], C_acc[i][0]);  // spec:16
@@ -104,7 +104,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
     tk::settle();
     #pragma unroll
     for (int i = 0; i < 2; ++i)
-        load(A_r[0][i], subtile_inplace<32, 64>(A_s[0], {i, 0}));  // spec:14
+        tk::load(A_r[0][i], subtile_inplace<32, 64>(A_s[0], {i, 0}));  // spec:14
     #pragma unroll
     for (int i = 0; i < 2; ++i)
         mma_ABt(C_acc[i][0], A_r[0][i], B_r[0][0], C_acc[i][0]);  // spec:16
@@ -112,7 +112,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {  // spec
     tk::barrier();
     #pragma unroll
     for (int i = 0; i < 2; ++i)
-        load(A_r[0][i], subtile_inplace<32, 64>(A_s[1], {i, 0}));  // spec:14
+        tk::load(A_r[0][i], subtile_inplace<32, 64>(A_s[1], {i, 0}));  // spec:14
     #pragma unroll
     for (int i = 0; i < 2; ++i)
         mma_ABt(C_acc[i][0], A_r[0][i], B_r[1][0], C_acc[i][0]);  // spec:16

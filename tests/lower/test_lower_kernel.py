@@ -281,7 +281,7 @@ OURS = {
     name
     for path in (include_dir() / "tkgen").glob("*.cuh")
     for name in re.findall(
-        r"^(?:template <.*>\s)?(?:__device__ inline .*?(?=\w+\()|struct |using |constexpr \w+ )(\w+)",
+        r"^(?:template <.*>\s)?(?:__device__ (?:inline|__force\w+) .*?(?=\w+\()|struct |using |constexpr \w+ )(\w+)",
         path.read_text(encoding="utf-8"),
         re.MULTILINE,
     )

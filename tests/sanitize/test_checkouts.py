@@ -21,6 +21,7 @@ namespace kittens {
 constexpr int WARP_THREADS = 64;
 __device__ inline int laneid() { return threadIdx.x % WARP_THREADS; }
 using bf16 = __hip_bfloat16;
+using half = __half;
 struct dictionary { __host__ dictionary() {} };
 template <int n> struct known {
     __host__ __device__ constexpr operator size_t() const { return n; }
@@ -46,6 +47,9 @@ template <typename T, int b, int d, int r, int c> struct gl {
 };
 namespace ducks::gl {
 template <typename T> concept all = requires(T t) { t.raw_ptr; t.cols(); };
+}
+namespace ducks::st {
+template <typename T> concept all = requires(T t) { t.data; t.rows; };
 }
 namespace base_types {
 template <typename T, typename U> struct convertor;

@@ -224,15 +224,15 @@ class _Lowering:
             terms.append(f"size_t({place}) * {stride}" if stride else f"size_t({place})")
         rows, cols = tensor.dims[tiled[0]] if len(tiled) == 2 else None, tensor.dims[tiled[-1]] if tiled else None
         known = ["1" if rows is None else "-1" if rows.size is None else self.c.dim(rows.name)]
-        given = ["nullptr" if rows is None or rows.size is not None else self.c.extent_of(rows)]
+        given = [known[0] if rows is None or rows.size is not None else self.c.extent_of(rows)]
         if cols is None:
-            known, given = [*known, "1"], [*given, "nullptr"]
+            known, given = [*known, "1"], [*given, "1"]
         else:
             spacing = view.pitch or (cols,)
             dynamic = any(d.size is None for d in spacing)
             distance = counted(tensor, " * ".join(self.c.extent_of(d) for d in spacing))
             known.append("-1" if dynamic else distance)
-            given.append(distance if dynamic else "nullptr")
+            given.append(distance)
         if ragged is not None:  # rows of a matrix, or the elements of a row
             at = 0 if rows is not None else 1
             known[at], given[at] = "-1", self.c.length_of(ragged)

@@ -22,7 +22,7 @@ class Exchanges:
         """This wave's columns of the tensor that is summed, in registers before the loop."""
         access, end = x.held.source, self.places.remark(x.product.result.span)
         split, number = self.m.split, self.m.exchanges.index(x)
-        kind = f"rt_{access.tensor.dtype.suffix}<{x.columns}, SIDE, ducks::rt_layout::row, SHAPE>"
+        kind = f"tk::rt_{access.tensor.dtype.suffix}<{x.columns}, SIDE, ducks::rt_layout::row, SHAPE>"
         pitch = self.places.stride(access, next(n for n, i in enumerate(access.indices) if i.extends)) or "1"
         left = f"{self.places.length(split)} - {self.places.axis[split]}_0"
         yield f"{kind} turned_{number}[{split.tile} / SIDE];{end}"
@@ -42,12 +42,12 @@ class Exchanges:
         """The sum over what all waves gave, of this wave's columns."""
         name, number = self.name[x.product.result], self.m.exchanges.index(x)
         rows, end = tile_constant(x.rows), self.places.remark(x.product.result.span)
-        yield f"rt_fl<{rows}, {x.columns}, ducks::rt_layout::col, SHAPE> {name};"
+        yield f"tk::rt_fl<{rows}, {x.columns}, ducks::rt_layout::col, SHAPE> {name};"
         yield f"zero({name});"
         yield from nest(
             [f"for (int k = 0; k < {self.m.split.tile} / SIDE; ++k)"],
             [
-                f"rt_{x.given.dtype.suffix}<{rows}, SIDE, ducks::rt_layout::row, SHAPE> all;",
+                f"tk::rt_{x.given.dtype.suffix}<{rows}, SIDE, ducks::rt_layout::row, SHAPE> all;",
                 f"tk::take_columns(all, given_{number}[step % {VOTES}], k * SIDE);",
                 f"mma_ABt({name}, all, turned_{number}[k], {name});{end}",
             ],

@@ -522,7 +522,7 @@ class LoopValues:
         by_rows = isinstance(self.made[x.held], Load)
         held, end = self.name[x.held], self.places.remark(x.result.span)
         read = f"{self.places.base[moving.access]}_r"
-        kind, shape = f"rt_{moving.access.tensor.dtype.suffix}", ", ducks::rt_layout::row, SHAPE"
+        kind, shape = f"tk::rt_{moving.access.tensor.dtype.suffix}", ", ducks::rt_layout::row, SHAPE"
         if x.across:
             assert not by_rows, "what is summed along the loop's axis was computed"
             if x.onto is None:
@@ -532,7 +532,7 @@ class LoopValues:
                 [
                     f"{kind}<{rows}, SIDE{shape}> {read};",
                     f"tk::load_across<{self.m.neighbours(x.rows)}>({read}, {slot}, k * SIDE);",
-                    f"mma_AB({result}, {read}, subtile_inplace<SIDE>({held}, k), {result});{end}",
+                    f"mma_AB({result}, {read}, tk::subtile_inplace<SIDE>({held}, k), {result});{end}",
                 ],
             )
             return
@@ -543,7 +543,7 @@ class LoopValues:
             [
                 f"{kind}<{part}, {summed}{shape}> {read};",
                 f"load({read}, subtile_inplace<{part}, {summed}>({slot}, {{n, 0}}));",
-                f"auto &part = subtile_inplace<{part}>({result}, n);",
+                f"auto &part = tk::subtile_inplace<{part}>({result}, n);",
                 *(["zero(part);"] if x.onto is None else []),
                 f"mma_{'ABt' if by_rows else 'AB'}(part, {read}, {held}, part);{end}",
             ],
@@ -559,7 +559,7 @@ class LoopValues:
             shape, size, at = f"{summed}, {part}, ducks::rt_layout::col, {order}", f"{summed}, {part}", "{0, n}"
         name = self.ahead[x]
         self.arriving.add(name)
-        yield f"rt_{x.moving.access.tensor.dtype.suffix}<{shape}> {name}[{rows // part}];"
+        yield f"tk::rt_{x.moving.access.tensor.dtype.suffix}<{shape}> {name}[{rows // part}];"
         load = f"load({name}[n], subtile_inplace<{size}>({self.slot(x, item)}, {at}));"
         yield from nest([f"for (int n = 0; n < {rows // part}; ++n)"], [load])
 
@@ -574,7 +574,7 @@ class LoopValues:
         yield from nest(
             [f"for (int n = {begin}; n < {stop}; ++n)"],
             [
-                f"auto &part = subtile_inplace<{part}>({result}, n);",
+                f"auto &part = tk::subtile_inplace<{part}>({result}, n);",
                 *(["zero(part);"] if x.onto is None else []),
                 f"{how}(part, {self.ahead[x]}[n], {self.name[x.held]}, part);{end}",
             ],

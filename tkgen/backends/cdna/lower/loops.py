@@ -59,17 +59,17 @@ class LoopLowering(Lowering):
     def types(self) -> Iterator[str]:
         """The register tiles of a wave: as a product gives them, columns of these, and what is multiplied next."""
         side, depth = self.m.side, wide_depth(self.m.side)
-        yield f"using SHAPE = ducks::rt_shape::rt_{side}x{side};"
-        yield "template <int rows> using tile = rt_fl<rows, COLS, ducks::rt_layout::col, SHAPE>;  // of a wave"
+        yield f"using SHAPE = tk::square<{side}>;"
+        yield "template <int rows> using tile = tk::rt_fl<rows, COLS, ducks::rt_layout::col, SHAPE>;  // of a wave"
         yield "using columns = typename tile<SIDE>::row_vec;  // a number for each column"
         shape = "SHAPE"
         if self.m.direct:
             shape = "COMPUTED"
-            yield f"using OPERAND = ducks::rt_shape::rt_{side}x{depth};  // of what is loaded, by rows"
-            yield f"using ACROSS = ducks::rt_shape::rt_{depth}x{side};  // the same by columns"
-            yield f"using COMPUTED = ducks::rt_shape::rt_{depth}x{side}_4;  // of what is computed"
+            yield f"using OPERAND = tk::wide<{side}, {depth}>;  // of what is loaded, by rows"
+            yield f"using ACROSS = tk::wide<{depth}, {side}>;  // the same by columns"
+            yield f"using COMPUTED = tk::wide<{depth}, {side}, 4>;  // of what is computed"
         for dtype in sorted({v.dtype.suffix for v in self.m.factors}):
-            kind = f"rt_{dtype}<rows, COLS, ducks::rt_layout::col, {shape}>"
+            kind = f"tk::rt_{dtype}<rows, COLS, ducks::rt_layout::col, {shape}>"
             yield f"template <int rows> using operand_{dtype} = {kind};  // of a product"
 
     def constants(self) -> Iterator[Constant]:
@@ -231,7 +231,9 @@ class LoopLowering(Lowering):
         for load in self.m.held:
             name, (_, summed) = self.values.name[load.result], self._tile_axes(load.source)
             shape = "OPERAND" if self.m.direct else "SHAPE"
-            kind = f"rt_{load.result.dtype.suffix}<COLS, {self.values.extent(summed)}, ducks::rt_layout::row, {shape}>"
+            kind = (
+                f"tk::rt_{load.result.dtype.suffix}<COLS, {self.values.extent(summed)}, ducks::rt_layout::row, {shape}>"
+            )
             yield f"{kind} {name};{self.places.remark(load.result.span)}"
             pitch = self._pitch(load.source)
             yield f"tk::load_operand({name}, {self.places.buffer(load.source)}, wave * COLS, {pitch});"

@@ -36,7 +36,7 @@ class GlobalTensor:
 class MatrixView:
     """A local of the kernel: one matrix of a tensor, `gl<cpp, 1, 1, rows, cols>` at `pointer`.
 
-    `arguments` are the extents that its constructor takes: nullptr where they are known.
+    `arguments` are its extents; those of the type are -1 where they are known at run time alone.
     """
 
     name: str

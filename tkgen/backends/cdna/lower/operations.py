@@ -29,7 +29,7 @@ from tkgen.backends.cdna.lower.statements import (
     Zero,
 )
 from tkgen.backends.cdna.lower.waits import least, wait_for
-from tkgen.ir.types import Operand, Product, Role, Side
+from tkgen.ir.types import DType, Operand, Product, Role, Side
 from tkgen.tile import ops
 from tkgen.tile.ops import Placed, Step
 from tkgen.tile.program import Op
@@ -227,8 +227,14 @@ class Operations:
             within = str(t % (operand.slices // operand.parts[1]))
             index = (within, subtile) if operand.contraction_first else (subtile, within)
             tile = f"{self.c.registers(operand)}[{self._register_slot(operand, placed.step, t)}][{f}]"
+            ours = "" if operand.dtype.bits <= 8 else "tk::"
             code = Read(
-                tile, rows, cols, self._slot(operand, placed.step_of(op.source)) + self._of_part(operand, part), *index
+                f"{ours}load",
+                tile,
+                rows,
+                cols,
+                self._slot(operand, placed.step_of(op.source)) + self._of_part(operand, part),
+                *index,
             )
             if operand.multiplied:
                 per_block = operand.extent // operand.fragment_extent
@@ -257,15 +263,20 @@ class Operations:
             if summed.scales:
                 at = _nth_of(self._step_of_tensor(step), product.left.slices, str(t))
                 scales = scales_of_blocks(self.c, summed, tiles, self.c.output_tile(i, j), at)
-            code = Multiply(f"mma_{product.layouts}", f"{self.c.sums(product)}[{i}][{j}]", *tiles, scales)
+            code = Multiply(self._function(product), f"{self.c.sums(product)}[{i}][{j}]", *tiles, scales)
             result.append(Statement(code, loops, self.c.origin(op.span, product.span)))
         return result
+
+    def _function(self, product: Product) -> str:
+        """The function that multiplies: ours for element types that the library's refuses."""
+        ours = product.left.dtype in (DType.F16, DType.F32)
+        return f"{'tk::' if ours else ''}mma_{product.layouts}"
 
     def _multiply_scaled(self, op: ops.Multiply, product: Product, scaling: Scaling, step: Step) -> Statement:
         loops, (i, j) = loops_over(("i", op.rows), ("j", op.cols))
         left, right = (self._register_slot(o, step, 0) for o in product.factors)
         code = scaling.multiply(
-            f"mma_{product.layouts}",
+            self._function(product),
             f"{self.c.accumulator(product)}[{i}][{j}]",
             (f"{self.c.registers(product.left)}[{left}][{i}]", f"{self.c.registers(product.right)}[{right}][{j}]"),
             self.c.output_tile(i, j),

@@ -65,8 +65,9 @@ class AsNumbers:
 
 @dataclass(frozen=True)
 class Read:
-    """Part (row, col), of `rows` x `cols` elements, of a tile in LDS to a register tile."""
+    """`function`, `load` or ours: part (row, col), of `rows` x `cols` elements, of a tile in LDS to a register tile."""
 
+    function: str
     tile: str
     rows: int
     cols: int

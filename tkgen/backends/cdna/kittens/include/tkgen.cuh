@@ -1,6 +1,7 @@
 /**
  * What generated kernels need beside ThunderKittens, over its public surface: namespace tk.
  *
+ *   types.cuh     element types as the compiler knows them, conversions
  *   sync.cuh      barriers, waits and fences that no access to memory crosses
  *   memory.cuh    buffers, single elements, groups of rows, pages
  *   stage.cuh     global memory -> registers -> LDS, by tensor and tile
@@ -8,13 +9,15 @@
  *   lanes.cuh     values of other lanes
  *   results.cuh   reductions of register tiles
  *   rings.cuh     what a loop over tiles of keys brings to LDS
- *   fused.cuh     register tiles of fused matmuls
+ *   products.cuh  products of register tiles
+ *   fused.cuh     fused matmuls; their register tiles in fused_tiles.cuh and wide_tiles.cuh
  *   rows.cuh      rows over lanes: a lane's elements, reductions over lanes, packed floats
  *
  * A kernel calls all of it as tk::NAME, so nothing here can clash with a name of a spec.
  */
 #pragma once
 
+#include "tkgen/types.cuh"
 #include "tkgen/sync.cuh"
 #include "tkgen/memory.cuh"
 #include "tkgen/stage.cuh"
@@ -22,7 +25,6 @@
 #include "tkgen/lanes.cuh"
 #include "tkgen/results.cuh"
 #include "tkgen/rings.cuh"
-#ifdef KITTENS_EMBEDDED
+#include "tkgen/products.cuh"
 #include "tkgen/fused.cuh"
-#endif
 #include "tkgen/rows.cuh"

@@ -1,11 +1,11 @@
 /**
- * Register tiles of fused matmuls, whose products are computed transposed: a wave has some columns of each tile, and the
- * result of one product is an operand of the next one as it stands in registers. Their base tiles are an addition to the
- * library's surface: a checkout of it has none of this.
+ * Fused matmuls, whose products are computed transposed: a wave has some columns of each tile, and the result of one
+ * product is already in the registers in which it is an operand of the next one.
  */
 #pragma once
 
-#include "memory.cuh"
+#include "fused_tiles.cuh"
+#include "wide_tiles.cuh"
 
 namespace tk {
 
@@ -22,30 +22,32 @@ template <int side> __device__ inline int row_at(int i, int e) {
 }
 
 /// An element of a lane's in a register tile: element `e` in base tile (i, c).
-template <ducks::rt::all RT> __device__ inline float at(const RT &tile, int i, int c, int e) {
+template <register_tile RT> __device__ inline float at(const RT &tile, int i, int c, int e) {
     const auto &pair = tile.tiles[i][c].data[e / 2];
     return e % 2 ? pair.y : pair.x;
 }
 /// The same of a number for each row, element `e` in base tile `i`.
-template <ducks::rv::all V> __device__ inline float at(const V &values, int i, int e) { return e % 2 ? values[i][e / 2].y : values[i][e / 2].x; }
-template <ducks::rt::all RT> __device__ inline void put(RT &tile, int i, int c, int e, float value) {
+template <int length, typename shape> __device__ inline float at(const row_values<length, shape> &values, int i, int e) {
+    return e % 2 ? values[i][e / 2].y : values[i][e / 2].x;
+}
+template <register_tile RT> __device__ inline void put(RT &tile, int i, int c, int e, float value) {
     auto &pair = tile.tiles[i][c].data[e / 2];
     if (e % 2) pair.y = value;
     else pair.x = value;
 }
 
 /// Two neighbours of a lane's elements, number 2 e and 2 e + 1, for instructions that take pairs.
-using pair = float __attribute__((ext_vector_type(2)));
-template <ducks::rt::all RT> __device__ inline pair pair_at(const RT &tile, int i, int c, int e) {
-    return __builtin_bit_cast(pair, tile.tiles[i][c].data[e]);
+using pair = vec<float, 2>;
+template <register_tile RT> __device__ inline pair pair_at(const RT &tile, int i, int c, int e) {
+    return tile.tiles[i][c].data[e];
 }
-template <ducks::rt::all RT> __device__ inline void put_pair(RT &tile, int i, int c, int e, pair value) {
-    tile.tiles[i][c].data[e] = __builtin_bit_cast(float2, value);
+template <register_tile RT> __device__ inline void put_pair(RT &tile, int i, int c, int e, pair value) {
+    tile.tiles[i][c].data[e] = value;
 }
 template <typename F> __device__ inline pair each(F function, pair x) { return pair{function(x.x), function(x.y)}; }
 
 /// Each element of a lane's in a tile = f(row and column of its base tile, its number there); or each two neighbours.
-template <ducks::rt::all RT, typename F> __device__ __forceinline__ void map(RT &tile, F f) {
+template <register_tile RT, typename F> __device__ __forceinline__ void map(RT &tile, F f) {
 #pragma unroll
     for (int i = 0; i < RT::height; ++i)
 #pragma unroll
@@ -53,7 +55,7 @@ template <ducks::rt::all RT, typename F> __device__ __forceinline__ void map(RT 
 #pragma unroll
             for (int e = 0; e < 2 * RT::packed_per_tile; ++e) put(tile, i, c, e, f(i, c, e));
 }
-template <ducks::rt::all RT, typename F> __device__ __forceinline__ void map_pairs(RT &tile, F f) {
+template <register_tile RT, typename F> __device__ __forceinline__ void map_pairs(RT &tile, F f) {
 #pragma unroll
     for (int i = 0; i < RT::height; ++i)
 #pragma unroll
@@ -64,7 +66,7 @@ template <ducks::rt::all RT, typename F> __device__ __forceinline__ void map_pai
 
 /// The tile is computed here: what gives it does not sink into the branch that follows. LLVM's GCNHazardRecognizer misses
 /// wait states between an MFMA and what reads its result behind a branch, as said at `settle`.
-template <ducks::rt::all RT> __device__ inline void keep(RT &tile) {
+template <register_tile RT> __device__ inline void keep(RT &tile) {
 #pragma unroll
     for (int i = 0; i < RT::height; ++i)
 #pragma unroll
@@ -75,7 +77,7 @@ template <ducks::rt::all RT> __device__ inline void keep(RT &tile) {
 
 /// A tile to bf16, to nearest even. Where no instruction does it, in integers: half of the last place, less the smallest
 /// part of it where that place is even, carries into it. NaN stays NaN, whose lower half must be zero: see `quiet`.
-template <ducks::rt::all TO, ducks::rt::all FROM> __device__ inline void round_operand(TO &to, const FROM &from) {
+template <register_tile TO, register_tile FROM> __device__ inline void round_operand(TO &to, const FROM &from) {
 #ifdef KITTENS_CDNA4
     copy(to, from);
 #else
@@ -87,7 +89,7 @@ template <ducks::rt::all TO, ducks::rt::all FROM> __device__ inline void round_o
             for (int e = 0; e < FROM::packed_per_tile; ++e) {
                 const auto x = __builtin_bit_cast(words_2, from.tiles[i][c].data[e]);
                 const words_2 up = x + 0x7fff + (x >> 16 & 1);
-                to.tiles[i][c].data[e] = __builtin_bit_cast(bf16_2, __builtin_amdgcn_perm(up.y, up.x, 0x07060302));
+                to.tiles[i][c].data[e] = __builtin_bit_cast(vec<__bf16, 2>, __builtin_amdgcn_perm(up.y, up.x, 0x07060302));
             }
 #endif
 }
@@ -96,7 +98,7 @@ template <ducks::rt::all TO, ducks::rt::all FROM> __device__ inline void round_o
 __device__ inline float quiet(float x) { return x == x ? x : __builtin_nanf(""); }
 
 /// An operand's rows from memory to registers, lane by lane: row n from `from` on, `pitch` elements after the one before.
-template <ducks::rt::row_layout RT> __device__ inline void load_operand(RT &tile, buffer from, int first, int pitch) {
+template <row_tile RT> __device__ inline void load_operand(RT &tile, buffer from, int first, int pitch) {
     using base = typename RT::base;
     constexpr int side = RT::tile_size_row, elements = side * side / WARP_THREADS;
 #pragma unroll
@@ -113,9 +115,9 @@ template <ducks::rt::row_layout RT> __device__ inline void load_operand(RT &tile
 
 /// An operand of products from a tile in LDS that has it the other way round: a base tile's rows, from `first` on, are what
 /// is summed. Squares of four rows and G columns in each lane, transposed: column c of them is a row of base tile c, which
-/// puts columns G r .. G r + G - 1 in row r of G base tiles. Lanes of each second panel of 32 columns (`detail::swizzle`)
+/// puts columns G r .. G r + G - 1 in row r of G base tiles. Lanes of each second panel of 32 columns of the embedded tiles
 /// read rows 1, 0, 3, 2: side by side, panels would meet in the same banks.
-template <int G, ducks::rt::row_layout RT, ducks::st::all ST> __device__ inline void load_across(RT &tile, const ST &from, int first) {
+template <int G, row_tile RT, ducks::st::all ST> __device__ inline void load_across(RT &tile, const ST &from, int first) {
     using base = typename RT::base;
     constexpr int side = RT::tile_size_row, elements = side * side / WARP_THREADS;
     const auto data = (uint32_t)(uintptr_t)(__attribute__((address_space(3))) const char *)&from.data[0];
@@ -129,7 +131,7 @@ template <int G, ducks::rt::row_layout RT, ducks::st::all ST> __device__ inline 
 #pragma unroll
             for (int e = 0; e < 4; ++e) {
                 const int2 at = {first + row_at<side>(0, 4 * q) + (e ^ odd), g * G * side + own};
-                const auto *here = (__attribute__((address_space(3))) const char *)(uintptr_t)from.idx(data, at);
+                const auto *here = (__attribute__((address_space(3))) const char *)(uintptr_t)position(from, data, at.x, at.y);
                 if constexpr (G == 1) rows[e][0] = *(__attribute__((address_space(3))) const uint16_t *)here;
                 else if constexpr (G == 2) rows[e][0] = *(__attribute__((address_space(3))) const uint32_t *)here;
                 else __builtin_memcpy(rows[e], (__attribute__((address_space(3))) const words_2 *)here, 8);
@@ -145,7 +147,7 @@ template <int G, ducks::rt::row_layout RT, ducks::st::all ST> __device__ inline 
 }
 
 /// A tile of results to memory: its columns are rows there, `pitch` elements apart, from row `first` on; there are `rows`.
-template <typename T, ducks::rt::col_layout RT> __device__ inline void store_rows(buffer to, const RT &tile, int first, int rows, int pitch) {
+template <typename T, col_tile RT> __device__ inline void store_rows(buffer to, const RT &tile, int first, int rows, int pitch) {
     constexpr int side = RT::tile_size_row, elements = side * side / WARP_THREADS;
 #pragma unroll
     for (int i = 0; i < RT::height; ++i)
@@ -155,10 +157,10 @@ template <typename T, ducks::rt::col_layout RT> __device__ inline void store_row
             for (int q = 0; q < elements / 4; ++q) {
                 const int row = first + c * side + laneid() % side;
                 const uint32_t offset = row < rows ? (row * pitch + row_at<side>(i, 4 * q)) * int(sizeof(T)) : OUTSIDE;
-                rt_base<T, ducks::rt_layout::col> out;
+                base_tile<native<T>, square<16>> out;
 #pragma unroll
                 for (int e = 0; e < 4; ++e) {
-                    const T value = base_types::convertor<T, float>::convert(at(tile, i, c, 4 * q + e));
+                    const auto value = native<T>(at(tile, i, c, 4 * q + e));
                     if (e % 2) out.data[e / 2].y = value;
                     else out.data[e / 2].x = value;
                 }
@@ -168,7 +170,7 @@ template <typename T, ducks::rt::col_layout RT> __device__ inline void store_row
 }
 
 /// The same of a tile whose rows lie interleaved, as products with `load_across` leave them: G neighbours in G base tiles.
-template <typename T, int G, ducks::rt::col_layout RT> __device__ inline void store_interleaved(buffer to, const RT &tile, int first, int rows, int pitch) {
+template <typename T, int G, col_tile RT> __device__ inline void store_interleaved(buffer to, const RT &tile, int first, int rows, int pitch) {
     constexpr int side = RT::tile_size_row, elements = side * side / WARP_THREADS;
 #pragma unroll
     for (int g = 0; g < RT::height / G; ++g)
@@ -180,7 +182,7 @@ template <typename T, int G, ducks::rt::col_layout RT> __device__ inline void st
                 const uint32_t offset = row < rows ? (row * pitch + g * G * side + row_at<side>(0, e) * G) * int(sizeof(T)) : OUTSIDE;
                 T out[G];
 #pragma unroll
-                for (int n = 0; n < G; ++n) out[n] = base_types::convertor<T, float>::convert(at(tile, g * G + n, c, e));
+                for (int n = 0; n < G; ++n) out[n] = convert<T>(at(tile, g * G + n, c, e));
                 if constexpr (sizeof(out) == 16) __builtin_amdgcn_raw_buffer_store_b128(__builtin_bit_cast(words_4, out), to, offset, 0, 0);
                 else if constexpr (sizeof(out) == 8) __builtin_amdgcn_raw_buffer_store_b64(__builtin_bit_cast(words_2, out), to, offset, 0, 0);
                 else if constexpr (sizeof(out) == 4) __builtin_amdgcn_raw_buffer_store_b32(__builtin_bit_cast(uint32_t, out), to, offset, 0, 0);
@@ -189,24 +191,24 @@ template <typename T, int G, ducks::rt::col_layout RT> __device__ inline void st
 }
 
 /// One number for each column from memory, where it is a row, `pitch` elements apart from row `first` on.
-template <typename T, ducks::rv::all V> __device__ inline void load_columns(V &values, buffer from, int first, int pitch) {
+template <typename T, typename V> __device__ inline void load_columns(V &values, buffer from, int first, int pitch) {
     constexpr int side = V::length / V::outer_dim;
 #pragma unroll
     for (int c = 0; c < V::outer_dim; ++c) {
         const uint32_t here = (first + c * side + laneid() % side) * pitch * int(sizeof(T));
-        if constexpr (sizeof(T) == 2) values[c][0] = base_types::convertor<float, T>::convert(__builtin_bit_cast(T, __builtin_amdgcn_raw_buffer_load_b16(from, here, 0, 0)));
+        if constexpr (sizeof(T) == 2) values[c][0] = convert<float>(__builtin_bit_cast(T, __builtin_amdgcn_raw_buffer_load_b16(from, here, 0, 0)));
         else values[c][0] = __builtin_bit_cast(T, __builtin_amdgcn_raw_buffer_load_b32(from, here, 0, 0));
     }
 }
 
 /// One number for each of `rows` rows of memory, by one of the lanes that have it.
-template <typename T, ducks::rv::all V> __device__ inline void store_columns(buffer to, const V &values, int first, int rows, int pitch) {
+template <typename T, typename V> __device__ inline void store_columns(buffer to, const V &values, int first, int rows, int pitch) {
     constexpr int side = V::length / V::outer_dim;
 #pragma unroll
     for (int c = 0; c < V::outer_dim; ++c) {
         const int row = first + c * side + laneid() % side;
         const uint32_t here = laneid() < side && row < rows ? row * pitch * int(sizeof(T)) : OUTSIDE;
-        const T value = base_types::convertor<T, float>::convert(values[c][0]);
+        const T value = convert<T>(values[c][0]);
         if constexpr (sizeof(T) == 2) __builtin_amdgcn_raw_buffer_store_b16(__builtin_bit_cast(uint16_t, value), to, here, 0, 0);
         else __builtin_amdgcn_raw_buffer_store_b32(__builtin_bit_cast(uint32_t, value), to, here, 0, 0);
     }
@@ -216,15 +218,10 @@ template <typename T, ducks::rv::all V> __device__ inline void store_columns(buf
 template <int columns, int rows> struct alignas(16) exchanged { uint16_t data[columns][rows + 4]; };
 
 /// Quad number n of those that a lane has of a column of base tiles.
-template <ducks::rt::all RT> __device__ inline auto quad_at(const RT &tile, int n, int c) {
+template <register_tile RT> __device__ inline auto quad_at(const RT &tile, int n, int c) {
     constexpr int quads = RT::packed_per_tile / 2;
     return tile.tiles[n / quads][c].get(n % quads);
 }
-#ifdef KITTENS_CDNA4
-template <ducks::rt::wide RT> __device__ inline auto quad_at(const RT &tile, int n, int c) {
-    return n % 2 ? tile.tiles[n / 2][c].hi : tile.tiles[n / 2][c].lo;
-}
-#endif
 
 /// This wave's columns: four neighbours of a column at a time.
 template <typename RT, int columns, int rows> __device__ inline void share_columns(exchanged<columns, rows> &to, const RT &tile) {
@@ -239,7 +236,7 @@ template <typename RT, int columns, int rows> __device__ inline void share_colum
 }
 
 /// Base columns from `first` on, of whichever wave, as an operand of products that sum over them.
-template <ducks::rt::row_layout RT, int columns, int rows> __device__ inline void take_columns(RT &tile, const exchanged<columns, rows> &from, int first) {
+template <row_tile RT, int columns, int rows> __device__ inline void take_columns(RT &tile, const exchanged<columns, rows> &from, int first) {
     using base = typename RT::base;
     constexpr int side = RT::tile_size_row, elements = side * side / WARP_THREADS;
 #pragma unroll
@@ -255,7 +252,7 @@ template <ducks::rt::row_layout RT, int columns, int rows> __device__ inline voi
 
 /// A base tile's rows of memory from row `first` on, of which there are `rows`, `pitch` elements apart: as an operand of products that
 /// sum over them, its rows the columns from `col` on.
-template <ducks::rt::row_layout RT> __device__ inline void load_transposed(RT &tile, buffer from, int first, int rows, int col, int pitch) {
+template <row_tile RT> __device__ inline void load_transposed(RT &tile, buffer from, int first, int rows, int col, int pitch) {
     using base = typename RT::base;
     constexpr int side = RT::tile_size_row, elements = side * side / WARP_THREADS;
 #pragma unroll
@@ -275,7 +272,7 @@ template <ducks::rt::row_layout RT> __device__ inline void load_transposed(RT &t
 
 /// Adds a tile of results to memory, from element `origin` and column `col` on: the first `rows` of its rows, `pitch` elements
 /// apart. Each element is one lane's; other blocks may add at the same time.
-template <ducks::gl::all GL, ducks::rt::col_layout RT> __device__ inline void add_rows(const GL &to, uint64_t origin, const RT &tile, int rows, int pitch, int col) {
+template <ducks::gl::all GL, col_tile RT> __device__ inline void add_rows(const GL &to, uint64_t origin, const RT &tile, int rows, int pitch, int col) {
     constexpr int side = RT::tile_size_row, elements = side * side / WARP_THREADS;
 #if __has_builtin(__builtin_amdgcn_raw_ptr_buffer_atomic_fadd_f32)
     const auto memory = rows_from(to, origin, rows, pitch, pitch);
@@ -304,30 +301,5 @@ template <int waves> __device__ inline void vote(int (&votes)[waves], bool asks)
 template <int waves> __device__ inline bool any_vote(const int (&votes)[waves]) {
     return __builtin_amdgcn_ballot_w64(votes[laneid() % waves] != 0) != 0;
 }
-#ifdef KITTENS_CDNA4
-
-/// An operand's rows from memory to registers: row n from `from` on, `pitch` elements after the one before.
-template <ducks::rt::wide RT> __device__ inline void load_operand(RT &tile, buffer from, int first, int pitch) {
-#pragma unroll
-    for (int i = 0; i < RT::height; ++i)
-#pragma unroll
-        for (int k = 0; k < RT::width; ++k) {
-            const int row = first + i * RT::side + laneid() % RT::side, col = k * RT::shape::cols + laneid() / RT::side * 8;
-            tile.tiles[i][k] = __builtin_bit_cast(detail::vec<typename RT::T, 8>, __builtin_amdgcn_raw_buffer_load_b128(from, (row * pitch + col) * 2, 0, 0));
-        }
-}
-
-/// What was computed, as an operand: a lane has what it had.
-template <ducks::rt::wide TO, ducks::rt::all FROM> __device__ inline void round_operand(TO &to, const FROM &from) {
-    constexpr int quads = FROM::packed_per_tile / 2;
-#pragma unroll
-    for (int k = 0; k < TO::height; ++k)
-#pragma unroll
-        for (int c = 0; c < TO::width; ++c) {
-            to.tiles[k][c].lo = detail::convert_vector<typename TO::T>(from.tiles[2 * k / quads][c].get(2 * k % quads));
-            to.tiles[k][c].hi = detail::convert_vector<typename TO::T>(from.tiles[(2 * k + 1) / quads][c].get((2 * k + 1) % quads));
-        }
-}
-#endif
 
 } // namespace tk

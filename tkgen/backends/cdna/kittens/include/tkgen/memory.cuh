@@ -4,11 +4,9 @@
 #pragma once
 
 #include "sync.cuh"
+#include "types.cuh"
 
 namespace tk {
-
-using words_2 = uint32_t __attribute__((ext_vector_type(2)));
-using words_4 = uint32_t __attribute__((ext_vector_type(4)));
 
 /// What raw buffer loads and stores take.
 using buffer = decltype(__builtin_amdgcn_make_buffer_rsrc((float *)nullptr, 0, 0, 0));
@@ -22,6 +20,20 @@ constexpr int NOWHERE = -1;                 // an offset past every buffer of a 
 constexpr int MASKED = 1;  // zeros past its end
 constexpr int CLAMPED = 2; // past its end its last rows and columns again; what is made of them is not stored
 constexpr int WIDE = 4;    // it may have more than 2 GiB
+
+/// The matrix of `rows` x `cols` elements from `first` on. The library constructs a gl on the host alone: on the device it
+/// copies one, whose members are public.
+template <ducks::gl::all GL> __device__ inline GL matrix_at(typename GL::dtype *first, size_t rows, size_t cols) {
+    union made {
+        GL tensor;
+        __device__ made() {}
+        __device__ ~made() {}
+    } matrix;
+    matrix.tensor.raw_ptr = first;
+    if constexpr (GL::__r__ < 0) matrix.tensor.rows_internal = rows;
+    if constexpr (GL::__c__ < 0) matrix.tensor.cols_internal = cols;
+    return matrix.tensor;
+}
 
 /// How a tensor uses the caches, as loads and stores take it.
 template <ducks::gl::all GL> constexpr int policy_of() {
@@ -60,7 +72,7 @@ __device__ inline buffer rows_from(const GL &tensor, uint64_t origin, int rows, 
 
 /// An element of memory as a float, `offset` bytes into a buffer.
 template <typename T, typename B> __device__ inline float read_element(const B &from, int offset) {
-    const auto widened = [](auto bits) { return base_types::convertor<float, T>::convert(__builtin_bit_cast(T, bits)); };
+    const auto widened = [](auto bits) { return convert<float>(__builtin_bit_cast(T, bits)); };
     if constexpr (sizeof(T) == 1) return widened(__builtin_amdgcn_raw_buffer_load_b8(from, offset, 0, 0));
     else if constexpr (sizeof(T) == 4) return widened(__builtin_amdgcn_raw_buffer_load_b32(from, offset, 0, 0));
     else return widened(__builtin_amdgcn_raw_buffer_load_b16(from, offset, 0, 0));

@@ -88,13 +88,13 @@ __device__ inline void store_owned(T *to, size_t stride, int extent, int tile, F
 #pragma unroll
     for (int n = 0; n < owned::count; ++n) {
         const int at = tile * owned::extent + owned::at(n);
-        if (at < extent) to[at * stride] = base_types::convertor<T, float>::convert(f(at, n));
+        if (at < extent) to[at * stride] = convert<T>(f(at, n));
     }
 }
 
 /// *to = f(), by one lane.
 template <typename T, typename F> __device__ inline void store_one(T *to, F f) {
-    if (laneid() == 0) *to = base_types::convertor<T, float>::convert(f());
+    if (laneid() == 0) *to = convert<T>(f());
 }
 
 } // namespace tk

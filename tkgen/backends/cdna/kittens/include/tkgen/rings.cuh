@@ -18,10 +18,17 @@ template <int N, ducks::st::all ST> __device__ inline void fetch_rows(const ST &
     }
 }
 
+#ifdef KITTENS_EMBEDDED
+constexpr bool EMBEDDED = true;
+#else
+constexpr bool EMBEDDED = false;
+#endif
+
 /// Whether all chunks of a thread are as far apart in LDS as those of thread 0 are: it then adds constants to its first one's.
+/// Tiles of a library may lie in any way.
 template <int N, ducks::st::all ST> constexpr bool EVEN_CHUNKS = [] {
     constexpr int blocks = N / 32, per_row = ST::cols * int(sizeof(typename ST::dtype)) / 16, across = per_row / 4;
-    return per_row % 4 == 0 && (blocks % across == 0 || across % blocks == 0);
+    return EMBEDDED && per_row % 4 == 0 && (blocks % across == 0 || across % blocks == 0);
 }();
 
 /// Registers -> LDS: what `fetch_rows` brought. The same half of two chunks in turn, which the compiler joins to one write.
@@ -34,9 +41,9 @@ template <int N, ducks::st::all ST> __device__ inline void write_rows(ST &to, co
         const int pair = n / 4 * 2, c = pair + 1 < chunks ? pair + n % 2 : pair, part = pair + 1 < chunks ? n / 2 % 2 : n % 2;
         const int2 at = chunk_at<ST>(c * N + int(threadIdx.x));
         if (chunks * N * elements > ST::rows * ST::cols && at.x >= ST::rows) continue;
-        uint32_t place = to.idx(base, {at.x, at.y + part * elements / 2});
+        uint32_t place = position(to, base, at.x, at.y + part * elements / 2);
         if constexpr (EVEN_CHUNKS<N, ST>)
-            place = to.idx(base, {first.x, first.y + part * elements / 2}) + ST::idx(0u, chunk_at<ST>(c * N));
+            place = position(to, base, first.x, first.y + part * elements / 2) + ST::idx(0u, chunk_at<ST>(c * N));
         auto *here = (__attribute__((address_space(3))) words_2 *)(uintptr_t)place;
         *here = part ? stage[c].zw : stage[c].xy;
     }
@@ -65,10 +72,10 @@ template <int N, ducks::st::all ST> __device__ inline void fetch_transposed(cons
     }
 }
 
-/// Whether all squares of a thread are as far apart in LDS as those of thread 0 are.
+/// The same of squares.
 template <int N, ducks::st::all ST> constexpr bool EVEN_SQUARES = [] {
     constexpr int lines = N / 8, down = ST::rows / 4;
-    return ST::cols % 32 == 0 && (lines % down == 0 || down % lines == 0);
+    return EMBEDDED && ST::cols % 32 == 0 && (lines % down == 0 || down % lines == 0);
 }();
 
 /// Registers -> LDS: what `fetch_transposed` brought, each square transposed.
@@ -83,8 +90,8 @@ template <int N, ducks::st::all ST> __device__ inline void write_transposed(ST &
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
             const uint32_t half = e % 2 ? HIGH : LOW;
-            uint32_t place = to.idx(base, {at.x + e, at.y});
-            if constexpr (EVEN_SQUARES<N, ST>) place = to.idx(base, {first.x + e, first.y}) + ST::idx(0u, square_at<ST>(n * N));
+            uint32_t place = position(to, base, at.x + e, at.y);
+            if constexpr (EVEN_SQUARES<N, ST>) place = position(to, base, first.x + e, first.y) + ST::idx(0u, square_at<ST>(n * N));
             auto *here = (__attribute__((address_space(3))) words_2 *)(uintptr_t)place;
             *here = words_2{__builtin_amdgcn_perm(stage[n][1][e / 2], stage[n][0][e / 2], half),
                             __builtin_amdgcn_perm(stage[n][3][e / 2], stage[n][2][e / 2], half)};
@@ -115,40 +122,78 @@ template <int N, ducks::sv::all SV> __device__ inline void write_vector(SV &to, 
         if ((n + 1) * N <= SV::length || at < SV::length) to.data[at] = stage[n];
     }
 }
-#if defined(KITTENS_CDNA4) && defined(KITTENS_EMBEDDED)
+#ifdef KITTENS_CDNA4
+
+/// How N threads divide a tile of shape st_16x32: each wave takes `passes` boxes of 16 rows x 64 bytes that follow one another in
+/// LDS, in runs of at most four.
+template <int N, ducks::st::all ST> struct direct_share {
+    static constexpr int box_bytes = 1024, boxes_down = ST::rows / 16, waves = N / WARP_THREADS;
+    static constexpr int count = ST::rows * ST::cols * int(sizeof(typename ST::dtype)) / box_bytes;
+    static_assert(count % waves == 0, "the waves of a group take equally many boxes of 16 x 32 each");
+    static constexpr int passes = count / waves;
+    static constexpr int run = passes % 4 == 0 && boxes_down % 4 == 0 ? 4 : passes % 2 == 0 && boxes_down % 2 == 0 ? 2 : 1;
+};
+
+/// Row, and byte of it, at which 16 bytes of a tile begin: number `lane` of box `box`, counted as they lie in LDS.
+template <ducks::st::all ST> __device__ inline words_2 direct_chunk(uint32_t box, uint32_t lane) {
+#ifdef KITTENS_EMBEDDED // boxes of the same columns follow one another
+    const uint32_t row = box % (ST::rows / 16) * 16 + lane / 4;
+    return {row, box / (ST::rows / 16) * 64 + (lane % 4 ^ ST::positions::spread(lane / 16)) * 16};
+#else // boxes of the same rows do; twice swizzled is not swizzled
+    const uint32_t across = ST::underlying_subtiles_per_row, in_box = ST::swizzle(int2{int(lane / 4), int(lane % 4 * 8)});
+    return {box / across * 16 + in_box / 64, box % across * 64 + in_box % 64};
+#endif
+}
+
+/// `run` loads of 1024 bytes into LDS from `to` on. Assembly, because for its own direct loads the compiler waits before the
+/// next LDS read, whatever that reads. M0 is the LDS address, to be set one wait state before it is used (LLVM
+/// GCNHazardRecognizer, checkReadM0Hazards). It is not named as changed: the compiler sets M0 anew before each use of its
+/// own. The vector unit may have written the scalar operands just before, to be read five wait states later (the same,
+/// checkVMEMHazards); the compiler does not look into assembly for that.
+template <int run> __device__ __forceinline__ void direct_loads(uint32_t to, words_4 from, uint32_t soffset, const uint32_t (&v)[run]) {
+#define TK_DIRECT_LOAD(voffset, at) "\n\tbuffer_load_dwordx4 " voffset ", %1, %2 offen offset:" at " lds"
+    if constexpr (run == 1)
+        asm volatile("s_mov_b32 m0, %0\n\ts_nop 3" TK_DIRECT_LOAD("%3", "0") : : "s"(to), "s"(from), "s"(soffset), "v"(v[0]) : "memory");
+    else if constexpr (run == 2)
+        asm volatile("s_mov_b32 m0, %0\n\ts_nop 3" TK_DIRECT_LOAD("%3", "0") TK_DIRECT_LOAD("%4", "1024")
+                     : : "s"(to), "s"(from), "s"(soffset), "v"(v[0]), "v"(v[1]) : "memory");
+    else
+        asm volatile("s_mov_b32 m0, %0\n\ts_nop 3" TK_DIRECT_LOAD("%3", "0") TK_DIRECT_LOAD("%4", "1024")
+                         TK_DIRECT_LOAD("%5", "2048") TK_DIRECT_LOAD("%6", "3072")
+                     : : "s"(to), "s"(from), "s"(soffset), "v"(v[0]), "v"(v[1]), "v"(v[2]), "v"(v[3]) : "memory");
+#undef TK_DIRECT_LOAD
+}
 
 /// What is the same in all loads of a tensor's tiles to LDS by N threads together: its rows, `pitch` elements apart, from
-/// element `origin` on; where this lane's part of each box of 16 rows x 32 columns lies in a tile of them; where its wave's
-/// boxes begin in LDS. An offset that an instruction has for LDS counts in global memory, too: it is taken off.
+/// element `origin` on; where this lane's part of each box lies in a tile of them; where its wave's boxes begin in LDS. An
+/// offset that an instruction has for LDS counts in global memory, too: it is taken off.
 template <int N, ducks::st::all ST> struct direct {
-    using share = detail::direct_share<ST, N>;
-    using positions = typename ST::positions;
-    detail::descriptor from;
+    using share = direct_share<N, ST>;
+    words_4 from;
     uint32_t offsets[share::passes], lds;
     template <ducks::gl::all GL> __device__ direct(const GL &tensor, uint64_t origin, int rows, int pitch, int cols) {
         const uint64_t base = (uint64_t)(tensor.raw_ptr + origin);
         from = {uint32_t(base), uint32_t(base >> 32) & 0xffff, uint32_t((rows - 1) * pitch + cols) * 2, RAW_BUFFER};
-        const uint32_t lane = laneid(), first = warpid() * share::passes, chunk = lane % 4 ^ positions::spread(lane / 16);
+        const uint32_t first = warpid() * share::passes;
 #pragma unroll
         for (int p = 0; p < share::passes; ++p) {
-            const uint32_t row = (first + p) % positions::boxes_down * 16 + lane / 4;
-            const uint32_t column = (first + p) / positions::boxes_down * 64 + chunk * 16;
-            offsets[p] = row * pitch * 2 + column - p % share::run * positions::box_bytes;
+            const words_2 at = direct_chunk<ST>(first + p, laneid());
+            offsets[p] = at.x * pitch * 2 + at.y - p % share::run * share::box_bytes;
         }
-        lds = __builtin_amdgcn_readfirstlane(first * positions::box_bytes);
+        lds = __builtin_amdgcn_readfirstlane(first * share::box_bytes);
     }
 };
 
 /// Global memory -> LDS by N threads together: the tile whose first element is number `start`. Waits for nothing.
 template <int N, ducks::st::all ST> __device__ inline void fetch_direct(ST &to, const direct<N, ST> &at, uint32_t start) {
-    using share = detail::direct_share<ST, N>;
-    const uint32_t base = (uint32_t)(uintptr_t)(__attribute__((address_space(3))) char *)(char *)&to + at.lds;
+    using share = direct_share<N, ST>;
+    const uint32_t base = (uint32_t)(uintptr_t)(lds_bytes)(char *)&to + at.lds;
 #pragma unroll
     for (int p = 0; p < share::passes; p += share::run) {
         uint32_t v[share::run];
 #pragma unroll
         for (int i = 0; i < share::run; ++i) v[i] = at.offsets[p + i];
-        detail::direct_loads<share::run, 0>(base + p * ST::positions::box_bytes, at.from, start * 2, v);
+        direct_loads<share::run>(base + p * share::box_bytes, at.from, start * 2, v);
     }
 }
 #endif

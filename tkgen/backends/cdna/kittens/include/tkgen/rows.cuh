@@ -59,8 +59,8 @@ template <int n> __device__ inline void store_packed(buffer to, uint32_t offset,
 }
 
 /// Numbers are f32 while they are computed with.
-template <typename T> __device__ inline float widen(const T &value) { return base_types::convertor<float, T>::convert(value); }
-template <typename T> __device__ inline T narrow(float value) { return base_types::convertor<T, float>::convert(value); }
+template <typename T> __device__ inline float widen(const T &value) { return convert<float>(value); }
+template <typename T> __device__ inline T narrow(float value) { return convert<T>(value); }
 #ifdef KITTENS_EMBEDDED
 
 /// The code of a number in a float without infinities and NaN (MX, revision 1.0): to nearest even, the largest one beyond

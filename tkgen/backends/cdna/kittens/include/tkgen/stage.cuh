@@ -76,12 +76,12 @@ template <int N, ducks::st::all ST> __device__ inline void write(ST &dst, const 
         const int2 at = chunk_at<ST>(c * N + int(threadIdx.x) % N);
         if (chunks * N * elements > ST::rows * ST::cols && at.x >= ST::rows) continue;
         if constexpr (elements == 16) { // a chunk of bytes stays together
-            auto *whole = (__attribute__((address_space(3))) words_4 *)(uintptr_t)dst.idx(base, {at.x, at.y});
+            auto *whole = (__attribute__((address_space(3))) words_4 *)(uintptr_t)position(dst, base, at.x, at.y);
             if (part == 0) *whole = stage[c];
             continue;
         }
         const int half = part * elements / 2;
-        auto *to = (__attribute__((address_space(3))) words_2 *)(uintptr_t)dst.idx(base, {at.x, at.y + half});
+        auto *to = (__attribute__((address_space(3))) words_2 *)(uintptr_t)position(dst, base, at.x, at.y + half);
         *to = part ? stage[c].zw : stage[c].xy;
     }
 }

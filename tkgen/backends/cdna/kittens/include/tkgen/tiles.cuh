@@ -7,6 +7,49 @@
 
 namespace tk {
 
+#ifdef KITTENS_EMBEDDED
+
+/// A tile in LDS, or a part of one, to registers.
+template <typename RT, ducks::st::all ST>
+    requires requires(RT &to, const ST &from) { kittens::load(to, from); }
+__device__ __forceinline__ void load(RT &to, const ST &from) {
+    kittens::load(to, from);
+}
+#else
+
+/// A tile in LDS, or a part of one, to registers. What arrives when is the compiler's to know: libraries read in assembly, or
+/// through pointers of unknown address space, and so wait at once, at the next barrier or not at all.
+template <ducks::rt::all RT, ducks::st::all ST>
+    requires requires { RT::tile_size_row; }
+__device__ __forceinline__ void load(RT &to, const ST &from) {
+    static_assert(RT::rows == ST::rows && RT::cols == ST::cols, "register tile and shared tile must have the same shape");
+    static_assert(__is_same(typename RT::T, typename ST::dtype), "register tile and shared tile must have the same element type");
+    using T = native<typename RT::T>;
+    constexpr int side = RT::tile_size_row;
+    const auto data = (uint32_t)(uintptr_t)(lds_bytes)(const char *)&from.data[0];
+    const int line = laneid() % side, first = laneid() / side * 4;
+#pragma unroll
+    for (int i = 0; i < RT::height; ++i)
+#pragma unroll
+        for (int j = 0; j < RT::width; ++j) {
+            vec<T, 4> quad;
+            if constexpr (__is_same(typename RT::layout, ducks::rt_layout::row)) {
+                constexpr int n = 8 / sizeof(T); // neighbours that lie together in any library
+#pragma unroll
+                for (int e = 0; e < 4; e += n) {
+                    const auto part = *(__attribute__((address_space(3))) const vec<T, n> *)(uintptr_t)position(from, data, line, j * side + first + e, i * side);
+                    __builtin_memcpy((T *)&quad + e, &part, sizeof(part));
+                }
+            } else {
+#pragma unroll
+                for (int e = 0; e < 4; ++e)
+                    quad[e] = *(__attribute__((address_space(3))) const T *)(uintptr_t)position(from, data, first + e, j * side + line, i * side);
+            }
+            __builtin_memcpy(to.tiles[i][j].data, &quad, sizeof(quad));
+        }
+}
+#endif
+
 /// element = f(offset, element) for each element of a register tile that this lane owns: quads of four rows of a column.
 /// The offset is in bytes from the tile's first row in `tensor`, or NOWHERE.
 template <ducks::gl::all GL, ducks::rt::all RT, typename F>
@@ -68,7 +111,7 @@ __device__ inline void store_masked(const GL &dst, const RT &src, int tile_row, 
     const auto memory = rows_from(dst, tile_row * RT::rows);
     for_each_inside(dst, out, tile_row, tile_col, [&](int offset, number value) {
         if constexpr (sizeof(T) == 1)
-            __builtin_amdgcn_raw_buffer_store_b8(__builtin_bit_cast(uint8_t, base_types::convertor<T, number>::convert(value)), memory, offset, 0, policy);
+            __builtin_amdgcn_raw_buffer_store_b8(__builtin_bit_cast(uint8_t, convert<T>(value)), memory, offset, 0, policy);
         else if constexpr (sizeof(T) == 4)
             __builtin_amdgcn_raw_buffer_store_b32(__builtin_bit_cast(uint32_t, value), memory, offset, 0, policy);
         else
