@@ -3,8 +3,8 @@
     python benchmarks/kittens_libraries.py thunderkittens-hip=PATH ...    builds all with a checkout's headers
     python benchmarks/kittens_libraries.py                                writes the table of docs/limits.md alone
 
-Libraries are the keys of `LIBRARIES`; each PATH is a checkout, of which `include/kittens.cuh` is used. Outcomes are kept
-in `tests/kittens/libraries.json`, and the table in `docs/limits.md` is made of them. `--only NAME ...` limits the specs.
+Libraries are the keys of `LIBRARIES`; each PATH is a checkout with `include/kittens.cuh`. Outcomes are kept
+in `tests/kittens/libraries.json`; the table in `docs/limits.md` is made of them. `--only NAME ...` limits the specs.
 
 An outcome is `right`, where the machine code compiles, spills nothing and is what the schedule was proven to be; the
 codes of the errors that the build reports, such as `E405, 19 spills`; or, where it does not compile, the element types

@@ -231,7 +231,7 @@ template <typename RT, int columns, int rows> __device__ inline void share_colum
 #pragma unroll
         for (int c = 0; c < RT::width; ++c) {
             const auto quad = quad_at(tile, n, c);
-            __builtin_memcpy(__builtin_assume_aligned(&to.data[warpid() * RT::cols + c * side + laneid() % side][row_at<side>(n / (elements / 4), 4 * (n % (elements / 4)))], 8), &quad, 8);
+            *(__attribute__((address_space(3))) vec<uint16_t, 4> *)lds(&to.data[warpid() * RT::cols + c * side + laneid() % side][row_at<side>(n / (elements / 4), 4 * (n % (elements / 4)))]) = bits_of<vec<uint16_t, 4>>(quad);
         }
 }
 
@@ -245,7 +245,7 @@ template <row_tile RT, int columns, int rows> __device__ inline void take_column
         for (int q = 0; q < elements / 4; ++q) {
             uint16_t quad[4];
 #pragma unroll
-            for (int e = 0; e < 4; ++e) quad[e] = from.data[first + row_at<side>(0, 4 * q + e)][i * side + laneid() % side];
+            for (int e = 0; e < 4; ++e) quad[e] = *lds(&from.data[first + row_at<side>(0, 4 * q + e)][i * side + laneid() % side]);
             tile.tiles[i][0].set(__builtin_bit_cast(typename base::quad, quad), q);
         }
 }
@@ -295,11 +295,11 @@ template <ducks::gl::all GL, col_tile RT> __device__ inline void add_rows(const 
 /// What any lane of this wave asks for, for the other waves of the block: `votes` has a place for each.
 template <int waves> __device__ inline void vote(int (&votes)[waves], bool asks) {
     const int any = __builtin_amdgcn_ballot_w64(asks) != 0;
-    if (laneid() == 0) votes[warpid()] = any;
+    if (laneid() == 0) lds(votes)[warpid()] = any;
 }
 /// Whether any wave asked for it.
 template <int waves> __device__ inline bool any_vote(const int (&votes)[waves]) {
-    return __builtin_amdgcn_ballot_w64(votes[laneid() % waves] != 0) != 0;
+    return __builtin_amdgcn_ballot_w64(lds(votes)[laneid() % waves] != 0) != 0;
 }
 
 } // namespace tk

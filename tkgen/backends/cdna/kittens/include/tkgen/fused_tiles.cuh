@@ -119,8 +119,8 @@ template <row_tile RT, ducks::st::all ST> __device__ __forceinline__ void load(R
 #else
     const auto data = (uint32_t)(uintptr_t)(lds_bytes)&from.data[0];
     const auto quad = [&](int i, int k, int m) {
-        const int col = k * shape::side + m * shape::quad_stride + shape::first();
-        const auto *here = (__attribute__((address_space(3))) const words_2 *)(uintptr_t)position(from, data, shape::line(), col, i * shape::side);
+        const int right = k * shape::side + m * shape::quad_stride;
+        const auto *here = (__attribute__((address_space(3))) const words_2 *)(uintptr_t)position(from, data, shape::line(), shape::first(), i * shape::side, right);
         return __builtin_bit_cast(typename RT::base::quad, *here);
     };
 #endif

@@ -67,16 +67,16 @@ template <ducks::rt::all RT> struct cols_of {
 template <typename owned, int N> __device__ inline void share(float *to, const float (&values)[N]) {
     if (!owned::first()) return;
 #pragma unroll
-    for (int n = 0; n < N; ++n) to[owned::at(n)] = values[n];
+    for (int n = 0; n < N; ++n) lds(to)[owned::at(n)] = values[n];
 }
 template <typename op, typename owned, int waves, int extent, int N>
 __device__ inline void gather(float (&values)[N], const float *from) {
 #pragma unroll
     for (int n = 0; n < N; ++n) {
-        values[n] = from[owned::at(n)];
+        values[n] = lds(from)[owned::at(n)];
 #pragma unroll
         for (int wave = 1; wave < waves; ++wave)
-            values[n] = op::template op<float>(values[n], from[wave * extent + owned::at(n)]);
+            values[n] = op::template op<float>(values[n], lds(from)[wave * extent + owned::at(n)]);
     }
 }
 

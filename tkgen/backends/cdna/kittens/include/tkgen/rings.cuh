@@ -31,6 +31,13 @@ template <int N, ducks::st::all ST> constexpr bool EVEN_CHUNKS = [] {
     return EMBEDDED && per_row % 4 == 0 && (blocks % across == 0 || across % blocks == 0);
 }();
 
+/// Rows from one chunk of a thread to its next one, where these are multiples of 16 in the same columns; else 0.
+template <int N, ducks::st::all ST> constexpr int CHUNK_ROWS = [] {
+    constexpr int blocks = N / 32, per_row = ST::cols * int(sizeof(typename ST::dtype)) / 16, across = per_row / 4;
+    if constexpr (per_row % 4 != 0) return 0;
+    else return blocks % (2 * across) == 0 ? blocks / across * 8 : 0;
+}();
+
 /// Registers -> LDS: what `fetch_rows` brought. The same half of two chunks in turn, which the compiler joins to one write.
 template <int N, ducks::st::all ST> __device__ inline void write_rows(ST &to, const words_4 (&stage)[CHUNKS<N, ST>]) {
     constexpr int elements = 16 / sizeof(typename ST::dtype), chunks = CHUNKS<N, ST>;
@@ -42,6 +49,8 @@ template <int N, ducks::st::all ST> __device__ inline void write_rows(ST &to, co
         const int2 at = chunk_at<ST>(c * N + int(threadIdx.x));
         if (chunks * N * elements > ST::rows * ST::cols && at.x >= ST::rows) continue;
         uint32_t place = position(to, base, at.x, at.y + part * elements / 2);
+        if constexpr (!EMBEDDED && CHUNK_ROWS<N, ST> != 0)
+            place = position(to, base, first.x, first.y + part * elements / 2, c * CHUNK_ROWS<N, ST>);
         if constexpr (EVEN_CHUNKS<N, ST>)
             place = position(to, base, first.x, first.y + part * elements / 2) + ST::idx(0u, chunk_at<ST>(c * N));
         auto *here = (__attribute__((address_space(3))) words_2 *)(uintptr_t)place;
@@ -119,7 +128,7 @@ template <int N, ducks::sv::all SV> __device__ inline void write_vector(SV &to, 
 #pragma unroll
     for (int n = 0; n < LINES<N, SV>; ++n) {
         const int at = n * N + int(threadIdx.x);
-        if ((n + 1) * N <= SV::length || at < SV::length) to.data[at] = stage[n];
+        if ((n + 1) * N <= SV::length || at < SV::length) lds((native<typename SV::dtype> *)&to.data[0])[at] = bits_of<native<typename SV::dtype>>(stage[n]);
     }
 }
 #ifdef KITTENS_CDNA4

@@ -37,13 +37,13 @@ __device__ __forceinline__ void load(RT &to, const ST &from) {
                 constexpr int n = 8 / sizeof(T); // neighbours that lie together in any library
 #pragma unroll
                 for (int e = 0; e < 4; e += n) {
-                    const auto part = *(__attribute__((address_space(3))) const vec<T, n> *)(uintptr_t)position(from, data, line, j * side + first + e, i * side);
+                    const auto part = *(__attribute__((address_space(3))) const vec<T, n> *)(uintptr_t)position(from, data, line, first + e, i * side, j * side);
                     __builtin_memcpy((T *)&quad + e, &part, sizeof(part));
                 }
             } else {
 #pragma unroll
                 for (int e = 0; e < 4; ++e)
-                    quad[e] = *(__attribute__((address_space(3))) const T *)(uintptr_t)position(from, data, first + e, j * side + line, i * side);
+                    quad[e] = *(__attribute__((address_space(3))) const T *)(uintptr_t)position(from, data, first + e, line, i * side, j * side);
             }
             __builtin_memcpy(to.tiles[i][j].data, &quad, sizeof(quad));
         }

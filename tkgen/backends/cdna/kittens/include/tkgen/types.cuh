@@ -35,6 +35,10 @@ template <typename To, typename From> __device__ inline To convert(From value) {
 
 using lds_bytes = __attribute__((address_space(3))) const char *;
 
+/// The same object by an LDS address. What a library's allocator hands out the compiler may take for any address, and access it
+/// by flat instructions, for which a barrier of LDS does not wait.
+template <typename T> __device__ __forceinline__ auto lds(T *object) { return (__attribute__((address_space(3))) T *)object; }
+
 /// The LDS address of an element of a tile whose first byte is at `data`. HipKittens' tiles for gfx950 are cut into boxes of
 /// their shape, row after row of boxes, and say where an element is in its box.
 template <ducks::st::all ST> __device__ inline uint32_t position(const ST &tile, uint32_t data, int row, int col) {
@@ -47,14 +51,18 @@ template <ducks::st::all ST> __device__ inline uint32_t position(const ST &tile,
     }
 }
 
-/// The same of an element `below` rows further down, a multiple of 16. Libraries apply an exclusive-or to the whole address, of
-/// which the compiler does not see that the swizzle is the same again after 16 rows: it would keep a register for each.
-template <ducks::st::all ST> __device__ inline uint32_t position(const ST &tile, uint32_t data, int row, int col, int below) {
-    if constexpr (requires { ST::swizzle_bytes; tile.row_offset; })
-        return tile.idx(data, int2{row - tile.row_offset, col}) + (tile.row_offset + below) * ST::swizzle_bytes;
-    else if constexpr (requires { ST::swizzle_bytes; })
-        return tile.idx(data, int2{row, col}) + below * ST::swizzle_bytes;
-    else return position(tile, data, row + below, col);
+/// The same of an element that is `below` rows further down, a multiple of 16, and `right` columns further on. Libraries apply
+/// an exclusive-or to the whole address, of which the compiler does not see that the swizzle is the same again after 16 rows
+/// and in each panel of columns: it would keep a register for each.
+template <ducks::st::all ST>
+__device__ __forceinline__ uint32_t position(const ST &tile, uint32_t data, int row, int col, int below, int right = 0) {
+    if constexpr (requires { ST::swizzle_bytes; }) {
+        constexpr int panel = ST::swizzle_bytes / sizeof(typename ST::dtype);
+        const int panels = right / panel * ST::underlying_rows;
+        if constexpr (requires { tile.row_offset; })
+            return tile.idx(data, int2{row - tile.row_offset, col + right % panel}) + (tile.row_offset + below + panels) * ST::swizzle_bytes;
+        else return tile.idx(data, int2{row, col + right % panel}) + (below + panels) * ST::swizzle_bytes;
+    } else return position(tile, data, row + below, col + right);
 }
 
 } // namespace tk
