@@ -217,7 +217,7 @@ def test_a_moved_operation_is_named_in_the_lines_of_the_spec() -> None:
     """The reads of B stand behind the barrier that was to come after them."""
     spec = spec_called("collective")
     read, multiply = (
-        "load(B_r[0][0], subtile_inplace<32, 32>(B_s, {wave_col, 0}));",
+        "tk::load(B_r[0][0], subtile_inplace<32, 32>(B_s, {wave_col, 0}));",
         "mma_ABt(C_acc[0][0], A_r[0][0], B_r[0][0], C_acc[0][0]);",
     )
     source = with_lines(

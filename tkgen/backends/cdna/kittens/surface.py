@@ -168,7 +168,6 @@ _KITTENS = [
         """
         st_shape, st_16x32, st_16x32_s: shape of the shared tiles that direct loads fill
         rt_16x32, rt_16x32_s, rt_32x16, rt_32x16_s: shapes of the operands of wide matrix instructions
-        rt_16x32_4, rt_16x32_4_s, rt_32x16_4, rt_32x16_4_s: the same, in the order of a product's result
         row_l, col_l: register tile layouts: a lane owns part of a row, of a column
         """,
         addition=True,

@@ -28,21 +28,16 @@ using row_l = ducks::rt_layout::row;
 using col_l = ducks::rt_layout::col;
 
 namespace ducks::rt_shape {
-/// Base tiles of rows x cols, 8 elements a lane along the columns (row layout) or the rows (col layout): neighbours, or
-/// `stride` neighbours of each of two halves, which is how a lane has what a product gave it in registers.
-template <int rows_, int cols_, int stride_ = 8> struct wide {
+/// Base tiles of rows x cols, 8 neighbours a lane along the columns (row layout) or the rows (col layout).
+template <int rows_, int cols_> struct wide {
     static constexpr bool is_wide = true;
-    static constexpr int rows = rows_, cols = cols_, stride = stride_;
+    static constexpr int rows = rows_, cols = cols_;
 };
 using rt_16x32 = wide<16, 32>;
 using rt_32x16 = wide<32, 16>;
-using rt_16x32_4 = wide<16, 32, 4>;
-using rt_32x16_4 = wide<32, 16, 4>;
 } // namespace ducks::rt_shape
 using rt_16x32_s = ducks::rt_shape::rt_16x32;
 using rt_32x16_s = ducks::rt_shape::rt_32x16;
-using rt_16x32_4_s = ducks::rt_shape::rt_16x32_4;
-using rt_32x16_4_s = ducks::rt_shape::rt_32x16_4;
 
 namespace ducks::rt {
 struct wide_identifier {};
@@ -82,11 +77,11 @@ using st_16x32_s = ducks::st_shape::st_16x32;
 
 /// An operand of the wide matrix instructions, held by one wave. Row layout: lane l owns of each base tile 8 columns of
 /// one row, rows counted by l % rows, columns by l / rows. Col layout is the transpose.
-template <typename T_, int rows_, int cols_, ducks::rt_layout::all layout_, int base_rows, int base_cols, int stride>
-struct rt<T_, rows_, cols_, layout_, ducks::rt_shape::wide<base_rows, base_cols, stride>> {
+template <typename T_, int rows_, int cols_, ducks::rt_layout::all layout_, int base_rows, int base_cols>
+struct rt<T_, rows_, cols_, layout_, ducks::rt_shape::wide<base_rows, base_cols>> {
     using identifier = ducks::rt::wide_identifier;
     using layout = layout_;
-    using shape = ducks::rt_shape::wide<base_rows, base_cols, stride>;
+    using shape = ducks::rt_shape::wide<base_rows, base_cols>;
     using T = T_;
     using dtype = T;
     static constexpr int rows = rows_, cols = cols_;
@@ -206,8 +201,7 @@ __device__ __forceinline__ void load_direct(ST &dst, const GL &src, const COORD 
 } // namespace detail
 
 /// dst = the shared tile src; equal shapes and types. Row layout: one read of 16 bytes a base tile; col layout: two
-/// transposing reads, of neighbouring rows or of those that a lane has of a product's result. These take 4 rows of 64
-/// bytes for 32 lanes: all banks once.
+/// transposing reads of neighbouring rows. These take 4 rows of 64 bytes for 32 lanes: all banks once.
 template <ducks::rt::wide RT, ducks::st::all ST>
     requires(ST::positions::direct)
 __device__ __forceinline__ void load(RT &dst, const ST &src) {
@@ -220,8 +214,6 @@ __device__ __forceinline__ void load(RT &dst, const ST &src) {
     // Positions of a base tile differ from the first one's by constants, but for the two base tiles of 16 columns in a
     // box.
     constexpr int bases = base_cols == 16 ? 2 : 1, halves = RT::is_row ? 1 : 2;
-    constexpr int stride = RT::shape::stride, apart = stride == 8 ? 4 : WARP_THREADS / RT::side * 4;
-    static_assert(!RT::is_row || stride == 8, "a read of 16 bytes takes 8 neighbours of a row");
     const uint32_t lane = laneid(), group = lane / 16 % (RT::side / 16);
     detail::lds_byte *base[bases][halves];
     const int first = src.col_offset / 16;
@@ -233,7 +225,7 @@ __device__ __forceinline__ void load(RT &dst, const ST &src) {
             uint32_t at;
             if constexpr (RT::is_row) at = positions::offset(lane % RT::side, 16 * b + lane / RT::side * 8);
             else
-                at = positions::offset(lane / RT::side * stride + apart * h + lane % 16 / 4,
+                at = positions::offset(lane / RT::side * 8 + 4 * h + lane % 16 / 4,
                                        16 * b + 16 * group + lane % 4 * 4);
             base[b][h] = detail::lds_pointer(src.data, at) + uniform;
         }
@@ -305,8 +297,7 @@ template <typename A, typename B, typename D, typename C>
 concept wide_operands = ducks::rt::wide<A> && ducks::rt::wide<B> && ducks::rt::col_layout<D> &&
                         ducks::rt::col_layout<C> && __is_same(typename D::T, float) &&
                         __is_same(typename C::T, float) && __is_same(typename A::T, typename B::T) &&
-                        A::side == D::shape::side && B::side == D::shape::side && C::shape::side == D::shape::side &&
-                        A::shape::stride == B::shape::stride;
+                        A::side == D::shape::side && B::side == D::shape::side && C::shape::side == D::shape::side;
 
 } // namespace detail
 
