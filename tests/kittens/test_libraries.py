@@ -92,8 +92,9 @@ def test_the_page_has_the_outcomes() -> None:
 
 
 def test_files_of_the_libraries_element_types_compile() -> None:
-    refused = {o for found in RECORDED.values() for o in found.values() if o.startswith(("no ", "does not"))}
-    assert all(o.startswith("no ") for o in refused), refused
+    """But one: HipKittens has 8-bit floats in tiles of other shapes than 16-bit ones (st_16x128)."""
+    found = {(name, file) for name, of in RECORDED.items() for file, o in of.items() if o.startswith("does not")}
+    assert found == {("hipkittens", "fp8_direct")}
 
 
 # ---------------------------------------------------------------- with one

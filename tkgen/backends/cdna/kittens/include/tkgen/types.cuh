@@ -53,7 +53,7 @@ template <ducks::st::all ST> __device__ inline uint32_t position(const ST &tile,
 
 /// The same of an element that is `below` rows further down, a multiple of 16, and `right` columns further on. Libraries apply
 /// an exclusive-or to the whole address, of which the compiler does not see that the swizzle is the same again after 16 rows
-/// and in each panel of columns: it would keep a register for each.
+/// and in each panel or box of columns: it would keep a register for each.
 template <ducks::st::all ST>
 __device__ __forceinline__ uint32_t position(const ST &tile, uint32_t data, int row, int col, int below, int right = 0) {
     if constexpr (requires { ST::swizzle_bytes; }) {
@@ -62,6 +62,9 @@ __device__ __forceinline__ uint32_t position(const ST &tile, uint32_t data, int 
         if constexpr (requires { tile.row_offset; })
             return tile.idx(data, int2{row - tile.row_offset, col + right % panel}) + (tile.row_offset + below + panels) * ST::swizzle_bytes;
         else return tile.idx(data, int2{row, col + right % panel}) + (below + panels) * ST::swizzle_bytes;
+    } else if constexpr (requires { ST::underlying_subtile_rows; }) {
+        const int boxes = below / ST::underlying_subtile_rows * ST::underlying_subtiles_per_row + right / ST::underlying_subtile_cols;
+        return position(tile, data, row, col + right % ST::underlying_subtile_cols) + boxes * ST::underlying_subtile_bytes;
     } else return position(tile, data, row + below, col + right);
 }
 

@@ -73,7 +73,7 @@ __device__ __forceinline__ void read_wide(const ST &from, F put) {
     const auto data = (uint32_t)(uintptr_t)(lds_bytes)(const char *)&from.data[0];
     const auto place = [&](int i, int j, int h) {
         const words_2 at = own(0, h);
-        return (lds_bytes)(uintptr_t)position(from, data, i * rows + int(at.x), j * cols + int(at.y));
+        return (lds_bytes)(uintptr_t)position(from, data, int(at.x), int(at.y), i * rows, j * cols);
     };
 #endif
 #pragma unroll
