@@ -97,7 +97,7 @@ def of_page(path: str, text: str) -> Iterator[Finding]:
     paragraph = 0
     for number, line in enumerate(prose.splitlines(), 1):
         wide = len(re.sub(r"\]\([^)]*\)", "]", line)) > MAX_COLUMNS
-        if wide and not line.startswith(("|", "[")):
+        if wide and not line.startswith(("|", "[", "#")):
             yield Finding(path, number, "long line", line[:40], f"at most {MAX_COLUMNS} columns")
         plain = bool(line.strip()) and not re.match(r"\s*(?:[-*|>#]|\d+\.) ?", line)
         paragraph = paragraph + 1 if plain else 0
