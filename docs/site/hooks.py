@@ -27,7 +27,7 @@ PACKAGES = (
     *("lark", "jinja2", "markupsafe", "networkx", "pyelftools", "msgpack", "rich", "markdown-it-py", "mdurl"),
     "pygments",
 )
-# Folders of `specs`, and what the playground calls them; the first spec is the one that it opens with.
+# Folders of `specs`, and what the playground calls them.
 EXAMPLES = {
     "attention": "Attention",
     "rows": "Rows",
@@ -38,15 +38,23 @@ EXAMPLES = {
     "sequences": "Sequences of kernels",
     "hopper": "Hopper",
 }
+OPENED = "specs/attention/attention.tk"
 TARGETS = ("gfx942", "gfx950", "gfx90a", "sm_90a")
+RECIPE = re.compile(r"^```tk title=\"(\w+\.tk)\"\n(.*?)^```$", re.MULTILINE | re.DOTALL)  # of docs/cookbook.md
 # Pages whose recipes should come first in the search, and by how much.
 BOOST = {"cookbook.md": 4, "tuning.md": 16}
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Called by MkDocs for every page: drop `fragment` and `about` of fences, which no highlighter knows."""
+    """Called by MkDocs for every page: drop `fragment` and `about` of fences, which no highlighter knows.
+
+    A recipe of the cookbook gets a link that opens it in the playground.
+    """
     if page.file.src_uri in BOOST:
         page.meta["search"] = {"boost": BOOST[page.file.src_uri]}
+    if page.file.src_uri == "cookbook.md":
+        link = r'<a href="playground.html#example=cookbook/\1">Open in the playground</a>'
+        markdown = RECIPE.sub(rf"\g<0>\n\n{link}", markdown)
     return re.sub(r"^```(tk fragment|console about)$", lambda m: "```" + m[1].split()[0], markdown, flags=re.MULTILINE)
 
 
@@ -76,8 +84,10 @@ def _add_playground(into: Path) -> None:
     for name in PYTHON_FILES:
         shutil.copy(PYTHON / name, into / "pyodide")
     _pack(into / "packages.zip")
-    examples = {title: _specs(folder) for folder, title in EXAMPLES.items()}
-    text = json.dumps({"targets": TARGETS, "examples": examples})
+    cookbook = (ROOT / "docs" / "cookbook.md").read_text(encoding="utf-8")
+    examples = {"Cookbook": {f"cookbook/{name}": text for name, text in RECIPE.findall(cookbook)}}
+    examples |= {title: _specs(folder) for folder, title in EXAMPLES.items()}
+    text = json.dumps({"targets": TARGETS, "opened": OPENED, "examples": examples})
     (into / "examples.json").write_text(text, encoding="utf-8")
 
 

@@ -151,6 +151,15 @@ def test_nothing_is_fetched_from_elsewhere(site: Path, pages: dict[Path, Page]) 
             assert not use or not any(use in page.text for page in pages.values()), address
 
 
+def playground_examples(site: Path) -> set[str]:
+    """The names of the playground's examples; of recipes alone, where the site has no playground."""
+    listed = site / "assets" / "playground" / "examples.json"
+    if not listed.exists():
+        recipes = re.findall(r'title="(\w+\.tk)"', (ROOT / "docs" / "cookbook.md").read_text(encoding="utf-8"))
+        return {f"cookbook/{name}" for name in recipes}
+    return {name for group in json.loads(listed.read_text(encoding="utf-8"))["examples"].values() for name in group}
+
+
 def test_every_link_leads_somewhere(site: Path, pages: dict[Path, Page]) -> None:
     for path, page in pages.items():
         if path.name == "404.html":
@@ -162,7 +171,9 @@ def test_every_link_leads_somewhere(site: Path, pages: dict[Path, Page]) -> None
             to = (path.parent / unquote(place)).resolve() if place else path
             to = to / "index.html" if to.is_dir() else to
             assert to.exists(), (path.name, link)
-            if anchor and to.suffix == ".html":
+            if anchor.startswith("example="):  # of the playground
+                assert anchor.removeprefix("example=") in playground_examples(site)
+            elif anchor and to.suffix == ".html":
                 assert unquote(anchor) in pages[to].anchors, (path.name, link)
 
 

@@ -173,7 +173,7 @@ async function begin() {
   if (!list.ok) {
     return say("This copy of the site was built without the playground: `make docs` with npm installed adds it.");
   }
-  const {examples, targets} = await list.json();
+  const {examples, opened, targets} = await list.json();
   for (const each of targets) target.append(element("option", each, {value: each}));
   for (const [folder, specs] of Object.entries(examples)) {
     const group = element("optgroup", "", {label: folder});
@@ -192,7 +192,7 @@ async function begin() {
       say("The link is incomplete: it carries no spec that can be read.");
     }
   } else {
-    open(all[carried.get("example")] ? carried.get("example") : Object.keys(all)[0]);
+    open(all[carried.get("example")] ? carried.get("example") : opened);
     example.value = name;
   }
   target.value = targets.includes(carried.get("target")) ? carried.get("target") : "";
