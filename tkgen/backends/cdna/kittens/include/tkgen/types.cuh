@@ -58,10 +58,10 @@ template <ducks::st::all ST>
 __device__ __forceinline__ uint32_t position(const ST &tile, uint32_t data, int row, int col, int below, int right = 0) {
     if constexpr (requires { ST::swizzle_bytes; }) {
         constexpr int panel = ST::swizzle_bytes / sizeof(typename ST::dtype);
-        const int panels = right / panel * ST::underlying_rows;
+        const int beside = right / panel * ST::underlying_rows; // panels lie one after the other
         if constexpr (requires { tile.row_offset; })
-            return tile.idx(data, int2{row - tile.row_offset, col + right % panel}) + (tile.row_offset + below + panels) * ST::swizzle_bytes;
-        else return tile.idx(data, int2{row, col + right % panel}) + (below + panels) * ST::swizzle_bytes;
+            return tile.idx(data, int2{row - tile.row_offset, col + right % panel}) + (tile.row_offset + below + beside) * ST::swizzle_bytes;
+        else return tile.idx(data, int2{row, col + right % panel}) + (below + beside) * ST::swizzle_bytes;
     } else if constexpr (requires { ST::underlying_subtile_rows; }) {
         const int boxes = below / ST::underlying_subtile_rows * ST::underlying_subtiles_per_row + right / ST::underlying_subtile_cols;
         return position(tile, data, row, col + right % ST::underlying_subtile_cols) + boxes * ST::underlying_subtile_bytes;
