@@ -179,7 +179,7 @@ def _attention() -> Subject:
     assert isinstance(spec, HopperLoopSpec)
     m, launch = spec.layout, spec.launch()
     shape = LoopShape(*m.buffers, m.consumers, len(m.passes(0)), WARPS)
-    places = [launch.place(tile) for tile in range(launch.blocks)]  # type: ignore[union-attr]
+    places = [launch.place(tile) for tile in range(launch.tile_count)]
     assert len(places) == PASSES * shape.tiles
     scalars = check_scalars(spec.program)  # type: ignore[arg-type]
     inputs = random_inputs(launch, 1, Inputs.EXACT)

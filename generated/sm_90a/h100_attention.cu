@@ -100,278 +100,205 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
             constexpr int first_iteration = 0;
             constexpr int iterations = ITERATIONS;
             const int first_row = (q_i * CONSUMERS + consumer) * ROWS + warpgroup::warpid() * 16;
-            rt_fl<16, KEYS> s_7;
-            rt_fl<16, WIDTH> o_c;
+            rt_fl<16, KEYS> s;
+            rt_fl<16, WIDTH> o;
             rt_bf<16, KEYS> factor;
-            float l_c[2] = {0.0f, 0.0f};
+            float l[2] = {0.0f, 0.0f};
             #pragma unroll
-            for (int t = 0; t < WIDTH / 16; ++t) {
+            for (int t = 0; t < WIDTH / 16; ++t)
                 #pragma unroll
-                for (int h = 0; h < 4; ++h) {
+                for (int h = 0; h < 4; ++h)
                     #pragma unroll
                     for (int e = 0; e < 2; ++e) {
-                        tk::at(o_c, t, h, e) = 0.0f;
+                        const int r = h % 2;
+                        tk::at(o, t, h, e) = 0.0f;
                     }
-                }
-            }
-            float m__c[2] = {(-3.4e+38f), (-3.4e+38f)};
+            float m_[2] = {(-3.4e+38f), (-3.4e+38f)};
 
             wait(held_full, held_phase);
             wait(left_full[left], left_phase);
-            warpgroup::mm_ABt(s_7, held_s[consumer], left_s[left]);
+            warpgroup::mm_ABt(s, held_s[consumer], left_s[left]);
             warpgroup::mma_async_wait();
-            tk::pin(s_7);
+            tk::pin(s);
             if (laneid() == 0) arrive(left_empty[left]);
             if (++left == LEFT_BUFFERS) left = 0, left_phase ^= 1;
             {
                 const int iteration = first_iteration;
-                float v_8[2], v_8_p[2][4];
+                tk::parts<base_ops::max> max_s_parts(-__builtin_inff());
                 #pragma unroll
-                for (int r = 0; r < 2; ++r) {
+                for (int t = 0; t < KEYS / 16; ++t)
                     #pragma unroll
-                    for (int i = 0; i < 4; ++i) {
-                        v_8_p[r][i] = -__builtin_inff();
-                    }
-                }
-                #pragma unroll
-                for (int t = 0; t < KEYS / 16; ++t) {
-                    #pragma unroll
-                    for (int h = 0; h < 4; ++h) {
+                    for (int h = 0; h < 4; ++h)
                         #pragma unroll
                         for (int e = 0; e < 2; ++e) {
                             const int r = h % 2;
-                            v_8_p[r][h / 2 * 2 + e] = base_ops::max::op<float>(v_8_p[r][h / 2 * 2 + e], tk::at(s_7, t, h, e));
+                            max_s_parts.take(h, e, tk::at(s, t, h, e));
                         }
-                    }
-                }
+                float max_s[2];
+                #pragma unroll
+                for (int r = 0; r < 2; ++r)
+                    max_s[r] = max_s_parts.of_row(r);
+                float n[2], abs_n[2], z[2], mul_z_n[2], r_2[2], mul_l_r[2];
                 #pragma unroll
                 for (int r = 0; r < 2; ++r) {
-                    v_8[r] = tk::of_row<base_ops::max, 4>(v_8_p[r]);
+                    n[r] = fmaxf(m_[r], max_s[r]);
+                    abs_n[r] = fabsf(n[r]);
+                    z[r] = (abs_n[r] < 100000000.0f) ? g.scale : 0.125f;
+                    mul_z_n[r] = z[r] * n[r];
+                    r_2[r] = power_of_2(z[r] * (m_[r] - n[r]));
+                    mul_l_r[r] = l[r] * r_2[r];
                 }
-                float n_9[2];
-                float v_10[2];
-                float z_15[2];
-                float v_17[2];
-                float v_20[2];
-                float v_21[2];
-                float r_22[2];
-                float v_23[2];
+                rt_fl<16, KEYS> p;
+                tk::parts<base_ops::sum> sum_p_parts(0.0f);
                 #pragma unroll
-                for (int r = 0; r < 2; ++r) {
-                    n_9[r] = fmaxf(m__c[r], v_8[r]);
-                    v_10[r] = fabsf(n_9[r]);
-                    z_15[r] = (v_10[r] < 100000000.0f) ? g.scale : 0.125f;
-                    v_17[r] = z_15[r] * n_9[r];
-                    v_20[r] = m__c[r] - n_9[r];
-                    v_21[r] = z_15[r] * v_20[r];
-                    r_22[r] = power_of_2(v_21[r]);
-                    v_23[r] = l_c[r] * r_22[r];
-                }
-                rt_fl<16, KEYS> p_19;
-                float v_24[2], v_24_p[2][4];
-                #pragma unroll
-                for (int r = 0; r < 2; ++r) {
+                for (int t = 0; t < KEYS / 16; ++t)
                     #pragma unroll
-                    for (int i = 0; i < 4; ++i) {
-                        v_24_p[r][i] = 0.0f;
-                    }
-                }
-                #pragma unroll
-                for (int t = 0; t < KEYS / 16; ++t) {
-                    #pragma unroll
-                    for (int h = 0; h < 4; ++h) {
+                    for (int h = 0; h < 4; ++h)
                         #pragma unroll
                         for (int e = 0; e < 2; ++e) {
                             const int r = h % 2;
-                            const float v_16 = z_15[r] * tk::at(s_7, t, h, e);
-                            const float v_18 = v_16 - v_17[r];
-                            tk::at(p_19, t, h, e) = power_of_2(v_18);
-                            v_24_p[r][h / 2 * 2 + e] = base_ops::sum::op<float>(v_24_p[r][h / 2 * 2 + e], tk::at(p_19, t, h, e));
+                            tk::at(p, t, h, e) = power_of_2((z[r] * tk::at(s, t, h, e)) - mul_z_n[r]);
+                            sum_p_parts.take(h, e, tk::at(p, t, h, e));
                         }
-                    }
-                }
+                float sum_p[2];
                 #pragma unroll
-                for (int r = 0; r < 2; ++r) {
-                    v_24[r] = tk::fold<base_ops::sum, 4>(v_24_p[r]);
-                }
-                float l_25[2];
+                for (int r = 0; r < 2; ++r)
+                    sum_p[r] = sum_p_parts.of_lane(r);
+                float l_2[2];
                 #pragma unroll
-                for (int r = 0; r < 2; ++r) {
-                    l_25[r] = v_23[r] + v_24[r];
-                }
+                for (int r = 0; r < 2; ++r)
+                    l_2[r] = mul_l_r[r] + sum_p[r];
                 #pragma unroll
-                for (int t = 0; t < WIDTH / 16; ++t) {
+                for (int t = 0; t < WIDTH / 16; ++t)
                     #pragma unroll
-                    for (int h = 0; h < 4; ++h) {
+                    for (int h = 0; h < 4; ++h)
                         #pragma unroll
                         for (int e = 0; e < 2; ++e) {
                             const int r = h % 2;
-                            tk::at(o_c, t, h, e) = tk::at(o_c, t, h, e) * r_22[r];
+                            tk::at(o, t, h, e) = tk::at(o, t, h, e) * r_2[r];
                         }
-                    }
-                }
                 #pragma unroll
                 for (int r = 0; r < 2; ++r) {
-                    const float l_c_n = l_25[r];
-                    const float m__c_n = n_9[r];
-                    l_c[r] = l_c_n;
-                    m__c[r] = m__c_n;
+                    const float l_next = l_2[r];
+                    const float m__next = n[r];
+                    l[r] = l_next;
+                    m_[r] = m__next;
                 }
-                warp::copy(factor, p_19);
+                warp::copy(factor, p);
             }
             // The second product of an iteration runs beside the first one of the next, and what stands behind that.
 #pragma unroll 1
             for (int iteration = first_iteration + 1; iteration < iterations; ++iteration) {
                 if (CONSUMERS > 1) two_groups::sync(CONSUMERS + 1 + consumer);
                 wait(left_full[left], left_phase);
-                warpgroup::mm_ABt(s_7, held_s[consumer], left_s[left]);
+                warpgroup::mm_ABt(s, held_s[consumer], left_s[left]);
                 wait(right_full[right], right_phase);
-                warpgroup::mma_AB(o_c, factor, right_s[right]);
+                warpgroup::mma_AB(o, factor, right_s[right]);
                 if (CONSUMERS > 1) two_groups::arrive(CONSUMERS + 1 + (consumer + 1) % CONSUMERS);
                 warpgroup::mma_async_wait<1>();
-                tk::pin(s_7);
+                tk::pin(s);
                 if (laneid() == 0) arrive(left_empty[left]);
                 if (++left == LEFT_BUFFERS) left = 0, left_phase ^= 1;
-                float v_8[2], v_8_p[2][4];
+                tk::parts<base_ops::max> max_s_parts(-__builtin_inff());
                 #pragma unroll
-                for (int r = 0; r < 2; ++r) {
+                for (int t = 0; t < KEYS / 16; ++t)
                     #pragma unroll
-                    for (int i = 0; i < 4; ++i) {
-                        v_8_p[r][i] = -__builtin_inff();
-                    }
-                }
-                #pragma unroll
-                for (int t = 0; t < KEYS / 16; ++t) {
-                    #pragma unroll
-                    for (int h = 0; h < 4; ++h) {
+                    for (int h = 0; h < 4; ++h)
                         #pragma unroll
                         for (int e = 0; e < 2; ++e) {
                             const int r = h % 2;
-                            v_8_p[r][h / 2 * 2 + e] = base_ops::max::op<float>(v_8_p[r][h / 2 * 2 + e], tk::at(s_7, t, h, e));
+                            max_s_parts.take(h, e, tk::at(s, t, h, e));
                         }
-                    }
-                }
+                float max_s[2];
+                #pragma unroll
+                for (int r = 0; r < 2; ++r)
+                    max_s[r] = max_s_parts.of_row(r);
+                float n[2], abs_n[2], z[2], mul_z_n[2], r_2[2], mul_l_r[2];
                 #pragma unroll
                 for (int r = 0; r < 2; ++r) {
-                    v_8[r] = tk::of_row<base_ops::max, 4>(v_8_p[r]);
+                    n[r] = fmaxf(m_[r], max_s[r]);
+                    abs_n[r] = fabsf(n[r]);
+                    z[r] = (abs_n[r] < 100000000.0f) ? g.scale : 0.125f;
+                    mul_z_n[r] = z[r] * n[r];
+                    r_2[r] = power_of_2(z[r] * (m_[r] - n[r]));
+                    mul_l_r[r] = l[r] * r_2[r];
                 }
-                float n_9[2];
-                float v_10[2];
-                float z_15[2];
-                float v_17[2];
-                float v_20[2];
-                float v_21[2];
-                float r_22[2];
-                float v_23[2];
+                rt_fl<16, KEYS> p;
+                tk::parts<base_ops::sum> sum_p_parts(0.0f);
                 #pragma unroll
-                for (int r = 0; r < 2; ++r) {
-                    n_9[r] = fmaxf(m__c[r], v_8[r]);
-                    v_10[r] = fabsf(n_9[r]);
-                    z_15[r] = (v_10[r] < 100000000.0f) ? g.scale : 0.125f;
-                    v_17[r] = z_15[r] * n_9[r];
-                    v_20[r] = m__c[r] - n_9[r];
-                    v_21[r] = z_15[r] * v_20[r];
-                    r_22[r] = power_of_2(v_21[r]);
-                    v_23[r] = l_c[r] * r_22[r];
-                }
-                rt_fl<16, KEYS> p_19;
-                float v_24[2], v_24_p[2][4];
-                #pragma unroll
-                for (int r = 0; r < 2; ++r) {
+                for (int t = 0; t < KEYS / 16; ++t)
                     #pragma unroll
-                    for (int i = 0; i < 4; ++i) {
-                        v_24_p[r][i] = 0.0f;
-                    }
-                }
-                #pragma unroll
-                for (int t = 0; t < KEYS / 16; ++t) {
-                    #pragma unroll
-                    for (int h = 0; h < 4; ++h) {
+                    for (int h = 0; h < 4; ++h)
                         #pragma unroll
                         for (int e = 0; e < 2; ++e) {
                             const int r = h % 2;
-                            const float v_16 = z_15[r] * tk::at(s_7, t, h, e);
-                            const float v_18 = v_16 - v_17[r];
-                            tk::at(p_19, t, h, e) = power_of_2(v_18);
-                            v_24_p[r][h / 2 * 2 + e] = base_ops::sum::op<float>(v_24_p[r][h / 2 * 2 + e], tk::at(p_19, t, h, e));
+                            tk::at(p, t, h, e) = power_of_2((z[r] * tk::at(s, t, h, e)) - mul_z_n[r]);
+                            sum_p_parts.take(h, e, tk::at(p, t, h, e));
                         }
-                    }
-                }
+                float sum_p[2];
                 #pragma unroll
-                for (int r = 0; r < 2; ++r) {
-                    v_24[r] = tk::fold<base_ops::sum, 4>(v_24_p[r]);
-                }
-                float l_25[2];
+                for (int r = 0; r < 2; ++r)
+                    sum_p[r] = sum_p_parts.of_lane(r);
+                float l_2[2];
                 #pragma unroll
-                for (int r = 0; r < 2; ++r) {
-                    l_25[r] = v_23[r] + v_24[r];
-                }
+                for (int r = 0; r < 2; ++r)
+                    l_2[r] = mul_l_r[r] + sum_p[r];
                 warpgroup::mma_async_wait();
-                tk::pin(o_c), tk::pin(factor);
+                tk::pin(o), tk::pin(factor);
                 if (laneid() == 0) arrive(right_empty[right]);
                 if (++right == RIGHT_BUFFERS) right = 0, right_phase ^= 1;
                 #pragma unroll
-                for (int t = 0; t < WIDTH / 16; ++t) {
+                for (int t = 0; t < WIDTH / 16; ++t)
                     #pragma unroll
-                    for (int h = 0; h < 4; ++h) {
+                    for (int h = 0; h < 4; ++h)
                         #pragma unroll
                         for (int e = 0; e < 2; ++e) {
                             const int r = h % 2;
-                            tk::at(o_c, t, h, e) = tk::at(o_c, t, h, e) * r_22[r];
+                            tk::at(o, t, h, e) = tk::at(o, t, h, e) * r_2[r];
                         }
-                    }
-                }
                 #pragma unroll
                 for (int r = 0; r < 2; ++r) {
-                    const float l_c_n = l_25[r];
-                    const float m__c_n = n_9[r];
-                    l_c[r] = l_c_n;
-                    m__c[r] = m__c_n;
+                    const float l_next = l_2[r];
+                    const float m__next = n[r];
+                    l[r] = l_next;
+                    m_[r] = m__next;
                 }
-                warp::copy(factor, p_19);
+                warp::copy(factor, p);
             }
             if (laneid() == 0) arrive(held_empty);
             held_phase ^= 1;
             wait(right_full[right], right_phase);
-            warpgroup::mma_AB(o_c, factor, right_s[right]);
+            warpgroup::mma_AB(o, factor, right_s[right]);
             warpgroup::mma_async_wait();
-            tk::pin(o_c), tk::pin(factor);
+            tk::pin(o), tk::pin(factor);
             if (laneid() == 0) arrive(right_empty[right]);
             if (++right == RIGHT_BUFFERS) right = 0, right_phase ^= 1;
 
             #pragma unroll
-            for (int r = 0; r < 2; ++r) {
-                l_c[r] = tk::across<base_ops::sum, 4>(l_c[r]);
-            }
-            float v_36[2];
-            float v_37[2];
-            float v_38[2];
+            for (int r = 0; r < 2; ++r)
+                l[r] = tk::across<base_ops::sum, 4>(l[r]);
+            float add_mul_m_log2_l[2];
             #pragma unroll
-            for (int r = 0; r < 2; ++r) {
-                v_36[r] = g.scale * m__c[r];
-                v_37[r] = log2f(l_c[r]);
-                v_38[r] = v_36[r] + v_37[r];
-            }
-            rt_fl<16, WIDTH> v_34;
-            const tk::divisor l_c_d[2] = {tk::divisor(l_c[0]), tk::divisor(l_c[1])};
+            for (int r = 0; r < 2; ++r)
+                add_mul_m_log2_l[r] = (g.scale * m_[r]) + log2f(l[r]);
+            rt_fl<16, WIDTH> div_o_l;
+            const tk::divisor l_d[2] = {tk::divisor(l[0]), tk::divisor(l[1])};
             #pragma unroll
-            for (int t = 0; t < WIDTH / 16; ++t) {
+            for (int t = 0; t < WIDTH / 16; ++t)
                 #pragma unroll
-                for (int h = 0; h < 4; ++h) {
+                for (int h = 0; h < 4; ++h)
                     #pragma unroll
                     for (int e = 0; e < 2; ++e) {
                         const int r = h % 2;
-                        tk::at(v_34, t, h, e) = tk::at(o_c, t, h, e) / l_c_d[r];
+                        tk::at(div_o_l, t, h, e) = tk::at(o, t, h, e) / l_d[r];
                     }
-                }
-            }
             #pragma unroll
             for (int r = 0; r < 2; ++r) {
-                if (laneid() % 4 == 0) tk::number_at(g.LSE2_, {0, b_i, h_i, first_row + laneid() / 4 + 8 * r}) = float(v_38[r]);
+                if (laneid() % 4 == 0) tk::number_at(g.LSE2_, {0, b_i, h_i, first_row + laneid() / 4 + 8 * r}) = float(add_mul_m_log2_l[r]);
             }
             if (warpgroup::laneid() == 0) tma::store_async_read_wait();
             warpgroup::sync(consumer + 1);
-            warpgroup::store(out_s[consumer], v_34);  // spec:28
+            warpgroup::store(out_s[consumer], div_o_l);  // spec:28
             warpgroup::sync(consumer + 1);
             if (warpgroup::laneid() == 0) tma::store_async(g.O, out_s[consumer], {b_i, h_i, q_i * CONSUMERS + consumer, 0});
         }

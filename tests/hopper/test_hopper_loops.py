@@ -53,10 +53,10 @@ def test_sums_of_rows_are_gathered_behind_the_loop() -> None:
     """The sum of a softmax is each lane's own until then; a maximum is of the whole row in each pass."""
     text = Attention(256, 256).spec().text
     body, behind = text.split("if (laneid() == 0) arrive(held_empty);")
-    assert "tk::fold<base_ops::sum, 4>" in body and "tk::of_row<base_ops::max, 4>" in body
-    assert "of_row<base_ops::sum" not in body and "l_c[r] = tk::across<base_ops::sum, 4>(l_c[r]);" in behind
+    assert "sum_p[r] = sum_p_parts.of_lane(r);" in body and "max_s[r] = max_s_parts.of_row(r);" in body
+    assert "sum_p_parts.of_row" not in body and "l[r] = tk::across<base_ops::sum, 4>(l[r]);" in behind
     used = load(Attention(256, 256).text.replace("exp2(s - n)", "exp2(s - n) / (1 + 0 * l)"))
-    assert isinstance(used, HopperLoopSpec) and "tk::of_row<base_ops::sum, 4>" in used.text
+    assert isinstance(used, HopperLoopSpec) and "parts.of_row(r);" in used.text.split("tk::parts<base_ops::sum>")[1]
 
 
 @pytest.mark.parametrize(

@@ -141,7 +141,8 @@ class _Lowering:
         m, inner, tile = self.m, 1, "tile"
         if m.remap is not None:
             *outer, cols = map(self._tiles, self.parallel)
-            placed = m.remap.cpp("tile", prod(outer), cols, indent="", row="remapped_row", col="remapped_col")
+            placed = m.remap.cpp("tile", prod(outer), cols, indent="", row="remapped_row", col="remapped_col",
+                                  reserved=sorted(self.values.names.used))  # fmt: skip
             yield from placed.statements
             tile = "remapped"
             yield f"const int {tile} = remapped_row * {cols} + remapped_col;"

@@ -1,21 +1,29 @@
-"""What a loop of products computes element by element, as C++ over a lane's two rows of each tile.
+"""C++ of a fused matmul's values, element by element, over a lane's two rows of each tile.
 
 A tile that a product sums, or that is needed in a later nest, is an array of registers (`rt_fl`); what one nest makes
 and uses is a local of it; numbers of rows are arrays of two. Operations stand in the first nest in which all that they
-need is known: the one behind a reduction is another. Predicates stand where they are used. A nest in which `where`
+need is known: the one behind a reduction is another. Predicates, and values without a name that one operation uses, are
+part of its expression. Others are named after the spec's (`value_names`). A nest in which `where`
 chooses by coordinates stands twice: once without, for tiles that are wholly inside. A sum of rows that the loop carries
 is one of each lane's own elements until the loop is done.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import chain
 
-from tkgen.backends.cdna.lower.elements import ROUNDED, constant
-from tkgen.backends.cdna.lower.names import cpp_name
+from tkgen.backends.cdna.lower.elements import INDENT, ROUNDED, constant, nest
+from tkgen.backends.cdna.lower.names import WORD, cpp_name
+from tkgen.backends.cdna.lower.places import Names
 from tkgen.backends.cdna.lower.ranges import Range, holds
+from tkgen.backends.cdna.lower.value_names import made_of
+from tkgen.backends.hopper import chained
 from tkgen.backends.hopper.epilogue import place_of
 from tkgen.backends.hopper.loops import HopperLoop
+from tkgen.backends.hopper.printer import printed
 from tkgen.ir.equations import (
     Access,
     Argument,
@@ -31,18 +39,19 @@ from tkgen.ir.equations import (
     Op,
     Product,
     Reduce,
+    Store,
     Value,
     reads,
     walk,
     writes,
 )
-from tkgen.ir.functions import FUNCTIONS, HOPPER
+from tkgen.ir.functions import FUNCTIONS, HOPPER, helpers
 from tkgen.ir.integers import Widths
 from tkgen.ir.limits import LARGEST_ROWS_SIZE
 
-INDENT = "    "
-UNROLL = "#pragma unroll"
-OPERATION = {"sum": "base_ops::sum", "max": "base_ops::max", "min": "base_ops::min"}
+LOCALS = {"r", "t", "h", "e", "g", "tk", "two_groups", "iterations", "first_iteration", "first_row", "remapped"}
+CALL = re.compile(r"\w*\(")
+OF_VALUE = ("_d", "_parts", "_next")  # endings of the locals that are made for a value
 IDENTITY = {"sum": "0.0f", "max": "-__builtin_inff()", "min": "__builtin_inff()"}
 INLINE = (Constant, Argument, Coordinate)
 
@@ -54,15 +63,16 @@ class LoopValues:
         self.m, self.scalar, self.tensor = m, scalar, tensor
         self.widths = Widths(walk(m.kernel.body), LARGEST_ROWS_SIZE)
         self.made = {value: op for op in walk(m.kernel.body) for value in writes(op)}
-        self.name = {value: f"{cpp_name(value.name or 'v')}_{value.number}" for value in self.made}
-        self.made |= {carry.inside: m.loop for carry in m.loop.carries}
-        for carry in m.loop.carries:
-            self.name[carry.inside] = self.name[carry.result] = f"{cpp_name(carry.inside.name or 'v')}_c"
         late = next(c for c in m.loop.carries if c.update == m.result)
-        self.sums = self.name[late.inside]
-        for value in (m.onto, m.result, late.result, late.inside):
-            self.name[value] = self.sums
         self.arrays = {m.first.result, m.onto, m.result, late.inside, late.result}
+        self.inlined: frozenset[Value] = frozenset()
+        self.inlined = frozenset(self._inlined())
+        self.names = Names({*_reserved(), *(f"{cpp_name(a.name)}_i" for a in m.kernel.axes)})
+        self.name = self._named()
+        for value in (m.onto, m.result):
+            self.name[value] = self.name[late.inside]
+        self.made |= {carry.inside: m.loop for carry in m.loop.carries}
+        self.sums = self.name[late.inside]
         self.declared: set[str] = {self.name[v] for v in self.arrays}
         self.deferred = {r: c for c in m.loop.carries for r in m.middle if isinstance(r, Reduce) and self._defers(c, r)}
 
@@ -88,9 +98,54 @@ class LoopValues:
         return any(a != self.m.split and not a.is_index for a in value.axes)
 
     def inline(self, value: Value) -> bool:
-        """Whether a value stands where it is used: a condition, or a number of columns alone."""
+        """Whether a value is part of the expressions that use it: a condition, a number of columns alone, and what has
+        no name and one use, by an operation of the same group on as many elements."""
         number = value.kind is Kind.NUMBER and (not value.axes or self.m.split in value.axes)
-        return isinstance(self.made.get(value), Map) and not number
+        return isinstance(self.made.get(value), Map) and (not number or value in self.inlined)
+
+    def _named(self) -> dict[Value, str]:
+        """The variable of each value that has one: what is carried has the same one all the time."""
+        found = dict[Value, str]()
+        for carry in self.m.loop.carries:
+            found[carry.inside] = found[carry.result] = self.names.new(carry.inside.name or "carried", OF_VALUE)
+        computed = (value for value, op in self.made.items() if isinstance(op, Product | Map | Convert | Reduce))
+        for value in computed:
+            if value not in found and not self.inline(value) and value not in (self.m.onto, self.m.result):
+                found[value] = self.names.new(made_of(value, self.made), OF_VALUE)
+        return found
+
+    def _inlined(self) -> Iterator[Value]:
+        uses = self._uses()
+        for group in (self.m.middle, self.m.carried, self.m.behind):  # between which the kernel does something else
+            level = self._levels(self._computed(group))
+            for op in level:
+                users = uses.get(writes(op)[0], [])
+                if not isinstance(op, Map) or op.result.name or len(users) != 1 or op.result in self.arrays:
+                    continue
+                if op.function == "where" or self.divides(op):  # a mask has two nests, a divisor a local
+                    continue
+                (user,) = users
+                if user is None:
+                    continue
+                if isinstance(user, Map):
+                    text = FUNCTIONS[user.function].cpp[HOPPER]
+                    once = text.count(f"{{{user.arguments.index(op.result)}}}") == 1
+                    alike = self.tiled(user.result) == self.tiled(op.result)
+                else:
+                    once, alike = isinstance(user, Reduce), True
+                if once and alike and level[op] == level.get(user):
+                    yield op.result
+
+    def _uses(self) -> dict[Value, list[Op | None]]:
+        """The operations that read each value, once for each time; None where it is carried on or stored."""
+        found: dict[Value, list[Op | None]] = {}
+        for op in walk(self.m.kernel.body):
+            for value in reads(op) if not isinstance(op, Loop) else ():
+                found.setdefault(value, []).append(None if isinstance(op, Store) else op)
+        for carry in self.m.loop.carries:
+            for value in (carry.initial, carry.update):
+                found.setdefault(value, []).append(None)
+        return found
 
     def _columns(self, ops: Sequence[Op]) -> str:
         axes = {a for op in ops for v in (*reads(op), *writes(op)) for a in v.axes}
@@ -110,7 +165,8 @@ class LoopValues:
             case Coordinate(axis=axis):
                 return self._coordinate(axis)
             case Map() if self.inline(value):
-                return f"({self.expression(made, clear, row)})"
+                text = self.expression(made, clear, row)
+                return text if _encloses(text) else f"({text})"
             case Load(source=source):
                 return self._read(source, row)
         if self.tiled(value):
@@ -152,7 +208,7 @@ class LoopValues:
         if self.divides(op):
             texts[1] = f"{self.name[op.arguments[1]]}_d[r]"
         texts += ["0"] * (function.arity - len(texts))
-        return function.cpp[HOPPER].format(*texts)
+        return _once(function.cpp[HOPPER].format(*texts))
 
     def divides(self, op: Op) -> bool:
         """Whether elements of a tile are divided by a number of their row."""
@@ -181,8 +237,7 @@ class LoopValues:
 
     def statements(self, ops: Sequence[Op], kept: Sequence[Value] = ()) -> list[str]:
         """Some operations in order, in nests; the tiles of `kept` are arrays."""
-        ops = [op for op in ops if not isinstance(op, (*INLINE, Load, Product))]
-        ops = [op for op in ops if not self.inline(writes(op)[0])]
+        ops = self._computed(ops)
         level = self._levels(ops)
         self._keep(ops, level, kept)
         lines: list[str] = []
@@ -192,6 +247,11 @@ class LoopValues:
             lines += self._rows(rows)
             lines += self._nest([op for op in here if op not in rows])
         return lines
+
+    def _computed(self, ops: Sequence[Op]) -> list[Op]:
+        """The operations that have a statement of their own."""
+        ops = [op for op in ops if not isinstance(op, (*INLINE, Load, Product))]
+        return [op for op in ops if not self.inline(writes(op)[0])]
 
     def _levels(self, ops: Sequence[Op]) -> dict[Op, int]:
         known: dict[Value, int] = {}
@@ -223,23 +283,22 @@ class LoopValues:
         """Tiles that a later nest needs are arrays."""
         of = {writes(op)[0]: level[op] for op in ops}
         for op in ops:
-            for value in reads(op):
+            for value in self._leaves(op):
                 if self.tiled(value) and value in of and (of[value] < level[op]):
                     self.arrays.add(value)
         self.arrays |= {v for v in kept if self.tiled(v)}
 
     def _rows(self, ops: Sequence[Op]) -> list[str]:
-        lines: list[str] = []
-        body: list[str] = []
+        lines, arrays, body = list[str](), list[str](), list[str]()
         for op in ops:
             assert isinstance(op, Map | Convert)
             value = op.result
             if self.m.split not in value.axes:
                 lines.append(f"const float {self.name[value]} = {self.expression(op, False)};")
                 continue
-            lines.append(f"float {self.name[value]}[2];")
+            arrays.append(f"{self.name[value]}[2]")
             body.append(f"{self.name[value]}[r] = {self.expression(op, False)};")
-        return [*lines, *_loop("r", "2", body)]
+        return [*lines, *([f"float {', '.join(arrays)};"] if arrays else []), *_rows(body)]
 
     def _nest(self, ops: Sequence[Op]) -> list[str]:
         if not ops:
@@ -248,9 +307,8 @@ class LoopValues:
         columns = self._columns(ops)
         for op in ops:
             if isinstance(op, Reduce):
-                before += [f"float {self.name[op.result]}[2], {self.name[op.result]}_p[2][4];"]
-                fill = f"{self.name[op.result]}_p[r][i] = {IDENTITY[op.function]};"
-                before += _loop("r", "2", _loop("i", "4", [fill]))
+                name = self.name[op.result]
+                before.append(f"tk::parts<base_ops::{op.function}> {name}_parts({IDENTITY[op.function]});")
             elif (value := writes(op)[0]) in self.arrays and self.name[value] not in self.declared:
                 self.declared.add(self.name[value])
                 before.append(f"rt_fl<16, {columns}> {self.name[value]};")
@@ -264,25 +322,22 @@ class LoopValues:
                      *_indented(self._body(ops, columns, False)), "}"]  # fmt: skip
         else:
             lines = self._body(ops, columns, False)
-        after = [
-            f"{self.name[op.result]}[r] = tk::{'fold' if op in self.deferred else 'of_row'}"
-            f"<{OPERATION[op.function]}, 4>({self.name[op.result]}_p[r]);"
-            for op in ops if isinstance(op, Reduce)
-        ]  # fmt: skip
+        reduced = {self.name[op.result]: op for op in ops if isinstance(op, Reduce)}
+        arrays = [f"float {', '.join(f'{name}[2]' for name in reduced)};"] if reduced else []
+        after = [f"{name}[r] = {name}_parts.{'of_lane' if op in self.deferred else 'of_row'}(r);"
+                 for name, op in reduced.items()]  # fmt: skip
         self.declared -= {self.name[op.result] for op in ops if isinstance(op, Map | Convert) and self._local(op)}
-        return [*before, *lines, *_loop("r", "2", after)]
+        return [*before, *lines, *arrays, *_rows(after)]
 
     def _local(self, op: Op) -> bool:
         """Whether an array belongs to the scope in which its nest stands."""
         return self.name[writes(op)[0]] not in {self.sums, self.name[self.m.first.result]}
 
     def _body(self, ops: Sequence[Op], columns: str, clear: bool) -> list[str]:
-        lines = ["const int r = h % 2;"]
+        lines = list[str]()
         for op in ops:
             if isinstance(op, Reduce):
-                part = f"{self.name[op.result]}_p[r][h / 2 * 2 + e]"
-                value = self.text(op.argument, clear)
-                lines.append(f"{part} = {OPERATION[op.function]}::op<float>({part}, {value});")
+                lines.append(f"{self.name[op.result]}_parts.take(h, e, {self.text(op.argument, clear)});")
                 continue
             assert isinstance(op, Map | Convert)
             made = self.expression(op, clear)
@@ -290,7 +345,7 @@ class LoopValues:
                 lines.append(f"tk::at({self.name[op.result]}, t, h, e) = {made};")
             else:
                 lines.append(f"const float {self.name[op.result]} = {made};")
-        return _loop("t", f"{columns} / 16", _loop("h", "4", _loop("e", "2", lines)))
+        return _elements(columns, lines)
 
     # ------------------------------------------------------------ what the loop hands on
 
@@ -299,33 +354,73 @@ class LoopValues:
         for carry in self.m.loop.carries:
             name, value = self.name[carry.inside], self.text(carry.initial, False)
             if self.tiled(carry.inside):
-                yield from _loop("t", "WIDTH / 16", _loop("h", "4", _loop("e", "2", [
-                    f"tk::at({name}, t, h, e) = {value};"])))  # fmt: skip
+                yield from _elements("WIDTH", [f"tk::at({name}, t, h, e) = {value};"])
             else:
                 yield f"float {name}[2] = {{{value}, {value}}};"
 
     def handed(self) -> list[str]:
         """The carried values at the end of a pass, all at once."""
         rows = [c for c in self.m.loop.carries if not self.tiled(c.inside)]
-        taken = [f"const float {self.name[c.inside]}_n = {self.text(c.update, False)};" for c in rows]
-        return _loop("r", "2", [*taken, *(f"{self.name[c.inside]}[r] = {self.name[c.inside]}_n;" for c in rows)])
+        taken = [f"const float {self.name[c.inside]}_next = {self.text(c.update, False)};" for c in rows]
+        return _rows([*taken, *(f"{self.name[c.inside]}[r] = {self.name[c.inside]}_next;" for c in rows)])
 
     def gathered(self) -> list[str]:
         """What the lanes of a row have of carried sums, summed."""
         names = [self.name[carry.inside] for carry in self.deferred.values()]
-        return _loop("r", "2", [f"{name}[r] = tk::across<base_ops::sum, 4>({name}[r]);" for name in names])
+        return _rows([f"{name}[r] = tk::across<base_ops::sum, 4>({name}[r]);" for name in names])
 
     def converted(self, convert: Convert) -> list[str]:
         """The factor of the second product."""
         return [f"warp::copy(factor, {self.name[convert.argument]});"]
 
 
-def _loop(variable: str, count: str, body: Sequence[str]) -> list[str]:
-    """An unrolled loop; nothing for nothing."""
-    if not body:
-        return []
-    return [UNROLL, f"for (int {variable} = 0; {variable} < {count}; ++{variable}) {{", *_indented(body), "}"]
+def _rows(body: Sequence[str]) -> list[str]:
+    """An unrolled loop over a lane's rows; nothing for nothing."""
+    return nest(["for (int r = 0; r < 2; ++r)"], body) if body else []
+
+
+def _elements(columns: str, body: Sequence[str]) -> list[str]:
+    """Unrolled loops over a lane's elements of a tile; nothing for nothing.
+
+    As one loop, or as calls of a function, they compile to other code.
+    """
+    counts = (("t", f"{columns} / 16"), ("h", "4"), ("e", "2"))
+    heads = [f"for (int {name} = 0; {name} < {count}; ++{name})" for name, count in counts]
+    return nest(heads, ["const int r = h % 2;", *body]) if body else []
+
+
+def _encloses(text: str) -> bool:
+    """Whether an expression is a call, or stands in parentheses."""
+    start = CALL.match(text)
+    return start is not None and _ends(text).get(start.end() - 1) == len(text) - 1
+
+
+def _once(text: str) -> str:
+    """An expression without parentheses right within others."""
+    ends = _ends(text)
+    dropped = {at for start, end in ends.items() if ends.get(start - 1) == end + 1 for at in (start, end)}
+    return "".join(c for at, c in enumerate(text) if at not in dropped)
+
+
+def _ends(text: str) -> dict[int, int]:
+    """The place of each opening parenthesis, and of the one that closes it."""
+    found, opened = dict[int, int](), list[int]()
+    for at, c in enumerate(text):
+        if c == "(":
+            opened.append(at)
+        elif c == ")":
+            found[opened.pop()] = at
+    return found
 
 
 def _indented(lines: Sequence[str]) -> list[str]:
     return [INDENT + line for line in lines]
+
+
+@cache
+def _reserved() -> frozenset[str]:
+    """What a consumer's statements call otherwise than a spec."""
+    _, consumer = chained.program().roles
+    text = "\n".join(printed((*consumer.before, consumer.tiles, *consumer.behind), 0))
+    functions = (re.findall(r"__device__ inline \w+ (\w+)\(", helper) for helper in helpers(FUNCTIONS, HOPPER))
+    return frozenset({*WORD.findall(re.sub("//.*", "", text)), *chain(*functions), *LOCALS})

@@ -19,13 +19,19 @@ def name_values(
     stored = {op.value: f"{op.target.tensor.name}_tile" for op in ops if isinstance(op, Store)}
     found = dict[Value, str]()
     for value in dict.fromkeys([*first, *made]):
-        wish = value.name or stored.get(value) or _made_of(value, made)
+        wish = value.name or stored.get(value) or made_of(value, made)
         op = made[value]
         if isinstance(op, Load) and not value.name and op.source in places.base:
             wish = f"{places.base[op.source]}_r"
             names.used.discard(wish)  # kept for this access
-        found[value] = names.new(wish if value.name or len(wish) <= LONGEST else f"v{value.number}", OF_VALUE)
+        found[value] = names.new(wish, OF_VALUE)
     return found
+
+
+def made_of(value: Value, made: Mapping[Value, Op]) -> str:
+    """The name of a value, or one made of the names of what it is computed from; its number where that is long."""
+    found = _made_of(value, made)
+    return found if value.name or len(found) <= LONGEST else f"v{value.number}"
 
 
 def _made_of(value: Value, made: Mapping[Value, Op]) -> str:

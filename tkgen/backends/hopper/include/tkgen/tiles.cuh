@@ -26,8 +26,24 @@ template <typename D> __device__ inline void pin(D &d) {
         }
 }
 
-/// `op` over the four lanes that share a row, of the `n` parts that each of them has.
-template <typename op, int n> __device__ inline float of_row(const float (&parts)[n]) { return across<op, 4>(fold<op, n>(parts)); }
+/// What `op` makes of a lane's elements of each of its rows, in four parts: of every fourth of them.
+template <typename op> struct parts {
+    float at[2][4];
+    __device__ explicit parts(float start) {
+#pragma unroll
+        for (int r = 0; r < 2; ++r)
+#pragma unroll
+            for (int i = 0; i < 4; ++i) at[r][i] = start;
+    }
+    /// One more, which is element `e` of pair `h` of its base tile.
+    __device__ void take(int h, int e, float value) {
+        float &part = at[h % 2][h / 2 * 2 + e];
+        part = op::template op<float>(part, value);
+    }
+    /// Of all the lane's elements of row r, and of those of the four lanes that share the row.
+    __device__ float of_lane(int r) const { return fold<op, 4>(at[r]); }
+    __device__ float of_row(int r) const { return across<op, 4>(of_lane(r)); }
+};
 
 // ---------------------------------------------------------------- elements of a block's sums
 
