@@ -6,9 +6,9 @@
 Libraries are the keys of `LIBRARIES`; each PATH is a checkout with `include/kittens.cuh`. Outcomes are kept
 in `tests/kittens/libraries.json`; the table in `docs/limits.md` is made of them. `--only NAME ...` limits the specs.
 
-An outcome is `right`, where the machine code compiles, spills nothing and is what the schedule was proven to be; the
-codes of the errors that the build reports, such as `E405, 19 spills`; or, where it does not compile, the element types
-that the library lacks, or else the compiler's first error.
+An outcome is `right`, where the machine code compiles, spills nothing and is what the schedule was proven to be;
+spills, such as `19 spills`, or the codes of other errors that the build reports; or, where it does not compile, the
+element types that the library lacks, or else the compiler's first error.
 """
 
 from __future__ import annotations
@@ -64,9 +64,11 @@ def outcome(path: Path, library: str, checkout: Path) -> str:
         errors = error.diagnostics
     else:
         errors = [d for d in build.diagnostics if d.severity is Severity.ERROR]
-    spills = [m[0] for d in errors for m in [re.search(r"\d+ spilled", d.message)] if m]
-    codes = sorted({d.code for d in errors})
-    return ", ".join([*codes, *(s.replace("spilled", "spills") for s in spills)]) or "right"
+    words = set[str]()
+    for d in errors:
+        spilled = re.search(r"(\d+) spilled", d.message)
+        words.add(f"{spilled[1]} spills" if spilled else d.code)
+    return ", ".join(sorted(words)) or "right"
 
 
 def table(record: dict[str, Outcomes]) -> str:

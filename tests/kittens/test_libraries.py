@@ -9,18 +9,16 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
 from pathlib import Path
 
 import pytest
+import torch
+from kittens_libraries import LIBRARIES, PAGE, RECORD, files, outcome, with_table
 
+import tkgen
 from tkgen.backends.cdna.kittens import include_dir, surface
 
 ROOT = Path(__file__).parents[2]
-sys.path.append(str(ROOT / "benchmarks"))
-
-from kittens_libraries import LIBRARIES, PAGE, RECORD, files, outcome, with_table  # noqa: E402
-
 OURS = sorted((include_dir() / "tkgen").glob("*.cuh"))
 GENERATED = sorted((ROOT / "generated").glob("gfx9*/*.cpp"))
 RECORDED: dict[str, dict[str, str]] = json.loads(RECORD.read_text(encoding="utf-8"))
@@ -99,13 +97,50 @@ def test_files_of_the_libraries_element_types_compile() -> None:
 
 # ---------------------------------------------------------------- with one
 
+ATTENTION = ({"BATCH": 1, "HEADS": 1, "LENGTH": 256}, [(1, 1, 256, 128)] * 3)
+SMALL = {
+    "single_buffer": ({"M": 256, "N": 256, "K": 256}, [(256, 256)] * 2),
+    "at_b": ({"M": 256, "N": 256, "K": 256}, [(256, 256)] * 2),
+    "hk_ab": ({"M": 256, "N": 256, "K": 384}, [(256, 384), (384, 256)]),
+    "attention/attention": ATTENTION,
+    "attention/attention_direct": ATTENTION,
+}
+"""Sizes of specs, and the shapes of their inputs."""
+
+
+def checkout_of(library: str) -> Path:
+    """The checkout of a library; skips without one."""
+    found = os.environ.get(VARIABLES[library], "")
+    if not found:
+        pytest.skip(f"{VARIABLES[library]} names no checkout")
+    return Path(found)
+
 
 @pytest.mark.parametrize(
     ("library", "path"), [(name, path) for name in LIBRARIES for path in files(LIBRARIES[name][1])],
     ids=lambda value: value.stem if isinstance(value, Path) else value,
 )  # fmt: skip
 def test_outcomes_with_a_checkout(library: str, path: Path) -> None:
-    checkout = os.environ.get(VARIABLES[library], "")
-    if not checkout:
-        pytest.skip(f"{VARIABLES[library]} names no checkout")
-    assert outcome(path, library, Path(checkout)) == RECORDED[library][path.stem]
+    checkout = checkout_of(library)
+    assert outcome(path, library, checkout) == RECORDED[library][path.stem]
+
+
+@pytest.mark.parametrize(
+    ("library", "name"),
+    [
+        ("thunderkittens-hip", "single_buffer"), ("thunderkittens-hip", "at_b"),
+        ("thunderkittens-hip", "attention/attention"), ("hipkittens-cdna3", "at_b"),
+        ("hipkittens-cdna3", "attention/attention"), ("hipkittens", "hk_ab"),
+        ("hipkittens", "attention/attention_direct"),
+    ],
+)  # fmt: skip
+def test_results_are_those_of_the_embedded_headers(library: str, name: str) -> None:
+    sizes, shapes = SMALL[name]
+    checkout = checkout_of(library)
+    spec = tkgen.load(ROOT / f"specs/{name}.tk", sizes, LIBRARIES[library][1]).check()
+    dtype = torch.float16 if name == "hk_ab" else torch.bfloat16
+    generator = torch.Generator().manual_seed(0)
+    tensors = [torch.randn(shape, generator=generator).to(dtype) for shape in shapes]
+    scalars = {"scale": 0.125} if name.startswith("attention") else {}
+    found, expected = (tkgen.run(spec.build(kittens=kittens), *tensors, **scalars) for kittens in (checkout, None))
+    torch.testing.assert_close(found, expected, rtol=2.0**-7, atol=2.0**-7)
