@@ -117,7 +117,7 @@ def launched_in(
         if found.of(extents[large]) != extents[small] or (not found.by_tile and extents[large] % found.count):
             raise SizeError(f"{program.name}: {small} must be {large} / {found.count}{', rounded up' * found.by_tile}")
     launch, most = Launch(program, extents, meets=layout.meets), LAUNCH_THREADS // layout.threads
-    if launch.blocks > most:
+    if launch.tile_count > most:
         raise SizeError(f"{program.name}: there must be at most {most} blocks")
     for access in accesses(layout.kernel) if program.dynamic else ():
         if reach_bytes(access, extents) > BUFFER_BYTES:

@@ -98,12 +98,14 @@ def sorts_of_groups(launch: Launch[Any]) -> tuple[int, ...]:
 
 
 def sorts(launch: Launch[Any]) -> tuple[int, ...]:
-    """A block of each combination of first, middle and last tiles along the parallel axes, the first one in front."""
+    """A block of each combination of first, middle and last tiles along the parallel axes, the first one in front.
+
+    Of a persistent grid it is the block that has such a tile among its own.
+    """
     ends = [sorted({0, launch.tiles(a) // 2, launch.tiles(a) - 1}) for a in launch.numbered]
     found = []
+    persistent = launch.program.grid.name == "persistent"
     for places in product(*ends):
-        number = 0
-        for axis, place in zip(launch.numbered, places, strict=True):
-            number = number * launch.tiles(axis) + place
-        found.append(number)
+        number = launch.number(dict(zip(launch.numbered, places, strict=True)))
+        found.append(number % launch.blocks if persistent else number)
     return tuple(dict.fromkeys(found))

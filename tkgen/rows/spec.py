@@ -21,6 +21,7 @@ from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import AxisKind, accesses
 from tkgen.ir.launch import Launch
 from tkgen.ir.limits import BUFFER_BYTES, LAUNCH_THREADS
+from tkgen.remap import Remap, RemapCall, compose
 from tkgen.schedule.row_form import RowError
 from tkgen.schedule.row_graph import row_graph
 from tkgen.schedule.row_verifier import verify
@@ -61,6 +62,12 @@ class LaidRows(TypedSpec[EquationProgram, T], Generic[T]):
         verify(found, self.lanes)
         return found
 
+    @property
+    def remap(self) -> Remap | None:
+        """The order of the tiles, where the spec says one."""
+        stages = [RemapCall(s.name, dict(s.keywords), s.positional) for s in self.program.remap]
+        return compose(stages) if stages else None
+
     def found(self) -> Iterator[Diagnostic]:
         """What there is to say of its layout; without one, why."""
         try:
@@ -79,13 +86,9 @@ class LaidRows(TypedSpec[EquationProgram, T], Generic[T]):
         for staging in program.shared:
             message = f"`{staging.tensor.name}` need not go through LDS: each of its elements has one lane"
             yield Diagnostic("E406", message, Label(staging.span), fix=Fix("leave `shared` out"))
-        if program.remap:
-            message = "the order of blocks does not matter here: no two read the same lines"
+        if program.remap and any(a.dim.size is None for a in program.parallel):
+            message = "blocks whose number only run time knows are taken in their order"
             yield Diagnostic("E406", message, Label(program.remap[0].span), fix=Fix("leave `remap` out"))
-        if program.grid.name != "linear":
-            label = Label(program.grid.span or program.spans["kernel"])
-            message = f"blocks of rows take a tile each: there is no `grid {program.grid.name}` for them"
-            yield Diagnostic("E406", message, label, fix=Fix("leave `grid` out"))
 
     def _sizes(self) -> Iterator[Diagnostic]:
         program = self.program
@@ -172,7 +175,8 @@ class RowSpec(LaidRows[Target], KernelSpec[EquationProgram, "RowBuild"]):
         """The C++ of the kernel; without the file around it where it is not `alone` there."""
         program = self.program
         header = program.header.splitlines()
-        return RowLowering(self.rows).source(self.target, header, self.path.name, program.occupancy, alone)
+        lowering = RowLowering(self.rows, remap=self.remap, persistent=program.grid.count)
+        return lowering.source(self.target, header, self.path.name, program.occupancy, alone)
 
     @property
     def kind(self) -> type[RowBuild]:

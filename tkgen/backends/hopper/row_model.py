@@ -281,13 +281,13 @@ def run_rows(
     outputs = {name: inputs[name].clone() if name in inputs else tensor for name, tensor in new.items()}
     memory = RowMemory(m.kernel, inputs, scalars, launch.extents, outputs)
     found = list[Outcome]()
-    for block in range(launch.blocks):
-        tile = launch.place(block)
+    for number in range(launch.tile_count):
+        tile = launch.place(number)
         passes = _loop_tiles(m, launch, tile)
         made = program(m, lanes, len(passes), m.waves, m.waves_of_row, m.passes)
         found.append(execute(made, RowWork(m, memory, tile, passes), order))
         if progress is not None:
-            progress(block + 1, launch.blocks)
+            progress(number + 1, launch.tile_count)
     return modelled(outputs, found)
 
 

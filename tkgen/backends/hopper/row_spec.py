@@ -35,7 +35,8 @@ class HopperRowSpec(LaidRows[Hopper], HopperKernel[EquationProgram]):
     def source(self) -> Source:
         """The generated CUDA C++."""
         header = self.program.header.splitlines()
-        return lower_rows(self.rows, self.lanes, header, self.path.name, self.program.occupancy)
+        return lower_rows(self.rows, self.lanes, header, self.path.name, self.program.occupancy,
+                          self.remap, self.program.grid.count)  # fmt: skip
 
     @property
     def threads(self) -> int:

@@ -98,7 +98,7 @@ class Lowering(ABC):
             yield Check(wrong, message, origin(d.small.span))
         if dynamic:
             most = LAUNCH_THREADS // self.layout.threads
-            blocks = f"uint64_t(1) * {self.places.grid('g.')}"
+            blocks = f"uint64_t(1) * {self.places.tiles('g.')}"
             yield Check(f"{blocks} > {most}", f"there must be at most {most} blocks", self.grid_origin)
         for access in dict.fromkeys(accesses(self.kernel)):
             if not reach_bytes(access):

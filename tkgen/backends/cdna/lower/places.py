@@ -17,6 +17,7 @@ from tkgen.source import Span
 
 # Locals made from the name of an axis, of an access.
 BLOCK, TILE = "block_id", "tile_id"  # where blocks have an order of their own
+PLACE = "place"  # the number of a tile in that order, where blocks go from tile to tile
 OF_AXIS = ("_0", "_in")
 OF_RAGGED = (*OF_AXIS, "_first", "_length", "_walk")
 OF_ACCESS = ("_at", "_row", "_r", "_w", "_held", "_page")
@@ -45,15 +46,18 @@ class BlockPlaces:
     numbers = False  # whether one element for a block goes through a buffer, too
     of_access: tuple[str, ...] = OF_ACCESS  # endings of the locals that are made for an access
 
-    def __init__(self, kernel: Kernel, names: Names, remap: Remap | None = None):
+    def __init__(self, kernel: Kernel, names: Names, remap: Remap | None = None, persistent: int = 0):
         self.kernel, self.names, self.marks, self.remap = kernel, names, Marks(), remap
         self.tensors: tuple[Tensor, ...] = tuple(t for t in kernel.tensors if t in kernel.inputs or t in kernel.outputs)
         self.dims = {d.name: d for t in self.tensors for d in t.dims}
         walked = {a.dim.name: a.dim for a in kernel.axes if a.kind is AxisKind.SEQUENTIAL}
         self.dims |= {name: dim for name, dim in walked.items() if name not in self.dims}  # of keys in pages
         names.used |= {self.size(name) for name in self.dims} | {f"rest_{n}" for n in range(len(kernel.axes))}
+        self.persistent = persistent  # blocks, which go from tile to tile; 0 where each has its own
         if remap is not None:
             names.used |= {BLOCK, TILE, "tile_row", "tile_col"}
+        if persistent:
+            names.used.add(PLACE)
         self.axis = {a: names.new(a.name, OF_RAGGED if a.within else OF_AXIS) for a in kernel.axes}
         # What is made for an access is named after its tensor: X_at, X_row, X_r, X_w.
         self.base = {a: names.new(a.tensor.name, self.of_access) for a in dict.fromkeys(_accesses(kernel))}
@@ -103,8 +107,12 @@ class BlockPlaces:
         assert self.kernel.groups is not None
         return self.kernel.groups
 
-    def grid(self, of: str = "") -> str:
-        """The number of blocks, over the argument struct's members, which `of` stands before."""
+    def grid(self) -> str:
+        """The number of blocks, over the argument struct's members."""
+        return str(self.persistent) if self.persistent else self.tiles()
+
+    def tiles(self, of: str = "") -> str:
+        """The number of tiles, over the argument struct's members, which `of` stands before."""
         parts = [self._blocks(axis, self.extent(axis.dim, of)) for axis in self.numbered]
         return " * ".join(f"({p})" if "/" in p and len(parts) > 1 else p for p in parts) or "1"
 
@@ -127,9 +135,24 @@ class BlockPlaces:
             if dim.size is None and re.search(rf"\b{name}_size\b", used):
                 yield f"const int {name}_size = g.{self.member(name)};"
 
+    def from_tile_to_tile(self, body: Sequence[str], meeting: str = "") -> Iterator[str]:
+        """What a block does with its tile, `body`; of a persistent grid with each of its tiles.
+
+        `meeting` keeps apart what two of them do with LDS: all waves are done with a tile then.
+        """
+        if not self.persistent:
+            yield from body
+            return
+        parts = [self._blocks(axis, self.size(axis.dim.name)) for axis in self.numbered]
+        tiles = " * ".join(f"({p})" if "/" in p else p for p in parts) or "1"
+        yield "#pragma unroll 1"
+        yield f"for (int {PLACE} = blockIdx.x; {PLACE} < {tiles}; {PLACE} += gridDim.x) {{"
+        yield from (f"    {line}" if line else line for line in (*body, *([meeting] if meeting else [])))
+        yield "}"
+
     def head(self) -> Iterator[str]:
         """The origin of the block's tile, a buffer for everything that is touched."""
-        rest = "int(blockIdx.x)"
+        rest = PLACE if self.persistent else "int(blockIdx.x)"
         if self.remap is not None:
             yield from self._ordered(self.remap)
             rest = TILE
@@ -159,7 +182,7 @@ class BlockPlaces:
     def _ordered(self, remap: Remap) -> Iterator[str]:
         """The number of the block's tile: its row in the grid is that of the outer axes, its column the last one's."""
         *outer, cols = [-(-(axis.dim.size or 1) // (axis.tile or 1)) for axis in self.numbered]
-        yield f"const int {BLOCK} = blockIdx.x;"
+        yield f"const int {BLOCK} = {PLACE if self.persistent else 'blockIdx.x'};"
         yield from remap.cpp(BLOCK, prod(outer), cols, "", reserved=sorted(self.names.used)).statements
         yield f"const int {TILE} = tile_row * {cols} + tile_col;"
 

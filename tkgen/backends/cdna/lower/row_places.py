@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from tkgen.backends.cdna.lower.places import BlockPlaces, Names, in_bytes
 from tkgen.ir.equations import Access, Axis, AxisKind
+from tkgen.remap import Remap
 from tkgen.schedule.rows import RowMap, extent
 
 # What no name of a spec may be in the kernel: its own locals.
@@ -29,8 +30,8 @@ class Places(BlockPlaces):
     placed = (AxisKind.PARALLEL, AxisKind.SEQUENTIAL)
     numbers = True
 
-    def __init__(self, m: RowMap, names: Names):
-        super().__init__(m.kernel, names)
+    def __init__(self, m: RowMap, names: Names, remap: Remap | None = None, persistent: int = 0):
+        super().__init__(m.kernel, names, remap, persistent)
         self.m = m
 
     def of_rows(self, access: Access) -> bool:

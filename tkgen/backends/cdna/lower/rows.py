@@ -21,6 +21,7 @@ from tkgen.backends.cdna.lower.row_places import LOCALS, Places
 from tkgen.backends.cdna.lower.row_values import Values
 from tkgen.ir.equations import Access, AxisKind, Carry, Convert, Load, Map, Op, Reduce, Store, reads, walk, writes
 from tkgen.ir.functions import CDNA, HOPPER
+from tkgen.remap import Remap
 from tkgen.schedule.row_form import Way
 from tkgen.schedule.row_loops import loops
 from tkgen.schedule.row_steps import HALVES
@@ -35,12 +36,15 @@ IDENTITY = {"sum": "0.0f", "max": "-__builtin_inff()", "min": "__builtin_inff()"
 
 
 class RowLowering(Lowering):
-    """The C++ of a layout. What differs between back ends is in their headers, and in the C++ of functions."""
+    """The C++ of a layout. What differs between back ends is in their headers, and in the C++ of functions.
 
-    def __init__(self, m: RowMap, back_end: str = CDNA):
+    `remap` orders the tiles; `persistent` blocks go from tile to tile, where it is not 0.
+    """
+
+    def __init__(self, m: RowMap, back_end: str = CDNA, remap: Remap | None = None, persistent: int = 0):
         self.m = m
         names = Names({*LOCALS})
-        self.places: Places = Places(m, names)
+        self.places: Places = Places(m, names, remap, persistent)
         super().__init__(m, self.places, back_end)
         self.values = Values(m, names, self.places, back_end)
         self.loads = _loads(m.kernel.body)
@@ -81,23 +85,22 @@ class RowLowering(Lowering):
             most = max(len(s.handed) for s in m.sweeps)
             spaced = "[SPACING]" if m.spacing > 1 else ""
             yield f"__shared__ float exchange[2][{most}][ROWS]{spaced}[THREADS / WARP_THREADS];"
-        if self.counted:
-            yield "int next_half = 0;  // the half of the LDS that is next"
         if re.search(r"\blane\b", everything):
             yield f"const int lane = int(threadIdx.x){' / SPACING' if m.spacing > 1 else ''} % LANES;"
         if re.search(r"\bgroup\b", everything):
             yield f"const int group = {self._group()};"
-        head = [*self.places.head(), *self._uniform()]
-        yield from self.places.extents("\n".join([*head, everything]))
-        yield from head
-        yield from shared
+        body = [*self.places.head(), *self._uniform(), *shared]
+        if self.counted:
+            body = ["int next_half = 0;  // the half of the LDS that is next", *body]
         if m.passes > 1:
-            yield "#pragma unroll 1"
-            yield "for (int pass = 0; pass < PASSES; ++pass) {"
-            yield from (INDENT + line if line else line for line in rows)
-            yield "}"
+            body += ["#pragma unroll 1", "for (int pass = 0; pass < PASSES; ++pass) {"]
+            body += [INDENT + line if line else line for line in rows]
+            body.append("}")
         else:
-            yield from rows
+            body += rows
+        body = list(self.places.from_tile_to_tile(body, "tk::lds_barrier();" if m.exchanges else ""))
+        yield from self.places.extents("\n".join(body))
+        yield from body
 
     def _group(self) -> str:
         """Which group a thread belongs to: see `tkgen.schedule.rows`."""
