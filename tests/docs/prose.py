@@ -140,7 +140,8 @@ def files() -> list[Path]:
     pages += (ROOT / "tkgen" / "diagnostics" / "pages").glob("*.md")
     code = [p for folder in ("tkgen", "tests", "benchmarks", "docs") for p in (ROOT / folder).rglob("*.py")]
     own = {"prose.py", "test_prose.py"}  # they have the patterns
-    return sorted(p for p in [*pages, *code] if "node_modules" not in p.parts and p.name not in own)
+    words = ROOT / "tkgen" / "lsp" / "words.toml"
+    return sorted(p for p in [*pages, *code, words] if "node_modules" not in p.parts and p.name not in own)
 
 
 def findings(paths: Iterable[Path]) -> dict[str, list[Finding]]:
@@ -149,7 +150,8 @@ def findings(paths: Iterable[Path]) -> dict[str, list[Finding]]:
     for path in paths:
         name = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else str(path)
         text = path.read_text(encoding="utf-8")
-        of = of_page(name, text) if path.suffix == ".md" else of_code(name, text)
+        reader = {".md": of_page, ".py": of_code, ".toml": of_text}[path.suffix]
+        of = reader(name, text)
         if these := sorted(of, key=lambda f: (f.line, f.rule)):
             found[name] = these
     return found

@@ -42,7 +42,7 @@ def test_hover_tells_types_and_axes() -> None:
     assert "2 to the power of x." in shown(file, "exp2((s")
     assert "The largest along the last axis" in shown(file, "rowmax(s)")
     assert "Infinity" in shown(file, "inf,")
-    assert "pass to pass" in shown(file, "carry m")
+    assert "to its next iteration" in shown(file, "carry m")
 
 
 def test_a_value_is_found_and_renamed() -> None:
