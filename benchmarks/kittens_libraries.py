@@ -1,4 +1,4 @@
-"""What becomes of the generated files for AMD GPUs with the headers of ThunderKittens-HIP and HipKittens.
+"""Build the generated files for AMD GPUs with the headers of ThunderKittens-HIP and HipKittens, and count outcomes.
 
     python benchmarks/kittens_libraries.py thunderkittens-hip=PATH ...    builds all with a checkout's headers
     python benchmarks/kittens_libraries.py                                writes the table of docs/limits.md alone

@@ -17,6 +17,7 @@ from lark.parsers.lalr_interactive_parser import InteractiveParser
 from tkgen.diagnostics import Diagnostic, Edit, Fix, Label
 from tkgen.diagnostics.suggest import nearest
 from tkgen.source import SourceFile, Span
+from tkgen.syntax import habits
 from tkgen.syntax.grammar import FILE_WORDS, LINES, OPERATIONS, STATEMENTS, describe, keywords, parser
 from tkgen.syntax.layout import OPENERS, Levels, PhysicalLine, code_lines
 from tkgen.syntax.tree import TreeBuilder
@@ -107,7 +108,7 @@ def unexpected(file: SourceFile, error: UnexpectedInput, offset: int = 0) -> Dia
         character = file.text[start]
         span = Span(file, start, start + 1)
         what = f"expected {expected}, found {_shown(character)}"
-        return Diagnostic("E101", what, Label(span, f"expected {expected}"))
+        return Diagnostic("E101", what, Label(span, f"expected {expected}"), notes=habits.advice(file, start))
     token = error.token if isinstance(error, UnexpectedToken) else Token("$END", "")
     if token.type in ("_NL", "_INDENT", "_DEDENT", "$END"):
         end = len(file.text[: start or len(file.text)].rstrip())
@@ -115,7 +116,8 @@ def unexpected(file: SourceFile, error: UnexpectedInput, offset: int = 0) -> Dia
         return Diagnostic("E101", f"expected {expected}, found the end of the line", label)
     span = Span(file, start, start + len(token))
     message = f"expected {expected}, found `{token}`"
-    return Diagnostic("E101", message, Label(span, f"expected {expected}"), fix=_repair(token, span, accepted))
+    notes, fix = habits.advice(file, start), _repair(token, span, accepted)
+    return Diagnostic("E101", message, Label(span, f"expected {expected}"), notes=notes, fix=fix)
 
 
 def _repair(token: Token, span: Span, accepted: set[str]) -> Fix | None:
@@ -186,6 +188,8 @@ def _misplaced(file: SourceFile, statement: Statement) -> list[Diagnostic]:
     if not word:
         message = f"expected a statement, found {_shown(file.text[span.start])}"
         return [Diagnostic("E101", message, Label(span, "expected a statement"))]
+    if (wrong := habits.augmented(file, span, statement.end)) is not None:
+        return [wrong]
     fix: Fix | None = None
     if word in FILE_WORDS:
         message, text = f"`{word}` cannot stand inside a body", f"a {word} starts at the beginning of its line"
@@ -204,6 +208,8 @@ def _misplaced(file: SourceFile, statement: Statement) -> list[Diagnostic]:
         fix = Fix(f"write `{meant}`", (Edit(span, meant),)) if meant else None
         text = f"did you mean `{meant}`?" if meant else ""
         notes = () if meant else (f"a {kind} starts with one of {', '.join(allowed)}",)
+        if word in habits.STATEMENTS:
+            text, fix, notes = "a word of other languages", Fix(habits.STATEMENTS[word]), ()
         return [Diagnostic("E103", f"unknown {kind} `{word}`", Label(span, text), notes=notes, fix=fix)]
     return [Diagnostic("E109", message, Label(span, text), fix=fix)]
 

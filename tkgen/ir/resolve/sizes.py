@@ -8,7 +8,7 @@ from tkgen.diagnostics import Edit, Fix, Label
 from tkgen.ir.limits import LARGEST_INT
 from tkgen.ir.resolve.names import Scope, Stop
 from tkgen.ir.types import DTYPE_NAMES, OWN_ENCODING, DType
-from tkgen.syntax import ast
+from tkgen.syntax import ast, habits
 from tkgen.targets import fp8_cited, known_names, own_fp8, scales_blocks
 
 ELEMENTS = (*DTYPE_NAMES, *OWN_ENCODING)  # the names of element types in a spec
@@ -120,6 +120,9 @@ def element(scope: Scope, name: ast.Name) -> DType:
     """The element type of that name on the target that the kernel is for, else E204."""
     if name.id not in ELEMENTS:
         known = ", ".join(dict.fromkeys([*(d.spelling for d in DType), *OWN_ENCODING]))
+        if (meant := habits.TYPES.get(name.id)) is not None:
+            fix = Fix(f"write `{meant}`", (Edit(name.span, meant),))
+            raise scope.error("E204", f"`{name.id}` is called `{meant}` here", name.span, fix=fix)
         raise scope.error(
             "E204",
             f"unknown data type `{name.id}`",

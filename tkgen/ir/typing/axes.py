@@ -378,9 +378,12 @@ class Axes:
         return Index(page.axis, places, remainder=True)
 
     def _misfit(self, tensor: Tensor, dim: Dim, axis: Axis, expr: ast.Expr, beside: set[str]) -> Stop:
-        fitting = [a.name for a in self.found.values() if a.dim == dim and a.kind is not AxisKind.WHOLE]
-        fitting = [name for name in fitting if name not in beside]
+        every = [a.name for a in self.found.values() if a.dim == dim and a.kind is not AxisKind.WHOLE]
+        fitting = [name for name in every if name not in beside]
         fix = Fix(f"declare an axis of `{dim.name}`, or change the shape of `{tensor.name}`")
+        if every:
+            shape = f"{tensor.name}[{', '.join(d.name for d in tensor.dims)}]"
+            fix = Fix(f"write the indices in the order of `{shape}`; of a factor, add or drop `.T` as well")
         if fitting:
             fix = Fix(f"write `{fitting[0]}`, which runs over `{dim.name}`", (Edit(expr.span, fitting[0]),), False)
         elif axis.is_index and dim.size and axis.dim.size and axis.dim.size % dim.size == 0:

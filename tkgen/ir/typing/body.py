@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -342,8 +342,20 @@ class Body:
         return self.at.scope.error(
             "E225", f"`{target.span.text}` is {axes_text(access.axes)}, and the value stored {' and '.join(words)}",
             target.span, axes_text(access.axes), secondary=(Label(value.span, axes_text(tile.axes)),),
-            fix="let both have the same axes: index, reduce or leave out",
+            fix=self._unindexed(access, over, value) or "let both have the same axes: index, reduce or leave out",
         )  # fmt: skip
+
+    def _unindexed(self, access: Access, over: Sequence[str], value: ast.Expr) -> Fix | None:
+        """A fix where a value reads a tensor of one dimension whole, `c + bias` for `c + bias[n]`."""
+        axes = {a.dim.name: a.name for a in access.axes if a.kind is not AxisKind.WHOLE}
+        tensors = self.at.scope.tensors
+        for name in names(value):
+            bare = name.span.file.text[name.span.end : name.span.end + 1] != "["
+            dims = tensors[name.id].dims if bare and name.id in tensors else ()
+            if len(dims) == 1 and dims[0].name in over and dims[0].name in axes:
+                text = f"{name.id}[{axes[dims[0].name]}]"
+                return Fix(f"write `{text}`: the part that belongs to the tile", (Edit(name.span, text),), False)
+        return None
 
     def _once(self, access: Access, target: ast.Access, over: Axis | None = None) -> None:
         """E602 where several blocks, passes or stores write one element; blocks along `over` add to it."""

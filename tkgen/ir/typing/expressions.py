@@ -34,7 +34,7 @@ from tkgen.ir.resolve.sizes import ELEMENTS, element, real
 from tkgen.ir.types import DType, Tensor
 from tkgen.ir.typing.axes import LENGTH, Axes
 from tkgen.source import Span
-from tkgen.syntax import ast
+from tkgen.syntax import ast, habits
 from tkgen.targets import mixes_fp8
 
 CONSTANTS = {"inf": math.inf, "LOG2E": math.log2(math.e)}
@@ -295,7 +295,7 @@ class Expressions:
         if word == LARGEST:
             return self._largest(node, name)
         if word not in (*REDUCTIONS, *ELEMENTS, PLACE, LENGTH):
-            raise self.scope.error(
+            raise self._unknown(node) or self.scope.error(
                 "E200", f"`{word}` is no function of equations", node.name.span, "not known",
                 fix=f"one of {', '.join([*CALLS, *REDUCTIONS])}",
                 known=[*CALLS, *REDUCTIONS, *ELEMENTS, PLACE, LARGEST, LENGTH],
@@ -316,8 +316,25 @@ class Expressions:
         self.ops.append(Convert(result, tile.value))
         return Tile(result, tile.axes)
 
+    def _unknown(self, node: ast.Call) -> Stop | None:
+        """E200 for a function that has another name here, or none; None where nothing is known of it."""
+        word, message = node.name.id, f"`{node.name.id}` is no function of equations"
+        if word in habits.ADVICE:
+            return self.scope.error("E200", message, node.name.span, "not known", fix=habits.ADVICE[word])
+        if word not in habits.FUNCTIONS:
+            return None
+        meant = habits.FUNCTIONS[word]
+        fix = Fix(f"write `{meant}`", (Edit(node.name.span, meant),), certain=False)
+        return self.scope.error("E200", f"{message}; it is called `{meant}`", node.name.span, "not known", fix=fix)
+
     def _arguments(self, node: ast.Call, wanted: str) -> None:
-        plural = "" if wanted == "1" else "s"
+        word, plural = node.name.id, "" if wanted == "1" else "s"
+        if len(node.args) == 1 and word in ("max", "min"):
+            edit = Edit(node.name.span, f"row{word}")
+            raise self.scope.error(
+                "E200", f"`{word}` compares two values, and has one", node.span,
+                fix=Fix(f"write `row{word}` for that of a row; of a column it is `col{word}`", (edit,), certain=False),
+            )  # fmt: skip
         about = CALLS[node.name.id].doc if node.name.id in CALLS else "of a tile"
         raise self.scope.error(
             "E200", f"`{node.name.id}` takes {wanted} argument{plural}, not {len(node.args)}", node.span,

@@ -1,0 +1,100 @@
+"""Words and signs of Python, torch and CUDA that specs do not have, and what a spec says instead."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from tkgen.diagnostics import Diagnostic, Edit, Fix, Label
+from tkgen.source import SourceFile, Span
+
+TYPES: Mapping[str, str] = {
+    "bfloat16": "bf16", "__nv_bfloat16": "bf16", "float16": "f16", "fp16": "f16", "half": "f16", "float32": "f32",
+    "fp32": "f32", "float": "f32", "float8_e4m3fn": "e4m3fn", "float8_e4m3fnuz": "e4m3fnuz", "float8_e5m2": "e5m2",
+    "float8_e5m2fnuz": "e5m2fnuz", "float8_e8m0fnu": "e8m0", "int8": "i8", "int4": "i4", "uint4": "u4",
+    "int32": "i32", "int": "i32",
+}  # fmt: skip
+"""Element types by other names."""
+
+FUNCTIONS: Mapping[str, str] = {
+    "sum": "rowsum", "mean": "rowmean", "amax": "rowmax", "amin": "rowmin", "max": "rowmax", "min": "rowmin",
+    "maximum": "max", "minimum": "min", "fmax": "max", "fmin": "min", "absolute": "abs", "fabs": "abs",
+    "expf": "exp", "exp2f": "exp2", "logf": "log", "sqrtf": "sqrt", "rsqrtf": "rsqrt", "tanhf": "tanh",
+    "reciprocal": "rcp", "logistic": "sigmoid", "swish": "silu", **TYPES,
+}  # fmt: skip
+"""Functions by other names: of one argument, `max` and `min` reduce. The other direction of a tile is `col...`."""
+
+ADVICE: Mapping[str, str] = {
+    "softmax": "write it out: `e = exp(x - rowmax(x))`, then `e / rowsum(e)`",
+    "log_softmax": "write it out: `z = x - rowmax(x)`, then `z - log(rowsum(exp(z)))`",
+    "layer_norm": "write it out: `d = x - rowmean(x)`, then `d * rsqrt(rowmean(d * d) + 1e-5)`",
+    "rms_norm": "write it out: `x * rsqrt(rowmean(x * x) + 1e-6)`",
+    "dot": "a matrix product is `A[m, k] @ B[n, k].T` in a loop `each k in K by 64`",
+    "matmul": "a matrix product is `A[m, k] @ B[n, k].T` in a loop `each k in K by 64`",
+    "pow": "multiply for whole powers, `x * x`; any power of positive `x` is `exp2(y * log2(x))`",
+    "square": "write `x * x`",
+    "transpose": "`K[j].T` swaps the two axes of an operand",
+    "arange": "a coordinate is the name of its axis; of a dimension that is taken whole it is `coordinate(D)`",
+    "zeros": "a value is a number without more: `0`; a loop's first value is `carry c : f32[m, n] = 0`",
+    "range": "a loop over tiles is `each k in K by 64`",
+}
+"""Advice for functions that specs lack."""
+
+STATEMENTS: Mapping[str, str] = {
+    "if": "element by element it is `y = where(x > 0, a, b)`; for whole tiles `when any(x > 0)` with a body",
+    "elif": "nest `where`: `where(x > 0, a, where(x > -1, b, c))`",
+    "else": "`where(x > 0, a, b)` has both branches",
+    "for": "a loop over tiles is `each k in K by 64`; blocks run in parallel `over m in M by 128`",
+    "while": "loops run over a dimension: `each k in K by 64`, also `each j in KEYS by 64 to q`",
+    "def": "a file has `kernel NAME`, and its equations below",
+    "return": "a result is stored: `C[m, n] = c`",
+    "import": '`include "file.tk"` takes the statements of another file',
+    "print": "`tkgen check --print-after equations` shows what a kernel computes",
+}
+"""First words of statements elsewhere, and the statement of a spec in their place."""
+
+_AUGMENTED = re.compile(r"[ \t]*([-+*/])=[ \t]*(?=\S)")
+_SIGNS: tuple[tuple[str, str], ...] = (
+    ("**", ADVICE["pow"]),
+    ("//", "division is `/`; an index may be divided as it is: `K[h / 4]`"),
+    ("&&", "it is `and`"),
+    ("||", "it is `or`"),
+)
+
+
+def augmented(file: SourceFile, word: Span, end: int) -> Diagnostic | None:
+    """E101 for `c += x`, whose first word is `word`; `end` is where the statement ends."""
+    found = _AUGMENTED.match(file.text, word.end, end)
+    if found is None:
+        return None
+    sign, name = found[1], word.text
+    value = file.text[found.end() : end].split("#")[0].rstrip()
+    simple = re.fullmatch(r"[\w.]+(\[[^\]]*\])?", value) or (sign == "+" and "\n" not in value)
+    edits = [Edit(Span(file, found.start(), found.end()), f" = {name} {sign} {'' if simple else '('}")]
+    if not simple:
+        last = found.end() + len(value)
+        edits.append(Edit(Span(file, last, last), ")"))
+    return Diagnostic(
+        "E101",
+        f"`{sign}=` is for stores that blocks add to, such as `C[m, n] += c`",
+        Label(Span(file, found.start(1), found.start(1) + 2), f"`{name}` is a value"),
+        fix=Fix(f"write `{name} = {name} {sign} ...`", tuple(edits)),
+    )
+
+
+def advice(file: SourceFile, start: int) -> tuple[str, ...]:
+    """Notes for an unexpected character or word at `start`, where it is a habit from elsewhere."""
+    text = file.text
+    around = text[max(0, start - 1) : start + 2]
+    for sign, note in _SIGNS:
+        if sign in around:
+            return (f"there is no `{sign}`: {note}",)
+    if text[start] == "%":
+        return ("there is no remainder of numbers; positions within tiles are counted by their axes",)
+    if text[start] == ":":
+        return ("leave an index out to take its dimension whole: `X[t]`, or name the dimension: `X[t, D]`",)
+    if text.startswith("if ", start):
+        return ("a choice is `where(x > 0, a, b)`",)
+    if text[start] == "." and re.search(r"\b(torch|tl|np|numpy|math|F|jnp)$", text[:start]):
+        return ("functions have no prefix: `exp(x)`",)
+    return ()
