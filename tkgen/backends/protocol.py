@@ -116,7 +116,7 @@ class Backend(Protocol):
 
     @property
     def emulated(self) -> bool:
-        """Whether its machine code runs without a GPU, and builds watch it."""
+        """True if its machine code runs without a GPU, and builds watch it."""
 
     @property
     def interpreter(self) -> Interpreter | None:

@@ -111,7 +111,7 @@ class _Loop:
         return isinstance(op, Map) and op.function == "max" and carry.inside in op.arguments
 
     def _is_alone(self, carry: Carry) -> bool:
-        """Whether the largest of a tile is handed on, and what was handed on is subtracted from."""
+        """Return True if the largest of a tile is handed on, and what was handed on is subtracted from."""
         op = self.made.get(carry.update)
         used = any(isinstance(o, Map) and o.function == "sub" and carry.inside in o.arguments for o in self.loop.body)
         return isinstance(op, Reduce) and op.function == "max" and used
@@ -213,7 +213,7 @@ class _Loop:
         return (op.arguments[0], op.arguments[1]) if isinstance(op, Map) and op.function == "sub" else None
 
     def _is(self, value: Value, wanted: Value) -> bool:
-        """Whether it is that one, or chosen between it and a number."""
+        """Return True if it is that one, or chosen between it and a number."""
         op = self.made.get(value)
         chosen = isinstance(op, Map) and op.function == "where" and wanted in op.arguments[1:]
         return value == wanted or chosen
@@ -293,7 +293,7 @@ class _Loop:
 
     @property
     def _guarded(self) -> bool:
-        """Whether something is chosen by other things than places, as where no key is seen.
+        """True if something is chosen by other things than places, as where no key is seen.
 
         Within the loop, for there -inf less -inf is NaN; where maxima start with a finite number, behind it.
         """
@@ -303,7 +303,7 @@ class _Loop:
 
     @property
     def _starts_finite(self) -> bool:
-        """Whether no maximum is -inf before the first tile, nor after one whose scores all are."""
+        """True if no maximum is -inf before the first tile, nor after one whose scores all are."""
         first = [self.made.get(c.initial) for c in self.loop.carries if self._is_maximum(c)]
         return bool(first) and all(isinstance(op, Constant) and math.isfinite(op.value) for op in first)
 

@@ -235,7 +235,7 @@ def _sentence(error: Exception) -> str:
 
 
 def wants_json(args: Sequence[str]) -> bool:
-    """Whether a command line asks for JSON."""
+    """Return True if a command line asks for JSON."""
     words = list(args)[: list(args).index("--")] if "--" in args else list(args)
     return "--json" in words or "--format=json" in words or ("--format", "json") in pairwise(words)
 

@@ -38,7 +38,7 @@ class Builder:
         self.tried = cache(self._tried)
 
     def no_worse(self, before: str, after: str) -> bool:
-        """Whether one text gets as far as another; `before` passes the checks. Nothing is known without a compiler."""
+        """True if one text gets as far as another; `before` passes the checks. Nothing is known without a compiler."""
         from tkgen.backends.registry import backend_of
         from tkgen.targets import load_target
         from tkgen.toolchain.compiler import ToolchainError

@@ -62,11 +62,11 @@ def harmless_fixes(
 
 
 def _worse(before: Iterable[Diagnostic], after: Iterable[Diagnostic]) -> bool:
-    """Whether there are errors now that there were not before, and that none of an earlier stage had hidden."""
+    """Return True if there are errors now that there were not before, and that none of an earlier stage had hidden."""
     had, has = (Counter(d.code for d in each if d.severity is Severity.ERROR) for each in (before, after))
     return bool(has - had) and not any(code.startswith(("E1", "E2")) for code in had)
 
 
 def _overlap(a: Edit, b: Edit) -> bool:
-    """Whether two edits touch the same characters or insert at the same place."""
+    """Return True if two edits touch the same characters or insert at the same place."""
     return max(a.span.start, b.span.start) < min(a.span.end, b.span.end) or a.span.start == b.span.start

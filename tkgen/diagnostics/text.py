@@ -13,7 +13,7 @@ def escape(text: str) -> str:
 
 
 def plain(character: str) -> bool:
-    """Whether a character shows as itself and does nothing else to a terminal."""
+    """Return True if a character shows as itself and does nothing else to a terminal."""
     return unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp")
 
 

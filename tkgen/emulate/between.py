@@ -55,7 +55,7 @@ class Flags:
             self.known[int(entry["clock"])].append((int(entry["block"]), int(entry["number"])))
 
     def before(self, x: Any, y: Any, *, anywhere: bool = False) -> bool:
-        """Whether the accesses of interval `x` happen before those of `y`, of another block.
+        """Return True if the accesses of interval `x` happen before those of `y`, of another block.
 
         `anywhere`: leaving aside whether what `x` wrote left the L2 of its XCD.
         """
@@ -71,7 +71,7 @@ class Flags:
         return False
 
     def order(self, x: Any, y: Any, *, anywhere: bool = False) -> bool:
-        """Whether either is before the other."""
+        """Return True if either is before the other."""
         return self.before(x, y, anywhere=anywhere) or self.before(y, x, anywhere=anywhere)
 
 
@@ -91,7 +91,7 @@ def races(intervals: Rows, flags: Flags) -> Iterator[tuple[Any, Any]]:
 
 
 def _meet(rows: Rows, sorts: npt.NDArray[np.intp]) -> bool:
-    """Whether any of the intervals, sorted by where they begin, could conflict: the common case is that none does."""
+    """True if any of the intervals, sorted by where they begin, could conflict: the common case is that none does."""
     for sort in range(4):
         furthest = np.maximum.accumulate(np.where(sorts == sort, rows["end"], 0))[:-1]
         if np.any(_CONFLICT[sort][sorts[1:]] & (furthest > rows["begin"][1:])):

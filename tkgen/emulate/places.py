@@ -56,11 +56,11 @@ class Places:
         return calls if calls and not self.exact(address) else (Location(*line), *calls)
 
     def __bool__(self) -> bool:
-        """Whether there is debug information; code without a line then belongs to a library."""
+        """Return True if there is debug information; code without a line then belongs to a library."""
         return bool(self._calls)
 
     def exact(self, address: int) -> bool:
-        """Whether the instruction has a line. One made of several has none; its place is the call around, or nearby."""
+        """True if the instruction has a line. One made of several has none; its place is the call around, or nearby."""
         return not any(begin <= address < end for begin, end in self._merged)
 
     def own(self, address: int) -> Location | None:

@@ -75,7 +75,7 @@ class Comparison:
 
     @property
     def right(self) -> bool:
-        """Whether every element is within its bound."""
+        """True if every element is within its bound."""
         return self.wrong == 0 and self.nan == 0 and self.undecided == 0
 
     @property

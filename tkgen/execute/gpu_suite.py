@@ -56,7 +56,7 @@ def regression(
 
 
 def is_small(path: Path, target: str, spec: protocol.Spec) -> bool:
-    """Whether a kernel has sizes of its own, and the CPU soon knows what it computes at these."""
+    """Return True if a kernel has sizes of its own, and the CPU soon knows what it computes at these."""
     if any(d.size is None for d in spec.program.dims):
         return False
     launch = chosen(path, check_scalars(spec.program), target).launch

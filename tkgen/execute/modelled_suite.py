@@ -27,7 +27,7 @@ from tkgen.targets import UnknownTargetError
 
 
 def takes(path: Path, target: str | None) -> bool:
-    """Whether a spec is for a target whose schedules are modelled; of what is wrong nothing is said here."""
+    """Return True if a spec is for a target whose schedules are modelled; of what is wrong nothing is said here."""
     try:
         return backend_of(target_of(path, target)).interpreter is not None
     except (SpecError, UnknownTargetError, OSError):

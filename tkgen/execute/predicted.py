@@ -52,7 +52,7 @@ class Subject:
 
     @property
     def emulated(self) -> bool:
-        """Whether its machine code is followed on the emulator."""
+        """True if its machine code is followed on the emulator."""
         return backend_of(self.spec.target.name).emulated
 
     def predict(self, cxx: str | None = None, into: Path | None = None) -> Prediction:

@@ -25,7 +25,7 @@ class Divided:
 
     @property
     def dynamic(self) -> bool:
-        """Whether only run time knows that it is so."""
+        """True if only run time knows that it is so."""
         return self.small.size is None
 
     def of(self, size: int) -> int:

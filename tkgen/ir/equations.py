@@ -97,7 +97,7 @@ class Axis:
         return tuple(b for b in (self.since, self.until) if b is not None)
 
     def visits(self, start: int, tiles: Mapping[str, range], longer: int = 0) -> bool:
-        """Whether a block with these tiles visits the tile from place `start` on, as far as bounds name their axes.
+        """True if a block with these tiles visits the tile from place `start` on, as far as bounds name their axes.
 
         Where ends are aligned, this axis is by so many places `longer` than that of the bounds.
         """
@@ -109,17 +109,17 @@ class Axis:
 
     @property
     def is_moved(self) -> bool:
-        """Whether its places are counted from another one than the dimension's first: from where a group begins."""
+        """True if its places are counted from another one than the dimension's first: from where a group begins."""
         return self.within is not None and not self.within.lengths
 
     @property
     def is_index(self) -> bool:
-        """Whether a tile has no extent along it: the axis only says which tile."""
+        """True if a tile has no extent along it: the axis only says which tile."""
         return self.tile is None and self.kind is not AxisKind.WHOLE
 
     @property
     def is_one_tile(self) -> bool:
-        """Whether a tile holds all of it."""
+        """True if a tile holds all of it."""
         if self.kind is AxisKind.WHOLE:
             return True
         if self.within is not None:
@@ -148,23 +148,23 @@ class Index:
 
     @property
     def of_tile(self) -> bool:
-        """Whether it is the number of a tile, `n / 128`."""
+        """True if it is the number of a tile, `n / 128`."""
         whole = self.axis is not None and not self.axis.is_index and not self.of_blocks and not self.remainder
         return self.numbered or (self.divisor != 1 and whole)
 
     @property
     def of_page(self) -> bool:
-        """Whether it is the one page that a tensor holds for a tile."""
+        """True if it is the one page that a tensor holds for a tile."""
         return self.through is not None and not self.through.axes
 
     @property
     def of_blocks(self) -> bool:
-        """Whether it is the number of one of the blocks that a tile is divided into, `k / 32`."""
+        """True if it is the number of one of the blocks that a tile is divided into, `k / 32`."""
         return self.divisor != 1 and self.axis is not None and self.divisor < (self.axis.tile or 1)
 
     @property
     def extends(self) -> bool:
-        """Whether a tile has an extent along this dimension, not one place."""
+        """True if a tile has an extent along this dimension, not one place."""
         along = self.axis is not None and not self.axis.is_index
         aside = self.numbered or self.of_page
         return along and not aside and (self.divisor == 1 or self.of_blocks or self.remainder)

@@ -128,7 +128,7 @@ def exact(kernel: Kernel) -> Kernel:
 
 
 def _as_integers(op: Map, ranges: _Ranges) -> bool:
-    """Whether f32 may give another result than integers: for it holds not all of them, or gives a zero a sign."""
+    """True if f32 may give another result than integers: for it holds not all of them, or gives a zero a sign."""
     given = [ranges.of.get(a.number) for a in op.arguments]
     if not FUNCTIONS[op.function].whole or None in given or all(a.kind is Kind.COORDINATE for a in op.arguments):
         return False
@@ -205,7 +205,7 @@ class _Exact:
         return self.turned(op)  # type: ignore[no-any-return]
 
     def _of_integers(self, op: Map) -> bool:
-        """Whether it is one of those that take integers: all that it takes are such."""
+        """Return True if it is one of those that take integers: all that it takes are such."""
         given = all(a.number in self.wanted or a.kind is Kind.COORDINATE for a in op.arguments)
         function = FUNCTIONS[op.function]
         return function.whole and given and (function.predicate or op.result.number in self.wanted)
@@ -239,11 +239,11 @@ class Widths:
                     self.wide.add(op.result.number)
 
     def is_wide(self, value: Value) -> bool:
-        """Whether an integer takes 64 bits."""
+        """Return True if an integer takes 64 bits."""
         return value.number in self.wide
 
     def first_wide(self, op: Map) -> bool:
-        """Whether an operation takes 64 bits and none of its arguments has so many."""
+        """Return True if an operation takes 64 bits and none of its arguments has so many."""
         return self.is_wide(op.result) and not any(map(self.is_wide, op.arguments))
 
 

@@ -57,7 +57,7 @@ class Requirement:
     others: tuple[Dim, ...] = ()
 
     def holds(self, program: Program, extents: Mapping[str, int]) -> bool:
-        """Whether these sizes meet it."""
+        """Return True if these sizes meet it."""
         size, block = extents[self.dim.name], program.block
         steps = -(-size // block[2])
         match self.kind:
@@ -83,7 +83,7 @@ class Requirement:
 
 
 def _within(factors: Sequence[int], most: int) -> bool:
-    """Whether factors make `most` or less, however many of them are multiplied."""
+    """Return True if factors make `most` or less, however many of them are multiplied."""
     return all(product <= most for product in accumulate(factors, mul))
 
 
@@ -166,7 +166,7 @@ def _divided(program: Program) -> tuple[Divided, ...]:
 
 
 def counts_steps_in_64_bits(program: Program) -> bool:
-    """Whether the K-steps of all tiles together may be too many for an `int`."""
+    """Return True if the K-steps of all tiles together may be too many for an `int`."""
     launch = Launch.known(program)
     if program.grid.name != "stream_k" or launch is None or program.tile_steps is None:
         return program.grid.name == "stream_k"

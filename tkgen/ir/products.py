@@ -73,7 +73,7 @@ class View:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is the tensor itself."""
+        """True if it is the tensor itself."""
         return self.matrix.dims == self.tensor.dims and not self.ragged and not self.gathered
 
     @property
@@ -83,7 +83,7 @@ class View:
 
     @property
     def ragged(self) -> bool:
-        """Whether its first dimension is the part of the tensor's that a group has."""
+        """True if its first dimension is the part of the tensor's that a group has."""
         within = (i.axis is not None and i.axis.within is not None for i in self.access.indices if i.through is None)
         return any(within)
 
@@ -154,7 +154,7 @@ class Made:
 
     @property
     def exact(self) -> bool:
-        """Whether it is made of whole numbers, and of so small ones that all of them are `multiplied` as they are."""
+        """True if it is made of whole numbers, and of so small ones that all of them are `multiplied` as they are."""
         value = self.ops[-1]
         assert isinstance(value, Convert)
         ranges = {self.tile.result: tuple(map(float, self.tensor.dtype.range))}
@@ -248,12 +248,12 @@ class Sums:
 
 
 def has_products(kernel: Kernel) -> bool:
-    """Whether any equation multiplies matrices."""
+    """Return True if any equation multiplies matrices."""
     return any(isinstance(op, Product) for op in walk(kernel.body))
 
 
 def chains_products(kernel: Kernel) -> bool:
-    """Whether a loop multiplies what it made of products, or carries something else beside sums of products."""
+    """Return True if a loop multiplies what it made of products, or carries something else beside sums of products."""
     if any(isinstance(op, Load) and op.source.tensor.dtype is DType.E8M0 for op in walk(kernel.body)):
         return False  # instructions with scales of blocks take tiles of tensors
     for loop in (op for op in kernel.body if isinstance(op, Loop)):
@@ -265,7 +265,7 @@ def chains_products(kernel: Kernel) -> bool:
 
 
 def _of_tile(value: Value, made: Mapping[Value, Op]) -> bool:
-    """Whether a factor is a tile of a tensor, or computed of one of whole numbers, element by element."""
+    """Return True if a factor is a tile of a tensor, or computed of one of whole numbers, element by element."""
     if isinstance(made.get(value), Load | None):
         return True
     ops = needed(tuple(made.values()), value)
@@ -273,7 +273,7 @@ def _of_tile(value: Value, made: Mapping[Value, Op]) -> bool:
 
 
 def _is_packed(op: Op) -> bool:
-    """Whether a tile of whole numbers of 8 or 4 bits is loaded: what is widened and scaled on its way to a product."""
+    """True if a tile of whole numbers of 8 or 4 bits is loaded: what is widened and scaled on its way to a product."""
     tile = isinstance(op, Load) and len(op.source.axes) == 2 and not any(i.of_blocks for i in op.source.indices)
     return tile and isinstance(op, Load) and op.source.tensor.dtype in PACKED
 

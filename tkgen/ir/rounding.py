@@ -365,7 +365,7 @@ def summed(value: Tensor, error: Tensor | None, dim: int) -> Bounded:
 
 
 def _is_whole(value: Tensor, largest: float) -> bool:
-    """Whether all elements are multiples of a power of two of which f32 holds every multiple up to `largest`."""
+    """Return True if all elements are multiples of a power of two of which f32 holds every multiple up to `largest`."""
     if not isfinite(largest):
         return False
     scaled = value * EXACT_SUM / 2.0 ** frexp(largest)[1]
@@ -402,7 +402,7 @@ def exact_grid(dtype: DType, n: int, exact: int = EXACT_SUM) -> tuple[int, float
 
 
 def on_grid(values: Tensor, dtype: DType, n: int, exact: int = EXACT_SUM) -> bool:
-    """Whether these are exact factors, of any scale."""
+    """Return True if these are exact factors, of any scale."""
     limit, _ = exact_grid(dtype, n, exact)
     largest = float(values.abs().max()) if values.numel() else 0.0
     if not isfinite(largest) or limit**2 * n > exact:

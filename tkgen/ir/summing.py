@@ -8,12 +8,12 @@ from tkgen.ir.equations import Carry, Load, Loop, Map, Op, Product, Reduce, Stor
 
 
 def adds_to_carry(op: Op, carries: Sequence[Carry]) -> bool:
-    """Whether an operation is the sum that updates one of these carries."""
+    """Return True if an operation is the sum that updates one of these carries."""
     return isinstance(op, Map) and op.function == "add" and any(op.result == c.update for c in carries)
 
 
 def is_sums(loop: Loop) -> bool:
-    """Whether all that a loop does is to add sums along its own axis, each to a carry that nothing else reads."""
+    """True if all that a loop does is to add sums along its own axis, each to a carry that nothing else reads."""
     made = {v.number: op for op in loop.body for v in writes(op)}
     if loop.axis.bounds or loop.axis.is_index or any(isinstance(op, Store | Loop | When) for op in loop.body):
         return False

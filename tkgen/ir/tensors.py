@@ -53,7 +53,7 @@ class DType(Enum):
 
     @property
     def packed(self) -> bool:
-        """Whether bytes hold several elements, or parts of them."""
+        """True if bytes hold several elements, or parts of them."""
         return self.bits % 8 != 0
 
     @property
@@ -104,17 +104,17 @@ class DType(Enum):
 
     @property
     def whole(self) -> bool:
-        """Whether its numbers are whole ones."""
+        """True if its numbers are whole ones."""
         return self in (DType.I4, DType.U4, DType.I8, DType.I32)
 
     @property
     def encoded(self) -> bool:
-        """Whether it is a float of 8 bits: one whose encoding is not the same on all targets."""
+        """True if it is a float of 8 bits: one whose encoding is not the same on all targets."""
         return self.bits == 8 and not self.whole and self is not DType.E8M0
 
     @property
     def in_blocks(self) -> bool:
-        """Whether it is a float of less than 8 bits: those are factors of products, in blocks that have scales."""
+        """True if it is a float of less than 8 bits: those are factors of products, in blocks that have scales."""
         return self in (DType.E2M1, DType.E2M3, DType.E3M2)
 
     @property

@@ -101,7 +101,7 @@ class Operand:
 
     @property
     def shared(self) -> bool:
-        """Whether it passes through LDS."""
+        """True if it passes through LDS."""
         return self.via is not None
 
     @property
@@ -220,7 +220,7 @@ class Role:
 
     @property
     def multiplies(self) -> bool:
-        """Whether these waves own accumulators, and store them."""
+        """True if these waves own accumulators, and store them."""
         return self.shape is not None
 
 
@@ -469,10 +469,10 @@ class Program(KernelProgram):
 
     @property
     def direct(self) -> bool:
-        """Whether any operand goes straight from global memory to LDS."""
+        """True if any operand goes straight from global memory to LDS."""
         return any(o.via is Via.DIRECT for o in self.operands)
 
     @property
     def dynamic(self) -> bool:
-        """Whether any of M, N, K is known only at run time."""
+        """True if any of M, N, K is known only at run time."""
         return None in (self.m.size, self.n.size, self.k.size)

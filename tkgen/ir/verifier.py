@@ -325,6 +325,6 @@ def _is_handed_on(c: Carry) -> bool:
 
 
 def _apart(one: Access, other: Access) -> bool:
-    """Whether two parts of a tensor have no element in common, by numbers that differ."""
+    """Return True if two parts of a tensor have no element in common, by numbers that differ."""
     pairs = zip(one.indices, other.indices, strict=True)
     return any(a.axis is None and b.axis is None and a.at != b.at for a, b in pairs)

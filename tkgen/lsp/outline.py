@@ -78,7 +78,7 @@ class Outline:
 
     @property
     def has_kernel(self) -> bool:
-        """Whether it is a spec; else it is a fragment for `include`."""
+        """True if it is a spec; else it is a fragment for `include`."""
         return any(s.inside == "file" and s.pieces and s.pieces[0].type == "KERNEL" for s in self.statements)
 
 

@@ -380,7 +380,7 @@ def create_server() -> TkServer:
 
 
 def _unexpected(record: logging.LogRecord) -> bool:
-    """Whether a message is worth the log: a request refused with a reason is an answer, no failure."""
+    """Return True if a message is worth the log: a request refused with a reason is an answer, no failure."""
     return not (record.exc_info and isinstance(record.exc_info[1], JsonRpcException))
 
 

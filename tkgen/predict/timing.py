@@ -266,7 +266,7 @@ class ComputeUnit:
         return True
 
     def _fetched(self, wave: Wave, line: int, now: float) -> bool:
-        """Whether a line of code is there. Entering a line asks for it and, in time for its end, for the next one."""
+        """True if a line of code is there. Entering a line asks for it and, in time for its end, for the next one."""
         latency = self.machine.fetch_latency
         arrival = self.lines.setdefault(line, now + latency)
         if arrival > now:

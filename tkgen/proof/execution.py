@@ -189,7 +189,7 @@ class _Execution:
         return True
 
     def _can_do(self, op: _Operation) -> bool:
-        """Whether nothing that must be done before it was started before it."""
+        """Return True if nothing that must be done before it was started before it."""
         if not self.streams[op.step.stream].in_order:
             return True
         first = next(o for o in self.started if o.agent == op.agent and o.step.stream == op.step.stream)
@@ -260,7 +260,7 @@ class _Execution:
             self._count(op.step.meeting, 0, -op.step.bytes)
 
     def _outstanding(self, agent: int, drain: Drain) -> bool:
-        """Whether more is under way than a wait leaves. What has done its work has read, and written."""
+        """Return True if more is under way than a wait leaves. What has done its work has read, and written."""
         if self.streams[drain.stream].completion is Completion.COUNTED:
             return any(not op.done for op in _all_but(self.ungrouped.get((agent, drain.stream), []), drain.left))
         groups = self.groups.get((agent, drain.stream), [])

@@ -123,7 +123,7 @@ class _Order:
         return queued and x.event.agent == y.event.agent and x.event.position < y.event.position
 
     def _fenced(self, x: _Touch, y: _Touch) -> bool:
-        """Whether x's agent has fenced behind the completion of x, and y knows it."""
+        """Return True if x's agent has fenced behind the completion of x, and y knows it."""
         if x.done is None or x.done.component != x.event.agent:
             return False
         fences = self.fences[x.event.agent, x.proxy, y.proxy]
@@ -223,19 +223,19 @@ def _unfinished(made: Run) -> Iterator[Fault]:
 
 
 def _meet(x: Box, y: Box) -> bool:
-    """Whether two boxes have common elements; without ranges, a box is all of a slot."""
+    """Return True if two boxes have common elements; without ranges, a box is all of a slot."""
     return all(a < d and c < b for (a, b), (c, d) in zip(x, y, strict=False))
 
 
 def _contains(x: Box, y: Box) -> bool:
-    """Whether x has all elements of y."""
+    """Return True if x has all elements of y."""
     if not x or not y:
         return not x
     return all(a <= c and d <= b for (a, b), (c, d) in zip(x, y, strict=True))
 
 
 def _left(box: Box, covers: list[Box]) -> bool:
-    """Whether elements of `box` are in none of the `covers`."""
+    """Return True if elements of `box` are in none of the `covers`."""
     if not covers:
         return True
     first, *rest = covers

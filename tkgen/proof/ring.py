@@ -87,7 +87,7 @@ class Pipeline:
         return found[0]
 
     def delivers(self, step: Step) -> bool:
-        """Whether a step is a copy whose bytes a meeting counts."""
+        """Return True if a step is a copy whose bytes a meeting counts."""
         streams = {s.name for s in self.machine.streams if s.completion is Completion.BYTES}
         return isinstance(step, Do) and step.stream in streams
 

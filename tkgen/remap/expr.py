@@ -113,7 +113,7 @@ def known(expr: Expr) -> int | None:
 
 
 def is_boolean(expr: Expr) -> bool:
-    """Whether `expr` is a truth value rather than a number."""
+    """Return True if `expr` is a truth value rather than a number."""
     if isinstance(expr, Op):
         return expr.op in _BOOLEAN or (expr.op == "select" and is_boolean(expr.args[1]))
     return isinstance(expr, Ref) and expr.boolean
@@ -162,7 +162,7 @@ def select(condition: Expr, then: Expr | int, other: Expr | int) -> Expr:
 
 
 def divides(divisor: Expr, number: Expr) -> bool:
-    """Whether `divisor` is known now to divide `number`: the ragged case then needs no code."""
+    """Return True if `divisor` is known now to divide `number`: the ragged case then needs no code."""
     a, b = known(divisor), known(number)
     return a is not None and b is not None and b % a == 0
 

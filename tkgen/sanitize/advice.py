@@ -131,7 +131,7 @@ class _Search:
         )
 
     def passes(self, words: Mapping[int, int]) -> bool:
-        """Whether the referee finds nothing in the changed code that was not there before."""
+        """Return True if the referee finds nothing in the changed code that was not there before."""
         return _keys(self.run(self.code(words))) <= self.known
 
     def code(self, words: Mapping[int, int]) -> CodeObject:

@@ -41,7 +41,7 @@ class Verdict:
 
     @property
     def clean(self) -> bool:
-        """Whether nothing worse than a warning was found."""
+        """True if nothing worse than a warning was found."""
         return not any(d.severity is Severity.ERROR for d in self.diagnostics)
 
 

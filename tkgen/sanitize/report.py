@@ -213,7 +213,7 @@ class _Group:
         return Label(span_of(self.subject, place), text)
 
     def exact(self, access: Access) -> bool:
-        """Whether the line is the access's own.
+        """Return True if the line is the access's own.
 
         Where the compiler joined several instructions the result has none, and the table goes on with the line before:
         behind a barrier, that of the barrier.

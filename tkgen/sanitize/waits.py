@@ -40,7 +40,7 @@ class Wait:
 
     @property
     def waits(self) -> bool:
-        """Whether it waits for anything."""
+        """True if it waits for anything."""
         return self.counts != (NEVER[VECTOR], NEVER[LGKM]) or self.exports != 7
 
     @property

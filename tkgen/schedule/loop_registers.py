@@ -81,7 +81,7 @@ def _at(m: LoopMap, place: int, x: Multiplication) -> Iterator[Share]:
 
 
 def _has_place(m: LoopMap, value: Value, made: Op | None) -> bool:
-    """Whether a value is a tile or a vector in registers, not a number or a predicate that is worked out when used."""
+    """True if a value is a tile or a vector in registers, not a number or a predicate that is worked out when used."""
     if isinstance(made, Constant | Argument | Coordinate | Extent | Load) or value.kind is not Kind.NUMBER:
         return False
     return m.split in value.axes or isinstance(made, Convert)

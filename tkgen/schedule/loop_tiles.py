@@ -73,7 +73,7 @@ class Moving:
 
     @property
     def turned(self) -> bool:
-        """Whether memory has `rows` innermost, not `cols`."""
+        """True if memory has `rows` innermost, not `cols`."""
         return self.cols is not None and self.access.indices[-1].axis == self.rows
 
     @property
@@ -110,12 +110,12 @@ class Multiplication:
 
     @property
     def across(self) -> bool:
-        """Whether LDS has the moving factor the other way round, and no transposing reads."""
+        """True if LDS has the moving factor the other way round, and no transposing reads."""
         return self.by_columns and not self.moving.direct
 
     @property
     def by_columns(self) -> bool:
-        """Whether the rows of the moving factor are the columns of its tile in LDS."""
+        """True if the rows of the moving factor are the columns of its tile in LDS."""
         return self.rows != self.moving.rows
 
 

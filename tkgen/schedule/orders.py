@@ -75,7 +75,7 @@ class Orders:
                 yield Late(program, x, NEVER, order)
 
     def kept(self, unrolled: Unrolled, waves: Sequence[WaveProgram]) -> bool:
-        """Whether nothing is wrong with these programs."""
+        """Return True if nothing is wrong with these programs."""
         if self.hopeless or barrier_counts(waves, unrolled.passes, unrolled.tiles):
             return False
         return next(self.late(unrolled.executed(waves)), None) is None

@@ -136,7 +136,7 @@ def _refuse_store(kernel: Kernel, store: Store, before: Sequence[Op], after: Seq
 
 
 def _meet(one: Access, other: Access) -> bool:
-    """Whether two accesses may touch the same element."""
+    """Return True if two accesses may touch the same element."""
     if one.tensor.name != other.tensor.name:
         return False
     pairs = zip(one.indices, other.indices, strict=True)

@@ -67,7 +67,7 @@ def _invariant_first(body: tuple[Op, ...]) -> tuple[Op, ...]:
 
 
 def _varies(op: Op, axis: Axis | None, varying: set[Value]) -> bool:
-    """Whether an operation stays where it is; what it makes of what varies is noted as varying."""
+    """Return True if an operation stays where it is; what it makes of what varies is noted as varying."""
     stays = isinstance(op, Store) or any(value in varying for value in reads(op))
     if axis is not None:
         stays |= any(axis in value.axes for value in writes(op)) or (isinstance(op, Coordinate) and op.axis == axis)

@@ -187,7 +187,7 @@ class RowMap:
 
     @property
     def meets(self) -> bool:
-        """Whether its waves meet in every loop."""
+        """True if its waves meet in every loop."""
         return meets(self.steps)
 
     def largest(self, dim: str) -> int:

@@ -66,7 +66,7 @@ class Sweep:
 
 
 def on(op: Op, fast: Axis) -> bool:
-    """Whether an operation is of every element, not of a row."""
+    """Return True if an operation is of every element, not of a row."""
     match op:
         case Store(target=target):
             return fast in target.axes

@@ -50,7 +50,7 @@ def unrolled(kernel: Kernel) -> Kernel:
 
 
 def _fits(kernel: Kernel, axis: Axis) -> bool:
-    """Whether `axis` is short, no tensor has it innermost, and all that is stored has lost it."""
+    """Return True if `axis` is short, no tensor has it innermost, and all that is stored has lost it."""
     if axis.kind is not AxisKind.WHOLE or not axis.dim.size or axis.dim.size > MOST_PLACES:
         return False
     for op in walk(kernel.body):

@@ -19,7 +19,7 @@ def meaning_of(program: Program | EquationProgram) -> Kernel:
 
 
 def covered(tensor: Tensor, stores: Sequence[Store]) -> bool:
-    """Whether stores write every element: along a dimension all of it, or each of its places by its number."""
+    """Return True if stores write every element: along a dimension all of it, or each of its places by its number."""
     places = [[i.at if i.axis is None else None for i in store.target.indices] for store in stores]
     numbered = [n for n in range(len(tensor.dims)) if any(p[n] is not None for p in places)]
     sizes = [tensor.dims[n].size or 0 for n in numbered]
@@ -32,7 +32,7 @@ def covered(tensor: Tensor, stores: Sequence[Store]) -> bool:
 
 
 def overlap(one: Access, other: Access) -> bool:
-    """Whether two accesses touch the same elements: of the same tensor, unless a dimension has two numbers there."""
+    """True if two accesses touch the same elements: of the same tensor, unless a dimension has two numbers there."""
     if one.tensor.name != other.tensor.name:
         return False
     fixed = [(a.at, b.at) for a, b in zip(one.indices, other.indices, strict=True) if a.axis is None and b.axis is None]

@@ -596,5 +596,5 @@ EQUATIONS = (Over, Each, When, Carry, Equation, Reference)
 
 
 def has_equations(kernel: Kernel) -> bool:
-    """Whether a kernel is written in equations, and not in the clauses of one matrix product."""
+    """Return True if a kernel is written in equations, and not in the clauses of one matrix product."""
     return any(isinstance(s, EQUATIONS) for s in flatten(kernel.body))

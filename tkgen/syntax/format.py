@@ -95,7 +95,7 @@ def _gap(gap: str, before: _Line, depth: int, widths: list[int]) -> Iterator[_Li
 
 
 def _ends_blank(gap: str) -> bool:
-    """Whether a blank line stands right before the token after the gap."""
+    """Return True if a blank line stands right before the token after the gap."""
     lines = gap.split("\n")
     return len(lines) > 2 and not lines[-2].strip()
 

@@ -235,7 +235,7 @@ def _not_a_spec(file: SourceFile, loose: list[Span], kernel: ast.Kernel | None) 
 
 
 def _needs_line_checks(text: str) -> bool:
-    """Whether the text may have errors that the grammar does not see: tabs as indentation, or absurdly long lines."""
+    """True if the text may have errors that the grammar does not see: tabs as indentation, or absurdly long lines."""
     if "\t" in text and re.search(r"^ *\t", text, re.MULTILINE):
         return True
     return len(text) > MAX_STATEMENT and max(map(len, text.split("\n"))) > MAX_STATEMENT

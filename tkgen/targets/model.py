@@ -308,7 +308,7 @@ def own_fp8(name: str) -> tuple[str, ...]:
 
 
 def scales_blocks(name: str) -> bool:
-    """Whether matrix instructions of a target scale blocks of their factors by powers of two."""
+    """Return True if matrix instructions of a target scale blocks of their factors by powers of two."""
     return bool(target_data(name)["compute"].get("scales_blocks", {"value": False})["value"])
 
 
@@ -332,7 +332,7 @@ def short_sums(back_end: str) -> ShortSums | None:
 
 
 def mixes_fp8(name: str) -> bool:
-    """Whether the target multiplies an e4m3 by an e5m2."""
+    """Return True if the target multiplies an e4m3 by an e5m2."""
     return bool(target_data(name)["compute"].get("mixes_fp8", {"value": False})["value"])
 
 

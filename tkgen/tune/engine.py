@@ -152,7 +152,7 @@ class Steps:
 
 
 def _emulated(request: Request) -> bool:
-    """Whether machine code of the request's target runs without its GPU.
+    """Return True if machine code of the request's target runs without its GPU.
 
     Raises:
         SpecError: it cannot be said which target a spec is for.

@@ -185,7 +185,7 @@ def _shown(buffer: Buffer, held: Tensor) -> str:
 
 
 def _varies(values: Tensor) -> bool:
-    """Whether a buffer holds more than one number: what is zero everywhere is zero, and NaN everywhere nothing."""
+    """True if a buffer holds more than one number: what is zero everywhere is zero, and NaN everywhere nothing."""
     numbers = values if values.element_size() > 1 else values.float()
     if values.numel() < 2 or bool(numbers.isnan().all()):
         return False

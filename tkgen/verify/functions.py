@@ -69,7 +69,7 @@ def _moved(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _is_place(x: Tensor) -> bool:
-    """Whether a tensor says where, not what."""
+    """Return True if a tensor says where, not what."""
     return not isinstance(x, Ring) and not x.is_floating_point() and x.dtype is not torch.bool
 
 

@@ -67,7 +67,7 @@ def _along(kernel: Kernel) -> set[tuple[str, int]]:
 
 
 def _moves(loop: Loop) -> bool:
-    """Whether a loop has a branch, or carries what is largest or least so far."""
+    """Return True if a loop has a branch, or carries what is largest or least so far."""
     carried = {c.inside for c in loop.carries}
     return any(
         isinstance(op, When)

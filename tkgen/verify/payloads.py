@@ -23,12 +23,12 @@ GONE, INF = -1, -3  # the p value of what was lost, and of infinities, whose q v
 
 
 def carries(tensor: tensors.Tensor) -> bool:
-    """Whether the numbers of a tensor have payloads."""
+    """Return True if the numbers of a tensor have payloads."""
     return not tensor.dtype.whole and tensor.dtype is not DType.E8M0
 
 
 def remembers(tensor: tensors.Tensor) -> bool:
-    """Whether what is stored in an output that carries none has the payloads of the numbers that were rounded."""
+    """True if what is stored in an output that carries none has the payloads of the numbers that were rounded."""
     return tensor.dtype in (DType.I8, DType.I32, DType.E8M0)
 
 

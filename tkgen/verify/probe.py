@@ -60,7 +60,7 @@ class _Probe:
 
     @property
     def spent(self) -> bool:
-        """Whether enough was asked."""
+        """True if enough was asked."""
         return self.left <= 0 or time.monotonic() > self.until
 
     def differing(self, name: str, box: list[range], dim: int, within: range) -> tuple[Told, range] | None:

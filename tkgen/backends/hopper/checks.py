@@ -264,7 +264,7 @@ def _operands(program: Program) -> Iterator[Diagnostic]:
 
 
 def _multiplied(dtype: DType) -> bool:
-    """Whether wgmma has it in the headers: all encodings of 8 bits that the target knows, typing has told others."""
+    """True if wgmma has it in the headers: all encodings of 8 bits that the target knows, typing has told others."""
     return dtype in (DType.BF16, DType.F16) or dtype.encoded
 
 

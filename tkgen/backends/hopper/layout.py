@@ -41,12 +41,12 @@ class Layout:
 
     @property
     def ping_pong(self) -> bool:
-        """Whether consumers take turns: each passes over K for its own rows while another one's sums leave."""
+        """True if consumers take turns: each passes over K for its own rows while another one's sums leave."""
         return self.program.schedule is not None
 
     @property
     def ragged(self) -> bool:
-        """Whether a tensor of offsets says which rows are of which matrix: a group ends within its last tile."""
+        """True if a tensor of offsets says which rows are of which matrix: a group ends within its last tile."""
         return self.program.ragged is not None
 
     @property
@@ -76,7 +76,7 @@ class Layout:
         return "" if clusters is None else "B" if clusters.rows else "A"
 
     def shared_by_cluster(self, operand: Operand) -> bool:
-        """Whether the blocks of a cluster read the same tiles of it, of which each then copies a part, for all."""
+        """True if the blocks of a cluster read the same tiles of it, of which each then copies a part, for all."""
         return operand.side.name == self.common
 
     @property
@@ -118,7 +118,7 @@ class Layout:
 
     @property
     def scaled(self) -> bool:
-        """Whether each step's products are made something of before they are added: their sums have registers, too."""
+        """True if each step's products are made something of before they are added: their sums have registers, too."""
         return any(s.scaled for s in self.equations.sums)
 
     def panel_cols(self, tensor: Tensor) -> int:

@@ -67,7 +67,7 @@ class LoopWork:
         ]
 
     def _moved(self, op: Op) -> bool:
-        """Whether the copy engine brings what an operation loads."""
+        """Return True if the copy engine brings what an operation loads."""
         return isinstance(op, Load) and op.source in (self.m.held, self.m.left, self.m.right)
 
     def do(self, agent: int, step: Do, found: Sequence[Parts]) -> Sequence[Parts]:

@@ -77,7 +77,7 @@ class LoopValues:
         self.deferred = {r: c for c in m.loop.carries for r in m.middle if isinstance(r, Reduce) and self._defers(c, r)}
 
     def _defers(self, carry: Carry, reduce: Reduce) -> bool:
-        """Whether the loop carries a sum of rows, scaled by row: a lane's part of it can be summed behind the loop."""
+        """True if the loop carries a sum of rows, scaled by row: a lane's part of it can be summed behind the loop."""
         m, start = self.m, self.made[carry.initial]
         users = [op for op in walk(m.kernel.body) if reduce.result in reads(op)]
         added = users[0] if len(users) == 1 else None
@@ -94,11 +94,11 @@ class LoopValues:
     # ------------------------------------------------------------ places
 
     def tiled(self, value: Value) -> bool:
-        """Whether a value extends along the columns of a tile."""
+        """Return True if a value extends along the columns of a tile."""
         return any(a != self.m.split and not a.is_index for a in value.axes)
 
     def inline(self, value: Value) -> bool:
-        """Whether a value is part of the expressions that use it: a condition, a number of columns alone, and what has
+        """True if a value is part of the expressions that use it: a condition, a number of columns alone, and what has
         no name and one use, by an operation of the same group on as many elements."""
         number = value.kind is Kind.NUMBER and (not value.axes or self.m.split in value.axes)
         return isinstance(self.made.get(value), Map) and (not number or value in self.inlined)
@@ -211,7 +211,7 @@ class LoopValues:
         return _once(function.cpp[HOPPER].format(*texts))
 
     def divides(self, op: Op) -> bool:
-        """Whether elements of a tile are divided by a number of their row."""
+        """Return True if elements of a tile are divided by a number of their row."""
         if not isinstance(op, Map) or op.function != "div":
             return False
         by = op.arguments[1]
@@ -330,7 +330,7 @@ class LoopValues:
         return [*before, *lines, *arrays, *_rows(after)]
 
     def _local(self, op: Op) -> bool:
-        """Whether an array belongs to the scope in which its nest stands."""
+        """Return True if an array belongs to the scope in which its nest stands."""
         return self.name[writes(op)[0]] not in {self.sums, self.name[self.m.first.result]}
 
     def _body(self, ops: Sequence[Op], columns: str, clear: bool) -> list[str]:
@@ -390,7 +390,7 @@ def _elements(columns: str, body: Sequence[str]) -> list[str]:
 
 
 def _encloses(text: str) -> bool:
-    """Whether an expression is a call, or stands in parentheses."""
+    """Return True if an expression is a call, or stands in parentheses."""
     start = CALL.match(text)
     return start is not None and _ends(text).get(start.end() - 1) == len(text) - 1
 

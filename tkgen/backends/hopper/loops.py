@@ -94,7 +94,7 @@ class HopperLoop:
 
     @property
     def bounded(self) -> bool:
-        """Whether the loop begins or ends with the block's tile, so that tiles differ in their passes."""
+        """True if the loop begins or ends with the block's tile, so that tiles differ in their passes."""
         return bool(self.loop.axis.bounds)
 
     @property

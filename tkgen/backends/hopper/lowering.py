@@ -347,7 +347,7 @@ class _Lowering:
 
     @property
     def masked(self) -> bool:
-        """Whether tiles may hang over the end."""
+        """True if tiles may hang over the end."""
         return self.program.tail == "masked"
 
     def limit(self, dim: Dim) -> str:
@@ -408,7 +408,7 @@ class _Lowering:
         return [*found, ("K_STEPS", p.k, "K_STEP")]
 
     def of_group(self, symbol: str) -> bool:
-        """Whether each group has such a number of its own: of tiles along the rows, where these are ragged."""
+        """Return True if each group has such a number of its own: of tiles along the rows, where these are ragged."""
         return self.layout.ragged and symbol not in ("GRID_COLS", "K_STEPS")
 
     def factor(self, operand: Operand) -> Factor:

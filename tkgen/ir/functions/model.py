@@ -65,5 +65,5 @@ class Function:
 
     @property
     def rounds(self) -> bool:
-        """Whether the result is the f32 nearest to the exact one, or the exact one itself."""
+        """True if the result is the f32 nearest to the exact one, or the exact one itself."""
         return self.ulps <= 0.5 and not self.growth and not self.below

@@ -131,7 +131,7 @@ class Axes:
         return name.id
 
     def holds_places(self, tensor: Tensor) -> bool:
-        """Whether an axis goes by what a tensor holds."""
+        """Return True if an axis goes by what a tensor holds."""
         return any(a.within is not None and a.within.offsets == tensor for a in self.found.values())
 
     def _within(self, clause: ast.Within, dim: Dim) -> Within:
@@ -212,7 +212,7 @@ class Axes:
     # ------------------------------------------------------------ looking up
 
     def is_axis(self, name: str) -> bool:
-        """Whether `over` or `each` declares it; a dimension's name is a number."""
+        """Return True if `over` or `each` declares it; a dimension's name is a number."""
         return name in self.found and name not in self.scope.values
 
     def named(self, name: ast.Name) -> Axis:
@@ -436,7 +436,7 @@ class Axes:
 
 
 def _is_length(expr: ast.Expr) -> bool:
-    """Whether it is `length(AXIS)`."""
+    """Return True if it is `length(AXIS)`."""
     return isinstance(expr, ast.Call) and expr.name.id == LENGTH and len(expr.args) == 1
 
 

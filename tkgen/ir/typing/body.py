@@ -426,7 +426,7 @@ def _numbered(body: Iterable[ast.Statement]) -> Iterator[str]:
 
 
 def _adds_to(name: str, value: ast.Expr) -> bool:
-    """Whether a definition is a sum of which one term is the name itself: `g = g + a @ b`."""
+    """Return True if a definition is a sum of which one term is the name itself: `g = g + a @ b`."""
     terms = list(_terms(value))
     own = [t for t in terms if isinstance(t, ast.Name) and t.id == name]
     return len(own) == 1 and [n.id for n in names(value)].count(name) == 1 and len(terms) > 1

@@ -526,6 +526,6 @@ def axes_text(axes: tuple[Axis, ...]) -> str:
 
 
 def apart(one: Access, other: Access) -> bool:
-    """Whether two parts of a tensor have no element in common, by constant indices that differ."""
+    """Return True if two parts of a tensor have no element in common, by constant indices that differ."""
     pairs = zip(one.indices, other.indices, strict=True)
     return any(a.axis is None and b.axis is None and a.at != b.at for a, b in pairs)

@@ -17,7 +17,7 @@ PANEL = 64  # bytes: what tiles in LDS are divided into along their rows
 
 
 def branches(program: Program, role: Role, op: Op) -> bool:
-    """Whether the code of an operation of `role` branches."""
+    """Return True if the code of an operation of `role` branches."""
     match op:
         case Store() | Reduce() | Gather():
             return True
@@ -32,12 +32,12 @@ def branches(program: Program, role: Role, op: Op) -> bool:
 
 
 def _by_element(program: Program, op: Move) -> bool:
-    """Whether rows may end inside a piece, as shows at run time: it is then loaded element by element."""
+    """Return True if rows may end inside a piece, as shows at run time: it is then loaded element by element."""
     return program.tail == "masked" and program.operand(op.operand).tensor.dims[-1].size is None
 
 
 def _some_lanes(operand: Operand, role: Role, by_panels: bool) -> bool:
-    """Whether lanes of the group have no piece left to write to LDS when others have.
+    """Return True if lanes of the group have no piece left to write to LDS when others have.
 
     `by_panels`: the header's own load deals out whole panels first, then the half panel that rows may end with.
     """

@@ -186,7 +186,7 @@ class Context:
 
 
 def may_be_wide(tensor: Tensor) -> bool:
-    """Whether byte offsets into the tensor may not fit 31 bits."""
+    """Return True if byte offsets into the tensor may not fit 31 bits."""
     elements = 1
     for dim in tensor.dims:
         elements *= dim.size or 1 << 31

@@ -99,7 +99,7 @@ class LoopValues:
         self.scalars = {s: names.new(s.name, ()) if self.rounds else f"g.{cpp_name(s.name)}" for s in scalars}
 
     def _rounds(self, ops: Sequence[Op]) -> bool:
-        """Whether factors are rounded to bf16 by `round_operand`, which takes NaN with a lower half of zeros alone.
+        """True if factors are rounded to bf16 by `round_operand`, which takes NaN with a lower half of zeros alone.
 
         Instructions make such ones, or keep those that they get: of elements of bf16, and of scalars made `quiet`.
         """
@@ -122,7 +122,7 @@ class LoopValues:
             yield f"const float {name} = tk::quiet(g.{cpp_name(scalar.name)});"
 
     def _is_part(self, value: Value) -> bool:
-        """Whether a value has no name and is a part of one expression alone, over the same axes."""
+        """Return True if a value has no name and is a part of one expression alone, over the same axes."""
         users = self.users.get(value, [])
         if value.name or len(users) != 1 or not isinstance(users[0], Map) or not isinstance(self.made[value], Map):
             return False
@@ -132,13 +132,13 @@ class LoopValues:
         return once and not kept and set(user.result.axes) == set(value.axes) and not self.divides(user)
 
     def _gives_way(self, c: Chosen, when: When) -> bool:
-        """Whether a value is used by nothing behind a condition that may give another one."""
+        """Return True if a value is used by nothing behind a condition that may give another one."""
         placed = not self.is_inline(c.otherwise) and c.otherwise not in self.inlined and self._of_the_pass(c.otherwise)
         handed = any(other.update == c.otherwise for other in when.chosen)
         return placed and not handed and all(user is when or user in when.body for user in self.users[c.otherwise])
 
     def _of_the_pass(self, value: Value) -> bool:
-        """Whether each pass has a value of its own there, made in it or handed to it: not one from before the loop."""
+        """True if each pass has a value of its own there, made in it or handed to it: not one from before the loop."""
         carried = any(c.inside == value for c in self.m.loop.carries)
         return carried or (self.made[value] in self.m.loop.body and not isinstance(self.made[value], Load))
 
@@ -156,7 +156,7 @@ class LoopValues:
         return None
 
     def _is_mask(self, op: Op) -> bool:
-        """Whether an operation leaves most tiles as they are: it chooses by coordinates between a tile and a number."""
+        """True if an operation leaves most tiles as they are: it chooses by coordinates between a tile and a number."""
         if not isinstance(op, Map) or op.function != "where" or self.rows(op.result) is None:
             return False
         chosen, tile, other = op.arguments
@@ -171,7 +171,7 @@ class LoopValues:
         return self.m.rows(value)
 
     def is_inline(self, value: Value) -> bool:
-        """Whether a value is worked out wherever it is used: it has no place in registers."""
+        """Return True if a value is worked out wherever it is used: it has no place in registers."""
         made = self.made[value]
         if isinstance(made, Constant | Argument | Coordinate | Extent) or value.kind is not Kind.NUMBER:
             return True
@@ -262,7 +262,7 @@ class LoopValues:
         return applied(op, lambda v: self.text(v, local), divisor, widths=self.widths)
 
     def divides(self, op: Op) -> bool:
-        """Whether an operation divides the elements of a tile by something of their column."""
+        """Return True if an operation divides the elements of a tile by something of their column."""
         return (
             isinstance(op, Map) and op.function == "div" and self.rows(op.result) is not None
             and self.rows(op.arguments[1]) is None and not self.is_inline(op.arguments[1])
@@ -373,7 +373,7 @@ class LoopValues:
                 yield user
 
     def _in_pairs(self, op: Elementwise) -> bool:
-        """Whether an operation on tiles is done for two elements at a time: numbers, a function of pairs or of one."""
+        """True if an operation on tiles is done for two elements at a time: numbers, a function of pairs or of one."""
         if not isinstance(op, Map) or self.rows(op.result) is None or self.divides(op):
             return False
         if op.function not in PACKED and len(op.arguments) != 1:

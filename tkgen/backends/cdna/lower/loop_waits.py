@@ -71,7 +71,7 @@ class UnderWay:
         self._before = False
 
     def _used_at_once(self, value: Value) -> bool:
-        """Whether something may use a result before the kernel needs a product that starts later."""
+        """Return True if something may use a result before the kernel needs a product that starts later."""
         users = self.users.get(value, [])
         return not users or any(self._uses_at_once(user, value) for user in users)
 

@@ -87,7 +87,7 @@ def declared(text: str, by: str = r"[a-z\[]") -> frozenset[str]:
 
 
 def is_taken(name: str) -> bool:
-    """Whether generated code cannot use `name`, or a local made from it, for something of a spec."""
+    """Return True if generated code cannot use `name`, or a local made from it, for something of a spec."""
     known = taken()
     return (
         name in known

@@ -285,12 +285,12 @@ def _number(value: Value, say: Language) -> str:
 
 
 def is_gathered(access: Access) -> bool:
-    """Whether a tensor holds places of what is read."""
+    """Return True if a tensor holds places of what is read."""
     return any(i.through is not None for i in access.indices)
 
 
 def is_one_place(index: Index) -> bool:
-    """Whether it is the number of the tile that a loop is at: the same for all of the tile."""
+    """Return True if it is the number of the tile that a loop is at: the same for all of the tile."""
     return index.of_tile and index.axis is not None and index.axis.kind is AxisKind.SEQUENTIAL
 
 

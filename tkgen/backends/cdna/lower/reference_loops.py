@@ -52,7 +52,7 @@ from tkgen.ir.summing import adds_to_carry, is_sums
 
 
 def has_loops(kernel: Kernel) -> bool:
-    """Whether a kernel needs these references."""
+    """Return True if a kernel needs these references."""
     return any(isinstance(op, Loop | When | Product) for op in kernel.body)
 
 
@@ -71,7 +71,7 @@ def added_over(kernel: Kernel) -> Axis | None:
 
 
 def sums_tiles(op: Product) -> bool:
-    """Whether each block sums over its own tile, and what all find is added."""
+    """Return True if each block sums over its own tile, and what all find is added."""
     return op.axis.kind is AxisKind.PARALLEL and not op.axis.is_one_tile
 
 

@@ -55,7 +55,7 @@ def render(model: KernelModel, alone: bool = True) -> Source:
 
 
 def named(name: str, text: str) -> bool:
-    """Whether C++ text names something."""
+    """Return True if C++ text names something."""
     return re.search(rf"\b{name}\b", text) is not None
 
 

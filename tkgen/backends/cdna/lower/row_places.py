@@ -35,7 +35,7 @@ class Places(BlockPlaces):
         self.m = m
 
     def of_rows(self, access: Access) -> bool:
-        """Whether each row has elements of its own there."""
+        """Return True if each row has elements of its own there."""
         return any(axis in self.m.rows for axis in access.axes)
 
     def across(self, access: Access) -> int:
@@ -155,7 +155,7 @@ class Places(BlockPlaces):
         return self._where([*self.inside([fast], at), *more], total)
 
     def _by_row(self, access: Access) -> bool:
-        """Whether an access is of many elements of a row: what the row adds to its offset is a local."""
+        """Return True if an access is of many elements of a row: what the row adds to its offset is a local."""
         return self.of_rows(access) and self.m.fast in access.axes
 
     def _row_offset(self, access: Access) -> str:

@@ -57,7 +57,7 @@ class Values:
         self.inlined = self._inlined()
 
     def of_row(self, value: Value) -> bool:
-        """Whether a lane has a value for each of its rows, in an array over them."""
+        """Return True if a lane has a value for each of its rows, in an array over them."""
         return self.m.fast not in value.axes and value not in self.of_block
 
     def type(self, value: Value) -> str:

@@ -48,12 +48,12 @@ class SequenceModel:
 
     @property
     def checked(self) -> bool:
-        """Whether a launch is refused at some sizes."""
+        """True if a launch is refused at some sizes."""
         return bool(self.checks) or any(k.checked for k in self.kernels)
 
     @property
     def looks(self) -> bool:
-        """Whether a kernel takes what the host can look at: offsets, lengths, pages."""
+        """True if a kernel takes what the host can look at: offsets, lengths, pages."""
         return any(k.looks for k in self.kernels)
 
 
