@@ -120,7 +120,7 @@ template <row_tile RT> __device__ inline void load_operand(RT &tile, buffer from
 template <int G, row_tile RT, ducks::st::all ST> __device__ inline void load_across(RT &tile, const ST &from, int first) {
     using base = typename RT::base;
     constexpr int side = RT::tile_size_row, elements = side * side / WARP_THREADS;
-    const auto data = (uint32_t)(uintptr_t)(__attribute__((address_space(3))) const char *)&from.data[0];
+    const uint32_t data = lds_address(&from.data[0]);
     const int own = laneid() % side * G, odd = own / 32 % 2;
     const uint32_t low = odd ? 0x01000504 : 0x05040100, high = low + 0x02020202;  // halves of two words, the second argument's below
 #pragma unroll

@@ -117,7 +117,7 @@ template <row_tile RT, ducks::st::all ST> __device__ __forceinline__ void load(R
     const kittens::detail::lane_view<ST, RT> view(from);
     const auto quad = [&](int i, int k, int m) { return view.read(i, k, m); };
 #else
-    const auto data = (uint32_t)(uintptr_t)(lds_bytes)&from.data[0];
+    const uint32_t data = lds_address(&from.data[0]);
     const auto quad = [&](int i, int k, int m) {
         const int right = k * shape::side + m * shape::quad_stride;
         const auto *here = (__attribute__((address_space(3))) const words_2 *)(uintptr_t)position(from, data, shape::line(), shape::first(), i * shape::side, right);
@@ -136,7 +136,7 @@ template <row_tile RT, ducks::st::all ST> __device__ __forceinline__ void load(R
 template <int length, typename shape, ducks::sv::all SV> __device__ __forceinline__ void load(row_values<length, shape> &to, const SV &from) {
     static_assert(length == SV::length, "register vector and shared vector must have the same length");
     using T = native<typename SV::dtype>;
-    const auto data = (lds_bytes)(const char *)&from.data[0];
+    const auto data = (lds_bytes)lds(&from.data[0]);
 #pragma unroll
     for (int i = 0; i < to.outer_dim; ++i)
 #pragma unroll

@@ -18,12 +18,6 @@ template <int N, ducks::st::all ST> __device__ inline void fetch_rows(const ST &
     }
 }
 
-#ifdef KITTENS_EMBEDDED
-constexpr bool EMBEDDED = true;
-#else
-constexpr bool EMBEDDED = false;
-#endif
-
 /// Whether all chunks of a thread are as far apart in LDS as those of thread 0 are: it then adds constants to its first one's.
 /// Tiles of a library may lie in any way.
 template <int N, ducks::st::all ST> constexpr bool EVEN_CHUNKS = [] {
@@ -41,7 +35,7 @@ template <int N, ducks::st::all ST> constexpr int CHUNK_ROWS = [] {
 /// Registers -> LDS: what `fetch_rows` brought. The same half of two chunks in turn, which the compiler joins to one write.
 template <int N, ducks::st::all ST> __device__ inline void write_rows(ST &to, const words_4 (&stage)[CHUNKS<N, ST>]) {
     constexpr int elements = 16 / sizeof(typename ST::dtype), chunks = CHUNKS<N, ST>;
-    const auto base = (uint32_t)(uintptr_t)(__attribute__((address_space(3))) const char *)&to.data[0];
+    const uint32_t base = lds_address(&to.data[0]);
     const int2 first = chunk_at<ST>(int(threadIdx.x));
 #pragma unroll
     for (int n = 0; n < 2 * chunks; ++n) {
@@ -90,7 +84,7 @@ template <int N, ducks::st::all ST> constexpr bool EVEN_SQUARES = [] {
 /// Registers -> LDS: what `fetch_transposed` brought, each square transposed.
 template <int N, ducks::st::all ST> __device__ inline void write_transposed(ST &to, const words_2 (&stage)[SQUARES<N, ST>][4]) {
     constexpr uint32_t LOW = 0x05040100, HIGH = 0x07060302;  // these halves of two words, the second argument's below
-    const auto base = (uint32_t)(uintptr_t)(__attribute__((address_space(3))) const char *)&to.data[0];
+    const uint32_t base = lds_address(&to.data[0]);
     const int2 first = square_at<ST>(int(threadIdx.x));
 #pragma unroll
     for (int n = 0; n < SQUARES<N, ST>; ++n) {
@@ -196,7 +190,7 @@ template <int N, ducks::st::all ST> struct direct {
 /// Global memory -> LDS by N threads together: the tile whose first element is number `start`. Waits for nothing.
 template <int N, ducks::st::all ST> __device__ inline void fetch_direct(ST &to, const direct<N, ST> &at, uint32_t start) {
     using share = direct_share<N, ST>;
-    const uint32_t base = (uint32_t)(uintptr_t)(lds_bytes)(char *)&to + at.lds;
+    const uint32_t base = lds_address(&to.data[0]) + at.lds;
 #pragma unroll
     for (int p = 0; p < share::passes; p += share::run) {
         uint32_t v[share::run];

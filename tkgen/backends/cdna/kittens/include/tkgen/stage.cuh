@@ -68,8 +68,7 @@ __device__ inline void fetch(const ST &, words_4 (&stage)[CHUNKS<N, ST>], const 
 /// Registers -> LDS: what `fetch` brought. The same half of two chunks in turn, which the compiler joins to one write.
 template <int N, ducks::st::all ST> __device__ inline void write(ST &dst, const words_4 (&stage)[CHUNKS<N, ST>]) {
     constexpr int elements = 16 / sizeof(typename ST::dtype), chunks = CHUNKS<N, ST>;
-    const auto *tile = (__attribute__((address_space(3))) const char *)&dst.data[0];
-    const uint32_t base = (uint32_t)(uintptr_t)tile;
+    const uint32_t base = lds_address(&dst.data[0]);
 #pragma unroll
     for (int i = 0; i < 2 * chunks; ++i) {
         const int pair = i / 4 * 2, c = pair + 1 < chunks ? pair + i % 2 : pair, part = pair + 1 < chunks ? i / 2 % 2 : i % 2;

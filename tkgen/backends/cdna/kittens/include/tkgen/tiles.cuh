@@ -26,7 +26,7 @@ __device__ __forceinline__ void load(RT &to, const ST &from) {
     static_assert(__is_same(typename RT::T, typename ST::dtype), "register tile and shared tile must have the same element type");
     using T = native<typename RT::T>;
     constexpr int side = RT::tile_size_row;
-    const auto data = (uint32_t)(uintptr_t)(lds_bytes)(const char *)&from.data[0];
+    const uint32_t data = lds_address(&from.data[0]);
     const int line = laneid() % side, first = laneid() / side * 4;
 #pragma unroll
     for (int i = 0; i < RT::height; ++i)

@@ -35,9 +35,21 @@ template <typename To, typename From> __device__ inline To convert(From value) {
 
 using lds_bytes = __attribute__((address_space(3))) const char *;
 
+#ifdef KITTENS_EMBEDDED
+constexpr bool EMBEDDED = true;
+#else
+constexpr bool EMBEDDED = false;
+#endif
+
 /// The same object by an LDS address. What a library's allocator hands out the compiler may take for any address, and access it
-/// by flat instructions, for which a barrier of LDS does not wait.
-template <typename T> __device__ __forceinline__ auto lds(T *object) { return (__attribute__((address_space(3))) T *)object; }
+/// by flat instructions, for which a barrier of LDS does not wait. The lower half of a flat address is the LDS address (LLVM
+/// AMDGPUUsage, "Address Spaces"); of a cast, which compares with null, the compiler keeps a register for each constant added.
+template <typename T> __device__ __forceinline__ auto lds(T *object) {
+    using local = __attribute__((address_space(3))) T *;
+    if constexpr (EMBEDDED) return (local)object;
+    else return (local)(uintptr_t)(uint32_t)(uintptr_t)object;
+}
+template <typename T> __device__ __forceinline__ uint32_t lds_address(T *object) { return (uint32_t)(uintptr_t)lds(object); }
 
 /// The LDS address of an element of a tile whose first byte is at `data`. HipKittens' tiles for gfx950 are cut into boxes of
 /// their shape, row after row of boxes, and say where an element is in its box.

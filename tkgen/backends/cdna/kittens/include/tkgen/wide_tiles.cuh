@@ -70,7 +70,7 @@ __device__ __forceinline__ void read_wide(const ST &from, F put) {
         return base[bases == 2 ? column % 2 : 0][h] + (i * rows * positions::row_bytes + column / 2 * positions::column_bytes);
     };
 #else
-    const auto data = (uint32_t)(uintptr_t)(lds_bytes)(const char *)&from.data[0];
+    const uint32_t data = lds_address(&from.data[0]);
     const auto place = [&](int i, int j, int h) {
         const words_2 at = own(0, h);
         return (lds_bytes)(uintptr_t)position(from, data, int(at.x), int(at.y), i * rows, j * cols);
