@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from tkgen.ir.types import Program
 from tkgen.schedule import Plan
 from tkgen.tile.ops import (
-    LDS_WRITES,
     LOADS,
+    TILE_WRITES,
     Barrier,
     Fence,
     Move,
@@ -27,11 +27,10 @@ from tkgen.tile.ops import (
     Read,
     Step,
     Store,
-    Wait,
     WaveProgram,
     Zero,
 )
-from tkgen.tile.program import Op
+from tkgen.tile.program import Drain, Op
 
 SEGMENTS = ("prologue", "body", "epilogue")
 DATA = (*LOADS, Read, Multiply)
@@ -153,13 +152,13 @@ def _moved(ops: tuple[Placed, ...], at: int, direction: int) -> tuple[Placed, ..
 
 
 def _waits(plan: Plan) -> Iterator[Mutant]:
-    for role, segment, i, placed in _each(plan, lambda op: isinstance(op, Wait)):
+    for role, segment, i, placed in _each(plan, lambda op: isinstance(op, Drain)):
         where = f"`{placed.op}` at {i} of the {segment}, {role}"
         yield from _made("drop wait", where, _edited(plan, segment, _with(i), role))
         yield from _made("duplicate wait", where, _edited(plan, segment, _with(i, placed, placed), role))
-        weaker = replace(placed, op=replace(placed.op, count=placed.op.count + 4))
+        weaker = replace(placed, op=replace(placed.op, left=str(placed.op.count + 4)))
         yield from _made("weaken wait", where, _edited(plan, segment, _with(i, weaker), role))
-        other = replace(placed, op=replace(placed.op, counter="vm" if placed.op.counter == "lds" else "lds"))
+        other = replace(placed, op=replace(placed.op, stream="vm" if placed.op.stream == "lds" else "lds"))
         yield from _made("wait on the other counter", where, _edited(plan, segment, _with(i, other), role))
         for direction in (-1, 1):
             way = "up" if direction < 0 else "down"
@@ -176,7 +175,7 @@ def _waits(plan: Plan) -> Iterator[Mutant]:
 
 
 def _slots(plan: Plan) -> Iterator[Mutant]:
-    for role, segment, i, placed in _each(plan, lambda op: isinstance(op, (*LDS_WRITES, Read))):
+    for role, segment, i, placed in _each(plan, lambda op: isinstance(op, (*TILE_WRITES, Read))):
         if plan.program.operand(placed.op.operand).buffers > 1:
             shifted = replace(placed, op=_other_slot(placed.op))
             where = f"`{placed}` of the {segment}, {role}"
@@ -185,9 +184,9 @@ def _slots(plan: Plan) -> Iterator[Mutant]:
 
 def _other_slot(op: Op) -> Op:
     """A move whose side in LDS is the next K-step's."""
-    assert isinstance(op, Move) and op.lds is not None
-    side = "source" if op.source is op.lds else "target"
-    return replace(op, **{side: replace(op.lds, ahead=op.lds.ahead + 1)})
+    assert isinstance(op, Move) and op.shared is not None
+    side = "source" if op.source is op.shared else "target"
+    return replace(op, **{side: replace(op.shared, ahead=op.shared.ahead + 1)})
 
 
 def _boxes(op: Op) -> dict[str, tuple[int, ...]]:

@@ -13,7 +13,8 @@ from tkgen.diagnostics import SpecError
 from tkgen.emulate import interleavings
 from tkgen.execute.launch import run
 from tkgen.schedule import Plan
-from tkgen.tile.ops import Placed, Wait
+from tkgen.tile.ops import Placed
+from tkgen.tile.program import Drain
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.discover import find_compiler
 from tkgen.toolchain.metadata import read_resources
@@ -23,7 +24,7 @@ LOADS_PER_STEP = 4  # of each of four waves: tiles of 64 x 64 bf16, 8 KiB each, 
 
 
 def waits(placed: tuple[Placed, ...]) -> list[int]:
-    return [p.op.count for p in placed if isinstance(p.op, Wait) and p.op.counter == "vm"]
+    return [p.op.count for p in placed if isinstance(p.op, Drain) and p.op.stream == "vm"]
 
 
 @pytest.mark.parametrize("buffers", [2, 3, 4])
@@ -52,13 +53,13 @@ def mutant(plan: Plan, change: Callable[[Placed], Placed | None]) -> Plan:
     """`plan` with every wait for direct loads of its loop changed, or left out."""
     waves = []
     for wave in plan.waves:
-        body = [change(p) if isinstance(p.op, Wait) and p.op.counter == "vm" else p for p in wave.body]
+        body = [change(p) if isinstance(p.op, Drain) and p.op.stream == "vm" else p for p in wave.body]
         waves.append(replace(wave, body=tuple(p for p in body if p is not None)))
     return replace(plan, waves=tuple(waves))
 
 
 def one_more(placed: Placed) -> Placed:
-    return replace(placed, op=replace(placed.op, count=placed.op.count + 1))
+    return replace(placed, op=replace(placed.op, left=str(placed.op.count + 1)))
 
 
 @pytest.mark.parametrize("buffers", [2, 3])

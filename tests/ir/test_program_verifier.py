@@ -25,11 +25,10 @@ from tkgen.tile.ops import (
     Reduce,
     Schedule,
     Step,
-    Wait,
     WaveProgram,
     region,
 )
-from tkgen.tile.program import Op, Space
+from tkgen.tile.program import Drain, Op, Space
 
 SPECS = Path(__file__).parents[2] / "specs"
 GEMM = planned_file(SPECS / "eight_wave.tk").program
@@ -96,7 +95,7 @@ def body(edit: Callable[[tuple[Placed, ...]], tuple[Placed, ...]]) -> Callable[[
 
 
 def leaves(placed: Placed, count: int) -> Placed:
-    return replace(placed, op=replace(placed.op, count=count)) if isinstance(placed.op, Wait) else placed
+    return replace(placed, op=replace(placed.op, left=str(count))) if isinstance(placed.op, Drain) else placed
 
 
 PLANS: dict[str, tuple[str, Callable[[WaveProgram], WaveProgram]]] = {
@@ -154,4 +153,4 @@ def test_the_operations_of_an_iteration_are_told_apart_by_number(name: str) -> N
     known = {op.identity: str(op) for body in plan.bodies for op in body.ops}
     for wave in plan.waves:
         placed = [p.op for p in (*wave.prologue, *wave.body, *wave.epilogue) if p.op.identity >= 0]
-        assert placed and all(isinstance(op, Wait) or str(op) == known[op.identity] for op in placed)
+        assert placed and all(isinstance(op, Drain) or str(op) == known[op.identity] for op in placed)

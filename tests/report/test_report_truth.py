@@ -20,7 +20,7 @@ from tkgen.predict.stream import Unit, block_streams
 from tkgen.report import Facts, facts, prediction
 from tkgen.report.places import statements
 from tkgen.targets.model import UnknownTargetError
-from tkgen.tile.ops import LDS_WRITES, LOADS, Multiply, Read, Store
+from tkgen.tile.ops import LOADS, TILE_WRITES, Multiply, Read, Store
 from tkgen.tile.program import Op
 from tkgen.toolchain.metadata import read_resources
 
@@ -69,7 +69,7 @@ def test_accesses_stand_at_the_operations_that_make_them(path: Path) -> None:
     for s in statements(build.spec.plan, build.spec.source):
         kinds.setdefault(s.line, set()).add(s.kind)
     allowed = {
-        "lds read": {Read}, "lds write": {*LDS_WRITES}, "global to lds": {*LDS_WRITES}, "mfma": {Multiply},
+        "lds read": {Read}, "lds write": {*TILE_WRITES}, "global to lds": {*TILE_WRITES}, "mfma": {Multiply},
         "global load": {*LOADS, Store}, "global store": {Store}, "global": {Store},
     }  # fmt: skip
     for line in found.texts.isa:

@@ -21,10 +21,10 @@ from itertools import permutations, product
 from math import factorial, prod
 
 from tkgen.ir.types import Program
-from tkgen.tile.ops import LDS_WRITES, Barrier, Copy, Fence, Fetch, Load, Move, Multiply, Read, Wait, WaveProgram, Write
-from tkgen.tile.program import Op
+from tkgen.tile.ops import TILE_WRITES, Barrier, Copy, Fence, Fetch, Load, Move, Multiply, Read, WaveProgram, Write
+from tkgen.tile.program import Drain, Op
 
-CUTS = (Fence, Barrier, Wait)
+CUTS = (Fence, Barrier, Drain)
 LDS, VM = 0, 1
 FULL = 1024  # bytes that one instruction of a wave moves at most
 ALL_ORDERS = 6  # sections with no more orders than this are tried in all of them
@@ -57,7 +57,7 @@ class Access:
 
     @property
     def writes(self) -> bool:
-        return isinstance(self.op, LDS_WRITES)
+        return isinstance(self.op, TILE_WRITES)
 
 
 @dataclass(frozen=True)
@@ -279,8 +279,8 @@ class Memory:
 
     def step(self, program: Program, item: Access | Cut) -> None:
         if isinstance(item, Cut):
-            if isinstance(item.op, Wait):
-                self._wait(LDS if item.op.counter == "lds" else VM, item.op.count)
+            if isinstance(item.op, Drain):
+                self._wait(LDS if item.op.stream == "lds" else VM, item.op.count)
             return
         self.issued.add(item)
         if isinstance(item.op, Load):  # on return its own part is complete, and so all that was issued before

@@ -10,22 +10,8 @@ from functools import cache
 import planning
 
 from tkgen.ir.types import Operand, Program, Role, Via
-from tkgen.tile.ops import (
-    Barrier,
-    Copy,
-    Fence,
-    Fetch,
-    Load,
-    Move,
-    Multiply,
-    Placed,
-    Read,
-    Step,
-    Wait,
-    WaveProgram,
-    Write,
-)
-from tkgen.tile.program import Op
+from tkgen.tile.ops import Barrier, Copy, Fence, Fetch, Load, Move, Multiply, Placed, Read, Step, WaveProgram, Write
+from tkgen.tile.program import Drain, Op
 
 PASSES = 2
 VIAS = tuple(via.value for via in Via)
@@ -129,7 +115,7 @@ def _any(rng: random.Random, made: Program, role: Role) -> Op:
         case "barrier":
             return Barrier()
         case "wait":
-            return Wait(rng.choice(["lds", "vm"]), count=rng.choice([0, 0, 1, 2, 3]))
+            return Drain(rng.choice(["lds", "vm"]), str(rng.choice([0, 0, 1, 2, 3])))
         case "read":
             return _read(rng, rng.choice(made.operands), rng.choice([0, 0, 1]))
         case "multiply":
@@ -163,7 +149,7 @@ def _patterned(rng: random.Random, made: Program, room: int) -> dict[str, list[O
             ops.insert(at, Barrier())
             for counter in ("lds", "vm") if any(o.via is Via.DIRECT for o in operands) else ("lds",):
                 if rng.random() < 0.8:
-                    ops.insert(at, Wait(counter, rng.choice([0, 0, 0, 0, 1, 2, 3])))
+                    ops.insert(at, Drain(counter, str(rng.choice([0, 0, 0, 0, 1, 2, 3]))))
         bodies[role.name] = ops[:room]
     return bodies
 
@@ -177,13 +163,13 @@ def refilled(seed: int) -> Case:
     along = operand.parts[0] > 1 and (operand.parts[1] == 1 or rng.random() < 0.5)
     runs = [((f,), ()) for f in range(operand.fragments)] if along else [((), (t,)) for t in range(operand.slices)]
     ahead = rng.choice([1, operand.buffers])
-    waits = [Wait(counter) for counter in ("lds", "vm")]
+    waits = [Drain(counter) for counter in ("lds", "vm")]
     ops: list[Op] = []
     late: list[Move] = []
     for rows, slices in runs:
         fragments, held = rows or tuple(range(operand.fragments)), slices or tuple(range(operand.slices))
         read = Read.of(operand.name, 0, fragments, held)
-        left = [replace(op, count=rng.choice([0, 0, 1, 2])) for op in waits]
+        left = [replace(op, left=str(rng.choice([0, 0, 1, 2]))) for op in waits]
         meeting = [op for op in (*left, Barrier()) if rng.random() < 0.9]
         ops += [*late, read, *meeting]
         late = [kind.of(operand.name, ahead, rows, slices) for kind in _ways(operand)]

@@ -21,12 +21,11 @@ from tkgen.tile.ops import (
     Read,
     Step,
     Store,
-    Wait,
     WaveProgram,
     Write,
     Zero,
 )
-from tkgen.tile.program import Op
+from tkgen.tile.program import Drain, Op
 
 BARRIER, FENCE = Barrier(), Fence()
 LOAD, COPY, WRITE, FETCH = (kind.of("A") for kind in (Load, Copy, Write, Fetch))
@@ -35,7 +34,7 @@ MULTIPLY = Multiply.of(("A", "B"), (0,), (0,), (0,))
 
 
 def wait(counter: str, count: int = 0) -> Op:
-    return Wait(counter, count)
+    return Drain(counter, str(count))
 
 
 def program(via: str = "collective", waves: int = 2) -> Program:

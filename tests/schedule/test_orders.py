@@ -15,7 +15,8 @@ from tkgen.schedule import Plan
 from tkgen.schedule.epochs import conflicts, executed
 from tkgen.schedule.orders import Unrolled, orders
 from tkgen.schedule.traces import NEVER, Event, trace
-from tkgen.tile.ops import Barrier, Fence, Placed, Wait, WaveProgram
+from tkgen.tile.ops import Barrier, Fence, Placed, WaveProgram
+from tkgen.tile.program import Drain
 
 SPECS = Path(__file__).parent.parent.parent / "specs"
 SMALL = {"M": 512, "N": 512, "K": 512}
@@ -61,9 +62,9 @@ def _loosened(ops: tuple[Placed, ...], rng: random.Random, numbers: list[float])
         gone = rng.random() < 0.04
         if isinstance(p.op, Barrier):
             gone, meetings = numbers[meetings] < 0.02, meetings + 1
-        if isinstance(p.op, Wait) and rng.random() < 0.04:
-            p = replace(p, op=replace(p.op, count=p.op.count + 1))
-        if not (isinstance(p.op, Barrier | Wait | Fence) and gone):
+        if isinstance(p.op, Drain) and rng.random() < 0.04:
+            p = replace(p, op=replace(p.op, left=str(p.op.count + 1)))
+        if not (isinstance(p.op, Barrier | Drain | Fence) and gone):
             kept.append(p)
     return tuple(kept)
 
@@ -141,9 +142,9 @@ def test_waits_leave_as_much_in_flight_as_may_be(name: str) -> None:
             ops: tuple[Placed, ...] = getattr(plan.waves_of(role)[0], segment)
             for at, placed in enumerate(ops):
                 op = placed.op
-                if not isinstance(op, Wait) or not op.automatic or op.counter != "vm":
+                if not isinstance(op, Drain) or not op.automatic or op.stream != "vm":
                     continue
-                looser = replace(placed, op=replace(op, count=op.count + 1))
+                looser = replace(placed, op=replace(op, left=str(op.count + 1)))
                 assert plan.with_segment(role, segment, (*ops[:at], looser, *ops[at + 1 :])).conflicts(), placed
                 counted += 1
     assert counted

@@ -16,8 +16,8 @@ from tkgen.ir.types import Program
 from tkgen.schedule import Plan
 from tkgen.schedule.barriers import arcs, minimum_stabbing
 from tkgen.schedule.epochs import conflicts
-from tkgen.tile.ops import Barrier, Body, Copy, Fetch, Load, Move, Multiply, Read, Wait, Write
-from tkgen.tile.program import Op
+from tkgen.tile.ops import Barrier, Body, Copy, Fetch, Load, Move, Multiply, Read, Write
+from tkgen.tile.program import Drain, Op
 
 # ---------------------------------------------------------------- stabbing
 
@@ -95,7 +95,7 @@ def with_barriers(base: Plan, sequence: list[tuple[str, Op]], gaps: tuple[int, .
     """The iteration with a barrier, behind full waits, in each of the gaps; gap 0 is its end."""
     bodies = []
     for role in base.program.roles:
-        meeting = (Wait("lds"), Wait("vm"), Barrier())
+        meeting = (Drain("lds"), Drain("vm"), Barrier())
         ops: list[Op] = []
         for position, (owner, op) in enumerate(sequence):
             if position in gaps and position:

@@ -12,7 +12,8 @@ import pytest
 from tkgen.api import load
 from tkgen.diagnostics import Severity, SpecError
 from tkgen.schedule import Plan
-from tkgen.tile.ops import Barrier, Wait
+from tkgen.tile.ops import Barrier
+from tkgen.tile.program import Drain
 
 ROLES = """  role producer waves 0..1
     load A, B
@@ -225,8 +226,8 @@ def tried(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_waits_that_are_for_nothing_cost_few_proofs(tried: list[int]) -> None:
     """Of the waits in front of barriers most are for nothing. Each once took a proof for each step of a bisection and
     one more to be left out, 2185 in all; schedules of a dozen lines took a minute."""
-    waits = [p.op for w in planning.planned(MANY_WAITS).waves for p in w.body if isinstance(p.op, Wait)]
-    assert [w.count for w in waits if w.counter == "vm"] == [6]
+    waits = [p.op for w in planning.planned(MANY_WAITS).waves for p in w.body if isinstance(p.op, Drain)]
+    assert [w.count for w in waits if w.stream == "vm"] == [6]
     assert len(tried) < 1000
 
 

@@ -20,7 +20,8 @@ from tkgen.execute.launch import run
 from tkgen.ir.graph import dependencies
 from tkgen.machine_check import RIGHT
 from tkgen.report import facts, write_report
-from tkgen.tile.ops import Placed, Take, Wait
+from tkgen.tile.ops import Placed, Take
+from tkgen.tile.program import Drain
 
 TEXT = """\
 kernel past_lds
@@ -230,7 +231,7 @@ def test_what_is_never_multiplied_is_not_counted(tmp_path: Path) -> None:
 def test_tkgens_own_waits_leave_them_in_flight(tmp_path: Path) -> None:
     """Of three steps in LDS the one before the last has arrived; two copies and two reads behind it have not."""
     plan = spec(tmp_path, **DIRECT | {"ways": DIRECT["ways"].replace("buffers 2 via", "buffers 3 via")}).check().plan
-    waits = [p.op.count for p in plan.waves[0].body if isinstance(p.op, Wait) and p.op.counter == "vm"]
+    waits = [p.op.count for p in plan.waves[0].body if isinstance(p.op, Drain) and p.op.stream == "vm"]
     assert waits and set(waits) == {4}
 
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
 
+import tkgen.targets
+import tkgen.tile
 from tkgen.backends.hopper import loop_schedule, schedule
 from tkgen.backends.hopper.loop_schedule import Shape as Chained
 from tkgen.backends.hopper.schedule import Shape as Streamed
+from tkgen.targets.synchronisation import synchronisation
 from tkgen.tile.expressions import evaluate
 from tkgen.tile.program import Advance, Block, If, Loop, Node, Op, Scoped, Text, Tiles
 
@@ -52,6 +58,22 @@ def test_what_is_no_expression_of_integers_is_told(text: str) -> None:
         evaluate(text, VALUES)
 
 
+def test_no_target_has_a_word_in_the_tile_program() -> None:
+    """What streams, barriers and ways to memory are called, targets say; so are their instructions no names here."""
+    instructions = (
+        r"(v_|s_|ds_|buffer_|global_|sched_)\w+|vmcnt|lgkmcnt|mfma|wgmma|mbarrier|lds|simd|tma|ptx|gfx\w*|sm_\w+|"
+        r"cdna|hopper|thunderkittens"
+    )
+    named = {"async"}
+    for path in Path(tkgen.targets.__file__).parent.glob("*.toml"):
+        machine = synchronisation(tomllib.loads(path.read_text()))
+        named |= {s.name for s in machine.streams if s.name != s.carries} | {f.name for f in machine.fences}
+    words = re.compile(rf"\b({instructions}|{'|'.join(map(re.escape, sorted(named)))})\b", re.IGNORECASE)
+    folder = Path(tkgen.tile.__file__).parent
+    found = {f"{path.name}: {word[0]}" for path in folder.glob("*.py") for word in words.finditer(path.read_text())}
+    assert found == set()
+
+
 # ---------------------------------------------------------------- programs with an op left out
 
 Edit: TypeAlias = Callable[[Op | Text], tuple[Node, ...]]
@@ -77,7 +99,7 @@ def edited(nodes: tuple[Node, ...], edit: Edit) -> Iterator[tuple[Op | Text, tup
 def edited_blocks(block: Block, edit: Edit) -> Iterator[tuple[Op | Text, Block]]:
     """Each op and text of a block's roles, and the block with what `edit` makes of it."""
     for n, role in enumerate(block.roles):
-        for op, nodes in edited((*role.before, role.tiles, *role.behind), edit):
+        for op, nodes in edited(role.nodes, edit):
             ((at, tiles),) = ((i, node) for i, node in enumerate(nodes) if isinstance(node, Tiles))
             changed = replace(role, before=nodes[:at], tiles=tiles, behind=nodes[at + 1 :])
             yield op, replace(block, roles=(*block.roles[:n], changed, *block.roles[n + 1 :]))

@@ -33,8 +33,8 @@ from tkgen.schedule import Plan
 from tkgen.schedule.conflict import Conflict
 from tkgen.targets import Target
 from tkgen.targets.resources import Resources
-from tkgen.tile.ops import READS, Fetch, Load, Multiply, Take, Wait, Write
-from tkgen.tile.program import Op
+from tkgen.tile.ops import READS, Fetch, Load, Multiply, Take, Write
+from tkgen.tile.program import Drain, Op
 
 ADDRESSES = 10  # lane addresses in LDS and global memory, the loop's constants
 STAGED_ADDRESSES = 16  # of an operand staged through registers: its own positions in memory and LDS
@@ -198,7 +198,7 @@ def _staging_spans(program: Program, role: Role, ops: tuple[Op, ...]) -> Iterato
             yield _Live("staging", pieces(operand, role, len(mine)) * 4, i, _length(max(writes, default=0), count))
         if isinstance(op, Load):
             run.append((i, op))
-        elif run and not isinstance(op, Wait):
+        elif run and not isinstance(op, Drain):
             yield _in_flight(program, role, run)
             run = []
     if run:

@@ -12,8 +12,8 @@ from tkgen.schedule.barriers import minimum_stabbing
 from tkgen.schedule.conflict import Conflict
 from tkgen.schedule.traces import Event
 from tkgen.source import Span
-from tkgen.tile.ops import Barrier, Copy, Fence, Wait
-from tkgen.tile.program import Op
+from tkgen.tile.ops import Barrier, Copy, Fence
+from tkgen.tile.program import Drain, Op
 
 RACES = ("RAW", "WAR", "WAW")
 
@@ -91,7 +91,7 @@ def missing_wait(plan: Plan, conflict: Conflict) -> Edit | None:
         edit = Edit(Span(op.span.file, op.span.start, op.span.start), f"wait {counter} 0 ")
     else:  # the barrier that ends a cluster; before it stands the cluster's fence
         edit, at = Edit(Span(op.span.file, op.span.end, op.span.end), f" wait {counter} 0"), barrier - 1
-    wait = Wait(counter, span=op.span)
+    wait = Drain(counter, span=op.span)
     ops = (*body.ops[:at], wait, *body.ops[at:])
     repaired = plan.with_bodies(tuple(replace(b, ops=ops) if b is body else b for b in plan.bodies))
     return edit if not any(_same(c, conflict) for c in repaired.conflicts()) else None

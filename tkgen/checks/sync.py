@@ -30,8 +30,8 @@ from tkgen.schedule.epochs import Cover, rings
 from tkgen.schedule.traces import NEVER, Event
 from tkgen.source import Span
 from tkgen.targets import Target
-from tkgen.tile.ops import LDS_WRITES, SHARED_READS, Barrier, Body, Copy, Fetch, Gather, Read, Reduce, Wait, Write
-from tkgen.tile.program import Op
+from tkgen.tile.ops import SHARED_READS, TILE_WRITES, Barrier, Body, Copy, Fetch, Gather, Read, Reduce, Write
+from tkgen.tile.program import Drain, Op
 
 T = TypeVar("T")
 
@@ -142,8 +142,8 @@ def _loaded_twice(program: Program) -> Iterator[Diagnostic]:
 
 def _counts(plan: Plan, target: Target) -> Iterator[Diagnostic]:
     """Written waits for more operations than the hardware counts, which would wait for nothing."""
-    for op in (op for body in plan.bodies for op in body.ops if isinstance(op, Wait) and not op.automatic):
-        most = target.synchronisation.counters[op.counter]
+    for op in (op for body in plan.bodies for op in body.ops if isinstance(op, Drain) and not op.automatic):
+        most = target.synchronisation.counters[op.stream]
         if op.count > most and op.span is not None:
             yield Diagnostic(
                 "E216",
@@ -437,7 +437,7 @@ def _staging(plan: Plan, group: Sequence[Conflict]) -> Diagnostic:
 def _loads(plan: Plan, operand: str) -> Iterator[Label]:
     for body in plan.bodies:
         for op in body.ops:
-            if isinstance(op, LDS_WRITES) and op.operand == operand and op.span:
+            if isinstance(op, TILE_WRITES) and op.operand == operand and op.span:
                 yield Label(op.span, f"loads `{operand}[{_relative(op)}]`")
                 return
 
@@ -541,7 +541,7 @@ def _without_barriers(plan: Plan, ordinals: Sequence[int]) -> tuple[Body, ...]:
 
 def _redundant_waits(plan: Plan, completing: Set[int]) -> Iterator[Diagnostic]:
     """Waits that complete nothing, and those whose work is done in time without them."""
-    waits = [op for body in plan.bodies for op in body.ops if isinstance(op, Wait) and op.span]
+    waits = [op for body in plan.bodies for op in body.ops if isinstance(op, Drain) and op.span]
 
     def without(gone: Sequence[Op]) -> Plan:
         numbers = {op.identity for op in gone}

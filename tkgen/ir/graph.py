@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import networkx as nx
 
 from tkgen.ir.types import Operand, Program, role_text
-from tkgen.tile.ops import LDS_WRITES, READS, Fetch, Move, Multiply, Write
+from tkgen.tile.ops import READS, TILE_WRITES, Fetch, Move, Multiply, Write
 from tkgen.tile.program import Op, Region, Space
 
 
@@ -76,7 +76,7 @@ def dependencies(graph: nx.MultiDiGraph) -> list[Dependency]:
 def _dependencies(program: Program, nodes: list[Node]) -> Iterator[Dependency]:
     for operand in program.operands:
         mine = [n for n in nodes if n.op.operand == operand.name]
-        writes = [n for n in mine if isinstance(n.op, LDS_WRITES)]
+        writes = [n for n in mine if isinstance(n.op, TILE_WRITES)]
         reads = [n for n in mine if isinstance(n.op, READS)]
         fetches = [n for n in mine if isinstance(n.op, Fetch)]
         n = operand.buffers

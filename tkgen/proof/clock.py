@@ -196,11 +196,11 @@ class _Runner:
 
     def _do(self, event: Event, step: Do) -> None:
         behind = Point(event.agent, event.position + 1)
-        if step.completes_at is not None:
-            event.read = event.done = Point(event.agent, step.completes_at)
-        elif not step.stream:
+        if step.waited or not step.stream:
             event.read = event.done = behind
-        elif self.streams[step.stream].completion is Completion.BYTES:
+        if not step.stream:
+            return
+        if self.streams[step.stream].completion is Completion.BYTES:
             self._count(event, step.meeting, 0, -step.bytes)
             event.read = event.done = Point(self.component[step.meeting], event.phase + 1)
         else:
@@ -224,7 +224,7 @@ class _Runner:
         for done in drained:
             done.read = done.read or known
             if not step.reads_only:
-                done.done = known
+                done.done = done.done or known
 
     # ------------------------------------------------------------ meetings
 

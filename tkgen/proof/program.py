@@ -52,9 +52,9 @@ class Do:
     """An operation on data.
 
     Without a `stream` it is complete when it is done. Else it goes on while its agent goes on: on a counted stream as
-    `units` operations, on one of bytes until it has delivered `bytes` on `meeting`. `completes_at` is for operations
-    whose completion somebody else has worked out: its agent knows of it from that position on (see `translate`). `does`
-    says what it makes of what it reads, for those who execute it (`tkgen.tile.stored`).
+    `units` operations, on one of bytes until it has delivered `bytes` on `meeting`. Its agent waits at once for what is
+    `waited`. Of operations that may be issued in any order the first one counts for all, the others 0. `does` says what
+    it makes of what it reads, for those who execute it (`tkgen.tile.stored`).
     """
 
     reads: tuple[Access, ...] = ()
@@ -63,7 +63,7 @@ class Do:
     units: int = 1
     meeting: str = ""
     bytes: int = 0
-    completes_at: float | None = None
+    waited: bool = False
     name: str = ""
     does: tuple[Hashable, ...] = field(default=(), compare=False, repr=False)
 
@@ -187,7 +187,7 @@ def _possible(step: Step, phased: Mapping[str, bool], completion: Mapping[str, C
         case Do():
             delivers = completion.get(step.stream) is Completion.BYTES
             known = step.stream in completion and (not delivers or step.meeting in phased)
-            return known and delivers == bool(step.meeting) == (step.bytes > 0) and step.units > 0
+            return known and delivers == bool(step.meeting) == (step.bytes > 0) and step.units >= 0
         case Arrive():
             return step.meeting in phased and step.count > 0 and step.bytes >= 0
         case Await():

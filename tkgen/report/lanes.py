@@ -14,8 +14,8 @@ from tkgen.ir.graph import Dependency, Node, dependencies
 from tkgen.schedule import Plan
 from tkgen.schedule.traces import Event, trace
 from tkgen.source import Span
-from tkgen.tile.ops import Control, Fence, Fetch, Placed, Read, Store, Take, WaveProgram, Zero
-from tkgen.tile.program import Op
+from tkgen.tile.ops import Fence, Fetch, Placed, Read, Store, Take, WaveProgram, Zero
+from tkgen.tile.program import Control, Op
 
 PROLOGUE, STEADY, NEXT, EPILOGUE = "prologue", "steady", "next", "epilogue"
 SHORT_STEP = 2  # up to so many barriers the K-step after the pass is shown too, for what depends on it

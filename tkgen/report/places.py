@@ -16,8 +16,8 @@ from tkgen.backends.cdna.lower import Performed, Source
 from tkgen.ir.types import Side
 from tkgen.schedule import Plan
 from tkgen.source import Span
-from tkgen.tile.ops import LDS_WRITES, LOADS, SHARED_READS, SHARED_WRITES, Barrier, Store, Take, Wait
-from tkgen.tile.program import Op
+from tkgen.tile.ops import LOADS, SHARED_READS, SHARED_WRITES, TILE_WRITES, Barrier, Store, Take
+from tkgen.tile.program import Drain, Op
 from tkgen.toolchain.isa import Function, Instruction, classify
 
 # What an access of each kind can carry out.
@@ -25,7 +25,7 @@ _DOES: Mapping[str, tuple[type[Op], ...]] = {
     "lds read": SHARED_READS,
     "lds write": SHARED_WRITES,
     "global load": (*LOADS, Take),  # of operands that go past LDS
-    "global to lds": LDS_WRITES,
+    "global to lds": TILE_WRITES,
     "global store": (Store,),
 }
 _REGISTERS = re.compile(r"([av])(?:\[(\d+):(\d+)\]|(\d+)\b)")
@@ -86,7 +86,7 @@ class Places:
 
     def _anchors(self, role: str) -> list[int]:
         """The lines of a role's barriers and waits by instruction, 0 for any other instruction."""
-        fixed = {s.line for s in self.placed if s.role == role and s.kind in (Barrier, Wait)}
+        fixed = {s.line for s in self.placed if s.role == role and s.kind in (Barrier, Drain)}
         return [
             line if kind in ("barrier", "wait") and line in fixed else 0
             for kind, line in zip(self.kinds, self.known, strict=True)

@@ -16,7 +16,8 @@ from tkgen.report.places import Places
 from tkgen.schedule import Plan
 from tkgen.schedule.traces import Event
 from tkgen.targets import Target
-from tkgen.tile.ops import Control, Fetch, Load, Multiply, Read, Store, Take, Write, Zero
+from tkgen.tile.ops import Fetch, Load, Multiply, Read, Store, Take, Write, Zero
+from tkgen.tile.program import Control
 
 REGISTER_BYTES = 4 * WAVE_LANES  # one VGPR of a wave
 REGISTERS_PER_PIECE = 4  # of 16 bytes per lane

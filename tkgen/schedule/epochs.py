@@ -29,8 +29,8 @@ from tkgen.schedule.conflict import Conflict
 from tkgen.schedule.instructions import instructions
 from tkgen.schedule.registers import within_wave
 from tkgen.schedule.traces import NEVER, Event, Passed, data_trace, parts_of, trace
-from tkgen.tile.ops import SHARED_READS, Barrier, CatchUp, Copy, Load, Placed, Wait, WaveProgram
-from tkgen.tile.program import Op, Space
+from tkgen.tile.ops import SHARED_READS, Barrier, CatchUp, Copy, Load, Placed, WaveProgram
+from tkgen.tile.program import Drain, Op, Space
 
 
 def passes_to_prove(program: Program, waves: Sequence[WaveProgram], depth: int, unroll: int) -> int:
@@ -43,9 +43,9 @@ def passes_to_prove(program: Program, waves: Sequence[WaveProgram], depth: int, 
 def _passes_waited_over(program: Program, wave: WaveProgram) -> int:
     """Passes of the loop that issue as much as the loosest counted wait leaves outstanding; 0 without such waits."""
     most = 0
-    waits = [p.op for p in (*wave.prologue, *wave.body, *wave.epilogue) if isinstance(p.op, Wait)]
+    waits = [p.op for p in (*wave.prologue, *wave.body, *wave.epilogue) if isinstance(p.op, Drain)]
     for counter in ("lds", "vm"):
-        left = max((op.count for op in waits if op.counter == counter), default=0)
+        left = max((op.count for op in waits if op.stream == counter), default=0)
         if left:
             issued = sum(instructions(program, [p.op])[counter] for p in wave.body)
             most = max(most, -(-left // issued) if issued else 0)

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from tkgen.ir.types import Program
 from tkgen.source import Span
-from tkgen.tile.ops import Barrier, Body, Control, Fence, Mix, Priority, Schedule, numbered
-from tkgen.tile.program import Op
+from tkgen.tile.ops import Barrier, Body, Fence, Mix, Priority, Schedule, numbered
+from tkgen.tile.program import Control, Op
 
 
 def bodies(program: Program) -> tuple[tuple[Body, ...], bool, bool] | None:

@@ -46,14 +46,14 @@ def pieces(program: Program, op: Op, step: int, used: frozenset[tuple[int, int]]
         return
     operand = program.operand(op.operand)
     # Two K-steps in one LDS buffer are one access to the compiler; in global memory they lie apart.
-    slot = op.step_of(op.lds, step) % operand.buffers if op.lds else step
+    slot = op.step_of(op.shared, step) % operand.buffers if op.shared else step
     parts = operand.parts_of(op.tile)
     match op:
         case Read() | Take():
             weight = _read_weight(program, operand)
             tiles = ((f, t) for f in op.tile.fragments for t in op.tile.slices)
             yield (
-                "lds" if op.lds else "vm",
+                "lds" if op.shared else "vm",
                 {(op.operand, slot, *tile): weight for tile in tiles if used is None or tile in used},
             )
         case Fetch():

@@ -23,24 +23,8 @@ from tkgen.ir.reductions import RING, exchanges, rounds
 from tkgen.ir.types import Program, Role
 from tkgen.schedule.explicit import ends
 from tkgen.schedule.instructions import global_instructions
-from tkgen.tile.ops import (
-    Barrier,
-    Body,
-    CatchUp,
-    Control,
-    Copy,
-    Fetch,
-    Gather,
-    Mix,
-    Placed,
-    Reduce,
-    Step,
-    Store,
-    Take,
-    Wait,
-    Zero,
-)
-from tkgen.tile.program import Op
+from tkgen.tile.ops import Barrier, Body, CatchUp, Copy, Fetch, Gather, Mix, Placed, Reduce, Step, Store, Take, Zero
+from tkgen.tile.program import Control, Drain, Op
 
 
 @dataclass(frozen=True)
@@ -118,7 +102,7 @@ def _reduced(program: Program, role: Role) -> list[Placed]:
     """What the epilogue reduces, with the meetings at which the waves have handed over their parts of it."""
     made: list[Placed] = []
     inputs = tuple(t.name for t in program.epilogue_tensors)
-    wait, barrier = Wait("lds", automatic=True), Barrier(automatic=True)
+    wait, barrier = Drain("lds", automatic=True), Barrier(automatic=True)
     rows, cols = (tuple(range(n)) for n in program.accumulator.fragments)
     if program.phases and exchanges(program):
         made.append(Placed(CatchUp(automatic=True), Step("end", 0)))
@@ -140,7 +124,7 @@ def _clipped_wait(program: Program, body: Body, at: int, iteration: int, first: 
     """The operation at a position of an iteration; a wait for global operations leaves only those of its count in
     flight that touch steps first .. end - 1."""
     op = body.ops[at]
-    if not isinstance(op, Wait) or op.counter != "vm" or not op.count:
+    if not isinstance(op, Drain) or op.stream != "vm" or not op.count:
         return op
     issued = [other for other in (*body.ops[at:], *body.ops[:at]) if isinstance(other, Copy | Fetch | Take)]
     after = sum(isinstance(other, Copy | Fetch | Take) for other in body.ops[at:])
@@ -154,4 +138,4 @@ def _clipped_wait(program: Program, body: Body, at: int, iteration: int, first: 
             count += number
         left -= number
         passed += 1
-    return replace(op, count=count)
+    return replace(op, left=str(count))

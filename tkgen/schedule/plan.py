@@ -25,22 +25,8 @@ from tkgen.schedule.templates import iteration as template
 from tkgen.schedule.traces import Passed, Place, held
 from tkgen.schedule.verifier import verify
 from tkgen.targets import Target
-from tkgen.tile.ops import (
-    Barrier,
-    Body,
-    Control,
-    Copy,
-    Fence,
-    Multiply,
-    Placed,
-    Priority,
-    Read,
-    Wait,
-    WaveProgram,
-    Write,
-    numbered,
-)
-from tkgen.tile.program import Op
+from tkgen.tile.ops import Barrier, Body, Copy, Fence, Multiply, Placed, Priority, Read, WaveProgram, Write, numbered
+from tkgen.tile.program import Control, Drain, Op
 
 SEGMENTS = ("prologue", "body", "epilogue")
 
@@ -292,7 +278,7 @@ def _with_waits(program: Program, ops: tuple[Op, ...]) -> Iterator[Op]:
         counters.append("lds")
     for op in ops:
         if isinstance(op, Barrier):
-            yield from (Wait(c, automatic=True) for c in counters)
+            yield from (Drain(c, automatic=True) for c in counters)
         yield op
 
 
@@ -304,7 +290,7 @@ def _held(plan: Plan) -> Plan:
     """
     if not plan.conflicts():
         return plan
-    edits: dict[tuple[str, str], dict[int, Wait]] = {}
+    edits: dict[tuple[str, str], dict[int, Drain]] = {}
     most = plan.target.synchronisation.counters["lds"] - 1
     for role in plan.role_names:
         wave = plan.waves_of(role)[0]
@@ -315,7 +301,7 @@ def _held(plan: Plan) -> Plan:
             ).items():
                 here = edits.setdefault((role, segment), {})
                 left = min(count, most, here[at].count if at in here else count)
-                here[at] = Wait("lds", left, automatic=True)
+                here[at] = Drain("lds", str(left), automatic=True)
     for (role, segment), waits in edits.items():
         ops = getattr(plan.waves_of(role)[0], segment)
         made = [p for at, placed in enumerate(ops) for p in (*_before(waits.get(at), placed), placed)]
@@ -323,7 +309,7 @@ def _held(plan: Plan) -> Plan:
     return plan
 
 
-def _before(wait: Wait | None, barrier: Placed) -> tuple[Placed, ...]:
+def _before(wait: Drain | None, barrier: Placed) -> tuple[Placed, ...]:
     return () if wait is None else (Placed(replace(wait, span=barrier.op.span), barrier.step),)
 
 
@@ -379,8 +365,8 @@ def _trimmed(plan: Plan, search: _Search) -> Plan:
             plan = _without_barriers(plan, segment, range(most - 1, -1, -1), search)
         for role in plan.role_names:
             ops = getattr(plan.waves_of(role)[0], segment)
-            waits = _automatic(plan.waves_of(role)[0], segment, Wait)
-            rest = [w for w in waits if not (uniform and ops[w].op.counter == "lds")]
+            waits = _automatic(plan.waves_of(role)[0], segment, Drain)
+            rest = [w for w in waits if not (uniform and ops[w].op.stream == "lds")]
             plan = _trimmed_of(plan, role, segment, rest, search)
     return plan
 
@@ -437,9 +423,9 @@ def _counted(plan: Plan, search: _Search) -> Plan:
     """
     for role, segment in ((r, s) for r in plan.role_names for s in SEGMENTS):
         gone = 0
-        for place in _automatic(plan.waves_of(role)[0], segment, Wait):
+        for place in _automatic(plan.waves_of(role)[0], segment, Drain):
             ops, at = getattr(plan.waves_of(role)[0], segment), place - gone
-            if ops[at].op.counter != "vm":
+            if ops[at].op.stream != "vm":
                 continue
             without = plan.with_segment(role, segment, ops[:at] + ops[at + 1 :])
             if search.right(without):
@@ -463,8 +449,8 @@ def _in_flight(plan: Plan, role: str, place: Place, search: _Search) -> int:
 def _waiting_for(ops: tuple[Placed, ...], at: int, count: int) -> tuple[Placed, ...]:
     """`ops` with the wait at a position for at most `count` outstanding operations."""
     wait = ops[at].op
-    assert isinstance(wait, Wait)
-    return (*ops[:at], replace(ops[at], op=replace(wait, count=count)), *ops[at + 1 :])
+    assert isinstance(wait, Drain)
+    return (*ops[:at], replace(ops[at], op=replace(wait, left=str(count))), *ops[at + 1 :])
 
 
 def _without(plan: Plan, segment: str, ordinals: frozenset[int]) -> Plan:
@@ -472,7 +458,7 @@ def _without(plan: Plan, segment: str, ordinals: frozenset[int]) -> Plan:
     waves = []
     for wave in plan.waves:
         ops: tuple[Placed, ...] = getattr(wave, segment)
-        waits = set(_automatic(wave, segment, Wait))
+        waits = set(_automatic(wave, segment, Drain))
         gone: set[int] = set()
         for ordinal, at in enumerate(_automatic(wave, segment, Barrier)):
             while ordinal in ordinals and at not in gone:

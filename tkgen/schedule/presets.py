@@ -20,8 +20,8 @@ from tkgen.ir.types import SIMDS, PhaseShift, Program, Side, Via
 from tkgen.schedule.templates import multiplies as products
 from tkgen.schedule.templates import read_all, reads_past_lds
 from tkgen.targets import Target
-from tkgen.tile.ops import Barrier, Copy, Fence, Fetch, Move, Priority, Wait, Write
-from tkgen.tile.program import Op
+from tkgen.tile.ops import Barrier, Copy, Fence, Fetch, Move, Priority, Write
+from tkgen.tile.program import Drain, Op
 
 PING_PONG_TILE = 128 * 128 * 2  # output elements below which halves of the waves have too little to multiply
 
@@ -177,13 +177,13 @@ def _ping_pong(program: Program, reason: str) -> Preset:
     for number, ((rows, cols), t) in enumerate(multiplies):
         memory = [] if (rows, cols) == halves[1] else [*_reads(program, t)]
         if memory:
-            memory.append(Wait("lds", 0, span=span))
+            memory.append(Drain("lds", span=span))
         if number == (1 if slices < 4 else 0):
             memory += _moves(program, Copy if program.direct else Fetch)
         if number == len(multiplies) - 1:
-            memory.append(Wait("vm", 0, span=span))
+            memory.append(Drain("vm", span=span))
             if not program.direct:
-                memory += [*_moves(program, Write), Wait("lds", 0, span=span)]
+                memory += [*_moves(program, Write), Drain("lds", span=span)]
         ops += _cluster(memory)
         up, down = (Priority(level, span=span) for level in (1, 0))
         ops += _cluster([up, *products(program, rows, cols, t), down])

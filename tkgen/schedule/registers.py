@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from tkgen.ir.types import Program
 from tkgen.schedule.conflict import Conflict
 from tkgen.schedule.traces import Event, parts_of, register_tiles
-from tkgen.tile.ops import Control, Fetch, Multiply, OfSums, Read, Store, Take, WaveProgram, Write, Zero
+from tkgen.tile.ops import Fetch, Multiply, OfSums, Read, Store, Take, WaveProgram, Write, Zero
+from tkgen.tile.program import Control
 
 _Register = tuple[str, int, int]  # operand, fragment, register buffer
 _Sum = tuple[str, int, int]  # product, fragment row, fragment column

@@ -24,7 +24,7 @@ from tkgen.tile.ops import (
     Vote,
     Write,
 )
-from tkgen.tile.program import Loop, Node, Op
+from tkgen.tile.program import Loop, Node, Op, Traffic
 
 INDENT = "  "
 
@@ -92,5 +92,5 @@ def _loop(steps: LoopSteps, part: Sequence[Op]) -> Iterator[str]:
             case Share(number=n):
                 yield f"{indent}give {m.exchanges[n].given}"
             case Barrier(drains=drains):
-                landed, idle = Copy.on in drains, not drains
+                landed, idle = Traffic.GLOBAL in drains, not drains
                 yield f"{indent}meet{', direct loads landed' if landed else ', nothing awaited' if idle else ''}"

@@ -97,12 +97,12 @@ class _Wave:
 
     def _move(self, event: Event, op: Move, operand: Operand) -> None:
         terms = self.terms
-        slot = event.step_of(op.lds) % operand.buffers if op.lds else 0
+        slot = event.step_of(op.shared) % operand.buffers if op.shared else 0
         if isinstance(op, READS):
             for fragment in op.tile.fragments:
                 for t in op.tile.slices:
                     part = operand.part(fragment, t)
-                    if op.lds:
+                    if op.shared:
                         held = self.lds.get((op.operand, slot, part), terms.unknown())
                     else:
                         held = terms.leaf(op.operand, event.tile, event.step_of(op.source), part)

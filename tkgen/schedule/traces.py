@@ -29,7 +29,6 @@ from tkgen.schedule.instructions import instructions_of, pieces, whole_rounds
 from tkgen.tile.ops import (
     Barrier,
     CatchUp,
-    Control,
     Copy,
     Fence,
     Fetch,
@@ -39,14 +38,13 @@ from tkgen.tile.ops import (
     Placed,
     Read,
     Take,
-    Wait,
     WaveProgram,
     Write,
 )
-from tkgen.tile.program import Op, Region
+from tkgen.tile.program import Control, Drain, Op, Region
 
 NEVER = math.inf
-CUTS = (Fence, Barrier, Wait)  # no access to memory crosses them
+CUTS = (Fence, Barrier, Drain)  # no access to memory crosses them
 
 Place = tuple[str, int]  # segment of a wave's program, and the position in it
 
@@ -233,7 +231,7 @@ class _Trace:
         self.owed: list[Event] = []  # reads that a multiply has consumed since the last barrier
         self.waited_fetch = 0  # the latest section whose fetch a write of this section has waited for
         epoch = section = 0
-        for order, (event, tiles) in enumerate(zip(events, _used(program, events), strict=True)):
+        for order, (event, tiles) in enumerate(zip(events, used(program, events), strict=True)):
             event.order, event.begin, event.section = order, epoch, section
             if isinstance(event.op, CUTS):
                 self._cut(event)
@@ -287,8 +285,8 @@ class _Trace:
         if self.passed and event.place == self.passed.place:
             issued = {s.number: self.vm.issued_after(s.number) for s in self.vm.sections}
             self.passed.times.append((now, epoch, issued))
-        elif isinstance(op, Wait):
-            (self.lds if op.counter == "lds" else self.vm).wait(op.count, epoch, now)
+        elif isinstance(op, Drain):
+            (self.lds if op.stream == "lds" else self.vm).wait(op.count, epoch, now)
         elif isinstance(op, Barrier):
             late = [e for e in self.owed if e.done is NEVER]
             if late and event.place is not None:
@@ -297,7 +295,7 @@ class _Trace:
             self.owed = []
 
 
-def _used(program: Program, events: Sequence[Event]) -> list[frozenset[tuple[int, int]] | None]:
+def used(program: Program, events: Sequence[Event]) -> list[frozenset[tuple[int, int]] | None]:
     """Which tiles of each READ a multiply uses before they are read again; None for other operations.
 
     What nobody uses the compiler leaves out: reads by the register tile, fetches by the part, as (part, 0).

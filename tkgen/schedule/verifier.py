@@ -21,7 +21,8 @@ from tkgen.ir.reductions import rounds
 from tkgen.ir.types import Program
 from tkgen.ir.verifier import Broken
 from tkgen.targets import Target
-from tkgen.tile.ops import Barrier, Gather, Move, Multiply, Placed, Reduce, Store, Wait, WaveProgram
+from tkgen.tile.ops import Barrier, Gather, Move, Multiply, Placed, Reduce, Store, WaveProgram
+from tkgen.tile.program import Drain
 
 
 def verify(program: Program, target: Target, waves: Sequence[WaveProgram], placed: bool) -> None:
@@ -44,7 +45,7 @@ def verify(program: Program, target: Target, waves: Sequence[WaveProgram], place
                     fail("ops", at)
                 if isinstance(op, Move | Multiply) and (step.base != base or (base == "zero" and step.offset < 0)):
                     fail("steps", at)
-                if isinstance(op, Wait) and op.automatic and op.count >= counters[op.counter]:
+                if isinstance(op, Drain) and op.automatic and op.count >= counters[op.stream]:
                     fail("waits", at)
     if placed and len({tuple(_meetings(segment) for _, segment in _segments(w)) for w in waves}) > 1:
         fail("meetings", waves[0].role)

@@ -29,7 +29,8 @@ class Stream:
 
     `counts` is the most that its counter counts: a wait that leaves as many outstanding waits for nothing. `in_order`
     says that two accesses of one wave take effect in order of issue, `finish` that none may be under way when the block
-    ends. `proxy` is the way to memory.
+    ends. `proxy` is the way to memory; `carries` which asynchronous operations of a tile program are its own
+    (`tkgen.tile.program.Traffic`).
     """
 
     name: str
@@ -38,6 +39,7 @@ class Stream:
     proxy: str = GENERIC
     in_order: bool = False
     finish: bool = False
+    carries: str = ""
 
 
 class Attendance(Enum):
@@ -102,6 +104,7 @@ def synchronisation(data: Mapping[str, Any]) -> Synchronisation:
                 s.get("proxy", GENERIC),
                 s.get("effects") == "in order",
                 s.get("at_end") == "complete",
+                s.get("carries", ""),
             )
             for s in data.get("stream", ())
         ),

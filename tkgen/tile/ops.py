@@ -3,7 +3,7 @@
     Move       Load | Fetch | Write | Copy | Read | Take     a tile of an operand, from one space to another
     on sums    Zero | Multiply | Reduce | Gather | Store
     results    ElementLoop | SharedStore | Vote | Share | SharedLoad | Equations     what lanes and waves compute
-    Control    Barrier | Wait | Priority | Mix | Fence | CatchUp     no data
+    Control    Barrier | Drain | Priority | Mix | Fence | CatchUp     no data
 
 Each says what it reads and writes, as Regions. An operation is written for loop iteration k and touches K-step
 k + `offset`; prologue and epilogue are the same operations clipped to the steps that exist (see
@@ -18,7 +18,7 @@ from functools import cache
 from typing import ClassVar, Self
 
 from tkgen.source import Span
-from tkgen.tile.program import Op, Region, Ring, Space
+from tkgen.tile.program import Control, Op, Region, Ring, Space, Traffic
 
 
 @cache
@@ -71,13 +71,13 @@ class Move(Op):
         return (self.target,)
 
     @property
-    def lds(self) -> Region | None:
-        """Its side in LDS."""
+    def shared(self) -> Region | None:
+        """Its side in shared memory."""
         return self.target if self.ways[1] is Space.SHARED else None
 
     @property
     def tile(self) -> Region:
-        """Its other side: what is brought to LDS, towards it or from it."""
+        """Its other side: what is brought to shared memory, towards it or from it."""
         return self.source
 
     @property
@@ -94,7 +94,8 @@ class Move(Op):
         fragments, slices = self.tile.box
         named = [indices(fragments) or "*", *([indices(slices)] if slices else [])]
         part = f"({'; '.join(named)})" if fragments or slices else ""
-        moved = f" with [{_step(self.lds.offset)}] of LDS" if self.lds and self.lds.offset != self.offset else ""
+        apart = self.shared is not None and self.shared.offset != self.offset
+        moved = f" with [{_step(self.shared.offset)}] of shared memory" if self.shared and apart else ""
         return f"{self.word} {self.operand}[{_step(self.offset)}]{part}{moved}"
 
 
@@ -105,34 +106,34 @@ def _step(offset: int) -> str:
 class Load(Move):
     """By a whole group; waits for its own traffic."""
 
-    word, on, ways = "load", "lds", (Space.GLOBAL, Space.SHARED)
+    word, traffic, ways = "load", Traffic.SHARED, (Space.GLOBAL, Space.SHARED)
 
 
 class Fetch(Move):
-    """Asynchronous (vmcnt)."""
+    """Asynchronous, through global memory."""
 
-    word, on, ways = "fetch", "vm", (Space.GLOBAL, Space.STAGING)
+    word, traffic, ways = "fetch", Traffic.GLOBAL, (Space.GLOBAL, Space.STAGING)
 
 
 class Write(Move):
-    """Asynchronous (lgkmcnt)."""
+    """Asynchronous, through shared memory."""
 
-    word, on, ways = "write", "lds", (Space.STAGING, Space.SHARED)
+    word, traffic, ways = "write", Traffic.SHARED, (Space.STAGING, Space.SHARED)
 
 
 class Copy(Move):
-    """Asynchronous (vmcnt)."""
+    """Asynchronous, through global memory."""
 
-    word, on, ways = "copy", "vm", (Space.GLOBAL, Space.SHARED)
+    word, traffic, ways = "copy", Traffic.GLOBAL, (Space.GLOBAL, Space.SHARED)
 
 
 class Read(Move):
-    """Asynchronous (lgkmcnt)."""
+    """Asynchronous, through shared memory."""
 
-    word, on, ways = "read", "lds", (Space.SHARED, Space.REGISTERS)
+    word, traffic, ways = "read", Traffic.SHARED, (Space.SHARED, Space.REGISTERS)
 
     @property
-    def lds(self) -> Region | None:
+    def shared(self) -> Region | None:
         """The source."""
         return self.source
 
@@ -143,14 +144,14 @@ class Read(Move):
 
 
 class Take(Move):
-    """A read past LDS, asynchronous (vmcnt)."""
+    """A read past shared memory, asynchronous, through global memory."""
 
-    word, on, ways = "read", "vm", (Space.GLOBAL, Space.REGISTERS)
+    word, traffic, ways = "read", Traffic.GLOBAL, (Space.GLOBAL, Space.REGISTERS)
 
 
 MOVES: dict[str, type[Move]] = {kind.word: kind for kind in (Load, Fetch, Write, Copy, Read)}
-LDS_WRITES = (Load, Write, Copy)
-LOADS = (*LDS_WRITES, Fetch)
+TILE_WRITES = (Load, Write, Copy)
+LOADS = (*TILE_WRITES, Fetch)
 READS = (Read, Take)  # what fills register tiles
 
 
@@ -254,9 +255,10 @@ class Multiply(Op):
 
 @dataclass(frozen=True)
 class OfRound(OfSums):
-    """An operation of a round of reductions; `ring` is where partial results pass through LDS, "" where they do not.
+    """An operation of a round of reductions.
 
-    `inputs` are the tensors that the equations up to there read.
+    `ring` is where partial results pass through shared memory, "" where they do not. `inputs` are the tensors that the
+    equations up to there read.
     """
 
     round: int
@@ -265,7 +267,7 @@ class OfRound(OfSums):
 
     @property
     def partial(self) -> tuple[Region, ...]:
-        """The partial results in LDS."""
+        """The partial results in shared memory."""
         return (region(Space.SHARED, self.ring),) if self.ring else ()
 
     @property
@@ -279,7 +281,7 @@ class OfRound(OfSums):
 
 @dataclass(frozen=True)
 class Reduce(OfRound):
-    """Sums -> a number for each row or column of the wave; to LDS where waves share these."""
+    """Sums -> a number for each row or column of the wave; to shared memory where waves share these."""
 
     word: ClassVar[str] = "reduce"
 
@@ -296,7 +298,7 @@ class Reduce(OfRound):
 
 @dataclass(frozen=True)
 class Gather(OfRound):
-    """The numbers of all waves of these rows or columns <- LDS."""
+    """The numbers of all waves of these rows or columns <- shared memory."""
 
     word: ClassVar[str] = "gather"
 
@@ -332,7 +334,7 @@ def _global(tensors: tuple[str, ...]) -> tuple[Region, ...]:
     return tuple(region(Space.GLOBAL, name) for name in tensors)
 
 
-SHARED_WRITES = (*LDS_WRITES, Reduce)
+SHARED_WRITES = (*TILE_WRITES, Reduce)
 SHARED_READS = (Read, Gather)
 
 
@@ -350,7 +352,7 @@ class ElementLoop(Op):
 class SharedStore(Op):
     """A wave's part of result `number`, such as what a sweep reduces of its elements, to shared memory."""
 
-    on: ClassVar[str] = "lds"
+    traffic: ClassVar[Traffic | None] = Traffic.SHARED
     number: int
     to: Region
 
@@ -364,7 +366,7 @@ class SharedStore(Op):
 class SharedLoad(Op):
     """All waves' parts of result `number`, from shared memory."""
 
-    on: ClassVar[str] = "lds"
+    traffic: ClassVar[Traffic | None] = Traffic.SHARED
     number: int
     source: Region
 
@@ -390,7 +392,7 @@ class Equations(Op):
     iteration after this one, which then finds them done. `part`: of `parts` equal ones along the rows of their tiles.
     """
 
-    on: ClassVar[str] = "lds"
+    traffic: ClassVar[Traffic | None] = Traffic.SHARED
     first: int
     last: int
     tiles: tuple[Region, ...] = ()
@@ -408,35 +410,16 @@ class Equations(Op):
 
 
 @dataclass(frozen=True)
-class Control(Op):
-    """An operation that touches no data; `automatic` where tkgen placed it."""
-
-    automatic: bool = field(default=False, kw_only=True)
-
-
-@dataclass(frozen=True)
 class Barrier(Control):
-    """All waves of the block arrive, and wait for all; a wave's own accesses on these streams are complete then."""
+    """All waves of the block arrive, and wait for all; a wave's own `drains` are complete then."""
 
     word: ClassVar[str] = "barrier"
-    drains: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Wait(Control):
-    """s_waitcnt on `counter`, `vm` or `lds`: `count` operations may stay outstanding."""
-
-    word: ClassVar[str] = "wait"
-    counter: str
-    count: int = 0
-
-    def __str__(self) -> str:
-        return f"{self.word} {self.counter} {self.count}"
+    drains: tuple[Traffic, ...] = ()
 
 
 @dataclass(frozen=True)
 class Priority(Control):
-    """s_setprio."""
+    """With which priority the wave issues."""
 
     word: ClassVar[str] = "priority"
     level: int
@@ -447,7 +430,7 @@ class Priority(Control):
 
 @dataclass(frozen=True)
 class Mix(Control):
-    """A wish for the order of instructions (sched_group_barrier): no order of accesses relies on it.
+    """A wish for the order of instructions: no order of accesses relies on it.
 
     `pattern`: kinds of operations, with how many instructions of each stand together; `times` such patterns.
     """

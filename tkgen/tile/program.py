@@ -46,6 +46,16 @@ class Space(Enum):
     SUMS = "sums"  # accumulators
 
 
+class Traffic(Enum):
+    """Which asynchronous operations a stream of a machine completes."""
+
+    GLOBAL = "global"  # accesses of a wave to global memory
+    SHARED = "shared"  # and to shared memory
+    COPIES = "copies"  # tiles that the copy engine brings
+    STORES = "stores"  # and takes away
+    PRODUCTS = "products"
+
+
 class Who(Enum):
     """Which threads of a group execute an op."""
 
@@ -59,7 +69,8 @@ class Ring:
     """A tile with `slots`, each of `parts` that are written apart; `cpp` is its name in C++.
 
     In shared memory it has a `type`, and is an array of these `extents`. `number` is of the first of an array of rings,
-    of which a region's part is one.
+    of which a region's part is one. What is `dealt` the warps of a role write together, by each kind of op divided in
+    another way.
     """
 
     name: str
@@ -72,6 +83,7 @@ class Ring:
     remark: str = ""
     number: str = ""
     space: Space = Space.SHARED
+    dealt: bool = False
 
     def __hash__(self) -> int:
         return hash((self.name, self.space))
@@ -164,15 +176,17 @@ class Op:
     """What all have: who executes it, under which condition, what it is called in schedules, where the spec says it.
 
     `identity` tells the operations of an iteration apart wherever they are clipped to, one for what roles of one clause
-    share; -1 for what is of no iteration. What it does asynchronously is complete `on` a stream, if the machine has it.
+    share; -1 for what is of no iteration. What is asynchronous is complete on the machine's stream for its `traffic`,
+    if there is one, which counts it as so many `units` at the fewest.
     """
 
     word: ClassVar[str] = ""
-    on: ClassVar[str] = ""
+    traffic: ClassVar[Traffic | None] = None
     who: Who = Who.ALL
     when: str = ""
     remark: str = ""
     identity: int = field(default=-1, compare=False, repr=False)
+    units: int = field(default=1, compare=False, repr=False)
     span: Span | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -244,6 +258,7 @@ class CopyIn(Op):
     `share`: the type of the part of it that each block of a cluster copies, for all.
     """
 
+    traffic: ClassVar[Traffic | None] = Traffic.COPIES
     to: Region
     tensor: str
     coord: str
@@ -257,10 +272,10 @@ class CopyIn(Op):
 class Multiply(Op):
     """sums (+)= left @ right on the matrix unit, asynchronous: a group of its own. `fresh`: nothing is added to.
 
-    `layouts` is of the operands, as ThunderKittens says it: ABt for a transposed right one. A left operand in registers
-    is fenced.
+    `layouts` is of the operands: ABt for a transposed right one. A left operand in registers is fenced.
     """
 
+    traffic: ClassVar[Traffic | None] = Traffic.PRODUCTS
     layouts: str
     sums: Region
     left: Region
@@ -269,12 +284,31 @@ class Multiply(Op):
 
 
 @dataclass(frozen=True)
-class Drain(Op):
-    """Wait until at most `left` groups of a stream are under way; `reads_only`: those may still write."""
+class Control(Op):
+    """An operation that touches no data; `automatic` where tkgen placed it."""
 
+    automatic: bool = field(default=False, kw_only=True)
+
+
+@dataclass(frozen=True)
+class Drain(Control):
+    """Wait until at most `left` operations, or groups, of a stream of the machine are under way.
+
+    `reads_only`: those may still write.
+    """
+
+    word: ClassVar[str] = "wait"
     stream: str
     left: str = "0"
     reads_only: bool = False
+
+    @property
+    def count(self) -> int:
+        """How many may be under way, where that is a number."""
+        return int(self.left)
+
+    def __str__(self) -> str:
+        return f"{self.word} {self.stream} {self.left}"
 
 
 @dataclass(frozen=True)
@@ -337,6 +371,7 @@ class StoreValues(Op):
 class CopyOut(Op):
     """A tile of shared memory to global memory by the copy engine: a group of its own."""
 
+    traffic: ClassVar[Traffic | None] = Traffic.STORES
     source: Region
     tensor: str
     coord: str
@@ -456,6 +491,11 @@ class Role:
     groups_before: str = "0"
     registers: int = 0
     remark: str = ""
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """All of its nodes."""
+        return (*self.before, self.tiles, *self.behind)
 
 
 @dataclass(frozen=True)

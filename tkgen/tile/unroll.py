@@ -17,7 +17,7 @@ from typing import TypeAlias
 from tkgen.proof import program as proof
 from tkgen.targets.synchronisation import GENERIC, Attendance, Synchronisation
 from tkgen.tile.expressions import evaluate
-from tkgen.tile.ops import Barrier, ElementLoop, Equations, Fence, Mix, Move, Priority, SharedLoad, SharedStore
+from tkgen.tile.ops import Barrier, ElementLoop, Equations, Fence, Load, Mix, Move, Priority, SharedLoad, SharedStore
 from tkgen.tile.program import (
     Advance,
     Arrive,
@@ -50,16 +50,17 @@ from tkgen.tile.program import (
     StoreValues,
     Sync,
     Text,
+    Traffic,
     Who,
     Write,
     ops,
 )
 
 COPY, MULTIPLY, COMPUTE, WRITE, STORE = "copy", "multiply", "compute", "write", "store"  # what operations do
-ASYNC = "async"  # the proxy of copies and matrix instructions (PTX ISA, "Async proxy")
 
 
 Tile: TypeAlias = Mapping[str, int | tuple[int, ...]]
+_Shares: TypeAlias = Mapping[tuple[str, type[Op]], Mapping[int, int]]  # (role, kind of op) -> agent -> its share
 
 
 def unroll(block: Block, machine: Synchronisation, values: Mapping[str, int], tiles: Sequence[Tile]) -> proof.Loop:
@@ -68,7 +69,7 @@ def unroll(block: Block, machine: Synchronisation, values: Mapping[str, int], ti
     `values` are those of constants, in the names of C++; each of `tiles` has those that are a tile's own, one for each
     group where groups differ.
     """
-    agents = [agent for role in block.roles for agent in _agents(role, machine, values)]
+    agents = _agents(block, machine, values)
     made = tuple(agent.looped(tiles) for agent in agents)
     meetings = tuple(_meetings(block, machine, values, len(agents)))
     slots = dict(_slots(block, values))
@@ -80,7 +81,7 @@ def unroll(block: Block, machine: Synchronisation, values: Mapping[str, int], ti
 
 def once(block: Block, machine: Synchronisation, values: Mapping[str, int]) -> proof.Program:
     """The block as a program that goes through one tile."""
-    agents = [agent for role in block.roles for agent in _agents(role, machine, values)]
+    agents = _agents(block, machine, values)
     made = (agent.looped([{}]) for agent in agents)
     steps = tuple(proof.Agent(m.name, (*m.prologue, *m.body, *m.epilogue)) for m in made)
     return proof.Program(steps, tuple(_meetings(block, machine, values, len(agents))), machine)
@@ -107,7 +108,20 @@ def in_order(nodes: Sequence[Node], values: dict[str, int]) -> Iterator[Op]:
                 raise AssertionError(f"{node!r} stands within a role's tiles")
 
 
-def _agents(role: Role, machine: Synchronisation, values: Mapping[str, int]) -> Iterator[_Agent]:
+def _agents(block: Block, machine: Synchronisation, values: Mapping[str, int]) -> list[_Agent]:
+    agents = [agent for role in block.roles for agent in _of(role, machine, values)]
+    dealt: dict[str, dict[tuple[str, type[Op]], dict[int, int]]] = {}
+    for agent in agents:
+        writes = ((region, type(op)) for op in ops(agent.role.nodes) for region in op.writes)
+        for region, kind in ((region, kind) for region, kind in writes if region.ring.dealt):
+            shares = dealt.setdefault(region.name, {}).setdefault((agent.role.name, kind), {})
+            shares.setdefault(id(agent), len(shares))
+    for agent in agents:
+        agent.dealt = dealt
+    return agents
+
+
+def _of(role: Role, machine: Synchronisation, values: Mapping[str, int]) -> Iterator[_Agent]:
     if not role.warps:
         yield _Agent(role, machine, role.name, dict(values))
         return
@@ -127,8 +141,7 @@ def _meetings(
         together = tuple(alike)
         for slot in range(evaluate(slots, values)):
             yield from (proof.Meeting(_flag(f, slot), evaluate(f.arrivals, values), True) for f in together)
-    nodes = (node for role in block.roles for node in (*role.before, role.tiles, *role.behind))
-    if any(isinstance(op, Barrier) for op in ops(tuple(nodes))):
+    if any(isinstance(op, Barrier) for role in block.roles for op in ops(role.nodes)):
         yield proof.Meeting(_barrier(machine), agents)
     groups = {evaluate(role.groups, values) for role in block.roles if role.groups}
     for group in range(max(groups, default=0)):
@@ -195,6 +208,7 @@ class _Agent:
     awaited: Counter[str] = field(default_factory=Counter)  # phases of hardware barriers
     waits: dict[str, Cursor] = field(default_factory=dict)  # the cursor by which it waits for a barrier
     passed: Counter[str] = field(default_factory=Counter)  # instances by which cursors go on in a pass
+    dealt: Mapping[str, _Shares] = field(default_factory=dict)
 
     def looped(self, tiles: Sequence[Tile]) -> proof.Looped:
         """What it does before the tiles, for these, and behind them."""
@@ -247,16 +261,16 @@ class _Agent:
                 yield proof.Arrive(_flag(flags, self._slot(at, flags.slots)), bytes=parts)
             case CopyIn(to=to, tensor=tensor, coord=coord, flags=flags, at=at):
                 meeting = _flag(flags, self._slot(at, flags.slots))
-                yield proof.Do(writes=(self._written(to),), stream="copies", meeting=meeting, bytes=1,
+                yield proof.Do(writes=(self._written(to),), stream=self._stream(op.traffic), meeting=meeting, bytes=1,
                                does=(COPY, tensor, self._place(coord)))  # fmt: skip
             case Multiply(layouts=layouts, sums=sums, left=left, right=right, fresh=fresh):
-                shared = left.ring.scope is not Scope.WARP
+                shared, stream = left.ring.scope is not Scope.WARP, self._stream(op.traffic)
                 if not shared:
-                    yield proof.Fence(GENERIC, ASYNC)  # wgmma.fence, which stands before operands in registers
+                    yield self._fence(op.traffic)  # it stands before operands in registers
                 factors = (left, right) if shared else (right, left)  # tiles of shared memory first
                 reads = tuple(map(self._read, factors if fresh else (*factors, sums)))
-                yield proof.Do(reads, (self._written(sums),), "products", does=(MULTIPLY, layouts, shared))
-                yield proof.Commit("products")
+                yield proof.Do(reads, (self._written(sums),), stream, does=(MULTIPLY, layouts, shared))
+                yield proof.Commit(stream)
             case Drain(stream=stream, left=left, reads_only=reads_only):
                 yield proof.Drain(stream, self._value(left), reads_only)
             case Compute(reads=reads, writes=writes, function=function, of=of) if reads or writes:
@@ -266,7 +280,7 @@ class _Agent:
             case Write(to=to, reads=reads):
                 found = tuple(map(self._read, reads))
                 yield proof.Do(found, (self._written(to),), does=(WRITE,))
-                yield proof.Fence(GENERIC, ASYNC)  # fence.proxy.async, in the function that writes the tile
+                yield self._fence(Traffic.STORES)  # the function that writes the tile ends with it
             case StoreValues(values=values, tensor=tensor, coord=coord):
                 yield proof.Do(tuple(map(self._read, values)), does=(STORE, tensor, self._place(coord)))
             case StoreRows(source=source, tensor=tensor, place=place):
@@ -274,17 +288,19 @@ class _Agent:
             case ElementLoop(number=number):
                 yield proof.Do(name=f"element loop {number}")
             case Move() | SharedStore() | SharedLoad() | Equations():
-                stream = self._stream(op.on)
-                yield from (proof.Do((), (self._written(r),), stream) for r in op.writes if r.space is Space.SHARED)
-                yield from (proof.Do((self._read(r),), (), stream) for r in op.reads if r.space is Space.SHARED)
+                stream, waited = self._stream(op.traffic), isinstance(op, Load)
+                read, written = ([r for r in group if r.space is Space.SHARED] for group in (op.reads, op.writes))
+                made = tuple(self._written(r, type(op)) for r in written)
+                yield proof.Do(tuple(map(self._read, read)), made, stream, op.units, waited=waited)
             case Fence() | Mix() | Priority():
                 pass  # for the compiler, and for the order in which waves issue
             case Barrier(drains=drains):
-                yield from (proof.Drain(stream) for stream in drains if self._stream(stream))
+                yield from (proof.Drain(stream) for traffic in drains if (stream := self._stream(traffic)))
                 yield proof.Meet(_barrier(self.machine))
             case CopyOut(source=source, tensor=tensor, coord=coord):
-                yield proof.Do((self._read(source),), stream="stores", does=(STORE, tensor, self._place(coord)))
-                yield proof.Commit("stores")
+                stream = self._stream(op.traffic)
+                yield proof.Do((self._read(source),), stream=stream, does=(STORE, tensor, self._place(coord)))
+                yield proof.Commit(stream)
             case Sync(barrier=barrier, number=number):
                 name = self._named(barrier, number)
                 if not barrier.apart:
@@ -307,9 +323,13 @@ class _Agent:
             case _:
                 raise AssertionError(f"{type(op).__name__} has no steps")
 
-    def _stream(self, name: str) -> str:
-        """The stream, where the machine has it; else what it completes is complete at once."""
-        return name if any(s.name == name for s in self.machine.streams) else ""
+    def _stream(self, traffic: Traffic | None) -> str:
+        """The machine's stream for operations; without one they are complete at once."""
+        return next((s.name for s in self.machine.streams if traffic and s.carries == traffic.value), "")
+
+    def _fence(self, traffic: Traffic | None) -> proof.Fence:
+        """What was done until here may be touched on the way of these operations."""
+        return proof.Fence(GENERIC, next(s.proxy for s in self.machine.streams if s.name == self._stream(traffic)))
 
     def _named(self, barrier: Named, number: str) -> str:
         return f"{barrier.name} {self._value(number) - self._value(barrier.first)}"
@@ -331,14 +351,18 @@ class _Agent:
         number = f" {self._value(ring.number) + self._value(region.part or '0')}" if ring.number else ""
         return ring.name + number + {Scope.BLOCK: "", Scope.GROUP: self.group, Scope.WARP: self.own}[ring.scope]
 
-    def _box(self, region: Region) -> proof.Box:
+    def _box(self, region: Region, writer: type[Op] | None = None) -> proof.Box:
+        """The part, and of what is dealt for each kind of `writer` the share: an agent's own, or that of all."""
         parts = region.ring.parts
         if not parts or region.ring.number:
             return ()
+        part, end = 0, self._value(parts)
         if region.own or region.part:
             part = self.values["warp"] if region.own else self._value(region.part)
-            return ((part, part + self._value(region.count)),)
-        return ((0, self._value(parts)),)
+            end = part + self._value(region.count)
+        shares = ((n[id(self)], n[id(self)] + 1) if who == (self.role.name, writer) else (0, len(n))
+                  for who, n in self.dealt.get(region.name, {}).items())  # fmt: skip
+        return ((part, end), *shares)
 
     def _read(self, region: Region) -> proof.Access:
         name, slots = self._ring(region), self._value(region.ring.slots)
@@ -351,7 +375,7 @@ class _Agent:
     def _slot_name(self, name: str, region: Region) -> str:
         return f"{name} {self._slot(region.at, region.ring.slots)}"
 
-    def _written(self, region: Region) -> proof.Access:
+    def _written(self, region: Region, writer: type[Op] | None = None) -> proof.Access:
         name, slots = self._ring(region), self._value(region.ring.slots)
         if region.at in self.counts:
             self.at[name] = region.at
@@ -361,4 +385,4 @@ class _Agent:
             instance = self.written.get(name, -1) + 1
             instance += (slot - instance) % slots
             self.written[name] = self.written[self._slot_name(name, region)] = instance
-        return proof.Access(name, instance, instance % slots, self._box(region))
+        return proof.Access(name, instance, instance % slots, self._box(region, writer))

@@ -13,8 +13,8 @@ from tkgen.ir.resolve.sizes import number
 from tkgen.ir.types import Accumulator, Operand, Role, Side
 from tkgen.source import Span
 from tkgen.syntax import ast
-from tkgen.tile.ops import LOADS, MOVES, Barrier, Cluster, Mix, Multiply, Priority, Read, Schedule, Take, Wait
-from tkgen.tile.program import Op
+from tkgen.tile.ops import LOADS, MOVES, Barrier, Cluster, Mix, Multiply, Priority, Read, Schedule, Take
+from tkgen.tile.program import Drain, Op
 
 LEVELS = {"low": 0, "high": 1}
 COUNTERS = ("vm", "lds")
@@ -157,7 +157,7 @@ def _op(kernel: _Kernel, item: ast.ScheduleOp) -> Op:
             if not 0 <= left <= MOST_LEFT:
                 raise error("E216", f"{left} operations cannot be left outstanding", count.span,
                             fix="write 0 or more, and no more than the counter holds")  # fmt: skip
-            return Wait(counter.id, left, span=item.span)
+            return Drain(counter.id, str(left), span=item.span)
         case ast.Priority(level=level):
             value = LEVELS.get(level.id, -1) if isinstance(level, ast.Name) else number(kernel.scope, level)
             if not 0 <= value <= 3:

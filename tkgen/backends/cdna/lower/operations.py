@@ -32,7 +32,7 @@ from tkgen.backends.cdna.lower.waits import least, wait_for
 from tkgen.ir.types import DType, Operand, Product, Role, Side
 from tkgen.tile import ops
 from tkgen.tile.ops import Placed, Step
-from tkgen.tile.program import Op
+from tkgen.tile.program import Drain, Op
 
 MOVES: dict[type[Op], Literal["load", "fetch", "write", "copy"]] = {
     ops.Load: "load", ops.Fetch: "fetch", ops.Write: "write", ops.Copy: "copy",
@@ -164,7 +164,7 @@ class Operations:
         code = Move(
             kind="copy" if waits else MOVES[type(op)],
             group=role.group,
-            shared=self._slot(operand, placed.step_of(op.lds or op.tile), scalar=self.c.dialect.direct)
+            shared=self._slot(operand, placed.step_of(op.shared or op.tile), scalar=self.c.dialect.direct)
             + self._of_part(operand, part),
             tensor=self.c.matrix(operand.tensor),
             row=coordinate[0],
@@ -315,11 +315,11 @@ class Operations:
         return operand.register_buffer(base + step.offset, slice_)
 
 
-def _waits(placed: tuple[Placed, ...]) -> list[ops.Wait]:
+def _waits(placed: tuple[Placed, ...]) -> list[Drain]:
     """The waits in a row with which a part of a program begins."""
-    found: list[ops.Wait] = []
+    found: list[Drain] = []
     for p in placed:
-        if not isinstance(p.op, ops.Wait):
+        if not isinstance(p.op, Drain):
             break
         found.append(p.op)
     return found

@@ -6,18 +6,18 @@ from collections.abc import Iterable, Mapping
 
 from tkgen.backends.cdna.lower.statements import Wait
 from tkgen.targets import counted
-from tkgen.tile.ops import Wait as WaitFor
+from tkgen.tile.program import Drain
 
 # s_waitcnt immediate of gfx9 (LLVM AMDGPUUsage; CDNA3 ISA guide, SOPP): vmcnt in bits 3:0 and 15:14, expcnt 6:4,
 # lgkmcnt 11:8; all ones means "do not wait".
 EXPCNT_NONE = 7
 
 
-def least(waits: Iterable[WaitFor]) -> dict[str, int]:
+def least(waits: Iterable[Drain]) -> dict[str, int]:
     """What waits in a row leave outstanding of each counter."""
     left: dict[str, int] = {}
     for op in waits:
-        left[op.counter] = min(op.count, left.get(op.counter, op.count))
+        left[op.stream] = min(op.count, left.get(op.stream, op.count))
     return left
 
 

@@ -1,6 +1,6 @@
 """The calculus of epochs and the general proof agree, program by program.
 
-`pytest -m slow tests/schedule/test_clocked.py` compares 20,000 random programs and all mutants of all specs.
+`pytest -m slow tests/schedule/test_executed_block.py` compares 20,000 random programs and all mutants of all specs.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from executed_block import executed_block
 from mutating.schedules import mutants
 from random_programs import PASSES, case
 
@@ -16,10 +17,10 @@ import tkgen.api
 from tkgen.ir.types import Program
 from tkgen.proof.faults import Fault, Kind, faults
 from tkgen.schedule import Plan
-from tkgen.schedule.clocked import clocked
 from tkgen.schedule.epochs import conflicts
 from tkgen.targets import load_target
 from tkgen.tile.ops import WaveProgram
+from tkgen.tile.unroll import once
 
 SPECS = sorted((Path(__file__).parents[2] / "specs").glob("*.tk"))
 MACHINE = load_target("gfx942").synchronisation
@@ -35,7 +36,7 @@ def by_epochs(program: Program, waves: Sequence[WaveProgram], *numbers: int) -> 
 
 
 def by_clocks(program: Program, waves: Sequence[WaveProgram], *numbers: int) -> Verdict:
-    found = faults(clocked(program, waves, MACHINE, *numbers))
+    found = faults(once(executed_block(program, waves, *numbers), MACHINE, {}))
     if any(f.kind in (Kind.DEADLOCK, Kind.PHASE) for f in found):
         return None
     return {f.access.ring for f in found if f.access and not own_part(f)}
