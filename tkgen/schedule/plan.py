@@ -27,6 +27,7 @@ from tkgen.schedule.verifier import verify
 from tkgen.targets import Target
 from tkgen.tile.ops import Barrier, Body, Copy, Fence, Multiply, Placed, Priority, Read, WaveProgram, Write, numbered
 from tkgen.tile.program import Control, Drain, Op
+from tkgen.tile.text import role_text as role_lines
 
 SEGMENTS = ("prologue", "body", "epilogue")
 
@@ -137,14 +138,12 @@ class Plan:
         """The stable text form: per role and phase its prologue, loop and epilogue."""
         s = self.shape
         trips = "dynamic" if s.passes is None else str(s.passes)
-        lines = [f"schedule {self.program.name}  depth {s.depth}  unroll {s.unroll}  passes {trips}  "
+        lines = [f"schedule {self.program.name}  depth {s.depth}  unroll {s.unroll}  iterations {trips}  "
                  f"barriers per step {self.barriers_per_step}"]  # fmt: skip
         for wave in self.waves:
             phase = f"  phase {wave.phase}" if wave.phase else ""
-            lines.append(f"{role_text(wave.role, wave.waves)}{phase}")
-            for segment in SEGMENTS:
-                lines.append(f"  {segment}")
-                lines += [f"    {placed}" for placed in getattr(wave, segment)]
+            parts = (list(map(str, getattr(wave, segment))) for segment in SEGMENTS)
+            lines += role_lines(f"{role_text(wave.role, wave.waves)}{phase}", *parts)
         return "\n".join(lines) + "\n"
 
 

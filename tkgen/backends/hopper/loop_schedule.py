@@ -31,7 +31,7 @@ from tkgen.backends.hopper.chained import constants, program
 from tkgen.backends.hopper.loops import HopperLoop
 from tkgen.backends.hopper.schedule import MACHINE, wrong
 from tkgen.proof.program import Loop
-from tkgen.proof.text import loop_text
+from tkgen.tile.text import block_text
 from tkgen.tile.unroll import unroll
 
 
@@ -62,8 +62,8 @@ def unproven(m: HopperLoop) -> str | None:
 
 
 def scheduled(m: HopperLoop) -> str:
-    """The schedule as text: that of the shape with all consumers and most passes of those that stand for the kernel."""
-    return loop_text(schedule(shapes(m)[-1]))
+    """The tile program of a block, as text."""
+    return block_text(program(), constants(*m.buffers, m.consumers, m.machine.warpgroup_warps))
 
 
 def shapes(m: HopperLoop) -> list[Shape]:

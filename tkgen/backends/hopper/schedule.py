@@ -58,7 +58,7 @@ from tkgen.backends.hopper.streamed import Code, Operand, Output, Product, Round
 from tkgen.ir.launch import Launch
 from tkgen.proof.passes import first_wrong, unread
 from tkgen.proof.program import Loop
-from tkgen.proof.text import loop_text
+from tkgen.tile.text import block_text
 from tkgen.tile.unroll import Tile, unroll
 
 MACHINE = load_hopper().synchronisation
@@ -141,8 +141,13 @@ def unproven(layout: Layout) -> str | None:
 
 
 def scheduled(layout: Layout) -> str:
-    """The schedule as text: that of the shape with most steps of those that stand for the kernel."""
-    return loop_text(schedule(shapes(layout)[-1]))
+    """The tile program of a block, as text."""
+    shape = block_shape(layout, layout.program.steps or 0)
+    values = {
+        name: n for name, n in _values(shape).items() if n
+    }  # the K-steps of a tile may be known at run time alone
+    shared = f"\n{shape.blocks} blocks of a cluster copy tiles of {shape.common} for each other" if shape.common else ""
+    return block_text(program(_code(shape)), values) + shared
 
 
 def shapes(layout: Layout) -> list[Shape]:
