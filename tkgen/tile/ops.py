@@ -115,10 +115,12 @@ class Fetch(Move):
     word, traffic, ways = "fetch", Traffic.GLOBAL, (Space.GLOBAL, Space.STAGING)
 
 
+@dataclass(frozen=True)
 class Write(Move):
-    """Asynchronous, through shared memory."""
+    """Asynchronous, through shared memory; a copy engine may take the tile then. `value` is the source in C++."""
 
     word, traffic, ways = "write", Traffic.SHARED, (Space.STAGING, Space.SHARED)
+    value: str = ""
 
 
 class Copy(Move):
@@ -188,12 +190,18 @@ class Zero(OfSums):
 
 @dataclass(frozen=True)
 class Multiply(Op):
-    """Adds the product of register tiles `left` and `right` to the sums of `product`, "" where there is one."""
+    """Adds the product of the tiles `left` and `right`, or boxes of them, to sums; `fresh`: to zero.
+
+    `layouts` is of whole tiles: ABt for a transposed right one.
+    """
 
     word: ClassVar[str] = "multiply"
+    traffic: ClassVar[Traffic | None] = Traffic.PRODUCTS
     left: Region
     right: Region
-    product: str = ""
+    into: Region
+    layouts: str = ""
+    fresh: bool = False
 
     @classmethod
     def of(
@@ -211,7 +219,12 @@ class Multiply(Op):
             region(Space.REGISTERS, name, offset, fragments, slices)
             for name, fragments in zip(factors, (rows, cols), strict=True)
         )
-        return cls(left, right, product, span=span)
+        return cls(left, right, region(Space.SUMS, product), span=span)
+
+    @property
+    def product(self) -> str:
+        """The name of its sums, "" where there is one product."""
+        return self.into.name
 
     @property
     def rows(self) -> tuple[int, ...]:
@@ -235,13 +248,13 @@ class Multiply(Op):
 
     @property
     def sums(self) -> Region:
-        """What it adds to."""
-        return region(Space.SUMS, self.product, 0, self.rows, self.cols)
+        """What it adds to: of boxes rows and columns of fragments."""
+        return region(Space.SUMS, self.product, 0, self.rows, self.cols) if self.rows else self.into
 
     @property
     def reads(self) -> tuple[Region, ...]:
         """Both factors, and the sums."""
-        return (self.left, self.right, self.sums)
+        return (self.left, self.right, *([] if self.fresh else [self.sums]))
 
     @property
     def writes(self) -> tuple[Region, ...]:

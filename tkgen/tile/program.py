@@ -269,21 +269,6 @@ class CopyIn(Op):
 
 
 @dataclass(frozen=True)
-class Multiply(Op):
-    """sums (+)= left @ right on the matrix unit, asynchronous: a group of its own. `fresh`: nothing is added to.
-
-    `layouts` is of the operands: ABt for a transposed right one. A left operand in registers is fenced.
-    """
-
-    traffic: ClassVar[Traffic | None] = Traffic.PRODUCTS
-    layouts: str
-    sums: Region
-    left: Region
-    right: Region
-    fresh: bool = False
-
-
-@dataclass(frozen=True)
 class Control(Op):
     """An operation that touches no data; `automatic` where tkgen placed it."""
 
@@ -327,15 +312,6 @@ class Compute(Op):
     writes: tuple[Region, ...] = ()
     function: str = ""
     of: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Write(Op):
-    """Registers, as the C++ `value` has them, to a warp's part of a tile of shared memory, for the copy engine."""
-
-    to: Region
-    value: str
-    reads: tuple[Region, ...] = ()
 
 
 @dataclass(frozen=True)

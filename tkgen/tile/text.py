@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from tkgen.tile.ops import Barrier
+from tkgen.tile.ops import Barrier, Multiply, Write
 from tkgen.tile.program import (
     Advance,
     Arrive,
@@ -22,7 +22,6 @@ from tkgen.tile.program import (
     Keep,
     Let,
     Loop,
-    Multiply,
     Node,
     Op,
     Pin,
@@ -36,7 +35,6 @@ from tkgen.tile.program import (
     Text,
     Tiles,
     Who,
-    Write,
 )
 
 INDENT = "  "
@@ -126,8 +124,8 @@ def op_text(op: Op) -> str:
         case Compute(reads=reads, writes=writes, function=function):
             what = f": {function}" if function else ""
             return f"compute {_all(writes)} from {_all(reads)}{what}" if reads or writes else ""
-        case Write(to=to, reads=reads):
-            return f"write {region_text(to)} from {_all(reads)}"
+        case Write(source=source, target=target):
+            return f"write {region_text(target)} from {region_text(source)}"
         case StoreRows(source=source, tensor=tensor) | CopyOut(source=source, tensor=tensor):
             how = "rows" if isinstance(op, StoreRows) else "copy"
             return f"store {tensor}{' ' * bool(tensor)}from {region_text(source)}, by {how}"

@@ -17,7 +17,20 @@ from typing import TypeAlias
 from tkgen.proof import program as proof
 from tkgen.targets.synchronisation import GENERIC, Attendance, Synchronisation
 from tkgen.tile.expressions import evaluate
-from tkgen.tile.ops import Barrier, ElementLoop, Equations, Fence, Load, Mix, Move, Priority, SharedLoad, SharedStore
+from tkgen.tile.ops import (
+    Barrier,
+    ElementLoop,
+    Equations,
+    Fence,
+    Load,
+    Mix,
+    Move,
+    Multiply,
+    Priority,
+    SharedLoad,
+    SharedStore,
+    Write,
+)
 from tkgen.tile.program import (
     Advance,
     Arrive,
@@ -36,7 +49,6 @@ from tkgen.tile.program import (
     Keep,
     Let,
     Loop,
-    Multiply,
     Named,
     Node,
     Op,
@@ -52,7 +64,6 @@ from tkgen.tile.program import (
     Text,
     Traffic,
     Who,
-    Write,
     ops,
 )
 
@@ -266,7 +277,7 @@ class _Agent:
             case Multiply(layouts=layouts, sums=sums, left=left, right=right, fresh=fresh):
                 shared, stream = left.ring.scope is not Scope.WARP, self._stream(op.traffic)
                 if not shared:
-                    yield self._fence(op.traffic)  # it stands before operands in registers
+                    yield from self._fence(op.traffic)  # it stands before operands in registers
                 factors = (left, right) if shared else (right, left)  # tiles of shared memory first
                 reads = tuple(map(self._read, factors if fresh else (*factors, sums)))
                 yield proof.Do(reads, (self._written(sums),), stream, does=(MULTIPLY, layouts, shared))
@@ -277,10 +288,6 @@ class _Agent:
                 found = tuple(map(self._read, reads))
                 does = (COMPUTE, function, *map(self._value, of))
                 yield proof.Do(found, tuple(map(self._written, writes)), does=does)
-            case Write(to=to, reads=reads):
-                found = tuple(map(self._read, reads))
-                yield proof.Do(found, (self._written(to),), does=(WRITE,))
-                yield self._fence(Traffic.STORES)  # the function that writes the tile ends with it
             case StoreValues(values=values, tensor=tensor, coord=coord):
                 yield proof.Do(tuple(map(self._read, values)), does=(STORE, tensor, self._place(coord)))
             case StoreRows(source=source, tensor=tensor, place=place):
@@ -291,7 +298,10 @@ class _Agent:
                 stream, waited = self._stream(op.traffic), isinstance(op, Load)
                 read, written = ([r for r in group if r.space is Space.SHARED] for group in (op.reads, op.writes))
                 made = tuple(self._written(r, type(op)) for r in written)
-                yield proof.Do(tuple(map(self._read, read)), made, stream, op.units, waited=waited)
+                does = (WRITE,) if isinstance(op, Write) else ()
+                yield proof.Do(tuple(map(self._read, read)), made, stream, op.units, waited=waited, does=does)
+                if does:  # the function that writes the tile ends with it
+                    yield from self._fence(Traffic.STORES)
             case Fence() | Mix() | Priority():
                 pass  # for the compiler, and for the order in which waves issue
             case Barrier(drains=drains):
@@ -327,9 +337,9 @@ class _Agent:
         """The machine's stream for operations; without one they are complete at once."""
         return next((s.name for s in self.machine.streams if traffic and s.carries == traffic.value), "")
 
-    def _fence(self, traffic: Traffic | None) -> proof.Fence:
-        """What was done until here may be touched on the way of these operations."""
-        return proof.Fence(GENERIC, next(s.proxy for s in self.machine.streams if s.name == self._stream(traffic)))
+    def _fence(self, traffic: Traffic | None) -> Iterator[proof.Fence]:
+        """What was done until here may be touched on the way of these operations, if the machine has one for them."""
+        yield from (proof.Fence(GENERIC, s.proxy) for s in self.machine.streams if s.name == self._stream(traffic))
 
     def _named(self, barrier: Named, number: str) -> str:
         return f"{barrier.name} {self._value(number) - self._value(barrier.first)}"

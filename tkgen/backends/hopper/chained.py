@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tkgen.tile.ops import Multiply, Write
 from tkgen.tile.program import (
     Advance,
     Arrive,
@@ -23,7 +24,6 @@ from tkgen.tile.program import (
     Flags,
     Join,
     Loop,
-    Multiply,
     Named,
     Node,
     Op,
@@ -37,7 +37,6 @@ from tkgen.tile.program import (
     Text,
     Tiles,
     Who,
-    Write,
 )
 
 BESIDE = "// The second product of an iteration runs beside the first one of the next, and what stands behind that."
@@ -170,7 +169,7 @@ class _Chained:
             Text(("", *code.behind)),
             Drain("stores", reads_only=True, who=Who.FIRST),
             Sync(self.group, "consumer + 1"),
-            Write(Region(self.out, own=True), code.out_value, (Region(self.sums),), remark=code.out_remark),
+            Write(Region(self.sums), Region(self.out, own=True), code.out_value, remark=code.out_remark),
             Sync(self.group, "consumer + 1"),
             CopyOut(Region(self.out), *_of(code.out), who=Who.FIRST),
         )  # fmt: skip
@@ -182,11 +181,11 @@ class _Chained:
 
     def _first(self, left: Cursor) -> tuple[Op, ...]:
         operands = (Region(self.held, "held", "consumer"), Region(self.left, left.name))
-        product = Multiply("ABt", Region(self.scores), *operands, fresh=True)
+        product = Multiply(*operands, Region(self.scores), "ABt", fresh=True)
         return (Await(self.full[self.left], left), product)
 
     def _second(self, right: Cursor) -> tuple[Op, ...]:
-        product = Multiply("AB", Region(self.sums), Region(self.factor), Region(self.right, right.name))
+        product = Multiply(Region(self.factor), Region(self.right, right.name), Region(self.sums), "AB")
         return (Await(self.full[self.right], right), product)
 
     def _done(self, cursor: Cursor, left: str, *pinned: Ring) -> tuple[Op, ...]:

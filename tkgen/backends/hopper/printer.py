@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
+from tkgen.tile.ops import Multiply, Write
 from tkgen.tile.program import (
     Advance,
     Arrive,
@@ -24,7 +25,6 @@ from tkgen.tile.program import (
     Keep,
     Let,
     Loop,
-    Multiply,
     Node,
     Op,
     Pin,
@@ -39,7 +39,6 @@ from tkgen.tile.program import (
     Text,
     Tiles,
     Who,
-    Write,
 )
 
 INDENT = "    "
@@ -135,7 +134,7 @@ def statement(op: Op) -> str:
             return f"{function}{f'<{left}>' if left != '0' else ''}()"
         case Pin(tiles=tiles):
             return ", ".join(f"tk::pin({region(tile)})" for tile in tiles)
-        case Write(to=to, value=value):
+        case Write(target=to, value=value):
             return f"warpgroup::store({region(to)}, {value})"
         case Bind(tile=tile, type=kind, cast=cast):
             place = region(replace(tile, alias=""))

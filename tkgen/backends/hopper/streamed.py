@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tkgen.tile.ops import Multiply, Write
 from tkgen.tile.program import (
     Advance,
     Arrive,
@@ -32,7 +33,6 @@ from tkgen.tile.program import (
     Keep,
     Let,
     Loop,
-    Multiply,
     Named,
     Node,
     Op,
@@ -46,7 +46,6 @@ from tkgen.tile.program import (
     Text,
     Tiles,
     Who,
-    Write,
 )
 
 WARPS = "WARPGROUP_WARPS"
@@ -269,8 +268,8 @@ class _Streamed:
     def _products(self, fresh: bool) -> Iterator[Node]:
         part = "f" if self.code.turns else "consumer"
         for product, sums in zip(self.code.products, self.sums, strict=True):
-            made = Multiply(product.layouts, Region(sums, part="f" if self.code.turns else ""),
-                            *self._factors(product, part), fresh)  # fmt: skip
+            into = Region(sums, part="f" if self.code.turns else "")
+            made = Multiply(*self._factors(product, part), into, product.layouts, fresh)
             yield Loop("f", "FRAGMENTS", (made,), unroll="unroll") if self.code.turns else made
 
     def _factors(self, product: Product, part: str) -> tuple[Region, Region]:
@@ -304,7 +303,7 @@ class _Streamed:
     def _started(self, half: str, k: str) -> Iterator[Node]:
         yield Await(self.full, self.stage)
         for product, step in zip(self.code.products, self.steps, strict=True):
-            yield Multiply(product.layouts, Region(step, half), *self._factors(product, "consumer"), fresh=True)
+            yield Multiply(*self._factors(product, "consumer"), Region(step, half), product.layouts, fresh=True)
         if scales := tuple(line.format(half=half, k=k) for p in self.code.products for line in p.scales):
             yield Text(scales)
 
@@ -353,7 +352,7 @@ class _Streamed:
             *self._free(),
             Sync(self.group, "consumer + 1"),
             Text(tuple(converted)),
-            Write(own, value, (Region(self.ready),)),
+            Write(Region(self.ready), own, value),
             Sync(self.group, "consumer + 1"),
             If("partial", (rows,), (copy,)) if code.ragged else copy,
         )  # fmt: skip
