@@ -73,7 +73,7 @@ def mutants(made: LoopSteps) -> Iterator[LoopMutant]:
                 yield LoopMutant(kind, where, replace(made, **{part: edited}))
 
 
-WORDS = {Copy: "fetch", Equations: "compute", Share: "give", Barrier: "meet"}
+WORDS = {Copy: "fetch", Equations: "compute", Share: "share", Barrier: "barrier"}
 
 
 def _named(step: Op, word: str) -> str:

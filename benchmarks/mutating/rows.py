@@ -94,7 +94,13 @@ def mutants(m: RowMap) -> Iterator[RowMutant]:
             yield RowMutant(f"change {name}", f"{value} to {other}", replace(m, **{name: other}))
 
 
-WORDS = {ElementLoop: "walk", SharedStore: "put", Barrier: "meet", SharedLoad: "get", Loop: "repeat"}
+WORDS = {
+    ElementLoop: "element loop",
+    SharedStore: "shared store",
+    Barrier: "barrier",
+    SharedLoad: "shared load",
+    Loop: "loop",
+}
 
 
 def _steps(steps: tuple[Node, ...]) -> Iterator[tuple[str, str, tuple[Node, ...]]]:
@@ -104,7 +110,6 @@ def _steps(steps: tuple[Node, ...]) -> Iterator[tuple[str, str, tuple[Node, ...]
         step = steps[n]
         where, word = f"{_named(step)} at {n - sum(isinstance(s, Advance) for s in steps[:n])}", WORDS[type(step)]
         if isinstance(step, Loop):
-            where = where.replace("repeat", "loop")
             for kind, what, inner in _steps(step.body):
                 yield kind, f"{what} of the {where}", (*steps[:n], replace(step, body=inner), *steps[n + 1 :])
         yield f"drop {word}", where, (*steps[:n], *steps[n + 1 :])
@@ -116,7 +121,7 @@ def _steps(steps: tuple[Node, ...]) -> Iterator[tuple[str, str, tuple[Node, ...]
             both = tuple(_other_half(s) if isinstance(s, SharedStore | SharedLoad) and s.number == step.number else s
                          for s in steps)  # fmt: skip
             if isinstance(step, SharedStore):
-                yield "other half", f"{where} and what gets it", both
+                yield "other half", f"{where} and its load", both
 
 
 def _with(steps: tuple[Node, ...], at: int, step: Node) -> tuple[Node, ...]:
@@ -133,7 +138,7 @@ def _named(step: Node) -> str:
     """A step in a word, with what tells it from others."""
     match step:
         case ElementLoop(number=number):
-            return f"walk {number}"
+            return f"{WORDS[type(step)]} {number}"
         case SharedStore(number=number, to=region) | SharedLoad(number=number, source=region):
             return f"{WORDS[type(step)]} {number}, half {region.ahead},"
     return WORDS[type(step)]

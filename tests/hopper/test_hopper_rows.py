@@ -49,9 +49,11 @@ def test_the_proof_finds_what_breaks_an_exchange(case: Case) -> None:
     assert layout.exchanges
     for mutant in mutants(layout):
         found.setdefault(mutant.kind, []).append({rule for rule, _ in wrong(mutant.layout, LANES)})
-    assert found["drop meet"] == [{"races"}] * layout.exchanges
-    assert all(found["drop put"] + found["drop get"] + found["drop walk"] + found["drop operation"])
-    assert not any(found["duplicate meet"])
+    assert found["drop barrier"] == [{"races"}] * layout.exchanges
+    assert all(
+        found["drop shared store"] + found["drop shared load"] + found["drop element loop"] + found["drop operation"]
+    )
+    assert not any(found["duplicate barrier"])
 
 
 @compiles

@@ -284,7 +284,7 @@ def test_other_conditions(change: str) -> None:
 
 def test_votes_have_a_ring_of_their_own() -> None:
     spec = spec_of(LAZY)
-    assert spec.steps.meetings == 2
+    assert spec.steps.barriers == 2
     votes = [s for s in spec.steps.body if isinstance(s, Vote)]
     assert [vote.to.name for vote in votes] == ["ring 2"] and spec.layout.rings == (2, 2, 2)
     without = replace(spec.steps, body=tuple(s for s in spec.steps.body if not isinstance(s, Vote)))
@@ -300,7 +300,7 @@ def steps_of(text: str) -> LoopSteps:
 
 @pytest.mark.parametrize(("buffers", "meetings"), [(1, 2), (2, 1), (3, 1)])
 def test_waves_meet_as_rarely_as_the_rings_allow(buffers: int, meetings: int) -> None:
-    assert steps_of(changed(SMALL, buffers=f"buffers {buffers}")).meetings == meetings
+    assert steps_of(changed(SMALL, buffers=f"buffers {buffers}")).barriers == meetings
 
 
 @pytest.mark.parametrize("buffers", [1, 2, 3])
@@ -426,7 +426,7 @@ def test_the_graph_has_what_operations_take_of_others(name: str) -> None:
     assert through == {"K", "V"}
     votes = [b for _, b, d, _ in edges if d.medium == "lds" and isinstance(b, When)]
     assert len(votes) == (name == "attention_lazy")
-    assert all((barrier in range(spec.steps.meetings)) == (d.medium == "lds") for _, _, d, barrier in edges)
+    assert all((barrier in range(spec.steps.barriers)) == (d.medium == "lds") for _, _, d, barrier in edges)
     for number, op in enumerate(ops):
         taken = {d.operand for _, _, d in graph.in_edges(number, data="dependency") if d.distance == 0}
         assert len(taken) >= len(set(reads(op))), op

@@ -65,7 +65,7 @@ def test_no_wrong_mutant_of_a_written_schedule_is_accepted(name: str) -> None:
 def test_a_meeting_left_out_is_found() -> None:
     spec = small(ATTENTION)["attention"]
     referee = LoopReferee(spec, interleavings(1))
-    found = [referee.rejected(m.steps) for m in mutants(spec.steps) if m.kind == "drop meet"]
+    found = [referee.rejected(m.steps) for m in mutants(spec.steps) if m.kind == "drop barrier"]
     assert len(found) == 2 and all("races" in rules for rules in found)
 
 

@@ -164,9 +164,9 @@ CAN_BE_MISSING = {"": [{0}, {1}, {2}, {3}, {1, 2}], "direct": [{0}, {1}, {0, 1}]
 def test_meetings_that_order_tiles_are_needed(target: str) -> None:
     spec = spec_of(with_sizes(TEXTS[target], 256), target)
     machine, found = spec.target.synchronisation, spec.steps
-    some = [set(c) for size in (1, 2, 3) for c in combinations(range(found.meetings), size)]
+    some = [set(c) for size in (1, 2, 3) for c in combinations(range(found.barriers), size)]
     right = [c for c in some if unproven(without(found, *c), machine) is None]
-    assert found.meetings == 4 and right == CAN_BE_MISSING[target.partition(" ")[2]]
+    assert found.barriers == 4 and right == CAN_BE_MISSING[target.partition(" ")[2]]
 
 
 def test_all_waves_meet_as_often() -> None:

@@ -170,7 +170,7 @@ def test_mistakes_are_said(mistake: str) -> None:
 
 def test_barriers_are_placed_where_they_are_needed() -> None:
     spec = spec_of(of_size(lines(WRITTEN, PLAIN), 256))
-    assert spec.steps.meetings == 1
+    assert spec.steps.barriers == 1
     assert unproven(spec.steps, spec.target.synchronisation) is None and unlike(spec.steps) is None
 
 

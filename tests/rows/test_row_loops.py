@@ -213,13 +213,15 @@ def rules(spec: RowSpec, kind: str, what: str) -> list[set[str]]:
 def test_every_rule_finds_what_breaks_it() -> None:
     spec = small_softmax()
     assert not [*wrong(spec.rows, spec.target)]
-    assert rules(spec, "drop meet", "loop at 0") == [{"races"}] * 2
-    assert rules(spec, "drop put", "loop at 0") == rules(spec, "drop get", "loop at 0") == [{"steps"}] * 2
-    assert rules(spec, "other half", "and what gets it of the loop") == [{"races"}] * 2
-    assert rules(spec, "drop repeat", "loop at 0") == rules(spec, "drop repeat", "loop at 1") == [{"steps"}]
+    assert rules(spec, "drop barrier", "loop at 0") == [{"races"}] * 2
+    assert (
+        rules(spec, "drop shared store", "loop at 0") == rules(spec, "drop shared load", "loop at 0") == [{"steps"}] * 2
+    )
+    assert rules(spec, "other half", "and its load of the loop") == [{"races"}] * 2
+    assert rules(spec, "drop loop", "loop at 0") == rules(spec, "drop loop", "loop at 1") == [{"steps"}]
     odd = spec_of(FADING.format(rows=1, length=3000, tile=1000))
-    assert rules(odd, "drop meet", "loop at 0") == [{"races"}]
-    assert rules(odd, "other half", "and what gets it of the loop at 0") == [{"races"}]
+    assert rules(odd, "drop barrier", "loop at 0") == [{"races"}]
+    assert rules(odd, "other half", "and its load of the loop at 0") == [{"races"}]
 
 
 def test_every_rule_finds_what_breaks_the_sums_that_lanes_keep() -> None:
@@ -228,8 +230,8 @@ def test_every_rule_finds_what_breaks_the_sums_that_lanes_keep() -> None:
     assert [(len(s.reduces), len(s.parts), len(s.whole)) for s in spec.rows.sweeps] == [
         (1, 1, 0), (0, 0, 0), (0, 0, 1), (0, 0, 0), (0, 1, 0), (0, 0, 1), (0, 0, 0),
     ]  # fmt: skip
-    assert rules(spec, "drop meet", "meet at") == [{"races"}] * 3
-    assert rules(spec, "drop put", "half 0, at") == [{"steps"}] * 3
+    assert rules(spec, "drop barrier", "barrier at") == [{"races"}] * 3
+    assert rules(spec, "drop shared store", "half 0, at") == [{"steps"}] * 3
     for kind, part in (("drop operation", "parts"), ("drop operation", "whole"), ("move operation", "whole")):
         found = rules(spec, kind, f"of the {part}")
         assert found and all("sweeps" in each for each in found), (kind, part)

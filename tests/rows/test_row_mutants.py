@@ -51,11 +51,11 @@ def test_every_rule_finds_what_breaks_it() -> None:
     """Two exchanges a pass, by which waves that share a row hand each other maxima and sums."""
     spec = spec_of("softmax", "D=16384")
     assert not [*wrong(spec.layout, spec.target)]
-    assert rules(spec, "drop meet") == [{"races"}] * 2
-    assert rules(spec, "drop put") == rules(spec, "drop get") == [{"steps"}] * 2
-    assert rules(spec, "drop walk") == [{"steps"}] * 3
-    assert rules(spec, "other half", "and what gets it") == [{"races"}] * 2
-    assert rules(spec, "duplicate meet") == [set()] * 2
+    assert rules(spec, "drop barrier") == [{"races"}] * 2
+    assert rules(spec, "drop shared store") == rules(spec, "drop shared load") == [{"steps"}] * 2
+    assert rules(spec, "drop element loop") == [{"steps"}] * 3
+    assert rules(spec, "other half", "and its load") == [{"races"}] * 2
+    assert rules(spec, "duplicate barrier") == [set()] * 2
     assert all("sweeps" in found for found in rules(spec, "drop operation"))
     assert rules(spec, "change chunks", "8 to 7") == [{"elements"}]
     assert rules(spec, "change passes", "4 to 3") == [{"rows"}]
@@ -72,5 +72,5 @@ def test_one_exchange_a_pass_takes_the_other_half_in_the_next() -> None:
     spec = spec_of("rmsnorm", "D=8192")
     assert spec.layout.exchanges == 1 and spec.layout.passes > 1
     assert "+ pass) % 2" in spec.text
-    assert rules(spec, "other half", "put 0, half 0, at 1 and") == [set()]
-    assert rules(spec, "drop meet") == [{"races"}]
+    assert rules(spec, "other half", "shared store 0, half 0, at 1 and") == [set()]
+    assert rules(spec, "drop barrier") == [{"races"}]

@@ -148,11 +148,11 @@ def test_what_a_schedule_cannot_say(line: str, code: str) -> None:
 
 def test_the_text_form_is_stable() -> None:
     assert planned(k="64").to_text() == (
-        "schedule gemm  depth 0  unroll 1  passes 2  barriers per step 2\n"
+        "schedule gemm  depth 0  unroll 1  iterations 2  barriers per step 2\n"
         "waves 0..3\n"
         "  prologue\n"
         "    zero (0, 0)\n"
-        "  body\n"
+        "  loop\n"
         "    load A[k]\n"
         "    load B[k]\n"
         "    wait lds 0\n"

@@ -27,7 +27,7 @@ class LoopBuild(RowBuild):
     @property
     def barriers(self) -> int:
         """Meetings of the waves of a block, in a pass."""
-        return self.spec.steps.meetings
+        return self.spec.steps.barriers
 
     def figures(self) -> dict[str, object]:
         """Its layout over waves, its loop."""

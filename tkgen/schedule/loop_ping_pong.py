@@ -1,13 +1,13 @@
 """`schedule ping_pong` of loops of equations: of the two waves of a SIMD one multiplies while the other one computes.
 
     pass   compute    what follows from the first product, its first half
-           meet
+           barrier
            multiply   the first product of the next pass
-           meet
+           barrier
            compute    the other half of what follows from the first product; tiles that were fetched go to LDS
-           meet
+           barrier
            multiply   the next products, up to where something else is computed
-           meet       ... and so on, two phases for each run of products
+           barrier    ... and so on, two phases for each run of products
 
 Half of the waves are a meeting behind the others (`LoopMap.late`), and each SIMD has a wave of both halves, for waves
 are given to SIMDs in turn: so a SIMD's matrix unit and its vector unit have a wave each, which change places at every
@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 
 from tkgen.ir.equations import Convert, Load, Map, Op, Reduce, Value, writes
 from tkgen.ir.functions import CDNA, FUNCTIONS
-from tkgen.schedule.loop_program import PRIORITIES, bring, meet, read, tiles, write
+from tkgen.schedule.loop_program import PRIORITIES, barrier, bring, read, tiles, write
 from tkgen.schedule.loop_tiles import Multiplication, extent
 from tkgen.schedule.loops import LoopMap
 from tkgen.tile.ops import Equations, Priority, Read
@@ -59,9 +59,9 @@ def ping_pong(m: LoopMap, first: Sequence[int]) -> tuple[Step, ...]:
         found += _reads(m, phase)
         found += phase.computes
         found += (write(m, n, first[n]) for n in rings if last and not m.moving[n].direct)
-        found += [meet(last and m.direct), Priority(PRIORITIES[1])]
+        found += [barrier(last and m.direct), Priority(PRIORITIES[1])]
         found += (compute for _, compute in phase.products)
-        found += [Priority(PRIORITIES[0]), meet(idle=m.direct)]
+        found += [Priority(PRIORITIES[0]), barrier(idle=m.direct)]
     return tuple(found)
 
 

@@ -30,7 +30,7 @@ class LoopSteps:
     body: tuple[Op, ...]
 
     @property
-    def meetings(self) -> int:
+    def barriers(self) -> int:
         """Barriers of an iteration."""
         return sum(isinstance(step, Barrier) for step in self.body)
 
@@ -38,8 +38,8 @@ class LoopSteps:
     def block(self) -> Block:
         """The program of a block of `WAVES`, of which those from `AHEAD` on are behind the others."""
         late = bool(self.map.late)
-        before = (meet(when="warp >= AHEAD"),) if late else ()
-        behind = (meet(when="warp < AHEAD"),) if late else ()
+        before = (barrier(when="warp >= AHEAD"),) if late else ()
+        behind = (barrier(when="warp < AHEAD"),) if late else ()
         body = Tiles((), (*self.body, Advance(ITERATION)))
         return Block((Role("wave", (ITERATION,), (*self.prologue, *before), body, behind, warps="WAVES"),), (), (),
                      rings(self.map))  # fmt: skip
@@ -86,7 +86,7 @@ def share(m: LoopMap, number: int, ring: int) -> Share:
     return Share(number, tile(m, ring, own=True))
 
 
-def meet(landed: bool = False, idle: bool = False, when: str = "") -> Barrier:
+def barrier(landed: bool = False, idle: bool = False, when: str = "") -> Barrier:
     """A barrier: accesses to shared memory are complete, but of a wave that was `idle`; `landed`: direct loads, too."""
     return Barrier(drains=(Traffic.GLOBAL,) * landed + (Traffic.SHARED,) * (not idle), when=when)
 

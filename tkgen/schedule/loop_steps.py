@@ -39,8 +39,8 @@ from tkgen.proof.passes import first_wrong
 from tkgen.schedule.loop_ping_pong import ping_pong
 from tkgen.schedule.loop_program import (
     LoopSteps,
+    barrier,
     bring,
-    meet,
     product_of,
     read,
     ring_of,
@@ -112,8 +112,8 @@ def _opened(m: LoopMap, met: tuple[Op, ...], machine: Synchronisation) -> LoopSt
     prologue = [step for n, brought in enumerate(_distances(m, met)) for step in _first(m, n, *brought)]
     if m.early is not None:
         computed = [_now(m, step) for step in met if isinstance(step, Read | Equations) and _ahead(step)]
-        prologue += [meet(m.direct), *computed]
-    for opening in (tuple(prologue), (*prologue, meet(m.direct))):
+        prologue += [barrier(m.direct), *computed]
+    for opening in (tuple(prologue), (*prologue, barrier(m.direct))):
         made = LoopSteps(m, opening, met)
         if unproven(made, machine) is None:
             break
@@ -138,7 +138,7 @@ def _written(m: LoopMap, schedule: WrittenSchedule, machine: Synchronisation) ->
     met = _with_meetings(m, body) if schedule.barriers else body
     meetings = [n for n, step in enumerate(met) if isinstance(step, Barrier)]
     for landing in [[n] for n in reversed(meetings)] + [meetings] if m.direct else [[]]:
-        landed = tuple(meet(True) if n in landing else step for n, step in enumerate(met))
+        landed = tuple(barrier(True) if n in landing else step for n, step in enumerate(met))
         made = _opened(m, landed, machine)
         if (problem := unproven(made, machine)) is None:
             break
@@ -182,7 +182,7 @@ def _first(m: LoopMap, ring: int, fetched: int, stored: int) -> Iterator[Op]:
 def _landing(m: LoopMap, body: tuple[Op, ...]) -> tuple[Op, ...]:
     """The steps with a wait for direct loads at the last meeting, which is as late as can be."""
     last = max((n for n, step in enumerate(body) if isinstance(step, Barrier)), default=None)
-    return tuple(meet(m.direct) if n == last else step for n, step in enumerate(body))
+    return tuple(barrier(m.direct) if n == last else step for n, step in enumerate(body))
 
 
 def _computes(m: LoopMap) -> Iterator[Op]:
@@ -238,9 +238,9 @@ def _with_meetings(m: LoopMap, body: tuple[Op, ...]) -> tuple[Op, ...]:
     for count in range(len(body) + 1):
         for places in combinations(range(len(body), 0, -1), count):
             if all(any(p % len(body) in arc for p in places) for arc in arcs):
-                return tuple(s for n, step in enumerate(body) for s in ((meet(),) if n in places else ()) + (step,)) + (
-                    (meet(),) if len(body) in places else ()
-                )
+                return tuple(
+                    s for n, step in enumerate(body) for s in ((barrier(),) if n in places else ()) + (step,)
+                ) + ((barrier(),) if len(body) in places else ())
     raise AssertionError("meetings everywhere order everything")
 
 

@@ -25,7 +25,7 @@ from tkgen.ir.equations import (
     reads,
     writes,
 )
-from tkgen.schedule.loop_program import bring, meet, read, ring_of, tiles, write
+from tkgen.schedule.loop_program import barrier, bring, read, ring_of, tiles, write
 from tkgen.schedule.loop_tiles import Multiplication, extent
 from tkgen.schedule.loops import LoopMap
 from tkgen.source import Span
@@ -70,7 +70,7 @@ def written(m: LoopMap, schedule: WrittenSchedule) -> tuple[Step, ...]:
             steps += made
         if any(s.word == "priority" and s.level for s in line.steps):
             steps.append(Priority(0))
-        steps.append(meet() if line.paced and not schedule.barriers else Fence())
+        steps.append(barrier() if line.paced and not schedule.barriers else Fence())
     _brought(m, found, schedule)
     _once(m, named, found, schedule)
     _order(m, found)
@@ -106,7 +106,7 @@ def _equations(m: LoopMap) -> dict[str, _Equation]:
 def _steps(m: LoopMap, named: dict[str, _Equation], step: WrittenStep, at: int) -> Iterator[Step]:
     match step.word:
         case "barrier":
-            yield meet()
+            yield barrier()
         case "priority":
             yield Priority(step.level)
         case "mix":

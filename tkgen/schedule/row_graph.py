@@ -60,7 +60,7 @@ def loop_graph(steps: LoopSteps) -> nx.MultiDiGraph:
 def _behind(steps: LoopSteps, last: int) -> int | None:
     """The first meeting of a pass, around it, behind a step; None without meetings."""
     passed = sum(isinstance(step, Barrier) for step in steps.body[:last])
-    return passed % steps.meetings if steps.meetings else None
+    return passed % steps.barriers if steps.barriers else None
 
 
 def _graph(kernel: Kernel, waves: int, met: _Met) -> nx.MultiDiGraph:

@@ -28,7 +28,7 @@ EXCHANGE = Ring("exchange", "exchange", str(HALVES), "WAVES")  # a part for each
 EXCHANGED = Cursor("exchange", "", str(HALVES))
 OWN, OF_ROW = Region(EXCHANGE, "exchange", own=True), "OF_ROW"  # waves that share a row
 SHARED = Region(EXCHANGE, "exchange", f"warp / {OF_ROW} * {OF_ROW}", count=OF_ROW)
-MEET = Barrier(drains=(Traffic.SHARED,))
+BARRIER = Barrier(drains=(Traffic.SHARED,))
 
 
 def steps(sweeps: Sequence[Sweep], crossing: bool, close: bool = False) -> tuple[Node, ...]:
@@ -45,7 +45,7 @@ def steps(sweeps: Sequence[Sweep], crossing: bool, close: bool = False) -> tuple
         if exchanges:
             here.append(Advance(EXCHANGED, str(exchanges)))
         elif loop and close:
-            here.append(MEET)
+            here.append(BARRIER)
         made += [Loop("iteration", "ITERATIONS", tuple(here))] if loop else here
     return tuple(made)
 
@@ -53,11 +53,11 @@ def steps(sweeps: Sequence[Sweep], crossing: bool, close: bool = False) -> tuple
 def exchange(sweep: int, ahead: int) -> tuple[Node, ...]:
     """Waves hand each other what a sweep reduces."""
     own, shared = (replace(region, ahead=ahead) for region in (OWN, SHARED))
-    return SharedStore(sweep, own), MEET, SharedLoad(sweep, shared)
+    return SharedStore(sweep, own), BARRIER, SharedLoad(sweep, shared)
 
 
 def meets(made: Sequence[Node]) -> bool:
-    """Whether waves meet in every iteration of every loop."""
+    """Whether there is a barrier in every iteration of every loop."""
     return all(any(isinstance(op, Barrier) for op in node.body) for node in made if isinstance(node, Loop))
 
 

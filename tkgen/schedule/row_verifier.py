@@ -150,22 +150,22 @@ def _steps(m: RowMap) -> Iterator[tuple[str, str]]:
         return
     crossing = [n for n, sweep in enumerate(m.sweeps) if sweep.handed and m.waves_of_row > 1]
     at = -1
-    put, got = list[int](), list[int]()
+    stored, loaded = list[int](), list[int]()
     for step in ops(m.steps):
         match step:
             case ElementLoop():
                 at = step.number
-                if at > 0 and at - 1 in crossing and at - 1 not in got:
+                if at > 0 and at - 1 in crossing and at - 1 not in loaded:
                     yield "steps", f"what sweep {at - 1} reduces is not handed on before sweep {at}"
             case SharedStore(number=number) | SharedLoad(number=number):
                 if number != at or number not in crossing:
                     yield "steps", f"sweep {number} is handed on within sweep {at}"
-                if isinstance(step, SharedStore) and number in got:
-                    yield "steps", f"sweep {number} is put down after it was got"
-                (put if isinstance(step, SharedStore) else got).append(number)
+                if isinstance(step, SharedStore) and number in loaded:
+                    yield "steps", f"sweep {number} is stored after it was loaded"
+                (stored if isinstance(step, SharedStore) else loaded).append(number)
     for number in crossing:
-        if number not in put or number not in got:
-            yield "steps", f"what sweep {number} reduces is not put down, or never got"
+        if number not in stored or number not in loaded:
+            yield "steps", f"what sweep {number} reduces is not stored, or never loaded"
 
 
 def program(

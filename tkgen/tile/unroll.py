@@ -1,6 +1,6 @@
 """A tile program in the form of the proof: each agent executes its role, with numbers in the place of expressions.
 
-An agent is a thread that copies, or a warp of a group. It walks the nodes of its role as the C++ does: loops so many
+An agent is a thread that copies, or a warp of a group. It executes the nodes of its role as the C++ does: loops so many
 times, cursors on from instance to instance, conditions as they hold. What it does is a step of `tkgen.proof.program`;
 where it stands in a ring is the instance that the step touches. Nothing is said twice: a program that forgot to move a
 cursor on, or to wait, is a schedule that does, and is found.
@@ -224,15 +224,15 @@ class _Agent:
     def looped(self, tiles: Sequence[Tile]) -> proof.Looped:
         """What it does before the tiles, for these, and behind them."""
         self.counts = {cursor.name: 0 for cursor in self.role.cursors}
-        before = tuple(self._walk(self.role.before))
+        before = tuple(self._executed(self.role.before))
         body, begin = list[proof.Step](), Counter(self.counts)
         for tile in tiles:
             group = self.values.get(self.role.name, 0)
             self.values |= {name: v[group] if isinstance(v, tuple) else v for name, v in tile.items()}
-            body += self._walk(self.role.tiles.body)
+            body += self._executed(self.role.tiles.body)
         self.passed = Counter(self.counts)
         self.passed.subtract(begin)
-        return proof.Looped(self.name, before, tuple(body), tuple(self._walk(self.role.behind)))
+        return proof.Looped(self.name, before, tuple(body), tuple(self._executed(self.role.behind)))
 
     def moved(self) -> Iterator[tuple[str, int]]:
         """Rings that it writes where a cursor stands, and by how many instances that goes on in a pass."""
@@ -250,7 +250,7 @@ class _Agent:
             if by != wanted:
                 yield name, advance[name] + (1 if by > wanted else -1)
 
-    def _walk(self, nodes: tuple[Node, ...]) -> Iterator[proof.Step]:
+    def _executed(self, nodes: tuple[Node, ...]) -> Iterator[proof.Step]:
         for op in in_order(nodes, self.values):
             if (not op.when or self._value(op.when)) and (op.who is not Who.FIRST or self.values.get("warp", 0) == 0):
                 yield from self._steps(op)
