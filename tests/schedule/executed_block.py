@@ -1,13 +1,13 @@
-"""What wave programs execute, as a block of the tile program, for the general proof (`tkgen.tile.unroll`).
+"""Wave programs, unrolled, as a block of the tile program, for the general proof (`tkgen.tile.unroll`).
 
-`tkgen.schedule.epochs` is the fast case of that proof. With one meeting at which all agents meet, a vector clock is one
-number: an agent that has passed n meetings knows of every agent what that did before its n-th meeting, and no more; so
-"y knows the completion of x" is "x was complete before its agent's n-th meeting, and y begins behind y's", done(x) <
-begin(y). `test_executed_block.py` holds the two together, each of which works out by itself what is complete when.
+`tkgen.schedule.epochs` is the fast case of that proof. With one barrier for all agents a vector clock is one number: an
+agent that has passed n barriers knows of every agent what that did before its n-th barrier, and no more. So "y knows
+the completion of x" is "x was complete before its agent's n-th barrier, and y begins after y's": done(x) < begin(y).
+`test_executed_block.py` compares the two, each of which finds by itself when an access is complete.
 
-Two waves stand for all that execute one program: accesses of a wave meet those of itself and of another. What the
-compiler keeps of the written order, `tkgen.schedule.traces` says: of a section's instructions on a stream, counted at
-their fewest, its first operation there has all. The waits that are part of an operation are written in front of it.
+Two waves represent all that execute one program: accesses of a wave conflict with those of itself and of another. The
+docstring of `tkgen.schedule.traces` says what the compiler keeps of the written order. All instructions of a section on
+a stream, counted at their fewest, belong to its first operation there. An operation's own waits are written before it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _Direct(Load):
 def executed_block(
     kernel: Program, waves: Sequence[WaveProgram], passes: int, unroll: int, steps: int, tiles: int = 1
 ) -> Block:
-    """What the waves execute in `passes` passes of the loop. The arguments are those of `epochs.conflicts`."""
+    """The operations of `passes` iterations of the loop. The arguments are those of `epochs.conflicts`."""
     last_phase = max(w.phase for w in waves)
     held = {
         name: Ring(
@@ -53,7 +53,7 @@ def executed_block(
 
 
 class _Executed:
-    """What one wave executes, with the waits that are part of it."""
+    """The operations of one wave, with the waits that are part of them."""
 
     def __init__(self, kernel: Program, held: dict[str, Ring], steps: int, events: Sequence[Event]):
         self.kernel, self.held, self.steps, self.events = kernel, held, steps, events
@@ -66,7 +66,7 @@ class _Executed:
         self.loading = {("lds", e.section) for e in events if isinstance(e.op, Load) and not kernel.direct}
 
     def ops(self) -> Iterator[Op]:
-        """Its operations on memory, waits and meetings."""
+        """Operations on memory, waits and barriers."""
         fetched: dict[tuple[str, int, int], int] = {}  # (operand, step, part) -> the section of its fetch
         counted: set[tuple[str, int]] = set()  # streams of sections that have been counted
         waited = -1  # the latest section whose fetch a write has waited for

@@ -60,7 +60,7 @@ def compare_plan(plan: Plan) -> Verdict:
 
 
 def compare_programs(seeds: range) -> list[int]:
-    """How many are right, wrong, wait for ever."""
+    """Return how many are right, are wrong, and wait for ever."""
     counts = [0, 0, 0]
     for seed in seeds:
         made = case(seed)

@@ -59,7 +59,7 @@ def test_what_is_no_expression_of_integers_is_told(text: str) -> None:
 
 
 def test_no_target_has_a_word_in_the_tile_program() -> None:
-    """What streams, barriers and ways to memory are called, targets say; so are their instructions no names here."""
+    """Targets name their streams, barriers and ways to memory; no name of those or of an instruction is here."""
     instructions = (
         r"(v_|s_|ds_|buffer_|global_|sched_)\w+|vmcnt|lgkmcnt|mfma|wgmma|mbarrier|lds|simd|tma|ptx|gfx\w*|sm_\w+|"
         r"cdna|hopper|thunderkittens"

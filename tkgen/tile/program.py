@@ -10,9 +10,9 @@ One program is proven (`tkgen.tile.unroll` makes a `tkgen.proof.program` of it),
 machine, and shown by `--print-after schedule`. So each index is an expression in one notation, which is evaluated there
 and printed here (`tkgen.tile.expressions`).
 
-**Rings and cursors.** A ring is a tile with slots that are used in turn. A `Cursor` counts the instances of a ring: it
-stands at one, in slot `count % slots`, and how often it has gone round is the phase of the slot's barriers, of which
-waits know the parity alone. A fresh slot counts as free: who waits for that begins with the other parity (`start`).
+**Rings and cursors.** A ring is a tile with slots that are used in turn. A `Cursor` counts the instances of a ring: its
+slot is `count % slots`, and the number of its rounds is the phase of the slot's barriers, of which waits know only the
+parity. A fresh slot counts as free: a wait for a free slot begins with the other parity (`start`).
 Other rings, registers among them, count the instances by what is written: each write is the next one.
 
 **Who.** An op is every warp's, or one thread's: of lane 0 of each warp, or of the first thread of a group.
@@ -29,7 +29,7 @@ from tkgen.source import Span
 
 
 class Scope(Enum):
-    """Who has a tile of its own."""
+    """The unit of a block that has its own copy of a tile."""
 
     BLOCK = "block"
     GROUP = "group"
@@ -37,7 +37,7 @@ class Scope(Enum):
 
 
 class Space(Enum):
-    """Where data is."""
+    """A place of data."""
 
     GLOBAL = "global"
     SHARED = "shared"
@@ -47,7 +47,7 @@ class Space(Enum):
 
 
 class Traffic(Enum):
-    """Which asynchronous operations a stream of a machine completes."""
+    """Kinds of asynchronous operations: a stream of a machine completes one of them."""
 
     GLOBAL = "global"  # accesses of a wave to global memory
     SHARED = "shared"  # and to shared memory
@@ -57,7 +57,7 @@ class Traffic(Enum):
 
 
 class Who(Enum):
-    """Which threads of a group execute an op."""
+    """The threads of a group that execute an op."""
 
     ALL = "all"
     LANE = "lane 0 of each warp"
@@ -69,8 +69,8 @@ class Ring:
     """A tile with `slots`, each of `parts` that are written apart; `cpp` is its name in C++.
 
     In shared memory it has a `type`, and is an array of these `extents`. `number` is of the first of an array of rings,
-    of which a region's part is one. What is `dealt` the warps of a role write together, by each kind of op divided in
-    another way.
+    of which a region's part is one. The warps of a role write a tile that is `dealt` together: each kind of op
+    divides it in another way.
     """
 
     name: str
@@ -91,10 +91,10 @@ class Ring:
 
 @dataclass(frozen=True)
 class Region:
-    """What an op touches of a ring: `part` of the tile in slot `at`, or all of it; `count` parts from there on.
+    """The part of a ring that an op touches: all of the tile in slot `at`, or `count` parts of it from `part` on.
 
-    `at` is a cursor, a place that was kept (`Keep`), or an expression; empty where there is one slot. `ahead`: so many
-    instances further on than the cursor. `own`: the part of the warp that touches it, which its C++ does not name.
+    `at` is a cursor, a place that was kept (`Keep`), or an expression; empty where there is one slot. The tile is
+    `ahead` instances further on than the cursor. `own`: the part of the warp that touches it, not named in its C++.
     `alias`: a name that it has there (`Bind`). `box`: these fragments and slices, () being all; of sums, rows and
     columns of fragments.
     """
@@ -115,7 +115,7 @@ class Region:
 
     @property
     def space(self) -> Space:
-        """Where its tile is."""
+        """The space of its tile."""
         return self.ring.space
 
     @property
@@ -136,7 +136,7 @@ class Region:
 
 @dataclass(frozen=True)
 class Cursor:
-    """Where a role stands in a ring. `phase` is the parity that its waits begin with, 1 for what counts as complete."""
+    """A position in a ring. `start` is the parity of the first wait, 1 for a slot that counts as complete."""
 
     name: str
     phase_name: str
@@ -146,7 +146,7 @@ class Cursor:
 
 @dataclass(frozen=True)
 class Flags:
-    """A barrier in shared memory for each slot of a ring: a phase is complete after so many arrivals, and its bytes."""
+    """A barrier in shared memory for each slot of a ring: a phase is complete after `arrivals`, and its bytes."""
 
     name: str
     cpp: str
@@ -156,7 +156,7 @@ class Flags:
 
 @dataclass(frozen=True)
 class Named:
-    """Hardware barriers, one for each group, numbered from `first` on, of so many warps.
+    """Hardware barriers, one for each group, numbered from `first` on, of so many `warps`.
 
     `apart`: some arrive there without waiting. `cpp` is the group of warps whose functions are called.
     """
@@ -173,11 +173,11 @@ class Named:
 
 @dataclass(frozen=True, kw_only=True)
 class Op:
-    """What all have: who executes it, under which condition, what it is called in schedules, where the spec says it.
+    """An operation: its threads, its condition, its name in schedules, its place in the spec.
 
     `identity` tells the operations of an iteration apart wherever they are clipped to, one for what roles of one clause
-    share; -1 for what is of no iteration. What is asynchronous is complete on the machine's stream for its `traffic`,
-    if there is one, which counts it as so many `units` at the fewest.
+    share; -1 for what is of no iteration. An asynchronous op completes on the machine's stream for its `traffic`, if
+    there is one, which counts it as at least `units`.
     """
 
     word: ClassVar[str] = ""
@@ -191,17 +191,17 @@ class Op:
 
     @property
     def reads(self) -> tuple[Region, ...]:
-        """What it reads."""
+        """Regions that it reads."""
         return ()
 
     @property
     def writes(self) -> tuple[Region, ...]:
-        """What it writes."""
+        """Regions that it writes."""
         return ()
 
     @property
     def operand(self) -> str:
-        """What it moves; "" where it moves nothing."""
+        """The name of the tile that it moves, "" if it moves none."""
         return ""
 
     @property
@@ -217,13 +217,13 @@ class Op:
         return step + region.ahead - self.offset
 
     def same(self, other: Op) -> bool:
-        """Whether both are one operation of the iteration."""
+        """Return True if both are one operation of the iteration."""
         return self.identity == other.identity >= 0
 
 
 @dataclass(frozen=True)
 class Await(Op):
-    """Wait until the slot where `cursor` stands is what `flags` say: full, or empty.
+    """Wait until the slot at `cursor` is what `flags` say: full, or empty.
 
     `at` is the slot where it is not the cursor's: of barriers that are no ring, but each a group's.
     """
@@ -289,7 +289,7 @@ class Drain(Control):
 
     @property
     def count(self) -> int:
-        """How many may be under way, where that is a number."""
+        """`left` as a number."""
         return int(self.left)
 
     def __str__(self) -> str:
@@ -305,7 +305,7 @@ class Pin(Op):
 
 @dataclass(frozen=True)
 class Compute(Op):
-    """What `lines` of C++ make of tiles: `function`, in words, of them and of the values `of` expressions."""
+    """A function of tiles and of the values `of` expressions: in words (`function`) and as `lines` of C++."""
 
     lines: tuple[str, ...]
     reads: tuple[Region, ...] = ()
@@ -335,7 +335,7 @@ class StoreRows(Op):
 
 @dataclass(frozen=True)
 class StoreValues(Op):
-    """What `lines` of C++ make of registers to global memory, by the warp that has them; `coord` is where."""
+    """Registers to `coord` of a tensor, by the warp that has them, as `lines` of C++ say."""
 
     values: tuple[Region, ...]
     tensor: str
@@ -345,7 +345,7 @@ class StoreValues(Op):
 
 @dataclass(frozen=True)
 class CopyOut(Op):
-    """A tile of shared memory to global memory by the copy engine: a group of its own."""
+    """A tile of shared memory to global memory by the copy engine: one group."""
 
     traffic: ClassVar[Traffic | None] = Traffic.STORES
     source: Region
@@ -373,7 +373,7 @@ class Join(Op):
 
 @dataclass(frozen=True)
 class Advance(Op):
-    """The cursor goes on to the next instance, or by so many."""
+    """The cursor goes on to the next instance, or by this number."""
 
     cursor: Cursor
     by: str = "1"
@@ -381,7 +381,7 @@ class Advance(Op):
 
 @dataclass(frozen=True)
 class Keep(Op):
-    """The place where a cursor stands now, under a name. `fresh`: the name is new."""
+    """The present place of a cursor, under a name. `fresh`: the name is new."""
 
     name: str
     cursor: Cursor
@@ -409,8 +409,8 @@ class Text:
 class Loop:
     """`body` for each value of `name` from `first` to before `count`. `unroll`: what the compiler is told of it.
 
-    With `by` more than one the body is executed for as many values at once, while so many are left, and `name` goes on
-    behind the loop, where it was declared before it.
+    With `by` more than one the body is executed for as many values at once, while there are as many, and `name` goes on
+    after the loop, where it was declared before it.
     """
 
     name: str
@@ -441,7 +441,7 @@ class If:
 
 @dataclass(frozen=True)
 class Scoped:
-    """Nodes in a scope of their own."""
+    """Nodes in a separate scope."""
 
     body: tuple[Node, ...]
 
@@ -451,7 +451,7 @@ Node: TypeAlias = Op | Text | Loop | Tiles | If | Scoped
 
 @dataclass(frozen=True)
 class Role:
-    """What some warps do: one thread of them, `warps` alike, or `groups` of so many. `before` and `behind` the tiles.
+    """A body for one thread, for `warps` alike, or for `groups` of these; nodes `before` and `behind` its tiles.
 
     `cursors` begin at the first instance. `registers` of a lane, where warps of a role give some up or take more.
     `groups_before` are those of the block that come before its own.

@@ -56,7 +56,7 @@ def block_text(block: Block, values: Mapping[str, int], lines: Lines = lambda _:
 
 
 def role_text(title: str, prologue: Sequence[str], loop: Sequence[str], epilogue: Sequence[str]) -> Iterator[str]:
-    """What a role does before its loop, in an iteration of it, and after it."""
+    """The lines of a role: before its loop, in an iteration of it, and after it."""
     yield title
     for name, part in (("prologue", prologue), ("loop", loop), ("epilogue", epilogue)):
         if part:

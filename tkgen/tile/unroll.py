@@ -338,7 +338,7 @@ class _Agent:
         return next((s.name for s in self.machine.streams if traffic and s.carries == traffic.value), "")
 
     def _fence(self, traffic: Traffic | None) -> Iterator[proof.Fence]:
-        """What was done until here may be touched on the way of these operations, if the machine has one for them."""
+        """A fence after which these operations, if the machine has them, see what was written."""
         yield from (proof.Fence(GENERIC, s.proxy) for s in self.machine.streams if s.name == self._stream(traffic))
 
     def _named(self, barrier: Named, number: str) -> str:
