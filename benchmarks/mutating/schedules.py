@@ -23,19 +23,17 @@ from tkgen.tile.ops import (
     Multiply,
     OfRound,
     OfSums,
-    Placed,
     Read,
-    Step,
     Store,
     WaveProgram,
     Zero,
 )
-from tkgen.tile.program import Drain, Op
+from tkgen.tile.program import END, Drain, Op
 
 SEGMENTS = ("prologue", "body", "epilogue")
 DATA = (*LOADS, Read, Multiply)
 
-Edit = Callable[[tuple[Placed, ...]], tuple[Placed, ...] | None]
+Edit = Callable[[tuple[Op, ...]], tuple[Op, ...] | None]
 
 
 @dataclass(frozen=True)
@@ -83,7 +81,7 @@ def _made(kind: str, what: str, plan: Plan | None) -> Iterator[Mutant]:
         yield Mutant(kind, what, plan)
 
 
-def _each(plan: Plan, wanted: Callable[[Op], bool]) -> Iterator[tuple[str, str, int, Placed]]:
+def _each(plan: Plan, wanted: Callable[[Op], bool]) -> Iterator[tuple[str, str, int, Op]]:
     """(role, segment, position, operation) of every operation that is wanted, once for each role."""
     seen: set[str] = set()
     for wave in plan.waves:
@@ -91,17 +89,17 @@ def _each(plan: Plan, wanted: Callable[[Op], bool]) -> Iterator[tuple[str, str, 
             seen.add(wave.role)
             for segment in SEGMENTS:
                 for i, placed in enumerate(getattr(wave, segment)):
-                    if wanted(placed.op):
+                    if wanted(placed):
                         yield wave.role, segment, i, placed
 
 
-def _with(position: int, *new: Placed) -> Edit:
+def _with(position: int, *new: Op) -> Edit:
     """Puts `new` in place of the operation at `position`."""
     return lambda ops: (*ops[:position], *new, *ops[position + 1 :])
 
 
-def _nth(kind: type[Op], n: int, ops: Sequence[Placed]) -> int | None:
-    found = [i for i, p in enumerate(ops) if isinstance(p.op, kind)]
+def _nth(kind: type[Op], n: int, ops: Sequence[Op]) -> int | None:
+    found = [i for i, p in enumerate(ops) if isinstance(p, kind)]
     return found[n] if n < len(found) else None
 
 
@@ -110,14 +108,14 @@ def _nth(kind: type[Op], n: int, ops: Sequence[Placed]) -> int | None:
 
 def _barriers(plan: Plan) -> Iterator[Mutant]:
     for segment in SEGMENTS:
-        count = max(sum(isinstance(p.op, Barrier) for p in getattr(w, segment)) for w in plan.waves)
+        count = max(sum(isinstance(p, Barrier) for p in getattr(w, segment)) for w in plan.waves)
         for n in range(count):
 
-            def dropped(ops: tuple[Placed, ...], n: int = n) -> tuple[Placed, ...] | None:
+            def dropped(ops: tuple[Op, ...], n: int = n) -> tuple[Op, ...] | None:
                 at = _nth(Barrier, n, ops)
                 return None if at is None else _with(at)(ops)
 
-            def doubled(ops: tuple[Placed, ...], n: int = n) -> tuple[Placed, ...] | None:
+            def doubled(ops: tuple[Op, ...], n: int = n) -> tuple[Op, ...] | None:
                 at = _nth(Barrier, n, ops)
                 return None if at is None else _with(at, ops[at], ops[at])(ops)
 
@@ -126,7 +124,7 @@ def _barriers(plan: Plan) -> Iterator[Mutant]:
             yield from _made("duplicate barrier", where, _edited(plan, segment, doubled))
             for direction in (-1, 1):
 
-                def moved(ops: tuple[Placed, ...], n: int = n, direction: int = direction) -> tuple[Placed, ...] | None:
+                def moved(ops: tuple[Op, ...], n: int = n, direction: int = direction) -> tuple[Op, ...] | None:
                     at = _nth(Barrier, n, ops)
                     return None if at is None else _moved(ops, at, direction)
 
@@ -139,10 +137,10 @@ def _barriers(plan: Plan) -> Iterator[Mutant]:
                 )
 
 
-def _moved(ops: tuple[Placed, ...], at: int, direction: int) -> tuple[Placed, ...] | None:
+def _moved(ops: tuple[Op, ...], at: int, direction: int) -> tuple[Op, ...] | None:
     """An operation moved past the next one that touches data, alone."""
     to = at + direction
-    while 0 <= to < len(ops) and not isinstance(ops[to].op, DATA):
+    while 0 <= to < len(ops) and not isinstance(ops[to], DATA):
         to += direction
     if not 0 <= to < len(ops):
         return None
@@ -153,12 +151,12 @@ def _moved(ops: tuple[Placed, ...], at: int, direction: int) -> tuple[Placed, ..
 
 def _waits(plan: Plan) -> Iterator[Mutant]:
     for role, segment, i, placed in _each(plan, lambda op: isinstance(op, Drain)):
-        where = f"`{placed.op}` at {i} of the {segment}, {role}"
+        where = f"`{placed}` at {i} of the {segment}, {role}"
         yield from _made("drop wait", where, _edited(plan, segment, _with(i), role))
         yield from _made("duplicate wait", where, _edited(plan, segment, _with(i, placed, placed), role))
-        weaker = replace(placed, op=replace(placed.op, left=str(placed.op.count + 4)))
+        weaker = replace(placed, left=str(placed.count + 4))
         yield from _made("weaken wait", where, _edited(plan, segment, _with(i, weaker), role))
-        other = replace(placed, op=replace(placed.op, stream="vm" if placed.op.stream == "lds" else "lds"))
+        other = replace(placed, stream="vm" if placed.stream == "lds" else "lds")
         yield from _made("wait on the other counter", where, _edited(plan, segment, _with(i, other), role))
         for direction in (-1, 1):
             way = "up" if direction < 0 else "down"
@@ -176,8 +174,8 @@ def _waits(plan: Plan) -> Iterator[Mutant]:
 
 def _slots(plan: Plan) -> Iterator[Mutant]:
     for role, segment, i, placed in _each(plan, lambda op: isinstance(op, (*TILE_WRITES, Read))):
-        if plan.program.operand(placed.op.operand).buffers > 1:
-            shifted = replace(placed, op=_other_slot(placed.op))
+        if plan.program.operand(placed.operand).buffers > 1:
+            shifted = _other_slot(placed)
             where = f"`{placed}` of the {segment}, {role}"
             yield from _made("shift slot", where, _edited(plan, segment, _with(i, shifted), role))
 
@@ -199,28 +197,27 @@ def _boxes(op: Op) -> dict[str, tuple[int, ...]]:
     return {"rows": op.rows, "cols": op.cols}
 
 
-def _boxed(placed: Placed, name: str, values: tuple[int, ...]) -> Placed:
+def _boxed(op: Op, name: str, values: tuple[int, ...]) -> Op:
     """The operation with other fragments or slices, in all its accesses."""
-    op, box = placed.op, _boxes(placed.op) | {name: values}
+    box = _boxes(op) | {name: values}
     match op:
         case Move():
             here = (box["fragments"], box["slices"])
             sides = (replace(op.source, box=here), replace(op.target, box=here))
-            return replace(placed, op=replace(op, source=sides[0], target=sides[1]))
+            return replace(op, source=sides[0], target=sides[1])
         case Multiply():
             left, right = ((box[side], box["slices"]) for side in ("rows", "cols"))
-            changed = replace(op, left=replace(op.left, box=left), right=replace(op.right, box=right))
-            return replace(placed, op=changed)
+            return replace(op, left=replace(op.left, box=left), right=replace(op.right, box=right))
         case _:
-            return replace(placed, op=replace(op, **box))
+            return replace(op, **box)
 
 
 def _orders(plan: Plan) -> Iterator[Mutant]:
     """Neighbouring operations on data the other way round."""
     for role, segment, i, placed in _each(plan, lambda op: isinstance(op, DATA)):
 
-        def swapped(ops: tuple[Placed, ...], i: int = i) -> tuple[Placed, ...] | None:
-            other = next((j for j in range(i + 1, len(ops)) if isinstance(ops[j].op, DATA)), None)
+        def swapped(ops: tuple[Op, ...], i: int = i) -> tuple[Op, ...] | None:
+            other = next((j for j in range(i + 1, len(ops)) if isinstance(ops[j], DATA)), None)
             if other is None:
                 return None
             return (*ops[:i], ops[other], *ops[i + 1 : other], ops[i], *ops[other + 1 :])
@@ -233,10 +230,9 @@ def _steps(plan: Plan) -> Iterator[Mutant]:
     """An operation on the K-step before or after."""
     for role, segment, i, placed in _each(plan, lambda op: isinstance(op, (*LOADS, Read))):
         for by in (-1, 1):
-            step = Step(placed.step.base, placed.step.offset + by)
-            if (step.base, step.offset < 0) == ("zero", True) or (step.base == "end" and step.offset >= 0):
+            changed = placed.moved(placed.at, by)
+            if (not changed.at and changed.offset < 0) or (changed.at == END and changed.offset >= 0):
                 continue  # no such step, so nothing could be emitted for it
-            changed = replace(placed, step=step)
             where = f"`{placed}` of the {segment} by {by:+d}, {role}"
             yield from _made("shift step", where, _edited(plan, segment, _with(i, changed), role))
 
@@ -246,10 +242,10 @@ def _fragments(plan: Plan) -> Iterator[Mutant]:
     rows, cols = plan.program.accumulator.fragments
     for role, segment, i, placed in _each(plan, lambda op: isinstance(op, Read | Multiply)):
         extents = {"rows": rows, "cols": cols, "slices": plan.program.a.slices}
-        if placed.op.operand:
-            operand = plan.program.operand(placed.op.operand)
+        if placed.operand:
+            operand = plan.program.operand(placed.operand)
             extents = {"fragments": operand.fragments, "slices": operand.slices}
-        for name, values in _boxes(placed.op).items():
+        for name, values in _boxes(placed).items():
             where = f"{name} of `{placed}` of the {segment}, {role}"
             if len(values) > 1:
                 fewer = _boxed(placed, name, values[:-1])
@@ -262,9 +258,9 @@ def _fragments(plan: Plan) -> Iterator[Mutant]:
 def _parts(plan: Plan) -> Iterator[Mutant]:
     """Another part of a tile brought to LDS."""
     for role, segment, i, placed in _each(plan, lambda op: isinstance(op, LOADS)):
-        operand = plan.program.operand(placed.op.operand)
+        operand = plan.program.operand(placed.operand)
         counts = {"fragments": operand.fragments, "slices": operand.slices}
-        for (name, values), parts in zip(_boxes(placed.op).items(), operand.parts, strict=True):
+        for (name, values), parts in zip(_boxes(placed).items(), operand.parts, strict=True):
             if values:
                 by, count = counts[name] // parts, counts[name]
                 changed = _boxed(placed, name, tuple(sorted((value + by) % count for value in values)))
@@ -275,15 +271,15 @@ def _parts(plan: Plan) -> Iterator[Mutant]:
 def _missing(plan: Plan) -> Iterator[Mutant]:
     for role, segment, i, placed in _each(plan, lambda op: isinstance(op, DATA)):
         where = f"`{placed}` of the {segment}, {role}"
-        yield from _made(f"drop {placed.op.word}", where, _edited(plan, segment, _with(i), role))
-        yield from _made(f"duplicate {placed.op.word}", where, _edited(plan, segment, _with(i, placed, placed), role))
+        yield from _made(f"drop {placed.word}", where, _edited(plan, segment, _with(i), role))
+        yield from _made(f"duplicate {placed.word}", where, _edited(plan, segment, _with(i, placed, placed), role))
 
 
 def _zeros(plan: Plan) -> Iterator[Mutant]:
     for role, segment, i, placed in _each(plan, lambda op: isinstance(op, Zero)):
         yield from _made("skip zero", "all", _edited(plan, segment, _with(i), role))
         for name in ("rows", "cols"):
-            values = _boxes(placed.op)[name]
+            values = _boxes(placed)[name]
             if len(values) > 1:
                 fewer = _boxed(placed, name, values[:-1])
                 yield from _made("skip zero", f"the last of the {name}", _edited(plan, segment, _with(i, fewer), role))
@@ -294,7 +290,7 @@ def _stores(plan: Plan) -> Iterator[Mutant]:
         yield from _made("drop store", "all", _edited(plan, segment, _with(i), role))
         yield from _made("duplicate store", "all", _edited(plan, segment, _with(i, placed, placed), role))
         for name in ("rows", "cols"):
-            values = _boxes(placed.op)[name]
+            values = _boxes(placed)[name]
             if len(values) > 1:
                 fewer = _boxed(placed, name, values[:-1])
                 yield from _made("drop store", f"the last of the {name}", _edited(plan, segment, _with(i, fewer), role))
@@ -303,17 +299,17 @@ def _stores(plan: Plan) -> Iterator[Mutant]:
 def _rounds(plan: Plan) -> Iterator[Mutant]:
     """What is reduced of the sums: left out, done twice, in another order, in the other half of the ring."""
     for role, segment, i, placed in _each(plan, lambda op: isinstance(op, OfRound)):
-        where = f"`{placed.op}` at {i} of the {segment}, {role}"
-        yield from _made(f"drop {placed.op.word}", where, _edited(plan, segment, _with(i), role))
-        yield from _made(f"duplicate {placed.op.word}", where, _edited(plan, segment, _with(i, placed, placed), role))
+        where = f"`{placed}` at {i} of the {segment}, {role}"
+        yield from _made(f"drop {placed.word}", where, _edited(plan, segment, _with(i), role))
+        yield from _made(f"duplicate {placed.word}", where, _edited(plan, segment, _with(i, placed, placed), role))
 
-        def later(ops: tuple[Placed, ...], i: int = i) -> tuple[Placed, ...] | None:
-            other = next((j for j in range(i + 1, len(ops)) if isinstance(ops[j].op, OfRound | Store)), None)
+        def later(ops: tuple[Op, ...], i: int = i) -> tuple[Op, ...] | None:
+            other = next((j for j in range(i + 1, len(ops)) if isinstance(ops[j], OfRound | Store)), None)
             return None if other is None else (*ops[:i], *ops[i + 1 : other + 1], ops[i], *ops[other + 1 :])
 
         yield from _made("delay round", where, _edited(plan, segment, later, role))
-        if placed.op.operand:
-            other = replace(placed, step=Step(placed.step.base, placed.step.offset + 1))
+        if placed.operand:
+            other = replace(placed, exchange=placed.exchange + 1)
             yield from _made("other half", where, _edited(plan, segment, _with(i, other), role))
 
 

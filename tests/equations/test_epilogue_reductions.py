@@ -245,7 +245,7 @@ def test_the_proof_knows_of_the_meeting_at_which_waves_hand_over() -> None:
     made = spec("Y : bf16[M, N]; L : f32[M]", SOFTMAX, sizes=(128, 128, 128), clauses="grid persistent(blocks = 1)")
     plan = made.check().plan
     (role,), epilogue = plan.role_names, plan.waves[0].epilogue
-    meetings = [at for at, placed in enumerate(epilogue) if isinstance(placed.op, Barrier)]
+    meetings = [at for at, placed in enumerate(epilogue) if isinstance(placed, Barrier)]
     assert len(meetings) == 2
     for at in meetings:
         lost = plan.with_segment(role, "epilogue", (*epilogue[:at], *epilogue[at + 1 :]))

@@ -60,13 +60,13 @@ def test_tiles_go_straight_to_lds(name: str) -> None:
 def test_as_many_loads_as_the_waits_count(name: str) -> None:
     """vmcnt counts instructions: the calculus and the machine code must agree on how many make a tile."""
     build = built(name)
-    wave = next(w for w in build.spec.plan.waves if any(isinstance(p.op, Copy) for p in w.body))
-    expected = sum(global_instructions(build.spec.program, p.op) for p in wave.body if isinstance(p.op, Copy))
+    wave = next(w for w in build.spec.plan.waves if any(isinstance(p, Copy) for p in w.body))
+    expected = sum(global_instructions(build.spec.program, p) for p in wave.body if isinstance(p, Copy))
     text = build.asm
     whole = sum(
-        global_instructions(build.spec.program, p.op)
+        global_instructions(build.spec.program, p)
         for p in (*wave.prologue, *wave.body, *wave.epilogue)
-        if isinstance(p.op, Copy)
+        if isinstance(p, Copy)
     )
     assert expected
     assert sum(line.strip().startswith("buffer_load_dwordx4") for line in text.splitlines()) == whole

@@ -13,7 +13,7 @@ from tkgen.diagnostics import SpecError
 from tkgen.emulate import interleavings
 from tkgen.execute.launch import run
 from tkgen.schedule import Plan
-from tkgen.tile.ops import Placed
+from tkgen.tile.ops import Op
 from tkgen.tile.program import Drain
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.discover import find_compiler
@@ -23,8 +23,8 @@ Small = Callable[..., api.Spec]
 LOADS_PER_STEP = 4  # of each of four waves: tiles of 64 x 64 bf16, 8 KiB each, 1 KiB to a load
 
 
-def waits(placed: tuple[Placed, ...]) -> list[int]:
-    return [p.op.count for p in placed if isinstance(p.op, Drain) and p.op.stream == "vm"]
+def waits(placed: tuple[Op, ...]) -> list[int]:
+    return [p.count for p in placed if isinstance(p, Drain) and p.stream == "vm"]
 
 
 @pytest.mark.parametrize("buffers", [2, 3, 4])
@@ -49,22 +49,22 @@ def test_producers_wait_and_consumers_do_not(small: Small) -> None:
     assert waits(consumer.body) == []
 
 
-def mutant(plan: Plan, change: Callable[[Placed], Placed | None]) -> Plan:
+def mutant(plan: Plan, change: Callable[[Op], Op | None]) -> Plan:
     """`plan` with every wait for direct loads of its loop changed, or left out."""
     waves = []
     for wave in plan.waves:
-        body = [change(p) if isinstance(p.op, Drain) and p.op.stream == "vm" else p for p in wave.body]
+        body = [change(p) if isinstance(p, Drain) and p.stream == "vm" else p for p in wave.body]
         waves.append(replace(wave, body=tuple(p for p in body if p is not None)))
     return replace(plan, waves=tuple(waves))
 
 
-def one_more(placed: Placed) -> Placed:
-    return replace(placed, op=replace(placed.op, left=str(placed.op.count + 1)))
+def one_more(placed: Op) -> Op:
+    return replace(placed, left=str(placed.count + 1))
 
 
 @pytest.mark.parametrize("buffers", [2, 3])
 @pytest.mark.parametrize("change", [one_more, lambda placed: None], ids=["one more", "none"])
-def test_weaker_waits_are_caught(small: Small, change: Callable[[Placed], Placed | None], buffers: int) -> None:
+def test_weaker_waits_are_caught(small: Small, change: Callable[[Op], Op | None], buffers: int) -> None:
     """By the calculus, and on the emulator by the referee or by the numbers."""
     spec = small(buffers=buffers, k=384)
     assert spec.plan.conflicts() == []

@@ -37,7 +37,7 @@ def test_one_word_of_the_spec() -> None:
     spec = next(t for t in change.texts if t.name == "spec")
     assert ("-", "  shared A, B buffers 1") in spec.lines and ("+", "  shared A, B buffers 2") in spec.lines
     schedule = next(t for t in change.texts if t.name == "schedule")
-    assert ("+", "    load A[k + 1]") in schedule.lines
+    assert ("+", "    load A[k+1]") in schedule.lines
     cpp = next(t for t in change.texts if t.name == "C++")
     assert any(mark == "+" and "A_s)[2]" in line for mark, line in cpp.lines)
 

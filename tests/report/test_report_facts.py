@@ -200,8 +200,8 @@ def test_phase_shift_moves_a_lane_by_one_epoch(ping_pong: Facts) -> None:
 
 def test_fetches_are_in_flight_until_they_are_written(ping_pong: Facts) -> None:
     ops = [op for op in ping_pong.pipeline.lanes[0].ops if op.segment == "steady"]
-    fetch = next(op for op in ops if op.text == "fetch A[k + 1]")
-    write = next(op for op in ops if op.text == "write A[k + 1]")
+    fetch = next(op for op in ops if op.text == "fetch A[k+1]")
+    write = next(op for op in ops if op.text == "write A[k+1]")
     assert fetch.done == write.epoch > fetch.epoch
 
 

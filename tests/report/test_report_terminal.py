@@ -53,7 +53,7 @@ def test_lines_fit(eight_wave_facts: Facts, width: int) -> None:
 def test_lanes_of_a_phase_shift(ping_pong: Facts) -> None:
     text = printed(ping_pong, 200)
     assert "waves 4..7 phase 1" in text
-    assert "fetch A[k + 1]*" in text  # the next pass, on the waves that run ahead
+    assert "fetch A[k+1]*" in text  # the next pass, on the waves that run ahead
 
 
 def test_uncompiled_specs_have_no_figures() -> None:

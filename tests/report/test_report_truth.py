@@ -116,8 +116,7 @@ def test_each_multiply_has_the_matrix_instructions_of_its_tiles(path: Path) -> N
     depth = program.block[2] // slices
     for wave in plan.waves:
         for part in ("prologue", "body", "epilogue"):
-            for i, placed in enumerate(getattr(wave, part)):
-                op = placed.op
+            for i, op in enumerate(getattr(wave, part)):
                 if not isinstance(op, Multiply):
                     continue
                 lines = set(build.spec.source.operations[Performed(wave.role, part, i)])

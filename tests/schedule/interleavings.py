@@ -22,7 +22,7 @@ from math import factorial, prod
 
 from tkgen.ir.types import Program
 from tkgen.tile.ops import TILE_WRITES, Barrier, Copy, Fence, Fetch, Load, Move, Multiply, Read, WaveProgram, Write
-from tkgen.tile.program import Drain, Op
+from tkgen.tile.program import END, Drain, Op
 
 CUTS = (Fence, Barrier, Drain)
 LDS, VM = 0, 1
@@ -111,10 +111,10 @@ def explore(
 def _wave(program: Program, wave: WaveProgram, passes: int, unroll: int, steps: int, last_phase: int) -> Wave:
     barrier = Barrier()
     sequence = [(barrier, 0)] * wave.phase
-    sequence += [(p.op, p.step.at(0, steps)) for p in wave.prologue]
+    sequence += [(op, op.offset) for op in wave.prologue]
     for i in range(passes):
-        sequence += [(p.op, p.step.at(i * unroll, steps)) for p in wave.body]
-    sequence += [(p.op, p.step.at(0, steps)) for p in wave.epilogue]
+        sequence += [(op, i * unroll + op.offset) for op in wave.body]
+    sequence += [(op, op.offset + (steps if op.at == END else 0)) for op in wave.epilogue]
     sequence += [(barrier, 0)] * (last_phase - wave.phase)
     result: Wave = [[]]
     fetched: dict[tuple[str, int, Cell], Access] = {}

@@ -10,7 +10,7 @@ from functools import cache
 import planning
 
 from tkgen.ir.types import Operand, Program, Role, Via
-from tkgen.tile.ops import Barrier, Copy, Fence, Fetch, Load, Move, Multiply, Placed, Read, Step, WaveProgram, Write
+from tkgen.tile.ops import Barrier, Copy, Fence, Fetch, Load, Move, Multiply, Read, WaveProgram, Write
 from tkgen.tile.program import Drain, Op
 
 PASSES = 2
@@ -177,9 +177,9 @@ def refilled(seed: int) -> Case:
     if rng.random() < 0.3:
         at = rng.randrange(len(ops) - 1)
         ops[at : at + 2] = ops[at : at + 2][::-1]
-    first = [Placed(kind.of(operand.name), Step("zero", s)) for s in range(ahead) for kind in _ways(operand)]
-    prologue = (*first, *(Placed(op, Step("zero", 0)) for op in (*waits, Barrier())))
-    body = tuple(Placed(op, Step("k", op.offset)) for op in ops)
+    first = [kind.of(operand.name).moved("", s) for s in range(ahead) for kind in _ways(operand)]
+    prologue = (*first, *waits, Barrier())
+    body = tuple(op for op in ops)
     return Case(made, (WaveProgram(made.roles[0].name, (0, 1), 0, prologue, body, ()),))
 
 
@@ -231,8 +231,8 @@ def _split(rng: random.Random, made: Program, bodies: dict[str, list[Op]]) -> li
         ops = bodies[role.name]
         before = [op for op in ops if op.offset > 0 or isinstance(op, Barrier)]
         first: Sequence[Op] = before if any(op.offset for body in bodies.values() for op in body) else ()
-        prologue = tuple(Placed(op, Step("zero", max(op.offset - 1, 0))) for op in first)
-        body = tuple(Placed(op, Step("k", op.offset)) for op in ops)
+        prologue = tuple(op.moved("", max(op.offset - 1, 0) - op.offset) for op in first)
+        body = tuple(op for op in ops)
         groups = [(0, tuple(role.waves))]
         if len(role.waves) > 1 and rng.random() < 0.15:
             groups = [(0, tuple(role.waves[:1])), (1, tuple(role.waves[1:]))]

@@ -17,9 +17,7 @@ from tkgen.tile.ops import (
     Fetch,
     Load,
     Multiply,
-    Placed,
     Read,
-    Step,
     Store,
     WaveProgram,
     Write,
@@ -53,7 +51,7 @@ def program(via: str = "collective", waves: int = 2) -> Program:
 
 
 def wave(*ops: Op, waves: tuple[int, ...] = (0, 1), phase: int = 0) -> WaveProgram:
-    return WaveProgram("waves", waves, phase, (), tuple(Placed(op, Step("k", op.offset)) for op in ops), ())
+    return WaveProgram("waves", waves, phase, (), tuple(op for op in ops), ())
 
 
 def traced(*ops: Op, via: str = "collective", passes: int = 1) -> list[Event]:
@@ -210,7 +208,7 @@ def test_barrier_counts_must_agree() -> None:
 def data(*ops: Op, via: str = "registers", steps: int = 2) -> list[tuple[str, str, tuple[int, ...]]]:
     """Conflicts about staging registers, sums and stores."""
     zero, store = Zero((0,), (0,)), Store((0,), (0,))
-    made = replace(wave(*ops), prologue=(Placed(zero, Step("zero", 0)),), epilogue=(Placed(store, Step("end", 0)),))
+    made = replace(wave(*ops), prologue=(zero,), epilogue=(store,))
     found = conflicts(program(via), [made], steps, 1, steps)
     return [(c.kind, c.how, c.where) for c in found if c.kind in ("staging", "products", "zero", "stores")]
 
@@ -229,13 +227,13 @@ def test_every_product_is_summed_once() -> None:
     use = (READ, READ_B, MULTIPLY, FENCE)
     assert data(*use, MULTIPLY, FENCE) == [("products", "twice", (0, 0, 0, 0))]
     assert data(READ, READ_B) == [("products", "missing", (0, 0, 0, 0))]
-    bare = replace(wave(*use), epilogue=(Placed(Store((0,), (0,)), Step("end", 0)),))
+    bare = replace(wave(*use), epilogue=(Store((0,), (0,)),))
     found = conflicts(program(), [bare], 2, 1, 2)
     assert [c.kind for c in found if c.kind in ("zero", "products", "stores")] == ["zero"]
 
 
 def test_a_fragment_is_stored_once() -> None:
-    zero, store = (Placed(op, Step("zero", 0)) for op in (Zero((0,), (0,)), Store((0,), (0,))))
+    zero, store = Zero((0,), (0,)), Store((0,), (0,))
     made = replace(wave(READ, READ_B, MULTIPLY, FENCE), prologue=(zero,))
     for epilogue, times in (((), 0), ((store, store), 2)):
         found = conflicts(program(), [replace(made, epilogue=epilogue)], 2, 1, 2)

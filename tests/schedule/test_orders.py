@@ -15,8 +15,8 @@ from tkgen.schedule import Plan
 from tkgen.schedule.epochs import conflicts, executed
 from tkgen.schedule.orders import Unrolled, orders
 from tkgen.schedule.traces import NEVER, Event, trace
-from tkgen.tile.ops import Barrier, Fence, Placed, WaveProgram
-from tkgen.tile.program import Drain
+from tkgen.tile.ops import Barrier, Fence, WaveProgram
+from tkgen.tile.program import Drain, Op
 
 SPECS = Path(__file__).parent.parent.parent / "specs"
 SMALL = {"M": 512, "N": 512, "K": 512}
@@ -42,7 +42,7 @@ def planned(name: str) -> Plan:
 
 def loosened(plan: Plan, rng: random.Random) -> Plan:
     """A plan with some barriers, waits or fences fewer, in the programs of all waves, and looser waits."""
-    segments: dict[str, dict[str, tuple[Placed, ...]]] = {}
+    segments: dict[str, dict[str, tuple[Op, ...]]] = {}
     numbers = [rng.random() for _ in range(400)]
     waves: list[WaveProgram] = []
     for wave in plan.waves:
@@ -54,17 +54,17 @@ def loosened(plan: Plan, rng: random.Random) -> Plan:
     return replace(plan, waves=tuple(waves))
 
 
-def _loosened(ops: tuple[Placed, ...], rng: random.Random, numbers: list[float]) -> tuple[Placed, ...]:
+def _loosened(ops: tuple[Op, ...], rng: random.Random, numbers: list[float]) -> tuple[Op, ...]:
     """Barriers go by their number, so that all roles lose the same; the rest as it comes."""
-    kept: list[Placed] = []
+    kept: list[Op] = []
     meetings = 0
     for p in ops:
         gone = rng.random() < 0.04
-        if isinstance(p.op, Barrier):
+        if isinstance(p, Barrier):
             gone, meetings = numbers[meetings] < 0.02, meetings + 1
-        if isinstance(p.op, Drain) and rng.random() < 0.04:
-            p = replace(p, op=replace(p.op, left=str(p.op.count + 1)))
-        if not (isinstance(p.op, Barrier | Drain | Fence) and gone):
+        if isinstance(p, Drain) and rng.random() < 0.04:
+            p = replace(p, left=str(p.count + 1))
+        if not (isinstance(p, Barrier | Drain | Fence) and gone):
             kept.append(p)
     return tuple(kept)
 
@@ -90,7 +90,7 @@ def test_a_list_of_orders_says_of_looser_plans_what_the_calculus_says(name: str)
 
 def test_what_is_wrong_with_data_no_barrier_mends() -> None:
     plan = planned("ping_pong")
-    waves = tuple(replace(w, body=tuple(p for p in w.body if p.op.word != "read")) for w in plan.waves)
+    waves = tuple(replace(w, body=tuple(p for p in w.body if p.word != "read")) for w in plan.waves)
     passes = plan.passes_to_prove[0]
     unrolled = Unrolled(plan.program, passes, plan.shape.unroll, plan.shape.steps(passes), plan.tiles_to_prove)
     assert orders(unrolled, waves).hopeless
@@ -139,12 +139,12 @@ def test_waits_leave_as_much_in_flight_as_may_be(name: str) -> None:
     counted = 0
     for role in plan.role_names:
         for segment in ("prologue", "body", "epilogue"):
-            ops: tuple[Placed, ...] = getattr(plan.waves_of(role)[0], segment)
+            ops: tuple[Op, ...] = getattr(plan.waves_of(role)[0], segment)
             for at, placed in enumerate(ops):
-                op = placed.op
+                op = placed
                 if not isinstance(op, Drain) or not op.automatic or op.stream != "vm":
                     continue
-                looser = replace(placed, op=replace(op, left=str(op.count + 1)))
+                looser = replace(op, left=str(op.count + 1))
                 assert plan.with_segment(role, segment, (*ops[:at], looser, *ops[at + 1 :])).conflicts(), placed
                 counted += 1
     assert counted

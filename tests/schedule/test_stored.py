@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from tkgen.ir.verifier import Broken
 from tkgen.schedule import Plan
 from tkgen.schedule.epochs import conflicts
 from tkgen.schedule.stored import Wrong, wrong_stores
-from tkgen.tile.ops import Fetch, Multiply, Placed, Store, Zero
+from tkgen.tile.ops import Fetch, Multiply, Store, Zero
 from tkgen.tile.program import Op
 
 SPECS = sorted((Path(__file__).parents[2] / "specs").glob("*.tk"))
@@ -70,11 +69,11 @@ def test_all_mutants_store_something_else_where_the_walk_says_so(path: Path) -> 
     compare(tkgen.api.load(path).plan, 1)
 
 
-def changed(plan: Plan, segment: str, kind: type[Op], *new: Placed | None) -> Plan:
+def changed(plan: Plan, segment: str, kind: type[Op], *new: Op | None) -> Plan:
     """The plan with the first such operation of a segment left out, or doubled."""
     (wave,) = plan.waves
-    ops: tuple[Placed, ...] = getattr(wave, segment)
-    at = next(n for n, p in enumerate(ops) if isinstance(p.op, kind))
+    ops: tuple[Op, ...] = getattr(wave, segment)
+    at = next(n for n, p in enumerate(ops) if isinstance(p, kind))
     kept = [p or ops[at] for p in new]
     return plan.with_segment(wave.role, segment, (*ops[:at], *kept, *ops[at + 1 :]))
 
@@ -98,9 +97,7 @@ def test_a_buffer_holds_what_was_written_to_it() -> None:
     """Writes of staged registers carry what was fetched, so the wrong fetch is a wrong sum."""
     plan = plan_of("staged")
     (wave,) = plan.waves
-    body = tuple(
-        replace(p, step=replace(p.step, offset=p.step.offset - 1)) if isinstance(p.op, Fetch) else p for p in wave.body
-    )
+    body = tuple(op.moved(op.at, -1) if isinstance(op, Fetch) else op for op in wave.body)
     assert {w.product for w in wrong(plan.with_segment(wave.role, "body", body))} == {plan.program.products[0].name}
 
 

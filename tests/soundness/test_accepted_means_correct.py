@@ -157,7 +157,7 @@ def test_a_fix_leaves_the_kernel_right(spec: Specs) -> None:
     """The wait that W302 calls needless may go: the barrier behind the multiply then has a wait of its own."""
     made = spec("fix_breaks", "gfx942", "  wait lds 0", "")
     assert not errors(made)
-    waits = [p.op for p in made.plan.waves[0].body if isinstance(p.op, Drain)]
+    waits = [p for p in made.plan.waves[0].body if isinstance(p, Drain)]
     assert [(op.stream, op.count, op.automatic) for op in waits] == [("lds", 0, True)]
 
 
@@ -174,7 +174,7 @@ def test_without_the_wait_in_front_of_a_barrier_multiplies_take_their_reads_belo
     plan = made.plan
     for segment in ("prologue", "body", "epilogue"):
         ops = getattr(plan.waves[0], segment)
-        plan = plan.with_segment("waves", segment, tuple(p for p in ops if not isinstance(p.op, Drain)))
+        plan = plan.with_segment("waves", segment, tuple(p for p in ops if not isinstance(p, Drain)))
     assert plan != made.plan
     assert "E304" in {d.code for d in check(plan, made.target)}
     assert not any(each.ok for each in runs(built(made, plan), {}))

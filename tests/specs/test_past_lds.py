@@ -3,7 +3,6 @@ rings of registers, under tails and sizes of run time, in schedules of tkgen's o
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,8 +19,8 @@ from tkgen.execute.launch import run
 from tkgen.ir.graph import dependencies
 from tkgen.machine_check import RIGHT
 from tkgen.report import facts, write_report
-from tkgen.tile.ops import Placed, Take
-from tkgen.tile.program import Drain
+from tkgen.tile.ops import Take
+from tkgen.tile.program import Drain, Op
 
 TEXT = """\
 kernel past_lds
@@ -112,8 +111,8 @@ def test_a_ring_is_read_ahead(tmp_path: Path) -> None:
     """With three buffers two steps are on their way while one is multiplied, and both before the loop."""
     plan = spec(tmp_path, ways="  shared A\n  registers B buffers 3").check().plan
     (wave,) = plan.waves
-    assert {p.op.offset for p in wave.body if isinstance(p.op, Take)} == {2}
-    first = [p.step.offset for p in wave.prologue if isinstance(p.op, Take)]
+    assert {p.offset for p in wave.body if isinstance(p, Take)} == {2}
+    first = [p.offset for p in wave.prologue if isinstance(p, Take)]
     assert first == [0, 1]
 
 
@@ -231,7 +230,7 @@ def test_what_is_never_multiplied_is_not_counted(tmp_path: Path) -> None:
 def test_tkgens_own_waits_leave_them_in_flight(tmp_path: Path) -> None:
     """Of three steps in LDS the one before the last has arrived; two copies and two reads behind it have not."""
     plan = spec(tmp_path, **DIRECT | {"ways": DIRECT["ways"].replace("buffers 2 via", "buffers 3 via")}).check().plan
-    waits = [p.op.count for p in plan.waves[0].body if isinstance(p.op, Drain) and p.op.stream == "vm"]
+    waits = [p.count for p in plan.waves[0].body if isinstance(p, Drain) and p.stream == "vm"]
     assert waits and set(waits) == {4}
 
 
@@ -241,10 +240,8 @@ def test_another_step_is_another_sum(tmp_path: Path, wrong: int, kind: str) -> N
     plan = spec(tmp_path).check().plan
     assert not plan.conflicts() and not plan.wrong_stores()
 
-    def moved(placed: Placed) -> Placed:
-        past = isinstance(placed.op, Take)
-        step = replace(placed.step, offset=placed.step.offset + 2 * wrong)
-        return replace(placed, step=step) if past else placed
+    def moved(placed: Op) -> Op:
+        return placed.moved(placed.at, 2 * wrong) if isinstance(placed, Take) else placed
 
     (wave,) = plan.waves
     changed = plan.with_segment(wave.role, "body", tuple(map(moved, wave.body)))

@@ -124,7 +124,7 @@ def _arc(ops: Sequence[Op], conflict: Conflict) -> tuple[int, int] | None:
     source, target = positions
     if source is None or target is None:
         return None
-    distance = (y.step - y.op.offset) - (x.step - x.op.offset)
+    distance = (y.step - ops[target].offset) - (x.step - ops[source].offset)
     gaps = target + distance * len(ops) - source
     return ((source + 1) % len(ops), min(gaps, len(ops))) if gaps > 0 else None
 

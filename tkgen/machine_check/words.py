@@ -20,9 +20,7 @@ from tkgen.tile.ops import (
     Copy,
     Load,
     Multiply,
-    Placed,
     Reduce,
-    Step,
     WaveProgram,
     Write,
 )
@@ -77,7 +75,7 @@ class _Party:
             return f"`{self.access.text}`"
         if self.planned is None:
             return f"`{self.op}`"
-        return f"`{Placed(self.op, Step('zero', self.planned.step))}`"
+        return f"`{self.op.moved('', self.planned.step - self.op.offset)}`"
 
 
 def diagnostics(spec: Any, code: CodeObject, seen: Iterable[Seen]) -> list[Diagnostic]:
@@ -151,16 +149,13 @@ class _Words:
         """The part and position of the operation that a line of C++ carries out, if the instruction can be of it."""
         wanted = _kinds(access)
         for (role, part, number), lines in self.spec.source.operations.items():
-            if line in lines and role == wave.role:
-                placed: Placed = getattr(wave, part)[number]
-                if not wanted or isinstance(placed.op, wanted):
-                    return part, number
+            if line in lines and role == wave.role and (not wanted or isinstance(getattr(wave, part)[number], wanted)):
+                return part, number
         return None
 
     def _op(self, wave: WaveProgram, line: int | None, access: Access) -> Op | None:
         at = self._at(wave, line, access)
-        placed: Placed | None = getattr(wave, at[0])[at[1]] if at is not None else None
-        return placed.op if placed is not None else None
+        return getattr(wave, at[0])[at[1]] if at is not None else None
 
     def _event(self, wave: WaveProgram, line: int | None, access: Access, seen: Seen) -> Event | None:
         """The operation in the plan's own trace.

@@ -14,7 +14,7 @@ from tkgen.ir.graph import Dependency, Node, dependencies
 from tkgen.schedule import Plan
 from tkgen.schedule.traces import Event, trace
 from tkgen.source import Span
-from tkgen.tile.ops import Fence, Fetch, Placed, Read, Store, Take, WaveProgram, Zero
+from tkgen.tile.ops import Fence, Fetch, Read, Store, Take, WaveProgram, Zero
 from tkgen.tile.program import Control, Op
 
 PROLOGUE, STEADY, NEXT, EPILOGUE = "prologue", "steady", "next", "epilogue"
@@ -107,22 +107,22 @@ def pipeline(plan: Plan, row: Callable[[Span | None], int], cycles: Cycles | Non
     """
     shape = plan.shape
     shown = 1 if shape.passes is None or shape.passes else 0
-    nodes = {data["node"].op.identity: position for position, data in plan.graph.nodes(data=True)}
+    nodes = {data["node"].op.identity: (n, data["node"].op.offset) for n, data in plan.graph.nodes(data=True)}
     clusters = _clusters(plan, row)
     drafts = [lane_events(plan, wave) for wave in plan.waves]
-    last = max((e.begin for d in drafts for _, e, segment, _ in d if segment in (PROLOGUE, STEADY)), default=0)
+    last = max((e.begin for d in drafts for e, segment, _ in d if segment in (PROLOGUE, STEADY)), default=0)
     if not shown:
-        last = max((e.begin for d in drafts for _, e, _, _ in d), default=0)
+        last = max((e.begin for d in drafts for e, _, _ in d), default=0)
     elif plan.barriers_per_step <= SHORT_STEP and (shape.passes is None or shape.passes > 1):
         last += plan.barriers_per_step
     lanes = []
     for wave, draft in zip(plan.waves, drafts, strict=True):
         ops = []
-        for placed, event, segment, done in draft:
+        for event, segment, done in draft:
             if event.begin > last or (segment == EPILOGUE and shown) or isinstance(event.op, Fence):
                 continue
             spent = cycles(wave.waves, done, type(event.op)) if cycles and done else None
-            ops.append(_lane_op(placed, event, segment, nodes, clusters, row, spent))
+            ops.append(_lane_op(event, segment, nodes, clusters, row, spent))
         lanes.append(Lane(wave.role, wave.waves, wave.phase, tuple(ops)))
     return Pipeline(
         lanes=tuple(lanes),
@@ -138,48 +138,48 @@ def pipeline(plan: Plan, row: Callable[[Span | None], int], cycles: Cycles | Non
     )
 
 
-def lane_events(plan: Plan, wave: WaveProgram) -> list[tuple[Placed | None, Event, str, Performed | None]]:
-    """Every event of a wave over up to two passes of the loop: operation, event, segment, the operation's place.
+def lane_events(plan: Plan, wave: WaveProgram) -> list[tuple[Event, str, Performed | None]]:
+    """Every event of a wave over up to two passes of the loop: event, segment, the place of its operation.
 
-    A phase's barrier is no operation of the schedule: None, without a place.
+    A barrier of a phase is no operation of the schedule: it has no place.
     """
     passes = 2 if plan.shape.passes is None else min(plan.shape.passes, 2)
     last_phase = max(w.phase for w in plan.waves)
     steps = plan.shape.steps(passes)
     events = trace(plan.program, wave, passes, plan.shape.unroll, steps, 1, last_phase)
 
-    def part(name: str, placed: Sequence[Placed], segment: str) -> list[tuple[Placed | None, str, Performed | None]]:
-        return [(p, segment, Performed(wave.role, name, i)) for i, p in enumerate(placed)]
+    def part(name: str, ops: Sequence[Op], segment: str) -> list[tuple[str, Performed | None]]:
+        return [(segment, Performed(wave.role, name, i)) for i in range(len(ops))]
 
-    segments: list[tuple[Placed | None, str, Performed | None]] = [(None, PROLOGUE, None)] * wave.phase
+    segments: list[tuple[str, Performed | None]] = [(PROLOGUE, None)] * wave.phase
     segments += part("prologue", wave.prologue, PROLOGUE)
     for i in range(passes if wave.body else 0):
         segments += part("body", wave.body, NEXT if i else STEADY)
     segments += part("epilogue", wave.epilogue, EPILOGUE)
-    segments += [(None, EPILOGUE, None)] * (last_phase - wave.phase)
-    return [(p, e, s, done) for (p, s, done), e in zip(segments, events, strict=True)]
+    segments += [(EPILOGUE, None)] * (last_phase - wave.phase)
+    return [(e, s, done) for (s, done), e in zip(segments, events, strict=True)]
 
 
 def _lane_op(
-    placed: Placed | None, event: Event, segment: str,
-    nodes: Mapping[int, int], clusters: Mapping[int, str], row: Callable[[Span | None], int], cycles: float | None,
+    event: Event, segment: str, nodes: Mapping[int, tuple[int, int]],
+    clusters: Mapping[int, str], row: Callable[[Span | None], int], cycles: float | None,
 ) -> LaneOp:  # fmt: skip
     op = event.op
-    text = str(placed) if placed else str(op)
+    node, offset = nodes.get(op.identity, (-1, op.offset))
     starts = sorted(clusters)
     line = row(op.span)
     return LaneOp(
-        text=text,
+        text=str(op),
         action=op.word,
         operand=op.operand,
         segment=segment,
         epoch=event.begin,
         done=None if event.done == float("inf") else int(event.done),
-        node=nodes.get(op.identity, -1),
-        iteration=event.step - op.offset,
+        node=node,
+        iteration=event.step - offset,
         cluster=starts.index(line) if line in clusters and not isinstance(op, Zero | Store) else -1,
         line=line,
-        automatic=(isinstance(op, Control) and op.automatic) or placed is None,
+        automatic=isinstance(op, Control) and op.automatic,
         cycles=cycles,
     )
 

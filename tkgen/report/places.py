@@ -52,11 +52,10 @@ def statements(plan: Plan, source: Source) -> tuple[Statement, ...]:
     found: dict[tuple[int, type[Op], str], Statement] = {}
     for wave in plan.waves:  # waves of other phases execute the same
         for part in ("prologue", "body", "epilogue"):
-            for i, placed in enumerate(getattr(wave, part)):
-                op = placed.op
+            for i, op in enumerate(getattr(wave, part)):
                 for line in source.operations.get(Performed(wave.role, part, i), ()):
                     if not re.match(r"\s*(#pragma|for \(|\}$)", text[line - 1]):
-                        made = Statement(line, type(op), op.operand, wave.role, str(placed), op.span)
+                        made = Statement(line, type(op), op.operand, wave.role, str(op), op.span)
                         found.setdefault((line, type(op), op.operand), made)
     return tuple(sorted(found.values(), key=lambda s: s.line))
 

@@ -132,23 +132,23 @@ def _note(idle: list[RoleRegisters], reserved: int, wasted: int, measured: bool)
     )
 
 
-def _points(program: Program, events: Sequence[tuple[object, Event, str, object]]) -> Iterator[Point]:
+def _points(program: Program, events: Sequence[tuple[Event, str, object]]) -> Iterator[Point]:
     """Live tiles at each operation: from the read (or fetch) that fills one to the last operation that uses it."""
     born: dict[Tile, int] = {}
     dies: dict[Tile, int] = {}
-    for index, (_, event, _, _) in enumerate(events):
+    for index, (event, _, _) in enumerate(events):
         for tile in _touched(program, event):
             born.setdefault(tile, index)
             dies[tile] = index
-    looped = any(segment == NEXT for _, _, segment, _ in events)
-    for index, (placed, event, segment, _) in enumerate(events):
+    looped = any(segment == NEXT for _, segment, _ in events)
+    for index, (event, segment, _) in enumerate(events):
         if isinstance(event.op, Control) or segment == NEXT or (segment == EPILOGUE and looped):
             continue
         live = [t for t in born if born[t] <= index <= dies[t]]
         held = {"A": 0, "B": 0, "staging": 0, "accumulators": 0}
         for sort, operand, *_ in live:
             held[sort] += _registers(program, sort, operand)
-        yield Point(str(placed), event.op.word, segment, held["accumulators"], held["A"], held["B"], held["staging"])
+        yield Point(str(event.op), event.op.word, segment, held["accumulators"], held["A"], held["B"], held["staging"])
 
 
 def _touched(program: Program, event: Event) -> Iterator[Tile]:

@@ -29,7 +29,7 @@ from tkgen.schedule.conflict import Conflict
 from tkgen.schedule.instructions import instructions
 from tkgen.schedule.registers import within_wave
 from tkgen.schedule.traces import NEVER, Event, Passed, data_trace, parts_of, trace
-from tkgen.tile.ops import SHARED_READS, Barrier, CatchUp, Copy, Load, Placed, WaveProgram
+from tkgen.tile.ops import SHARED_READS, Barrier, CatchUp, Copy, Load, WaveProgram
 from tkgen.tile.program import Drain, Op, Space
 
 
@@ -43,11 +43,11 @@ def passes_to_prove(program: Program, waves: Sequence[WaveProgram], depth: int, 
 def _passes_waited_over(program: Program, wave: WaveProgram) -> int:
     """Passes of the loop that issue as much as the loosest counted wait leaves outstanding; 0 without such waits."""
     most = 0
-    waits = [p.op for p in (*wave.prologue, *wave.body, *wave.epilogue) if isinstance(p.op, Drain)]
+    waits = [p for p in (*wave.prologue, *wave.body, *wave.epilogue) if isinstance(p, Drain)]
     for counter in ("lds", "vm"):
         left = max((op.count for op in waits if op.stream == counter), default=0)
         if left:
-            issued = sum(instructions(program, [p.op])[counter] for p in wave.body)
+            issued = sum(instructions(program, [p])[counter] for p in wave.body)
             most = max(most, -(-left // issued) if issued else 0)
     return most
 
@@ -86,7 +86,7 @@ def executed(
     found: list[list[Event]] = []
     for number, wave in enumerate(waves):
         like = next((n for n, w in enumerate(waves[:number]) if same_code(w, wave)), number)
-        if like == number or passed or any(isinstance(p.op, CatchUp) for p in wave.epilogue):
+        if like == number or passed or any(isinstance(p, CatchUp) for p in wave.epilogue):
             found.append(data_trace(program, wave, passes, unroll, steps, tiles, last_phase, passed.get(number)))
         else:
             found.append([e.later(wave.phase - waves[like].phase) for e in found[like] if e.op.operand])
@@ -118,7 +118,7 @@ def rings(program: Program) -> dict[str, int]:
 def _first_of_each(found: list[Conflict]) -> list[Conflict]:
     unique: dict[tuple[object, ...], Conflict] = {}
     for c in found:
-        key = (c.kind, c.operand, c.first and c.first.op, c.second and c.second.op)
+        key = (c.kind, c.operand, *(e and (e.op if e.op.identity < 0 else e.op.identity) for e in (c.first, c.second)))
         unique.setdefault(key, c)
     return list(unique.values())
 
@@ -138,8 +138,8 @@ def barrier_counts(waves: Sequence[WaveProgram], passes: int, tiles: int) -> lis
     ]
 
 
-def _barriers(*segments: tuple[Placed, ...]) -> int:
-    return sum(isinstance(p.op, Barrier) for segment in segments for p in segment)
+def _barriers(*segments: tuple[Op, ...]) -> int:
+    return sum(isinstance(p, Barrier) for segment in segments for p in segment)
 
 
 # ---------------------------------------------------------------- LDS, across waves

@@ -23,8 +23,8 @@ from tkgen.ir.reductions import RING, exchanges, rounds
 from tkgen.ir.types import Program, Role
 from tkgen.schedule.explicit import ends
 from tkgen.schedule.instructions import global_instructions
-from tkgen.tile.ops import Barrier, Body, CatchUp, Copy, Fetch, Gather, Mix, Placed, Reduce, Step, Store, Take, Zero
-from tkgen.tile.program import Control, Drain, Op
+from tkgen.tile.ops import Barrier, Body, CatchUp, Copy, Fetch, Gather, Mix, Reduce, Store, Take, Zero
+from tkgen.tile.program import END, Control, Drain, K, Op
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def shape(program: Program, bodies: Sequence[Body]) -> Shape:
     return Shape(depth, unroll, (program.steps - depth) // unroll, depth + left)
 
 
-Segment = tuple[Placed, ...]
+Segment = tuple[Op, ...]
 
 
 def clip(program: Program, body: Body, shape: Shape) -> tuple[Segment, Segment, Segment]:
@@ -71,52 +71,52 @@ def clip(program: Program, body: Body, shape: Shape) -> tuple[Segment, Segment, 
     steps = program.steps
     rows, cols = (tuple(range(n)) for n in program.accumulator.fragments)
     span = program.accumulator.span
-    prologue = [Placed(Zero(rows, cols, span=span), Step("zero", 0))] if role.multiplies else []
+    prologue: list[Op] = [Zero(rows, cols, span=span)] if role.multiplies else []
     clipped = [(at, op) for at, op in enumerate(body.ops) if not isinstance(op, Mix)]
     for k in range(-shape.depth, 0):
         for at, op in clipped:
             step = k + op.offset
             if isinstance(op, Control) or (step >= 0 and (steps is None or step < steps)):
-                prologue.append(Placed(_clipped_wait(program, body, at, k, 0, steps), Step("zero", step)))
-    passes = [Placed(op, Step("k", i + op.offset)) for i in range(shape.unroll) for op in body.ops]
+                prologue.append(_clipped_wait(program, body, at, k, 0, steps).moved("", k))
+    passes = [op.moved(K, i) for i in range(shape.unroll) for op in body.ops]
     epilogue = []
     written = ends(role.schedule)
     if written:
-        prologue = [*prologue[: role.multiplies], *(Placed(op, Step("zero", op.offset)) for op in written[0])]
-        epilogue = [Placed(op, Step("end", op.offset)) for op in written[1]]
+        prologue = [*prologue[: role.multiplies], *(op.moved("", 0) for op in written[0])]
+        epilogue = [op.moved(END, 0) for op in written[1]]
     for i in range(-shape.tail_iterations if not written else 0, 0):
         first = None if steps is None else -steps
         epilogue += [
-            Placed(_clipped_wait(program, body, at, i, first, 0), Step("end", i + op.offset))
+            _clipped_wait(program, body, at, i, first, 0).moved(END, i)
             for at, op in clipped
             if isinstance(op, Control) or i + op.offset < 0
         ]
     epilogue += _reduced(program, role)
     if role.multiplies:
         inputs, outputs = (tuple(t.name for t in each) for each in (program.epilogue_tensors, program.outputs))
-        epilogue.append(Placed(Store(rows, cols, inputs, outputs, span=span), Step("end", 0)))
+        epilogue.append(Store(rows, cols, inputs, outputs, span=span))
     return tuple(prologue), tuple(passes) if shape.passes != 0 else (), tuple(epilogue)
 
 
-def _reduced(program: Program, role: Role) -> list[Placed]:
+def _reduced(program: Program, role: Role) -> list[Op]:
     """What the epilogue reduces, with the meetings at which the waves have handed over their parts of it."""
-    made: list[Placed] = []
+    made: list[Op] = []
     inputs = tuple(t.name for t in program.epilogue_tensors)
     wait, barrier = Drain("lds", automatic=True), Barrier(automatic=True)
     rows, cols = (tuple(range(n)) for n in program.accumulator.fragments)
     if program.phases and exchanges(program):
-        made.append(Placed(CatchUp(automatic=True), Step("end", 0)))
+        made.append(CatchUp(automatic=True))
     for each in rounds(program):
         shared = each.exchange is not None
-        step, ring = Step("zero", each.exchange or 0), RING if shared else ""
+        ring, number = RING if shared else "", each.exchange or 0
         reduce, gather = (
-            kind(rows, cols, each.number, ring, inputs, span=each.reductions[0].op.result.span)
+            kind(rows, cols, each.number, ring, inputs, number, span=each.reductions[0].op.result.span)
             for kind in (Reduce, Gather)
         )
         # What is gathered is complete before the next meeting, or a later round would write over it.
         ops = [reduce, wait, barrier, gather, wait] if shared else [reduce]
         kept = ops if role.multiplies else [barrier] * shared
-        made += [Placed(op, step) for op in kept]
+        made += kept
     return made
 
 

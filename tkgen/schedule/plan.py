@@ -25,7 +25,7 @@ from tkgen.schedule.templates import iteration as template
 from tkgen.schedule.traces import Passed, Place, held
 from tkgen.schedule.verifier import verify
 from tkgen.targets import Target
-from tkgen.tile.ops import Barrier, Body, Copy, Fence, Multiply, Placed, Priority, Read, WaveProgram, Write, numbered
+from tkgen.tile.ops import Barrier, Body, Copy, Fence, Multiply, Priority, Read, WaveProgram, Write, numbered
 from tkgen.tile.program import Control, Drain, Op
 from tkgen.tile.text import role_text as role_lines
 
@@ -129,7 +129,7 @@ class Plan:
         """The programs of a role: one for each phase, the same but for that."""
         return tuple(w for w in self.waves if w.role == role)
 
-    def with_segment(self, role: str, segment: str, ops: tuple[Placed, ...]) -> Plan:
+    def with_segment(self, role: str, segment: str, ops: tuple[Op, ...]) -> Plan:
         """The same plan with other operations in a segment of `role`, on its waves of every phase."""
         changed: dict[str, Any] = {segment: ops}
         return replace(self, waves=tuple(replace(w, **changed) if w.role == role else w for w in self.waves))
@@ -308,8 +308,8 @@ def _held(plan: Plan) -> Plan:
     return plan
 
 
-def _before(wait: Drain | None, barrier: Placed) -> tuple[Placed, ...]:
-    return () if wait is None else (Placed(replace(wait, span=barrier.op.span), barrier.step),)
+def _before(wait: Drain | None, barrier: Op) -> tuple[Op, ...]:
+    return () if wait is None else (replace(wait, span=barrier.span),)
 
 
 def _least(plan: Plan) -> Plan:
@@ -365,7 +365,7 @@ def _trimmed(plan: Plan, search: _Search) -> Plan:
         for role in plan.role_names:
             ops = getattr(plan.waves_of(role)[0], segment)
             waits = _automatic(plan.waves_of(role)[0], segment, Drain)
-            rest = [w for w in waits if not (uniform and ops[w].op.stream == "lds")]
+            rest = [w for w in waits if not (uniform and ops[w].stream == "lds")]
             plan = _trimmed_of(plan, role, segment, rest, search)
     return plan
 
@@ -375,7 +375,7 @@ def _trimmed_of(plan: Plan, role: str, segment: str, waits: Sequence[int], searc
 
     Without a wait nothing is complete earlier, so of waits that can go together each can go: halves are tried whole.
     """
-    ops: tuple[Placed, ...] = getattr(plan.waves_of(role)[0], segment)
+    ops: tuple[Op, ...] = getattr(plan.waves_of(role)[0], segment)
     gone: set[int] = set()
     pending = [list(waits)] if waits else []
     while pending:
@@ -409,8 +409,8 @@ def _without_barriers(plan: Plan, segment: str, ordinals: Sequence[int], search:
 
 def _automatic(wave: WaveProgram, segment: str, kind: type[Control]) -> list[int]:
     """Where `wave` has operations that tkgen placed."""
-    ops: tuple[Placed, ...] = getattr(wave, segment)
-    return [at for at, p in enumerate(ops) if isinstance(p.op, kind) and p.op.automatic]
+    ops: tuple[Op, ...] = getattr(wave, segment)
+    return [at for at, p in enumerate(ops) if isinstance(p, kind) and p.automatic]
 
 
 def _counted(plan: Plan, search: _Search) -> Plan:
@@ -424,7 +424,7 @@ def _counted(plan: Plan, search: _Search) -> Plan:
         gone = 0
         for place in _automatic(plan.waves_of(role)[0], segment, Drain):
             ops, at = getattr(plan.waves_of(role)[0], segment), place - gone
-            if ops[at].op.stream != "vm":
+            if ops[at].stream != "vm":
                 continue
             without = plan.with_segment(role, segment, ops[:at] + ops[at + 1 :])
             if search.right(without):
@@ -445,18 +445,18 @@ def _in_flight(plan: Plan, role: str, place: Place, search: _Search) -> int:
     return most
 
 
-def _waiting_for(ops: tuple[Placed, ...], at: int, count: int) -> tuple[Placed, ...]:
+def _waiting_for(ops: tuple[Op, ...], at: int, count: int) -> tuple[Op, ...]:
     """`ops` with the wait at a position for at most `count` outstanding operations."""
-    wait = ops[at].op
+    wait = ops[at]
     assert isinstance(wait, Drain)
-    return (*ops[:at], replace(ops[at], op=replace(wait, left=str(count))), *ops[at + 1 :])
+    return (*ops[:at], replace(wait, left=str(count)), *ops[at + 1 :])
 
 
 def _without(plan: Plan, segment: str, ordinals: frozenset[int]) -> Plan:
     """`plan` without those automatic barriers of `segment`, by number, and their own waits, in every wave's program."""
     waves = []
     for wave in plan.waves:
-        ops: tuple[Placed, ...] = getattr(wave, segment)
+        ops: tuple[Op, ...] = getattr(wave, segment)
         waits = set(_automatic(wave, segment, Drain))
         gone: set[int] = set()
         for ordinal, at in enumerate(_automatic(wave, segment, Barrier)):
@@ -477,13 +477,13 @@ def _tidy(plan: Plan) -> Plan:
     return replace(plan, waves=tuple(waves))
 
 
-def _without_empty(placed: tuple[Placed, ...]) -> list[Placed]:
-    result: list[Placed] = []
+def _without_empty(placed: tuple[Op, ...]) -> list[Op]:
+    result: list[Op] = []
     for p in placed:
-        last = result[-1].op if result else None
-        if isinstance(p.op, Fence) and isinstance(last, Fence | None):
+        last = result[-1] if result else None
+        if isinstance(p, Fence) and isinstance(last, Fence | None):
             continue
-        if isinstance(p.op, Priority) and isinstance(last, Priority):
+        if isinstance(p, Priority) and isinstance(last, Priority):
             result.pop()
             continue
         result.append(p)

@@ -35,13 +35,12 @@ from tkgen.tile.ops import (
     Load,
     Multiply,
     OfRound,
-    Placed,
     Read,
     Take,
     WaveProgram,
     Write,
 )
-from tkgen.tile.program import Control, Drain, Op, Region
+from tkgen.tile.program import END, Control, Drain, K, Op, Region
 
 NEVER = math.inf
 CUTS = (Fence, Barrier, Drain)  # no access to memory crosses them
@@ -202,15 +201,16 @@ def _sequence(
     for tile in range(tiles):
         sequence += [Event(meeting, tile) for _ in range(wave.phase)]
         for segment, times in (("prologue", 1), ("body", passes), ("epilogue", 1)):
-            placed: tuple[Placed, ...] = getattr(wave, segment)
+            placed: tuple[Op, ...] = getattr(wave, segment)
             places = [
-                (p.op, p.step, (segment, n), None if controls or not isinstance(p.op, Control) else
-                 Event(p.op, tile, 0, (segment, n)))
-                for n, p in enumerate(placed)
+                (op, op.at, op.offset, (segment, n),
+                 None if controls or not isinstance(op, Control) else Event(op, tile, 0, (segment, n)))
+                for n, op in enumerate(placed)
             ]  # fmt: skip
             for i in range(times):
+                base = {"": 0, K: i * unroll, END: steps}
                 sequence += [
-                    again or Event(op, tile, step.at(i * unroll, steps), place) for op, step, place, again in places
+                    again or Event(op, tile, base[at] + offset, place) for op, at, offset, place, again in places
                 ]
         level = [Event(meeting, tile) for _ in range(last_phase - wave.phase)]
         at = next((n for n, event in enumerate(sequence) if isinstance(event.op, CatchUp)), len(sequence))

@@ -21,8 +21,8 @@ from tkgen.ir.reductions import rounds
 from tkgen.ir.types import Program
 from tkgen.ir.verifier import Broken
 from tkgen.targets import Target
-from tkgen.tile.ops import Barrier, Gather, Move, Multiply, Placed, Reduce, Store, WaveProgram
-from tkgen.tile.program import Drain
+from tkgen.tile.ops import Barrier, Gather, Move, Multiply, Reduce, Store, WaveProgram
+from tkgen.tile.program import END, Drain, K, Op
 
 
 def verify(program: Program, target: Target, waves: Sequence[WaveProgram], placed: bool) -> None:
@@ -39,23 +39,22 @@ def verify(program: Program, target: Target, waves: Sequence[WaveProgram], place
         if unreduced := _unreduced(program, wave):
             fail("rounds", unreduced)
         for base, segment in _segments(wave):
-            for at in segment:
-                op, step = at.op, at.step
+            for op in segment:
                 if not fits(program, op):
-                    fail("ops", at)
-                if isinstance(op, Move | Multiply) and (step.base != base or (base == "zero" and step.offset < 0)):
-                    fail("steps", at)
+                    fail("ops", op)
+                if isinstance(op, Move | Multiply) and (op.at != base or (not base and op.offset < 0)):
+                    fail("steps", op)
                 if isinstance(op, Drain) and op.automatic and op.count >= counters[op.stream]:
-                    fail("waits", at)
+                    fail("waits", op)
     if placed and len({tuple(_meetings(segment) for _, segment in _segments(w)) for w in waves}) > 1:
         fail("meetings", waves[0].role)
 
 
-def _unreduced(program: Program, wave: WaveProgram) -> Placed | None:
+def _unreduced(program: Program, wave: WaveProgram) -> Op | None:
     """The first operation of a wave's epilogue that comes before the rounds which it needs are done."""
     every, reduced, done = rounds(program), 0, 0
     for at in wave.epilogue:
-        match at.op:
+        match at:
             case Reduce(round=number):
                 if number != reduced or done != reduced:
                     return at
@@ -70,10 +69,10 @@ def _unreduced(program: Program, wave: WaveProgram) -> Placed | None:
     return None
 
 
-def _segments(wave: WaveProgram) -> tuple[tuple[str, tuple[Placed, ...]], ...]:
+def _segments(wave: WaveProgram) -> tuple[tuple[str, tuple[Op, ...]], ...]:
     """What the K-steps of each part count from, and its operations."""
-    return ("zero", wave.prologue), ("k", wave.body), ("end", wave.epilogue)
+    return ("", wave.prologue), (K, wave.body), (END, wave.epilogue)
 
 
-def _meetings(segment: tuple[Placed, ...]) -> int:
-    return sum(isinstance(at.op, Barrier) for at in segment)
+def _meetings(segment: tuple[Op, ...]) -> int:
+    return sum(isinstance(op, Barrier) for op in segment)

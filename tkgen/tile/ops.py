@@ -18,7 +18,7 @@ from functools import cache
 from typing import ClassVar, Self
 
 from tkgen.source import Span
-from tkgen.tile.program import Control, Op, Region, Ring, Space, Traffic
+from tkgen.tile.program import Control, K, Op, Region, Ring, Space, Traffic
 
 
 @cache
@@ -30,7 +30,7 @@ def region(
     `name` is that of a tensor, of the sums of a product ("" for all), or of a ring of partial results. A box of an
     operand is fragments and slices, one of sums rows and columns of fragments; what names none means all.
     """
-    return Region(Ring(name, space=space), ahead=offset, box=(fragments, slices))
+    return Region(Ring(name, space=space), K, ahead=offset, box=(fragments, slices))
 
 
 # ---------------------------------------------------------------- moves
@@ -86,21 +86,26 @@ class Move(Op):
         return self.source.name
 
     @property
+    def at(self) -> str:
+        """That of its tile."""
+        return self.tile.at
+
+    @property
     def offset(self) -> int:
         """That of its tile."""
         return self.tile.offset
+
+    def moved(self, at: str, by: int) -> Self:
+        """The same move of tiles `by` K-steps further on."""
+        return replace(self, source=self.source.moved(at, by), target=self.target.moved(at, by))
 
     def __str__(self) -> str:
         fragments, slices = self.tile.box
         named = [indices(fragments) or "*", *([indices(slices)] if slices else [])]
         part = f"({'; '.join(named)})" if fragments or slices else ""
         apart = self.shared is not None and self.shared.offset != self.offset
-        moved = f" with [{_step(self.shared.offset)}] of shared memory" if self.shared and apart else ""
-        return f"{self.word} {self.operand}[{_step(self.offset)}]{part}{moved}"
-
-
-def _step(offset: int) -> str:
-    return f"k{offset:+d}" if offset else "k"
+        moved = f" with [{self.shared.step}] of shared memory" if self.shared and apart else ""
+        return f"{self.word} {self.operand}[{self.tile.step}]{part}{moved}"
 
 
 class Load(Move):
@@ -242,9 +247,18 @@ class Multiply(Op):
         return self.left.slices
 
     @property
+    def at(self) -> str:
+        """That of its factors."""
+        return self.left.at
+
+    @property
     def offset(self) -> int:
         """That of its factors."""
         return self.left.offset
+
+    def moved(self, at: str, by: int) -> Self:
+        """The same multiply of tiles `by` K-steps further on."""
+        return replace(self, left=self.left.moved(at, by), right=self.right.moved(at, by))
 
     @property
     def sums(self) -> Region:
@@ -263,7 +277,7 @@ class Multiply(Op):
 
     def __str__(self) -> str:
         parts = f"({indices(self.rows)}, {indices(self.cols)}; {indices(self.slices)})"
-        return f"{self.word} {self.product}[{_step(self.offset)}]{parts}"
+        return f"{self.word} {self.product}[{self.left.step}]{parts}"
 
 
 @dataclass(frozen=True)
@@ -277,11 +291,17 @@ class OfRound(OfSums):
     round: int
     ring: str = ""
     inputs: tuple[str, ...] = ()
+    exchange: int = 0
+
+    @property
+    def offset(self) -> int:
+        """The number of its exchange, which counts the instances of the ring."""
+        return self.exchange
 
     @property
     def partial(self) -> tuple[Region, ...]:
         """The partial results in shared memory."""
-        return (region(Space.SHARED, self.ring),) if self.ring else ()
+        return (replace(region(Space.SHARED, self.ring, self.exchange), at=""),) if self.ring else ()
 
     @property
     def operand(self) -> str:
@@ -476,40 +496,6 @@ def indices(values: tuple[int, ...]) -> str:
 
 
 @dataclass(frozen=True)
-class Step:
-    """A K-step: `offset` counted from step 0 (`zero`), from the loop variable (`k`) or from the last + 1 (`end`)."""
-
-    base: str
-    offset: int
-
-    def at(self, k: int, steps: int) -> int:
-        """The number of the step in iteration `k` of a tile of `steps` K-steps."""
-        return self.offset + (k if self.base == "k" else steps if self.base == "end" else 0)
-
-    def __str__(self) -> str:
-        if self.base == "zero":
-            return str(self.offset)
-        name = {"k": "k", "end": "steps"}[self.base]
-        return name if not self.offset else f"{name} {'+' if self.offset > 0 else '-'} {abs(self.offset)}"
-
-
-@dataclass(frozen=True)
-class Placed:
-    """An operation at a K-step of a program."""
-
-    op: Op
-    step: Step
-
-    def step_of(self, access: Region) -> Step:
-        """The K-step of one of its accesses."""
-        return Step(self.step.base, self.op.step_of(access, self.step.offset))
-
-    def __str__(self) -> str:
-        shown = str(self.op)
-        return shown.replace("[k]", f"[{self.step}]").replace(f"[k{self.op.offset:+d}]", f"[{self.step}]")
-
-
-@dataclass(frozen=True)
 class WaveProgram:
     """What some waves of the block execute: prologue, steady loop (one pass handles `unroll` steps), epilogue.
 
@@ -520,9 +506,9 @@ class WaveProgram:
     role: str
     waves: tuple[int, ...]
     phase: int
-    prologue: tuple[Placed, ...]
-    body: tuple[Placed, ...]
-    epilogue: tuple[Placed, ...]
+    prologue: tuple[Op, ...]
+    body: tuple[Op, ...]
+    epilogue: tuple[Op, ...]
 
 
 @dataclass(frozen=True)

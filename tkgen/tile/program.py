@@ -21,11 +21,13 @@ Other rings, registers among them, count the instances by what is written: each 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Self, TypeAlias
 
 from tkgen.source import Span
+
+K, END = "k", "steps"  # cursors of K-steps: that of the loop's iteration, and the one after the last
 
 
 class Scope(Enum):
@@ -120,8 +122,17 @@ class Region:
 
     @property
     def offset(self) -> int:
-        """Its K-step, counted from the loop's."""
+        """Its K-step, counted from `at`."""
         return self.ahead
+
+    @property
+    def step(self) -> str:
+        """Its K-step in words."""
+        return f"{self.at}{self.ahead:+d}" if self.at and self.ahead else self.at or str(self.ahead)
+
+    def moved(self, at: str, by: int) -> Region:
+        """The same `by` instances further on, counted from another one."""
+        return replace(self, at=at, ahead=self.ahead + by)
 
     @property
     def fragments(self) -> tuple[int, ...]:
@@ -205,9 +216,18 @@ class Op:
         return ""
 
     @property
+    def at(self) -> str:
+        """The K-step from which its own is counted: the first one (""), the loop's (`K`) or the end (`END`)."""
+        return ""
+
+    @property
     def offset(self) -> int:
-        """Its K-step, counted from the loop's."""
+        """Its K-step, counted from there."""
         return 0
+
+    def moved(self, at: str, by: int) -> Self:
+        """The same op `by` K-steps further on, counted from another one."""
+        return self
 
     def __str__(self) -> str:
         return self.word or repr(self)

@@ -378,7 +378,7 @@ class _Lowering:
         direct = p.operands if self.c.dialect.direct else ()
         prefilled = [o for o in direct if o.name in role.loads and o.via is not Via.REGISTERS]
         before, after = self.phases(programs)
-        if any(isinstance(p.op, CatchUp) for p in wave.epilogue):
+        if any(isinstance(p, CatchUp) for p in wave.epilogue):
             after = ()
         s, made = plan.shape, Operations(self.c)
         bound = self.c.steps if not s.tail_iterations else f"{self.c.steps} - {s.tail_iterations}"

@@ -31,8 +31,7 @@ from tkgen.backends.cdna.lower.statements import (
 from tkgen.backends.cdna.lower.waits import least, wait_for
 from tkgen.ir.types import DType, Operand, Product, Role, Side
 from tkgen.tile import ops
-from tkgen.tile.ops import Placed, Step
-from tkgen.tile.program import Drain, Op
+from tkgen.tile.program import END, Drain, K, Op, Region
 
 MOVES: dict[type[Op], Literal["load", "fetch", "write", "copy"]] = {
     ops.Load: "load", ops.Fetch: "fetch", ops.Write: "write", ops.Copy: "copy",
@@ -48,7 +47,7 @@ class Operations:
     def __init__(self, context: Context):
         self.c = context
 
-    def statements(self, role: Role, part: str, placed: tuple[Placed, ...]) -> tuple[Statement, ...]:
+    def statements(self, role: Role, part: str, placed: tuple[Op, ...]) -> tuple[Statement, ...]:
         """The statements of a part of a role's program, each with the operations it carries out."""
         result: list[Statement] = []
 
@@ -63,15 +62,15 @@ class Operations:
         i = 0
         while i < len(placed):
             left = (part, i) == ("epilogue", 0)  # the loop
-            if multiplied and (left or branches(self.c.program, role, placed[i].op)):
+            if multiplied and (left or branches(self.c.program, role, placed[i])):
                 add([self._settle()], i, 1)
                 multiplied = False
-            multiplied |= isinstance(placed[i].op, ops.Multiply)
-            if whole and isinstance(op := placed[i].op, ops.Store | ops.Reduce):
+            multiplied |= isinstance(placed[i], ops.Multiply)
+            if whole and isinstance(op := placed[i], ops.Store | ops.Reduce):
                 add(self._numbers(op), i, 1)
                 whole = False
             waits = _waits(placed[i:])
-            then = placed[i + len(waits)].op if i + len(waits) < len(placed) else None
+            then = placed[i + len(waits)] if i + len(waits) < len(placed) else None
             if not waits:
                 add(self._statement(role, placed[i]), i, 1)
                 i += 1
@@ -101,8 +100,8 @@ class Operations:
     def _settle(self) -> Statement:
         return Statement(Call("settle"), origin=NOWHERE)
 
-    def _statement(self, role: Role, placed: Placed) -> list[Statement]:
-        op, origin = placed.op, self.c.origin(placed.op.span)
+    def _statement(self, role: Role, op: Op) -> list[Statement]:
+        origin = self.c.origin(op.span)
         match op:
             case ops.Barrier():
                 return [Statement(Call("barrier"), origin=origin)]
@@ -125,14 +124,14 @@ class Operations:
             case ops.CatchUp():
                 return [EpilogueStatements(self.c).level(role)]
             case ops.Multiply():
-                return self._multiply(op, placed.step)
+                return self._multiply(op)
             case ops.Read():
-                return self._read(op, placed)
+                return self._read(op)
             case ops.Take():
-                return self._take(op, placed.step)
+                return self._take(op)
             case ops.Move():
                 operand = self.c.program.operand(op.operand)
-                return [self._move(role, op, placed, operand, part) for part in operand.parts_of(op.tile)]
+                return [self._move(role, op, operand, part) for part in operand.parts_of(op.tile)]
         raise AssertionError(op)
 
     def prefill(self, role: Role, operand: Operand) -> Statement:
@@ -154,17 +153,17 @@ class Operations:
         """The index of a part of an operand's tile, behind that of its buffer; none where there is one part."""
         return f"[{part}]" if operand.part_count > 1 else ""
 
-    def _move(self, role: Role, op: ops.Move, placed: Placed, operand: Operand, part: int) -> Statement:
+    def _move(self, role: Role, op: ops.Move, operand: Operand, part: int) -> Statement:
         p = self.c.program
         along, across = divmod(part, operand.parts[1])
         tile = _nth_of(TILE[operand.side], operand.parts[0], along)
-        step = _nth_of(self._step_of_tensor(placed.step), operand.parts[1], across)
+        step = _nth_of(self._step_of_tensor(op.tile), operand.parts[1], across)
         coordinate = (step, tile) if operand.contraction_first else (tile, step)
         waits = self.c.dialect.direct and isinstance(op, ops.Load)
         code = Move(
             kind="copy" if waits else MOVES[type(op)],
             group=role.group,
-            shared=self._slot(operand, placed.step_of(op.shared or op.tile), scalar=self.c.dialect.direct)
+            shared=self._slot(operand, op.shared or op.tile, scalar=self.c.dialect.direct)
             + self._of_part(operand, part),
             tensor=self.c.matrix(operand.tensor),
             row=coordinate[0],
@@ -178,9 +177,9 @@ class Operations:
         )
         return Statement(code, origin=self.c.origin(op.span or operand.span, role.loads_span, "tail"))
 
-    def _step_of_tensor(self, step: Step) -> str:
+    def _step_of_tensor(self, tile: Region) -> str:
         """A K-step, counted over the whole tensor."""
-        at, p = self._step(step), self.c.program
+        at, p = self._step(tile), self.c.program
         if p.added or p.part is not None:
             return "k_first" if at == "0" else f"k_first + {at}"
         return at
@@ -191,7 +190,7 @@ class Operations:
         assert shape is not None
         return (0, "wave_row", shape[0]) if side is Side.A else (1, "wave_col", shape[1])
 
-    def _take(self, op: ops.Take, at: Step) -> list[Statement]:
+    def _take(self, op: ops.Take) -> list[Statement]:
         """From global memory to register tiles: of a fragment row or column, slice by slice."""
         p = self.c.program
         operand = p.operand(op.operand)
@@ -201,9 +200,9 @@ class Operations:
             loops, (f,) = loops_over(("i" if operand.side is Side.A else "j", op.tile.fragments))
             within = self.c.fragment_index(axis, wave, f, waves)
             tile = _nth_of(TILE[operand.side], operand.extent // operand.fragment_extent, within)
-            step = _nth_of(self._step_of_tensor(at), operand.slices, str(t))
+            step = _nth_of(self._step_of_tensor(op.tile), operand.slices, str(t))
             code = Take(
-                f"{self.c.registers(operand)}[{self._register_slot(operand, at, t)}][{f}]",
+                f"{self.c.registers(operand)}[{self._register_slot(operand, op.tile, t)}][{f}]",
                 self.c.matrix(operand.tensor),
                 *((step, tile) if operand.contraction_first else (tile, step)),
                 how=self.c.tile_loads if p.tail is not None else "",
@@ -211,7 +210,7 @@ class Operations:
             result.append(Statement(code, loops, self.c.origin(op.span, operand.registers_span, "tail")))
         return result
 
-    def _read(self, op: ops.Read, placed: Placed) -> list[Statement]:
+    def _read(self, op: ops.Read) -> list[Statement]:
         p = self.c.program
         operand = p.operand(op.operand)
         is_a = operand.side is Side.A
@@ -226,42 +225,42 @@ class Operations:
             rows, cols = operand.tensor.dtype.stored(operand.register_shape)
             within = str(t % (operand.slices // operand.parts[1]))
             index = (within, subtile) if operand.contraction_first else (subtile, within)
-            tile = f"{self.c.registers(operand)}[{self._register_slot(operand, placed.step, t)}][{f}]"
+            tile = f"{self.c.registers(operand)}[{self._register_slot(operand, op.tile, t)}][{f}]"
             ours = "" if operand.dtype.bits <= 8 else "tk::"
             code = Read(
                 f"{ours}load",
                 tile,
                 rows,
                 cols,
-                self._slot(operand, placed.step_of(op.source)) + self._of_part(operand, part),
+                self._slot(operand, op.source) + self._of_part(operand, part),
                 *index,
             )
             if operand.multiplied:
                 per_block = operand.extent // operand.fragment_extent
                 place = _nth_of(TILE[operand.side], per_block, self.c.fragment_index(axis, wave, f, waves))
-                code = self._made(operand).read(code, place, self._step_of_tensor(placed.step), t, operand.slice)
+                code = self._made(operand).read(code, place, self._step_of_tensor(op.tile), t, operand.slice)
             result.append(Statement(code, loops, self.c.origin(op.span, operand.registers_span)))
         return result
 
     def _made(self, operand: Operand) -> Making:
         return Making(self.c, self.c.equations.made[operand.name])
 
-    def _multiply(self, op: ops.Multiply, step: Step) -> list[Statement]:
+    def _multiply(self, op: ops.Multiply) -> list[Statement]:
         product = self.c.program.product_of(op.product)
         result: list[Statement] = []
         summed = next(s for s in self.c.equations.sums if s.name == product.name)
         if summed.scaled:
-            return [self._multiply_scaled(op, product, Scaling(self.c, summed), step)]
+            return [self._multiply_scaled(op, product, Scaling(self.c, summed))]
         for t in op.slices:
             loops, (i, j) = loops_over(("i", op.rows), ("j", op.cols))
-            left, right = (self._register_slot(o, step, t) for o in product.factors)
+            left, right = (self._register_slot(o, op.left, t) for o in product.factors)
             tiles = (
                 f"{self.c.registers(product.left)}[{left}][{i}]",
                 f"{self.c.registers(product.right)}[{right}][{j}]",
             )
             scales: tuple[str, ...] = ()
             if summed.scales:
-                at = _nth_of(self._step_of_tensor(step), product.left.slices, str(t))
+                at = _nth_of(self._step_of_tensor(op.left), product.left.slices, str(t))
                 scales = scales_of_blocks(self.c, summed, tiles, self.c.output_tile(i, j), at)
             code = Multiply(self._function(product), f"{self.c.sums(product)}[{i}][{j}]", *tiles, scales)
             result.append(Statement(code, loops, self.c.origin(op.span, product.span)))
@@ -272,26 +271,26 @@ class Operations:
         ours = product.left.dtype in (DType.F16, DType.F32)
         return f"{'tk::' if ours else ''}mma_{product.layouts}"
 
-    def _multiply_scaled(self, op: ops.Multiply, product: Product, scaling: Scaling, step: Step) -> Statement:
+    def _multiply_scaled(self, op: ops.Multiply, product: Product, scaling: Scaling) -> Statement:
         loops, (i, j) = loops_over(("i", op.rows), ("j", op.cols))
-        left, right = (self._register_slot(o, step, 0) for o in product.factors)
+        left, right = (self._register_slot(o, op.left, 0) for o in product.factors)
         code = scaling.multiply(
             self._function(product),
             f"{self.c.accumulator(product)}[{i}][{j}]",
             (f"{self.c.registers(product.left)}[{left}][{i}]", f"{self.c.registers(product.right)}[{right}][{j}]"),
             self.c.output_tile(i, j),
-            self._step_of_tensor(step),
+            self._step_of_tensor(op.left),
         )
         return Statement(code, loops, self.c.origin(op.span, product.span))
 
-    def _step(self, step: Step) -> str:
-        """A K-step as C++."""
-        if step.base == "zero":
-            return str(step.offset)
-        name = "k" if step.base == "k" else self.c.steps
-        return name if not step.offset else f"{name} {'+' if step.offset > 0 else '-'} {abs(step.offset)}"
+    def _step(self, tile: Region) -> str:
+        """The K-step of a tile as C++."""
+        if not tile.at:
+            return str(tile.ahead)
+        name = self.c.steps if tile.at == END else tile.at
+        return name if not tile.ahead else f"{name} {'+' if tile.ahead > 0 else '-'} {abs(tile.ahead)}"
 
-    def _slot(self, operand: Operand, step: Step, scalar: bool = False) -> str:
+    def _slot(self, operand: Operand, tile: Region, scalar: bool = False) -> str:
         """The LDS buffer that holds the tile of a step: `A_s`, or `A_s[...]` where there are several.
 
         `scalar`: its address must lie in a scalar register, as that of a direct load does. clang 22 takes some indices
@@ -301,27 +300,27 @@ class Operations:
         variable, n = self.c.shared(operand), operand.buffers
         if n == 1:
             return variable
-        if step.base == "zero" or (step.base == "k" and self.c.plan.shape.unroll % n == 0):
-            return f"{variable}[{step.offset % n}]"
-        if step.base == "end" and self.c.program.steps is not None:
-            return f"{variable}[{(self.c.program.steps + step.offset) % n}]"
-        inner = self._step(step)
+        if not tile.at or (tile.at == K and self.c.plan.shape.unroll % n == 0):
+            return f"{variable}[{tile.ahead % n}]"
+        if tile.at == END and self.c.program.steps is not None:
+            return f"{variable}[{(self.c.program.steps + tile.ahead) % n}]"
+        inner = self._step(tile)
         index = f"{inner if inner.isidentifier() else f'({inner})'} % {n}"
         return f"{variable}[{f'__builtin_amdgcn_readfirstlane({index})' if scalar and n & n - 1 else index}]"
 
-    def _register_slot(self, operand: Operand, step: Step, slice_: int) -> int:
+    def _register_slot(self, operand: Operand, tile: Region, slice_: int) -> int:
         """The register buffer of a slice: static, because the loop's unrolling is a multiple of the period."""
-        base = self.c.program.steps or 0 if step.base == "end" else 0
-        return operand.register_buffer(base + step.offset, slice_)
+        base = self.c.program.steps or 0 if tile.at == END else 0
+        return operand.register_buffer(base + tile.ahead, slice_)
 
 
-def _waits(placed: tuple[Placed, ...]) -> list[Drain]:
+def _waits(placed: tuple[Op, ...]) -> list[Drain]:
     """The waits in a row with which a part of a program begins."""
     found: list[Drain] = []
-    for p in placed:
-        if not isinstance(p.op, Drain):
+    for op in placed:
+        if not isinstance(op, Drain):
             break
-        found.append(p.op)
+        found.append(op)
     return found
 
 
