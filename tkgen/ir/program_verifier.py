@@ -109,7 +109,7 @@ def fits(p: Program, op: Op) -> bool:
     if not isinstance(op, Move):
         return True
     past_lds = op.shared is None and not isinstance(op, Fetch)
-    kept = (op.source.offset, op.source.box) == (op.target.offset, op.target.box)
+    kept = (op.source.ahead, op.source.box) == (op.target.ahead, op.target.box)
     return kept and past_lds is not p.operand(op.operand).shared
 
 

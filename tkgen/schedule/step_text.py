@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from tkgen.ir.equations import body_text
 from tkgen.schedule.loop_program import LoopSteps, product_of, ring_of
 from tkgen.schedule.row_steps import OF_ROW, block
@@ -16,16 +14,16 @@ from tkgen.tile.text import INDENT, block_text, region_text
 def row_text(m: RowMap) -> str:
     """A layout of rows, and its program."""
 
-    def lines(op: Op) -> Iterator[str] | None:
+    def lines(op: Op) -> list[str] | None:
         match op:
             case ElementLoop(number=n):
                 sweep = m.sweeps[n]
                 whole = (f"{INDENT}{r.result} of all iterations" for r in sweep.whole)
-                return iter(("element loop", *body_text(sweep.ops, INDENT), *whole))
+                return ["element loop", *body_text(sweep.ops, INDENT), *whole]
             case SharedStore(number=n, to=to):
-                return iter((f"shared store {_reduced(m, n)} to {region_text(to)}",))
+                return [f"shared store {_reduced(m, n)} to {region_text(to)}"]
             case SharedLoad(number=n, source=source):
-                return iter((f"shared load {_reduced(m, n)} from {region_text(source)}",))
+                return [f"shared load {_reduced(m, n)} from {region_text(source)}"]
         return None
 
     values = {"WAVES": m.waves, OF_ROW: m.waves_of_row, "PASSES": m.passes}
@@ -41,22 +39,22 @@ def loop_text(steps: LoopSteps) -> str:
     """A layout of a loop, and its program."""
     m = steps.map
 
-    def lines(op: Op) -> Iterator[str] | None:
+    def lines(op: Op) -> list[str] | None:
         match op:
             case Fetch() | Copy() | Write():
                 ahead = f" + {op.offset}" if op.offset else ""
-                return iter((f"{op.word} {m.moving[ring_of(op)].access.tensor.name}[iteration{ahead}]",))
+                return [f"{op.word} {m.moving[ring_of(op)].access.tensor.name}[iteration{ahead}]"]
             case Read():
                 name = m.moving[ring_of(op)].access.tensor.name
-                return iter((f"read {name}[iteration{' + 1' * op.offset}] for product {product_of(op)}",))
+                return [f"read {name}[iteration{' + 1' * op.offset}] for product {product_of(op)}"]
             case Equations(first=first, last=last, part=n, parts=parts, ahead=ahead):
                 part = f"part {n} of {parts}" if parts > 1 else ""
                 head = ", ".join(each for each in (part, "of the next iteration" * ahead) if each)
-                return iter((*([f"{head}:"] * bool(head)), *body_text(m.loop.body[first:last], INDENT * bool(head))))
+                return [*([f"{head}:"] * bool(head)), *body_text(m.loop.body[first:last], INDENT * bool(head))]
             case Vote(number=n):
-                return iter((f"vote on {m.votes[n].condition}",))
+                return [f"vote on {m.votes[n].condition}"]
             case Share(number=n):
-                return iter((f"share {m.exchanges[n].given}",))
+                return [f"share {m.exchanges[n].given}"]
         return None
 
     values = {"WAVES": m.waves} | ({"AHEAD": m.late} if m.late else {})

@@ -86,14 +86,9 @@ class Move(Op):
         return self.source.name
 
     @property
-    def at(self) -> str:
-        """That of its tile."""
-        return self.tile.at
-
-    @property
-    def offset(self) -> int:
-        """That of its tile."""
-        return self.tile.offset
+    def leading(self) -> Region:
+        """Its tile."""
+        return self.tile
 
     def moved(self, at: str, by: int) -> Self:
         """The same move of tiles `by` K-steps further on."""
@@ -103,7 +98,7 @@ class Move(Op):
         fragments, slices = self.tile.box
         named = [indices(fragments) or "*", *([indices(slices)] if slices else [])]
         part = f"({'; '.join(named)})" if fragments or slices else ""
-        apart = self.shared is not None and self.shared.offset != self.offset
+        apart = self.shared is not None and self.shared.ahead != self.offset
         moved = f" with [{self.shared.step}] of shared memory" if self.shared and apart else ""
         return f"{self.word} {self.operand}[{self.tile.step}]{part}{moved}"
 
@@ -247,14 +242,9 @@ class Multiply(Op):
         return self.left.slices
 
     @property
-    def at(self) -> str:
-        """That of its factors."""
-        return self.left.at
-
-    @property
-    def offset(self) -> int:
-        """That of its factors."""
-        return self.left.offset
+    def leading(self) -> Region:
+        """A factor."""
+        return self.left
 
     def moved(self, at: str, by: int) -> Self:
         """The same multiply of tiles `by` K-steps further on."""
@@ -294,9 +284,9 @@ class OfRound(OfSums):
     exchange: int = 0
 
     @property
-    def offset(self) -> int:
-        """The number of its exchange, which counts the instances of the ring."""
-        return self.exchange
+    def leading(self) -> Region | None:
+        """The partial results: their instances are counted by exchanges."""
+        return next(iter(self.partial), None)
 
     @property
     def partial(self) -> tuple[Region, ...]:

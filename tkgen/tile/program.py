@@ -121,11 +121,6 @@ class Region:
         return self.ring.space
 
     @property
-    def offset(self) -> int:
-        """Its K-step, counted from `at`."""
-        return self.ahead
-
-    @property
     def step(self) -> str:
         """Its K-step in words."""
         return f"{self.at}{self.ahead:+d}" if self.at and self.ahead else self.at or str(self.ahead)
@@ -216,14 +211,19 @@ class Op:
         return ""
 
     @property
+    def leading(self) -> Region | None:
+        """The region whose K-step is that of the op."""
+        return None
+
+    @property
     def at(self) -> str:
         """The K-step from which its own is counted: the first one (""), the loop's (`K`) or the end (`END`)."""
-        return ""
+        return self.leading.at if self.leading else ""
 
     @property
     def offset(self) -> int:
         """Its K-step, counted from there."""
-        return 0
+        return self.leading.ahead if self.leading else 0
 
     def moved(self, at: str, by: int) -> Self:
         """The same op `by` K-steps further on, counted from another one."""
