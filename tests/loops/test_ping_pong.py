@@ -21,7 +21,7 @@ from tkgen.schedule.loop_program import LoopSteps, meet
 from tkgen.schedule.loop_steps import clocked, unproven
 from tkgen.schedule.loop_terms import unlike
 from tkgen.tile.ops import Barrier, Equations, Priority
-from tkgen.tile.program import Op, Traffic
+from tkgen.tile.program import Op, StreamKind
 from tkgen.toolchain.isa import main_loop
 
 SPECS = Path(__file__).parents[2] / "specs/attention"
@@ -142,7 +142,7 @@ def test_nothing_is_left_out_unseen(target: str) -> None:
         for n, step in enumerate(steps):
             changed: LoopSteps = replace(found, **{part: (*steps[:n], *steps[n + 1 :])})
             accepted = unproven(changed, machine) is None and unlike(changed) is None
-            hands_over = isinstance(step, Barrier) and Traffic.GLOBAL not in step.drains
+            hands_over = isinstance(step, Barrier) and StreamKind.GLOBAL not in step.drains
             assert not accepted or isinstance(step, Priority) or (part == "body" and hands_over), step
 
 

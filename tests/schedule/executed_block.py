@@ -22,7 +22,7 @@ from tkgen.schedule.epochs import rings
 from tkgen.schedule.instructions import instructions_of, pieces, whole_rounds
 from tkgen.schedule.traces import CUTS, Event, parts_of, trace, used
 from tkgen.tile.ops import Fetch, Load, Move, OfRound, Reduce, SharedLoad, SharedStore, WaveProgram, Write, region
-from tkgen.tile.program import Block, Cursor, Drain, Op, Region, Ring, Role, Space, Tiles, Traffic
+from tkgen.tile.program import Block, Cursor, Drain, Op, Region, Ring, Role, Space, StreamKind, Tiles
 
 START = Cursor("start", "")  # where all instances are counted from
 
@@ -30,7 +30,7 @@ START = Cursor("start", "")  # where all instances are counted from
 class _Direct(Load):
     """To shared memory past registers."""
 
-    traffic = Traffic.GLOBAL
+    stream_kind = StreamKind.GLOBAL
 
 
 def executed_block(
@@ -86,7 +86,7 @@ class _Executed:
             elif isinstance(op, Write):
                 sections = [fetched.pop((op.operand, e.step, part), -1) for part in parts_of(self.kernel, op.source)]
                 waited = max(waited, *sections) if whole_rounds(self.kernel, op) else waited
-            stream = "vm" if op.traffic is Traffic.GLOBAL or (direct and isinstance(op, Load)) else "lds"
+            stream = "vm" if op.stream_kind is StreamKind.GLOBAL or (direct and isinstance(op, Load)) else "lds"
             key = stream, e.section
             if key in self.loading and key not in counted:
                 yield Drain(stream)

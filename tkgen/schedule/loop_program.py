@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tkgen.schedule.loops import LoopMap
 from tkgen.tile.ops import Barrier, Copy, Equations, Fetch, Move, Read, Share, Vote, Write
-from tkgen.tile.program import Advance, Block, Cursor, Op, Region, Ring, Role, Space, Tiles, Traffic
+from tkgen.tile.program import Advance, Block, Cursor, Op, Region, Ring, Role, Space, StreamKind, Tiles
 
 PRIORITIES = (0, 1)  # of s_setprio: of a wave that computes, and of one that multiplies
 ITERATION = Cursor("iteration", "")
@@ -88,7 +88,7 @@ def share(m: LoopMap, number: int, ring: int) -> Share:
 
 def barrier(landed: bool = False, idle: bool = False, when: str = "") -> Barrier:
     """A barrier: accesses to shared memory are complete, but of a wave that was `idle`; `landed`: direct loads, too."""
-    return Barrier(drains=(Traffic.GLOBAL,) * landed + (Traffic.SHARED,) * (not idle), when=when)
+    return Barrier(drains=(StreamKind.GLOBAL,) * landed + (StreamKind.SHARED,) * (not idle), when=when)
 
 
 def ring_of(op: Move) -> int:

@@ -21,14 +21,14 @@ from itertools import groupby
 
 from tkgen.schedule.sweeps import Sweep
 from tkgen.tile.ops import Barrier, ElementLoop, SharedLoad, SharedStore
-from tkgen.tile.program import Advance, Block, Cursor, Loop, Node, Region, Ring, Role, Tiles, Traffic
+from tkgen.tile.program import Advance, Block, Cursor, Loop, Node, Region, Ring, Role, StreamKind, Tiles
 
 HALVES = 2  # of the LDS in which results are exchanged
 EXCHANGE = Ring("exchange", "exchange", str(HALVES), "WAVES")  # a part for each wave
 EXCHANGED = Cursor("exchange", "", str(HALVES))
 OWN, OF_ROW = Region(EXCHANGE, "exchange", own=True), "OF_ROW"  # waves that share a row
 SHARED = Region(EXCHANGE, "exchange", f"warp / {OF_ROW} * {OF_ROW}", count=OF_ROW)
-BARRIER = Barrier(drains=(Traffic.SHARED,))
+BARRIER = Barrier(drains=(StreamKind.SHARED,))
 
 
 def steps(sweeps: Sequence[Sweep], crossing: bool, close: bool = False) -> tuple[Node, ...]:

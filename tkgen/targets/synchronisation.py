@@ -30,7 +30,7 @@ class Stream:
     `counts` is the most that its counter counts: a wait that leaves as many outstanding waits for nothing. `in_order`
     says that two accesses of one wave take effect in order of issue, `finish` that none may be under way when the block
     ends. `proxy` is the way to memory; `carries` which asynchronous operations of a tile program are its own
-    (`tkgen.tile.program.Traffic`).
+    (`tkgen.tile.program.StreamKind`).
     """
 
     name: str

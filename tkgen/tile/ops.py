@@ -18,7 +18,7 @@ from functools import cache
 from typing import ClassVar, Self
 
 from tkgen.source import Span
-from tkgen.tile.program import Control, K, Op, Region, Ring, Space, Traffic
+from tkgen.tile.program import Control, K, Op, Region, Ring, Space, StreamKind
 
 
 @cache
@@ -106,33 +106,33 @@ class Move(Op):
 class Load(Move):
     """By a whole group; waits for its own traffic."""
 
-    word, traffic, ways = "load", Traffic.SHARED, (Space.GLOBAL, Space.SHARED)
+    word, stream_kind, ways = "load", StreamKind.SHARED, (Space.GLOBAL, Space.SHARED)
 
 
 class Fetch(Move):
     """Asynchronous, through global memory."""
 
-    word, traffic, ways = "fetch", Traffic.GLOBAL, (Space.GLOBAL, Space.STAGING)
+    word, stream_kind, ways = "fetch", StreamKind.GLOBAL, (Space.GLOBAL, Space.STAGING)
 
 
 @dataclass(frozen=True)
 class Write(Move):
     """Asynchronous, through shared memory; a copy engine may take the tile then. `value` is the source in C++."""
 
-    word, traffic, ways = "write", Traffic.SHARED, (Space.STAGING, Space.SHARED)
+    word, stream_kind, ways = "write", StreamKind.SHARED, (Space.STAGING, Space.SHARED)
     value: str = ""
 
 
 class Copy(Move):
     """Asynchronous, through global memory."""
 
-    word, traffic, ways = "copy", Traffic.GLOBAL, (Space.GLOBAL, Space.SHARED)
+    word, stream_kind, ways = "copy", StreamKind.GLOBAL, (Space.GLOBAL, Space.SHARED)
 
 
 class Read(Move):
     """Asynchronous, through shared memory."""
 
-    word, traffic, ways = "read", Traffic.SHARED, (Space.SHARED, Space.REGISTERS)
+    word, stream_kind, ways = "read", StreamKind.SHARED, (Space.SHARED, Space.REGISTERS)
 
     @property
     def shared(self) -> Region | None:
@@ -148,7 +148,7 @@ class Read(Move):
 class Take(Move):
     """A read past shared memory, asynchronous, through global memory."""
 
-    word, traffic, ways = "read", Traffic.GLOBAL, (Space.GLOBAL, Space.REGISTERS)
+    word, stream_kind, ways = "read", StreamKind.GLOBAL, (Space.GLOBAL, Space.REGISTERS)
 
 
 MOVES: dict[str, type[Move]] = {kind.word: kind for kind in (Load, Fetch, Write, Copy, Read)}
@@ -196,7 +196,7 @@ class Multiply(Op):
     """
 
     word: ClassVar[str] = "multiply"
-    traffic: ClassVar[Traffic | None] = Traffic.PRODUCTS
+    stream_kind: ClassVar[StreamKind | None] = StreamKind.PRODUCTS
     left: Region
     right: Region
     into: Region
@@ -375,7 +375,7 @@ class ElementLoop(Op):
 class SharedStore(Op):
     """A wave's part of result `number`, such as what a sweep reduces of its elements, to shared memory."""
 
-    traffic: ClassVar[Traffic | None] = Traffic.SHARED
+    stream_kind: ClassVar[StreamKind | None] = StreamKind.SHARED
     number: int
     to: Region
 
@@ -389,7 +389,7 @@ class SharedStore(Op):
 class SharedLoad(Op):
     """All waves' parts of result `number`, from shared memory."""
 
-    traffic: ClassVar[Traffic | None] = Traffic.SHARED
+    stream_kind: ClassVar[StreamKind | None] = StreamKind.SHARED
     number: int
     source: Region
 
@@ -415,7 +415,7 @@ class Equations(Op):
     iteration after this one, which then finds them done. `part`: of `parts` equal ones along the rows of their tiles.
     """
 
-    traffic: ClassVar[Traffic | None] = Traffic.SHARED
+    stream_kind: ClassVar[StreamKind | None] = StreamKind.SHARED
     first: int
     last: int
     tiles: tuple[Region, ...] = ()
@@ -437,7 +437,7 @@ class Barrier(Control):
     """All waves of the block arrive, and wait for all; a wave's own `drains` are complete then."""
 
     word: ClassVar[str] = "barrier"
-    drains: tuple[Traffic, ...] = ()
+    drains: tuple[StreamKind, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ class Space(Enum):
     SUMS = "sums"  # accumulators
 
 
-class Traffic(Enum):
+class StreamKind(Enum):
     """Kinds of asynchronous operations: a stream of a machine completes one of them."""
 
     GLOBAL = "global"  # accesses of a wave to global memory
@@ -182,12 +182,12 @@ class Op:
     """An operation: its threads, its condition, its name in schedules, its place in the spec.
 
     `identity` tells the operations of an iteration apart wherever they are clipped to, one for what roles of one clause
-    share; -1 for what is of no iteration. An asynchronous op completes on the machine's stream for its `traffic`, if
-    there is one, which counts it as at least `units`.
+    share; -1 for what is of no iteration. An asynchronous op completes on the machine's stream of its `stream_kind`,
+    if there is one, which counts it as at least `units`.
     """
 
     word: ClassVar[str] = ""
-    traffic: ClassVar[Traffic | None] = None
+    stream_kind: ClassVar[StreamKind | None] = None
     who: Who = Who.ALL
     when: str = ""
     remark: str = ""
@@ -278,7 +278,7 @@ class CopyIn(Op):
     `share`: the type of the part of it that each block of a cluster copies, for all.
     """
 
-    traffic: ClassVar[Traffic | None] = Traffic.COPIES
+    stream_kind: ClassVar[StreamKind | None] = StreamKind.COPIES
     to: Region
     tensor: str
     coord: str
@@ -367,7 +367,7 @@ class StoreValues(Op):
 class CopyOut(Op):
     """A tile of shared memory to global memory by the copy engine: one group."""
 
-    traffic: ClassVar[Traffic | None] = Traffic.STORES
+    stream_kind: ClassVar[StreamKind | None] = StreamKind.STORES
     source: Region
     tensor: str
     coord: str

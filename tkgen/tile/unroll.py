@@ -60,9 +60,9 @@ from tkgen.tile.program import (
     Space,
     StoreRows,
     StoreValues,
+    StreamKind,
     Sync,
     Text,
-    Traffic,
     Who,
     ops,
 )
@@ -272,12 +272,13 @@ class _Agent:
                 yield proof.Arrive(_flag(flags, self._slot(at, flags.slots)), bytes=parts)
             case CopyIn(to=to, tensor=tensor, coord=coord, flags=flags, at=at):
                 meeting = _flag(flags, self._slot(at, flags.slots))
-                yield proof.Do(writes=(self._written(to),), stream=self._stream(op.traffic), meeting=meeting, bytes=1,
+                stream = self._stream(op.stream_kind)
+                yield proof.Do(writes=(self._written(to),), stream=stream, meeting=meeting, bytes=1,
                                does=(COPY, tensor, self._place(coord)))  # fmt: skip
             case Multiply(layouts=layouts, sums=sums, left=left, right=right, fresh=fresh):
-                shared, stream = left.ring.scope is not Scope.WARP, self._stream(op.traffic)
+                shared, stream = left.ring.scope is not Scope.WARP, self._stream(op.stream_kind)
                 if not shared:
-                    yield from self._fence(op.traffic)  # it stands before operands in registers
+                    yield from self._fence(op.stream_kind)  # it stands before operands in registers
                 factors = (left, right) if shared else (right, left)  # tiles of shared memory first
                 reads = tuple(map(self._read, factors if fresh else (*factors, sums)))
                 yield proof.Do(reads, (self._written(sums),), stream, does=(MULTIPLY, layouts, shared))
@@ -295,20 +296,20 @@ class _Agent:
             case ElementLoop(number=number):
                 yield proof.Do(name=f"element loop {number}")
             case Move() | SharedStore() | SharedLoad() | Equations():
-                stream, waited = self._stream(op.traffic), isinstance(op, Load)
+                stream, waited = self._stream(op.stream_kind), isinstance(op, Load)
                 read, written = ([r for r in group if r.space is Space.SHARED] for group in (op.reads, op.writes))
                 made = tuple(self._written(r, type(op)) for r in written)
                 does = (WRITE,) if isinstance(op, Write) else ()
                 yield proof.Do(tuple(map(self._read, read)), made, stream, op.units, waited=waited, does=does)
                 if does:  # the function that writes the tile ends with it
-                    yield from self._fence(Traffic.STORES)
+                    yield from self._fence(StreamKind.STORES)
             case Fence() | Mix() | Priority():
                 pass  # for the compiler, and for the order in which waves issue
             case Barrier(drains=drains):
-                yield from (proof.Drain(stream) for traffic in drains if (stream := self._stream(traffic)))
+                yield from (proof.Drain(stream) for kind in drains if (stream := self._stream(kind)))
                 yield proof.Meet(_barrier(self.machine))
             case CopyOut(source=source, tensor=tensor, coord=coord):
-                stream = self._stream(op.traffic)
+                stream = self._stream(op.stream_kind)
                 yield proof.Do((self._read(source),), stream=stream, does=(STORE, tensor, self._place(coord)))
                 yield proof.Commit(stream)
             case Sync(barrier=barrier, number=number):
@@ -333,13 +334,13 @@ class _Agent:
             case _:
                 raise AssertionError(f"{type(op).__name__} has no steps")
 
-    def _stream(self, traffic: Traffic | None) -> str:
+    def _stream(self, kind: StreamKind | None) -> str:
         """The machine's stream for operations; without one they are complete at once."""
-        return next((s.name for s in self.machine.streams if traffic and s.carries == traffic.value), "")
+        return next((s.name for s in self.machine.streams if kind and s.carries == kind.value), "")
 
-    def _fence(self, traffic: Traffic | None) -> Iterator[proof.Fence]:
+    def _fence(self, kind: StreamKind | None) -> Iterator[proof.Fence]:
         """A fence after which these operations, if the machine has them, see what was written."""
-        yield from (proof.Fence(GENERIC, s.proxy) for s in self.machine.streams if s.name == self._stream(traffic))
+        yield from (proof.Fence(GENERIC, s.proxy) for s in self.machine.streams if s.name == self._stream(kind))
 
     def _named(self, barrier: Named, number: str) -> str:
         return f"{barrier.name} {self._value(number) - self._value(barrier.first)}"

@@ -25,7 +25,7 @@ from tkgen.schedule.loop_program import LoopSteps, product_of, ring_of
 from tkgen.schedule.loop_tiles import Moving, extent
 from tkgen.schedule.loops import VOTES
 from tkgen.tile.ops import Barrier, Copy, Equations, Fence, Fetch, Mix, Priority, Read, Share, Vote, Write
-from tkgen.tile.program import Op, Traffic
+from tkgen.tile.program import Op, StreamKind
 
 # What no name of a spec may be in the kernel: its own locals and types.
 LOCALS = frozenset({
@@ -304,7 +304,7 @@ class LoopLowering(Lowering):
                 yield self.values.exchanges.give(n)
             case Barrier(drains=drains):
                 self.values.arriving.clear()
-                yield self._meet(Traffic.GLOBAL in drains, not drains)
+                yield self._meet(StreamKind.GLOBAL in drains, not drains)
             case Priority(level=level):
                 yield f"__builtin_amdgcn_s_setprio({level});"
             case Fence():
