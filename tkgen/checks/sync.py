@@ -490,6 +490,7 @@ def _redundant_barriers(plan: Plan, covers: Mapping[int, Cover]) -> Iterator[Dia
     for n in sorted(removed):
         op = _nth(plan, n)[0]
         shared = covers[op.identity].shared
+        pair = [f"`{plan.written(each)}`" for each in shared[:2]] if shared else []
         yield Diagnostic(
             "W301",
             "this barrier orders nothing",
@@ -498,7 +499,7 @@ def _redundant_barriers(plan: Plan, covers: Mapping[int, Cover]) -> Iterator[Dia
             if shared and shared[2].span != op.span
             else (),
             (
-                f"of the accesses on its two sides, such as `{shared[0]}` and `{shared[1]}`, all that must be ordered "
+                f"of the accesses on its two sides, such as {' and '.join(pair)}, all that must be ordered "
                 "are ordered by another barrier"
                 if shared
                 else "nothing that is complete before it meets, in one buffer, what another wave does after it",

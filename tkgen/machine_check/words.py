@@ -155,7 +155,7 @@ class _Words:
 
     def _op(self, wave: WaveProgram, line: int | None, access: Access) -> Op | None:
         at = self._at(wave, line, access)
-        return getattr(wave, at[0])[at[1]] if at is not None else None
+        return self.spec.plan.written(getattr(wave, at[0])[at[1]]) if at is not None else None
 
     def _event(self, wave: WaveProgram, line: int | None, access: Access, seen: Seen) -> Event | None:
         """The operation in the plan's own trace.
@@ -267,7 +267,7 @@ class _Words:
         before = next(
             (e for e in reversed(events[: barrier.order]) if isinstance(e.op, SHARED_WRITES + SHARED_READS)), None
         )
-        return f"the barrier after `{before.op}`" if before is not None else "the first barrier"
+        return f"the barrier after `{self.spec.plan.written(before.op)}`" if before is not None else "the first barrier"
 
 
 def _moved(party: _Party) -> str:

@@ -120,6 +120,10 @@ class Plan:
         form = shape(self.program, bodies)
         return _held(replace(self, bodies=bodies, shape=form, waves=_clipped(self.program, bodies, form)))
 
+    def written(self, op: Op) -> Op:
+        """The operation of the iteration that `op` is in another K-step; `op` where it is of none."""
+        return next((each for body in self.bodies for each in body.ops if each.same(op)), op)
+
     @property
     def role_names(self) -> tuple[str, ...]:
         """The roles, in the order of their waves' programs."""
