@@ -53,7 +53,7 @@ def test_bars_are_named_by_their_operations(ping_pong_time: tuple[Timeline, Prof
     found, _ = ping_pong_time
     begin, end = found.loop
     mine = Counter((b.kind, b.text) for b in found.bars if b.wave == 0 and begin <= b.start < end and b.text)
-    for operation in ("fetch A[k+1]", "fetch B[k + 1]"):
+    for operation in ("fetch A[k+1]", "fetch B[k+1]"):
         assert mine["load", operation] == 2
     assert mine["read", "read A[k](0..3; 0..1)"] == mine["read", "read B[k](0..1; 2..3)"] == 2
     assert mine["write", "write A[k+1]"] == 2

@@ -71,7 +71,7 @@ def _width(op: LaneOp) -> float:
 
 def _short(op: LaneOp) -> str:
     """An operation's text without the parts that its place says already."""
-    return op.text.replace("multiply", "mma").replace(" + ", "+").replace(" - ", "-").replace("; ", ";")
+    return op.text.replace("multiply", "mma").replace("; ", ";")
 
 
 def _lane(

@@ -322,7 +322,7 @@ def _register_column(c: Canvas, point: Point, x: float, y: float, step: float, h
 
 def _short(point: Point) -> str:
     """An operation's name without its fragments: `read A[k+1]`."""
-    return point.text.split("(")[0].strip().replace("multiply", "mma").replace(" + ", "+").replace(" - ", "-")
+    return point.text.split("(")[0].strip().replace("multiply", "mma")
 
 
 def _ticks(most: float) -> list[int]:
