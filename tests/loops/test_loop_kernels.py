@@ -392,8 +392,6 @@ def test_tiles_that_must_spill_are_refused(
          "`when any` has a schedule in the loop of products alone", None),
         ("    m = n\n", "    m = n\n    when any(scale > 2)\n      l = l * 2\n",
          "a condition without `q` is the same for all tiles", None),
-        ("  registers Q\n", "  grid persistent(304)\n",
-         "blocks of such loops take a tile each: there is no `grid persistent` for them", None),
     ],
 )  # fmt: skip
 def test_what_has_no_schedule_is_refused_at_its_place(old: str, new: str, message: str, underlined: str | None) -> None:

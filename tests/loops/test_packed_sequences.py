@@ -307,7 +307,7 @@ def test_the_host_can_ask_for_true_offsets() -> None:
         ("FIRST[s] by 64 to q", "FIRST[s] by 64 part h", "E232",
          "`j` walks a group of its own length, which is not divided into parts"),
         ("  waves 4", "  grid persistent(304)\n  waves 4", "E230",
-         "blocks of such loops take a tile each: there is no `grid persistent` for them"),
+         "blocks of groups take a tile each: there is no `grid persistent` for them"),
     ],
 )  # fmt: skip
 def test_what_people_get_wrong(old: str, new: str, code: str, message: str | None) -> None:

@@ -74,9 +74,9 @@ class LoopSpec(RowSpec):
     def _foreign(self) -> Iterator[Diagnostic]:
         """Clauses that these loops have no use for."""
         program = self.program
-        if program.grid.name != "linear":
+        if program.grid.name != "linear" and program.kernel.ragged:
             label = Label(program.grid.span or program.spans["kernel"])
-            message = f"blocks of such loops take a tile each: there is no `grid {program.grid.name}` for them"
+            message = f"blocks of groups take a tile each: there is no `grid {program.grid.name}` for them"
             yield Diagnostic("E230", message, label, fix=Fix("leave `grid` out"))
         held = {load.source.tensor for load in self.layout.held}
         for tensor in program.registers:

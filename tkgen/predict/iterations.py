@@ -24,7 +24,7 @@ from tkgen.ir.launch import Launch
 from tkgen.predict.clock import Clock, engine_clock
 from tkgen.predict.device import Device, check_fits
 from tkgen.predict.events import Recording, recorded
-from tkgen.predict.prediction import Iteration, Prediction, WhatIf
+from tkgen.predict.prediction import Iteration, PredictError, Prediction, WhatIf
 from tkgen.predict.stream import Instruction, Unit, WaveStream, looped
 from tkgen.predict.throughput import launch_at
 from tkgen.predict.timing import BusyUnit, CuTiming, Machine, Memory
@@ -64,6 +64,8 @@ class Iterations(Launched):
     def of(cls, build: LoopBuild, sizes: Mapping[str, int] | None = None) -> Iterations:
         """The workload of a build; `sizes` for its dynamic dimensions. PredictError for sizes it cannot do."""
         launch, layout = launch_at(build.spec, sizes), build.spec.layout
+        if launch.program.grid.name == "persistent":
+            raise PredictError("blocks of fused matmuls that go from tile to tile are not modelled: leave `grid` out")
         kernel = launch.program.kernel
         passes, longest = _passes(launch, layout.loop.axis)
         moving = {ring.access.tensor for ring in layout.moving}

@@ -103,6 +103,7 @@ class LoopMap:
     late: int = 0  # waves from this one on are a meeting behind the others; 0: none are
     written: WrittenSchedule | None = None
     remap: Remap | None = None  # the order of blocks; along rows of the last parallel axis without
+    persistent: int = 0  # blocks, which go from tile to tile; 0 where each has its own
 
     @property
     def threads(self) -> int:
@@ -271,7 +272,7 @@ def map_loops(program: EquationProgram, target: Target) -> LoopMap:
     _tiles(found)
     _direct(program, found, target)
     found = replace(found, early=_early(program, found), late=_late(program, target), written=program.written)
-    found = replace(found, remap=_remap(program))
+    found = replace(found, remap=_remap(program), persistent=program.grid.count)
     _interleaved(found)
     _accesses(found)
     loaded = {load.result for load in found.held}

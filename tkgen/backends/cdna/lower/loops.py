@@ -51,7 +51,7 @@ class LoopLowering(Lowering):
         own |= {f"{word}_{n}" for n in range(len(self.m.exchanges)) for word in ("given", "turned")}
         own |= {tile_constant(axis) for axis in self.m.kernel.axes}
         names = Names({*LOCALS, *own})
-        super().__init__(self.m, LoopPlaces(self.m.kernel, names, self.m.remap))
+        super().__init__(self.m, LoopPlaces(self.m.kernel, names, self.m.remap, self.m.persistent))
         self.values = LoopValues(self.m, names, self.places)
 
     # ------------------------------------------------------------ the file
@@ -102,11 +102,18 @@ class LoopLowering(Lowering):
         yield from lines
 
     def _lines(self) -> Iterator[str]:
-        m, loop = self.m, self.m.loop
-        at = self.kernel.body.index(loop)
+        m = self.m
         yield from self._rings()
         yield "const int wave = warpid();"
         yield from self.values.quieted()
+        # Between two tiles of a block all waves are done with LDS, and what they loaded directly is there.
+        meeting = self._meet(any(ring.direct for ring in m.moving))
+        yield from self.places.from_tile_to_tile(list(self._tile()), meeting)
+
+    def _tile(self) -> Iterator[str]:
+        """What a block does with one tile."""
+        m, loop = self.m, self.m.loop
+        at = self.kernel.body.index(loop)
         yield from self.places.head()
         if self._all_steps != "STEPS":
             yield f"const int {self._all_steps} = {self._steps()};{self.places.remark(loop.axis.span)}"

@@ -1,0 +1,68 @@
+"""Fused matmuls on AMD GPUs whose blocks go from tile to tile: right, and watched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from sampling import only
+
+from tkgen.api import load
+from tkgen.diagnostics import SpecError
+from tkgen.emulate import interleavings
+from tkgen.execute.launch import run
+from tkgen.loops import LoopSpec
+from tkgen.predict import PredictError
+from tkgen.predict.iterations import Iterations
+
+SPECS = Path(__file__).parents[2] / "specs" / "attention"
+SMALL = {"BATCH": 1, "HEADS": 3, "KV_HEADS": 1, "LENGTH": 192, "KEYS": 192, "D": 64}
+NAMES = [
+    "attention", "attention_causal", "attention_direct", "attention_interleaved", "attention_lazy", "attention_mqa",
+    "attention_ping_pong", "attention_ping_pong_direct", "attention_window", "attention_written",
+]  # fmt: skip
+
+
+def persistent(name: str, blocks: int, clauses: str = "") -> LoopSpec:
+    """A shipped spec with a persistent grid, at small sizes."""
+    text = (SPECS / f"{name}.tk").read_text(encoding="utf-8")
+    head, shared, rest = text.partition("  shared")
+    assert shared
+    dims = {d.name for d in load(text).program.dims if d.size is not None}
+    spec = load(
+        f"{head}  grid persistent({blocks})\n{clauses}{shared}{rest}",
+        {n: size for n, size in SMALL.items() if n in dims},
+    )
+    assert isinstance(spec, LoopSpec)
+    return spec
+
+
+@pytest.mark.parametrize("name", only(NAMES, ["attention_causal", "attention_ping_pong_direct", "attention_lazy"]))
+def test_blocks_go_from_tile_to_tile(name: str) -> None:
+    spec = persistent(name, 2).check()
+    build = spec.build()
+    assert build.machine_check.outcome == "right" and build.resources.vgpr_spills == 0
+    for seed, order in enumerate(interleavings(3)):
+        found = run(build, seed=seed, order=order)
+        assert found.ok, found.failure
+
+
+def test_the_longest_tiles_come_first() -> None:
+    """Of a causal kernel the last rows have most keys: blocks take those of all heads first."""
+    spec = persistent("attention_causal", 2, "  remap reversed | column_major\n").check()
+    launch = spec.launch()
+    lengths = [[len(box.places["j"]) for box in launch.boxes(block)] for block in range(2)]
+    assert min(map(min, lengths)) < max(map(max, lengths))
+    assert all(own == sorted(own, reverse=True) for own in lengths)
+    assert run(spec.build()).ok
+
+
+def test_nothing_is_predicted_of_blocks_that_go_from_tile_to_tile() -> None:
+    with pytest.raises(PredictError, match="are not modelled"):
+        Iterations.of(persistent("attention", 2).check().build())
+
+
+def test_groups_have_a_block_for_each_tile() -> None:
+    with pytest.raises(SpecError) as caught:
+        persistent("attention_packed", 2).check()
+    assert "E230" in [d.code for d in caught.value.diagnostics]
