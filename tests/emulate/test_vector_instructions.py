@@ -213,7 +213,7 @@ def skip_lane(name: str, rows: np.ndarray, lane: int) -> bool:
     if name.startswith("v_fract"):
         bits = int(name[-2:])
         value = pcode.float_of(s0 | int(rows[1, lane]) << 32 if bits == 64 else s0 & ((1 << bits) - 1), bits)
-        return not math.isfinite(value) or -1e-3 < value < 0
+        return -1e-3 < value < 0
     return False
 
 

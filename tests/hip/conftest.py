@@ -30,7 +30,10 @@ class Ended:
 
 @pytest.fixture(scope="session")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """Compile `source`, text or the name of one of `programs/`, for some targets; each once."""
+    """Compile `source`, text or the name of one of `programs/`, for some targets; each once.
+
+    Without a target it is a program for the host alone, which has HIP's API.
+    """
     folder = tmp_path_factory.mktemp("hip")
 
     def compile_for(source: str, *targets: str, flags: tuple[str, ...] = ()) -> Path:
@@ -39,14 +42,17 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
             pytest.skip(f"no HIP headers: {HIP_INSTALL}")
         text = (PROGRAMS / source).read_text() if source.endswith(".hip") else source
         name = source.removesuffix(".hip") if source.endswith(".hip") else "program"
-        gpu = load_target(targets[0])
+        gpu = load_target(targets[0] if targets else "gfx942")
         compiler = find_compiler(gpu)
         key = hashlib.sha256(repr((text, targets, flags)).encode()).hexdigest()[:8]
         (folder / f"{name}-{key}.hip").write_text(text)
         made = folder / f"{name}-{key}"
         if not made.exists():
-            command = [*compiler.command, "-x", "hip", *(f"--offload-arch={t}" for t in targets), "-std=c++17", "-O2"]
-            command += ["-gline-tables-only", "-Wno-unused-value", *hip_flags(hip, compiler, gpu), f"-I{PROGRAMS}"]
+            language = (
+                ["-x", "hip", *hip_flags(hip, compiler, gpu)] if targets else ["-x", "c++", "-D__HIP_PLATFORM_AMD__"]
+            )
+            command = [*compiler.command, *language, *(f"--offload-arch={t}" for t in targets), "-std=c++17", "-O2"]
+            command += ["-gline-tables-only", "-Wno-unused-value", "-Wno-unused-result", f"-I{PROGRAMS}"]
             command += [*flags, f"{made.name}.hip", "-o", made.name, f"-L{hip.library.parent}", "-lamdhip64"]
             done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
             assert done.returncode == 0, done.stderr

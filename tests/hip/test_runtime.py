@@ -9,6 +9,8 @@ import pytest
 
 from tkgen.emulate.program import emulated
 from tkgen.sanitize.program import Refereed
+from tkgen.targets import load_target
+from tkgen.toolchain.discover import find_compiler
 
 START = "#include <hip/hip_runtime.h>\n#include <cstdio>\n"
 
@@ -95,3 +97,92 @@ def test_the_referee_watches_every_launch(compiled, ended):
     (codes, lines, _), clean = reports
     assert codes == ["E701"] and lines == ["tile[threadIdx.x] = in[threadIdx.x];"]
     assert clean == ([], [], "255\n")
+
+
+def test_kernels_print(compiled, ended):
+    """Values, strings and long texts come through the host, in order with what the host prints."""
+    line = "block {} lane {:2d}: {:8.3f} ms,    ab|cd   |, 1099511627776, x%"
+    lanes = [line.format(block, lane, lane / 8) for block in (0, 1) for lane in (0, 21, 42, 63)]
+    song = (
+        "a text that is longer than the fifty-six bytes which one packet of a lane takes at a time:    -42 and 1.23e+04"
+    )
+    assert ended(compiled("printing.hip", "gfx942")).out.splitlines() == ["before", *lanes, song, "after"]
+
+
+def test_an_assertion_ends_the_program(compiled, ended):
+    text = '#include <cassert>\n__global__ void f(int n) { assert(n == 2 && "two"); }\n'
+    got = ended(compiled(START + text + 'int main() { f<<<1, 1>>>(3); std::puts("went on"); }', "gfx942"))
+    assert (
+        got.status == 1 and 'Device-side assertion `n == 2 && "two"\' failed.' in got.out and "went on" not in got.out
+    )
+
+
+KERNELS = """
+extern "C" __attribute__((device)) int calls = 5;
+extern "C" __attribute__((global)) void scale(float *data, short by, double plus) {
+    const unsigned i = __builtin_amdgcn_workitem_id_x() + 64 * __builtin_amdgcn_workgroup_id_x();
+    data[i] = data[i] * by + plus;
+    if (i == 0) ++calls;
+}
+"""
+
+LOADING = """#include <hip/hip_runtime_api.h>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <vector>
+int main(int, char **words) {
+    hipModule_t file, data;
+    hipFunction_t scale, same, none;
+    std::ifstream stream(words[1], std::ios::binary);
+    const std::vector<char> bytes{std::istreambuf_iterator<char>(stream), {}};
+    std::printf("%s\\n", hipGetErrorName(hipModuleLoad(&file, "nothing")));
+    std::printf("%s\\n", hipGetErrorName(hipModuleLoad(&file, words[1])));
+    std::printf("%s\\n", hipGetErrorName(hipModuleLoadData(&data, bytes.data())));
+    std::printf("%s\\n", hipGetErrorName(hipModuleGetFunction(&none, file, "scales")));
+    hipModuleGetFunction(&scale, file, "scale"), hipModuleGetFunction(&same, data, "scale");
+    float *p, host[128];
+    hipMalloc((void **)&p, sizeof host);
+    for (int i = 0; i < 128; ++i) host[i] = i;
+    hipMemcpy(p, host, sizeof host, hipMemcpyHostToDevice);
+    short by = 3;
+    double plus = 0.5;
+    void *arguments[] = {&p, &by, &plus};
+    hipModuleLaunchKernel(scale, 2, 1, 1, 64, 1, 1, 0, nullptr, arguments, nullptr);
+    struct { float *p; short by; double plus; } packed{p, -1, 1};
+    size_t size = sizeof packed;
+    void *extra[] = {HIP_LAUNCH_PARAM_BUFFER_POINTER, &packed,
+                     HIP_LAUNCH_PARAM_BUFFER_SIZE, &size, HIP_LAUNCH_PARAM_END};
+    hipModuleLaunchKernel(same, 1, 1, 1, 64, 1, 1, 0, nullptr, nullptr, extra);
+    hipMemcpy(host, p, sizeof host, hipMemcpyDeviceToHost);
+    hipDeviceptr_t address;
+    int calls[2];
+    hipModule_t modules[] = {file, data};
+    for (int i = 0; i < 2; ++i)
+        hipModuleGetGlobal(&address, &size, modules[i], "calls"), hipMemcpyDtoH(calls + i, address, size);
+    std::printf("%g %g %d %d %zu\\n", host[10], host[100], calls[0], calls[1], size);
+}
+"""
+
+
+@pytest.mark.parametrize("form", ["--no-gpu-bundle-output", "--gpu-bundle-output", "--offload-compress"])
+def test_modules(compiled, ended, tmp_path, form):
+    """A code object, a bundle and a compressed bundle; arguments one by one and as a buffer; variables."""
+    (tmp_path / "kernels.hip").write_text(KERNELS)
+    clang = find_compiler(load_target("gfx942")).command
+    command = [
+        *clang,
+        "-x",
+        "hip",
+        "--cuda-device-only",
+        "-nogpuinc",
+        "-nogpulib",
+        "--offload-arch=gfx942",
+        "-O1",
+        form,
+    ]
+    done = subprocess.run([*command, "kernels.hip", "-o", "kernels"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    got = ended(compiled(LOADING), str(tmp_path / "kernels"), target="gfx942")
+    names = ["hipErrorFileNotFound", "hipSuccess", "hipSuccess", "hipErrorNotFound"]
+    assert got.out.splitlines() == [*names, "-29.5 300.5 6 6 4"], got

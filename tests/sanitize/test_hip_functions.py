@@ -176,14 +176,18 @@ def test_floats(target: str, tmp_path: Path) -> None:
 
 HOST = """\
 #include <hip/hip_runtime.h>
+#include <hip/amd_detail/amd_hip_unsafe_atomics.h>
 #include <cassert>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #define CHECK(call) if ((call) != hipSuccess) fprintf(stderr, "%s", hipGetErrorString(call)), exit(1)
 
 template <typename T, std::enable_if_t<std::is_floating_point_v<T>, int> = 0>
 __global__ __launch_bounds__(64, 2) void scale(const T *__restrict__ in, T *__restrict__ out, T by, int n) {
     HIP_DYNAMIC_SHARED(T, tile)
+    __shared__ __align__(16) T first[4];
+    if (threadIdx.x < 4) first[threadIdx.x] = by;
     assert(n <= 64);
     tile[threadIdx.x] = in[threadIdx.x];
     __syncthreads();
@@ -195,6 +199,9 @@ int main(int argc, char **argv) {
     const int n = argc > 1 ? atoi(argv[1]) : 64;
     float *in, *out, *host = (float *)malloc(n * sizeof(float));
     for (int i = 0; i < n; i++) host[i] = sqrtf(rand() / float(RAND_MAX));
+    const auto many = std::make_unique<float[]>(n);
+    const auto one = std::make_unique<int>(n);
+    many[0] = *one;
     hipStream_t stream;
     hipEvent_t begin;
     hipDeviceProp_t properties;

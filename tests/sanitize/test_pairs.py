@@ -36,6 +36,14 @@ PUBLISH = (
     "if (t == 0) __hip_atomic_store(flag, 1, ORDER, __HIP_MEMORY_SCOPE_AGENT); } "
 )
 POLL = "else { while (__hip_atomic_load(flag, EDIT, __HIP_MEMORY_SCOPE_AGENT) == 0) {} out[t] = data[127 - t]; }"
+LDS_FLAG = "const float *in, int *flag, float *out"
+LDS_ARGUMENTS = ("f32[64]=randn", "i32[1]", "f32[64]=nan:out")
+LDS_PASSED = (
+    "__shared__ float box[64]; const int t = threadIdx.x % 64; if (threadIdx.x < 64) { box[t] = in[t]; "
+    "if (t == 0) __hip_atomic_store(flag, 7, GIVE, __HIP_MEMORY_SCOPE_AGENT); } "
+    "else { while (__hip_atomic_load(flag, TAKE, __HIP_MEMORY_SCOPE_AGENT) != 7) __builtin_amdgcn_s_sleep(1); "
+    "out[t] = box[t]; }"
+)
 EXCHANGE = "const float *in, float *middle, float *out"
 PAIRS = {
     # Waves exchange data through global memory: the barrier orders it, whether or not the stores were waited for.
@@ -127,6 +135,15 @@ PAIRS = {
     "atomic and plain stores of two blocks": Pair(
         {"E701"}, "float *sum", "int t = threadIdx.x; if (blockIdx.x) atomicAdd(sum + t, 1.f); else EDIT;",
         "sum[t] = 1", "atomicAdd(sum + t, 2.f)", ("f32[128]",), grid=2,
+    ),
+    # Data in LDS that a flag in global memory orders: each of release, acquire and their scope counts.
+    "LDS ordered by a flag: the release": Pair(
+        {"E701"}, LDS_FLAG, LDS_PASSED.replace("GIVE", "EDIT").replace("TAKE", "__ATOMIC_ACQUIRE"),
+        "__ATOMIC_RELAXED", "__ATOMIC_RELEASE", LDS_ARGUMENTS,
+    ),
+    "LDS ordered by a flag: the acquire": Pair(
+        {"E701"}, LDS_FLAG, LDS_PASSED.replace("GIVE", "__ATOMIC_RELEASE").replace("TAKE", "EDIT"),
+        "__ATOMIC_RELAXED", "__ATOMIC_ACQUIRE", LDS_ARGUMENTS,
     ),
     "waves of a block that pass a flag in global memory": Pair(
         {"E701"}, FLAG,

@@ -291,7 +291,7 @@ def test_a_damaged_core_of_the_emulator_is_never_loaded(tmp_path: Path, monkeypa
     """It would take the process down: mapped pages past the end of a cut file are a bus error."""
     made = native.build()
     monkeypatch.setenv("TKGEN_CACHE", str(tmp_path))
-    monkeypatch.setattr(native, "_compile", lambda _c, _d, library, native: shutil.copy(made, library))
+    monkeypatch.setattr(native, "_compile", lambda _c, _s, library, _l, native: shutil.copy(made, library))
     kept = native.build()
     assert kept.parent == tmp_path / "emulate" and kept.read_bytes() == made.read_bytes()
     kept.write_bytes(made.read_bytes()[:4096])

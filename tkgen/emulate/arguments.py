@@ -213,6 +213,7 @@ class Geometry:
     dynamic_lds: int
     shared_base: int
     private_base: int
+    hostcall: int = 0  # address of the buffer for calls of the host
 
 
 def kernarg(kernel: Kernel, args: Sequence[Arg], layout: Layout, geometry: Geometry) -> bytes:
@@ -270,4 +271,6 @@ def _hidden(kind: str, g: Geometry) -> int | None:
             return g.private_base >> 32
         case "hidden_shared_base":
             return g.shared_base >> 32
+        case "hidden_hostcall_buffer":
+            return g.hostcall
     return None

@@ -17,6 +17,7 @@ from tkgen.emulate.arguments import Arg, Buffer, Geometry, Hollow, Layout, buffe
 from tkgen.emulate.code_object import CodeObject, Kernel
 from tkgen.emulate.decode import TARGETS
 from tkgen.emulate.errors import EmulateError
+from tkgen.emulate.hostcall import Host
 
 Dim = tuple[int, int, int]
 
@@ -28,6 +29,7 @@ _SCRATCH_BASE: Final = 0x6000_0000_0000
 _KERNARG_BASE: Final = 0x5000_0000_0000
 _DISPATCH_BASE: Final = 0x5800_0000_0000
 _BUFFER_BASE: Final = 0x1000_0000_0000
+_HOSTCALL_BASE: Final = 0x5C00_0000_0000
 _GUARD: Final = 1 << 20
 _DYNAMIC_STACK: Final = 16384
 LDS_LIMIT: Final = {"gfx90a": 65536, "gfx942": 65536, "gfx950": 163840}
@@ -79,7 +81,10 @@ class Guest:
         self.regions: list[Region] = []
         self.names = (ctypes.c_char_p * len(self.program.names))(*(n.encode() for n in self.program.names))
         self.scratch = self._scratch(block)
-        self._place(args, Geometry(grid, block, dynamic_lds, _SHARED_BASE, _PRIVATE_BASE))
+        calls = any(argument.kind == "hidden_hostcall_buffer" for argument in kernel.arguments)
+        self.host = Host(_HOSTCALL_BASE) if calls else None
+        hostcall = _HOSTCALL_BASE if self.host is not None else 0
+        self._place(args, Geometry(grid, block, dynamic_lds, _SHARED_BASE, _PRIVATE_BASE, hostcall))
         self._fill(grid, block, dynamic_lds)
 
     def _check(self, grid: Dim, block: Dim, dynamic_lds: int) -> None:
@@ -134,6 +139,8 @@ class Guest:
             self.regions.append(Region(_KERNARG_BASE, self.arguments, False))
         packet = np.frombuffer(self._dispatch_packet(geometry), dtype=np.uint8)
         self.regions.append(Region(_DISPATCH_BASE, packet, False))
+        if self.host is not None:
+            self.regions.append(Region(_HOSTCALL_BASE, self.host.memory, True))
         for address, size, writable in self.code.segments:
             data = self.resident.image[address : address + size]
             self.regions.append(Region(self.code.base + address, data, writable))
@@ -178,6 +185,8 @@ class Guest:
         r.shared_base, r.private_base = _SHARED_BASE, _PRIVATE_BASE
         if (printed := self.code.variable(PRINTED)) is not None:
             r.printed_base, r.printed_bytes = self.code.base + printed.start, len(printed)
+        if self.host is not None:
+            r.host_base, r.host_bytes, r.interrupt = _HOSTCALL_BASE, len(self.host.memory), self.host.interrupt
         r.target = TARGETS.index(self.code.target)
         r.grid[:], r.block[:] = grid, block
         r.lds_bytes = d.group_bytes + dynamic_lds

@@ -110,7 +110,10 @@ def launch(
     ids = list(range(grid[0] * grid[1] * grid[2])) if blocks is None else list(blocks)
     if any(not 0 <= b < total for b in ids):
         raise EmulateError(f"the grid has blocks 0..{total - 1}")
-    return collect(guest, _shared(record, ids, max(1, min(workers, len(ids))), _counter(progress)))
+    parts = _shared(record, ids, max(1, min(workers, len(ids))), _counter(progress))
+    if guest.host is not None and guest.host.refused:
+        raise EmulateError(f"{chosen.name}: {guest.host.refused}")
+    return collect(guest, parts)
 
 
 _INTERVAL: Final = np.dtype(native.Interval)

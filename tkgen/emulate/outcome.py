@@ -144,7 +144,7 @@ def collect(guest: Guest, parts: list[Part]) -> Outcome:
         tuple(written),
         _trace(guest, parts[0].trace) if guest.record.trace_wave != -1 else None,
         _lost(guest, parts),
-        printed(guest),
+        printed(guest) if guest.host is None else guest.host.text,
     )
 
 

@@ -25,4 +25,5 @@ int main() {
         if (c[i] != 3.0f * i) return std::printf("c[%d] is %g\n", i, c[i]), 1;
     for (float *p : on_gpu) (void)hipFree(p);
     std::puts("right");
+    return 0;
 }

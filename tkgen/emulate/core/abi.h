@@ -63,6 +63,8 @@ struct TkLaunch {
   uint64_t region_count;
   uint64_t shared_base, private_base, scratch_base;  // guest apertures; scratch_base for buffer-addressed scratch
   uint64_t printed_base, printed_bytes;              // what the kernel prints: no tensor
+  uint64_t host_base, host_bytes;                    // what it shares with the host alone: nothing of the program's
+  void (*interrupt)();                               // the host's answer to s_sendmsg MSG_INTERRUPT, or null
   uint64_t budget;                                    // instructions per block
   uint64_t seed;
   uint64_t trace_limit;  // instructions traced at most

@@ -343,11 +343,12 @@ void Engine::schedule() {
     }
     quantum = std::min(quantum, launch.budget - block_instructions_);
     const uint64_t before = w->executed;
+    sleeps = false;
     if (referee) run<true>(*w, quantum);
     else run<false>(*w, quantum);
     block_instructions_ += w->executed - before;
     // A wave that spins may wait for the one that is held back.
-    if (w->state == Wave::RUNNING && w->executed - before == quantum && launch.policy == ADVERSARIAL) victim_ = w->id;
+    if (w->state == Wave::RUNNING && (sleeps || w->executed - before == quantum) && launch.policy == ADVERSARIAL) victim_ = w->id;
   }
 }
 
@@ -375,7 +376,7 @@ bool Engine::indexed(Wave& w, const Op& op, Op& shifted) {
 template <bool WATCH>
 void Engine::run(Wave& w, uint64_t quantum) {
   const bool traced = launch.trace_wave != -1;
-  for (; quantum && w.state == Wave::RUNNING && !stopped; --quantum) {
+  for (; quantum && w.state == Wave::RUNNING && !stopped && !sleeps; --quantum) {
     const Op& op = launch.ops[w.pc];
     ++counts[w.pc];
     ++w.executed;

@@ -76,6 +76,7 @@ struct MemoryOp {
   uint64_t exec;  // lanes that take part
   uint64_t live;  // those of them whose address was good
   uint32_t index, number, epoch;
+  uint32_t clock;     // what its wave had acquired when it issued (flags.h)
   uint32_t instance;  // of the referee, 0 for none yet
   Queue queue;
   Access access;
@@ -144,9 +145,13 @@ struct Engine {
     return search(address, size);
   }
 
+  /// Whether an address is in what the kernel shares with the host alone, which is not watched.
+  bool of_host(uint64_t address) const { return address - launch.host_base < launch.host_bytes; }
+
   TkFinding* report(FindingKind kind, const Wave& w, const TkParty& a, const TkParty* b = nullptr);
   TkFinding* report(FindingKind kind, const Wave& w);
   void fatal(FindingKind kind, const Wave& w);
+  bool sleeps = false;  // the wave that runs lets the others run first
   bool tracks() const { return launch.watch || launch.poison; }
 
   TkLaunch launch;
@@ -216,6 +221,7 @@ void make_room(Wave& w, const Op& op);
 void wait(Wave& w, unsigned vector, unsigned lgkm);
 void drain(Wave& w);
 void reach_memory(Wave& w);
+void interrupt_host(const Engine& e);
 bool describe_memory(const Op& op, const Info& info, uint32_t target, Use& use);
 
 // The operations, by file.

@@ -23,6 +23,16 @@ std::mutex& atomic_mutex() {
   return mutex;
 }
 
+}  // namespace
+
+// The host answers between two atomic operations, as it would with atomic operations itself.
+void interrupt_host(const Engine& e) {
+  std::lock_guard<std::mutex> lock(atomic_mutex());
+  e.launch.interrupt();
+}
+
+namespace {
+
 // --- Queues ------------------------------------------------------------------------------------------------------
 
 MemoryOp& begin(Wave& w, const Op& op, MemoryOp::Perform perform, Queue queue, Access access) {
@@ -38,6 +48,7 @@ MemoryOp& begin(Wave& w, const Op& op, MemoryOp::Perform perform, Queue queue, A
   m->index = w.pc;
   m->number = w.instances.empty() ? 0 : w.instances[w.pc] - 1;
   m->epoch = w.epoch;
+  m->clock = e.referee ? e.referee->order.clock(w) : 0;
   m->queue = queue;
   m->access = access;
   m->lds = queue == Queue::LDS;

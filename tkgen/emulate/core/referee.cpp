@@ -227,7 +227,7 @@ void Referee::write_lds(const MemoryOp& m, uint64_t address, uint32_t size, int 
 }
 
 bool Referee::ordered(const Instance& x, const Instance& mine, bool lds) const {
-  if (!lds && mine.clock && order.before(x.wave, x.epoch, x.completed, mine.clock)) return true;
+  if (mine.clock && order.before(x.wave, lds ? x.done : x.epoch, x.completed, mine.clock)) return true;
   if (!lds && !engine_.launch.split && !x.scalar && !mine.scalar) return x.epoch != mine.epoch;
   return x.done < mine.epoch || (!lds && mine.done < x.epoch);
 }
@@ -382,7 +382,7 @@ uint32_t Referee::add_instance(const Wave& w, const MemoryOp& m, Access access, 
     compact();
     compact_at_ = std::max(MOST_INSTANCES, 2 * instances_.size());
   }
-  instances_.push_back({w.id, m.index, m.number, m.epoch, done, access, m.queue == Queue::SCALAR, scoped || access == Access::ATOMIC, false, order.clock(w), NONE});
+  instances_.push_back({w.id, m.index, m.number, m.epoch, done, access, m.queue == Queue::SCALAR, scoped || access == Access::ATOMIC, false, m.clock, NONE});
   return uint32_t(instances_.size() - 1);
 }
 
@@ -393,6 +393,7 @@ bool Referee::in_lds(const MemoryOp& m, int lane) const {
 // The lanes of a vector access that are in global memory.
 void Referee::touch_global(Wave& w, MemoryOp& m) {
   if (!m.live || (engine_.launch.dataless && !m.writable)) return;  // nobody writes there
+  if (engine_.of_host(m.address[__builtin_ctzll(m.live)])) return;
   const bool scoped = m.access == Access::ATOMIC || is_scoped(*m.op, m.access, engine_.launch.target);
   const uint32_t id = m.instance = add_instance(w, m, m.access, engine_.launch.split ? w.epoch : NONE, scoped);
   bool unchanged = m.access == Access::WRITE && !engine_.launch.split && !m.hollow;  // there it is performed already
@@ -411,13 +412,17 @@ void Referee::touch_lds(Wave& w, const MemoryOp& m, uint32_t done) {
   uint32_t id = 0;
   for (int l = 0; l < LANES; ++l) {
     if (!((m.live & ~m.private_lanes) >> l & 1) || !in_lds(m, l)) continue;
-    if (!id) id = add_instance(w, m, m.access, done);
+    if (!id) {
+      id = add_instance(w, m, m.access, done);
+      instances_[id].completed = order.releases();
+    }
     const uint64_t address = uint32_t(m.address[l]);
     touch(w, m, id, true, m.access, address, m.size, l);
     if (m.parts == 2) touch(w, m, id, true, m.access, address + uint64_t(m.second), m.size, l);
   }
   if (!m.dma) return;
   id = add_instance(w, m, Access::WRITE, done);
+  instances_[id].completed = order.releases();
   const uint64_t width = std::max<uint32_t>(m.size, 4);
   for (int l = 0; l < LANES; ++l) {
     const uint64_t to = m.lds_base + uint64_t(l) * width;
@@ -435,7 +440,7 @@ void Referee::completed(Wave& w, MemoryOp& m) {
     if (x.scoped && (m.access == Access::READ || m.dst_count)) order.acquired(w, m);
   }
   if (m.queue == Queue::SCALAR) {
-    if (m.live && (m.writable || !engine_.launch.dataless))
+    if (m.live && (m.writable || !engine_.launch.dataless) && !engine_.of_host(m.address[0]))
       touch(w, m, add_instance(w, m, Access::READ, w.epoch), false, Access::READ, m.address[0], m.in_range[0], 0);
     return;
   }

@@ -2,7 +2,8 @@
 // accessed it last, and judges whether barriers order the accesses of different waves - whatever order they ran in here.
 //
 // Rule for LDS. An access x of wave u has an interval of epochs: epoch(x), the barriers that u had passed when it issued, to
-// done(x), those it had passed once it had waited for x. x happens before y of another wave iff done(x) < epoch(y). Two
+// done(x), those it had passed once it had waited for x. x happens before y of another wave iff done(x) < epoch(y), or a flag
+// in global memory that was given after x was complete has been taken before y issued (flags.h). Two
 // conflicting accesses race iff neither happens before the other, that is, iff their intervals overlap.
 //
 // Accesses enter when they are waited for, so done() never falls from one to the next, and of all earlier accesses to a byte

@@ -268,7 +268,7 @@ const Info TABLE[] = {
     CONTROL(s_barrier, arrive(w)),
     // vmcnt is split: bits 0..3 and 14..15; lgkmcnt is bits 8..11.
     CONTROL(s_waitcnt, wait(w, (op.offset & 15) | (op.offset >> 10 & 0x30), op.offset >> 8 & 15)),
-    CONTROL(s_sleep, ),
+    CONTROL(s_sleep, w.engine->sleeps = true),  // another wave's turn: who sleeps may be waiting for it
     CONTROL(s_setprio, ),
     CONTROL(s_wakeup, ),
     CONTROL(s_icache_inv, ),
@@ -281,8 +281,8 @@ const Info TABLE[] = {
     CONTROL(s_cbranch_cdbgsys_or_user, ),
     CONTROL(s_cbranch_cdbgsys_and_user, ),
     CONTROL(s_sethalt, if (op.offset & 1) w.engine->fatal(TRAP, w)),
-    // An interrupt goes to the host, which is not there: HIP's printf rings it. Other messages are of graphics.
-    CONTROL(s_sendmsg, if ((op.offset & 15) != 1) w.engine->fatal(UNSUPPORTED, w)),
+    // An interrupt goes to the host: HIP's printf rings it. Other messages are of graphics.
+    CONTROL(s_sendmsg, if ((op.offset & 15) != 1) w.engine->fatal(UNSUPPORTED, w); else if (w.engine->launch.interrupt) interrupt_host(*w.engine)),
     CONTROL(s_trap, w.engine->fatal(TRAP, w)),
     CONTROL(s_set_gpr_idx_off, w.gpr_index_on = 0),
     CONTROL(s_set_gpr_idx_mode, w.s[M0] = (w.s[M0] & ~0xf000u) | uint32_t(op.offset & 15) << 12),

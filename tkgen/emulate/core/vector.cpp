@@ -19,9 +19,11 @@ uint32_t reverse(uint32_t x) {
   return __builtin_bswap32(x);
 }
 
-// Just below one for tiny negative numbers, as the hardware has it: the result is always less than one.
-float fraction(float x) { return std::fmin(x - std::floor(x), bits<float>(0x3f7fffff)); }
-double fraction(double x) { return std::fmin(x - std::floor(x), bits<double>(uint64_t(0x3fefffffffffffff))); }
+// Below one, also for tiny negative numbers, as the hardware has it; NaN of NaN and of infinities (LLVM, AMDGPUCodeGenPrepare, counts on it).
+template <class F> F fraction(F x) {
+  const F part = x - std::floor(x);
+  return part < F(1) || part != part ? part : std::nextafter(F(1), F(0));
+}
 
 template <class F>
 int frexp_exponent(F x) {
@@ -468,7 +470,7 @@ const Info TABLE[] = {
     V1(v_ceil_f16, F16, F16, std::ceil(a)),
     V1(v_rndne_f16, F16, F16, std::nearbyint(a)),
     V1(v_floor_f16, F16, F16, std::floor(a)),
-    V1(v_fract_f16, F16, F16, std::fmin(a - std::floor(a), half_to_float(0x3bff))),
+    V1(v_fract_f16, F16, F16, std::isfinite(a) ? std::min(a - std::floor(a), half_to_float(0x3bff)) : NAN),
     V1(v_exp_f32, F32, F32, float(std::exp2(double(a)))),
     V1(v_log_f32, F32, F32, float(std::log2(double(a)))),
     V1(v_exp_legacy_f32, F32, F32, float(std::exp2(double(a)))),

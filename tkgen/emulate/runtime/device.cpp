@@ -91,10 +91,11 @@ hipError_t failed(hipError_t status) {
   return status;
 }
 
-/// Whether the program was linked with HIP 5: by the name under which it loads this library.
+/// Whether the program was linked with HIP 5: by the name under which it loads this library, or where that says nothing.
 bool before_6() {
   Dl_info info;
-  return dladdr(reinterpret_cast<void*>(&before_6), &info) && std::strstr(info.dli_fname, ".so.5");
+  if (!dladdr(reinterpret_cast<void*>(&before_6), &info)) return true;
+  return !std::strstr(info.dli_fname, ".so.6") && !std::strstr(info.dli_fname, ".so.7");
 }
 
 HIP_API hipError_t hipGetLastError() { return std::exchange(last_error, hipSuccess); }

@@ -13,6 +13,8 @@
 #include "device_functions.cuh"
 #include "fp8_floats.cuh"
 
+#define __align__(bytes) __attribute__((aligned(bytes)))
+
 /* ---------- host: parsed by the compiler, no code made of it ---------- */
 
 using hipError_t = int;

@@ -5,6 +5,24 @@
 
 namespace std {
 
+template <typename T> struct unique_ptr {
+    unique_ptr(T *pointer = nullptr);
+    T *get() const;
+    T *release();
+    void reset(T *pointer = nullptr);
+    T &operator*() const;
+    T *operator->() const;
+    explicit operator bool() const;
+};
+template <typename T> struct unique_ptr<T[]> {
+    unique_ptr(T *pointer = nullptr);
+    T *get() const;
+    T *release();
+    void reset(T *pointer = nullptr);
+    T &operator[](size_t i) const;
+    explicit operator bool() const;
+};
+template <typename T, typename... A> unique_ptr<T> make_unique(A &&...arguments);
 template <typename T> struct vector {
     using value_type = T;
     vector();

@@ -193,7 +193,12 @@ template <typename A, typename B> concept same_as = __is_same(A, B);
 
 template <typename To, typename From> __device__ __forceinline__ To bits(const From &value) {
     static_assert(sizeof(To) == sizeof(From));
-    return __builtin_bit_cast(To, value);
+    if constexpr (__is_trivially_copyable(To) && __is_trivially_copyable(From)) return __builtin_bit_cast(To, value);
+    else {  // HIP's vector types are not
+        To result;
+        __builtin_memcpy(&result, &value, sizeof(To));
+        return result;
+    }
 }
 
 /* ---------- address spaces ---------- */
