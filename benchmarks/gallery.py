@@ -34,9 +34,10 @@ FOLDERS = {
 }  # fmt: skip
 HEAD = """# Gallery
 
-Every spec in `specs`: the tile of a block by the waves that own it, what the machine code takes, the predicted rate
-at the spec's own sizes, and how many lines it is, beside the lines of peers' kernels for the same. Blanks and comments
-are not counted, nor is what launches or checks a kernel; which files were counted, `benchmarks/peers.toml` says.
+Every spec in `specs`, with a picture of the tile of a block by the waves that own it, the figures
+of the machine code, the predicted rate at the spec's own sizes, and its lines beside those of
+peers' kernels for the same. Lines are counted without blanks, comments, and code that launches or
+checks a kernel; `benchmarks/peers.toml` lists the files that were counted.
 Written by `python benchmarks/gallery.py --write`.
 """
 

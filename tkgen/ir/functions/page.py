@@ -12,12 +12,15 @@ from tkgen.ir.functions.registry import FUNCTIONS
 HEAD = """\
 # Functions of equations
 
-What a call or an operator of [equations](language.md#equations) is, element by element. Numbers are f32. An error is
-that of the generated code for exact arguments, in units of the last place (ulp) of the result, plus, where it says
-so, an absolute one; `tkgen run` and `tkgen test` hold a kernel to what follows from these. *Exact* functions round
-nothing, 0.5 ulp is one rounding to nearest. *Flushes*: arguments below 2^-126 may count as zero. The instructions
-that approximate are taken to be within 1 ulp, as LLVM's guide of the back end says; sine and cosine, of which nothing
-is published, within 2^-20.
+The functions and operators of [equations](language.md#equations), element by element. Numbers are f32.
+
+- **Error**: that of the generated code for exact arguments, in units of the last place (ulp) of the
+  result. Some functions also have an absolute error. `tkgen run` and `tkgen test` derive their
+  bounds from these errors.
+- *Exact* functions do not round; 0.5 ulp is one rounding to nearest.
+- *Flushes*: arguments below 2^-126 may count as zero.
+- The approximating instructions are assumed to be within 1 ulp, as LLVM's guide of the back end
+  says. For sine and cosine nothing is published; they are assumed to be within 2^-20.
 
 | function | what it is | error | C++ |
 |---|---|---|---|
