@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tkgen.schedule.loops import LoopMap
-from tkgen.tile.ops import Barrier, Copy, Equations, Fetch, Move, Read, Share, Vote, Write
+from tkgen.tile.ops import Barrier, Copy, Equations, Fetch, Move, Read, Write
 from tkgen.tile.program import Advance, Block, Cursor, Op, Region, Ring, Role, Space, StreamKind, Tiles
 
 PRIORITIES = (0, 1)  # of s_setprio: of a wave that computes, and of one that multiplies
@@ -74,16 +74,6 @@ def write(m: LoopMap, ring: int, ahead: int) -> Write:
 def read(m: LoopMap, number: int, ring: int, ahead: int = 0) -> Read:
     """A tile to registers, for a later multiplication, `number`."""
     return Read(tile(m, ring, ahead), Region(Ring(f"{OPERAND}{number}", space=Space.REGISTERS), ahead=ahead))
-
-
-def vote(m: LoopMap, number: int, ring: int) -> Vote:
-    """What this wave says to a condition."""
-    return Vote(number, tile(m, ring, own=True))
-
-
-def share(m: LoopMap, number: int, ring: int) -> Share:
-    """What this wave has of the tile of an exchange."""
-    return Share(number, tile(m, ring, own=True))
 
 
 def barrier(landed: bool = False, idle: bool = False, when: str = "") -> Barrier:

@@ -45,10 +45,9 @@ from tkgen.schedule.loop_program import (
     read,
     ring_of,
     rings_of,
-    share,
+    tile,
     tiles,
     touches,
-    vote,
     write,
 )
 from tkgen.schedule.loop_terms import unlike
@@ -56,7 +55,7 @@ from tkgen.schedule.loop_tiles import Moving
 from tkgen.schedule.loop_written import StepError, written
 from tkgen.schedule.loops import LoopMap
 from tkgen.targets.synchronisation import Synchronisation
-from tkgen.tile.ops import Barrier, Copy, Equations, Fetch, Read, Write
+from tkgen.tile.ops import Barrier, Copy, Equations, Fetch, Read, Share, Vote, Write
 from tkgen.tile.program import Op
 from tkgen.tile.unroll import unroll
 
@@ -207,13 +206,13 @@ def _computes(m: LoopMap) -> Iterator[Op]:
             number = m.votes.index(op)
             if first < place:
                 yield Equations(first, place, tiles(m, taken))
-            yield vote(m, number, len(m.moving) + number)
+            yield Vote(number, tile(m, len(m.moving) + number, own=True))
             first, taken = place, [len(m.moving) + number]
         elif given := [n for n, x in enumerate(m.exchanges) if op == x.product]:
             if first < place:
                 yield Equations(first, place, tiles(m, taken))
             ring = len(m.moving) + len(m.votes) + given[0]
-            yield share(m, given[0], ring)
+            yield Share(given[0], tile(m, ring, own=True))
             first, taken = place, [ring]
         elif op == early:
             if first < place:

@@ -307,13 +307,10 @@ def _held(plan: Plan) -> Plan:
                 here[at] = Drain("lds", str(left), automatic=True)
     for (role, segment), waits in edits.items():
         ops = getattr(plan.waves_of(role)[0], segment)
-        made = [p for at, placed in enumerate(ops) for p in (*_before(waits.get(at), placed), placed)]
+        made = [each for at, op in enumerate(ops)
+                for each in (*([replace(waits[at], span=op.span)] if at in waits else []), op)]  # fmt: skip
         plan = plan.with_segment(role, segment, tuple(made))
     return plan
-
-
-def _before(wait: Drain | None, barrier: Op) -> tuple[Op, ...]:
-    return () if wait is None else (replace(wait, span=barrier.span),)
 
 
 def _least(plan: Plan) -> Plan:
