@@ -70,6 +70,16 @@ UNRUN = {
     " --reference hipkittens.py:attention --arg '{gl(Q:bf16[1,512,1,128]=randn:in), u64,"
     " gl(K:bf16[1,512,1,128]=randn:in), u64, gl(V:bf16[1,512,1,128]=randn:in), u64, gl(O:bf16[1,512,1,128]=nan:out),"
     " u64, gl(L:f32[1,1,1,512]=nan), u64, u64}'": "a published kernel, which is not here",
+    "$ hipcc -O2 -gline-tables-only --offload-arch=gfx942 reverse.hip -o reverse": "needs ROCm; tests/hip compiles"
+    " such programs with clang",
+    "$ tkgen emulate -- ./reverse": "needs the program; tests/hip/test_runtime.py runs such",
+    "$ tkgen emulate --sanitize -- ./reverse": "needs the program; tests/hip/test_runtime.py runs such",
+    "clang++-22 -x hip --offload-arch=gfx942 -O2 -gline-tables-only --rocm-path=/usr -D__AMDGCN_WAVEFRONT_SIZE=64"
+    " -mcode-object-version=5 --hip-device-lib-path=/usr/lib/x86_64-linux-gnu/amdgcn/bitcode"
+    " --hip-device-lib={hip,ocml,ockl,oclc_daz_opt_off,oclc_unsafe_math_off,oclc_finite_only_off}.bc"
+    " --hip-device-lib={oclc_correctly_rounded_sqrt_on,oclc_wavefrontsize64_on,oclc_abi_version_500,"
+    "oclc_isa_version_940}.bc reverse.hip -o reverse -lamdhip64": "needs HIP's device libraries; tests/hip compiles"
+    " such programs where they are",
 }
 
 
