@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import tkgen
 from tkgen.backends.hopper import prepared
-from tkgen.backends.hopper.build import include_dir
+from tkgen.backends.hopper.build import include_dirs
 from tkgen.backends.hopper.toolchain import compile_cubin, find_nvcc
 from tkgen.cli import app
 from tkgen.diagnostics import SpecError
@@ -97,7 +97,7 @@ def test_blocks_are_given_where_only_run_time_knows_them() -> None:
 @compiles
 def test_the_file_of_all_kernels_compiles_to_the_code_of_each() -> None:
     build = tkgen.load(SPEC, SMALL).check().build()
-    whole = compile_cubin(build.spec.text, build.spec.name, "sm_90a", find_nvcc(), include_dir(), default_cache())
+    whole = compile_cubin(build.spec.text, build.spec.name, "sm_90a", find_nvcc(), include_dirs(), default_cache())
     used = re.findall(r"Used (\d+) registers", whole.remarks)
     assert Counter(used) == Counter(str(k.figures.registers) for k in build.kernels)
     if whole.sass:

@@ -17,6 +17,8 @@ from gemms import gemm
 from loop_cases import Attention
 
 from tkgen.api import load
+from tkgen.backends.cdna.kittens import include_dir
+from tkgen.backends.hopper.build import include_dirs
 from tkgen.backends.hopper.toolchain import STANDARD, find_nvcc
 from tkgen.ir.functions import FUNCTIONS, HOPPER, helpers
 from tkgen.toolchain.process import run_tool
@@ -24,7 +26,11 @@ from tkgen.toolchain.process import run_tool
 ROOT = Path(__file__).parents[2]
 HEADERS = ROOT / "tkgen/backends/hopper/include"
 GENERATED = sorted((ROOT / "generated/sm_90a").glob("*.cu"))
-OF_KERNELS = [HEADERS / "tkgen.cuh", *sorted((HEADERS / "tkgen").glob("*.cuh"))]  # device functions of generated files
+OF_KERNELS = [
+    HEADERS / "tkgen.cuh",
+    *sorted((HEADERS / "tkgen").glob("*.cuh")),
+    include_dir() / "tkgen/common.cuh",
+]  # device functions of generated files
 OWN = ("kittens::tkgen", "tk")  # what the headers need beside ThunderKittens' names, and what kernels do
 CHECKOUT = os.environ.get("TKGEN_THUNDERKITTENS", "")
 given = pytest.mark.skipif(not CHECKOUT, reason="TKGEN_THUNDERKITTENS names no checkout of ThunderKittens")
@@ -99,8 +105,9 @@ def refused(text: str, name: str, folder: Path) -> str:
     """What nvcc says against a generated file with the library's headers, with the flags of its makefiles."""
     source = folder / f"{name}.cu"
     source.write_text(text, encoding="utf-8")
+    folders = [f"-I{each}" for each in (library(), *include_dirs())]
     command = [str(find_nvcc().path), STANDARD, "-gencode", "arch=compute_90a,code=sm_90a", "-DKITTENS_HOPPER",
-               "--expt-extended-lambda", "--expt-relaxed-constexpr", "-I", str(library()), "-I", str(HEADERS),
+               "--expt-extended-lambda", "--expt-relaxed-constexpr", *folders,
                "-cubin", "-o", str(folder / "made.cubin"), str(source)]  # fmt: skip
     done = run_tool(command, timeout=600)
     return "" if done.ok else done.stdout + done.stderr

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from tkgen import __version__
+from tkgen.backends.cdna.kittens import include_dir
 from tkgen.backends.hopper.machine import Hopper
 from tkgen.backends.hopper.toolchain import Figures, Nvcc, compile_cubin, find_nvcc
 from tkgen.diagnostics import Diagnostic, refuse
@@ -132,10 +133,10 @@ def write(build: Build, directory: Path, emit: Collection[str] = EMITS) -> dict[
 def compiled(source: str, name: str, target: Hopper, cxx: str | None) -> tuple[Nvcc, bytes, Figures, str, str]:
     """A source's machine code, as the first fields of a build. Raises ToolchainError: no nvcc, or it fails."""
     found = find_nvcc(cxx)
-    made = compile_cubin(source, name, target.name, found, include_dir(), default_cache())
+    made = compile_cubin(source, name, target.name, found, include_dirs(), default_cache())
     return found, made.cubin, made.figures, made.remarks, made.sass
 
 
-def include_dir() -> Path:
-    """The folder of the embedded headers."""
-    return Path(os.path.dirname(__file__)) / "include"
+def include_dirs() -> tuple[Path, Path]:
+    """The folders of the embedded headers, in their order: of Hopper, and for what it shares with CDNA."""
+    return Path(os.path.dirname(__file__)) / "include", include_dir()

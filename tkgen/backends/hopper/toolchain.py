@@ -11,7 +11,7 @@ import re
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -114,10 +114,10 @@ def _version(path: Path) -> str:
 
 
 def compile_cubin(
-    source: str, name: str, architecture: str, nvcc: Nvcc, include: Path, cache: Cache | None = None
+    source: str, name: str, architecture: str, nvcc: Nvcc, include: Sequence[Path], cache: Cache | None = None
 ) -> Compiled:
     """Machine code of a kernel. Raises ToolchainError with the compiler's words where it is refused."""
-    key = cache_key("cubin", source, architecture, str(nvcc.path), nvcc.version, hash_headers([include]))
+    key = cache_key("cubin", source, architecture, str(nvcc.path), nvcc.version, hash_headers(include))
     entry = cache.get(key) if cache else None
     if entry is None:
         entry = _compile(source, name, architecture, nvcc, include)
@@ -128,13 +128,13 @@ def compile_cubin(
     return Compiled(entry["cubin"], figures, text["remarks"], text["sass"])
 
 
-def _compile(source: str, name: str, architecture: str, nvcc: Nvcc, include: Path) -> dict[str, bytes]:
+def _compile(source: str, name: str, architecture: str, nvcc: Nvcc, include: Sequence[Path]) -> dict[str, bytes]:
     with tempfile.TemporaryDirectory(prefix="tkgen-") as folder:
         text, cubin = Path(folder) / f"{name}.cu", Path(folder) / f"{name}.cubin"
         write_atomic(text, source)
         target = f"arch=compute_{architecture.removeprefix('sm_')},code={architecture}"
-        command = [str(nvcc.path), STANDARD, "-O3", "-gencode", target, "-Xptxas", "-v", "-I", str(include),
-                   "-cubin", "-o", str(cubin), str(text)]  # fmt: skip
+        command = [str(nvcc.path), STANDARD, "-O3", "-gencode", target, "-Xptxas", "-v",
+                   *(f"-I{folder}" for folder in include), "-cubin", "-o", str(cubin), str(text)]  # fmt: skip
         done = run_tool(command, timeout=600)
         remarks = (done.stdout + done.stderr).replace(folder + os.sep, "")
         if not done.ok or not cubin.is_file():

@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-EMBEDDED = Path(__file__).parents[1] / "include"
+from tkgen.backends.hopper.build import include_dirs
+
+EMBEDDED, COMMON = include_dirs()
 HOST = Path(__file__).parent / "include"
 
 ASM = re.compile(r"\basm\s*(?:volatile\s*)?\(")
@@ -59,7 +61,7 @@ TKGEN_HOST_ENTRY({found[1]})
 
 def _header(name: str, beside: Path, included: set[Path]) -> str:
     """An embedded header, rewritten, after those that it includes; standard ones are the compiler's."""
-    path = next((p for p in (beside / name, EMBEDDED / name) if p.is_file()), None)
+    path = next((p for p in (beside / name, EMBEDDED / name, COMMON / name) if p.is_file()), None)
     if path is None:
         return "" if name.startswith("cuda_") else f"#include <{name}>"
     if path in included:
@@ -68,7 +70,7 @@ def _header(name: str, beside: Path, included: set[Path]) -> str:
     text = path.read_text(encoding="utf-8")
     before = [_header(n, path.parent, included) for n in INCLUDE.findall(text)]
     own = rewritten(INCLUDE.sub("", text).replace("#pragma once", ""))
-    return "\n".join([*before, f'#line 1 "{path.relative_to(EMBEDDED)}"', own])
+    return "\n".join([*before, f'#line 1 "{name}"', own])
 
 
 def rewritten(text: str) -> str:

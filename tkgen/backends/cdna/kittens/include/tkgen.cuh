@@ -2,6 +2,7 @@
  * What generated kernels need beside ThunderKittens, over its public surface: namespace tk.
  *
  *   types.cuh     element types as the compiler knows them, conversions
+ *   common.cuh    what is the same on all machines
  *   sync.cuh      barriers, waits and fences that no access to memory crosses
  *   memory.cuh    buffers, single elements, groups of rows, pages
  *   stage.cuh     global memory -> registers -> LDS, by tensor and tile
@@ -18,6 +19,7 @@
 #pragma once
 
 #include "tkgen/types.cuh"
+#include "tkgen/common.cuh"
 #include "tkgen/sync.cuh"
 #include "tkgen/memory.cuh"
 #include "tkgen/stage.cuh"

@@ -1,43 +1,18 @@
-/// Reductions over a lane's numbers and over lanes; division of many numbers by one.
+/// Reductions over lanes.
 #pragma once
 
-#include "kittens.cuh"
+#include "tkgen/common.cuh"
 
 namespace tk {
 using namespace kittens;
 
-/// `op` over all of a lane's partial results, pairwise.
-template <typename op, int n> __device__ inline float fold(const float *parts) {
-    if constexpr (n == 1) return parts[0];
-    else return op::template op<float>(fold<op, n / 2>(parts), fold<op, n - n / 2>(parts + n / 2));
-}
+__device__ inline float lane_xor(float value, int mask) { return __shfl_xor_sync(0xffffffff, value, mask); }
 
 /// `op` over each group of `lanes` lanes, a power of two; every lane gets the result.
 template <typename op, int lanes> __device__ inline float across(float value) {
 #pragma unroll
-    for (int other = 1; other < lanes; other *= 2)
-        value = op::template op<float>(value, __shfl_xor_sync(0xffffffff, value, other));
+    for (int other = 1; other < lanes; other *= 2) value = op::template op<float>(value, lane_xor(value, other));
     return value;
 }
-
-/// `op` over the lanes of a warp that are multiples of `spacing` apart, a power of two; every lane gets the result.
-template <typename op, int spacing> __device__ inline float across_spaced(float value) {
-#pragma unroll
-    for (int other = spacing; other < WARP_THREADS; other *= 2)
-        value = op::template op<float>(value, __shfl_xor_sync(0xffffffff, value, other));
-    return value;
-}
-
-/// Something to divide many numbers by. x / d = (x scale) reciprocal, where no reciprocal overflows or loses bits.
-struct divisor {
-    float scale, reciprocal;
-    __device__ divisor() = default;
-    __device__ explicit divisor(float d) {
-        const float magnitude = fabsf(d);
-        scale = magnitude < 0x1p-100f ? 0x1p64f : magnitude > 0x1p100f ? 0x1p-64f : 1.0f;
-        reciprocal = 1.0f / (d * scale);
-    }
-};
-__device__ inline float operator/(float x, const divisor &d) { return x * d.scale * d.reciprocal; }
 
 } // namespace tk

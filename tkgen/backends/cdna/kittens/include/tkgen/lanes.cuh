@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "kittens.cuh"
+#include "common.cuh"
 
 namespace tk {
 
@@ -15,6 +15,11 @@ template <int control> __device__ inline float lane_at(float value) {
 /// The value of lane ^ 16.
 __device__ inline float lane_beyond(float value) {
     return __builtin_bit_cast(float, __builtin_amdgcn_ds_swizzle(__builtin_bit_cast(int, value), 0x401f));
+}
+
+__device__ inline float lane_xor(float value, int mask) {
+    const int moved = __builtin_amdgcn_ds_bpermute((laneid() ^ mask) * 4, __builtin_bit_cast(int, value));
+    return __builtin_bit_cast(float, moved);
 }
 
 } // namespace tk

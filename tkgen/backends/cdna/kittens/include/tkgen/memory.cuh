@@ -3,6 +3,7 @@
  */
 #pragma once
 
+#include "common.cuh"
 #include "sync.cuh"
 #include "types.cuh"
 
@@ -141,17 +142,5 @@ struct group_walk {
         return true;
     }
 };
-
-/// Something to divide many numbers by. x / d = (x scale) reciprocal, where no reciprocal overflows or loses bits.
-struct divisor {
-    float scale, reciprocal;
-    __device__ divisor() = default;
-    __device__ explicit divisor(float d) {
-        const float magnitude = __builtin_fabsf(d);
-        scale = magnitude < 0x1p-100f ? 0x1p64f : magnitude > 0x1p100f ? 0x1p-64f : 1.0f;
-        reciprocal = 1.0f / (d * scale);
-    }
-};
-__device__ inline float operator/(float x, const divisor &d) { return x * d.scale * d.reciprocal; }
 
 } // namespace tk

@@ -109,12 +109,6 @@ template <typename T, int n> __device__ inline elements<uint8_t, n * detail::ele
 }
 #endif
 
-/// `op` over all of a lane's partial results, pairwise.
-template <typename op, int n> __device__ inline float fold(const float *parts) {
-    if constexpr (n == 1) return parts[0];
-    else return op::template op<float>(fold<op, n / 2>(parts), fold<op, n - n / 2>(parts + n / 2));
-}
-
 /// `op` over each group of `lanes` lanes, a power of two; every lane gets the result.
 template <typename op, int lanes> __device__ inline float across(float value) {
     const auto with = [](float a, float b) { return op::template op<float>(a, b); };
@@ -127,16 +121,6 @@ template <typename op, int lanes> __device__ inline float across(float value) {
         value = with(value, lane_at<0x142>(value));  // row_bcast:15, from the row of 16 before: rows 1 and 3 are right
         value = with(value, lane_at<0x143>(value));  // row_bcast:31, from the lower half: row 3 is right
         value = __builtin_bit_cast(float, __builtin_amdgcn_readlane(__builtin_bit_cast(int, value), 63));
-    }
-    return value;
-}
-
-/// `op` over the lanes of a wave that are multiples of `spacing` apart, a power of two; every lane gets the result.
-template <typename op, int spacing> __device__ inline float across_spaced(float value) {
-#pragma unroll
-    for (int other = spacing; other < WARP_THREADS; other *= 2) {
-        const int moved = __builtin_amdgcn_ds_bpermute((laneid() ^ other) * 4, __builtin_bit_cast(int, value));
-        value = op::template op<float>(value, __builtin_bit_cast(float, moved));
     }
     return value;
 }
