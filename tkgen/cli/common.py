@@ -65,11 +65,11 @@ Out = Annotated[Path, typer.Option("-o", "--out", help="Folder for the outputs."
 
 
 def defines(values: Sequence[str] | None) -> dict[str, int | None]:
-    """`NAME=VALUE` options as a mapping; several may stand in one, with spaces or commas between."""
+    """`NAME=VALUE` options as a mapping; one may have several, separated by spaces or commas."""
     result: dict[str, int | None] = {}
     for name, value in launch_defines(values).items():
         if isinstance(value, float):
-            raise typer.BadParameter(f"-D takes NAME=NUMBER, a whole number, or NAME=dynamic, not `{name}={value}`")
+            raise typer.BadParameter(f"-D takes NAME=INTEGER or NAME=dynamic, not `{name}={value}`")
         result[name] = value
     return result
 
@@ -310,7 +310,7 @@ def each(
     """`work` on every path, `jobs` at a time, with progress on a terminal: all results, and the worst exit code.
 
     `work` gives results and lines to say, which are said in the order of the paths. Where a path stops with an error,
-    the error stands in the results.
+    the error is in the results.
     """
     from concurrent.futures import ThreadPoolExecutor
 

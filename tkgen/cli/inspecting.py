@@ -70,7 +70,7 @@ def check(
     roots: Roots = None,
     print_after: PrintAfter = None,
 ) -> None:
-    """Prove specs correct without compiling them; say what is wrong and how to mend it."""
+    """Prove specs correct without compiling them; print errors and how to fix them."""
     from tkgen.diagnostics import Severity, SpecError
     from tkgen.diagnostics.text import count_text
 
@@ -149,7 +149,7 @@ def graph(
 def explain(
     code: Annotated[str, typer.Argument(help="A diagnostic's code, such as E301.")], as_json: Json = False
 ) -> None:
-    """Explain a diagnostic: what it means, an example that fails, the same one mended."""
+    """Explain a diagnostic: what it means, an example that fails, and the same one fixed."""
     from dataclasses import asdict
 
     from tkgen.diagnostics.explain import UnknownCode, explain_text, page

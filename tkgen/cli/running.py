@@ -116,7 +116,7 @@ def _check_device(device: str, schedules: int | None, blocks: str, executor: str
         raise typer.BadParameter("--executor is `host` or `model`")
     for name, given in (("--schedules", schedules), ("--blocks", blocks), ("--executor", executor)):
         if device == "gpu" and given:
-            message = "a GPU launches all blocks, in an order of its own: it is for the emulator"
+            message = "a GPU launches all blocks in its own order: it is for the emulator"
             raise typer.BadParameter(message, param_hint=name)
     if device == "emulator":
         need_emulator()
@@ -142,7 +142,7 @@ def test(
 ) -> None:
     """The regression run: every spec at several sizes, under several schedules, against source and figures expected.
 
-    A GPU launches all blocks, in an order of its own: `--schedules` and `--blocks` are for the emulator.
+    A GPU launches all blocks in its own order: `--schedules` and `--blocks` are for the emulator.
     Kernels for sm_90a run as generated C++, compiled for the CPU, or by `--executor model` as their schedules.
     """
     from dataclasses import asdict
