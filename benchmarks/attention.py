@@ -28,8 +28,10 @@ from rich.console import Console
 from rich.table import Table
 
 import tkgen
+from tkgen.backends.cdna.fused import FUSED
+from tkgen.backends.cdna.spec import Spec
+from tkgen.build import Build
 from tkgen.ir.equations import Product, walk
-from tkgen.loops import LoopBuild, LoopSpec
 from tkgen.predict import predict
 from tkgen.sequence import SequenceBuild
 from tkgen.targets import load_target
@@ -99,7 +101,7 @@ def _product(shape: str) -> int:
 def ours(name: str, target: str, d: int) -> Figures:
     """A bundled spec."""
     build = tkgen.load(ROOT / "specs/attention" / f"{name}.tk", target=target).build()
-    assert isinstance(build, LoopBuild)
+    assert isinstance(build, Build)
     r = build.resources
     return figures(build.asm, target, d, (r.vgpr, r.agpr, r.vgpr_spills))
 
@@ -128,7 +130,7 @@ def gradients(target: str) -> Iterator[list[str]]:
             text = text.replace("K, V buffers 2", "K, V buffers 2 via direct")
         build = tkgen.load(text, target=target).build()
         assert isinstance(build, SequenceBuild)
-        loops = [kernel for kernel in build.kernels if isinstance(kernel, LoopBuild)]
+        loops = [kernel for kernel in build.kernels if kernel.spec.form is FUSED]
         rows = [_for_scores(kernel, target) for kernel in loops]
         for kernel, row in zip(loops, rows, strict=True):
             r = kernel.resources
@@ -137,7 +139,7 @@ def gradients(target: str) -> Iterator[list[str]]:
             yield [f"{way}, both", "", "", *(str(sum(column)) for column in zip(*rows, strict=True))]
 
 
-def _for_scores(build: LoopBuild, target: str) -> list[int]:
+def _for_scores(build: Build, target: str) -> list[int]:
     """MFMAs for 32 x 32 scores, of D = 128, instructions of each kind, all that are no MFMAs, LDS bytes."""
     found = figures(build.asm, target, 128, (0, 0, 0))
     mfmas = sum(isinstance(op, Product) for op in walk(build.spec.program.kernel.body)) * 128 // DEPTH[target]
@@ -149,7 +151,8 @@ def specs(target: str) -> Sequence[tuple[str, int]]:
     found = []
     for path in sorted((ROOT / "specs/attention").glob("*.tk")):
         spec, own = tkgen.load(path, target=target), tkgen.load(path).target.name
-        if isinstance(spec, LoopSpec) and own in ("gfx942", target):  # gfx942 is what a spec is for that names none
+        fused = isinstance(spec, Spec) and spec.form is FUSED
+        if fused and own in ("gfx942", target):  # gfx942 is what a spec is for that names none
             size = next(d.size for t in spec.program.kernel.tensors for d in t.dims if d.name == "D")
             assert size is not None
             found.append((path.stem, size))
@@ -186,7 +189,7 @@ def predicted(text: str, target: str, length: int, masked: bool) -> float:
     """TFLOP/s of 16 heads of sequences of that length; half the products count where half of the scores do."""
     sizes = {"BATCH": TOKENS // length, "HEADS": HEADS, "LENGTH": length, "D": 128}
     build = tkgen.load(causal(text) if masked else text, sizes, target=target).build()
-    assert isinstance(build, LoopBuild)
+    assert isinstance(build, Build)
     flops = 4 * TOKENS * HEADS * length * 128 / (1 + masked)
     return flops / predict(build, what_if=False).seconds / 1e12
 

@@ -21,7 +21,6 @@ import tkgen
 from tkgen.backends import protocol
 from tkgen.build import Build
 from tkgen.predict import PredictError, predict
-from tkgen.rows.build import RowBuild
 from tkgen.sequence.build import SequenceBuild
 
 ROOT = Path(__file__).parent.parent
@@ -94,7 +93,7 @@ def described(path: Path, known: Mapping[str, tuple[str, ...]]) -> Entry:
 def measured(entry: Entry) -> Entry:
     """The same with figures of its machine code, and its predicted rate."""
     build = tkgen.load(entry.path).check().build()
-    rate = predicted(build) if isinstance(build, Build | RowBuild | SequenceBuild) else ""
+    rate = predicted(build) if isinstance(build, Build | SequenceBuild) else ""
     return Entry(entry.path, entry.line, entry.lines, entry.peers, " + ".join(figures(build)), rate)
 
 

@@ -119,9 +119,8 @@ def contest(sizes: list[tuple[int, ...]], flops: float, starters: dict[str, Call
 def ours(build: Any) -> Callable[..., Callable[[], None]]:
     """What starts tkgen's kernel on tensors."""
     from tkgen.backends.hopper.launch import launcher
-    from tkgen.execute.arguments import launched
 
-    launch = launched(build.spec)
+    launch = build.spec.launch()
     return lambda a, b, c: launcher(build, launch, {"A": a, "B": b, "C": c}, {})
 
 
@@ -196,8 +195,6 @@ def measure_fused(quick: bool) -> None:
     """Kernels with more than a product, beside torch's way to the same; a JSON line for each result."""
     import torch
 
-    from tkgen.execute.arguments import launched
-
     jobs = [(name, sizes) for name, all_sizes in FUSED.items() for sizes in all_sizes[: 1 if quick else None]]
     specs = [load(ROOT / "specs" / "hopper" / f"{name}.tk", sizes) for name, sizes in jobs]
     with ThreadPoolExecutor() as pool:
@@ -215,16 +212,16 @@ def measure_fused(quick: bool) -> None:
             print(json.dumps({"wrong": f"{name} {sizes}: off by {off:.2g} of its norm"}), flush=True)
             raise SystemExit(1)
         m, n, k = program.m.size or 0, program.n.size or 0, program.k.size or 0
-        flops = 2.0 * m * n * k * len(program.products) * launched(build.spec).matrices
-        told(build, (m, n, k, *launched(build.spec).batch), name, flops, contest(shapes, flops, starters, ROUNDS))
+        flops = 2.0 * m * n * k * len(program.products) * build.spec.launch().matrices
+        told(build, (m, n, k, *build.spec.launch().batch), name, flops, contest(shapes, flops, starters, ROUNDS))
 
 
 def named(build: Any, names: list[str]) -> Callable[..., Callable[[], None]]:
     """What starts tkgen's kernel on tensors in the order of `names`."""
     from tkgen.backends.hopper.launch import launcher
-    from tkgen.execute.arguments import check_scalars, launched
+    from tkgen.execute.arguments import check_scalars
 
-    launch, scalars = launched(build.spec), check_scalars(build.spec.program)
+    launch, scalars = build.spec.launch(), check_scalars(build.spec.program)
     return lambda *tensors: launcher(build, launch, dict(zip(names, tensors, strict=True)), scalars)
 
 

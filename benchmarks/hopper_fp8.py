@@ -47,9 +47,9 @@ def spec_of(name: str, size: int) -> Any:
 def ours(build: Any) -> Start:
     """What starts tkgen's kernel on A, B, C and the scales of blocks, which it may not have."""
     from tkgen.backends.hopper.launch import launcher
-    from tkgen.execute.arguments import check_scalars, launched
+    from tkgen.execute.arguments import check_scalars
 
-    launch, scalars = launched(build.spec), check_scalars(build.spec.program)
+    launch, scalars = build.spec.launch(), check_scalars(build.spec.program)
     names = [t.name for t in build.spec.program.arguments]
     return lambda *all_of: launcher(
         build, launch, {n: t for n, t in zip("ABCst", all_of, strict=True) if n in names}, scalars

@@ -116,7 +116,7 @@ def measure_rows(quick: bool) -> None:
         print(json.dumps({"at": f"{name}"}), flush=True)
         times, moved = _rows(build, name)
         sizes = " x ".join(str(d.size) for d in build.spec.program.arguments[0].dims)
-        told("rows", name, sizes, moved / 1e9, times, build.spec.rows.describe())
+        told("rows", name, sizes, moved / 1e9, times, build.spec.layout.describe())
     torch._dynamo.reset()
 
 

@@ -64,10 +64,9 @@ def made(build: Any) -> dict[str, Any]:
     """A set of tensors: normally distributed, what is added to zero, other outputs NaN."""
     import torch
 
-    from tkgen.execute.arguments import launched
     from tkgen.ir.rounding import TORCH
 
-    program, launch = build.spec.program, launched(build.spec)
+    program, launch = build.spec.program, build.spec.launch()
     found = {}
     for tensor in program.arguments:
         shape, dtype = launch.shape(tensor), TORCH[tensor.dtype]
@@ -82,10 +81,10 @@ def made(build: Any) -> dict[str, Any]:
 def ours(build: Any, tensors: dict[str, Any]) -> Callable[[], None]:
     """A launch of tkgen's kernel; outputs that it adds to are set to zero before, which counts."""
     from tkgen.backends.hopper.launch import launcher
-    from tkgen.execute.arguments import check_scalars, launched
+    from tkgen.execute.arguments import check_scalars
 
     program = build.spec.program
-    start = launcher(build, launched(build.spec), tensors, check_scalars(program))
+    start = launcher(build, build.spec.launch(), tensors, check_scalars(program))
     added = [tensors[name] for name in program.added]
 
     def launch() -> None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import argparse
 
 from tkgen.api import load
+from tkgen.backends.cdna.spec import Spec
 from tkgen.predict import predict
-from tkgen.rows import RowSpec
 
 BYTES = 1 << 29  # of one tensor
 LENGTHS = [1, 3, 13, 64, 100, 1000, 1024, 4095, 4096, 6001, 8192, 10000, 12289, 16383, 16384]
@@ -47,7 +47,7 @@ def main() -> None:
         for name, body in BODIES.items():
             text = HEAD.format(name=name, rows=BYTES // (2 * length), length=length, by=by, waves=waves) + body
             spec = load(text)
-            assert isinstance(spec, RowSpec)
+            assert isinstance(spec, Spec)
             p = predict(spec.build(machine_check=False).check(), None, options.product)
             cells.append(f"{p.gbps:>9.0f} ({p.share_of_copy:>4.0%})")
         print(f"{length:>7}", *(f"{cell:>16}" for cell in cells), flush=True)

@@ -12,14 +12,11 @@ from collections.abc import Iterator, Sequence
 
 from tkgen.api import Spec
 from tkgen.backends import protocol
-from tkgen.backends.hopper.loop_spec import HopperLoopSpec
-from tkgen.backends.hopper.row_spec import HopperRowSpec
+from tkgen.backends.cdna.fused import FUSED
 from tkgen.backends.hopper.spec import HopperSpec
-from tkgen.loops.spec import LoopSpec
 from tkgen.report.canvas import Canvas, standalone
 from tkgen.report.ownership import ownership
 from tkgen.report.svg import wave_class
-from tkgen.rows.spec import RowSpec
 from tkgen.schedule.rows import RowMap
 from tkgen.sequence.spec import SequenceSpec
 
@@ -49,11 +46,11 @@ def owners(spec: protocol.Spec) -> Iterator[Owners]:
         case SequenceSpec():
             for kernel in spec.kernels:
                 yield from owners(kernel)
-        case LoopSpec():
+        case Spec() if spec.form is FUSED:
             yield [[wave] for wave in range(spec.layout.waves)]
-        case RowSpec() | HopperRowSpec():
-            yield rows(spec.rows)
-        case HopperSpec() | HopperLoopSpec():
+        case Spec() | HopperSpec() if isinstance(spec.layout, RowMap):
+            yield rows(spec.layout)
+        case HopperSpec():
             yield [[consumer] for consumer in range(spec.layout.consumers)]
         case Spec():
             own = ownership(spec.program)

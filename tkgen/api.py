@@ -22,7 +22,7 @@ from tkgen.diagnostics import Diagnostic, SpecError, distinct
 from tkgen.ir.equations import Kernel
 from tkgen.ir.program import equations_of, of_products
 from tkgen.ir.program import program as any_program
-from tkgen.rows.spec import RowSpec
+from tkgen.ir.types import Program
 from tkgen.schedule import plan
 from tkgen.sequence.program import SequenceProgram
 from tkgen.sequence.spec import SequenceSpec
@@ -53,8 +53,8 @@ def load(
 ) -> protocol.Spec:
     """Read and type the spec at `path`, or `text` as if it stood there: of one kernel or several, for any target.
 
-    What comes of it is of its target's back end: a `Spec` of matrix products has a plan, a `RowSpec` a layout over
-    lanes, a `SequenceSpec` the specs of its kernels. A `path` with line breaks is no path but the text of a spec.
+    What comes of it is of its target's back end: on an AMD GPU a `Spec`, of several
+    kernels a `SequenceSpec` that has the specs of them. A `path` with line breaks is no path but the text of a spec.
 
     `defines` gives dimensions and parameters other values, None meaning `dynamic`. `target` defaults to the first one
     the spec names, else gfx942. Raises SpecError with every problem found, UnknownTargetError for a wrong target,
@@ -73,7 +73,7 @@ def load_products(
     target: str | None = None,
     include_roots: Sequence[str | os.PathLike[str]] = (),
     text: str | None = None,
-) -> Spec:
+) -> Spec[Program]:
     """As `load`, for what needs the plan of a kernel of matrix products on an AMD GPU, and takes nothing else.
 
     Raises SpecError for other specs, too.
@@ -92,10 +92,10 @@ def load_kernel(
     target: str | None = None,
     include_roots: Sequence[str | os.PathLike[str]] = (),
     text: str | None = None,
-) -> Spec | RowSpec:
-    """As `load`, for one kernel of either kind on an AMD GPU. Raises SpecError for other specs, too."""
+) -> Spec[Any]:
+    """As `load`, for one kernel on an AMD GPU. Raises SpecError for other specs, too."""
     found = load(path, defines, target, include_roots, text)
-    return found if isinstance(found, RowSpec) else load_products(path, defines, target, include_roots, text)
+    return found if isinstance(found, Spec) else load_products(path, defines, target, include_roots, text)
 
 
 def load_equations(

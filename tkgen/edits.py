@@ -13,13 +13,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from tkgen.api import load
+from tkgen.backends.cdna.spec import Spec
 from tkgen.backends.spec import AnySpec
 from tkgen.diagnostics import SpecError
 from tkgen.diagnostics.suggest import suggestion
+from tkgen.ir.products import has_products
 from tkgen.ir.types import Via
-from tkgen.loops import LoopSpec
 from tkgen.schedule.presets import PRESETS
 from tkgen.source import Span
 from tkgen.syntax import ast
@@ -149,13 +151,13 @@ def tunable(spec: AnySpec, roots: Sequence[Path] = ()) -> str:
     return text[:head] + "".join(f"{indent}{line}\n" for line in lines) + "\n" + text[head:]
 
 
-def worded(spec: AnySpec, roots: Sequence[Path] = ()) -> dict[str, LoopSpec]:
+def worded(spec: AnySpec, roots: Sequence[Path] = ()) -> dict[str, Spec[Any]]:
     """A loop of products with each schedule and way to LDS that passes the checks, by their words: `interleave_direct`.
 
     Its own schedule and way are not among them. Of other kernels there are none: the checks choose their schedule.
     """
-    found: dict[str, LoopSpec] = {}
-    if not isinstance(spec, LoopSpec):
+    found: dict[str, Spec[Any]] = {}
+    if not isinstance(spec, Spec) or spec.plan or not has_products(spec.program.kernel):
         return found
     scheduled = {"": spec} | _with_words(spec, "schedule", roots)
     for name, one in scheduled.items():
@@ -164,13 +166,13 @@ def worded(spec: AnySpec, roots: Sequence[Path] = ()) -> dict[str, LoopSpec]:
     return {name: other for name, other in found.items() if name}
 
 
-def _with_words(spec: LoopSpec, kind: str, roots: Sequence[Path]) -> dict[str, LoopSpec]:
+def _with_words(spec: Spec[Any], kind: str, roots: Sequence[Path]) -> dict[str, Spec[Any]]:
     """The spec with each other word of a kind that passes the checks and makes another kernel of it, by that word."""
-    found: dict[str, LoopSpec] = {}
+    found: dict[str, Spec[Any]] = {}
     for change in changes(spec, roots):
         if change.name.split()[0] == kind and passes(spec, change.text, roots):
             other = load(spec.path, spec.defines, spec.target.name, roots, change.text)
-            if isinstance(other, LoopSpec) and other.source.text != spec.source.text:
+            if isinstance(other, Spec) and other.source.text != spec.source.text:
                 found[change.name.split()[1]] = other
     return found
 

@@ -18,7 +18,6 @@ from fuzzing.specs import Sample
 if TYPE_CHECKING:
     from tkgen.api import Spec
     from tkgen.build import Build
-    from tkgen.rows.spec import RowSpec
     from tkgen.sequence.spec import SequenceSpec
     from tkgen.toolchain.compiler import Compiler
 
@@ -110,8 +109,6 @@ def _cpu() -> float:
 def judge(made: Sample, depth: Depth, tally: Tally) -> str:
     """The codes with which a spec is refused, none where it is accepted and right. Raises Failure where it is not."""
     from tkgen.diagnostics import SpecError
-    from tkgen.rows.spec import RowSpec
-    from tkgen.sequence.spec import SequenceSpec
     from tkgen.toolchain.compiler import ToolchainError
 
     with tempfile.TemporaryDirectory(prefix="tkgen-fuzz-") as folder:
@@ -125,7 +122,7 @@ def judge(made: Sample, depth: Depth, tally: Tally) -> str:
                 _some_blocks(made, spec, depth, tally)
             elif spec.target.name == HOPPER:
                 _on_hopper(made, spec, depth, tally)
-            elif isinstance(spec, RowSpec | SequenceSpec):
+            elif spec.plan is None:
                 _whole(made, spec, depth, tally)
             else:
                 for build, extents in _launches(made, path, spec, depth.quick):
@@ -143,14 +140,14 @@ def judge(made: Sample, depth: Depth, tally: Tally) -> str:
     return "" if tally.builds else "no size"
 
 
-def _whole(made: Sample, spec: RowSpec | SequenceSpec, depth: Depth, tally: Tally) -> None:
+def _whole(made: Sample, spec: Spec | SequenceSpec, depth: Depth, tally: Tally) -> None:
     """Build kernels of rows, or a sequence, and run them at their sizes, or several where only run time knows them."""
+    from tkgen.build import Build
     from tkgen.execute.launch import run, trials
     from tkgen.machine_check import RIGHT
-    from tkgen.rows.build import RowBuild
 
     build = spec.build()
-    kernels = (build,) if isinstance(build, RowBuild) else build.kernels
+    kernels = (build,) if isinstance(build, Build) else build.kernels
     for kernel in kernels:
         kernel.check()
         if kernel.machine_check.outcome != RIGHT:
@@ -161,7 +158,7 @@ def _whole(made: Sample, spec: RowSpec | SequenceSpec, depth: Depth, tally: Tall
     for sizes in zip(*made.extents.values(), strict=True) if made.extents else [()]:
         extents = dict(zip(made.extents, sizes, strict=True))
         for order, kind in trials(depth.orders):
-            if isinstance(build, RowBuild):
+            if isinstance(build, Build):
                 tried = run(build, extents=extents, seed=made.seed, kind=kind, order=order)
                 outcomes = tried.outcomes
                 failure = tried.failure
@@ -262,7 +259,7 @@ def _k(made: Sample, steps: int) -> int:
 def _launches(made: Sample, path: Path, spec: Spec, quick: bool) -> Iterator[tuple[Build, dict[str, int]]]:
     """Builds and sizes to run them at: 1, 2, 3 and many K-steps where K is dynamic, else its own number and another."""
     from tkgen.diagnostics import SpecError
-    from tkgen.execute.arguments import SizeError, launched
+    from tkgen.execute.arguments import SizeError
 
     rng = random.Random(made.seed)
     shape = spec.plan.shape
@@ -273,7 +270,7 @@ def _launches(made: Sample, path: Path, spec: Spec, quick: bool) -> Iterator[tup
         for steps in sorted(wanted):
             extents = {n: rng.choice(values) for n, values in made.extents.items()} | {"K": _k(made, steps)}
             try:
-                launched(spec, extents)
+                spec.launch(extents)
             except SizeError:
                 continue
             yield build, extents
@@ -283,7 +280,7 @@ def _launches(made: Sample, path: Path, spec: Spec, quick: bool) -> Iterator[tup
         extents = {n: rng.choice(values) for n, values in made.extents.items()}
         try:
             fixed = spec if steps is None else loaded(made, path, steps)
-            launched(fixed, extents)
+            fixed.launch(extents)
         except SizeError:
             continue
         except SpecError:

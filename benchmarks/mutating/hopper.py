@@ -24,13 +24,11 @@ from tkgen.backends.hopper.interpreter import HopperInterpreter, one_thread
 from tkgen.backends.hopper.loop_model import LoopWork
 from tkgen.backends.hopper.loop_schedule import Shape as LoopShape
 from tkgen.backends.hopper.loop_schedule import schedule as loop_schedule
-from tkgen.backends.hopper.loop_spec import HopperLoopSpec
 from tkgen.backends.hopper.model import Memory, ProductWork, started, work_of
 from tkgen.backends.hopper.row_model import run_rows
-from tkgen.backends.hopper.row_spec import HopperRowSpec
 from tkgen.backends.hopper.schedule import block_shape, schedule, wrong
 from tkgen.backends.hopper.spec import HopperSpec
-from tkgen.execute.arguments import check_scalars, launched
+from tkgen.execute.arguments import check_scalars
 from tkgen.execute.compare import Inputs, compared, random_inputs, references
 from tkgen.ir.functions import HOPPER
 from tkgen.ir.rounding import TORCH
@@ -126,7 +124,7 @@ def _product(family: str) -> Subject:
     assert old in text
     spec = load(text.replace(old, f"persistent({blocks})"), sizes)
     assert isinstance(spec, HopperSpec)
-    launch = launched(spec)
+    launch = spec.launch()
     layout, pieces = spec.layout, launch.work
     shape = replace(block_shape(layout, launch.steps), warps=WARPS // blocks, buffers=2 if layout.ragged else 1)
     assert {len(own) for own in pieces} == {PASSES * shape.tiles} and len(pieces) == blocks == shape.blocks
@@ -152,7 +150,7 @@ def _runs() -> Subject:
     sizes: dict[str, int | None] = {"M": 64, "N": 384, "K": 192, "ROWS": 64, "COLUMNS": 128, "STAGES": 2}
     spec = load(text.replace(old, "stream_k(2)"), sizes)
     assert isinstance(spec, HopperSpec)
-    launch, layout = launched(spec), spec.layout
+    launch, layout = spec.launch(), spec.layout
     whole = replace(block_shape(layout, 0), warps=WARPS, buffers=1)
     shapes = [replace(whole, run=tuple(piece.steps for piece in pieces)) for pieces in launch.work]
     assert [shape.run for shape in shapes] == [(3, 2), (1, 3)]
@@ -176,7 +174,7 @@ def _attention() -> Subject:
     old = "grid persistent(132)"
     assert old in text
     spec = load(text.replace(old, "grid persistent(1)"), sizes)
-    assert isinstance(spec, HopperLoopSpec)
+    assert isinstance(spec, HopperSpec)
     m, launch = spec.layout, spec.launch()
     shape = LoopShape(*m.buffers, m.consumers, len(m.passes(0)), WARPS)
     places = [launch.place(tile) for tile in range(launch.tile_count)]
@@ -208,11 +206,11 @@ def _row_trials(orders: Sequence[Order], every: int, first: int) -> Iterator[Tri
     from mutating.rows import Changed, mutants
 
     spec = load(SPECS / "rows" / "softmax.tk", {"ROWS": 6, "D": 8192}, "sm_90a")
-    assert isinstance(spec, HopperRowSpec)
+    assert isinstance(spec, HopperSpec)
     launch = spec.launch()
     inputs = random_inputs(launch, 1, Inputs.NORMAL)
     wanted = references(launch, inputs, {}, HOPPER)
-    steps = (m for m in mutants(spec.rows) if isinstance(m.layout, Changed) and m.layout.sweeps == spec.rows.sweeps)
+    steps = (m for m in mutants(spec.layout) if isinstance(m.layout, Changed) and m.layout.sweeps == spec.layout.sweeps)
     for mutant in islice(steps, first, None, every):
 
         def fault(order: Order, layout: Changed = mutant.layout) -> str:  # type: ignore[assignment]

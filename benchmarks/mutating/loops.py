@@ -12,8 +12,9 @@ from pathlib import Path
 
 from mutating.rows import RowReferee
 from tkgen.api import load
+from tkgen.backends.cdna.fused import FUSED
 from tkgen.backends.cdna.lower.loops import LoopLowering
-from tkgen.loops.spec import LoopSpec
+from tkgen.backends.cdna.spec import Spec
 from tkgen.schedule.loop_program import LoopSteps, bring, product_of, ring_of, rings_of, write
 from tkgen.schedule.loop_steps import unproven
 from tkgen.schedule.loop_terms import unlike
@@ -44,14 +45,14 @@ class LoopMutant:
     steps: LoopSteps
 
 
-def small(path: Path) -> dict[str, LoopSpec]:
+def small(path: Path) -> dict[str, Spec]:
     """The kernels of the spec that are such loops, by name, at sizes that run soon; none where no such are known."""
     if path.stem not in SIZES:
         return {}
     spec = load(path, SIZES[path.stem])
     if isinstance(spec, SequenceSpec):
-        return {f"{path.stem}/{k.name}": k.check() for k in spec.kernels if isinstance(k, LoopSpec)}
-    assert isinstance(spec, LoopSpec)
+        return {f"{path.stem}/{k.name}": k.check() for k in spec.kernels if k.form is FUSED}
+    assert isinstance(spec, Spec)
     return {path.stem: spec.check()}
 
 
@@ -111,7 +112,7 @@ class LoopReferee(RowReferee):
     @property
     def original(self) -> LoopSteps:
         """Those of the spec."""
-        return self.spec.steps
+        return self.spec.schedule
 
     def written(self, changed: LoopSteps) -> str:
         """The C++."""
@@ -122,8 +123,8 @@ class LoopReferee(RowReferee):
         races, terms = unproven(changed, self.spec.target.synchronisation), unlike(changed)
         return ("races",) * bool(races) + ("terms",) * bool(terms)
 
-    def patched(self, changed: LoopSteps) -> LoopSpec:
+    def patched(self, changed: LoopSteps) -> Spec:
         """The spec with these steps."""
         spec = replace(self.spec)
-        spec.__dict__.update(layout=changed.map, steps=changed)
+        spec.__dict__.update(layout=changed.map, schedule=changed)
         return spec

@@ -16,11 +16,11 @@ from typing import Any
 from tkgen.api import load
 from tkgen.backends.cdna.kittens import include_dir
 from tkgen.backends.cdna.lower.rows import RowLowering
+from tkgen.backends.cdna.spec import Spec
+from tkgen.build import Build
 from tkgen.diagnostics import SpecError
 from tkgen.emulate import EmulateError, Interleaving
 from tkgen.execute.launch import run
-from tkgen.rows.build import RowBuild
-from tkgen.rows.spec import RowSpec
 from tkgen.schedule.row_verifier import wrong
 from tkgen.schedule.rows import RowMap
 from tkgen.schedule.sweeps import Sweep
@@ -167,21 +167,21 @@ def _sweeps(sweeps: tuple[Sweep, ...]) -> Iterator[tuple[str, str, tuple[Sweep, 
 # ---------------------------------------------------------------- referee
 
 
-def small(path: Path) -> Iterator[tuple[str, RowSpec]]:
+def small(path: Path) -> Iterator[tuple[str, Spec]]:
     """The spec at several row lengths, with two tiles along each axis, the second of which hangs over the end."""
     for given in SIZES[path.stem]:
         whole = load(path)
-        assert isinstance(whole, RowSpec)
+        assert isinstance(whole, Spec)
         tiles = {a.dim.name: a.tile or 1 for a in whole.program.parallel if a.dim.name not in given}
         spec = load(path, {name: tile + (tile + 1) // 2 for name, tile in tiles.items()} | given)
-        assert isinstance(spec, RowSpec)
+        assert isinstance(spec, Spec)
         yield f"{path.stem} {' '.join(f'{n}={v}' for n, v in given.items())}".strip(), spec.check()
 
 
 class RowReferee:
     """Says what is wrong with layouts of one spec; equal sources are run once."""
 
-    def __init__(self, spec: RowSpec, orders: Iterable[Interleaving]):
+    def __init__(self, spec: Spec, orders: Iterable[Interleaving]):
         self.spec, self.orders = spec, tuple(orders)
         self.compiler = find_compiler(spec.target)
         # Registers that nothing set are undefined, and may happen to hold zero. With this they hold NaN.
@@ -191,16 +191,16 @@ class RowReferee:
     @property
     def original(self) -> RowMap:
         """The layout of the spec."""
-        return self.spec.rows
+        return self.spec.layout
 
     def written(self, m: RowMap) -> str:
         """The C++ of a layout."""
         return RowLowering(m).source(self.spec.target, occupancy=self.spec.program.occupancy).text
 
-    def patched(self, m: RowMap) -> RowSpec:
+    def patched(self, m: RowMap) -> Spec:
         """The spec with another layout."""
         spec = replace(self.spec)
-        spec.__dict__.update(layout=m, rows=m)
+        spec.__dict__.update(layout=m, schedule=m)
         return spec
 
     def source(self, m: RowMap) -> str:
@@ -242,7 +242,7 @@ class RowReferee:
         made = compile_device(source, spec.target, compiler, include_dirs=[include_dir()])
         assert made.asm is not None and made.hsaco is not None
         resources = next(iter(read_resources(made.hsaco).values()))
-        build = RowBuild(spec, compiler, made.asm, made.hsaco, resources, None, made.seconds, False)
+        build = Build(spec, compiler, made.asm, made.hsaco, resources, None, made.seconds, False)
         for order in orders:
             if failure := run(build, order=order).failure:
                 return f"{order}: {failure}"

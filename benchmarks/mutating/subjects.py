@@ -24,8 +24,6 @@ from tkgen.emulate import EmulateError, Interleaving
 from tkgen.execute.arguments import scalar_values
 from tkgen.execute.compare import compared, random_inputs, references
 from tkgen.execute.launch import emulate_all
-from tkgen.loops.spec import LoopSpec
-from tkgen.rows.spec import RowSpec
 from tkgen.sequence.build import SequenceBuild
 from tkgen.sequence.spec import SequenceSpec
 
@@ -82,7 +80,7 @@ def _plan(name: str, family: str, spec: Spec, orders: Sequence[Interleaving]) ->
     return Subject(name, family, partial(referee.fault, spec.plan), candidates)
 
 
-def _rows(name: str, family: str, spec: RowSpec, orders: Sequence[Interleaving]) -> Subject:
+def _rows(name: str, family: str, spec: Spec, orders: Sequence[Interleaving]) -> Subject:
     referee = rows.RowReferee(spec, orders)
 
     def candidates() -> Iterator[Candidate]:
@@ -94,18 +92,18 @@ def _rows(name: str, family: str, spec: RowSpec, orders: Sequence[Interleaving])
     return Subject(name, family, partial(referee.fault, spec.layout), candidates)
 
 
-def _loops(name: str, spec: LoopSpec, orders: Sequence[Interleaving]) -> Subject:
+def _loops(name: str, spec: Spec, orders: Sequence[Interleaving]) -> Subject:
     referee = loops.LoopReferee(spec, orders)
 
     def candidates() -> Iterator[Candidate]:
-        for m in loops.mutants(spec.steps):
+        for m in loops.mutants(spec.schedule):
             if referee.changes(m.steps):
                 yield Candidate(m.kind, m.what, partial(referee.rejected, m.steps), partial(referee.fault, m.steps))
 
-    return Subject(name, "loops", partial(referee.fault, spec.steps), candidates)
+    return Subject(name, "loops", partial(referee.fault, spec.schedule), candidates)
 
 
-def _written(name: str, spec: LoopSpec, orders: Sequence[Interleaving]) -> Subject:
+def _written(name: str, spec: Spec, orders: Sequence[Interleaving]) -> Subject:
     referee = written.WrittenReferee(spec, orders)
     own = spec.layout.written
     assert own is not None
@@ -160,7 +158,7 @@ def _sequence(path: Path, orders: Sequence[Interleaving]) -> Iterator[Subject]:
     yield Subject(path.stem, "sequences", partial(fault, range(len(spec.kernels))), candidates)
     for kernel in spec.kernels:
         name = f"{path.stem}/{kernel.name}"
-        if isinstance(kernel, RowSpec):
+        if kernel.plan is None:
             yield _rows(name, "sequences", kernel, orders)
         else:
             yield _plan(name, "sequences", kernel, orders)

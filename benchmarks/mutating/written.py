@@ -14,9 +14,9 @@ from pathlib import Path
 
 from mutating.loops import SIZES, LoopReferee
 from tkgen.api import load
+from tkgen.backends.cdna.spec import Spec
 from tkgen.emulate import Interleaving
 from tkgen.ir.equation_program import WrittenLine, WrittenSchedule, WrittenStep
-from tkgen.loops.spec import LoopSpec
 from tkgen.schedule.loop_program import LoopSteps
 from tkgen.schedule.loop_steps import steps
 from tkgen.schedule.loop_written import StepError
@@ -41,13 +41,13 @@ class WrittenMutant:
     schedule: WrittenSchedule
 
 
-def small(folder: Path) -> dict[str, LoopSpec]:
+def small(folder: Path) -> dict[str, Spec]:
     """Specs with written schedules, by name, at sizes that run soon: with one meeting a pass, and in phases."""
     phased = (folder / "attention_ping_pong.tk").read_text(encoding="utf-8").replace("  schedule ping_pong\n", PHASES)
     found = {}
     for name, text in (("attention_written", folder / "attention_written.tk"), ("attention_written/phases", phased)):
         spec = load(text, SIZES["attention_ping_pong"])
-        assert isinstance(spec, LoopSpec) and spec.layout.written is not None
+        assert isinstance(spec, Spec) and spec.layout.written is not None
         found[name] = spec.check()
     return found
 
@@ -99,7 +99,7 @@ def _steps(line: tuple[WrittenStep, ...], at: int) -> Iterator[tuple[str, tuple[
 class WrittenReferee:
     """Says what is wrong with the schedules of one spec."""
 
-    def __init__(self, spec: LoopSpec, orders: Sequence[Interleaving]):
+    def __init__(self, spec: Spec, orders: Sequence[Interleaving]):
         self.spec, self.loops = spec, LoopReferee(spec, orders)
 
     def made(self, schedule: WrittenSchedule) -> LoopSteps | StepError:

@@ -24,7 +24,7 @@ def test_a_spec_from_a_text_is_the_spec_of_its_file() -> None:
     ("path", "kind"),
     [
         ("one_wave.tk", "Spec"),
-        ("rows/softmax.tk", "RowSpec"),
+        ("rows/softmax.tk", "Spec"),
         ("sequences/split_k_gelu.tk", "SequenceSpec"),
         ("hopper/h100_lcf.tk", "HopperSpec"),
     ],

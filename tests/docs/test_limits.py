@@ -126,7 +126,7 @@ def test_the_readme_has_figures() -> None:
 
 @pytest.mark.parametrize("row", FIGURES, ids=[row[0] for row in FIGURES])
 def test_the_figures_of_the_readme_are_those_of_the_code(row: tuple[str, ...]) -> None:
-    from tkgen.build import other_per_mfma
+    from tkgen.backends.cdna.form import other_per_mfma
     from tkgen.predict import predict
 
     name, waves, vgprs, spills, others, tflops = row

@@ -14,7 +14,7 @@ from tkgen.api import Spec
 from tkgen.build import Build
 from tkgen.diagnostics import SpecError
 from tkgen.emulate import Buffer, Hollow, launch
-from tkgen.execute.arguments import SizeError, launched, packed
+from tkgen.execute.arguments import SizeError, packed
 from tkgen.execute.cases import size_cases
 from tkgen.execute.launch import run, trials
 from tkgen.ir.launch import Launch
@@ -112,7 +112,7 @@ def test_one_place_of_a_tensor_under_another_grid() -> None:
     text += "  shared X, W\n  each k in K by 32\n    s = s + X[m, 0, k] @ W[0, n, k].T\n  Y[m, n] = s\n"
     right(load_products(text + "  grid persistent(2)\n"), orders=1, P=3)
     with pytest.raises(SizeError, match="one: P must be from 1 to 2147483647"):
-        launched(load_products(text), {"P": 0})
+        load_products(text).launch({"P": 0})
 
 
 def test_tiles_of_a_dimension_that_only_run_time_knows() -> None:
@@ -123,7 +123,7 @@ def test_tiles_of_a_dimension_that_only_run_time_knows() -> None:
     spec = load_products(text)
     build = right(spec, orders=1, N=130, T=3)
     with pytest.raises(SizeError, match="scaled: T must be N / 64, rounded up"):
-        launched(spec, {"N": 130, "T": 2})
+        spec.launch({"N": 130, "T": 2})
     x, w = torch.randn(64, 64).bfloat16(), torch.randn(70, 64).bfloat16()
     y, most = operator(build, "scaled_70")(x, w)  # no input has T
     assert y.shape == (64, 70) and most.shape == (64, 2)
@@ -166,13 +166,13 @@ def test_the_operator_takes_any_batch() -> None:
 )
 def test_sizes_that_no_launch_can_do(extents: dict[str, int], message: str) -> None:
     with pytest.raises(SizeError, match=f"heads: {message}"):
-        launched(load_products(HEADS), extents)
+        load_products(HEADS).launch(extents)
 
 
 def test_matrices_begin_beyond_4_gib() -> None:
     build = load_products(APART).build()
     extents = {"B": 70_001, "H": 4, "KV": 2}
-    of = launched(build.spec, extents)
+    of = build.spec.launch(extents)
     sizes = {t.name: t.dtype.bytes * prod(of.shape(t)) for t in build.spec.program.arguments}
     assert sizes["Q"] > 1 << 31 and sizes["S"] > 1 << 33
     buffers = {name: Buffer(Hollow(size), name, name == "S") for name, size in sizes.items()}
@@ -206,7 +206,7 @@ def test_what_a_batch_cannot_be(text: str, message: str) -> None:
 
 @pytest.mark.parametrize("grid", ["persistent(5)", "stream_k(5)", "split_k(2)"])
 def test_every_piece_of_every_matrix_has_a_block(grid: str) -> None:
-    of = launched(load_products(HEADS + f"  grid {grid}\n"), SEVERAL)
+    of = load_products(HEADS + f"  grid {grid}\n").launch(SEVERAL)
     done = [(p.matrix, p.row, p.col, step) for mine in of.work for p in mine for step in range(p.first, p.last)]
     assert len(done) == len(set(done)) == 12 * 1 * 2 * 2
     assert len(of.work) == of.blocks
@@ -227,7 +227,7 @@ def test_sizes_worth_trying_fit_and_have_an_empty_batch() -> None:
     cases = size_cases(spec)
     assert {case["B"] for case in cases} == {0, 1, 2, 3}
     for case in cases:
-        launched(spec, case)
+        spec.launch(case)
 
 
 def test_prediction_report_and_search_know_the_batch() -> None:

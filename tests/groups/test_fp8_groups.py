@@ -13,7 +13,6 @@ from test_groups import LYING, PLAIN, changed, errors, right
 import tkgen
 from tkgen import load_products
 from tkgen.emulate import interleavings
-from tkgen.execute.arguments import launched
 from tkgen.execute.launch import emulate, run
 from tkgen.ir.meaning import evaluate
 from tkgen.ir.rounding import rounded
@@ -68,7 +67,7 @@ def test_scales_of_tensors_groups_and_rows(change: tuple[str, str], target: str)
 @pytest.mark.parametrize("grid", ["", "  grid persistent(3)\n"])
 def test_whatever_offsets_hold_no_row_is_written_twice_or_outside(grid: str) -> None:
     build = load_products(SCALED + grid, target="gfx942").check().build()
-    launch, program = launched(build.spec), build.spec.program
+    launch, program = build.spec.launch(), build.spec.program
     torch.manual_seed(0)
     types = {t.name: t.dtype for t in program.arguments}
     x, w = (rounded(torch.randn(shape), types[name]) for name, shape in (("X", (200, 160)), ("W", (5, 72, 160))))

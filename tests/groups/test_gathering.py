@@ -12,7 +12,6 @@ import tkgen
 from tkgen import load_products
 from tkgen.diagnostics import SpecError
 from tkgen.emulate import interleavings
-from tkgen.execute.arguments import launched
 from tkgen.execute.cases import size_cases
 from tkgen.execute.launch import emulate, run, trials
 
@@ -107,7 +106,7 @@ def test_places_that_are_none_read_zeros() -> None:
     torch.manual_seed(0)
     x, w = torch.randn(90, 64).bfloat16(), torch.randn(3, 64, 64).bfloat16()
     inputs = {"FIRST": torch.tensor([0, 50, 50, 150], dtype=torch.int32), "TOKEN": places, "X": x, "W": w}
-    results, outcome = emulate(build, launched(build.spec), inputs, {})
+    results, outcome = emulate(build, build.spec.launch(), inputs, {})
     there = (places >= 0) & (places < 90)
     picked = torch.where(there[:, None], x.float()[places.clamp(0, 89)], 0.0)
     expected = torch.cat([picked[:50] @ w[0].float().T, picked[50:] @ w[2].float().T])

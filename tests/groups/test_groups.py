@@ -13,7 +13,6 @@ from tkgen.api import Spec
 from tkgen.build import Build
 from tkgen.diagnostics import SpecError
 from tkgen.emulate import interleavings
-from tkgen.execute.arguments import launched
 from tkgen.execute.launch import emulate, run, trials
 from tkgen.ir.meaning import evaluate
 from tkgen.ir.segments import segments
@@ -123,7 +122,7 @@ def test_rows_that_only_run_time_knows(grid: str) -> None:
 @pytest.mark.parametrize("grid", ["", "  grid persistent(3)\n", "  grid split_k(2)\n"])
 def test_whatever_offsets_hold_no_row_is_written_twice_or_outside(grid: str) -> None:
     build = load_products(GROUPED + grid).check().build()
-    launch, program = launched(build.spec), build.spec.program
+    launch, program = build.spec.launch(), build.spec.program
     torch.manual_seed(0)
     x, w = torch.randn(200, 64).bfloat16(), torch.randn(5, 96, 64).bfloat16()
     for offsets in (*PLAIN, *LYING):
@@ -152,7 +151,7 @@ SUMMED = [
 def test_groups_are_summed_over(change: tuple[str, str], target: str) -> None:
     sizes = {"TOKENS": 200} if "dynamic" in change[1] else {}
     build = right(load_products(changed(WEIGHTS, change), target=target), **sizes)
-    launch = launched(build.spec, sizes)
+    launch = build.spec.launch(sizes)
     assert run(build, launch.sample(), extents=sizes).ok
     torch.manual_seed(0)
     x, y = torch.randn(200, 96).bfloat16(), torch.randn(200, 64).bfloat16()
@@ -168,7 +167,7 @@ def test_groups_are_summed_over(change: tuple[str, str], target: str) -> None:
 def test_tiles_are_each_in_one_group_and_no_more_than_blocks() -> None:
     spec = load_products(GROUPED)
     for offsets in (*PLAIN, *LYING):
-        launch = launched(spec).of_groups({"FIRST": offsets})
+        launch = spec.launch().of_groups({"FIRST": offsets})
         (groups,) = launch.groups.values()
         rows = [row for part in groups for row in part]
         assert len(rows) == len(set(rows))
@@ -179,7 +178,7 @@ def test_tiles_are_each_in_one_group_and_no_more_than_blocks() -> None:
 
 def test_blocks_alone() -> None:
     build = load_products(GROUPED).check().build()
-    for blocks in (build.spec.launch().sample(), (0, 3, launched(build.spec).blocks - 1)):
+    for blocks in (build.spec.launch().sample(), (0, 3, build.spec.launch().blocks - 1)):
         assert run(build, blocks).ok
 
 

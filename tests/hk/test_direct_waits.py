@@ -71,7 +71,7 @@ def test_weaker_waits_are_caught(small: Small, change: Callable[[Op], Op | None]
     weaker = mutant(spec.plan, change)
     found = weaker.conflicts()
     assert {(c.kind, c.how) for c in found} == {("RAW", "wait")}
-    broken = replace(spec, plan=weaker)
+    broken = replace(spec, fixed_plan=weaker)
     build = spec.build()
     wrong = replace(build, spec=broken, **compiled(broken))  # type: ignore[arg-type]
     assert any(not run(wrong, order=order).ok for order in interleavings(6))

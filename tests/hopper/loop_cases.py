@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tkgen.api import load
-from tkgen.backends.hopper.loop_spec import HopperLoopSpec
+from tkgen.backends.hopper.spec import HopperSpec
 
 ORDERS = {"heads first": "[BATCH, {h}, {n}, D]", "models'": "[BATCH, {n}, {h}, D]"}
 PLACES = {"heads first": "[b, {h}, {n}]", "models'": "[b, {n}, {h}]"}
@@ -69,10 +69,10 @@ class Attention:
         ]  # fmt: skip
         return "\n".join(lines) + "\n"
 
-    def spec(self) -> HopperLoopSpec:
+    def spec(self) -> HopperSpec:
         """The spec, loaded."""
         found = load(self.text)
-        assert isinstance(found, HopperLoopSpec)
+        assert isinstance(found, HopperSpec)
         return found
 
 

@@ -11,7 +11,7 @@ from tkgen.api import load
 from tkgen.backends.hopper.build import CudaBuild
 from tkgen.backends.hopper.launch import launcher
 from tkgen.backends.hopper.spec import HopperSpec
-from tkgen.execute.arguments import check_scalars, launched
+from tkgen.execute.arguments import check_scalars
 from tkgen.execute.compare import Inputs, compare, random_inputs, references
 from tkgen.ir.functions import HOPPER
 from tkgen.ir.rounding import TORCH
@@ -28,7 +28,7 @@ def built(text: str) -> CudaBuild:
 
 def wrong(build: CudaBuild, kind: Inputs) -> str:
     """What is not right of a kernel on such inputs; empty where all is."""
-    program, launch = build.spec.program, launched(build.spec)
+    program, launch = build.spec.program, build.spec.launch()
     inputs, scalars = random_inputs(launch, 1, kind, HOPPER), check_scalars(program)
     if program.outputs[0].dtype.encoded and kind is Inputs.NORMAL and inputs["A"].dtype != torch.float8_e4m3fn:
         inputs["A"].view(-1)[0] = torch.inf  # a row of infinities, which e4m3 has not

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tkgen.api import load
-from tkgen.backends.hopper.row_spec import HopperRowSpec
+from tkgen.backends.hopper.spec import HopperSpec
 
 SPECS = Path(__file__).parents[2] / "specs"
 LENGTHS = (1, 2, 3, 7, 17, 64, 100, 129, 255, 1000, 1001, 2048, 4095, 4096, 5120, 8191, 8192, 10000, 16384)
@@ -27,14 +27,14 @@ class Case:
         sizes = " ".join(f"{name}={size}" for name, size in self.sizes)
         return f"{self.name} by {self.by}, {self.waves} warps, {self.dtype}, {sizes}"
 
-    def spec(self) -> HopperRowSpec:
+    def spec(self) -> HopperSpec:
         """The spec."""
         folder = {"h100": "hopper", "quantise": "quantise"}.get(self.name.partition("_")[0], "rows")
         text = (SPECS / folder / f"{self.name}.tk").read_text()
         text = re.sub(r"^  over (\w+) in (\w+) by \d+", rf"  over \1 in \2 by {self.by}", text, flags=re.M)
         text = re.sub(r"^  waves \d+", f"  waves {self.waves}", text, flags=re.M)
         found = load(text.replace(": bf16[", f": {self.dtype}["), dict(self.sizes), "sm_90a")
-        assert isinstance(found, HopperRowSpec)
+        assert isinstance(found, HopperSpec)
         return found
 
 

@@ -11,7 +11,6 @@ from short_sums import summed
 from test_short_sums import NUMBERS
 
 from tkgen.backends.hopper.launch import launcher
-from tkgen.execute.arguments import launched
 
 TYPES = {"fp8": torch.float8_e4m3fn, "bf8": torch.float8_e5m2}
 M, N, K = 64, 128, 1040
@@ -22,7 +21,7 @@ def main() -> None:
     for left, right in product(TYPES, TYPES):
         text = gemm("NT", (64, 128, 128), operand=left, right=right, output="f32", dims=(M, N, K))
         build = built(text)
-        launch = launched(build.spec)
+        launch = build.spec.launch()
         for numbers, made in NUMBERS.items():
             generator = torch.Generator().manual_seed(count)
             a, b = (made(torch.randn(rows, K, generator=generator)).to(TYPES[t]) for rows, t in ((M, left), (N, right)))

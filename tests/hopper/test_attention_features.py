@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tkgen.api import load
 from tkgen.backends.hopper.backend import HopperBackend
-from tkgen.backends.hopper.loop_spec import HopperLoopSpec
+from tkgen.backends.hopper.spec import HopperSpec
 from tkgen.diagnostics import SpecError
 from tkgen.execute.modelled import in_order
 
@@ -73,7 +73,7 @@ def wanted(t: dict[str, Tensor], parts: int) -> tuple[Tensor, Tensor]:
 )
 def test_features_together_compute_what_torch_does(spec: str) -> None:
     loaded = load(spec).check()
-    assert isinstance(loaded, HopperLoopSpec)
+    assert isinstance(loaded, HopperSpec)
     launch = loaded.launch()
     generator = torch.Generator().manual_seed(0)
     inputs = {

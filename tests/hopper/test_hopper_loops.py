@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import tkgen.backends.hopper.loop_schedule as back_end
 from tkgen.api import load
 from tkgen.backends.hopper.loop_schedule import Shape, representatives, schedule, unproven
-from tkgen.backends.hopper.loop_spec import HopperLoopSpec
+from tkgen.backends.hopper.spec import HopperSpec
 from tkgen.cli import app
 from tkgen.diagnostics import SpecError
 from tkgen.proof.faults import faults
@@ -56,7 +56,7 @@ def test_sums_of_rows_are_gathered_behind_the_loop() -> None:
     assert "sum_p[r] = sum_p_parts.of_lane(r);" in body and "max_s[r] = max_s_parts.of_row(r);" in body
     assert "sum_p_parts.of_row" not in body and "l[r] = tk::across<base_ops::sum, 4>(l[r]);" in behind
     used = load(Attention(256, 256).text.replace("exp2(s - n)", "exp2(s - n) / (1 + 0 * l)"))
-    assert isinstance(used, HopperLoopSpec) and "parts.of_row(r);" in used.text.split("tk::parts<base_ops::sum>")[1]
+    assert isinstance(used, HopperSpec) and "parts.of_row(r);" in used.text.split("tk::parts<base_ops::sum>")[1]
 
 
 @pytest.mark.parametrize(
@@ -188,4 +188,4 @@ def test_names_of_a_spec_collide_with_nothing() -> None:
         text = text.replace(f" {old}[", f" {new}[").replace(f"global {old} ", f"global {new} ")
         text = text.replace(f"shared {old},", f"shared {new},").replace(f", {old} ", f", {new} ")
     spec = load(text.replace("scale", "factor"))
-    assert isinstance(spec, HopperLoopSpec) and spec.build().figures.registers > 0
+    assert isinstance(spec, HopperSpec) and spec.build().figures.registers > 0

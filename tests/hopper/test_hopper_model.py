@@ -25,11 +25,10 @@ from tkgen.backends import protocol
 from tkgen.backends.hopper import loop_model, model
 from tkgen.backends.hopper.backend import HopperBackend
 from tkgen.backends.hopper.interpreter import one_thread
-from tkgen.backends.hopper.loop_spec import HopperLoopSpec
 from tkgen.backends.hopper.spec import HopperSpec
 from tkgen.cli import app
 from tkgen.execute import modelled_suite
-from tkgen.execute.arguments import check_scalars, launched
+from tkgen.execute.arguments import check_scalars
 from tkgen.execute.compare import Inputs, compared, random_inputs, references, worst
 from tkgen.execute.given import Chosen
 from tkgen.execute.modelled import trials
@@ -113,7 +112,7 @@ def product_fault(edit: Callable[[Loop], Loop], order: Order) -> str:
     """What the model finds of a product whose schedule is another one."""
     spec = load(gemm(dims=(64, 256, 320), block=(64, 128, 64), stages=2, grid="persistent(1)"))
     assert isinstance(spec, HopperSpec)
-    launch = launched(spec)
+    launch = spec.launch()
     inputs = random_inputs(launch, 1, Inputs.EXACT)
     with one_thread():
         made = model.run_products(spec.layout, launch, inputs, {}, order, warps=2, edit=edit)
@@ -147,7 +146,7 @@ def test_a_store_whose_buffer_is_used_again_is_seen() -> None:
 def test_a_factor_that_is_not_fenced_is_not_seen() -> None:
     """wgmma.fence: what attention makes of its scores is read by the second product."""
     spec = Attention(64, 128, 64, 64, 64).spec()
-    assert isinstance(spec, HopperLoopSpec)
+    assert isinstance(spec, HopperSpec)
     launch = spec.launch()
     inputs, scalars = random_inputs(launch, 1), check_scalars(spec.program)  # type: ignore[arg-type]
     run = [launch, inputs, scalars, Order()]

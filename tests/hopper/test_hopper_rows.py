@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from tkgen.api import load
 from tkgen.backends.hopper.machine import load_hopper
-from tkgen.backends.hopper.row_spec import HopperRowSpec
+from tkgen.backends.hopper.spec import HopperSpec
 from tkgen.cli import app
 from tkgen.ir.equations import accesses
 from tkgen.schedule.row_verifier import wrong
@@ -26,12 +26,12 @@ LANES = load_hopper().lanes
 def test_every_case_has_a_layout_that_is_proven() -> None:
     for case in CASES:
         spec = case.spec().check()
-        assert not [*wrong(spec.rows, LANES)], case
-        assert spec.rows.wave_lanes == 32 and spec.rows.threads == 32 * case.waves
+        assert not [*wrong(spec.layout, LANES)], case
+        assert spec.layout.wave_lanes == 32 and spec.layout.threads == 32 * case.waves
 
 
 def test_warps_share_long_rows_and_lanes_of_a_warp_short_ones() -> None:
-    lanes = {length: of_length("softmax", length).spec().rows.lanes for length in (3, 100, 16384)}
+    lanes = {length: of_length("softmax", length).spec().layout.lanes for length in (3, 100, 16384)}
     assert lanes[3] < lanes[100] <= 32 < lanes[16384]
     text = {length: of_length("softmax", length).spec().text for length in (100, 16384)}
     assert "tk::lds_barrier()" not in text[100] and "tk::across<base_ops::max, LANES>" in text[100]
@@ -45,7 +45,7 @@ def test_registers_of_a_lane_are_those_that_an_sm_has_for_so_many_warps() -> Non
 @pytest.mark.parametrize("case", [of_length("softmax", 16384), of_length("rmsnorm", 8192)], ids=str)
 def test_the_proof_finds_what_breaks_an_exchange(case: Case) -> None:
     """Dropped meetings, puts, gets and walks, each kind at every place; one more meeting breaks nothing."""
-    layout, found = case.spec().rows, dict[str, list[set[str]]]()
+    layout, found = case.spec().layout, dict[str, list[set[str]]]()
     assert layout.exchanges
     for mutant in mutants(layout):
         found.setdefault(mutant.kind, []).append({rule for rule, _ in wrong(mutant.layout, LANES)})
@@ -69,24 +69,24 @@ def test_specs_compile_without_a_spill(name: str, tmp_path: Path) -> None:
     assert (tmp_path / f"h100_{name}.cubin").read_bytes()[:4] == b"\x7fELF"
 
 
-def layernorm_of(length: int, warps: int) -> HopperRowSpec:
+def layernorm_of(length: int, warps: int) -> HopperSpec:
     spec = load(SPECS / "hopper" / "h100_layernorm.tk", {"TOKENS": 64, "D": length, "TILE": 4, "WARPS": warps})
-    assert isinstance(spec, HopperRowSpec)
+    assert isinstance(spec, HopperSpec)
     return spec
 
 
 def test_weights_are_late_where_registers_have_no_room_for_two_blocks() -> None:
     late, kept = layernorm_of(16384, 16), layernorm_of(4096, 4)
-    assert [a.tensor.name for a in late.rows.late] == ["W", "B"] and late.rows.registers <= late.rows.budget
-    assert not kept.rows.late and kept.rows.registers <= kept.rows.budget
-    assert "W and B loaded where used" in late.rows.describe() and "loaded where used" not in kept.rows.describe()
+    assert [a.tensor.name for a in late.layout.late] == ["W", "B"] and late.layout.registers <= late.layout.budget
+    assert not kept.layout.late and kept.layout.registers <= kept.layout.budget
+    assert "W and B loaded where used" in late.layout.describe() and "loaded where used" not in kept.layout.describe()
     assert late.text.index("W_r = tk::load_elements") > late.text.index("Y_row =")  # beside the store, in each pass
     assert kept.text.index("W_r[c] = tk::load_elements") < kept.text.index("X_r[i][c] = tk::load_elements")
     assert "__launch_bounds__(THREADS, 2)" in late.text and "__launch_bounds__(THREADS, 1)" in kept.text
 
 
 def test_what_is_late_belongs_to_no_row() -> None:
-    m = layernorm_of(16384, 16).rows
+    m = layernorm_of(16384, 16).layout
     (x,) = [a for a in accesses(m.kernel) if a.tensor.name == "X"]
     assert [rule for rule, _ in wrong(replace(m, late=(x,)), LANES)] == ["accesses"]
 
@@ -110,8 +110,8 @@ def test_elements_of_one_byte_side_by_side() -> None:
         of_length("softmax", 6, "fp8").spec(),
         Case("long_softmax", 1, 4, (("ROWS", 7), ("D", 1001)), "fp8").spec(),
     )
-    assert "tk::forget(" in two.text and two.rows.chunk == 2
-    assert "tk::load_last<fp8e4m3, CHUNK>" in one.text and one.rows.chunk == 1
+    assert "tk::forget(" in two.text and two.layout.chunk == 2
+    assert "tk::load_last<fp8e4m3, CHUNK>" in one.text and one.layout.chunk == 1
     assert two.build().figures.spill_bytes == one.build().figures.spill_bytes == 0
 
 
@@ -133,7 +133,7 @@ def test_names_of_a_spec_collide_with_nothing() -> None:
         text = text.replace(f" {old}[", f" {new}[").replace(f"global {old} ", f"global {new} ")
         text = text.replace(f"[{old}]", f"[{new}]").replace(f"over {old} ", f"over {new} ").replace("* W", "* globals")
     spec = load(text.replace("eps", "OUTSIDE"))
-    assert isinstance(spec, HopperRowSpec)
+    assert isinstance(spec, HopperSpec)
     assert spec.build().figures.registers > 0
 
 
@@ -160,6 +160,6 @@ def test_names_of_the_headers_are_names_of_a_spec() -> None:
   Y[t] = {" + ".join(names)}
 """
     spec = load(text).check()
-    assert isinstance(spec, HopperRowSpec)
+    assert isinstance(spec, HopperSpec)
     assert all(f"float {name}[ROWS];" in spec.text for name in names[:-1]) and "float tk[" not in spec.text
     assert spec.build().figures.registers > 0

@@ -16,11 +16,12 @@ from test_paged import CHUNKS
 
 import tkgen
 from tkgen import operator
+from tkgen.backends.cdna.spec import Spec
+from tkgen.build import Build
 from tkgen.diagnostics import SpecError
 from tkgen.execute.launch import emulate, run, trials
 from tkgen.ir.meaning import evaluate
 from tkgen.ir.segments import segments
-from tkgen.loops import LoopBuild, LoopSpec
 
 SPEC = Path(__file__).parents[2] / "specs/attention/attention_chunks.tk"
 D, ROWS = 64, "TOTAL = 300, KEYS = 420"
@@ -95,22 +96,22 @@ def slowly(*parameters: Any) -> list[Any]:
 
 
 @cache
-def built(text: str, target: str = "gfx942") -> LoopBuild:
+def built(text: str, target: str = "gfx942") -> Build:
     """Compiled, watched, without spills."""
     spec = tkgen.load(text, target=target)
-    assert isinstance(spec, LoopSpec)
+    assert isinstance(spec, Spec)
     build = spec.build().check()
     assert build.machine_check.outcome == "right" and build.resources.clean
     return build
 
 
-def right(build: LoopBuild, orders: int, **extents: int) -> None:
+def right(build: Build, orders: int, **extents: int) -> None:
     for seed, (order, kind) in enumerate(trials(orders)):
         found = run(build, seed=seed, kind=kind, order=order, extents=extents)
         assert not found.failure, (seed, extents, found.failure)
 
 
-def attended(build: LoopBuild, **inputs: torch.Tensor) -> dict[str, torch.Tensor]:
+def attended(build: Build, **inputs: torch.Tensor) -> dict[str, torch.Tensor]:
     """What the machine code stores; nothing was found."""
     program = build.spec.program
     scalars = {s.name: s.default or 0.0 for s in program.scalars}
@@ -151,7 +152,7 @@ def test_numbers_are_right_in_twenty_interleavings(name: str) -> None:
 
 def test_source_and_blocks_of_the_shipped_kernel() -> None:
     spec = tkgen.load(SPEC)
-    assert isinstance(spec, LoopSpec) and not spec.diagnostics
+    assert isinstance(spec, Spec) and not spec.diagnostics
     golden = SPEC.parents[2] / "generated/gfx942/attention_chunks.cpp"
     assert golden.read_text(encoding="utf-8") == spec.source.text
     launch = spec.launch()

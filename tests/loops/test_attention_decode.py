@@ -12,10 +12,10 @@ from hurting import CASES, LENGTHS, assert_near, attended, hurting, laid
 from sampling import sample
 
 import tkgen
+from tkgen.build import Build
 from tkgen.diagnostics import SpecError
 from tkgen.execute.cases import unmet
 from tkgen.execute.launch import emulate_all, run, trials
-from tkgen.rows import RowBuild
 from tkgen.sequence import SequenceBuild, SequenceSpec
 
 ROOT = Path(__file__).parents[2]
@@ -47,7 +47,7 @@ def test_source_figures_and_machine_code(target: str) -> None:
         golden = ROOT / "generated" / target / "attention_decode.cpp"
         assert golden.read_text(encoding="utf-8") == spec.source.text
     parts, combine = build.kernels
-    assert isinstance(parts, RowBuild) and isinstance(combine, RowBuild)
+    assert isinstance(parts, Build) and isinstance(combine, Build)
     assert not run(parts, blocks=[0, 127, 700]).failure  # the first part, the last one, one between
     assert not run(combine, blocks=[0, 63]).failure
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 import tkgen
+from tkgen.backends.cdna.spec import Spec
 from tkgen.diagnostics import SpecError
 from tkgen.ir.meaning import evaluate
-from tkgen.loops import LoopSpec
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "specs/attention/attention_causal.tk").read_text(encoding="utf-8")
@@ -77,7 +77,7 @@ def test_what_is_warned_of_hangs_on_the_tile(mistake: str) -> None:
     def stored(text: str, tile: int) -> torch.Tensor:
         sizes = {"BATCH": 1, "HEADS": 1, "KV_HEADS": 1, "LENGTH": 64, "D": 16}
         spec = tkgen.load(text.replace("by 64 to q", f"by {tile} to q").replace("by 128", f"by {2 * tile}"), sizes)
-        assert isinstance(spec, LoopSpec)
+        assert isinstance(spec, Spec)
         generator = torch.Generator().manual_seed(1)
         given = {t.name: 2 * torch.randn([d.size or 0 for d in t.dims], generator=generator).bfloat16()
                  for t in spec.program.kernel.inputs}  # fmt: skip

@@ -13,13 +13,14 @@ from hurting import CASES, LENGTHS, assert_near, attended, cancelled, gradients,
 from sampling import sample
 
 import tkgen
+from tkgen.backends.cdna.fused import FUSED
+from tkgen.backends.cdna.spec import Spec
+from tkgen.build import Build
 from tkgen.execute.cases import unmet
 from tkgen.execute.launch import emulate as once
 from tkgen.execute.launch import emulate_all, run, trials
-from tkgen.loops import LoopBuild, LoopSpec
 from tkgen.ops.kernels import SPECS as SPECS_OF_OPERATORS
 from tkgen.predict.iterations import Iterations
-from tkgen.rows import RowBuild
 from tkgen.schedule.loop_steps import unproven
 from tkgen.schedule.loop_terms import unlike
 from tkgen.sequence import SequenceBuild, SequenceSpec
@@ -56,10 +57,10 @@ def test_source_figures_and_machine_code(path: Path, target: str) -> None:
     golden = ROOT / "generated" / target / f"{path.stem}.cpp"
     assert golden.read_text(encoding="utf-8") == spec.source.text
     for kernel in build.kernels:
-        assert isinstance(kernel, RowBuild)
+        assert isinstance(kernel, Build)
         blocks = kernel.spec.launch().sample()
         few = blocks[-1:] if path == ATOMIC else blocks[:1]  # the last block of causal keys makes the fewest passes
-        assert not run(kernel, blocks=few if isinstance(kernel.spec, LoopSpec) else blocks).failure
+        assert not run(kernel, blocks=few if kernel.spec.form is FUSED else blocks).failure
 
 
 @pytest.mark.parametrize(
@@ -99,13 +100,13 @@ SCALE = {"scale": math.log2(math.e) / math.sqrt(D)}
 
 
 @cache
-def forward(length: int, causal: bool, target: str, direct: bool) -> LoopBuild:
+def forward(length: int, causal: bool, target: str, direct: bool) -> Build:
     """The kernel whose sums and logarithms a backward pass takes, which computes the same scores, bit by bit."""
     text = (SPECS_OF_OPERATORS / f"attention{'_causal' * causal}.tk").read_text(encoding="utf-8")
     text = text.replace("buffers 2", "buffers 2 via direct") if direct else text
     sizes = {"SETS": 1, "GROUP": 1 + causal, "LENGTH": length, "KEYS": length, "D": D}
     build = tkgen.load(text, sizes, target=target).check().build()
-    assert isinstance(build, LoopBuild)
+    assert isinstance(build, Build)
     return build
 
 
@@ -177,11 +178,11 @@ def test_rows_that_see_no_key_have_no_gradient(path: Path, target: str) -> None:
 # ---------------------------------------------------------------- what blocks add
 
 
-def keys_of(text: str, **sizes: int) -> LoopSpec:
+def keys_of(text: str, **sizes: int) -> Spec:
     """The kernel of keys of the sequence whose dQ is added atomically."""
     spec = spec_of(text, "gfx942", **small(ATOMIC, 300, D) | sizes)
     (keys,) = (kernel for kernel in spec.kernels if kernel.name == "keys")
-    assert isinstance(keys, LoopSpec)
+    assert isinstance(keys, Spec)
     return keys
 
 
@@ -192,21 +193,21 @@ def test_what_blocks_add_is_summed_over_all_of_them() -> None:
         assert not run(build, kind=kind, order=order).failure
     assert build.kernels[1].spec.program.added == {"PQ"}
     keys, text = build.kernels[1], build.spec.source.text
-    assert isinstance(keys, LoopBuild)
+    assert isinstance(keys, Build)
     assert Iterations.of(keys).written_bytes == 4 * 150 * D * (2 + 2)  # zeros and sums of PQ; PK, PV
     assert text.count("hipMemsetAsync(g.PQ.raw_ptr, 0") == 1 and text.count("hipMemsetAsync") == 1
 
 
 def test_a_meeting_left_out_before_what_waves_exchange_is_found() -> None:
     keys = keys_of(ATOMIC.read_text(encoding="utf-8"))
-    made, machine = keys.steps, keys.target.synchronisation
+    made, machine = keys.schedule, keys.target.synchronisation
     assert unproven(made, machine) is None and unlike(made) is None
     for n in (n for n, step in enumerate(made.body) if isinstance(step, Barrier)):
         assert unproven(replace(made, body=made.body[:n] + made.body[n + 1 :]), machine) is not None
 
 
 def test_what_is_added_twice_or_before_it_is_given_is_found() -> None:
-    made = keys_of(ATOMIC.read_text(encoding="utf-8")).steps
+    made = keys_of(ATOMIC.read_text(encoding="utf-8")).schedule
     give = next(n for n, step in enumerate(made.body) if isinstance(step, Share))
     added = next(n for n, step in enumerate(made.body) if n > give and isinstance(step, Equations))
     twice = replace(made, body=(*made.body[: added + 1], made.body[added], *made.body[added + 1 :]))

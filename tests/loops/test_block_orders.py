@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 import tkgen
+from tkgen.backends.cdna.spec import Spec
+from tkgen.build import Build
 from tkgen.diagnostics import SpecError
 from tkgen.execute.launch import run, trials
-from tkgen.loops import LoopBuild, LoopSpec
 from tkgen.predict import models
 from tkgen.predict.iterations import IterationModel
 
@@ -20,13 +21,13 @@ SMALL = re.sub(r"BATCH = .*", "BATCH = 1, HEADS = 4, KV_HEADS = 2, LENGTH = 300,
 ORDERS = ("xcd(2)", "xcd(4, chunk = 2)", "column_major", "xcd(2) | column_major", "group(rows = 3)", "reversed")
 
 
-def ordered(text: str, remap: str) -> LoopSpec:
+def ordered(text: str, remap: str) -> Spec:
     spec = tkgen.load(text.replace("  waves 4", f"  remap {remap}\n  waves 4", 1))
-    assert isinstance(spec, LoopSpec)
+    assert isinstance(spec, Spec)
     return spec
 
 
-def built(spec: LoopSpec) -> LoopBuild:
+def built(spec: Spec) -> Build:
     build = spec.build().check()
     assert build.machine_check.outcome == "right" and build.resources.clean
     return build

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import tkgen
+from tkgen.backends.cdna.spec import Spec
 from tkgen.diagnostics import SpecError
 from tkgen.execute.launch import run, trials
-from tkgen.loops import LoopSpec
 from tkgen.schedule.loop_program import LoopSteps, bring, meet, ring_of
 from tkgen.schedule.loop_steps import unproven
 from tkgen.schedule.loop_terms import unlike
@@ -23,9 +23,9 @@ SMALL = TEXT.replace(SIZES, "BATCH = 1, HEADS = 1, LENGTH = 256, D = 64")
 assert SMALL != TEXT
 
 
-def spec_of(text: str, target: str = "gfx950") -> LoopSpec:
+def spec_of(text: str, target: str = "gfx950") -> Spec:
     spec = tkgen.load(text, target=target)
-    assert isinstance(spec, LoopSpec)
+    assert isinstance(spec, Spec)
     return spec
 
 
@@ -36,7 +36,7 @@ def changed(text: str, *changes: tuple[str, str]) -> str:
     return text
 
 
-def right(spec: LoopSpec) -> None:
+def right(spec: Spec) -> None:
     build = spec.build().check()
     assert build.machine_check.outcome == "right" and build.resources.clean
     for order, kind in trials(3):
@@ -79,7 +79,7 @@ def test_the_loop_moves_nothing_through_registers() -> None:
 def test_what_lands_is_waited_for() -> None:
     """The proof finds a meeting that does not wait for the loads, a fetch too early, and a read too late."""
     spec = spec_of(SMALL)
-    machine, found = spec.target.synchronisation, spec.steps
+    machine, found = spec.target.synchronisation, spec.schedule
     assert not any(isinstance(step, Write) for step in (*found.prologue, *found.body))
     assert [type(step) for step in found.body if isinstance(step, Read)] == [Read, Read]
 

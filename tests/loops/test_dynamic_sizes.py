@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 import tkgen
+from tkgen.backends.cdna.spec import Spec
+from tkgen.build import Build
 from tkgen.diagnostics import SpecError
 from tkgen.execute.arguments import SizeError
 from tkgen.execute.launch import run, trials
-from tkgen.loops import LoopBuild, LoopSpec
 from tkgen.machine_check.tile_sorts import launches
 from tkgen.sequence import SequenceSpec
 
@@ -27,9 +28,9 @@ CAUSAL = (
 SIZES = "BATCH = 2, HEADS = 16, LENGTH = 2048, D = 128"
 
 
-def spec_of(text: str, target: str = "gfx942") -> LoopSpec:
+def spec_of(text: str, target: str = "gfx942") -> Spec:
     spec = tkgen.load(text, target=target)
-    assert isinstance(spec, LoopSpec)
+    assert isinstance(spec, Spec)
     return spec
 
 
@@ -41,10 +42,10 @@ def dynamic(name: str) -> str:
 
 
 @cache
-def built(text: str, target: str = "gfx942") -> LoopBuild:
+def built(text: str, target: str = "gfx942") -> Build:
     """Compiled, watched, without spills."""
     build = spec_of(text, target).build().check()
-    assert isinstance(build, LoopBuild)
+    assert isinstance(build, Build)
     assert build.machine_check.outcome == "right" and build.resources.clean
     return build
 
@@ -79,7 +80,7 @@ def test_parts_are_as_long_as_run_time_says() -> None:
     spec = tkgen.load(FOLDER / "attention_decode.tk", DECODE)
     assert isinstance(spec, SequenceSpec)
     build = spec.build().kernels[0]
-    assert build.machine_check.outcome == "right" and isinstance(build, LoopBuild)
+    assert build.machine_check.outcome == "right" and isinstance(build, Build)
     for keys in (1, 31, 129, 300):
         assert not run(build, extents={"KEYS": keys}).failure
 

@@ -14,9 +14,10 @@ from hurting import CASES, LENGTHS, as_torchs, assert_near, attended, hurting, l
 from sampling import sample
 
 import tkgen
+from tkgen.backends.cdna.spec import Spec
+from tkgen.build import Build
 from tkgen.execute.launch import emulate
 from tkgen.ir.rounding import TORCH
-from tkgen.loops import LoopBuild, LoopSpec
 
 FOLDER = Path(__file__).parents[2] / "specs/attention"
 ATTENTION = (FOLDER / "attention.tk").read_text(encoding="utf-8")
@@ -48,13 +49,13 @@ def text_of(length: int, keys: int) -> str:
 
 
 @cache
-def built(text: str, target: str) -> LoopBuild:
+def built(text: str, target: str) -> Build:
     spec = tkgen.load(text, target=target)
-    assert isinstance(spec, LoopSpec)
+    assert isinstance(spec, Spec)
     return spec.build().check()
 
 
-def computed(build: LoopBuild, **tensors: torch.Tensor) -> torch.Tensor:
+def computed(build: Build, **tensors: torch.Tensor) -> torch.Tensor:
     """What the machine code stores; nothing was found."""
     program = build.spec.program
     scalars = {s.name: s.default or 0.0 for s in program.scalars}
@@ -96,7 +97,7 @@ def test_errors_of_every_forward_kernel(name: str, length: int) -> None:
     sizes = {"BATCH": 1, "HEADS": 2, "KV_HEADS": 1, "LENGTH": length, "KEYS": length + 20, "D": D}
     target = "gfx950" if "target gfx950" in text or length in (63, 127) else "gfx942"
     spec = tkgen.load(text, {n: size for n, size in sizes.items() if f"{n} =" in text}, target=target)
-    assert isinstance(spec, LoopSpec)
+    assert isinstance(spec, Spec)
     build, launch = spec.build().check(), spec.launch()
     tensors = {t.name: t for t in spec.program.kernel.tensors}
     shapes = {n: as_torchs(tensors[n], torch.empty(launch.shape(tensors[n]))).shape for n in "QK"}
@@ -125,7 +126,7 @@ def test_errors_of_packed_sequences(target: str) -> None:
     first = torch.tensor([0, *LENGTHS]).cumsum(0).int()
     sizes = {"SEQUENCES": len(LENGTHS), "TOTAL": int(first[-1]), "HEADS": 2, "KV_HEADS": 1, "D": D}
     spec = tkgen.load(FOLDER / "attention_packed.tk", sizes, target=target)
-    assert isinstance(spec, LoopSpec)
+    assert isinstance(spec, Spec)
     build, launch = spec.build().check(), spec.launch()
     for case in CASES:
         parts = [hurting(case, (1, 2, length, D), (1, 1, length, D)) for length in LENGTHS]

@@ -10,8 +10,9 @@ import pytest
 from sampling import sample
 
 import tkgen
+from tkgen.backends.cdna.spec import Spec
+from tkgen.build import Build
 from tkgen.execute.launch import run, trials
-from tkgen.loops import LoopBuild, LoopSpec
 from tkgen.schedule.loop_program import LoopSteps, bring, product_of, read, ring_of, rings_of, tiles, write
 from tkgen.schedule.loop_steps import unproven
 from tkgen.schedule.loop_terms import unlike
@@ -29,14 +30,14 @@ PLAIN, CAUSAL = (
 SMALL = re.sub(r"BATCH = .*", "BATCH = 1, HEADS = 2, LENGTH = 256, D = 64", PLAIN)
 
 
-def spec_of(text: str, target: str = "gfx942") -> LoopSpec:
+def spec_of(text: str, target: str = "gfx942") -> Spec:
     assert "schedule interleave" in text
     spec = tkgen.load(text, target=target)
-    assert isinstance(spec, LoopSpec)
+    assert isinstance(spec, Spec)
     return spec
 
 
-def built(spec: LoopSpec) -> LoopBuild:
+def built(spec: Spec) -> Build:
     build = spec.build().check()
     assert build.machine_check.outcome == "right" and build.resources.clean
     return build
@@ -79,7 +80,7 @@ def test_vector_instructions_stand_between_mfmas(target: str) -> None:
     name, *direct = target.split()
     text = PLAIN.replace("buffers", "via direct buffers") if direct else PLAIN
 
-    def followed(build: LoopBuild) -> float:
+    def followed(build: Build) -> float:
         loop = main_loop(build.function)
         assert loop is not None
         names = [x.mnemonic for x in loop.instructions]
@@ -88,14 +89,14 @@ def test_vector_instructions_stand_between_mfmas(target: str) -> None:
         return len(alu) / len(mfmas)
 
     plain = tkgen.load(text.replace("schedule interleave", "schedule simple"), target=name).build()
-    assert isinstance(plain, LoopBuild)
+    assert isinstance(plain, Build)
     assert followed(built(spec_of(text, name))) > 1.5 * followed(plain)
 
 
 @pytest.mark.parametrize("direct", [False, True])
 def test_the_proof_finds_what_is_too_early_or_too_late(direct: bool) -> None:
     spec = spec_of(SMALL.replace("buffers", "via direct buffers") if direct else SMALL, "gfx950")
-    machine, found = spec.target.synchronisation, spec.steps
+    machine, found = spec.target.synchronisation, spec.schedule
     assert unproven(found, machine) is None and unlike(found) is None
     assert sum(isinstance(step, Equations) and step.ahead == 1 for step in found.body) == 1
 

@@ -13,13 +13,14 @@ from sampling import sample
 from typer.testing import CliRunner
 
 import tkgen
+from tkgen.backends.cdna.spec import Spec
+from tkgen.build import Build
 from tkgen.cli import app
 from tkgen.diagnostics import SpecError
 from tkgen.execute.cases import unmet
 from tkgen.execute.launch import emulate, run, trials
 from tkgen.ir.equations import Load, When, reads, walk, writes
 from tkgen.ir.meaning import evaluate
-from tkgen.loops import LoopBuild, LoopSpec
 from tkgen.schedule.loop_program import LoopSteps, bring, ring_of, write
 from tkgen.schedule.loop_steps import steps, unproven
 from tkgen.schedule.loop_terms import unlike
@@ -36,9 +37,9 @@ BUILDS = [
 ]  # fmt: skip
 
 
-def spec_of(text: str, target: str = "gfx942") -> LoopSpec:
+def spec_of(text: str, target: str = "gfx942") -> Spec:
     spec = tkgen.load(text, target=target)
-    assert isinstance(spec, LoopSpec)
+    assert isinstance(spec, Spec)
     return spec
 
 
@@ -52,10 +53,10 @@ def changed(text: str, **changes: str) -> str:
     return text
 
 
-def built(spec: LoopSpec) -> LoopBuild:
+def built(spec: Spec) -> Build:
     """Compiled, watched, without spills."""
     build = spec.build().check()
-    assert isinstance(build, LoopBuild)
+    assert isinstance(build, Build)
     assert build.machine_check.outcome == "right"
     assert build.resources.clean
     return build
@@ -64,7 +65,7 @@ def built(spec: LoopSpec) -> LoopBuild:
 @pytest.mark.parametrize(("path", "target"), BUILDS, ids=lambda p: p.stem if isinstance(p, Path) else p)
 def test_source_figures_and_machine_code(path: Path, target: str) -> None:
     spec = tkgen.load(path, target=target)
-    assert isinstance(spec, LoopSpec) and not spec.diagnostics
+    assert isinstance(spec, Spec) and not spec.diagnostics
     build = built(spec)
     assert not unmet(build)
     golden = ROOT / "generated" / target / f"{path.stem}.cpp"
@@ -82,13 +83,13 @@ def test_numbers_are_right_in_many_interleavings(path: Path, target: str, count:
     heads = {"HEADS": 1} | ({"KV_HEADS": 1} if "KV_HEADS" in text else {}) | ({"KEYS": 192} if "KEYS" in text else {})
     sizes = {"SEQUENCES": 3, "TOTAL": 150} if "SEQUENCES" in text else {"BATCH": 1, "LENGTH": 128}
     spec = tkgen.load(path, sizes | heads, target=target)
-    assert isinstance(spec, LoopSpec)
+    assert isinstance(spec, Spec)
     right(built(spec), count)
 
 
 def test_blocks_of_a_large_launch() -> None:
     spec = tkgen.load(ROOT / "specs/attention/attention.tk")
-    assert isinstance(spec, LoopSpec)
+    assert isinstance(spec, Spec)
     assert not run(spec.build(), blocks=[0, 511]).failure
 
 
@@ -151,7 +152,7 @@ def sized(text: str, **sizes: int) -> str:
     return text
 
 
-def right(build: LoopBuild, orders: int = 3) -> None:
+def right(build: Build, orders: int = 3) -> None:
     for order, kind in trials(orders):
         assert not run(build, kind=kind, order=order).failure
 
@@ -185,7 +186,7 @@ def test_what_lies_beyond_the_end_reaches_nothing() -> None:
 
 def test_blocks_of_a_causal_launch_are_compared_with_what_they_visit() -> None:
     spec = tkgen.load(ROOT / "specs/attention/attention_causal.tk")
-    assert isinstance(spec, LoopSpec)
+    assert isinstance(spec, Spec)
     assert not run(spec.build(), blocks=[0, 15, 200]).failure
 
 
@@ -208,7 +209,7 @@ def test_windows_of_lengths_that_no_tile_divides(length: int, window: int) -> No
 def test_blocks_of_keys_before_the_window_are_not_visited() -> None:
     """Whatever stands in them: what a block does not visit holds NaN."""
     spec = tkgen.load(ROOT / "specs/attention/attention_window.tk")
-    assert isinstance(spec, LoopSpec)
+    assert isinstance(spec, Spec)
     lines = [line.split("  //")[0].strip() for line in spec.text.splitlines()]
     assert "const int first_step = max(q_0 - 511, 0) / TILE_j;" in lines
     conditions = [line for line in lines if line.startswith("if (!(") and "2000" not in line]
@@ -284,10 +285,10 @@ def test_other_conditions(change: str) -> None:
 
 def test_votes_have_a_ring_of_their_own() -> None:
     spec = spec_of(LAZY)
-    assert spec.steps.barriers == 2
-    votes = [s for s in spec.steps.body if isinstance(s, Vote)]
+    assert spec.schedule.barriers == 2
+    votes = [s for s in spec.schedule.body if isinstance(s, Vote)]
     assert [vote.to.name for vote in votes] == ["ring 2"] and spec.layout.rings == (2, 2, 2)
-    without = replace(spec.steps, body=tuple(s for s in spec.steps.body if not isinstance(s, Vote)))
+    without = replace(spec.schedule, body=tuple(s for s in spec.schedule.body if not isinstance(s, Vote)))
     assert unlike(without) is not None
 
 
@@ -295,7 +296,7 @@ def test_votes_have_a_ring_of_their_own() -> None:
 
 
 def steps_of(text: str) -> LoopSteps:
-    return spec_of(text).steps
+    return spec_of(text).schedule
 
 
 @pytest.mark.parametrize(("buffers", "meetings"), [(1, 2), (2, 1), (3, 1)])
@@ -333,7 +334,7 @@ def test_what_is_stored_is_compared_with_the_equations() -> None:
 
 def test_steps_are_the_same_each_time() -> None:
     spec = spec_of(SMALL)
-    assert steps(spec.layout, spec.target.synchronisation) == spec.steps
+    assert steps(spec.layout, spec.target.synchronisation) == spec.schedule
 
 
 # ---------------------------------------------------------------- registers
@@ -417,14 +418,14 @@ def test_a_target_that_drops_small_numbers_takes_no_computed_f16() -> None:
 def test_the_graph_has_what_operations_take_of_others(name: str) -> None:
     """What moves comes through LDS, covered by a barrier of the pass; what `when any` makes is taken behind it."""
     spec = tkgen.load(ROOT / "specs/attention" / f"{name}.tk")
-    assert isinstance(spec, LoopSpec)
+    assert isinstance(spec, Spec)
     graph, ops = spec.graph, list(walk(spec.layout.kernel.body))
     edges = [(ops[a], ops[b], data["dependency"], data["barrier"]) for a, b, data in graph.edges(data=True)]
     through = {a.source.tensor.name for a, _, d, _ in edges if d.medium == "lds" and isinstance(a, Load)}
     assert through == {"K", "V"}
     votes = [b for _, b, d, _ in edges if d.medium == "lds" and isinstance(b, When)]
     assert len(votes) == (name == "attention_lazy")
-    assert all((barrier in range(spec.steps.barriers)) == (d.medium == "lds") for _, _, d, barrier in edges)
+    assert all((barrier in range(spec.schedule.barriers)) == (d.medium == "lds") for _, _, d, barrier in edges)
     for number, op in enumerate(ops):
         taken = {d.operand for _, _, d in graph.in_edges(number, data="dependency") if d.distance == 0}
         assert len(taken) >= len(set(reads(op))), op

@@ -32,9 +32,9 @@ def test_no_wrong_mutant_of_a_loop_is_accepted(name: str) -> None:
         pytest.skip("no compiler for AMD GPUs")
     spec = small(SPECS / f"{name.partition('/')[0]}.tk")[name]
     referee = LoopReferee(spec, interleavings(2))
-    assert not referee.rejected(spec.steps) and not referee.fault(spec.steps)
+    assert not referee.rejected(spec.schedule) and not referee.fault(spec.schedule)
     verdicts = set()
-    for mutant in islice((m for m in mutants(spec.steps) if referee.changes(m.steps)), 0, None, EVERY[name]):
+    for mutant in islice((m for m in mutants(spec.schedule) if referee.changes(m.steps)), 0, None, EVERY[name]):
         found, fault = referee.rejected(mutant.steps), referee.fault(mutant.steps)
         assert found or not fault, f"{mutant.kind}: {mutant.what}: accepted, but {fault}"
         verdicts.add(bool(found))
@@ -65,7 +65,7 @@ def test_no_wrong_mutant_of_a_written_schedule_is_accepted(name: str) -> None:
 def test_a_meeting_left_out_is_found() -> None:
     spec = small(ATTENTION)["attention"]
     referee = LoopReferee(spec, interleavings(1))
-    found = [referee.rejected(m.steps) for m in mutants(spec.steps) if m.kind == "drop barrier"]
+    found = [referee.rejected(m.steps) for m in mutants(spec.schedule) if m.kind == "drop barrier"]
     assert len(found) == 2 and all("races" in rules for rules in found)
 
 
@@ -73,8 +73,8 @@ def test_what_is_wrong_without_a_meeting_is_refused_by_the_proof_alone() -> None
     """Waves that take what others give before these have: the terms are as they should be, the numbers are not."""
     spec = small(SPECS / "attention_backward_atomic.tk")["attention_backward_atomic/keys"]
     referee = LoopReferee(spec, interleavings(2))
-    body = spec.steps.body
+    body = spec.schedule.body
     given = next(n for n, step in enumerate(body) if isinstance(step, Share))
     assert isinstance(body[given + 1], Barrier)
-    without = replace(spec.steps, body=(*body[: given + 1], *body[given + 2 :]))
+    without = replace(spec.schedule, body=(*body[: given + 1], *body[given + 2 :]))
     assert referee.rejected(without) == ("races",) and referee.fault(without)

@@ -15,11 +15,12 @@ from sampling import sample
 
 import tkgen
 from tkgen import operator
+from tkgen.backends.cdna.spec import Spec
+from tkgen.build import Build
 from tkgen.diagnostics import SpecError
 from tkgen.execute.launch import emulate, run, trials
 from tkgen.ir.meaning import evaluate
 from tkgen.ir.segments import segments
-from tkgen.loops import LoopBuild, LoopSpec
 from tkgen.machine_check.tile_sorts import launches, sorts_of_groups
 
 SPEC = Path(__file__).parents[2] / "specs/attention/attention_packed.tk"
@@ -109,16 +110,16 @@ def slowly(*parameters: object) -> list[Any]:
 
 
 @cache
-def built(text: str, target: str = "gfx942") -> LoopBuild:
+def built(text: str, target: str = "gfx942") -> Build:
     """Compiled, watched, without spills."""
     spec = tkgen.load(text, target=target)
-    assert isinstance(spec, LoopSpec)
+    assert isinstance(spec, Spec)
     build = spec.build().check()
     assert build.machine_check.outcome == "right" and build.resources.clean
     return build
 
 
-def right(build: LoopBuild, orders: int = 2, **extents: int) -> None:
+def right(build: Build, orders: int = 2, **extents: int) -> None:
     for seed, (order, kind) in enumerate(trials(orders)):
         found = run(build, seed=seed, kind=kind, order=order, extents=extents)
         assert not found.failure, (seed, extents, found.failure)
@@ -135,7 +136,7 @@ def tensors(**rows: int) -> dict[str, torch.Tensor]:
     return {n: torch.randn(count, heads[n], D, generator=generator).bfloat16() for n, count in rows.items()}
 
 
-def attended(build: LoopBuild, **inputs: torch.Tensor) -> dict[str, torch.Tensor]:
+def attended(build: Build, **inputs: torch.Tensor) -> dict[str, torch.Tensor]:
     """What the machine code stores; nothing was found."""
     program = build.spec.program
     scalars = {s.name: s.default or 0.0 for s in program.scalars}
@@ -257,7 +258,7 @@ def test_keys_alone_are_packed() -> None:
 def test_blocks_of_the_shipped_kernel() -> None:
     """At full size: whole tiles, one that hangs over its sequence's end, one that finds nothing."""
     spec = tkgen.load(SPEC)
-    assert isinstance(spec, LoopSpec)
+    assert isinstance(spec, Spec)
     launch = spec.launch()
     assert launch.blocks == (8192 + 16 * 127) // 128 * 16
     assert not run(spec.build(), blocks=[3, launch.blocks - 17, launch.blocks - 1]).failure

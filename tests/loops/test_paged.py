@@ -15,14 +15,14 @@ from torch.nn.functional import scaled_dot_product_attention
 
 import tkgen
 from tkgen import operator
+from tkgen.backends.cdna.spec import Spec
+from tkgen.build import Build
 from tkgen.diagnostics import SpecError
 from tkgen.execute.cases import unmet
 from tkgen.execute.launch import emulate as emulate_kernel
 from tkgen.execute.launch import emulate_all, run, trials
 from tkgen.ir.meaning import evaluate, evaluate_all
-from tkgen.loops import LoopSpec
 from tkgen.predict import predict
-from tkgen.rows import RowBuild
 from tkgen.sequence import SequenceBuild, SequenceSpec
 from tkgen.sequence.program import meaning_of
 
@@ -153,7 +153,7 @@ def test_source_figures_and_machine_code(target: str) -> None:
         golden = ROOT / "generated" / target / "attention_paged.cpp"
         assert golden.read_text(encoding="utf-8") == spec.source.text
         parts = build.kernels[0]
-        assert isinstance(parts, RowBuild) and not run(parts, blocks=[0, 700]).failure
+        assert isinstance(parts, Build) and not run(parts, blocks=[0, 700]).failure
 
 
 @pytest.mark.parametrize(("target", "orders"), [("gfx942", 2), ("gfx950", 2)])
@@ -243,7 +243,7 @@ def test_a_length_that_lies_touches_nothing_outside(lie: int) -> None:
 def test_tiles_behind_a_length_are_not_visited() -> None:
     """A block's instructions grow with the length of its sequence alone."""
     build, counts = built("gfx942", PARTS=1).kernels[0], []
-    assert isinstance(build, RowBuild)
+    assert isinstance(build, Build)
     launch = build.spec.launch()
     for length in (32, 64, 200):
         outcome = emulate_kernel(build, launch, {**inputs([length] * 4)}, {"scale": 1.0})[1]
@@ -258,7 +258,7 @@ def test_tiles_behind_a_length_are_not_visited() -> None:
 )
 def test_lengths_of_keys_without_pages_and_beside_packed_queries(text: str, target: str) -> None:
     spec = tkgen.load(text, target=target)
-    assert isinstance(spec, LoopSpec)
+    assert isinstance(spec, Spec)
     build = spec.build().check()
     assert build.machine_check.outcome == "right"
     for seed, (order, kind) in enumerate(trials(2)):
@@ -268,7 +268,7 @@ def test_lengths_of_keys_without_pages_and_beside_packed_queries(text: str, targ
 
 def test_lengths_of_keys_that_go_to_lds_directly() -> None:
     spec = tkgen.load(PADDED.replace("buffers 3", "buffers 2 via direct"), target="gfx950")
-    assert isinstance(spec, LoopSpec)
+    assert isinstance(spec, Spec)
     build = spec.build().check()
     for seed, (order, kind) in enumerate(trials(2)):
         assert not run(build, seed=seed, kind=kind, order=order).failure
@@ -322,7 +322,7 @@ def test_an_operator_looks_at_the_table() -> None:
 @pytest.mark.parametrize("target", ["gfx942", "gfx950"])
 def test_all_waves_of_a_block_multiply_by_one_page(target: str) -> None:
     spec = tkgen.load(PREFILL, target=target)
-    assert isinstance(spec, LoopSpec)
+    assert isinstance(spec, Spec)
     build = spec.build().check()
     for seed, (order, kind) in enumerate(trials(2)):
         assert not run(build, seed=seed, kind=kind, order=order).failure
@@ -331,7 +331,7 @@ def test_all_waves_of_a_block_multiply_by_one_page(target: str) -> None:
 
 def test_pages_mean_what_indexing_by_them_gives() -> None:
     spec = tkgen.load(PREFILL)
-    assert isinstance(spec, LoopSpec)
+    assert isinstance(spec, Spec)
     torch.manual_seed(0)
     q, k, v = torch.randn(2, 70, 64), torch.randn(7, 64, 64), torch.randn(7, 64, 64)
     pages = torch.tensor([[6, 0, 3], [1, 1, 5]], dtype=torch.int32)

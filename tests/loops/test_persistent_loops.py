@@ -8,10 +8,10 @@ import pytest
 from sampling import only
 
 from tkgen.api import load
+from tkgen.backends.cdna.spec import Spec
 from tkgen.diagnostics import SpecError
 from tkgen.emulate import interleavings
 from tkgen.execute.launch import run
-from tkgen.loops import LoopSpec
 from tkgen.predict import PredictError
 from tkgen.predict.iterations import Iterations
 
@@ -23,7 +23,7 @@ NAMES = [
 ]  # fmt: skip
 
 
-def persistent(name: str, blocks: int, clauses: str = "") -> LoopSpec:
+def persistent(name: str, blocks: int, clauses: str = "") -> Spec:
     """A shipped spec with a persistent grid, at small sizes."""
     text = (SPECS / f"{name}.tk").read_text(encoding="utf-8")
     head, shared, rest = text.partition("  shared")
@@ -33,7 +33,7 @@ def persistent(name: str, blocks: int, clauses: str = "") -> LoopSpec:
         f"{head}  grid persistent({blocks})\n{clauses}{shared}{rest}",
         {n: size for n, size in SMALL.items() if n in dims},
     )
-    assert isinstance(spec, LoopSpec)
+    assert isinstance(spec, Spec)
     return spec
 
 

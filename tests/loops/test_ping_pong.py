@@ -12,9 +12,10 @@ import pytest
 from sampling import slow
 
 import tkgen
+from tkgen.backends.cdna.spec import Spec
+from tkgen.build import Build
 from tkgen.diagnostics import SpecError
 from tkgen.execute.launch import run, trials
-from tkgen.loops import LoopBuild, LoopSpec
 from tkgen.predict import predict
 from tkgen.proof.passes import first_wrong
 from tkgen.schedule.loop_program import LoopSteps, meet
@@ -34,13 +35,13 @@ def with_sizes(text: str, length: int) -> str:
     return re.sub(r"BATCH = .*", SIZES.format(length), text, count=1)
 
 
-def spec_of(text: str, target: str) -> LoopSpec:
+def spec_of(text: str, target: str) -> Spec:
     spec = tkgen.load(text, target=target.split()[0])
-    assert isinstance(spec, LoopSpec)
+    assert isinstance(spec, Spec)
     return spec
 
 
-def built(text: str, target: str) -> LoopBuild:
+def built(text: str, target: str) -> Build:
     build = spec_of(text, target).build().check()
     assert build.machine_check.outcome == "right" and build.resources.clean
     return build
@@ -135,7 +136,7 @@ def without(steps: LoopSteps, *meetings: int) -> LoopSteps:
 def test_nothing_is_left_out_unseen(target: str) -> None:
     """But priorities, and meetings that hand over units alone: the next ones order what they order."""
     spec = spec_of(with_sizes(TEXTS[target], 256), target)
-    machine, found = spec.target.synchronisation, spec.steps
+    machine, found = spec.target.synchronisation, spec.schedule
     assert unproven(found, machine) is None and unlike(found) is None
     for part in ("prologue", "body"):
         steps: tuple[Op, ...] = getattr(found, part)
@@ -149,7 +150,7 @@ def test_nothing_is_left_out_unseen(target: str) -> None:
 def test_what_was_read_of_lds_is_waited_for_once() -> None:
     """Where tiles are read before they are multiplied, every second meeting waits for nothing; not each of them may."""
     spec = spec_of(with_sizes(TEXTS["gfx950 direct"], 256), "gfx950 direct")
-    found, machine = spec.steps, spec.target.synchronisation
+    found, machine = spec.schedule, spec.target.synchronisation
     assert [not step.drains for step in found.body if isinstance(step, Barrier)] == [False, True, False, True]
     never = tuple(meet(idle=True) if isinstance(step, Barrier) else step for step in found.body)
     assert unproven(found, machine) is None and unproven(replace(found, body=never), machine) is not None
@@ -163,7 +164,7 @@ CAN_BE_MISSING = {"": [{0}, {1}, {2}, {3}, {1, 2}], "direct": [{0}, {1}, {0, 1}]
 @pytest.mark.parametrize("target", ["gfx942", "gfx950 direct"])
 def test_meetings_that_order_tiles_are_needed(target: str) -> None:
     spec = spec_of(with_sizes(TEXTS[target], 256), target)
-    machine, found = spec.target.synchronisation, spec.steps
+    machine, found = spec.target.synchronisation, spec.schedule
     some = [set(c) for size in (1, 2, 3) for c in combinations(range(found.barriers), size)]
     right = [c for c in some if unproven(without(found, *c), machine) is None]
     assert found.barriers == 4 and right == CAN_BE_MISSING[target.partition(" ")[2]]
@@ -172,7 +173,7 @@ def test_meetings_that_order_tiles_are_needed(target: str) -> None:
 def test_all_waves_meet_as_often() -> None:
     """Where the others do not catch up, late waves wait for ever; and the other way round."""
     spec = spec_of(with_sizes(PLAIN, 256), "gfx942")
-    loop = clocked(spec.steps, spec.target.synchronisation)
+    loop = clocked(spec.schedule, spec.target.synchronisation)
     assert first_wrong(loop) is None and [bool(a.epilogue) for a in loop.agents] == [True, True, False, False]
     hanging = replace(loop, agents=tuple(replace(a, epilogue=()) for a in loop.agents))
     early = replace(loop, agents=tuple(replace(a, prologue=loop.agents[0].prologue) for a in loop.agents))
@@ -181,7 +182,7 @@ def test_all_waves_meet_as_often() -> None:
 
 @pytest.mark.parametrize("half", [0, 1])
 def test_a_half_done_twice_or_not_at_all_is_found(half: int) -> None:
-    found = spec_of(with_sizes(PLAIN, 256).replace("D = 64", "D = 128"), "gfx942").steps
+    found = spec_of(with_sizes(PLAIN, 256).replace("D = 64", "D = 128"), "gfx942").schedule
     halves = [n for n, step in enumerate(found.body) if isinstance(step, Equations) and step.parts == 2]
     assert len(halves) == 2
     body = list(found.body)

@@ -9,10 +9,10 @@ from sampling import sample
 from typer.testing import CliRunner
 
 import tkgen
+from tkgen.backends.cdna.spec import Spec
 from tkgen.cli import app
 from tkgen.diagnostics import SpecError
 from tkgen.execute.launch import run, trials
-from tkgen.loops import LoopSpec
 from tkgen.schedule.loop_program import rings_of
 from tkgen.tile.ops import Equations
 
@@ -65,13 +65,13 @@ KERNELS = {"queries": QUERIES, "keys": KEYS}
 TARGETS = ("gfx942", "gfx950")
 
 
-def spec_of(text: str, target: str = "gfx942") -> LoopSpec:
+def spec_of(text: str, target: str = "gfx942") -> Spec:
     spec = tkgen.load(text, target=target)
-    assert isinstance(spec, LoopSpec)
+    assert isinstance(spec, Spec)
     return spec
 
 
-def right(text: str, target: str) -> LoopSpec:
+def right(text: str, target: str) -> Spec:
     """Built, watched, without spills, and as the equations say."""
     build = spec_of(text, target).build().check()
     assert build.machine_check.outcome == "right" and build.resources.clean
@@ -140,7 +140,7 @@ def test_a_tile_that_products_take_both_ways_is_in_lds_once() -> None:
 def test_vectors_have_rings_of_their_own() -> None:
     spec = spec_of(KEYS)
     assert [ring.name for ring in spec.layout.moving] == ["Q", "G", "LSE", "DELTA"]
-    read = [rings_of(step) for step in spec.steps.body if isinstance(step, Equations)]
+    read = [rings_of(step) for step in spec.schedule.body if isinstance(step, Equations)]
     assert [sorted(rings) for rings in read] == [[0], [1, 2], [1], [0, 3]]
     assert spec.layout.lds_bytes == 2 * (2 * 64 * 64 * 2 + 2 * 64 * 4)
 
@@ -223,7 +223,7 @@ def test_a_product_that_is_masked_and_nothing_else(tmp_path: Path) -> None:
   O[h, q] = o
 """)
     spec = tkgen.load(path)
-    assert isinstance(spec, LoopSpec)
+    assert isinstance(spec, Spec)
     build = spec.check().build().check()
     for order, kind in trials(2):
         assert run(build, order=order, kind=kind).ok

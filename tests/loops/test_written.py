@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 import tkgen
+from tkgen.backends.cdna.spec import Spec
+from tkgen.build import Build
 from tkgen.diagnostics import SpecError
 from tkgen.execute.launch import run, trials
-from tkgen.loops import LoopBuild, LoopSpec
 from tkgen.predict import predict
 from tkgen.schedule.loop_program import LoopSteps, rings_of
 from tkgen.schedule.loop_steps import unproven
@@ -55,13 +56,13 @@ def lines(text: str, written: str) -> str:
     return re.sub(r"  schedule\n(    .*\n)+", written, text, count=1)
 
 
-def spec_of(text: str, target: str = "gfx942") -> LoopSpec:
+def spec_of(text: str, target: str = "gfx942") -> Spec:
     spec = tkgen.load(text, target=target)
-    assert isinstance(spec, LoopSpec)
+    assert isinstance(spec, Spec)
     return spec
 
 
-def built(text: str, target: str = "gfx942") -> LoopBuild:
+def built(text: str, target: str = "gfx942") -> Build:
     build = spec_of(text, target).build().check()
     assert build.machine_check.outcome == "right" and build.resources.clean
     return build
@@ -110,7 +111,7 @@ def work(steps: LoopSteps) -> list[Op]:
     [(WRITTEN, DERIVED, "gfx942"), (LAID, PING_PONG, "gfx942"), (LAID_DIRECT, DIRECT, "gfx950")],
 )
 def test_what_is_written_out_is_what_the_name_gives(written: str, derived: str, target: str) -> None:
-    found, named = (work(spec_of(of_size(t, 256, 128), target).steps) for t in (written, derived))
+    found, named = (work(spec_of(of_size(t, 256, 128), target).schedule) for t in (written, derived))
     assert [type(s) for s in found if not isinstance(s, Equations)] == [
         type(s) for s in named if not isinstance(s, Equations)
     ]
@@ -170,13 +171,13 @@ def test_mistakes_are_said(mistake: str) -> None:
 
 def test_barriers_are_placed_where_they_are_needed() -> None:
     spec = spec_of(of_size(lines(WRITTEN, PLAIN), 256))
-    assert spec.steps.barriers == 1
-    assert unproven(spec.steps, spec.target.synchronisation) is None and unlike(spec.steps) is None
+    assert spec.schedule.barriers == 1
+    assert unproven(spec.schedule, spec.target.synchronisation) is None and unlike(spec.schedule) is None
 
 
 def test_nothing_is_left_out_unseen() -> None:
     spec = spec_of(of_size(WRITTEN, 256))
-    machine, found = spec.target.synchronisation, spec.steps
+    machine, found = spec.target.synchronisation, spec.schedule
     for part in ("prologue", "body"):
         steps: tuple[Op, ...] = getattr(found, part)
         for n, step in enumerate(steps):

@@ -20,13 +20,11 @@ from tkgen.backends.cdna.lower import harness_cpp, harness_python
 from tkgen.backends.cdna.lower.harness import DIGITS, LEAST, Checked, Kernels
 from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.backends.cdna.lower.reference import HOST_TYPES, PACKED_FLOATS, TORCH_TYPES
-from tkgen.backends.cdna.spec import Spec
 from tkgen.execute.arguments import check_scalars
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.meaning import Result, evaluate
 from tkgen.ir.rounding import SIGNIFICANDS, TORCH, rounded
 from tkgen.ir.types import DType, Program
-from tkgen.rows import RowSpec
 from tkgen.sequence import SequenceSpec
 
 SPECS = Path(__file__).parents[2] / "specs"
@@ -138,7 +136,7 @@ class Case:
 def case(name: str) -> Case:
     spec = load(*CASES[name]).check()
     kernels = spec.kernels if isinstance(spec, SequenceSpec) else (spec,)
-    plans = tuple(k.plan if isinstance(k, Spec) else k.program for k in kernels if isinstance(k, Spec | RowSpec))
+    plans = tuple(k.plan or k.program for k in kernels)
     checked = Kernels(spec.name, plans, spec.program.arguments) if isinstance(spec, SequenceSpec) else plans[0]
     return Case(checked, tuple(k.program for k in kernels), spec.target.name, spec.text)
 

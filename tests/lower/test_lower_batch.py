@@ -10,7 +10,7 @@ import pytest
 from on_host import LINK_FLAGS, host_compile, needs_clang
 
 from tkgen.api import load_products
-from tkgen.execute.arguments import SizeError, launched
+from tkgen.execute.arguments import SizeError
 
 HEADS = """kernel heads
   dims B = dynamic, H = dynamic, KV = dynamic, M = 64, N = 128, K = 64
@@ -78,7 +78,7 @@ def test_the_host_takes_the_sizes_that_the_library_takes(tmp_path: Path) -> None
     sizes = (0, 1, 2, 3, 4, 1 << 20, 1 << 22, 1 << 24, 1 << 30)
     for b, h, kv in [*product(sizes, sizes[:6], (0, 1, 2)), *((b, 1 << 23, 1 << 22) for b in sizes)]:
         try:
-            blocks = launched(spec, {"B": b, "H": h, "KV": kv}).blocks
+            blocks = spec.launch({"B": b, "H": h, "KV": kv}).blocks
             expected = f"{blocks} blocks" if blocks else ""
         except SizeError as error:
             expected = str(error)

@@ -9,7 +9,6 @@ from on_host import LINK_FLAGS, host_compile, needs_clang
 
 import tkgen
 from tkgen.api import load_products
-from tkgen.execute.arguments import launched
 
 GROUPED = """kernel grouped
   dims TOKENS = 200, GROUPS = 5, OFFSETS = GROUPS + 1, N = 96, K = 64
@@ -61,7 +60,7 @@ def test_the_host_looks_at_the_offsets(tmp_path: Path) -> None:
         return subprocess.run(given, capture_output=True, text=True, check=True).stdout
 
     for offsets in ([0, 64, 64, 70, 199, 200], [0] * 6, [3, 5, 9, 9, 10, 199], [200] * 6):
-        assert said(offsets) == f"{launched(load_products(GROUPED)).blocks} blocks"
+        assert said(offsets) == f"{load_products(GROUPED).launch().blocks} blocks"
     assert said([0, 150, 60, 90, 199, 200]) == "grouped: offset 2 is 60, which decreases or is outside"
     assert said([-7, 30, 50, 60, 70, 200]) == "grouped: offset 0 is -7, which decreases or is outside"
     assert said([0, 1, 2, 3, 4, 201]) == "grouped: offset 5 is 201, which decreases or is outside"

@@ -10,9 +10,9 @@ import pytest
 from on_host import LINK_FLAGS, host_compile, needs_clang
 
 from tkgen.api import load
+from tkgen.backends.cdna.spec import Spec
 from tkgen.execute.arguments import SizeError
 from tkgen.ir.launch import Launch
-from tkgen.rows import RowSpec
 
 LATE = """sequence late
 dims M = dynamic, N = 64, K = 64
@@ -153,5 +153,5 @@ def test_places_that_share_one_of_another_dimension(tmp_path: Path) -> None:
 
 def row_launch_of(text: str, size: int, **others: int) -> Launch[Any]:
     spec = load(text)
-    assert isinstance(spec, RowSpec)
+    assert isinstance(spec, Spec)
     return spec.launch({"M": size, **others})

@@ -17,13 +17,13 @@ from typer.testing import CliRunner
 from tkgen import load
 from tkgen.backends.cdna.lower import harness_cpp, harness_python
 from tkgen.backends.cdna.lower.names import cpp_name
+from tkgen.backends.cdna.spec import Spec
 from tkgen.cli import app
 from tkgen.execute.arguments import check_scalars
 from tkgen.execute.compare import compare
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.meaning import evaluate
 from tkgen.ir.rounding import TORCH
-from tkgen.rows import RowSpec
 
 SPECS, ATTENTION = (Path(__file__).parents[2] / "specs" / name for name in ("rows", "attention"))
 # What the specs have not: columns reduced by tiles, an index divided, numbers of rows stored, a vector in place, maps,
@@ -116,7 +116,7 @@ COMPILED = ("softmax", "odd", "norm_gradient", "causal", "attention_mqa")
 
 def program(name: str) -> EquationProgram:
     spec = load(*CASES[name]).check()
-    assert isinstance(spec, RowSpec)
+    assert isinstance(spec, Spec)
     return spec.program
 
 
@@ -178,7 +178,7 @@ def test_the_speed_is_that_of_what_is_moved() -> None:
 
 def test_dynamic_sizes_are_options_of_a_size_that_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     spec = load(SPECS / "rotary.tk", {"LENGTH": None, "HEADS": None}).check()
-    assert isinstance(spec, RowSpec)
+    assert isinstance(spec, Spec)
     harness = script(spec.program)
     monkeypatch.setattr(sys, "argv", ["check", "--HEADS", "8"])
     given = vars(harness.parse_arguments())
@@ -211,7 +211,7 @@ extern "C" hipError_t hipLaunchKernel(const void *, dim3, dim3, void **arguments
 def write_program(folder: Path, name: str) -> EquationProgram:
     """The generated file, its harness, and a launch that is none."""
     spec = load(*CASES[name]).check()
-    assert isinstance(spec, RowSpec)
+    assert isinstance(spec, Spec)
     (folder / f"{name}.cpp").write_text(spec.text)
     (folder / f"{name}_check.cpp").write_text(harness_cpp(spec.program, "gfx942"))
     sizes = {t.name: " * ".join(str(d.size) for d in t.dims) for t in spec.program.arguments}

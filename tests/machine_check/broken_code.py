@@ -18,7 +18,7 @@ from tkgen.build import Build
 from tkgen.emulate import Buffer, Finding, interleavings, launch
 from tkgen.emulate import load as load_code
 from tkgen.emulate.disassemble import disassemble
-from tkgen.execute.arguments import launched, packed, scalar_values
+from tkgen.execute.arguments import packed, scalar_values
 from tkgen.execute.compare import random_inputs
 from tkgen.ir.rounding import TORCH
 from tkgen.toolchain.compile import compile_device
@@ -70,7 +70,7 @@ def without_one(build: Build) -> Iterator[tuple[str, Build]]:
 def exhaustive(build: Build, extents: Mapping[str, int] | None = None, orders: int = 3) -> list[Finding]:
     """What the referee finds in any block, on data, under several orders; the first findings are enough."""
     program = build.spec.program
-    made, values = launched(build.spec, extents), scalar_values(program, {s.name: 1.0 for s in program.scalars})
+    made, values = build.spec.launch(extents), scalar_values(program, {s.name: 1.0 for s in program.scalars})
     inputs = random_inputs(made)
     for order in interleavings(orders):
         out = program.accumulator.tensor

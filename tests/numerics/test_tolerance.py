@@ -310,10 +310,10 @@ def test_damaged_machine_code_is_beyond_the_bound(k: int, dtype: str, out: str, 
 
 def outputs(spec: Spec, changed: Callable[[dict[str, torch.Tensor]], None], beta: float = 1.0) -> torch.Tensor:
     """What the emulator and the reference make of changed inputs; they must agree."""
-    from tkgen.execute.arguments import launched, scalar_values
+    from tkgen.execute.arguments import scalar_values
     from tkgen.execute.launch import emulate
 
-    launch, scalars = launched(spec), scalar_values(spec.program, {"beta": beta})
+    launch, scalars = spec.launch(), scalar_values(spec.program, {"beta": beta})
     inputs = random_inputs(launch)
     changed(inputs)
     (result,) = emulate(spec.build(), launch, inputs, scalars)[0].values()

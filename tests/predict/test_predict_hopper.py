@@ -14,9 +14,7 @@ from typer.testing import CliRunner
 
 from tkgen.api import load
 from tkgen.backends.hopper.build import CudaBuild
-from tkgen.backends.hopper.loop_spec import HopperLoopSpec
 from tkgen.backends.hopper.machine import load_hopper
-from tkgen.backends.hopper.row_spec import HopperRowSpec
 from tkgen.backends.hopper.spec import HopperSpec
 from tkgen.backends.hopper.toolchain import Figures, Nvcc
 from tkgen.cli import app
@@ -67,7 +65,7 @@ def product(code: str = "", name: str = "h100_lcf", on: str = "H100", **values: 
 
 def attention(name: str = "h100_attention", code: str = "", **values: int) -> Prediction:
     spec = load(SPECS / f"{name}.tk", values)
-    assert isinstance(spec, HopperLoopSpec)
+    assert isinstance(spec, HopperSpec)
     return predict(CudaBuild(NVCC, b"", Figures("k", 168, 0, 0, 64), "", code or loop_code(), spec))
 
 
@@ -75,7 +73,7 @@ def rows(
     code: Sequence[str], registers: int = 32, name: str = "h100_softmax", on: str = "H100", **values: int
 ) -> Prediction:
     spec = load(SPECS / f"{name}.tk", values)
-    assert isinstance(spec, HopperRowSpec)
+    assert isinstance(spec, HopperSpec)
     build = CudaBuild(NVCC, b"", Figures("k", registers, 0, 0, 64), "", sass(*code), spec)
     return predict(build, product=on)
 

@@ -11,13 +11,14 @@ from test_mx_blocks import hurting
 
 import tkgen
 from tkgen import mx
+from tkgen.backends.cdna.spec import Spec
+from tkgen.build import Build
 from tkgen.build.outputs import produce
 from tkgen.diagnostics import SpecError
 from tkgen.emulate import interleavings
 from tkgen.execute.compare import Inputs
 from tkgen.execute.launch import run
 from tkgen.ir.meaning import compute
-from tkgen.rows import RowBuild, RowSpec
 
 FOLDER = Path(__file__).parents[2] / "specs/quantise"
 FOUR, SIX = (FOLDER / f"mxfp{bits}_rows.tk" for bits in (4, 6))
@@ -33,9 +34,9 @@ STORED = """kernel stored
 
 
 @cache
-def built(made: str, given: str = "f32") -> RowBuild:
+def built(made: str, given: str = "f32") -> Build:
     spec = tkgen.load(STORED.format(given=given, made=made).replace("kernel stored", f"kernel as_{made}_of_{given}"))
-    assert isinstance(spec, RowSpec)
+    assert isinstance(spec, Spec)
     return spec.build().check()
 
 
@@ -99,7 +100,7 @@ def test_blocks_that_hurt_are_those_of_the_library(name: str) -> None:
 @pytest.mark.parametrize("path", [FOUR, SIX], ids=["mxfp4", "mxfp6"])
 def test_the_specs(path: Path) -> None:
     spec = tkgen.load(path)
-    assert isinstance(spec, RowSpec) and not spec.diagnostics
+    assert isinstance(spec, Spec) and not spec.diagnostics
     golden = path.parents[2] / "generated/gfx950" / f"{path.stem}.cpp"
     assert golden.read_text(encoding="utf-8") == spec.source.text
     build = spec.build().check()
@@ -111,7 +112,7 @@ def test_the_specs(path: Path) -> None:
 @pytest.mark.parametrize("count", [2, pytest.param(20, marks=pytest.mark.slow)])
 def test_the_specs_under_interleavings(path: Path, count: int) -> None:
     build = tkgen.load(path, {"TOKENS": 9, "BLOCKS": 5}).build().check()
-    assert isinstance(build, RowBuild)
+    assert isinstance(build, Build)
     for number, order in enumerate(interleavings(count)):
         found = run(build, seed=number, order=order, kind=(Inputs.EXACT, Inputs.NORMAL)[number % 2])
         assert found.ok, found.failure
@@ -120,10 +121,10 @@ def test_the_specs_under_interleavings(path: Path, count: int) -> None:
 def test_an_element_that_is_wrong_is_seen() -> None:
     """Mutants of the rule: another exponent, a scale that is not divided by, an element forgotten."""
     right = tkgen.load(blocks("e2m1"))
-    assert isinstance(right, RowSpec)
+    assert isinstance(right, Spec)
     for old, new in (("- 2, -127", "- 3, -127"), ("ldexp(x, -n)", "x"), ("ldexp(x, -n)", "ldexp(max(x, 0), -n)")):
         wrong = tkgen.load(blocks("e2m1").replace(old, new))
-        assert isinstance(wrong, RowSpec)
+        assert isinstance(wrong, Spec)
         x = {"X": torch.randn(16, 2, 32, generator=torch.Generator().manual_seed(5)).bfloat16()}
         meant, other = (compute(spec.program.kernel, x) for spec in (right, wrong))
         assert any(not torch.equal(meant[n].view(torch.uint8), other[n].view(torch.uint8)) for n in meant)
@@ -171,7 +172,7 @@ def test_products_and_harnesses_do_not_make_them(tmp_path: Path) -> None:
         tkgen.load(product).check()
     assert caught.value.diagnostics[0].message == "`C` is e2m1, and no product makes such numbers yet"
     spec = tkgen.load(STORED.format(given="f32", made="e2m1"))
-    assert isinstance(spec, RowSpec)
+    assert isinstance(spec, Spec)
     with pytest.raises(SpecError) as caught:
         produce(spec, tmp_path, ("cpp", "harness"))
     assert caught.value.diagnostics[0].message == "`Q` is e2m1, and no harness compares such outputs yet"

@@ -14,27 +14,27 @@ from test_report_html import ATTACK, parsed
 from typer.testing import CliRunner
 
 import tkgen
+from tkgen.build import Build
 from tkgen.cli import app
 from tkgen.report import Facts, facts, prediction, print_facts, render_html
 from tkgen.report.texts import SpecLine
-from tkgen.rows import RowBuild
 from tkgen.toolchain.compiler import ToolchainError
 
 SPECS = Path(__file__).parents[2] / "specs" / "rows"
 
 
 @pytest.fixture(scope="module")
-def softmax() -> RowBuild:
+def softmax() -> Build:
     try:
         built = tkgen.load(SPECS / "softmax.tk", {"ROWS": 4096, "D": 16384}).check().build()
     except ToolchainError as error:
         pytest.skip(f"no compiler for gfx942: {error}")
-    assert isinstance(built, RowBuild)
+    assert isinstance(built, Build)
     return built
 
 
 @pytest.fixture(scope="module")
-def found(softmax: RowBuild) -> Facts:
+def found(softmax: Build) -> Facts:
     return facts(softmax, prediction(softmax), softmax.report())
 
 
@@ -72,7 +72,7 @@ def test_lines_lead_to_each_other(tree: Any) -> None:
     assert any("v_max" in text[e.get("id")] for e in isa)
 
 
-def test_figures_stand_side_by_side(tree: Any, softmax: RowBuild) -> None:
+def test_figures_stand_side_by_side(tree: Any, softmax: Build) -> None:
     for number in (0, 1):
         rows = ["".join(e.itertext()) for e in article(tree, number).iter("tr")]
         (vgprs,) = [r for r in rows if r.startswith("VGPRs per lane") and r.count(str(softmax.resources.vgpr)) == 1]

@@ -8,12 +8,12 @@ from torch import Tensor
 
 from tkgen.api import load
 from tkgen.backends.cdna.lower.places import BlockPlaces
+from tkgen.backends.cdna.spec import Spec
 from tkgen.backends.hopper.backend import HopperBackend
 from tkgen.diagnostics import SpecError
 from tkgen.emulate import interleavings
 from tkgen.execute.launch import run
 from tkgen.execute.modelled import in_order
-from tkgen.rows.spec import RowSpec
 
 # Four waves share a row, so each reduction goes through LDS: one of them, and the next tile takes the same half.
 NORM = """kernel norm
@@ -61,7 +61,7 @@ CASES = {
 def test_tiles_in_any_order_on_the_emulator(name: str) -> None:
     text, extents = CASES[name]
     spec = load(text).check()
-    assert isinstance(spec, RowSpec)
+    assert isinstance(spec, Spec)
     build = spec.build()
     assert build.machine_check.outcome == "right" and build.resources.vgpr_spills == 0
     for seed, order in enumerate(interleavings(3)):

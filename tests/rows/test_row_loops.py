@@ -11,6 +11,7 @@ from sampling import sample
 from typer.testing import CliRunner
 
 from tkgen.api import load
+from tkgen.backends.cdna.spec import Spec
 from tkgen.cli import app
 from tkgen.diagnostics import SpecError
 from tkgen.emulate import interleavings
@@ -18,7 +19,6 @@ from tkgen.execute.compare import Inputs
 from tkgen.execute.launch import run
 from tkgen.machine_check.tile_sorts import launches
 from tkgen.predict.throughput import Transfer
-from tkgen.rows import RowSpec
 from tkgen.schedule.row_verifier import wrong
 from tkgen.tile.ops import Barrier
 from tkgen.tile.program import Advance, Loop, ops
@@ -123,13 +123,13 @@ IN_PLACE = """kernel doubled
 """
 
 
-def spec_of(text: str, **sizes: int | None) -> RowSpec:
+def spec_of(text: str, **sizes: int | None) -> Spec:
     spec = load(text, sizes)
-    assert isinstance(spec, RowSpec)
+    assert isinstance(spec, Spec)
     return spec
 
 
-def small_softmax() -> RowSpec:
+def small_softmax() -> Spec:
     """A row that the whole block shares, so that each walk of the first loop meets."""
     return spec_of(SOFTMAX.format(length=1300, rows=1, waves=2, tile=512))
 
@@ -174,10 +174,10 @@ def test_what_no_pass_changes_is_loaded_once() -> None:
 
 
 def test_loops_repeat_their_sweeps_alone() -> None:
-    first, second = (step for step in small_softmax().rows.steps if isinstance(step, Loop))
+    first, second = (step for step in small_softmax().layout.steps if isinstance(step, Loop))
     assert sum(isinstance(step, Barrier) for step in first.body) == 2
     assert not any(isinstance(step, Barrier) for step in second.body)
-    assert len([op for op in ops(small_softmax().rows.steps) if not isinstance(op, Advance)]) == 11
+    assert len([op for op in ops(small_softmax().layout.steps) if not isinstance(op, Advance)]) == 11
 
 
 def test_no_wrong_mutant_of_a_loop_is_accepted() -> None:
@@ -185,8 +185,8 @@ def test_no_wrong_mutant_of_a_loop_is_accepted() -> None:
     for text in (SOFTMAX.format(length=1300, rows=1, waves=2, tile=512), SUMS.format(rows=1, length=3000, tile=1000)):
         spec = spec_of(text)
         referee = RowReferee(spec, interleavings(2))
-        assert not referee.fault(spec.rows)
-        changed = (m for m in mutants(spec.rows) if referee.changes(m.layout))
+        assert not referee.fault(spec.layout)
+        changed = (m for m in mutants(spec.layout) if referee.changes(m.layout))
         for mutant in islice(changed, 0, None, 20):
             rules, fault = referee.rejected(mutant.layout), referee.fault(mutant.layout)
             assert rules or not fault, f"{mutant.kind}: {mutant.what}: accepted, but {fault}"
@@ -199,20 +199,20 @@ def test_no_wrong_mutant_of_a_loop_is_accepted() -> None:
 def test_no_wrong_mutant_of_the_specs_with_loops_is_accepted(name: str) -> None:
     for _, spec in small(SPECS / f"{name}.tk"):
         referee = RowReferee(spec, interleavings(2))
-        for mutant in (m for m in mutants(spec.rows) if referee.changes(m.layout)):
+        for mutant in (m for m in mutants(spec.layout) if referee.changes(m.layout)):
             fault = referee.fault(mutant.layout)
             assert not fault or referee.rejected(mutant.layout), f"{mutant.kind}: {mutant.what}: {fault}"
 
 
-def rules(spec: RowSpec, kind: str, what: str) -> list[set[str]]:
+def rules(spec: Spec, kind: str, what: str) -> list[set[str]]:
     """The rules that mutants of a kind break, of each."""
-    found = [m for m in mutants(spec.rows) if m.kind == kind and what in m.what]
+    found = [m for m in mutants(spec.layout) if m.kind == kind and what in m.what]
     return [{rule for rule, _ in wrong(m.layout, spec.target)} for m in found]
 
 
 def test_every_rule_finds_what_breaks_it() -> None:
     spec = small_softmax()
-    assert not [*wrong(spec.rows, spec.target)]
+    assert not [*wrong(spec.layout, spec.target)]
     assert rules(spec, "drop barrier", "loop at 0") == [{"races"}] * 2
     assert (
         rules(spec, "drop shared store", "loop at 0") == rules(spec, "drop shared load", "loop at 0") == [{"steps"}] * 2
@@ -226,8 +226,8 @@ def test_every_rule_finds_what_breaks_it() -> None:
 
 def test_every_rule_finds_what_breaks_the_sums_that_lanes_keep() -> None:
     spec = spec_of(FADING.format(rows=1, length=3000, tile=1000))
-    assert not [*wrong(spec.rows, spec.target)]
-    assert [(len(s.reduces), len(s.parts), len(s.whole)) for s in spec.rows.sweeps] == [
+    assert not [*wrong(spec.layout, spec.target)]
+    assert [(len(s.reduces), len(s.parts), len(s.whole)) for s in spec.layout.sweeps] == [
         (1, 1, 0), (0, 0, 0), (0, 0, 1), (0, 0, 0), (0, 1, 0), (0, 0, 1), (0, 0, 0),
     ]  # fmt: skip
     assert rules(spec, "drop barrier", "barrier at") == [{"races"}] * 3
@@ -251,9 +251,9 @@ def test_what_a_loop_only_adds_up_is_handed_on_once_behind_it() -> None:
     {equation}
   Y[r] = s
 """)
-        assert spec.rows.waves_of_row == 4
-        (loop,) = [step for step in spec.rows.steps if isinstance(step, Loop)]
-        return tuple(sum(isinstance(s, Barrier) for s in steps) for steps in (loop.body, spec.rows.steps))  # type: ignore
+        assert spec.layout.waves_of_row == 4
+        (loop,) = [step for step in spec.layout.steps if isinstance(step, Loop)]
+        return tuple(sum(isinstance(s, Barrier) for s in steps) for steps in (loop.body, spec.layout.steps))  # type: ignore
 
     for kept in ("s = s + rowsum(X[r, j])", "s = rowsum(X[r, j]) + s", "s = max(s, rowmax(X[r, j]))"):
         assert meetings(kept) == (0, 1), kept
@@ -274,7 +274,7 @@ def test_a_block_that_touches_more_than_the_referee_can_watch_runs_without_it() 
 
 def test_waves_that_load_parts_of_the_same_lines_go_on_together() -> None:
     """Where each has 32 of the 64 bytes of a row: a meeting in each pass, though nothing is handed on in it."""
-    loops = [next(s for s in spec_of(COLUMNS.replace("waves 2", waves)).rows.steps if isinstance(s, Loop))
+    loops = [next(s for s in spec_of(COLUMNS.replace("waves 2", waves)).layout.steps if isinstance(s, Loop))
              for waves in ("waves 2 along d", "waves 2", "waves 1")]  # fmt: skip
     assert [sum(isinstance(step, Barrier) for step in loop.body) for loop in loops] == [1, 0, 0]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from mutating.rows import RowReferee, mutants, small
 
+from tkgen.backends.cdna.spec import Spec
 from tkgen.emulate import interleavings
-from tkgen.rows.spec import RowSpec
 from tkgen.schedule.row_verifier import wrong
 from tkgen.targets import load_target
 from tkgen.toolchain.discover import NoCompilerError, find_compiler
@@ -20,7 +20,7 @@ SPECS = Path(__file__).parents[2] / "specs" / "rows"
 SAMPLE = [("softmax", "D=16384", 14), ("rmsnorm", "D=129", 9), ("rotary", "", 8)]
 
 
-def spec_of(name: str, size: str) -> RowSpec:
+def spec_of(name: str, size: str) -> Spec:
     return dict(small(SPECS / f"{name}.tk"))[f"{name} {size}".strip()]
 
 
@@ -41,7 +41,7 @@ def test_no_wrong_mutant_of_rows_is_accepted() -> None:
     assert verdicts == {True, False}
 
 
-def rules(spec: RowSpec, kind: str, what: str = "") -> list[set[str]]:
+def rules(spec: Spec, kind: str, what: str = "") -> list[set[str]]:
     """The rules that mutants of a kind break, of each."""
     found = [m for m in mutants(spec.layout) if m.kind == kind and what in m.what]
     return [{rule for rule, _ in wrong(m.layout, spec.target)} for m in found]

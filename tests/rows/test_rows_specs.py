@@ -10,6 +10,7 @@ import torch
 from typer.testing import CliRunner
 
 from tkgen.api import load
+from tkgen.backends.cdna.spec import Spec
 from tkgen.cli import app
 from tkgen.execute.blocks import compared_blocks, inputs_of
 from tkgen.execute.cases import unmet
@@ -18,7 +19,6 @@ from tkgen.execute.launch import run
 from tkgen.ir.equations import AxisKind
 from tkgen.ir.verifier import verify
 from tkgen.machine_check.tile_sorts import launches, sorts
-from tkgen.rows import RowSpec
 
 ROOT = Path(__file__).parents[2]
 SPECS = sorted((ROOT / "specs/rows").glob("*.tk"))
@@ -32,9 +32,9 @@ PLAIN = """kernel plain
 """
 
 
-def spec_of(path: Path | str, **sizes: int | None) -> RowSpec:
+def spec_of(path: Path | str, **sizes: int | None) -> Spec:
     spec = load(path, sizes)
-    assert isinstance(spec, RowSpec)
+    assert isinstance(spec, Spec)
     return spec
 
 
@@ -61,7 +61,7 @@ def test_source_figures_and_machine_code(path: Path) -> None:
 @pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
 def test_other_targets_build_without_spills(path: Path, target: str) -> None:
     spec = load(path, None, target)
-    assert isinstance(spec, RowSpec)
+    assert isinstance(spec, Spec)
     assert spec.build(machine_check=False).check().resources.clean
 
 

@@ -6,10 +6,10 @@ import pytest
 from sampling import sample
 
 from tkgen.api import load
+from tkgen.backends.cdna.spec import Spec
 from tkgen.execute.compare import Inputs
 from tkgen.execute.launch import run
 from tkgen.ir.equations import Reduce, walk
-from tkgen.rows import RowSpec
 
 KERNEL = """kernel sums
   dims PLACES = {places}, ROWS = 20, D = 136
@@ -31,9 +31,9 @@ OUTSIDE = {
 }
 
 
-def spec_of(equations: str, places: int, dtype: str = "f32") -> RowSpec:
+def spec_of(equations: str, places: int, dtype: str = "f32") -> Spec:
     spec = load(KERNEL.format(places=places, dtype=dtype, equations=equations))
-    assert isinstance(spec, RowSpec)
+    assert isinstance(spec, Spec)
     return spec.check()
 
 
@@ -68,7 +68,7 @@ def test_as_many_places_as_registers_hold() -> None:
 def test_other_reductions_stay(equations: str) -> None:
     text = KERNEL.format(places=3, dtype="f32", equations=equations)
     spec = load(text if "Y[r" in equations else text.replace("over r in ROWS by 8, ", "over "))
-    assert isinstance(spec, RowSpec)
+    assert isinstance(spec, Spec)
     assert any(isinstance(op, Reduce) for op in walk(spec.layout.kernel.body))
     tried = run(spec.check().build().check())
     assert tried.ok, tried.failure

@@ -8,11 +8,9 @@ import pytest
 from sampling import sample
 
 from tkgen.api import load
-from tkgen.backends.cdna.spec import Spec
 from tkgen.execute.cases import unmet
 from tkgen.execute.compare import Inputs
 from tkgen.execute.launch import run
-from tkgen.rows import RowBuild
 from tkgen.sequence import SequenceSpec
 
 ROOT = Path(__file__).parents[2]
@@ -56,9 +54,4 @@ def test_split_k_at_sizes_that_do_not_divide(target: str, sizes: dict[str, int])
 @pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
 def test_some_blocks_of_the_code_that_is_shipped(path: Path) -> None:
     for build in spec_of(path).build().kernels:
-        if isinstance(build, RowBuild):
-            launch = build.spec.launch()
-            assert run(build, blocks=launch.sample()).ok
-        else:
-            assert isinstance(build.spec, Spec)
-            assert run(build, build.spec.launch().sample()).ok
+        assert run(build, blocks=build.spec.launch().sample()).ok

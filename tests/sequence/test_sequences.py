@@ -18,7 +18,6 @@ from tkgen.backends.cdna import kittens
 from tkgen.backends.cdna.lower.reference import host_reference, torch_reference
 from tkgen.cli import app
 from tkgen.diagnostics import SpecError
-from tkgen.execute.arguments import launched
 from tkgen.execute.cases import unmet
 from tkgen.execute.compare import Inputs, random_inputs
 from tkgen.execute.compare import random_inputs as product_inputs
@@ -280,7 +279,7 @@ def test_some_blocks_of_some_parts(k: int, parts: int, clauses: str) -> None:
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_references_of_harnesses_sum_the_same_parts(layout: str) -> None:
     spec = parts_of(layout, 100, 3)
-    given = product_inputs(launched(spec))
+    given = product_inputs(spec.launch())
     (meant,) = evaluate_all([meaning_of(spec.program)], given).values()
     found = torch_reference(spec.program.equations)
     scope = {"torch": torch, "tensors": given, "certain": lambda x: (x, x)}

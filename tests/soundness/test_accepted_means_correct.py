@@ -91,7 +91,7 @@ def built(
 
     `headers` is where edited ones are to be.
     """
-    made = made if plan is None else replace(made, plan=plan)
+    made = made if plan is None else replace(made, fixed_plan=plan)
     source = lower(made.plan, made.target.name, str(made.path)).text
     if edit and headers:
         shutil.copytree(include_dir(), headers)

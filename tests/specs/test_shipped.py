@@ -9,7 +9,7 @@ import pytest
 from spec_builds import NAMES, SPECS
 
 from tkgen.api import Spec, load
-from tkgen.execute.arguments import SizeError, launched
+from tkgen.execute.arguments import SizeError
 from tkgen.execute.launch import run
 
 # One for each kind of grid, tail, layout and division of work; the rest is slow.
@@ -37,7 +37,7 @@ def small(*clauses: str, m: int = 384, k: int = 256) -> Spec:
 
 def covered(spec: Spec) -> Counter[tuple[int, int, int]]:
     """How often each K-step of each tile is computed."""
-    work = launched(spec).work
+    work = spec.launch().work
     return Counter((p.row, p.col, k) for mine in work for p in mine for k in range(p.first, p.last))
 
 
@@ -52,7 +52,7 @@ def test_the_pieces_of_all_blocks_are_the_product(clauses: tuple[str, ...], bloc
     spec = small(*clauses, **({"m": 300} if clauses == ("tail masked",) else {})).check()
     every = covered(spec)
     assert set(every.values()) == {1} and len(every) == 3 * 2 * 8
-    assert len(launched(spec).work) == launched(spec).blocks == blocks
+    assert len(spec.launch().work) == spec.launch().blocks == blocks
     build = spec.build()
     for chosen in (range(blocks), (blocks - 1,), spec.launch().sample()):
         tried = run(build, chosen)
@@ -71,12 +71,12 @@ def test_code_that_works_elsewhere_is_wrong() -> None:
 def test_a_block_that_reads_beyond_its_part_is_told() -> None:
     """A loop of another length: it reads the K-steps that another block adds."""
     whole, split = small().build(), small("grid split_k(2)")
-    assert not run(replace(whole, spec=replace(split, plan=whole.spec.plan)), [0]).ok
+    assert not run(replace(whole, spec=replace(split, fixed_plan=whole.spec.plan)), [0]).ok
 
 
 def test_a_sample_is_short_and_has_the_last_corner() -> None:
     spec = load(SPECS / "persistent.tk")
-    launch = launched(spec)
+    launch = spec.launch()
     blocks = launch.sample()
     last = [p for block in blocks for p in launch.work[block]]
     assert len(blocks) == 1 and any((p.row, p.col) == (63, 63) for p in last)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 TKGEN = Path(__file__).parents[2] / "tkgen"
-PACKAGES = ("ir", "schedule", "checks", "backends/cdna/lower", "proof", "rows", "loops", "sequence", "machine_check",
+PACKAGES = ("ir", "schedule", "checks", "backends/cdna", "proof", "sequence", "machine_check",
             "build")  # fmt: skip
 # Lanes of a wave, threads and waves of a block, registers of a lane, LDS in KiB or bytes, its banks, compute units,
 # what counters count, bytes of an access, sides of products, boxes of copies. (4 SIMDs and 8 waves of one are also

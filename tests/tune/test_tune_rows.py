@@ -9,10 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 import tkgen
+from tkgen.build import Build
 from tkgen.cli import app
 from tkgen.execute.cases import unmet
 from tkgen.predict import predict
-from tkgen.rows import RowBuild
 from tkgen.tune import Outcome, Request, Status, TuneError, evaluate, tune
 
 SPECS = Path(__file__).parents[2] / "specs"
@@ -51,7 +51,7 @@ def test_the_fastest_right_one_wins(small: Path, searched: Outcome) -> None:
     assert {t.values["WAVES"] for t in searched.trials if t.status is Status.REJECTED} == {64}
     assert searched.winner.verified and searched.winner.seconds == min(t.seconds or 1.0 for t in predicted)
     build = tkgen.load(small, dict(searched.winner.values)).check().build()
-    assert isinstance(build, RowBuild)
+    assert isinstance(build, Build)
     found = predict(build)
     assert searched.winner.seconds == pytest.approx(found.seconds)
     assert searched.winner.rate == searched.winner.gbps == pytest.approx(found.gbps)
@@ -63,7 +63,7 @@ def test_the_winner_is_a_spec_with_the_figures_of_its_build(searched: Outcome) -
     assert "tune" not in text.replace("tkgen tune", "") and "ROWS=512 D=1024" in text
     assert text == searched.winner_spec
     build = tkgen.load(searched.files["winner"]).check().build()
-    assert isinstance(build, RowBuild) and not unmet(build)
+    assert isinstance(build, Build) and not unmet(build)
     assert "GB/s" in searched.files["registers"].read_text(encoding="utf-8")
 
 

@@ -14,7 +14,6 @@ from tkgen.api import load
 from tkgen.backends.cdna import kittens
 from tkgen.build import Build
 from tkgen.cli import app
-from tkgen.rows.build import RowBuild
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.metadata import read_resources
 from tkgen.verify import Verdict, verify
@@ -59,7 +58,7 @@ def test_a_quantised_output_is_compared_as_what_was_rounded(quantised: Callable[
 def changed(name: str, sizes: dict[str, int], old: str, new: str, folder: Path) -> Verdict:
     """The verdict on a build of a spec whose source, or a header of it, has a mistake."""
     build = load(SPECS / f"{name}.tk", sizes, "gfx950").build(machine_check=False)
-    assert isinstance(build, Build | RowBuild)
+    assert isinstance(build, Build | Build)
     text, headers = build.spec.source.text, folder / "include"
     shutil.copytree(kittens.include_dir(), headers)
     if old not in text:

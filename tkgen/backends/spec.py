@@ -15,6 +15,8 @@ from tkgen.ir.sizing import Sizing, Taking
 from tkgen.ir.types import Dim
 
 if TYPE_CHECKING:
+    from networkx import MultiDiGraph
+
     from tkgen.backends.protocol import Build
 
 
@@ -108,6 +110,16 @@ class TypedSpec(ABC, Generic[P, T]):
     def divides(self) -> bool:
         """Whether these are multiples that sizes of other kernels in a sequence have to follow."""
         return False
+
+    @property
+    def graph(self) -> MultiDiGraph | None:
+        """The dataflow graph of an iteration, where there is one."""
+        return None
+
+    @property
+    def plan(self) -> Any:
+        """The plan of its K-steps, where something was planned: what reports show of one."""
+        return None
 
     def fitting(self, sizes: Mapping[str, int]) -> dict[str, int]:
         """`sizes`, those changed that the kernel cannot do."""

@@ -1,5 +1,5 @@
 """From a checked spec to machine code (`compiling`), what is known of it (`model`), and the files of it (`outputs`)."""
 
-from tkgen.build.model import Build, other_per_mfma
+from tkgen.build.model import Build
 
-__all__ = ["Build", "other_per_mfma"]
+__all__ = ["Build"]

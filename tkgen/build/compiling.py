@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from tkgen.backends.cdna import kittens as headers
-from tkgen.build.model import Compiled
+from tkgen.build.model import Build
 from tkgen.diagnostics import SpecError
 from tkgen.machine_check import watch
 from tkgen.toolchain.cache import default_cache
@@ -18,14 +18,10 @@ from tkgen.toolchain.discover import find_compiler
 from tkgen.toolchain.metadata import read_resources
 
 if TYPE_CHECKING:
-    from tkgen.backends.cdna.kernel_spec import KernelSpec
-
-B = TypeVar("B", bound=Compiled)
+    from tkgen.backends.cdna.spec import Spec
 
 
-def build(
-    spec: KernelSpec[Any, B], *, cxx: str | None, kittens: Path | None, log: Path | None, machine_check: bool
-) -> B:
+def build(spec: Spec[Any], *, cxx: str | None, kittens: Path | None, log: Path | None, machine_check: bool) -> Build:
     """A build of `spec`, watched unless `machine_check` says not to.
 
     Raises:
@@ -41,9 +37,7 @@ def build(
     return made
 
 
-def compiled(
-    spec: KernelSpec[Any, B], compiler: Compiler, *, kittens: Path | None = None, log: Path | None = None
-) -> B:
+def compiled(spec: Spec[Any], compiler: Compiler, *, kittens: Path | None = None, log: Path | None = None) -> Build:
     """Compile `spec`, which is proven, or take it from the cache where nothing changed. Its code is not watched."""
     try:
         text, name, embedded = spec.source.text, f"{spec.name}.cpp", headers.include_dir()
@@ -62,10 +56,10 @@ def compiled(
     kernels = list(read_resources(result.hsaco).values())
     if len(kernels) != 1:
         raise ToolchainError(f"the code object has {len(kernels)} kernels, not one")
-    return spec.kind(spec, compiler, result.asm, result.hsaco, kernels[0], kittens, result.seconds, result.cached)
+    return Build(spec, compiler, result.asm, result.hsaco, kernels[0], kittens, result.seconds, result.cached)
 
 
-def _at_spec_line(spec: KernelSpec[Any, Compiled], error: ToolchainError) -> ToolchainError:
+def _at_spec_line(spec: Spec[Any], error: ToolchainError) -> ToolchainError:
     """The same error, its first place in generated code named as a line of the spec."""
     origin = error.origin
     place = spec.source.origin(origin.line) if origin else None
@@ -80,6 +74,6 @@ def _at_spec_line(spec: KernelSpec[Any, Compiled], error: ToolchainError) -> Too
     )
 
 
-def watched(build: B) -> B:
+def watched(build: Build) -> Build:
     """`build` with a verdict on its machine code. See `tkgen.machine_check`."""
     return replace(build, machine_check=watch(build.spec, build.hsaco, build.resources.kernel, default_cache()))

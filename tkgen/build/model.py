@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from tkgen import __version__, checks
+from tkgen import __version__
+from tkgen.backends.cdna.form import loop_mix
 from tkgen.diagnostics import Diagnostic, Severity, SpecError
 from tkgen.diagnostics.machine import to_json
 from tkgen.diagnostics.text import count_text
@@ -16,18 +16,17 @@ from tkgen.machine_check import NOT_ASKED, UNCHECKED, Verdict
 from tkgen.targets.model import Occupancy
 from tkgen.targets.resources import Resources
 from tkgen.toolchain.compiler import Compiler, ToolchainError
-from tkgen.toolchain.isa import Function, InstructionMix, instruction_mix, main_loop, parse_asm
+from tkgen.toolchain.isa import Function, InstructionMix, parse_asm
 
 if TYPE_CHECKING:
-    from tkgen.backends.cdna.kernel_spec import KernelSpec
     from tkgen.backends.cdna.spec import Spec
 
 
 @dataclass(frozen=True)
-class Compiled:
+class Build:
     """A compiled spec: the machine code, the figures read from it, and what watching it showed."""
 
-    spec: KernelSpec[Any, Compiled]
+    spec: Spec[Any]
     compiler: Compiler
     asm: str = field(repr=False)
     hsaco: bytes = field(repr=False)
@@ -69,25 +68,27 @@ class Compiled:
     @cached_property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """What there is to say of the spec, of the real registers, and of the machine code."""
-        return (*self.spec.diagnostics, *self.measured(), *self.machine_check.diagnostics)
+        return (
+            *self.spec.diagnostics,
+            *self.spec.form.measured(self.spec, self.resources),
+            *self.machine_check.diagnostics,
+        )
+
+    @property
+    def watched(self) -> str:
+        """The verdict on the machine code in one line."""
+        return self.machine_check.summary
 
     @property
     def unwatched(self) -> str:
         """Why the machine code was not watched although it should have been; empty where it was."""
         asked = self.machine_check != NOT_ASKED and self.machine_check.outcome == UNCHECKED
-        return self.machine_check.summary if asked else ""
+        return self.watched if asked else ""
 
-    def measured(self) -> Sequence[Diagnostic]:
-        """What the real registers break."""
-        raise NotImplementedError
-
-    def figures(self) -> dict[str, object]:
-        """What reports say of this kind of kernel beside the resources."""
-        raise NotImplementedError
-
-    def words(self) -> list[str]:
-        """The same in a few words, for the line of figures."""
-        raise NotImplementedError
+    @cached_property
+    def main_loop(self) -> InstructionMix | None:
+        """The instruction mix of one pass of the main loop; None where nothing loops."""
+        return loop_mix(self.function)
 
     def report(self) -> dict[str, object]:
         """All figures as plain data: the content of report.json."""
@@ -104,7 +105,7 @@ class Compiled:
             "resources": asdict(self.resources),
             "lds_bytes": self.lds_bytes,
             "occupancy": asdict(self.occupancy),
-            **self.figures(),
+            **spec.form.figures(spec, self.function),
             "flat_instructions": len(self.function.flat_accesses),
             "machine_check": self.machine_check.to_json(),
             "diagnostics": [to_json(d) for d in self.diagnostics],
@@ -121,21 +122,16 @@ class Compiled:
             f"{r.scratch_bytes} B scratch",
             f"{self.lds_bytes} B LDS",
             f"{waves:g} {'wave' if waves == 1 else 'waves'}/SIMD",
-            *self.words(),
+            *self.spec.form.words(self.spec, self.function),
         ]
         return f"{self.spec.name} ({self.spec.target.name}): " + ", ".join(figures)
 
-    @property
-    def meetings(self) -> dict[str, int]:
-        """Barriers of a block, by the name that an `# expect` line has for them."""
-        raise NotImplementedError
-
     def named_figures(self) -> dict[str, int]:
         """The numbers that an `# expect` line can name."""
-        r = self.resources
+        r, (barriers, count) = self.resources, self.spec.form.barriers(self.spec)
         return {
             "waves": self.spec.program.waves,
-            **self.meetings,
+            barriers: count,
             "vgpr": r.vgpr,
             "agpr": r.agpr,
             "sgpr": r.sgpr,
@@ -150,47 +146,3 @@ class Compiled:
         if errors:
             raise SpecError(errors)
         return self
-
-
-class Build(Compiled):
-    """A compiled kernel of matrix products."""
-
-    spec: Spec
-
-    @cached_property
-    def main_loop(self) -> InstructionMix | None:
-        """The instruction mix of one pass of the steady loop; None where nothing loops."""
-        loop = main_loop(self.function)
-        return None if loop is None else instruction_mix(loop.instructions)
-
-    def measured(self) -> Sequence[Diagnostic]:
-        """What the checks say of the real registers."""
-        return checks.check_resources(self.spec.plan, self.spec.target, self.resources)
-
-    def figures(self) -> dict[str, object]:
-        """Its block, its schedule, its loop."""
-        plan, loop = self.spec.plan, self.main_loop
-        return {
-            "block": list(self.spec.program.block),
-            "schedule": plan.chosen,
-            "barriers_per_step": plan.barriers_per_step,
-            "steps_per_pass": plan.shape.unroll,
-            "main_loop": None if loop is None else asdict(loop) | {"other_per_mfma": other_per_mfma(loop)},
-        }
-
-    @property
-    def meetings(self) -> dict[str, int]:
-        """Those of a step."""
-        return {"barriers/step": self.spec.plan.barriers_per_step}
-
-    def words(self) -> list[str]:
-        """Barriers, and what stands in the loop."""
-        loop, found = self.main_loop, [f"{count_text(self.spec.plan.barriers_per_step, 'barrier')}/step"]
-        if loop is not None:
-            found.append(f"{sum(loop.mfma.values())} MFMA in the loop, {other_per_mfma(loop):.2f} others per MFMA")
-        return found
-
-
-def other_per_mfma(mix: InstructionMix) -> float:
-    """Instructions that are not MFMAs, per MFMA, as reports show it; 0 without an MFMA."""
-    return round(mix.others_per_mfma or 0.0, 3)

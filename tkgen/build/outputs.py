@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import combinations, product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from tkgen import machine_check
 from tkgen.backends import protocol
@@ -17,7 +17,7 @@ from tkgen.backends.cdna.lower import harness_cpp, harness_python
 from tkgen.backends.cdna.lower.harness import Kernels, refuse_packed
 from tkgen.backends.spec import AnySpec
 from tkgen.build.compiling import compiled, watched
-from tkgen.build.model import Compiled
+from tkgen.build.model import Build
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
 from tkgen.sequence.build import SequenceBuild
 from tkgen.sequence.program import overlap
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 
 EMITS = ("cpp", "asm", "hsaco", "module", "harness", "report", "html")
 DEFAULT_EMITS = ("cpp", "asm", "hsaco", "report", "html")
-
-
-B = TypeVar("B", bound=Compiled)
 
 
 def write(
@@ -56,14 +53,14 @@ def write(
         write_build(build, written["html"], directory / f"{name}.json", drawn)  # an earlier report.json so far
     files: dict[str, tuple[str, bytes | str]] = {"cpp": (f"{name}.cpp", spec.text)} if "cpp" in emit else {}
     for kernel in build.kernels:
-        assert isinstance(kernel, Compiled)
+        assert isinstance(kernel, Build)
         key, stem = ("", name) if alone else (f" {kernel.spec.name}", f"{name}.{kernel.spec.name}")
         for kind, suffix, content in (("asm", "s", kernel.asm), ("hsaco", "hsaco", kernel.hsaco)):
             if kind in emit:
                 files[f"{kind}{key}"] = (f"{stem}.{suffix}", content)
     if "harness" in emit:
         kernels: tuple[Any, ...] = spec.kernels
-        each = tuple(k.planned for k in kernels)
+        each = tuple(k.plan or k.program for k in kernels)
         checked = each[0] if alone else Kernels(name, each, spec.program.arguments)
         for kind, suffix, make in (("harness", "py", harness_python), ("harness_cpp", "cpp", harness_cpp)):
             files[kind] = (f"{name}_check.{suffix}", make(checked, spec.target.name))
@@ -74,7 +71,7 @@ def write(
         write_atomic(written[kind], content)
     if "module" in emit:
         first = build.kernels[0]
-        assert isinstance(first, Compiled)
+        assert isinstance(first, Build)
         written["module"] = write_module(spec, first.compiler, directory, first.kittens)
     return written
 
@@ -148,14 +145,14 @@ def produce(
         built: list[protocol.Build] = []
         kernels: tuple[Any, ...] = spec.kernels
         for kernel in kernels:
-            made: Compiled = compiled(kernel, compiler, kittens=kittens, log=directory / f"{spec.name}.log")
+            made = compiled(kernel, compiler, kittens=kittens, log=directory / f"{spec.name}.log")
             stem = spec.name if kernel is spec else f"{spec.name}.{kernel.name}"
             built.append(watched_at(made, directory / stem) if watch else made)
         whole = SequenceBuild(spec, tuple(built)) if isinstance(spec, SequenceSpec) else built[0]
         return whole.check(), write(whole, directory, emit, drawn.result())
 
 
-def watched_at(built: B, stem: Path) -> B:
+def watched_at(built: Build, stem: Path) -> Build:
     """`built` with its verdict; what was compiled is kept for a look where it is wrong, a former one removed if not."""
     built = watched(built)
     kept = [stem.with_name(f"{stem.name}.refused{suffix}") for suffix in (".cpp", ".s")]

@@ -61,10 +61,11 @@ def stage_text(
 
 def graph_of(spec: Any) -> MultiDiGraph:
     """The dataflow graph of a kernel; ends the command where its target has none."""
-    if not hasattr(spec, "graph"):
+    graph: MultiDiGraph | None = spec.graph
+    if graph is None:
         message = f"there is no dataflow graph of kernels for {spec.target.name}"
         fail(f"{message}; their schedule is: `tkgen check {spec.path} --print-after schedule`", USAGE)
-    return spec.graph
+    return graph
 
 
 def _of_kernel(stage: Stage, spec: Any) -> str:

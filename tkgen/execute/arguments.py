@@ -31,18 +31,6 @@ class Scaled(Protocol):
         """Its scalar arguments."""
 
 
-class Sized(Protocol):
-    """A spec of matrix products, for whichever target."""
-
-    @property
-    def program(self) -> Program:
-        """The typed program."""
-
-    @property
-    def requirements(self) -> Sequence[Requirement]:
-        """What dynamic sizes must be."""
-
-
 class Layout(Protocol):
     """How a block's tile lies over its lanes, as far as launches need to know."""
 
@@ -89,14 +77,16 @@ def packed(launch: Sizing, buffers: Mapping[str, Buffer], scalars: Mapping[str, 
     return Struct([*members, *rest], otherwise=[*foreign, *rest])
 
 
-def launched(spec: Sized, given: Mapping[str, int] | None = None) -> Launch[Program]:
-    """The launch of `spec` at its own sizes, `given` ones for dynamic dimensions.
+def launched(
+    program: Program, needed: Sequence[Requirement], given: Mapping[str, int] | None = None
+) -> Launch[Program]:
+    """The launch of `program` at its own sizes, `given` ones for dynamic dimensions, of which all this is `needed`.
 
     Raises:
         SizeError: a dynamic dimension without a size, or a size the kernel cannot do.
     """
-    launch = Launch(spec.program, sizes(spec.program, given), meets=spec.program.waves > 1)
-    check_requirements(spec.program, spec.requirements, launch.extents)
+    launch = Launch(program, sizes(program, given), meets=program.waves > 1)
+    check_requirements(program, needed, launch.extents)
     return launch
 
 

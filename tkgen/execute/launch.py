@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from tkgen.backends.protocol import Build
-from tkgen.build.model import Compiled
+from tkgen.backends import protocol
+from tkgen.build.model import Build
 from tkgen.emulate import Buffer, Interleaving, Outcome, interleavings
 from tkgen.emulate import launch as emulate_launch
 from tkgen.execute.arguments import SizeError, packed, scalar_values
@@ -140,7 +140,7 @@ def outputs(launch: Sizing, inputs: Mapping[str, torch.Tensor]) -> dict[str, tor
 
 
 def emulate(
-    build: Compiled,
+    build: Build,
     launch: Launch[Any],
     inputs: Tensors,
     scalars: Mapping[str, float],
@@ -188,7 +188,7 @@ def emulate(
 
 
 def emulate_all(
-    build: Build,
+    build: protocol.Build,
     launch: Sizing,
     inputs: Tensors,
     scalars: Mapping[str, float],
@@ -210,7 +210,7 @@ def emulate_all(
     outcomes: list[Outcome] = []
     before = 0
     for kernel, one in zip(build.kernels, launch.launches, strict=True):
-        assert isinstance(kernel, Compiled)
+        assert isinstance(kernel, Build)
 
         def done(count: int, before: int = before) -> None:
             if progress is not None:
@@ -230,7 +230,9 @@ def emulate_all(
     return written, tuple(outcomes)
 
 
-def computed(build: Build, launch: Sizing, inputs: Tensors, scalars: Mapping[str, float]) -> dict[str, torch.Tensor]:
+def computed(
+    build: protocol.Build, launch: Sizing, inputs: Tensors, scalars: Mapping[str, float]
+) -> dict[str, torch.Tensor]:
     """What the machine code writes on the emulator, by name; nothing is watched."""
     return emulate_all(build, launch, inputs, scalars, watch=False)[0]
 
@@ -256,7 +258,7 @@ def memory(launch: Sizing, inputs: Tensors, poison: bool = False) -> dict[str, t
 
 
 def run(
-    build: Build,
+    build: protocol.Build,
     blocks: Sequence[int] | None = None,
     *,
     extents: Mapping[str, int] | None = None,

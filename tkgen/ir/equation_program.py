@@ -6,10 +6,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
 
-from tkgen.ir.equations import Axis, AxisKind
-from tkgen.ir.kernel_program import Clusters
+from tkgen.ir.equations import Axis
 from tkgen.ir.types import KernelProgram, Tensor, Via
 from tkgen.source import Span
 
@@ -84,20 +82,6 @@ class EquationProgram(KernelProgram):
     schedule: str | None  # of a loop of products, by its name
     reference: Reference | None
     written: WrittenSchedule | None
-
-    batch: ClassVar[tuple[Axis, ...]] = ()  # a remap orders all tiles
-    contraction: ClassVar[Axis | None] = None  # what is multiplied may be made of sums
-    factors: ClassVar[frozenset[str]] = frozenset()
-    clusters: ClassVar[Clusters | None] = None
-
-    def tile(self, axis: Axis) -> int:
-        """Places of an axis that a block has at a time."""
-        return axis.tile or 1
-
-    @property
-    def parallel(self) -> tuple[Axis, ...]:
-        """The axes along which blocks have a tile each, outermost first."""
-        return tuple(axis for axis in self.kernel.axes if axis.kind is AxisKind.PARALLEL)
 
     @property
     def blocks(self) -> tuple[int | None, ...]:

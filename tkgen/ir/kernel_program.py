@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from tkgen.ir.equations import Kernel
+from tkgen.ir.equations import Axis, AxisKind, Kernel
 from tkgen.ir.tensors import Dim, ScalarArg, Tensor
+from tkgen.remap import Remap, RemapCall, compose
 from tkgen.source import SourceFile, Span
 
 
@@ -115,3 +117,44 @@ class KernelProgram:
     def added(self) -> frozenset[str]:
         """The outputs to which several blocks add, which must be zero before the launch."""
         return frozenset(t.name for t in self.outputs) if self.grid.shares_tiles else self.kernel.added
+
+    if TYPE_CHECKING:
+
+        @property
+        def waves(self) -> int:
+            """Waves of a block."""
+
+    @property
+    def parallel(self) -> tuple[Axis, ...]:
+        """The axes along which blocks have a tile each, outermost first."""
+        return tuple(axis for axis in self.kernel.axes if axis.kind is AxisKind.PARALLEL)
+
+    @property
+    def batch(self) -> tuple[Axis, ...]:
+        """Those of them that say which matrix a block works on: a remap orders the tiles of each matrix."""
+        return ()
+
+    @property
+    def tile_order(self) -> Remap | None:
+        """The order of the tiles, where the spec says one."""
+        stages = [RemapCall(s.name, dict(s.keywords), s.positional) for s in self.remap]
+        return compose(stages) if stages else None
+
+    @property
+    def contraction(self) -> Axis | None:
+        """The one axis along which products of tensors are summed, in K-steps; None where there is none."""
+        return None
+
+    @property
+    def factors(self) -> frozenset[str]:
+        """The tensors whose products are summed along it."""
+        return frozenset()
+
+    @property
+    def clusters(self) -> Clusters | None:
+        """Blocks that share tiles of a factor."""
+        return None
+
+    def tile(self, axis: Axis) -> int:
+        """Places of an axis that a block has at a time."""
+        return axis.tile or 1

@@ -17,15 +17,15 @@ from typing import Any, Generic, TypeVar
 from tkgen.ir.equations import Axis, AxisKind, Kernel, accesses
 from tkgen.ir.flops import multiplied
 from tkgen.ir.segments import alike, parts
-from tkgen.ir.sizing import Box, Piece, Sizing, Tiled
-from tkgen.ir.types import WAVE_LANES, Program, Tensor
+from tkgen.ir.sizing import Box, Piece, Sizing
+from tkgen.ir.types import WAVE_LANES, KernelProgram, Program, Tensor
 from tkgen.remap import Remap, RemapCall, compose
 
 PAGE_BYTES, WATCHED_PAGES = 1024, 40_000  # of memory that the referee can watch, and how many: `core/referee.h`
 WATCHED_STEPS = 1000  # K-steps of one block beyond which it touches more memory than the referee can watch
 SAMPLE_STEPS = 1000  # K-steps of a sample: a second or so for a hundred
 
-K = TypeVar("K", bound=Tiled, covariant=True)
+K = TypeVar("K", bound=KernelProgram, covariant=True)
 
 
 @dataclass(frozen=True)

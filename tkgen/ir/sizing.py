@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tkgen.ir.equations import Axis, Kernel
-from tkgen.ir.kernel_program import Clusters, GridKind, RemapStage
 from tkgen.ir.tensors import Dim, ScalarArg, Tensor
 
 if TYPE_CHECKING:
@@ -61,53 +59,6 @@ class Taking(Protocol):
     @property
     def dims(self) -> Sequence[Dim]:
         """All dimensions."""
-
-
-class Tiled(Taking, Protocol):
-    """What a launch needs to know of one kernel: its axes, and how blocks share their tiles."""
-
-    @property
-    def name(self) -> str:
-        """The name of the kernel."""
-
-    @property
-    def kernel(self) -> Kernel:
-        """The equations."""
-
-    @property
-    def waves(self) -> int:
-        """Waves of a block."""
-
-    @property
-    def parallel(self) -> tuple[Axis, ...]:
-        """The axes along which blocks have a tile each, outermost first."""
-
-    @property
-    def batch(self) -> tuple[Axis, ...]:
-        """Those of them that say which matrix a block works on: a remap orders the tiles of each matrix."""
-
-    @property
-    def contraction(self) -> Axis | None:
-        """The one axis along which products are summed, before anything is rounded; None where there is none."""
-
-    @property
-    def factors(self) -> frozenset[str]:
-        """The tensors whose products are summed along it."""
-
-    @property
-    def remap(self) -> tuple[RemapStage, ...]:
-        """The order of the tiles."""
-
-    @property
-    def grid(self) -> GridKind:
-        """How tiles are dealt to blocks."""
-
-    @property
-    def clusters(self) -> Clusters | None:
-        """Blocks that share tiles of a factor."""
-
-    def tile(self, axis: Axis) -> int:
-        """Places of an axis that a block has at a time."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tkgen import checks
-from tkgen.api import DEFAULT_TARGET, Spec, sequence_spec
+from tkgen.api import DEFAULT_TARGET, sequence_spec
 from tkgen.backends.registry import backend_of
 from tkgen.checks import RegisterEstimate
 from tkgen.diagnostics import Diagnostic, Label, SpecError
@@ -69,7 +69,7 @@ def analyze(request: Request) -> Analysis:
     except SpecError as error:
         return replace(found, target=name, diagnostics=tuple(error.diagnostics))
     found = replace(found, diagnostics=tuple(spec.diagnostics))
-    if not isinstance(spec, Spec):  # no facts of another's registers and schedule are shown yet
+    if spec.plan is None:  # no facts of another's registers and schedule are shown yet
         return found
     return replace(found, target=name, plan=spec.plan, registers=checks.estimate(spec.plan, spec.target))
 

@@ -26,10 +26,10 @@ from tkgen.machine_check.launches import Watched
 from tkgen.targets.model import round_up
 
 if TYPE_CHECKING:
-    from tkgen.backends.cdna.kernel_spec import KernelSpec
+    from tkgen.backends.cdna.spec import Spec
 
 
-def launches(spec: KernelSpec[Any, Any]) -> Iterator[Watched]:
+def launches(spec: Spec[Any]) -> Iterator[Watched]:
     """The launches that decide whether the machine code is right."""
     program = spec.program
     tiles: dict[str, set[int]] = {}

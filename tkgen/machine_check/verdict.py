@@ -17,7 +17,7 @@ from tkgen.packages import install_line
 from tkgen.toolchain.cache import Cache, cache_key
 
 if TYPE_CHECKING:
-    from tkgen.backends.cdna.kernel_spec import KernelSpec
+    from tkgen.backends.cdna.spec import Spec
     from tkgen.emulate import Finding, Outcome
     from tkgen.emulate.code_object import CodeObject
     from tkgen.machine_check.launches import Watched
@@ -82,7 +82,7 @@ def warm() -> None:
             decode(b"", "gfx942")
 
 
-def watch(spec: KernelSpec[Any, Any], hsaco: bytes, kernel: str, store: Cache | None = None) -> Verdict:
+def watch(spec: Spec[Any], hsaco: bytes, kernel: str, store: Cache | None = None) -> Verdict:
     """The verdict on the machine code of `spec`; `right` ones are kept in `store`, by code, launches and emulator."""
     start = time.perf_counter()
     try:
@@ -93,9 +93,7 @@ def watch(spec: KernelSpec[Any, Any], hsaco: bytes, kernel: str, store: Cache | 
         native.core()
         from tkgen.machine_check import launches, tile_sorts
 
-        wanted = tuple(
-            tile_sorts.launches(spec) if spec.program.contraction is None else launches.launches(spec.planned)
-        )
+        wanted = tuple(tile_sorts.launches(spec) if spec.program.contraction is None else launches.launches(spec.plan))
         key = cache_key("machine check", version(), hsaco, kernel, repr(wanted))
         kept = store.get(key) if store is not None else None
         if kept is not None and (known := _read(kept)) is not None:
@@ -108,7 +106,7 @@ def watch(spec: KernelSpec[Any, Any], hsaco: bytes, kernel: str, store: Cache | 
     return verdict
 
 
-def _watched(spec: KernelSpec[Any, Any], hsaco: bytes, kernel: str, wanted: Sequence[Watched], start: float) -> Verdict:
+def _watched(spec: Spec[Any], hsaco: bytes, kernel: str, wanted: Sequence[Watched], start: float) -> Verdict:
     from tkgen.emulate import Kind, load
     from tkgen.machine_check import words
 
@@ -159,7 +157,7 @@ def _watched(spec: KernelSpec[Any, Any], hsaco: bytes, kernel: str, wanted: Sequ
 
 
 def _run(
-    spec: KernelSpec[Any, Any], code: CodeObject, kernel: str, of: Watched, blocks: tuple[int, ...],
+    spec: Spec[Any], code: CodeObject, kernel: str, of: Watched, blocks: tuple[int, ...],
     watched: bool = True,
 ) -> Outcome:  # fmt: skip
     """Some blocks of a launch without data; on zeros, where it decides by data."""

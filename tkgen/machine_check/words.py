@@ -78,7 +78,7 @@ class _Party:
         return f"`{self.op.moved('', self.planned.step - self.op.offset)}`"
 
 
-def diagnostics(spec: Any, code: CodeObject, seen: Iterable[Seen]) -> list[Diagnostic]:
+def diagnostics(spec: Spec[Any], code: CodeObject, seen: Iterable[Seen]) -> list[Diagnostic]:
     """One diagnostic for each pair of operations and sort of finding, the first that was seen.
 
     Without K-steps, at the kernel's name: generated loops belong to no line.
@@ -114,7 +114,7 @@ def _kinds(access: Access) -> tuple[type[Op], ...]:
 
 
 class _Words:
-    def __init__(self, spec: Spec, code: CodeObject):
+    def __init__(self, spec: Spec[Any], code: CodeObject):
         self.spec, self.code = spec, code
         self._traces: dict[tuple[int, int], list[Event]] = {}
 
@@ -200,7 +200,7 @@ class _Words:
         for operand in self.spec.program.operands if finding.space is Space.LDS else ():
             end += operand.lds_bytes * operand.buffers
             if finding.offset < end:
-                return operand.name
+                return str(operand.name)
         return ""
 
     # ------------------------------------------------------------ what is said of it

@@ -40,7 +40,7 @@ def hopper_bound(spec: Any, product: HopperProduct, sizes: Mapping[str, int]) ->
     """Launching, then the matrix units of the busiest block at the peak clock, or the bytes of memory."""
     machine: Hopper = spec.target
     launch, start = spec.launch(sizes), machine.timing.launch_us * 1e-6
-    if isinstance(launch, Launch):  # of a grid of output tiles
+    if launch.program.contraction is not None:  # of a grid of output tiles
         steps = max(sum(piece.steps for piece in own) for own in launch.work)
         program, layout = launch.program, spec.layout
         depth = machine.wgmma_depth_bytes // program.a.dtype.bytes

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from tkgen.backends.hopper.machine import HopperProduct, load_hopper
 from tkgen.backends.spec import AnySpec
-from tkgen.ir.types import Program
 from tkgen.predict import hopper
 from tkgen.predict.bounds import copy_bound, hopper_bound, matrix_bound
 from tkgen.predict.device import Device
@@ -163,7 +162,7 @@ def _followed_taken(build: Any, prediction: Prediction) -> Taken:
 
 def _followed_bound(spec: AnySpec, sizes: Mapping[str, int], product: str | None) -> float:
     device = Device.of(spec.target, product)
-    if isinstance(spec.program, Program):
+    if spec.program.contraction is not None:
         return matrix_bound(spec.program, device, sizes)
     return copy_bound(spec, device, sizes)
 

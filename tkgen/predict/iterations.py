@@ -31,7 +31,7 @@ from tkgen.predict.timing import BusyUnit, CuTiming, Machine, Memory
 from tkgen.predict.workload import Launched, of_launch
 
 if TYPE_CHECKING:
-    from tkgen.loops.build import LoopBuild
+    from tkgen.build import Build
 
 CHANGES: Final = {
     "MFMA": "matrix instructions that take no time",
@@ -61,7 +61,7 @@ class Iterations(Launched):
     unrolled: int = 1
 
     @classmethod
-    def of(cls, build: LoopBuild, sizes: Mapping[str, int] | None = None) -> Iterations:
+    def of(cls, build: Build, sizes: Mapping[str, int] | None = None) -> Iterations:
         """The workload of a build; `sizes` for its dynamic dimensions. PredictError for sizes it cannot do."""
         launch, layout = launch_at(build.spec, sizes), build.spec.layout
         if launch.program.grid.name == "persistent":

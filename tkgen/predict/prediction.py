@@ -147,7 +147,7 @@ T = TypeVar("T")
 
 def model_for(program: Program | EquationProgram, tiles: T, iterations: T, throughput: T) -> T:
     """The model for what a kernel does: output tiles of a grid, products in a loop, or neither."""
-    if isinstance(program, Program):
+    if program.contraction is not None:
         return tiles
     return iterations if has_products(program.kernel) else throughput
 

@@ -12,37 +12,49 @@ blocks read (a row of weights) counts once for the whole launch, what another lo
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from tkgen.ir.equation_program import EquationProgram
+from tkgen.ir.equations import Kernel, Load
 from tkgen.ir.launch import Launch
+from tkgen.ir.tensors import Tensor
 from tkgen.predict.device import Device, check_fits
 from tkgen.predict.events import Recording, recorded
 from tkgen.predict.prediction import PredictError, Prediction
 from tkgen.predict.stream import Instruction, Unit, WaveStream, decoder, paths
 from tkgen.predict.timing import BusyUnit, Machine, Memory, Wave
 from tkgen.predict.workload import Launched, of_launch
-from tkgen.rows.reading import read_counts
+from tkgen.schedule.sweeps import regions
 from tkgen.targets import Target
 from tkgen.targets.model import LINE_BYTES
 
 if TYPE_CHECKING:
-    from tkgen.rows.build import RowBuild
-    from tkgen.rows.spec import RowSpec
+    from tkgen.backends.cdna.spec import Spec
+    from tkgen.build import Build
 
 MOST_INSTRUCTIONS: Final = 400_000  # of a block's waves together: a trace beyond this takes too long
 SHOWN: Final = 2  # blocks in a row in each place of a CU, in what is written down of a run
 
 
-def launch_at(spec: RowSpec, sizes: Mapping[str, int] | None) -> Launch[EquationProgram]:
+def launch_at(spec: Spec[EquationProgram], sizes: Mapping[str, int] | None) -> Launch[EquationProgram]:
     """The launch that is predicted. Raises PredictError for sizes that the kernel cannot do."""
     try:
         return spec.launch(sizes)
     except ValueError as error:
         raise PredictError(str(error)) from None
+
+
+def read_counts(kernel: Kernel) -> Counter[Tensor]:
+    """In how many parts of the kernel, loops and what is between them, each tensor is read."""
+    return Counter(
+        tensor
+        for body in (region.ops for region in regions(kernel))
+        for tensor in {op.source.tensor for op in body if isinstance(op, Load)}
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +74,7 @@ class Transfer(Launched):
         return self.read_bytes + self.written_bytes
 
     @classmethod
-    def of(cls, build: RowBuild, sizes: Mapping[str, int] | None = None) -> Transfer:
+    def of(cls, build: Build, sizes: Mapping[str, int] | None = None) -> Transfer:
         """The workload of a build; `sizes` for its dynamic dimensions. PredictError for sizes it cannot do."""
         launch = launch_at(build.spec, sizes)
         kernel = launch.program.kernel

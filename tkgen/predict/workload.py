@@ -13,7 +13,7 @@ import numpy as np
 
 from tkgen.emulate import Arg, Buffer, EmulateError, Outcome, TraceRequest
 from tkgen.emulate import launch as emulated
-from tkgen.execute.arguments import check_scalars, launched, packed
+from tkgen.execute.arguments import check_scalars, packed
 from tkgen.ir.launch import Launch
 from tkgen.ir.tensors import Tensor
 from tkgen.ir.types import WAVE_LANES, Program, Side
@@ -22,7 +22,6 @@ from tkgen.toolchain.compiler import ToolchainError
 
 if TYPE_CHECKING:
     from tkgen.build import Build
-    from tkgen.build.model import Compiled
 
 
 MOST_PIECES = 1 << 22  # blocks, or parts of sums, that a prediction goes through one by one
@@ -60,7 +59,7 @@ class Launched:
             raise ToolchainError(f"{self.name} does not run on the emulator: {error}") from error
 
 
-def of_launch(build: Compiled, launch: Launch[Any], held: Mapping[Tensor, Sequence[int]]) -> dict[str, Any]:
+def of_launch(build: Build, launch: Launch[Any], held: Mapping[Tensor, Sequence[int]]) -> dict[str, Any]:
     """The fields of `Launched`. Its tensors hold zeros, but for those of which it is known what they have `held`."""
 
     def arguments() -> Sequence[Arg]:
@@ -133,7 +132,7 @@ class Workload(Launched):
         """The workload of a build; `sizes` for its dynamic dimensions. PredictError for sizes it cannot do."""
         program = build.spec.program
         try:
-            launch = launched(build.spec, sizes)
+            launch: Launch[Program] = build.spec.launch(sizes)
         except ValueError as error:
             raise PredictError(str(error)) from None
         m, n, k = (launch.extents[d.name] for d in (program.m, program.n, program.k))

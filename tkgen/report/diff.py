@@ -181,9 +181,9 @@ def _side(subject: Subject) -> _Side:
         return _Side(spec.name, texts=texts, kernels=tuple(own))
     report = {} if spec is subject else subject.report()
     texts["schedule"] = spec.scheduled
-    if hasattr(subject, "function"):
+    if spec is not subject and subject.function is not None:
         texts["machine code"] = _code(subject.function)
-    steps = spec.plan.shape.unroll if hasattr(spec, "plan") else 1
+    steps = spec.plan.shape.unroll if spec.plan else 1
     return _Side(spec.name, figures(report), mix(report), steps, texts)
 
 

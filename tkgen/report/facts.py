@@ -134,11 +134,11 @@ def facts(
         previous=figures(previous) if previous else (),
         findings=tuple(finding(d, Rows(spec.program.origins.files)) for d in build.diagnostics),
         prediction=prediction,
-        machine_check=build.machine_check.summary if hasattr(build, "machine_check") else "",
+        machine_check=build.watched,
     )
-    if hasattr(spec, "plan"):
+    if spec.plan is not None:
         return _planned(build, known, device)
-    if hasattr(build, "function"):
+    if build.function is not None:
         lines = [(n,) if n else () for n in known_lines(build.function, spec.source, known.texts.cpp_name)]
         loop = main_loop(build.function) if report.get("main_loop") else None
         return replace(known, texts=with_code(known.texts, build.function, loop, lines, {}))
@@ -165,8 +165,7 @@ def _planned(build: Build, known: Facts, device: Product) -> Facts:
 def _of_spec(spec: Any) -> Facts:
     """What is known before anything is compiled."""
     program, target, rows = spec.program, spec.target, Rows(spec.program.origins.files)
-    plan: Plan | None = getattr(spec, "plan", None)
-    source = spec.source if hasattr(spec, "source") else Source(spec.text, ((),) * (spec.text.count("\n") + 1), {})
+    plan: Plan | None = spec.plan
     return Facts(
         tkgen=__version__,
         kernel=spec.name,
@@ -178,7 +177,7 @@ def _of_spec(spec: Any) -> Facts:
         compiled=False,
         schedule=plan.chosen if plan else "",
         problem=_problem(program),
-        texts=texts(program.origins, rows, source, plan, spec.name),
+        texts=texts(program.origins, rows, spec.source, plan, spec.name),
         layout=None,
         ownership=ownership(program) if plan else None,
         pipeline=pipeline(plan, rows.of) if plan else None,
@@ -232,7 +231,7 @@ def _time(prediction: Prediction) -> float:
     return next(f.value for f in prediction.figures if f.key == "predict.time")
 
 
-def _order(spec: Spec, alone: Facts, device: Product, blocks_per_cu: int) -> BlockOrder:
+def _order(spec: Spec[Any], alone: Facts, device: Product, blocks_per_cu: int) -> BlockOrder:
     """The order of the blocks, worked out again where it differs from that of the spec alone."""
     estimated = estimate(spec.plan, spec.target).blocks_per_cu
     if alone.order and blocks_per_cu == estimated and device.name == alone.order.product:
@@ -258,7 +257,7 @@ def to_json(found: Facts) -> dict[str, Any]:
 
 def _problem(program: Any) -> Problem:
     sizes = tuple((d.name, d.size) for d in program.dims)
-    if not hasattr(program, "operands"):
+    if program.contraction is None:
         types = tuple((t.name, t.dtype.spelling) for t in dict.fromkeys((*program.reads, *program.outputs)))
         return Problem("", sizes, types, None, program.waves, ())
     tensors = (*(o.tensor for o in program.operands), program.accumulator.tensor)

@@ -29,7 +29,7 @@ def placement(build: Any) -> Placement | None:
     """Where a build has its tiles; None where its layout has no such table."""
     match getattr(build.spec, "layout", None):
         case LoopMap() as m:
-            meetings = f"{build.barriers} barriers a pass"
+            meetings = f"{build.spec.schedule.barriers} barriers a pass"
             return Placement(
                 "Tiles over waves",
                 f"{m.describe()}. Each wave has its part of {m.split.name}, which runs along the columns of all "
@@ -54,7 +54,7 @@ def placement(build: Any) -> Placement | None:
 
 def _row_stats(build: Any, layout: RowMap) -> Iterator[tuple[str, str, str]]:
     yield "Tile", f"{layout.row_count} x {layout.length}", f"{layout.waves} waves, {layout.waves_of_row} to a row"
-    if hasattr(build, "resources"):
+    if build.function is not None:
         yield "Registers", str(build.resources.vgpr), f"per lane; {layout.registers} were predicted"
         yield "LDS", f"{build.lds_bytes} B", "for what waves tell each other" if layout.exchanges else "none is needed"
 

@@ -57,7 +57,7 @@ def prediction(build: Any, product: str | None = None, sizes: Mapping[str, int] 
     assumed = {name: extent for name, extent in _assumed(build).items() if name not in given}
     waves: tuple[Mapping[int, float], ...] = ()
     drawn = None
-    if hasattr(build.spec, "plan"):
+    if build.spec.plan is not None:
         profiled = profile(build, assumed | given, product)
         found, position = profiled.prediction, positions(build)
         waves = tuple({position[a]: c for a, c in w.items() if a in position} for w in profiled.recording.spent)
@@ -108,7 +108,7 @@ def _assumed(build: Any) -> dict[str, int]:
     """Extents for the dimensions that are known at run time only."""
     program = build.spec.program
     found = {dim.name: ASSUMED for dim in program.dims if dim.size is None}
-    if hasattr(build.spec, "plan"):
+    if build.spec.plan is not None:
         rows, columns, step = program.block
         step *= build.spec.plan.shape.unroll
         tiled = {program.m.name: 32 * rows, program.n.name: 32 * columns, program.k.name: 64 * step}

@@ -22,7 +22,6 @@ from tkgen.toolchain.isa import classify
 if TYPE_CHECKING:
     from tkgen.backends import protocol
     from tkgen.build import Build
-    from tkgen.build.model import Compiled
     from tkgen.predict import Profile
 
 SHOWN_PASSES = 2  # of the steady loop
@@ -214,7 +213,7 @@ def _named(recording: Recording, of: str) -> Iterator[dict[str, Any]]:
         yield name("thread_name", wave % recording.simds, _thread(wave) + 1, f"{text}: vector")
 
 
-def positions(build: Compiled) -> dict[int, int]:
+def positions(build: Build) -> dict[int, int]:
     """The number of each instruction of the kernel, by its address in dwords."""
     from tkgen.emulate import load
     from tkgen.emulate.decode import decode
@@ -227,10 +226,10 @@ def positions(build: Compiled) -> dict[int, int]:
 class _Names:
     """What an instruction, by its address, is called: kind, operations or the line of equations, row of the spec."""
 
-    def __init__(self, build: Compiled):
+    def __init__(self, build: Build):
         self.position = positions(build)
         self.kinds = [classify(x)[0] for x in build.function.instructions]
-        self.texts, self.lines = _of_plan(build) if hasattr(build.spec, "plan") else _of_equations(build)
+        self.texts, self.lines = _of_plan(build) if build.spec.plan else _of_equations(build)
 
     def bar(self, event: Event) -> Bar:
         """The bar of one event."""
@@ -261,7 +260,7 @@ def _of_plan(build: Any) -> tuple[list[str], list[int]]:
     )
 
 
-def _of_equations(build: Compiled) -> tuple[list[str], list[int]]:
+def _of_equations(build: Build) -> tuple[list[str], list[int]]:
     """For each instruction the line of the spec that it carries out, without its comment, and that line's row."""
     spec, rows = build.spec, Rows(build.spec.program.origins.files)
     cpp = texts(spec.program.origins, rows, spec.source, None, spec.name).cpp

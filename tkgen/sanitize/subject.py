@@ -25,7 +25,7 @@ from tkgen.toolchain.discover import find_compiler
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from tkgen.build.model import Compiled
+    from tkgen.build.model import Build
     from tkgen.execute.compare import Reference
     from tkgen.ir.launch import Launch as KernelLaunch
 
@@ -181,7 +181,7 @@ def from_spec(
 
 def _launched(
     path: Path,
-    build: Compiled,
+    build: Build,
     launch: KernelLaunch[Any],
     memory: Mapping[str, Tensor],
     scalars: Mapping[str, float],

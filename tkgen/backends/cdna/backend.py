@@ -1,21 +1,17 @@
-"""CDNA as the library and its commands see it: kernels of matrix products, and of rows."""
+"""CDNA as the library and its commands see it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tkgen.backends import protocol
 from tkgen.backends.cdna.lower.sequence import joined_source
 from tkgen.backends.cdna.spec import Spec
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.functions import CDNA
-from tkgen.ir.products import has_products
 from tkgen.ir.types import Program
-from tkgen.loops.spec import LoopSpec
-from tkgen.rows.spec import RowSpec
-from tkgen.schedule import plan
 from tkgen.sequence.spec import SequenceSpec
 from tkgen.targets import Target, load_target, target_names
 
@@ -53,14 +49,11 @@ class Cdna:
 
     def spec(
         self, path: Path, program: Program | EquationProgram, target: str, defines: Mapping[str, int | None]
-    ) -> Spec | RowSpec:
-        """A typed kernel for one of its targets: a plan for products, a layout over lanes for rows."""
-        chosen = load_target(target)
-        if isinstance(program, EquationProgram):
-            if has_products(program.kernel):
-                return LoopSpec(path, program, chosen, defines)
-            return RowSpec(path, program, chosen, defines)
-        return Spec(path, program, chosen, defines, plan(program, chosen))
+    ) -> Spec[Any]:
+        """A typed kernel for one of its targets, with the plan of its K-steps where it has any."""
+        found = Spec(path, program, load_target(target), defines)
+        found.plan  # noqa: B018
+        return found
 
     def joined(self, spec: SequenceSpec[Target]) -> Source:
         """The file of several kernels: each in a namespace of its own, and one `dispatch` that launches them."""

@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from tkgen.backends.protocol import Build
-from tkgen.build.model import Compiled
+from tkgen.backends import protocol
+from tkgen.build.model import Build
 from tkgen.build.outputs import write_module
 from tkgen.toolchain.compiler import ToolchainError
 
@@ -25,7 +25,9 @@ def need_gpu() -> None:
         )
 
 
-def launcher(build: Build, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, float]) -> Callable[[], None]:
+def launcher(
+    build: protocol.Build, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, float]
+) -> Callable[[], None]:
     """What launches the kernel, or all of a sequence, on these tensors, on the current stream of their device.
 
     `tensors` has all that is read or written, what is between the kernels of a sequence too.
@@ -39,12 +41,12 @@ def launcher(build: Build, tensors: Mapping[str, torch.Tensor], scalars: Mapping
     return launch
 
 
-def _module(build: Build) -> Any:
+def _module(build: protocol.Build) -> Any:
     """The built Python module, made once for the same machine code."""
     if identity(build) not in _modules:
         folder = Path(tempfile.mkdtemp(prefix="tkgen-module-"))
         first = build.kernels[0]
-        assert isinstance(first, Compiled)
+        assert isinstance(first, Build)
         path = write_module(build.spec, first.compiler, folder, first.kittens)
         found = importlib.util.spec_from_file_location(build.spec.name, path)
         assert found is not None and found.loader is not None
@@ -54,7 +56,7 @@ def _module(build: Build) -> Any:
     return _modules[identity(build)]
 
 
-def identity(build: Build) -> tuple[object, ...]:
+def identity(build: protocol.Build) -> tuple[object, ...]:
     """What decides the results: the machine code, of each kernel, and the sizes that grids are made from."""
     return (*(k.code for k in build.kernels), *(d.size for d in build.spec.program.dims))
 

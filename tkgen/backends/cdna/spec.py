@@ -1,90 +1,77 @@
-"""A spec of matrix products for CDNA: scheduled, proven, generated, compiled."""
+"""A spec of one kernel for CDNA: laid out, scheduled, proven, generated, compiled, each as its ops ask for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic
 
-from tkgen import checks
-from tkgen.backends.cdna.kernel_spec import KernelSpec
-from tkgen.backends.cdna.lower import Source, lower
-from tkgen.backends.cdna.sizes import cases, chunks
-from tkgen.diagnostics import Diagnostic
-from tkgen.execute.arguments import launched
-from tkgen.ir.launch import Launch
-from tkgen.ir.limits import Requirement, places_of, requirements
-from tkgen.ir.types import Dim, Program
+from tkgen.backends.cdna.form import CdnaForm
+from tkgen.backends.cdna.fused import FUSED
+from tkgen.backends.cdna.lanes import LANES
+from tkgen.backends.cdna.lower.origins import Source
+from tkgen.backends.cdna.staged import STAGED
+from tkgen.backends.form import KernelSpec
+from tkgen.backends.spec import K
+from tkgen.ir.products import has_products
 from tkgen.schedule import Plan
-from tkgen.targets.model import round_up
+from tkgen.targets import Target
 
 if TYPE_CHECKING:
-    from networkx import MultiDiGraph
-
-    from tkgen.build import Build
+    from tkgen.build.model import Build
 
 
 @dataclass(frozen=True)
-class Spec(KernelSpec[Program, "Build"]):
-    """A spec read from `path` with its `-D` values, resolved and scheduled for `target`."""
+class Spec(KernelSpec[K, Target], Generic[K]):
+    """A spec read from `path` with its `-D` values, typed, for `target`.
 
-    plan: Plan = field(repr=False)
+    `fixed_plan` is a plan to take instead of the one that is found.
+    """
 
-    def found(self) -> Iterable[Diagnostic]:
-        """What the families of checks say."""
-        return checks.check(self.plan, self.target)
+    fixed_plan: Plan | None = field(default=None, repr=False)
 
-    @property
-    def planned(self) -> Plan:
-        """The plan."""
-        return self.plan
+    @cached_property
+    def form(self) -> CdnaForm:
+        """What its ops decide."""
+        if self.program.contraction is not None:
+            return STAGED
+        return FUSED if has_products(self.program.kernel) else LANES
 
-    @property
-    def graph(self) -> MultiDiGraph:
-        """The dataflow graph of an iteration."""
-        return self.plan.graph
-
-    @property
-    def scheduled(self) -> str:
-        """The plan, as text."""
-        return self.plan.to_text()
-
-    def generated(self, alone: bool) -> Source:
-        """The C++ of the kernel; without the file around it where it is not `alone` there."""
-        return lower(self.plan, self.target.name, str(self.path), alone=alone)
-
-    def launch(self, given: Mapping[str, int] | None = None) -> Launch[Program]:
-        """The launch at the spec's own sizes, `given` ones for dynamic dimensions. Raises SizeError."""
-        return launched(self, given)
-
-    def size_cases(self) -> Iterator[dict[str, int]]:
-        """Sizes worth trying: multiples of its block and its steps, and ragged ones."""
-        return cases(self.plan)
+    @cached_property
+    def schedule(self) -> Any:
+        """What its waves do. Raises SpecError where there is no schedule."""
+        return self.fixed_plan or self.form.schedule(self)
 
     @property
-    def places(self) -> set[Dim]:
-        """The dynamic dimensions that blocks take one place of."""
-        return places_of(self.program)
+    def plan(self) -> Any:
+        """The schedule, where it has K-steps; else None."""
+        return None if self.program.contraction is None else self.schedule
 
     @property
-    def divides(self) -> bool:
-        """Sizes are multiples of its block and steps."""
-        return True
+    def decides(self) -> bool:
+        """Whether what its waves do depends on data."""
+        return self.form.decides(self)
 
-    def fitting(self, sizes: Mapping[str, int]) -> dict[str, int]:
-        """`sizes` with whole chunks along rows that are gathered."""
-        fitted = {name: round_up(sizes[name], chunk) for name, chunk in chunks(self.program).items() if name in sizes}
-        return dict(sizes) | fitted
+    @cached_property
+    def namespace(self) -> Source:
+        """The C++ without the file around it, as it stands among other kernels."""
+        return self.form.namespace(self)
 
-    @property
-    def requirements(self) -> list[Requirement]:
-        """What dynamic sizes must be."""
-        shape = self.plan.shape
-        return requirements(self.program, shape.unroll, shape.tail_iterations)
+    def build(
+        self,
+        *,
+        cxx: str | None = None,
+        kittens: Path | None = None,
+        log: Path | None = None,
+        machine_check: bool = True,
+    ) -> Build:
+        """Compile to a code object and watch it, unless `machine_check` says not to (see `tkgen.machine_check`).
 
-    @property
-    def kind(self) -> type[Build]:
-        """A build of products."""
-        from tkgen.build.model import Build
+        Raises:
+            SpecError: as `check`; or the compiled code races, does not wait, or leaves its memory.
+            ToolchainError: the compiler fails.
+        """
+        from tkgen.build.compiling import build
 
-        return Build
+        return build(self, cxx=cxx, kittens=kittens, log=log, machine_check=machine_check)

@@ -1,5 +1,5 @@
 """NVIDIA Hopper: CUDA C++ against the names of ThunderKittens 2.0, compiled by nvcc, launched on the GPU.
 
 `layout` is how a block's tiles lie, `lowering` makes the source, `checks` refuses what that cannot do, `toolchain`
-compiles, `launch` runs, `kernel_spec` holds what specs of one kernel have in common, `sequence` joins several.
+compiles, `launch` runs, `spec` is a spec of one kernel, `sequence` joins several.
 """

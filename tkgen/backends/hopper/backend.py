@@ -1,21 +1,18 @@
-"""Hopper as the library and its commands see it: kernels of matrix products."""
+"""Hopper as the library and its commands see it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tkgen.backends import protocol
 from tkgen.backends.hopper.build import write
-from tkgen.backends.hopper.loop_spec import HopperLoopSpec
 from tkgen.backends.hopper.machine import Hopper, load_hopper
-from tkgen.backends.hopper.row_spec import HopperRowSpec
 from tkgen.backends.hopper.sequence import joined_source
 from tkgen.backends.hopper.spec import HopperSpec
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.functions import HOPPER
-from tkgen.ir.products import has_products
 from tkgen.ir.types import Program
 from tkgen.targets import hopper_names
 
@@ -26,8 +23,6 @@ if TYPE_CHECKING:
     from tkgen.ir.sizing import Sizing
     from tkgen.sequence.spec import SequenceSpec
 
-ON_HOPPER = HopperSpec | HopperRowSpec | HopperLoopSpec
-"""A spec of any kind for it."""
 OUTPUTS = {"cpp": "cu", "asm": "sass", "hsaco": "cubin", "report": "report"}
 """What stands here for what AMD's tools leave."""
 
@@ -68,12 +63,8 @@ class HopperBackend:
 
     def spec(
         self, path: Path, program: Program | EquationProgram, target: str, defines: Mapping[str, int | None]
-    ) -> ON_HOPPER:
-        """A typed kernel of products, of rows or of products of products."""
-        if isinstance(program, EquationProgram):
-            if has_products(program.kernel):
-                return HopperLoopSpec(path, program, load_hopper(target), defines)
-            return HopperRowSpec(path, program, load_hopper(target), defines)
+    ) -> HopperSpec[Any]:
+        """A typed kernel."""
         return HopperSpec(path, program, load_hopper(target), defines)
 
     def joined(self, spec: SequenceSpec[Hopper]) -> Source:

@@ -20,13 +20,13 @@ from tkgen.toolchain.cache import default_cache
 from tkgen.toolchain.files import write_atomic
 
 if TYPE_CHECKING:
-    from tkgen.backends.hopper.kernel_spec import HopperKernel
+    from tkgen.backends.hopper.spec import HopperSpec
     from tkgen.backends.protocol import Build
 
 EMITS = ("cu", "cubin", "sass", "report")
 
 
-K = TypeVar("K", bound="HopperKernel[Any]", covariant=True)
+K = TypeVar("K", bound="HopperSpec[Any]", covariant=True)
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,15 @@ class CudaBuild(Generic[K]):
         return self.figures.static_shared_bytes + self.dynamic_bytes
 
     @property
+    def function(self) -> None:
+        """Nothing: reports show no instructions of this back end."""
+
+    @property
+    def watched(self) -> str:
+        """Nothing: the machine code of this back end is never watched."""
+        return ""
+
+    @property
     def unwatched(self) -> str:
         """Nothing: the machine code of this back end is never watched, and none was promised to be."""
         return ""
@@ -107,7 +116,8 @@ class CudaBuild(Generic[K]):
         f, moved = self.figures, self.spec.moved_registers
         registers = f"{f.registers} registers" + (f" ({moved[0]} producer, {moved[1]} consumer)" if moved else "")
         return (f"{self.spec.name} ({self.spec.target.name}): {registers}, {f.spill_bytes} B spilled, "
-                f"{self.shared_bytes} B shared, {self.threads} threads, {self.spec.words(f)}")  # fmt: skip
+                f"{self.shared_bytes} B shared, {self.threads} threads, "
+                f"{self.spec.form.words(self.spec, f)}")  # fmt: skip
 
 
 def write(build: Build, directory: Path, emit: Collection[str] = EMITS) -> dict[str, Path]:

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from tkgen.backends import protocol
-from tkgen.backends.hopper.kernel_spec import HopperKernel
 from tkgen.backends.hopper.schedule import MACHINE
+from tkgen.backends.hopper.spec import HopperSpec
 from tkgen.ir.launch import Launch
 from tkgen.proof.execution import Order, orders
 
@@ -30,7 +30,7 @@ class HopperInterpreter:
         order: Order, progress: Callable[[int, int], None] | None = None,
     ) -> protocol.Modelled:  # fmt: skip
         """One launch of a checked kernel."""
-        assert isinstance(spec, HopperKernel)
+        assert isinstance(spec, HopperSpec)
         with one_thread():
             return spec.modelled(launch, inputs, scalars, order, progress)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import torch
 
     from tkgen.backends.hopper.build import CudaBuild
-    from tkgen.backends.hopper.kernel_spec import HopperKernel
+    from tkgen.backends.hopper.spec import HopperSpec
     from tkgen.backends.protocol import Build
 
 MAP_BYTES = 128  # CUtensorMap (cuda.h)
@@ -242,7 +242,7 @@ def launcher(
     for kernel, one in zip(build.kernels, launch.launches, strict=True):
         if one is not launch:  # of a kernel alone the caller clears what it adds to
             each += [tensors[name].zero_ for name in sorted(one.program.added)]
-        each.append(_launcher(cast("CudaBuild[HopperKernel[Any]]", kernel), one, tensors, scalars))
+        each.append(_launcher(cast("CudaBuild[HopperSpec[Any]]", kernel), one, tensors, scalars))
 
     def start() -> None:
         for step in each:
@@ -252,18 +252,18 @@ def launcher(
 
 
 def _launcher(
-    build: CudaBuild[HopperKernel[Any]], launch: Launch[Any], tensors: Mapping[str, torch.Tensor],
+    build: CudaBuild[HopperSpec[Any]], launch: Launch[Any], tensors: Mapping[str, torch.Tensor],
     scalars: Mapping[str, float],
 ) -> Callable[[], None]:  # fmt: skip
     spec, program = build.spec, launch.program
     own = {t.name: tensors[t.name] for t in program.arguments}
-    _checked(launch, own, spec.aligned_bytes)
+    _checked(launch, own, spec.form.aligned_bytes)
     whole = packed(spec.boxes, program, own, scalars, spec.target.map_alignment)
     return started(build, spec.blocks(launch), whole, own)
 
 
 def started(
-    build: CudaBuild[HopperKernel[Any]], blocks: int, whole: bytes, tensors: Mapping[str, torch.Tensor]
+    build: CudaBuild[HopperSpec[Any]], blocks: int, whole: bytes, tensors: Mapping[str, torch.Tensor]
 ) -> Callable[[], None]:
     """What launches a kernel with this argument. Raises ToolchainError as `launcher`."""
     import torch
@@ -288,7 +288,7 @@ def started(
     return start
 
 
-def function(cuda: Any, build: CudaBuild[HopperKernel[Any]]) -> Any:
+def function(cuda: Any, build: CudaBuild[HopperSpec[Any]]) -> Any:
     """The kernel, loaded into the current context once for the same machine code."""
     key = int(_done(cuda.cuCtxGetCurrent(), "the current context")), build.cubin
     if key not in _loaded:

@@ -27,7 +27,7 @@ from tkgen.toolchain.compiler import ToolchainError
 
 if TYPE_CHECKING:
     from tkgen.backends.hopper.build import CudaBuild
-    from tkgen.backends.hopper.kernel_spec import HopperKernel
+    from tkgen.backends.hopper.spec import HopperSpec
     from tkgen.backends.protocol import Build
     from tkgen.ir import tensors
 
@@ -49,7 +49,7 @@ class Driver(Protocol):
     current: Callable[[], int]
     """The index of the calling thread's current device."""
 
-    def function(self, build: CudaBuild[HopperKernel[Any]], device: torch.device) -> int:
+    def function(self, build: CudaBuild[HopperSpec[Any]], device: torch.device) -> int:
         """The kernel, loaded on that device."""
 
     def map(self, layout: hopper.Boxes, tensor: tensors.Tensor, data: Tensor) -> bytes:
@@ -76,7 +76,7 @@ class Cuda:
         self.current: Callable[[], int] = getattr(torch._C, "_cuda_getDevice", torch.cuda.current_device)
         self._functions: dict[tuple[bytes, int | None], int] = {}
 
-    def function(self, build: CudaBuild[HopperKernel[Any]], device: torch.device) -> int:
+    def function(self, build: CudaBuild[HopperSpec[Any]], device: torch.device) -> int:
         """The kernel; its module stays loaded as long as the process."""
         key = build.cubin, device.index
         if key not in self._functions:
@@ -299,7 +299,7 @@ def prepare(build: Build, launch: Sizing, given: Mapping[str, Tensor]) -> Prepar
     return InOrder(device, tuple(given), made, scalars, tuple(kernels), outputs)
 
 
-def _prepare(build: CudaBuild[HopperKernel[Any]], launch: Launch[Any], given: Mapping[str, Tensor]) -> Prepared:
+def _prepare(build: CudaBuild[HopperSpec[Any]], launch: Launch[Any], given: Mapping[str, Tensor]) -> Prepared:
     """The launch of one kernel for inputs like these, by name, in the order in which it will be called with them.
 
     Raises:
@@ -325,7 +325,7 @@ def _prepare(build: CudaBuild[HopperKernel[Any]], launch: Launch[Any], given: Ma
     def slot(at: int, tensor: tensors.Tensor) -> Slot:
         begin = list(program.arguments).index(tensor) * hopper.GLOBAL_BYTES
         is_moved = tensor.name in moved
-        aligned = ACCESS_BYTES if is_moved else spec.aligned_bytes
+        aligned = ACCESS_BYTES if is_moved else spec.form.aligned_bytes
         return Slot(at, (begin + hopper.MAP_BYTES) // WORD, aligned - 1, begin if is_moved else None)
 
     called = driver.function(build, device), spec.blocks(launch), build.threads, build.dynamic_bytes
@@ -339,7 +339,7 @@ def _prepare(build: CudaBuild[HopperKernel[Any]], launch: Launch[Any], given: Ma
     )  # fmt: skip
 
 
-def _strided(spec: HopperKernel[Any], given: Mapping[str, Tensor]) -> frozenset[str]:
+def _strided(spec: HopperSpec[Any], given: Mapping[str, Tensor]) -> frozenset[str]:
     """The inputs whose strides the copy engine takes, whatever they are, and that nothing else reads."""
     layout, found = spec.boxes, set[str]()
     if layout is None:

@@ -15,8 +15,10 @@ import heapq
 from collections.abc import Mapping
 
 from tkgen.backends.hopper.build import CudaBuild
-from tkgen.backends.hopper.loop_spec import HopperLoopSpec
+from tkgen.backends.hopper.loops import HopperLoop
 from tkgen.backends.hopper.machine import HopperProduct
+from tkgen.backends.hopper.spec import HopperSpec
+from tkgen.ir.equation_program import EquationProgram
 from tkgen.predict.hopper.model import HopperModel, Work, moved_bytes, prediction, read_rate, settled
 from tkgen.predict.hopper.sass import read
 from tkgen.predict.prediction import PredictError, Prediction
@@ -25,11 +27,14 @@ from tkgen.predict.prediction import PredictError, Prediction
 class IterationModel(HopperModel):
     """A build at sizes on a device. Raises SizeError for sizes that it cannot do, PredictError without a loop."""
 
-    def __init__(self, build: CudaBuild[HopperLoopSpec], sizes: Mapping[str, int] | None, product: HopperProduct):
+    def __init__(
+        self, build: CudaBuild[HopperSpec[EquationProgram]], sizes: Mapping[str, int] | None, product: HopperProduct
+    ):
         self.build, self.product = build, product
-        self.spec: HopperLoopSpec = build.spec
+        self.spec: HopperSpec[EquationProgram] = build.spec
         self.machine = build.spec.target
-        self.layout, self.timing = build.spec.layout, build.spec.target.timing
+        self.layout: HopperLoop = build.spec.layout
+        self.timing = build.spec.target.timing
         self.launch = self.spec.launch(sizes)
         code = read(build.sass)
         loop = code.loop_with("HGMMA")
@@ -79,7 +84,7 @@ class IterationModel(HopperModel):
         t, layout = self.timing, self.layout
         rows = self.launch.tiles(layout.split)
         passes = [len(layout.passes(n)) for n in range(rows)]
-        others = self.launch.blocks // rows
+        others = self.launch.tile_count // rows
         total = sum(passes) * others
         moved = float(moved_bytes(self.launch))
         written = sum(map(self.launch.bytes, self.spec.program.outputs))

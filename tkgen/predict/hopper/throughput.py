@@ -13,12 +13,13 @@ from math import prod
 
 from tkgen.backends.hopper.build import CudaBuild
 from tkgen.backends.hopper.machine import HopperProduct
-from tkgen.backends.hopper.row_spec import HopperRowSpec
+from tkgen.backends.hopper.spec import HopperSpec
+from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import AxisKind, Load, Op, walk
 from tkgen.predict.hopper.model import HopperModel, Work, prediction, read_rate, settled
 from tkgen.predict.hopper.sass import Code, read
 from tkgen.predict.prediction import PredictError, Prediction
-from tkgen.rows.reading import read_counts
+from tkgen.predict.throughput import read_counts
 
 MOST_SMOOTH = 4  # exponent by which bounds on the time are added where many blocks of an SM fill in for each other
 
@@ -26,9 +27,11 @@ MOST_SMOOTH = 4  # exponent by which bounds on the time are added where many blo
 class ThroughputModel(HopperModel):
     """A build at sizes on a device. Raises SizeError for sizes that it cannot do, PredictError where no block fits."""
 
-    def __init__(self, build: CudaBuild[HopperRowSpec], sizes: Mapping[str, int] | None, product: HopperProduct):
+    def __init__(
+        self, build: CudaBuild[HopperSpec[EquationProgram]], sizes: Mapping[str, int] | None, product: HopperProduct
+    ):
         self.build, self.product = build, product
-        self.spec: HopperRowSpec = build.spec
+        self.spec: HopperSpec[EquationProgram] = build.spec
         self.machine = build.spec.target
         self.timing = build.spec.target.timing
         self.launch = self.spec.launch(sizes)
@@ -47,7 +50,7 @@ class ThroughputModel(HopperModel):
         code = read(build.sass)
         inner = code.outermost
         loaded = sum(loop.load_bytes for loop in inner)
-        m = self.spec.rows  # of whose lanes some may have nothing of a row's last chunk: they load, too
+        m = self.spec.layout  # of whose lanes some may have nothing of a row's last chunk: they load, too
         whole = m.lanes * m.chunks * m.chunk / m.length
         mine = whole * sum(map(self._touched, walk(self.spec.program.kernel.body))) / build.threads
         turns = max((mine - (code.load_bytes - loaded)) / loaded, 1.0) if loaded else 1.0
@@ -62,7 +65,7 @@ class ThroughputModel(HopperModel):
         """Bytes that an operation loads for a block: what is late in each pass over rows."""
         if not isinstance(op, Load):
             return 0
-        m = self.spec.rows
+        m = self.spec.layout
         sizes = (
             self.launch.extents[a.dim.name] if a.kind is not AxisKind.PARALLEL else a.tile or 1 for a in op.source.axes
         )

@@ -23,10 +23,10 @@ from itertools import chain
 from typing import TypeAlias
 
 from tkgen.backends.hopper.build import CudaBuild
+from tkgen.backends.hopper.layout import Layout
 from tkgen.backends.hopper.machine import HopperProduct
 from tkgen.backends.hopper.spec import HopperSpec
 from tkgen.backends.hopper.toolchain import MATRIX
-from tkgen.execute.arguments import launched
 from tkgen.ir.launch import Launch
 from tkgen.ir.sizing import Piece
 from tkgen.ir.types import Program
@@ -90,12 +90,13 @@ class _Round:
 class TileModel(HopperModel):
     """A build at sizes on a device. Raises SizeError for sizes that it cannot do."""
 
-    def __init__(self, build: CudaBuild[HopperSpec], sizes: Mapping[str, int] | None, product: HopperProduct):
+    def __init__(self, build: CudaBuild[HopperSpec[Program]], sizes: Mapping[str, int] | None, product: HopperProduct):
         self.build, self.product = build, product
-        self.spec: HopperSpec = build.spec
+        self.spec: HopperSpec[Program] = build.spec
         self.machine = build.spec.target
-        self.layout, self.timing = build.spec.layout, build.spec.target.timing
-        self.launch: Launch[Program] = launched(build.spec, sizes)
+        self.layout: Layout = build.spec.layout
+        self.timing = build.spec.target.timing
+        self.launch: Launch[Program] = build.spec.launch(sizes)
         code = read(build.sass)
         opcode = MATRIX[build.spec.program.a.dtype.bits == 8]
         tile, step = code.loop_with(opcode, "UTMASTG"), code.loop_with(opcode)

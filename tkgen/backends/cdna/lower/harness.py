@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import lcm, prod
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.backends.cdna.lower.reference import (
@@ -41,7 +41,7 @@ from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import Axis, AxisKind, Kernel, Reduce, When
 from tkgen.ir.limits import with_all
 from tkgen.ir.products import Sums
-from tkgen.ir.types import DType, Program, Tensor
+from tkgen.ir.types import DType, Tensor
 from tkgen.schedule import Plan
 from tkgen.targets.model import load_target, round_up
 
@@ -211,16 +211,16 @@ class Work:
 def _render(template: str, kernel: Checked, target: str) -> str:
     several = isinstance(kernel, Kernels)
     kernels = kernel.kernels if isinstance(kernel, Kernels) else (kernel,)
-    programs = [_program(k) for k in kernels]
+    programs: list[Any] = [k.program if isinstance(k, Plan) else k for k in kernels]
     name = kernel.name if isinstance(kernel, Kernels) else programs[0].name
     arguments = kernel.arguments if isinstance(kernel, Kernels) else programs[0].arguments
     names = {d.name for p in programs for d in p.dims} | {s.name for p in programs for s in p.scalars}
-    defaults = _defaults(kernels)
+    defaults = _defaults(programs, {k.program.name: k.shape.unroll for k in kernels if isinstance(k, Plan)})
     used = dict.fromkeys(d for t in arguments for d in t.dims)
-    used |= dict.fromkeys(a.dim for p in programs for a in _kernel(p).axes)
+    used |= dict.fromkeys(a.dim for p in programs for a in p.kernel.axes)
     sizes = [Size(d.name, d.size, defaults[d.name], _option(d.name, names)) for d in used]
     given, terms = _given(programs), _terms(programs)
-    held = {t.name: dim.name for p in programs for t, dim in _kernel(p).held.items()}
+    held = {t.name: dim.name for p in programs for t, dim in p.kernel.held.items()}
     parts, some = list[Part](), set[str]()
     for p in programs:
         parts.append(_part(p, _is_exact(p, terms), several, some))
@@ -264,25 +264,18 @@ def _render(template: str, kernel: Checked, target: str) -> str:
     return text.rstrip("\n") + "\n"
 
 
-def _program(kernel: Plan | EquationProgram) -> Program | EquationProgram:
-    return kernel if isinstance(kernel, EquationProgram) else kernel.program
-
-
-def _kernel(program: Program | EquationProgram) -> Kernel:
-    return program.kernel if isinstance(program, EquationProgram) else program.equations.kernel
-
-
-def _equations(program: Program | EquationProgram) -> Sums | Kernel:
+def _equations(program: Any) -> Sums | Kernel:
     """What a reference is made from: sums, where they are of tiles of tensors as these lie there."""
-    if isinstance(program, EquationProgram):
-        return program.kernel
-    found = program.equations
+    kernel: Kernel = program.kernel
+    if program.contraction is None:
+        return kernel
+    found: Sums = program.equations
     plain = not any(s.scaled or s.scales or s.made or is_gathered(s.left) for s in found.sums)
-    decides = any(isinstance(op, When) for op in found.kernel.body)
-    return found if plain and not decides and not found.kernel.ragged else found.kernel
+    decides = any(isinstance(op, When) for op in kernel.body)
+    return found if plain and not decides and not kernel.ragged else kernel
 
 
-def _given(programs: Sequence[Program | EquationProgram]) -> set[str]:
+def _given(programs: Sequence[Any]) -> set[str]:
     """The tensors that are read before a kernel writes them."""
     given, written = set[str](), set[str]()
     for p in programs:
@@ -291,27 +284,27 @@ def _given(programs: Sequence[Program | EquationProgram]) -> set[str]:
     return given
 
 
-def _terms(programs: Sequence[Program | EquationProgram]) -> dict[str, str]:
+def _terms(programs: Sequence[Any]) -> dict[str, str]:
     """For each tensor that holds exact factors how many of them are summed: the first product of given ones says it."""
     found, written = dict[str, str](), set[str]()
     for p in programs:
-        if isinstance(p, Program) and not written & {o.name for o in p.operands}:
+        if p.contraction and not written & {o.name for o in p.operands}:
             found |= {o.name: p.k.name for o in p.operands if o.name not in found}
         written |= {t.name for t in p.outputs}
     return found
 
 
-def _is_exact(program: Program | EquationProgram, terms: Mapping[str, str]) -> bool:
+def _is_exact(program: Any, terms: Mapping[str, str]) -> bool:
     """Whether its sums of products do not round."""
-    return isinstance(program, EquationProgram) or all(terms.get(o.name) == program.k.name for o in program.operands)
+    return program.contraction is None or all(terms.get(o.name) == program.k.name for o in program.operands)
 
 
-def _part(program: Program | EquationProgram, exact: bool, several: bool, left: set[str]) -> Part:
+def _part(program: Any, exact: bool, several: bool, left: set[str]) -> Part:
     """A kernel's part; of the tensors `left` some elements are as they were before all kernels."""
     found = _equations(program)
     loops = isinstance(found, Kernel) and has_loops(found)
     formula, reads = Formula.of(found), {t.name for t in program.reads}
-    some = {t.name for t in program.outputs} if reads & left else some_store(_kernel(program))
+    some = {t.name for t in program.outputs} if reads & left else some_store(program.kernel)
     over = added_over(found) if isinstance(found, Kernel) else None
     if isinstance(found, Kernel) and loops:
         at, in_torch, on_host = loop_places(found), torch_loops(found), host_loops(found)
@@ -351,34 +344,33 @@ def _rounds(dtype: DType) -> str:
     return f"{{{0 if dtype.whole else DIGITS[dtype]}, {LEAST.get(dtype, 0)}, {stops}}}"
 
 
-def _work(programs: Sequence[Program | EquationProgram]) -> Work:
+def _work(programs: Sequence[Any]) -> Work:
     flops, moved = list[tuple[int, tuple[str, ...]]](), list[str]()
     for p in programs:
         moved += [t.name for t in (*p.reads, *p.outputs)]
-        if isinstance(p, Program):
+        if p.contraction:
             formula = Formula.of(p.equations)
-            groups = {a.within.of for a in _kernel(p).ragged if a.within}  # which divide rows, or what is summed
+            groups = {a.within.of for a in p.kernel.ragged if a.within}  # which divide rows, or what is summed
             batch = [axis.dim.name for axis in formula.batch if axis != p.part and axis.name not in groups]
             flops.append((2 * len(formula.sums), (p.m.name, p.n.name, p.k.name, *batch)))
     return Work(tuple(flops), tuple(moved))
 
 
-def _defaults(kernels: Sequence[Plan | EquationProgram]) -> dict[str, int]:
+def _defaults(programs: Sequence[Any], unrolls: Mapping[str, int]) -> dict[str, int]:
     """The sizes of a check: DYNAMIC_SIZE rounded up to what all kernels take, DYNAMIC_PLACES of an index."""
-    plans = [k for k in kernels if not isinstance(k, EquationProgram)]
     units: dict[str, int] = {}
-    for plan in plans:
-        program = plan.program
-        steps = program.block[2] * plan.shape.unroll
-        for dim, unit in zip((program.m, program.n, program.k), (*program.block[:2], steps), strict=True):
+    stepped = [p for p in programs if p.contraction]
+    for p in stepped:
+        tiles = (*p.block[:2], p.block[2] * unrolls[p.name])
+        for dim, unit in zip((p.m, p.n, p.k), tiles, strict=True):
             units[dim.name] = lcm(units.get(dim.name, 1), unit)
     found: dict[str, int] = {}
-    for program in (plan.program for plan in plans):
-        sizes = {d.name: d.size or round_up(DYNAMIC_SIZE, units[d.name]) for d in (program.m, program.n, program.k)}
-        found |= with_all(program, sizes, DYNAMIC_PLACES)
-    for kernel in kernels:
-        if isinstance(kernel, EquationProgram):
-            found |= _row_defaults(kernel, found)
+    for p in stepped:
+        sizes = {d.name: d.size or round_up(DYNAMIC_SIZE, units[d.name]) for d in (p.m, p.n, p.k)}
+        found |= with_all(p, sizes, DYNAMIC_PLACES)
+    for p in programs:
+        if p.contraction is None:
+            found |= _row_defaults(p, found)
     return found
 
 
@@ -405,10 +397,8 @@ def _check_value(default: float | None) -> float:
     return default if default else 0.5
 
 
-def _contents(
-    tensor: Tensor, programs: Sequence[Program | EquationProgram], given: set[str], terms: Mapping[str, str]
-) -> str:
-    kernels = [_kernel(p) for p in programs]
+def _contents(tensor: Tensor, programs: Sequence[Any], given: set[str], terms: Mapping[str, str]) -> str:
+    kernels = [p.kernel for p in programs]
     ragged = [a.within for k in kernels for a in k.ragged if a.within and a.within.offsets == tensor]
     if ragged:
         return "lengths" if ragged[0].lengths else "offsets"

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from tkgen.backends import protocol
 from tkgen.backends.hopper.host.run import run
-from tkgen.backends.hopper.kernel_spec import HopperKernel
 from tkgen.backends.hopper.launch import MapError
 from tkgen.backends.hopper.schedule import MACHINE
+from tkgen.backends.hopper.spec import HopperSpec
 from tkgen.execute.arguments import SizeError
 from tkgen.ir.launch import Launch
 from tkgen.proof.execution import Order, orders
@@ -36,7 +36,7 @@ class HostExecutor:
             ToolchainError: no C++ compiler here, or the C++ does not compile.
             SizeError: the copy engine could not move a tensor of these sizes.
         """
-        assert isinstance(spec, HopperKernel)
+        assert isinstance(spec, HopperSpec)
         try:
             return run(spec, launch, inputs, scalars, order, progress)
         except MapError as error:

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from tkgen.backends.hopper.host.library import library
 from tkgen.backends.hopper.host.maps import encoded
-from tkgen.backends.hopper.kernel_spec import HopperKernel
 from tkgen.backends.hopper.launch import argument, described
 from tkgen.backends.hopper.layout import launched_registers
+from tkgen.backends.hopper.spec import HopperSpec
 from tkgen.backends.protocol import Modelled
 from tkgen.ir.launch import Launch
 from tkgen.ir.rounding import TORCH
@@ -68,13 +68,13 @@ class Shape:
     dynamic_bytes: int
 
 
-def shape_of(spec: HopperKernel[Any], launch: Launch[Any]) -> Shape:
+def shape_of(spec: HopperSpec[Any], launch: Launch[Any]) -> Shape:
     """As `tkgen.backends.hopper.launch` launches it on a GPU."""
     return Shape(spec.blocks(launch), spec.threads, spec.dynamic_bytes)
 
 
 def run(
-    spec: HopperKernel[Any], launch: Launch[Any], inputs: Mapping[str, Tensor], scalars: Mapping[str, float],
+    spec: HopperSpec[Any], launch: Launch[Any], inputs: Mapping[str, Tensor], scalars: Mapping[str, float],
     order: Order, progress: Told | None = None, text: str | None = None, limit: float = LIMIT,
 ) -> Modelled:  # fmt: skip
     """One launch of the spec's C++, or of `text` in its place, on tensors of the CPU.
@@ -98,7 +98,7 @@ def run(
 
 
 def _launched(
-    loaded: ctypes.CDLL, spec: HopperKernel[Any], shape: Shape, whole: bytes, tensors: Mapping[str, Tensor],
+    loaded: ctypes.CDLL, spec: HopperSpec[Any], shape: Shape, whole: bytes, tensors: Mapping[str, Tensor],
     order: Order, progress: Told | None, limit: float,
 ) -> tuple[tuple[str, ...], int]:  # fmt: skip
     """What was seen to be wrong in a launch, and its steps."""

@@ -1,17 +1,28 @@
-"""Sizes worth trying of a kernel that sums products step by step."""
+"""Kernels that sum products step by step on CDNA: their tiles are staged, K-step after K-step, as a plan says."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from tkgen.ir.limits import dynamic_batch, product_sizes, with_all
+from tkgen import checks
+from tkgen.backends.cdna.form import CdnaForm, loop_mix, loop_words, other_per_mfma
+from tkgen.backends.cdna.lower import Source, lower
+from tkgen.execute.arguments import launched
+from tkgen.ir.launch import Launch
+from tkgen.ir.limits import dynamic_batch, product_sizes, requirements, with_all
 from tkgen.ir.types import ACCESS_BYTES, Program
-from tkgen.schedule import Plan
+from tkgen.schedule import Plan, plan
 from tkgen.targets.model import round_up
+from tkgen.toolchain.isa import Function
+
+if TYPE_CHECKING:
+    from tkgen.backends.cdna.spec import Spec
 
 
-def cases(plan: Plan) -> Iterator[dict[str, int]]:
+def _cases(plan: Plan) -> Iterator[dict[str, int]]:
     """Sizes worth trying: one K-step, odd and even counts, the smallest grid and a larger one, ragged where allowed."""
     program = plan.program
     bm, bn, bk = program.block
@@ -30,7 +41,7 @@ def cases(plan: Plan) -> Iterator[dict[str, int]]:
         ragged = [sizes(bm + 1, 2 * bn - 5, counts[-1] * bk - 3), sizes(bm - 8, bn + 8, counts[-1] * bk - 8)]
         whole = sizes(bm, bn, counts[-1] * bk)
         ragged = [case | {name: whole[name] for name in _pitched(program) & case.keys()} for case in ragged]
-        found += [case | {n: round_up(case[n], c) for n, c in chunks(program).items()} for case in ragged]
+        found += [case | {n: round_up(case[n], c) for n, c in _chunks(program).items()} for case in ragged]
         if program.part is not None and unroll == 1:  # most parts have nothing
             found.append(sizes(bm, bn, bk))
     yield from _batched(program, found)
@@ -51,7 +62,51 @@ def _pitched(program: Program) -> set[str]:
     return {v.tensor.dims[-1].name for v in views if len(v.pitch) > 1}
 
 
-def chunks(program: Program) -> dict[str, int]:
+def _chunks(program: Program) -> dict[str, int]:
     """Along which dimensions rows that are gathered lie, and how many of their elements are a chunk."""
     gathered = [o.tensor for o in program.operands if o.name in program.gathered]
     return {t.dims[-1].name: t.dtype.elements(ACCESS_BYTES) for t in gathered}
+
+
+def _fitting(spec: Spec[Any], sizes: Mapping[str, int]) -> dict[str, int]:
+    """`sizes` with whole chunks along rows that are gathered."""
+    fitted = {name: round_up(sizes[name], chunk) for name, chunk in _chunks(spec.program).items() if name in sizes}
+    return dict(sizes) | fitted
+
+
+def _launch(spec: Spec[Any], given: Mapping[str, int] | None) -> Launch[Program]:
+    shape = spec.schedule.shape
+    return launched(spec.program, requirements(spec.program, shape.unroll, shape.tail_iterations), given)
+
+
+def _source(spec: Spec[Any], alone: bool) -> Source:
+    return lower(spec.schedule, spec.target.name, str(spec.path), alone=alone)
+
+
+def _figures(spec: Spec[Any], function: Function) -> dict[str, object]:
+    made, loop = spec.schedule, loop_mix(function)
+    return {
+        "block": list(spec.program.block),
+        "schedule": made.chosen,
+        "barriers_per_step": made.barriers_per_step,
+        "steps_per_pass": made.shape.unroll,
+        "main_loop": None if loop is None else asdict(loop) | {"other_per_mfma": other_per_mfma(loop)},
+    }
+
+
+STAGED = CdnaForm(
+    layout=lambda spec: spec.schedule,
+    schedule=lambda spec: plan(spec.program, spec.target),
+    check=lambda spec: checks.check(spec.schedule, spec.target),
+    text=lambda spec: str(spec.schedule.to_text()),
+    graph=lambda spec: spec.schedule.graph,
+    source=partial(_source, alone=True),
+    namespace=partial(_source, alone=False),
+    launch=_launch,
+    size_cases=lambda spec: _cases(spec.schedule),
+    fitting=_fitting,
+    measured=lambda spec, resources: checks.check_resources(spec.schedule, spec.target, resources),
+    barriers=lambda spec: ("barriers/step", spec.schedule.barriers_per_step),
+    figures=_figures,
+    words=lambda spec, function: loop_words(spec.schedule.barriers_per_step, loop_mix(function)),
+)

@@ -1,0 +1,120 @@
+"""Fused matmuls on CDNA, kernels whose loop multiplies what it made of products: their tiles lie over waves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tkgen.backends.cdna.form import CdnaForm, loop_mix, loop_words, other_per_mfma
+from tkgen.backends.cdna.lanes import measured
+from tkgen.backends.cdna.lower.loops import LoopLowering
+from tkgen.backends.cdna.lower.origins import Source
+from tkgen.checks.laid import of_waves
+from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
+from tkgen.execute.arguments import launched_in
+from tkgen.ir.divided import divided
+from tkgen.ir.size_cases import around_tiles, tile_units
+from tkgen.schedule.loop_program import LoopSteps
+from tkgen.schedule.loop_steps import steps
+from tkgen.schedule.loop_tiles import LoopError
+from tkgen.schedule.loop_written import StepError
+from tkgen.schedule.loops import LoopMap, map_loops
+from tkgen.schedule.row_graph import loop_graph
+from tkgen.schedule.step_text import loop_text
+from tkgen.targets.model import round_up
+from tkgen.toolchain.isa import Function, instruction_mix
+
+if TYPE_CHECKING:
+    from tkgen.backends.cdna.spec import Spec
+
+
+def _layout(spec: Spec[Any]) -> LoopMap:
+    """Which wave has which tiles. Raises SpecError (E230) where nothing carries the equations out."""
+    try:
+        return map_loops(spec.program, spec.target)
+    except LoopError as error:
+        span = error.span or spec.program.spans["kernel"]
+        fix = Fix(error.fix) if error.fix else None
+        raise SpecError(Diagnostic("E230", str(error), Label(span), fix=fix)) from error
+
+
+def _schedule(spec: Spec[Any]) -> LoopSteps:
+    """What its waves do, proven. Raises SpecError (E216, E312 to E314) for a written schedule."""
+    try:
+        return steps(spec.layout, spec.target.synchronisation)
+    except StepError as error:
+        other = (Label(*error.other),) if error.other else ()
+        fix = Fix(error.fix) if error.fix else None
+        raise SpecError(Diagnostic(error.code, str(error), Label(error.span), other, fix=fix)) from error
+
+
+def _check(spec: Spec[Any]) -> Iterator[Diagnostic]:
+    """What there is to say of the layout, and where nothing is wrong with that, of the schedule."""
+    said = list(of_waves(spec.program, spec.layout, spec.target))
+    yield from said
+    if not any(d.code.startswith("E") for d in said):
+        spec.schedule  # noqa: B018
+
+
+def _source(spec: Spec[Any], alone: bool) -> Source:
+    program = spec.program
+    header = program.header.splitlines()
+    return LoopLowering(spec.schedule).source(spec.target, header, spec.path.name, program.occupancy, alone)
+
+
+def _size_cases(spec: Spec[Any]) -> Iterator[dict[str, int]]:
+    """One, two and three times what holds whole tiles of each axis; where only run time knows some, around tiles."""
+    program = spec.program
+    if program.dynamic:
+        yield from around_tiles(program)
+        return
+    units = tile_units(program)
+    fixed = {name: 1 for name, unit in units.items() if unit == 1}
+    for d in divided(program.kernel):
+        if d.large.name in fixed:  # heads that share keys: one set of them
+            fixed |= {d.large.name: d.count, d.small.name: 1}
+    if (groups := program.kernel.groups) is not None:
+        fixed[groups.dim.name] = 3
+    for times in (1, 2, 3):
+        yield {name: unit * times for name, unit in units.items()} | fixed
+
+
+def _fitting(spec: Spec[Any], sizes: Mapping[str, int]) -> dict[str, int]:
+    """`sizes` with a whole number of heads of queries for each head of keys."""
+    found = dict(sizes)
+    for d in divided(spec.program.kernel):
+        if d.large.name in found:
+            found[d.large.name] = round_up(found[d.large.name], found.get(d.small.name, d.small.size or 1))
+    return found
+
+
+def _figures(spec: Spec[Any], function: Function) -> dict[str, object]:
+    m, loop = spec.layout, loop_mix(function)
+    return {
+        "layout": {"text": m.describe(), "columns": m.columns, "side": m.side, "predicted_registers": m.registers},
+        "barriers_per_step": spec.schedule.barriers,
+        "instructions": asdict(instruction_mix(function.instructions)),
+        "main_loop": None if loop is None else asdict(loop) | {"other_per_mfma": other_per_mfma(loop)},
+    }
+
+
+FUSED = CdnaForm(
+    layout=_layout,
+    schedule=_schedule,
+    check=_check,
+    text=lambda spec: loop_text(spec.schedule),
+    graph=lambda spec: loop_graph(spec.schedule),
+    source=partial(_source, alone=True),
+    namespace=partial(_source, alone=False),
+    launch=lambda spec, given: launched_in(spec.layout, spec.program, given),
+    size_cases=_size_cases,
+    fitting=_fitting,
+    # a condition on which waves decide, or a number from memory to compare places with
+    decides=lambda spec: bool(spec.layout.votes or spec.layout.numbers_loaded),
+    measured=measured,
+    barriers=lambda spec: ("barriers", spec.schedule.barriers),
+    figures=_figures,
+    words=lambda spec, function: loop_words(spec.schedule.barriers, loop_mix(function)),
+)

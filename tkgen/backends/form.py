@@ -1,0 +1,105 @@
+"""A spec of one kernel, for whichever machine, and what the ops of the kernel decide about it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic
+
+from tkgen.backends.spec import K, T, TypedSpec
+from tkgen.diagnostics import Diagnostic, SpecError
+from tkgen.ir.launch import Launch
+from tkgen.ir.limits import places_of
+from tkgen.ir.types import Dim
+
+if TYPE_CHECKING:
+    from networkx import MultiDiGraph
+
+    from tkgen.backends.cdna.lower.origins import Source
+
+
+def unchanged(spec: Any, sizes: Mapping[str, int]) -> dict[str, int]:
+    """The sizes as they are: any will do."""
+    return dict(sizes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Form:
+    """How a machine carries out kernels with certain ops: each stage is a function of the spec."""
+
+    layout: Callable[[Any], Any]  # where tiles lie; raises SpecError where nothing carries the equations out
+    check: Callable[[Any], Iterable[Diagnostic]]  # what there is to say, where there is a layout; may raise SpecError
+    text: Callable[[Any], str]  # the schedule, as text
+    source: Callable[[Any], Source]
+    launch: Callable[[Any, Mapping[str, int] | None], Launch[Any]]
+    size_cases: Callable[[Any], Iterable[dict[str, int]]]
+    fitting: Callable[[Any, Mapping[str, int]], dict[str, int]] = unchanged
+    graph: Callable[[Any], MultiDiGraph] | None = None  # the dataflow graph of an iteration
+
+
+@dataclass(frozen=True)
+class KernelSpec(TypedSpec[K, T], Generic[K, T]):
+    """A spec of one kernel."""
+
+    @cached_property
+    @abstractmethod
+    def form(self) -> Form:
+        """What its ops decide."""
+
+    @cached_property
+    def layout(self) -> Any:
+        """Where its tiles lie. Raises SpecError where nothing carries the equations out."""
+        return self.form.layout(self)
+
+    def found(self) -> Iterator[Diagnostic]:
+        """What there is to say of its layout and of its schedule; without them, why."""
+        try:
+            self.layout  # noqa: B018
+            yield from self.form.check(self)
+        except SpecError as error:
+            yield from error.diagnostics
+
+    @property
+    def graph(self) -> MultiDiGraph | None:
+        """The dataflow graph of an iteration, with the barriers of it; None where the machine has none."""
+        return self.form.graph and self.form.graph(self)
+
+    @property
+    def scheduled(self) -> str:
+        """What its waves do, or other agents, as text. Raises SpecError as `layout`."""
+        return self.form.text(self)
+
+    @cached_property
+    def source(self) -> Source:
+        """The generated C++."""
+        return self.form.source(self)
+
+    @property
+    def text(self) -> str:
+        """The text of it."""
+        return self.source.text
+
+    def launch(self, given: Mapping[str, int] | None = None) -> Launch[K]:
+        """The launch at the spec's own sizes, `given` ones for dynamic dimensions. Raises SizeError."""
+        return self.form.launch(self, given)
+
+    def size_cases(self) -> Iterator[dict[str, int]]:
+        """Sizes worth trying: whole tiles and steps, and ragged ones."""
+        yield from self.form.size_cases(self)
+
+    @property
+    def places(self) -> set[Dim]:
+        """The dynamic dimensions that blocks take one place of."""
+        program: Any = self.program
+        return set() if program.contraction is None else places_of(program)
+
+    @property
+    def divides(self) -> bool:
+        """Sizes are multiples of its block and steps, where it has any."""
+        return self.program.contraction is not None
+
+    def fitting(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """`sizes`, those changed that the kernel cannot do."""
+        return self.form.fitting(self, sizes)

@@ -1,0 +1,94 @@
+"""Fused matmuls on Hopper, kernels whose loop multiplies what it made of products: laid over warpgroups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from tkgen.backends.hopper.form import HopperForm
+from tkgen.backends.hopper.loop_lowering import lower_loop, tile_code
+from tkgen.backends.hopper.loop_schedule import scheduled, unproven
+from tkgen.backends.hopper.loops import FEWER_REGISTERS, HopperLoop, hopper_loop
+from tkgen.backends.hopper.meant import wrong_chain
+from tkgen.backends.hopper.toolchain import Figures
+from tkgen.backends.protocol import Modelled
+from tkgen.checks.laid import unused
+from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
+from tkgen.execute.arguments import launched_in
+from tkgen.ir.equations import accesses
+from tkgen.ir.size_cases import tile_units
+from tkgen.schedule.loop_tiles import LoopError
+
+if TYPE_CHECKING:
+    from tkgen.backends.hopper.spec import HopperSpec
+
+
+def _layout(spec: HopperSpec[Any]) -> HopperLoop:
+    """What its warpgroups hold. Raises SpecError (E230) where nothing carries the equations out."""
+    try:
+        return hopper_loop(spec.program, spec.target)
+    except LoopError as error:
+        span = error.span or spec.program.spans["kernel"]
+        fix = Fix(error.fix, error.edits) if error.fix else None
+        raise SpecError(Diagnostic("E230", str(error), Label(span), fix=fix)) from error
+
+
+def _check(spec: HopperSpec[Any]) -> Iterator[Diagnostic]:
+    if fault := unproven(spec.layout) or wrong_chain(spec.layout, tile_code(spec.layout)):
+        yield Diagnostic(
+            "E240", f"the schedule for this kernel is not proven: {fault}", Label(spec.program.spans["kernel"]),
+            fix=Fix("report this, or use another number of buffers"),
+        )  # fmt: skip
+    yield from unused(spec.program)
+
+
+def _one_matrix(spec: HopperSpec[Any]) -> dict[str, int]:
+    """One place of each index that says nothing but which matrix, such as a batch's."""
+    touched = accesses(spec.program.kernel)
+    used = [(i.axis, d) for a in touched for i, d in zip(a.indices, a.tensor.dims, strict=True)]
+    alone = [a for a in spec.program.parallel if a.is_index and all(d == a.dim for axis, d in used if axis == a)]
+    return {a.dim.name: 1 for a in alone}
+
+
+def _size_cases(spec: HopperSpec[Any]) -> Iterator[dict[str, int]]:
+    """One, two and three times what holds whole tiles of each axis that has tiles."""
+    units = {name: unit for name, unit in tile_units(spec.program).items() if unit > 1}
+    yield from ({name: times * unit for name, unit in units.items()} for times in (1, 2, 3))
+
+
+def _room(spec: HopperSpec[Any]) -> tuple[str, str]:
+    m = spec.layout
+    room = f"a consumer's thread has {m.most_registers} registers; its tiles take about {m.registers}"
+    return room, FEWER_REGISTERS
+
+
+def _facts(spec: HopperSpec[Any]) -> dict[str, object]:
+    m = spec.layout
+    return {"consumers": m.consumers, "keys": m.keys, "buffers": list(m.buffers), "moved_registers": m.moved_registers}
+
+
+def _words(spec: HopperSpec[Any], figures: Figures) -> str:
+    products = "" if figures.products is None else f", {figures.products} HGMMA"
+    return f"{spec.layout.describe()}{products}"
+
+
+def _modelled(spec: HopperSpec[Any], *launched: Any) -> Modelled:
+    from tkgen.backends.hopper.loop_model import run_loop
+
+    return run_loop(spec.layout, *launched)
+
+
+FUSED = HopperForm(
+    layout=_layout,
+    check=_check,
+    text=lambda spec: scheduled(spec.layout),
+    source=lambda spec: lower_loop(spec.layout, spec.program.header.splitlines(), spec.path.name, spec.target.name),
+    launch=lambda spec, given: launched_in(spec.layout, spec.program, given),
+    size_cases=_size_cases,
+    facts=_facts,
+    words=_words,
+    modelled=_modelled,
+    blocks=lambda launch: min(launch.tile_count, launch.blocks),
+    one_matrix=_one_matrix,
+    room=_room,
+)

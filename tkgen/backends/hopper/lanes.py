@@ -1,0 +1,47 @@
+"""Kernels without products on Hopper: their tile lies over the lanes of warps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tkgen.backends.cdna.lower.origins import Source
+from tkgen.backends.hopper.form import HopperForm
+from tkgen.backends.hopper.rows import lower_rows
+from tkgen.backends.protocol import Modelled
+from tkgen.checks.laid import laid_over_lanes, lane_figures, of_lanes
+from tkgen.execute.arguments import launched_in
+from tkgen.ir.size_cases import around_tiles
+from tkgen.schedule.row_graph import row_graph
+from tkgen.schedule.step_text import row_text
+
+if TYPE_CHECKING:
+    from tkgen.backends.hopper.spec import HopperSpec
+
+
+def _source(spec: HopperSpec[Any]) -> Source:
+    program = spec.program
+    header = program.header.splitlines()
+    return lower_rows(spec.layout, spec.target.lanes, header, spec.path.name, program.occupancy, program.tile_order,
+                      program.grid.count)  # fmt: skip
+
+
+def _modelled(spec: HopperSpec[Any], *launched: Any) -> Modelled:
+    from tkgen.backends.hopper.row_model import run_rows
+
+    return run_rows(spec.layout, spec.target.lanes, *launched)
+
+
+LANES = HopperForm(
+    layout=lambda spec: laid_over_lanes(spec.program, spec.target.lanes),
+    check=lambda spec: of_lanes(spec.program, spec.layout),
+    text=lambda spec: row_text(spec.layout),
+    graph=lambda spec: row_graph(spec.layout),
+    source=_source,
+    launch=lambda spec, given: launched_in(spec.layout, spec.program, given),
+    size_cases=lambda spec: around_tiles(spec.program),
+    facts=lambda spec: {"layout": lane_figures(spec.layout)},
+    words=lambda spec, figures: str(spec.layout.describe()),
+    modelled=_modelled,
+    proof="the layout; its machine code is tested on the GPU",
+    copies=False,
+)

@@ -1,0 +1,144 @@
+"""What there is to say of kernels without K-steps, and of how their tiles lie over lanes or waves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from math import prod
+from typing import TYPE_CHECKING
+
+from tkgen.checks.recurrences import recurrences
+from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
+from tkgen.diagnostics.text import count_text
+from tkgen.ir.equation_program import EquationProgram
+from tkgen.ir.equations import accesses
+from tkgen.ir.limits import BUFFER_BYTES, LAUNCH_THREADS
+from tkgen.ir.room import too_many_registers
+from tkgen.schedule.loop_registers import shares, total
+from tkgen.schedule.loops import LoopMap
+from tkgen.schedule.row_form import RowError
+from tkgen.schedule.row_verifier import verify
+from tkgen.schedule.rows import LaneTarget, RowMap, map_rows, reach_bytes
+from tkgen.targets import Target
+
+if TYPE_CHECKING:
+    from tkgen.execute.arguments import Layout
+
+
+def laid_over_lanes(program: EquationProgram, lanes: LaneTarget) -> RowMap:
+    """Which lane has which elements. Raises SpecError (E406) where the tile cannot be laid over the lanes."""
+    try:
+        found = map_rows(program.kernel, program.waves, lanes, program.waves_along)
+    except RowError as error:
+        span = error.span or program.spans["kernel"]
+        raise SpecError(Diagnostic("E406", str(error), Label(span), fix=Fix(error.fix))) from error
+    verify(found, lanes)
+    return found
+
+
+def lane_figures(m: RowMap) -> dict[str, object]:
+    """A layout over lanes, as plain data."""
+    return {
+        "text": m.describe(), "lanes": m.lanes, "chunk": m.chunk, "chunks": m.chunks, "rows": m.held,
+        "across": m.across, "passes": m.passes, "predicted_registers": m.registers,
+    }  # fmt: skip
+
+
+def of_lanes(program: EquationProgram, layout: RowMap) -> Iterator[Diagnostic]:
+    """What there is to say of a tile that lies over lanes."""
+    return _all(program, layout, _foreign_to_lanes(program), _idle_lanes(program, layout))
+
+
+def of_waves(program: EquationProgram, layout: LoopMap, target: Target) -> Iterator[Diagnostic]:
+    """What there is to say of tiles that lie over waves."""
+    return _all(program, layout, _foreign_to_waves(program, layout), _too_many(program, layout, target))
+
+
+def _all(
+    program: EquationProgram, layout: Layout, foreign: Iterable[Diagnostic], waste: Iterable[Diagnostic]
+) -> Iterator[Diagnostic]:
+    yield from foreign
+    yield from _sizes(program, layout)
+    yield from waste
+    yield from unused(program)
+
+
+def unused(program: EquationProgram) -> Iterator[Diagnostic]:
+    """What no operation touches, and recurrences of which a loop might lose numbers."""
+    for found in program.unused:
+        yield Diagnostic("W502", f"the {found.what} `{found.name}` is never used", Label(found.span),
+                         fix=Fix(found.fix))  # fmt: skip
+    yield from recurrences(program.kernel, program.spans["kernel"])
+
+
+def _foreign_to_lanes(program: EquationProgram) -> Iterator[Diagnostic]:
+    """Clauses that rows have no use for."""
+    for staging in program.shared:
+        message = f"`{staging.tensor.name}` need not go through LDS: each of its elements has one lane"
+        yield Diagnostic("E406", message, Label(staging.span), fix=Fix("leave `shared` out"))
+    if program.remap and any(a.dim.size is None for a in program.parallel):
+        message = "blocks whose number only run time knows are taken in their order"
+        yield Diagnostic("E406", message, Label(program.remap[0].span), fix=Fix("leave `remap` out"))
+
+
+def _foreign_to_waves(program: EquationProgram, layout: LoopMap) -> Iterator[Diagnostic]:
+    """Clauses that these loops have no use for."""
+    if program.grid.name != "linear" and program.kernel.ragged:
+        label = Label(program.grid.span or program.spans["kernel"])
+        message = f"blocks of groups take a tile each: there is no `grid {program.grid.name}` for them"
+        yield Diagnostic("E230", message, label, fix=Fix("leave `grid` out"))
+    held = {load.source.tensor for load in layout.held}
+    for tensor in program.registers:
+        if tensor not in held:
+            message = f"`{tensor.name}` is no factor that stays in registers"
+            yield Diagnostic("E230", message, Label(program.spans["registers"]), fix=Fix("leave it out"))
+
+
+def _sizes(program: EquationProgram, layout: Layout) -> Iterator[Diagnostic]:
+    blocks = prod(count or 1 for count in program.blocks)
+    for dim in program.dims:
+        if dim.size is not None and dim.size > (largest := layout.largest(dim.name)):
+            message = f"{dim.name} = {dim.size} is more than the kernel can count"
+            yield Diagnostic("E607", message, Label(dim.span, f"{largest} at most"))
+    most = LAUNCH_THREADS // layout.threads
+    if blocks > most:
+        span = program.spans["kernel"]
+        yield Diagnostic("E607", f"{blocks} blocks are more than a launch can have, {most}", Label(span))
+    for access in dict.fromkeys(accesses(layout.kernel)):
+        if (spanned := reach_bytes(access)) > BUFFER_BYTES:
+            message = f"a tile of `{access.tensor.name}` spans {spanned} bytes"
+            note = "a tile is addressed with 32-bit offsets from its first row: less than 2 GiB"
+            fix = Fix("make the tile smaller (`by`)")
+            yield Diagnostic("E607", message, Label(access.tensor.span), notes=(note,), fix=fix)
+
+
+def _idle_lanes(program: EquationProgram, layout: RowMap) -> Iterator[Diagnostic]:
+    """Lanes without work, which a larger tile or fewer waves would use."""
+    covered = layout.rows_covered * layout.chunks * layout.lanes * layout.chunk
+    used = layout.row_count * layout.length
+    if used * 2 <= covered:
+        span = program.spans.get("waves", program.spans["kernel"])
+        yield Diagnostic("W403", f"{1 - used / covered:.0%} of the lanes have no element of the tile",
+                         Label(span, layout.describe()),
+                         fix=Fix("give a tile more rows (`by`), or use fewer waves"))  # fmt: skip
+
+
+def _too_many(program: EquationProgram, m: LoopMap, target: Target) -> Iterator[Diagnostic]:
+    """Tiles that no wave has the registers for; every lane has elements."""
+    per_simd = program.occupancy or m.waves_per_simd(target)
+    found, most = shares(m), target.max_registers(per_simd)
+    if total(found) <= most or "spills" in program.allow:
+        return
+    asked = program.occupancy is not None
+    fixes = [f"make tiles of `{m.split.name}` or of `{m.loop.axis.name}` smaller"]
+    if not asked and m.waves > target.simds_per_cu:
+        fixes.append(f"use {target.simds_per_cu} waves for a tile of {m.columns * target.simds_per_cu}")
+    yield too_many_registers(
+        f"a wave needs at least {total(found)} registers",
+        f"{count_text(per_simd, 'wave')} on a SIMD leave{'s' * (per_simd == 1)} it {most}",
+        Label(program.spans.get("occupancy" if asked else "waves", program.spans["kernel"]), m.describe()),
+        ", or ".join(fixes),
+        notes=("of each lane: " + "; ".join(f"{s.what}: {s.registers}" for s in found),
+               f"{target.name} has {target.registers_per_lane} for each lane of a SIMD, VGPRs and AGPRs together",
+               target.cited("registers.vector_per_lane")),
+        asked=asked,
+    )  # fmt: skip
