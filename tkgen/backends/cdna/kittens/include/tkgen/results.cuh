@@ -76,7 +76,7 @@ __device__ inline void gather(float (&values)[N], const float *from) {
         values[n] = lds(from)[owned::at(n)];
 #pragma unroll
         for (int wave = 1; wave < waves; ++wave)
-            values[n] = op::template op<float>(values[n], lds(from)[wave * extent + owned::at(n)]);
+            values[n] = op::template op<float>(values[n], float(lds(from)[wave * extent + owned::at(n)]));
     }
 }
 
