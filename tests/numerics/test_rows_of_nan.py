@@ -1,6 +1,6 @@
 """The maximum of NaNs alone is -inf, the minimum inf, wherever a kernel reduces rows; NaN beside numbers is ignored.
 
-ThunderKittens starts with the first element, and so did fused matmuls: NaN there, -inf in rows and after products.
+Reductions of register tiles start with the first element: in fused matmuls that was NaN, in rows and products -inf.
 """
 
 from __future__ import annotations

@@ -1,24 +1,19 @@
-"""Reductions of a loop's tiles, as ThunderKittens has them."""
+"""Reductions of a loop's tiles."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 from tkgen.ir.equations import Kernel, Reduce
 from tkgen.ir.value_facts import ValueFacts
 
 REDUCTIONS = {"sum": "col_sum", "max": "col_max", "min": "col_min"}
-FILLS = {"max": "neg_infty", "min": "pos_infty"}
+OF_NANS = {"max": ", -__builtin_inff()", "min": ", __builtin_inff()"}
 
 
-def reduced(op: Reduce, kernel: Kernel, result: str, argument: str) -> Iterator[str]:
+def reduced(op: Reduce, kernel: Kernel, result: str, argument: str) -> str:
     """`result`, a number for each column, of the tile `argument`.
 
-    ThunderKittens starts a maximum with the first element: of NaNs alone it is NaN. Where that shows, the code starts
-    with -inf, as the equation does.
+    A maximum starts with the first element: of NaNs alone it is NaN. Where that shows, it is combined with -inf, which
+    the equation means.
     """
-    start = ""
-    if op.function in FILLS and ValueFacts(kernel).shows_nan(op):
-        yield f"{FILLS[op.function]}({result});"
-        start = f", {result}"
-    yield f"{REDUCTIONS[op.function]}({result}, {argument}{start});"
+    of_nans = OF_NANS[op.function] if op.function in OF_NANS and ValueFacts(kernel).shows_nan(op) else ""
+    return f"{REDUCTIONS[op.function]}({result}, {argument}{of_nans});"

@@ -491,8 +491,8 @@ class LoopValues:
 
     def _reduced(self, op: Reduce) -> Iterator[str]:
         yield from self.declare(op.result)
-        lines = reduced(op, self.m.kernel, self.name[op.result], self.name[op.argument])
-        yield from (f"{line}{self.places.remark(op.result.span)}" for line in lines)
+        line = reduced(op, self.m.kernel, self.name[op.result], self.name[op.argument])
+        yield f"{line}{self.places.remark(op.result.span)}"
 
     def early(self, item: str, ahead: bool, part: tuple[int, int] = (0, 1)) -> Iterator[str]:
         """The product that stands a pass ahead, of `item`, or a part; before the loop that of the first pass."""

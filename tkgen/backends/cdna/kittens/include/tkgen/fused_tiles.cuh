@@ -189,17 +189,22 @@ template <typename op, col_tile RT> __device__ __forceinline__ float in_lane(con
     return __is_same(op, base_ops::sum) ? both.x + both.y : total;
 }
 
-/// One number for each column of `from`.
-template <typename op, col_tile RT> __device__ __forceinline__ void reduce_columns(typename RT::row_vec &to, const RT &from) {
+/// One number for each column of `from`, combined with those `of_nans` that columns of NaNs alone have.
+template <typename op, col_tile RT, typename... start>
+__device__ __forceinline__ void reduce_columns(typename RT::row_vec &to, const RT &from, start... of_nans) {
 #pragma unroll
     for (int c = 0; c < RT::width; ++c) {
         float total = in_lane<op>(from, c);
         if constexpr (RT::shape::side == 16) total = with_lane<op, 16>(total);
-        to[c][0] = with_lane<op, 32>(total);
+        total = with_lane<op, 32>(total);
+        ((total = op::template op<float>(total, of_nans)), ...);
+        to[c][0] = total;
     }
 }
 template <col_tile RT> __device__ __forceinline__ void col_sum(typename RT::row_vec &to, const RT &from) { reduce_columns<base_ops::sum>(to, from); }
 template <col_tile RT> __device__ __forceinline__ void col_max(typename RT::row_vec &to, const RT &from) { reduce_columns<base_ops::max>(to, from); }
+template <col_tile RT> __device__ __forceinline__ void col_max(typename RT::row_vec &to, const RT &from, float of_nans) { reduce_columns<base_ops::max>(to, from, of_nans); }
 template <col_tile RT> __device__ __forceinline__ void col_min(typename RT::row_vec &to, const RT &from) { reduce_columns<base_ops::min>(to, from); }
+template <col_tile RT> __device__ __forceinline__ void col_min(typename RT::row_vec &to, const RT &from, float of_nans) { reduce_columns<base_ops::min>(to, from, of_nans); }
 
 } // namespace tk
