@@ -11,7 +11,7 @@ import tkgen
 from tkgen.backends.cdna.spec import Spec
 from tkgen.diagnostics import SpecError
 from tkgen.execute.launch import run, trials
-from tkgen.schedule.loop_program import LoopSteps, bring, meet, ring_of
+from tkgen.schedule.loop_program import LoopSteps, barrier, bring, ring_of
 from tkgen.schedule.loop_steps import unproven
 from tkgen.schedule.loop_terms import unlike
 from tkgen.tile.ops import Barrier, Copy, Read, Write
@@ -86,7 +86,7 @@ def test_what_lands_is_waited_for() -> None:
     def edited(**parts: object) -> LoopSteps:
         return replace(found, **parts)  # type: ignore[arg-type]
 
-    waiting = tuple(meet() if isinstance(s, Barrier) else s for s in found.body)
+    waiting = tuple(barrier() if isinstance(s, Barrier) else s for s in found.body)
     assert unproven(found, machine) is None and unlike(found) is None
     assert unproven(edited(body=waiting), machine) is not None
     early = tuple(bring(spec.layout, ring_of(s), s.offset + 1) if isinstance(s, Copy) else s for s in found.body)

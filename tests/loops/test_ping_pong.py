@@ -18,7 +18,7 @@ from tkgen.diagnostics import SpecError
 from tkgen.execute.launch import run, trials
 from tkgen.predict import predict
 from tkgen.proof.passes import first_wrong
-from tkgen.schedule.loop_program import LoopSteps, meet
+from tkgen.schedule.loop_program import LoopSteps, barrier
 from tkgen.schedule.loop_steps import clocked, unproven
 from tkgen.schedule.loop_terms import unlike
 from tkgen.tile.ops import Barrier, Equations, Priority
@@ -152,7 +152,7 @@ def test_what_was_read_of_lds_is_waited_for_once() -> None:
     spec = spec_of(with_sizes(TEXTS["gfx950 direct"], 256), "gfx950 direct")
     found, machine = spec.schedule, spec.target.synchronisation
     assert [not step.drains for step in found.body if isinstance(step, Barrier)] == [False, True, False, True]
-    never = tuple(meet(idle=True) if isinstance(step, Barrier) else step for step in found.body)
+    never = tuple(barrier(idle=True) if isinstance(step, Barrier) else step for step in found.body)
     assert unproven(found, machine) is None and unproven(replace(found, body=never), machine) is not None
 
 
