@@ -215,13 +215,13 @@ def _row_trials(orders: Sequence[Order], every: int, first: int) -> Iterator[Tri
 
         def fault(order: Order, layout: Changed = mutant.layout) -> str:  # type: ignore[assignment]
             try:
-                made = run_rows(layout, spec.lanes, launch, inputs, {}, order)  # type: ignore[arg-type]
+                made = run_rows(layout, spec.target.lanes, launch, inputs, {}, order)  # type: ignore[arg-type]
             except (KeyError, IndexError, RuntimeError, ValueError) as error:
                 return f"nothing can be computed: {error!r}"
             return _work(wanted, made.outputs, made.findings)
 
         found = (n for n, order in enumerate(orders, 1) if fault(order))
-        said = "; ".join(dict.fromkeys(what for _, what in row_wrong(mutant.layout, spec.lanes)))
+        said = "; ".join(dict.fromkeys(what for _, what in row_wrong(mutant.layout, spec.target.lanes)))
         yield Trial("rows", mutant.kind, mutant.what, said, next(found, 0))
 
 

@@ -42,7 +42,7 @@ def small(path: Path) -> Spec:
         extents[program.k] *= program.block[2]
         spec = tkgen.api.load(path, {dim.name: extent for dim, extent in extents.items() if dim.name is not None})
         resized = replace(spec.program, grid=grid)
-        spec = replace(spec, program=resized, plan=plan(resized, spec.target))
+        spec = replace(spec, program=resized, fixed_plan=plan(resized, spec.target))
         if not rejected(spec, spec.plan):
             return spec
     raise ValueError(f"{path.name}: the checks accept no small size of it")
@@ -95,7 +95,7 @@ class Referee:
             return f"does not compile: {error.message}"
 
     def _build(self, mutant: Plan, source: str, compiler: Compiler) -> Build:
-        spec = replace(self.spec, plan=mutant, program=mutant.program)
+        spec = replace(self.spec, fixed_plan=mutant, program=mutant.program)
         made = compile_device(source, spec.target, compiler, include_dirs=[include_dir()])
         assert made.asm is not None and made.hsaco is not None
         resources = next(iter(read_resources(made.hsaco).values()))

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from tkgen.backends.cdna.kittens import include_dir
 
@@ -80,9 +81,7 @@ def _with_functions(source: str) -> tuple[str, frozenset[int]]:
 
     Of those functions these are the ones that the kernel uses, of the kernel's file all behind its arguments.
     """
-    folder = include_dir() / "tkgen"
-    files = re.findall(r'#include "tkgen/(.*)"', (include_dir() / "tkgen.cuh").read_text(encoding="utf-8"))
-    texts = [(folder / name).read_text(encoding="utf-8") for name in files]
+    texts = [path.read_text(encoding="utf-8") for path in _included(include_dir() / "tkgen.cuh")[:-1]]
     parts = re.split(r"\n\n(?=\S)", re.sub(r'#pragma once|#include ".*"|//.*', "", "\n\n".join(texts)))
     head, tail = source.split('#include "tkgen.cuh"')
     declared = [set(re.findall(r"(?:\binline .*?(?=\w+\()|\bstruct )(\w+)", part)) for part in parts]
@@ -99,6 +98,15 @@ def _with_functions(source: str) -> tuple[str, frozenset[int]]:
     lines = text.split("\n")
     arguments = next(n for n in range(at, len(lines)) if lines[n] == "};")
     return text, frozenset(numbers | set(range(arguments + 1, len(lines))))
+
+
+def _included(path: Path) -> list[Path]:
+    """A header of ours after the headers of ours that it includes, each once."""
+    found: dict[Path, None] = {}
+    for name in re.findall(r'#include "(.*)"', path.read_text(encoding="utf-8")):
+        if name != "kittens.cuh":
+            found |= dict.fromkeys(_included(path.parent / name))
+    return [*found, path]
 
 
 def _loops(lines: list[str], number: int) -> Iterator[tuple[str, str, bool]]:

@@ -158,4 +158,4 @@ def test_a_graph_of_a_kernel_for_hopper_says_where_its_schedule_is() -> None:
     result = CliRunner().invoke(app, ["graph", str(spec)])
     assert result.exit_code == 2 and "--print-after schedule" in result.output
     shown = CliRunner().invoke(app, ["check", str(spec), "--print-after", "schedule"])
-    assert shown.exit_code == 0 and "ring A0" in shown.output
+    assert shown.exit_code == 0 and "tile A0 x STAGES" in shown.output

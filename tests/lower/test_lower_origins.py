@@ -31,11 +31,11 @@ def test_every_operation_of_the_schedule_has_its_lines(name: str) -> None:
     lines = spec.source.text.split("\n")
     for wave in spec.plan.waves:
         for part in ("prologue", "body", "epilogue"):
-            for position, placed in enumerate(getattr(wave, part)):
+            for position, op in enumerate(getattr(wave, part)):
                 numbers = spec.source.operations[Performed(wave.role, part, position)]
                 text = "\n".join(lines[n - 1] for n in numbers)
                 word = {"multiply": "mma_", "read": "load(", "store": "store", "zero": "zero(", "copy": "::load("}
-                assert word.get(placed.op.word, "") in text
+                assert word.get(op.word, "") in text
 
 
 def test_lines_of_included_files_name_them(tmp_path: Path) -> None:
