@@ -164,6 +164,7 @@ def test_unknown_scalars_and_defines_are_named(dynamic: tkgen.Build) -> None:
             tkgen.load(SPECS / "one_wave.tk", {"K": value})  # type: ignore[dict-item]
 
 
+@pytest.mark.slow
 def test_a_users_script_type_checks(tmp_path: Path) -> None:
     """The package is typed: mypy knows what each call returns, and refuses a wrong one."""
     script = tmp_path / "script.py"

@@ -18,6 +18,7 @@ import typer
 import typer.core
 from documentation import PAGES, ROOT, UNRUN, blocks, changed, commands, elided, matches, run, unrun
 from planning import scheduled
+from sampling import slow
 
 from tkgen.cli import app
 from tkgen.diagnostics.explain import codes
@@ -46,7 +47,10 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 RUN = [page for page in PAGES if any(block.runs for block in blocks(page.read_text(encoding="utf-8")))]
 
 
-@pytest.mark.parametrize("page", RUN, ids=[page.stem for page in RUN])
+LONG = ("examples", "tuning", "porting")  # pages whose commands build and search for long
+
+
+@pytest.mark.parametrize("page", [slow(p) if p.stem in LONG else p for p in RUN], ids=[page.stem for page in RUN])
 def test_what_a_page_shows_is_what_happens(page: Path, workplace: Path) -> None:
     text = page.read_text(encoding="utf-8")
     if "from triton_" in text:

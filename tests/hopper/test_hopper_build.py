@@ -101,7 +101,7 @@ def test_without_nvcc_it_is_said_what_to_install(tmp_path: Path, monkeypatch: py
 
 
 @compiles
-@pytest.mark.parametrize("path", sample(SPECS, 3), ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", sample(SPECS, 6), ids=lambda p: p.stem)
 def test_specs_compile_without_a_spill(path: Path, tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["build", str(path), "-o", str(tmp_path), "--json"])
     assert result.exit_code == 0, result.output

@@ -18,7 +18,7 @@ SAMPLE = [
     ("loops", 250, 33),
     ("rows", 5, 1),
 ]
-FEW = ("products", "groups", "clusters", "loops", "rows")
+FEW = ("products", "groups", "loops")
 
 
 @pytest.mark.parametrize("family, every, first", [s if s[0] in FEW else slow(*s) for s in SAMPLE])

@@ -46,7 +46,7 @@ def built(spec: SequenceSpec) -> SequenceBuild:
     return build
 
 
-@pytest.mark.parametrize(("path", "target"), sample(BUILDS, 2, several=True), ids=lambda p: getattr(p, "stem", p))
+@pytest.mark.parametrize(("path", "target"), sample(BUILDS, 4, several=True), ids=lambda p: getattr(p, "stem", p))
 def test_source_figures_and_machine_code(path: Path, target: str) -> None:
     spec = spec_of(path, target)
     assert not spec.diagnostics
@@ -125,7 +125,7 @@ def backward(
     ("path", "length"),
     [
         pytest.param(
-            path, length, marks=pytest.mark.slow if (length != 1 if path == ATOMIC else (i + n + n // 2) % 2) else ()
+            path, length, marks=pytest.mark.slow if (length != 1 if path == ATOMIC else (i + n + n // 2) % 4) else ()
         )
         for i, path in enumerate(SPECS)
         for n, length in enumerate(LENGTHS)

@@ -21,7 +21,7 @@ EVERY = {  # mutant is tried of each spec
     "attention": 6, "attention_direct": 11, "attention_interleaved": 14, "attention_ping_pong": 72,
     "attention_backward/keys": 31, "attention_backward_atomic/keys": 62,
 }  # fmt: skip
-FEW = ("attention_direct", "attention_ping_pong", "attention_backward/keys")
+FEW = ("attention_ping_pong", "attention_backward/keys")
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in FEW else pytest.mark.slow) for n in EVERY])

@@ -12,7 +12,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from fake_rules import VIEWS, Compared, described, same_bits, with_gradients
-from sampling import slow
+from sampling import sample, slow
 from torch import Tensor
 
 import tkgen
@@ -163,7 +163,7 @@ def given(case: Case, view: str) -> list[Tensor]:
 
 
 @pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize("name", [slow(n) if n in ("window", "atomic") else n for n in CASES])
+@pytest.mark.parametrize("name", sample([slow(n) if n in ("window", "atomic") else n for n in CASES], 2))
 def test_fake_rules_are_exact_and_numbers_right(name: str, view: str) -> None:
     """Of each operator and its gradient: shapes, strides, offsets, types; the numbers are torch's in f64."""
     case = CASES[name]
@@ -208,7 +208,7 @@ def test_each_operator_has_a_case() -> None:
 
 LOOKS = [("columns first", False), ("third dimension second", True)]  # dynamic sizes with the latter
 SLOW = [(view, dynamic) for view in VIEWS for dynamic in (False, True) if (view, dynamic) not in LOOKS]
-SAMPLED = ("rmsnorm", "rotary", "causal")
+SAMPLED = ("rmsnorm", "causal")
 
 
 def compared(compiled: Callable[..., Function], case: Case, view: str, dynamic: bool) -> None:

@@ -33,7 +33,7 @@ STAGED = {"gfx942": "buffers 1 via registers", "gfx950": "buffers 2 via direct"}
         ("gfx942", 128, 128, 4, "simple"),
         pytest.param("gfx942", 256, 128, 8, "simple", marks=pytest.mark.slow),
         pytest.param("gfx942", 256, 256, 8, "ping_pong", marks=pytest.mark.slow),
-        ("gfx942", 256, 256, 4, "interleave"),
+        pytest.param("gfx942", 256, 256, 4, "interleave", marks=pytest.mark.slow),
         pytest.param("gfx950", 256, 128, 8, "ping_pong", marks=pytest.mark.slow),
         ("gfx950", 256, 256, 8, "ping_pong"),
     ],

@@ -13,6 +13,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from sampling import slow
 from tunable_specs import SMALL
 from typer.testing import CliRunner
 
@@ -308,7 +309,7 @@ def test_pareto_front() -> None:
 # ---------------------------------------------------------------- against the hand-written shape
 
 
-@pytest.mark.parametrize("shape", [(1024, 1024, 1024), (8192, 1024, 8192)])
+@pytest.mark.parametrize("shape", [(1024, 1024, 1024), slow((8192, 1024, 8192))])
 def test_small_and_skinny_products_get_better_than_the_hand_written_shape(shape: tuple[int, int, int]) -> None:
     sizes = dict(zip("MNK", shape, strict=True))
     hand = predict(tkgen.load(SPECS / "ping_pong_wide.tk", sizes).build(), what_if=False)
