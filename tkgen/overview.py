@@ -41,14 +41,15 @@ def overview(text: str, name: str, target: str | None = None) -> Json:
     Raises:
         UnknownTargetError: no GPU has the name `target`.
     """
-    kernels = _made(lambda: load_equations(name, None, target, text=text)) or ()
     found: Json = {"proven": False, "target": target or "", "schedule": "", "source": ""}
     try:
         spec = load(name, None, target, text=text)
     except SpecError as error:
         diagnostics = tuple(error.diagnostics)
+        kernels = _made(lambda: load_equations(name, None, target, text=text)) or ()
     else:
         diagnostics = spec.diagnostics
+        kernels = tuple(kernel.program.kernel for kernel in spec.kernels)
         proven = all(each.severity is not Severity.ERROR for each in diagnostics)
         found["proven"], found["target"] = proven, spec.target.name
         found["schedule"] = _made(lambda: spec.scheduled) or ""

@@ -37,6 +37,7 @@ FIXED = [
     (ROWS, "x * 2", "x / sum(x)", "E200", "it is called `rowsum`"),
     (ROWS, "x * 2", "maximum(x, 0)", "E200", "it is called `max`"),
     (ROWS, "  Y[t] = x * 2", "  x *= 2 + 1\n  Y[t] = x", "E101", "x = x * (2 + 1)"),
+    (ROWS, "  Y[t] = x * 2", "  x -= 2\n  Y[t] = x", "E101", "there is no `-=`"),
 ]
 ADVISED = [
     (PRODUCT, "B : bf16[N, K]", "B : bf16[K, N]", "E223", "in the order of `B[K, N]`; of a factor, add or drop `.T`"),

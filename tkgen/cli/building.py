@@ -64,7 +64,7 @@ def build(
             from tkgen.backends.registry import backend_of
             from tkgen.build.outputs import EMITS
 
-            for kind in set(kinds) - set(EMITS):
+            for kind in (kind for kind in kinds if kind not in EMITS):
                 raise typer.BadParameter(f"--emit {kind}: it is one of {', '.join(EMITS)}")
             for stage in print_after or ():
                 say(stage_text(stage, path, define, target, roots))

@@ -79,13 +79,18 @@ def launch_defines(values: Sequence[str] | None) -> dict[str, int | float | None
     from tkgen.api import define_value
 
     result: dict[str, int | float | None] = {}
-    for word in (w for value in values or () for w in value.replace(",", " ").split()):
+    for word in define_words(values):
         name, _, number = word.partition("=")
         try:
             result[name] = define_value(number)
         except ValueError:
             raise typer.BadParameter(f"-D takes NAME=NUMBER or NAME=dynamic, not `{word}`") from None
     return result
+
+
+def define_words(values: Sequence[str] | None) -> list[str]:
+    """The `NAME=VALUE` words of `-D` options, which spaces or commas separate."""
+    return [word for value in values or () for word in value.replace(",", " ").split()]
 
 
 def macros(values: Sequence[str] | None) -> dict[str, str]:
@@ -275,8 +280,8 @@ def findings(
 def refuse_early(path: Path, define: Sequence[str] | None = None, roots: Sequence[Path] | None = None) -> None:
     """Raise SpecError for a spec that cannot be parsed, or has no name that a `-D` option gives a value.
 
-    It imports the parser alone. Commands call it before they import torch or what checks specs, so that the answer to
-    a mistyped path or name comes at once.
+    It imports the parser alone. Commands call it before they import torch and the checks, so a mistyped path or name
+    is reported at once.
     """
     from tkgen.diagnostics import refuse
     from tkgen.syntax import ast
@@ -286,7 +291,7 @@ def refuse_early(path: Path, define: Sequence[str] | None = None, roots: Sequenc
     found = parse_spec(path, roots or ())
     if isinstance(found, ast.Kernel):
         scalars = {s.name.id for s in ast.flatten(found.body) if isinstance(s, ast.Scalar)}
-        names = [word.partition("=")[0] for value in define or () for word in value.replace(",", " ").split()]
+        names = [word.partition("=")[0] for word in define_words(define)]
         refuse(unknown_defines(found, (name for name in names if name not in scalars)))
 
 

@@ -24,6 +24,7 @@ from tkgen.cli.common import (
     Specs,
     Target,
     bar,
+    define_words,
     defines,
     fail,
     need_emulator,
@@ -139,7 +140,7 @@ def _ranges(values: Sequence[str] | None) -> dict[str, list[int]]:
 
 def _sizes(values: Sequence[str] | None) -> dict[str, int]:
     """`M=4096,N=4096` options as a mapping; every size is a number."""
-    words = [w for value in values or () for w in value.replace(",", " ").split()]
+    words = define_words(values)
     found = {name: size for name, size in defines(words).items() if size is not None}
     if len(found) < len(words):
         raise typer.BadParameter("--sizes takes NAME=NUMBER,..., each name once")

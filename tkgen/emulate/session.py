@@ -47,7 +47,7 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True)
 class Allocation:
-    """Memory that kernels can access: its address, its place in the shared file, and the how-manieth one it is."""
+    """Memory that kernels can access: its address, its offset in the shared file, and its number."""
 
     base: int
     size: int

@@ -196,7 +196,7 @@ class ValueFacts:
 
     @cached_property
     def _carried(self) -> Mapping[int, Carry]:
-        """What hands on a value, within the loop and after it."""
+        """The carries of loops by the values they give, within the loop and after it."""
         carries = [c for op in walk(self.kernel.body) if isinstance(op, Loop) for c in op.carries]
         return {value.number: c for c in carries for value in (c.inside, c.result)}
 

@@ -1,4 +1,4 @@
-"""Which launches of a kernel without K-steps, and which blocks of them, stand for all.
+"""Launches of a kernel without K-steps, and blocks of them, that represent all.
 
 A block's instructions depend on its number where its tile hangs over an end alone: along each parallel axis the first
 tile, one of the middle and the last one are of different sorts, so a block of each combination is watched. A dimension

@@ -17,12 +17,12 @@ TYPES: Mapping[str, str] = {
 """Element types by other names."""
 
 FUNCTIONS: Mapping[str, str] = {
-    "sum": "rowsum", "mean": "rowmean", "amax": "rowmax", "amin": "rowmin", "max": "rowmax", "min": "rowmin",
+    "sum": "rowsum", "mean": "rowmean", "amax": "rowmax", "amin": "rowmin",
     "maximum": "max", "minimum": "min", "fmax": "max", "fmin": "min", "absolute": "abs", "fabs": "abs",
     "expf": "exp", "exp2f": "exp2", "logf": "log", "sqrtf": "sqrt", "rsqrtf": "rsqrt", "tanhf": "tanh",
     "reciprocal": "rcp", "logistic": "sigmoid", "swish": "silu", **TYPES,
 }  # fmt: skip
-"""Functions by other names: of one argument, `max` and `min` reduce. The other direction of a tile is `col...`."""
+"""Functions by other names. Reductions of columns are called `col...`."""
 
 ADVICE: Mapping[str, str] = {
     "softmax": "write it out: `e = exp(x - rowmax(x))`, then `e / rowsum(e)`",
@@ -74,9 +74,12 @@ def augmented(file: SourceFile, word: Span, end: int) -> Diagnostic | None:
     if not simple:
         last = found.end() + len(value)
         edits.append(Edit(Span(file, last, last), ")"))
+    message = (
+        "`+=` is for stores that blocks add to, such as `C[m, n] += c`" if sign == "+" else f"there is no `{sign}=`"
+    )
     return Diagnostic(
         "E101",
-        f"`{sign}=` is for stores that blocks add to, such as `C[m, n] += c`",
+        message,
         Label(Span(file, found.start(1), found.start(1) + 2), f"`{name}` is a value"),
         fix=Fix(f"write `{name} = {name} {sign} ...`", tuple(edits)),
     )
