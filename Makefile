@@ -41,18 +41,16 @@ toolchain: | $(VENV)/.ready
 
 # The browser that the tests of pages drive, the npm that packs the VS Code extension, a clang with HIP for tests of host
 # code, which the ziglang wheel has not, and HIP's headers; without them these tests skip.
+HIP_HEADERS ?= /usr/include/hip
 tools:
 	@missing=; command -v chromium >/dev/null || missing="chromium chromium-driver"; \
 	  command -v npm >/dev/null || missing="$$missing npm"; \
 	  { command -v clang++-22 && command -v ld.lld-22; } >/dev/null || missing="$$missing clang-22 lld-22 llvm-22"; \
+	  [ -e $(HIP_HEADERS)/hip_runtime.h ] || missing="$$missing libamdhip64-dev rocm-device-libs"; \
 	  if [ -z "$$missing" ]; then :; \
 	  elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq \
 	    && apt-get install -y -qq --no-install-recommends $$missing >/dev/null; then :; \
 	  else echo "not installed:" $$missing; echo "the tests that need them are skipped"; fi
-	@[ -e /usr/include/hip/hip_runtime.h ] \
-	  || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq \
-	       && apt-get install -y -qq --no-install-recommends libamdhip64-dev rocm-device-libs >/dev/null; } \
-	  || { echo "not installed: libamdhip64-dev rocm-device-libs"; echo "the tests of HIP programs are skipped"; }
 
 # The packages that build the VS Code extension. Without npm, or without its registry, the test of the extension skips.
 extension:

@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 MAKE = shutil.which("make") or "make"
-MISSING = "chromium chromium-driver npm clang-22 lld-22 llvm-22"
+MISSING = "chromium chromium-driver npm clang-22 lld-22 llvm-22 libamdhip64-dev rocm-device-libs"
 
 
 def machine(folder: Path, **programs: str) -> str:
@@ -22,8 +22,9 @@ def machine(folder: Path, **programs: str) -> str:
     return str(folder)
 
 
-def tools(path: str) -> str:
-    done = subprocess.run([MAKE, "-s", "tools"], cwd=ROOT, env={"PATH": path}, capture_output=True, text=True)
+def tools(folder: Path, path: str) -> str:
+    headers = f"HIP_HEADERS={folder / 'hip'}"
+    done = subprocess.run([MAKE, "-s", "tools", headers], cwd=ROOT, env={"PATH": path}, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -31,7 +32,7 @@ def tools(path: str) -> str:
 def test_what_is_missing_is_installed_where_it_may_be(tmp_path: Path) -> None:
     log = tmp_path / "log"
     path = machine(tmp_path, id="echo 0", apt_get=f'echo "$@" >> {log}')
-    assert tools(path) == ""
+    assert tools(tmp_path, path) == ""
     update, install = log.read_text().splitlines()
     assert update.startswith("update") and install.endswith(MISSING)
 
@@ -39,12 +40,16 @@ def test_what_is_missing_is_installed_where_it_may_be(tmp_path: Path) -> None:
 @pytest.mark.parametrize("apt", ["", "exit 1"])
 def test_else_it_is_said_what_is_skipped(apt: str, tmp_path: Path) -> None:
     programs = {"id": "echo 0", "apt_get": apt} if apt else {"id": "echo 1000"}
-    assert tools(machine(tmp_path, **programs)) == (f"not installed: {MISSING}\nthe tests that need them are skipped\n")
+    assert tools(tmp_path, machine(tmp_path, **programs)) == (
+        f"not installed: {MISSING}\nthe tests that need them are skipped\n"
+    )
 
 
 def test_what_is_there_is_left_alone(tmp_path: Path) -> None:
-    there = {"chromium": "", "npm": "", "clang++_22": ""}
-    assert tools(machine(tmp_path, **there, id="echo 0", apt_get="exit 1")) == ""
+    there = {"chromium": "", "npm": "", "clang++_22": "", "ld.lld_22": ""}
+    (tmp_path / "hip").mkdir()
+    (tmp_path / "hip" / "hip_runtime.h").touch()
+    assert tools(tmp_path, machine(tmp_path, **there, id="echo 0", apt_get="exit 1")) == ""
 
 
 def test_tests_come_after_the_tools() -> None:
