@@ -56,6 +56,32 @@ def loop_code(inside: int = 500, powers: int = 64) -> str:
 NVCC = Nvcc(Path("nvcc"), "PATH", "13.0")
 
 
+PARTS = """
+kernel parts
+  target sm_90a
+  dims PARTS = 2, HEADS = 64, LENGTH = 256, KEYS = 640, D = 64
+  global Q : bf16[HEADS, LENGTH, D]
+  global K : bf16[HEADS, KEYS, D]
+  global V : bf16[HEADS, KEYS, D]
+  global O : f32[PARTS, HEADS, LENGTH, D]
+  global L : f32[PARTS, HEADS, LENGTH]
+  over s in PARTS, h in HEADS, q in LENGTH by 128
+  waves 8 along q
+  shared K, V
+  carry m : f32[q] = -3.4e38, l : f32[q] = 0, o : f32[q, D] = 0
+  each j in KEYS by 128 part s
+    y = 0.18033688 * Q[h, q] @ K[h, j].T
+    n = max(m, rowmax(y))
+    p = exp2(y - n)
+    r = exp2(m - n)
+    l = l * r + rowsum(p)
+    o = o * r + bf16(p) @ V[h, j]
+    m = n
+  O[s, h, q] = o / l
+  L[s, h, q] = m + log2(l)
+"""
+
+
 def product(code: str = "", name: str = "h100_lcf", on: str = "H100", **values: int) -> Prediction:
     spec = load(SPECS / f"{name}.tk", values)
     assert isinstance(spec, HopperSpec)
@@ -181,6 +207,19 @@ def test_what_an_epilogue_reads_is_waited_for() -> None:
 
 
 # ---------------------------------------------------------------- loops of products
+
+
+def test_uneven_parts_of_a_loop_are_counted_one_by_one(tmp_path: Path) -> None:
+    def predicted(**sizes: int) -> Prediction:
+        path = tmp_path / "parts.tk"
+        path.write_text(PARTS)
+        spec = load(path, sizes)
+        assert isinstance(spec, HopperSpec)
+        return predict(CudaBuild(NVCC, b"", Figures("k", 168, 0, 0, 64), "", loop_code(), spec))
+
+    one, two = predicted(PARTS=1), predicted(PARTS=2)  # 5 iterations; 3 and 2 of them
+    assert one.tflops is not None and two.tflops is not None
+    assert one.tflops * one.seconds == pytest.approx(two.tflops * two.seconds)
 
 
 def test_attention_is_bound_by_what_is_slower() -> None:

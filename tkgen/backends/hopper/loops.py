@@ -103,7 +103,7 @@ class HopperLoop:
         return True
 
     def largest(self, dim: str) -> int:
-        """The largest size of a dimension that only run time knows: there is none."""
+        """The largest size that run time may give a dimension, as for rows."""
         return LARGEST_ROWS_SIZE
 
     @property
@@ -254,9 +254,13 @@ def hopper_loop(program: EquationProgram, machine: Hopper) -> HopperLoop:
         LoopError: the kernel is not of this form, or its tiles do not fit.
     """
     kernel = program.kernel
+    if kernel.ragged:
+        raise LoopError("ragged axes have no schedule in such a loop yet", kernel.ragged[0].span)
     for tensor in kernel.tensors:
         if dim := next((d for d in tensor.dims if d.size is None), None):
             raise LoopError(f"{dim.name} is dynamic, which such loops cannot be yet", dim.span, "give it a size")
+        if tensor.dtype is DType.I32:
+            raise LoopError(f"`{tensor.name}` is i32: such a loop reads no tables of places yet", tensor.span)
         if tensor.dtype not in (*FACTORS, DType.F32):
             raise LoopError(f"`{tensor.name}` is {tensor.dtype.spelling}", tensor.span, "use bf16, f16 or f32")
     kernel = apart(kernel, _loop(kernel))
@@ -279,8 +283,6 @@ def _loop(kernel: Kernel) -> Loop:
         raise LoopError(
             "`when any` has no schedule on Hopper yet", when.span, "choose element by element, with `where`"
         )
-    if kernel.ragged:
-        raise LoopError("ragged axes have no schedule in such a loop yet", kernel.ragged[0].span)
     if any(isinstance(op, Extent) for op in walk(kernel.body)) or any(b.aligned for b in loops[0].axis.bounds):
         raise LoopError("lengths that only run time knows have no schedule in such a loop yet", loops[0].axis.span)
     if loops[0].axis.part is not None and loops[0].axis.bounds:

@@ -83,8 +83,9 @@ class IterationModel(HopperModel):
         """The time of one launch, and where it goes."""
         t, layout = self.timing, self.layout
         rows = self.launch.tiles(layout.split)
-        passes = [len(layout.passes(n)) for n in range(rows)]
-        others = self.launch.tile_count // rows
+        parts = self.launch.tiles(layout.part) if layout.part is not None else 1
+        passes = [len(layout.passes(row, part)) for part in range(parts) for row in range(rows)]
+        others = self.launch.tile_count // len(passes)
         total = sum(passes) * others
         moved = float(moved_bytes(self.launch))
         written = sum(map(self.launch.bytes, self.spec.program.outputs))
@@ -92,7 +93,7 @@ class IterationModel(HopperModel):
         launched, copied = t.launch_us * 1e-6, t.block_us * 1e-6 + t.hbm_latency_ns * 1e-9
         mine = (self.first_cycles + self.second_cycles) * t.matrix_efficiency
         mean = total / self.product.sms * layout.consumers
-        issued = mean * self.inside + layout.consumers * self.outside * rows * others / self.product.sms
+        issued = mean * self.inside + layout.consumers * self.outside * len(passes) * others / self.product.sms
         work = Work(mean * mine, issued, moved)
 
         def busy(hertz: float) -> float:
@@ -102,10 +103,10 @@ class IterationModel(HopperModel):
         matrix, chain = self.pass_cycles
         products = total / self.product.sms * matrix / at.hertz
         waits = "memory" if memory > busy(at.hertz) else "ends of tiles"
-        parts = {"launch": launched, "first copies": copied, "products": products,
+        spent = {"launch": launched, "first copies": copied, "products": products,
                  "vector work" if chain > matrix else waits: max(at.seconds - products, 0.0)}  # fmt: skip
         flops = 2.0 * total * layout.consumers * self.machine.wgmma_rows * layout.keys * (layout.depth + layout.width)
-        return prediction(self.spec, self.launch, self.product, at, parts, start=launched + copied, flops=flops)
+        return prediction(self.spec, self.launch, self.product, at, spent, start=launched + copied, flops=flops)
 
     def _busy(self, passes: list[int], others: int, hertz: float) -> float:
         """Seconds until the last SM has done its tiles, without the start of the first ones."""
