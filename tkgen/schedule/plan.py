@@ -15,10 +15,10 @@ from tkgen.ir import graph as dataflow
 from tkgen.ir.types import Program, role_text
 from tkgen.schedule import explicit
 from tkgen.schedule.barriers import arcs, minimum_stabbing
+from tkgen.schedule.clipping import Shape, clip, shape
 from tkgen.schedule.conflict import Conflict
 from tkgen.schedule.epochs import Purposes, conflicts, distinct, passes_to_prove, purposes
 from tkgen.schedule.orders import Orders, Unrolled, most_in_flight, orders
-from tkgen.schedule.pipeline import Shape, clip, shape
 from tkgen.schedule.presets import preset
 from tkgen.schedule.stored import Wrong, wrong_stores
 from tkgen.schedule.templates import iteration as template

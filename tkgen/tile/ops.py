@@ -7,7 +7,7 @@
 
 Each says what it reads and writes, as Regions. An operation is written for loop iteration k and touches K-step
 k + `offset`; prologue and epilogue are the same operations clipped to the steps that exist (see
-`tkgen.schedule.pipeline`).
+`tkgen.schedule.clipping`).
 """
 
 from __future__ import annotations
