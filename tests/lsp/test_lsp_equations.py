@@ -103,3 +103,11 @@ def test_and_of_mutilated_texts(seed: int) -> None:
         words[i] = rng.choice(["", words[j], "(", "\n    "])
     file = SourceFile("/a.tk", "".join(words))
     everything(file, analyze(Request(file)))
+
+
+def test_the_target_of_the_settings_is_what_attention_is_checked_for() -> None:
+    path = Path(__file__).parents[2] / "specs" / "attention" / "attention_packed.tk"
+    file = SourceFile(str(path), path.read_text())
+    assert analyze(Request(file)).diagnostics == ()
+    (found,) = analyze(Request(file, target="sm_90a")).diagnostics
+    assert found.code == "E230" and "ragged axes" in found.message

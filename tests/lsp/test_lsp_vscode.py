@@ -20,7 +20,7 @@ from tkgen.lsp.outline import outline
 from tkgen.lsp.server import Options
 from tkgen.source import SourceFile
 from tkgen.syntax.grammar import parser, spellings
-from tkgen.targets import target_names
+from tkgen.targets import known_names
 
 ROOT = Path(__file__).parents[2]
 EXTENSION = ROOT / "tkgen" / "lsp" / "vscode"
@@ -95,7 +95,7 @@ def test_the_manifest_says_what_is_so() -> None:
     manifest = read("package.json")
     assert manifest["version"] == tkgen.__version__
     settings = manifest["contributes"]["configuration"]["properties"]
-    assert settings["tkgen.target"]["enum"] == ["", *target_names()]
+    assert settings["tkgen.target"]["enum"] == ["", *known_names()]
     given = {"target": "gfx950", "includeRoots": ["/a"]}
     assert {f"tkgen.{key}" for key in given} < settings.keys()
     assert Options.of(given, Options()) == Options("gfx950", ("/a",))

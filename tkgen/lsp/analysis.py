@@ -56,7 +56,7 @@ class Analysis:
 
 def analyze(request: Request) -> Analysis:
     """Every stage that the text allows; a spec's problems become diagnostics, never exceptions."""
-    found = resolved(request.file, request.texts, request.include_roots)
+    found = resolved(request.file, request.texts, request.include_roots, request.target)
     kernel, program = found.kernel, found.program
     if kernel is None or program is None or found.diagnostics:
         return found
@@ -74,8 +74,13 @@ def analyze(request: Request) -> Analysis:
     return replace(found, target=name, plan=spec.plan, registers=checks.estimate(spec.plan, spec.target))
 
 
-def resolved(file: SourceFile, texts: Mapping[Path, str], include_roots: tuple[str, ...] = ()) -> Analysis:
-    """The analysis up to the typed program, which takes milliseconds for any spec."""
+def resolved(
+    file: SourceFile, texts: Mapping[Path, str], include_roots: tuple[str, ...] = (), target: str | None = None
+) -> Analysis:
+    """The analysis up to the typed program, which takes milliseconds for any spec.
+
+    Kernels that have no such program are checked for `target`; None: the first one that they name.
+    """
     loader = BufferLoader.around(file, include_roots, texts)
     try:
         if not any(line.word == "kernel" for line in code_lines(file.text)):
@@ -94,14 +99,14 @@ def resolved(file: SourceFile, texts: Mapping[Path, str], include_roots: tuple[s
         found = any_program(kernel)
         if isinstance(found, Program):
             return Analysis(file, (), kernel, found, equations)
-        return Analysis(file, _of_rows(file, found), kernel, equations=equations)
+        return Analysis(file, _of_rows(file, found, target), kernel, equations=equations)
     except SpecError as error:
         return Analysis(file, tuple(error.diagnostics), kernel, _unscheduled(kernel), equations)
 
 
-def _of_rows(file: SourceFile, found: EquationProgram) -> tuple[Diagnostic, ...]:
+def _of_rows(file: SourceFile, found: EquationProgram, target: str | None) -> tuple[Diagnostic, ...]:
     """What there is to say of a kernel of rows."""
-    name = found.targets[0] if found.targets else DEFAULT_TARGET
+    name = target or (found.targets[0] if found.targets else DEFAULT_TARGET)
     try:
         return tuple(backend_of(name).spec(Path(file.name), found, name, {}).diagnostics)
     except UnknownTargetError as error:
