@@ -68,3 +68,12 @@ def test_a_choice_by_what_the_loop_carries_has_a_text() -> None:
     """Conditions on coordinates are looked for through sums, down to values that the loop carries."""
     text = HOPPER.format(keys=64).replace("tanh(s)", "where(s + pass > 0, s, 0.5 * s)")
     assert "> 0.0f" in tkgen.load(text).check().text  # type: ignore[union-attr]
+
+
+def test_a_table_of_indices_is_not_told_to_be_a_float() -> None:
+    text = HOPPER.format(keys=128).replace("K_c[j].T", "K_c[T[j]].T")
+    text = text.replace("  global K_c", "  global T : i32[L]\n  global K_c")
+    with pytest.raises(SpecError) as caught:
+        tkgen.load(text).check()
+    (found,) = [d for d in caught.value.diagnostics if d.code.startswith("E")]
+    assert found.code == "E230" and "cannot read tables of indices" in found.message and found.fix is None

@@ -88,7 +88,9 @@ def resolved(
             return Analysis(file)
         kernel = parse_any(file, loader=loader)
         if isinstance(kernel, ast.Sequence):
-            return Analysis(file, sequence_spec(kernel).diagnostics)
+            return Analysis(file, sequence_spec(kernel, target=target).diagnostics)
+    except UnknownTargetError as error:
+        return Analysis(file, (Diagnostic("E200", str(error), Label(kernel.name.span)),))
     except SpecError as error:
         return Analysis(file, tuple(error.diagnostics))
     try:

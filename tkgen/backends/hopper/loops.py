@@ -260,7 +260,7 @@ def hopper_loop(program: EquationProgram, machine: Hopper) -> HopperLoop:
         if dim := next((d for d in tensor.dims if d.size is None), None):
             raise LoopError(f"{dim.name} is dynamic, which such loops cannot be yet", dim.span, "give it a size")
         if tensor.dtype is DType.I32:
-            raise LoopError(f"`{tensor.name}` is i32: such a loop reads no tables of places yet", tensor.span)
+            raise LoopError(f"`{tensor.name}` is i32: such a loop cannot read tables of indices yet", tensor.span)
         if tensor.dtype not in (*FACTORS, DType.F32):
             raise LoopError(f"`{tensor.name}` is {tensor.dtype.spelling}", tensor.span, "use bf16, f16 or f32")
     kernel = apart(kernel, _loop(kernel))
