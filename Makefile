@@ -45,7 +45,8 @@ HIP_HEADERS ?= /usr/include/hip
 tools:
 	@missing=; command -v chromium >/dev/null || missing="chromium chromium-driver"; \
 	  command -v npm >/dev/null || missing="$$missing npm"; \
-	  { command -v clang++-22 && command -v ld.lld-22; } >/dev/null || missing="$$missing clang-22 lld-22 llvm-22"; \
+	  { command -v clang++-22 && command -v ld.lld-22 && command -v clang-offload-bundler-22; } >/dev/null \
+	    || missing="$$missing clang-22 clang-tools-22 lld-22 llvm-22"; \
 	  [ -e $(HIP_HEADERS)/hip_runtime.h ] || missing="$$missing libamdhip64-dev rocm-device-libs"; \
 	  if [ -z "$$missing" ]; then :; \
 	  elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq \

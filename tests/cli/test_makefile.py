@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 MAKE = shutil.which("make") or "make"
-MISSING = "chromium chromium-driver npm clang-22 lld-22 llvm-22 libamdhip64-dev rocm-device-libs"
+MISSING = "chromium chromium-driver npm clang-22 clang-tools-22 lld-22 llvm-22 libamdhip64-dev rocm-device-libs"
 
 
 def machine(folder: Path, **programs: str) -> str:
@@ -46,7 +46,7 @@ def test_else_it_is_said_what_is_skipped(apt: str, tmp_path: Path) -> None:
 
 
 def test_what_is_there_is_left_alone(tmp_path: Path) -> None:
-    there = {"chromium": "", "npm": "", "clang++_22": "", "ld.lld_22": ""}
+    there = {"chromium": "", "npm": "", "clang++_22": "", "ld.lld_22": "", "clang-offload-bundler_22": ""}
     (tmp_path / "hip").mkdir()
     (tmp_path / "hip" / "hip_runtime.h").touch()
     assert tools(tmp_path, machine(tmp_path, **there, id="echo 0", apt_get="exit 1")) == ""

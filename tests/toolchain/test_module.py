@@ -149,6 +149,16 @@ def test_what_is_missing_is_named_with_its_remedy(gfx942: Target, debian: HipRun
     assert not (tmp_path / "out").exists()
 
 
+def test_a_clang_that_cannot_bundle_device_code_is_not_enough(
+    gfx942: Target, debian: HipRuntime, script: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Debian has the bundler in a separate package, which clang-22 only recommends."""
+    found, lost = (plain(str(script(n, f"echo {p}clang-offload-bundler\n"))) for n, p in (("a", "/bin/"), ("b", "")))
+    assert missing_for_module(found, debian) == ()
+    with pytest.raises(ModuleUnavailableError, match=r"clang-offload-bundler.*apt-get install .*clang-tools-22"):
+        build_module(SOURCE, "fill", gfx942, lost, tmp_path / "out", hip=debian)
+
+
 def test_a_failed_build_leaves_nothing(
     gfx942: Target, debian: HipRuntime, script: Callable[..., Path], tmp_path: Path
 ) -> None:

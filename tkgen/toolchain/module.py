@@ -19,6 +19,7 @@ from tkgen.toolchain.compile import kittens_flags, read_output, run_step
 from tkgen.toolchain.compiler import Compiler, CompilerKind, Missing, ToolchainError
 from tkgen.toolchain.files import write_atomic
 from tkgen.toolchain.hip import HIP_INSTALL, HipRuntime, find_hip, hip_flags, knows_hip, python_flags
+from tkgen.toolchain.process import run_tool
 
 
 class ModuleUnavailableError(ToolchainError):
@@ -30,7 +31,9 @@ class ModuleUnavailableError(ToolchainError):
         super().__init__(f"a Python module cannot be built here; missing are{lines}")
 
 
-CLANG_INSTALL = "apt-get install clang-22 lld-22 llvm-22  (Debian; elsewhere install ROCm)"
+CLANG_INSTALL = "apt-get install clang-22 clang-tools-22 lld-22 llvm-22  (Debian; elsewhere install ROCm)"
+BUNDLER = "clang-offload-bundler"
+_PROBE_SECONDS = 60.0
 PYTHON_INSTALL = "apt-get install python3-dev  (Debian; elsewhere Python's development package)"
 
 
@@ -41,6 +44,8 @@ def missing_for_module(compiler: Compiler | None, hip: HipRuntime | None) -> tup
         missing.append(
             Missing("a compiler for host and device (the ziglang wheel has no HIP host side)", CLANG_INSTALL)
         )
+    elif _lacks(compiler, BUNDLER):
+        missing.append(Missing(f"{BUNDLER}, which clang calls to put device code into a host file", CLANG_INSTALL))
     if hip is None and not (compiler and knows_hip(compiler)):
         missing.append(Missing("a HIP runtime with its headers (libamdhip64)", HIP_INSTALL))
     if importlib.util.find_spec("pybind11") is None:
@@ -48,6 +53,12 @@ def missing_for_module(compiler: Compiler | None, hip: HipRuntime | None) -> tup
     if not (Path(sysconfig.get_path("include")) / "Python.h").is_file():
         missing.append(Missing("Python's headers (Python.h)", PYTHON_INSTALL))
     return tuple(missing)
+
+
+def _lacks(compiler: Compiler, program: str) -> bool:
+    """Whether clang does not find a program that it calls: it answers with the bare name then, else with its path."""
+    answer = run_tool((*compiler.command, f"-print-prog-name={program}"), timeout=_PROBE_SECONDS)
+    return answer.ok and answer.stdout.strip() == program
 
 
 def module_file(name: str) -> str:
