@@ -32,9 +32,9 @@ class ModuleUnavailableError(ToolchainError):
 
 
 CLANG_INSTALL = "apt-get install clang-22 clang-tools-22 lld-22 llvm-22  (Debian; elsewhere install ROCm)"
+PYTHON_INSTALL = "apt-get install python3-dev  (Debian; elsewhere Python's development package)"
 BUNDLER = "clang-offload-bundler"
 _PROBE_SECONDS = 60.0
-PYTHON_INSTALL = "apt-get install python3-dev  (Debian; elsewhere Python's development package)"
 
 
 def missing_for_module(compiler: Compiler | None, hip: HipRuntime | None) -> tuple[Missing, ...]:
@@ -56,7 +56,7 @@ def missing_for_module(compiler: Compiler | None, hip: HipRuntime | None) -> tup
 
 
 def _lacks(compiler: Compiler, program: str) -> bool:
-    """Whether clang does not find a program that it calls: it answers with the bare name then, else with its path."""
+    """True where clang does not find a program that it calls. It prints the bare name then, and a path otherwise."""
     answer = run_tool((*compiler.command, f"-print-prog-name={program}"), timeout=_PROBE_SECONDS)
     return answer.ok and answer.stdout.strip() == program
 
