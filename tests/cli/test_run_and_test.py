@@ -106,7 +106,9 @@ def test_a_scalar_without_a_default_takes_its_value_at_launch(tmp_path: Path) ->
         assert tkgen(command, spec, "-D", "beta=dynamic").exit_code == 2
         assert tkgen(command, spec, "-D", "beta=half").exit_code == 2
         size = tkgen(command, spec, "-D", "beta=1 M=0.5")
-        assert size.exit_code == 2 and "sizes are whole numbers" in size.output
+        assert size.exit_code == 2 and "sizes are integers" in size.output
+        negative = tkgen(command, spec, "-D", "beta=1 M=-64")
+        assert negative.exit_code == 2 and "M = -64: sizes are integers from 1 to 2147483647" in negative.output
     assert tkgen("test", spec, "--schedules", "1").exit_code == 0
     assert tkgen("watch", spec, "--once", "-o", str(tmp_path / "out")).exit_code == 0
     assert tkgen("build", spec, "-D", "beta=0.5", "-o", str(tmp_path / "out")).exit_code == 2

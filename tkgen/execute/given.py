@@ -13,6 +13,7 @@ from tkgen.backends.spec import AnySpec
 from tkgen.execute.arguments import SizeError, scalar_values
 from tkgen.ir.sizing import Sizing
 from tkgen.ir.types import Dim, ScalarArg
+from tkgen.syntax.tree import MAX_INT
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,9 @@ class Values:
             elif name in scalars:
                 raise SizeError(f"{name} is a scalar: its value is a number, not `dynamic`")
             elif isinstance(value, float):
-                raise SizeError(f"{name} = {value}: sizes are whole numbers, other numbers are for scalars")
+                raise SizeError(
+                    f"{name} = {value:g}: sizes are integers from 1 to {MAX_INT}; other numbers are for scalars"
+                )
             elif name in dynamic and value is not None:
                 found.extents[name] = value
             else:
