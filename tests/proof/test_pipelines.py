@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pipelines import Shape, pipeline
 
-from tkgen.proof.faults import Kind, Lack, faults
+from tkgen.proof.faults import Fault, Kind, Lack, faults
 from tkgen.proof.passes import loop_faults, passes_to_prove, unbalanced
 from tkgen.proof.program import Access, Arrive, Await, Commit, Do, Drain, Fence, Loop, Looped, Meet, Meeting, Step
 
@@ -133,6 +133,59 @@ def test_the_verdict_of_a_few_passes_is_that_of_many() -> None:
         assert few == many
         verdicts.add(frozenset(few))
     assert len(verdicts) > 2
+
+
+def overtaken(left: int) -> Loop:
+    """Two agents; what one of them loads before the loop is complete after some passes, and is read behind the loop."""
+    loads = (Do(writes=(Access("X", 0, 0),), stream="vm"),)
+    body = (Do(writes=(Access("Y", 0, 0),), stream="vm"), Drain("vm", left), Meet("all"))
+    behind = (Do(reads=(Access("X", 0, 0),)), Do(writes=(Access("X", 1, 0),)))
+    agents = (Looped("loads", loads, body), Looped("reads", (), (Meet("all"),), behind))
+    return Loop(agents, (Meeting("all", 2),), {"X": 1, "Y": left + 2}, {"Y": 1, "all": 1}, LOOP.machine)
+
+
+def drained_twice() -> Loop:
+    """What is loaded before the loop is complete early in a pass, or, without passes, late behind the loop."""
+    loads = (Do(writes=(Access("X", 0, 0),), stream="vm"),)
+    passed, read = (Drain("vm", 0), Meet("all")), (Meet("all"), Do(reads=(Access("X", 0, 0),)))
+    agents = (Looped("loads", loads, passed, (*(Do() for _ in range(8)), *passed)), Looped("reads", (), read, read))
+    return Loop(agents, (Meeting("all", 2),), {"X": 1}, {"all": 1}, LOOP.machine)
+
+
+def one_by_one(loop: Loop) -> list[Fault]:
+    """`loop_faults`, with each number of passes run and looked at by itself."""
+    enough = passes_to_prove(loop)
+    return next((found for n in (enough, *range(enough)) if (found := faults(loop.unrolled(n)))), [])
+
+
+def test_what_few_passes_share_with_many_is_looked_at_once() -> None:
+    """The faults are those of each number by itself, also where only a number of passes less than many has any."""
+    loops = [
+        pipeline(Shape(2, 1, 0)),
+        pipeline(Shape(3, 1, 1)),
+        lagging(9, 11),
+        lagging(9, 10),
+        *map(overtaken, range(4)),
+        drained_twice(),
+    ]
+    slips = [
+        made
+        for loop in loops
+        for wanted, change in (
+            (Await | Meet | Drain | Fence | Commit | Arrive, lambda s: None),
+            (Await, by(phase=1)),
+            (Drain, by(left=1)),
+            (Do, lambda s: replace(s, reads=tuple(replace(a, instance=max(0, a.instance - 1)) for a in s.reads))),
+        )
+        for made in changed(loop, lambda s, kind=wanted: isinstance(s, kind), change)
+    ]
+    few = 0
+    for loop in (*loops, *slips):
+        if not list(unbalanced(loop)):
+            found = one_by_one(loop)
+            assert loop_faults(loop) == found
+            few += bool(found) and not faults(loop.unrolled(passes_to_prove(loop)))
+    assert few > 2
 
 
 def lagging(left: int, slots: int) -> Loop:

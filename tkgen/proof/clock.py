@@ -36,7 +36,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tkgen.proof.program import Arrive, Await, Commit, Do, Drain, Fence, Meet, Meeting, Program, Step, check
 from tkgen.targets.synchronisation import Completion
@@ -122,8 +122,8 @@ class _Phase:
     members: list[Event] = field(default_factory=list)
 
 
-class _Runner:
-    """Executes each agent as far as it gets, in turn."""
+class Running:
+    """A run under way: executes each agent as far as it gets, in turn."""
 
     def __init__(self, program: Program):
         self.program = program
@@ -144,13 +144,18 @@ class _Runner:
     def _new(self, meeting: Meeting) -> _Phase:
         return _Phase(meeting.arrivals, clock=[0] * self.size)
 
-    def run(self) -> Run:
+    def go(self, program: Program) -> None:
+        """Execute what can be executed of a program whose agents have done what they have done in this run."""
+        self.program = program
         moved = True
         while moved:
             moved = False
-            for agent, made in enumerate(self.program.agents):
+            for agent, made in enumerate(program.agents):
                 while len(self.events[agent]) < len(made.steps) and self._step(agent, made.steps):
                     moved = True
+
+    def ended(self) -> Run:
+        """What this run says, once nothing of its program can be executed any more."""
         stuck = list(self._stuck())
         if not stuck:
             self._look_late()
@@ -159,6 +164,23 @@ class _Runner:
         ]
         members = [[phase.members for phase in phases] for phases in self.phases]
         return Run(self.program, self.events, stuck, self.unmatched, members, ends)
+
+    def copy(self) -> Running:
+        """Another run that has come as far; what one of the two executes leaves the other as it is."""
+        other = Running(self.program)
+        for mine, its in zip(self.phases, other.phases, strict=True):
+            last = mine[-1]  # nothing comes to the others any more
+            its[:] = [*mine[:-1], replace(last, clock=last.clock[:], members=last.members[:])]
+        other.clocks = [clock[:] for clock in self.clocks]
+        other.events = [events[:] for events in self.events]
+        other.waits, other.unmatched = self.waits[:], self.unmatched[:]
+        other.arrived = self.arrived[:]
+        for agent, events in enumerate(other.events):
+            for stream, found in self.outstanding[agent].items():
+                other.outstanding[agent][stream] = _own(found, events)
+            for stream, groups in self.groups[agent].items():
+                other.groups[agent][stream] = [_own(group, events) for group in groups]
+        return other
 
     def _step(self, agent: int, steps: tuple[Step, ...]) -> bool:
         """One step of an agent; False where it waits."""
@@ -294,6 +316,13 @@ class _Runner:
                 yield Stuck(agent, at, step.meeting, phase, phases[phase].arrivals, phases[phase].bytes)
 
 
+def _own(under_way: list[Event], events: list[Event]) -> list[Event]:
+    """Copies of operations under way, put in their places among `events`: they are told when they are complete."""
+    for e in under_way:
+        events[e.position] = replace(e)
+    return [events[e.position] for e in under_way]
+
+
 def _all_but(waiting: list[Event], left: int) -> int:
     """How many of these operations have at least `left` issued behind them."""
     later = 0
@@ -319,4 +348,6 @@ def run(program: Program) -> Run:
         ValueError: a step that its meeting or stream cannot be told (`tkgen.proof.program.check`).
     """
     check(program)
-    return _Runner(program).run()
+    made = Running(program)
+    made.go(program)
+    return made.ended()

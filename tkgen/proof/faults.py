@@ -22,6 +22,11 @@ comes to it, so that it must be set up by then, and a block must outlive what co
 agents ends, one of them must know that to be over (CUDA C++ Programming Guide, "Distributed Shared Memory": all blocks
 must have begun before it is accessed, and none may exit before that is done).
 
+**Programs that begin alike.** Say that one program has no fault, and that another one's agents begin with steps of the
+first. What a run of the second executes of these before anything else is the beginning of a run of both, and matches
+alike in both (`tkgen.proof.clock`): clocks and completions are the same, so what is required among these accesses
+is given in both. A slot that only these touch has no fault in the second program, then.
+
 A program has no fault iff in every interleaving it ends, every phase is the one that is meant, and every access finds
 what it should: `tests/proof` compares with all interleavings.
 """
@@ -29,7 +34,7 @@ what it should: `tests/proof` compares with all interleavings.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -73,10 +78,18 @@ class Fault:
 
 def faults(program: Program) -> list[Fault]:
     """Everything that some interleaving gets wrong; where they hang or match differently, only that."""
-    made = run(program)
+    return faults_of(run(program))
+
+
+def faults_of(made: Run, alike: Sequence[int] | None = None) -> list[Fault]:
+    """The faults of a program, from a run of it.
+
+    `alike` is how many events of each agent, executed before all others, are of steps that the program has in common
+    with one that has no fault: slots that only these touch are not looked at again.
+    """
     found = [Fault(Kind.DEADLOCK, stuck=stuck) for stuck in made.stuck]
     found += [Fault(Kind.PHASE, second=u.event, unmatched=u) for u in made.unmatched]
-    return found or [*_unordered(made), *_unfinished(made)]
+    return found or [*_unordered(made, alike), *_unfinished(made)]
 
 
 # ---------------------------------------------------------------- who is before whom
@@ -134,9 +147,9 @@ class _Order:
 # ---------------------------------------------------------------- what must be ordered
 
 
-def _unordered(made: Run) -> Iterator[Fault]:
+def _unordered(made: Run, alike: Sequence[int] | None) -> Iterator[Fault]:
     order = _Order(made)
-    for _, instances in _touches(made):
+    for instances in _touches(made, None if alike is None else _slots(made, alike)):
         for number, (writes, reads) in enumerate(instances):
             for r in reads:
                 mine = [w for w in writes if _meet(w.access.box, r.access.box)]
@@ -162,26 +175,42 @@ def _lacking(order: _Order, kind: Kind, before: Iterable[_Touch], y: _Touch) -> 
             yield Fault(kind, x.event, y.event, y.access, lack)
 
 
+_Slot = tuple[str, int]  # of which ring, and which
 _Instance = tuple[list[_Touch], list[_Touch]]  # its writes, its reads
 
 
-def _touches(made: Run) -> list[tuple[tuple[str, int], list[_Instance]]]:
-    """The accesses to each slot, instance by instance."""
+def _slots(made: Run, alike: Sequence[int]) -> set[_Slot]:
+    """The slots that other events touch than so many first ones of each agent."""
+    places = _places(made.program)
+    found: set[_Slot] = set()
+    for e in (e for events, first in zip(made.events, alike, strict=True) for e in events[first:]):
+        if isinstance(e.step, Do):
+            found.update((a.ring, a.slot) for a in (*e.step.reads, *e.step.writes))
+        if place := places.get(_meeting(e)):
+            found.add((place, 0))
+    return found
+
+
+def _touches(made: Run, wanted: set[_Slot] | None) -> list[list[_Instance]]:
+    """The accesses to each slot, or to each that is wanted, instance by instance."""
     proxies = {s.name: s.proxy for s in made.program.machine.streams}
     places = _places(made.program)
-    slots: dict[tuple[str, int], dict[int, _Instance]] = defaultdict(dict)
+    slots: dict[_Slot, dict[int, _Instance]] = defaultdict(dict)
+    if wanted is not None and not wanted:
+        return []
     for events in made.events:
         for e in events:
             if isinstance(e.step, Do):
                 for writes, accesses in ((True, e.step.writes), (False, e.step.reads)):
                     for a in accesses:
-                        proxy = a.proxy or proxies.get(e.step.stream, GENERIC)
-                        touch = _Touch(e, a, writes, proxy, e.step.stream, e.done if writes else e.read)
-                        slots[a.ring, a.slot].setdefault(a.instance, ([], []))[not writes].append(touch)
-            if place := places.get(_meeting(e)):
+                        if wanted is None or (a.ring, a.slot) in wanted:
+                            proxy = a.proxy or proxies.get(e.step.stream, GENERIC)
+                            touch = _Touch(e, a, writes, proxy, e.step.stream, e.done if writes else e.read)
+                            slots[a.ring, a.slot].setdefault(a.instance, ([], []))[not writes].append(touch)
+            if (place := places.get(_meeting(e))) and (wanted is None or (place, 0) in wanted):
                 touch = _Touch(e, Access(place, 0, 0), False, GENERIC, "", _over(e))
                 slots[place, 0].setdefault(0, ([], []))[1].append(touch)
-    return [(slot, [found[i] for i in sorted(found)]) for slot, found in slots.items()]
+    return [[found[i] for i in sorted(found)] for found in slots.values()]
 
 
 def _places(program: Program) -> dict[str, str]:

@@ -32,8 +32,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import product
 
-from tkgen.proof.clock import Run, run
-from tkgen.proof.faults import Fault, faults
+from tkgen.proof.clock import Run, Running, run
+from tkgen.proof.faults import Fault, faults, faults_of
 from tkgen.proof.program import Access, Arrive, Await, Box, Do, Loop, Meet, Program
 
 
@@ -48,10 +48,19 @@ def loop_faults(loop: Loop, passes: int | None = None) -> list[Fault]:
     if found := list(unbalanced(loop)):
         raise ValueError("; ".join(found))
     enough = passes_to_prove(loop)
-    for count in [enough, *range(enough)] if passes is None else [min(passes, enough)]:
-        if wrong := faults(loop.unrolled(count)):
-            return wrong
-    return []
+    if passes is not None:
+        return faults(loop.unrolled(min(passes, enough)))
+    return faults(loop.unrolled(enough)) or next(filter(None, _of_fewer(loop, enough)), [])
+
+
+def _of_fewer(loop: Loop, passes: int) -> Iterator[list[Fault]]:
+    """The faults of each smaller number of passes, where a program of so many has none: it begins as theirs do."""
+    begun = Running(loop.unrolled(0))
+    for count in range(passes):
+        begun.go(loop.unrolled(count, epilogue=False))
+        whole = begun.copy()
+        whole.go(loop.unrolled(count))
+        yield faults_of(whole.ended(), [len(events) for events in begun.events])
 
 
 def first_wrong(loop: Loop, once: bool = False) -> str | None:

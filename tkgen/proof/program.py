@@ -230,10 +230,16 @@ class Loop:
     machine: Synchronisation = NOTHING
     initial: frozenset[str] = frozenset()
 
-    def unrolled(self, passes: int) -> Program:
-        """The program that makes so many passes."""
-        agents = tuple(Agent(a.name, tuple(s for s, _ in self.steps(a, passes)), a.block) for a in self.agents)
+    def unrolled(self, passes: int, epilogue: bool = True) -> Program:
+        """The program that makes so many passes, or that and nothing behind the loop."""
+        agents = tuple(Agent(a.name, self._steps(a, passes, epilogue), a.block) for a in self.agents)
         return Program(agents, self.meetings, self.machine, self.initial)
+
+    def _steps(self, agent: Looped, passes: int, epilogue: bool) -> tuple[Step, ...]:
+        """What an agent does, without the passes to which it belongs."""
+        passed = (step for k in range(passes) for step in self._pass(agent, k))
+        behind = (self.later(step, passes) for step in agent.epilogue if epilogue)
+        return (*agent.prologue, *passed, *behind)
 
     def steps(self, agent: Looped, passes: int) -> Iterator[tuple[Step, int]]:
         """(step, pass) of what an agent does; the prologue is pass -1, the epilogue pass `passes`."""
