@@ -47,10 +47,11 @@ def loop_faults(loop: Loop, passes: int | None = None) -> list[Fault]:
     """
     if found := list(unbalanced(loop)):
         raise ValueError("; ".join(found))
-    enough = passes_to_prove(loop)
-    if passes is not None:
-        return faults(loop.unrolled(min(passes, enough)))
-    return faults(loop.unrolled(enough)) or next(filter(None, _of_fewer(loop, enough)), [])
+    enough, made = _enough(loop)
+    if passes is not None and passes < enough:
+        return faults(loop.unrolled(passes))
+    found = faults_of(made)
+    return found if found or passes is not None else next(filter(None, _of_fewer(loop, enough)), [])
 
 
 def _of_fewer(loop: Loop, passes: int) -> Iterator[list[Fault]]:
@@ -121,16 +122,21 @@ def unbalanced(loop: Loop) -> Iterator[str]:
 
 
 def passes_to_prove(loop: Loop) -> int:
-    """W + 1; or, where that many passes hang or match differently, a number of passes that does."""
+    """At least W + 1; or, where that many passes hang or match differently, a number of passes that does."""
+    return _enough(loop)[0]
+
+
+def _enough(loop: Loop) -> tuple[int, Run]:
+    """The passes to prove, and a run of so many."""
     reach, passes = _reach(loop), 2
     while True:
         made = run(loop.unrolled(passes))
         if made.stuck or made.unmatched:
-            return passes
+            return passes, made
         spread = _spread(loop, made, passes)
         needed = max(reach, 2 * spread + 1) + 3 * (len(loop.agents) - 1) * spread + 2
         if needed <= passes:
-            return needed
+            return passes, made
         passes = needed
 
 
