@@ -45,8 +45,8 @@ def loop_faults(loop: Loop, passes: int | None = None) -> list[Fault]:
     Raises:
         ValueError: the loop is not balanced.
     """
-    if found := list(unbalanced(loop)):
-        raise ValueError("; ".join(found))
+    if said := list(unbalanced(loop)):
+        raise ValueError("; ".join(said))
     enough, made = _enough(loop)
     if passes is not None and passes < enough:
         return faults(loop.unrolled(passes))
