@@ -136,7 +136,7 @@ def test_the_verdict_of_a_few_passes_is_that_of_many() -> None:
 
 
 def overtaken(left: int) -> Loop:
-    """Two agents; what one of them loads before the loop is complete after some passes, and is read behind the loop."""
+    """Two agents: one loads before the loop, which is complete after some iterations; the other reads it after the loop."""
     loads = (Do(writes=(Access("X", 0, 0),), stream="vm"),)
     body = (Do(writes=(Access("Y", 0, 0),), stream="vm"), Drain("vm", left), Meet("all"))
     behind = (Do(reads=(Access("X", 0, 0),)), Do(writes=(Access("X", 1, 0),)))
@@ -145,7 +145,7 @@ def overtaken(left: int) -> Loop:
 
 
 def drained_twice() -> Loop:
-    """What is loaded before the loop is complete early in a pass, or, without passes, late behind the loop."""
+    """One agent loads before the loop: complete early in an iteration or, without iterations, late in the epilogue."""
     loads = (Do(writes=(Access("X", 0, 0),), stream="vm"),)
     passed, read = (Drain("vm", 0), Meet("all")), (Meet("all"), Do(reads=(Access("X", 0, 0),)))
     agents = (Looped("loads", loads, passed, (*(Do() for _ in range(8)), *passed)), Looped("reads", (), read, read))
@@ -159,7 +159,7 @@ def one_by_one(loop: Loop) -> list[Fault]:
 
 
 def test_what_few_passes_share_with_many_is_looked_at_once() -> None:
-    """The faults are those of each number by itself, also where only a number of passes less than many has any."""
+    """The faults are those of each number by itself, also where many passes have none and few have one."""
     loops = [
         pipeline(Shape(2, 1, 0)),
         pipeline(Shape(3, 1, 1)),

@@ -155,7 +155,7 @@ class Running:
                     moved = True
 
     def ended(self) -> Run:
-        """What this run says, once nothing of its program can be executed any more."""
+        """The verdict, once nothing of the program can be executed any more."""
         stuck = list(self._stuck())
         if not stuck:
             self._look_late()

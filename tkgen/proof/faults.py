@@ -23,8 +23,8 @@ agents ends, one of them must know that to be over (CUDA C++ Programming Guide, 
 must have begun before it is accessed, and none may exit before that is done).
 
 **Programs that begin alike.** Say that one program has no fault, and that another one's agents begin with steps of the
-first. What a run of the second executes of these before anything else is the beginning of a run of both, and matches
-alike in both (`tkgen.proof.clock`): clocks and completions are the same, so what is required among these accesses
+first. A run of the second that executes these before anything else begins as a run of the first does, and matches alike
+in both (`tkgen.proof.clock`): clocks and completions are the same, so what is required among these accesses
 is given in both. A slot that only these touch has no fault in the second program, then.
 
 A program has no fault iff in every interleaving it ends, every phase is the one that is meant, and every access finds
@@ -180,7 +180,7 @@ _Instance = tuple[list[_Touch], list[_Touch]]  # its writes, its reads
 
 
 def _slots(made: Run, alike: Sequence[int]) -> set[_Slot]:
-    """The slots that other events touch than so many first ones of each agent."""
+    """The slots that later events touch than the first ones of each agent, whose number `alike` is."""
     places = _places(made.program)
     found: set[_Slot] = set()
     for e in (e for events, first in zip(made.events, alike, strict=True) for e in events[first:]):

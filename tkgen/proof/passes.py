@@ -55,7 +55,7 @@ def loop_faults(loop: Loop, passes: int | None = None) -> list[Fault]:
 
 
 def _of_fewer(loop: Loop, passes: int) -> Iterator[list[Fault]]:
-    """The faults of each smaller number of passes, where a program of so many has none: it begins as theirs do."""
+    """The faults of each smaller number of passes, where a program of `passes` has none: all begin alike."""
     begun = Running(loop.unrolled(0))
     for count in range(passes):
         begun.go(loop.unrolled(count, epilogue=False))
@@ -127,7 +127,7 @@ def passes_to_prove(loop: Loop) -> int:
 
 
 def _enough(loop: Loop) -> tuple[int, Run]:
-    """The passes to prove, and a run of so many."""
+    """The passes to prove, and a run of the program that makes them."""
     reach, passes = _reach(loop), 2
     while True:
         made = run(loop.unrolled(passes))

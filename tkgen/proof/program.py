@@ -231,12 +231,12 @@ class Loop:
     initial: frozenset[str] = frozenset()
 
     def unrolled(self, passes: int, epilogue: bool = True) -> Program:
-        """The program that makes so many passes, or that and nothing behind the loop."""
+        """The program that makes so many passes, with or without the epilogue."""
         agents = tuple(Agent(a.name, self._steps(a, passes, epilogue), a.block) for a in self.agents)
         return Program(agents, self.meetings, self.machine, self.initial)
 
     def _steps(self, agent: Looped, passes: int, epilogue: bool) -> tuple[Step, ...]:
-        """What an agent does, without the passes to which it belongs."""
+        """The steps of an agent, without the passes to which they belong."""
         passed = (step for k in range(passes) for step in self._pass(agent, k))
         behind = (self.later(step, passes) for step in agent.epilogue if epilogue)
         return (*agent.prologue, *passed, *behind)
