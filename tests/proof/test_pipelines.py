@@ -136,7 +136,7 @@ def test_the_verdict_of_a_few_passes_is_that_of_many() -> None:
 
 
 def overtaken(left: int) -> Loop:
-    """Two agents: one loads before the loop, which is complete after some iterations; the other reads it after the loop."""
+    """Two agents: one loads before the loop, complete after some iterations; the other reads it after the loop."""
     loads = (Do(writes=(Access("X", 0, 0),), stream="vm"),)
     body = (Do(writes=(Access("Y", 0, 0),), stream="vm"), Drain("vm", left), Meet("all"))
     behind = (Do(reads=(Access("X", 0, 0),)), Do(writes=(Access("X", 1, 0),)))
