@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from tkgen.emulate import interleavings
 from tkgen.execute.launch import run
 from tkgen.predict import PredictError
 from tkgen.predict.iterations import Iterations
+from tkgen.schedule.loop_steps import steps, unproven
 
 SPECS = Path(__file__).parents[2] / "specs" / "attention"
 SMALL = {"BATCH": 1, "HEADS": 3, "KV_HEADS": 1, "LENGTH": 192, "KEYS": 192, "D": 64}
@@ -45,6 +47,45 @@ def test_blocks_go_from_tile_to_tile(name: str) -> None:
     for seed, order in enumerate(interleavings(3)):
         found = run(build, seed=seed, order=order)
         assert found.ok, found.failure
+
+
+BARRIER_FIRST = """  schedule
+    cluster fetch K[k+1] V[k+1]
+    group multiply s  compute s n p r l o
+    group multiply o  write K[k+1] V[k+1]
+"""
+
+
+def barrier_first(blocks: int) -> Spec:
+    """A schedule whose waves meet early in an iteration: at its end they may still read what the next tile writes."""
+    text = (SPECS / "attention_written.tk").read_text(encoding="utf-8")
+    head, rest = text[: text.index("  schedule")], text[text.index("  carry") :]
+    grid = f"  grid persistent({blocks})\n" if blocks else ""
+    spec = load(f"{head}{grid}{BARRIER_FIRST}{rest}", {n: SMALL[n] for n in ("BATCH", "HEADS", "LENGTH", "D")})
+    assert isinstance(spec, Spec)
+    return spec.check()
+
+
+def test_waves_meet_between_tiles_where_the_proof_asks_for_it() -> None:
+    spec = barrier_first(2)
+    machine = spec.target.synchronisation
+    made = steps(spec.layout, machine)
+    assert len(made.between) == 1 and unproven(made, machine) is None
+    assert unproven(replace(made, between=()), machine) == "write after read of `ring 0`, from tile to tile"
+    barriers = [s.source.text.count("tk::turn();") for s in (spec, barrier_first(0))]
+    assert barriers[0] == barriers[1] + 1
+    build = spec.build()
+    assert build.machine_check.outcome == "right"
+    for seed, order in enumerate(interleavings(3)):
+        found = run(build, seed=seed, order=order)
+        assert found.ok, found.failure
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_barrier_that_ends_an_iteration_ends_the_tile(name: str) -> None:
+    spec = persistent(name, 2).check()
+    made = steps(spec.layout, spec.target.synchronisation)
+    assert made.between == () and unproven(made, spec.target.synchronisation) is None
 
 
 def test_the_longest_tiles_come_first() -> None:

@@ -14,6 +14,7 @@ from tkgen.diagnostics import SpecError
 from tkgen.emulate import interleavings
 from tkgen.execute.launch import run
 from tkgen.execute.modelled import in_order
+from tkgen.schedule.row_verifier import PASSES, unproven_between, wrong
 
 # Four waves share a row, so each reduction goes through LDS: one of them, and the next tile takes the same half.
 NORM = """kernel norm
@@ -67,6 +68,15 @@ def test_tiles_in_any_order_on_the_emulator(name: str) -> None:
     for seed, order in enumerate(interleavings(3)):
         found = run(build, seed=seed, order=order, extents=extents)
         assert found.ok, found.failure
+
+
+@pytest.mark.parametrize("name", ["norm", "walk"])
+def test_waves_that_share_a_row_meet_between_two_tiles(name: str) -> None:
+    spec = load(CASES[name][0])
+    assert isinstance(spec, Spec)
+    assert spec.layout.exchanges and not [*wrong(spec.layout, spec.target)]
+    found = unproven_between(spec.layout, spec.target, PASSES, between=())
+    assert found == "write after read of `exchange`"
 
 
 def wanted(name: str, x: Tensor) -> Tensor:

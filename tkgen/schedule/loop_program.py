@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tkgen.schedule.loops import LoopMap
 from tkgen.tile.ops import Barrier, Copy, Equations, Fetch, Move, Read, Write
-from tkgen.tile.program import Advance, Block, Cursor, Op, Region, Ring, Role, Space, StreamKind, Tiles
+from tkgen.tile.program import Advance, Block, Cursor, Loop, Node, Op, Region, Ring, Role, Space, StreamKind, Tiles
 
 PRIORITIES = (0, 1)  # of s_setprio: of a wave that computes, and of one that multiplies
 ITERATION = Cursor("iteration", "")
@@ -20,7 +20,7 @@ RING, OPERAND = "ring ", "operand "  # what their numbers stand behind
 
 @dataclass(frozen=True)
 class LoopSteps:
-    """The ops of a wave: before the loop, and in an iteration of it.
+    """The ops of a wave: before the loop, in an iteration of it, and between two tiles of a persistent block.
 
     Waves from number `map.late` on meet the others once more before the loop, and those once more behind it.
     """
@@ -28,6 +28,7 @@ class LoopSteps:
     map: LoopMap
     prologue: tuple[Op, ...]
     body: tuple[Op, ...]
+    between: tuple[Op, ...] = ()
 
     @property
     def barriers(self) -> int:
@@ -36,13 +37,30 @@ class LoopSteps:
 
     @property
     def block(self) -> Block:
-        """The program of a block of `WAVES`, of which those from `AHEAD` on are behind the others."""
-        late = bool(self.map.late)
-        before = (barrier(when="warp >= AHEAD"),) if late else ()
-        behind = (barrier(when="warp < AHEAD"),) if late else ()
-        body = Tiles((), (*self.body, Advance(ITERATION)))
-        return Block((Role("wave", (ITERATION,), (*self.prologue, *before), body, behind, warps="WAVES"),), (), (),
-                     rings(self.map))  # fmt: skip
+        """The program of a block of `WAVES` with one tile; waves from `AHEAD` on are behind the others."""
+        before, body, after = self._parts
+        return self._of(before, body, after)
+
+    @property
+    def persistent(self) -> Block:
+        """The program of a block that goes from tile to tile, each of `ITERATIONS`.
+
+        A tile begins again with the first slot of each ring: its instances are `REST` further on.
+        """
+        before, body, after = self._parts
+        rest = Advance(ITERATION, "REST")
+        return self._of((), (*before, Loop("step", "ITERATIONS", body), *after, *self.between, rest), ())
+
+    @property
+    def _parts(self) -> tuple[tuple[Op, ...], ...]:
+        """What a wave does with a tile: before the loop, in an iteration, and after the loop."""
+        before = (barrier(when="warp >= AHEAD"),) if self.map.late else ()
+        after = (barrier(when="warp < AHEAD"),) if self.map.late else ()
+        return (*self.prologue, *before), (*self.body, Advance(ITERATION)), after
+
+    def _of(self, before: tuple[Node, ...], body: tuple[Node, ...], after: tuple[Node, ...]) -> Block:
+        wave = Role("wave", (ITERATION,), before, Tiles((), body), after, warps="WAVES")
+        return Block((wave,), (), (), rings(self.map))
 
 
 def rings(m: LoopMap) -> tuple[Ring, ...]:

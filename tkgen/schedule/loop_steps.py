@@ -31,6 +31,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations, islice
+from math import lcm
 
 from tkgen.ir.equation_program import WrittenSchedule
 from tkgen.ir.equations import Load, When, writes
@@ -107,16 +108,21 @@ def _crowded(m: LoopMap, machine: Synchronisation) -> StepError:
 
 
 def _opened(m: LoopMap, met: tuple[Op, ...], machine: Synchronisation) -> LoopSteps:
-    """The steps with what comes before the loop: the first tiles of each ring, and what the first pass finds done."""
+    """The steps with what comes before the loop: the first tiles of each ring, and what the first pass finds done.
+
+    Before the loop, and between two tiles of a persistent block, waves meet where the proof finds a fault without it.
+    """
     prologue = [step for n, brought in enumerate(_distances(m, met)) for step in _first(m, n, *brought)]
     if m.early is not None:
         computed = [_now(m, step) for step in met if isinstance(step, Read | Equations) and _ahead(step)]
         prologue += [barrier(m.direct), *computed]
-    for opening in (tuple(prologue), (*prologue, barrier(m.direct))):
-        made = LoopSteps(m, opening, met)
-        if unproven(made, machine) is None:
-            break
-    return made
+    meeting = (barrier(m.direct),)
+    found = [
+        LoopSteps(m, (*prologue, *opening), met, between)
+        for between in ((), meeting)[: 1 + bool(m.persistent)]
+        for opening in ((), meeting)
+    ]
+    return next((made for made in found if unproven(made, machine) is None), found[-1])
 
 
 def _ahead(step: Read | Equations) -> int:
@@ -264,8 +270,11 @@ def _arcs(m: LoopMap, body: tuple[Op, ...]) -> Iterator[frozenset[int]]:
 
 
 def unproven(made: LoopSteps, machine: Synchronisation) -> str | None:
-    """What some interleaving gets wrong first, of any number of passes."""
-    return first_wrong(clocked(made, machine))
+    """What some interleaving gets wrong first, of any number of passes and of tiles of a block."""
+    if (wrong := first_wrong(clocked(made, machine))) is not None or not made.map.persistent:
+        return wrong
+    found = (first_wrong(loop) for loop in tile_after_tile(made, machine))
+    return next((f"{wrong}, from tile to tile" for wrong in found if wrong is not None), None)
 
 
 def clocked(made: LoopSteps, machine: Synchronisation) -> proof.Loop:
@@ -274,5 +283,21 @@ def clocked(made: LoopSteps, machine: Synchronisation) -> proof.Loop:
     A wave writes a part of a tile, and reads all of it. Late waves meet the others once more before the loop, and these
     once more behind it.
     """
-    groups = 2 if made.map.late else 1
-    return unroll(made.block, machine, {"WAVES": WAVES * groups, "AHEAD": WAVES}, [{}])
+    return unroll(made.block, machine, _values(made), [{}])
+
+
+def tile_after_tile(made: LoopSteps, machine: Synchronisation) -> Iterator[proof.Loop]:
+    """The tiles of a persistent block in the form of the proof: a pass is a tile, of each number of iterations.
+
+    What two tiles share of a slot are its last accesses in the one and its first in the other: of more iterations than
+    slots and tiles brought ahead, all have these alike.
+    """
+    slots, ahead = lcm(*made.map.rings), max(region.ahead for op in (*made.prologue, *made.body)
+                                             for region in (*op.reads, *op.writes))  # fmt: skip
+    for iterations in range(slots + ahead + 2):
+        rest = ahead + 1 + -(iterations + ahead + 1) % slots
+        yield unroll(made.persistent, machine, _values(made), [{"ITERATIONS": iterations, "REST": rest}])
+
+
+def _values(made: LoopSteps) -> dict[str, int]:
+    return {"WAVES": WAVES * (2 if made.map.late else 1), "AHEAD": WAVES}

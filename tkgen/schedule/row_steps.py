@@ -29,6 +29,7 @@ EXCHANGED = Cursor("exchange", "", str(HALVES))
 OWN, OF_ROW = Region(EXCHANGE, "exchange", own=True), "OF_ROW"  # waves that share a row
 SHARED = Region(EXCHANGE, "exchange", f"warp / {OF_ROW} * {OF_ROW}", count=OF_ROW)
 BARRIER = Barrier(drains=(StreamKind.SHARED,))
+BETWEEN = (BARRIER,)  # two tiles of a persistent block with exchanges: each tile begins with the same half
 
 
 def steps(sweeps: Sequence[Sweep], crossing: bool, close: bool = False) -> tuple[Node, ...]:
@@ -66,7 +67,12 @@ def passes(made: Sequence[Node]) -> Loop:
     return Loop("rows", "PASSES", tuple(made))
 
 
-def block(made: Sequence[Node]) -> Block:
-    """The program of a block whose waves do these nodes in each pass over rows."""
-    wave = Role("wave", (EXCHANGED,), (), Tiles((), (passes(made),)), warps="WAVES")
+def block(made: Sequence[Node], between: Sequence[Node] = ()) -> Block:
+    """The program of a block whose waves do these nodes in each pass over rows, and these between two tiles."""
+    wave = Role("wave", (EXCHANGED,), (), Tiles((), (passes(made), *between)), warps="WAVES")
     return Block((wave,), (), (), (EXCHANGE,))
+
+
+def persistent(made: Sequence[Node], between: Sequence[Node] = BETWEEN) -> Block:
+    """The same of a block that goes from tile to tile; the next one's first half is `REST` exchanges further on."""
+    return block(made, (*between, Advance(EXCHANGED, "REST")))

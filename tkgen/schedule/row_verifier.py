@@ -8,7 +8,8 @@ mistake of tkgen. The rules:
     accesses   a chunk is wholly inside its row or outside, and no wider than one access; what is late is of no row
     sweeps     each operation stands in one sweep of its loop, behind what it needs; what later sweeps read is held
     steps      each sweep has one element loop, in order; what it reduces across waves is handed on before the next
-    races      in every interleaving of the waves a part is read as it was put there (`tkgen.proof`)
+    races      in every interleaving of the waves a part is read as it was put there (`tkgen.proof`), in one tile, and
+               in any number of tiles of a persistent block, whichever half the next one begins with
 
 Why a few passes prove all of them, of the rows and of each loop: an exchange meets those that use its half of the LDS,
 two exchanges apart, and a pass has one or more; the meetings are the same in each. What comes behind a loop depends on
@@ -18,21 +19,22 @@ its number of passes by their parity alone: both are tried.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from tkgen.ir.equations import Argument, Constant, Coordinate, Load, Loop, Op, Reduce, Value, accesses, reads, writes
 from tkgen.ir.types import ACCESS_BYTES
 from tkgen.ir.verifier import Broken
 from tkgen.proof import faults as proof
+from tkgen.proof.passes import first_wrong
 from tkgen.proof.program import Program
 from tkgen.schedule.row_form import Way
-from tkgen.schedule.row_steps import HALVES, OF_ROW, block
+from tkgen.schedule.row_steps import BETWEEN, HALVES, OF_ROW, block, persistent
 from tkgen.schedule.rows import LaneTarget, RowMap
 from tkgen.schedule.sweeps import apart, held, on, regions
 from tkgen.tile.ops import ElementLoop, SharedLoad, SharedStore
 from tkgen.tile.program import Loop as TileLoop
-from tkgen.tile.program import ops
-from tkgen.tile.unroll import once
+from tkgen.tile.program import Node, ops
+from tkgen.tile.unroll import once, unroll
 
 PASSES = HALVES + 2  # that prove all: see the module
 WAVES = 2  # that stand for all that share a row: they do the same, each with a part of its own
@@ -56,6 +58,15 @@ def wrong(m: RowMap, target: LaneTarget) -> Iterator[tuple[str, str]]:
         for trips in (PASSES, PASSES + 1) if looped else (1,):
             for fault in proof.faults(program(m, target, trips)):
                 yield "races", f"{fault.kind.value}: {fault.second.step if fault.second else ''}"
+            if fault_between := unproven_between(m, target, trips):
+                yield "races", f"{fault_between}, from tile to tile"
+
+
+def unproven_between(m: RowMap, target: LaneTarget, trips: int, between: Sequence[Node] = BETWEEN) -> str | None:
+    """What some interleaving of the tiles of a persistent block gets wrong first, with `between` two of them."""
+    made, values = persistent(m.steps, between), constants(m, trips, WAVES, WAVES, PASSES)
+    loops = (unroll(made, target.synchronisation, values, [{"REST": rest}]) for rest in range(HALVES))
+    return next((wrong for loop in loops if (wrong := first_wrong(loop)) is not None), None)
 
 
 def _layout(m: RowMap) -> Iterator[tuple[str, str]]:

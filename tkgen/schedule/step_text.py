@@ -58,4 +58,4 @@ def loop_text(steps: LoopSteps) -> str:
         return None
 
     values = {"WAVES": m.waves} | ({"AHEAD": m.late} if m.late else {})
-    return f"{m.describe()}\n{block_text(steps.block, values, lines)}"
+    return f"{m.describe()}\n{block_text(steps.persistent if m.persistent else steps.block, values, lines)}"

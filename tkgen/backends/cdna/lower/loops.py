@@ -102,13 +102,12 @@ class LoopLowering(Lowering):
         yield from lines
 
     def _lines(self) -> Iterator[str]:
-        m = self.m
         yield from self._rings()
         yield "const int wave = warpid();"
         yield from self.values.quieted()
-        # Between two tiles of a block all waves are done with LDS, and what they loaded directly is there.
-        meeting = self._meet(any(ring.direct for ring in m.moving))
-        yield from self.places.from_tile_to_tile(list(self._tile()), meeting)
+        tile = list(self._tile())
+        between = [line for step in self.steps.between for line in self._step(step, "")]
+        yield from self.places.from_tile_to_tile(tile, between)
 
     def _tile(self) -> Iterator[str]:
         """What a block does with one tile."""

@@ -135,11 +135,8 @@ class BlockPlaces:
             if dim.size is None and re.search(rf"\b{name}_size\b", used):
                 yield f"const int {name}_size = g.{self.member(name)};"
 
-    def from_tile_to_tile(self, body: Sequence[str], meeting: str = "") -> Iterator[str]:
-        """What a block does with its tile, `body`; of a persistent grid with each of its tiles.
-
-        `meeting` keeps apart what two of them do with LDS: all waves are done with a tile then.
-        """
+    def from_tile_to_tile(self, body: Sequence[str], between: Sequence[str] = ()) -> Iterator[str]:
+        """The lines of a block's tile; of a persistent block a loop over tiles, with these `between` two of them."""
         if not self.persistent:
             yield from body
             return
@@ -147,7 +144,7 @@ class BlockPlaces:
         tiles = " * ".join(f"({p})" if "/" in p else p for p in parts) or "1"
         yield "#pragma unroll 1"
         yield f"for (int {PLACE} = blockIdx.x; {PLACE} < {tiles}; {PLACE} += gridDim.x) {{"
-        yield from (f"    {line}" if line else line for line in (*body, *([meeting] if meeting else [])))
+        yield from (f"    {line}" if line else line for line in (*body, *between))
         yield "}"
 
     def head(self) -> Iterator[str]:

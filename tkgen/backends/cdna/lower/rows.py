@@ -24,7 +24,7 @@ from tkgen.ir.functions import CDNA, HOPPER
 from tkgen.remap import Remap
 from tkgen.schedule.row_form import Way
 from tkgen.schedule.row_loops import loops
-from tkgen.schedule.row_steps import HALVES
+from tkgen.schedule.row_steps import BETWEEN, HALVES
 from tkgen.schedule.rows import RowMap
 from tkgen.schedule.sweeps import Sweep, apart
 from tkgen.tile.ops import Barrier, ElementLoop, SharedLoad, SharedStore
@@ -98,7 +98,7 @@ class RowLowering(Lowering):
             body.append("}")
         else:
             body += rows
-        body = list(self.places.from_tile_to_tile(body, "tk::lds_barrier();" if m.exchanges else ""))
+        body = list(self.places.from_tile_to_tile(body, self._steps(BETWEEN if m.exchanges else ())))
         yield from self.places.extents("\n".join(body))
         yield from body
 
