@@ -22,7 +22,7 @@ RING, OPERAND = "ring ", "operand "  # what their numbers stand behind
 class LoopSteps:
     """The ops of a wave: before the loop, in an iteration of it, and between two tiles of a persistent block.
 
-    Waves from number `map.late` on meet the others once more before the loop, and those once more behind it.
+    Waves from number `map.late` on meet the others once more before the loop, and those once more after it.
     """
 
     map: LoopMap
@@ -53,7 +53,7 @@ class LoopSteps:
 
     @property
     def _parts(self) -> tuple[tuple[Op, ...], ...]:
-        """What a wave does with a tile: before the loop, in an iteration, and after the loop."""
+        """The ops of a wave with one tile: before the loop, in an iteration, and after the loop."""
         before = (barrier(when="warp >= AHEAD"),) if self.map.late else ()
         after = (barrier(when="warp < AHEAD"),) if self.map.late else ()
         return (*self.prologue, *before), (*self.body, Advance(ITERATION)), after

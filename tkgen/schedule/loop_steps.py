@@ -270,7 +270,7 @@ def _arcs(m: LoopMap, body: tuple[Op, ...]) -> Iterator[frozenset[int]]:
 
 
 def unproven(made: LoopSteps, machine: Synchronisation) -> str | None:
-    """What some interleaving gets wrong first, of any number of passes and of tiles of a block."""
+    """The first fault of some interleaving, of any number of iterations and of tiles of a block."""
     if (wrong := first_wrong(clocked(made, machine))) is not None or not made.map.persistent:
         return wrong
     found = (first_wrong(loop) for loop in tile_after_tile(made, machine))
@@ -287,7 +287,7 @@ def clocked(made: LoopSteps, machine: Synchronisation) -> proof.Loop:
 
 
 def tile_after_tile(made: LoopSteps, machine: Synchronisation) -> Iterator[proof.Loop]:
-    """The tiles of a persistent block in the form of the proof: a pass is a tile, of each number of iterations.
+    """The tiles of a persistent block in the form of the proof: one tile, of each number of iterations, is repeated.
 
     What two tiles share of a slot are its last accesses in the one and its first in the other: of more iterations than
     slots and tiles brought ahead, all have these alike.

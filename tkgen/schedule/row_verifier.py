@@ -63,7 +63,7 @@ def wrong(m: RowMap, target: LaneTarget) -> Iterator[tuple[str, str]]:
 
 
 def unproven_between(m: RowMap, target: LaneTarget, trips: int, between: Sequence[Node] = BETWEEN) -> str | None:
-    """What some interleaving of the tiles of a persistent block gets wrong first, with `between` two of them."""
+    """The first fault of some interleaving of a persistent block, with these ops `between` two tiles."""
     made, values = persistent(m.steps, between), constants(m, trips, WAVES, WAVES, PASSES)
     loops = (unroll(made, target.synchronisation, values, [{"REST": rest}]) for rest in range(HALVES))
     return next((wrong for loop in loops if (wrong := first_wrong(loop)) is not None), None)
