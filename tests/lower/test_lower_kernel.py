@@ -10,6 +10,7 @@ import pytest
 from lowering import NAMES, SPECS, compiled, gemm, lowered, spec_plan, spec_source
 from planning import planned
 
+from tkgen.api import load
 from tkgen.backends.cdna.kittens import include_dir, surface
 from tkgen.backends.cdna.lower import lower
 from tkgen.backends.cdna.lower.names import comment_text, cpp_name
@@ -489,3 +490,15 @@ def test_a_barrier_for_every_phase() -> None:
             if eval(condition.replace("&&", "and").replace("||", "or"), {"wave": wave}):
                 passed[wave] += count
     assert set(passed.values()) == {2}
+
+
+def test_functions_of_elements_name_the_indices_that_they_read() -> None:
+    """A member of the arguments with the name of an index does not count: `g.c` is no column of a lane."""
+    text = load("scaled.tk", text=(
+        "kernel scaled\n  dims M = 256, N = 128, K = 128\n  global A : bf16[M, K]\n  global B : bf16[N, K]\n"
+        "  global S : f32[M, N]\n  scalar c : f32\n  over m in M by 64, n in N by 128\n  waves 4 along m\n"
+        "  shared A, B\n  each k in K by 32\n    s = s + A[m, k] @ B[n, k].T\n  S[m, n] = s / (rowsum(s * s) + c)\n"
+    )).source.text  # fmt: skip
+    (body,) = re.findall(r"tk::combine\(.*?\n *return .*?;\n", text, re.DOTALL)
+    assert "g.c;" in body
+    assert "[&](int, int, int r, int, float s_e) {" in body

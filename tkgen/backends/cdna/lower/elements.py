@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
 from math import inf, isinf, isnan
 
 from tkgen.backends.cdna.lower.names import cpp_name
-from tkgen.ir.equations import Access, Argument, Axis, Constant, Convert, Coordinate, Kind, Load, Map, Op, Value
+from tkgen.ir.equations import Access, Argument, Axis, Constant, Convert, Coordinate, Kind, Load, Map, Op, Value, reads
 from tkgen.ir.functions import CDNA, FUNCTIONS, HOPPER
 from tkgen.ir.integers import Widths
 from tkgen.ir.tensors import DType
@@ -77,6 +77,21 @@ def applied(
         texts[1] = divisor
     texts += ["0"] * (function.arity - len(texts))
     return function.cpp[back_end].format(*texts)
+
+
+def axes_named(ops: Iterable[Op], inside: Collection[Op], value: Value) -> frozenset[Axis]:
+    """The axes whose indices a function names: `inside` are the operations that it computes `value` with.
+
+    It loads elements along these axes, or reads a coordinate; `ops` are the operations that make coordinates.
+    """
+    read = {value, *(v for op in inside for v in reads(op))}
+    coordinates = (op.axis for op in ops if isinstance(op, Coordinate) and op.result in read)
+    return frozenset({*coordinates, *(axis for op in inside if isinstance(op, Load) for axis in op.source.axes)})
+
+
+def parameters(named: Collection[str], *names: str) -> tuple[str, ...]:
+    """Integer parameters of a function, without names where its body names them not."""
+    return tuple(f"int {name}" if name in named else "int" for name in names)
 
 
 def nest(heads: Sequence[str], body: Sequence[str]) -> list[str]:

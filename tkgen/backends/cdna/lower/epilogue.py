@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
 
-from tkgen.backends.cdna.lower.elements import functions, literal, local, of_element
+from tkgen.backends.cdna.lower.elements import axes_named, functions, literal, local, of_element, parameters
 from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.backends.cdna.lower.statements import Combine, Fold, How, Keep, StoreOwned
 from tkgen.ir.equations import Access, Axis, Load, Map, Op, Store, Value, reads
@@ -28,6 +27,22 @@ class Place:
     col: str
     shape: tuple[int, int]
     fragment: tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Element:
+    """The C++ of an element of a value: a function's body, what it takes, and what is declared before it.
+
+    `named`: of the row and column of the element ("row", "col") and their indices among those of the lane ("r", "c"),
+    those that the body reads.
+    """
+
+    parameters: tuple[str, ...]  # for elements of `sums`
+    sums: tuple[str, ...]
+    buffers: tuple[str, ...]
+    lines: tuple[str, ...]
+    value: str
+    named: frozenset[str]
 
 
 @dataclass
@@ -55,62 +70,54 @@ class Epilogue:
     def fold(self, reduction: Reduction, limit: str) -> Fold:
         """What adds a tile to the results of a lane; up to `limit`, where the tile may hang over the end."""
         op = reduction.op
-        known, parameters, given, buffers, lines = self._element(op.argument)
-        index = f"[{self.place.fragment[reduction.kept]}][{'rc'[reduction.kept]}]"
-        inside = f"{('row', 'col')[reduction.across]} < {limit}" if limit else ""
-        names = [*lines, known[op.argument], inside]
+        element = self._element(op.argument)
+        across, own = ("row", "col")[reduction.across], "rc"[reduction.kept]
+        named = {*element.named, own, *([across] if limit else [])}
         return Fold(
-            variable=self.variable(reduction) + index,
+            variable=f"{self.variable(reduction)}[{self.place.fragment[reduction.kept]}][{own}]",
             function=op.function,
             tile=next(iter(self.held.values())),
             row=self.place.row,
             col=self.place.col,
-            buffers=tuple(buffers),
-            parameters=(
-                *_own(names),
-                *(f"int {n}" if _names(n, [*names, index]) else "int" for n in "rc"),
-                *parameters,
-            ),
-            sums=tuple(given),
-            lines=tuple(lines),
-            value=known[op.argument],
-            inside=inside,
+            buffers=element.buffers,
+            parameters=(*parameters(named, "row", "col", "r", "c"), *element.parameters),
+            sums=element.sums,
+            lines=element.lines,
+            value=element.value,
+            inside=f"{across} < {limit}" if limit else "",
             identity=IDENTITY[op.function],
         )
 
     def keep(self, value: Value, tile: str) -> Keep:
         """What computes a value into a tile that held something else."""
-        known, parameters, given, buffers, lines = self._element(value)
-        owned = [f"int {n}" if _names(n, [*lines, known[value]]) else "int" for n in "rc"] if self.reductions else []
+        element = self._element(value)
         return Keep(
             tile=tile,
             row=self.place.row,
             col=self.place.col,
-            buffers=tuple(buffers),
-            parameters=(*_own([*lines, known[value]]), *owned, *parameters),
-            sums=tuple(given),
-            lines=tuple(lines),
-            value=known[value],
+            buffers=element.buffers,
+            parameters=self._parameters(element),
+            sums=element.sums,
+            lines=element.lines,
+            value=element.value,
         )
 
     def combine(self, store: Store, how: How, own: bool) -> Combine:
         """What computes a matrix that is stored: in the place of the first sum, or in a tile of its `own`."""
-        known, parameters, given, buffers, lines = self._element(store.value)
+        element = self._element(store.value)
         identity = store.value in self.held  # it is stored from where it is
-        value = known.get(store.value) or literal(0)
-        owned = [f"int {n}" if _names(n, [*lines, value]) else "int" for n in "rc"] if self.reductions else []
         return Combine(
             tensor=self.matrix(store.target),
-            tile=given[0] if identity else f"{cpp_name(store.target.tensor.name)}_tile" if own
+            tile=element.sums[0] if identity else f"{cpp_name(store.target.tensor.name)}_tile" if own
             else next(iter(self.held.values())),
             type=self.tile_type if own and not identity else "",
             row=self.place.row,
             col=self.place.col,
-            buffers=tuple(buffers),
-            parameters=(*_own([*lines, value]), *owned, *parameters),
-            sums=tuple(given),
-            lines=tuple(lines),
-            value=value,
+            buffers=element.buffers,
+            parameters=self._parameters(element),
+            sums=element.sums,
+            lines=element.lines,
+            value=element.value,
             identity=identity,
             how=how,
         )  # fmt: skip
@@ -119,11 +126,9 @@ class Epilogue:
         """What stores a number for each row or column, or one alone: the first of the waves and lanes that know it."""
         axes = store.target.axes
         along = (self.equations.rows, self.equations.cols).index(axes[0]) if axes else None
-        known, _, _, buffers, lines = self._element(store.value)
-        assert not buffers, "what is stored by the row reads no matrix"
+        element = self._element(store.value)
+        assert not element.buffers, "what is stored by the row reads no matrix"
         word, index = (("row", "r"), ("col", "c"))[along or 0]
-        value = known[store.value]
-        parameters = [f"int {n}" if _names(n, [*lines, value]) else "int" for n in (word, index)]
         return StoreOwned(
             along="" if along is None else ALONG[along],
             type=self.tile_type,
@@ -132,36 +137,47 @@ class Epilogue:
             extent=extent,
             tile=self.place.row if along == 0 else self.place.col,
             condition=condition,
-            parameters=() if along is None else tuple(parameters),
-            lines=tuple(lines),
-            value=value,
+            parameters=() if along is None else parameters(element.named, word, index),
+            lines=element.lines,
+            value=element.value,
         )
 
-    def _element(self, value: Value) -> tuple[dict[Value, str], list[str], list[str], list[str], list[str]]:
-        """How an element of a value is computed.
+    def _parameters(self, element: Element) -> tuple[str, ...]:
+        """The parameters of a function of an element: with reductions, the indices of the lane's own are among them."""
+        return (*parameters(element.named, "row", "col", *("rc" if self.reductions else "")), *element.parameters)
 
-        C++ of all that is known, parameters and arguments for elements of sums, what is declared before, statements.
-        """
+    def _element(self, value: Value) -> Element:
+        """The C++ of an element of a value."""
         ops = needed(self.equations.epilogue, value, known=self.held)
         known: dict[Value, str] = {}
-        parameters, given, buffers, lines = [], [], list[str](), list[str]()
+        taken, given, buffers, lines = [], [], list[str](), list[str]()
         for held, tile in self.held.items():
             if any(held in reads(op) for op in ops) or value == held:
                 known[held] = local(held, known)
-                parameters.append(f"float {known[held]}")
+                taken.append(f"float {known[held]}")
                 given.append(tile)
         for r in self.reductions:
             at = f"[{self.place.fragment[r.kept]}][{'rc'[r.kept]}]" if r.op.result.axes else "[0][0]"
             known[r.op.result] = self.variable(r) + at
         optional = _optional(ops, value)
         first = needed(self.equations.epilogue, *optional.values())  # the same for all elements: before them
+        before = [op for op in first if not isinstance(op, Load)]
         for op in [*first, *(op for op in ops if op not in first)]:
             wanted = known[optional[op.result]] if isinstance(op, Load) and op.result in optional else ""
             load = partial(self._loaded, buffers=buffers, wanted=wanted)
-            before = op in first and not isinstance(op, Load)
-            (buffers if before else lines).extend(of_element(op, known, load, self._coordinate, Widths(ops)))
+            (buffers if op in before else lines).extend(of_element(op, known, load, self._coordinate, Widths(ops)))
         self.functions |= functions(op for op in ops if isinstance(op, Map))
-        return known, parameters, given, buffers, lines
+        text = known.get(value) or literal(0)
+        return Element(tuple(taken), tuple(given), tuple(buffers), tuple(lines), text, self._named(ops, before, value))
+
+    def _named(self, ops: Sequence[Op], before: Sequence[Op], value: Value) -> frozenset[str]:
+        """The indices that the function of an element names, where it computes `ops` without those `before` it."""
+        inside = [op for op in ops if op not in before]
+        axes = axes_named(ops, inside, value)
+        along = {self.equations.rows: "row", self.equations.cols: "col"}
+        read = {value, *(v for op in inside for v in reads(op))}
+        own = ("rc"[r.kept] for r in self.reductions if r.op.result.axes and r.op.result in read)
+        return frozenset({*(name for axis, name in along.items() if axis in axes), *own})
 
     def _loaded(self, source: Access, name: str, buffers: list[str], wanted: str) -> str:
         """An element of a tensor; of a matrix that is not `wanted` none is read, from a buffer without rows."""
@@ -201,15 +217,6 @@ def _optional(ops: Sequence[Op], value: Value) -> dict[Value, Value]:
 def variable(result: Value) -> str:
     """The C++ variable of what is reduced."""
     return f"{cpp_name(result.name)}_each{result.number}" if result.name else f"t{result.number}_each"
-
-
-def _own(lines: list[str]) -> tuple[str, ...]:
-    """The row and column of an element as parameters, named where lines name them."""
-    return tuple(f"int {name}" if _names(name, lines) else "int" for name in ("row", "col"))
-
-
-def _names(name: str, lines: list[str]) -> bool:
-    return any(re.search(rf"\b{name}\b", line) for line in lines)
 
 
 def spans_of(equations: Sums, value: Value, known: Collection[Value]) -> list[Op]:

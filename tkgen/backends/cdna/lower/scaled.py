@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import Literal
 
 from tkgen.backends.cdna.lower.context import Context
-from tkgen.backends.cdna.lower.elements import functions, local, of_element, statements
+from tkgen.backends.cdna.lower.elements import axes_named, functions, local, of_element, parameters, statements
 from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.backends.cdna.lower.statements import Read, ReadMade, ScaledMultiply
 from tkgen.ir.equations import Access, Axis, Convert, Map, Op, Value, reads, writes
@@ -34,8 +33,8 @@ class Scaling:
             lines += of_element(op, known, lambda source, _: number_at(source, offset(self.c, source, step)),
                              self._coordinate, Widths(s.scaled))  # fmt: skip
         self.c.functions |= functions(op for op in s.scaled if isinstance(op, Map))
-        text = "\n".join([*lines, known[s.update]])
-        own = tuple(f"int {name}" if re.search(rf"\b{name}\b", text) else "int" for name in ("row", "col"))
+        axes, along = axes_named(s.scaled, s.scaled, s.update), self.c.equations
+        named = [name for name, axis in (("row", along.rows), ("col", along.cols)) if axis in axes]
         owned = ("int", "int") if rounds(self.c.program) else ()  # places among a lane's rows and columns
         return ScaledMultiply(
             function=function,
@@ -45,7 +44,7 @@ class Scaling:
             b=factors[1],
             row=place[0],
             col=place[1],
-            parameters=(*own, *owned, f"float {known[s.inside]}", "float product"),
+            parameters=(*parameters(named, "row", "col"), *owned, f"float {known[s.inside]}", "float product"),
             lines=tuple(lines),
             value=known[s.update],
         )
