@@ -18,14 +18,12 @@ from tkgen.backends import protocol
 from tkgen.backends.cdna.spec import Spec
 from tkgen.backends.registry import backend_of
 from tkgen.build.outputs import DEFAULT_EMITS
-from tkgen.diagnostics import Diagnostic, SpecError, distinct
 from tkgen.ir.equations import Kernel
-from tkgen.ir.program import equations_of, of_products
+from tkgen.ir.program import of_products
 from tkgen.ir.program import program as any_program
 from tkgen.ir.types import Program
+from tkgen.pipeline import EQUATIONS, SCHEDULE, Request, run
 from tkgen.schedule import plan
-from tkgen.sequence.program import SequenceProgram
-from tkgen.sequence.spec import SequenceSpec
 from tkgen.syntax import ast
 from tkgen.syntax.parser import parse_path, parse_spec
 from tkgen.targets import DEFAULT_TARGET, load_target
@@ -38,7 +36,6 @@ __all__ = [
     "load_equations",
     "load_kernel",
     "load_products",
-    "sequence_spec",
     "target_of",
     "write",
 ]
@@ -60,11 +57,7 @@ def load(
     the spec names, else gfx942. Raises SpecError with every problem found, UnknownTargetError for a wrong target,
     TypeError for a define that is no whole number.
     """
-    _check_whole(defines)
-    found = parse_spec(path, include_roots, text)
-    if isinstance(found, ast.Sequence):
-        return sequence_spec(found, defines, target)
-    return _of_kernel(found, defines, target)
+    return run(_request(path, defines, target, include_roots, text), SCHEDULE)
 
 
 def load_products(
@@ -106,45 +99,19 @@ def load_equations(
     text: str | None = None,
 ) -> tuple[Kernel, ...]:
     """What the spec at `path` computes, of each of its kernels: it need not say how. Raises SpecError as `load`."""
+    return tuple(run(_request(path, defines, target, include_roots, text), EQUATIONS).typed())
+
+
+def _request(
+    path: str | os.PathLike[str],
+    defines: Mapping[str, int | None] | None,
+    target: str | None,
+    include_roots: Sequence[str | os.PathLike[str]],
+    text: str | None,
+) -> Request:
+    """The request of these arguments. Raises TypeError for a define that is no whole number."""
     _check_whole(defines)
-    found = parse_spec(path, include_roots, text)
-    given = defines or {}
-    if not isinstance(found, ast.Sequence):
-        return (equations_of(found, given, target),)
-    return tuple(equations_of(k, _own(found, n, given), target) for n, k in enumerate(found.kernels))
-
-
-def _of_kernel(kernel: ast.Kernel, defines: Mapping[str, int | None] | None, target: str | None) -> protocol.Spec:
-    """The spec of one kernel."""
-    program = any_program(kernel, defines, target)
-    name = target or _wanted(program.targets)
-    return backend_of(name).spec(Path(kernel.name.span.file.name), program, name, dict(defines or {}))
-
-
-def sequence_spec(
-    found: ast.Sequence, defines: Mapping[str, int | None] | None = None, target: str | None = None
-) -> SequenceSpec[Any]:
-    """The spec of several kernels; what is wrong in any of them is said of all."""
-    specs: list[protocol.Spec] = []
-    errors: list[Diagnostic] = []
-    for number, kernel in enumerate(found.kernels):
-        try:
-            specs.append(_of_kernel(kernel, _own(found, number, defines or {}), target))
-        except SpecError as error:
-            errors += error.diagnostics
-    if errors:
-        raise SpecError(distinct(errors))
-    path, chosen = Path(found.name.span.file.name), specs[0].target
-    declared = tuple(s.name.id for s in found.shared if isinstance(s, ast.Global))
-    program = SequenceProgram(found.name.id, found.header, tuple(s.program for s in specs), declared)
-    return SequenceSpec(path, program, chosen, dict(defines or {}), tuple(specs), backend_of(chosen.name).joined)
-
-
-def _own(found: ast.Sequence, number: int, defines: Mapping[str, int | None]) -> dict[str, int | None]:
-    """The `-D` values that kernel `number` has a name for; the first one is to complain of those that none has."""
-    names = [ast.bound(kernel) for kernel in found.kernels]
-    unknown = defines.keys() - set().union(*names) if number == 0 else set()
-    return {name: value for name, value in defines.items() if name in names[number] or name in unknown}
+    return Request(path, dict(defines or {}), target, include_roots, text)
 
 
 def write(

@@ -76,7 +76,19 @@ def test_no_modules_import_each_other() -> None:
 
 def test_only_what_reads_text_knows_its_tree() -> None:
     """Behind resolution no AST is held: what a spec says stands in its typed program, with places in the text."""
-    readers = ("syntax", "ir.resolve", "ir.typing", "ir.tuned", "ir.program", "api", "edits", "tune", "lsp", "cli")
+    readers = (
+        "syntax",
+        "ir.resolve",
+        "ir.typing",
+        "ir.tuned",
+        "ir.program",
+        "pipeline",
+        "api",
+        "edits",
+        "tune",
+        "lsp",
+        "cli",
+    )
     known = re.compile(r"^\s*(from|import) tkgen\.syntax(\.ast)?\b(?!\.)", re.MULTILINE)
     found = [name for name, path in MODULES.items() if known.search(path.read_text(encoding="utf-8"))]
     assert "tkgen.ir.resolve.names" in found and "tkgen.edits" in found

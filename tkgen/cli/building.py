@@ -19,14 +19,13 @@ from tkgen.cli.common import (
     Target,
     complain,
     each,
-    load_spec,
     refuse_early,
     reported,
     say,
     show_diagnostics,
     spec_files,
 )
-from tkgen.cli.stages import PrintAfter, stage_text
+from tkgen.cli.stages import PrintAfter, go_along, say_stage
 
 commands = typer.Typer()
 
@@ -56,6 +55,9 @@ def build(
     print_after: PrintAfter = None,
 ) -> None:
     """Check specs, generate their C++, compile it, measure the machine code and write a report of it."""
+    from tkgen.pipeline import COMPILE, LOWER, SCHEDULE, along
+
+    wanted = print_after or []
     kinds = [e for e in emit.split(",") if e]
 
     def one(path: Path) -> tuple[list[object], list[str]]:
@@ -66,15 +68,16 @@ def build(
 
             for kind in (kind for kind in kinds if kind not in EMITS):
                 raise typer.BadParameter(f"--emit {kind}: it is one of {', '.join(EMITS)}")
-            for stage in print_after or ():
-                say(stage_text(stage, path, define, target, roots))
-            spec = load_spec(path, define, target, roots)
+            spec = go_along(path, define, target, roots, SCHEDULE, wanted)
             backend = backend_of(spec.target.name)
             for kind in set(kinds) - set(backend.emits) - set(DEFAULTS):
                 raise typer.BadParameter(f"--emit {kind}: {spec.target.name} has {', '.join(backend.emits)} alone")
             if kittens is not None and backend.own_headers:
                 raise typer.BadParameter(f"--kittens, for {spec.target.name}: {backend.own_headers}")
+            for stage, value in along(spec, LOWER, after=SCHEDULE):
+                say_stage(stage, value, wanted)
             built, files = backend.produce(spec, out, kinds, cxx=cxx, kittens=kittens, watch=machine_check)
+            say_stage(COMPILE, built, wanted)
             show_diagnostics(built.diagnostics)
             if built.unwatched:
                 complain(f"note: {spec.name}: {built.unwatched}")

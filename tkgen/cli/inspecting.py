@@ -31,7 +31,7 @@ from tkgen.cli.common import (
     spec_files,
 )
 from tkgen.cli.fixing import fixed
-from tkgen.cli.stages import PrintAfter, graph_of, stage_text
+from tkgen.cli.stages import PrintAfter, go_along
 
 if TYPE_CHECKING:
     from tkgen.diagnostics import Diagnostic
@@ -73,6 +73,7 @@ def check(
     """Prove specs correct without compiling them; print errors and how to fix them."""
     from tkgen.diagnostics import Severity, SpecError
     from tkgen.diagnostics.text import count_text
+    from tkgen.pipeline import last_of, stage_of
 
     how = Format.JSON if as_json else how
     if print_after and how is not Format.TEXT:
@@ -80,9 +81,9 @@ def check(
     found: list[Diagnostic] = []
     files = spec_files(specs)
     for path in files:
-        for stage in print_after or ():
+        if print_after:
             with reported(), suppress(SpecError):  # what is wrong comes with the findings
-                say(stage_text(stage, path, define, target, roots))
+                go_along(path, define, target, roots, last_of(map(stage_of, print_after)), print_after)
         found += (fixed if fix else findings)(path, define, target, roots)
     show_diagnostics(found, how)
     errors = sum(d.severity is Severity.ERROR for d in found)
@@ -132,9 +133,14 @@ def graph(
     as_json: Json = False,
 ) -> None:
     """Print a spec's dataflow graph: operations, dependencies, the barrier that covers each."""
+    from tkgen.pipeline import NothingToPrint, graph_of
+
     with reported():
         found = load_spec(spec, define, None, roots)
-        graphs = [graph_of(kernel) for kernel in found.kernels]
+        try:
+            graphs = [graph_of(kernel) for kernel in found.kernels]
+        except NothingToPrint as missing:
+            fail(str(missing), USAGE)
     from tkgen.ir import graph as dataflow
 
     if as_json or how is GraphFormat.JSON:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
 from tkgen.ir.equation_program import EquationProgram
@@ -20,6 +21,46 @@ from tkgen.syntax import ast
 from tkgen.syntax.ast import has_equations
 
 
+@dataclass(frozen=True)
+class KernelEquations:
+    """The typed equations of a kernel, None where they have errors; `scope` has these, and what is declared."""
+
+    scope: Scope
+    typed: Typed | None
+
+    @property
+    def kernel(self) -> Kernel:
+        """The equations. Raises SpecError with every independent problem found."""
+        if self.scope.errors:
+            raise SpecError(self.scope.errors)
+        assert self.typed is not None
+        return self.typed.kernel
+
+
+def type_kernel(
+    kernel: ast.Kernel, defines: Mapping[str, int | None] | None = None, target: str | None = None
+) -> KernelEquations:
+    """Type the equations of `kernel`, or those that its clauses stand for; arguments as of `program`."""
+    scope = Scope(kernel, dict(defines or {}), target)
+    with suppress(Stop):
+        return KernelEquations(scope, equations(scope) if has_equations(kernel) else desugared(scope))
+    return KernelEquations(scope, None)
+
+
+def resolve_kernel(found: KernelEquations) -> Program | EquationProgram:
+    """The verified program of a kernel. Raises SpecError with every independent problem, those of its equations too."""
+    scope, typed = found.scope, found.typed
+    program: Program | EquationProgram | None = None
+    if typed is not None:
+        with suppress(Stop):
+            products = has_products(typed.kernel) and not chains_products(typed.kernel)
+            program = matrix(scope, typed) if products else equation_program(scope, typed)
+    if scope.errors:
+        raise SpecError(scope.errors)
+    assert program is not None
+    return verify(program, "resolve") if isinstance(program, Program) else program
+
+
 def program(
     kernel: ast.Kernel, defines: Mapping[str, int | None] | None = None, target: str | None = None
 ) -> Program | EquationProgram:
@@ -30,41 +71,7 @@ def program(
     Raises:
         SpecError: with every independent problem found.
     """
-    scope = Scope(kernel, dict(defines or {}), target)
-    found: Program | EquationProgram | None = None
-    with suppress(Stop):
-        typed = _typed(scope)
-        if has_products(typed.kernel) and not chains_products(typed.kernel):
-            found = matrix(scope, typed)
-        else:
-            found = equation_program(scope, typed)
-    if scope.errors:
-        raise SpecError(scope.errors)
-    assert found is not None
-    return verify(found, "resolve") if isinstance(found, Program) else found
-
-
-def _typed(scope: Scope) -> Typed:
-    """The equations of a kernel: its own, or those that its clauses stand for."""
-    return equations(scope) if has_equations(scope.kernel) else desugared(scope)
-
-
-def equations_of(
-    kernel: ast.Kernel, defines: Mapping[str, int | None] | None = None, target: str | None = None
-) -> Kernel:
-    """What `kernel` computes: its equations, or those that its clauses stand for.
-
-    Raises:
-        SpecError: with every independent problem found.
-    """
-    scope = Scope(kernel, dict(defines or {}), target)
-    found: Typed | None = None
-    with suppress(Stop):
-        found = _typed(scope)
-    if scope.errors:
-        raise SpecError(scope.errors)
-    assert found is not None
-    return found.kernel
+    return resolve_kernel(type_kernel(kernel, defines, target))
 
 
 def matrix_program(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tkgen import checks
-from tkgen.api import DEFAULT_TARGET, sequence_spec
+from tkgen.api import DEFAULT_TARGET
 from tkgen.backends.registry import backend_of
 from tkgen.checks import RegisterEstimate
 from tkgen.diagnostics import Diagnostic, Label, SpecError
@@ -21,6 +21,7 @@ from tkgen.ir.program import program as any_program
 from tkgen.ir.types import Program
 from tkgen.ir.typing import typed
 from tkgen.lsp.project import BufferLoader
+from tkgen.pipeline import PARSE, SCHEDULE, Parsed, run
 from tkgen.schedule import Plan
 from tkgen.source import SourceFile
 from tkgen.syntax import ast
@@ -88,7 +89,7 @@ def resolved(
             return Analysis(file)
         kernel = parse_any(file, loader=loader)
         if isinstance(kernel, ast.Sequence):
-            return Analysis(file, sequence_spec(kernel, target=target).diagnostics)
+            return Analysis(file, run(Parsed(kernel, target=target), SCHEDULE, after=PARSE).diagnostics)
     except UnknownTargetError as error:
         return Analysis(file, (Diagnostic("E200", str(error), Label(kernel.name.span)),))
     except SpecError as error:

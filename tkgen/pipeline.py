@@ -1,0 +1,346 @@
+"""The stages of the compiler, in order: read this file first.
+
+`STAGES` is the one list of them. Each stage is a function from the value that the stage before it returns to its own
+value. The library (`tkgen.api`), the commands and `--print-after` go along this list. A stage reports problems as
+`SpecError`, with every independent problem of all kernels of a spec.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from networkx import MultiDiGraph
+
+    from tkgen.backends.protocol import Build
+    from tkgen.backends.spec import AnySpec
+    from tkgen.diagnostics import Diagnostic
+    from tkgen.ir.equation_program import EquationProgram
+    from tkgen.ir.equations import Kernel
+    from tkgen.ir.program import KernelEquations
+    from tkgen.ir.types import Program
+    from tkgen.syntax import ast
+
+A = TypeVar("A")
+B = TypeVar("B")
+Define: TypeAlias = "Mapping[str, int | None]"
+
+
+class NothingToPrint(Exception):
+    """A stage has no such text for the target of a spec. The message says which text there is."""
+
+
+# ---------------------------------------------------------------- the values between stages
+
+
+@dataclass(frozen=True)
+class Request:
+    """A spec to compile: the file at `path`, or `text` in its place.
+
+    `defines` gives dimensions and parameters other values (None: `dynamic`); `target` replaces the one in the spec.
+    """
+
+    path: str | os.PathLike[str]
+    defines: Define = field(default_factory=dict)
+    target: str | None = None
+    roots: Sequence[str | os.PathLike[str]] = ()
+    text: str | None = None
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """The syntax tree of a spec, with the options of its request."""
+
+    tree: ast.Kernel | ast.Sequence
+    defines: Define = field(default_factory=dict)
+    target: str | None = None
+
+    @property
+    def kernels(self) -> Sequence[ast.Kernel]:
+        """The kernels of the spec, in order."""
+        return (self.tree,) if self.alone else self.tree.kernels  # type: ignore[union-attr, return-value]
+
+    @property
+    def alone(self) -> bool:
+        """Return True if the spec is one kernel, not a sequence."""
+        return not hasattr(self.tree, "kernels")
+
+    def own_defines(self, number: int) -> dict[str, int | None]:
+        """The defines that kernel `number` has a name for; the first kernel also gets those that no kernel has."""
+        from tkgen.syntax import ast
+
+        if self.alone:
+            return dict(self.defines)
+        names = [ast.bound(kernel) for kernel in self.kernels]
+        unknown = self.defines.keys() - set().union(*names) if number == 0 else set()
+        return {name: value for name, value in self.defines.items() if name in names[number] or name in unknown}
+
+
+@dataclass(frozen=True)
+class Equations:
+    """The typed equations of each kernel. A kernel keeps its problems until `resolve` has added those it finds."""
+
+    parsed: Parsed
+    kernels: tuple[KernelEquations, ...]
+
+    def typed(self) -> Sequence[Kernel]:
+        """The equations of every kernel. Raises SpecError with the problems of all."""
+        from tkgen.diagnostics import SpecError, distinct
+
+        found, problems = _each(lambda each: each.kernel, self.kernels)
+        if problems:
+            raise SpecError(distinct(problems))
+        return [kernel for kernel in found if kernel is not None]
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """The typed program of each kernel, None for a kernel with `problems`."""
+
+    parsed: Parsed
+    kernels: tuple[Program | EquationProgram | None, ...]
+    problems: tuple[Diagnostic, ...]
+
+    def programs(self) -> Sequence[Program | EquationProgram]:
+        """The program of every kernel. Raises SpecError where a kernel has none."""
+        from tkgen.diagnostics import SpecError, distinct
+
+        if self.problems:
+            raise SpecError(distinct(self.problems))
+        return [program for program in self.kernels if program is not None]
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A proven spec and its generated C++."""
+
+    spec: AnySpec
+    source: str
+
+
+# ---------------------------------------------------------------- stages
+
+
+@dataclass(frozen=True)
+class Stage(Generic[A, B]):
+    """A stage: its name, a sentence about it, its function, and its value as text.
+
+    `views` are further texts of the same value, by name.
+    """
+
+    name: str
+    docs: str
+    run: Callable[[A], B]
+    text: Callable[[B], str]
+    views: Mapping[str, Callable[[B], str]] = field(default_factory=dict)
+
+    @property
+    def prints(self) -> dict[str, Callable[[B], str]]:
+        """All texts of the value, by the name that `--print-after` takes."""
+        return {self.name: self.text, **self.views}
+
+
+def parse(request: Request) -> Parsed:
+    """Read the text of a spec and its includes, and make its syntax tree."""
+    from tkgen.syntax.parser import parse_spec
+
+    return Parsed(parse_spec(request.path, request.roots, request.text), request.defines, request.target)
+
+
+def type_equations(parsed: Parsed) -> Equations:
+    """Type the equations of each kernel; clauses such as `accumulate` become equations here."""
+    from tkgen.ir.program import type_kernel
+
+    kernels = enumerate(parsed.kernels)
+    return Equations(parsed, tuple(type_kernel(k, parsed.own_defines(n), parsed.target) for n, k in kernels))
+
+
+def resolve(equations: Equations) -> Resolved:
+    """Resolve everything that a spec says around its equations, and verify the program."""
+    from tkgen.ir.program import resolve_kernel
+
+    found, problems = _each(resolve_kernel, equations.kernels)
+    return Resolved(equations.parsed, tuple(found), tuple(problems))
+
+
+def schedule(resolved: Resolved) -> AnySpec:
+    """Choose the back end of the target, which lays out and schedules each kernel."""
+    from tkgen.backends.registry import backend_of
+    from tkgen.diagnostics import SpecError, distinct
+    from tkgen.sequence.program import SequenceProgram
+    from tkgen.sequence.spec import SequenceSpec
+    from tkgen.syntax import ast
+    from tkgen.targets import DEFAULT_TARGET
+
+    parsed = resolved.parsed
+
+    def of_kernel(number: int) -> AnySpec | None:
+        kernel, program = parsed.kernels[number], resolved.kernels[number]
+        if program is None:
+            return None
+        name = parsed.target or (program.targets[0] if program.targets else DEFAULT_TARGET)
+        return backend_of(name).spec(Path(kernel.name.span.file.name), program, name, parsed.own_defines(number))
+
+    found, problems = _each(of_kernel, range(len(parsed.kernels)))
+    if resolved.problems or problems:
+        raise SpecError(distinct([*resolved.problems, *problems]))
+    specs: tuple[AnySpec, ...] = tuple(found)
+    tree = parsed.tree
+    if not isinstance(tree, ast.Sequence):
+        return specs[0]
+    declared = tuple(s.name.id for s in tree.shared if isinstance(s, ast.Global))
+    joined = SequenceProgram(tree.name.id, tree.header, tuple(s.program for s in specs), declared)
+    target = specs[0].target
+    path = Path(tree.name.span.file.name)
+    return SequenceSpec(path, joined, target, dict(parsed.defines), specs, backend_of(target.name).joined)
+
+
+def prove(spec: AnySpec) -> AnySpec:
+    """Run every check: the kernel cannot race or deadlock, stores what its equations say, and fits the machine."""
+    return spec.check()
+
+
+def lower(spec: AnySpec) -> Lowered:
+    """Generate C++ from the proven schedule."""
+    return Lowered(spec, spec.text)
+
+
+def compile_source(lowered: Lowered) -> Build:
+    """Compile the C++ to machine code and check that the machine code keeps what the spec promises."""
+    return lowered.spec.build()
+
+
+def _each(function: Callable[[Any], object], values: Iterable[Any]) -> tuple[list[Any], list[Diagnostic]]:
+    """The result of `function` for each value, None where it raises SpecError, and all diagnostics of these."""
+    from tkgen.diagnostics import SpecError
+
+    results: list[Any] = []
+    problems: list[Diagnostic] = []
+    for value in values:
+        try:
+            results.append(function(value))
+        except SpecError as error:
+            results.append(None)
+            problems += error.diagnostics
+    return results, problems
+
+
+# ---------------------------------------------------------------- values as text
+
+
+def _tree_text(parsed: Parsed) -> str:
+    from tkgen.syntax.dump import dump
+
+    return dump(parsed.tree)
+
+
+def _equations_text(equations: Equations) -> str:
+    from tkgen.ir.equations import to_text
+
+    return _joined(map(to_text, equations.typed()))
+
+
+def _program_text(resolved: Resolved) -> str:
+    from tkgen.ir.program_text import to_text
+
+    return _joined(to_text(program) for program in resolved.programs())
+
+
+def _schedule_text(spec: AnySpec) -> str:
+    return spec.scheduled
+
+
+def graph_of(spec: AnySpec) -> MultiDiGraph:
+    """The dataflow graph of a kernel. Raises NothingToPrint where its target has none."""
+    if spec.graph is None:
+        message = f"there is no dataflow graph of kernels for {spec.target.name}"
+        raise NothingToPrint(f"{message}; their schedule is: `tkgen check {spec.path} --print-after {SCHEDULE.name}`")
+    return spec.graph
+
+
+def _graph_text(spec: AnySpec) -> str:
+    from tkgen.ir.graph import to_text
+
+    return _joined(to_text(graph_of(kernel)) for kernel in spec.kernels)
+
+
+def _proof_text(spec: AnySpec) -> str:
+    """Each kernel, and what its checks report: warnings, as errors end the stage."""
+    said = [f"  {d.severity.value} {d.code}: {d.message}" for d in spec.diagnostics]
+    return "\n".join([*(f"proven: {kernel.name} for {spec.target.name}" for kernel in spec.kernels), *said])
+
+
+def _joined(texts: Iterable[str]) -> str:
+    return "\n\n".join(text.rstrip("\n") for text in texts)
+
+
+# ---------------------------------------------------------------- the list
+
+PARSE = Stage("parse", "The text of a spec and its includes becomes a syntax tree.", parse, _tree_text)
+EQUATIONS = Stage(
+    "equations", "Clauses become equations, and every operation gets a type and axes.", type_equations, _equations_text
+)
+RESOLVE = Stage(
+    "resolve", "Names, sizes, tiles and choices are resolved, and the typed program is verified.", resolve,
+    _program_text,
+)  # fmt: skip
+SCHEDULE = Stage(
+    "schedule", "The target's back end lays out tiles and orders the operations of every wave: the tile program.",
+    schedule, _schedule_text, {"graph": _graph_text},
+)  # fmt: skip
+PROVE = Stage(
+    "prove", "The checks prove that the tile program cannot race or deadlock and stores what the equations say.",
+    prove, _proof_text,
+)  # fmt: skip
+LOWER = Stage("lower", "The proven tile program becomes C++.", lower, lambda lowered: lowered.source)
+COMPILE = Stage(
+    "compile", "The C++ becomes machine code, which is checked against the promises of the spec.", compile_source,
+    lambda build: build.line(),
+)  # fmt: skip
+
+STAGES: tuple[Stage[Any, Any], ...] = (PARSE, EQUATIONS, RESOLVE, SCHEDULE, PROVE, LOWER, COMPILE)
+PRINTED = tuple(name for stage in STAGES for name in stage.prints)  # what `--print-after` takes
+
+
+def stage_of(name: str) -> Stage[Any, Any]:
+    """The stage that prints the text `name` of `PRINTED`. Raises KeyError for another name."""
+    return {printed: stage for stage in STAGES for printed in stage.prints}[name]
+
+
+def last_of(stages: Iterable[Stage[Any, Any]]) -> Stage[Any, Any]:
+    """The stage that comes after the others."""
+    return max(stages, key=STAGES.index)
+
+
+def along(
+    value: Any, to: Stage[Any, Any], after: Stage[Any, Any] | None = None
+) -> Iterator[tuple[Stage[Any, Any], Any]]:
+    """Run the stages up to `to`: each with its value. `value` is a request, or the value of the stage `after`.
+
+    Raises SpecError, UnknownTargetError, OSError or ToolchainError, where a stage comes to no value.
+    """
+    first = STAGES.index(after) + 1 if after else 0
+    for stage in STAGES[first : STAGES.index(to) + 1]:
+        value = stage.run(value)
+        yield stage, value
+
+
+def run(value: Any, to: Stage[Any, B], after: Stage[Any, Any] | None = None) -> B:
+    """The value of the stage `to`. Arguments and errors as of `along`."""
+    result: B = [result for _, result in along(value, to, after)][-1]
+    return result
+
+
+def text_of(name: str, request: Request) -> str:
+    """The text `name` of `PRINTED` for a spec, without line breaks at its end.
+
+    Raises:
+        NothingToPrint: the target has no such text.
+        SpecError: a stage up to this one finds an error.
+    """
+    stage = stage_of(name)
+    return stage.prints[name](run(request, stage)).rstrip("\n")
