@@ -152,7 +152,7 @@ def test_an_interrupt_is_json(workplace: Path, monkeypatch: pytest.MonkeyPatch) 
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tkgen.api.parse_spec", interrupted)
+    monkeypatch.setattr("tkgen.syntax.parser.parse_spec", interrupted)
     result = CliRunner().invoke(app, ["check", "good.tk", "--json"])
     assert result.exit_code == 130 and json.loads(result.stdout)["error"] == "interrupted"
     assert CliRunner().invoke(app, ["run", "good.tk"]).stderr == "interrupted\n"
