@@ -153,10 +153,10 @@ def _wanted(named: Sequence[str]) -> str:
 
 
 def _check_whole(defines: Mapping[str, int | None] | None) -> None:
-    """Raises TypeError for a define that is neither a whole number nor None."""
+    """Raises TypeError for a define that is neither an integer nor None."""
     for name, value in (defines or {}).items():
         if value is not None and type(value) is not int:
-            raise TypeError(f"defines: {name} is a whole number, or None for `dynamic`, not {value!r}")
+            raise TypeError(f"defines: {name} is an integer, or None for `dynamic`, not {value!r}")
 
 
 def define_value(text: str) -> int | float | None:

@@ -41,7 +41,7 @@ def pack(values: Tensor, dtype: str, *, interleaved: bool = False) -> Tensor:
     if values.numel() and (bool((values < least).any()) or bool((values > most).any())):
         raise ValueError(f"{dtype} holds numbers from {least} to {most}")
     if bool((values != values.to(torch.int8)).any()):
-        raise ValueError(f"{dtype} holds whole numbers")
+        raise ValueError(f"{dtype} holds integers")
     codes = values.to(torch.int8).bitwise_and(15).to(torch.uint8)
     if interleaved:
         groups = codes.unflatten(-1, (-1, INTERLEAVED))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import ast
 import json
 import re
-import sys
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -188,15 +188,21 @@ def renewed(found: dict[str, list[Finding]], allowed: dict[str, int]) -> dict[st
     return now
 
 
-def main(arguments: list[str]) -> int:
+def main() -> int:
     """The command: see the module. Returns the exit code."""
-    if arguments == ["--write"]:
+    parser = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="print all findings of these files")
+    parser.add_argument("--write", action="store_true", help="write the allowances anew")
+    given = parser.parse_args()
+    if absent := [str(path) for path in given.files if not path.is_file()]:
+        parser.error(f"no such file: {', '.join(absent)}")
+    if given.write:
         now = renewed(findings(files()), allowances() if ALLOWANCE.exists() else {})
         ALLOWANCE.write_text(json.dumps(now, indent=1) + "\n", encoding="utf-8")
         print(f"{sum(now.values())} findings in {len(now)} files")
         return 0
-    if arguments:
-        shown = [str(f) for these in findings(Path(a).resolve() for a in arguments).values() for f in these]
+    if given.files:
+        shown = [str(f) for these in findings(path.resolve() for path in given.files).values() for f in these]
     else:
         shown = excess(findings(files()), allowances())
     print("\n".join(shown) or "prose: nothing found beyond the allowances")
@@ -204,4 +210,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+    raise SystemExit(main())

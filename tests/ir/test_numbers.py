@@ -67,7 +67,7 @@ def test_large_numbers_are_answered_quickly_everywhere(first: int) -> None:
         ("  shared A, B buffers 1\n  epilogue scale(1e39)\n" + BODY, "E203", "more than an f32 can hold", "1e39"),
         ("  shared A, B buffers 1\n  scalar s : f32 = -1e39\n" + BODY, "E203", "more than an f32 can hold", "-1e39"),
         ("  shared A, B buffers 1\n  tune NOPE in 1, 2\n" + BODY, "E200", "`NOPE`, which is not a parameter", "NOPE"),
-        ("  shared A, B buffers 1\n  tune P in 64, 0\n" + BODY, "E203", "positive whole numbers", "0"),
+        ("  shared A, B buffers 1\n  tune P in 64, 0\n" + BODY, "E203", "positive integers", "0"),
         ("  shared A, B buffers 1\n  tune P in 64\n  tune P in 32\n" + BODY, "E202", "`P` is tuned twice", "P"),
         ("  shared A, B buffers 1\n  unroll 2147483647 * 2147483647 * 2147483647\n" + BODY, "E203",
          "must fit 64 bits", "2147483647 * 2147483647 * 2147483647"),

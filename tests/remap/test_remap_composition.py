@@ -40,7 +40,7 @@ def test_stages_apply_left_to_right():
         ([RemapCall("group")], "`rows` of `group` is missing: height of a band in tiles", 0, "rows", None),
         ([RemapCall("group", {"rows": 0})], "`rows` of `group` is 0, it must be from 1 to 65536", 0, "rows", None),
         ([RemapCall("group", {"row": 4})], "`group` has no parameter `row`", 0, "row", "rows"),
-        ([RemapCall("group", {"rows": True})], "`rows` of `group` must be a whole number, not True", 0, "rows", None),
+        ([RemapCall("group", {"rows": True})], "`rows` of `group` must be an integer, not True", 0, "rows", None),
         ([RemapCall("xcd", {"n": 8}, (8,))], "`n` of `xcd` is given twice", 0, "n", None),
         ([RemapCall("xcd", {}, (8, 4, 2))], "`xcd` takes `n`, `chunk`, but 3 values are given", 0, None, None),
         ([RemapCall("morton", {}, (8,))], "`morton` takes no arguments, but 1 values are given", 0, None, None),

@@ -77,7 +77,7 @@ CONVERSIONS = [
     ('"%d %d %f %d", colour::green, true, (_Float16)0.5f, blockIdx.x', "1 1 0.500000 0"),
     ('"%d and %d", 1', "1 and %d"),
     ('"%*d|%.*f|%*d", -4, 9, -1, 0.5, 1 << 30, 1', "9   |0.500000|%*d"),
-    ('"%f %d", 1, 1.5f', "(no float: 1) (no whole number: 1.5)"),
+    ('"%f %d", 1, 1.5f', "(no float: 1) (no integer: 1.5)"),
     ('"%s", (const char *)64', "(no string at 0x40)"),
 ]
 

@@ -1,7 +1,7 @@
 """Mapping (E6xx, W6xx): every element of the output is computed once, by one wave of one block; nothing lies outside.
 
 Rule. The fragments of all waves tile the block exactly; the remap is a bijection from block indices onto the grid;
-sizes are whole numbers of blocks and steps unless a tail clause covers the rest; offsets fit the instructions.
+sizes are multiples of blocks and steps unless a tail clause covers the rest; offsets fit the instructions.
 
 Proof idea. Fragments are few, so the tiles they cover are listed and counted. Remaps are bijections for every grid by
 construction (`tkgen.remap` tests them); what a spec composes is checked for order and arguments. Sizes are arithmetic.

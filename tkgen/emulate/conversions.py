@@ -55,4 +55,4 @@ def _converted(letter: str, size: str, shape: str, kind: int, value: int | float
         return float(value).hex()
     if letter == "p":
         return f"%{shape}s" % hex(int(value))
-    return f"(no whole number: {value})" if letter in "diouxXc" else ""
+    return f"(no integer: {value})" if letter in "diouxXc" else ""

@@ -31,8 +31,8 @@ def tune_clauses(kernel: ast.Kernel) -> tuple[dict[str, tuple[int, ...]], list[D
             if isinstance(expr, ast.Number) and isinstance(expr.value, int) and 0 < expr.value < 1 << 31:
                 values.append(expr.value)
             else:
-                fix = Fix("write whole numbers from 1 up")
-                message = "the values of `tune` are positive whole numbers"
+                fix = Fix("write integers from 1 up")
+                message = "the values of `tune` are positive integers"
                 problems.append(Diagnostic("E203", message, Label(expr.span), fix=fix))
         found[name] = tuple(dict.fromkeys(values))
     return found, problems

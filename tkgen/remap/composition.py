@@ -231,7 +231,7 @@ def _value_problem(parameter: Parameter, given: Mapping[str, int]) -> str | None
         return f"is missing: {parameter.doc}" if parameter.required else None
     value = given[parameter.name]
     if type(value) is not int:
-        return f"must be a whole number, not {value!r}"
+        return f"must be an integer, not {value!r}"
     if not parameter.minimum <= value <= parameter.maximum:
         return f"is {value}, it must be from {parameter.minimum} to {parameter.maximum}"
     return None

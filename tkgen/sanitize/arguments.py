@@ -216,7 +216,7 @@ class _Parser:
         if not kind.startswith("f") and kind != "bf16":
             limits = np.iinfo(_ELEMENTS[kind])
             if value != value or value in (float("inf"), -float("inf")) or value != int(value):
-                raise ArgumentError(f"argument `{self.text}`: {kind} holds whole numbers")
+                raise ArgumentError(f"argument `{self.text}`: {kind} holds integers")
             value = int(value)
             if not limits.min <= value <= limits.max:
                 raise ArgumentError(f"argument `{self.text}`: {value} does not fit {kind}")

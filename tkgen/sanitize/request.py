@@ -96,7 +96,7 @@ def _spec(request: Request) -> tuple[tuple[Subject, Launch], ...]:
         try:
             numbers[name] = define_value(value)
         except ValueError:
-            message = "a spec's dimensions and parameters are whole numbers or `dynamic`, its scalars numbers"
+            message = "a spec's dimensions and parameters are integers or `dynamic`, its scalars numbers"
             raise ArgumentError(f"-D {name}={value}: {message}") from None
     try:
         found = from_spec(

@@ -26,7 +26,7 @@ _EXPRESSION = frozenset({"NAME", "INT", "FLOAT", "MINUS", "LPAR"})
 _OPERATORS = ("PLUS", "MINUS", "TIMES", "DIVIDE", "MODULO", "AT", "COMPARE", "AND", "OR", "TRANSPOSED")
 _DESCRIPTIONS = {
     "NAME": "a name",
-    "INT": "a whole number",
+    "INT": "an integer",
     "FLOAT": "a number",
     "STRING": "a path in double quotes",
     "_NL": "the end of the line",

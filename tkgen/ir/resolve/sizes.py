@@ -21,7 +21,7 @@ def number(scope: Scope, expr: ast.Expr) -> int:
         case ast.Number(value=value):
             if not isinstance(value, int):
                 raise scope.error(
-                    "E203", f"a size is a whole number, not {value}", expr.span, fix=f"write {round(value)}"
+                    "E203", f"a size is an integer, not {value}", expr.span, fix=f"write {round(value)}"
                 )
             return value
         case ast.Name(id=name):
@@ -86,7 +86,7 @@ def _arithmetic(scope: Scope, expr: ast.Expr, op: str, left: int, right: int) ->
     if left % right:
         raise scope.error(
             "E203",
-            f"{left} / {right} is not a whole number",
+            f"{left} / {right} is not an integer",
             expr.span,
             f"{left} % {right} = {left % right}",
             fix=f"use `ceil_div({left}, {right})` where rounding up is meant",

@@ -430,7 +430,7 @@ class Axes:
                 "E223", f"`{expr.span.text}` does not run over `{dim.name}` of `{tensor.name}`", expr.span, sizes,
                 secondary=(Label(tensor.span, "declared here"),),
                 fix=f"declare `{dim.name} = ceil_div({axis.dim.name}, {divisor})`" if by_tile
-                else f"divide by {count}, and let that be a whole number",
+                else f"divide by {count}, and let that be an integer",
             )  # fmt: skip
         return Index(axis, divisor, numbered=axis.tile == 1)
 
