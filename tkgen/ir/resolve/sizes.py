@@ -20,9 +20,7 @@ def number(scope: Scope, expr: ast.Expr) -> int:
     match expr:
         case ast.Number(value=value):
             if not isinstance(value, int):
-                raise scope.error(
-                    "E203", f"a size is an integer, not {value}", expr.span, fix=f"write {round(value)}"
-                )
+                raise scope.error("E203", f"a size is an integer, not {value}", expr.span, fix=f"write {round(value)}")
             return value
         case ast.Name(id=name):
             if name in scope.broken:
