@@ -150,6 +150,9 @@ __device__ inline row_values reduce(float start, C columns, int row, int col, F 
             if (columns.has(c + 1)) found.at[q % 2] = op::template op<float>(found.at[q % 2], float(f(r, c + 1, v.y...)));
         };
         take(pair_of(sums, 0, j, q, r, c), pair_of(more, 0, j, q, r, c)...);
+        // Loads of more columns would take the registers that the sums leave: they wait for these, as those do for all lanes.
+        if constexpr ((std::is_invocable_v<More, int, int> || ...))
+            if (j % 4 == 3 && q == 3) __syncwarp();
     });
 #pragma unroll
     for (int i = 0; i < 2; ++i) found.at[i] = across<op, 4>(found.at[i]);
