@@ -502,3 +502,14 @@ def test_functions_of_elements_name_the_indices_that_they_read() -> None:
     (body,) = re.findall(r"tk::combine\(.*?\n *return .*?;\n", text, re.DOTALL)
     assert "g.c;" in body
     assert "[&](int, int, int r, int, float s_e) {" in body
+
+
+def test_kernels_of_rows_define_the_locals_that_they_name() -> None:
+    """A member of the arguments with the name of a local does not count: where a lane has whole rows, none is read."""
+    text = load("small.tk", text=(
+        "kernel small\n  dims M = 4096, N = 4\n  global X : f32[M, N]\n  global Y : f32[M, N]\n  scalar lane : f32\n"
+        "  over m in M by 256\n  waves 4\n  Y[m] = X[m] * lane\n"
+    )).source.text  # fmt: skip
+    assert "* g.lane)" in text
+    assert "const int lane" not in text
+    assert "const int group" in text

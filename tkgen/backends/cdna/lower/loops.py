@@ -97,9 +97,7 @@ class LoopLowering(Lowering):
         """The statements of the kernel."""
         # s - n is zero where n is the maximum of s; if s were a product rounded with the difference alone, it were not.
         yield "#pragma clang fp contract(on)  // within an expression, not across"
-        lines = list(self._lines())
-        yield from self.places.extents("\n".join(lines))
-        yield from lines
+        yield from self.places.with_locals(self._lines())
 
     def _lines(self) -> Iterator[str]:
         yield from self._rings()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -52,6 +51,7 @@ class BlockPlaces:
         self.dims = {d.name: d for t in self.tensors for d in t.dims}
         walked = {a.dim.name: a.dim for a in kernel.axes if a.kind is AxisKind.SEQUENTIAL}
         self.dims |= {name: dim for name, dim in walked.items() if name not in self.dims}  # of keys in pages
+        self.named = set[str]()  # locals of the whole kernel that its statements name
         names.used |= {self.size(name) for name in self.dims} | {f"rest_{n}" for n in range(len(kernel.axes))}
         self.persistent = persistent  # blocks, which go from tile to tile; 0 where each has its own
         if remap is not None:
@@ -72,7 +72,12 @@ class BlockPlaces:
 
     def size(self, dim: str) -> str:
         """The extent of a dimension: a constant, or a local where only run time knows."""
-        return f"DIM_{dim}" if self.dims[dim].size is not None else f"{dim}_size"
+        return f"DIM_{dim}" if self.dims[dim].size is not None else self.use(f"{dim}_size")
+
+    def use(self, name: str) -> str:
+        """`name`, a local of the whole kernel, for a statement that names it: the kernel defines those alone."""
+        self.named.add(name)
+        return name
 
     def length(self, axis: Axis) -> str:
         """How many places an axis has: of a ragged one those of the group at hand."""
@@ -129,11 +134,21 @@ class BlockPlaces:
         places = enumerate(tensor.dims, 4 - len(tensor.dims))
         return [f"{cpp_name(tensor.name)}.{EXTENTS[place]}()" for place, each in places if each.name == dim]
 
-    def extents(self, used: str) -> Iterator[str]:
-        """The extents known at run time that `used` names."""
+    def with_locals(self, statements: Iterable[str]) -> Iterator[str]:
+        """The `statements` of a kernel, and before them the definitions of its locals that are named by these.
+
+        They are made here: what they name is known from what `use` gave them meanwhile.
+        """
+        self.named.clear()
+        made = list(statements)
+        yield from (text for name, text in self.locals() if name in self.named)
+        yield from made
+
+    def locals(self) -> Iterator[tuple[str, str]]:
+        """The name and the definition of each local of the whole kernel: the extents that only run time knows."""
         for name, dim in self.dims.items():
-            if dim.size is None and re.search(rf"\b{name}_size\b", used):
-                yield f"const int {name}_size = g.{self.member(name)};"
+            if dim.size is None:
+                yield f"{name}_size", f"const int {name}_size = g.{self.member(name)};"
 
     def from_tile_to_tile(self, body: Sequence[str], between: Sequence[str] = ()) -> Iterator[str]:
         """The lines of a block's tile; of a persistent block a loop over tiles, with these `between` two of them."""
@@ -155,7 +170,7 @@ class BlockPlaces:
             rest = TILE
         for place in range(len(self.numbered) - 1, -1, -1):
             axis = self.numbered[place]
-            count = self._blocks(axis, self.size(axis.dim.name))
+            count = self._blocks(axis, self.size(axis.dim.name)) if place else ""
             count = f"({count})" if "/" in count else count
             number = f"{rest} % {count}" if place else rest
             scaled = number if axis.tile in (None, 1) else f"{number} * {axis.tile}"

@@ -9,7 +9,8 @@ constants to it, which stand in the instructions, and nothing added to OUTSIDE i
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from tkgen.backends.cdna.lower.places import BlockPlaces, Names, in_bytes
 from tkgen.ir.equations import Access, Axis, AxisKind
@@ -54,6 +55,22 @@ class Places(BlockPlaces):
             last = f" && {start} < {_moved(f'{self.axis[bound]}_0', (bound.tile or 1) + axis.until.moved)}"
         return f"for (int {start} = {first}; {start} < {self.size(axis.dim.name)}{last}; {start} += {axis.tile})"
 
+    def locals(self) -> Iterator[tuple[str, str]]:
+        """Of rows also which lane of a row a thread is, and which group of lanes it belongs to."""
+        spaced = " / SPACING" if self.m.spacing > 1 else ""
+        yield "lane", f"const int lane = int(threadIdx.x){spaced} % LANES;"
+        yield "group", f"const int group = {self._group_of_thread()};"
+        yield from super().locals()
+
+    def _group_of_thread(self) -> str:
+        """Which group a thread belongs to: see `tkgen.schedule.rows`."""
+        if self.m.spacing == 1:
+            return "int(threadIdx.x) / LANES"
+        within = "int(threadIdx.x) % SPACING"
+        if self.m.groups == self.m.spacing:
+            return within
+        return f"int(threadIdx.x) / (SPACING * LANES) * SPACING + {within}"
+
     # ------------------------------------------------------------ a lane's rows and chunks
 
     def local(self, axis: Axis) -> str:
@@ -62,16 +79,18 @@ class Places(BlockPlaces):
 
     def row_lines(self, body: Sequence[str]) -> list[str]:
         """The definitions of a row's places, and of what it adds to offsets, that `body` needs."""
-        at, lines = self.at(), dict[str, str]()
+        at, lines = self.at(), dict[str, Callable[[], str]]()
         for access in self.base:
             for through in (index.through for index in access.indices if index.through is not None):
-                lines.setdefault(f"{self.base[through]}_held", self._held(through, at))
+                lines.setdefault(f"{self.base[through]}_held", partial(self._held, through, at))
             if self._by_row(access):
-                row = self._row_offset(access)
-                text = self._offset(access, [axis for axis in access.axes if axis != self.m.fast], at)
-                lines[row] = f"const uint32_t {row} = {text};"
+                lines[self._row_offset(access)] = partial(self._defined_row_offset, access, at)
         offsets = needed([*lines.items()], "\n".join(body))
         return [*self._row_places("\n".join([*offsets, *body])), *offsets]
+
+    def _defined_row_offset(self, access: Access, at: dict[Axis, str]) -> str:
+        text = self._offset(access, [axis for axis in access.axes if axis != self.m.fast], at)
+        return f"const uint32_t {self._row_offset(access)} = {text};"
 
     def _held(self, access: Access, at: dict[Axis, str]) -> str:
         """The definition of the place that a tensor of i32 holds for a row."""
@@ -82,13 +101,13 @@ class Places(BlockPlaces):
         m = self.m
         if len(m.rows) == 1 and not re.search(r"\brow\b", used):
             only = self.local(m.rows[0])
-            return needed([(only, f"const int {only} = {self._row()};")], used)
-        lines = [("row", f"const int row = {self._row()};")]
+            return needed([(only, lambda: f"const int {only} = {self._row()};")], used)
+        lines: list[tuple[str, Callable[[], str]]] = [("row", lambda: f"const int row = {self._row()};")]
         below = 1
         for axis in reversed(m.rows):
             number = "row" if below == 1 else f"row / {below}"
             number = number if axis is m.rows[0] else f"{number} % {extent(axis)}"
-            lines.append((self.local(axis), f"const int {self.local(axis)} = {number};"))
+            lines.append((self.local(axis), partial("const int {} = {};".format, self.local(axis), number)))
             below *= extent(axis)
         return needed(lines, used)
 
@@ -97,15 +116,19 @@ class Places(BlockPlaces):
         m = self.m
         number = "(pass * ROWS + i)" if m.passes > 1 else "i"
         if m.across > 1:
-            return f"({number} / ACROSS * GROUPS + group) * ACROSS + i % ACROSS"
-        return f"{number} * GROUPS + group" if m.groups > 1 else number.strip("()")
+            return f"({number} / ACROSS * GROUPS + {self.use('group')}) * ACROSS + i % ACROSS"
+        return f"{number} * GROUPS + {self.use('group')}" if m.groups > 1 else number.strip("()")
 
     def chunk_lines(self, body: Sequence[str]) -> list[str]:
         """The definition of a chunk's first element, if `body` needs it."""
         name, m = self.local(self.m.fast), self.m
-        chunk = "c" if m.lanes == 1 else "c * LANES + lane"
-        text = f"({chunk}) * CHUNK" if m.chunk > 1 and m.lanes > 1 else f"{chunk} * CHUNK" if m.chunk > 1 else chunk
-        return needed([(name, f"const int {name} = {text};")], "\n".join(body))
+
+        def defined() -> str:
+            chunk = "c" if m.lanes == 1 else f"c * LANES + {self.use('lane')}"
+            number = f"({chunk})" if m.lanes > 1 else chunk
+            return f"const int {name} = {f'{number} * CHUNK' if m.chunk > 1 else chunk};"
+
+        return needed([(name, defined)], "\n".join(body))
 
     def at(self, element: str = "") -> dict[Axis, str]:
         """Places within the tile; `element` is added on the fast axis."""
@@ -130,7 +153,7 @@ class Places(BlockPlaces):
         """
         m, found = self.m, []
         if not m.rows and m.groups > 1:
-            found.append("group == 0")
+            found.append(f"{self.use('group')} == 0")
         if m.rows_covered > m.row_count and any(a in m.rows for a in axes):
             found.append(f"row < {m.row_count}")
         for axis in axes:
@@ -195,11 +218,12 @@ def _moved(place: str, by: int) -> str:
     return f"{place} {'-' if by < 0 else '+'} {abs(by)}" if by else place
 
 
-def needed(lines: Sequence[tuple[str, str]], used: str) -> list[str]:
-    """Of definitions in order those whose names are used, by `used` or by a later definition that is."""
+def needed(lines: Sequence[tuple[str, Callable[[], str]]], used: str) -> list[str]:
+    """Of definitions in order those whose names are used, by `used` or by a later one that is: only these are made."""
     kept: list[str] = []
-    for name, text in reversed(lines):
+    for name, made in reversed(lines):
         if re.search(rf"\b{name}\b", used):
+            text = made()
             kept.insert(0, text)
             used += "\n" + text.partition("=")[2]
     return kept

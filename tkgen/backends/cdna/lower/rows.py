@@ -10,7 +10,6 @@ for what a wave has read and written there before it meets the others.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from tkgen.backends.cdna.lower.elements import INDENT, nest
@@ -78,17 +77,17 @@ class RowLowering(Lowering):
     def body(self) -> Iterator[str]:
         """The statements of the kernel."""
         m = self.m
-        shared, rows = self._loads(self.loads)
-        rows += self._steps(m.steps)
-        everything = "\n".join([*shared, *rows])
         if m.exchanges:
             most = max(len(s.handed) for s in m.sweeps)
             spaced = "[SPACING]" if m.spacing > 1 else ""
             yield f"__shared__ float exchange[2][{most}][ROWS]{spaced}[THREADS / WARP_THREADS];"
-        if re.search(r"\blane\b", everything):
-            yield f"const int lane = int(threadIdx.x){' / SPACING' if m.spacing > 1 else ''} % LANES;"
-        if re.search(r"\bgroup\b", everything):
-            yield f"const int group = {self._group()};"
+        yield from self.places.with_locals(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        """The statements behind the definitions of the kernel's locals."""
+        m = self.m
+        shared, rows = self._loads(self.loads)
+        rows += self._steps(m.steps)
         body = [*self.places.head(), *self._uniform(), *shared]
         if self.counted:
             body = ["int next_half = 0;  // the half of the LDS that is next", *body]
@@ -98,18 +97,7 @@ class RowLowering(Lowering):
             body.append("}")
         else:
             body += rows
-        body = list(self.places.from_tile_to_tile(body, self._steps(BETWEEN if m.exchanges else ())))
-        yield from self.places.extents("\n".join(body))
-        yield from body
-
-    def _group(self) -> str:
-        """Which group a thread belongs to: see `tkgen.schedule.rows`."""
-        if self.m.spacing == 1:
-            return "int(threadIdx.x) / LANES"
-        within = "int(threadIdx.x) % SPACING"
-        if self.m.groups == self.m.spacing:
-            return within
-        return f"int(threadIdx.x) / (SPACING * LANES) * SPACING + {within}"
+        yield from self.places.from_tile_to_tile(body, self._steps(BETWEEN if m.exchanges else ()))
 
     def _uniform(self) -> Iterator[str]:
         """Numbers of the whole block: what is loaded for it, and what is made of scalars."""
@@ -420,7 +408,7 @@ class RowLowering(Lowering):
         return f"tk::{how}({self.places.buffer(op.target)}, {where}, {what});{self.places.remark(op.span)}"
 
     def _store_row(self, op: Store) -> str:
-        more = [*(["lane == 0"] if self.m.lanes > 1 else []), *self.places.first_only(op.target)]
+        more = [*([f"{self.places.use('lane')} == 0"] if self.m.lanes > 1 else []), *self.places.first_only(op.target)]
         where = self.places.where(op.target, more=more)
         return self._store(op, where, f"tk::elements<{op.target.tensor.dtype.cpp}, 1>{{{self._narrowed(op)}}}")
 
