@@ -193,6 +193,16 @@ def test_a_fix_mends(spec: str, right: str, wrong: str) -> None:
     assert typed(parse_text(mended)).kernel == typed(parse_text((FOLDER / f"{spec}.tk").read_text())).kernel
 
 
+def test_a_reduction_along_the_other_axis_is_offered() -> None:
+    """A mask that names the loop's axis first gives a tile whose rows lie along it."""
+    with pytest.raises(SpecError) as caught:
+        program(parse_text(text_of("attention", "rowmax(s)", "rowmax(where(j > q, 0 - 1e30, s))")))
+    (found,) = [d for d in caught.value.diagnostics if d.code == "E226"]
+    assert found.fix is not None and found.fix.text.startswith(
+        "use `colmax`, which goes along `j`: this tile is [j, q]"
+    )
+
+
 def test_a_value_that_no_store_depends_on_is_told() -> None:
     found = typed(parse_text(text_of("rmsnorm", "  R[t] = x\n", "  y = x * 2\n  z = y + W\n")))
     assert [(u.what, u.name) for u in found.unused] == [("value", "y"), ("value", "z")]

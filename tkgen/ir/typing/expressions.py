@@ -397,7 +397,12 @@ class Expressions:
         axis = tile.axes[-1 if along == "row" else 0]
         what, several = f"`{word}` along `{axis.name}`", axis.kind is AxisKind.PARALLEL and not axis.is_one_tile
         if several and axis.name not in self.numbered:
-            raise self.needs_whole(axis, what, node.span)
+            other, swapped = tile.axes[0 if along == "row" else -1], {"row": "col", "col": "row"}[along] + function
+            fix = (
+                f"use `{swapped}`, which goes along `{other.name}`: this tile is {axes_text(tile.axes)}, "
+                "its axes in the order in which its terms name them"
+            )  # fmt: skip
+            raise self.needs_whole(axis, what, node.span, fix=fix if other.kind is not AxisKind.PARALLEL else "")
         if function == "mean" and (several or axis.kind is AxisKind.SEQUENTIAL):
             raise self.scope.error(
                 "E226", f"`{word}` along `{axis.name}` would be the mean of one tile", node.span, axes_text(tile.axes),
@@ -417,25 +422,25 @@ class Expressions:
             self.ops.append(Map(result, "div", (total, count)))
         return Tile(result, tuple(a for a in tile.axes if a != axis))
 
-    def needs_whole(self, axis: Axis, what: str, at: Span, reduced: bool = True) -> Stop:
+    def needs_whole(self, axis: Axis, what: str, at: Span, reduced: bool = True, fix: str = "") -> Stop:
         """E226 where a sum would be of one block's tile, so that its meaning hung on the tile's size."""
-        fix = (
+        usual = (
             f"walk along `{axis.name}` with `each {axis.name} in {axis.dim.name} by {axis.tile}`, "
             "or take the dimension whole by leaving its index out"
         )
         if axis.within:
             walked = f"each {axis.name} in {axis.dim.name} within {axis.within.offsets.name}[{axis.within.of}] by ..."
-            fix = f"sum over all of a group in a loop: `{walked}`"
+            usual = f"sum over all of a group in a loop: `{walked}`"
         elif reduced:
             whole = f"`{axis.name} in {axis.dim.name} by {axis.dim.size or '...'}`"
-            fix = (
+            usual = (
                 f"let a block have all of `{axis.name}`, {whole} or without an index; or store one result for each "
                 f"tile, at a place `{axis.name} / {axis.tile}`"
             )
         return self.scope.error(
             "E226", f"{what} would end with the block's tile of {axis.tile}", at,
             "what it is would depend on how the work is divided",
-            secondary=(Label(axis.span, "blocks have a tile each"),) if axis.span else (), fix=fix,
+            secondary=(Label(axis.span, "blocks have a tile each"),) if axis.span else (), fix=f"{fix}; or {usual}" if fix else usual,
         )  # fmt: skip
 
     # ------------------------------------------------------------ products
