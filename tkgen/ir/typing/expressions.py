@@ -440,7 +440,8 @@ class Expressions:
         return self.scope.error(
             "E226", f"{what} would end with the block's tile of {axis.tile}", at,
             "what it is would depend on how the work is divided",
-            secondary=(Label(axis.span, "blocks have a tile each"),) if axis.span else (), fix=f"{fix}; or {usual}" if fix else usual,
+            secondary=(Label(axis.span, "blocks have a tile each"),) if axis.span else (),
+            fix=f"{fix}; or {usual}" if fix else usual,
         )  # fmt: skip
 
     # ------------------------------------------------------------ products
