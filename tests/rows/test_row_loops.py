@@ -319,6 +319,8 @@ def changed(old: str, new: str) -> str:
 
 @pytest.mark.parametrize(("text", "message"), [
     (changed("each i in D by 512", "each i in D by 256"), "`i` goes over other tiles than `j`"),
+    (changed("each i in D by 512", "each i in D by 512 from r"), "`i` goes over other tiles than `j`"),
+    (changed("each j in D by 512", "each j in D by 512 from r"), "`i` goes over other tiles than `j`"),
     (changed("LSE[r] = m +", "LSE[r] = m + rowsum(X[r]) +"), "a row of D elements is held whole beside the loop"),
     (NESTED, "a loop along `k` stands within another"),
 ])  # fmt: skip

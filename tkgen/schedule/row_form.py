@@ -21,6 +21,8 @@ from tkgen.ir.equations import (
     accesses,
     walk,
 )
+from tkgen.ir.limits import LARGEST_ROWS_SIZE
+from tkgen.ir.tensors import Dim
 from tkgen.schedule.row_loops import loops
 from tkgen.source import Span
 
@@ -92,11 +94,11 @@ def _refuse_loop(kernel: Kernel, loop: Loop) -> None:
             f"a loop along `{axis.name}` stands within another", span, "loops of rows stand one after another"
         )
     if axis.part is not None:
-        raise RowError("parts of a loop are for matrix products", axis.span, "let `over` divide the axis")
-    if (axis.dim, axis.tile, axis.until) != (first.dim, first.tile, first.until):
+        _refuse_parts(axis, next(a.dim for a in kernel.axes if a.name == axis.part))
+    if (axis.dim, axis.tile, axis.bounds, axis.part) != (first.dim, first.tile, first.bounds, first.part):
         raise RowError(
             f"`{axis.name}` goes over other tiles than `{first.name}`: lanes can walk along one axis", axis.span,
-            f"let it go over the same tiles: `in {first.dim.name} by {first.tile}`",
+            f"let it go over the same tiles: `in {first.dim.name} by {first.tile}`, of the same bounds and part",
         )  # fmt: skip
     whole = next((a for a in kernel.axes if a.kind is AxisKind.WHOLE and a.dim == axis.dim), None)
     if whole is not None:
@@ -104,6 +106,16 @@ def _refuse_loop(kernel: Kernel, loop: Loop) -> None:
             f"a row of {axis.dim.name} elements is held whole beside the loop along `{axis.name}`", span,
             "walk over it in a loop, too",
         )  # fmt: skip
+
+
+def _refuse_parts(axis: Axis, parts: Dim) -> None:
+    """Raises RowError where the parts of a loop are of unknown number, or end beyond what 32 bits count."""
+    if parts.size is None:
+        raise RowError(f"`{axis.name}` is divided into {parts.name} parts, a number that only run time knows",
+                       axis.span, f"give {parts.name} a size")  # fmt: skip
+    if (parts.size + 1) * (axis.tile or 1) > LARGEST_ROWS_SIZE:
+        raise RowError(f"{parts.size} parts of `{axis.name}`, a tile or more in each, end beyond what 32 bits count",
+                       axis.span, f"make {parts.name} smaller")  # fmt: skip
 
 
 def _refuse_stores(kernel: Kernel) -> None:

@@ -13,7 +13,7 @@ mistake of tkgen. The rules:
 
 Why a few passes prove all of them, of the rows and of each loop: an exchange meets those that use its half of the LDS,
 two exchanges apart, and a pass has one or more; the meetings are the same in each. What comes behind a loop depends on
-its number of passes by their parity alone: both are tried.
+its number of passes by their parity alone: both are tried, and none, as in a part that has no tile.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def wrong(m: RowMap, target: LaneTarget) -> Iterator[tuple[str, str]]:
     yield from found
     if not found and m.waves_of_row > 1:
         looped = any(isinstance(step, TileLoop) for step in m.steps)
-        for trips in (PASSES, PASSES + 1) if looped else (1,):
+        for trips in (0, PASSES, PASSES + 1) if looped else (1,):
             for fault in proof.faults(program(m, target, trips)):
                 yield "races", f"{fault.kind.value}: {fault.second.step if fault.second else ''}"
             if fault_between := unproven_between(m, target, trips):

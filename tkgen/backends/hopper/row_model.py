@@ -145,6 +145,7 @@ class RowWork:
         memory.at_indices({a.name: at for a, at in tile.items() if a.is_index})
         self.walks = [self._walks() for _ in range(m.waves)]  # which walk comes next
         self.sweep = [0] * m.waves  # at which each is
+        self.over = [-1] * m.waves  # and in which pass over rows
         self.rows: list[list[_Row]] = [[] for _ in range(m.waves)]
 
     def do(self, agent: int, step: Do, found: Sequence[Parts]) -> Sequence[Parts]:
@@ -212,16 +213,17 @@ class RowWork:
         """The next walk of a warp."""
         m, memory = self.m, self.memory
         over, at, number = next(self.walks[agent])
-        if number == 0 and at == 0:
-            self.rows[agent] = self._rows(agent, over)
+        if over != self.over[agent]:
+            self.over[agent], self.rows[agent] = over, self._rows(agent, over)
         self.sweep[agent] = number
         sweep = m.sweeps[number]
         looped = m.fast.kind is AxisKind.SEQUENTIAL
-        begin = self.passes[at] if looped else self.tile.get(m.fast, 0) * m.length
+        begin = (self.passes or [0])[at] if looped else self.tile.get(m.fast, 0) * m.length
         memory.fast, memory.begin, memory.elements = m.fast, begin, self._elements(agent, begin)
         for row in self.rows[agent]:
             memory.places, memory.values = dict(row.places), row.values
             self._turned(row, sweep.loop, at)
+            self._passed_by(row, number)
             memory.body([*sweep.rows, *sweep.elements])
             self._reduced(row, sweep)
             if m.waves_of_row == 1:
@@ -245,6 +247,14 @@ class RowWork:
         if loop is not None and loop is not before:
             row.values.update({c.inside.number: memory.taken(c.initial) for c in loop.carries if c not in apart(loop)})
 
+    def _passed_by(self, row: _Row, number: int) -> None:
+        """What loops without a tile leave to the sweep of a number: what they carry, as it was."""
+        loops = () if self.passes else dict.fromkeys(s.loop for s in self.m.sweeps[:number] if s.loop is not None)
+        for loop in loops:
+            alone = apart(loop)
+            carries = [c for c in loop.carries if c not in alone]
+            row.values.update({c.result.number: self.memory.taken(c.initial) for c in carries})
+
     def _reduced(self, row: _Row, sweep: Sweep) -> None:
         """What a walk reduces of a warp's own elements: handed on, or kept for behind the loop."""
         memory = self.memory
@@ -252,7 +262,8 @@ class RowWork:
             mine = memory.reduce(reduce).value
             row.kept[reduce] = _taken(reduce, [row.kept[reduce], mine]) if reduce in row.kept else mine
         row.found = {reduce: memory.reduce(reduce).value for reduce in sweep.reduces}
-        row.found |= {reduce: row.kept.pop(reduce) for reduce in sweep.whole}
+        nothing = {reduce: torch.tensor(NEUTRAL[reduce.function]) for reduce in sweep.whole}
+        row.found |= {reduce: row.kept.pop(reduce, nothing[reduce]) for reduce in sweep.whole}
 
     def _got(self, row: _Row, agent: int, parts: Sequence[Found]) -> None:
         """What all warps of a row have reduced."""
@@ -296,5 +307,10 @@ def _loop_tiles(m: RowMap, launch: Launch[EquationProgram], tile: Mapping[Axis, 
     if m.fast.kind is not AxisKind.SEQUENTIAL:
         return [0]
     tiles = {a.name: range(at * (a.tile or 1), (at + 1) * (a.tile or 1)) for a, at in tile.items()}
-    starts = range(0, launch.extents[m.fast.dim.name], m.length)
+    size = launch.extents[m.fast.dim.name]
+    starts = range(0, size, m.length)
+    if m.fast.part is not None:
+        ((index, place),) = [(a, at) for a, at in tile.items() if a.name == m.fast.part]
+        run = m.fast.part_length(size, launch.extents[index.dim.name])
+        return [start for start in starts if start // run == place]
     return [start for start in starts if m.fast.visits(start, tiles)]

@@ -47,6 +47,10 @@ class Places(BlockPlaces):
         """The head of a loop over the tiles of an axis."""
         start, first, last = f"{self.axis[axis]}_0", "0", ""
         of = {a.name: a for a in self.kernel.axes}
+        if axis.part is not None:
+            run = self._part_length(axis, of[axis.part].dim.size)
+            first = f"{self.axis[of[axis.part]]}_0 * {run}"
+            last = f" && {start} < ({self.axis[of[axis.part]]}_0 + 1) * {run}"
         if axis.since is not None:
             place = _moved(f"{self.axis[of[axis.since.axis]]}_0", axis.since.moved)
             first = f"max(({place}) / {axis.tile} * {axis.tile}, 0)"
@@ -70,6 +74,14 @@ class Places(BlockPlaces):
         if self.m.groups == self.m.spacing:
             return within
         return f"int(threadIdx.x) / (SPACING * LANES) * SPACING + {within}"
+
+    def _part_length(self, axis: Axis, parts: int | None) -> str:
+        """Elements of one of the parts into which a loop's axis is divided; the last parts may have fewer."""
+        assert parts is not None  # `row_form` refuses others
+        if axis.dim.size is not None:
+            return str(axis.part_length(axis.dim.size, parts))
+        tiles = f"({self.size(axis.dim.name)} + {(axis.tile or 1) - 1}) / {axis.tile}"
+        return f"(({tiles} + {parts - 1}) / {parts} * {axis.tile})"
 
     # ------------------------------------------------------------ a lane's rows and chunks
 
