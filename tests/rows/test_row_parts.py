@@ -148,7 +148,7 @@ def test_code_with_other_ends_gives_other_sums(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (COLUMNS.format(parts="dynamic", length=100), "only run time knows"),
+        (COLUMNS.format(parts="dynamic", length=100), "known only at run time"),
         (COLUMNS.format(parts=80_000_000, length=100), "beyond what 32 bits count"),
         (COLUMNS.format(parts=2, length=100).replace("Y[p, d]", "Y[0, d]"), "every block along `p` writes"),
         (SOFTMAX.format(parts=2, length=512).replace("each i in D by 256 part p", "each i in D by 256"),

@@ -111,7 +111,7 @@ def _refuse_loop(kernel: Kernel, loop: Loop) -> None:
 def _refuse_parts(axis: Axis, parts: Dim) -> None:
     """Raises RowError where the parts of a loop are of unknown number, or end beyond what 32 bits count."""
     if parts.size is None:
-        raise RowError(f"`{axis.name}` is divided into {parts.name} parts, a number that only run time knows",
+        raise RowError(f"`{axis.name}` is divided into {parts.name} parts, a number known only at run time",
                        axis.span, f"give {parts.name} a size")  # fmt: skip
     if (parts.size + 1) * (axis.tile or 1) > LARGEST_ROWS_SIZE:
         raise RowError(f"{parts.size} parts of `{axis.name}`, a tile or more in each, end beyond what 32 bits count",

@@ -145,7 +145,7 @@ class RowWork:
         memory.at_indices({a.name: at for a, at in tile.items() if a.is_index})
         self.walks = [self._walks() for _ in range(m.waves)]  # which walk comes next
         self.sweep = [0] * m.waves  # at which each is
-        self.over = [-1] * m.waves  # and in which pass over rows
+        self.over = [-1] * m.waves  # the rows that each has now, by the number of `_rows`
         self.rows: list[list[_Row]] = [[] for _ in range(m.waves)]
 
     def do(self, agent: int, step: Do, found: Sequence[Parts]) -> Sequence[Parts]:
@@ -248,7 +248,7 @@ class RowWork:
             row.values.update({c.inside.number: memory.taken(c.initial) for c in loop.carries if c not in apart(loop)})
 
     def _passed_by(self, row: _Row, number: int) -> None:
-        """What loops without a tile leave to the sweep of a number: what they carry, as it was."""
+        """Give the sweep of a number the initial values of carries whose loops visit no tile."""
         loops = () if self.passes else dict.fromkeys(s.loop for s in self.m.sweeps[:number] if s.loop is not None)
         for loop in loops:
             alone = apart(loop)
