@@ -345,11 +345,15 @@ class Bind(Op):
 
 @dataclass(frozen=True)
 class StoreRows(Op):
-    """The rows of a warp's part of a tile of shared memory to global memory, or `adds` them there, by the warp."""
+    """The rows of a warp's part of a tile of shared memory to global memory, or `adds` them there, by the warp.
+
+    `chunks` are the template arguments of the function that does it.
+    """
 
     source: Region
     tensor: str
     place: str
+    chunks: str = ""
     adds: bool = False
 
 

@@ -207,7 +207,7 @@ def _loaded(equations: Sums, source: Access, result: str, name: Callable[[str], 
 
     if of_rows:
         return Loaded(result, f"tk::element_at({tensor}, {at('')})")
-    if source.axes and source.axes[-1] == equations.cols:
+    if source.axes and source.axes[-1] == equations.cols and not (source.tensor.dims[-1].size or 0) % 2:
         return Loaded(result, f"tk::pair_at({tensor}, {at('c')})")
     if equations.cols in source.axes:
         return Loaded(result, f"{{tk::element_at({tensor}, {at('c')}), tk::element_at({tensor}, {at('c + 1')})}}")

@@ -113,8 +113,17 @@ class Layout:
     def moved(self) -> dict[str, Access]:
         """What the copy engine moves a tile of, by name; an epilogue reads other tensors element by element."""
         found = self.equations
-        touched = [*(a for s in found.sums for a in (s.left, s.right)), *(s.target for s in self.tiles_stored)]
+        stored = (s.target for s in self.tiles_stored if not self.stored_in_chunks(s.target.tensor))
+        touched = [*(a for s in found.sums for a in (s.left, s.right)), *stored]
         return {access.tensor.name: access for access in touched}
+
+    def stored_in_chunks(self, output: Tensor) -> int:
+        """Bytes that a lane stores at once of an output whose rows the copy engine cannot step over; 0 for others.
+
+        The largest power of 2 that divides a row. A size that is unknown at build time must suit the copy engine.
+        """
+        row = (output.dims[-1].size or 0) * output.dtype.bytes
+        return 0 if self.ragged or row % self.machine.stride_alignment == 0 else row & -row
 
     @property
     def scaled(self) -> bool:

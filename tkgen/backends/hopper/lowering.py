@@ -85,6 +85,7 @@ class Output:
     sum: int  # which is stored as it is, without an epilogue
     coord: str
     axis: str
+    chunks: str
     origin: Origins
 
 
@@ -100,6 +101,10 @@ def tile_code(program: Program, machine: Hopper) -> Code:
 
 
 DIMENSIONS = {0: "dim::BATCH", 1: "dim::DEPTH"}  # beside dim::ROW, which is meant where none is said
+
+
+CHUNKS = {1: "uint8_t", 2: "uint16_t", 4: "uint32_t", 8: "uint2"}
+"""Types of so many bytes."""
 
 
 def copied_along(along: int) -> str:
@@ -310,7 +315,8 @@ class _Lowering:
             lines += self._made(head, made, products, [x.name for x in made.loads], self.remark(*made.spans))
         return streamed.Output(
             output.panels, f"{output.name}_tile", output.before, tuple(lines), output.bytes, output.name, output.coord,
-            output.axis, f"row, tile_col * BLOCK_COLS + p * {cols}, walk.end", remark,
+            output.axis, output.coord if output.chunks else f"row, tile_col * BLOCK_COLS + p * {cols}, walk.end",
+            output.chunks, remark,
         )  # fmt: skip
 
     @property
@@ -335,7 +341,8 @@ class _Lowering:
                 panels, "".join(f"{b} + " for b in before), made, as_it_is or 0,
                 f"coord<>{{0, 0, row, tile_col * BLOCK_COLS + p * {safe}_tile::cols}}" if layout.ragged else
                 self.place(store.target, (self.row_tile, f"tile_col * {panels} + p")),
-                self.axis(store.target), self.origin(store.span) if not only else self.origin("store"),
+                self.axis(store.target), self.chunks(store.target),
+                self.origin(store.span) if not only else self.origin("store"),
             ))  # fmt: skip
             before.append(panels)
         return found
@@ -449,6 +456,14 @@ class _Lowering:
     def axis(self, access: Access) -> str:
         """Template arguments: along which dimension the rows of its tiles lie, where that is not the third."""
         return copied_along(self.layout.rows_along(access))
+
+    def chunks(self, access: Access) -> str:
+        """A template argument: the type that a lane stores at once; empty where the copy engine stores.
+
+        Rows of such an output follow one another: a tail along columns is refused where others lie between them.
+        """
+        found = self.layout.stored_in_chunks(access.tensor)
+        return f"<{CHUNKS[found]}>" if found else ""
 
     def batch(self) -> list[Constant]:
         """The indices that the number of the block's matrix holds, the last one fastest."""

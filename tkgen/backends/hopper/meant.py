@@ -140,8 +140,9 @@ class _ProductPlace:
         layout = self.layout
         col = self.col * (layout.program.block[1] // layout.panel_cols(target.tensor)) + panel
         if not layout.ragged:
+            times = WARPS if layout.stored_in_chunks(target.tensor) else 1
             at = {layout.equations.rows: row, layout.equations.cols: col}
-            return _coordinate(target, at, self.indices), 1
+            return _coordinate(target, at, self.indices), times
         first = self.begin + row * layout.machine.wgmma_rows
         at_col = col * layout.panel_cols(target.tensor)
         return ((first, at_col, 1 << 20), WARPS) if self.partial else ((0, 0, first, at_col), 1)

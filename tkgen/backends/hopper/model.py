@@ -282,7 +282,7 @@ class ProductWork:
         rows, own = torch.full((self.own, cols), torch.nan) if rows is None else rows, self.sums.rows.name
         first = self._place(piece, (row + access.box[0][0] * self.own, col))
         places = self.memory.inside((self.sums.rows, self.sums.cols), first, (self.own, cols))
-        end = min(places[own].stop, self.groups[piece.matrix].stop)
+        end = min([places[own].stop, *(self.groups[piece.matrix].stop for _ in self.groups[:1])])
         places[own] = range(places[own].start, max(places[own].start, end))
         self.memory.put_out(store.target, places, rows, tuple(places))
 

@@ -141,8 +141,8 @@ def statement(op: Op) -> str:
             if cast:
                 return f"auto &{tile.alias} = reinterpret_cast<{kind} &>({place})"
             return f"{kind} &{tile.alias} = {place}"
-        case StoreRows(source=source, tensor=tensor, place=place, adds=adds):
-            return f"tk::{'add' if adds else 'store'}_rows(g.{tensor}, {region(source)}, {place})"
+        case StoreRows(source=source, tensor=tensor, place=place, chunks=chunks, adds=adds):
+            return f"tk::{'add' if adds else 'store'}_rows{chunks}(g.{tensor}, {region(source)}, {place})"
         case CopyOut(source=source, tensor=tensor, coord=coord, axis=axis, function=function):
             return f"tma::{function}{axis}(g.{tensor}, {region(source)}, {coord})"
         case Sync(barrier=barrier, number=number):

@@ -85,6 +85,7 @@ class Shape:
     outputs: int = 1  # that share the panels
     rounds: int = 0  # of reductions of the sums
     rows_stored: int = 0  # outputs that have a number of each row
+    chunked: tuple[int, ...] = ()  # the outputs that warps store, as the copy engine cannot step over their rows
 
     @property
     def turn(self) -> int:
@@ -166,7 +167,9 @@ def block_shape(layout: Layout, steps: int) -> Shape:
                  fragments=layout.fragments, ping_pong=layout.ping_pong, scaled=layout.scaled,
                  ragged=layout.ragged, blocks=layout.clusters, common=layout.common,
                  outputs=len(layout.tiles_stored), rounds=len(layout.equations.rounds),
-                 rows_stored=len(layout.rows_stored))  # fmt: skip
+                 rows_stored=len(layout.rows_stored),
+                 chunked=tuple(n for n, store in enumerate(layout.tiles_stored)
+                               if layout.stored_in_chunks(store.target.tensor)))  # fmt: skip
 
 
 def representatives(shape: Shape, numbers: Iterable[int]) -> list[Shape]:
@@ -246,7 +249,8 @@ def _code(shape: Shape) -> Code:
     operands = [Operand(name, False) for name in shape.lefts] + [Operand(name, True) for name in shape.rights]
     numbers = {operand.ring: n for n, operand in enumerate(operands)}
     products = tuple(Product(numbers[f"A{a}"], numbers[f"B{b}"]) for a, b in shape.products)
-    outputs = tuple(Output(f"PANELS_{n}", before="".join(f"PANELS_{m} + " for m in range(n)))
+    outputs = tuple(Output(f"PANELS_{n}", before="".join(f"PANELS_{m} + " for m in range(n)),
+                           chunks="<>" if n in shape.chunked else "")
                     for n in range(shape.outputs))  # fmt: skip
     rounds = tuple(Round(n) for n in range(shape.rounds))
     return Code(tuple(operands), products, outputs, turns=shape.ping_pong, scaled=shape.scaled, ragged=shape.ragged,

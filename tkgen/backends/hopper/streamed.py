@@ -103,6 +103,7 @@ class Output:
     coord: str = ""
     axis: str = ""
     place: str = ""  # the arguments of the function that stores rows
+    chunks: str = ""  # template arguments of that function, where the copy engine cannot store the output
     remark: str = ""
 
 
@@ -345,7 +346,8 @@ class _Streamed:
         if output.converted:
             value, converted = "bytes", [f"{output.converted} bytes;", "warp::copy(bytes, values);"]
         copy = CopyOut(panel, output.tensor, output.coord, output.axis, code.function, who=Who.FIRST)
-        rows = StoreRows(own, output.tensor, output.place, adds=code.function != "store_async")
+        rows = StoreRows(own, output.tensor, output.place, output.chunks, code.function != "store_async")
+        stored: Node = If("partial", (rows,), (copy,)) if code.ragged else rows if output.chunks else copy
         body: tuple[Node, ...] = (
             Bind(panel, output.type, cast=number > 0),
             Compute(output.values, sums, (Region(self.ready),), output.tensor, ("p",)),
@@ -354,7 +356,7 @@ class _Streamed:
             Text(tuple(converted)),
             Write(Region(self.ready), own, value),
             Sync(self.group, "consumer + 1"),
-            If("partial", (rows,), (copy,)) if code.ragged else copy,
+            stored,
         )  # fmt: skip
         return Loop("p", output.panels, body, unroll="unroll", remark=output.remark)
 
@@ -362,4 +364,6 @@ class _Streamed:
         """Until the store that was last made from a buffer has read it: of part of a tile, until all have."""
         wait = Drain("stores", "STORE_BUFFERS - 1", reads_only=True, who=Who.FIRST)
         every = Drain("stores", reads_only=True, who=Who.FIRST)
+        if any(o.chunks for o in self.code.outputs):  # no groups of the copy engine tell which buffer they read
+            return () if all(o.chunks for o in self.code.outputs) else (every,)
         return (If("partial", (every,), (wait,)),) if self.code.ragged else (wait,)

@@ -190,7 +190,34 @@ template <typename GL, typename S> __device__ inline void store_rows(const GL &t
     }
 }
 
+/// f(to, from) for each chunk of `bytes` of a warp's rows of a panel that is within `to`: its places in memory and in the
+/// panel. The copy engine stores no tensor whose rows are no multiples of 16 bytes; chunks divide them.
+template <int bytes, typename GL, typename S, typename F>
+__device__ inline void each_chunk(const GL &to, const S &panel, const coord<S> &at, F f) {
+    constexpr int SIZE = sizeof(typename S::dtype), CHUNKS = S::cols * SIZE / bytes;  // of a row, whose 16 bytes are exchanged
+    __syncwarp();
+    for (int i = laneid(); i < 16 * CHUNKS; i += WARP_THREADS) {
+        const int r = warpgroup::warpid() * 16 + i / CHUNKS, byte = i % CHUNKS * bytes;
+        const coord<> place{at.b, at.d, at.r * S::rows + r, at.c * S::cols + byte / SIZE};
+        if (place.r >= to.rows() || place.c >= to.cols()) continue;
+        f(&number_at(to, place), reinterpret_cast<const char *>(&panel) + r * 128 + (byte ^ r % 8 * 16));
+    }
+}
+
+/// The rows of a panel that are within `to` to memory, each warp those it made, in chunks.
+template <typename chunk, typename GL, typename S>
+__device__ inline void store_rows(const GL &to, const S &panel, const coord<S> &at) {
+    each_chunk<sizeof(chunk)>(to, panel, at, [](auto *place, const char *from) {
+        *reinterpret_cast<chunk *>(place) = *reinterpret_cast<const chunk *>(from);
+    });
+}
+
 /// The same, added to memory, as other blocks add to it: of f32.
+template <typename, typename GL, typename S> __device__ inline void add_rows(const GL &to, const S &panel, const coord<S> &at) {
+    each_chunk<4>(to, panel, at, [](float *place, const char *from) { atomicAdd(place, *reinterpret_cast<const float *>(from)); });
+}
+
+/// The rows of a panel before row `end`, added to memory, as other blocks add to it: of f32.
 template <typename GL, typename S> __device__ inline void add_rows(const GL &to, const S &panel, int row, int col, int end) {
     __syncwarp();
     for (int i = laneid(); i < 16 * 8; i += WARP_THREADS) {
