@@ -1,4 +1,4 @@
-"""Packages that only parts of tkgen need, and the line that installs them.
+"""Packages that only parts of tkgen need, and the line that installs them; the modules of a package.
 
 `tkgen` on the Python Package Index is another project, and the name of our distribution, under which nothing is
 published there, may be anyone's tomorrow. So no line names either: it names the packages that an extra brings.
@@ -7,7 +7,10 @@ published there, may be anyone's tomorrow. So no line names either: it names the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
+from importlib import import_module
+from pkgutil import iter_modules
+from types import MappingProxyType, ModuleType
+from typing import Any
 
 DISTRIBUTION = "tkgen-compiler"
 
@@ -54,3 +57,9 @@ def needed_by(module: str) -> str | None:
     package = module.split(".")[0]
     package = BROUGHT_BY.get(package, package)
     return next((extra for extra, brought in EXTRAS.items() if package in map(_name, brought)), None)
+
+
+def modules_of(package: ModuleType) -> list[Any]:
+    """All modules directly in a package, imported, sorted by name: a new file there is found by itself."""
+    names = sorted(module.name for module in iter_modules(package.__path__))
+    return [import_module(f"{package.__name__}.{name}") for name in names]

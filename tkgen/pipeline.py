@@ -81,7 +81,7 @@ class Parsed:
 
 
 @dataclass(frozen=True)
-class Equations:
+class TypedEquations:
     """The typed equations of each kernel. A kernel keeps its problems until `resolve` has added those it finds."""
 
     parsed: Parsed
@@ -151,15 +151,15 @@ def parse(request: Request) -> Parsed:
     return Parsed(parse_spec(request.path, request.roots, request.text), request.defines, request.target)
 
 
-def type_equations(parsed: Parsed) -> Equations:
+def type_equations(parsed: Parsed) -> TypedEquations:
     """Type the equations of each kernel; clauses such as `accumulate` become equations here."""
     from tkgen.ir.program import type_kernel
 
     kernels = enumerate(parsed.kernels)
-    return Equations(parsed, tuple(type_kernel(k, parsed.own_defines(n), parsed.target) for n, k in kernels))
+    return TypedEquations(parsed, tuple(type_kernel(k, parsed.own_defines(n), parsed.target) for n, k in kernels))
 
 
-def resolve(equations: Equations) -> Resolved:
+def resolve(equations: TypedEquations) -> Resolved:
     """Resolve everything that a spec says around its equations, and verify the program."""
     from tkgen.ir.program import resolve_kernel
 
@@ -238,7 +238,7 @@ def _tree_text(parsed: Parsed) -> str:
     return dump(parsed.tree)
 
 
-def _equations_text(equations: Equations) -> str:
+def _equations_text(equations: TypedEquations) -> str:
     from tkgen.ir.equations import to_text
 
     return _joined(map(to_text, equations.typed()))

@@ -33,7 +33,8 @@ FORBIDDEN = {
 def vocabulary() -> set[str]:
     """The words of the language: those that editors explain, and the remaps."""
     words = tomllib.loads((ROOT / "tkgen" / "lsp" / "words.toml").read_text(encoding="utf-8"))
-    return {word for group in words.values() for word in group} | {p.stem for p in (ROOT / "tkgen/remap").glob("*.py")}
+    remaps = (ROOT / "tkgen/remap/definitions").glob("*.py")
+    return {word for group in words.values() for word in group} | {path.stem for path in remaps}
 
 
 @cache

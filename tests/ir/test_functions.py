@@ -16,7 +16,7 @@ import torch
 from tkgen.backends.cdna.kittens import include_dir
 from tkgen.emulate import Buffer, Scalar, launch
 from tkgen.ir.functions import CDNA, FUNCTIONS, HOST, TORCH, Function, helpers
-from tkgen.ir.functions.dropout import philox, uniform
+from tkgen.ir.functions.definitions.dropout import philox, uniform
 from tkgen.ir.functions.page import page
 from tkgen.targets import load_target
 from tkgen.toolchain.compile import compile_device

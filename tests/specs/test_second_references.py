@@ -30,7 +30,7 @@ from tkgen.execute.compare import Inputs, random_inputs, references
 from tkgen.execute.launch import computed
 from tkgen.ir import meaning, rounding
 from tkgen.ir.equations import Axis
-from tkgen.ir.functions import dropout
+from tkgen.ir.functions.definitions import dropout
 from tkgen.ir.meaning import Tile
 from tkgen.ir.rounding import Bounded
 from tkgen.ir.sizing import Sizing

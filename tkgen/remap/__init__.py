@@ -5,8 +5,8 @@
     remap.cpp("block", 64, 64).statements             # the same arithmetic as C++ lines
 
 A remap is any number of permutations of the linear index (`xcd`), then one placement of the index onto the grid
-(`group`, `morton`, ...; `row_major` unless given). Each is one module here that writes its arithmetic once, as an
-integer program (`expr.py`); `model.py` runs the program, `cpp.py` prints it, `measure.py` draws and measures orders.
+(`group`, `morton`, ...; `row_major` unless given). Each is one module of `definitions/` that writes its arithmetic
+once, as an integer program (`expr.py`); `model.py` runs it, `cpp.py` prints it, `measure.py` draws and measures orders.
 """
 
 from tkgen.remap.composition import (

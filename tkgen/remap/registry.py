@@ -1,13 +1,14 @@
-"""The remaps of the language: a new one is one module and one entry here."""
+"""The remaps of the language, one for each module of `definitions/`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from tkgen.remap import column_major, group, hilbert, morton, reversed, row_major, xcd
+from tkgen.packages import modules_of
+from tkgen.remap import definitions
 from tkgen.remap.spec import Permutation, Placement
 
-_MODULES = (row_major, column_major, group, morton, hilbert, xcd, reversed)
-
-REMAPS: Mapping[str, Permutation | Placement] = MappingProxyType({m.SPEC.name: m.SPEC for m in _MODULES})
+REMAPS: Mapping[str, Permutation | Placement] = MappingProxyType(
+    {module.SPEC.name: module.SPEC for module in modules_of(definitions)}
+)

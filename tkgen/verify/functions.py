@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.utils import _pytree as trees
 
 from tkgen.ir.functions import FUNCTIONS
-from tkgen.ir.functions.waves import LOW, TURNS
+from tkgen.ir.functions.definitions.waves import LOW, TURNS
 from tkgen.verify import field, ring
 from tkgen.verify.field import P
 from tkgen.verify.ring import LN2, LOG2E, Planes, Ring, UnsupportedError, numeric, planes, truth

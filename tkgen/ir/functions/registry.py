@@ -1,23 +1,14 @@
-"""All functions by name: a new one is a module, and its place here. C++ that several share comes in this order."""
+"""All functions by name, of every module of `definitions/`, in the order of their positions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from tkgen.ir.functions import (
-    activations,
-    arithmetic,
-    comparison,
-    dropout,
-    exponential,
-    powers,
-    roots,
-    selection,
-    waves,
-)
+from tkgen.ir.functions import definitions
 from tkgen.ir.functions.model import Function
+from tkgen.packages import modules_of
 
-_MODULES = (arithmetic, comparison, selection, exponential, powers, roots, activations, waves, dropout)
+_MODULES = sorted(modules_of(definitions), key=lambda module: module.POSITION)
 
 FUNCTIONS: Mapping[str, Function] = {f.name: f for module in _MODULES for f in module.FUNCTIONS}
 

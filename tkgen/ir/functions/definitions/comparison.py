@@ -33,6 +33,7 @@ def _logic(name: str, arity: int, doc: str, meaning: Callable[..., Tensor], cpp:
     return Function(name, arity, doc, meaning, _any, every, torch, operator=name, takes="predicate", predicate=True)
 
 
+POSITION = 2
 FUNCTIONS = (
     _comparison("lt", "Less.", "<", lambda a, b: a < b),
     _comparison("le", "Less or equal.", "<=", lambda a, b: a <= b),

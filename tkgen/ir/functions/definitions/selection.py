@@ -54,6 +54,7 @@ def _clamp(x: Tensor, low: Tensor, high: Tensor) -> Tensor:
     return (low + high).where(low.isnan() | high.isnan(), within)
 
 
+POSITION = 3
 FUNCTIONS = (
     Function(
         "where", 3, "The second argument where the first is true, else the third.",

@@ -17,6 +17,7 @@ __device__ inline float turn(float x) {
 
 CUDA_TURN = TURN.replace("__builtin_", "")
 
+POSITION = 8
 FUNCTIONS = (
     Function(
         "sin", 1, "The sine of radians, up to 2^20 of them.", lambda x: x.sin(), lambda x: (x.cos().abs(),),

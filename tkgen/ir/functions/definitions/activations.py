@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import pi, sqrt
 from typing import TYPE_CHECKING
 
-from tkgen.ir.functions.exponential import CUDA_EXP2, CUDA_EXPONENTIAL, EXPONENTIAL
+from tkgen.ir.functions.definitions.exponential import CUDA_EXP2, CUDA_EXPONENTIAL, EXPONENTIAL
+from tkgen.ir.functions.definitions.roots import CUDA_RECIPROCAL
 from tkgen.ir.functions.model import CDNA, HOPPER, HOST, Function
-from tkgen.ir.functions.roots import CUDA_RECIPROCAL
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -100,6 +100,7 @@ def _gelu_tanh_slope(x: Tensor) -> tuple[Tensor]:
     return ((s + z * s * (1 - s) * 2 * sqrt(2 / pi) * (1 + 3 * 0.044715 * z.square())).abs(),)
 
 
+POSITION = 7
 FUNCTIONS = (
     Function(
         "sigmoid", 1, "1 / (1 + exp(-x)).", lambda x: x.sigmoid(), lambda x: (x.sigmoid() * (-x).sigmoid(),),

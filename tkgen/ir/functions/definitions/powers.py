@@ -45,6 +45,7 @@ def _times_power(x: Tensor, n: Tensor) -> Tensor:
     return x * n.nan_to_num(-MOST).clamp(-MOST, MOST).trunc().exp2()
 
 
+POSITION = 5
 FUNCTIONS = (
     Function(
         "exponent", 1, "The largest whole n for which 2^n is at most |x|: of 0 minus infinity, of infinities infinity.",

@@ -8,7 +8,7 @@ Mathematical Functions).
 
 from __future__ import annotations
 
-from tkgen.ir.functions.exponential import LEAST
+from tkgen.ir.functions.definitions.exponential import LEAST
 from tkgen.ir.functions.model import CDNA, HOPPER, HOST, Function
 
 CUDA_RECIPROCAL = """\
@@ -18,6 +18,7 @@ __device__ inline float reciprocal(float x) {
     return y;
 }"""
 
+POSITION = 6
 FUNCTIONS = (
     Function(
         "sqrt", 1, "The square root.", lambda x: x.sqrt(), lambda x: (0.5 / x.sqrt(),),

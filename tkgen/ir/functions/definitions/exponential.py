@@ -26,6 +26,7 @@ __device__ inline float power_of_2(float x) {
 }"""
 CUDA_EXPONENTIAL = EXPONENTIAL.replace("__builtin_amdgcn_exp2f", "power_of_2")
 
+POSITION = 4
 FUNCTIONS = (
     Function(
         "exp2", 1, "2 to the power of x.", lambda x: x.exp2(), lambda x: (x.exp2() * log(2),),

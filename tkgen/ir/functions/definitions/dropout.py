@@ -74,6 +74,7 @@ def uniform(seed: Tensor, *place: Tensor) -> Tensor:
     return (torch.stack(words[:4]).gather(0, (words[4] & 3)[None])[0] >> 8).double() * 2.0**-24
 
 
+POSITION = 9
 FUNCTIONS = (
     Function(
         "random", 5,

@@ -11,6 +11,7 @@ __device__ inline float settled(float x) {
     return x;
 }"""
 
+POSITION = 1
 FUNCTIONS = (
     Function(
         "add", 2, "The sum.", lambda a, b: a + b, lambda a, b: (a.new_ones(()), b.new_ones(())),

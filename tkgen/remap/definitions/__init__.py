@@ -1,0 +1,1 @@
+"""Remaps: every module here defines one, as `SPEC`."""
