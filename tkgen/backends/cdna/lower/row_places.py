@@ -8,8 +8,7 @@ constants to it, which stand in the instructions, and nothing added to OUTSIDE i
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from tkgen.backends.cdna.lower.places import BlockPlaces, Names, in_bytes
@@ -34,6 +33,8 @@ class Places(BlockPlaces):
     def __init__(self, m: RowMap, names: Names, remap: Remap | None = None, persistent: int = 0):
         super().__init__(m.kernel, names, remap, persistent)
         self.m = m
+        # The locals that the statements of the row, and of the chunk, name that are being made.
+        self.named_of_row, self.named_of_chunk = list[set[str]](), list[set[str]]()
 
     def of_rows(self, access: Access) -> bool:
         """Return True if each row has elements of its own there."""
@@ -60,14 +61,14 @@ class Places(BlockPlaces):
         return f"for (int {start} = {first}; {start} < {self.size(axis.dim.name)}{last}; {start} += {axis.tile})"
 
     def locals(self) -> Iterator[tuple[str, str]]:
-        """Of rows also which lane of a row a thread is, and which group of lanes it belongs to."""
+        """The extents, the lane of a row that a thread is, and the group of lanes that it belongs to."""
         spaced = " / SPACING" if self.m.spacing > 1 else ""
         yield "lane", f"const int lane = int(threadIdx.x){spaced} % LANES;"
         yield "group", f"const int group = {self._group_of_thread()};"
         yield from super().locals()
 
     def _group_of_thread(self) -> str:
-        """Which group a thread belongs to: see `tkgen.schedule.rows`."""
+        """The number of the group that a thread belongs to: see `tkgen.schedule.rows`."""
         if self.m.spacing == 1:
             return "int(threadIdx.x) / LANES"
         within = "int(threadIdx.x) % SPACING"
@@ -86,42 +87,60 @@ class Places(BlockPlaces):
     # ------------------------------------------------------------ a lane's rows and chunks
 
     def local(self, axis: Axis) -> str:
-        """The local with the place along an axis within the tile."""
-        return f"{self.axis[axis]}_in"
+        """The local with the place along an axis within the tile, for a statement that names it."""
+        named = self.named_of_chunk if axis == self.m.fast else self.named_of_row
+        return _used(named, f"{self.axis[axis]}_in")
 
-    def row_lines(self, body: Sequence[str]) -> list[str]:
-        """The definitions of a row's places, and of what it adds to offsets, that `body` needs."""
-        at, lines = self.at(), dict[str, Callable[[], str]]()
+    def of_row(self, statements: Iterable[str]) -> list[str]:
+        """The `statements` of a row, which are made here, after the definitions of the row's locals that they name."""
+        offsets: dict[str, Callable[[], str]] = {}
         for access in self.base:
             for through in (index.through for index in access.indices if index.through is not None):
-                lines.setdefault(f"{self.base[through]}_held", partial(self._held, through, at))
+                offsets.setdefault(f"{self.base[through]}_held", partial(self._held, through))
             if self._by_row(access):
-                lines[self._row_offset(access)] = partial(self._defined_row_offset, access, at)
-        offsets = needed([*lines.items()], "\n".join(body))
-        return [*self._row_places("\n".join([*offsets, *body])), *offsets]
+                offsets[f"{self.base[access]}_row"] = partial(self._row_offset, access)
+        return _scope(self.named_of_row, statements, [*self._row_places(), *offsets.items()])
 
-    def _defined_row_offset(self, access: Access, at: dict[Axis, str]) -> str:
-        text = self._offset(access, [axis for axis in access.axes if axis != self.m.fast], at)
-        return f"const uint32_t {self._row_offset(access)} = {text};"
+    def of_chunk(self, statements: Iterable[str]) -> list[str]:
+        """The `statements` of a chunk, which are made here, after the definition of its first element if they name it.
 
-    def _held(self, access: Access, at: dict[Axis, str]) -> str:
+        Inside of a row.
+        """
+        m, name = self.m, f"{self.axis[self.m.fast]}_in"
+
+        def defined() -> str:
+            chunk = "c" if m.lanes == 1 else f"c * LANES + {self.use('lane')}"
+            number = f"({chunk})" if m.lanes > 1 else chunk
+            return f"const int {name} = {f'{number} * CHUNK' if m.chunk > 1 else chunk};"
+
+        return _scope(self.named_of_chunk, statements, [(name, defined)])
+
+    def _row_offset(self, access: Access) -> str:
+        """The definition of what a row adds to the offset of an access."""
+        text = self._offset(access, [axis for axis in access.axes if axis != self.m.fast])
+        return f"const uint32_t {self.base[access]}_row = {text};"
+
+    def _held(self, access: Access) -> str:
         """The definition of the place that a tensor of i32 holds for a row."""
-        raw = f"tk::load_elements<int, 1>({self.buffer(access)}, {self._offset(access, access.axes, at)}).at[0]"
+        raw = f"tk::load_elements<int, 1>({self.buffer(access)}, {self._offset(access, access.axes)}).at[0]"
         return f"const uint32_t {self.base[access]}_held = {raw};"
 
-    def _row_places(self, used: str) -> list[str]:
-        m = self.m
-        if len(m.rows) == 1 and not re.search(r"\brow\b", used):
-            only = self.local(m.rows[0])
-            return needed([(only, lambda: f"const int {only} = {self._row()};")], used)
-        lines: list[tuple[str, Callable[[], str]]] = [("row", lambda: f"const int row = {self._row()};")]
+    def _row_places(self) -> Iterator[tuple[str, Callable[[], str]]]:
+        """The names and definitions of a row's number and places."""
+        yield "row", lambda: f"const int row = {self._row()};"
         below = 1
-        for axis in reversed(m.rows):
-            number = "row" if below == 1 else f"row / {below}"
-            number = number if axis is m.rows[0] else f"{number} % {extent(axis)}"
-            lines.append((self.local(axis), partial("const int {} = {};".format, self.local(axis), number)))
+        for axis in reversed(self.m.rows):
+            yield f"{self.axis[axis]}_in", partial(self._row_place, axis, below)
             below *= extent(axis)
-        return needed(lines, used)
+
+    def _row_place(self, axis: Axis, below: int) -> str:
+        """The definition of a row's place along an axis: of the only one it is the row's number."""
+        m, name = self.m, f"{self.axis[axis]}_in"
+        if len(m.rows) == 1 and "row" not in self.named_of_row[-1]:
+            return f"const int {name} = {self._row()};"
+        row = _used(self.named_of_row, "row")
+        number = row if below == 1 else f"{row} / {below}"
+        return f"const int {name} = {number if axis is m.rows[0] else f'{number} % {extent(axis)}'};"
 
     def _row(self) -> str:
         """Which row of the tile a lane's row `i` is: see `tkgen.schedule.rows`."""
@@ -131,35 +150,23 @@ class Places(BlockPlaces):
             return f"({number} / ACROSS * GROUPS + {self.use('group')}) * ACROSS + i % ACROSS"
         return f"{number} * GROUPS + {self.use('group')}" if m.groups > 1 else number.strip("()")
 
-    def chunk_lines(self, body: Sequence[str]) -> list[str]:
-        """The definition of a chunk's first element, if `body` needs it."""
-        name, m = self.local(self.m.fast), self.m
-
-        def defined() -> str:
-            chunk = "c" if m.lanes == 1 else f"c * LANES + {self.use('lane')}"
-            number = f"({chunk})" if m.lanes > 1 else chunk
-            return f"const int {name} = {f'{number} * CHUNK' if m.chunk > 1 else chunk};"
-
-        return needed([(name, defined)], "\n".join(body))
-
-    def at(self, element: str = "") -> dict[Axis, str]:
-        """Places within the tile; `element` is added on the fast axis."""
-        fast = self.local(self.m.fast)
-        places = {axis: self.local(axis) for axis in self.m.rows}
-        return places | {self.m.fast: f"{fast} + {element}" if element else fast}
+    def _at(self, axis: Axis, element: str) -> str:
+        """The place along an axis within the tile; `element` is added on the fast one."""
+        return f"{self.local(axis)} + {element}" if element and axis == self.m.fast else self.local(axis)
 
     def coordinate(self, axis: Axis) -> str:
         """The place along an axis, counted over the whole tensor."""
         start = "" if axis.kind is AxisKind.WHOLE else f"{self.axis[axis]}_0"
         if axis.is_index:
             return start
-        local = self.local(axis) + (" + e" if axis == self.m.fast and self.m.chunk > 1 else "")
-        return f"({start} + {local})" if start else f"({local})" if " " in local else local
+        element = "e" if axis == self.m.fast and self.m.chunk > 1 else ""
+        local = self._at(axis, element)
+        return f"({start} + {local})" if start else f"({local})" if element else local
 
     # ------------------------------------------------------------ accesses
 
-    def inside(self, axes: Sequence[Axis], at: dict[Axis, str]) -> list[str]:
-        """Conditions on which a place exists that an access over `axes` touches.
+    def inside(self, axes: Sequence[Axis], element: str = "") -> list[str]:
+        """Conditions on which a place exists that an access over `axes` touches, `element` added on the fast one.
 
         Where all of a tile is one row, lanes beyond those that share it have none.
         """
@@ -167,15 +174,15 @@ class Places(BlockPlaces):
         if not m.rows and m.groups > 1:
             found.append(f"{self.use('group')} == 0")
         if m.rows_covered > m.row_count and any(a in m.rows for a in axes):
-            found.append(f"row < {m.row_count}")
+            found.append(f"{_used(self.named_of_row, 'row')} < {m.row_count}")
         for axis in axes:
             tile = extent(axis)
             covered = m.chunks * m.lanes * m.chunk if axis == m.fast else tile
             whole = axis.kind is AxisKind.WHOLE
             if covered > tile:
-                found.append(f"{at[axis]} < {self.size(axis.dim.name) if whole else tile}")
+                found.append(f"{self._at(axis, element)} < {self.size(axis.dim.name) if whole else tile}")
             if not whole and (axis.dim.size is None or axis.dim.size % tile):
-                found.append(f"{self.axis[axis]}_0 + {at[axis]} < {self.size(axis.dim.name)}")
+                found.append(f"{self.axis[axis]}_0 + {self._at(axis, element)} < {self.size(axis.dim.name)}")
         return found
 
     def where(self, access: Access, element: str = "", more: Sequence[str] = ()) -> str:
@@ -183,39 +190,44 @@ class Places(BlockPlaces):
 
         `element` is added on the fast axis.
         """
-        at, fast = self.at(element), self.m.fast
+        fast = self.m.fast
         if not self._by_row(access):
-            return self._offset(access, access.axes, at, more)
-        total = f"{self._row_offset(access)} + {self._bytes(access, [fast], at)}"
-        return self._where([*self.inside([fast], at), *more], total)
+            return self._offset(access, access.axes, element, more)
+        row = _used(self.named_of_row, f"{self.base[access]}_row")
+        return self._where([*self.inside([fast], element), *more], f"{row} + {self._bytes(access, [fast], element)}")
 
     def _by_row(self, access: Access) -> bool:
         """Return True if an access is of many elements of a row: what the row adds to its offset is a local."""
         return self.of_rows(access) and self.m.fast in access.axes
 
-    def _row_offset(self, access: Access) -> str:
-        return f"{self.base[access]}_row"
-
-    def _offset(self, access: Access, axes: Sequence[Axis], at: dict[Axis, str], more: Sequence[str] = ()) -> str:
+    def _offset(self, access: Access, axes: Sequence[Axis], element: str = "", more: Sequence[str] = ()) -> str:
         """What some axes add to an offset, OUTSIDE where one of them is at no place."""
         there = [
-            f"{self.base[index.through]}_held < {self.size(dim.name)}"
+            f"{self._place_held(index.through)} < {self.size(dim.name)}"
             for dim, index in zip(access.tensor.dims, access.indices, strict=True)
             if index.through is not None and index.axis in axes
         ]
-        return self._where([*self.inside(axes, at), *there, *more], self._bytes(access, axes, at))
+        return self._where([*self.inside(axes, element), *there, *more], self._bytes(access, axes, element))
 
-    def _bytes(self, access: Access, axes: Sequence[Axis], at: dict[Axis, str]) -> str:
-        terms = []
+    def _bytes(self, access: Access, axes: Sequence[Axis], element: str = "") -> str:
+        terms, is_sum = list[str](), False
         for place, index in enumerate(access.indices):
-            if index.axis is not None and index.axis in axes and not index.axis.is_index:
-                stride = self.stride(access, place)
-                number = f"({at[index.axis]})" if " " in at[index.axis] and stride else at[index.axis]
-                number = f"{self.base[index.through]}_held" if index.through is not None else number
-                terms.append(f"{number} * {stride}" if stride else number)
-        total = " + ".join(terms)
-        total = f"({total})" if len(terms) > 1 or (" + " in total and "(" not in total) else total
+            if index.axis is None or index.axis not in axes or index.axis.is_index:
+                continue
+            stride = self.stride(access, place)
+            if index.through is not None:
+                number, moved = self._place_held(index.through), False
+            else:
+                number, moved = self._at(index.axis, element), bool(element) and index.axis == self.m.fast
+            is_sum = bool(terms) or (moved and not stride)
+            number = f"({number})" if moved and stride else number
+            terms.append(f"{number} * {stride}" if stride else number)
+        total = f"({' + '.join(terms)})" if is_sum else " + ".join(terms)
         return f"{total} {in_bytes(access.tensor)}" if terms else "0"
+
+    def _place_held(self, access: Access) -> str:
+        """The local with the place that a tensor of i32 holds for a row, for a statement that names it."""
+        return _used(self.named_of_row, f"{self.base[access]}_held")
 
     def _where(self, conditions: Sequence[str], offset: str) -> str:
         """`offset` where all conditions hold, else OUTSIDE."""
@@ -230,12 +242,21 @@ def _moved(place: str, by: int) -> str:
     return f"{place} {'-' if by < 0 else '+'} {abs(by)}" if by else place
 
 
-def needed(lines: Sequence[tuple[str, Callable[[], str]]], used: str) -> list[str]:
-    """Of definitions in order those whose names are used, by `used` or by a later one that is: only these are made."""
-    kept: list[str] = []
-    for name, made in reversed(lines):
-        if re.search(rf"\b{name}\b", used):
-            text = made()
-            kept.insert(0, text)
-            used += "\n" + text.partition("=")[2]
-    return kept
+def _used(named: list[set[str]], name: str) -> str:
+    """`name`, a local of the row or chunk whose statements are being made, for one that names it."""
+    assert named, f"`{name}` is named outside of its row or chunk"
+    named[-1].add(name)
+    return name
+
+
+def _scope(
+    named: list[set[str]], statements: Iterable[str], definitions: Sequence[tuple[str, Callable[[], str]]]
+) -> list[str]:
+    """The `statements`, which are made here, after those `definitions` that they or later definitions name."""
+    named.append(set())
+    made = list(statements)
+    for name, defined in reversed(definitions):
+        if name in named[-1]:
+            made.insert(0, defined())
+    named.pop()
+    return made

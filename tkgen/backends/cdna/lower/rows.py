@@ -10,7 +10,8 @@ for what a wave has read and written there before it meets the others.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 from tkgen.backends.cdna.lower.elements import INDENT, nest
 from tkgen.backends.cdna.lower.equation_file import Lowering
@@ -18,7 +19,21 @@ from tkgen.backends.cdna.lower.model import Constant
 from tkgen.backends.cdna.lower.places import Names
 from tkgen.backends.cdna.lower.row_places import LOCALS, Places
 from tkgen.backends.cdna.lower.row_values import Values
-from tkgen.ir.equations import Access, AxisKind, Carry, Convert, Load, Map, Op, Reduce, Store, reads, walk, writes
+from tkgen.ir.equations import (
+    Access,
+    AxisKind,
+    Carry,
+    Convert,
+    Load,
+    Map,
+    Op,
+    Reduce,
+    Store,
+    Value,
+    reads,
+    walk,
+    writes,
+)
 from tkgen.ir.functions import CDNA, HOPPER
 from tkgen.remap import Remap
 from tkgen.schedule.row_form import Way
@@ -84,7 +99,7 @@ class RowLowering(Lowering):
         yield from self.places.with_locals(self._lines())
 
     def _lines(self) -> Iterator[str]:
-        """The statements behind the definitions of the kernel's locals."""
+        """The statements that follow the definitions of the kernel's locals."""
         m = self.m
         shared, rows = self._loads(self.loads)
         rows += self._steps(m.steps)
@@ -121,24 +136,28 @@ class RowLowering(Lowering):
 
     def _loaded(self, loads: Sequence[Load]) -> list[str]:
         """Loads to registers, those that are touched in the same way in one nest of loops."""
-        declared: list[str] = []
-        nests: dict[tuple[Way, str], list[str]] = {}
+        lines: list[str] = []
+        nests: dict[tuple[Way, str], list[Load]] = {}
         for op in loads:
             access, way = op.source, self.m.way(op.source)
-            width, shape, place = self._registers(access)
+            width, shape, _ = self._registers(access)
             kind = f"{access.tensor.dtype.cpp}, {width}"
-            where = self.places.where(access, self._element(way))
-            declared.append(
-                f"tk::elements<{kind}> {self.values.raw(access)}{shape};{self.places.remark(op.result.span)}"
-            )
-            loaded = f"{self._loader(op)}<{kind}>({self.places.buffer(access)}, {where});"
+            lines.append(f"tk::elements<{kind}> {self.values.raw(access)}{shape};{self.places.remark(op.result.span)}")
             step = "ACROSS" if way is Way.ACROSS and self.places.across(access) > 1 else ""
-            nests.setdefault((way, step), []).append(f"{self.values.raw(access)}{place} = {loaded}")
-        lines = declared
-        for (way, step), calls in nests.items():
+            nests.setdefault((way, step), []).append(op)
+        for (way, step), alike in nests.items():
+            calls = map(self._load, alike)
             body = calls if way is Way.ROW else self._chunks(calls if way is Way.ALONG else self._elements(calls))
             lines += self._rows(body, step) if self.places.of_rows(loads[0].source) else body
         return lines
+
+    def _load(self, op: Load) -> str:
+        """A load to registers of what lies at one place of them."""
+        access = op.source
+        width, _, place = self._registers(access)
+        where = self.places.where(access, self._element(self.m.way(access)))
+        call = f"{self._loader(op)}<{access.tensor.dtype.cpp}, {width}>({self.places.buffer(access)}, {where})"
+        return f"{self.values.raw(access)}{place} = {call};"
 
     def _loader(self, op: Load) -> str:
         """What loads: where loops of a block read its part of a tensor one after another, the last need not keep it."""
@@ -167,15 +186,19 @@ class RowLowering(Lowering):
 
     # ------------------------------------------------------------ loops
 
-    def _rows(self, body: Sequence[str], step: str = "") -> list[str]:
+    # Statements are made inside of the loops that they stand in, whose locals they name: `body` is gone through there.
+
+    def _rows(self, body: Iterable[str], step: str = "") -> Iterator[str]:
+        """The loop over rows, if there is something to do in it."""
         advance = f"i += {step}" if step else "++i"
-        return nest([f"for (int i = 0; i < ROWS; {advance})"], [*self.places.row_lines(body), *body])
+        if lines := self.places.of_row(body):
+            yield from nest([f"for (int i = 0; i < ROWS; {advance})"], lines)
 
-    def _chunks(self, body: Sequence[str]) -> list[str]:
-        return nest(["for (int c = 0; c < CHUNKS; ++c)"], [*self.places.chunk_lines(body), *body])
+    def _chunks(self, body: Iterable[str]) -> Iterator[str]:
+        yield from nest(["for (int c = 0; c < CHUNKS; ++c)"], self.places.of_chunk(body))
 
-    def _elements(self, body: Sequence[str]) -> list[str]:
-        return nest(["for (int e = 0; e < CHUNK; ++e)"], body)
+    def _elements(self, body: Iterable[str]) -> Iterator[str]:
+        yield from nest(["for (int e = 0; e < CHUNK; ++e)"], list(body))
 
     def _steps(self, steps: Sequence[Node]) -> list[str]:
         lines = list[str]()
@@ -201,36 +224,35 @@ class RowLowering(Lowering):
         carries = [c for c in loop.carries if c not in apart(loop)]
         parts = [p for n in sweeps for p in self.m.sweeps[n].parts]
         before = [f"float {values.name[v]}[ROWS];" for v in (*(c.inside for c in carries), *(p.result for p in parts))]
-        first = [f"{values.name[c.inside]}[i] = {values.text(c.initial)};" for c in carries]
-        first += [f"{values.name[p.result]}[i] = {IDENTITY[p.function]};" for p in parts]
-        before += self._rows(first) if first else []
+        first = (f"{values.name[c.inside]}[i] = {values.text(c.initial)};" for c in carries)
+        before += self._rows(chain(first, (f"{values.name[p.result]}[i] = {IDENTITY[p.function]};" for p in parts)))
         shared, rows = self._loads(_loads(loop.body))
         buffers = self.places.buffers(_accesses(loop.body))
-        inside = [*buffers, *shared, *rows, *self._steps(step.body), *self._handed_on(carries)]
+        inside = [*buffers, *shared, *rows, *self._steps(step.body), *self._rows(self._handed_on(carries))]
         lines = [*before, "#pragma unroll 1", f"{self.places.passes(loop.axis)} {{{end}"]
         lines += [INDENT + line if line else line for line in inside]
         known = [c.result for c in carries if c.result in values.divisors]
-        after = [f"{values.name[v]}_d[i] = tk::divisor({values.text(v)});" for v in known]
+        after = (f"{values.name[v]}_d[i] = tk::divisor({values.text(v)});" for v in known)
         declared = [f"tk::divisor {values.name[v]}_d[ROWS];" for v in known]
-        return [*lines, "}", *declared, *(self._rows(after) if after else [])]
+        return [*lines, "}", *declared, *self._rows(after)]
 
-    def _handed_on(self, carries: Sequence[Carry]) -> list[str]:
+    def _handed_on(self, carries: Sequence[Carry]) -> Iterator[str]:
         """What the next pass finds, all of it at once: an update may be what another carried value was."""
         values = self.values
         inside = {c.inside for c in carries}
         moved = [c for c in carries if c.update != c.inside]
         kept = [c for c in moved if c.update in inside]
-        lines = [f"const float {values.name[c.inside]}_n = {values.text(c.update)};" for c in kept]
+        yield from (f"const float {values.name[c.inside]}_n = {values.text(c.update)};" for c in kept)
         for c in moved:
             update = f"{values.name[c.inside]}_n" if c in kept else values.text(c.update)
-            lines.append(f"{values.name[c.inside]}[i] = {update};{self.places.remark(c.update.span)}")
-        return self._rows(lines) if lines else []
+            yield f"{values.name[c.inside]}[i] = {update};{self.places.remark(c.update.span)}"
 
     # ------------------------------------------------------------ sweeps
 
     def _sweep(self, number: int) -> list[str]:
         values, sweep = self.values, self.m.sweeps[number]
-        declared, rows = self._of_rows(number, sweep)
+        declared = [f"{values.type(value)} {values.name[value]}[ROWS];" for value in self._made_of_rows(sweep)]
+        declared += [f"tk::divisor {values.name[value]}_d[ROWS];" for value in values.divisors_made(number)]
         for value, (first, _) in values.held.items():
             if first == number:
                 declared.append(f"{values.type(value)} {values.name[value]}_h[ROWS][CHUNKS][CHUNK];")
@@ -241,32 +263,36 @@ class RowLowering(Lowering):
                 f"tk::elements<{store.target.tensor.dtype.cpp}, {width}> {values.out(store.target)}{shape};"
             )
         declared += [f"float {values.name[reduce.result]}[ROWS];" for reduce in sweep.reduces]
-        body = [*rows, *self._of_elements(number, sweep)]
-        nest = self._rows(body) if body else []
+        nest = self._rows(chain(self._of_rows(number, sweep), self._of_elements(number, sweep)))
         after = [line for store in crossing for line in self._store_across(store)]
         names = {values.name[reduce.result]: reduce for reduce in sweep.whole}
         whole = [f"{name}[i] = {self._across(reduce, f'{name}[i]')};" for name, reduce in names.items()]
-        return [*declared, *nest, *after, *(self._rows(whole) if whole and self.m.lanes_of_wave > 1 else [])]
+        return [*declared, *nest, *after, *(self._rows(whole) if self.m.lanes_of_wave > 1 else [])]
 
-    def _of_rows(self, number: int, sweep: Sweep) -> tuple[list[str], list[str]]:
-        """Declarations and operations of what belongs to rows."""
+    def _made_of_rows(self, sweep: Sweep) -> Iterator[Value]:
+        """Values of rows that a sweep computes to arrays over a lane's rows."""
+        made = (writes(op)[0] for op in sweep.rows if not isinstance(op, Store))
+        return (value for value in made if self.values.of_row(value) and value not in self.values.inlined)
+
+    def _of_rows(self, number: int, sweep: Sweep) -> Iterator[str]:
+        """The operations of what belongs to rows."""
         values = self.values
-        declared, rows, stores = list[str](), list[str](), list[str]()
-        for op in sweep.rows:
-            if isinstance(op, Store):
-                stores.append(self._store_row(op))
-            elif values.of_row(value := writes(op)[0]) and value not in values.inlined:
-                declared.append(f"{values.type(value)} {values.name[value]}[ROWS];")
-                rows.append(f"{values.name[value]}[i] = {values.expression(op)};{self.places.remark(value.span)}")
+        for value in self._made_of_rows(sweep):
+            yield f"{values.name[value]}[i] = {values.expression(values.made[value])};{self.places.remark(value.span)}"
         for value in values.divisors_made(number):
-            declared.append(f"tk::divisor {values.name[value]}_d[ROWS];")
-            rows.append(f"{values.name[value]}_d[i] = tk::divisor({values.text(value)});")
-        return declared, [*rows, *stores]
+            yield f"{values.name[value]}_d[i] = tk::divisor({values.text(value)});"
+        yield from (self._store_row(op) for op in sweep.rows if isinstance(op, Store))
 
-    def _of_elements(self, number: int, sweep: Sweep) -> list[str]:
+    def _of_elements(self, number: int, sweep: Sweep) -> Iterator[str]:
         """The walk over a lane's elements of a row."""
-        if not sweep.elements and not sweep.reduces and not sweep.parts:
-            return []
+        if sweep.elements or sweep.reduces or sweep.parts:
+            parts, folds = self._partials(sweep)
+            yield from parts
+            yield from self._chunks(self._of_chunk(number, sweep))
+            yield from folds
+
+    def _of_chunk(self, number: int, sweep: Sweep) -> Iterator[str]:
+        """The statements of a sweep for one chunk."""
         values = self.values
         element = [
             f"const float {values.name[op.result]} = tk::widen({values.loaded(op.source)});"
@@ -288,11 +314,9 @@ class RowLowering(Lowering):
                 element.append(f"const {values.type(value)} {name} = {values.expression(op)};{end}")
                 if value in values.held:
                     element.append(f"{name}_h[i][c][e] = {name};")
-        parts, sums, folds = self._partials(sweep)
-        chunk = [*before, *self._elements([*self._read_held(sweep), *element, *sums]), *after]
+        yield from (*before, *self._elements([*self._read_held(sweep), *element, *self._sums(sweep)]), *after)
         if any(isinstance(op, Map) and op.function == "random" for op in sweep.elements):
-            chunk += APART.get(self.back_end, [])
-        return [*parts, *self._chunks(chunk), *folds]
+            yield from APART.get(self.back_end, [])
 
     def _late(self, sweep: Sweep) -> list[str]:
         """Loads of the chunk at hand of what all rows share and registers do not hold."""
@@ -334,27 +358,30 @@ class RowLowering(Lowering):
             f"const {values.type(v)} {values.name[v]} = {values.name[v]}_h[i][c][e];" for v in used if v not in made
         ]
 
-    def _partials(self, sweep: Sweep) -> tuple[list[str], list[str], list[str]]:
-        """For each reduction a lane's partial results, one for each place in a chunk: made, added to, folded."""
-        parts, sums, folds = list[str](), list[str](), list[str]()
-        inside = " && ".join(self.places.inside([self.m.fast], self.places.at()))
+    def _partials(self, sweep: Sweep) -> tuple[list[str], list[str]]:
+        """For each reduction a lane's partial results, one for each place in a chunk: declared, and folded."""
+        parts, folds = list[str](), list[str]()
         for reduce in (*sweep.reduces, *sweep.parts):
             name, operation = self.values.name[reduce.result], OPERATION[reduce.function]
-            nothing = IDENTITY[reduce.function]
             parts.append(f"float {name}_e[CHUNK];")
-            parts += self._elements([f"{name}_e[e] = {nothing};"])
-            if inside:
-                value = f"{inside} ? {self.values.text(reduce.argument)} : {nothing}"
-            else:
-                value = self.values.whole(reduce.argument)
-            sums.append(f"{name}_e[e] = {operation}::op<float>({name}_e[e], {value});")
+            parts += self._elements([f"{name}_e[e] = {IDENTITY[reduce.function]};"])
             folded = f"tk::fold<{operation}, CHUNK>({name}_e)"
             if reduce in sweep.parts:
                 found = f"{operation}::op<float>({name}[i], {folded})"
             else:
                 found = self._across(reduce, folded)
             folds.append(f"{name}[i] = {found};{self.places.remark(reduce.result.span)}")
-        return parts, sums, folds
+        return parts, folds
+
+    def _sums(self, sweep: Sweep) -> Iterator[str]:
+        """The statements that add an element to the partial results."""
+        for reduce in (*sweep.reduces, *sweep.parts):
+            name, operation = self.values.name[reduce.result], OPERATION[reduce.function]
+            if inside := " && ".join(self.places.inside([self.m.fast])):
+                value = f"{inside} ? {self.values.text(reduce.argument)} : {IDENTITY[reduce.function]}"
+            else:
+                value = self.values.whole(reduce.argument)
+            yield f"{name}_e[e] = {operation}::op<float>({name}_e[e], {value});"
 
     def _across(self, reduce: Reduce, of_lane: str) -> str:
         """What the lanes of a wave that share a row have of a reduction together."""
@@ -387,7 +414,7 @@ class RowLowering(Lowering):
                 got = f"tk::across<{taken}>({parts}[{of_row}laneid() % {m.waves_of_row}])"
             lines.append(f"{parts}[warpid()] = {result};" if isinstance(step, SharedStore) else f"{result} = {got};")
         if isinstance(step, SharedLoad):
-            return self._rows(lines)
+            return list(self._rows(lines))
         first = "laneid() < SPACING" if m.spacing > 1 else "laneid() == 0"
         return [f"if ({first}) {{", *(INDENT + line for line in self._rows(lines)), "}"]
 
@@ -412,12 +439,14 @@ class RowLowering(Lowering):
         where = self.places.where(op.target, more=more)
         return self._store(op, where, f"tk::elements<{op.target.tensor.dtype.cpp}, 1>{{{self._narrowed(op)}}}")
 
-    def _store_across(self, op: Store) -> list[str]:
+    def _store_across(self, op: Store) -> Iterator[str]:
+        step = "ACROSS" if self.places.across(op.target) > 1 else ""
+        return self._rows(self._chunks(self._elements(map(self._store_element, [op]))), step)
+
+    def _store_element(self, op: Store) -> str:
         where = self.places.where(op.target, self._element(Way.ACROSS), self.places.first_only(op.target))
         _, _, place = self._registers(op.target)
-        call = self._store(op, where, f"{self.values.out(op.target)}{place}")
-        step = "ACROSS" if self.places.across(op.target) > 1 else ""
-        return self._rows(self._chunks(self._elements([call])), step)
+        return self._store(op, where, f"{self.values.out(op.target)}{place}")
 
 
 def _loads(body: Sequence[Op]) -> dict[Access, Load]:
