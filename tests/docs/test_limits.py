@@ -70,12 +70,14 @@ PLACED = SUMS.replace("  global A : bf16[H, M, K]", "  global ROW : i32[M]\n  gl
 PLACED = PLACED.replace("A[h, m", "A[ROW[m]")
 WEIGHTS = SUMS.replace("B : bf16[H, N, K]", "B : u4[H, N, K]").replace("K by 64", "K by 128")
 WEIGHTS = WEIGHTS.replace("B[h, n, k].T", "bf16(B[h, n, k]).T")
+DIRECT = GROUPED.replace("  dims", "  target gfx950\n  dims").replace("buffers 1", "buffers 2 via direct")
 SOMETIMES = "  when any({0} > 4)\n    {0} = {0} * 0.5\n"
 CHANGES = [
     ("E204", SPEC, "A : bf16", "A : fp8"),
     ("E204", SPEC, "C : f32 tile", "C : bf16 tile"),
     ("E608", SPEC, "  waves 2 x 2", "  grid split_k(2)\n  waves 2 x 2\n  epilogue relu"),
     ("E209", WEIGHTS, "K = 1024", "K = dynamic"),
+    ("E221", DIRECT, "K = 1024", "K = 1020"),
     ("E226", SUMS, "  C[h", "  x = c - rowmax(c)\n  C[h"),
     ("E230", SUMS, "    c = c + A", "    c = c + (A[h, m, k] @ B[h, n, k].T) * A"),
     ("E230", SUMS, "  C[h", SOMETIMES.format("c").replace("  ", "    ", 1).replace("\n    c", "\n      c") + "  C[h"),

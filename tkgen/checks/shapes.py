@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from math import lcm
 
 from tkgen.checks.words import names_text, place, statement
 from tkgen.diagnostics import Diagnostic, Fix, Label
@@ -119,10 +120,9 @@ def _direct(program: Program, target: Target) -> Iterator[Diagnostic]:
 
 
 def _direct_tiles(program: Program, target: Target) -> Iterator[Diagnostic]:
-    """Direct loads bring boxes of 16 rows x 64 bytes; the waves of a group share them evenly."""
+    """Direct loads bring boxes of 16 rows x 64 bytes that the waves of a group share evenly; tails are whole chunks."""
     if not program.direct or max(target.direct_load_bytes, default=0) < ACCESS_BYTES:
         return
-    line = next(o for o in program.operands if o.via is Via.DIRECT).span
     for operand in program.shared:
         rows, cols = operand.part_shape
         dtype = operand.tensor.dtype
@@ -144,18 +144,18 @@ def _direct_tiles(program: Program, target: Target) -> Iterator[Diagnostic]:
             if boxes % group:
                 problem = f"{group} waves cannot share the {boxes} boxes of its {tile} evenly"
                 way = "load with a number of waves that divides it (`load ... by N waves`)"
+        last = operand.tensor.dims[-1]
+        if not problem and program.tail and operand.via is not Via.REGISTERS:
+            if last.size is None:
+                problem = f"with a tail its rows are whole chunks of {ACCESS_BYTES} bytes, and `{last.name}` is dynamic"
+                way = f"give `{last.name}` a size, or use `via registers`"
+            elif dtype.sized(last.size) % ACCESS_BYTES:
+                problem = f"its rows of {last.size} elements end within a load of {ACCESS_BYTES} bytes"
+                multiple = lcm(8 * ACCESS_BYTES, dtype.bits) // dtype.bits
+                way = f"use `via registers`, or a multiple of {multiple} for `{last.name}`"
         if problem:
             yield Diagnostic("E221", f"`{operand.name}` cannot be loaded directly: {problem}", Label(operand.span),
                              (), (), Fix(way))  # fmt: skip
-    if program.tail:
-        yield Diagnostic(
-            "E221",
-            f"`tail {program.tail}` and direct loads",
-            Label(line, "`via direct`"),
-            (Label(statement(program, "tail")),),
-            ("a direct load cannot leave out the elements past the end of a row",),
-            Fix("use `via registers`, or sizes that are multiples of the block"),
-        )
 
 
 def _operations(plan: Plan) -> Iterator[Diagnostic]:

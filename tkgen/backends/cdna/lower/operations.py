@@ -137,7 +137,8 @@ class Operations:
     def prefill(self, role: Role, operand: Operand) -> Statement:
         """What a role does before it loads an operand straight to LDS."""
         shared = self.c.shared(operand) + ("[0]" if operand.buffers > 1 else "") + self._of_part(operand, 0)
-        code = Prefill(role.group, shared, self.c.matrix(operand.tensor), self.c.offsets(operand))
+        masked = self.c.program.tail is not None
+        code = Prefill(role.group, shared, self.c.matrix(operand.tensor), self.c.offsets(operand), masked)
         return Statement(code, origin=self.c.origin(operand.span))
 
     def gather(self, role: Role, operand: Operand) -> Statement:

@@ -143,12 +143,13 @@ class ScaledMultiply:
 
 @dataclass(frozen=True)
 class Prefill:
-    """The offsets at which lanes of a group load a tile straight to LDS."""
+    """The offsets at which lanes of a group load a tile straight to LDS. `masked`: tiles may hang over the end."""
 
     group: int
     shared: str
     tensor: str
     offsets: str
+    masked: bool
     macro: ClassVar = "prefill"
 
 

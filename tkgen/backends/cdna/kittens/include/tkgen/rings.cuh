@@ -153,17 +153,26 @@ template <ducks::st::all ST> __device__ inline words_2 direct_chunk(uint32_t box
 /// GCNHazardRecognizer, checkReadM0Hazards). It is not named as changed: the compiler sets M0 anew before each use of its
 /// own. The vector unit may have written the scalar operands just before, to be read five wait states later (the same,
 /// checkVMEMHazards); the compiler does not look into assembly for that.
-template <int run> __device__ __forceinline__ void direct_loads(uint32_t to, words_4 from, uint32_t soffset, const uint32_t (&v)[run]) {
-#define TK_DIRECT_LOAD(voffset, at) "\n\tbuffer_load_dwordx4 " voffset ", %1, %2 offen offset:" at " lds"
-    if constexpr (run == 1)
-        asm volatile("s_mov_b32 m0, %0\n\ts_nop 3" TK_DIRECT_LOAD("%3", "0") : : "s"(to), "s"(from), "s"(soffset), "v"(v[0]) : "memory");
-    else if constexpr (run == 2)
-        asm volatile("s_mov_b32 m0, %0\n\ts_nop 3" TK_DIRECT_LOAD("%3", "0") TK_DIRECT_LOAD("%4", "1024")
-                     : : "s"(to), "s"(from), "s"(soffset), "v"(v[0]), "v"(v[1]) : "memory");
-    else
-        asm volatile("s_mov_b32 m0, %0\n\ts_nop 3" TK_DIRECT_LOAD("%3", "0") TK_DIRECT_LOAD("%4", "1024")
-                         TK_DIRECT_LOAD("%5", "2048") TK_DIRECT_LOAD("%6", "3072")
+template <int run, int policy = 0>
+__device__ __forceinline__ void direct_loads(uint32_t to, words_4 from, uint32_t soffset, const uint32_t (&v)[run]) {
+#define TK_DIRECT_LOAD(voffset, at, nt) "\n\tbuffer_load_dwordx4 " voffset ", %1, %2 offen offset:" at nt " lds"
+#define TK_DIRECT_LOADS(nt)                                                                                                     \
+    if constexpr (run == 1)                                                                                                     \
+        asm volatile("s_mov_b32 m0, %0\n\ts_nop 3" TK_DIRECT_LOAD("%3", "0", nt)                                                \
+                     : : "s"(to), "s"(from), "s"(soffset), "v"(v[0]) : "memory");                                               \
+    else if constexpr (run == 2)                                                                                                \
+        asm volatile("s_mov_b32 m0, %0\n\ts_nop 3" TK_DIRECT_LOAD("%3", "0", nt) TK_DIRECT_LOAD("%4", "1024", nt)               \
+                     : : "s"(to), "s"(from), "s"(soffset), "v"(v[0]), "v"(v[1]) : "memory");                                    \
+    else                                                                                                                        \
+        asm volatile("s_mov_b32 m0, %0\n\ts_nop 3" TK_DIRECT_LOAD("%3", "0", nt) TK_DIRECT_LOAD("%4", "1024", nt)               \
+                         TK_DIRECT_LOAD("%5", "2048", nt) TK_DIRECT_LOAD("%6", "3072", nt)                                      \
                      : : "s"(to), "s"(from), "s"(soffset), "v"(v[0]), "v"(v[1]), "v"(v[2]), "v"(v[3]) : "memory");
+    if constexpr (policy != 0) {
+        TK_DIRECT_LOADS(" nt")
+    } else {
+        TK_DIRECT_LOADS("")
+    }
+#undef TK_DIRECT_LOADS
 #undef TK_DIRECT_LOAD
 }
 
@@ -197,6 +206,50 @@ template <int N, ducks::st::all ST> __device__ inline void fetch_direct(ST &to, 
 #pragma unroll
         for (int i = 0; i < share::run; ++i) v[i] = at.offsets[p + i];
         direct_loads<share::run>(base + p * share::box_bytes, at.from, start * 2, v);
+    }
+}
+
+/// The offsets with which N threads copy tiles like `to` of a matrix, as in `direct`, and last where a wave's boxes begin in
+/// LDS. They stay in registers.
+template <int N, ducks::st::all ST, ducks::gl::all GL>
+__device__ inline void prefill_tiles(const ST &, const GL &src, uint32_t (&offsets)[direct_share<N, ST>::passes + 1]) {
+    using share = direct_share<N, ST>;
+    const uint32_t first = warpid() % share::waves * share::passes;
+#pragma unroll
+    for (int p = 0; p < share::passes; ++p) {
+        const words_2 at = direct_chunk<ST>(first + p, laneid());
+        offsets[p] = at.x * src.cols() * int(sizeof(typename ST::dtype)) + at.y - p % share::run * share::box_bytes;
+        asm volatile("" : "+v"(offsets[p]));
+    }
+    offsets[share::passes] = __builtin_amdgcn_readfirstlane(first * share::box_bytes);
+}
+
+/// Global memory -> LDS by N threads together: tile (tile_row, tile_col) of a matrix whose rows are whole chunks of 16 bytes,
+/// zeros past its end. Waits for nothing. A load past the end of its buffer writes zeros to LDS (pull request 10928 of
+/// ROCm/rocm-systems, which states it of a gfx950), so all lanes load, and vmcnt counts equally many loads of every tile.
+template <int N, ducks::st::all ST, ducks::gl::all GL>
+__device__ inline void copy_tile(ST &to, const GL &src, int tile_row, int tile_col,
+                                 const uint32_t (&offsets)[direct_share<N, ST>::passes + 1]) {
+    using share = direct_share<N, ST>;
+    constexpr int size = sizeof(typename ST::dtype);
+    // What is the same for all lanes clang may keep in a vector register where it is known at run time.
+    const auto scalar = [](uint32_t value) {
+        return GL::__r__ > 0 && GL::__c__ > 0 ? value : uint32_t(__builtin_amdgcn_readfirstlane(value));
+    };
+    const int pitch = src.cols(), first_row = min(tile_row * ST::rows, int(src.rows())), first_col = tile_col * ST::cols;
+    const int rows = min(int(src.rows()) - first_row, ST::rows), bytes = (pitch - first_col) * size;
+    const uint64_t base = (uint64_t)(src.raw_ptr + uint64_t(first_row) * pitch);
+    const words_4 from = {scalar(base), scalar(base >> 32) & 0xffff, scalar(rows * pitch * size), RAW_BUFFER};
+    const uint32_t lds = scalar(lds_address(&to.data[0]) + offsets[share::passes]);
+    const bool ends = bytes < ST::cols * size; // the rows do, in this tile or before it, as parts may have steps past the end
+    const uint32_t box = ends ? warpid() % share::waves * share::passes : 0;
+#pragma unroll
+    for (int p = 0; p < share::passes; p += share::run) {
+        uint32_t v[share::run];
+#pragma unroll
+        for (int i = 0; i < share::run; ++i)
+            v[i] = ends && int(direct_chunk<ST>(box + p + i, laneid()).y) >= bytes ? OUTSIDE : offsets[p + i];
+        direct_loads<share::run, policy_of<GL>()>(lds + p * share::box_bytes, from, scalar(first_col * size), v);
     }
 }
 #endif
