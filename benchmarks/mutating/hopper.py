@@ -176,7 +176,7 @@ def _attention() -> Subject:
     spec = load(text.replace(old, "grid persistent(1)"), sizes)
     assert isinstance(spec, HopperSpec)
     m, launch = spec.layout, spec.launch()
-    shape = LoopShape(*m.buffers, m.consumers, len(m.passes(0)), WARPS)
+    shape = LoopShape(*m.buffers, m.consumers, len(m.passes(launch.extents, 0)), WARPS)
     places = [launch.place(tile) for tile in range(launch.tile_count)]
     assert len(places) == PASSES * shape.tiles
     scalars = check_scalars(spec.program)  # type: ignore[arg-type]

@@ -62,6 +62,7 @@ class Code:
     left: Moved = Moved()
     right: Moved = Moved()
     out: Moved = Moved()
+    tiles: str = "TILES"  # how many there are
     place: tuple[str, ...] = ()  # of a tile
     declared: tuple[str, ...] = ()  # for a tile, by a consumer
     middle: tuple[str, ...] = ()  # between the products
@@ -123,7 +124,7 @@ class _Chained:
             Advance(held),
             Loop("iteration", "iterations", copied, first="first_iteration"),
         )  # fmt: skip
-        return Role("producer", (left, right, held), (), _tiles(body), groups_before="CONSUMERS",
+        return Role("producer", (left, right, held), (), _tiles(code.tiles, body), groups_before="CONSUMERS",
                     registers=code.registers[0])  # fmt: skip
 
     def _copied(self, ring: Ring, cursor: Cursor, moved: Moved) -> tuple[Node, ...]:
@@ -176,8 +177,8 @@ class _Chained:
         turns = "// Consumers issue their products in turn: while one's run, another does what stands between them."
         last = "  // a block's shared memory goes with its last thread"
         behind = Drain("stores", reads_only=True, who=Who.FIRST, remark=last)
-        return Role("consumer", (left, right, held), (Text((turns,)), first_turn), _tiles(body), (behind,), "CONSUMERS",
-                    "WARPGROUP_WARPS", registers=code.registers[1])  # fmt: skip
+        return Role("consumer", (left, right, held), (Text((turns,)), first_turn), _tiles(code.tiles, body), (behind,),
+                    "CONSUMERS", "WARPGROUP_WARPS", registers=code.registers[1])  # fmt: skip
 
     def _first(self, left: Cursor) -> tuple[Op, ...]:
         operands = (Region(self.held, "held", "consumer"), Region(self.left, left.name))
@@ -207,8 +208,8 @@ class _Chained:
         return Compute(self.code.carried, reads, (Region(self.sums), Region(self.factor)), "carried")
 
 
-def _tiles(body: tuple[Node, ...]) -> Tiles:
-    head = ("#pragma unroll 1", "for (int tile = blockIdx.x; tile < TILES; tile += gridDim.x) {")
+def _tiles(count: str, body: tuple[Node, ...]) -> Tiles:
+    head = ("#pragma unroll 1", f"for (int tile = blockIdx.x; tile < {count}; tile += gridDim.x) {{")
     return Tiles(head, body)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -14,6 +15,7 @@ from tkgen.backends.cdna.lower.origins import NOWHERE, Marks, Origins, Source
 from tkgen.backends.hopper import chained, streamed
 from tkgen.backends.hopper.printer import body
 from tkgen.backends.hopper.streamed import Code, program
+from tkgen.ir.tensors import Dim, Tensor
 
 PACKAGE = "tkgen.backends.hopper"
 
@@ -83,3 +85,11 @@ def name(text: str) -> str:
     safe = cpp_name(text)
     made = (safe, *(safe + suffix for suffix in ("_tile", "_part", "_s", "_acc", "_v")))
     return f"{safe}_" if _words().intersection(made) else safe
+
+
+def size(dim: Dim, tensors: Iterable[Tensor]) -> str:
+    """The size of a dimension in C++: a number, or if the size is `dynamic` the extent of one of `tensors`."""
+    if dim.size is not None:
+        return str(dim.size)
+    tensor, at = next((t, n) for t in tensors for n, d in enumerate(t.dims) if d == dim)
+    return f"g.{name(tensor.name)}.{('batch', 'depth', 'rows', 'cols')[4 - len(tensor.dims) + at]}()"

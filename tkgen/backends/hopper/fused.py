@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tkgen.backends.hopper.form import HopperForm
@@ -14,9 +14,11 @@ from tkgen.backends.hopper.toolchain import Figures
 from tkgen.backends.protocol import Modelled
 from tkgen.checks.laid import unused
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
-from tkgen.execute.arguments import launched_in
+from tkgen.execute.arguments import SizeError, launched_in
+from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import accesses
-from tkgen.ir.size_cases import tile_units
+from tkgen.ir.launch import Launch
+from tkgen.ir.size_cases import around_tiles, tile_units
 from tkgen.schedule.loop_tiles import LoopError
 
 if TYPE_CHECKING:
@@ -50,8 +52,23 @@ def _one_matrix(spec: HopperSpec[Any]) -> dict[str, int]:
     return {a.dim.name: 1 for a in alone}
 
 
+def _launch(spec: HopperSpec[Any], given: Mapping[str, int] | None) -> Launch[EquationProgram]:
+    """The launch at these sizes. Raises SizeError for sizes at which some tile takes no iteration of the loop."""
+    layout = spec.layout
+    launch = launched_in(layout, spec.program, given)
+    if layout.pass_counts is None and layout.counts(launch.extents)[0] == 0:
+        names, loop = " and ".join(sorted(d.name for d in layout.deciding if d.size is None)), layout.loop.axis.name
+        raise SizeError(f"{spec.name}: at this {names} some tile of {layout.split.name} has no `{loop}` to loop over")
+    return launch
+
+
 def _size_cases(spec: HopperSpec[Any]) -> Iterator[dict[str, int]]:
-    """One, two and three times what holds whole tiles of each axis that has tiles."""
+    """One, two and three times what holds whole tiles of each axis; around tiles if any size is `dynamic`."""
+    if spec.program.dynamic:
+        known = {d.name: d.size for d in spec.program.dims if d.size is not None}
+        cases = around_tiles(spec.program)
+        yield from (case for case in cases if spec.layout.counts(known | case)[0])
+        return
     units = {name: unit for name, unit in tile_units(spec.program).items() if unit > 1}
     yield from ({name: times * unit for name, unit in units.items()} for times in (1, 2, 3))
 
@@ -83,7 +100,7 @@ FUSED = HopperForm(
     check=_check,
     text=lambda spec: scheduled(spec.layout),
     source=lambda spec: lower_loop(spec.layout, spec.program.header.splitlines(), spec.path.name, spec.target.name),
-    launch=lambda spec, given: launched_in(spec.layout, spec.program, given),
+    launch=_launch,
     size_cases=_size_cases,
     facts=_facts,
     words=_words,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from math import prod
+from collections.abc import Iterable, Iterator, Sequence
 
 from tkgen.backends.cdna.lower.model import Constant, ScalarMember
 from tkgen.backends.cdna.lower.names import comment_text, cpp_name
@@ -16,10 +15,12 @@ from tkgen.backends.hopper.loop_values import LoopValues
 from tkgen.backends.hopper.loops import HopperLoop
 from tkgen.backends.hopper.lowering import copied_along, described
 from tkgen.backends.hopper.printer import body
-from tkgen.ir.equations import Access, Axis, AxisKind, Convert, Map, Store, walk
+from tkgen.ir.equations import Access, Axis, AxisKind, Bound, Convert, Map, Store, walk
 from tkgen.ir.functions import HOPPER, helpers
 from tkgen.ir.tensors import Tensor
 from tkgen.schedule.loop_tiles import extent
+
+Count = int | str  # a number, or the C++ of one that is known only at run time
 
 UNKNOWN = 'asm("" : "+r"(iterations));  // unknown: the second one stays a loop'
 FULL = "A buffer is full when its bytes have come, empty when every warp's products of it are done"
@@ -34,6 +35,17 @@ def lower_loop(m: HopperLoop, header: Sequence[str], spec: str, target: str) -> 
 def tile_code(m: HopperLoop) -> Code:
     """The C++ of the tile program of a kernel."""
     return _Lowering(m).code()
+
+
+def times(counts: Iterable[Count]) -> Count:
+    """The product of counts; a number comes after names."""
+    number, names = 1, list[str]()
+    for count in counts:
+        if isinstance(count, int):
+            number *= count
+        else:
+            names.append(count)
+    return " * ".join([*names, *([str(number)] if number > 1 else [])]) if names else number
 
 
 class _Lowering:
@@ -52,7 +64,8 @@ class _Lowering:
             name(m.kernel.name), tuple(map(comment_text, (*header, m.describe()))), comment_text(spec), target,
             tuple(self._constants()), tuple(map(self._tensor, m.kernel.tensors)),
             tuple(ScalarMember(name(s.name), s.dtype.cpp, origin(s.span)) for s in m.kernel.scalars),
-            helpers(used, HOPPER), tuple(body(program(self.code()), FULL, "fresh buffers count as empty")),
+            helpers(used, HOPPER),
+            tuple(body(program(self.code()), FULL, "fresh buffers count as empty", list(self._counted()))),
             tuple(self._types()),
         )  # fmt: skip
 
@@ -79,10 +92,11 @@ class _Lowering:
         middle = values.statements([op for op in m.middle if op is not convert], [convert.argument])
         carried = [*values.statements(m.carried), *values.handed(), *values.converted(convert)]
         behind = list(self._behind(out))
+        tiles = "TILES" if isinstance(self._every_tile, int) else "tiles"
         return Code(
             values.name[m.first.result], values.sums, self._moved(m.held, self._row_tile()),
             self._moved(m.left, "iteration"), self._moved(m.right, "iteration"),
-            self._moved(out.target, self._row_tile()), tuple(self._place()),
+            self._moved(out.target, self._row_tile()), tiles, tuple(self._place()),
             tuple(self._declared(f"rt_{m.held.tensor.dtype.suffix}")), tuple(middle), tuple(carried), tuple(behind),
             values.name[out.value], self.marks.remark(origin(out.span)), m.moved_registers or (0, 0),
         )  # fmt: skip
@@ -109,15 +123,43 @@ class _Lowering:
 
     def _tensor(self, tensor: Tensor) -> Member:
         m = self.m
-        b, d, r, c = ["1", "1", "1", *(str(d.size) for d in tensor.dims)][-4:]
+        b, d, r, c = ["1", "1", "1", *("-1" if d.size is None else str(d.size) for d in tensor.dims)][-4:]
         d = "-1" if len(tensor.dims) > 2 and b == d == "1" else d  # a matrix is what has two dimensions
         tiles = {m.held: "held_tile", m.left: "left_tile", m.right: "right_tile", m.tile_stored[0].target: "out_tile"}
         access = m.moved.get(tensor.name)
         tile = described(tiles[access], m.rows_along(access)) if access else ""
         return Member(name(tensor.name), tensor.dtype.cpp, (b, d, r, c), origin(tensor.span), tile)
 
-    def _tiles(self, axis: Axis) -> int:
-        return -(-(axis.dim.size or 1) // (axis.tile or 1))
+    def _tiles(self, axis: Axis) -> Count:
+        """Tiles along a parallel axis."""
+        return f"{cpp_name(axis.name)}_tiles" if axis.dim.size is None else -(-axis.dim.size // (axis.tile or 1))
+
+    @property
+    def _every_tile(self) -> Count:
+        return times(map(self._tiles, self.parallel))
+
+    @property
+    def _rows(self) -> Count:
+        """Rows of the grid of tiles that a remap orders."""
+        return times(map(self._tiles, self.parallel[:-1]))
+
+    def _counted(self) -> Iterator[str]:
+        """The counts of `dynamic` sizes, as constants of the kernel."""
+        m = self.m
+        for axis in (a for a in self.parallel if a.dim.size is None):
+            rounded = f"({self.values.size(axis.dim)} + {axis.tile - 1}) / {axis.tile}" if axis.tile else ""
+            remark = self.marks.remark(origin(axis.span))
+            yield f"const int {self._tiles(axis)} = {rounded or self.values.size(axis.dim)};{remark}"
+        if m.remap is not None and isinstance(self._rows, str):
+            yield f"const int grid_rows = {self._rows};"
+        if isinstance(self._every_tile, str):
+            yield f"const int tiles = {self._every_tile};"
+        if isinstance(self.iterations, str):
+            remark = self.marks.remark(origin(m.loop.axis.span), "of the loop over all of its axis")
+            yield f"const int all_iterations = ({self.values.size(m.loop.axis.dim)} + KEYS - 1) / KEYS;{remark}"
+        if m.part is not None and isinstance(self._of_part(m.part), str):
+            parts = self.values.size(m.part.dim)
+            yield f"const int part_iterations = ({self._all} + {parts} - 1) / {parts};"
 
     def _constants(self) -> Iterator[Constant]:
         m = self.m
@@ -130,35 +172,60 @@ class _Lowering:
         yield Constant("LEFT_BUFFERS", str(m.buffers[0]), f"of {m.left.tensor.name}")
         yield Constant("RIGHT_BUFFERS", str(m.buffers[1]), f"of {m.right.tensor.name}")
         yield Constant("THREADS", "(CONSUMERS + 1) * WARPGROUP_WARPS * WARP_THREADS", "the last warpgroup loads")
-        yield Constant("TILES", str(prod(map(self._tiles, self.parallel))), "of the output")
-        yield Constant("ITERATIONS", str(self.iterations), "of the loop over all of its axis")
+        if isinstance(self._every_tile, int):
+            yield Constant("TILES", str(self._every_tile), "of the output")
+        if isinstance(self.iterations, int):
+            yield Constant("ITERATIONS", str(self.iterations), "of the loop over all of its axis")
 
     def _place(self) -> Iterator[str]:
         """The numbers of a tile along the parallel axes, the last one fastest; of bounded loops from the end on.
 
         A remap orders them otherwise.
         """
-        m, inner, tile = self.m, 1, "tile"
+        m, tile = self.m, "tile"
+        inner: Count = 1
         if m.remap is not None:
-            *outer, cols = map(self._tiles, self.parallel)
-            placed = m.remap.cpp("tile", prod(outer), cols, indent="", row="remapped_row", col="remapped_col",
+            rows, cols = self._rows, self._tiles(self.parallel[-1])
+            rows = rows if isinstance(rows, int) else "grid_rows"
+            placed = m.remap.cpp("tile", rows, cols, indent="", row="remapped_row", col="remapped_col",
                                   reserved=sorted(self.values.names.used))  # fmt: skip
             yield from placed.statements
             tile = "remapped"
             yield f"const int {tile} = remapped_row * {cols} + remapped_col;"
         for axis in reversed(self.parallel):
             size = self._tiles(axis)
-            number = f"{tile} / {inner} % {size}" if inner > 1 else f"{tile} % {size}"
+            behind = f"({inner})" if " " in str(inner) else inner
+            number = f"{tile} % {size}" if inner == 1 else f"{tile} / {behind} % {size}"
             if axis == m.split and m.bounded and m.remap is None:
-                number = f"{size - 1} - {number}"
+                number = f"{size - 1 if isinstance(size, int) else f'{size} - 1'} - {number}"
             yield f"const int {cpp_name(axis.name)}_i = {number};"
-            inner *= size
+            inner = times((size, inner))
         yield from self._bounds()
 
     @property
-    def iterations(self) -> int:
+    def iterations(self) -> Count:
         """Those of a loop over all of its axis."""
-        return -(-(self.m.loop.axis.dim.size or 1) // self.m.keys)
+        size = self.m.loop.axis.dim.size
+        return "all_iterations" if size is None else -(-size // self.m.keys)
+
+    @property
+    def _all(self) -> str:
+        """The name of the number of iterations over all of the loop's axis."""
+        return "ITERATIONS" if isinstance(self.iterations, int) else self.iterations
+
+    def _of_part(self, part: Axis) -> Count:
+        """Iterations of a part of the loop; the last parts may have fewer."""
+        axis = self.m.loop.axis
+        if axis.dim.size is None or part.dim.size is None:
+            return "part_iterations"
+        return axis.part_length(axis.dim.size, part.dim.size) // self.m.keys
+
+    def _moved_by(self, bound: Bound) -> str:
+        """The distance from the place of a tile to the one where its loop begins or ends."""
+        moved = f" + {bound.moved}" if bound.moved else ""
+        both = (self.m.loop.axis, self.m.split)
+        ends = " - ".join(self.values.size(axis.dim) for axis in both)
+        return f"{moved} + ({ends})" if bound.aligned else moved
 
     def _bounds(self) -> Iterator[str]:
         """The iterations of a tile, as `HopperLoop.passes` has them.
@@ -168,21 +235,22 @@ class _Lowering:
         """
         axis, split = self.m.loop.axis, cpp_name(self.m.split.name)
         if (part := self.m.part) is not None:
-            run, at = self.m.part_passes, f"{cpp_name(part.name)}_i"
+            run, at = self._of_part(part), f"{cpp_name(part.name)}_i"
+            few = isinstance(run, int) and run <= 2
             yield f"const int first_iteration = {at} * {run};"
-            yield f"{'int' if run <= 2 else 'const int'} iterations = min(ITERATIONS, ({at} + 1) * {run});"
-            if run <= 2:
+            yield f"{'int' if few else 'const int'} iterations = min({self._all}, ({at} + 1) * {run});"
+            if few:
                 yield UNKNOWN
             return
         if axis.since is None:
             yield "constexpr int first_iteration = 0;"
         else:
-            moved = f" + {axis.since.moved}" if axis.since.moved else ""
+            moved = self._moved_by(axis.since)
             yield f"const int first_iteration = max({split}_i * CONSUMERS * ROWS{moved}, 0) / KEYS;"
-        kind, count = "constexpr int", "ITERATIONS"
+        kind, count = "constexpr int" if isinstance(self.iterations, int) else "const int", self._all
         if axis.until is not None:
-            moved = f" + {axis.until.moved}" if axis.until.moved else ""
-            kind, count = "const int", f"min(ITERATIONS, (({split}_i + 1) * CONSUMERS * ROWS - 1{moved}) / KEYS + 1)"
+            last = f"({split}_i + 1) * CONSUMERS * ROWS - 1{self._moved_by(axis.until)}"
+            kind, count = "const int", f"min({self._all}, ({last}) / KEYS + 1)"
         if self.iterations != 2 or axis.since is None:
             yield f"{kind} iterations = {count};"
             return
@@ -203,6 +271,7 @@ class _Lowering:
             kind = store.target.tensor.dtype.cpp
             yield "#pragma unroll"
             yield "for (int r = 0; r < 2; ++r) {"
-            guard = f" && {row} < {m.split.dim.size}" if (m.split.dim.size or 0) % extent(m.split) else ""
+            whole = m.split.dim.size is not None and m.split.dim.size % extent(m.split) == 0
+            guard = "" if whole else f" && {row} < {self.values.size(m.split.dim)}"
             yield f"    if (laneid() % 4 == 0{guard}) {written} = {kind}({self.values.text(store.value, False)});"
             yield "}"

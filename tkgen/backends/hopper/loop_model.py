@@ -119,7 +119,7 @@ class LoopWork:
         return self.memory.brought(access, (along, cols), (first * size, 0), shape)
 
     def _passes(self, place: Place) -> range:
-        return passes(self.m, place)
+        return passes(self.m, self.memory.extents, place)
 
     def _first(self, of: Sequence[str], found: Sequence[Parts]) -> Tile:
         """The first product: rows of a warp."""
@@ -227,7 +227,7 @@ def block_schedule(
     """What a block does with data, and its schedule; `warps` as in `model.run_products`."""
     blocks = launched_blocks(m, launch)
     places = [_tile_place(m, launch, tile) for tile in range(block, launch.tile_count, blocks)]
-    shape = Shape(*m.buffers, m.consumers, len(passes(m, places[0])), m.machine.warpgroup_warps)
+    shape = Shape(*m.buffers, m.consumers, len(passes(m, launch.extents, places[0])), m.machine.warpgroup_warps)
     shape = replace(shape, warps=warps or shape.warps)
     return LoopWork(m, shape, memory, places), schedule(shape, len(places))
 
@@ -239,9 +239,9 @@ def _tile_place(m: HopperLoop, launch: Launch[EquationProgram], tile: int) -> Pl
     return place | {m.split: launch.tiles(m.split) - 1 - place[m.split]} if backwards else place
 
 
-def passes(m: HopperLoop, place: Place) -> range:
-    """The passes of the tile at a place."""
-    return m.passes(place[m.split], place[m.part] if m.part is not None else 0)
+def passes(m: HopperLoop, extents: Mapping[str, int], place: Place) -> range:
+    """The iterations of the tile at a place, at these sizes."""
+    return m.passes(extents, place[m.split], place[m.part] if m.part is not None else 0)
 
 
 def launched_blocks(m: HopperLoop, launch: Launch[EquationProgram]) -> int:

@@ -18,6 +18,8 @@ before it has issued its products: it arrives there itself, as `bar.sync` does, 
   is a turn apart at most, or at the ends of a tile.
 - Where a loop begins or ends with its tile, a block has one tile (`loops` refuses more): each number of passes is a
   shape.
+- Lengths that are known at the launch alone may give any number of iterations, from one on: `fused` refuses a launch
+  with a tile that has none.
 """
 
 from __future__ import annotations
@@ -68,7 +70,8 @@ def scheduled(m: HopperLoop) -> str:
 
 def shapes(m: HopperLoop) -> list[Shape]:
     """The shapes that stand for a kernel with this layout."""
-    return representatives(Shape(*m.buffers, m.consumers, 0), m.pass_counts)
+    shape = Shape(*m.buffers, m.consumers, 0)
+    return representatives(shape, m.pass_counts or range(1, 3 * shape.turn))
 
 
 def representatives(shape: Shape, numbers: Iterable[int]) -> list[Shape]:

@@ -22,6 +22,7 @@ from tkgen.backends.cdna.lower.ranges import Range, holds
 from tkgen.backends.cdna.lower.value_names import made_of
 from tkgen.backends.hopper import chained
 from tkgen.backends.hopper.epilogue import place_of
+from tkgen.backends.hopper.file import size
 from tkgen.backends.hopper.loops import HopperLoop
 from tkgen.backends.hopper.printer import printed
 from tkgen.ir.equations import (
@@ -32,6 +33,7 @@ from tkgen.ir.equations import (
     Constant,
     Convert,
     Coordinate,
+    Extent,
     Kind,
     Load,
     Loop,
@@ -48,12 +50,14 @@ from tkgen.ir.equations import (
 from tkgen.ir.functions import FUNCTIONS, HOPPER, helpers
 from tkgen.ir.integers import Widths
 from tkgen.ir.limits import LARGEST_ROWS_SIZE
+from tkgen.ir.tensors import Dim
 
 LOCALS = {"r", "t", "h", "e", "g", "tk", "two_groups", "iterations", "first_iteration", "first_row", "remapped"}
+LOCALS |= {"tiles", "grid_rows", "all_iterations", "part_iterations"}  # what is counted at run time
 CALL = re.compile(r"\w*\(")
 OF_VALUE = ("_d", "_parts", "_next")  # endings of the locals that are made for a value
 IDENTITY = {"sum": "0.0f", "max": "-__builtin_inff()", "min": "__builtin_inff()"}
-INLINE = (Constant, Argument, Coordinate)
+INLINE = (Constant, Argument, Coordinate, Extent)
 
 
 class LoopValues:
@@ -67,7 +71,9 @@ class LoopValues:
         self.arrays = {m.first.result, m.onto, m.result, late.inside, late.result}
         self.inlined: frozenset[Value] = frozenset()
         self.inlined = frozenset(self._inlined())
-        self.names = Names({*_reserved(), *(f"{cpp_name(a.name)}_i" for a in m.kernel.axes)})
+        self.names = Names(
+            {*_reserved(), *(f"{cpp_name(a.name)}_{of}" for a in m.kernel.axes for of in ("i", "tiles"))}
+        )
         self.name = self._named()
         for value in (m.onto, m.result):
             self.name[value] = self.name[late.inside]
@@ -164,6 +170,8 @@ class LoopValues:
                 return f"g.{self.scalar[scalar.name]}"
             case Coordinate(axis=axis):
                 return self._coordinate(axis)
+            case Extent(axis=axis):
+                return self.size(axis.dim)
             case Map() if self.inline(value):
                 text = self.expression(made, clear, row)
                 return text if _encloses(text) else f"({text})"
@@ -173,12 +181,16 @@ class LoopValues:
             return f"tk::at({self.name[value]}, t, h, e)" if value in self.arrays else self.name[value]
         return f"{self.name[value]}[{row}]" if value.axes and self.m.split in value.axes else self.name[value]
 
+    def size(self, dim: Dim) -> str:
+        """The size of a dimension."""
+        return size(dim, self.m.kernel.tensors)
+
     def _read(self, access: Access, row: str) -> str:
         """An element of a tensor in global memory beside the one at hand; zero beyond the end."""
         places = [self._coordinate(i.axis, row) if i.extends and i.axis else "" for i in access.indices]
         ends = [
-            f"{place} < {i.axis.dim.size}" for i, place in zip(access.indices, places, strict=True)
-            if place and i.axis and (i.axis.dim.size or 0) % (i.axis.tile or 1)
+            f"{place} < {self.size(i.axis.dim)}" for i, place in zip(access.indices, places, strict=True)
+            if place and i.axis and (i.axis.dim.size is None or i.axis.dim.size % (i.axis.tile or 1))
         ]  # fmt: skip
         read = f"float(tk::number_at(g.{self.tensor[access.tensor.name]}, {place_of(access, places)}))"
         return f"({' && '.join(ends)} ? {read} : 0.0f)" if ends else read
@@ -231,6 +243,8 @@ class LoopValues:
                 return "iteration * KEYS", "iteration * KEYS + KEYS - 1"
             case Coordinate(axis=axis) if axis.is_index:
                 return f"{cpp_name(axis.name)}_i", f"{cpp_name(axis.name)}_i"
+            case Extent(axis=axis):
+                return self.size(axis.dim), self.size(axis.dim)
         return None
 
     # ------------------------------------------------------------ nests

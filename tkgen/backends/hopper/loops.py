@@ -15,6 +15,7 @@ two rows of every tile: a row's reductions are over its own elements and those o
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -31,7 +32,6 @@ from tkgen.ir.equations import (
     Constant,
     Convert,
     Coordinate,
-    Extent,
     Kernel,
     Load,
     Loop,
@@ -47,7 +47,7 @@ from tkgen.ir.equations import (
     writes,
 )
 from tkgen.ir.limits import LARGEST_ROWS_SIZE
-from tkgen.ir.tensors import Tensor
+from tkgen.ir.tensors import Dim, Tensor
 from tkgen.ir.types import DType, Via
 from tkgen.remap import Remap, RemapCall, compose
 from tkgen.schedule.loop_factors import apart
@@ -112,33 +112,41 @@ class HopperLoop:
         return next((a for a in self.kernel.axes if a.name == self.loop.axis.part), None)
 
     @property
-    def part_passes(self) -> int:
-        """Passes of a part of the loop; the last parts may have fewer."""
-        assert self.part is not None
-        return self.loop.axis.part_length(self.loop.axis.dim.size or 1, self.part.dim.size or 1) // self.keys
+    def deciding(self) -> frozenset[Dim]:
+        """The dimensions whose sizes decide how many iterations tiles of the output take."""
+        bounding = [self.split] if self.bounded else []
+        return frozenset(a.dim for a in (self.loop.axis, self.part, *bounding) if a is not None)
 
-    def passes(self, tile: int, part: int = 0) -> range:
-        """The passes of tile number `tile` along the split axis, as the tiles of the loop's axis that they take.
+    def passes(self, extents: Mapping[str, int], tile: int, part: int = 0) -> range:
+        """The iterations of tile number `tile` along the split axis, as the tiles of the loop's axis that they take.
 
-        Of a loop that is divided among blocks, those of its part number `part`.
+        `extents` has the sizes of dimensions by name. Of a loop that is divided among blocks, those of part `part`.
         """
         axis, rows = self.loop.axis, extent(self.split)
-        begin, end = 0, -(-(axis.dim.size or 1) // self.keys)
+        size = extents[axis.dim.name]
+        begin, end = 0, -(-size // self.keys)
         if self.part is not None:
-            return range(min(part * self.part_passes, end), min((part + 1) * self.part_passes, end))
+            run = axis.part_length(size, extents[self.part.dim.name]) // self.keys
+            return range(min(part * run, end), min((part + 1) * run, end))
+        longer = size - extents[self.split.dim.name] if self.bounded else 0
         if axis.since is not None:
-            begin = max((tile * rows + axis.since.moved) // self.keys, 0)
+            begin = max((tile * rows + axis.since.moved + longer * axis.since.aligned) // self.keys, 0)
         if axis.until is not None:
-            end = min(((tile + 1) * rows - 1 + axis.until.moved) // self.keys + 1, end)
+            last = (tile + 1) * rows - 1 + axis.until.moved + longer * axis.until.aligned
+            end = min(last // self.keys + 1, end)
         return range(begin, end)
 
+    def counts(self, extents: Mapping[str, int]) -> tuple[int, ...]:
+        """How many iterations tiles of the output take at these sizes, in ascending order."""
+        tiles = -(-extents[self.split.dim.name] // extent(self.split)) if self.bounded else 1
+        parts = 1 if self.part is None else extents[self.part.dim.name]
+        return tuple(sorted({len(self.passes(extents, *n)) for n in product(range(tiles), range(parts))}))
+
     @property
-    def pass_counts(self) -> tuple[int, ...]:
-        """How many passes tiles of the output take."""
-        tiles = -(-(self.split.dim.size or 1) // extent(self.split))
-        parts = 1 if self.part is None else self.part.dim.size or 1
-        numbers = product(range(tiles if self.bounded else 1), range(parts))
-        return tuple(sorted({len(self.passes(*n)) for n in numbers}))
+    def pass_counts(self) -> tuple[int, ...] | None:
+        """How many iterations tiles of the output take, in ascending order; None for `dynamic` sizes."""
+        sizes = {d.name: d.size for d in self.deciding if d.size is not None}
+        return self.counts(sizes) if len(sizes) == len(self.deciding) else None
 
     @property
     def depth(self) -> int:
@@ -257,8 +265,6 @@ def hopper_loop(program: EquationProgram, machine: Hopper) -> HopperLoop:
     if kernel.ragged:
         raise LoopError("ragged axes have no schedule in such a loop yet", kernel.ragged[0].span)
     for tensor in kernel.tensors:
-        if dim := next((d for d in tensor.dims if d.size is None), None):
-            raise LoopError(f"{dim.name} is dynamic, which such loops cannot be yet", dim.span, "give it a size")
         if tensor.dtype is DType.I32:
             raise LoopError(f"`{tensor.name}` is i32: such a loop cannot read tables of indices yet", tensor.span)
         if tensor.dtype not in (*FACTORS, DType.F32):
@@ -283,8 +289,6 @@ def _loop(kernel: Kernel) -> Loop:
         raise LoopError(
             "`when any` has no schedule on Hopper yet", when.span, "choose element by element, with `where`"
         )
-    if any(isinstance(op, Extent) for op in walk(kernel.body)) or any(b.aligned for b in loops[0].axis.bounds):
-        raise LoopError("lengths that only run time knows have no schedule in such a loop yet", loops[0].axis.span)
     if loops[0].axis.part is not None and loops[0].axis.bounds:
         raise LoopError("a loop begins or ends with a block's tile, or has parts", loops[0].axis.span)
     return loops[0]
@@ -394,9 +398,10 @@ def _fits(m: HopperLoop, program: EquationProgram) -> None:
         raise LoopError(f"`{stray.tensor.name}` is no factor that changes in the loop", stray.span, "leave it out")
     if program.grid.name not in ("linear", "persistent"):
         raise LoopError(f"there is no `grid {program.grid.name}` of such loops", program.grid.span)
-    if m.pass_counts[0] == 0:
+    counts, most = m.pass_counts, {d.name: LARGEST_ROWS_SIZE for d in m.deciding}
+    if (counts[0] if counts else len(m.passes(most, 0))) == 0:
         raise LoopError("some tile takes no pass of the loop", m.loop.axis.span, "give each of them one")
-    if m.persistent and (m.bounded or len(m.pass_counts) > 1):
+    if m.persistent and (m.bounded or (len(counts) > 1 if counts else m.part is not None)):
         raise LoopError("tiles differ in how long their loop is: a block takes one each",
                         program.grid.span, "leave `grid persistent` out",
                         without_statement(program.spans["grid"]))  # fmt: skip

@@ -29,7 +29,7 @@ from tkgen.backends.hopper.epilogue import (
     scaling,
     stored_as_it_is,
 )
-from tkgen.backends.hopper.file import File, Member, name
+from tkgen.backends.hopper.file import File, Member, name, size
 from tkgen.backends.hopper.layout import Layout
 from tkgen.backends.hopper.machine import Hopper
 from tkgen.backends.hopper.printer import INDENT, body
@@ -359,7 +359,7 @@ class _Lowering:
 
     def limit(self, dim: Dim) -> str:
         """The size of a dimension in C++."""
-        return str(dim.size) if dim.size is not None else self.run_time(dim)
+        return size(dim, (access.tensor for access in self.layout.moved.values()))
 
     def tiles(self, rows: str | NamedInt, cols: str | NamedInt) -> str:
         """The head of the loop over a block's output tiles."""
@@ -367,8 +367,8 @@ class _Lowering:
         grid, each = self.program.grid, " / CLUSTER" if self.layout.clusters > 1 else ""
         if (axis := self.program.ragged) is not None and self.program.offsets is not None:
             (index,) = self.program.batch
-            size = str(axis.dim.size) if axis.dim.size is not None else self.run_time(axis.dim)
-            walk = f"tk::group_walk walk(g.{name(self.program.offsets.name)}.raw_ptr, {index.dim.size}, {size});"
+            count = f"{index.dim.size}, {self.limit(axis.dim)}"
+            walk = f"tk::group_walk walk(g.{name(self.program.offsets.name)}.raw_ptr, {count});"
             split = grid.name == "split_k"
             number, first = (f"at / {grid.count}", f", first = at % {grid.count} * K_STEPS") if split else ("at", "")
             head = f"for (int at = blockIdx.x; walk.find({number}, BLOCK_ROWS, {names[1]}); at += gridDim.x) {{"
@@ -548,12 +548,5 @@ class _Lowering:
         for symbol, dim, unit in self.counted():
             if dim.size is None and not self.of_group(symbol):
                 origin = self.origin(dim.span, "block", "tail")
-                result.append(Constant(symbol.lower(), f"({self.run_time(dim)} + {unit} - 1) / {unit}", "", origin))
+                result.append(Constant(symbol.lower(), f"({self.limit(dim)} + {unit} - 1) / {unit}", "", origin))
         return result
-
-    def run_time(self, dim: Dim) -> str:
-        """A size that only run time knows."""
-        tensor, axis = next((a.tensor, i) for a in self.layout.moved.values()
-                            for i, d in enumerate(a.tensor.dims) if d == dim)  # fmt: skip
-        extent = ("batch", "depth", "rows", "cols")[4 - len(tensor.dims) + axis]
-        return f"g.{name(tensor.name)}.{extent}()"

@@ -84,7 +84,7 @@ class IterationModel(HopperModel):
         t, layout = self.timing, self.layout
         rows = self.launch.tiles(layout.split)
         parts = self.launch.tiles(layout.part) if layout.part is not None else 1
-        passes = [len(layout.passes(row, part)) for part in range(parts) for row in range(rows)]
+        passes = [len(layout.passes(self.launch.extents, row, part)) for part in range(parts) for row in range(rows)]
         others = self.launch.tile_count // len(passes)
         total = sum(passes) * others
         moved = float(moved_bytes(self.launch))
