@@ -546,6 +546,13 @@ def _h100_attention_causal(t: Tensors, scalars: Mapping[str, float]) -> Answers:
     return {"O": Answer(found.outputs, found.slack), "LSE2": Answer(found.lse2)}
 
 
+@of("hopper/h100_attention_dynamic")
+def _h100_attention_dynamic(t: Tensors, scalars: Mapping[str, float]) -> Answers:
+    keys, values = (shared_heads(t["Q"], t[name], 1) for name in "KV")
+    found = attend(t["Q"], keys, values, scalars["scale"], causal(t["Q"].shape[2], t["K"].shape[2]))
+    return {"O": Answer(found.outputs, found.slack), "LSE2": Answer(found.lse2)}
+
+
 def groups(offsets: Tensor, size: int) -> list[slice]:
     """The places of each group: offsets that decrease or lie beyond mean groups that do neither."""
     ends = torch.cummax(offsets.long().clamp(0, size), 0).values.tolist()
