@@ -48,6 +48,10 @@ ATTENTION = [
 ]
 """Sixteen heads, 16384 queries in all."""
 
+DYNAMIC = "h100_attention_dynamic"
+LAUNCHED = [{"BATCH": batch, "QUERIES": length, "KEYS": length} for batch, length in ((16, 1024), (4, 4096), (3, 5001))]
+"""Sizes of launches of one kernel, of sixteen heads."""
+
 
 # ---------------------------------------------------------------- in the child, on the GPU
 
@@ -182,22 +186,27 @@ def _close(what: str, found: Any, wanted: Any) -> None:
 def measure_attention(quick: bool) -> None:
     """Attention forward beside cuDNN and FlashAttention-2, both through torch."""
     jobs = ATTENTION[:1] if quick else ATTENTION
-    for (name, values), build in zip(jobs, built(jobs), strict=True):
-        print(json.dumps({"at": f"{name} {values}"}), flush=True)
-        causal = name.endswith("causal")
-        flops = 4.0 * values["BATCH"] * 16 * values["LENGTH"] ** 2 * values["D"] / (2 if causal else 1)
-        sizes = f"{values['BATCH']} x 16 x {values['LENGTH']} x {values['D']}{', causal' if causal else ''}"
-        told("attention", name, sizes, flops / 1e12, _attention(build, causal, flops), build.spec.layout.describe())
+    any_size = (DYNAMIC, {"HEADS": 16, "KV_HEADS": 16})
+    *known, unknown = built([*jobs, any_size])
+    launches = [(build, {}) for build in known] + [(unknown, sizes) for sizes in LAUNCHED[: len(jobs)]]
+    for build, chosen in launches:
+        name, launch = build.spec.name, build.spec.launch(chosen)
+        batch, heads, length, depth = launch.shape(next(t for t in build.spec.program.arguments if t.name == "Q"))
+        causal = name != "h100_attention"
+        print(json.dumps({"at": f"{name} {batch} x {length} x {depth}"}), flush=True)
+        flops = 4.0 * batch * heads * length**2 * depth / (2 if causal else 1)
+        sizes = f"{batch} x {heads} x {length} x {depth}{', causal' if causal else ''}"
+        times = _attention(build, launch, causal, flops)
+        told("attention", name, sizes, flops / 1e12, times, build.spec.layout.describe())
 
 
-def _attention(build: Any, causal: bool, flops: float) -> dict[str, list[float]]:
+def _attention(build: Any, launch: Any, causal: bool, flops: float) -> dict[str, list[float]]:
     import torch
     import torch.nn.functional as F
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     from tkgen.backends.hopper.launch import launcher
 
-    launch = build.spec.launch()
     shapes = {t.name: launch.shape(t) for t in build.spec.program.arguments}
     each = 2 * sum(map(math.prod, shapes.values()))
     kinds = {name: torch.float32 if name == "LSE2" else torch.bfloat16 for name in shapes}
@@ -237,7 +246,7 @@ default mode. Each of tkgen's kernels has been compared with torch before (2^-7 
 
 The same method; TFLOP/s, of 4 B H N^2 D operations, half of them when causal. cuDNN and FlashAttention-2 are the
 backends of torch's scaled_dot_product_attention. tkgen's kernels store the logarithms of the sums, too; each has been
-compared with FlashAttention-2 before.
+compared with FlashAttention-2 before. `h100_attention_dynamic` is one kernel, whose batch and lengths are the launch's.
 
 {attention}
 
