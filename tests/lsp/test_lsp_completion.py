@@ -68,7 +68,7 @@ def test_every_word_of_a_spec_was_on_offer(path: Path) -> None:
         ("global A : ", ["bf16", "f16", "f32"]),
         ("target gfx942, ", ["gfx90a", "gfx942", "gfx950"]),
         ("remap xcd(8, ", ["n", "chunk"]),
-        ("remap xcd(8) | ", ["row_major", "column_major", "group"]),
+        ("remap xcd(8) | ", ["column_major", "group", "row_major"]),
         ("grid ", ["linear", "persistent"]),
         ("epilogue ", ["scale", "add", "bias", "relu"]),
         ("tail ", ["masked", "clamped"]),
