@@ -7,8 +7,9 @@ from pathlib import Path
 
 import corpus
 import pytest
+from bless import book
 
-from tkgen.diagnostics.explain import book, codes
+from tkgen.diagnostics.explain import codes
 from tkgen.diagnostics.fixes import apply_fixes
 from tkgen.diagnostics.render import render_text
 from tkgen.targets import load_target, target_names

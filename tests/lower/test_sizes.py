@@ -13,7 +13,8 @@ from planning import planned
 
 from tkgen.checks import check
 from tkgen.emulate import Buffer, Scalar, Struct, launch
-from tkgen.execute.arguments import SizeError, check_sizes
+from tkgen.execute.arguments import SizeError, check_requirements
+from tkgen.ir.limits import requirements
 from tkgen.targets import load_target
 
 STREAM_K = """
@@ -141,8 +142,9 @@ DYNAMIC = gemm(shape="M = dynamic, N = dynamic, K = dynamic", body="  tail maske
 )
 def test_dynamic_sizes_beyond_it_are_refused_at_run_time(text: str, extents: tuple[int, ...], said: str) -> None:
     plan = planned(text)
+    needed = requirements(plan.program, plan.shape.unroll, plan.shape.tail_iterations)
     with pytest.raises(SizeError, match=said.replace("`", ".")):
-        check_sizes(plan, dict(zip("MNK", extents, strict=True)))
+        check_requirements(plan.program, needed, dict(zip("MNK", extents, strict=True)))
     assert f'throw std::invalid_argument("gemm: {said}");' in lowered(text)
 
 

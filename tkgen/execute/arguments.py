@@ -9,10 +9,9 @@ from tkgen.ir.divided import divided
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import Kernel, accesses
 from tkgen.ir.launch import Launch
-from tkgen.ir.limits import BUFFER_BYTES, LAUNCH_THREADS, Requirement, requirements
+from tkgen.ir.limits import BUFFER_BYTES, LAUNCH_THREADS, Requirement
 from tkgen.ir.sizing import Sizing
 from tkgen.ir.types import Program, ScalarArg
-from tkgen.schedule import Plan
 from tkgen.schedule.rows import reach_bytes
 
 if TYPE_CHECKING:
@@ -124,12 +123,6 @@ def sizes(program: Program | EquationProgram, given: Mapping[str, int] | None = 
             raise SizeError(f"{dim.name} is dynamic: give its size")
         found[dim.name] = size
     return found
-
-
-def check_sizes(plan: Plan, extents: Mapping[str, int]) -> None:
-    """What the generated host code checks for dynamic sizes. Raises SizeError naming the requirement."""
-    needed = requirements(plan.program, plan.shape.unroll, plan.shape.tail_iterations)
-    check_requirements(plan.program, needed, extents)
 
 
 def check_requirements(program: Program, needed: Sequence[Requirement], extents: Mapping[str, int]) -> None:

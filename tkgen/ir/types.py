@@ -50,10 +50,6 @@ class Side(Enum):
     A = "A"
     B = "B"
 
-    def pick(self, rows: tuple[int, ...], cols: tuple[int, ...]) -> tuple[int, ...]:
-        """Of fragments of the output, those of a factor of this side: rows for the left, columns for the right one."""
-        return rows if self is Side.A else cols
-
 
 @dataclass(frozen=True)
 class Operand:

@@ -143,28 +143,6 @@ def parse_asm(text: str) -> dict[str, Function]:
     return functions
 
 
-def parse_disassembly(text: str) -> dict[str, Function]:
-    """The functions of `llvm-objdump -d [-l]`, by name; branch targets become labels named after their offset."""
-    functions: dict[str, Function] = {}
-    name, rows, sources = "", list[tuple[int, Instruction]](), tuple[Location, ...]()
-    for number, line in enumerate(text.splitlines(), 1):
-        if match := _OBJDUMP_SYMBOL.match(line):
-            if name and rows:
-                functions[name] = _with_labels(name, rows)
-            name, rows, sources = match["name"], [], ()
-        elif match := _OBJDUMP_SOURCE.match(line):
-            sources = (Location(match["file"].removeprefix("./"), int(match["line"])),)
-        elif name and (match := _OBJDUMP_INSTRUCTION.match(line)):
-            operands = _split_operands(match["operands"])
-            if match["target"]:
-                operands = (match["target"],)
-            row = Instruction(match["mnemonic"], operands, number, "", sources)
-            rows.append((int(match["address"], 16), row))
-    if name and rows:
-        functions[name] = _with_labels(name, rows)
-    return functions
-
-
 def loops(function: Function) -> tuple[Loop, ...]:
     """The natural loops of a function in layout order; loops with one header are one."""
     blocks = _blocks(function)
@@ -297,12 +275,6 @@ _FUNCTION_TYPE = re.compile(r"\.type\s+(?P<name>[^\s,]+),\s*@function")
 _SIZE = re.compile(r"\.size\s+(?P<name>[^\s,]+),")
 _LABEL = re.compile(r'"?(?P<name>[\w.$@]+)"?:$')
 _INSTRUCTION = re.compile(r"(?P<mnemonic>[a-z][a-z0-9_]*)(?:\s+(?P<operands>.*))?$")
-_OBJDUMP_SYMBOL = re.compile(r"[0-9a-f]{8,} <(?P<name>[^>]+)>:$")
-_OBJDUMP_SOURCE = re.compile(r"; (?P<file>[^\s()][^()]*):(?P<line>\d+)$")
-_OBJDUMP_INSTRUCTION = re.compile(
-    r"\t(?P<mnemonic>[a-z][a-z0-9_]*)(?: (?P<operands>.*?))?\s*// (?P<address>[0-9A-F]+):[0-9A-F ]*"
-    r"(?:<(?P<target>[^>]+)>)?$"
-)
 _MFMA = re.compile(r"v_s?mfma[a-z]*_(?:scale_)?[a-z]\d+_(?P<shape>\d+x\d+x\d+)_?(?P<type>\w+)$")
 
 
@@ -327,25 +299,6 @@ def _strip_comment(line: str) -> str:
 
 def _split_operands(text: str | None) -> tuple[str, ...]:
     return tuple(part.strip() for part in re.split(r",(?![^\[]*\])", text)) if text else ()
-
-
-def _with_labels(name: str, rows: list[tuple[int, Instruction]]) -> Function:
-    start = rows[0][0]
-    while len(rows) > 1 and rows[-1][1].mnemonic in ("s_nop", "s_code_end"):  # padding behind the code
-        rows = rows[:-1]
-    index = {address: i for i, (address, _) in enumerate(rows)}
-    labels: dict[str, int] = {}
-    for _, row in rows:
-        if row.mnemonic.startswith(("s_branch", "s_cbranch")) and row.operands:
-            offset = int(row.operands[0].rpartition("+")[2], 16) if "+" in row.operands[0] else 0
-            if start + offset in index:
-                labels[row.operands[0]] = index[start + offset]
-    at = {i: label for label, i in labels.items()}
-    instructions, label = [], ""
-    for i, (_, row) in enumerate(rows):
-        label = at.get(i, label)
-        instructions.append(Instruction(row.mnemonic, row.operands, row.line, label, row.sources))
-    return Function(name, tuple(instructions), labels)
 
 
 def _is_branch(mnemonic: str) -> bool:

@@ -103,10 +103,6 @@ def _one(rule: Callable[[Planes], Tensor]) -> Rule:
     return lambda x, **_: rule(numeric(x))
 
 
-def _two(rule: Callable[[Planes, Planes], Tensor]) -> Rule:
-    return lambda a, b: rule(numeric(a), numeric(b))
-
-
 def _add(a: Any, b: Any, alpha: float = 1) -> Ring:
     return ring.added(numeric(a), numeric(b) if alpha == 1 else numeric(_mul(b, alpha)))
 
