@@ -1,7 +1,7 @@
 """Mutants of the steps of loops that multiply what they made of products, and the emulator as their referee.
 
-for mutant in mutants(steps):
-    mutant.kind, mutant.what, mutant.steps
+for mutant in mutants(spec):
+    mutant.kind, mutant.what, mutant.spec
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from tkgen.api import load
 from tkgen.backends.cdna.fused import FUSED
 from tkgen.backends.cdna.lower.loops import LoopLowering
 from tkgen.backends.cdna.spec import Spec
-from tkgen.schedule.loop_program import LoopSteps, bring, product_of, ring_of, rings_of, write
+from tkgen.schedule.loop_program import bring, product_of, ring_of, rings_of, write
 from tkgen.schedule.loop_steps import unproven
 from tkgen.schedule.loop_terms import unlike
+from tkgen.schedule.loops import LoopMap
 from tkgen.sequence.spec import SequenceSpec
 from tkgen.tile.ops import Barrier, Copy, Equations, Fetch, Move, Read, Share, SharedStore, Write
-from tkgen.tile.program import Op
+from tkgen.tile.program import Op, Role
 
 # Sizes of two tiles of queries and of three and four passes; one head.
 SIZES = {
@@ -33,16 +34,15 @@ SIZES = {
     "attention_backward": {"BATCH": 1, "HEADS": 1, "LENGTH": 128, "D": 32},
     "attention_backward_atomic": {"SETS": 1, "GROUP": 1, "LENGTH": 160, "D": 64},
 }
-PARTS = ("prologue", "body")
 
 
 @dataclass(frozen=True)
 class LoopMutant:
-    """`kind` as the benchmark counts them, `what` in words; `steps` are the mutated ones."""
+    """`kind` as the benchmark counts them, `what` in words; `spec` has the mutated steps."""
 
     kind: str
     what: str
-    steps: LoopSteps
+    spec: Spec
 
 
 def small(path: Path) -> dict[str, Spec]:
@@ -56,11 +56,19 @@ def small(path: Path) -> dict[str, Spec]:
     return {path.stem: spec.check()}
 
 
-def mutants(made: LoopSteps) -> Iterator[LoopMutant]:
+def with_steps(spec: Spec, **parts: object) -> Spec:
+    """The spec with other parts of its schedule."""
+    changed = replace(spec)
+    changed.__dict__.update(layout=spec.layout, schedule=replace(spec.schedule, **parts))
+    return changed
+
+
+def mutants(spec: Spec) -> Iterator[LoopMutant]:
     """All mutants of the steps, in a fixed order."""
-    for part in PARTS:
-        steps: tuple[Op, ...] = getattr(made, part)
+    wave: Role = spec.schedule
+    for part, steps in (("prologue", wave.before), ("body", wave.tiles.body)):
         for n, step in enumerate(steps):
+            assert isinstance(step, Op)
             word = WORDS.get(type(step), type(step).__name__.lower())
             where = f"{_named(step, word)} at {n} of the {part}"
             before, behind = steps[:n], steps[n + 1 :]
@@ -69,9 +77,10 @@ def mutants(made: LoopSteps) -> Iterator[LoopMutant]:
                 changed.append((f"duplicate {word}", (*before, step, step, *behind)))
             if behind:
                 changed.append(("swap steps", (*before, behind[0], step, *behind[1:])))
-            changed += [(kind, (*before, other, *behind)) for kind, other in _other(made, step)]
+            changed += [(kind, (*before, other, *behind)) for kind, other in _other(spec.layout, step)]
             for kind, edited in changed:
-                yield LoopMutant(kind, where, replace(made, **{part: edited}))
+                parts = {"before": edited} if part == "prologue" else {"tiles": replace(wave.tiles, body=edited)}
+                yield LoopMutant(kind, where, with_steps(spec, **parts))
 
 
 WORDS = {Copy: "fetch", Equations: "compute", Share: "share", Barrier: "barrier"}
@@ -92,15 +101,15 @@ def _named(step: Op, word: str) -> str:
     return f"{step}"
 
 
-def _other(made: LoopSteps, step: Op) -> Iterator[tuple[str, Op]]:
+def _other(m: LoopMap, step: Op) -> Iterator[tuple[str, Op]]:
     """Steps that do something else."""
     match step:
         case Fetch() | Copy() | Write():
             ring, ahead, make = ring_of(step), step.offset, write if isinstance(step, Write) else bring
-            yield "shift step", make(made.map, ring, ahead + 1)
+            yield "shift step", make(m, ring, ahead + 1)
             if ahead:
-                yield "shift step", make(made.map, ring, ahead - 1)
-            yield "other ring", make(made.map, (ring + 1) % len(made.map.moving), ahead)
+                yield "shift step", make(m, ring, ahead - 1)
+            yield "other ring", make(m, (ring + 1) % len(m.moving), ahead)
         case Equations() if step.last - step.first > 1:
             yield "leave out operation", replace(step, last=step.last - 1)
             yield "leave out operation", replace(step, first=step.first + 1)
@@ -110,21 +119,21 @@ class LoopReferee(RowReferee):
     """Says what is wrong with the steps of one spec."""
 
     @property
-    def original(self) -> LoopSteps:
-        """Those of the spec."""
-        return self.spec.schedule
+    def original(self) -> Spec:
+        """The spec."""
+        return self.spec
 
-    def written(self, changed: LoopSteps) -> str:
+    def written(self, changed: Spec) -> str:
         """The C++."""
-        return LoopLowering(changed).source(self.spec.target, occupancy=self.spec.program.occupancy).text
+        lowering = LoopLowering(changed.layout, changed.schedule)
+        return lowering.source(changed.target, occupancy=changed.program.occupancy).text
 
-    def rejected(self, changed: LoopSteps) -> tuple[str, ...]:
+    def rejected(self, changed: Spec) -> tuple[str, ...]:
         """Which of both proofs finds something."""
-        races, terms = unproven(changed, self.spec.target.synchronisation), unlike(changed)
+        made = changed.layout, changed.schedule
+        races, terms = unproven(*made, changed.target.synchronisation), unlike(*made)
         return ("races",) * bool(races) + ("terms",) * bool(terms)
 
-    def patched(self, changed: LoopSteps) -> Spec:
-        """The spec with these steps."""
-        spec = replace(self.spec)
-        spec.__dict__.update(layout=changed.map, schedule=changed)
-        return spec
+    def patched(self, changed: Spec) -> Spec:
+        """The same spec."""
+        return changed

@@ -17,7 +17,6 @@ from tkgen.api import load
 from tkgen.backends.cdna.spec import Spec
 from tkgen.emulate import Interleaving
 from tkgen.ir.equation_program import WrittenLine, WrittenSchedule, WrittenStep
-from tkgen.schedule.loop_program import LoopSteps
 from tkgen.schedule.loop_steps import steps
 from tkgen.schedule.loop_written import StepError
 
@@ -102,13 +101,14 @@ class WrittenReferee:
     def __init__(self, spec: Spec, orders: Sequence[Interleaving]):
         self.spec, self.loops = spec, LoopReferee(spec, orders)
 
-    def made(self, schedule: WrittenSchedule) -> LoopSteps | StepError:
-        """The steps of a schedule, proven, or why the language refuses it."""
-        layout = replace(self.spec.layout, written=schedule, late=schedule.late)
+    def made(self, schedule: WrittenSchedule) -> Spec | StepError:
+        """The spec with a schedule, proven, or why the language refuses it."""
+        layout, spec = replace(self.spec.layout, written=schedule, late=schedule.late), replace(self.spec)
         try:
-            return steps(layout, self.spec.target.synchronisation)
+            spec.__dict__.update(layout=layout, schedule=steps(layout, spec.target.synchronisation))
         except StepError as refused:
             return refused
+        return spec
 
     def changes(self, schedule: WrittenSchedule) -> bool:
         """Whether the kernel is another one, or none."""

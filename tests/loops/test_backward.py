@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import pytest
 import torch
+from changed_waves import is_right, left_out, with_body
 from hurting import CASES, LENGTHS, assert_near, attended, cancelled, gradients, hurting
 from sampling import sample
 
@@ -25,6 +25,7 @@ from tkgen.schedule.loop_steps import unproven
 from tkgen.schedule.loop_terms import unlike
 from tkgen.sequence import SequenceBuild, SequenceSpec
 from tkgen.tile.ops import Barrier, Equations, Share
+from tkgen.tile.program import ops
 
 ROOT = Path(__file__).parents[2]
 SPECS = sorted((ROOT / "specs/attention").glob("attention_backward*.tk"))
@@ -201,20 +202,19 @@ def test_what_blocks_add_is_summed_over_all_of_them() -> None:
 def test_a_meeting_left_out_before_what_waves_exchange_is_found() -> None:
     keys = keys_of(ATOMIC.read_text(encoding="utf-8"))
     made, machine = keys.schedule, keys.target.synchronisation
-    assert unproven(made, machine) is None and unlike(made) is None
-    for n in (n for n, step in enumerate(made.body) if isinstance(step, Barrier)):
-        assert unproven(replace(made, body=made.body[:n] + made.body[n + 1 :]), machine) is not None
+    assert is_right(keys, made)
+    meetings = [without for in_loop, step, without in left_out(made) if in_loop and isinstance(step, Barrier)]
+    assert meetings and all(unproven(keys.layout, without, machine) is not None for without in meetings)
 
 
 def test_what_is_added_twice_or_before_it_is_given_is_found() -> None:
-    made = keys_of(ATOMIC.read_text(encoding="utf-8")).schedule
-    give = next(n for n, step in enumerate(made.body) if isinstance(step, Share))
-    added = next(n for n, step in enumerate(made.body) if n > give and isinstance(step, Equations))
-    twice = replace(made, body=(*made.body[: added + 1], made.body[added], *made.body[added + 1 :]))
-    without = replace(made, body=made.body[:give] + made.body[give + 1 :])
-    left_out = replace(made, body=made.body[:added] + made.body[added + 1 :])
-    assert "2 times in a pass" in (unlike(twice) or "")
-    assert "PQ" in (unlike(without) or "") and "PQ" in (unlike(left_out) or "")
+    keys = keys_of(ATOMIC.read_text(encoding="utf-8"))
+    body = tuple(ops(keys.schedule.tiles.body))
+    give = next(n for n, step in enumerate(body) if isinstance(step, Share))
+    added = next(n for n, step in enumerate(body) if n > give and isinstance(step, Equations))
+    bodies = (body[: added + 1] + body[added:], body[:give] + body[give + 1 :], body[:added] + body[added + 1 :])
+    twice, *fewer = (unlike(keys.layout, with_body(keys.schedule, changed)) or "" for changed in bodies)
+    assert "2 times in a pass" in twice and all("PQ" in wrong for wrong in fewer)
 
 
 MADE = "the right factor of what is added is no tile of a tensor along `j`"

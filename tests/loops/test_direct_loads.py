@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from changed_waves import is_right, with_body, with_each
 
 import tkgen
 from tkgen.backends.cdna.spec import Spec
 from tkgen.diagnostics import SpecError
 from tkgen.execute.launch import run, trials
-from tkgen.schedule.loop_program import LoopSteps, barrier, bring, ring_of
+from tkgen.schedule.loop_program import barrier, bring, ring_of
 from tkgen.schedule.loop_steps import unproven
 from tkgen.schedule.loop_terms import unlike
 from tkgen.tile.ops import Barrier, Copy, Read, Write
+from tkgen.tile.program import ops
 from tkgen.toolchain.isa import main_loop
 
 TEXT = (Path(__file__).parents[2] / "specs/attention/attention_direct.tk").read_text(encoding="utf-8")
@@ -80,20 +81,18 @@ def test_what_lands_is_waited_for() -> None:
     """The proof finds a meeting that does not wait for the loads, a fetch too early, and a read too late."""
     spec = spec_of(SMALL)
     machine, found = spec.target.synchronisation, spec.schedule
-    assert not any(isinstance(step, Write) for step in (*found.prologue, *found.body))
-    assert [type(step) for step in found.body if isinstance(step, Read)] == [Read, Read]
+    assert not any(isinstance(step, Write) for step in ops(found.nodes))
+    assert [type(step) for step in found.tiles.body if isinstance(step, Read)] == [Read, Read]
 
-    def edited(**parts: object) -> LoopSteps:
-        return replace(found, **parts)  # type: ignore[arg-type]
-
-    waiting = tuple(barrier() if isinstance(s, Barrier) else s for s in found.body)
-    assert unproven(found, machine) is None and unlike(found) is None
-    assert unproven(edited(body=waiting), machine) is not None
-    early = tuple(bring(spec.layout, ring_of(s), s.offset + 1) if isinstance(s, Copy) else s for s in found.body)
-    assert unlike(edited(body=early)) is not None
-    assert unproven(edited(body=early), machine) is not None
-    unread = tuple(s for s in found.body if not isinstance(s, Read))
-    assert unlike(edited(body=unread)) is not None
+    m = spec.layout
+    waiting = with_each(found, lambda s: barrier() if isinstance(s, Barrier) else s)
+    assert is_right(spec, found)
+    assert unproven(m, waiting, machine) is not None
+    early = with_each(found, lambda s: bring(m, ring_of(s), s.offset + 1) if isinstance(s, Copy) else s)
+    assert unlike(m, early) is not None
+    assert unproven(m, early, machine) is not None
+    unread = with_body(found, (s for s in ops(found.tiles.body) if not isinstance(s, Read)))
+    assert unlike(m, unread) is not None
 
 
 REFUSED = {

@@ -7,13 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from changed_waves import is_right, with_each
 from sampling import sample
 
 import tkgen
 from tkgen.backends.cdna.spec import Spec
 from tkgen.build import Build
 from tkgen.execute.launch import run, trials
-from tkgen.schedule.loop_program import LoopSteps, bring, product_of, read, ring_of, rings_of, tiles, write
+from tkgen.schedule.loop_program import bring, product_of, read, ring_of, rings_of, tiles, write
 from tkgen.schedule.loop_steps import unproven
 from tkgen.schedule.loop_terms import unlike
 from tkgen.tile.ops import Barrier, Copy, Equations, Fetch, Read, Write
@@ -97,16 +98,10 @@ def test_vector_instructions_stand_between_mfmas(target: str) -> None:
 def test_the_proof_finds_what_is_too_early_or_too_late(direct: bool) -> None:
     spec = spec_of(SMALL.replace("buffers", "via direct buffers") if direct else SMALL, "gfx950")
     machine, found = spec.target.synchronisation, spec.schedule
-    assert unproven(found, machine) is None and unlike(found) is None
-    assert sum(isinstance(step, Equations) and step.ahead == 1 for step in found.body) == 1
+    assert is_right(spec, found)
+    assert sum(isinstance(step, Equations) and step.ahead == 1 for step in found.tiles.body) == 1
 
-    def edited(part: str, change: object) -> LoopSteps:
-        return replace(found, **{part: change})
-
-    def with_body(change: object) -> LoopSteps:
-        return edited("body", tuple(change(s) for s in found.body))  # type: ignore[operator]
-
-    m = found.map
+    m = spec.layout
 
     def later(s: Op) -> Op:
         if isinstance(s, Read) and s.offset:
@@ -118,11 +113,9 @@ def test_the_proof_finds_what_is_too_early_or_too_late(direct: bool) -> None:
             return s
         return write(m, 0, 1) if isinstance(s, Write) else bring(m, 0, 1)
 
-    further = with_body(later)
-    assert unlike(further) is not None
-    late = with_body(near)
-    assert unproven(late, machine) is not None or unlike(late) is not None
-    unmet = edited("prologue", tuple(s for s in found.prologue if not isinstance(s, Barrier)))
-    assert unproven(unmet, machine) is not None
-    cold = edited("prologue", tuple(s for s in found.prologue if not isinstance(s, Equations)))
-    assert unlike(cold) is not None
+    assert unlike(m, with_each(found, later)) is not None
+    assert not is_right(spec, with_each(found, near))
+    unmet = replace(found, before=tuple(s for s in found.before if not isinstance(s, Barrier)))
+    assert unproven(m, unmet, machine) is not None
+    cold = replace(found, before=tuple(s for s in found.before if not isinstance(s, Equations)))
+    assert unlike(m, cold) is not None

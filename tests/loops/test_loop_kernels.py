@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from changed_waves import left_out, with_body, with_each
 from sampling import sample
 from typer.testing import CliRunner
 
@@ -21,10 +21,11 @@ from tkgen.execute.cases import unmet
 from tkgen.execute.launch import emulate, run, trials
 from tkgen.ir.equations import Load, When, reads, walk, writes
 from tkgen.ir.meaning import evaluate
-from tkgen.schedule.loop_program import LoopSteps, bring, ring_of, write
+from tkgen.schedule.loop_program import barriers, bring, ring_of, write
 from tkgen.schedule.loop_steps import steps, unproven
 from tkgen.schedule.loop_terms import unlike
 from tkgen.tile.ops import Barrier, Equations, Fetch, Vote, Write
+from tkgen.tile.program import ops
 
 ROOT = Path(__file__).parents[2]
 SPECS = sorted(p for p in (ROOT / "specs/attention").glob("*.tk") if "\nsequence " not in p.read_text())
@@ -285,50 +286,41 @@ def test_other_conditions(change: str) -> None:
 
 def test_votes_have_a_ring_of_their_own() -> None:
     spec = spec_of(LAZY)
-    assert spec.schedule.barriers == 2
-    votes = [s for s in spec.schedule.body if isinstance(s, Vote)]
+    assert barriers(spec.schedule) == 2
+    votes = [s for s in spec.schedule.tiles.body if isinstance(s, Vote)]
     assert [vote.to.name for vote in votes] == ["ring 2"] and spec.layout.rings == (2, 2, 2)
-    without = replace(spec.schedule, body=tuple(s for s in spec.schedule.body if not isinstance(s, Vote)))
-    assert unlike(without) is not None
+    without = with_body(spec.schedule, (s for s in ops(spec.schedule.tiles.body) if not isinstance(s, Vote)))
+    assert unlike(spec.layout, without) is not None
 
 
 # ---------------------------------------------------------------- the schedule
 
 
-def steps_of(text: str) -> LoopSteps:
-    return spec_of(text).schedule
-
-
 @pytest.mark.parametrize(("buffers", "meetings"), [(1, 2), (2, 1), (3, 1)])
 def test_waves_meet_as_rarely_as_the_rings_allow(buffers: int, meetings: int) -> None:
-    assert steps_of(changed(SMALL, buffers=f"buffers {buffers}")).barriers == meetings
+    assert barriers(spec_of(changed(SMALL, buffers=f"buffers {buffers}")).schedule) == meetings
 
 
 @pytest.mark.parametrize("buffers", [1, 2, 3])
 def test_no_meeting_can_be_left_out(buffers: int) -> None:
-    found = steps_of(changed(SMALL, buffers=f"buffers {buffers}"))
-    machine = spec_of(SMALL).target.synchronisation
-    assert unproven(found, machine) is None
-    for place, step in enumerate(found.body):
-        if isinstance(step, Barrier):
-            without = replace(found, body=found.body[:place] + found.body[place + 1 :])
-            assert unproven(without, machine) is not None
-    assert isinstance(found.prologue[-1], Barrier)
-    assert unproven(replace(found, prologue=found.prologue[:-1]), machine) is not None
+    spec = spec_of(changed(SMALL, buffers=f"buffers {buffers}"))
+    found, machine = spec.schedule, spec.target.synchronisation
+    assert unproven(spec.layout, found, machine) is None
+    meetings = [without for _, step, without in left_out(found) if isinstance(step, Barrier)]
+    assert isinstance(found.before[-1], Barrier) and len(meetings) == 1 + barriers(found)
+    assert all(unproven(spec.layout, without, machine) is not None for without in meetings)
 
 
 def test_what_is_stored_is_compared_with_the_equations() -> None:
-    found = steps_of(SMALL)
-    assert unlike(found) is None
-
-    def with_body(change: object) -> LoopSteps:
-        return replace(found, body=tuple(change(step) for step in found.body))  # type: ignore[operator]
-
-    assert unlike(with_body(lambda s: write(found.map, ring_of(s), 0) if isinstance(s, Write) else s)) is not None
-    assert unlike(with_body(lambda s: bring(found.map, ring_of(s), 2) if isinstance(s, Fetch) else s)) is not None
-    for n, step in enumerate(found.body):  # a sum that is added to twice is wrong, and stands in registers once
+    spec = spec_of(SMALL)
+    m, found = spec.layout, spec.schedule
+    assert unlike(m, found) is None
+    assert unlike(m, with_each(found, lambda s: write(m, ring_of(s), 0) if isinstance(s, Write) else s)) is not None
+    assert unlike(m, with_each(found, lambda s: bring(m, ring_of(s), 2) if isinstance(s, Fetch) else s)) is not None
+    body = tuple(ops(found.tiles.body))
+    for n, step in enumerate(body):  # a sum that is added to twice is wrong, and stands in registers once
         if isinstance(step, Equations):
-            twice = unlike(replace(found, body=(*found.body[:n], step, *found.body[n:])))
+            twice = unlike(m, with_body(found, (*body[:n], step, *body[n:])))
             assert twice is not None and twice.endswith("is done 2 times in a pass")
 
 
@@ -425,7 +417,7 @@ def test_the_graph_has_what_operations_take_of_others(name: str) -> None:
     assert through == {"K", "V"}
     votes = [b for _, b, d, _ in edges if d.medium == "lds" and isinstance(b, When)]
     assert len(votes) == (name == "attention_lazy")
-    assert all((barrier in range(spec.schedule.barriers)) == (d.medium == "lds") for _, _, d, barrier in edges)
+    assert all((barrier in range(barriers(spec.schedule))) == (d.medium == "lds") for _, _, d, barrier in edges)
     for number, op in enumerate(ops):
         taken = {d.operand for _, _, d in graph.in_edges(number, data="dependency") if d.distance == 0}
         assert len(taken) >= len(set(reads(op))), op

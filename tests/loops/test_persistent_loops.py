@@ -16,6 +16,7 @@ from tkgen.execute.launch import run
 from tkgen.predict import PredictError
 from tkgen.predict.iterations import Iterations
 from tkgen.schedule.loop_steps import steps, unproven
+from tkgen.tile.program import ops
 
 SPECS = Path(__file__).parents[2] / "specs" / "attention"
 SMALL = {"BATCH": 1, "HEADS": 3, "KV_HEADS": 1, "LENGTH": 192, "KEYS": 192, "D": 64}
@@ -70,8 +71,8 @@ def test_waves_meet_between_tiles_where_the_proof_asks_for_it() -> None:
     spec = barrier_first(2)
     machine = spec.target.synchronisation
     made = steps(spec.layout, machine)
-    assert len(made.between) == 1 and unproven(made, machine) is None
-    assert unproven(replace(made, between=()), machine) == "write after read of `ring 0`, from tile to tile"
+    assert len(made.behind) == 1 and unproven(spec.layout, made, machine) is None
+    assert unproven(spec.layout, replace(made, behind=()), machine) == "write after read of `ring 0`, from tile to tile"
     barriers = [s.source.text.count("tk::turn();") for s in (spec, barrier_first(0))]
     assert barriers[0] == barriers[1] + 1
     build = spec.build()
@@ -85,7 +86,7 @@ def test_waves_meet_between_tiles_where_the_proof_asks_for_it() -> None:
 def test_a_barrier_that_ends_an_iteration_ends_the_tile(name: str) -> None:
     spec = persistent(name, 2).check()
     made = steps(spec.layout, spec.target.synchronisation)
-    assert made.between == () and unproven(made, spec.target.synchronisation) is None
+    assert all(op.when for op in ops(made.behind)) and unproven(spec.layout, made, spec.target.synchronisation) is None
 
 
 def test_the_longest_tiles_come_first() -> None:

@@ -9,6 +9,7 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
+from changed_waves import is_right, left_out, with_body, with_each
 from sampling import slow
 
 import tkgen
@@ -18,11 +19,11 @@ from tkgen.diagnostics import SpecError
 from tkgen.execute.launch import run, trials
 from tkgen.predict import predict
 from tkgen.proof.passes import first_wrong
-from tkgen.schedule.loop_program import LoopSteps, barrier
+from tkgen.schedule.loop_program import barrier, barriers
 from tkgen.schedule.loop_steps import clocked, unproven
 from tkgen.schedule.loop_terms import unlike
 from tkgen.tile.ops import Barrier, Equations, Priority
-from tkgen.tile.program import Op, StreamKind
+from tkgen.tile.program import Role, StreamKind, ops
 from tkgen.toolchain.isa import main_loop
 
 SPECS = Path(__file__).parents[2] / "specs/attention"
@@ -126,34 +127,30 @@ def test_two_passes_of_the_machine_code_are_predicted_as_two() -> None:
 # ---------------------------------------------------------------- what the proof finds
 
 
-def without(steps: LoopSteps, *meetings: int) -> LoopSteps:
-    """The steps without some meetings of a pass, by their number."""
-    at = [n for n, step in enumerate(steps.body) if isinstance(step, Barrier)]
-    return replace(steps, body=tuple(s for n, s in enumerate(steps.body) if n not in {at[k] for k in meetings}))
+def without(wave: Role, *meetings: int) -> Role:
+    """The wave without some meetings of a pass, by their number."""
+    body = list(ops(wave.tiles.body))
+    at = [n for n, step in enumerate(body) if isinstance(step, Barrier)]
+    return with_body(wave, (s for n, s in enumerate(body) if n not in {at[k] for k in meetings}))
 
 
 @pytest.mark.parametrize("target", ["gfx942", slow("gfx950 direct")])
 def test_nothing_is_left_out_unseen(target: str) -> None:
     """But priorities, and meetings that hand over units alone: the next ones order what they order."""
     spec = spec_of(with_sizes(TEXTS[target], 256), target)
-    machine, found = spec.target.synchronisation, spec.schedule
-    assert unproven(found, machine) is None and unlike(found) is None
-    for part in ("prologue", "body"):
-        steps: tuple[Op, ...] = getattr(found, part)
-        for n, step in enumerate(steps):
-            changed: LoopSteps = replace(found, **{part: (*steps[:n], *steps[n + 1 :])})
-            accepted = unproven(changed, machine) is None and unlike(changed) is None
-            hands_over = isinstance(step, Barrier) and StreamKind.GLOBAL not in step.drains
-            assert not accepted or isinstance(step, Priority) or (part == "body" and hands_over), step
+    assert is_right(spec, spec.schedule)
+    for in_loop, step, changed in left_out(spec.schedule):
+        hands_over = isinstance(step, Barrier) and StreamKind.GLOBAL not in step.drains
+        assert not is_right(spec, changed) or isinstance(step, Priority) or (in_loop and hands_over), step
 
 
 def test_what_was_read_of_lds_is_waited_for_once() -> None:
     """Where tiles are read before they are multiplied, every second meeting waits for nothing; not each of them may."""
     spec = spec_of(with_sizes(TEXTS["gfx950 direct"], 256), "gfx950 direct")
     found, machine = spec.schedule, spec.target.synchronisation
-    assert [not step.drains for step in found.body if isinstance(step, Barrier)] == [False, True, False, True]
-    never = tuple(barrier(idle=True) if isinstance(step, Barrier) else step for step in found.body)
-    assert unproven(found, machine) is None and unproven(replace(found, body=never), machine) is not None
+    assert [not step.drains for step in found.tiles.body if isinstance(step, Barrier)] == [False, True, False, True]
+    never = with_each(found, lambda step: barrier(idle=True) if isinstance(step, Barrier) else step)
+    assert unproven(spec.layout, found, machine) is None and unproven(spec.layout, never, machine) is not None
 
 
 # Which meetings of the four of a pass can be missing: where tiles are staged, one of them, or both around the first
@@ -165,15 +162,15 @@ CAN_BE_MISSING = {"": [{0}, {1}, {2}, {3}, {1, 2}], "direct": [{0}, {1}, {0, 1}]
 def test_meetings_that_order_tiles_are_needed(target: str) -> None:
     spec = spec_of(with_sizes(TEXTS[target], 256), target)
     machine, found = spec.target.synchronisation, spec.schedule
-    some = [set(c) for size in (1, 2, 3) for c in combinations(range(found.barriers), size)]
-    right = [c for c in some if unproven(without(found, *c), machine) is None]
-    assert found.barriers == 4 and right == CAN_BE_MISSING[target.partition(" ")[2]]
+    some = [set(c) for size in (1, 2, 3) for c in combinations(range(barriers(found)), size)]
+    right = [c for c in some if unproven(spec.layout, without(found, *c), machine) is None]
+    assert barriers(found) == 4 and right == CAN_BE_MISSING[target.partition(" ")[2]]
 
 
 def test_all_waves_meet_as_often() -> None:
     """Where the others do not catch up, late waves wait for ever; and the other way round."""
     spec = spec_of(with_sizes(PLAIN, 256), "gfx942")
-    loop = clocked(spec.schedule, spec.target.synchronisation)
+    loop = clocked(spec.layout, spec.schedule, spec.target.synchronisation)
     assert first_wrong(loop) is None and [bool(a.epilogue) for a in loop.agents] == [True, True, False, False]
     hanging = replace(loop, agents=tuple(replace(a, epilogue=()) for a in loop.agents))
     early = replace(loop, agents=tuple(replace(a, prologue=loop.agents[0].prologue) for a in loop.agents))
@@ -182,12 +179,12 @@ def test_all_waves_meet_as_often() -> None:
 
 @pytest.mark.parametrize("half", [0, 1])
 def test_a_half_done_twice_or_not_at_all_is_found(half: int) -> None:
-    found = spec_of(with_sizes(PLAIN, 256).replace("D = 64", "D = 128"), "gfx942").schedule
-    halves = [n for n, step in enumerate(found.body) if isinstance(step, Equations) and step.parts == 2]
+    spec = spec_of(with_sizes(PLAIN, 256).replace("D = 64", "D = 128"), "gfx942")
+    body = list(ops(spec.schedule.tiles.body))
+    halves = [n for n, step in enumerate(body) if isinstance(step, Equations) and step.parts == 2]
     assert len(halves) == 2
-    body = list(found.body)
     body[halves[half]] = body[halves[1 - half]]
-    assert "2 times" in (unlike(replace(found, body=tuple(body))) or "")
+    assert "2 times" in (unlike(spec.layout, with_body(spec.schedule, body)) or "")
 
 
 # ---------------------------------------------------------------- what has no such schedule

@@ -140,7 +140,7 @@ def test_a_tile_that_products_take_both_ways_is_in_lds_once() -> None:
 def test_vectors_have_rings_of_their_own() -> None:
     spec = spec_of(KEYS)
     assert [ring.name for ring in spec.layout.moving] == ["Q", "G", "LSE", "DELTA"]
-    read = [rings_of(step) for step in spec.schedule.body if isinstance(step, Equations)]
+    read = [rings_of(step) for step in spec.schedule.tiles.body if isinstance(step, Equations)]
     assert [sorted(rings) for rings in read] == [[0], [1, 2], [1], [0, 3]]
     assert spec.layout.lds_bytes == 2 * (2 * 64 * 64 * 2 + 2 * 64 * 4)
 

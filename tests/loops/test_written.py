@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from changed_waves import is_right, left_out
 
 import tkgen
 from tkgen.backends.cdna.spec import Spec
@@ -14,11 +15,9 @@ from tkgen.build import Build
 from tkgen.diagnostics import SpecError
 from tkgen.execute.launch import run, trials
 from tkgen.predict import predict
-from tkgen.schedule.loop_program import LoopSteps, rings_of
-from tkgen.schedule.loop_steps import unproven
-from tkgen.schedule.loop_terms import unlike
+from tkgen.schedule.loop_program import barriers, rings_of
 from tkgen.tile.ops import Barrier, Equations, Fence, Mix, Priority
-from tkgen.tile.program import Op
+from tkgen.tile.program import Op, Role, ops
 
 SPECS = Path(__file__).parents[2] / "specs/attention"
 WRITTEN, DERIVED, PING_PONG, DIRECT = (
@@ -92,10 +91,10 @@ def test_the_written_spec_is_as_good_as_the_derived_one() -> None:
     assert found.resources.vgpr + found.resources.agpr <= derived.resources.vgpr + derived.resources.agpr
 
 
-def work(steps: LoopSteps) -> list[Op]:
+def work(wave: Role) -> list[Op]:
     """The steps in their order, without what only the compiler is told."""
     found: list[Op] = []
-    for step in steps.body:
+    for step in ops(wave.tiles.body):
         if isinstance(step, Equations) and found and isinstance(last := found[-1], Equations):
             same = (last.ahead, last.part, last.parts, last.last) == (step.ahead, step.part, step.parts, step.first)
             if same and not last.tiles and not step.tiles:
@@ -171,19 +170,15 @@ def test_mistakes_are_said(mistake: str) -> None:
 
 def test_barriers_are_placed_where_they_are_needed() -> None:
     spec = spec_of(of_size(lines(WRITTEN, PLAIN), 256))
-    assert spec.schedule.barriers == 1
-    assert unproven(spec.schedule, spec.target.synchronisation) is None and unlike(spec.schedule) is None
+    assert barriers(spec.schedule) == 1
+    assert is_right(spec, spec.schedule)
 
 
 def test_nothing_is_left_out_unseen() -> None:
     spec = spec_of(of_size(WRITTEN, 256))
-    machine, found = spec.target.synchronisation, spec.schedule
-    for part in ("prologue", "body"):
-        steps: tuple[Op, ...] = getattr(found, part)
-        for n, step in enumerate(steps):
-            changed: LoopSteps = replace(found, **{part: (*steps[:n], *steps[n + 1 :])})
-            accepted = unproven(changed, machine) is None and unlike(changed) is None
-            assert not accepted or isinstance(step, Fence | Mix | Priority), step
+    assert is_right(spec, spec.schedule)
+    for _, step, without in left_out(spec.schedule):
+        assert not is_right(spec, without) or isinstance(step, Fence | Mix | Priority), step
 
 
 def test_a_condition_of_the_whole_block_has_no_step() -> None:

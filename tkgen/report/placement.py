@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from tkgen.schedule.loop_program import barriers
 from tkgen.schedule.loop_registers import shares, total
 from tkgen.schedule.loops import LoopMap
 from tkgen.schedule.rows import RowMap
@@ -29,7 +30,7 @@ def placement(build: Any) -> Placement | None:
     """Where a build has its tiles; None where its layout has no such table."""
     match getattr(build.spec, "layout", None):
         case LoopMap() as m:
-            meetings = f"{build.spec.schedule.barriers} barriers a pass"
+            meetings = f"{barriers(build.spec.schedule)} barriers a pass"
             return Placement(
                 "Tiles over waves",
                 f"{m.describe()}. Each wave has its part of {m.split.name}, which runs along the columns of all "

@@ -7,60 +7,45 @@ say how many iterations further on the tile is that they touch.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 from tkgen.schedule.loops import LoopMap
 from tkgen.tile.ops import Barrier, Copy, Equations, Fetch, Move, Read, Write
-from tkgen.tile.program import Advance, Block, Cursor, Loop, Node, Op, Region, Ring, Role, Space, StreamKind, Tiles
+from tkgen.tile.program import Advance, Block, Cursor, Loop, Op, Region, Ring, Role, Space, StreamKind, Tiles
 
 PRIORITIES = (0, 1)  # of s_setprio: of a wave that computes, and of one that multiplies
 ITERATION = Cursor("iteration", "")
 RING, OPERAND = "ring ", "operand "  # what their numbers stand behind
 
 
-@dataclass(frozen=True)
-class LoopSteps:
-    """The ops of a wave: before the loop, in an iteration of it, and between two tiles of a persistent block.
+def wave_of(m: LoopMap, prologue: Sequence[Op], body: Sequence[Op], between: Sequence[Op] = ()) -> Role:
+    """A wave's ops: before the loop, in an iteration of it, and `between` two tiles of a persistent block.
 
-    Waves from number `map.late` on meet the others once more before the loop, and those once more after it.
+    Waves from number `AHEAD` on meet the others once more before the loop, and those once more after it.
     """
+    before = (barrier(when="warp >= AHEAD", remark="these waves run a meeting behind"),) if m.late else ()
+    after = (barrier(when="warp < AHEAD", remark="the others catch up"),) if m.late else ()
+    iteration = Tiles((), (*body, Advance(ITERATION)))
+    return Role("wave", (ITERATION,), (*prologue, *before), iteration, (*after, *between), warps="WAVES")
 
-    map: LoopMap
-    prologue: tuple[Op, ...]
-    body: tuple[Op, ...]
-    between: tuple[Op, ...] = ()
 
-    @property
-    def barriers(self) -> int:
-        """Barriers of an iteration."""
-        return sum(isinstance(step, Barrier) for step in self.body)
+def persistent(wave: Role) -> Role:
+    """The same wave of a block that goes from tile to tile, each of `ITERATIONS`.
 
-    @property
-    def block(self) -> Block:
-        """The program of a block of `WAVES` with one tile; waves from `AHEAD` on are behind the others."""
-        before, body, after = self._parts
-        return self._of(before, body, after)
+    A tile begins again with the first slot of each ring: its instances are `REST` further on.
+    """
+    loop, rest = Loop("step", "ITERATIONS", wave.tiles.body), Advance(ITERATION, "REST")
+    return replace(wave, before=(), tiles=Tiles((), (*wave.before, loop, *wave.behind, rest)), behind=())
 
-    @property
-    def persistent(self) -> Block:
-        """The program of a block that goes from tile to tile, each of `ITERATIONS`.
 
-        A tile begins again with the first slot of each ring: its instances are `REST` further on.
-        """
-        before, body, after = self._parts
-        rest = Advance(ITERATION, "REST")
-        return self._of((), (*before, Loop("step", "ITERATIONS", body), *after, *self.between, rest), ())
+def block(m: LoopMap, wave: Role) -> Block:
+    """The program of a block of `WAVES`."""
+    return Block((wave,), (), (), rings(m))
 
-    @property
-    def _parts(self) -> tuple[tuple[Op, ...], ...]:
-        """The ops of a wave with one tile: before the loop, in an iteration, and after the loop."""
-        before = (barrier(when="warp >= AHEAD"),) if self.map.late else ()
-        after = (barrier(when="warp < AHEAD"),) if self.map.late else ()
-        return (*self.prologue, *before), (*self.body, Advance(ITERATION)), after
 
-    def _of(self, before: tuple[Node, ...], body: tuple[Node, ...], after: tuple[Node, ...]) -> Block:
-        wave = Role("wave", (ITERATION,), before, Tiles((), body), after, warps="WAVES")
-        return Block((wave,), (), (), rings(self.map))
+def barriers(wave: Role) -> int:
+    """Barriers of an iteration."""
+    return sum(isinstance(op, Barrier) for op in wave.tiles.body)
 
 
 def rings(m: LoopMap) -> tuple[Ring, ...]:
@@ -94,9 +79,10 @@ def read(m: LoopMap, number: int, ring: int, ahead: int = 0) -> Read:
     return Read(tile(m, ring, ahead), Region(Ring(f"{OPERAND}{number}", space=Space.REGISTERS), ahead=ahead))
 
 
-def barrier(landed: bool = False, idle: bool = False, when: str = "") -> Barrier:
+def barrier(landed: bool = False, idle: bool = False, when: str = "", remark: str = "") -> Barrier:
     """A barrier: accesses to shared memory are complete, but of a wave that was `idle`; `landed`: direct loads, too."""
-    return Barrier(drains=(StreamKind.GLOBAL,) * landed + (StreamKind.SHARED,) * (not idle), when=when)
+    drains = (StreamKind.GLOBAL,) * landed + (StreamKind.SHARED,) * (not idle)
+    return Barrier(drains=drains, when=when, remark=remark)
 
 
 def ring_of(op: Move) -> int:

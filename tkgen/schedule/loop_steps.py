@@ -39,9 +39,10 @@ from tkgen.proof import program as proof
 from tkgen.proof.passes import first_wrong
 from tkgen.schedule.loop_ping_pong import ping_pong
 from tkgen.schedule.loop_program import (
-    LoopSteps,
     barrier,
+    block,
     bring,
+    persistent,
     product_of,
     read,
     ring_of,
@@ -49,6 +50,7 @@ from tkgen.schedule.loop_program import (
     tile,
     tiles,
     touches,
+    wave_of,
     write,
 )
 from tkgen.schedule.loop_terms import unlike
@@ -57,13 +59,13 @@ from tkgen.schedule.loop_written import StepError, written
 from tkgen.schedule.loops import LoopMap
 from tkgen.targets.synchronisation import Synchronisation
 from tkgen.tile.ops import Barrier, Copy, Equations, Fetch, Read, Share, Vote, Write
-from tkgen.tile.program import Op
+from tkgen.tile.program import Op, Role, ops
 from tkgen.tile.unroll import unroll
 
 WAVES = 2  # of each group stand for all: a wave's accesses meet those of itself and of another
 
 
-def steps(m: LoopMap, machine: Synchronisation) -> LoopSteps:
+def steps(m: LoopMap, machine: Synchronisation) -> Role:
     """The steps of `m`, with their meetings, proven on a target's `machine`.
 
     Raises:
@@ -76,10 +78,10 @@ def steps(m: LoopMap, machine: Synchronisation) -> LoopSteps:
         return _written(m, m.written, machine)
     met = ping_pong(m, first) if m.late else _landing(m, _with_meetings(m, _pass(m, first)))
     made = _opened(m, met, machine)
-    problem = unproven(made, machine)
+    problem = unproven(m, made, machine)
     if problem is not None and m.late:
         raise _crowded(m, machine)
-    problem = problem or unlike(made)
+    problem = problem or unlike(m, made)
     assert problem is None, f"{m.kernel.name}: {problem}"
     return made
 
@@ -96,7 +98,7 @@ def _crowded(m: LoopMap, machine: Synchronisation) -> StepError:
     def is_proven(other: LoopMap) -> bool:
         early = None if other.early is None else other.early.moving
         first = [max(ring.buffers - 1, 1) + (ring == early) for ring in other.moving]
-        return unproven(_opened(other, ping_pong(other, first), machine), machine) is None
+        return unproven(other, _opened(other, ping_pong(other, first), machine), machine) is None
 
     assert is_proven(doubled()), f"{m.kernel.name}: two buffers of each ring are not enough"
     few = [ring for ring in m.moving if ring.buffers == 1 and not is_proven(doubled(ring))]
@@ -107,7 +109,7 @@ def _crowded(m: LoopMap, machine: Synchronisation) -> StepError:
                      few[0].span, fix)  # fmt: skip
 
 
-def _opened(m: LoopMap, met: tuple[Op, ...], machine: Synchronisation) -> LoopSteps:
+def _opened(m: LoopMap, met: tuple[Op, ...], machine: Synchronisation) -> Role:
     """The steps with what comes before the loop: the first tiles of each ring, and what the first pass finds done.
 
     Before the loop, and between two tiles of a persistent block, waves meet where the proof finds a fault without it.
@@ -118,11 +120,11 @@ def _opened(m: LoopMap, met: tuple[Op, ...], machine: Synchronisation) -> LoopSt
         prologue += [barrier(m.direct), *computed]
     meeting = (barrier(m.direct),)
     found = [
-        LoopSteps(m, (*prologue, *opening), met, between)
+        wave_of(m, (*prologue, *opening), met, between)
         for between in ((), meeting)[: 1 + bool(m.persistent)]
         for opening in ((), meeting)
     ]
-    return next((made for made in found if unproven(made, machine) is None), found[-1])
+    return next((made for made in found if unproven(m, made, machine) is None), found[-1])
 
 
 def _ahead(step: Read | Equations) -> int:
@@ -137,7 +139,7 @@ def _now(m: LoopMap, step: Read | Equations) -> Op:
     return replace(step, tiles=tiles(m, rings_of(step)), ahead=0)
 
 
-def _written(m: LoopMap, schedule: WrittenSchedule, machine: Synchronisation) -> LoopSteps:
+def _written(m: LoopMap, schedule: WrittenSchedule, machine: Synchronisation) -> Role:
     """The steps that a spec writes out. Raises StepError where they are wrong."""
     body = written(m, schedule)
     met = _with_meetings(m, body) if schedule.barriers else body
@@ -145,12 +147,12 @@ def _written(m: LoopMap, schedule: WrittenSchedule, machine: Synchronisation) ->
     for landing in [[n] for n in reversed(meetings)] + [meetings] if m.direct else [[]]:
         landed = tuple(barrier(True) if n in landing else step for n, step in enumerate(met))
         made = _opened(m, landed, machine)
-        if (problem := unproven(made, machine)) is None:
+        if (problem := unproven(m, made, machine)) is None:
             break
     if problem is not None:
         raise StepError("E314", f"some order of the waves gets it wrong: {problem}", schedule.span,
                         "let the waves meet between the two, or write `schedule barriers auto`")  # fmt: skip
-    if (problem := unlike(made)) is not None:
+    if (problem := unlike(m, made)) is not None:
         raise StepError("E314", f"the passes take other tiles than the equations say: {problem}", schedule.span,
                         "bring each tile as far ahead as its ring has room for it")  # fmt: skip
     return made
@@ -269,35 +271,35 @@ def _arcs(m: LoopMap, body: tuple[Op, ...]) -> Iterator[frozenset[int]]:
 # ---------------------------------------------------------------- proof
 
 
-def unproven(made: LoopSteps, machine: Synchronisation) -> str | None:
+def unproven(m: LoopMap, wave: Role, machine: Synchronisation) -> str | None:
     """The first fault of some interleaving, of any number of iterations and of tiles of a block."""
-    if (wrong := first_wrong(clocked(made, machine))) is not None or not made.map.persistent:
+    if (wrong := first_wrong(clocked(m, wave, machine))) is not None or not m.persistent:
         return wrong
-    found = (first_wrong(loop) for loop in tile_after_tile(made, machine))
+    found = (first_wrong(loop) for loop in tile_after_tile(m, wave, machine))
     return next((f"{wrong}, from tile to tile" for wrong in found if wrong is not None), None)
 
 
-def clocked(made: LoopSteps, machine: Synchronisation) -> proof.Loop:
+def clocked(m: LoopMap, wave: Role, machine: Synchronisation) -> proof.Loop:
     """The steps in the form of the proof.
 
     A wave writes a part of a tile, and reads all of it. Late waves meet the others once more before the loop, and these
     once more behind it.
     """
-    return unroll(made.block, machine, _values(made), [{}])
+    return unroll(block(m, wave), machine, _values(m), [{}])
 
 
-def tile_after_tile(made: LoopSteps, machine: Synchronisation) -> Iterator[proof.Loop]:
+def tile_after_tile(m: LoopMap, wave: Role, machine: Synchronisation) -> Iterator[proof.Loop]:
     """The tiles of a persistent block in the form of the proof: one tile, of each number of iterations, is repeated.
 
     What two tiles share of a slot are its last accesses in the one and its first in the other: of more iterations than
     slots and tiles brought ahead, all have these alike.
     """
-    slots, ahead = lcm(*made.map.rings), max(region.ahead for op in (*made.prologue, *made.body)
-                                             for region in (*op.reads, *op.writes))  # fmt: skip
+    slots, ahead = lcm(*m.rings), max(r.ahead for op in ops(wave.nodes) for r in (*op.reads, *op.writes))
+    made = block(m, persistent(wave))
     for iterations in range(slots + ahead + 2):
         rest = ahead + 1 + -(iterations + ahead + 1) % slots
-        yield unroll(made.persistent, machine, _values(made), [{"ITERATIONS": iterations, "REST": rest}])
+        yield unroll(made, machine, _values(m), [{"ITERATIONS": iterations, "REST": rest}])
 
 
-def _values(made: LoopSteps) -> dict[str, int]:
-    return {"WAVES": WAVES * (2 if made.map.late else 1), "AHEAD": WAVES}
+def _values(m: LoopMap) -> dict[str, int]:
+    return {"WAVES": WAVES * (2 if m.late else 1), "AHEAD": WAVES}

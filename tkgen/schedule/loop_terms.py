@@ -31,34 +31,34 @@ from tkgen.ir.equations import (
     writes,
 )
 from tkgen.proof.terms import Term, Terms
-from tkgen.schedule.loop_program import LoopSteps, product_of, ring_of
+from tkgen.schedule.loop_program import product_of, ring_of
 from tkgen.schedule.loop_tiles import Moving, extent
-from tkgen.schedule.loops import VOTES
+from tkgen.schedule.loops import VOTES, LoopMap
 from tkgen.tile.ops import Copy, Equations, Fetch, Read, Share, Vote, Write
-from tkgen.tile.program import Op as Step
+from tkgen.tile.program import Node, Role
 
 Rows = tuple[Term, ...]  # of a tile: of each row of base tiles; of anything else: one
 
 
-def unlike(made: LoopSteps) -> str | None:
+def unlike(m: LoopMap, wave: Role) -> str | None:
     """What is done twice in a pass; or a store whose term is not the one that the equations give, and after how many.
 
     On terms an operation could be repeated; in registers a sum is changed where it stands.
     """
     done = Counter(
         (n, row)
-        for step in made.body
+        for step in wave.tiles.body
         if isinstance(step, Equations)
         for n in range(step.first, step.last)
-        for row in rows_of(made, made.map.loop.body[n], step)
+        for row in rows_of(m, m.loop.body[n], step)
     )
     if (twice := next((n for (n, _), times in done.items() if times > 1), None)) is not None:
         times = max(count for (n, _), count in done.items() if n == twice)
-        return f"`{op_text(made.map.loop.body[twice])}` is done {times} times in a pass"
-    for passes in range(1, 2 * max(ring.buffers for ring in made.map.moving) + 2):
+        return f"`{op_text(m.loop.body[twice])}` is done {times} times in a pass"
+    for passes in range(1, 2 * max(ring.buffers for ring in m.moving) + 2):
         terms = Terms()
-        meant = _Run(made, terms, scheduled=False).stores(passes)
-        found = _Run(made, terms, scheduled=True).stores(passes)
+        meant = _Run(m, wave, terms, scheduled=False).stores(passes)
+        found = _Run(m, wave, terms, scheduled=True).stores(passes)
         for name, term in meant.items():
             if found.get(name) != term:
                 return f"after {passes} passes {name} is not what the equations say"
@@ -67,35 +67,35 @@ def unlike(made: LoopSteps) -> str | None:
     return None
 
 
-def height(made: LoopSteps, value: Value) -> int:
+def height(m: LoopMap, value: Value) -> int:
     """Rows of base tiles of a value; 1 of what is no tile of a wave."""
-    rows = made.map.rows(value)
-    return 1 if rows is None or made.map.split not in value.axes else extent(rows) // made.map.side
+    rows = m.rows(value)
+    return 1 if rows is None or m.split not in value.axes else extent(rows) // m.side
 
 
-def rows_of(made: LoopSteps, op: Op, step: Equations) -> range:
+def rows_of(m: LoopMap, op: Op, step: Equations) -> range:
     """The rows of base tiles of an operation's result that a step makes."""
-    count = height(made, writes(op)[0]) if writes(op) else 1
+    count = height(m, writes(op)[0]) if writes(op) else 1
     return range(step.part * count // step.parts, (step.part + 1) * count // step.parts)
 
 
 class _Run:
     """The equations on terms: with the steps of a wave, or without."""
 
-    def __init__(self, made: LoopSteps, terms: Terms, scheduled: bool):
-        self.made, self.terms, self.scheduled = made, terms, scheduled
+    def __init__(self, m: LoopMap, wave: Role, terms: Terms, scheduled: bool):
+        self.m, self.wave, self.terms, self.scheduled = m, wave, terms, scheduled
         self.values: dict[Value, Rows] = {}
         self.lds: dict[tuple[int, int], Term] = {}
         self.staged: dict[int, Term] = {}
         self.read: dict[Product, Term] = {}
         self.next: dict[Value, Rows] = {}
         self.found: dict[str, Term] = {}
-        self.rings = {ring.access: n for n, ring in enumerate(made.map.moving)}
-        self.moving = {x.product: x.moving for x in made.map.multiplications}
+        self.rings = {ring.access: n for n, ring in enumerate(m.moving)}
+        self.moving = {x.product: x.moving for x in m.multiplications}
 
     def stores(self, passes: int) -> dict[str, Term]:
         """The term of each store after so many passes."""
-        for op in self.made.map.kernel.body:
+        for op in self.m.kernel.body:
             if isinstance(op, Loop):
                 self._loop(op, passes)
             else:
@@ -106,16 +106,16 @@ class _Run:
         values = self.values
         for carry in loop.carries:
             values[carry.inside] = self._rows(carry.initial, carry.inside)
-        for load in self.made.map.held if self.scheduled else ():
+        for load in self.m.held if self.scheduled else ():
             self._op(load, 0)
-        for step in self.made.prologue if self.scheduled else ():
+        for step in self.wave.before if self.scheduled else ():
             self._step(step, 0)
         for number in range(passes):
             if self.scheduled:
                 for op in loop.body:  # what is worked out wherever it is used
                     if isinstance(op, Argument | Constant | Coordinate | Extent):
                         self._op(op, number)
-                for step in self.made.body:
+                for step in self.wave.tiles.body:
                     self._step(step, number)
             else:
                 for op in loop.body:
@@ -126,28 +126,28 @@ class _Run:
             for carry, end in zip(loop.carries, ends, strict=True):
                 values[carry.inside] = values[carry.result] = end
 
-    def _step(self, step: Step, number: int) -> None:
+    def _step(self, step: Node, number: int) -> None:
         match step:
             case Fetch() | Copy() | Write() | Read():
                 self._move(step, ring_of(step), number + step.offset)
             case Equations(first=first, last=last, ahead=ahead):
                 now = dict(self.values)
-                for value in (v for op in self.made.map.loop.body[first:last] for v in writes(op) if ahead):
+                for value in (v for op in self.m.loop.body[first:last] for v in writes(op) if ahead):
                     self.values[value] = self.next.get(value, ())  # of the next pass another part may be done
-                for op in self.made.map.loop.body[first:last]:
-                    self._op(op, number + ahead, rows_of(self.made, op, step))
+                for op in self.m.loop.body[first:last]:
+                    self._op(op, number + ahead, rows_of(self.m, op, step))
                 if ahead:  # this pass still has its own
-                    self.next |= {v: self._made(v) for op in self.made.map.loop.body[first:last] for v in writes(op)}
+                    self.next |= {v: self._made(v) for op in self.m.loop.body[first:last] for v in writes(op)}
                     self.values |= {v: now.get(v, (self.terms.unknown(),)) for v in self.next}
             case Vote(number=which):
-                ring = len(self.made.map.moving) + which
-                self.lds[ring, number % VOTES] = self._whole(self.made.map.votes[which].condition)
+                ring = len(self.m.moving) + which
+                self.lds[ring, number % VOTES] = self._whole(self.m.votes[which].condition)
             case Share(number=which):
-                ring = len(self.made.map.moving) + len(self.made.map.votes) + which
-                self.lds[ring, number % VOTES] = self._whole(self.made.map.exchanges[which].given)
+                ring = len(self.m.moving) + len(self.m.votes) + which
+                self.lds[ring, number % VOTES] = self._whole(self.m.exchanges[which].given)
 
     def _move(self, step: Fetch | Copy | Write | Read, ring: int, item: int) -> None:
-        moving = self.made.map.moving[ring]
+        moving = self.m.moving[ring]
         slot = ring, item % moving.buffers
         match step:
             case Fetch():
@@ -157,7 +157,7 @@ class _Run:
             case Write():
                 self.lds[slot] = self.staged.get(ring, self.terms.unknown())
             case Read():
-                product = self.made.map.multiplications[product_of(step)].product
+                product = self.m.multiplications[product_of(step)].product
                 self.read[product] = self.lds.get(slot, self.terms.unknown())
 
     def _brought(self, ring: Moving, number: int) -> Term:
@@ -175,7 +175,7 @@ class _Run:
 
     def _rows(self, value: Value, like: Value) -> Rows:
         """A value as rows of a tile such as `like` is: what is no tile is the same in each."""
-        found, count = self._made(value), height(self.made, like)
+        found, count = self._made(value), height(self.m, like)
         return found if len(found) == count else tuple(self._row(value, row) for row in range(count))
 
     def _row(self, value: Value, row: int) -> Term:
@@ -183,11 +183,11 @@ class _Run:
         found = self._made(value)
         if len(found) > 1:
             return found[row]
-        return found[0] if self.made.map.rows(value) is None else self.terms.of("row", self.terms.leaf(row), found[0])
+        return found[0] if self.m.rows(value) is None else self.terms.of("row", self.terms.leaf(row), found[0])
 
     def _put(self, value: Value, made: Mapping[int, Term]) -> None:
         before = self.values.get(value, ())
-        count = height(self.made, value)
+        count = height(self.m, value)
         kept = before if len(before) == count else [self.terms.unknown() for _ in range(count)]
         self.values[value] = tuple(made.get(row, kept[row]) for row in range(count))
 
@@ -203,7 +203,7 @@ class _Run:
             case Product():
                 self._product(op, number, rows)
             case Load(source=source) if source in self.rings and self.scheduled:
-                moves = self.made.map.moving[self.rings[source]]
+                moves = self.m.moving[self.rings[source]]
                 values.pop(op.result, None)
                 if moves.cols is None:  # a vector is read where it is loaded
                     slot = self.rings[source], number % moves.buffers
@@ -220,7 +220,7 @@ class _Run:
                 like = op.result
                 made = {
                     row: terms.of(_formula(op), *(self._row(v, row) for v in reads(op)))
-                    for row in (range(height(self.made, like)) if rows is None else rows)
+                    for row in (range(height(self.m, like)) if rows is None else rows)
                 }
                 self._put(like, made)
             case _:
@@ -228,7 +228,7 @@ class _Run:
 
     def _exchanged(self, op: Product, number: int) -> None:
         """A product of what all waves gave: of what stands in LDS."""
-        m = self.made.map
+        m = self.m
         which = next(n for n, x in enumerate(m.exchanges) if x.product == op)
         given = self._whole(op.left)
         if self.scheduled:
@@ -246,14 +246,14 @@ class _Run:
         factors = [self._whole(v) if v in values else terms.unknown() if tile is None else tile for v in reads(op)]
         made = {
             row: terms.of(_formula(op), terms.leaf(row), *factors)
-            for row in (range(height(self.made, op.result)) if rows is None else rows)
+            for row in (range(height(self.m, op.result)) if rows is None else rows)
         }
         self._put(op.result, made)
 
     def _choose(self, op: When, condition: Value, number: int) -> None:
         taken = self._whole(condition)
         if self.scheduled:
-            ring = len(self.made.map.moving) + self.made.map.votes.index(op)
+            ring = len(self.m.moving) + self.m.votes.index(op)
             taken = self.lds.get((ring, number % VOTES), self.terms.unknown())
         for inner in op.body:
             self._op(inner, number)

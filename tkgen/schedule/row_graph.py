@@ -17,9 +17,11 @@ import networkx as nx
 from tkgen.ir.equations import Kernel, Load, Loop, Op, Store, Value, When, op_text, reads, walk, writes
 from tkgen.ir.graph import Dependency
 from tkgen.ir.types import ALL_WAVES
-from tkgen.schedule.loop_program import LoopSteps, ring_of
+from tkgen.schedule.loop_program import barriers, ring_of
+from tkgen.schedule.loops import LoopMap
 from tkgen.schedule.rows import RowMap
 from tkgen.tile.ops import Barrier, Copy, Fetch, Vote, Write
+from tkgen.tile.program import Role
 
 
 @dataclass(frozen=True)
@@ -40,27 +42,26 @@ def row_graph(layout: RowMap) -> nx.MultiDiGraph:
     return _graph(layout.kernel, layout.waves, _barriers(layout) if layout.waves_of_row > 1 else {})
 
 
-def loop_graph(steps: LoopSteps) -> nx.MultiDiGraph:
+def loop_graph(m: LoopMap, wave: Role) -> nx.MultiDiGraph:
     """The same of products of products."""
-    m = steps.map
     met: dict[Value, int | None] = {}
     for op in walk(m.kernel.body):
         if isinstance(op, Load):
-            brings = [(n, step) for n, step in enumerate(steps.body) if isinstance(step, Write | Fetch | Copy)]
+            brings = [(n, step) for n, step in enumerate(wave.tiles.body) if isinstance(step, Write | Fetch | Copy)]
             brought = [n for n, step in brings if m.moving[ring_of(step)].access == op.source]
             if brought:
-                met[op.result] = _behind(steps, max(brought))
+                met[op.result] = _behind(wave, max(brought))
         elif isinstance(op, When):
             number = m.votes.index(op)
-            votes = [n for n, step in enumerate(steps.body) if isinstance(step, Vote) and step.number == number]
-            met[op.condition] = _behind(steps, max(votes))
+            votes = [n for n, step in enumerate(wave.tiles.body) if isinstance(step, Vote) and step.number == number]
+            met[op.condition] = _behind(wave, max(votes))
     return _graph(m.kernel, m.waves, met)
 
 
-def _behind(steps: LoopSteps, last: int) -> int | None:
+def _behind(wave: Role, last: int) -> int | None:
     """The first meeting of a pass, around it, behind a step; None without meetings."""
-    passed = sum(isinstance(step, Barrier) for step in steps.body[:last])
-    return passed % steps.barriers if steps.barriers else None
+    passed = sum(isinstance(step, Barrier) for step in wave.tiles.body[:last])
+    return passed % barriers(wave) if barriers(wave) else None
 
 
 def _graph(kernel: Kernel, waves: int, met: _Met) -> nx.MultiDiGraph:

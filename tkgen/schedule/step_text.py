@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from tkgen.ir.equations import body_text
-from tkgen.schedule.loop_program import LoopSteps, product_of, ring_of
+from tkgen.schedule.loop_program import block as loop_block
+from tkgen.schedule.loop_program import persistent, product_of, ring_of
+from tkgen.schedule.loops import LoopMap
 from tkgen.schedule.row_steps import OF_ROW, block
 from tkgen.schedule.rows import RowMap
 from tkgen.tile.ops import Copy, ElementLoop, Equations, Fetch, Read, Share, SharedLoad, SharedStore, Vote, Write
-from tkgen.tile.program import Op
+from tkgen.tile.program import Op, Role
 from tkgen.tile.text import INDENT, block_text, region_text
 
 
@@ -35,9 +37,8 @@ def _reduced(m: RowMap, sweep: int) -> str:
     return ", ".join(str(reduce.result) for reduce in m.sweeps[sweep].handed)
 
 
-def loop_text(steps: LoopSteps) -> str:
+def loop_text(m: LoopMap, wave: Role) -> str:
     """A layout of a loop, and its program."""
-    m = steps.map
 
     def lines(op: Op) -> list[str] | None:
         match op:
@@ -58,4 +59,4 @@ def loop_text(steps: LoopSteps) -> str:
         return None
 
     values = {"WAVES": m.waves} | ({"AHEAD": m.late} if m.late else {})
-    return f"{m.describe()}\n{block_text(steps.persistent if m.persistent else steps.block, values, lines)}"
+    return f"{m.describe()}\n{block_text(loop_block(m, persistent(wave) if m.persistent else wave), values, lines)}"

@@ -35,6 +35,11 @@ def evaluate(expression: str, values: Mapping[str, int]) -> int:
     return _value(_parsed(expression), values)
 
 
+def renamed(expression: str, names: Mapping[str, str]) -> str:
+    """The expression with other names, or with numbers, for these."""
+    return re.sub(r"\w+", lambda name: names.get(name[0], name[0]), expression)
+
+
 @cache
 def _parsed(expression: str) -> ast.expr:
     try:

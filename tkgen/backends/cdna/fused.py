@@ -16,7 +16,7 @@ from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
 from tkgen.execute.arguments import launched_in
 from tkgen.ir.divided import divided
 from tkgen.ir.size_cases import around_tiles, tile_units
-from tkgen.schedule.loop_program import LoopSteps
+from tkgen.schedule.loop_program import barriers
 from tkgen.schedule.loop_steps import steps
 from tkgen.schedule.loop_tiles import LoopError
 from tkgen.schedule.loop_written import StepError
@@ -24,6 +24,7 @@ from tkgen.schedule.loops import LoopMap, map_loops
 from tkgen.schedule.row_graph import loop_graph
 from tkgen.schedule.step_text import loop_text
 from tkgen.targets.model import round_up
+from tkgen.tile.program import Role
 from tkgen.toolchain.isa import Function, instruction_mix
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def _layout(spec: Spec[Any]) -> LoopMap:
         raise SpecError(Diagnostic("E230", str(error), Label(span), fix=fix)) from error
 
 
-def _schedule(spec: Spec[Any]) -> LoopSteps:
+def _schedule(spec: Spec[Any]) -> Role:
     """What its waves do, proven. Raises SpecError (E216, E312 to E314) for a written schedule."""
     try:
         return steps(spec.layout, spec.target.synchronisation)
@@ -61,7 +62,9 @@ def _check(spec: Spec[Any]) -> Iterator[Diagnostic]:
 def _source(spec: Spec[Any], alone: bool) -> Source:
     program = spec.program
     header = program.header.splitlines()
-    return LoopLowering(spec.schedule).source(spec.target, header, spec.path.name, program.occupancy, alone)
+    return LoopLowering(spec.layout, spec.schedule).source(
+        spec.target, header, spec.path.name, program.occupancy, alone
+    )
 
 
 def _size_cases(spec: Spec[Any]) -> Iterator[dict[str, int]]:
@@ -94,7 +97,7 @@ def _figures(spec: Spec[Any], function: Function) -> dict[str, object]:
     m, loop = spec.layout, loop_mix(function)
     return {
         "layout": {"text": m.describe(), "columns": m.columns, "side": m.side, "predicted_registers": m.registers},
-        "barriers_per_step": spec.schedule.barriers,
+        "barriers_per_step": barriers(spec.schedule),
         "instructions": asdict(instruction_mix(function.instructions)),
         "main_loop": None if loop is None else asdict(loop) | {"other_per_mfma": other_per_mfma(loop)},
     }
@@ -104,8 +107,8 @@ FUSED = CdnaForm(
     layout=_layout,
     schedule=_schedule,
     check=_check,
-    text=lambda spec: loop_text(spec.schedule),
-    graph=lambda spec: loop_graph(spec.schedule),
+    text=lambda spec: loop_text(spec.layout, spec.schedule),
+    graph=lambda spec: loop_graph(spec.layout, spec.schedule),
     source=partial(_source, alone=True),
     namespace=partial(_source, alone=False),
     launch=lambda spec, given: launched_in(spec.layout, spec.program, given),
@@ -114,7 +117,7 @@ FUSED = CdnaForm(
     # a condition on which waves decide, or a number from memory to compare places with
     decides=lambda spec: bool(spec.layout.votes or spec.layout.numbers_loaded),
     measured=measured,
-    barriers=lambda spec: ("barriers", spec.schedule.barriers),
+    barriers=lambda spec: ("barriers", barriers(spec.schedule)),
     figures=_figures,
-    words=lambda spec, function: loop_words(spec.schedule.barriers, loop_mix(function)),
+    words=lambda spec, function: loop_words(barriers(spec.schedule), loop_mix(function)),
 )

@@ -21,11 +21,12 @@ from tkgen.ir.equations import Access, Axis, Index, Store
 from tkgen.ir.equations import Constant as ConstantOp
 from tkgen.ir.limits import LARGEST_ROWS_SIZE
 from tkgen.ir.types import ACCESS_BYTES, DType
-from tkgen.schedule.loop_program import LoopSteps, product_of, ring_of
+from tkgen.schedule.loop_program import product_of, ring_of
 from tkgen.schedule.loop_tiles import Moving, extent
-from tkgen.schedule.loops import VOTES
+from tkgen.schedule.loops import VOTES, LoopMap
+from tkgen.tile.expressions import renamed
 from tkgen.tile.ops import Barrier, Copy, Equations, Fence, Fetch, Mix, Priority, Read, Share, Vote, Write
-from tkgen.tile.program import Op, StreamKind
+from tkgen.tile.program import Node, Op, Role, StreamKind
 
 # What no name of a spec may be in the kernel: its own locals and types.
 LOCALS = frozenset({
@@ -44,8 +45,8 @@ class LoopPlaces(BlockPlaces):
 class LoopLowering(Lowering):
     """The C++ of a loop of equations over waves."""
 
-    def __init__(self, steps: LoopSteps):
-        self.steps, self.m = steps, steps.map
+    def __init__(self, m: LoopMap, steps: Role):
+        self.steps, self.m = steps, m
         votes = range(len(self.m.votes))
         own = {f"{word}_{n}" for n in votes for word in ("votes", "asks")}
         own |= {f"{word}_{n}" for n in range(len(self.m.exchanges)) for word in ("given", "turned")}
@@ -103,9 +104,7 @@ class LoopLowering(Lowering):
         yield from self._rings()
         yield "const int wave = warpid();"
         yield from self.values.quieted()
-        tile = list(self._tile())
-        between = [line for step in self.steps.between for line in self._step(step, "")]
-        yield from self.places.from_tile_to_tile(tile, between)
+        yield from self.places.from_tile_to_tile(list(self._tile()))
 
     def _tile(self) -> Iterator[str]:
         """What a block does with one tile."""
@@ -133,18 +132,18 @@ class LoopLowering(Lowering):
         if loop.axis.since is not None or loop.axis.part is not None:
             first = "first_step"
             yield f"const int first_step = {self._first()};{self.places.remark(loop.axis.span)}"
-        for step in self.steps.prologue:
+        for step in self.steps.before:
+            if isinstance(step, Op) and step.when:
+                yield from self.values.under_way.before_branch()
             yield from self._step(step, first)
-        if m.late or not self._surely_entered:
+        if not self._surely_entered:
             yield from self.values.under_way.before_branch()
-        if m.late:
-            yield f"if (wave >= {m.late}) {self._meet()}  // these waves run a meeting behind"
         yield f"#pragma unroll {m.unrolled}"
         yield f"for (int step = {first}; step < {self._passes()}; ++step) {{{self.places.remark(loop.axis.span)}"
         yield from (INDENT + line for line in self._pass())
         yield "}"
-        if m.late:
-            yield f"if (wave < {m.late}) {self._meet()}  // the others catch up"
+        for step in self.steps.behind:
+            yield from self._step(step, "")
         yield "tk::settle();"
         for op in self.kernel.body[at + 1 :]:
             yield from self._stored(op) if isinstance(op, Store) else self.values.statements([op])
@@ -273,14 +272,14 @@ class LoopLowering(Lowering):
         outer = set(self.values.declared)
         self.values.under_way.begin_iteration()
         yield f"const int {self.places.axis[axis]}_0 = step * {self.values.extent(axis)};"
-        for step in self.steps.body:
+        for step in self.steps.tiles.body:
             yield from self._step(step, "step")
         yield from self._handed_on()
         if not self._surely_entered:
             yield "tk::end_iteration();"
         self.values.declared = outer
 
-    def _step(self, step: Op, now: str) -> Iterator[str]:
+    def _step(self, step: Node, now: str) -> Iterator[str]:
         match step:
             case Fetch() | Copy():
                 n, ahead = ring_of(step), step.offset
@@ -306,9 +305,13 @@ class LoopLowering(Lowering):
                 yield from self.values.voted(self.m.votes[n], n)
             case Share(number=n):
                 yield self.values.exchanges.give(n)
-            case Barrier(drains=drains):
-                self.values.arriving.clear()
-                yield self._meet(StreamKind.GLOBAL in drains, not drains)
+            case Barrier(drains=drains, when=when, remark=remark):
+                met = self._meet(StreamKind.GLOBAL in drains, not drains)
+                if when:  # of some waves
+                    yield f"if ({renamed(when, {'warp': 'wave', 'AHEAD': str(self.m.late)})}) {met}  // {remark}"
+                else:
+                    self.values.arriving.clear()
+                    yield met
             case Priority(level=level):
                 yield f"__builtin_amdgcn_s_setprio({level});"
             case Fence():
