@@ -21,8 +21,8 @@ from tkgen.backends.spec import AnySpec
 from tkgen.diagnostics import SpecError
 from tkgen.diagnostics.suggest import suggestion
 from tkgen.ir.products import has_products
+from tkgen.ir.schedules import SCHEDULES
 from tkgen.ir.types import Via
-from tkgen.schedule.presets import PRESETS
 from tkgen.source import Span
 from tkgen.syntax import ast
 from tkgen.syntax.ast import flatten
@@ -247,7 +247,7 @@ def _words(kernel: ast.Kernel, text: str, alone: bool) -> Iterator[Change]:
     body = list(_own(kernel))
     written = [s for s in body if isinstance(s, ast.Schedule)]
     presets = [s for s in written if s.preset is not None]
-    for name in PRESETS:
+    for name in SCHEDULES:
         if presets and presets[0].preset is not None and presets[0].preset.id != name:
             yield Change(f"schedule {name}", _replaced(text, presets[0].preset.span, name))
         elif not written:

@@ -31,10 +31,11 @@ FORBIDDEN = {
 
 @cache
 def vocabulary() -> set[str]:
-    """The words of the language: those that editors explain, and the remaps."""
+    """The words of the language: those that editors explain, the remaps and the named schedules."""
     words = tomllib.loads((ROOT / "tkgen" / "lsp" / "words.toml").read_text(encoding="utf-8"))
-    remaps = (ROOT / "tkgen/remap/definitions").glob("*.py")
-    return {word for group in words.values() for word in group} | {path.stem for path in remaps}
+    folders = ("remap/definitions", "ir/schedules/definitions")
+    modules = {path.stem for folder in folders for path in (ROOT / "tkgen" / folder).glob("*.py")}
+    return {word for group in words.values() for word in group} | modules
 
 
 @cache

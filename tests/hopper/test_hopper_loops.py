@@ -69,7 +69,7 @@ def test_sums_of_rows_are_gathered_behind_the_loop() -> None:
         ("j in KEYS by 128", "j in KEYS by 256", "bytes of shared memory"),
         ("  shared K", "  registers Q\n  shared K", "leave `registers` out"),
         ("bf16(p) @", "bf16(p + 0 * rowmax(o)) @", "`q`"),
-        ("  shared K", "  schedule simple\n  shared K", "one schedule, `ping_pong`"),
+        ("  shared K", "  schedule simple\n  shared K", "loops on Hopper take `ping_pong` alone"),
         ("  each j", "  grid persistent(132)\n  each j", ""),
     ],
 )

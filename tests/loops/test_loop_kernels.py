@@ -370,7 +370,7 @@ def test_tiles_that_must_spill_are_refused(
         ("waves 4", "waves 16", "16 waves cannot share a tile of 128 in parts of 16", "waves 16 along q"),
         ("buffers 2", "buffers 2 via direct",
          "loads from global memory to LDS move 4 bytes a lane on gfx942, tiles lie in chunks of 16", None),
-        ("  registers Q\n", "  schedule auto\n", "`auto` is no schedule of such loops", "schedule auto"),
+        ("  registers Q\n", "  schedule auto\n", "attention-like loops have no schedule `auto`", "schedule auto"),
         ("buffers 2", "buffers 1\n  schedule interleave",
          "`K` is read a pass ahead: it needs 2 buffers, and no other use", "schedule interleave"),
         ("    m = n\n", "    when any(n > 5)\n      m = n\n  schedule interleave\n",

@@ -195,7 +195,7 @@ def test_a_half_done_twice_or_not_at_all_is_found(half: int) -> None:
     [
         ("waves 8", "waves 4", "use 8 waves"),
         ("buffers 2", "buffers 1", "2 buffers"),
-        ("schedule ping_pong", "schedule pingpong", "`simple` and `interleave` and `ping_pong`"),
+        ("schedule ping_pong", "schedule pingpong", "`simple`, `ping_pong`, `interleave`"),
     ],
 )
 def test_what_cannot_be_is_said(old: str, new: str, said: str) -> None:

@@ -57,7 +57,9 @@ OTHERS = {
     ),
     "ir/launch.py: PAGE_BYTES, WATCHED_PAGES = 1024, 40_000": "how much of memory the referee has room for",
     "schedule/loops.py: BOX = (16, 32)": "how the headers lay tiles out",
-    "schedule/presets.py: PING_PONG_TILE = 128 * 128 * 2": "where one schedule is predicted to be faster",
+    "ir/schedules/definitions/ping_pong.py: SMALLEST_BLOCK = 128 * 128 * 2": (
+        "where one schedule is predicted to be faster"
+    ),
     "schedule/rows.py: EXCHANGE_BYTES = 16 * 1024": "how much of the LDS sums of groups may take",
     "schedule/unrolled.py: MOST_PLACES = 32": "how many values the compiler holds",
     "ir/products.py: SCALED_BLOCK = 32": "what OCP's MX formats scale",

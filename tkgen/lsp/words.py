@@ -12,11 +12,11 @@ from typing import Any
 from tkgen.backends.registry import backend_of
 from tkgen.ir.resolve.clauses import ALLOWANCES, GRIDS, TAILS
 from tkgen.ir.resolve.written import COUNTERS, LEVELS
+from tkgen.ir.schedules import SCHEDULES
 from tkgen.ir.types import OWN_ENCODING, DType, Via
 from tkgen.ir.typing.desugar import EPILOGUES
 from tkgen.ir.typing.expressions import CALLS, CONSTANTS, LARGEST, PLACE, REDUCTIONS
 from tkgen.remap import REMAPS
-from tkgen.schedule.presets import PRESETS
 from tkgen.targets import known_names
 
 
@@ -38,7 +38,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "epilogue": EPILOGUES,
     "arrangement": ("interleaved", "blocked"),
     "automatic": ("auto", "manual"),
-    "preset": ("auto", *PRESETS),
+    "preset": ("auto", *SCHEDULES),
     "counter": COUNTERS,
     "level": tuple(LEVELS),
     "dynamic": ("dynamic",),
@@ -61,6 +61,8 @@ def word(role: str, name: str) -> Word | None:
         return None
     if role == "remap":
         return Word(REMAPS[name].signature, REMAPS[name].doc)
+    if role == "preset" and name in SCHEDULES:
+        return Word(f"schedule {name}", SCHEDULES[name].doc)
     if role == "formula" and name in CALLS:
         arguments = ", ".join("abcde"[: CALLS[name].arity])
         return Word(f"{name}({arguments})", CALLS[name].doc)

@@ -1,6 +1,6 @@
 """From the typed program to what each wave executes: `plan(program, target)` is the way in.
 
-`templates` and `presets` order one iteration, `explicit` takes it from a `schedule` block, `barriers` places meetings,
+`presets` orders one iteration, `explicit` takes it from a `schedule` block, `barriers` places meetings,
 `pipeline` clips it into prologue, loop and epilogue, `epochs` finds what no meeting or wait orders.
 """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import Axis, Convert, Load, Loop, Product, Store, writes
+from tkgen.ir.schedules import runs_ahead
 from tkgen.ir.types import BASE_TILE, DType
 from tkgen.schedule.loop_tiles import Exchange, LoopError, extent, reach
 
@@ -33,7 +34,7 @@ def exchanges(program: EquationProgram, loop: Loop, split: Axis, columns_of_wave
                             store.span, "use fewer waves")  # fmt: skip
         if program.waves * columns_of_wave != extent(split):
             raise LoopError(f"the waves have more than a tile of `{split.name}`", store.span)
-        if program.written is not None or program.schedule not in (None, "simple"):
+        if program.written is not None or runs_ahead(program.schedule):
             raise LoopError("what the waves exchange has no place in this schedule", store.span,
                             "leave `schedule` out")  # fmt: skip
         if program.kernel.ragged:

@@ -70,6 +70,7 @@ from tkgen.ir.equations import (
     writes,
 )
 from tkgen.ir.limits import BUFFER_BYTES, LARGEST_ROWS_SIZE
+from tkgen.ir.schedules import SCHEDULES, alternates, names, runs_ahead
 from tkgen.ir.types import ACCESS_BYTES, BASE_TILE, WAVE_LANES, DType, Via
 from tkgen.remap import Remap, RemapCall, compose
 from tkgen.schedule.loop_exchange import exchanges
@@ -80,7 +81,6 @@ from tkgen.source import Span
 from tkgen.targets import Target
 from tkgen.targets.model import round_up
 
-SCHEDULES = ("simple", "interleave", "ping_pong")  # of loops of products, by their names
 SIDES = (2 * BASE_TILE, BASE_TILE)  # of the base tiles of MFMAs, the better one first: fewer reads of LDS
 FACTORS = (DType.BF16, DType.F16)
 VOTES = 2  # slots of a ring of votes: a wave that votes again has met all that read the vote before last
@@ -507,12 +507,11 @@ def _direct(program: EquationProgram, m: LoopMap, target: Target) -> None:
 def _early(program: EquationProgram, m: LoopMap) -> Multiplication | None:
     """The product that the schedule has a pass ahead. Raises LoopError where there is no such schedule."""
     ahead = [s for line in program.written.lines for s in line.steps if s.ahead] if program.written else []
-    if program.schedule in (None, "simple") and not any(s.word == "multiply" for s in ahead):
-        return None
     at = program.spans.get("schedule")
     if program.schedule is not None and program.schedule not in SCHEDULES:
-        raise LoopError(f"`{program.schedule}` is no schedule of such loops", at,
-                        f"they have {' and '.join(f'`{s}`' for s in SCHEDULES)}")  # fmt: skip
+        raise LoopError(f"attention-like loops have no schedule `{program.schedule}`", at, f"choose from {names()}")
+    if not runs_ahead(program.schedule) and not any(s.word == "multiply" for s in ahead):
+        return None
     first = m.multiplications[0]
     if first.onto is not None or first.held not in {load.result for load in m.held} or m.votes:
         raise LoopError("the first product stands a pass ahead: it is of a loaded factor, added to nothing, and no "
@@ -534,7 +533,7 @@ def _remap(program: EquationProgram) -> Remap | None:
 
 def _late(program: EquationProgram, target: Target) -> int:
     """The first of the waves that are a meeting behind. Raises LoopError where SIMDs have not two waves each."""
-    if program.schedule != "ping_pong":
+    if not alternates(program.schedule):
         return program.written.late if program.written else 0
     if program.waves != 2 * target.simds_per_cu:
         raise LoopError(f"of two waves of a SIMD one multiplies while the other one computes: {program.waves} waves",

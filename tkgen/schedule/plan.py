@@ -21,7 +21,6 @@ from tkgen.schedule.epochs import Purposes, conflicts, distinct, passes_to_prove
 from tkgen.schedule.orders import Orders, Unrolled, most_in_flight, orders
 from tkgen.schedule.presets import preset
 from tkgen.schedule.stored import Wrong, wrong_stores
-from tkgen.schedule.templates import iteration as template
 from tkgen.schedule.traces import Passed, Place, held
 from tkgen.schedule.verifier import verify
 from tkgen.targets import Target
@@ -163,16 +162,14 @@ def plan(program: Program, target: Target) -> Plan:
         _ends(program)
         sequence, chosen = explicit.merged(program, bodies), "written in the spec"
     else:
-        made = preset(program, target)
+        schedule, reason = preset(program, target)
+        chosen, made = f"{schedule.name}: {reason}", schedule.order(program)
         program = replace(program, phases=(*program.phases, *made.phases))
-        bodies, auto_barriers, auto_waits = (), not made.paced, not made.paced
-        chosen = f"{made.name}: {made.reason}"
-        if made.ops is None:
-            roles, ops = zip(*template(program), strict=True)
-            sequence = list(zip(roles, numbered(ops), strict=True))
-        else:
-            bodies = (Body(program.compute.name, numbered(made.ops)),)
-            sequence = explicit.merged(program, bodies)
+        auto_barriers, auto_waits = not made.paced, not made.paced
+        roles, ops = zip(*made.ops, strict=True)
+        pairs = list(zip(roles, numbered(ops), strict=True))
+        bodies = tuple(Body(role, tuple(op for of, op in pairs if of == role)) for role in dict.fromkeys(roles))
+        sequence = [(role, op) for role, op in pairs if not isinstance(op, Control)]
     if auto_barriers:
         bodies = _with_barriers(program, sequence)
     if auto_waits:

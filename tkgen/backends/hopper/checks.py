@@ -36,6 +36,7 @@ from tkgen.ir.launch import Launch
 from tkgen.ir.limits import counts_steps_in_64_bits, most_tiles
 from tkgen.ir.products import Sums
 from tkgen.ir.room import too_many_registers, too_much_lds
+from tkgen.ir.schedules import alternates, names
 from tkgen.ir.types import DType, Program, Role, Via
 from tkgen.source import Span
 
@@ -126,10 +127,10 @@ def _language(program: Program) -> Iterator[Diagnostic]:
             at = statement(program, name)
             yield _refused(f"`{name}` has no meaning for sm_90a yet", at, f"remove the `{name}` line",
                            edits=without_statement(at))  # fmt: skip
-    if program.schedule is not None and program.schedule.preset != "ping_pong":
+    if program.schedule is not None and not alternates(program.schedule.preset):
         at = statement(program, "schedule")
         yield _refused("sm_90a has schedules of its own and does not read another yet", at,
-                       "remove the `schedule` block, or write `schedule ping_pong`",
+                       f"remove the `schedule` block, or choose from {names(alternating=True)}",
                        edits=without_statement(at))  # fmt: skip
     for unused in program.unused:
         yield _refused(f"the {unused.what} `{unused.name}` is never used", unused.span, "remove it")
@@ -290,7 +291,7 @@ def _roles(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
                        edits=edits)  # fmt: skip
     if program.schedule is not None and len(consumer.waves) < 2 * group:
         yield _refused("one warpgroup has nobody to take turns with", statement(program, "schedule"),
-                       f"give `{consumer.name}` {2 * group} waves, or remove `schedule ping_pong`")  # fmt: skip
+                       f"give `{consumer.name}` {2 * group} waves, or remove the `schedule` line")  # fmt: skip
     if consumer.shape is not None and consumer.shape[1] != 1:
         yield _refused("consumers stand one above the other on sm_90a", consumer.span,
                        f"write `as {len(consumer.waves)} x 1`", edits=edits)  # fmt: skip

@@ -47,6 +47,7 @@ from tkgen.ir.equations import (
     writes,
 )
 from tkgen.ir.limits import LARGEST_ROWS_SIZE
+from tkgen.ir.schedules import alternates, names
 from tkgen.ir.tensors import Dim, Tensor
 from tkgen.ir.types import DType, Via
 from tkgen.remap import Remap, RemapCall, compose
@@ -343,8 +344,8 @@ def _scheduled(m: HopperLoop, program: EquationProgram) -> None:
     edits = [*without_statement(program.spans["schedule"])]
     edits += without_statement(program.spans["phase"]) if "phase" in program.spans else ()
     message = ""
-    if program.schedule != "ping_pong" or "phase" in program.spans:
-        message = "loops on Hopper have one schedule, `ping_pong`"
+    if not alternates(program.schedule) or "phase" in program.spans:
+        message = f"loops on Hopper take {names(alternating=True)} alone"
     elif m.consumers == 1:
         message = f"one warpgroup of `{m.split.name}` has no other one to take turns with"
     if message:

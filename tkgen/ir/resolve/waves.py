@@ -5,6 +5,7 @@ from __future__ import annotations
 from tkgen.diagnostics import Label
 from tkgen.ir.resolve.names import Scope, statements
 from tkgen.ir.resolve.sizes import number, positive
+from tkgen.ir.schedules import alternates
 from tkgen.ir.types import ALL_WAVES, BASE_TILE, SIMDS, WAVE_LANES, Operand, PhaseShift, Role
 from tkgen.source import Span
 from tkgen.syntax import ast
@@ -105,7 +106,7 @@ def _fitting(scope: Scope, block: tuple[int, int, int], tile: tuple[int, int], s
     """
     tiles = max(block[0] // tile[0] * (block[1] // tile[1]), 1)
     wanted = max(SIMDS, sums * block[0] * block[1] // (WAVE_LANES * WANTED_SUMS))
-    if any(s.preset is not None and s.preset.id == "ping_pong" for s in scope.all(ast.Schedule)):
+    if any(s.preset is not None and alternates(s.preset.id) for s in scope.all(ast.Schedule)):
         wanted = max(wanted, 2 * SIMDS)
     return max(n for n in (1, 2, 4, 8, 16) if n == 1 or (n <= wanted and tiles % n == 0))
 

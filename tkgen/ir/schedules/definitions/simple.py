@@ -1,4 +1,4 @@
-"""The order of one iteration when the spec does not write it: from buffer counts and prefetch distances.
+"""`simple`: the order of one iteration follows from buffer counts and prefetch distances.
 
 With n LDS buffers the loads run n - 1 steps ahead of the reads (one step ahead through staging registers even with
 n = 1: the staging registers are the second buffer). With two register buffers the reads run one register tile ahead
@@ -6,18 +6,25 @@ of the multiplies: a whole step when a step is one slice, else one slice. An ope
 slices ahead as its register buffers hold beside the one that is multiplied.
 
 The list is the *sequential meaning* of an iteration: every role executes its own operations in this order, and
-barriers are cuts through it (`tkgen.schedule.barriers`).
+barriers are cuts through it (`tkgen.schedule.barriers`), only where data demands them. This is also the schedule of a
+spec that asks for none.
 """
 
 from __future__ import annotations
 
+from tkgen.ir.schedules.model import IterationOrder, NamedSchedule
+from tkgen.ir.schedules.operations import multiplies, read_all, reads_past_lds
 from tkgen.ir.types import Operand, Program, Via
-from tkgen.tile.ops import Copy, Fetch, Load, Move, Multiply, Read, Take, Write
+from tkgen.tile.ops import Copy, Fetch, Load, Move, Write
 from tkgen.tile.program import Op
 
 
-def iteration(program: Program) -> list[tuple[str, Op]]:
-    """One iteration as (role, operation) in sequential order, without barriers and waits."""
+def order(program: Program) -> IterationOrder:
+    """The loads, reads and multiplies of all roles."""
+    return IterationOrder(_iteration(program))
+
+
+def _iteration(program: Program) -> list[tuple[str, Op]]:
     slices, buffers = program.slices, _register_depth(program)
     lead = 1 if buffers == 2 and slices == 1 else 0  # steps that reads run ahead of multiplies
     past = [[(program.compute.name, op) for op in reads_past_lds(program, t)] for t in range(slices)]
@@ -61,7 +68,7 @@ def _moves(program: Program, operand: Operand, lead: int) -> tuple[list[tuple[st
 
 
 def _register_depth(program: Program) -> int:
-    """Slices of an operand in LDS, as the spec has them, that registers hold: the same for all, as `presets` asks."""
+    """Slices of an operand in LDS that registers hold: the same for all operands (`tkgen.schedule.presets`)."""
     return next((o.register_depth for o in program.shared), 1)
 
 
@@ -69,32 +76,14 @@ def _reads(program: Program, offset: int, slice_: int) -> list[tuple[str, Op]]:
     return [(program.compute.name, read_all(o, offset, slice_)) for o in program.shared if slice_ % o.together == 0]
 
 
-def reads_past_lds(program: Program, slice_: int) -> list[Op]:
-    """Reads from global memory into the registers that the multiplies of the slice before this one have left."""
-    made = []
-    for operand in program.operands:
-        if not operand.shared and slice_ % operand.together == 0:
-            ahead = slice_ + (operand.register_depth - 1) * operand.together
-            made.append(read_all(operand, ahead // operand.slices, ahead % operand.slices))
-    return made
-
-
-def read_all(operand: Operand, offset: int, slice_: int) -> Op:
-    """The read of the slices that go together from this one on, of all fragments."""
-    slices = tuple(range(slice_, slice_ + operand.together))
-    kind = Read if operand.shared else Take
-    return kind.of(operand.name, offset, tuple(range(operand.fragments)), slices, operand.span)
-
-
 def _multiplies(program: Program, slice_: int) -> list[tuple[str, Op]]:
     rows, cols = (tuple(range(n)) for n in program.accumulator.fragments)
     return [(program.compute.name, op) for op in multiplies(program, rows, cols, slice_)]
 
 
-def multiplies(program: Program, rows: tuple[int, ...], cols: tuple[int, ...], slice_: int) -> list[Op]:
-    """The multiplies of these fragments, one for each product."""
-    several, span = len(program.products) > 1, program.accumulator.span
-    return [
-        Multiply.of(p.names, rows, cols, (slice_,), product=p.name if several else "", span=span)
-        for p in program.products
-    ]
+SPEC = NamedSchedule(
+    name="simple",
+    doc="Barriers only where data needs them; the compiler orders the rest.",
+    position=0,
+    order=order,
+)

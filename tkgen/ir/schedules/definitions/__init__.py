@@ -1,0 +1,1 @@
+"""Schedules with names: every module here defines one, as `SPEC`."""
