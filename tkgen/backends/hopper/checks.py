@@ -149,9 +149,6 @@ def _stream_k(program: Program) -> Iterator[Diagnostic]:
 
 def _equations(program: Program, equations: Sums) -> Iterator[Diagnostic]:
     """Equations of more than sums of products and what is made of their elements."""
-    if equations.contraction.part is not None:
-        yield _refused("sm_90a sums each output whole, not in parts", equations.contraction.span or
-                       statement(program, "kernel"), "leave `part` out")  # fmt: skip
     if program.schedule is not None and any(s.scaled for s in equations.sums):
         yield _refused("consumers that take turns add products as they are", statement(program, "schedule"),
                        "remove the `schedule` block", "", "others' products run while one scales its own")  # fmt: skip
@@ -167,9 +164,9 @@ def _equations(program: Program, equations: Sums) -> Iterator[Diagnostic]:
         yield _refused(f"rows of `{operand.name}` are gathered, and the copy engine brings whole tiles of them",
                        operand.tensor.span, "gather them in a kernel of rows first")  # fmt: skip
     scaled = next((s.span for s in equations.sums if s.scaled), None)
-    if program.grid.shares_tiles and scaled:
+    if (program.grid.shares_tiles or program.part) and scaled:
         yield _refused("sm_90a does not divide the K-steps of scaled products among blocks", scaled,
-                       "use `grid persistent(132)`")  # fmt: skip
+                       "leave `part` out" if program.part else "use `grid persistent(132)`")  # fmt: skip
     others = (d for t in program.arguments for d in t.dims if d not in (program.m, program.n, program.k))
     for dim in dict.fromkeys(d for d in others if d.size is None):
         yield _refused(f"sm_90a needs a size of {dim.name} that is known at build time", dim.span,

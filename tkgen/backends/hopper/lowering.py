@@ -425,9 +425,9 @@ class _Lowering:
         own = "(tile_row * CONSUMERS + consumer) * FRAGMENTS + i" if turns else "tile_row * CONSUMERS + i"
         place = own if rows else "tile_col"  # in tiles, at step `k`
         access, along = self.layout.moved[operand.name], self.layout.parted(operand)
-        shape, at = [extent, "K_STEP"], [place, "first + k" if self.program.grid.shares_tiles else "k"]
+        shape, at = [extent, "K_STEP"], [place, self.step]
         if rows and self.layout.ragged:
-            step = "(first + k)" if self.program.grid.shares_tiles else "k"
+            step = f"({self.step})" if " " in self.step else self.step
             at = [f"walk.first + ({own}) * {name(operand.name)}_tile::rows", f"{step} * K_STEP"]
         if operand.contraction_first:
             shape, at = shape[::-1], at[::-1]
@@ -446,6 +446,13 @@ class _Lowering:
             f"a step's, of {'all consumers' if not rows else '64 rows' if turns else 'one consumer'}",
             self.origin(operand.span),
         )
+
+    @property
+    def step(self) -> str:
+        """Which K-step of the contraction is step `k` of a block's sums."""
+        if (part := self.program.part) is not None:
+            return f"{cpp_name(part.name)}_i * K_STEPS + k"
+        return "first + k" if self.program.grid.shares_tiles else "k"
 
     @staticmethod
     def place(access: Access, tiled: Sequence[str]) -> str:
@@ -531,9 +538,12 @@ class _Lowering:
         for symbol, dim, unit in self.counted():
             if dim.size is not None and not self.of_group(symbol):
                 origin = self.origin(dim.span, "block", "tail")
-                shared = f" / {p.grid.count}" if symbol == "K_STEPS" and p.grid.name == "split_k" else ""
-                about = f"of the {p.grid.count} blocks that add to a tile, each" if shared else ""
-                result.append(Constant(symbol, f"({dim.size} + {unit} - 1) / {unit}{shared}", about, origin))
+                steps, about = f"({dim.size} + {unit} - 1) / {unit}", ""
+                if symbol == "K_STEPS" and p.grid.name == "split_k":
+                    steps, about = f"{steps} / {p.grid.count}", f"of the {p.grid.count} blocks that add to a tile, each"
+                elif symbol == "K_STEPS" and p.part is not None:
+                    steps, about = f"({steps} + {p.part.dim.size} - 1) / {p.part.dim.size}", "of a part"
+                result.append(Constant(symbol, steps, about, origin))
         return result
 
     def panels(self) -> list[Constant]:

@@ -95,6 +95,8 @@ class _ProductPlace:
         self.row, self.col = 7 + number, 101 + number  # in tiles of the block
         self.indices = {axis.name: 1009 + 10 * n + number for n, axis in enumerate(layout.program.batch)}
         self.first = FIRST if layout.program.grid.shares_tiles else 0
+        if (part := layout.program.part) is not None:
+            self.first = self.indices[part.name] * steps
         self.begin = 100_000 * (number + 1)  # of a group's rows
         self.partial = layout.ragged and number > 0
 

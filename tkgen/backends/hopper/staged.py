@@ -28,6 +28,7 @@ def _size_cases(spec: HopperSpec[Any]) -> Iterator[dict[str, int]]:
     """Steps around one and two turns of the ring, several tiles of a block, ragged ones."""
     program, stages = spec.program, spec.layout.stages
     parts = program.grid.count if program.grid.name == "split_k" else 1
+    parts = parts if program.part is None else program.part.dim.size or 1
     bm, bn, bk = program.block
     counts = sorted({1, max(stages - 1, 1), stages, stages + 1, 2 * stages + 1})
     bk *= parts  # blocks that add to a tile have as many steps
@@ -35,6 +36,8 @@ def _size_cases(spec: HopperSpec[Any]) -> Iterator[dict[str, int]]:
     yield from (sizes(bm, bn, count * bk) for count in counts)
     blocks = program.grid.count if program.grid.name == "persistent" else 3
     yield sizes(2 * bm, (blocks // 2 + 1) * bn, 3 * bk)
+    if program.part is not None and program.tail == "masked":  # most parts have nothing
+        yield sizes(bm, bn, program.block[2])
     if program.tail == "masked":
         least = bk - program.block[2] + 1
         for case in (sizes(bm + 1, 2 * bn - 5, counts[-1] * bk - 3), sizes(1, 1, least)):
