@@ -73,6 +73,7 @@ from tkgen.ir.limits import BUFFER_BYTES, LARGEST_ROWS_SIZE
 from tkgen.ir.schedules import SCHEDULES, alternates, names, runs_ahead
 from tkgen.ir.types import ACCESS_BYTES, BASE_TILE, WAVE_LANES, DType, Via
 from tkgen.remap import Remap, RemapCall, compose
+from tkgen.schedule.loop_accesses import check_accesses
 from tkgen.schedule.loop_exchange import exchanges
 from tkgen.schedule.loop_factors import apart
 from tkgen.schedule.loop_masks import masked
@@ -274,7 +275,7 @@ def map_loops(program: EquationProgram, target: Target) -> LoopMap:
     found = replace(found, early=_early(program, found), late=_late(program, target), written=program.written)
     found = replace(found, remap=_remap(program), persistent=program.grid.count)
     _interleaved(found)
-    _accesses(found)
+    check_accesses(found)
     loaded = {load.result for load in found.held}
     small = next((x for x in found.multiplications if x.held.dtype is DType.F16 and x.held not in loaded), None)
     if target.flushes_f16 and small is not None:
@@ -551,37 +552,3 @@ def _interleaved(m: LoopMap) -> None:
                 f"`{next(y for y in m.multiplications if y.across).moving.name}` is taken both ways",
                 x.product.result.span,
             )
-
-
-def _accesses(m: LoopMap) -> None:
-    """Raises LoopError for what is loaded or stored in another form."""
-    products = [*(x.product for x in m.multiplications), *(x.product for x in m.exchanges)]
-    factors = {v for product in products for v in (product.left, product.right)}
-    factors = {op.result for op in walk(m.kernel.body) if isinstance(op, Load) and op.result in factors}
-    for op in walk(m.kernel.body):
-        if isinstance(op, Load) and op.result not in factors and op.result.axes not in ((m.split,), (m.loop.axis,), ()):
-            raise LoopError(f"`{op.source.tensor.name}` is no factor of a product, and no vector along "
-                            f"`{m.split.name}` or `{m.loop.axis.name}`", op.result.span)  # fmt: skip
-        if isinstance(op, Load) and not op.result.axes and any(i.axis == m.loop.axis for i in op.source.indices):
-            raise LoopError(f"`{op.source.tensor.name}` has another number in each pass", op.result.span)
-        if not isinstance(op, Product) and (other := next((v for v in reads(op) if v in factors), None)) is not None:
-            raise LoopError("a tile that is multiplied is a factor of products alone, which hold it in another layout",
-                            other.span)  # fmt: skip
-        if isinstance(op, Reduce) and op.argument in m.factors:
-            raise LoopError("what is rounded to be multiplied is a factor of products alone", op.result.span,
-                            "reduce it before it is rounded")  # fmt: skip
-        if isinstance(op, Store):
-            _stored(m, op)
-    for access in (op.source for op in walk(m.kernel.body) if isinstance(op, Load) and op.source.axes):
-        reach(access)
-
-
-def _stored(m: LoopMap, store: Store) -> None:
-    name, last = store.target.tensor.name, store.target.indices[-1].axis
-    if store.adds:  # of an exchange
-        return
-    if m.split not in store.target.axes:
-        raise LoopError(f"`{name}` is stored without `{m.split.name}`", store.span)
-    if len(store.target.axes) > 1 and last == m.split:
-        raise LoopError(f"`{name}` has `{last.name}` innermost", store.span)
-    reach(store.target)

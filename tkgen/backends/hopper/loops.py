@@ -466,6 +466,8 @@ def _stores(m: HopperLoop) -> None:
             raise LoopError(
                 f"`{name}` is stored with other axes than `{m.split.name}` and the sums' columns", store.span
             )
+        if len(axes) > 1 and store.target.indices[-1].axis != axes[-1]:
+            raise LoopError(f"`{name}` has not `{axes[-1].name}` innermost", store.span)
     if len(m.tile_stored) != 1:
         raise LoopError("one tile is stored behind such a loop", m.stored[0].span if m.stored else None)
     for op in walk(m.loop.body):

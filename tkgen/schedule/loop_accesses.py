@@ -1,0 +1,63 @@
+"""Checks of what a loop of equations over waves loads and stores: the forms that lanes hold, and rows within reach."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tkgen.ir.equations import Access, Load, Product, Reduce, Store, Value, reads, walk
+from tkgen.schedule.loop_tiles import LoopError, reach
+from tkgen.source import Span
+
+if TYPE_CHECKING:
+    from tkgen.schedule.loops import LoopMap
+
+
+def check_accesses(m: LoopMap) -> None:
+    """Raises LoopError for what is loaded, used or stored in another form."""
+    products = [*(x.product for x in m.multiplications), *(x.product for x in m.exchanges)]
+    factors = {v for product in products for v in (product.left, product.right)}
+    factors = {op.result for op in walk(m.kernel.body) if isinstance(op, Load) and op.result in factors}
+    for op in walk(m.kernel.body):
+        if isinstance(op, Load):
+            _loaded(m, op, factors)
+        if not isinstance(op, Product) and (other := next((v for v in reads(op) if v in factors), None)) is not None:
+            raise LoopError("a tile that is multiplied is a factor of products alone, which hold it in another layout",
+                            other.span)  # fmt: skip
+        if isinstance(op, Reduce) and op.argument in m.factors:
+            raise LoopError("what is rounded to be multiplied is a factor of products alone", op.result.span,
+                            "reduce it before it is rounded")  # fmt: skip
+        if isinstance(op, Store) and not op.adds:  # what adds is of an exchange
+            _stored(m, op)
+    for access in (op.source for op in walk(m.kernel.body) if isinstance(op, Load) and op.source.axes):
+        reach(access)
+
+
+def _loaded(m: LoopMap, op: Load, factors: set[Value]) -> None:
+    source, name = op.source, op.source.tensor.name
+    moves = any(ring.access == source for ring in m.moving)
+    if table := next((i.through for i in source.indices if i.through and not (i.of_page and moves)), None):
+        raise LoopError(f"`{name}` lies where `{table.tensor.name}` says, and such loops read tables of pages alone, "
+                        "for what goes through LDS", op.result.span)  # fmt: skip
+    if op.result not in factors and op.result.axes not in ((m.split,), (m.loop.axis,), ()):
+        raise LoopError(f"`{name}` is no factor of a product, and no vector along "
+                        f"`{m.split.name}` or `{m.loop.axis.name}`", op.result.span)  # fmt: skip
+    if not op.result.axes and any(i.axis == m.loop.axis for i in source.indices):
+        raise LoopError(f"`{name}` has another number in each pass", op.result.span)
+    if op.result in factors and source.indices[-1].axis not in source.axes:
+        first, second = (a.name for a in source.axes)
+        raise LoopError(f"`{name}` has neither `{first}` nor `{second}` innermost", op.result.span)
+
+
+def _stored(m: LoopMap, store: Store) -> None:
+    name = store.target.tensor.name
+    if m.split not in store.target.axes:
+        raise LoopError(f"`{name}` is stored without `{m.split.name}`", store.span)
+    _by_rows(m, store.target, store.span)
+    reach(store.target)
+
+
+def _by_rows(m: LoopMap, access: Access, span: Span | None) -> None:
+    """Raises LoopError for a tile whose rows along the split axis are not of neighbours in memory."""
+    inner = next((a for a in access.axes if a != m.split), None)
+    if inner is not None and access.indices[-1].axis != inner:
+        raise LoopError(f"`{access.tensor.name}` has not `{inner.name}` innermost", span)
