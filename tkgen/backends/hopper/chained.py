@@ -22,6 +22,7 @@ from tkgen.tile.program import (
     Drain,
     Expect,
     Flags,
+    If,
     Join,
     Loop,
     Named,
@@ -40,6 +41,7 @@ from tkgen.tile.program import (
 )
 
 BESIDE = "// The second product of an iteration runs beside the first one of the next, and what stands behind that."
+SOME = "first_iteration < iterations"
 ALL_WARPS = "CONSUMERS * WARPGROUP_WARPS"
 
 
@@ -71,6 +73,7 @@ class Code:
     out_value: str = ""
     out_remark: str = ""
     registers: tuple[int, int] = (0, 0)
+    some: str = ""  # the condition that a tile has an iteration, where it may have none
 
 
 def program(code: Code = Code()) -> Block:
@@ -116,14 +119,14 @@ class _Chained:
         code = self.code
         part = CopyIn(Region(self.held, "held", "consumer"), *_of(code.held), self.full[self.held], "held")
         copied = (*self._copied(self.left, left, code.left), *self._copied(self.right, right, code.right))
-        body: tuple[Node, ...] = (
-            Text(code.place),
+        copies: tuple[Node, ...] = (
             Await(self.empty[self.held], held),
             Expect(self.full[self.held], (Region(self.held, "held"),), "held"),
             Loop("consumer", "CONSUMERS", (part,)),
             Advance(held),
             Loop("iteration", "iterations", copied, first="first_iteration"),
         )  # fmt: skip
+        body = (Text(code.place), *((If(code.some, copies),) if code.some else copies))
         return Role("producer", (left, right, held), (), _tiles(code.tiles, body), groups_before="CONSUMERS",
                     registers=code.registers[0])  # fmt: skip
 
@@ -155,8 +158,7 @@ class _Chained:
             *self._done(right, "0", self.sums, self.factor),
             summed,
         )
-        body: tuple[Node, ...] = (
-            Text((*code.place, *code.declared, "")),
+        iterations: tuple[Node, ...] = (
             Await(self.full[self.held], held),
             *self._first(left),
             *self._done(left, "0", self.scores),
@@ -167,6 +169,12 @@ class _Chained:
             Advance(held),
             *self._second(right),
             *self._done(right, "0", self.sums, self.factor),
+        )  # fmt: skip
+        if code.some:  # a tile without any has what is carried before the first
+            iterations = (If(code.some, iterations, (Compute((), (), (Region(self.sums),), "initial"),)),)
+        body: tuple[Node, ...] = (
+            Text((*code.place, *code.declared, "")),
+            *iterations,
             Text(("", *code.behind)),
             Drain("stores", reads_only=True, who=Who.FIRST),
             Sync(self.group, "consumer + 1"),

@@ -56,7 +56,7 @@ def _launch(spec: HopperSpec[Any], given: Mapping[str, int] | None) -> Launch[Eq
     """The launch at these sizes. Raises SizeError for sizes at which some tile takes no iteration of the loop."""
     layout = spec.layout
     launch = launched_in(layout, spec.program, given)
-    if layout.pass_counts is None and layout.counts(launch.extents)[0] == 0:
+    if layout.pass_counts is None and not layout.of_groups and layout.counts(launch.extents)[0] == 0:
         names, loop = " and ".join(sorted(d.name for d in layout.deciding if d.size is None)), layout.loop.axis.name
         raise SizeError(f"{spec.name}: at this {names} some tile of {layout.split.name} has no `{loop}` to loop over")
     return launch
@@ -67,7 +67,7 @@ def _size_cases(spec: HopperSpec[Any]) -> Iterator[dict[str, int]]:
     if spec.program.dynamic:
         known = {d.name: d.size for d in spec.program.dims if d.size is not None}
         cases = around_tiles(spec.program)
-        yield from (case for case in cases if spec.layout.counts(known | case)[0])
+        yield from (case for case in cases if spec.layout.of_groups or spec.layout.counts(known | case)[0])
         return
     units = {name: unit for name, unit in tile_units(spec.program).items() if unit > 1}
     yield from ({name: times * unit for name, unit in units.items()} for times in (1, 2, 3))

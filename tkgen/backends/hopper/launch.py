@@ -50,6 +50,9 @@ class Boxes(Protocol):
     def rows_along(self, access: Access) -> int:
         """The dimension of batch, depth, rows and columns along which the rows of a tile lie: 0, 1 or 2."""
 
+    def grouped(self, access: Access) -> bool:
+        """True if the rows of a tile are of a group, which ends where its last row is."""
+
 
 def problems(
     layout: Boxes, tensor: Tensor, rows: int, cols: int, address: int = 0, strides: Sequence[int] = ()
@@ -111,7 +114,10 @@ def _done(result: tuple[Any, ...], what: str) -> Any:
 
 @dataclass(frozen=True)
 class TensorMap:
-    """What the copy engine is told of a tensor, innermost dimension first; strides, in bytes, of all but that one."""
+    """What the copy engine is told of a tensor, innermost dimension first; strides, in bytes, of all but that one.
+
+    `address` is as many bytes `before` the tensor's.
+    """
 
     name: str
     dtype: DType
@@ -121,6 +127,7 @@ class TensorMap:
     box: tuple[int, ...]
     swizzle: int  # bytes of a row within which chunks are exchanged
     problems: tuple[str, ...]
+    before: int = 0
 
     @property
     def rank(self) -> int:
@@ -134,9 +141,17 @@ class TensorMap:
 
 
 def described(layout: Boxes, tensor: Tensor, data: torch.Tensor) -> TensorMap:
-    """The map of a tensor for boxes of its tile's panels: of two dimensions for a matrix, else of four."""
+    """The map of a tensor for boxes of its tile's panels: of two dimensions for a matrix, else of four.
+
+    The rows of groups have five. A copy of rows of a group begins at i along the dimension of the rows, and at j along
+    the fifth, which has the same stride: at row i + j. Rows end there where the dimension of the rows does, whatever j
+    is. So that i is as much less than its size as the group has rows from there on, the map begins as many rows before
+    the tensor as that has: the group's end is j.
+    """
     *_, rows, cols = data.shape
-    sizes, rank = [1, 1, *data.shape][-4:], 2 if data.dim() == 2 else 4
+    access = layout.moved[tensor.name]
+    along, grouped = layout.rows_along(access), layout.grouped(access)
+    sizes, rank = [1, 1, *data.shape][-4:], 2 if data.dim() == 2 and not grouped else 4
     strides = [tensor.dtype.bytes]  # of columns, rows, depth, batch
     for size, stride, inner in zip(sizes[2::-1], [*data.stride()[-2::-1], 0, 0, 0], sizes[:0:-1], strict=False):
         strides.append(stride * tensor.dtype.bytes if size > 1 else inner * strides[-1])
@@ -144,10 +159,17 @@ def described(layout: Boxes, tensor: Tensor, data: torch.Tensor) -> TensorMap:
     if cols > 1 and data.stride(-1) != 1:
         found.append(f"columns of `{tensor.name}` do not lie side by side")
     box = [1, 1, 1, layout.box(tensor)[1]]
-    box[layout.rows_along(layout.moved[tensor.name])] = layout.box(tensor)[0]
+    box[along] = layout.box(tensor)[0]
+    before = 0
+    if grouped:
+        before = sizes[along] * strides[3 - along]
+        sizes, box, rank = [sizes[along] + 1, *sizes], [1, *box], 5
+        strides.append(strides[3 - along])
+        if before > data.data_ptr() > 0:
+            found.append(f"`{tensor.name}` lies within its own {before} bytes of address 0")
     return TensorMap(
-        tensor.name, tensor.dtype, data.data_ptr(), tuple(sizes[: -rank - 1 : -1]), tuple(strides[1:rank]),
-        tuple(box[: -rank - 1 : -1]), layout.machine.swizzle_bytes, tuple(found),
+        tensor.name, tensor.dtype, data.data_ptr() - before, tuple(sizes[: -rank - 1 : -1]), tuple(strides[1:rank]),
+        tuple(box[: -rank - 1 : -1]), layout.machine.swizzle_bytes, tuple(found), before,
     )  # fmt: skip
 
 

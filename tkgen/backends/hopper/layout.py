@@ -219,6 +219,10 @@ class Layout:
         """The dimension of batch, depth, rows and columns along which the rows of a tile lie: 0, 1 or 2."""
         return 4 - len(access.tensor.dims) + view(access).tiled[0]
 
+    def grouped(self, access: Access) -> bool:
+        """False: rows of groups are moved as those of a tensor, and what is beyond a group's end is not stored."""
+        return False
+
 
 def launched_registers(machine: Hopper, threads: int) -> int:
     """Registers of each thread at the launch: an equal share, in whole granules."""

@@ -8,7 +8,7 @@ from tkgen.backends.cdna.lower.model import Constant, ScalarMember
 from tkgen.backends.cdna.lower.names import comment_text, cpp_name
 from tkgen.backends.cdna.lower.origins import Marks, Source
 from tkgen.backends.cdna.lower.places import origin
-from tkgen.backends.hopper.chained import Code, Moved, program
+from tkgen.backends.hopper.chained import SOME, Code, Moved, program
 from tkgen.backends.hopper.epilogue import place_of
 from tkgen.backends.hopper.file import File, Member, name
 from tkgen.backends.hopper.loop_values import LoopValues
@@ -18,7 +18,6 @@ from tkgen.backends.hopper.printer import body
 from tkgen.ir.equations import Access, Axis, AxisKind, Bound, Convert, Map, Store, walk
 from tkgen.ir.functions import HOPPER, helpers
 from tkgen.ir.tensors import Tensor
-from tkgen.schedule.loop_tiles import extent
 
 Count = int | str  # a number, or the C++ of one that is known only at run time
 
@@ -54,7 +53,9 @@ class _Lowering:
         self.values = LoopValues(
             m, {s.name: name(s.name) for s in m.kernel.scalars}, {t.name: name(t.name) for t in m.kernel.tensors}
         )
-        self.parallel = [a for a in m.kernel.axes if a.kind is AxisKind.PARALLEL]
+        self.walked = m.split.within is not None  # which group has a tile follows from the tile's number
+        parallel = [a for a in m.kernel.axes if a.kind is AxisKind.PARALLEL]
+        self.parallel = [a for a in parallel if not self.walked or a != m.kernel.groups]  # by which tiles are numbered
 
     def file(self, header: Sequence[str], spec: str, target: str) -> File:
         """The generated file."""
@@ -99,6 +100,7 @@ class _Lowering:
             self._moved(out.target, self._row_tile()), tiles, tuple(self._place()),
             tuple(self._declared(f"rt_{m.held.tensor.dtype.suffix}")), tuple(middle), tuple(carried), tuple(behind),
             values.name[out.value], self.marks.remark(origin(out.span)), m.moved_registers or (0, 0),
+            SOME if m.of_groups else "",
         )  # fmt: skip
 
     def _declared(self, factor: str) -> Iterator[str]:
@@ -115,11 +117,15 @@ class _Lowering:
 
     def _moved(self, access: Access, row: str) -> Moved:
         tiled = iter((row, "0"))
-        return Moved(
-            name(access.tensor.name),
-            place_of(access, [next(tiled) if i.extends else "" for i in access.indices]),
-            copied_along(self.m.rows_along(access)),
-        )
+        place = place_of(access, [next(tiled) if i.extends else "" for i in access.indices])
+        if self.m.grouped(access):
+            place = f"tk::group_coord{place[:-1]}, {', '.join(self._group_of(access))}}}"
+        return Moved(name(access.tensor.name), place, copied_along(self.m.rows_along(access)))
+
+    def _group_of(self, access: Access) -> tuple[str, str]:
+        """The first of a group's rows in a tensor, and their number."""
+        axis = next(a for a in access.axes if a.within)
+        return self.values.in_tensor(axis, "").removesuffix(" + ") or "0", self.values.length(axis)
 
     def _tensor(self, tensor: Tensor) -> Member:
         m = self.m
@@ -127,12 +133,20 @@ class _Lowering:
         d = "-1" if len(tensor.dims) > 2 and b == d == "1" else d  # a matrix is what has two dimensions
         tiles = {m.held: "held_tile", m.left: "left_tile", m.right: "right_tile", m.tile_stored[0].target: "out_tile"}
         access = m.moved.get(tensor.name)
-        tile = described(tiles[access], m.rows_along(access)) if access else ""
+        tile = described(tiles[access], m.rows_along(access), m.grouped(access)) if access else ""
         return Member(name(tensor.name), tensor.dtype.cpp, (b, d, r, c), origin(tensor.span), tile)
 
     def _tiles(self, axis: Axis) -> Count:
-        """Tiles along a parallel axis."""
-        return f"{cpp_name(axis.name)}_tiles" if axis.dim.size is None else -(-axis.dim.size // (axis.tile or 1))
+        """Tiles along a parallel axis: of a ragged one as many as there can be, whatever its offsets are."""
+        size, tile = axis.dim.size, axis.tile or 1
+        return f"{cpp_name(axis.name)}_tiles" if size is None else (size + self._not_filled(axis)) // tile
+
+    def _not_filled(self, axis: Axis) -> int:
+        """Elements along an axis that its last tile may lack; of a ragged one the last tile of each group."""
+        groups = self.m.kernel.groups
+        count = groups.dim.size if axis.within is not None and groups is not None else 1
+        assert count is not None, "the number of groups is known"
+        return count * ((axis.tile or 1) - 1)
 
     @property
     def _every_tile(self) -> Count:
@@ -147,16 +161,22 @@ class _Lowering:
         """The counts of `dynamic` sizes, as constants of the kernel."""
         m = self.m
         for axis in (a for a in self.parallel if a.dim.size is None):
-            rounded = f"({self.values.size(axis.dim)} + {axis.tile - 1}) / {axis.tile}" if axis.tile else ""
+            rounded = f"({self.values.size(axis.dim)} + {self._not_filled(axis)}) / {axis.tile}" if axis.tile else ""
             remark = self.marks.remark(origin(axis.span))
             yield f"const int {self._tiles(axis)} = {rounded or self.values.size(axis.dim)};{remark}"
         if m.remap is not None and isinstance(self._rows, str):
             yield f"const int grid_rows = {self._rows};"
         if isinstance(self._every_tile, str):
             yield f"const int tiles = {self._every_tile};"
+        if not m.loop.axis.within:
+            yield from self._counted_iterations()
+
+    def _counted_iterations(self) -> Iterator[str]:
+        """The counts of iterations that only run time knows."""
+        m = self.m
         if isinstance(self.iterations, str):
             remark = self.marks.remark(origin(m.loop.axis.span), "of the loop over all of its axis")
-            yield f"const int all_iterations = ({self.values.size(m.loop.axis.dim)} + KEYS - 1) / KEYS;{remark}"
+            yield f"const int all_iterations = ({self.values.length(m.loop.axis)} + KEYS - 1) / KEYS;{remark}"
         if m.part is not None and isinstance(self._of_part(m.part), str):
             parts = self.values.size(m.part.dim)
             yield f"const int part_iterations = ({self._all} + {parts} - 1) / {parts};"
@@ -196,16 +216,60 @@ class _Lowering:
             size = self._tiles(axis)
             behind = f"({inner})" if " " in str(inner) else inner
             number = f"{tile} % {size}" if inner == 1 else f"{tile} / {behind} % {size}"
+            inner = times((size, inner))
+            if axis == m.split and self.walked:
+                yield from self._found(number)
+                continue
             if axis == m.split and m.bounded and m.remap is None:
                 number = f"{size - 1 if isinstance(size, int) else f'{size} - 1'} - {number}"
             yield f"const int {cpp_name(axis.name)}_i = {number};"
-            inner = times((size, inner))
+        for axis in m.kernel.ragged:
+            yield from self._group(axis)
+        if m.loop.axis.within:
+            yield from self._counted_iterations()
         yield from self._bounds()
+
+    def _walk(self, axis: Axis) -> str:
+        """A walk over the groups of a ragged axis."""
+        assert axis.within is not None and self.m.kernel.groups is not None
+        offsets, groups = f"g.{name(axis.within.offsets.name)}.raw_ptr", self.m.kernel.groups.dim.size
+        return f"tk::group_walk {cpp_name(axis.name)}_walk({offsets}, {groups}, {self.values.size(axis.dim)});"
+
+    def _found(self, number: str) -> Iterator[str]:
+        """The group that has a tile, and its number there; a block whose tile no group has does nothing."""
+        m, groups = self.m, self.m.kernel.groups
+        assert groups is not None
+        split = cpp_name(m.split.name)
+        yield self._walk(m.split) + self.marks.remark(origin(m.split.span))
+        yield f"if (!{split}_walk.find({number}, CONSUMERS * ROWS, 1)) continue;"
+        yield f"const int {cpp_name(groups.name)}_i = {split}_walk.group;"
+        own = f"{number} - {split}_walk.before"
+        yield f"const int {split}_i = {f'{split}_walk.rows - 1 - ({own})' if m.bounded and m.remap is None else own};"
+
+    def _group(self, axis: Axis) -> Iterator[str]:
+        """The first position of the group at hand along a ragged axis, and its length."""
+        made, remark, groups = cpp_name(axis.name), self.marks.remark(origin(axis.span)), self.m.kernel.groups
+        assert axis.within is not None and groups is not None
+        group, size = f"{cpp_name(groups.name)}_i", self.values.size(axis.dim)
+        if axis.within.lengths:
+            held = f"g.{name(axis.within.offsets.name)}.raw_ptr[{group}]"
+            yield f"const int {made}_length = min(max({held}, 0), {size});{remark}"
+            return
+        before = self.m.kernel.ragged[: self.m.kernel.ragged.index(axis)]
+        same = next((cpp_name(a.name) for a in before if a.within == axis.within and a.dim == axis.dim), "")
+        if same:
+            yield f"const int {made}_first = {same}_first, {made}_length = {same}_length;{remark}"
+            return
+        if axis != self.m.split:
+            yield self._walk(axis) + remark
+            yield f"{made}_walk.go({group});"
+        walk = f"{made}_walk"
+        yield f"const int {made}_first = {walk}.first, {made}_length = {walk}.end - {walk}.first;{remark}"
 
     @property
     def iterations(self) -> Count:
         """Those of a loop over all of its axis."""
-        size = self.m.loop.axis.dim.size
+        size = None if self.m.loop.axis.within else self.m.loop.axis.dim.size
         return "all_iterations" if size is None else -(-size // self.m.keys)
 
     @property
@@ -224,7 +288,7 @@ class _Lowering:
         """The distance from the place of a tile to the one where its loop begins or ends."""
         moved = f" + {bound.moved}" if bound.moved else ""
         both = (self.m.loop.axis, self.m.split)
-        ends = " - ".join(self.values.size(axis.dim) for axis in both)
+        ends = " - ".join(map(self.values.length, both))
         return f"{moved} + ({ends})" if bound.aligned else moved
 
     def _bounds(self) -> Iterator[str]:
@@ -233,8 +297,8 @@ class _Lowering:
         Where a tile begins at either of two, the one beside the first is no loop to the compiler, and ptxas serialises
         its products however many registers there are (C7511): so nvcc is not told how many iterations there are.
         """
-        axis, split = self.m.loop.axis, cpp_name(self.m.split.name)
-        if (part := self.m.part) is not None:
+        m, axis, split = self.m, self.m.loop.axis, cpp_name(self.m.split.name)
+        if (part := m.part) is not None:
             run, at = self._of_part(part), f"{cpp_name(part.name)}_i"
             few = isinstance(run, int) and run <= 2
             yield f"const int first_iteration = {at} * {run};"
@@ -251,6 +315,8 @@ class _Lowering:
         if axis.until is not None:
             last = f"({split}_i + 1) * CONSUMERS * ROWS - 1{self._moved_by(axis.until)}"
             kind, count = "const int", f"min({self._all}, ({last}) / KEYS + 1)"
+            if m.of_groups:  # the last one may be in front of the first
+                count = f"min({self._all}, max({last} + KEYS, 0) / KEYS)"
         if self.iterations != 2 or axis.since is None:
             yield f"{kind} iterations = {count};"
             return
@@ -266,12 +332,12 @@ class _Lowering:
             if store is out:
                 continue
             row = "first_row + laneid() / 4 + 8 * r"
-            place = place_of(store.target, [row if i.extends else "" for i in store.target.indices])
+            at = self.values.in_tensor(m.split, row)
+            place = place_of(store.target, [at if i.extends else "" for i in store.target.indices])
             written = f"tk::number_at(g.{name(store.target.tensor.name)}, {place})"
             kind = store.target.tensor.dtype.cpp
             yield "#pragma unroll"
             yield "for (int r = 0; r < 2; ++r) {"
-            whole = m.split.dim.size is not None and m.split.dim.size % extent(m.split) == 0
-            guard = "" if whole else f" && {row} < {self.values.size(m.split.dim)}"
+            guard = f" && {row} < {self.values.length(m.split)}" if self.values.ends(m.split) else ""
             yield f"    if (laneid() % 4 == 0{guard}) {written} = {kind}({self.values.text(store.value, False)});"
             yield "}"

@@ -27,6 +27,8 @@ from tkgen.proof.program import Loop as ProofLoop
 from tkgen.schedule.loop_tiles import extent
 
 Place = Mapping[Axis, int]
+Groups = Mapping[Axis, Sequence[range]]
+NO_GROUPS: Groups = {}
 
 
 class LoopMemory(Memory):
@@ -36,7 +38,7 @@ class LoopMemory(Memory):
         """What is read of a tensor at the places at hand."""
         axes = {i.axis.name: i.axis for i in access.indices if i.axis is not None and i.axis.name in self.places}
         whole = self.places
-        ends = {name: self.extents[axis.dim.name] for name, axis in axes.items()}
+        ends = {name: self.group.get(name, range(self.extents[axis.dim.name])).stop for name, axis in axes.items()}
         self.places = whole | {
             name: range(min(whole[name].start, end), min(whole[name].stop, end)) for name, end in ends.items()
         }
@@ -49,10 +51,15 @@ class LoopMemory(Memory):
 
 
 class LoopWork:
-    """What the operations of `loop_schedule` do in one block, for the output tiles at `places`."""
+    """What the operations of `loop_schedule` do in one block, for the output tiles at `places`.
 
-    def __init__(self, m: HopperLoop, shape: Shape, memory: Memory, places: Sequence[Place]):
-        self.m, self.shape, self.memory, self.places = m, shape, memory, places
+    `groups` has the positions of each group along ragged axes.
+    """
+
+    def __init__(
+        self, m: HopperLoop, shape: Shape, memory: Memory, places: Sequence[Place], groups: Groups = NO_GROUPS
+    ):  # fmt: skip
+        self.m, self.shape, self.memory, self.places, self.groups = m, shape, memory, places, groups
         self.rows = m.machine.wgmma_rows
         self.own = self.rows // shape.warps  # rows of a warp
         (self.out,) = m.tile_stored
@@ -84,6 +91,8 @@ class LoopWork:
             return [(self._made(step, of, found[0][0]),)]
         if ring == "out":
             return [(self._panel(step, found[0][0]),)]
+        if not found:
+            return [(self._initial(step, of),)]
         sums, factor = self._carried(of, found)
         return [(sums,), (factor,)]
 
@@ -98,6 +107,7 @@ class LoopWork:
             return None
         place = self.places[tile]
         self.memory.at_indices({a.name: at for a, at in place.items() if a.is_index})
+        self.memory.group |= group_at(self.m, self.groups, place)
         return place
 
     def _brought(self, step: Do) -> Tensor:
@@ -119,7 +129,7 @@ class LoopWork:
         return self.memory.brought(access, (along, cols), (first * size, 0), shape)
 
     def _passes(self, place: Place) -> range:
-        return passes(self.m, self.memory.extents, place)
+        return passes(self.m, self.memory.extents, place, self.groups)
 
     def _first(self, of: Sequence[str], found: Sequence[Parts]) -> Tile:
         """The first product: rows of a warp."""
@@ -141,7 +151,10 @@ class LoopWork:
     def _computed(self, ops: Sequence[Op], known: Mapping[Value, Tile], tile: int, first: int, loop: range) -> None:
         """What operations make of known values, of the rows of a warp from `first` on."""
         self._place(tile)
-        places = {self.m.split.name: range(first, first + self.own), self.m.loop.axis.name: loop}
+        places = {}
+        for axis, at in ((self.m.split, range(first, first + self.own)), (self.m.loop.axis, loop)):
+            begin = self.memory.group[axis.name].start if axis.within else 0
+            places[axis.name] = range(begin + at.start, begin + at.stop)
         self.memory.compute([*self.before, *ops], known, places)
 
     def _made(self, step: Do, of: Sequence[str], scores: Tile) -> dict[int, Tile]:
@@ -153,11 +166,22 @@ class LoopWork:
         at = (self._passes(place).start + number) * m.keys
         loop = range(at, at + m.keys)
         if number == 0:
-            self._computed([], {}, tile, first, loop)
-            self.kept[" ".join(of)] = {carry.inside: self.memory.taken(carry.initial) for carry in m.loop.carries}
+            self._started(of, tile, first, loop)
         kept = {v: t for v, t in self.kept[" ".join(of)].items() if number == 0 or v != self.summed.inside}
         self._computed(self.middle, {**kept, m.first.result: scores}, tile, first, loop)
         return dict(self.memory.values)
+
+    def _started(self, of: Sequence[str], tile: int, first: int, loop: range) -> None:
+        """What a warp keeps of its rows before the first iteration."""
+        self._computed([], {}, tile, first, loop)
+        self.kept[" ".join(of)] = {c.inside: self.memory.taken(c.initial) for c in self.m.loop.carries}
+
+    def _initial(self, step: Do, of: Sequence[str]) -> Tile:
+        """The sums of a tile that takes no iteration."""
+        m, (access,), (c, w) = self.m, step.writes, map(int, of)
+        place = self._place(access.instance) or self.places[0]
+        self._started(of, access.instance, (place[m.split] * m.consumers + c) * self.rows + w * self.own, range(0))
+        return self.kept[" ".join(of)][self.summed.inside]
 
     def _carried(self, of: Sequence[str], found: Sequence[Parts]) -> tuple[Tile, Tile]:
         """The sums that the second product adds to, and its factor; what the warp keeps is that of this pass."""
@@ -211,10 +235,13 @@ def run_loop(
         for s in m.stored
     }
     memory = LoopMemory(m.kernel, inputs, scalars, launch.extents, outputs)
+    launch = launch.of_groups({t.name: inputs[t.name].tolist() for t in m.kernel.offsets})
     blocks = launched_blocks(m, launch)
     found = list[Outcome]()
     for block in range(blocks):
-        work, loop = block_schedule(m, launch, memory, block, warps)
+        if (made := block_schedule(m, launch, memory, block, warps)) is None:
+            continue
+        work, loop = made
         found.append(execute((edit(loop) if edit else loop).unrolled(1), work, order))
         if progress is not None:
             progress(block + 1, blocks)
@@ -223,25 +250,43 @@ def run_loop(
 
 def block_schedule(
     m: HopperLoop, launch: Launch[EquationProgram], memory: Memory, block: int, warps: int = 0
-) -> tuple[LoopWork, ProofLoop]:
-    """What a block does with data, and its schedule; `warps` as in `model.run_products`."""
+) -> tuple[LoopWork, ProofLoop] | None:
+    """What a block does with data, and its schedule; `warps` as in `model.run_products`. None where it has no tile."""
     blocks = launched_blocks(m, launch)
-    places = [_tile_place(m, launch, tile) for tile in range(block, launch.tile_count, blocks)]
-    shape = Shape(*m.buffers, m.consumers, len(passes(m, launch.extents, places[0])), m.machine.warpgroup_warps)
+    numbers = range(block, launch.tile_count, blocks)
+    places = [place for tile in numbers if (place := _tile_place(m, launch, tile)) is not None]
+    if not places:
+        return None
+    count = len(passes(m, launch.extents, places[0], launch.groups))
+    shape = Shape(*m.buffers, m.consumers, count, m.machine.warpgroup_warps, not m.of_groups)
     shape = replace(shape, warps=warps or shape.warps)
-    return LoopWork(m, shape, memory, places), schedule(shape, len(places))
+    return LoopWork(m, shape, memory, places, launch.groups), schedule(shape, len(places))
 
 
-def _tile_place(m: HopperLoop, launch: Launch[EquationProgram], tile: int) -> Place:
-    """The tiles that have this number along the parallel axes: of bounded loops from the end on, the longest first."""
-    place = launch.place(tile)
+def _tile_place(m: HopperLoop, launch: Launch[EquationProgram], tile: int) -> Place | None:
+    """The tiles that have this number along the parallel axes: of bounded loops from the end on, the longest first.
+
+    None where no group has the tile.
+    """
+    place, count = launch.place(tile), launch.tiles(m.split)
+    if m.split.within is not None:
+        count = -(-len(group_at(m, launch.groups, place)[m.split.name]) // extent(m.split))
+    if place[m.split] >= count:
+        return None
     backwards = m.bounded and m.remap is None
-    return place | {m.split: launch.tiles(m.split) - 1 - place[m.split]} if backwards else place
+    return place | {m.split: count - 1 - place[m.split]} if backwards else place
 
 
-def passes(m: HopperLoop, extents: Mapping[str, int], place: Place) -> range:
+def group_at(m: HopperLoop, groups: Groups, place: Place) -> dict[str, range]:
+    """The positions of the group at a place, along ragged axes by name."""
+    index = m.kernel.groups
+    return {} if index is None else {axis.name: parts[place[index]] for axis, parts in groups.items()}
+
+
+def passes(m: HopperLoop, extents: Mapping[str, int], place: Place, groups: Groups = NO_GROUPS) -> range:
     """The iterations of the tile at a place, at these sizes."""
-    return m.passes(extents, place[m.split], place[m.part] if m.part is not None else 0)
+    part = place[m.part] if m.part is not None else 0
+    return m.passes(extents, place[m.split], part, group_at(m, groups, place))
 
 
 def launched_blocks(m: HopperLoop, launch: Launch[EquationProgram]) -> int:

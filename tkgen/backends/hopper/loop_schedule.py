@@ -19,7 +19,7 @@ before it has issued its products: it arrives there itself, as `bar.sync` does, 
 - Where a loop begins or ends with its tile, a block has one tile (`loops` refuses more): each number of passes is a
   shape.
 - Lengths that are known at the launch alone may give any number of iterations, from one on: `fused` refuses a launch
-  with a tile that has none.
+  with a tile that has none. Those of groups are data, and a tile may have none.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from math import gcd, lcm
 
-from tkgen.backends.hopper.chained import constants, program
+from tkgen.backends.hopper.chained import SOME, Code, constants, program
 from tkgen.backends.hopper.loops import HopperLoop
 from tkgen.backends.hopper.schedule import MACHINE, wrong
 from tkgen.proof.program import Loop
@@ -46,6 +46,7 @@ class Shape:
     consumers: int
     passes: int
     warps: int = 2  # of a consumer
+    some: bool = True  # False where a tile may take no iteration
 
     @property
     def turn(self) -> int:
@@ -65,13 +66,15 @@ def unproven(m: HopperLoop) -> str | None:
 
 def scheduled(m: HopperLoop) -> str:
     """The tile program of a block, as text."""
-    return block_text(program(), constants(*m.buffers, m.consumers, m.machine.warpgroup_warps))
+    return block_text(
+        program(Code(some=SOME if m.of_groups else "")), constants(*m.buffers, m.consumers, m.machine.warpgroup_warps)
+    )
 
 
 def shapes(m: HopperLoop) -> list[Shape]:
     """The shapes that stand for a kernel with this layout."""
-    shape = Shape(*m.buffers, m.consumers, 0)
-    return representatives(shape, m.pass_counts or range(1, 3 * shape.turn))
+    shape = Shape(*m.buffers, m.consumers, 0, some=not m.of_groups)
+    return representatives(shape, m.pass_counts or range(int(shape.some), 3 * shape.turn))
 
 
 def representatives(shape: Shape, numbers: Iterable[int]) -> list[Shape]:
@@ -93,6 +96,7 @@ def schedule(shape: Shape, tiles: int = 0) -> Loop:
     With so many `tiles` in a pass, which is then the only one, where they do not bring the rings to their beginning.
     """
     values = constants(shape.left, shape.right, shape.consumers, shape.warps)
+    code = Code() if shape.some else Code(some=SOME)
     return unroll(
-        program(), MACHINE, values, [{"first_iteration": 0, "iterations": shape.passes}] * (tiles or shape.tiles)
+        program(code), MACHINE, values, [{"first_iteration": 0, "iterations": shape.passes}] * (tiles or shape.tiles)
     )

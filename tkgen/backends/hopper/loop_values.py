@@ -55,6 +55,7 @@ from tkgen.ir.tensors import Dim
 LOCALS = {"r", "t", "h", "e", "g", "tk", "two_groups", "iterations", "first_iteration", "first_row", "remapped"}
 LOCALS |= {"tiles", "grid_rows", "all_iterations", "part_iterations"}  # what is counted at run time
 CALL = re.compile(r"\w*\(")
+OF_AXIS = ("i", "tiles", "walk", "first", "length")  # endings of the locals that are made for an axis
 OF_VALUE = ("_d", "_parts", "_next")  # endings of the locals that are made for a value
 IDENTITY = {"sum": "0.0f", "max": "-__builtin_inff()", "min": "__builtin_inff()"}
 INLINE = (Constant, Argument, Coordinate, Extent)
@@ -71,9 +72,7 @@ class LoopValues:
         self.arrays = {m.first.result, m.onto, m.result, late.inside, late.result}
         self.inlined: frozenset[Value] = frozenset()
         self.inlined = frozenset(self._inlined())
-        self.names = Names(
-            {*_reserved(), *(f"{cpp_name(a.name)}_{of}" for a in m.kernel.axes for of in ("i", "tiles"))}
-        )
+        self.names = Names({*_reserved(), *(f"{cpp_name(a.name)}_{of}" for a in m.kernel.axes for of in OF_AXIS)})
         self.name = self._named()
         for value in (m.onto, m.result):
             self.name[value] = self.name[late.inside]
@@ -171,7 +170,7 @@ class LoopValues:
             case Coordinate(axis=axis):
                 return self._coordinate(axis)
             case Extent(axis=axis):
-                return self.size(axis.dim)
+                return self.length(axis)
             case Map() if self.inline(value):
                 text = self.expression(made, clear, row)
                 return text if _encloses(text) else f"({text})"
@@ -185,13 +184,23 @@ class LoopValues:
         """The size of a dimension."""
         return size(dim, self.m.kernel.tensors)
 
+    def length(self, axis: Axis) -> str:
+        """The number of positions along an axis: of a ragged one those of the group at hand."""
+        return f"{cpp_name(axis.name)}_length" if axis.within else self.size(axis.dim)
+
+    def ends(self, axis: Axis) -> bool:
+        """True if tiles along an axis may hang over its end."""
+        return axis.within is not None or axis.dim.size is None or axis.dim.size % (axis.tile or 1) > 0
+
+    def in_tensor(self, axis: Axis, place: str) -> str:
+        """A position in the dimension of a tensor: along a ragged axis they are counted from the group's first."""
+        return f"{cpp_name(axis.name)}_first + {place}" if axis.is_moved else place
+
     def _read(self, access: Access, row: str) -> str:
         """An element of a tensor in global memory beside the one at hand; zero beyond the end."""
-        places = [self._coordinate(i.axis, row) if i.extends and i.axis else "" for i in access.indices]
-        ends = [
-            f"{place} < {self.size(i.axis.dim)}" for i, place in zip(access.indices, places, strict=True)
-            if place and i.axis and (i.axis.dim.size is None or i.axis.dim.size % (i.axis.tile or 1))
-        ]  # fmt: skip
+        along = [(i.axis, self._coordinate(i.axis, row)) if i.extends and i.axis else None for i in access.indices]
+        ends = [f"{at[1]} < {self.length(at[0])}" for at in along if at and self.ends(at[0])]
+        places = [self.in_tensor(*at) if at else "" for at in along]
         read = f"float(tk::number_at(g.{self.tensor[access.tensor.name]}, {place_of(access, places)}))"
         return f"({' && '.join(ends)} ? {read} : 0.0f)" if ends else read
 
@@ -244,7 +253,7 @@ class LoopValues:
             case Coordinate(axis=axis) if axis.is_index:
                 return f"{cpp_name(axis.name)}_i", f"{cpp_name(axis.name)}_i"
             case Extent(axis=axis):
-                return self.size(axis.dim), self.size(axis.dim)
+                return self.length(axis), self.length(axis)
         return None
 
     # ------------------------------------------------------------ nests

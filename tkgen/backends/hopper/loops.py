@@ -60,6 +60,7 @@ FACTORS = (DType.BF16, DType.F16)
 FEWER_REGISTERS = "use smaller tiles of the loop's axis (`by`), or fewer consumers"
 PRODUCER_REGISTERS = 32  # of a thread that works out the places of two rings and a tile: with 24 ptxas spills some
 BARRIERS_OF_TILE = 2  # beside those of buffers: the held factor is there, and no longer needed
+NO_GROUPS: Mapping[str, range] = {}
 UNIFORM = (Constant, Argument, Coordinate, Load)  # what has no place of its own in registers
 
 
@@ -113,23 +114,40 @@ class HopperLoop:
         return next((a for a in self.kernel.axes if a.name == self.loop.axis.part), None)
 
     @property
+    def _deciding(self) -> tuple[Axis, ...]:
+        """The axes whose lengths decide how many iterations tiles of the output take."""
+        bounding = self.split if self.bounded else None
+        return tuple(a for a in (self.loop.axis, self.part, bounding) if a is not None)
+
+    @property
     def deciding(self) -> frozenset[Dim]:
         """The dimensions whose sizes decide how many iterations tiles of the output take."""
-        bounding = [self.split] if self.bounded else []
-        return frozenset(a.dim for a in (self.loop.axis, self.part, *bounding) if a is not None)
+        return frozenset(a.dim for a in self._deciding)
 
-    def passes(self, extents: Mapping[str, int], tile: int, part: int = 0) -> range:
+    @property
+    def of_groups(self) -> bool:
+        """True if the lengths of groups decide how many iterations a tile takes, so that it may take none."""
+        return any(a.within for a in self._deciding)
+
+    def passes(
+        self, extents: Mapping[str, int], tile: int, part: int = 0, groups: Mapping[str, range] = NO_GROUPS
+    ) -> range:
         """The iterations of tile number `tile` along the split axis, as the tiles of the loop's axis that they take.
 
-        `extents` has the sizes of dimensions by name. Of a loop that is divided among blocks, those of part `part`.
+        `extents` has the sizes of dimensions by name, `groups` the positions of the tile's group along ragged axes. Of
+        a loop that is divided among blocks, those of part `part`.
         """
+
+        def length(of: Axis) -> int:
+            return len(groups[of.name]) if of.name in groups else extents[of.dim.name]
+
         axis, rows = self.loop.axis, extent(self.split)
-        size = extents[axis.dim.name]
+        size = length(axis)
         begin, end = 0, -(-size // self.keys)
         if self.part is not None:
-            run = axis.part_length(size, extents[self.part.dim.name]) // self.keys
+            run = axis.part_length(size, length(self.part)) // self.keys
             return range(min(part * run, end), min((part + 1) * run, end))
-        longer = size - extents[self.split.dim.name] if self.bounded else 0
+        longer = size - length(self.split) if self.bounded else 0
         if axis.since is not None:
             begin = max((tile * rows + axis.since.moved + longer * axis.since.aligned) // self.keys, 0)
         if axis.until is not None:
@@ -145,9 +163,9 @@ class HopperLoop:
 
     @property
     def pass_counts(self) -> tuple[int, ...] | None:
-        """How many iterations tiles of the output take, in ascending order; None for `dynamic` sizes."""
+        """How many iterations tiles of the output take, in ascending order; None where only the launch decides that."""
         sizes = {d.name: d.size for d in self.deciding if d.size is not None}
-        return self.counts(sizes) if len(sizes) == len(self.deciding) else None
+        return self.counts(sizes) if len(sizes) == len(self.deciding) and not self.of_groups else None
 
     @property
     def depth(self) -> int:
@@ -244,6 +262,10 @@ class HopperLoop:
         """The dimension of batch, depth, rows and columns along which the rows of a tile lie."""
         return 4 - len(access.indices) + next(n for n, i in enumerate(access.indices) if i.extends)
 
+    def grouped(self, access: Access) -> bool:
+        """True if the rows of a tile are of a group, which ends where its last row is."""
+        return any(i.extends and i.axis is not None and i.axis.within is not None for i in access.indices)
+
     def describe(self) -> str:
         """One line for people."""
         return (f"{self.split.name}: {self.consumers} consumers of {self.machine.wgmma_rows}; "
@@ -263,9 +285,9 @@ def hopper_loop(program: EquationProgram, machine: Hopper) -> HopperLoop:
         LoopError: the kernel is not of this form, or its tiles do not fit.
     """
     kernel = program.kernel
-    if kernel.ragged:
-        raise LoopError("ragged axes have no schedule in such a loop yet", kernel.ragged[0].span)
     for tensor in kernel.tensors:
+        if tensor in kernel.offsets:
+            continue
         if tensor.dtype is DType.I32:
             raise LoopError(f"`{tensor.name}` is i32: such a loop cannot read tables of indices yet", tensor.span)
         if tensor.dtype not in (*FACTORS, DType.F32):
@@ -400,9 +422,9 @@ def _fits(m: HopperLoop, program: EquationProgram) -> None:
     if program.grid.name not in ("linear", "persistent"):
         raise LoopError(f"there is no `grid {program.grid.name}` of such loops", program.grid.span)
     counts, most = m.pass_counts, {d.name: LARGEST_ROWS_SIZE for d in m.deciding}
-    if (counts[0] if counts else len(m.passes(most, 0))) == 0:
+    if not m.of_groups and (counts[0] if counts else len(m.passes(most, 0))) == 0:
         raise LoopError("some tile takes no pass of the loop", m.loop.axis.span, "give each of them one")
-    if m.persistent and (m.bounded or (len(counts) > 1 if counts else m.part is not None)):
+    if m.persistent and (m.bounded or m.kernel.ragged or (len(counts) > 1 if counts else m.part is not None)):
         raise LoopError("tiles differ in how long their loop is: a block takes one each",
                         program.grid.span, "leave `grid persistent` out",
                         without_statement(program.spans["grid"]))  # fmt: skip
@@ -418,8 +440,10 @@ def _maps(m: HopperLoop) -> None:
     for access in rows:
         for other in rows:
             along = m.rows_along(access) != m.rows_along(other)
-            if access.tensor == other.tensor and (rows[access] != rows[other] or along):
-                sizes = f"{rows[other]} rows, and of {rows[access]}" if not along else "rows along two dimensions"
+            unlike = along or m.grouped(access) != m.grouped(other)
+            if access.tensor == other.tensor and (rows[access] != rows[other] or unlike):
+                sizes = f"{rows[other]} rows, and of {rows[access]}" if not unlike else "rows along two dimensions"
+                sizes = "rows of a group, and of others" if unlike and not along else sizes
                 message = f"`{access.tensor.name}` is multiplied as tiles of {sizes}: a tensor map has one shape"
                 raise LoopError(message, m.loop.axis.span, "pass the tensor twice, under two names")
 

@@ -112,9 +112,12 @@ def copied_along(along: int) -> str:
     return f"<{DIMENSIONS[along]}, cache_policy::NORMAL>" if along in DIMENSIONS else ""
 
 
-def described(tile: str, along: int) -> str:
-    """What a tensor's type says of the tiles that are copied: their type, and the dimension of `copied_along`."""
-    return f"tma::descriptor<{tile}, {DIMENSIONS[along]}>" if along in DIMENSIONS else tile
+def described(tile: str, along: int, grouped: bool = False) -> str:
+    """What a tensor's type says of the tiles that are copied: their type, the dimension of `copied_along`, groups."""
+    arguments = f"<{tile}, {DIMENSIONS[along]}>" if along in DIMENSIONS else f"<{tile}>"
+    if grouped:
+        return f"tk::group_descriptor{arguments}"
+    return f"tma::descriptor{arguments}" if along in DIMENSIONS else tile
 
 
 class _Lowering:

@@ -54,9 +54,9 @@ def wrong_product(layout: Layout, code: Code) -> str | None:
 
 
 def wrong_chain(m: HopperLoop, code: Chained) -> str | None:
-    """The same of a kernel of two products in a loop."""
+    """The same of a kernel of two products in a loop; where a tile may take no iteration, also of such a tile."""
     values = {**constants(*m.buffers, m.consumers, WARPS)}
-    places = [_ChainPlace(m, number) for number in range(TILES)]
+    places = [_ChainPlace(m, number) for number in range(TILES + m.of_groups)]
     terms = Terms()
     found = stores(unroll(chained_program(code), MACHINE, values, [place.values for place in places]), terms)
     return _compared(found, dict(chain.from_iterable(place.meant(terms) for place in places)))
@@ -184,16 +184,21 @@ class _ChainPlace:
     def __init__(self, m: HopperLoop, number: int):
         self.m = m
         self.tile, self.first = 7 + number, 3 * number
-        self.iterations = range(self.first, self.first + 2 * lcm(*m.buffers) + 1)
+        self.iterations = range(self.first, self.first + (2 * lcm(*m.buffers) + 1) * (number < TILES))
         others = [axis for axis in m.kernel.axes if axis not in (m.split, m.loop.axis)]
         self.indices = {axis.name: 1009 + 10 * n + number for n, axis in enumerate(others)}
+        self.groups = {
+            axis.name: ({"first": 100_000 * (n + 1) + number} if axis.is_moved else {}) | {"length": 5003 + 10 * n}
+            for n, axis in enumerate(m.kernel.ragged)
+        }
 
     @property
     def values(self) -> Tile:
         """The values of the names that the C++ of a tile has."""
         indices = {f"{cpp_name(axis)}_i": at for axis, at in self.indices.items()}
         ends = {"first_iteration": self.iterations.start, "iterations": self.iterations.stop}
-        return {f"{cpp_name(self.m.split.name)}_i": self.tile, **ends, **indices}
+        groups = {f"{cpp_name(a)}_{of}": n for a, both in self.groups.items() for of, n in both.items()}
+        return {f"{cpp_name(self.m.split.name)}_i": self.tile, **ends, **indices, **groups}
 
     def meant(self, terms: Terms) -> Iterator[tuple[tuple[str, Coordinate], Sequence[Term]]]:
         """What each consumer's tile must be."""
@@ -201,7 +206,7 @@ class _ChainPlace:
         for consumer in range(m.consumers):
             row = self.tile * m.consumers + consumer
             held = copied(terms, name(m.held.tensor.name), self._coordinate(m.held, row, 0))
-            total: Term | None = None
+            total: Term | None = None if self.iterations else computed(terms, "initial", tiles=())
             for number in self.iterations:
                 left = copied(terms, name(m.left.tensor.name), self._coordinate(m.left, row, number))
                 right = copied(terms, name(m.right.tensor.name), self._coordinate(m.right, row, number))
@@ -215,4 +220,6 @@ class _ChainPlace:
 
     def _coordinate(self, access: Access, row: int, iteration: int) -> Coordinate:
         at = dict.fromkeys(access.axes, 0) | {self.m.split: row, self.m.loop.axis: iteration}
-        return _coordinate(access, at, self.indices)
+        (group, *_) = [*(self.groups[a.name] for a in access.axes if a.within), None]
+        of_group = (group.get("first", 0), group["length"]) if group else ()
+        return (*_coordinate(access, at, self.indices), *of_group)

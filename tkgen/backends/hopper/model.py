@@ -64,12 +64,14 @@ class Memory(Computation):
         return whole
 
     def inside(self, axes: Sequence[Axis], first: Sequence[int], shape: Sequence[int]) -> dict[str, range]:
-        """The part of a tile that is not beyond the end of its axes, which it begins within or behind."""
-        ends = [self.extents[a.dim.name] for a in axes]
-        starts = [min(max(at, 0), end) for at, end in zip(first, ends, strict=True)]
+        """The part of a tile that is not beyond the end of its axes, which it begins within or behind.
+
+        Along a ragged axis whose group is known it begins so many positions after the group's first one.
+        """
+        wholes = [self.group.get(a.name, range(self.extents[a.dim.name])) for a in axes]
         return {
-            a.name: range(start, min(start + size, end))
-            for a, start, size, end in zip(axes, starts, shape, ends, strict=True)
+            a.name: whole[max(at, 0) : max(at, 0) + size]
+            for a, at, size, whole in zip(axes, first, shape, wholes, strict=True)
         }
 
     def put_out(self, target: Access, places: Mapping[str, range], value: Tensor, dims: tuple[str, ...]) -> None:

@@ -153,13 +153,14 @@ class Made:
 class Slot:
     """Where the argument has the address of a tensor, the `at`th input or output, and its tensor map, if any.
 
-    No bit of `mask` may be set in the address.
+    No bit of `mask` may be set in the address. The map begins `before` bytes in front of it.
     """
 
     at: int
     word: int
     mask: int
     map: int | None
+    before: int = 0
 
 
 class Held:
@@ -231,7 +232,8 @@ class Prepared:
                 if words[slot.word] != address:
                     words[slot.word] = address
                     if slot.map is not None:
-                        driver.replace(ctypes.c_void_p(held.address + slot.map), ctypes.c_void_p(address))
+                        moved = ctypes.c_void_p(address - slot.before)
+                        driver.replace(ctypes.c_void_p(held.address + slot.map), moved)
         if scalars:
             floats = held.floats
             for place, value in enumerate(scalars, self.scalars):
@@ -326,7 +328,8 @@ def _prepare(build: CudaBuild[HopperSpec[Any]], launch: Launch[Any], given: Mapp
         begin = list(program.arguments).index(tensor) * hopper.GLOBAL_BYTES
         is_moved = tensor.name in moved
         aligned = ACCESS_BYTES if is_moved else spec.form.aligned_bytes
-        return Slot(at, (begin + hopper.MAP_BYTES) // WORD, aligned - 1, begin if is_moved else None)
+        before = hopper.described(layout, tensor, named[tensor.name]).before if layout and is_moved else 0
+        return Slot(at, (begin + hopper.MAP_BYTES) // WORD, aligned - 1, begin if is_moved else None, before)
 
     called = driver.function(build, device), spec.blocks(launch), build.threads, build.dynamic_bytes
     outside = {t.name for t in program.outputs}

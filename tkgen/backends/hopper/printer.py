@@ -70,9 +70,9 @@ def printed(nodes: Sequence[Node], depth: int) -> Iterator[str]:
             case If(condition=condition, then=then, other=other):
                 yield f"{margin}if ({condition}) {{"
                 yield from printed(then, depth + 1)
-                if other:
+                if others := list(printed(other, depth + 1)):
                     yield f"{margin}}} else {{"
-                    yield from printed(other, depth + 1)
+                    yield from others
                 yield f"{margin}}}"
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping
+from math import prod
 
 from tkgen.backends.hopper.build import CudaBuild
 from tkgen.backends.hopper.loops import HopperLoop
@@ -79,13 +80,26 @@ class IterationModel(HopperModel):
         waits = max(t.hbm_latency_ns * 1e-9 - hidden, 0.0)
         return waits + (alone + (passes - 1) * max(self.pass_cycles)) / hertz
 
+    def _passes(self) -> list[int]:
+        """The iterations of each tile along the split axis, of each part of the loop, of each group."""
+        layout, launch = self.layout, self.launch
+        parts = launch.tiles(layout.part) if layout.part is not None else 1
+        found = list[int]()
+        for n in range(launch.group_count):
+            groups = {axis.name: ranges[n] for axis, ranges in launch.groups.items()}
+            rows = launch.tiles(layout.split)
+            if layout.split.within is not None:
+                rows = -(-len(groups[layout.split.name]) // (layout.split.tile or 1))
+            tiles = ((row, part) for part in range(parts) for row in range(rows))
+            found += [len(layout.passes(launch.extents, *tile, groups)) for tile in tiles]
+        return found
+
     def prediction(self, what_if: bool = True) -> Prediction:
         """The time of one launch, and where it goes."""
         t, layout = self.timing, self.layout
-        rows = self.launch.tiles(layout.split)
-        parts = self.launch.tiles(layout.part) if layout.part is not None else 1
-        passes = [len(layout.passes(self.launch.extents, row, part)) for part in range(parts) for row in range(rows)]
-        others = self.launch.tile_count // len(passes)
+        passes = self._passes()
+        counted = (layout.split, layout.part, layout.kernel.groups)
+        others = prod(self.launch.tiles(axis) for axis in self.launch.program.parallel if axis not in counted)
         total = sum(passes) * others
         moved = float(moved_bytes(self.launch))
         written = sum(map(self.launch.bytes, self.spec.program.outputs))

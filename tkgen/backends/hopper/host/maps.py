@@ -19,11 +19,11 @@ def encoded(what: TensorMap) -> bytes:
     if what.problems:
         raise MapError("; ".join(what.problems))
 
-    def four(values: tuple[int, ...], count: int) -> list[int]:
+    def filled(values: tuple[int, ...], count: int) -> list[int]:
         return [*values, *(0,) * (count - len(values))]
 
     made = struct.pack(
-        "<QQII4Q3Q4II", MARK, what.address, what.rank, what.element_bytes, *four(what.sizes, 4), *four(what.strides, 3),
-        *four(what.box, 4), what.swizzle,
+        "<QQII5Q4Q5II", MARK, what.address, what.rank, what.element_bytes, *filled(what.sizes, 5),
+        *filled(what.strides, 4), *filled(what.box, 5), what.swizzle,
     )  # fmt: skip
     return made.ljust(MAP_BYTES, b"\0")

@@ -49,8 +49,10 @@ const std::pair<const char *, kind> KINDS[] = {
     {"cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster", COPY_IN_ALL},
     {"cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes", COPY_IN},
     {"cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes", COPY_IN},
+    {"cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes", COPY_IN},
     {"cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group", COPY_OUT},
     {"cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group", COPY_OUT},
+    {"cp.async.bulk.tensor.5d.global.shared::cta.tile.bulk_group", COPY_OUT},
     {"cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group", COPY_ADD},
     {"cp.async.bulk.commit_group", COPY_COMMIT},
     {"cp.async.bulk.wait_group.read", COPY_READ_WAIT},
@@ -332,7 +334,7 @@ void execute(const code &what, std::initializer_list<operand> operands) {
             case COPY_IN_ALL: {
                 // [to], [map, {coordinates}], [mbarrier], blocks
                 const auto &from = one.groups.at(1);
-                int32_t first[4] = {};
+                int32_t first[5] = {};
                 for (size_t d = 1; d < from.size(); ++d) first[d - 1] = int32_t(value(one, 1, d));
                 const auto *map = reinterpret_cast<const void *>(value(one, 1));
                 load_tile(uint32_t(value(one, 0)), map, first, int(from.size()) - 1, uint32_t(value(one, 2)),
@@ -343,7 +345,7 @@ void execute(const code &what, std::initializer_list<operand> operands) {
             case COPY_OUT:
             case COPY_ADD: {
                 const auto &to = one.groups.at(0);
-                int32_t first[4] = {};
+                int32_t first[5] = {};
                 for (size_t d = 1; d < to.size(); ++d) first[d - 1] = int32_t(value(one, 0, d));
                 store_tile(reinterpret_cast<const void *>(value(one, 0)), first, int(to.size()) - 1, uint32_t(value(one, 1)),
                            one.kind == COPY_ADD);

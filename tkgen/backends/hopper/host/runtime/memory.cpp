@@ -169,8 +169,8 @@ namespace {
 struct tensor_map {
     uint64_t mark, address;
     uint32_t rank, element;
-    uint64_t sizes[4], strides[3];
-    uint32_t box[4], swizzle;
+    uint64_t sizes[5], strides[4];
+    uint32_t box[5], swizzle;
 };
 static_assert(sizeof(tensor_map) <= 128);
 constexpr uint64_t MAP_MARK = 0x70616d5f74736f68;  // "host_map"

@@ -13,9 +13,25 @@ template<int axis, typename S> __device__ inline coord<> first_element(const coo
             at.r * (axis == dim::ROW ? S::rows : 1), at.c * S::cols};
 }
 
+/// The same of a tile whose rows are of a group: they end where the tensor does. `end` is the place along the fifth dimension
+/// by which the map then has the group's rows: its address is that of the first row, less as many rows as the tensor has.
+struct first_of_group : coord<> {
+    int end;
+};
+template<int axis, typename S, typename G, typename C> requires(G::grouped)
+__device__ inline first_of_group first_element(const G &tensor, const C &at) {
+    const int before = (axis == dim::BATCH ? tensor.batch() : axis == dim::DEPTH ? tensor.depth() : tensor.rows()) - at.length;
+    first_of_group first{first_element<axis, S>(coord<S>{at.b, at.d, at.r, at.c}), at.first + at.length};
+    (axis == dim::BATCH ? first.b : axis == dim::DEPTH ? first.d : first.r) += before;
+    return first;
+}
+template<int axis, typename S, typename G, typename C> __device__ inline coord<> first_element(const G &, const C &at) {
+    return first_element<axis, S>(at);
+}
+
 /// Moves a tile to `to` as one bulk group: written there, or added to what is there.
-template<bool add, typename G, typename S>
-__device__ inline void move_out(const G &to, const S &from, const coord<> &first) {
+template<bool add, typename G, typename S, typename C>
+__device__ inline void move_out(const G &to, const S &from, const C &first) {
 #pragma unroll
     for (int p = 0; p < S::panels; ++p) {
         const uint32_t place = shared_address(&from) + p * S::panel_bytes;
@@ -28,6 +44,11 @@ __device__ inline void move_out(const G &to, const S &from, const coord<> &first
         } else if constexpr (G::matrix) {
             asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&to.map),
                          "r"(column), "r"(first.r), "r"(place)
+                         : "memory");
+        } else if constexpr (G::grouped) {
+            asm volatile("cp.async.bulk.tensor.5d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3, %4, %5}], [%6];" ::"l"(
+                             &to.map),
+                         "r"(column), "r"(first.r), "r"(first.d), "r"(first.b), "r"(first.end), "r"(place)
                          : "memory");
         } else {
             asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3, %4}], [%5];" ::"l"(
@@ -54,7 +75,7 @@ template<typename... Tiles> __device__ inline void expect(semaphore &bar, const 
 template<int axis = dim::ROW, cache_policy = cache_policy::NORMAL, typename S, typename G, typename C = coord<S>>
 __device__ inline void load_async(S &to, const G &from, const C &at, semaphore &bar) {
     static_assert(G::template moves<S, axis>, "the tensor has no map for such tiles");
-    const coord<> first = tkgen::first_element<axis, S>(at);
+    const auto first = tkgen::first_element<axis, S>(from, at);
 #pragma unroll
     for (int p = 0; p < S::panels; ++p) {
         const uint32_t place = tkgen::shared_address(&to) + p * S::panel_bytes, meeting = tkgen::shared_address(&bar);
@@ -65,6 +86,11 @@ __device__ inline void load_async(S &to, const G &from, const C &at, semaphore &
                     place),
                 "l"(&from.map), "r"(column), "r"(first.r), "r"(meeting)
                 : "memory");
+        } else if constexpr (G::grouped) {
+            asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                         "[%0], [%1, {%2, %3, %4, %5, %6}], [%7];" ::"r"(place),
+                         "l"(&from.map), "r"(column), "r"(first.r), "r"(first.d), "r"(first.b), "r"(first.end), "r"(meeting)
+                         : "memory");
         } else {
             asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
                          "[%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(place),
@@ -106,7 +132,7 @@ __device__ inline void load_async(S &to, const G &from, const C &at, semaphore &
 template<int axis = dim::ROW, cache_policy = cache_policy::NORMAL, typename G, typename S, typename C = coord<S>>
 __device__ inline void store_add_async(const G &to, const S &from, const C &at) {
     static_assert(G::template moves<S, axis>, "the tensor has no map for such tiles");
-    tkgen::move_out<true>(to, from, tkgen::first_element<axis, S>(at));
+    tkgen::move_out<true>(to, from, tkgen::first_element<axis, S>(to, at));
 }
 
 /// Writes a tile to `to` as one bulk group; elements outside the tensor are dropped. What ordinary stores put into the
@@ -114,7 +140,7 @@ __device__ inline void store_add_async(const G &to, const S &from, const C &at) 
 template<int axis = dim::ROW, cache_policy = cache_policy::NORMAL, typename G, typename S, typename C = coord<S>>
 __device__ inline void store_async(const G &to, const S &from, const C &at) {
     static_assert(G::template moves<S, axis>, "the tensor has no map for such tiles");
-    tkgen::move_out<false>(to, from, tkgen::first_element<axis, S>(at));
+    tkgen::move_out<false>(to, from, tkgen::first_element<axis, S>(to, at));
 }
 
 /// Returns when at most N of this thread's stores still read shared memory.

@@ -94,6 +94,10 @@ template<typename Tile> struct described {
 template<typename Tile, int axis> struct described<tma::descriptor<Tile, axis>> {
     using type = tma::descriptor<Tile, axis>;
 };
+template<typename Tile> requires(Tile::groups) struct described<Tile> {
+    using type = tma::descriptor<typename Tile::T, Tile::axis>;
+};
+template<typename Tile> concept of_groups = requires { requires Tile::groups; };
 
 struct alignas(PARAMETER_ALIGNMENT) tensor_map {
     char opaque[128];  // CUtensorMap
@@ -102,10 +106,12 @@ struct alignas(PARAMETER_ALIGNMENT) tensor_map {
 } // namespace tkgen
 
 /// A row-major tensor in global memory and the tensor map by which the copy engine moves tiles of type `Tile`, or what a
-/// `tma::descriptor` says; without one the map is not set. Of a matrix the map has two dimensions, else four.
+/// `tma::descriptor` says; without one the map is not set. Of a matrix the map has two dimensions, else four. Of a descriptor of
+/// `groups` it has five: the last one moves on by rows, too, so that a group can end where the dimension of its rows ends.
 /// The host writes it: 128 bytes of map, the address, rows, columns, depth, batch; 192 bytes with padding.
 template<typename T, int B, int D, int R, int C, typename Tile = void> struct gl {
-    static constexpr bool matrix = B == 1 && D == 1;
+    static constexpr bool grouped = tkgen::of_groups<Tile>;
+    static constexpr bool matrix = B == 1 && D == 1 && !grouped;
     using dtype = T;
     /// Whether the map is that of tiles of type `S` with rows along `axis`.
     template<typename S, int axis> static constexpr bool moves =

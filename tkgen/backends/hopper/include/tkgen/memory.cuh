@@ -50,6 +50,17 @@ template <typename GL> __device__ inline buffer<typename GL::dtype> buffer_from(
 
 // ---------------------------------------------------------------- groups
 
+/// A tensor's descriptor where the rows of tiles are of groups: a copy has rows of one group, and zeros beyond its end.
+template <typename Tile, int along = dim::ROW> struct group_descriptor : tma::descriptor<Tile, along> {
+    static constexpr bool groups = true;
+};
+
+/// Where a tile of a group's rows is, in tiles: along these rows from the first one of the group, which is row `first` of the
+/// tensor. The group has `length` of them.
+struct group_coord {
+    int b, d, r, c, first, length;
+};
+
 /// The groups of the rows of a tensor, each of which has tiles of its own. Where offsets decrease or lie outside, a group
 /// still begins where the one before it ended, and none ends behind the last row.
 struct group_walk {
@@ -63,11 +74,19 @@ struct group_walk {
         while (tile - before >= rows * cols) {
             if (++group == groups) return false;
             before += rows * cols;
-            first = end;
-            end = max(first, min(__ldg(offsets + group + 1), size));
+            next();
             rows = (end - first + block_rows - 1) / block_rows;
         }
         return true;
+    }
+    /// Goes on to group `wanted`.
+    __device__ inline void go(int wanted) {
+        while (group < wanted) ++group, next();
+    }
+    /// The rows of the group at hand, which is the one after that of before.
+    __device__ inline void next() {
+        first = end;
+        end = max(first, min(__ldg(offsets + group + 1), size));
     }
 };
 
