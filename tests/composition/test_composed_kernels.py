@@ -77,6 +77,13 @@ def ragged_sums(t: Tensors) -> dict[str, Tensor]:
     return {"Y": torch.stack([t["W"][own].T @ t["X"][own] for own in members(t["FIRST"], len(t["X"]))])}
 
 
+def scaled_rows(t: Tensors) -> dict[str, Tensor]:
+    found = rows(t)["Y"]
+    for group, own in enumerate(members(t["FIRST"], len(found))):
+        found[own] *= t["S"][group]
+    return {"Y": found}
+
+
 def sums(t: Tensors) -> Tensor:
     """The logarithms to base 2 of the sums of attention."""
     return torch.logsumexp(t["Q"] @ t["K"].mT * 0.125, -1) / math.log(2)
@@ -112,6 +119,7 @@ CELLS: dict[str, Callable[[Tensors], dict[str, Tensor]]] = {
     "split-K and parts of rows": lambda t: {"Y": t["X"].unflatten(0, (2, -1)).sum(1)},
     "groups of product": lambda t: {"C": by_group(t, "A", "B")},
     "groups of attention": packed,
+    "groups of rows": scaled_rows,
     "groups of groups": ragged_sums,
     "low precision of rows": lambda t: {"Y": 200 * torch.softmax(t["X"], -1)},
     "epilogues of product": lambda t: {"C": functional.gelu(t["A"] @ t["B"].T + t["v"])},

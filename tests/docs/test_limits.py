@@ -84,7 +84,7 @@ CHANGES = [
     ("E230", SUMS.replace("K = 1024", "K = dynamic"), "K by 64", "K by 64 part h"),
     ("E406", ROWS, "  Y[m]", SOMETIMES.format("x") + "  Y[m]"),
     ("E230", GROUPED, "k in K by 64", "k in K within FIRST[h] by 64"),
-    ("E406", PLACES, "m in M by 4", "h in H, m in M within FIRST[h] by 4"),
+    ("E406", PLACES, "m in M by 4", "h in H, m in M within FIRST[h] by 4\n  remap reversed"),
     ("E230", LIMITED, "k in K by 64", "k in K below COUNT[h] by 64"),
     ("E233", PLACES, "  Y[m]", "  Y[ROW[m]]"),
     ("E230", PLACED, "shared A, B", "shared B\n  registers A"),

@@ -75,7 +75,7 @@ def _foreign_to_lanes(program: EquationProgram) -> Iterator[Diagnostic]:
     for staging in program.shared:
         message = f"`{staging.tensor.name}` need not go through LDS: each of its elements has one lane"
         yield Diagnostic("E406", message, Label(staging.span), fix=Fix("leave `shared` out"))
-    if program.remap and any(a.dim.size is None for a in program.parallel):
+    if program.remap and (program.kernel.ragged or any(a.dim.size is None for a in program.parallel)):
         message = "blocks whose number only run time knows are taken in their order"
         yield Diagnostic("E406", message, Label(program.remap[0].span), fix=Fix("leave `remap` out"))
 

@@ -15,12 +15,13 @@ the same accesses.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import cycle, islice, product
 from typing import TYPE_CHECKING, Any
 
 from tkgen.execute.arguments import check_scalars
 from tkgen.ir.divided import completed, divided, unit
+from tkgen.ir.equations import Axis
 from tkgen.ir.launch import Launch
 from tkgen.machine_check.launches import Watched
 from tkgen.targets.model import round_up
@@ -77,14 +78,15 @@ def sorts_of_groups(launch: Launch[Any]) -> tuple[int, ...]:
     assert groups is not None
     along = launch.walked or groups
     divided = {a.part for a in launch.program.kernel.ragged if a.part is not None}
-    telling = [a for a in launch.numbered if a == along or a.name in divided]
+    ends = {a: _ends(launch, a) for a in launch.numbered if a.tile is not None and a != along}
+    telling = [a for a in launch.numbered if a == along or a.name in divided or a in ends]
     found: dict[object, int] = {}
-    for places in product(*(range(launch.tiles(a)) for a in telling)):
+    for places in product(*(ends.get(a, range(launch.tiles(a))) for a in telling)):
         number, chosen = 0, dict(zip(telling, places, strict=True))
         for axis in launch.numbered:
             number = number * launch.tiles(axis) + chosen.get(axis, 0)
         own = launch.place(number)
-        kind: list[object] = []
+        kind: list[object] = [chosen[a] for a in ends]
         for axis in launch.program.kernel.ragged:
             tile, length = axis.tile or 1, len(launch.groups[axis][own[groups]])
             left = length - own.get(axis, 0) * tile
@@ -94,7 +96,7 @@ def sorts_of_groups(launch: Launch[Any]) -> tuple[int, ...]:
                 left = min(max(length - own[index] * run, 0), run)
             kind.append((min(-(-left // tile), 3), left % tile != 0))
         found.setdefault(tuple(kind), number)
-    return tuple(dict.fromkeys((*found.values(), launch.blocks - 1)))
+    return _blocks(launch, (*found.values(), launch.tile_count - 1))
 
 
 def sorts(launch: Launch[Any]) -> tuple[int, ...]:
@@ -102,10 +104,17 @@ def sorts(launch: Launch[Any]) -> tuple[int, ...]:
 
     Of a persistent grid it is the block that has such a tile among its own.
     """
-    ends = [sorted({0, launch.tiles(a) // 2, launch.tiles(a) - 1}) for a in launch.numbered]
-    found = []
+    ends = [_ends(launch, a) for a in launch.numbered]
+    chosen = (dict(zip(launch.numbered, places, strict=True)) for places in product(*ends))
+    return _blocks(launch, map(launch.number, chosen))
+
+
+def _ends(launch: Launch[Any], axis: Axis) -> Sequence[int]:
+    """The first tile along an axis, one of the middle, and the last one."""
+    return sorted({0, launch.tiles(axis) // 2, launch.tiles(axis) - 1})
+
+
+def _blocks(launch: Launch[Any], tiles: Iterable[int]) -> tuple[int, ...]:
+    """The blocks that have these tiles, each once."""
     persistent = launch.program.grid.name == "persistent"
-    for places in product(*ends):
-        number = launch.number(dict(zip(launch.numbered, places, strict=True)))
-        found.append(number % launch.blocks if persistent else number)
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(tile % launch.blocks if persistent else tile for tile in tiles))

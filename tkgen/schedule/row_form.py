@@ -54,9 +54,13 @@ def way(access: Access, fast: Axis) -> Way:
 
 def refuse(kernel: Kernel) -> None:
     """Raises RowError for what these layouts cannot do."""
-    if kernel.ragged:
-        raise RowError("rows of a group have no schedule yet", kernel.ragged[0].span,
-                       "take all rows, and say by numbers which group each is of")  # fmt: skip
+    for place, axis in enumerate(kernel.ragged):
+        if axis.kind is AxisKind.SEQUENTIAL:
+            raise RowError(f"the loop along `{axis.name}` has the length of a group, and no layout yet", axis.span,
+                           "walk all of the dimension")  # fmt: skip
+        if place:
+            raise RowError(f"blocks have tiles along `{kernel.ragged[0].name}` and `{axis.name}`, and find a group of "
+                           "one axis", axis.span, "take one of the two whole")  # fmt: skip
     for op in walk(kernel.body):
         if isinstance(op, Extent) or (isinstance(op, Loop) and any(b.aligned for b in op.axis.bounds)):
             span = op.axis.span if isinstance(op, Loop) else op.result.span
@@ -139,6 +143,8 @@ def _refuse_store(kernel: Kernel, store: Store, before: Sequence[Op], after: Seq
         if load.source != target:
             raise RowError(f"{name} is stored, but read at another place: blocks would race", load.result.span)
     own = {index.axis for index in target.indices if index.divisor == 1}
+    if any(axis is not None and axis.is_moved for axis in own):  # groups share no place
+        own.add(kernel.groups)
     missing = [
         a for a in kernel.axes if a not in own and (a.kind is AxisKind.PARALLEL or (reads_it and not a.is_index))
     ]

@@ -21,7 +21,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from tkgen.ir.equations import Argument, Constant, Coordinate, Load, Loop, Op, Reduce, Value, accesses, reads, writes
+from tkgen.ir.equations import (
+    Argument,
+    Axis,
+    Constant,
+    Coordinate,
+    Load,
+    Loop,
+    Op,
+    Reduce,
+    Value,
+    accesses,
+    reads,
+    writes,
+)
 from tkgen.ir.types import ACCESS_BYTES
 from tkgen.ir.verifier import Broken
 from tkgen.proof import faults as proof
@@ -85,17 +98,21 @@ def _layout(m: RowMap) -> Iterator[tuple[str, str]]:
         yield "accesses", f"{m.chunk} elements, {m.across} rows: accesses are of 1, 2, 4, ... of them"
     for access in accesses(m.kernel):
         way, size = m.way(access), access.tensor.dtype.bytes
-        if way is Way.ALONG and (
-            m.length % m.chunk or (m.fast.dim.size or 0) % m.chunk or m.chunk * size > ACCESS_BYTES
-        ):
+        if way is Way.ALONG and (_splits(m.fast, m.chunk) or m.chunk * size > ACCESS_BYTES):
             yield "accesses", f"{access.tensor.name} by {m.chunk} elements"
         if access in m.late and (way is not Way.ALONG or {*access.axes} & {*m.rows}):
             yield "accesses", f"{access.tensor.name} is loaded late, and not the same for all rows"
         inner = access.indices[-1].axis
-        if way is Way.ACROSS and m.across > 1 and m.rows and inner == m.rows[-1]:
-            extent = inner.tile or inner.dim.size or 0
-            if extent % m.across or (inner.dim.size or 0) % m.across or m.across * size > ACCESS_BYTES:
-                yield "accesses", f"{access.tensor.name} by {m.across} rows"
+        several = way is Way.ACROSS and m.across > 1 and m.rows and inner == m.rows[-1]
+        if several and (_splits(m.rows[-1], m.across) or m.across * size > ACCESS_BYTES):
+            yield "accesses", f"{access.tensor.name} by {m.across} rows"
+
+
+def _splits(axis: Axis, count: int) -> bool:
+    """Return True if the end of a tile, the dimension or a group may part `count` neighbours along an axis."""
+    if axis.within is not None and count > 1:
+        return True
+    return bool((axis.tile or axis.dim.size or 0) % count or (axis.dim.size or 0) % count)
 
 
 def _sweeps(m: RowMap) -> Iterator[tuple[str, str]]:

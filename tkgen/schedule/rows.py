@@ -342,7 +342,7 @@ def _rows(kernel: Kernel, fast: Axis) -> tuple[Axis, ...]:
 def _width(kernel: Kernel, axis: Axis, along: Iterable[Access]) -> int:
     """Neighbours on `axis` that these accesses move at once: 16 bytes, or less where rows are not aligned to that."""
     tensors = [access.tensor for access in along]
-    if not tensors or axis.dim.size is None:
+    if not tensors or axis.dim.size is None or axis.within is not None:  # a group begins anywhere
         return 1
     widest = ACCESS_BYTES // max(t.dtype.bytes for t in tensors)
     return gcd(widest, axis.dim.size, extent(axis))

@@ -78,7 +78,9 @@ class RowMemory(Memory):
 
     def coordinate(self, axis: Axis) -> Tile:
         """Places along an axis."""
-        return Tile((axis.name,), self.elements.double()) if axis == self.fast else super().coordinate(axis)
+        if axis != self.fast:
+            return super().coordinate(axis)
+        return Tile((axis.name,), self.elements.double() - self.first(axis))
 
     def place(self, axis: Axis) -> range:
         """Where a row is; of its elements how many there are."""
@@ -138,11 +140,17 @@ class RowMemory(Memory):
 
 
 class RowWork:
-    """What the steps of a block do; `tile` is which it has along each axis, `passes` the begins of its loops' tiles."""
+    """What the steps of a block do; `tile` is which it has along each axis, `passes` the begins of its loops' tiles.
 
-    def __init__(self, m: RowMap, memory: RowMemory, tile: Mapping[Axis, int], passes: Sequence[int]):
+    `groups` has the places of the block's group along each ragged axis.
+    """
+
+    def __init__(
+        self, m: RowMap, memory: RowMemory, tile: Mapping[Axis, int], passes: Sequence[int], groups: Mapping[str, range]
+    ):
         self.m, self.memory, self.tile, self.passes = m, memory, tile, passes
         memory.at_indices({a.name: at for a, at in tile.items() if a.is_index})
+        memory.group |= groups
         self.walks = [self._walks() for _ in range(m.waves)]  # which walk comes next
         self.sweep = [0] * m.waves  # at which each is
         self.over = [-1] * m.waves  # the rows that each has now, by the number of `_rows`
@@ -191,21 +199,24 @@ class RowWork:
         for axis in reversed(self.m.rows):
             row, at = divmod(row, extent(axis))
             at += self.tile.get(axis, 0) * extent(axis) if axis.kind is AxisKind.PARALLEL else 0
-            if at >= self.memory.extents[axis.dim.name]:
+            if at >= len(whole := self._whole(axis)):
                 return None
-            found[axis.name] = range(at, at + 1)
+            found[axis.name] = whole[at : at + 1]
         return found
 
+    def _whole(self, axis: Axis) -> range:
+        """The places of an axis: of a ragged one those of the block's group."""
+        return self.memory.group.get(axis.name, range(self.memory.extents[axis.dim.name]))
+
     def _elements(self, agent: int, begin: int) -> Tensor:
-        """Places of a warp's elements of the row's tile that begins there."""
+        """Places of a warp's elements of the row's tile that begins there, counted as `_whole` is."""
         m = self.m
         threads = range(agent * m.wave_lanes, (agent + 1) * m.wave_lanes)
         lanes = torch.tensor(sorted(set(map(m.lane, threads))))
         parts = (torch.arange(m.chunks) * m.lanes)[:, None] + lanes[None]
         at = (parts.flatten() * m.chunk)[:, None] + torch.arange(m.chunk)[None]
-        end = min(m.length, self.memory.extents[m.fast.dim.name] - begin)
-        own: Tensor = at.flatten()
-        return begin + own[own < end]
+        whole, own = self._whole(m.fast), at.flatten()
+        return whole.start + begin + own[own < min(m.length, len(whole) - begin)]
 
     # ------------------------------------------------------------ walks
 
@@ -291,12 +302,14 @@ def run_rows(
     new = {t.name: unwritten(launch.shape(t), t.dtype) for t in launch.program.outputs}
     outputs = {name: inputs[name].clone() if name in inputs else tensor for name, tensor in new.items()}
     memory = RowMemory(m.kernel, inputs, scalars, launch.extents, outputs)
-    found = list[Outcome]()
+    launch = launch.of_groups({t.name: inputs[t.name].tolist() for t in m.kernel.offsets})
+    index, found = m.kernel.groups, list[Outcome]()
     for number in range(launch.tile_count):
         tile = launch.place(number)
         passes = _loop_tiles(m, launch, tile)
         made = program(m, lanes, len(passes), m.waves, m.waves_of_row, m.passes)
-        found.append(execute(made, RowWork(m, memory, tile, passes), order))
+        groups = {} if index is None else {a.name: parts[tile[index]] for a, parts in launch.groups.items()}
+        found.append(execute(made, RowWork(m, memory, tile, passes, groups), order))
         if progress is not None:
             progress(number + 1, launch.tile_count)
     return modelled(outputs, found)

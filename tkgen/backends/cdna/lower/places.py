@@ -202,7 +202,7 @@ class BlockPlaces:
         """The group that has a block's tile, and which of its tiles that is; nothing is to do where none has it."""
         name, walk = self.axis[axis], f"{self.axis[axis]}_walk"
         yield self._walk(axis) + self.remark(axis.span)
-        yield f"if (!{walk}.find({number}, {axis.tile}, 1)) return;"
+        yield f"if (!{walk}.find({number}, {axis.tile}, 1)) {'continue' if self.persistent else 'return'};"
         group = self.axis[self._index]
         yield f"const int {group}_0 = {walk}.group;{self.remark(self._index.span, 'the group that has it')}"
         number = f"({number} - {walk}.before)"

@@ -181,8 +181,8 @@ class Places(BlockPlaces):
             whole = axis.kind is AxisKind.WHOLE
             if covered > tile:
                 found.append(f"{self._at(axis, element)} < {self.size(axis.dim.name) if whole else tile}")
-            if not whole and (axis.dim.size is None or axis.dim.size % tile):
-                found.append(f"{self.axis[axis]}_0 + {self._at(axis, element)} < {self.size(axis.dim.name)}")
+            if not whole and (axis.within or axis.dim.size is None or axis.dim.size % tile):
+                found.append(f"{self.axis[axis]}_0 + {self._at(axis, element)} < {self.length(axis)}")
         return found
 
     def where(self, access: Access, element: str = "", more: Sequence[str] = ()) -> str:
