@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tkgen.diagnostics.explain import anchor
+from tkgen.diagnostics.explain import page as explained
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "composition.md"
@@ -108,7 +109,7 @@ def _counts(all_cells: Sequence[Cell]) -> str:
 
 
 def _anchor(heading: str) -> str:
-    return heading.lower().replace(" ", "-")
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def _verdict(cell: Cell, target: str) -> str:
@@ -129,7 +130,9 @@ def _reasons(cell: Cell) -> str:
         by_refusal.setdefault(refusal, []).append(target)
     lines = []
     for refusal, targets in by_refusal.items():
-        code = f" ([{refusal.code}](diagnostics.md#{anchor(refusal.code)}))" if refusal.code else ""
+        code = refusal.code
+        if code:
+            code = f" ([{code}](diagnostics.md#{_anchor(f'{code}: {explained(code).title}')}))"
         reason = refusal.reason[0].upper() + refusal.reason[1:]
         text = f"- {', '.join(targets)}: {KINDS[refusal.kind]}{code}. {reason}."
         lines.append(textwrap.fill(text, 100, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False))
