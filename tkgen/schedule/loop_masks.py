@@ -57,8 +57,19 @@ def masked(kernel: Kernel, loop: Loop, along: Axis | None = None) -> Kernel:
     return verify(replace(kernel, body=ops), "masking")
 
 
+def masked_behind(kernel: Kernel, loop: Loop, axis: Axis) -> Kernel:
+    """The kernel with what lies beyond the end of `axis` left out of reductions after `loop`."""
+    made, behind = _Masked(kernel, axis), kernel.body.index(loop) + 1
+    for op in kernel.body[behind:]:
+        op = substituted(op, made.others)
+        if isinstance(op, Reduce) and op.axis == axis:
+            op = replace(op, argument=made.inside(op.argument, NEUTRAL[op.function]))
+        made.body.append(op)
+    return verify(replace(kernel, body=(*kernel.body[:behind], *made.body)), "masking")
+
+
 class _Masked:
-    """A loop's body with new values, numbered behind the kernel's own.
+    """Operations with new values, numbered behind the kernel's own.
 
     What a value is beyond the end means nothing, so behind the place where it is exchanged all take the new one.
     """

@@ -338,6 +338,6 @@ class _Lowering:
             kind = store.target.tensor.dtype.cpp
             yield "#pragma unroll"
             yield "for (int r = 0; r < 2; ++r) {"
-            guard = f" && {row} < {self.values.length(m.split)}" if self.values.ends(m.split) else ""
+            guard = f" && {row} < {self.values.length(m.split)}" if m.overhangs(m.split) else ""
             yield f"    if (laneid() % 4 == 0{guard}) {written} = {kind}({self.values.text(store.value, False)});"
             yield "}"

@@ -120,7 +120,7 @@ class LoopWork:
 
     def _tile(self, access: Access, tile: int, along: Axis, number: int, size: int) -> Tensor:
         cols = next(a for a in access.axes if a != along)
-        shape = (size, extent(cols))
+        shape = (size, self.m.width if access == self.m.right else self.m.depth)
         if (place := self._place(tile)) is None:
             return torch.zeros(shape)
         first = (
@@ -151,7 +151,7 @@ class LoopWork:
     def _computed(self, ops: Sequence[Op], known: Mapping[Value, Tile], tile: int, first: int, loop: range) -> None:
         """What operations make of known values, of the rows of a warp from `first` on."""
         self._place(tile)
-        places = {}
+        places = {self.columns.name: range(self.m.width)}
         for axis, at in ((self.m.split, range(first, first + self.own)), (self.m.loop.axis, loop)):
             begin = self.memory.group[axis.name].start if axis.within else 0
             places[axis.name] = range(begin + at.start, begin + at.stop)

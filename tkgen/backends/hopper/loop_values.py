@@ -188,10 +188,6 @@ class LoopValues:
         """The number of positions along an axis: of a ragged one those of the group at hand."""
         return f"{cpp_name(axis.name)}_length" if axis.within else self.size(axis.dim)
 
-    def ends(self, axis: Axis) -> bool:
-        """True if tiles along an axis may hang over its end."""
-        return axis.within is not None or axis.dim.size is None or axis.dim.size % (axis.tile or 1) > 0
-
     def in_tensor(self, axis: Axis, place: str) -> str:
         """A position in the dimension of a tensor: along a ragged axis they are counted from the group's first."""
         return f"{cpp_name(axis.name)}_first + {place}" if axis.is_moved else place
@@ -199,7 +195,7 @@ class LoopValues:
     def _read(self, access: Access, row: str) -> str:
         """An element of a tensor in global memory beside the one at hand; zero beyond the end."""
         along = [(i.axis, self._coordinate(i.axis, row)) if i.extends and i.axis else None for i in access.indices]
-        ends = [f"{at[1]} < {self.length(at[0])}" for at in along if at and self.ends(at[0])]
+        ends = [f"{at[1]} < {self.length(at[0])}" for at in along if at and self.m.overhangs(at[0])]
         places = [self.in_tensor(*at) if at else "" for at in along]
         read = f"float(tk::number_at(g.{self.tensor[access.tensor.name]}, {place_of(access, places)}))"
         return f"({' && '.join(ends)} ? {read} : 0.0f)" if ends else read

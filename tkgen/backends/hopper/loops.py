@@ -16,7 +16,7 @@ two rows of every tile: a row's reductions are over its own elements and those o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 
@@ -52,9 +52,10 @@ from tkgen.ir.tensors import Dim, Tensor
 from tkgen.ir.types import DType, Via
 from tkgen.remap import Remap, RemapCall, compose
 from tkgen.schedule.loop_factors import apart
-from tkgen.schedule.loop_masks import masked
+from tkgen.schedule.loop_masks import masked, masked_behind
 from tkgen.schedule.loop_tiles import LoopError, extent
 from tkgen.source import Span
+from tkgen.targets.model import round_up
 
 FACTORS = (DType.BF16, DType.F16)
 FEWER_REGISTERS = "use smaller tiles of the loop's axis (`by`), or fewer consumers"
@@ -169,13 +170,19 @@ class HopperLoop:
 
     @property
     def depth(self) -> int:
-        """Elements over which the first product sums."""
-        return extent(self.first.axis)
+        """Elements over which the first product sums: whole panels, which hold zeros beyond the end."""
+        return round_up(extent(self.first.axis), self.machine.swizzle_bytes // self.element_bytes)
 
     @property
     def width(self) -> int:
-        """Columns of the second product's sums."""
-        return extent(self.columns)
+        """Columns of the second product's sums, as many as an instruction has; those beyond the end are zeros."""
+        wanted = extent(self.columns)
+        return next((n for n in self.machine.wgmma_columns if n >= wanted), wanted)
+
+    def overhangs(self, axis: Axis) -> bool:
+        """Return True if tiles in registers may go beyond the end of an axis."""
+        size, tile = axis.dim.size, self.width if axis == self.columns else axis.tile or 1
+        return axis.within is not None or size is None or size % tile > 0
 
     @cached_property
     def middle(self) -> tuple[Op, ...]:
@@ -294,8 +301,10 @@ def hopper_loop(program: EquationProgram, machine: Hopper) -> HopperLoop:
             raise LoopError(f"`{tensor.name}` is {tensor.dtype.spelling}", tensor.span, "use bf16, f16 or f32")
     kernel = apart(kernel, _loop(kernel))
     kernel = masked(kernel, _loop(kernel))
-    loop = _loop(kernel)
-    found = _products(program, kernel, loop, machine)
+    found = _products(program, kernel, _loop(kernel), machine)
+    if found.overhangs(found.columns):
+        kernel = masked_behind(kernel, found.loop, found.columns)
+        found = replace(found, kernel=kernel)
     if "schedule" in program.spans:
         _scheduled(found, program)
     _fits(found, program)
@@ -396,14 +405,16 @@ def _buffers(program: EquationProgram, tensor: Tensor) -> int:
 
 def _fits(m: HopperLoop, program: EquationProgram) -> None:
     """Raises LoopError for tiles that no instruction takes, or that do not fit."""
-    machine, panel = m.machine, m.machine.swizzle_bytes // m.element_bytes
+    machine = m.machine
     at: Span | None = m.loop.axis.span
-    if m.keys not in machine.wgmma_columns or m.width not in machine.wgmma_columns or m.depth % panel:
+    if m.keys not in machine.wgmma_columns or m.width not in machine.wgmma_columns:
         found = ", ".join(map(str, machine.wgmma_columns))
-        raise LoopError(
-            f"products are of {found} columns, sums over multiples of {panel}: not {m.keys} of `{m.loop.axis.name}`, "
-            f"{m.width} columns, sums over {m.depth}", at, "choose another tile (`by`)", _fitting_tiles(m),
-        )  # fmt: skip
+        raise LoopError(f"products are of {found} columns: not {m.keys} of `{m.loop.axis.name}`, {m.width} columns",
+                        at, "choose another tile (`by`)", _fitting_tiles(m))  # fmt: skip
+    for inner, tensor in ((access.tensor.dims[-1], access.tensor) for access in m.moved.values()):
+        if (row := (inner.size or 0) * tensor.dtype.bytes) % machine.stride_alignment:
+            raise LoopError(f"a row of `{tensor.name}` is {row} bytes, and the copy engine steps over multiples of "
+                            f"{machine.stride_alignment}", inner.span, f"pad {inner.name}")  # fmt: skip
     if m.shared_bytes > machine.shared_bytes_per_block:
         raise LoopError(
             f"the tiles need {m.shared_bytes} bytes of shared memory, a block has {machine.shared_bytes_per_block}", at,
