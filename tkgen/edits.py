@@ -19,7 +19,7 @@ from tkgen.api import load
 from tkgen.backends.cdna.spec import Spec
 from tkgen.backends.spec import AnySpec
 from tkgen.diagnostics import SpecError
-from tkgen.diagnostics.suggest import suggestion
+from tkgen.diagnostics.text import suggestion
 from tkgen.ir.products import has_products
 from tkgen.ir.schedules import SCHEDULES
 from tkgen.ir.types import Via

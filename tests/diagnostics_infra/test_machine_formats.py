@@ -6,7 +6,7 @@ import pytest
 
 from tkgen.diagnostics import Diagnostic, Edit, Fix, Label
 from tkgen.diagnostics.render import apply_fixes, render_github, render_json, render_sarif
-from tkgen.diagnostics.suggest import distance, nearest
+from tkgen.diagnostics.text import distance, nearest
 from tkgen.source import SourceFile, Span
 
 FILE = SourceFile("specs/a b%.tk", "kernel a\n  waves 4 x 2\n  store C\n")

@@ -80,7 +80,6 @@ def test_only_what_reads_text_knows_its_tree() -> None:
         "syntax",
         "ir.resolve",
         "ir.typing",
-        "ir.tuned",
         "ir.program",
         "pipeline",
         "api",

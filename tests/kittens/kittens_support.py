@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tkgen.backends.cdna.kittens import include_dir
 from tkgen.emulate import Arg, Buffer, Outcome, Scalar, Struct, TraceRequest, launch
 from tkgen.targets import load_target
-from tkgen.targets.resources import Resources
+from tkgen.targets.model import Resources
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.compiler import Compiler
 from tkgen.toolchain.isa import Function, parse_asm

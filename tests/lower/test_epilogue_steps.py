@@ -11,7 +11,7 @@ from tkgen.api import load
 from tkgen.backends.cdna.lower import harness_cpp, harness_python
 from tkgen.execute.compare import Inputs, Reference, random_inputs, references
 from tkgen.execute.launch import run
-from tkgen.ir.extents import extents_of
+from tkgen.ir.divided import extents_of
 from tkgen.ir.launch import Launch
 from tkgen.ir.types import Program
 from tkgen.ir.typing.desugar import EPILOGUES

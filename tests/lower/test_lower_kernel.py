@@ -15,7 +15,7 @@ from tkgen.backends.cdna.kittens import include_dir, surface
 from tkgen.backends.cdna.lower import lower
 from tkgen.backends.cdna.lower.names import comment_text, cpp_name
 from tkgen.ir.reductions import BYTES, exchanged
-from tkgen.targets.resources import Resources
+from tkgen.targets.model import Resources
 from tkgen.toolchain.isa import Function, instruction_mix, main_loop, parse_asm
 from tkgen.toolchain.metadata import read_resources
 

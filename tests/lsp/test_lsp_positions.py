@@ -3,7 +3,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tkgen.lsp.positions import Positions
+from tkgen.lsp.protocol import Positions
 
 TEXTS = st.text(st.sampled_from("ab \n\r\t\u00e9\u2028\u000b\U0001f600"), max_size=40)
 WIDTH = {"utf-8": lambda c: len(c.encode()), "utf-16": lambda c: len(c.encode("utf-16-le")) // 2, "utf-32": len}

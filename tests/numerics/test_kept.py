@@ -10,8 +10,7 @@ import tkgen
 from tkgen.emulate import interleavings
 from tkgen.execute import compare, launch
 from tkgen.execute.compare import Inputs
-from tkgen.execute.kept import kept
-from tkgen.execute.launch import run
+from tkgen.execute.launch import kept, run
 
 SPEC = Path(__file__).parents[2] / "specs" / "alpha_beta.tk"
 SIZES: dict[str, int | None] = {"M": 128, "N": 128, "K": 64}
@@ -54,7 +53,7 @@ def test_zeros_of_both_signs_are_two_numbers() -> None:
 
 def test_what_is_large_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch")
-    monkeypatch.setattr("tkgen.execute.kept._MOST", 10)
+    monkeypatch.setattr("tkgen.execute.launch._MOST", 10)
     of, made = object(), []
 
     def make(size: int) -> dict[str, compare.Reference]:

@@ -13,7 +13,7 @@ from tkgen.backends.cdna.kittens import include_dir
 from tkgen.build import Build
 from tkgen.execute.compare import Inputs, Reference, compare, random_inputs, references, ulp
 from tkgen.execute.launch import run
-from tkgen.ir.extents import extents_of
+from tkgen.ir.divided import extents_of
 from tkgen.ir.launch import Launch
 from tkgen.ir.types import Program
 from tkgen.toolchain.compile import compile_device

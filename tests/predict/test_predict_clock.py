@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tkgen.predict.clock import engine_clock
+from tkgen.predict.device import engine_clock
 from tkgen.targets import load_target
 
 TARGET = load_target("gfx942")

@@ -35,7 +35,7 @@ from tkgen.ir.tensors import Dim, DType, ScalarArg, Tensor
 from tkgen.schedule.rows import RowMap, map_rows
 from tkgen.source import SourceFile, Span
 from tkgen.targets import load_target
-from tkgen.targets.resources import Resources
+from tkgen.targets.model import Resources
 from tkgen.toolchain.cache import default_cache
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.discover import find_compiler

@@ -28,7 +28,7 @@ from tkgen.checks.shared_memory import lds_bytes
 from tkgen.ir.types import Program
 from tkgen.schedule import Plan, plan
 from tkgen.targets import load_target
-from tkgen.targets.resources import Resources
+from tkgen.targets.model import Resources
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.discover import find_compiler
 from tkgen.toolchain.isa import Function, InstructionMix, instruction_mix, main_loop, parse_asm

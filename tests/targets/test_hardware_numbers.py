@@ -69,7 +69,9 @@ OTHERS = {
     "ir/resolve/written.py: MOST_MIXED = 256": "a bound of the language",
     "ir/resolve/sizes.py: if abs(result) >= 1 << 63:": "numbers of 64 bits",
     "lower/branches.py: PANEL = 64": "how the headers lay tiles out",
-    "lower/waits.py: return (vm & 15) | EXPCNT_NONE << 4 | lds << 8 | (vm >> 4) << 14": "the encoding of s_waitcnt",
+    "lower/operations.py: return (vm & 15) | EXPCNT_NONE << 4 | lds << 8 | (vm >> 4) << 14": (
+        "the encoding of s_waitcnt"
+    ),
 }
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tkgen.backends.cdna.lower.waits import waitcnt
+from tkgen.backends.cdna.lower.operations import waitcnt
 from tkgen.backends.hopper.machine import Hopper, HopperProduct
 from tkgen.targets import Target, UnknownTargetError, counted, load_target, target_names
 from tkgen.targets.model import Product, Timing

@@ -6,18 +6,29 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tkgen.backends.spec import K, T, TypedSpec
 from tkgen.diagnostics import Diagnostic, SpecError
 from tkgen.ir.launch import Launch
 from tkgen.ir.limits import places_of
+from tkgen.ir.products import has_products
 from tkgen.ir.types import Dim
 
 if TYPE_CHECKING:
     from networkx import MultiDiGraph
 
     from tkgen.backends.cdna.lower.origins import Source
+
+
+V = TypeVar("V")
+
+
+def by_ops(program: Any, staged: V, fused: V, lanes: V) -> V:
+    """The value for what a kernel does: products summed over K-steps, products in a loop of equations, or neither."""
+    if program.contraction is not None:
+        return staged
+    return fused if has_products(program.kernel) else lanes
 
 
 def unchanged(spec: Any, sizes: Mapping[str, int]) -> dict[str, int]:

@@ -13,8 +13,7 @@ from tkgen.diagnostics import Diagnostic, Severity, SpecError
 from tkgen.diagnostics.machine import to_json
 from tkgen.diagnostics.text import count_text
 from tkgen.machine_check import NOT_ASKED, UNCHECKED, Verdict
-from tkgen.targets.model import Occupancy
-from tkgen.targets.resources import Resources
+from tkgen.targets.model import Occupancy, Resources
 from tkgen.toolchain.compiler import Compiler, ToolchainError
 from tkgen.toolchain.isa import Function, InstructionMix, parse_asm
 

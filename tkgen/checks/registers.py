@@ -30,9 +30,9 @@ from tkgen.ir.reductions import held
 from tkgen.ir.room import too_many_registers
 from tkgen.ir.types import ACCESS_BYTES, BASE_TILE, SIMDS, WAVE_LANES, Operand, Program, Role, Via
 from tkgen.schedule import Plan
-from tkgen.schedule.conflict import Conflict
+from tkgen.schedule.traces import Conflict
 from tkgen.targets import Target
-from tkgen.targets.resources import Resources
+from tkgen.targets.model import Resources
 from tkgen.tile.ops import READS, Fetch, Load, Multiply, Take, Write
 from tkgen.tile.program import Drain, Op
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from tkgen.diagnostics import Edit
 from tkgen.schedule import Plan
 from tkgen.schedule.barriers import minimum_stabbing
-from tkgen.schedule.conflict import Conflict
-from tkgen.schedule.traces import Event
+from tkgen.schedule.traces import Conflict, Event
 from tkgen.source import Span
 from tkgen.tile.ops import Barrier, Copy, Fence
 from tkgen.tile.program import Drain, Op

@@ -25,9 +25,8 @@ from tkgen.diagnostics.text import count_text
 from tkgen.ir.types import WAVE_LANES, Program, Role
 from tkgen.ir.verifier import Broken
 from tkgen.schedule import Plan
-from tkgen.schedule.conflict import Conflict
 from tkgen.schedule.epochs import Cover, rings
-from tkgen.schedule.traces import NEVER, Event
+from tkgen.schedule.traces import NEVER, Conflict, Event
 from tkgen.source import Span
 from tkgen.targets import Target
 from tkgen.tile.ops import SHARED_READS, TILE_WRITES, Barrier, Body, Copy, Fetch, Gather, Read, Reduce, Write

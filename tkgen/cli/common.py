@@ -285,8 +285,7 @@ def refuse_early(path: Path, define: Sequence[str] | None = None, roots: Sequenc
     """
     from tkgen.diagnostics import refuse
     from tkgen.syntax import ast
-    from tkgen.syntax.defines import unknown_defines
-    from tkgen.syntax.parser import parse_spec
+    from tkgen.syntax.parser import parse_spec, unknown_defines
 
     found = parse_spec(path, roots or ())
     if isinstance(found, ast.Kernel):

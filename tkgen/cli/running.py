@@ -266,7 +266,7 @@ def sanitize(
 def _show_sanitized(file: Path, verdicts: Sequence[Verdict], advised: Sequence[Advised], how: Format) -> None:
     """Findings, a line about them, and advice where it was asked for: JSON is then an object that has both."""
     from tkgen.diagnostics.machine import to_json
-    from tkgen.sanitize.advice_text import advice_json, advice_text
+    from tkgen.sanitize.advice import advice_json, advice_text
 
     diagnostics = [d for verdict in verdicts for d in verdict.diagnostics]
     if advised and how is Format.JSON:

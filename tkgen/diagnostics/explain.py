@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from tkgen.diagnostics.suggest import nearest
+from tkgen.diagnostics.text import nearest
 
 
 class UnknownCode(LookupError):

@@ -11,8 +11,7 @@ from tkgen.emulate.arguments import Arg, Buffer, Bytes, Hollow, Scalar, Struct
 from tkgen.emulate.code_object import CodeObject, Kernel, load, patched
 from tkgen.emulate.errors import EmulateError
 from tkgen.emulate.findings import Access, Finding, Kind, Space
-from tkgen.emulate.launch import Policy, TraceRequest, launch
-from tkgen.emulate.orders import Interleaving, interleavings
+from tkgen.emulate.launch import Interleaving, Policy, TraceRequest, interleavings, launch
 from tkgen.emulate.outcome import Outcome, Trace, Written
 
 __all__ = [

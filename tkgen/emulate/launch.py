@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
@@ -200,3 +200,22 @@ def _run(record: native.Launch, ids: list[int], done: Callable[[], None]) -> Par
         )
     finally:
         core.tk_free(handle)
+
+
+@dataclass(frozen=True)
+class Interleaving:
+    """An order of the waves to try: a policy and the seed of its choices."""
+
+    policy: Policy = Policy.BARRIER
+    seed: int = 0
+
+    def __str__(self) -> str:
+        return self.policy.name.lower().replace("_", " ") + (f" {self.seed}" if self.policy is Policy.RANDOM else "")
+
+
+def interleavings(count: int) -> Iterator[Interleaving]:
+    """`count` of them: to the next barrier, round robin, adversarial, then random and adversarial ones by seed."""
+    fixed = [Interleaving(), Interleaving(Policy.ROUND_ROBIN), Interleaving(Policy.ADVERSARIAL)]
+    yield from fixed[:count]
+    for number in range(count - len(fixed)):
+        yield Interleaving((Policy.RANDOM, Policy.ADVERSARIAL)[number % 3 == 2], number + 1)

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
+from torch import Tensor
+
 from tkgen.ir.equations import Kernel, Load, Store, walk
 from tkgen.ir.tensors import Dim
 from tkgen.targets.model import round_up
@@ -64,4 +66,26 @@ def completed(
         known = next(d for d in missing if d.large.name in found)
         found[known.small.name] = known.of(found[known.large.name])
         missing = [d for d in missing if d.small.name not in found]
+    return found
+
+
+def extents_of(kernel: Kernel, inputs: Mapping[str, Tensor], given: Mapping[str, int]) -> dict[str, int]:
+    """The size of every dimension. Raises ValueError where it is not known, or not the same everywhere."""
+    found = dict(given)
+    for tensor in kernel.tensors:
+        if tensor.name in inputs:
+            if inputs[tensor.name].dim() != len(tensor.dims):
+                raise ValueError(f"{tensor.name} has {len(tensor.dims)} dimensions, not {inputs[tensor.name].dim()}")
+            for dim, size in zip(tensor.dims, tensor.dtype.counted(inputs[tensor.name].shape), strict=True):
+                if found.setdefault(dim.name, size) != size:
+                    raise ValueError(f"{dim.name} is {found[dim.name]}, but {size} in {tensor.name}")
+    for shared in divided(kernel):  # of these an output alone may have the smaller one
+        if shared.large.name in found:
+            found.setdefault(shared.small.name, shared.of(found[shared.large.name]))
+    used = [d for t in kernel.tensors for d in t.dims] + [a.dim for a in kernel.axes]
+    for dim in used:
+        if dim.name not in found:
+            if dim.size is None:
+                raise ValueError(f"{dim.name} is not known: give its size")
+            found[dim.name] = dim.size
     return found

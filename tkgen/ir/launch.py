@@ -295,7 +295,7 @@ class Launch(Sizing, Generic[K]):
         if program.grid.name != "persistent":
             return self
         if self.by_group and self.walked is not None:  # those of one group, which has two rows of tiles where it can
-            height = program.tile(self.walked)  # (`tkgen.verify.inputs`)
+            height = program.tile(self.walked)  # (`tkgen.verify.specs`)
             tiles = min(2, -(-self.extents[self.walked.dim.name] // height)) * self.tile_grid[1]
         count = min(program.grid.count, max(1, tiles // 2))
         return replace(self, program=replace(program, grid=replace(program.grid, count=count)))

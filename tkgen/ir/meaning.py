@@ -29,7 +29,7 @@ import torch
 from torch import Tensor
 
 from tkgen.ir import equations, rounding, tensors
-from tkgen.ir.directions import Directions
+from tkgen.ir.divided import extents_of
 from tkgen.ir.equations import (
     Access,
     Axis,
@@ -47,12 +47,11 @@ from tkgen.ir.equations import (
     When,
     reads,
 )
-from tkgen.ir.extents import extents_of
 from tkgen.ir.functions import CDNA, FUNCTIONS
 from tkgen.ir.rounding import rounded
 from tkgen.ir.segments import parts as parts_of
 from tkgen.ir.summing import adds_to_carry, is_sums
-from tkgen.ir.tiles import Tile, along_dims, cut, picked, stacked
+from tkgen.ir.tiles import Directions, Tile, along_dims, cut, picked, stacked
 from tkgen.ir.types import DType
 from tkgen.ir.value_facts import ValueFacts
 from tkgen.targets import short_sums

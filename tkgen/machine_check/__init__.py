@@ -57,7 +57,7 @@ What is not its business: numbers. A kernel that drops or exchanges data without
 for right kernels and broken ones.
 """
 
-from tkgen.machine_check.codes import CODES
 from tkgen.machine_check.verdict import NOT_ASKED, RIGHT, UNCHECKED, WRONG, Verdict, warm, watch
+from tkgen.machine_check.words import CODES
 
 __all__ = ["CODES", "NOT_ASKED", "RIGHT", "UNCHECKED", "WRONG", "Verdict", "warm", "watch"]

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 from tkgen.diagnostics import Diagnostic, Fix, Label
 from tkgen.emulate import Access, CodeObject, Finding, Kind, Space
 from tkgen.emulate.places import Places
-from tkgen.machine_check.codes import CONTROL, NOT_WAITED, OUTSIDE, RACE
 from tkgen.schedule.traces import NEVER, Event, trace
 from tkgen.source import Span
 from tkgen.tile.ops import (
@@ -29,6 +28,8 @@ from tkgen.tile.program import Op
 if TYPE_CHECKING:
     from tkgen.backends.cdna.spec import Spec
 
+RACE, NOT_WAITED, CONTROL, OUTSIDE = "E321", "E322", "E323", "E324"
+CODES: Final = frozenset({RACE, NOT_WAITED, CONTROL, OUTSIDE})
 _OF_KIND: Final = {
     Kind.RACE: RACE,
     Kind.BLOCK_RACE: RACE,

@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Final
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import Axis
 from tkgen.ir.launch import Launch
-from tkgen.predict.clock import Clock, engine_clock
-from tkgen.predict.device import Device, check_fits
+from tkgen.predict.device import Clock, Device, check_fits, engine_clock
 from tkgen.predict.events import Recording, recorded
 from tkgen.predict.prediction import Iteration, PredictError, Prediction, WhatIf
 from tkgen.predict.stream import Instruction, Unit, WaveStream, looped

@@ -9,11 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
-
-from tkgen.ir.equation_program import EquationProgram
-from tkgen.ir.products import has_products
-from tkgen.ir.types import Program
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from tkgen.predict.events import Recording  # which wants numpy
@@ -140,16 +136,6 @@ class Model(Protocol):
 
     def recording(self) -> Recording:
         """What happens on a core, event by event. Raises PredictError where nothing follows the machine code."""
-
-
-T = TypeVar("T")
-
-
-def model_for(program: Program | EquationProgram, tiles: T, iterations: T, throughput: T) -> T:
-    """The model for what a kernel does: output tiles of a grid, products in a loop, or neither."""
-    if program.contraction is not None:
-        return tiles
-    return iterations if has_products(program.kernel) else throughput
 
 
 def several(name: str, sizes: Mapping[str, int], kernels: Sequence[Prediction]) -> Prediction:

@@ -13,8 +13,7 @@ from functools import cached_property
 from typing import Final
 
 from tkgen.predict.cache import traffic
-from tkgen.predict.clock import Clock, engine_clock
-from tkgen.predict.device import Device, check_fits
+from tkgen.predict.device import Clock, Device, check_fits, engine_clock
 from tkgen.predict.events import Recording, record
 from tkgen.predict.prediction import MULTIPLYING, Iteration, Level, Prediction, WhatIf
 from tkgen.predict.stream import WaveStream, block_streams

@@ -11,6 +11,7 @@ once, as an integer program (`expr.py`); `model.py` runs it, `cpp.py` prints it,
 
 from tkgen.remap.composition import (
     MAX_TILES,
+    REMAPS,
     CppBlock,
     NamedInt,
     Remap,
@@ -19,7 +20,6 @@ from tkgen.remap.composition import (
     compose,
     problems,
 )
-from tkgen.remap.registry import REMAPS
 from tkgen.remap.spec import Parameter, Permutation, Placement, RemapSpec
 
 __all__ = [

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from types import CodeType
+from types import CodeType, MappingProxyType
 
-from tkgen.diagnostics.suggest import nearest
-from tkgen.remap import cpp, model
+from tkgen.diagnostics.text import nearest
+from tkgen.packages import modules_of
+from tkgen.remap import cpp, definitions, model
 from tkgen.remap.cpp import check_name
 from tkgen.remap.expr import Const, Expr, Program, Ref
-from tkgen.remap.registry import REMAPS
 from tkgen.remap.spec import Grid, Parameter, Permutation, Placement, RemapSpec
 
 MAX_TILES = 2**31 - 1  # the kernel counts tiles in an `int`
@@ -256,3 +256,8 @@ def _tiles(rows: int, cols: int) -> int:
     if rows < 1 or cols < 1 or rows * cols > MAX_TILES:
         raise ValueError(f"a grid of {rows} x {cols} tiles is empty or has more than {MAX_TILES}")
     return rows * cols
+
+
+REMAPS: Mapping[str, Permutation | Placement] = MappingProxyType(
+    {module.SPEC.name: module.SPEC for module in modules_of(definitions)}
+)

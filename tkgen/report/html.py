@@ -21,9 +21,8 @@ from markupsafe import Markup
 from tkgen.diagnostics.text import escape
 from tkgen.report import svg
 from tkgen.report.canvas import HATCH, safe, style
-from tkgen.report.facts import Facts, all_facts, facts, previous_report
+from tkgen.report.facts import Facts, all_facts, facts, headline, loops, previous_report
 from tkgen.report.figures import Figure
-from tkgen.report.headline import headline, loops
 from tkgen.report.texts import SpecLine
 from tkgen.toolchain.files import write_atomic
 

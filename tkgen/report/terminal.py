@@ -17,9 +17,8 @@ from rich.text import Text
 
 from tkgen.diagnostics.text import count_text, escape
 from tkgen.ir.types import role_text
-from tkgen.report.facts import Facts, facts
+from tkgen.report.facts import Facts, facts, headline, loops
 from tkgen.report.figures import Figure, MixEntry
-from tkgen.report.headline import headline, loops
 from tkgen.report.lanes import NEXT, Lane, LaneOp, Pipeline
 from tkgen.report.lds import LdsMap, served
 from tkgen.report.order import BlockOrder

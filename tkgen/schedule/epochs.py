@@ -25,10 +25,9 @@ from types import MappingProxyType
 
 from tkgen.ir.reductions import BUFFERS, RING, exchanges
 from tkgen.ir.types import Program
-from tkgen.schedule.conflict import Conflict
 from tkgen.schedule.instructions import instructions
 from tkgen.schedule.registers import within_wave
-from tkgen.schedule.traces import NEVER, Event, Passed, data_trace, parts_of, trace
+from tkgen.schedule.traces import NEVER, Conflict, Event, Passed, data_trace, parts_of, trace
 from tkgen.tile.ops import SHARED_READS, Barrier, CatchUp, Copy, Load, WaveProgram
 from tkgen.tile.program import Drain, Op, Space
 

@@ -16,12 +16,11 @@ from tkgen.ir.types import Program, role_text
 from tkgen.schedule import explicit
 from tkgen.schedule.barriers import arcs, minimum_stabbing
 from tkgen.schedule.clipping import Shape, clip, shape
-from tkgen.schedule.conflict import Conflict
 from tkgen.schedule.epochs import Purposes, conflicts, distinct, passes_to_prove, purposes
 from tkgen.schedule.orders import Orders, Unrolled, most_in_flight, orders
 from tkgen.schedule.presets import preset
 from tkgen.schedule.stored import Wrong, wrong_stores
-from tkgen.schedule.traces import Passed, Place, held
+from tkgen.schedule.traces import Conflict, Passed, Place, held
 from tkgen.schedule.verifier import verify
 from tkgen.targets import Target
 from tkgen.tile.ops import Barrier, Body, Copy, Fence, Multiply, Priority, Read, WaveProgram, Write, numbered

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tkgen.ir.types import Program
-from tkgen.schedule.conflict import Conflict
-from tkgen.schedule.traces import Event, parts_of, register_tiles
+from tkgen.schedule.traces import Conflict, Event, parts_of, register_tiles
 from tkgen.tile.ops import Fetch, Multiply, OfSums, Read, Store, Take, WaveProgram, Write, Zero
 from tkgen.tile.program import Control
 

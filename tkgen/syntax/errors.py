@@ -15,7 +15,7 @@ from lark.indenter import DedentError
 from lark.parsers.lalr_interactive_parser import InteractiveParser
 
 from tkgen.diagnostics import Diagnostic, Edit, Fix, Label
-from tkgen.diagnostics.suggest import nearest
+from tkgen.diagnostics.text import nearest
 from tkgen.source import SourceFile, Span
 from tkgen.syntax import habits
 from tkgen.syntax.grammar import FILE_WORDS, LINES, OPERATIONS, STATEMENTS, describe, keywords, parser

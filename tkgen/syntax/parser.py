@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from lark import Tree, UnexpectedInput
 from lark.indenter import DedentError
 
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
+from tkgen.diagnostics.text import suggestion
 from tkgen.source import SourceFile, Span
 from tkgen.syntax import ast
 from tkgen.syntax.errors import MAX_STATEMENT, line_errors, unexpected
@@ -239,3 +240,19 @@ def _needs_line_checks(text: str) -> bool:
     if "\t" in text and re.search(r"^ *\t", text, re.MULTILINE):
         return True
     return len(text) > MAX_STATEMENT and max(map(len, text.split("\n"))) > MAX_STATEMENT
+
+
+def unknown_defines(kernel: ast.Kernel, given: Iterable[str]) -> list[Diagnostic]:
+    """An error E210 for each of the given names that is no dimension and no parameter of the kernel."""
+    names = ast.bound(kernel)
+    return [
+        Diagnostic(
+            "E210",
+            f"-D {name} sets nothing in kernel `{kernel.name.id}`{suggestion(name, names)}",
+            primary=Label(kernel.name.span, "no dimension or parameter of that name"),
+            notes=(f"it has {', '.join(sorted(names)) or 'none'}",),
+            fix=Fix("leave it out, or name one of these"),
+        )
+        for name in given
+        if name not in names
+    ]

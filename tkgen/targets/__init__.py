@@ -7,7 +7,6 @@
 Every hardware number lives in those files with its unit and its source; a new GPU is one new file.
 """
 
-from tkgen.targets.groups import WaveGroups, wave_groups
 from tkgen.targets.model import (
     DEFAULT_TARGET,
     Mfma,
@@ -16,6 +15,7 @@ from tkgen.targets.model import (
     ShortSums,
     Target,
     UnknownTargetError,
+    WaveGroups,
     common,
     counted,
     fp8_cited,
@@ -31,6 +31,7 @@ from tkgen.targets.model import (
     scales_blocks,
     short_sums,
     target_names,
+    wave_groups,
 )
 
 __all__ = [

@@ -430,3 +430,67 @@ def _sources(node: Any, path: str = "") -> Iterator[tuple[str, str]]:
         for child in node:
             if isinstance(child, dict):
                 yield from _sources(child, f"{path}.{child.get('name') or child.get('instruction')}")
+
+
+@dataclass(frozen=True)
+class WaveGroups:
+    """The groups of a target, and what a block has for them. Bytes, rows and columns throughout."""
+
+    waves: int  # of a group
+    rows: int  # of the output, of one matrix instruction
+    shared_bytes: int  # of a block
+    alignment: int  # of the tiles in it
+    panel_bytes: int  # of a row of a panel, in which tiles arrive and outputs leave
+
+    @property
+    def wave_rows(self) -> int:
+        """Rows of the output that a wave of the group has."""
+        return self.rows // self.waves
+
+
+@cache
+def wave_groups(name: str) -> WaveGroups | None:
+    """The groups of a target; None where each wave multiplies and loads on its own."""
+    data = target_data(name)
+    if "wgmma" not in data:
+        return None
+    shared = data["shared"]
+    return WaveGroups(
+        waves=data["compute"]["warpgroup_warps"]["value"],
+        rows=data["wgmma"]["rows"]["value"],
+        shared_bytes=shared["bytes_per_block"]["value"],
+        alignment=shared["tile_alignment"]["value"],
+        panel_bytes=shared["swizzle_bytes"]["value"],
+    )
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What one kernel takes: registers per lane (`sgpr` per wave), scratch per lane, LDS and arguments in bytes.
+
+    `total_vgpr` is what the hardware allots before rounding to its granule: architectural registers, then accumulation
+    registers from the next multiple of four. `spills` count registers, `scratch_bytes` includes arrays that were never
+    in registers.
+    """
+
+    kernel: str
+    vgpr: int
+    agpr: int
+    total_vgpr: int
+    sgpr: int
+    vgpr_spills: int
+    sgpr_spills: int
+    scratch_bytes: int
+    lds_static_bytes: int
+    kernarg_bytes: int
+    max_workgroup: int
+    wavefront: int
+    dynamic_stack: bool
+
+    @property
+    def clean(self) -> bool:
+        """True where nothing is kept in memory for want of registers: no spill, no scratch, no dynamic stack.
+
+        Scalar registers are spilled to lanes of vector registers while there are any; then there is no scratch.
+        """
+        return not (self.vgpr_spills or self.scratch_bytes or self.dynamic_stack)

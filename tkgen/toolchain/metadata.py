@@ -14,7 +14,7 @@ import msgpack
 from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 
-from tkgen.targets.resources import Resources
+from tkgen.targets.model import Resources
 from tkgen.toolchain.compiler import ToolchainError
 
 _NT_AMDGPU_METADATA = 32  # LLVM AMDGPUUsage, "Note Records"

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tkgen.diagnostics import SpecError
-from tkgen.diagnostics.suggest import suggestion
-from tkgen.ir.tuned import bindings, tune_clauses
+from tkgen.diagnostics.text import suggestion
+from tkgen.ir.resolve.declarations import bindings, tune_clauses
 from tkgen.syntax import ast
 from tkgen.syntax.parser import parse_spec
 from tkgen.tune.errors import TuneError

@@ -10,7 +10,7 @@ from tkgen.backends.cdna.lower.origins import Source
 from tkgen.backends.form import Form
 from tkgen.diagnostics import Diagnostic
 from tkgen.diagnostics.text import count_text
-from tkgen.targets.resources import Resources
+from tkgen.targets.model import Resources
 from tkgen.toolchain.isa import Function, InstructionMix, instruction_mix, main_loop
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from tkgen.execute.arguments import launched_in
 from tkgen.ir.size_cases import around_tiles
 from tkgen.schedule.row_graph import row_graph
 from tkgen.schedule.step_text import row_text
-from tkgen.targets.resources import Resources
+from tkgen.targets.model import Resources
 from tkgen.toolchain.isa import instruction_mix
 
 if TYPE_CHECKING:

@@ -12,9 +12,8 @@ from tkgen.backends.cdna.fused import FUSED
 from tkgen.backends.cdna.lanes import LANES
 from tkgen.backends.cdna.lower.origins import Source
 from tkgen.backends.cdna.staged import STAGED
-from tkgen.backends.form import KernelSpec
+from tkgen.backends.form import KernelSpec, by_ops
 from tkgen.backends.spec import K
-from tkgen.ir.products import has_products
 from tkgen.schedule import Plan
 from tkgen.targets import Target
 
@@ -34,9 +33,7 @@ class Spec(KernelSpec[K, Target], Generic[K]):
     @cached_property
     def form(self) -> CdnaForm:
         """What its ops decide."""
-        if self.program.contraction is not None:
-            return STAGED
-        return FUSED if has_products(self.program.kernel) else LANES
+        return by_ops(self.program, STAGED, FUSED, LANES)
 
     @cached_property
     def schedule(self) -> Any:

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Self
 
-from tkgen.backends.form import KernelSpec
+from tkgen.backends.form import KernelSpec, by_ops
 from tkgen.backends.hopper.build import CudaBuild, compiled
 from tkgen.backends.hopper.checks import check_figures
 from tkgen.backends.hopper.form import HopperForm
@@ -22,7 +22,6 @@ from tkgen.backends.protocol import Modelled
 from tkgen.backends.spec import K
 from tkgen.diagnostics import Diagnostic
 from tkgen.ir.launch import Launch
-from tkgen.ir.products import has_products
 from tkgen.proof.execution import Order
 
 if TYPE_CHECKING:
@@ -36,9 +35,7 @@ class HopperSpec(KernelSpec[K, Hopper], Generic[K]):
     @cached_property
     def form(self) -> HopperForm:
         """What its ops decide."""
-        if self.program.contraction is not None:
-            return STAGED
-        return FUSED if has_products(self.program.kernel) else LANES
+        return by_ops(self.program, STAGED, FUSED, LANES)
 
     # ------------------------------------------------------------ a block
 

@@ -1,6 +1,23 @@
-"""Functions of one element: each is one definition, read by the meaning, the back ends, the language and its docs."""
+"""Functions of one element: each is one definition, read by the meaning, the back ends, the language and its docs.
 
+`FUNCTIONS` has them by name, of every module of `definitions/`, in the order of their positions.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from tkgen.ir.functions import definitions
 from tkgen.ir.functions.model import BACK_ENDS, CDNA, HOPPER, HOST, TORCH, Function
-from tkgen.ir.functions.registry import FUNCTIONS, helpers
+from tkgen.packages import modules_of
 
 __all__ = ["BACK_ENDS", "CDNA", "FUNCTIONS", "HOPPER", "HOST", "TORCH", "Function", "helpers"]
+
+
+_MODULES = sorted(modules_of(definitions), key=lambda module: module.POSITION)
+
+FUNCTIONS: Mapping[str, Function] = {f.name: f for module in _MODULES for f in module.FUNCTIONS}
+
+
+def helpers(names: Iterable[str], back_end: str) -> tuple[str, ...]:
+    """The C++ that these functions call, each definition once."""
+    used = set(names)
+    return tuple(dict.fromkeys(h for f in FUNCTIONS.values() if f.name in used for h in f.helpers.get(back_end, ())))

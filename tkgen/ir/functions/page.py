@@ -6,8 +6,8 @@ import sys
 from math import log2
 from pathlib import Path
 
+from tkgen.ir.functions import FUNCTIONS
 from tkgen.ir.functions.model import CDNA, Function
-from tkgen.ir.functions.registry import FUNCTIONS
 
 HEAD = """\
 # Functions of equations

@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import partial
 from math import gcd
 
-from tkgen.diagnostics import Label
+from tkgen.diagnostics import Diagnostic, Fix, Label
+from tkgen.diagnostics.text import suggestion
 from tkgen.ir.resolve.names import Scope, Stop, guarded
 from tkgen.ir.resolve.sizes import element, positive, real
-from tkgen.ir.tuned import tune_clauses
 from tkgen.ir.types import Dim, DType, ScalarArg, Tensor
 from tkgen.syntax import ast
 from tkgen.syntax.ast import flatten, has_equations
-from tkgen.syntax.defines import unknown_defines
+from tkgen.syntax.parser import unknown_defines
 
 INTERLEAVED = 128  # elements of a row that lie interleaved (`tkgen.packing`)
 MOST_DIMENSIONS = 4  # of a tensor that equations name: those of ThunderKittens' global layouts
@@ -135,3 +135,34 @@ def _scalar(scope: Scope, statement: ast.Scalar) -> None:
         )
     value = None if default is None else real(scope, default, default.value)
     scope.scalars[statement.name.id] = ScalarArg(statement.name.id, dtype, value, statement.span)
+
+
+def bindings(kernel: ast.Kernel, kind: type[ast.Param] | type[ast.Dims]) -> list[str]:
+    """The names that the `param` or `dims` lines of a spec give values."""
+    return [b.name.id for s in ast.flatten(kernel.body) if isinstance(s, kind) for b in s.bindings]
+
+
+def tune_clauses(kernel: ast.Kernel) -> tuple[dict[str, tuple[int, ...]], list[Diagnostic]]:
+    """The values of each tuned parameter, and what is wrong: names that are no parameters, values that are no sizes."""
+    parameters = bindings(kernel, ast.Param)
+    found: dict[str, tuple[int, ...]] = {}
+    problems: list[Diagnostic] = []
+    for clause in (s for s in ast.flatten(kernel.body) if isinstance(s, ast.Tune)):
+        name = clause.name.id
+        if name not in parameters:
+            message = f"`tune` names `{name}`, which is not a parameter{suggestion(name, parameters)}"
+            fix = Fix(f"declare it: `param {name} = ...`")
+            problems.append(Diagnostic("E200", message, Label(clause.name.span, "not declared"), fix=fix))
+        elif name in found:
+            label = Label(clause.name.span, "a second clause")
+            problems.append(Diagnostic("E202", f"`{name}` is tuned twice", label, fix=Fix("list all values in one")))
+        values = []
+        for expr in clause.values:
+            if isinstance(expr, ast.Number) and isinstance(expr.value, int) and 0 < expr.value < 1 << 31:
+                values.append(expr.value)
+            else:
+                fix = Fix("write integers from 1 up")
+                message = "the values of `tune` are positive integers"
+                problems.append(Diagnostic("E203", message, Label(expr.span), fix=fix))
+        found[name] = tuple(dict.fromkeys(values))
+    return found, problems

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from tkgen.diagnostics import Diagnostic, Edit, Fix, Label
-from tkgen.diagnostics.suggest import nearest
+from tkgen.diagnostics.text import nearest
 from tkgen.ir.types import Dim, ScalarArg, Tensor
 from tkgen.source import Span
 from tkgen.syntax import ast

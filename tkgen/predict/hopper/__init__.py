@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tkgen.backends.form import by_ops
 from tkgen.backends.hopper.toolchain import find_nvcc
 from tkgen.execute.arguments import SizeError
 from tkgen.packages import install_line
@@ -12,7 +13,7 @@ from tkgen.predict.hopper.iterations import IterationModel
 from tkgen.predict.hopper.model import HopperModel
 from tkgen.predict.hopper.throughput import ThroughputModel
 from tkgen.predict.hopper.tiles import TileModel
-from tkgen.predict.prediction import PredictError, model_for
+from tkgen.predict.prediction import PredictError
 from tkgen.toolchain.compiler import ToolchainError
 
 
@@ -30,7 +31,7 @@ def model(build: Any, sizes: Mapping[str, int] | None, product: str | None) -> H
             "a prediction reads the machine code, and nothing here disassembles it: no cuobjdump beside nvcc or on "
             f"PATH; {install_line('cuda')}"
         )
-    found: Callable[..., HopperModel] = model_for(build.spec.program, TileModel, IterationModel, ThroughputModel)
+    found: Callable[..., HopperModel] = by_ops(build.spec.program, TileModel, IterationModel, ThroughputModel)
     try:
         return found(build, sizes, device)
     except SizeError as error:

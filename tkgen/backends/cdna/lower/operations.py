@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Literal
 
@@ -26,10 +26,11 @@ from tkgen.backends.cdna.lower.statements import (
     Read,
     Statement,
     Take,
+    Wait,
     Zero,
 )
-from tkgen.backends.cdna.lower.waits import least, wait_for
 from tkgen.ir.types import DType, Operand, Product, Role, Side
+from tkgen.targets import counted
 from tkgen.tile import ops
 from tkgen.tile.program import END, Drain, K, Op, Region
 
@@ -336,3 +337,33 @@ def _nth_of(number: str, parts: int, part: int | str) -> str:
 def _less(index: str, first: int) -> str:
     """A fragment counted from the first one of its part."""
     return str(int(index) - first) if index.isdigit() else f"({index} - {first})" if first else index
+
+
+# s_waitcnt immediate of gfx9 (LLVM AMDGPUUsage; CDNA3 ISA guide, SOPP): vmcnt in bits 3:0 and 15:14, expcnt 6:4,
+# lgkmcnt 11:8; all ones means "do not wait".
+EXPCNT_NONE = 7
+
+
+def least(waits: Iterable[Drain]) -> dict[str, int]:
+    """What waits in a row leave outstanding of each counter."""
+    left: dict[str, int] = {}
+    for op in waits:
+        left[op.stream] = min(op.count, left.get(op.stream, op.count))
+    return left
+
+
+def waitcnt(outstanding: Mapping[str, int]) -> int:
+    """The immediate of `s_waitcnt` that waits until at most that many operations of each counter remain."""
+    most = counted()
+    vm, lds = (min(outstanding.get(counter, most[counter]), most[counter]) for counter in ("vm", "lds"))
+    return (vm & 15) | EXPCNT_NONE << 4 | lds << 8 | (vm >> 4) << 14
+
+
+def wait_for(outstanding: Mapping[str, int]) -> Wait:
+    """The wait for at most that many operations of each counter."""
+    names = {"vm": "global", "lds": "LDS"}
+    counts = [
+        f"{names[counter]} operations: at most {outstanding[counter]} outstanding"
+        for counter in sorted(outstanding, reverse=True)
+    ]
+    return Wait(hex(waitcnt(outstanding)), ", ".join(counts))
