@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal
 
 from tkgen.backends.cdna.lower.elements import axes_named, functions, literal, local, of_element, parameters
 from tkgen.backends.cdna.lower.names import cpp_name
-from tkgen.backends.cdna.lower.statements import Combine, Fold, How, Keep, StoreOwned
+from tkgen.backends.cdna.lower.statements import How, indented, lambda_call, scoped
 from tkgen.ir.equations import Access, Axis, Load, Map, Op, Store, Value, reads
 from tkgen.ir.integers import Widths
 from tkgen.ir.products import Sums, needed
 from tkgen.ir.reductions import Reduction
 
-ALONG: tuple[Literal["rows"], Literal["cols"]] = ("rows", "cols")
 IDENTITY = {"sum": "0.0f", "max": "-__builtin_inff()", "min": "__builtin_inff()"}
 
 
@@ -67,84 +65,66 @@ class Epilogue:
         """The results of a reduction: of each fragment those of a lane's own rows, or columns."""
         return variable(reduction.op.result)
 
-    def fold(self, reduction: Reduction, limit: str) -> Fold:
+    def fold(self, reduction: Reduction, limit: str) -> list[str]:
         """What adds a tile to the results of a lane; up to `limit`, where the tile may hang over the end."""
         op = reduction.op
         element = self._element(op.argument)
         across, own = ("row", "col")[reduction.across], "rc"[reduction.kept]
         named = {*element.named, own, *([across] if limit else [])}
-        return Fold(
-            variable=f"{self.variable(reduction)}[{self.place.fragment[reduction.kept]}][{own}]",
-            function=op.function,
-            tile=next(iter(self.held.values())),
-            row=self.place.row,
-            col=self.place.col,
-            buffers=element.buffers,
-            parameters=(*parameters(named, "row", "col", "r", "c"), *element.parameters),
-            sums=element.sums,
-            lines=element.lines,
-            value=element.value,
-            inside=f"{across} < {limit}" if limit else "",
-            identity=IDENTITY[op.function],
-        )
+        result = f"{self.variable(reduction)}[{self.place.fragment[reduction.kept]}][{own}]"
+        value = f"{across} < {limit} ? {element.value} : {IDENTITY[op.function]}" if limit else element.value
+        lines = [*element.lines, f"{result} = base_ops::{op.function}::op<float>({result}, {value});"]
+        taken = (*parameters(named, "row", "col", "r", "c"), *element.parameters)
+        visited = f"tk::visit({next(iter(self.held.values()))}, {self.place.row}, {self.place.col}, "
+        return scoped(element.buffers, lambda_call(visited, taken, lines, element.sums))
 
-    def keep(self, value: Value, tile: str) -> Keep:
+    def keep(self, value: Value, tile: str) -> list[str]:
         """What computes a value into a tile that held something else."""
         element = self._element(value)
-        return Keep(
-            tile=tile,
-            row=self.place.row,
-            col=self.place.col,
-            buffers=element.buffers,
-            parameters=self._parameters(element),
-            sums=element.sums,
-            lines=element.lines,
-            value=element.value,
-        )
+        return scoped(element.buffers, self._combined(element, tile))
 
-    def combine(self, store: Store, how: How, own: bool) -> Combine:
-        """What computes a matrix that is stored: in the place of the first sum, or in a tile of its `own`."""
+    def combine(self, store: Store, how: How, own: bool, whole: str) -> list[str]:
+        """What computes a matrix that is stored: in the place of the first sum, or in a tile of its `own`.
+
+        `whole` is the tile of a sum of integers that is stored as it is, else empty.
+        """
         element = self._element(store.value)
-        identity = store.value in self.held  # it is stored from where it is
-        return Combine(
-            tensor=self.matrix(store.target),
-            tile=element.sums[0] if identity else f"{cpp_name(store.target.tensor.name)}_tile" if own
-            else next(iter(self.held.values())),
-            type=self.tile_type if own and not identity else "",
-            row=self.place.row,
-            col=self.place.col,
-            buffers=element.buffers,
-            parameters=self._parameters(element),
-            sums=element.sums,
-            lines=element.lines,
-            value=element.value,
-            identity=identity,
-            how=how,
-        )  # fmt: skip
+        if store.value in self.held:  # it is stored from where it is
+            return [self._stored(store, how, whole or element.sums[0])]
+        tile = f"{cpp_name(store.target.tensor.name)}_tile" if own else next(iter(self.held.values()))
+        declared = [f"{self.tile_type} {tile};"] * own
+        lines = [*declared, *element.buffers, *self._combined(element, tile), self._stored(store, how, tile)]
+        return ["{", *indented(lines), "}"]
 
-    def owned(self, store: Store, to: str, stride: str, extent: str, condition: str) -> StoreOwned:
-        """What stores a number for each row or column, or one alone: the first of the waves and lanes that know it."""
+    def _combined(self, element: Element, tile: str) -> list[str]:
+        """A value to each element of a tile."""
+        taken = (*parameters(element.named, "row", "col", *("rc" if self.reductions else "")), *element.parameters)
+        call = f"tk::combine({tile}, {self.place.row}, {self.place.col}, "
+        return lambda_call(call, taken, [*element.lines, f"return {element.value};"], element.sums)
+
+    def _stored(self, store: Store, how: How, tile: str) -> str:
+        tensor, row, col = self.matrix(store.target), self.place.row, self.place.col
+        if how == "whole":
+            return f"store({tensor}, {tile}, {{0, 0, {row}, {col}}});"
+        return f"tk::store_{how}({tensor}, {tile}, {row}, {col});"
+
+    def owned(self, store: Store, to: str, stride: str, extent: str, condition: str) -> list[str]:
+        """What stores a number for each row or column, or one alone: the first of the waves and lanes that know it.
+
+        The numbers lie `stride` elements apart. The waves of a `condition` store them.
+        """
         axes = store.target.axes
-        along = (self.equations.rows, self.equations.cols).index(axes[0]) if axes else None
         element = self._element(store.value)
         assert not element.buffers, "what is stored by the row reads no matrix"
-        word, index = (("row", "r"), ("col", "c"))[along or 0]
-        return StoreOwned(
-            along="" if along is None else ALONG[along],
-            type=self.tile_type,
-            to=to,
-            stride=stride,
-            extent=extent,
-            tile=self.place.row if along == 0 else self.place.col,
-            condition=condition,
-            parameters=() if along is None else parameters(element.named, word, index),
-            lines=element.lines,
-            value=element.value,
-        )
-
-    def _parameters(self, element: Element) -> tuple[str, ...]:
-        """The parameters of a function of an element: with reductions, the indices of the lane's own are among them."""
-        return (*parameters(element.named, "row", "col", *("rc" if self.reductions else "")), *element.parameters)
+        lines = [*element.lines, f"return {element.value};"]
+        if axes:
+            along = (self.equations.rows, self.equations.cols).index(axes[0])
+            kind, tile = f"tk::{('rows', 'cols')[along]}_of<{self.tile_type}>", (self.place.row, self.place.col)[along]
+            taken = parameters(element.named, *(("row", "r"), ("col", "c"))[along])
+            stored = lambda_call(f"tk::store_owned<{kind}>({to}, {stride}, {extent}, {tile}, ", taken, lines)
+        else:
+            stored = lambda_call(f"tk::store_one({to}, ", None, lines)
+        return [f"if ({condition}) {{", *indented(stored), "}"] if condition else stored
 
     def _element(self, value: Value) -> Element:
         """The C++ of an element of a value."""

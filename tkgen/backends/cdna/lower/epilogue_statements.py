@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from typing import Literal
 
 from tkgen.backends.cdna.lower.context import Context
@@ -11,7 +10,7 @@ from tkgen.backends.cdna.lower.epilogue import IDENTITY, Epilogue, Place, spans_
 from tkgen.backends.cdna.lower.expressions import loops_over, wave_condition
 from tkgen.backends.cdna.lower.kept import statements
 from tkgen.backends.cdna.lower.names import cpp_name
-from tkgen.backends.cdna.lower.statements import Across, CatchUp, Code, Hand, Loop, Results, Statement
+from tkgen.backends.cdna.lower.statements import Code, Loop, Noted, Statement
 from tkgen.ir.equations import Access, Reduce, Store, Value
 from tkgen.ir.reductions import Reduction, owned, rounds
 from tkgen.ir.types import Role
@@ -44,13 +43,14 @@ class EpilogueStatements:
         for r in self.rounds[op.round].reductions:
             result += self._keeps(op, r.op)
             name, function = variable(r.op.result), r.op.function
-            made = Results(name, acc.fragments[r.kept], owned(self.c.program, r.kept), IDENTITY[function])
+            sizes = f"[{acc.fragments[r.kept]}][{owned(self.c.program, r.kept)}]"
+            made = [f"float {name}{sizes};", f"tk::begin_with({name}, {IDENTITY[function]});"]
             result.append(self._of(made, (), r.op))
             loops, epilogue = self._tile(op, self._held(r.op))
             limit = self._limit(r.across)
             result.append(self._of(epilogue.fold(r, limit), loops if r.kept == 0 else loops[::-1], r.op))
-            direction: Literal["columns", "rows"] = "columns" if r.across else "rows"
-            result.append(self._of(Across(name, self.c.accumulator_type, function, direction), (), r.op))
+            joined = f"tk::across_{'columns' if r.across else 'rows'}<base_ops::{function}, {self.c.accumulator_type}>"
+            result.append(self._of([f"{joined}({name});"], (), r.op))
             self.c.functions |= epilogue.functions
         return result + (self.handed(op, "share") if op.ring else [])
 
@@ -65,38 +65,41 @@ class EpilogueStatements:
         assert shape is not None
         tile = p.accumulator.tile[r.kept]
         inner = self.c.fragment_index(r.kept, ("wave_row", "wave_col")[r.kept], at, shape[r.kept])
-        along: Literal["rows", "cols"] = "rows" if r.kept == 0 else "cols"
-        code = Hand(
-            kind=kind,
-            variable=f"{variable(r.op.result)}[{at}]",
-            type=self.c.accumulator_type,
-            function=r.op.function,
-            along=along,
-            first=r.first,
-            wave=("wave_row", "wave_col")[r.across],
-            waves=r.waves,
-            extent=("BLOCK_ROWS", "BLOCK_COLS")[r.kept],
-            place=f"({inner}) * {tile}" if not inner.isidentifier() else f"{inner} * {tile}",
+        extent, place = (
+            ("BLOCK_ROWS", "BLOCK_COLS")[r.kept],
+            f"{inner if inner.isidentifier() else f'({inner})'} * {tile}",
         )
-        return self._of(code, loops, r.op)
+        lanes = f"tk::{('rows', 'cols')[r.kept]}_of<{self.c.accumulator_type}>"
+        results = f"{variable(r.op.result)}[{at}]"
+        if kind == "share":
+            wave = ("wave_row", "wave_col")[r.across]
+            code = f"tk::share<{lanes}>(&partial[{r.first} + {wave} * {extent} + {place}], {results});"
+        else:
+            function = f"tk::gather<base_ops::{r.op.function}, {lanes}, {r.waves}, {extent}>"
+            code = f"{function}({results}, &partial[{r.first} + {place}]);"
+        return self._of([code], loops, r.op)
 
     def level(self, role: Role) -> Statement:
         """The barriers that waves of an earlier phase pass."""
         waves = [w for w in self.c.plan.waves if w.role == role.name]
         last = max(w.phase for w in self.c.plan.waves)
-        code = CatchUp(tuple((wave_condition(w.waves), last - w.phase) for w in waves if w.phase < last))
+        code: list[str | Noted] = []
+        for w in (w for w in waves if w.phase < last):
+            head = Noted(f"if ({wave_condition(w.waves)}) {{", "the others catch up")
+            code += [head, *["    tk::barrier();"] * (last - w.phase), "}"]
         return Statement(code, origin=self.c.origin(*(p.span for p in self.c.program.phases)))
 
     # ------------------------------------------------------------ stores
 
     def _matrix(self, op: OfSums, store: Store, last: bool) -> Statement:
         loops, epilogue = self._tile(op, self._held(store))
-        code = epilogue.combine(store, self.c.how, not last)
-        whole = store.target.tensor.dtype is self.c.program.accumulator.dtype  # sums of i8 as they are
-        if whole and (summed := next((s for s in self.equations.sums if s.result == store.value), None)):
+        tile = ""
+        integers = store.target.tensor.dtype is self.c.program.accumulator.dtype  # sums of i8 as they are
+        if integers and (summed := next((s for s in self.equations.sums if s.result == store.value), None)):
             product = self.c.program.product_of(summed.name)
-            at = code.tile.removeprefix(self.c.accumulator(product))
-            code = replace(code, tile=f"{self.c.sums(product)}{at}") if code.identity else code
+            at = epilogue.held[store.value].removeprefix(self.c.accumulator(product))
+            tile = f"{self.c.sums(product)}{at}"
+        code = epilogue.combine(store, self.c.how, not last, tile)
         self.c.functions |= epilogue.functions
         return self._of(code, loops, store)
 

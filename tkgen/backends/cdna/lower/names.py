@@ -31,7 +31,7 @@ KEYWORDS = """
 # What the generator writes without a template, and what some lines of the harness call things within.
 GENERATED = """
     linux unix main wave_row wave_col grid_rows grid_cols common detail apply element tensor brain fail require parse
-    whole real repeats warmup check_and_time partial
+    whole real repeats warmup check_and_time partial load_made op part within
 """
 # Constants of the generated file and macros of any header are written in capitals.
 CAPITALS = re.compile(r"[A-Z][A-Z0-9_]{2,}")
@@ -40,7 +40,7 @@ FAMILIES = re.compile(r"_|DIM_|KITTENS|hip|Py|PY|pybind|pthread_|SYS_|PRI|SCN|M_
 # What a tensor's name is given to name a local of the kernel.
 SUFFIXES = ("_s", "_r", "_acc", "_stage", "_offsets", "_tile", "_e", "_e_rows", "_m", "_i", "_rows")
 # Templates whose every word stands in the argument struct, in the kernel, or beside the namespace.
-TEMPLATES = ("file.cpp.jinja", "kernel.cpp.jinja", "block.jinja", "scope.jinja", "statements.jinja")
+TEMPLATES = ("file.cpp.jinja", "kernel.cpp.jinja", "block.jinja", "scope.jinja")
 # Their words that name nothing of the kind: a component of an index, and what a lambda calls its argument.
 HARMLESS = {"x"}
 # Templates that declare functions, types and constants where lines begin.

@@ -4,40 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Literal
 
 from tkgen.backends.cdna.lower.branches import branches
 from tkgen.backends.cdna.lower.context import Context
 from tkgen.backends.cdna.lower.epilogue_statements import EpilogueStatements
 from tkgen.backends.cdna.lower.expressions import loops_over
-from tkgen.backends.cdna.lower.origins import NOWHERE, Performed
+from tkgen.backends.cdna.lower.origins import NOWHERE, Origins, Performed
 from tkgen.backends.cdna.lower.scaled import Making, Scaling, scales_of_blocks
-from tkgen.backends.cdna.lower.statements import (
-    MIXED,
-    AsNumbers,
-    Call,
-    GatherRows,
-    Loop,
-    Mix,
-    Move,
-    Multiply,
-    Prefill,
-    Priority,
-    Read,
-    Statement,
-    Take,
-    Wait,
-    Zero,
-)
+from tkgen.backends.cdna.lower.statements import MIXED, Code, Loop, Noted, Statement
 from tkgen.ir.types import DType, Operand, Product, Role, Side
 from tkgen.targets import counted
 from tkgen.tile import ops
 from tkgen.tile.program import END, Drain, K, Op, Region
-
-MOVES: dict[type[Op], Literal["load", "fetch", "write", "copy"]] = {
-    ops.Load: "load", ops.Fetch: "fetch", ops.Write: "write", ops.Copy: "copy",
-}  # fmt: skip
-
 
 TILE = {Side.A: "tile_row", Side.B: "tile_col"}  # the block's place along an operand's rows or columns
 
@@ -57,14 +35,14 @@ class Operations:
             result.extend(replace(s, operations=done) for s in made)
 
         if part == "body" and role.multiplies and self.c.steps == "steps":
-            add([Statement(Call("begin_pass"), origin=NOWHERE)], 0, 1)
+            add([_call("begin_pass")], 0, 1)
         multiplied = role.multiplies and part != "prologue"  # products that may still be on their way
         whole = role.multiplies and part == "epilogue" and self.c.program.accumulator.dtype.whole
         i = 0
         while i < len(placed):
             left = (part, i) == ("epilogue", 0)  # the loop
             if multiplied and (left or branches(self.c.program, role, placed[i])):
-                add([self._settle()], i, 1)
+                add([_call("settle")], i, 1)
                 multiplied = False
             multiplied |= isinstance(placed[i], ops.Multiply)
             if whole and isinstance(op := placed[i], ops.Store | ops.Reduce):
@@ -76,14 +54,11 @@ class Operations:
                 add(self._statement(role, placed[i]), i, 1)
                 i += 1
             elif least(waits) == {"lds": 0} and isinstance(then, ops.Barrier):
-                add([Statement(Call("lds_barrier"), origin=self.c.origin(then.span))], i, len(waits) + 1)
+                add([_call("lds_barrier", self.c.origin(then.span))], i, len(waits) + 1)
                 i += len(waits) + 1
             else:
-                add(
-                    [Statement(wait_for(least(waits)), origin=self.c.origin(*(op.span for op in waits)))],
-                    i,
-                    len(waits),
-                )
+                origin = self.c.origin(*(op.span for op in waits))
+                add([Statement([wait_for(least(waits))], origin=origin)], i, len(waits))
                 i += len(waits)
         return tuple(result)
 
@@ -92,30 +67,27 @@ class Operations:
         loops, (i, j) = loops_over(("i", op.rows), ("j", op.cols))
         origin = self.c.origin("accumulate")
         return [
-            Statement(
-                AsNumbers(*(f"{name}[{i}][{j}]" for name in (self.c.accumulator(x), self.c.sums(x)))), loops, origin
-            )
+            Statement([f"copy({self.c.accumulator(x)}[{i}][{j}], {self.c.sums(x)}[{i}][{j}]);"], loops, origin)
             for x in self.c.program.products
         ]
-
-    def _settle(self) -> Statement:
-        return Statement(Call("settle"), origin=NOWHERE)
 
     def _statement(self, role: Role, op: Op) -> list[Statement]:
         origin = self.c.origin(op.span)
         match op:
             case ops.Barrier():
-                return [Statement(Call("barrier"), origin=origin)]
+                return [_call("barrier", origin)]
             case ops.Fence():
-                return [Statement(Call("fence"), origin=origin)]
+                return [_call("fence", origin)]
             case ops.Priority():
-                return [Statement(Priority(op.level), origin=origin)]
+                return [Statement([f"__builtin_amdgcn_s_setprio({op.level});"], origin=origin)]
             case ops.Mix():
-                code = Mix(tuple((MIXED[kind][0], size, MIXED[kind][1]) for kind, size in op.pattern))
+                mixed = [(*MIXED[kind], size) for kind, size in op.pattern]
+                code = [Noted(f"__builtin_amdgcn_sched_group_barrier({m}, {n}, 0);", what) for m, what, n in mixed]
                 return [Statement(code, (Loop("n", op.times),), origin)]
             case ops.Zero():
                 loops, (i, j) = loops_over(("i", op.rows), ("j", op.cols))
-                return [Statement(Zero(f"{self.c.sums(x)}[{i}][{j}]"), loops, origin) for x in self.c.program.products]
+                products = self.c.program.products
+                return [Statement([f"zero({self.c.sums(x)}[{i}][{j}]);"], loops, origin) for x in products]
             case ops.Store():
                 return EpilogueStatements(self.c).stored(op)
             case ops.Reduce():
@@ -138,17 +110,20 @@ class Operations:
     def prefill(self, role: Role, operand: Operand) -> Statement:
         """What a role does before it loads an operand straight to LDS."""
         shared = self.c.shared(operand) + ("[0]" if operand.buffers > 1 else "") + self._of_part(operand, 0)
-        masked = self.c.program.tail is not None
-        code = Prefill(role.group, shared, self.c.matrix(operand.tensor), self.c.offsets(operand), masked)
-        return Statement(code, origin=self.c.origin(operand.span))
+        function = f"group<{role.group}>::prefill_swizzled_offsets"
+        if self.c.program.tail is not None:  # tiles may hang over the end
+            function = f"tk::prefill_tiles<{_threads(role)}>"
+        code = f"{function}({shared}, {self.c.matrix(operand.tensor)}, {self.c.offsets(operand)});"
+        return Statement([code], origin=self.c.origin(operand.span))
 
     def gather(self, role: Role, operand: Operand) -> Statement:
         """What a role does before it loads an operand whose rows are gathered."""
         shared = self.c.shared(operand) + ("[0]" if operand.buffers > 1 else "")
         places = self.c.matrix(self.c.program.gathered[operand.name])
         tensor, row = self.c.matrix(operand.tensor), TILE[operand.side]
-        code = GatherRows(role.group, shared, self.c.gathered_rows(operand), tensor, places, row)
-        return Statement(code, origin=self.c.origin(operand.span))
+        rows = self.c.gathered_rows(operand)
+        code = f"tk::gather_rows<{_threads(role)}>({shared}, {rows}, {tensor}, {places}, {row});"
+        return Statement([code], origin=self.c.origin(operand.span))
 
     @staticmethod
     def _of_part(operand: Operand, part: int) -> str:
@@ -156,28 +131,41 @@ class Operations:
         return f"[{part}]" if operand.part_count > 1 else ""
 
     def _move(self, role: Role, op: ops.Move, operand: Operand, part: int) -> Statement:
+        """A tile on its way to LDS by the waves of a role.
+
+        A load waits for itself, a fetch and a write go through registers, a copy goes straight.
+        """
         p = self.c.program
         along, across = divmod(part, operand.parts[1])
         tile = _nth_of(TILE[operand.side], operand.parts[0], along)
         step = _nth_of(self._step_of_tensor(op.tile), operand.parts[1], across)
-        coordinate = (step, tile) if operand.contraction_first else (tile, step)
-        waits = self.c.dialect.direct and isinstance(op, ops.Load)
-        code = Move(
-            kind="copy" if waits else MOVES[type(op)],
-            group=role.group,
-            shared=self._slot(operand, op.shared or op.tile, scalar=self.c.dialect.direct)
-            + self._of_part(operand, part),
-            tensor=self.c.matrix(operand.tensor),
-            row=coordinate[0],
-            col=coordinate[1],
-            stage=self.c.stage(operand) + self._of_part(operand, part),
-            offsets=self.c.offsets(operand),
-            masked=p.tail is not None,
-            how=self.c.tile_loads,
-            wait=wait_for({"vm": 0}) if waits else None,
-            rows=self.c.gathered_rows(operand) if operand.name in p.gathered else "",
-        )
-        return Statement(code, origin=self.c.origin(op.span or operand.span, role.loads_span, "tail"))
+        row, col = (step, tile) if operand.contraction_first else (tile, step)
+        buffer = self._slot(operand, op.shared or op.tile, scalar=self.c.dialect.direct)
+        shared, tensor = buffer + self._of_part(operand, part), self.c.matrix(operand.tensor)
+        stage, offsets = self.c.stage(operand) + self._of_part(operand, part), self.c.offsets(operand)
+        rows = self.c.gathered_rows(operand) if operand.name in p.gathered else ""
+        threads, how = _threads(role), self.c.tile_loads
+        copied = self.c.dialect.direct and isinstance(op, ops.Load)
+        place = f"{tensor}, {{0, 0, {row}, {col}}}"
+        match op:
+            case ops.Fetch() if rows:
+                code = f"tk::fetch_gathered<{threads}>({shared}, {stage}, {tensor}, {rows}, {col});"
+            case ops.Fetch():
+                code = f"tk::fetch<{threads}{f', {how}' if how else ''}>({shared}, {stage}, {tensor}, {row}, {col});"
+            case ops.Write():
+                code = f"tk::write<{threads}>({shared}, {stage});"
+            case _ if (copied or isinstance(op, ops.Copy)) and p.tail is not None:
+                code = f"tk::copy_tile<{threads}>({shared}, {tensor}, {row}, {col}, {offsets});"
+            case _ if copied or isinstance(op, ops.Copy):
+                code = f"group<{role.group}>::load({shared}, {place}, {offsets});"
+            case _ if rows:
+                code = f"tk::load_gathered<{threads}>({shared}, {tensor}, {rows}, {col});"
+            case _ if p.tail is not None:
+                code = f"tk::load_tile<{threads}, {how}>({shared}, {tensor}, {row}, {col});"
+            case _:
+                code = f"{f'group<{role.group}>::' if role.group > 1 else ''}load({shared}, {place});"
+        lines: Code = [code, *([wait_for({"vm": 0})] if copied else [])]
+        return Statement(lines, origin=self.c.origin(op.span or operand.span, role.loads_span, "tail"))
 
     def _step_of_tensor(self, tile: Region) -> str:
         """A K-step, counted over the whole tensor."""
@@ -203,13 +191,13 @@ class Operations:
             within = self.c.fragment_index(axis, wave, f, waves)
             tile = _nth_of(TILE[operand.side], operand.extent // operand.fragment_extent, within)
             step = _nth_of(self._step_of_tensor(op.tile), operand.slices, str(t))
-            code = Take(
-                f"{self.c.registers(operand)}[{self._register_slot(operand, op.tile, t)}][{f}]",
-                self.c.matrix(operand.tensor),
-                *((step, tile) if operand.contraction_first else (tile, step)),
-                how=self.c.tile_loads if p.tail is not None else "",
-            )
-            result.append(Statement(code, loops, self.c.origin(op.span, operand.registers_span, "tail")))
+            place = ", ".join((step, tile) if operand.contraction_first else (tile, step))
+            registers = f"{self.c.registers(operand)}[{self._register_slot(operand, op.tile, t)}][{f}]"
+            tensor, how = self.c.matrix(operand.tensor), self.c.tile_loads
+            code = f"load({registers}, {tensor}, {{0, 0, {place}}});"
+            if p.tail is not None and how:
+                code = f"tk::take<{how}>({registers}, {tensor}, {place});"
+            result.append(Statement([code], loops, self.c.origin(op.span, operand.registers_span, "tail")))
         return result
 
     def _read(self, op: ops.Read) -> list[Statement]:
@@ -226,26 +214,19 @@ class Operations:
             subtile = self.c.fragment_index(axis, wave, _less(f, first), waves)
             rows, cols = operand.tensor.dtype.stored(operand.register_shape)
             within = str(t % (operand.slices // operand.parts[1]))
-            index = (within, subtile) if operand.contraction_first else (subtile, within)
+            index = ", ".join((within, subtile) if operand.contraction_first else (subtile, within))
             tile = f"{self.c.registers(operand)}[{self._register_slot(operand, op.tile, t)}][{f}]"
             ours = "" if operand.dtype.bits <= 8 else "tk::"
-            code = Read(
-                f"{ours}load",
-                tile,
-                rows,
-                cols,
-                self._slot(operand, op.source) + self._of_part(operand, part),
-                *index,
-            )
+            shared = self._slot(operand, op.source) + self._of_part(operand, part)
+            source = f"subtile_inplace<{rows}, {cols}>({shared}, {{{index}}})"
+            code: Code = [f"{ours}load({tile}, {source});"]
             if operand.multiplied:
                 per_block = operand.extent // operand.fragment_extent
                 place = _nth_of(TILE[operand.side], per_block, self.c.fragment_index(axis, wave, f, waves))
-                code = self._made(operand).read(code, place, self._step_of_tensor(op.tile), t, operand.slice)
+                made = Making(self.c, self.c.equations.made[operand.name])
+                code = made.read(tile, source, rows, place, self._step_of_tensor(op.tile), t, operand.slice)
             result.append(Statement(code, loops, self.c.origin(op.span, operand.registers_span)))
         return result
-
-    def _made(self, operand: Operand) -> Making:
-        return Making(self.c, self.c.equations.made[operand.name])
 
     def _multiply(self, op: ops.Multiply) -> list[Statement]:
         product = self.c.program.product_of(op.product)
@@ -264,8 +245,9 @@ class Operations:
             if summed.scales:
                 at = _nth_of(self._step_of_tensor(op.left), product.left.slices, str(t))
                 scales = scales_of_blocks(self.c, summed, tiles, self.c.output_tile(i, j), at)
-            code = Multiply(self._function(product), f"{self.c.sums(product)}[{i}][{j}]", *tiles, scales)
-            result.append(Statement(code, loops, self.c.origin(op.span, product.span)))
+            sums = f"{self.c.sums(product)}[{i}][{j}]"
+            code = f"{self._function(product)}({', '.join((sums, *tiles, sums, *scales))});"
+            result.append(Statement([code], loops, self.c.origin(op.span, product.span)))
         return result
 
     def _function(self, product: Product) -> str:
@@ -316,6 +298,16 @@ class Operations:
         return operand.register_buffer(base + tile.ahead, slice_)
 
 
+def _call(function: str, origin: Origins = NOWHERE) -> Statement:
+    """A call of a function of sync.cuh, which no access to memory crosses."""
+    return Statement([f"tk::{function}();"], origin=origin)
+
+
+def _threads(role: Role) -> str:
+    """The threads of the group in which waves of a role load, as C++."""
+    return f"{role.group} * WARP_THREADS"
+
+
 def _waits(placed: tuple[Op, ...]) -> list[Drain]:
     """The waits in a row with which a part of a program begins."""
     found: list[Drain] = []
@@ -359,11 +351,11 @@ def waitcnt(outstanding: Mapping[str, int]) -> int:
     return (vm & 15) | EXPCNT_NONE << 4 | lds << 8 | (vm >> 4) << 14
 
 
-def wait_for(outstanding: Mapping[str, int]) -> Wait:
+def wait_for(outstanding: Mapping[str, int]) -> Noted:
     """The wait for at most that many operations of each counter."""
     names = {"vm": "global", "lds": "LDS"}
     counts = [
         f"{names[counter]} operations: at most {outstanding[counter]} outstanding"
         for counter in sorted(outstanding, reverse=True)
     ]
-    return Wait(hex(waitcnt(outstanding)), ", ".join(counts))
+    return Noted(f"tk::wait<{hex(waitcnt(outstanding))}>();", ", ".join(counts))

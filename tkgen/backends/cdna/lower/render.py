@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cache, partial
+from functools import cache
 
 import jinja2
-from jinja2.environment import TemplateModule
 
 from tkgen.backends.cdna.lower.kernel import kernel_model
 from tkgen.backends.cdna.lower.model import KernelModel, Scope
-from tkgen.backends.cdna.lower.origins import NOWHERE, Marks, Source
-from tkgen.backends.cdna.lower.statements import Statement
+from tkgen.backends.cdna.lower.origins import Marks, Source
 from tkgen.schedule import Plan
 
 
@@ -76,31 +74,6 @@ def tidy(text: str) -> str:
 
 
 def _scope(scope: Scope, marks: Marks) -> str:
-    macros = environment().get_template("statements.jinja").make_module({"note": partial(marks.remark, NOWHERE)})
-    parts = {
-        name: "\n".join(_statement(s, macros, marks) for s in getattr(scope, name))
-        for name in ("prologue", "body", "epilogue")
-    }
+    parts = {name: "\n".join(s.text(marks) for s in getattr(scope, name)) for name in ("prologue", "body", "epilogue")}
     scoped = environment().get_template("scope.jinja").render(s=scope, remark=marks.remark, **parts)
     return scoped.strip("\n") + "\n"
-
-
-def _statement(statement: Statement, macros: TemplateModule, marks: Marks) -> str:
-    """A statement with its loops; its first line comes from the spec lines, all of them carry out the operations."""
-    lines = str(getattr(macros, statement.code.macro)(statement.code)).strip("\n").split("\n")
-    lines[0] += marks.remark(statement.origin)
-    result: list[str] = []
-    indent = ""
-    for number, loop in enumerate(statement.loops):
-        last = number == len(statement.loops) - 1
-        brace = " {" if last and len(lines) > 1 else ""
-        result.append(f"{indent}#pragma unroll")
-        end = loop.first + loop.count
-        result.append(
-            f"{indent}for (int {loop.variable} = {loop.first}; {loop.variable} < {end}; ++{loop.variable}){brace}"
-        )
-        indent += "    "
-    result += [indent + line for line in lines]
-    if statement.loops and len(lines) > 1:
-        result.append(indent[4:] + "}")
-    return "\n".join(line + marks.carries_out(statement.operations) for line in result)

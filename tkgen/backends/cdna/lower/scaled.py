@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from tkgen.backends.cdna.lower.context import Context
 from tkgen.backends.cdna.lower.elements import axes_named, functions, local, of_element, parameters, statements
 from tkgen.backends.cdna.lower.names import cpp_name
-from tkgen.backends.cdna.lower.statements import Read, ReadMade, ScaledMultiply
+from tkgen.backends.cdna.lower.statements import indented, lambda_call
 from tkgen.ir.equations import Access, Axis, Convert, Map, Op, Value, reads, writes
 from tkgen.ir.integers import Widths
 from tkgen.ir.products import Made, Sum
@@ -24,7 +22,7 @@ class Scaling:
 
     def multiply(
         self, function: str, acc: str, factors: tuple[str, str], place: tuple[str, str], step: str
-    ) -> ScaledMultiply:
+    ) -> list[str]:
         """The product of `factors` at K-step `step`, counted over the tensor, added to `acc`, the tile at `place`."""
         s, known, lines = self.sum, dict[Value, str](), list[str]()
         known[s.inside] = local(s.inside, known)
@@ -36,18 +34,13 @@ class Scaling:
         axes, along = axes_named(s.scaled, s.scaled, s.update), self.c.equations
         named = [name for name, axis in (("row", along.rows), ("col", along.cols)) if axis in axes]
         owned = ("int", "int") if rounds(self.c.program) else ()  # places among a lane's rows and columns
-        return ScaledMultiply(
-            function=function,
-            type=self.c.accumulator_type,
-            acc=acc,
-            a=factors[0],
-            b=factors[1],
-            row=place[0],
-            col=place[1],
-            parameters=(*parameters(named, "row", "col"), *owned, f"float {known[s.inside]}", "float product"),
-            lines=tuple(lines),
-            value=known[s.update],
-        )
+        taken = (*parameters(named, "row", "col"), *owned, f"float {known[s.inside]}", "float product")
+        combined = f"tk::combine({acc}, {place[0]}, {place[1]}, "
+        return ["{", *indented([
+            f"{self.c.accumulator_type} part;", "zero(part);", f"{function}(part, {', '.join(factors)}, part);",
+            "tk::outlast(part);",
+            *lambda_call(combined, taken, [*lines, f"return {known[s.update]};"], (acc, "part")),
+        ]), "}"]  # fmt: skip
 
     def _coordinate(self, axis: Axis) -> str:
         """The place of an element along an axis of the output, or of a batch."""
@@ -62,10 +55,10 @@ class Making:
     def __init__(self, context: Context, made: Made):
         self.c, self.made = context, made
 
-    def read(self, plain: Read, place: str, step: str, slice_: int, length: int) -> ReadMade:
-        """`plain`, a read of K-step `step`, with what is computed; `place` is the tile's along its rows.
+    def read(self, tile: str, subtile: str, rows: int, place: str, step: str, slice_: int, length: int) -> list[str]:
+        """The read of a `subtile` of `rows` rows in LDS to a register `tile` at K-step `step`, with what is computed.
 
-        It has slice number `slice_` of the step, so many elements of it.
+        `place` is the tile's along its rows. It has slice number `slice_` of the step, so many elements of it.
         """
 
         def loaded(source: Access, _: str) -> str:
@@ -88,11 +81,12 @@ class Making:
         traits = [str(blocks), str(m.tensor.interleaved).lower(), str(m.exact).lower()]
         while traits and traits[-1] in ("1", "false"):
             traits.pop()
-        along: Literal["row", "col"] = "row" if self.c.equations.rows in m.tile.source.axes else "col"
-        return ReadMade(
-            **vars(plain), place=place, along=along, outer=tuple(outer), inner=tuple(inner),
-            value=known[last.argument], traits=tuple(traits), blocks=blocks > 1, kind=kind,
-        )  # fmt: skip
+        along = "row" if self.c.equations.rows in m.tile.source.axes else "col"
+        arguments = f"<{', '.join(traits)}>" if traits else ""
+        call = f"load_made{arguments}({tile}, {subtile}, "
+        element = [f"return [=, &g]({kind} element) {{", *indented([*inner, f"return {known[last.argument]};"]), "};"]
+        within = ["int within", *(["int block"] if blocks > 1 else [])]
+        return lambda_call(call, within, [f"const int {along} = ({place}) * {rows} + within;", *outer, *element])
 
     def _of_elements(self, op: Op, known: dict[Value, str], of_tile: set[Value]) -> list[str]:
         """The C++ of an operation of elements.
