@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tkgen.targets import known_names
+
 SPECS = Path(__file__).parents[1] / "specs"
 ACCEPTANCE = SPECS.parent / "tests" / "specs" / "acceptance"
-TARGETS = ("gfx90a", "gfx942", "gfx950", "sm_90a")
+TARGETS = known_names()
 
 
 def shipped() -> list[tuple[Path, str]]:

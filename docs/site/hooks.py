@@ -38,8 +38,9 @@ EXAMPLES = {
     "sequences": "Sequences of kernels",
     "hopper": "Hopper",
 }
+CHOSEN = "gfx942"  # of the targets, at the start
 OPENED = "specs/attention/attention.tk"
-TARGETS = ("gfx942", "gfx950", "gfx90a", "sm_90a")
+TARGETS = sorted(path.stem for path in (ROOT / "tkgen/targets").glob("*.toml"))
 RECIPE = re.compile(r"^```tk title=\"(\w+\.tk)\"\n(.*?)^```$", re.MULTILINE | re.DOTALL)  # of docs/cookbook.md
 # Pages whose recipes should come first in the search, and by how much.
 BOOST = {"cookbook.md": 4, "tuning.md": 16}
@@ -87,7 +88,9 @@ def _add_playground(into: Path) -> None:
     cookbook = (ROOT / "docs" / "cookbook.md").read_text(encoding="utf-8")
     examples = {"Cookbook": {f"cookbook/{name}": text for name, text in RECIPE.findall(cookbook)}}
     examples |= {title: _specs(folder) for folder, title in EXAMPLES.items()}
-    text = json.dumps({"targets": TARGETS, "opened": OPENED, "examples": examples})
+    text = json.dumps(
+        {"targets": sorted(TARGETS, key=lambda name: name != CHOSEN), "opened": OPENED, "examples": examples}
+    )
     (into / "examples.json").write_text(text, encoding="utf-8")
 
 

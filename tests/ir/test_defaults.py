@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 from tkgen.api import load
 from tkgen.cli import app
 from tkgen.diagnostics import SpecError
+from tkgen.targets import known_names
 
-TARGETS = ("gfx90a", "gfx942", "gfx950", "sm_90a")
 HEAD = """\
 kernel gemm
   dims M = 1024, N = 1024, K = 512
@@ -61,7 +61,7 @@ def resolved(text: str, target: str, folder: Path) -> str:
     return result.output
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", known_names())
 @pytest.mark.parametrize("form", [CLAUSES, EQUATIONS], ids=["clauses", "equations"])
 @pytest.mark.parametrize("block", [(64, 64), (128, 128), (128, 256)], ids=str)
 def test_a_spec_that_names_no_instruction_builds_for_every_machine(

@@ -6,7 +6,7 @@ import dataclasses
 import pickle
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,23 @@ from typing import Any
 import pytest
 
 from tkgen.backends.cdna.lower.operations import waitcnt
+from tkgen.backends.hopper import machine
 from tkgen.backends.hopper.machine import Hopper, HopperProduct
-from tkgen.targets import Target, UnknownTargetError, counted, load_target, target_names
+from tkgen.targets import (
+    Target,
+    UnknownTargetError,
+    counted,
+    hopper_names,
+    known_names,
+    load_target,
+    model,
+    target_names,
+)
+from tkgen.targets.facts import missing
 from tkgen.targets.model import Product, Timing
 from tkgen.targets.synchronisation import Attendance
+
+TARGETS = Path(model.__file__).parent
 
 
 def raw(name: str) -> dict[str, Any]:
@@ -37,7 +50,29 @@ def numbers(node: Any, path: str, owner: dict[str, Any] | None) -> Iterator[tupl
 
 
 def test_there_is_a_file_per_target() -> None:
-    assert target_names() == ("gfx90a", "gfx942", "gfx950")
+    files = {path.stem: tomllib.loads(path.read_text(encoding="utf-8")) for path in TARGETS.glob("*.toml")}
+    assert {name: missing(name) for name in files} == dict.fromkeys(files, ())
+    for backend, names in (("cdna", target_names()), ("hopper", hopper_names())):
+        assert names and names == tuple(sorted(name for name in files if files[name]["backend"] == backend))
+
+
+def keys(table: Mapping[str, Any]) -> set[str]:
+    """The facts of a stub's table."""
+    return {key for key in table if key not in ("name", "instruction", "dtype", "optional")}
+
+
+def fields(owner: Any) -> set[str]:
+    return {field.name for field in dataclasses.fields(owner)} - {"name"}
+
+
+@pytest.mark.parametrize("kind", ["cdna", "hopper"])
+def test_the_stub_of_a_kind_has_every_fact_that_is_read(kind: str) -> None:
+    stub = tomllib.loads((TARGETS / "stubs" / f"{kind}.toml").read_text(encoding="utf-8"))
+    listed = {f"{s}.{key}" for s, table in stub.items() if isinstance(table, dict) and s != "timing" for key in table}
+    timing, product, read = (Timing, Product, model.FIELDS) if kind == "cdna" else (
+        machine.HopperTiming, HopperProduct, machine.FIELDS)  # fmt: skip
+    assert listed == set(read.values())
+    assert keys(stub["timing"]) == fields(timing) and keys(stub["product"][0]) == fields(product)
 
 
 @pytest.mark.parametrize("name", target_names())
@@ -59,7 +94,7 @@ def test_every_number_of_the_file_reaches_the_target(name: str) -> None:
         for f in dataclasses.fields(target)
         if f.name not in ("mfmas", "products", "timing", "synchronisation", "sources")
     ]
-    in_file = sum(len(data[s]) for s in ("compute", "registers", "lds", "cache"))
+    in_file = sum(len(data[s]) for s in ("code_object", "compute", "registers", "lds", "cache"))
     assert in_file + 4 == len(scalars)
     timing = {f.name for f in dataclasses.fields(target.timing)} if target.timing else set()
     assert timing == set(data.get("timing", ()))
@@ -149,7 +184,7 @@ def test_occupancy_names_what_limits() -> None:
         ("GFX942", "gfx942"),
         ("mi300x", "MI300X is gfx942"),
         ("h100", "H100 is sm_90a"),
-        ("a100", "known are gfx90a, gfx942, gfx950, sm_90a"),
+        ("a100", "known are " + ", ".join(known_names())),
         ("", "known"),
     ],
 )

@@ -43,7 +43,7 @@ class Format(StrEnum):
 Specs = Annotated[list[Path], typer.Argument(help="Spec files (.tk); a directory stands for the specs in it.")]
 OneSpec = Annotated[Path, typer.Argument(help="A spec file (.tk).")]
 Target = Annotated[
-    str | None, typer.Option("--target", "-t", help="gfx942, gfx90a, gfx950 or sm_90a; else what the spec says.")
+    str | None, typer.Option("--target", "-t", help="A GPU, such as gfx942 or sm_90a; else what the spec says.")
 ]
 Defines = Annotated[
     list[str] | None,

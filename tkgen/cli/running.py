@@ -293,7 +293,7 @@ def emulate(
         typer.Option(
             "--target",
             "-t",
-            help="gfx90a, gfx942 or gfx950; else gfx942, or what the program is compiled for.",
+            help="An AMD GPU, such as gfx950; else gfx942, or what the program is compiled for.",
         ),
     ] = None,
     watched: Annotated[bool, typer.Option("--sanitize", help="Watch every launch with the race referee.")] = False,

@@ -25,13 +25,14 @@ from elftools.construct.core import ConstructError
 from elftools.elf.elffile import ELFFile
 
 from tkgen.emulate.bundle import unbundle
-from tkgen.emulate.decode import Program, decode
+from tkgen.emulate.decode import TARGETS, Program, decode
 from tkgen.emulate.errors import EmulateError
+from tkgen.targets import load_target
 
 _EM_AMDGPU: Final = 224
 _NT_AMDGPU_METADATA: Final = 32
 # e_flags & 0xff (AMDGPUUsage, "AMDGPU Processors").
-_MACHINES: Final = {0x3F: "gfx90a", 0x4C: "gfx942", 0x4F: "gfx950"}
+_MACHINES: Final = {load_target(name).machine: name for name in TARGETS}
 _R_ABS64: Final = 3
 _R_RELATIVE64: Final = 13
 # Where the image stands in the guest's address space; instruction addresses stay those of the ELF in all reports.

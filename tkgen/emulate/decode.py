@@ -22,8 +22,11 @@ import numpy.typing as npt
 
 from tkgen.emulate.errors import EmulateError
 from tkgen.packages import install_line
+from tkgen.targets import load_target, target_names
 
-TARGETS: Final = ("gfx90a", "gfx942", "gfx950")
+# Whose instructions are known; the numbers are shared with `core/abi.h`.
+ARCHITECTURES: Final = ("CDNA2", "CDNA3", "CDNA4")
+TARGETS: Final = tuple(name for name in target_names() if load_target(name).architecture in ARCHITECTURES)
 
 
 class Encoding(IntEnum):
@@ -138,7 +141,7 @@ _GFX950_ONLY: Final[dict[Encoding, tuple[int, ...]]] = {
 
 
 @cache
-def _mnemonics(target: str) -> dict[Encoding, dict[int, str]]:
+def _mnemonics(architecture: str) -> dict[Encoding, dict[int, str]]:
     """Opcode number -> mnemonic per encoding."""
     try:
         from tinygrad.runtime.autogen.amd.cdna import enum as isa
@@ -175,11 +178,11 @@ def _mnemonics(target: str) -> dict[Encoding, dict[int, str]]:
     # The table has GFX9's names; from gfx90a on these fuse, and LLVM writes the accumulator moves with their width.
     tables[Encoding.VOP3P] |= {32: "v_fma_mix_f32", 33: "v_fma_mixlo_f16", 34: "v_fma_mixhi_f16"}
     tables[Encoding.VOP3P] |= {88: "v_accvgpr_read_b32", 89: "v_accvgpr_write_b32"}
-    if target != "gfx950":
+    if architecture != "CDNA4":
         for encoding, numbers in _GFX950_ONLY.items():
             for number in numbers:
                 tables[encoding].pop(number, None)
-    if target == "gfx90a":
+    if architecture == "CDNA2":
         for encoding, extra in _GFX90A.items():
             tables[encoding] |= extra
     return tables
@@ -188,7 +191,7 @@ def _mnemonics(target: str) -> dict[Encoding, dict[int, str]]:
 @cache
 def _numbering(target: str) -> tuple[tuple[str, ...], dict[Encoding, npt.NDArray[np.uint16]]]:
     """All mnemonics of a target in one list, and per encoding a map from opcode number to its place in it."""
-    tables = _mnemonics(target)
+    tables = _mnemonics(load_target(target).architecture)
     names = ["unknown"]
     index = {"unknown": 0}
     maps: dict[Encoding, npt.NDArray[np.uint16]] = {}

@@ -15,9 +15,10 @@ from tkgen.emulate import native
 from tkgen.emulate.algebra import number_format
 from tkgen.emulate.arguments import Arg, Buffer, Geometry, Hollow, Layout, buffers, kernarg
 from tkgen.emulate.code_object import CodeObject, Kernel
-from tkgen.emulate.decode import TARGETS
+from tkgen.emulate.decode import ARCHITECTURES
 from tkgen.emulate.errors import EmulateError
 from tkgen.emulate.hostcall import Host
+from tkgen.targets import load_target
 
 Dim = tuple[int, int, int]
 
@@ -32,7 +33,6 @@ _BUFFER_BASE: Final = 0x1000_0000_0000
 _HOSTCALL_BASE: Final = 0x5C00_0000_0000
 _GUARD: Final = 1 << 20
 _DYNAMIC_STACK: Final = 16384
-LDS_LIMIT: Final = {"gfx90a": 65536, "gfx942": 65536, "gfx950": 163840}
 _MAX_SCRATCH: Final = 1 << 27  # bytes per block
 PRINTED: Final = "tkgen_printed"  # the variable in which kernels leave what they print
 
@@ -97,10 +97,9 @@ class Guest:
         if dynamic_lds < 0:
             raise EmulateError("lds_bytes must not be negative")
         lds = self.kernel.descriptor.group_bytes + dynamic_lds
-        if lds > LDS_LIMIT[self.code.target]:
-            raise EmulateError(
-                f"{lds} bytes of LDS, but {self.code.target} has {LDS_LIMIT[self.code.target]} per block"
-            )
+        most = load_target(self.code.target).lds_bytes_per_block
+        if lds > most:
+            raise EmulateError(f"{lds} bytes of LDS, but {self.code.target} has {most} per block")
         if self.kernel.descriptor.properties & 1 << 10:
             raise EmulateError(f"{self.kernel.name} is compiled for waves of 32, which CDNA does not have")
         if self.kernel.descriptor.rsrc1 >> 12 & 15:
@@ -187,7 +186,8 @@ class Guest:
             r.printed_base, r.printed_bytes = self.code.base + printed.start, len(printed)
         if self.host is not None:
             r.host_base, r.host_bytes, r.interrupt = _HOSTCALL_BASE, len(self.host.memory), self.host.interrupt
-        r.target = TARGETS.index(self.code.target)
+        architecture = load_target(self.code.target).architecture
+        r.target = ARCHITECTURES.index(architecture)
         r.grid[:], r.block[:] = grid, block
         r.lds_bytes = d.group_bytes + dynamic_lds
         r.split = d.rsrc3 >> 16 & 1  # TG_SPLIT
@@ -197,10 +197,10 @@ class Guest:
         r.user_sgprs[: len(registers)] = registers
         r.block_id_enable = d.rsrc2 >> 7 & 7
         r.block_info_enable = d.rsrc2 >> 10 & 1
-        # gfx90a gets its wave's scratch offset in a register; from gfx942 on the hardware keeps it ("architected flat
+        # A wave of CDNA2 gets its scratch offset in a register; from CDNA3 on the hardware keeps it ("architected flat
         # scratch").
-        r.scratch_offset_enable = int(self.code.target == "gfx90a" and d.rsrc2 & 1)
-        r.scratch_base = _SCRATCH_BASE if self.code.target == "gfx90a" else 0
+        r.scratch_offset_enable = int(architecture == "CDNA2" and d.rsrc2 & 1)
+        r.scratch_base = _SCRATCH_BASE if architecture == "CDNA2" else 0
         # MODE: rounding 0..3, subnormals 4..7, DX10 clamp 8, IEEE 9, FP16 overflow 23.
         r.mode = d.rsrc1 >> 12 & 0xFF | (d.rsrc1 >> 21 & 1) << 8 | (d.rsrc1 >> 23 & 1) << 9 | (d.rsrc1 >> 26 & 1) << 23
 

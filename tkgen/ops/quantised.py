@@ -5,10 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from tkgen.ops.kernels import HOPPER, Operation, architecture, check, matrices, matrix
+from tkgen.ops.kernels import Operation, architecture, check, matrices, matrix
+from tkgen.targets import known_names, own_fp8
 
 # e4m3 as the matrix instructions of a target encode it: `fp8` of the language.
-FP8 = {"gfx942": torch.float8_e4m3fnuz, "gfx950": torch.float8_e4m3fn, HOPPER: torch.float8_e4m3fn}
+FP8: dict[str, torch.dtype] = {t: getattr(torch, f"float8_{own_fp8(t)[0]}") for t in known_names() if own_fp8(t)}
 
 
 def fp8(x: Tensor) -> torch.dtype:

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from tkgen.diagnostics import Diagnostic, Severity
 from tkgen.emulate import Kind, Outcome, TraceRequest, interleavings
 from tkgen.emulate import launch as emulate
-from tkgen.emulate.guest import LDS_LIMIT
 from tkgen.sanitize.arguments import ArgumentError, named
 from tkgen.sanitize.provenance import History, told
 from tkgen.sanitize.report import Seen, diagnostics, in_order, outside_of_array, unwritten
 from tkgen.sanitize.subject import Launch, Subject
+from tkgen.targets import load_target
 from tkgen.toolchain.compiler import ToolchainError
 from tkgen.toolchain.metadata import read_resources
 
@@ -155,7 +155,7 @@ def _enough_lds(outcome: Outcome, dynamic: int) -> int:
     LDS that inline assembly alone touches is allotted by nobody: that is one finding, what its waves do there another.
     How far they reach, a finding does not say: it is of the first lane.
     """
-    limit = LDS_LIMIT[outcome.code.target]
+    limit = load_target(outcome.code.target).lds_bytes_per_block
     outside = [f for f in outcome.findings if f.kind is Kind.LDS_OUT_OF_BOUNDS and f.offset + f.size <= limit]
     return limit - outcome.kernel.descriptor.group_bytes if outside else dynamic
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import copyreg
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
-from importlib import resources
 from types import MappingProxyType
 from typing import Any
 
+from tkgen.targets.facts import missing, target_data, target_files
 from tkgen.targets.synchronisation import Synchronisation, synchronisation
 
 DEFAULT_TARGET = "gfx942"  # of a spec that names none
@@ -129,6 +128,7 @@ class Target:
     architecture: str
     dialects: tuple[str, ...]
     kittens_define: str
+    machine: int
     simds_per_cu: int
     wave_size: int
     max_waves_per_simd: int
@@ -244,21 +244,26 @@ def round_up(value: int, granule: int) -> int:
     return -(-value // granule) * granule
 
 
+def _names_of(backend: str) -> tuple[str, ...]:
+    return tuple(name for name in known_names() if target_data(name)["backend"] == backend)
+
+
+@cache
 def target_names() -> tuple[str, ...]:
-    """The LLVM names of all AMD targets, sorted: one per TOML file of this package."""
-    return tuple(name for name in known_names() if name not in hopper_names())
+    """The LLVM names of all AMD targets, sorted."""
+    return _names_of("cdna")
 
 
+@cache
 def hopper_names() -> tuple[str, ...]:
-    """The names of all NVIDIA targets, sorted: those of the package's files that begin with `sm_`."""
-    return tuple(name for name in known_names() if name.startswith("sm_"))
+    """The names of all NVIDIA targets, sorted."""
+    return _names_of("hopper")
 
 
 @cache
 def known_names() -> tuple[str, ...]:
-    """The names of all targets of all kinds of machine, sorted."""
-    files = resources.files("tkgen.targets").iterdir()
-    return tuple(sorted(f.name.removesuffix(".toml") for f in files if f.name.endswith(".toml")))
+    """The names of all targets of all kinds of machine, sorted: one per complete TOML file of this package."""
+    return tuple(name for name in target_files() if not missing(name))
 
 
 @cache
@@ -270,12 +275,6 @@ def load_target(name: str) -> Target:
     if name not in names:
         raise UnknownTargetError(_suggestion(name, known_names()))
     return _target(target_data(name))
-
-
-@cache
-def target_data(name: str) -> dict[str, Any]:
-    """What the file of a target of any kind of machine says."""
-    return tomllib.loads(resources.files("tkgen.targets").joinpath(f"{name}.toml").read_text(encoding="utf-8"))
 
 
 def common(fact: Callable[[Target], int]) -> int:
@@ -325,7 +324,7 @@ def short_sums(back_end: str) -> ShortSums | None:
     """How the targets of a back end sum products of 8-bit floats; None where they do as with others."""
     for name in known_names():
         data = target_data(name)
-        if data.get("backend") == back_end:
+        if data["backend"] == back_end and "wgmma" in data:
             of = data["wgmma"]
             return ShortSums(of["depth_bytes"]["value"], of["fp8_fraction"]["value"])
     return None
@@ -359,6 +358,8 @@ def counted() -> Mapping[str, int]:
 
 
 def _suggestion(name: str, names: tuple[str, ...]) -> str:
+    if name in target_files():
+        return f"target '{name}' is not complete: targets/{name}.toml lacks\n  " + "\n  ".join(missing(name))
     for known in names:
         for product in target_data(known)["product"]:
             if product["name"].lower() == name.lower():
@@ -368,40 +369,48 @@ def _suggestion(name: str, names: tuple[str, ...]) -> str:
     return f"unknown target '{name}', known are {', '.join(names)}{hint}"
 
 
-def _target(data: dict[str, Any]) -> Target:
-    def number(section: str, key: str) -> Any:
-        value = data[section][key]["value"]
-        return tuple(value) if isinstance(value, list) else value
+FIELDS = {
+    "machine": "code_object.machine",
+    "simds_per_cu": "compute.simds_per_cu",
+    "wave_size": "compute.wave_size",
+    "max_waves_per_simd": "compute.max_waves_per_simd",
+    "max_threads_per_block": "compute.max_threads_per_block",
+    "access_bytes": "compute.access_bytes",
+    "flushes_f16": "compute.flushes_f16",
+    "own_fp8": "compute.own_fp8",
+    "scales_blocks": "compute.scales_blocks",
+    "registers_per_lane": "registers.vector_per_lane",
+    "register_granule": "registers.granule",
+    "max_vgprs": "registers.max_vgprs",
+    "max_agprs": "registers.max_agprs",
+    "agpr_alignment": "registers.agpr_alignment",
+    "lds_bytes_per_cu": "lds.bytes_per_cu",
+    "lds_bytes_per_block": "lds.bytes_per_block",
+    "lds_granule": "lds.granule",
+    "lds_banks": "lds.banks",
+    "lds_bank_bytes": "lds.bank_bytes",
+    "lds_read_bytes_per_clock": "lds.read_bytes_per_clock",
+    "lds_write_bytes_per_clock": "lds.write_bytes_per_clock",
+    "direct_load_bytes": "lds.direct_load_bytes",
+    "transposing_reads": "lds.transposing_reads",
+    "l2_bytes_per_xcd": "cache.l2_bytes_per_xcd",
+    "llc_bytes": "cache.llc_bytes",
+}
+"""The fact of the file that each field of `Target` is."""
 
+
+def numbers(data: Mapping[str, Any], fields: Mapping[str, str]) -> dict[str, Any]:
+    """The value of each field, from its fact in a target's file: `compute.wave_size`. Lists become tuples."""
+    found = {field: data[(at := key.split("."))[0]][at[1]]["value"] for field, key in fields.items()}
+    return {field: tuple(value) if isinstance(value, list) else value for field, value in found.items()}
+
+
+def _target(data: Mapping[str, Any]) -> Target:
     return Target(
         name=data["name"],
         architecture=data["architecture"],
         dialects=tuple(data["dialects"]),
         kittens_define=data["kittens_define"],
-        simds_per_cu=number("compute", "simds_per_cu"),
-        wave_size=number("compute", "wave_size"),
-        max_waves_per_simd=number("compute", "max_waves_per_simd"),
-        max_threads_per_block=number("compute", "max_threads_per_block"),
-        access_bytes=number("compute", "access_bytes"),
-        flushes_f16=number("compute", "flushes_f16"),
-        own_fp8=number("compute", "own_fp8"),
-        scales_blocks=number("compute", "scales_blocks"),
-        registers_per_lane=number("registers", "vector_per_lane"),
-        register_granule=number("registers", "granule"),
-        max_vgprs=number("registers", "max_vgprs"),
-        max_agprs=number("registers", "max_agprs"),
-        agpr_alignment=number("registers", "agpr_alignment"),
-        lds_bytes_per_cu=number("lds", "bytes_per_cu"),
-        lds_bytes_per_block=number("lds", "bytes_per_block"),
-        lds_granule=number("lds", "granule"),
-        lds_banks=number("lds", "banks"),
-        lds_bank_bytes=number("lds", "bank_bytes"),
-        lds_read_bytes_per_clock=number("lds", "read_bytes_per_clock"),
-        lds_write_bytes_per_clock=number("lds", "write_bytes_per_clock"),
-        direct_load_bytes=number("lds", "direct_load_bytes"),
-        transposing_reads=number("lds", "transposing_reads"),
-        l2_bytes_per_xcd=number("cache", "l2_bytes_per_xcd"),
-        llc_bytes=number("cache", "llc_bytes"),
         mfmas=tuple(_mfma(m) for m in data["mfma"]),
         products=tuple(
             Product(name=p["name"], **{key: fact["value"] for key, fact in p.items() if key != "name"})
@@ -410,6 +419,7 @@ def _target(data: dict[str, Any]) -> Target:
         timing=Timing(**{key: fact["value"] for key, fact in data["timing"].items()}) if "timing" in data else None,
         synchronisation=synchronisation(data),
         sources=MappingProxyType(dict(_sources(data))),
+        **numbers(data, FIELDS),
     )
 
 
@@ -420,7 +430,7 @@ def _mfma(entry: dict[str, Any]) -> Mfma:
 
 def _sources(node: Any, path: str = "") -> Iterator[tuple[str, str]]:
     """Every ("lds.banks", "AMD CDNA3 ISA") of the file."""
-    if isinstance(node, dict):
+    if isinstance(node, Mapping):
         if "value" in node and "source" in node:
             yield path, node["source"]
             return

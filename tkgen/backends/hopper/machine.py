@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import resources
-from typing import Any
 
-from tkgen.targets.model import UnknownTargetError
+from tkgen.targets.facts import target_data
+from tkgen.targets.model import UnknownTargetError, numbers
 from tkgen.targets.synchronisation import Synchronisation, synchronisation
 
 
@@ -218,13 +216,7 @@ FIELDS = {
 @cache
 def load_hopper(name: str = "sm_90a") -> Hopper:
     """The architecture of that name, which is one of `tkgen.targets.hopper_names()`."""
-    text = resources.files("tkgen.targets").joinpath(f"{name}.toml").read_text(encoding="utf-8")
-    data: dict[str, Any] = tomllib.loads(text)
-    numbers: dict[str, Any] = {}
-    for attribute, key in FIELDS.items():
-        section, entry = key.split(".")
-        value = data[section][entry]["value"]
-        numbers[attribute] = tuple(value) if isinstance(value, list) else value
+    data = target_data(name)
     products = tuple(
         HopperProduct(name=p["name"], **{key: fact["value"] for key, fact in p.items() if key != "name"})
         for p in data["product"]
@@ -233,4 +225,4 @@ def load_hopper(name: str = "sm_90a") -> Hopper:
                for e, fact in data[s].items()}  # fmt: skip
     timing = HopperTiming(**{key: fact["value"] for key, fact in data["timing"].items()})
     return Hopper(name=data["name"], architecture=data["architecture"], timing=timing, products=products,
-                  synchronisation=synchronisation(data), sources=sources, **numbers)  # fmt: skip
+                  synchronisation=synchronisation(data), sources=sources, **numbers(data, FIELDS))  # fmt: skip
