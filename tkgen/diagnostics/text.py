@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 def escape(text: str) -> str:
@@ -31,6 +32,21 @@ def columns(text: str) -> int:
     return sum(
         0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in ("W", "F") else 1 for c in text
     )
+
+
+def table_text(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """The lines of a table without borders; a heading that begins with `>` is over a column aligned to the right."""
+    from rich.console import Console  # what only checks specs needs no tables
+    from rich.table import Table
+
+    shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for heading in headings:
+        shown.add_column(heading.removeprefix(">"), justify="right" if heading.startswith(">") else "left")
+    for row in rows:
+        shown.add_row(*row)
+    text = io.StringIO()
+    Console(file=text, width=200, color_system=None).print(shown, highlight=False)
+    return [line.rstrip() for line in text.getvalue().splitlines()]
 
 
 def count_text(number: int, what: str) -> str:

@@ -7,7 +7,7 @@ For each spec the same is tried as on a GPU (`gpu_suite`), but for what only mac
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from tkgen.execute.cases import size_cases
 from tkgen.execute.given import chosen
 from tkgen.execute.modelled import trials
 from tkgen.execute.rows import Row, run_spec
-from tkgen.execute.suites import Result, Work, attempted
+from tkgen.execute.suites import Result, attempted
 from tkgen.targets import UnknownTargetError
 
 
@@ -49,19 +49,7 @@ def regression(
         tried = trials(backend_of(name), found, schedules, seed, executor=executor)
         return next((f"{t.order}: {t.failure}" for t in tried if t.failure), "")
 
-    def proved() -> protocol.Spec:
-        return load(path, None, name).check()
-
-    def shipped(spec: protocol.Spec) -> Iterator[tuple[str, Work]]:
-        if gpu_suite.is_small(path, name, spec):
-            yield "as shipped", partial(numbers, {})
-
-    figures = partial(gpu_suite.figures, cxx=cxx)
-
-    def check(static: Mapping[str, int]) -> object:
-        return load(path, static, name).check()
-
-    return attempted(path.stem, proved, figures, sizes, numbers, shipped, generated, check)
+    return attempted(path, name, cxx, sizes, numbers, partial(gpu_suite.shipped, numbers=numbers), generated)
 
 
 def compared(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
@@ -12,6 +11,7 @@ from pathlib import Path
 from tkgen.api import load, target_of
 from tkgen.backends.protocol import Backend, Build
 from tkgen.backends.registry import backend_of
+from tkgen.diagnostics.text import table_text
 from tkgen.emulate import EmulateError
 from tkgen.execute.admitted import small
 from tkgen.execute.arguments import SizeError, check_scalars
@@ -68,31 +68,23 @@ def table(rows: Sequence[Row]) -> str:
 
     At most 80 columns wide, but for the findings.
     """
-    from rich.console import Console
-    from rich.table import Table
-
-    shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in ("schedule", "inputs", "numbers"):
-        shown.add_column(heading)
     measures = ("steps" if rows[0].executor else "instructions", "findings")
     if rows[0].milliseconds is not None:
         measures = "ms", "GB/s" if rows[0].tflops is None else "TFLOP/s"
-    for heading in ("max error", "ulp", "bound", *measures):
-        shown.add_column(heading, justify="right")
+    headings = ("schedule", "inputs", "numbers", *(f">{h}" for h in ("max error", "ulp", "bound", *measures)))
+    cells = []
     for row in rows:
         c = row.comparison
         last: tuple[object, object] = row.instructions, len(row.findings) if row.watched else "unwatched"
         if row.milliseconds is not None:
             last = f"{row.milliseconds:.3f}", f"{row.gbps if row.tflops is None else row.tflops:.1f}"
         errors = (f"{c.max_error:.3g}", f"{c.ulps:.2g}", f"{c.bound:.3g}")
-        shown.add_row(row.schedule, row.inputs.value, c.verdict, *errors, *map(str, last))
-    text = io.StringIO()
-    Console(file=text, width=200, color_system=None).print(shown, highlight=False)
+        cells.append((row.schedule, row.inputs.value, c.verdict, *errors, *map(str, last)))
     extents = " ".join(f"{n}={s}" for n, s in rows[0].sizes.items())
     wrong = [f"{row.schedule}: {row.comparison}" for row in rows if not row.comparison.right]
     found = [f"{row.schedule}: {finding}" for row in rows for finding in row.findings]
     lines = [rows[0].caption] if rows[0].caption else []
-    lines += [line.rstrip() for line in text.getvalue().splitlines()]
+    lines += table_text(headings, cells)
     return "\n".join([f"{rows[0].spec}  {extents}  ({_code(rows[0])})", *lines, *wrong, *found])
 
 

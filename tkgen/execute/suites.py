@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 from xml.etree import ElementTree
 
 from tkgen.api import load
 from tkgen.backends import protocol
 from tkgen.backends.registry import backend_of
+from tkgen.backends.spec import AnySpec
 from tkgen.diagnostics import SpecError
 from tkgen.diagnostics.render import render_text
 from tkgen.emulate import EmulateError
@@ -30,7 +30,6 @@ from tkgen.execute.given import emulated
 from tkgen.execute.launch import Run, run, trials
 from tkgen.toolchain.compiler import ToolchainError
 
-S = TypeVar("S", bound=protocol.Spec)
 Work = Callable[[], str]
 SHIPPED_SCHEDULES = 2  # interleavings tried at full size, where a launch takes seconds
 
@@ -59,36 +58,32 @@ def regression(
 
     `blocks` are those run at the spec's own sizes, of each kernel, else a sample.
     """
-
-    def proved() -> protocol.Spec:
-        return emulated(load(path, None, target)).check()
-
     return attempted(
-        path.stem,
-        proved,
-        lambda spec: unmet(spec.build(cxx=cxx).check()),
+        path,
+        target,
+        cxx,
         size_cases,
         lambda extents: _numbers(path, target, extents, schedules, cxx, seed),
         lambda spec: _as_shipped(spec, blocks, min(schedules, SHIPPED_SCHEDULES), cxx, seed),
         generated,
-        lambda static: load(path, static, target).check(),
+        emulated,
     )
 
 
 def attempted(
-    name: str,
-    proved: Callable[[], S],
-    figures: Callable[[S], str],
-    sizes: Callable[[S], Iterable[Mapping[str, int]]],
+    path: Path,
+    target: str | None,
+    cxx: str | None,
+    sizes: Callable[[AnySpec], Iterable[Mapping[str, int]]],
     numbers: Callable[[Mapping[str, int]], str],
-    shipped: Callable[[S], Iterable[tuple[str, Work]]],
+    shipped: Callable[[AnySpec], Iterable[tuple[str, Work]]],
     generated: Path | None,
-    check: Callable[[Mapping[str, int]], object],
+    admit: Callable[[AnySpec], AnySpec] = lambda spec: spec,
 ) -> list[Result]:
     """What comes of a spec, whatever its kernels compute: of each thing tried what does not hold, empty where it does.
 
-    `proved` loads and checks it, `figures` and `numbers` say what is wrong with its figures and its results at some
-    sizes, `shipped` has the cases of its own sizes. `check` raises SpecError for sizes that the spec refuses.
+    `numbers` says what is wrong with its results at some sizes, `shipped` has the cases of its own sizes. `admit`
+    raises for a spec that nothing here runs.
     """
     results: list[Result] = []
 
@@ -100,25 +95,30 @@ def attempted(
             failure = render_text(error.diagnostics)
         except (ToolchainError, EmulateError, ValueError) as error:
             failure = str(error)
-        results.append(Result(name, case, failure, time.perf_counter() - start))
+        results.append(Result(path.stem, case, failure, time.perf_counter() - start))
 
-    spec: list[S] = []
+    proved: list[AnySpec] = []
 
     def proves() -> str:
-        spec.append(proved())
+        proved.append(admit(load(path, None, target)).check())
         return ""
 
     attempt("proves", proves)
-    for found in spec:
+    for found in proved:
         if generated is not None:
             attempt("source", partial(_source, found, generated))
-        attempt("figures", partial(figures, found))
-        for extents, refusal in admitted(list(sizes(found)), stated(found), check):
+        attempt("figures", partial(_figures, found, cxx))
+        for extents, refusal in admitted(list(sizes(found)), stated(found), lambda s: load(path, s, target).check()):
             case = " ".join(f"{name}={size}" for name, size in extents.items())
             attempt(case, partial(str, refusal) if refusal else partial(numbers, extents))
         for case, work in shipped(found):
             attempt(case, work)
     return results
+
+
+def _figures(spec: AnySpec, cxx: str | None) -> str:
+    """What is wrong with the figures of the machine code; empty where nothing is."""
+    return unmet(spec.build(cxx=cxx).check())
 
 
 def _source(spec: protocol.Spec, generated: Path) -> str:

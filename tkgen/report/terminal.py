@@ -108,11 +108,6 @@ def bar(value: float, most: float, plain: bool, width: int = BAR_WIDTH) -> str:
     return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
 
 
-def count(number: int, one: str, many: str = "") -> str:
-    """`1 barrier`, `2 barriers`."""
-    return f"{number} {one if number == 1 else many or one + 's'}"
-
-
 def spread(waves: Sequence[int]) -> str:
     """`0..3` or `5`."""
     return f"{waves[0]}..{waves[-1]}" if len(waves) > 1 else str(waves[0])
@@ -181,8 +176,8 @@ def _pipeline(pipe: Pipeline, schedule: str, plain: bool) -> ConsoleRenderable:
     for epoch in range(pipe.epochs):
         cells = [_epoch(lane, epoch) for lane in pipe.lanes]
         table.add_row(shown(str(epoch), "dim"), *cells)
-    trips = "passes" if pipe.passes is None else count(pipe.passes, "pass", "passes")
-    steps, barriers = count(pipe.steps_per_pass, "K-step"), count(pipe.barriers_per_step, "barrier")
+    trips = "passes" if pipe.passes is None else f"{pipe.passes} pass{'es' * (pipe.passes != 1)}"
+    steps, barriers = count_text(pipe.steps_per_pass, "K-step"), count_text(pipe.barriers_per_step, "barrier")
     return Group(
         shown(f"{trips} of {steps}, {barriers} per K-step; `|` is a barrier, * the next pass", "dim"),
         shown(f"schedule {schedule}", "dim"),

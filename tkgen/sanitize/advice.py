@@ -14,7 +14,6 @@ that was run: its paths, its numbers of passes.
 
 from __future__ import annotations
 
-import io
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from tkgen.diagnostics.text import count_text, table_text
 from tkgen.emulate import CodeObject, Outcome, TraceRequest, patched
 from tkgen.emulate import launch as emulate
 from tkgen.predict.kernels import LoopCost
@@ -300,7 +300,7 @@ _SOURCE = 60  # characters of a line of it
 def advice_text(advised: Advised) -> str:
     """A table, a row and a reason for each change, and what all of them are predicted to save."""
     found = advised.advice
-    looked = f"{_counted(advised.waits, 'wait')} and {_counted(advised.barriers, 'barrier')} looked at"
+    looked = f"{count_text(advised.waits, 'wait')} and {count_text(advised.barriers, 'barrier')} looked at"
     notes = [f"note: {note}" for note in advised.notes]
     if not found:
         return "\n".join([f"advice: none; {looked}" if advised.waits or advised.barriers else "advice: none", *notes])
@@ -317,23 +317,12 @@ def advice_text(advised: Advised) -> str:
     return "\n".join([*lines, *notes])
 
 
-def _counted(number: int, thing: str) -> str:
-    return f"{number} {thing}{'s' if number != 1 else ''}"
-
-
 def _table(advised: Advised) -> list[str]:
-    from rich.console import Console
-    from rich.table import Table
-
-    shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in ("", "at", "address", "is", "enough"):
-        shown.add_column(heading)
-    shown.add_column("cycles a pass, predicted", justify="right")
-    for number, one in enumerate(advised.advice, 1):
-        shown.add_row(str(number), one.place, f"{one.addresses[0]:#x}", one.now, one.enough, _saved(one, advised))
-    text = io.StringIO()
-    Console(file=text, width=200, color_system=None).print(shown, highlight=False)
-    return [line.rstrip() for line in text.getvalue().splitlines()]
+    headings = ("", "at", "address", "is", "enough", ">cycles a pass, predicted")
+    return table_text(headings, (
+        (str(number), one.place, f"{one.addresses[0]:#x}", one.now, one.enough, _saved(one, advised))
+        for number, one in enumerate(advised.advice, 1)
+    ))  # fmt: skip
 
 
 def _saved(one: Advice, advised: Advised) -> str:

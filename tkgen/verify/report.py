@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from tkgen.diagnostics.text import table_text
 from tkgen.verify.run import Verdict
 
 
@@ -15,23 +15,13 @@ def table(verdicts: Sequence[Verdict]) -> str:
 
 
 def _lines(v: Verdict) -> Iterator[str]:
-    from rich.console import Console
-    from rich.table import Table
-
-    shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in ("schedule", "draw"):
-        shown.add_column(heading)
-    for heading in ("elements", "wrong", "undecided", "instructions"):
-        shown.add_column(heading, justify="right")
-    for t in v.trials:
-        shown.add_row(t.schedule, str(t.seed), *map(str, (t.elements, t.wrong, t.undecided, t.instructions)))
-    text = io.StringIO()
-    Console(file=text, width=200, color_system=None).print(shown, highlight=False)
+    headings = ("schedule", "draw", ">elements", ">wrong", ">undecided", ">instructions")
+    trials = ((t.schedule, t.seed, t.elements, t.wrong, t.undecided, t.instructions) for t in v.trials)
     sizes = " ".join(f"{n}={s}" for n, s in v.sizes.items())
     if v.printed:
         yield v.printed.removesuffix("\n")
     yield f"{v.name}  {sizes}{f'  ({v.note})' if v.note else ''}"
-    yield from (line.rstrip() for line in text.getvalue().splitlines())
+    yield from table_text(headings, (list(map(str, trial)) for trial in trials))
     for name, words in v.wrong.items():
         yield f"WRONG {name}: {words}"
     for cause in v.cause:

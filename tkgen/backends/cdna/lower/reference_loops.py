@@ -153,6 +153,20 @@ class _Loops(Language):
     def put(self, op: Store) -> Iterator[str]:
         """Lines that keep or compare what is stored."""
 
+    @abstractmethod
+    def _shorter(self, axis: Axis, of: Axis) -> str:
+        """What makes of a place of a loop's axis that of another one as far from its end."""
+
+    def bounds(self, axis: Axis, start: str) -> Iterator[tuple[Axis, tuple[str, str], str]]:
+        """Axes that bound a loop, how their tiles begin where it is not and where it is at `start`, and the place."""
+        tile = axis.tile or 1
+        for bound, signs in ((axis.since, (">", "<=")), (axis.until, ("<", ">="))):
+            if bound is not None:
+                of = next(a for a in self.formula.order if a.name == bound.axis)
+                place = start + self._shorter(axis, of) * bound.aligned
+                by = tile - 1 - bound.moved if bound is axis.since else 1 - (of.tile or 1) - bound.moved
+                yield of, signs, _moved(place, by)
+
     def loaded(self, op: Load, name: str) -> Iterator[str]:
         """Lines that define what is read of a tensor."""
         yield self.defined(name, made_by(op, self))
@@ -314,7 +328,6 @@ class _TorchLoops(_Torch, _Loops):
             yield f"    {', '.join(self.names[c.inside.number] for c in carries)} = {', '.join(new)}"
 
     def _shorter(self, axis: Axis, of: Axis) -> str:
-        """What makes of a place of a loop's axis that of another one as far from its end."""
         return f" + {self.extent(of)} - {self.extent(axis)}"
 
     def _begin(self, name: str) -> str:
@@ -326,14 +339,8 @@ class _TorchLoops(_Torch, _Loops):
 
     def _visits(self, axis: Axis, start: str) -> Iterator[str]:
         """Of which blocks a loop is at `start`."""
-        if axis.since is not None:
-            of = next(a for a in self.formula.order if a.name == axis.since.axis)
-            place = start + self._shorter(axis, of) * axis.since.aligned
-            yield f"begin_{of.name} <= {_moved(place, (axis.tile or 1) - 1 - axis.since.moved)}"
-        if axis.until is not None:
-            of = next(a for a in self.formula.order if a.name == axis.until.axis)
-            place = start + self._shorter(axis, of) * axis.until.aligned
-            yield f"begin_{of.name} >= {_moved(place, 1 - (of.tile or 1) - axis.until.moved)}"
+        for of, (_, holds), place in self.bounds(axis, start):
+            yield f"begin_{of.name} {holds} {place}"
         if axis.part is not None:
             index, _ = _parts(self.formula, axis, self.extent(axis), "//")
             yield f"{self._begin(index.name)} == {start} // run_{axis.name}"
@@ -499,19 +506,12 @@ class _HostLoops(_Host, _Loops):
         yield "}"
 
     def _shorter(self, axis: Axis, of: Axis) -> str:
-        """What makes of a place of a loop's axis that of another one as far from its end."""
         return f" + {self._extent(of)} - {self._extent(axis)}"
 
     def _leaves(self, axis: Axis, start: str) -> Iterator[str]:
         """Whether a block does not visit the tile at `start`."""
-        if axis.since is not None:
-            of = next(a for a in self.formula.order if a.name == axis.since.axis)
-            place = start + self._shorter(axis, of) * axis.since.aligned
-            yield f"{self._begin(of)} > {_moved(place, (axis.tile or 1) - 1 - axis.since.moved)}"
-        if axis.until is not None:
-            of = next(a for a in self.formula.order if a.name == axis.until.axis)
-            place = start + self._shorter(axis, of) * axis.until.aligned
-            yield f"{self._begin(of)} < {_moved(place, 1 - (of.tile or 1) - axis.until.moved)}"
+        for of, (fails, _), place in self.bounds(axis, start):
+            yield f"{self._begin(of)} {fails} {place}"
         if axis.part is not None:
             index, run = _parts(self.formula, axis, self._extent(axis), "/")
             yield f"{self._begin(index)} != {start} / {run}"
