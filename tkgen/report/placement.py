@@ -66,9 +66,7 @@ def _tiles(m: LoopMap) -> Iterator[tuple[str, str]]:
         across = any(x.across and x.moving == ring for x in m.multiplications)
         way = ", turned on the way" * ring.turned + ", read both ways" * across
         yield ring.name, f"{ring.bytes} B of LDS, {ring.buffers} tiles{way}"
-    for load in m.held:
-        yield load.source.tensor.name, f"registers, {m.lane_registers(load.result)} of a lane"
-    for load in m.columns_loaded:
+    for load in (*m.held, *m.columns_loaded, *m.tiles_loaded):
         yield load.source.tensor.name, f"registers, {m.lane_registers(load.result)} of a lane"
     for carry in m.loop.carries:
         yield carry.inside.name, f"registers, {m.lane_registers(carry.inside)} of a lane, handed from pass to pass"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tkgen.ir.equations import Access, Load, Product, Reduce, Store, Value, reads, walk
-from tkgen.schedule.loop_tiles import LoopError, reach
+from tkgen.schedule.loop_tiles import LoopError, extent, reach
 from tkgen.source import Span
 
 if TYPE_CHECKING:
@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
 def check_accesses(m: LoopMap) -> None:
     """Raises LoopError for what is loaded, used or stored in another form."""
-    products = [*(x.product for x in m.multiplications), *(x.product for x in m.exchanges)]
-    factors = {v for product in products for v in (product.left, product.right)}
+    factors = {v for product in m.products for v in reads(product)}
     factors = {op.result for op in walk(m.kernel.body) if isinstance(op, Load) and op.result in factors}
     for op in walk(m.kernel.body):
         if isinstance(op, Load):
@@ -38,9 +37,10 @@ def _loaded(m: LoopMap, op: Load, factors: set[Value]) -> None:
     if table := next((i.through for i in source.indices if i.through and not (i.of_page and moves)), None):
         raise LoopError(f"`{name}` lies where `{table.tensor.name}` says, and such loops read tables of pages alone, "
                         "for what goes through LDS", op.result.span)  # fmt: skip
-    if op.result not in factors and op.result.axes not in ((m.split,), (m.loop.axis,), ()):
-        raise LoopError(f"`{name}` is no factor of a product, and no vector along "
-                        f"`{m.split.name}` or `{m.loop.axis.name}`", op.result.span)  # fmt: skip
+    if op in m.tiles_loaded:
+        _by_rows(m, source, op.result.span)
+    elif op.result not in factors and op.result.axes not in ((m.split,), (m.loop.axis,), ()):
+        raise LoopError(f"`{name}` is no factor of a product, and no vector along `{m.loop.axis.name}`", op.result.span)
     if not op.result.axes and any(i.axis == m.loop.axis for i in source.indices):
         raise LoopError(f"`{name}` has another number in each pass", op.result.span)
     if op.result in factors and source.indices[-1].axis not in source.axes:
@@ -57,7 +57,9 @@ def _stored(m: LoopMap, store: Store) -> None:
 
 
 def _by_rows(m: LoopMap, access: Access, span: Span | None) -> None:
-    """Raises LoopError for a tile whose rows along the split axis are not of neighbours in memory."""
+    """Raises LoopError for a tile whose columns are not the base tiles of results, or no neighbours in memory."""
     inner = next((a for a in access.axes if a != m.split), None)
     if inner is not None and access.indices[-1].axis != inner:
         raise LoopError(f"`{access.tensor.name}` has not `{inner.name}` innermost", span)
+    if inner is not None and extent(inner) % m.side:
+        raise LoopError(f"{extent(inner)} along `{inner.name}` is no multiple of {m.side}", span)

@@ -1,6 +1,6 @@
 """How many registers of a lane a loop of equations takes at least, and for what: what is live at each of its products.
 
-    through the loop    factors that stay, vectors along the axis that waves divide, carried tiles
+    through the loop    factors that stay, vectors along the axis that waves divide, carried tiles, tiles from before it
     on the way to LDS   a thread's part of each tile that moves: fetched where a pass begins, written where it ends
     at a product        its result, what was computed or read of a vector before it and is used from it on, its other
                         factor as read of LDS
@@ -25,6 +25,7 @@ from tkgen.ir.equations import (
     Op,
     Value,
     reads,
+    walk,
     writes,
 )
 from tkgen.ir.types import WAVE_LANES
@@ -59,6 +60,7 @@ def _at(m: LoopMap, place: int, x: Multiplication) -> Iterator[Share]:
     body = m.loop.body
     for load in (*m.held, *m.columns_loaded):
         yield Share(f"`{load.source.tensor.name}`, which stays", m.lane_registers(load.result))
+    yield from _waiting(m)
     for y in m.exchanges:
         yield Share(f"a wave's columns of `{y.held.source.tensor.name}`, which stay", y.registers)
     before: dict[Value, Op | None] = {c.inside: None for c in m.loop.carries}
@@ -78,6 +80,18 @@ def _at(m: LoopMap, place: int, x: Multiplication) -> Iterator[Share]:
     if x.across:
         read = 4 * m.neighbours(x.rows) * x.moving.access.tensor.dtype.bytes // REGISTER_BYTES  # a square
     yield Share(f"rows of `{x.moving.name}` read of LDS", read)
+
+
+def _waiting(m: LoopMap) -> Iterator[Share]:
+    """What is loaded or computed as tiles are held before the loop, and used in it or after it."""
+    at = m.kernel.body.index(m.loop)
+    used = {v for op in (*walk(m.loop.body), *m.kernel.body[at + 1 :]) for v in reads(op)}
+    for load in m.tiles_loaded:
+        if load.result in used and load not in m.kernel.body[at:]:
+            yield Share(f"`{load.source.tensor.name}`, which stays", m.lane_registers(load.result))
+    for op in m.kernel.body[:at]:
+        for value in (v for v in writes(op) if v in used and m.rows(v) is not None and _has_place(m, v, op)):
+            yield Share(f"`{value.name}`" if value.name else "what is computed before", m.lane_registers(value))
 
 
 def _has_place(m: LoopMap, value: Value, made: Op | None) -> bool:

@@ -138,6 +138,11 @@ class LoopMap:
         """Whether the factors go to LDS directly."""
         return any(ring.direct for ring in self.moving)
 
+    @property
+    def products(self) -> tuple[Product, ...]:
+        """All products of the loop."""
+        return (*(x.product for x in self.multiplications), *(x.product for x in self.exchanges))
+
     @cached_property
     def votes(self) -> tuple[When, ...]:
         """The conditions on which the waves of a block decide together."""
@@ -163,6 +168,14 @@ class LoopMap:
         """The vectors along the split axis, which are loaded before the loop."""
         loads = (op for op in walk(self.kernel.body) if isinstance(op, Load))
         return tuple(op for op in loads if op.result.axes == (self.split,))
+
+    @cached_property
+    def tiles_loaded(self) -> tuple[Load, ...]:
+        """What is loaded as results of products are held, tiles and a number for each of their rows: the same in all
+        iterations. Those that the loop uses alone are loaded before it."""
+        operands = {v for product in self.products for v in reads(product)}
+        loads = [op for op in walk(self.kernel.body) if isinstance(op, Load) and op.result not in operands]
+        return tuple(op for op in loads if self.loop.axis not in op.result.axes and self.rows(op.result) is not None)
 
     @cached_property
     def interleaved(self) -> frozenset[Axis]:

@@ -23,7 +23,7 @@ class Exchanges:
         access, end = x.held.source, self.places.remark(x.product.result.span)
         split, number = self.m.split, self.m.exchanges.index(x)
         kind = f"tk::rt_{access.tensor.dtype.suffix}<{x.columns}, SIDE, ducks::rt_layout::row, SHAPE>"
-        pitch = self.places.stride(access, next(n for n, i in enumerate(access.indices) if i.extends)) or "1"
+        pitch = self.places.pitch(access)
         left = f"{self.places.length(split)} - {self.places.axis[split]}_0"
         yield f"{kind} turned_{number}[{split.tile} / SIDE];{end}"
         load = (
@@ -56,7 +56,7 @@ class Exchanges:
     def added(self, x: Exchange) -> Iterator[str]:
         """This wave's columns of the result, added to memory: the rows that are there."""
         access, axis = x.store.target, x.rows
-        pitch = self.places.stride(access, next(n for n, i in enumerate(access.indices) if i.extends)) or "1"
+        pitch = self.places.pitch(access)
         start = f"{self.places.axis[axis]}_0"
         origin = f"{self.places.origin(access)} + uint64_t({start}) * {pitch}"
         rows = f"min({self.places.length(axis)} - {start}, {tile_constant(axis)})"

@@ -93,7 +93,8 @@ class LoopExpressions:
         """
         if self.m.direct:  # the target has an instruction for it
             return False
-        loaded = {op.result.dtype for op in ops if isinstance(op, Load)}
+        behind = self.m.kernel.body[self.m.kernel.body.index(self.m.loop) :]
+        loaded = {op.result.dtype for op in ops if isinstance(op, Load) and op not in behind}
         return loaded == {DType.BF16} and any(isinstance(op, Convert) and op.result in self.factors for op in ops)
 
     def _read_ahead(self, names: Names) -> dict[Multiplication, str]:
@@ -170,6 +171,8 @@ class LoopExpressions:
         rows = self.rows(value)
         if rows is None:
             return "columns"
+        if self.m.split not in value.axes:
+            return f"typename tile<{self.extent(rows)}>::col_vec"
         return f"{'tile' if value not in self.factors else f'operand_{value.dtype.suffix}'}<{self.extent(rows)}>"
 
     def extent(self, axis: Axis) -> str:

@@ -90,6 +90,9 @@ class LoopValues(LoopExpressions):
             elif isinstance(op, Load) and (ring := self.vectors.get(op.source)) is not None:
                 close()
                 lines += self._read(op, ring)
+            elif isinstance(op, Load) and op in self.m.tiles_loaded:
+                close()
+                lines += [] if op in self.m.loop.body else self.loaded(op)
             elif isinstance(op, Convert) and op.result in self.factors:
                 close()
                 whole = self.rounds and op.result.dtype is DType.BF16
@@ -369,8 +372,21 @@ class LoopValues(LoopExpressions):
     def _read(self, op: Load, ring: Moving) -> Iterator[str]:
         """A number for each row of results: this pass' part of a vector."""
         name, slot = self.name[op.result], self.ring(ring.access, ring.buffers, "step")
-        yield f"typename tile<{self.extent(ring.rows)}>::col_vec {name};"
+        yield f"{self.type(op.result)} {name};"
         yield f"load({name}, {slot});{self.places.remark(op.result.span)}"
+
+    def loaded(self, op: Load) -> Iterator[str]:
+        """A tile of results, or a number for each of their rows, from memory."""
+        access, rows = op.source, self.rows(op.result)
+        kind = access.tensor.dtype.cpp
+        if rows in self.m.interleaved:
+            kind += f", {self.m.neighbours(rows)}"
+        what, at = "row", ""
+        if self.m.split in op.result.axes:
+            what, at = "rows", f", wave * COLS, {self.places.pitch(access)}"
+        place = f"{self.name[op.result]}, {self.places.buffer(access)}{at}"
+        yield from self.declare(op.result)
+        yield f"tk::load_{what}<{kind}>({place});{self.places.remark(op.result.span)}"
 
     def slot(self, x: Multiplication, item: str) -> str:
         """The tile of a ring that belongs to a pass."""

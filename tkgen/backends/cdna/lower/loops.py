@@ -238,7 +238,7 @@ class LoopLowering(Lowering):
                 f"tk::rt_{load.result.dtype.suffix}<COLS, {self.values.extent(summed)}, ducks::rt_layout::row, {shape}>"
             )
             yield f"{kind} {name};{self.places.remark(load.result.span)}"
-            pitch = self._pitch(load.source)
+            pitch = self.places.pitch(load.source)
             yield f"tk::load_operand({name}, {self.places.buffer(load.source)}, wave * COLS, {pitch});"
         for load in self.m.numbers_loaded:
             tensor, name = load.source.tensor, self.values.name[load.result]
@@ -247,10 +247,13 @@ class LoopLowering(Lowering):
                 held = f"base_types::convertor<float, {tensor.dtype.cpp}>::convert({held})"
             yield f"const float {name} = {held};{self.places.remark(load.result.span)}"
         for load in self.m.columns_loaded:
-            name, pitch = self.values.name[load.result], self._pitch(load.source)
+            name, pitch = self.values.name[load.result], self.places.pitch(load.source)
             kind, end = load.source.tensor.dtype.cpp, self.places.remark(load.result.span)
             yield f"columns {name};{end}"
             yield f"tk::load_columns<{kind}>({name}, {self.places.buffer(load.source)}, wave * COLS, {pitch});"
+        for load in self.m.tiles_loaded:
+            if load in self.m.loop.body:
+                yield from self.values.loaded(load)
 
         for x in self.m.exchanges:
             yield from self.values.exchanges.turned(x)
@@ -329,7 +332,7 @@ class LoopLowering(Lowering):
         """A ring's tile of a pass: the rows of memory that are there, none behind the last."""
         ring, loop = self.m.moving[n], self.m.loop.axis
         outer, inner = ring.access.axes[0], ring.access.axes[-1]
-        tile, pitch = self.values.extent(loop), self._pitch(ring.access)
+        tile, pitch = self.values.extent(loop), self.places.pitch(ring.access)
         start = f"({item}) * {tile}" if " " in item else f"{item} * {tile}"
         if ring.direct:
             to, apart = self.values.ring(ring.access, ring.buffers, item), pitch if outer == loop else "1"
@@ -364,7 +367,7 @@ class LoopLowering(Lowering):
         """What all direct loads of a ring take."""
         access = self.m.moving[n].access
         outer, inner = (self.places.length(axis) for axis in access.axes)
-        pitch = self._pitch(access)
+        pitch = self.places.pitch(access)
         if access.axes[0].within is not None:  # a group may have no rows: then one of no elements
             outer, inner = f"max({outer}, 1)", f"{outer} > 0 ? {inner} : 0"
         place = f"g.{cpp_name(access.tensor.name)}, {self.places.origin(access)}, {outer}, {pitch}, {inner}"
@@ -393,18 +396,13 @@ class LoopLowering(Lowering):
         rows, cols = access.axes
         return rows, cols
 
-    def _pitch(self, access: Access) -> str:
-        """Elements between the rows of a tile."""
-        place = next(n for n, i in enumerate(access.indices) if i.extends)
-        return self.places.stride(access, place) or "1"
-
     def _stored(self, store: Store) -> Iterator[str]:
         cpp, end = store.target.tensor.dtype.cpp, self.places.remark(store.span)
         along = self.values.rows(store.value)
         what = "store_rows" if along else "store_columns"
-        if along is not None and along in self.m.interleaved:
+        if along in self.m.interleaved:
             what, cpp = "store_interleaved", f"{cpp}, {self.m.neighbours(along)}"
-        buffer, pitch = self.places.buffer(store.target), self._pitch(store.target)
+        buffer, pitch = self.places.buffer(store.target), self.places.pitch(store.target)
         split = self.m.split
         left, tile = f"{self.places.length(split)} - {self.places.axis[split]}_0", split.tile or 1
         if split.within is None and split.dim.size is not None and split.dim.size % tile == 0:

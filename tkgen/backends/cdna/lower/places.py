@@ -266,6 +266,10 @@ class BlockPlaces:
         inner = access.tensor.dims[place + 1 :]
         return " * ".join(self.size(d.name) for d in inner if d.size != 1)
 
+    def pitch(self, access: Access) -> str:
+        """Elements between the rows of a tile in memory."""
+        return self.stride(access, next(n for n, i in enumerate(access.indices) if i.extends)) or "1"
+
     def origin(self, access: Access) -> str:
         """The first element of the tile at hand in its tensor."""
         terms = []

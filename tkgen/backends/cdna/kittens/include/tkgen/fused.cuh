@@ -190,6 +190,45 @@ template <typename T, int G, col_tile RT> __device__ inline void store_interleav
             }
 }
 
+/// Neighbours in memory, `offset` bytes into a buffer.
+template <typename T, int count> struct neighbours { T data[count]; };
+template <typename T, int count> __device__ inline neighbours<T, count> neighbours_at(buffer from, uint32_t offset) {
+    using found = neighbours<T, count>;
+    if constexpr (sizeof(found) == 16) return __builtin_bit_cast(found, __builtin_amdgcn_raw_buffer_load_b128(from, offset, 0, 0));
+    else if constexpr (sizeof(found) == 8) return __builtin_bit_cast(found, __builtin_amdgcn_raw_buffer_load_b64(from, offset, 0, 0));
+    else if constexpr (sizeof(found) == 4) return __builtin_bit_cast(found, __builtin_amdgcn_raw_buffer_load_b32(from, offset, 0, 0));
+    else return __builtin_bit_cast(found, __builtin_amdgcn_raw_buffer_load_b16(from, offset, 0, 0));
+}
+
+/// A column of results from memory, where it begins with element `start`: a lane's elements, each given to `put` with its
+/// base tile and its number there. Interleaved, G neighbours are in as many base tiles (`load_across`), else four are in one.
+template <typename T, int G, int height, int side, typename F> __device__ __forceinline__ void load_column(buffer from, int start, F put) {
+    constexpr int elements = side * side / WARP_THREADS, count = G == 1 ? 4 : G;
+#pragma unroll
+    for (int g = 0; g < height / G; ++g)
+#pragma unroll
+        for (int e = 0; e < elements; e += G == 1 ? 4 : 1) {
+            const auto in = neighbours_at<T, count>(from, (start + g * G * side + row_at<side>(0, e) * G) * int(sizeof(T)));
+#pragma unroll
+            for (int n = 0; n < count; ++n) put(G == 1 ? g : g * G + n, G == 1 ? e + n : e, convert<float>(in.data[n]));
+        }
+}
+
+/// A tile of results from memory, where its columns are rows, `pitch` elements apart, from row `first` on.
+template <typename T, int G = 1, col_tile RT> __device__ inline void load_rows(RT &tile, buffer from, int first, int pitch) {
+    constexpr int side = RT::tile_size_row;
+#pragma unroll
+    for (int c = 0; c < RT::width; ++c)
+        load_column<T, G, RT::height, side>(from, (first + c * side + laneid() % side) * pitch, [&](int i, int e, float x) { put(tile, i, c, e, x); });
+}
+/// A number for each row of results from memory, where they are neighbours.
+template <typename T, int G = 1, int length, typename shape> __device__ inline void load_row(row_values<length, shape> &values, buffer from) {
+    load_column<T, G, length / shape::side, shape::side>(from, 0, [&](int i, int e, float x) {
+        if (e % 2) values[i][e / 2].y = x;
+        else values[i][e / 2].x = x;
+    });
+}
+
 /// One number for each column from memory, where it is a row, `pitch` elements apart from row `first` on.
 template <typename T, typename V> __device__ inline void load_columns(V &values, buffer from, int first, int pitch) {
     constexpr int side = V::length / V::outer_dim;
