@@ -27,7 +27,7 @@ from rich.table import Table
 import tkgen
 from tkgen import checks
 from tkgen.backends.cdna.kittens import include_dir
-from tkgen.backends.cdna.lower import lower
+from tkgen.backends.cdna.lower.render import lower
 from tkgen.build import Build
 from tkgen.execute.launch import run
 from tkgen.ir.program import matrix_program as resolve

@@ -12,21 +12,21 @@ import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tkgen.backends import protocol
-from tkgen.backends.cdna.spec import Spec
 from tkgen.backends.registry import backend_of
-from tkgen.build.outputs import DEFAULT_EMITS
 from tkgen.ir.equations import Kernel
 from tkgen.ir.program import of_products
 from tkgen.ir.program import program as any_program
 from tkgen.ir.types import Program
 from tkgen.pipeline import EQUATIONS, SCHEDULE, Request, run
-from tkgen.schedule import plan
 from tkgen.syntax import ast
 from tkgen.syntax.parser import parse_path, parse_spec
 from tkgen.targets import DEFAULT_TARGET, load_target
+
+if TYPE_CHECKING:
+    from tkgen.backends.cdna.spec import Spec
 
 __all__ = [
     "DEFAULT_TARGET",
@@ -39,6 +39,15 @@ __all__ = [
     "target_of",
     "write",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import `Spec` when it is first used: a spec for another kind of machine does not need it."""
+    if name != "Spec":
+        raise AttributeError(f"module 'tkgen.api' has no attribute '{name}'")
+    from tkgen.backends.cdna.spec import Spec
+
+    return Spec
 
 
 def load(
@@ -71,6 +80,9 @@ def load_products(
 
     Raises SpecError for other specs, too.
     """
+    from tkgen.backends.cdna.spec import Spec
+    from tkgen.schedule import plan
+
     _check_whole(defines)
     kernel = parse_path(path, include_roots, text)
     found = any_program(kernel, defines, target)
@@ -87,6 +99,8 @@ def load_kernel(
     text: str | None = None,
 ) -> Spec[Any]:
     """As `load`, for one kernel on an AMD GPU. Raises SpecError for other specs, too."""
+    from tkgen.backends.cdna.spec import Spec
+
     found = load(path, defines, target, include_roots, text)
     return found if isinstance(found, Spec) else load_products(path, defines, target, include_roots, text)
 
@@ -126,6 +140,8 @@ def write(
         SpecError: no harness can be written for it.
         ModuleUnavailableError, ToolchainError: a Python module cannot be built here, or the compiler fails.
     """
+    from tkgen.build.outputs import DEFAULT_EMITS
+
     backend = backend_of(build.spec.target.name)
     if emit is None:
         emit = [kind for kind in DEFAULT_EMITS if kind in backend.emits]

@@ -9,7 +9,7 @@ from pathlib import Path
 import tkgen.api
 from tkgen.api import Spec
 from tkgen.backends.cdna.kittens import include_dir
-from tkgen.backends.cdna.lower import lower
+from tkgen.backends.cdna.lower.render import lower
 from tkgen.build import Build
 from tkgen.checks import check
 from tkgen.diagnostics import Severity

@@ -1,4 +1,4 @@
-"""Errors of the command line are said before anything heavy is imported."""
+"""Errors of the command line are said before anything heavy is imported, and checks import what they need alone."""
 
 from __future__ import annotations
 
@@ -27,6 +27,13 @@ def test_a_missing_file_needs_neither_torch_nor_the_checks(command: str) -> None
     code, said, imported = ended(command, "nope.tk")
     assert (code, said) == (1, "error[E100]: cannot read `nope.tk`: No such file or directory")
     assert not {"torch", "networkx", "tkgen.checks", "tkgen.api"} & imported
+
+
+@pytest.mark.parametrize("spec", ["hopper/h100_ping_pong.tk", "rows/rmsnorm.tk", "attention/attention.tk"])
+def test_a_check_imports_no_packages_of_builds_and_graphs(spec: str) -> None:
+    code, _, imported = ended("check", str(Path(SPEC).parent / spec))
+    assert code == 0
+    assert not {"torch", "numpy", "networkx", "jinja2", "elftools"} & imported
 
 
 @pytest.mark.parametrize("command", ["check", "build", "run", "verify", "predict", "report"])

@@ -13,7 +13,7 @@ from test_harness_kinds import CASES, case
 
 from tkgen import load
 from tkgen.backends.cdna import kittens
-from tkgen.backends.cdna.lower import harness_cpp
+from tkgen.backends.cdna.lower.harness import harness_cpp
 from tkgen.targets import load_target
 from tkgen.toolchain.discover import find_compiler
 from tkgen.toolchain.hip import find_hip

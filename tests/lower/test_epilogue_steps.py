@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tkgen.api import load
-from tkgen.backends.cdna.lower import harness_cpp, harness_python
+from tkgen.backends.cdna.lower.harness import harness_cpp, harness_python
 from tkgen.execute.compare import Inputs, Reference, random_inputs, references
 from tkgen.execute.launch import run
 from tkgen.ir.divided import extents_of

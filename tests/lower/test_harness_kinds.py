@@ -16,8 +16,7 @@ import torch
 from on_host import LINK_FLAGS, host_compile, needs_clang
 
 from tkgen import load, mx
-from tkgen.backends.cdna.lower import harness_cpp, harness_python
-from tkgen.backends.cdna.lower.harness import DIGITS, LEAST, Checked, Kernels
+from tkgen.backends.cdna.lower.harness import DIGITS, LEAST, Checked, Kernels, harness_cpp, harness_python
 from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.backends.cdna.lower.reference import HOST_TYPES, PACKED_FLOATS, TORCH_TYPES
 from tkgen.execute.arguments import check_scalars

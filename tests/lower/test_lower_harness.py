@@ -19,7 +19,8 @@ from planning import planned
 from sampling import only
 
 from tkgen.api import load
-from tkgen.backends.cdna.lower import harness_cpp, harness_python, lower
+from tkgen.backends.cdna.lower.harness import harness_cpp, harness_python
+from tkgen.backends.cdna.lower.render import lower
 from tkgen.ir.types import DType
 from tkgen.schedule import Plan
 

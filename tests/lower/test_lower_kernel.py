@@ -12,8 +12,8 @@ from planning import planned
 
 from tkgen.api import load
 from tkgen.backends.cdna.kittens import include_dir, surface
-from tkgen.backends.cdna.lower import lower
 from tkgen.backends.cdna.lower.names import comment_text, cpp_name
+from tkgen.backends.cdna.lower.render import lower
 from tkgen.ir.reductions import BYTES, exchanged
 from tkgen.targets.model import Resources
 from tkgen.toolchain.isa import Function, instruction_mix, main_loop, parse_asm

@@ -10,7 +10,8 @@ from lowering import SPECS, gemm
 from planning import planned
 
 from tkgen.api import load
-from tkgen.backends.cdna.lower import Performed, lower
+from tkgen.backends.cdna.lower.origins import Performed
+from tkgen.backends.cdna.lower.render import lower
 
 # Clauses of a spec that put nothing into the code: names, permissions, and what is resolved before anything is placed.
 SILENT = re.compile(r"\s*(#|$|kernel\b|schedule\b|target\b|allow\b|param\b|tune\b)")

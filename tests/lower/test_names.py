@@ -20,9 +20,9 @@ from on_host import CLANG, STUB, needs_clang
 from planning import planned
 
 from tkgen.backends.cdna.kittens import include_dir
-from tkgen.backends.cdna.lower import lower
 from tkgen.backends.cdna.lower.harness import harness_cpp, harness_python
 from tkgen.backends.cdna.lower.names import WORD, cpp_name, is_taken, taken
+from tkgen.backends.cdna.lower.render import lower
 from tkgen.syntax.grammar import OPERATIONS
 
 pytestmark = needs_clang

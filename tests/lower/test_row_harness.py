@@ -15,7 +15,7 @@ from on_host import LINK_FLAGS, host_compile, needs_clang
 from typer.testing import CliRunner
 
 from tkgen import load
-from tkgen.backends.cdna.lower import harness_cpp, harness_python
+from tkgen.backends.cdna.lower.harness import harness_cpp, harness_python
 from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.backends.cdna.spec import Spec
 from tkgen.cli import app

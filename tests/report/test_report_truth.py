@@ -11,7 +11,7 @@ import pytest
 from report_specs import SPECS
 
 from tkgen.api import load
-from tkgen.backends.cdna.lower import Performed
+from tkgen.backends.cdna.lower.origins import Performed
 from tkgen.build import Build
 from tkgen.emulate import load as load_code
 from tkgen.emulate.decode import Program, decode

@@ -11,7 +11,7 @@ import pytest
 from mutating.schedules import mutants
 
 import tkgen.api
-from tkgen.backends.cdna.lower import lower
+from tkgen.backends.cdna.lower.render import lower
 from tkgen.checks.sync import check
 from tkgen.ir.verifier import Broken
 from tkgen.schedule import Plan

@@ -22,7 +22,7 @@ import pytest
 
 from tkgen.api import Spec, load
 from tkgen.backends.cdna.kittens import include_dir
-from tkgen.backends.cdna.lower import lower
+from tkgen.backends.cdna.lower.render import lower
 from tkgen.build import Build
 from tkgen.checks import check
 from tkgen.diagnostics import Severity, SpecError

@@ -23,7 +23,7 @@ from pathlib import Path
 from planning import planned_file
 
 from tkgen.backends.cdna.kittens import include_dir
-from tkgen.backends.cdna.lower import lower
+from tkgen.backends.cdna.lower.render import lower
 from tkgen.checks.shared_memory import lds_bytes
 from tkgen.ir.types import Program
 from tkgen.schedule import Plan, plan

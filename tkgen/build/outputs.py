@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tkgen import machine_check
 from tkgen.backends import protocol
 from tkgen.backends.cdna import kittens as headers
-from tkgen.backends.cdna.lower import harness_cpp, harness_python
-from tkgen.backends.cdna.lower.harness import Kernels, refuse_packed
+from tkgen.backends.cdna.lower.harness import Kernels, harness_cpp, harness_python, refuse_packed
 from tkgen.backends.spec import AnySpec
 from tkgen.build.compiling import compiled, watched
 from tkgen.build.model import Build

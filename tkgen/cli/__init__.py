@@ -6,6 +6,7 @@ Heavy modules are imported by the command that needs them, so that `tkgen --help
 
 from __future__ import annotations
 
+import gc
 import os
 from typing import Annotated
 
@@ -37,6 +38,7 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Print the ver
 
 def main() -> None:
     """The console entry point: whatever goes wrong, a message and an exit code, never a traceback."""
+    gc.set_threshold(100_000)  # few values of a command are cycles, and looking for them took a fifth of `check`
     try:
         app()
     except BrokenPipeError:

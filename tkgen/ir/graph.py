@@ -16,12 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-
-import networkx as nx
+from typing import TYPE_CHECKING
 
 from tkgen.ir.types import Operand, Program, role_text
 from tkgen.tile.ops import READS, TILE_WRITES, Fetch, Move, Multiply, Write
 from tkgen.tile.program import Op, Region, Space
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,8 @@ def build(program: Program, iteration: Sequence[tuple[str, Op]]) -> nx.MultiDiGr
     Nodes are positions with attribute `node` (a Node); edges carry `dependency` (a Dependency) and, once barriers are
     placed, `barrier`: the position of the first barrier that covers it, or None.
     """
+    import networkx as nx  # takes 0.15 s, and few kernels need it to be checked
+
     waves = {r.name: tuple(r.waves) for r in program.roles}
     graph = nx.MultiDiGraph(name=program.name)
     nodes = [Node(i, role, op, waves[role]) for i, (role, op) in enumerate(iteration)]

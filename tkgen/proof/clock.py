@@ -35,8 +35,9 @@ S_BARRIER and S_WAITCNT.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tkgen.proof.program import Arrive, Await, Commit, Do, Drain, Fence, Meet, Meeting, Program, Step, check
 from tkgen.targets.synchronisation import Completion
@@ -45,8 +46,7 @@ Clock = tuple[int, ...]  # steps that each agent is known to have done, then pha
 NEVER = math.inf
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(NamedTuple):
     """Known from the moment at which `component` of a clock is at least `time`."""
 
     component: int
@@ -153,6 +153,7 @@ class Running:
             for agent, made in enumerate(program.agents):
                 while len(self.events[agent]) < len(made.steps) and self._step(agent, made.steps):
                     moved = True
+        self.waits = [(wait, current) for wait, current in self.waits if not self._seen(wait, current)]
 
     def ended(self) -> Run:
         """The verdict, once nothing of the program can be executed any more."""
@@ -170,7 +171,7 @@ class Running:
         other = Running(self.program)
         for mine, its in zip(self.phases, other.phases, strict=True):
             last = mine[-1]  # nothing comes to the others any more
-            its[:] = [*mine[:-1], replace(last, clock=last.clock[:], members=last.members[:])]
+            its[:] = [*mine[:-1], _Phase(last.arrivals, last.bytes, last.delivered, last.clock[:], last.members[:])]
         other.clocks = [clock[:] for clock in self.clocks]
         other.events = [events[:] for events in self.events]
         other.waits, other.unmatched = self.waits[:], self.unmatched[:]
@@ -217,9 +218,8 @@ class Running:
     # ------------------------------------------------------------ operations and streams
 
     def _do(self, event: Event, step: Do) -> None:
-        behind = Point(event.agent, event.position + 1)
         if step.waited or not step.stream:
-            event.read = event.done = behind
+            event.read = event.done = Point(event.agent, event.position + 1)
         if not step.stream:
             return
         if self.streams[step.stream].completion is Completion.BYTES:
@@ -285,7 +285,7 @@ class Running:
             return False
         if phase >= 0:
             mine = self.clocks[event.agent]
-            _join(mine, tuple(self.phases[number][phase].clock))
+            _join(mine, self.phases[number][phase].clock)
             mine[self.component[meeting]] = max(mine[self.component[meeting]], phase + 1)
         return True
 
@@ -300,10 +300,14 @@ class Running:
         """Condition 3: no wait may be overtaken by the phase after the one that releases it."""
         for wait, current in self.waits:
             assert isinstance(wait.step, Await)
-            phases = self.phases[self.numbers[wait.step.meeting]]
-            over = Point(wait.agent, wait.position + 1)
-            if current < len(phases) - 1 and not any(m.knows(over) for m in phases[current].members):
+            if current < len(self.phases[self.numbers[wait.step.meeting]]) - 1 and not self._seen(wait, current):
                 self.unmatched.append(Unmatched(wait, 3))
+
+    def _seen(self, wait: Event, current: int) -> bool:
+        """Return True if something that counts towards a phase knows a wait for the phase before to be over."""
+        assert isinstance(wait.step, Await)
+        over = Point(wait.agent, wait.position + 1)
+        return any(m.knows(over) for m in self.phases[self.numbers[wait.step.meeting]][current].members)
 
     def _stuck(self) -> Iterator[Stuck]:
         for agent, made in enumerate(self.program.agents):
@@ -319,7 +323,7 @@ class Running:
 def _own(under_way: list[Event], events: list[Event]) -> list[Event]:
     """Copies of operations under way, put in their places among `events`: they are told when they are complete."""
     for e in under_way:
-        events[e.position] = replace(e)
+        events[e.position] = Event(e.step, e.agent, e.position, e.clock, e.phase, e.read, e.done)
     return [events[e.position] for e in under_way]
 
 
@@ -335,10 +339,8 @@ def _all_but(waiting: list[Event], left: int) -> int:
     return 0
 
 
-def _join(clock: list[int], other: Clock) -> None:
-    for component, time in enumerate(other):
-        if time > clock[component]:
-            clock[component] = time
+def _join(clock: list[int], other: Sequence[int]) -> None:
+    clock[:] = [mine if mine > its else its for mine, its in zip(clock, other, strict=True)]
 
 
 def run(program: Program) -> Run:

@@ -25,7 +25,8 @@ must have begun before it is accessed, and none may exit before that is done).
 **Programs that begin alike.** Say that one program has no fault, and that another one's agents begin with steps of the
 first. A run of the second that executes these before anything else begins as a run of the first does, and matches alike
 in both (`tkgen.proof.clock`): clocks and completions are the same, so what is required among these accesses
-is given in both. A slot that only these touch has no fault in the second program, then.
+is given in both. What comes before one of these events is one of them, too: so each element that one of them reads is
+written by them. In the second program only pairs with a later access need a check, then.
 
 A program has no fault iff in every interleaving it ends, every phase is the one that is meant, and every access finds
 what it should: `tests/proof` compares with all interleavings.
@@ -85,7 +86,7 @@ def faults_of(made: Run, alike: Sequence[int] | None = None) -> list[Fault]:
     """The faults of a program, from a run of it.
 
     `alike` is how many events of each agent, executed before all others, are of steps that the program has in common
-    with one that has no fault: slots that only these touch are not looked at again.
+    with one that has no fault: pairs of their accesses are not checked again.
     """
     found = [Fault(Kind.DEADLOCK, stuck=stuck) for stuck in made.stuck]
     found += [Fault(Kind.PHASE, second=u.event, unmatched=u) for u in made.unmatched]
@@ -95,9 +96,12 @@ def faults_of(made: Run, alike: Sequence[int] | None = None) -> list[Fault]:
 # ---------------------------------------------------------------- who is before whom
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Touch:
-    """One access of an event; `proxy` is its way to memory, `done` when it is complete."""
+    """One access of an event; `proxy` is its way to memory, `done` when it is complete.
+
+    `proven`: its event is one that the program has in common with another one that has no fault.
+    """
 
     event: Event
     access: Access
@@ -105,6 +109,7 @@ class _Touch:
     proxy: str
     stream: str
     done: Point | None
+    proven: bool
 
 
 class _Order:
@@ -117,7 +122,7 @@ class _Order:
         self.fences: dict[tuple[int, str, str], list[int]] = defaultdict(list)  # where an agent fences
         for events in made.events:
             for e in events:
-                if isinstance(e.step, Fence):
+                if type(e.step) is Fence:
                     self.fences[e.agent, e.step.source, e.step.target].append(e.position)
 
     def lacks(self, x: _Touch, y: _Touch) -> Lack | None:
@@ -149,17 +154,19 @@ class _Order:
 
 def _unordered(made: Run, alike: Sequence[int] | None) -> Iterator[Fault]:
     order = _Order(made)
-    for instances in _touches(made, None if alike is None else _slots(made, alike)):
-        for number, (writes, reads) in enumerate(instances):
+    for instances in _touches(made, alike):
+        new = (n for n, touches in enumerate(instances) if not all(t.proven for group in touches for t in group))
+        begin = next(new, len(instances))  # every pair needs one of these or of later instances
+        for number, (writes, reads) in enumerate(instances[begin:], begin):
             for r in reads:
                 mine = [w for w in writes if _meet(w.access.box, r.access.box)]
-                there = r.access.instance == 0 and r.access.ring in made.program.initial
+                there = r.proven or (r.access.instance == 0 and r.access.ring in made.program.initial)
                 if not there and _left(r.access.box, [w.access.box for w in mine]):
                     yield Fault(Kind.UNWRITTEN, second=r.event, access=r.access)
                 yield from _lacking(order, Kind.RAW, mine, r)
             for n, w in enumerate(writes):
                 for other in writes[:n]:
-                    both = _meet(w.access.box, other.access.box)
+                    both = not (w.proven and other.proven) and _meet(w.access.box, other.access.box)
                     if both and (lack := order.lacks(other, w)) and order.lacks(w, other):
                         yield Fault(Kind.WAW, other.event, w.event, w.access, lack)
                 for earlier_writes, earlier_reads in reversed(instances[:number]):
@@ -171,10 +178,12 @@ def _unordered(made: Run, alike: Sequence[int] | None) -> Iterator[Fault]:
 
 def _lacking(order: _Order, kind: Kind, before: Iterable[_Touch], y: _Touch) -> Iterator[Fault]:
     for x in before:
-        if x.event is not y.event and _meet(x.access.box, y.access.box) and (lack := order.lacks(x, y)):
+        known = (x.proven and y.proven) or x.event is y.event
+        if not known and _meet(x.access.box, y.access.box) and (lack := order.lacks(x, y)):
             yield Fault(kind, x.event, y.event, y.access, lack)
 
 
+_AT_MEETINGS = (Arrive, Await, Meet, Do)
 _Slot = tuple[str, int]  # of which ring, and which
 _Instance = tuple[list[_Touch], list[_Touch]]  # its writes, its reads
 
@@ -184,31 +193,33 @@ def _slots(made: Run, alike: Sequence[int]) -> set[_Slot]:
     places = _places(made.program)
     found: set[_Slot] = set()
     for e in (e for events, first in zip(made.events, alike, strict=True) for e in events[first:]):
-        if isinstance(e.step, Do):
+        if type(e.step) is Do:
             found.update((a.ring, a.slot) for a in (*e.step.reads, *e.step.writes))
         if place := places.get(_meeting(e)):
             found.add((place, 0))
     return found
 
 
-def _touches(made: Run, wanted: set[_Slot] | None) -> list[list[_Instance]]:
-    """The accesses to each slot, or to each that is wanted, instance by instance."""
+def _touches(made: Run, alike: Sequence[int] | None) -> list[list[_Instance]]:
+    """The accesses to each slot, instance by instance; of slots that only events touch which are `alike`, none."""
+    wanted = None if alike is None else _slots(made, alike)
     proxies = {s.name: s.proxy for s in made.program.machine.streams}
     places = _places(made.program)
     slots: dict[_Slot, dict[int, _Instance]] = defaultdict(dict)
     if wanted is not None and not wanted:
         return []
-    for events in made.events:
-        for e in events:
-            if isinstance(e.step, Do):
-                for writes, accesses in ((True, e.step.writes), (False, e.step.reads)):
+    for events, first in zip(made.events, alike or [0] * len(made.events), strict=True):
+        for position, e in enumerate(events):
+            proven = position < first
+            if type(step := e.step) is Do:
+                for writes, accesses in ((True, step.writes), (False, step.reads)):
                     for a in accesses:
                         if wanted is None or (a.ring, a.slot) in wanted:
-                            proxy = a.proxy or proxies.get(e.step.stream, GENERIC)
-                            touch = _Touch(e, a, writes, proxy, e.step.stream, e.done if writes else e.read)
+                            proxy = a.proxy or proxies.get(step.stream, GENERIC)
+                            touch = _Touch(e, a, writes, proxy, step.stream, e.done if writes else e.read, proven)
                             slots[a.ring, a.slot].setdefault(a.instance, ([], []))[not writes].append(touch)
-            if (place := places.get(_meeting(e))) and (wanted is None or (place, 0) in wanted):
-                touch = _Touch(e, Access(place, 0, 0), False, GENERIC, "", _over(e))
+            if places and (place := places.get(_meeting(e))) and (wanted is None or (place, 0) in wanted):
+                touch = _Touch(e, Access(place, 0, 0), False, GENERIC, "", _over(e), proven)
                 slots[place, 0].setdefault(0, ([], []))[1].append(touch)
     return [[found[i] for i in sorted(found)] for found in slots.values()]
 
@@ -220,7 +231,7 @@ def _places(program: Program) -> dict[str, str]:
 
 def _meeting(event: Event) -> str:
     """The meeting at which a step arrives, delivers or waits."""
-    return event.step.meeting if isinstance(event.step, Arrive | Await | Meet | Do) else ""
+    return event.step.meeting if isinstance(event.step, _AT_MEETINGS) else ""
 
 
 def _over(event: Event) -> Point | None:
@@ -237,11 +248,13 @@ def _unfinished(made: Run) -> Iterator[Fault]:
     finish = {s.name for s in made.program.machine.streams if s.finish}
     for events in made.events:
         for e in events:
-            if isinstance(e.step, Do) and e.step.stream in finish:
-                over = e.done if e.step.writes else e.read
+            if type(step := e.step) is Do and step.stream in finish:
+                over = e.done if step.writes else e.read
                 if not any(end.knows(over) for end in made.ends):
                     yield Fault(Kind.UNFINISHED, first=e)
-    places, block = _places(made.program), [a.block for a in made.program.agents]
+    if not (places := _places(made.program)):
+        return
+    block = [a.block for a in made.program.agents]
     for e in (e for events in made.events for e in events if _meeting(e) in places):
         place = places[_meeting(e)]
         if not any(end.knows(_over(e)) for end in made.ends if block[end.agent] == place):
@@ -253,7 +266,7 @@ def _unfinished(made: Run) -> Iterator[Fault]:
 
 def _meet(x: Box, y: Box) -> bool:
     """Return True if two boxes have common elements; without ranges, a box is all of a slot."""
-    return all(a < d and c < b for (a, b), (c, d) in zip(x, y, strict=False))
+    return not x or not y or all(a < d and c < b for (a, b), (c, d) in zip(x, y, strict=False))
 
 
 def _contains(x: Box, y: Box) -> bool:

@@ -32,9 +32,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import product
 
-from tkgen.proof.clock import Run, Running, run
+from tkgen.proof.clock import Run, Running
 from tkgen.proof.faults import Fault, faults, faults_of
-from tkgen.proof.program import Access, Arrive, Await, Box, Do, Loop, Meet, Program
+from tkgen.proof.program import Access, Arrive, Await, Box, Do, Loop, Meet, Program, check
 
 
 def loop_faults(loop: Loop, passes: int | None = None) -> list[Fault]:
@@ -47,21 +47,35 @@ def loop_faults(loop: Loop, passes: int | None = None) -> list[Fault]:
     """
     if said := list(unbalanced(loop)):
         raise ValueError("; ".join(said))
-    enough, made = _enough(loop)
+    runs = _Runs(loop)
+    enough = _enough(runs)
     if passes is not None and passes < enough:
         return faults(loop.unrolled(passes))
-    found = faults_of(made)
-    return found if found or passes is not None else next(filter(None, _of_fewer(loop, enough)), [])
+    made, _ = runs.of(enough)
+    alone = made.stuck or made.unmatched  # a run of this program alone says where it hangs
+    found = faults(loop.unrolled(enough)) if alone else faults_of(made)
+    if found or passes is not None:
+        return found
+    return next(filter(None, (faults_of(*runs.of(fewer)) for fewer in range(enough))), [])
 
 
-def _of_fewer(loop: Loop, passes: int) -> Iterator[list[Fault]]:
-    """The faults of each smaller number of passes, where a program of `passes` has none: all begin alike."""
-    begun = Running(loop.unrolled(0))
-    for count in range(passes):
-        begun.go(loop.unrolled(count, epilogue=False))
-        whole = begun.copy()
-        whole.go(loop.unrolled(count))
-        yield faults_of(whole.ended(), [len(events) for events in begun.events])
+class _Runs:
+    """A run of each number of iterations of a loop. All begin alike: what they have in common is executed once."""
+
+    def __init__(self, loop: Loop):
+        check(loop.unrolled(1))
+        self.loop = loop
+        self.begun = Running(loop.unrolled(0))
+        self.made: list[tuple[Run, list[int]]] = []
+
+    def of(self, iterations: int) -> tuple[Run, list[int]]:
+        """A run of the program, and the number of events of each agent that come before the epilogue."""
+        for count in range(len(self.made), iterations + 1):
+            self.begun.go(self.loop.unrolled(count, epilogue=False))
+            whole = self.begun.copy()
+            whole.go(self.loop.unrolled(count))
+            self.made.append((whole.ended(), [len(events) for events in self.begun.events]))
+        return self.made[iterations]
 
 
 def first_wrong(loop: Loop, once: bool = False) -> str | None:
@@ -123,20 +137,20 @@ def unbalanced(loop: Loop) -> Iterator[str]:
 
 def passes_to_prove(loop: Loop) -> int:
     """At least W + 1; or, where that many passes hang or match differently, a number of passes that does."""
-    return _enough(loop)[0]
+    return _enough(_Runs(loop))
 
 
-def _enough(loop: Loop) -> tuple[int, Run]:
-    """The passes to prove, and a run of the program that makes them."""
+def _enough(runs: _Runs) -> int:
+    loop = runs.loop
     reach, passes = _reach(loop), 2
     while True:
-        made = run(loop.unrolled(passes))
+        made, _ = runs.of(passes)
         if made.stuck or made.unmatched:
-            return passes, made
+            return passes
         spread = _spread(loop, made, passes)
         needed = max(reach, 2 * spread + 1) + 3 * (len(loop.agents) - 1) * spread + 2
         if needed <= passes:
-            return passes, made
+            return passes
         passes = needed
 
 

@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 
 from tkgen.targets.synchronisation import NOTHING, Completion, Synchronisation
 
@@ -237,7 +238,7 @@ class Loop:
 
     def _steps(self, agent: Looped, passes: int, epilogue: bool) -> tuple[Step, ...]:
         """The steps of an agent, without the passes to which they belong."""
-        passed = (step for k in range(passes) for step in self._pass(agent, k))
+        passed = chain.from_iterable(self._pass(agent, k) for k in range(passes))
         behind = (self.later(step, passes) for step in agent.epilogue if epilogue)
         return (*agent.prologue, *passed, *behind)
 
@@ -265,11 +266,13 @@ class Loop:
         match step:
             case Do():
                 reads, writes = (tuple(self._moved(a, passes) for a in group) for group in (step.reads, step.writes))
-                return replace(step, reads=reads, writes=writes)
+                return Do(reads, writes, step.stream, step.units, step.meeting, step.bytes, step.waited, step.name,
+                          step.does)  # fmt: skip
             case Await():
                 return replace(step, phase=step.phase + passes * self.advance.get(step.meeting, 0))
         return step
 
     def _moved(self, access: Access, passes: int) -> Access:
         by = passes * self.advance.get(access.ring, 0)
-        return replace(access, instance=access.instance + by, slot=(access.slot + by) % self.slots[access.ring])
+        slot = (access.slot + by) % self.slots[access.ring]
+        return Access(access.ring, access.instance + by, slot, access.box, access.proxy)

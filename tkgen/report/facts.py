@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tkgen import __version__
-from tkgen.backends.cdna.lower import Performed, Source
+from tkgen.backends.cdna.lower.origins import Performed, Source
 from tkgen.backends.cdna.spec import Spec
 from tkgen.build import Build
 from tkgen.checks.registers import estimate

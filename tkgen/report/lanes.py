@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tkgen.backends.cdna.lower import Performed
+from tkgen.backends.cdna.lower.origins import Performed
 from tkgen.ir.graph import Dependency, Node, dependencies
 from tkgen.schedule import Plan
 from tkgen.schedule.traces import Event, trace

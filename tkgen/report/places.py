@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tkgen.backends.cdna.lower import Performed, Source
+from tkgen.backends.cdna.lower.origins import Performed, Source
 from tkgen.ir.types import Side
 from tkgen.schedule import Plan
 from tkgen.source import Span

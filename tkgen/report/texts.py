@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
-from tkgen.backends.cdna.lower import Source
+from tkgen.backends.cdna.lower.origins import Source
 from tkgen.ir.types import Origins
 from tkgen.report.places import named_schedules
 from tkgen.schedule import Plan

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tkgen.backends.cdna import kittens as headers
-from tkgen.backends.cdna.lower import Origin
+from tkgen.backends.cdna.lower.origins import Origin
 from tkgen.emulate import Arg, Buffer, CodeObject, Outcome, Struct
 from tkgen.emulate import load as load_code
 from tkgen.emulate.guest import Resident

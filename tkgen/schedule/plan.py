@@ -6,9 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import lcm
-from typing import Any
-
-import networkx as nx
+from typing import TYPE_CHECKING, Any
 
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
 from tkgen.ir import graph as dataflow
@@ -26,6 +24,9 @@ from tkgen.targets import Target
 from tkgen.tile.ops import Barrier, Body, Copy, Fence, Multiply, Priority, Read, WaveProgram, Write, numbered
 from tkgen.tile.program import Control, Drain, Op
 from tkgen.tile.text import role_text as role_lines
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 SEGMENTS = ("prologue", "body", "epilogue")
 

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-
-import networkx as nx
+from typing import TYPE_CHECKING
 
 from tkgen.ir.equations import Kernel, Load, Loop, Op, Store, Value, When, op_text, reads, walk, writes
 from tkgen.ir.graph import Dependency
@@ -22,6 +21,9 @@ from tkgen.schedule.loops import LoopMap
 from tkgen.schedule.rows import RowMap
 from tkgen.tile.ops import Barrier, Copy, Fetch, Vote, Write
 from tkgen.tile.program import Role
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,8 @@ def _behind(wave: Role, last: int) -> int | None:
 
 
 def _graph(kernel: Kernel, waves: int, met: _Met) -> nx.MultiDiGraph:
+    import networkx as nx  # takes 0.15 s, and `check` rarely needs it
+
     graph = nx.MultiDiGraph(name=kernel.name)
     for position, op in enumerate(walk(kernel.body)):
         graph.add_node(position, node=Node(position, ALL_WAVES, op_text(op), tuple(range(waves))))

@@ -10,10 +10,6 @@ import io
 from collections.abc import Iterator
 from typing import Any
 
-import msgpack
-from elftools.common.exceptions import ELFError
-from elftools.elf.elffile import ELFFile
-
 from tkgen.targets.model import Resources
 from tkgen.toolchain.compiler import ToolchainError
 
@@ -41,6 +37,10 @@ def read_target(hsaco: bytes) -> str:
 
 def read_metadata(hsaco: bytes) -> dict[str, Any]:
     """The decoded metadata map of a code object. ToolchainError where it is none or is damaged."""
+    import msgpack  # only builds read code objects
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.elffile import ELFFile
+
     try:
         elf = ELFFile(io.BytesIO(hsaco))
         if elf["e_machine"] != _EM_AMDGPU:

@@ -7,19 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tkgen.backends import protocol
-from tkgen.backends.cdna.lower.sequence import joined_source
-from tkgen.backends.cdna.spec import Spec
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.functions import CDNA
 from tkgen.ir.types import Program
-from tkgen.sequence.spec import SequenceSpec
 from tkgen.targets import Target, load_target, target_names
 
 if TYPE_CHECKING:
     import torch
 
     from tkgen.backends.cdna.lower.origins import Source
+    from tkgen.backends.cdna.spec import Spec
     from tkgen.ir.sizing import Sizing
+    from tkgen.sequence.spec import SequenceSpec
 
 
 class Cdna:
@@ -51,12 +50,16 @@ class Cdna:
         self, path: Path, program: Program | EquationProgram, target: str, defines: Mapping[str, int | None]
     ) -> Spec[Any]:
         """A typed kernel for one of its targets, with the plan of its K-steps where it has any."""
+        from tkgen.backends.cdna.spec import Spec
+
         found = Spec(path, program, load_target(target), defines)
         found.plan  # noqa: B018
         return found
 
     def joined(self, spec: SequenceSpec[Target]) -> Source:
         """The file of several kernels: each in a namespace of its own, and one `dispatch` that launches them."""
+        from tkgen.backends.cdna.lower.sequence import joined_source
+
         return joined_source(spec)
 
     def produce(

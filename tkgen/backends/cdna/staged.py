@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from tkgen import checks
 from tkgen.backends.cdna.form import CdnaForm, loop_mix, loop_words, other_per_mfma
-from tkgen.backends.cdna.lower import Source, lower
+from tkgen.backends.cdna.lower.origins import Source
+from tkgen.backends.cdna.lower.render import lower
 from tkgen.execute.arguments import launched
 from tkgen.ir.launch import Launch
 from tkgen.ir.limits import dynamic_batch, product_sizes, requirements, with_all

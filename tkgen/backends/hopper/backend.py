@@ -7,10 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tkgen.backends import protocol
-from tkgen.backends.hopper.build import write
 from tkgen.backends.hopper.machine import Hopper, load_hopper
-from tkgen.backends.hopper.sequence import joined_source
-from tkgen.backends.hopper.spec import HopperSpec
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.functions import HOPPER
 from tkgen.ir.types import Program
@@ -20,6 +17,7 @@ if TYPE_CHECKING:
     import torch
 
     from tkgen.backends.cdna.lower.origins import Source
+    from tkgen.backends.hopper.spec import HopperSpec
     from tkgen.ir.sizing import Sizing
     from tkgen.sequence.spec import SequenceSpec
 
@@ -65,10 +63,14 @@ class HopperBackend:
         self, path: Path, program: Program | EquationProgram, target: str, defines: Mapping[str, int | None]
     ) -> HopperSpec[Any]:
         """A typed kernel."""
+        from tkgen.backends.hopper.spec import HopperSpec
+
         return HopperSpec(path, program, load_hopper(target), defines)
 
     def joined(self, spec: SequenceSpec[Hopper]) -> Source:
         """The file of several kernels: each in a namespace of its own, and one `launch` that launches them in order."""
+        from tkgen.backends.hopper.sequence import joined_source
+
         return joined_source(spec)
 
     def produce(
@@ -81,6 +83,8 @@ class HopperBackend:
 
     def write(self, build: protocol.Build, directory: Path, emit: Collection[str]) -> dict[str, Path]:
         """Write what is asked for of one of its builds."""
+        from tkgen.backends.hopper.build import write
+
         return write(build, directory, [OUTPUTS[kind] for kind in emit if kind in OUTPUTS])
 
     def need_gpu(self) -> None:

@@ -5,18 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache
-
-import jinja2
+from typing import TYPE_CHECKING
 
 from tkgen.backends.cdna.lower.kernel import kernel_model
 from tkgen.backends.cdna.lower.model import KernelModel, Scope
 from tkgen.backends.cdna.lower.origins import Marks, Source
 from tkgen.schedule import Plan
 
+if TYPE_CHECKING:
+    import jinja2
+
 
 @cache
 def environment(package: str = "tkgen.backends.cdna.lower") -> jinja2.Environment:
     """The templates of a package: undefined names are errors, blocks leave no blank lines."""
+    import jinja2  # a check prints nothing
+
     return jinja2.Environment(
         loader=jinja2.PackageLoader(package, "templates"),
         undefined=jinja2.StrictUndefined,
