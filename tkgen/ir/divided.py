@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from tkgen.ir.equations import Kernel, Load, Store, walk
 from tkgen.ir.tensors import Dim
 from tkgen.targets.model import round_up
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
