@@ -26,7 +26,6 @@ OTHERS = ("gfx90a", "gfx942", "gfx950")
 
 OTHER_TYPES = {
     "fp32": "does not multiply f32",
-    "low_precision/i8": "does not multiply i8",
     "low_precision/mxfp4": "has no e2m1",
     "low_precision/mxfp6": "has no e2m3",
     "low_precision/mxfp8": "has no e8m0",
@@ -84,6 +83,7 @@ SIZES = {
     "low_precision/fp8": "M=128 N=256 K=384",
     "low_precision/fp8_blocks": "M=128 N=256 K=384",
     "low_precision/fp8_direct": "M=128 N=256 K=384",
+    "low_precision/i8": "M=128 N=256 K=384",
     "macro_tiles": "M=256 N=128 K=192",
     "no_lds": "M=72 N=104 K=72",
     "ping_pong": "M=256 N=256 K=320",
@@ -147,12 +147,12 @@ def test_a_spec_is_accepted_once_it_is_fixed_or_the_reason_is_given(name: str, t
         assert "  target " in path.read_text(encoding="utf-8") and f"{target} no longer takes it" in said
 
 
-def test_three_of_four_specs_are_brought_over() -> None:
+def test_four_of_five_specs_are_brought_over() -> None:
     assert set(LEFT) | set(OTHER_TYPES) <= set(NAMES)
     assert set(SIZES) <= BROUGHT
     page = (SPECS.parent / "docs" / "port.md").read_text(encoding="utf-8")
     assert f"Of the {len(NAMES)} specs for AMD in `specs/`, {len(BROUGHT)} are accepted" in page
-    assert len(BROUGHT) >= 0.75 * len(NAMES)
+    assert len(BROUGHT) >= 0.8 * len(NAMES)
 
 
 @compiles

@@ -236,7 +236,7 @@ def _operands(program: Program) -> Iterator[Diagnostic]:
     first, *rest = program.operands
     if (other := next((o for o in program.operands if not _multiplied(o.tensor.dtype)), None)) is not None:
         yield _refused(f"sm_90a does not multiply {other.tensor.dtype.spelling} yet", other.tensor.span,
-                       "use bf16, f16, fp8 or bf8")  # fmt: skip
+                       "use bf16, f16, fp8, bf8 or i8")  # fmt: skip
     others = {o.span: o.via for o in program.operands if o.via is not Via.DIRECT}
     for span, via in others.items():
         way, fix, edits = "go past shared memory", "write `shared` in place of `registers`", through_shared(span)
@@ -263,7 +263,7 @@ def _operands(program: Program) -> Iterator[Diagnostic]:
 
 def _multiplied(dtype: DType) -> bool:
     """True if wgmma has it in the headers: all encodings of 8 bits that the target knows, typing has told others."""
-    return dtype in (DType.BF16, DType.F16) or dtype.encoded
+    return dtype in (DType.BF16, DType.F16, DType.I8) or dtype.encoded
 
 
 def _roles(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
@@ -323,7 +323,7 @@ def _tiles(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
         yield _refused(f"no product has {cols} columns on sm_90a", at,
                        f"use {', '.join(map(str, machine.wgmma_columns))} columns", edits=edits)  # fmt: skip
     for out in program.outputs:
-        if not (_multiplied(out.dtype) or out.dtype is DType.F32):
+        if out.dtype.whole or not (_multiplied(out.dtype) or out.dtype is DType.F32):
             yield _refused(f"sm_90a stores no {out.dtype.spelling} of products yet", out.span,
                            "use f32, bf16, f16, fp8 or bf8")  # fmt: skip
         elif cols % (wide := machine.swizzle_bytes // out.dtype.bytes):

@@ -190,6 +190,7 @@ def tensor_map(layout: Boxes, tensor: Tensor, data: torch.Tensor) -> bytes:
         DType.F32: types.CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
         DType.E4M3FN: types.CU_TENSOR_MAP_DATA_TYPE_UINT8,  # bytes: zero outside of a tensor is the number 0, too
         DType.E5M2: types.CU_TENSOR_MAP_DATA_TYPE_UINT8,
+        DType.I8: types.CU_TENSOR_MAP_DATA_TYPE_UINT8,
     }
     made = _done(
         cuda.cuTensorMapEncodeTiled(

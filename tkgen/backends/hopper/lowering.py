@@ -223,7 +223,8 @@ class _Lowering:
         """The sums of a consumer, and those of single steps."""
         fragments = "[FRAGMENTS]" if self.layout.ping_pong else ""
         sums = ", ".join(f"{each.sums}{fragments}" for each in products)
-        yield f"rt_fl<16, BLOCK_COLS> {sums};{self.remark(self.program.accumulator.span)}"
+        kind = "rt<int, " if self.program.accumulator.dtype.whole else "rt_fl<"
+        yield f"{kind}16, BLOCK_COLS> {sums};{self.remark(self.program.accumulator.span)}"
         if scaled:
             steps = ", ".join(f"{each.step}[2]" for each in products)
             yield f"rt_fl<16, BLOCK_COLS> {steps};  // of one step, and of the next"
@@ -496,7 +497,8 @@ class _Lowering:
         )  # fmt: skip
 
     def tile_type(self, tensor: Tensor, shape: Sequence[str]) -> str:
-        return f"st_{tensor.dtype.suffix}<{shape[0]}, {shape[1]}>"
+        kind = f"st<{tensor.dtype.cpp}, " if tensor.dtype.whole else f"st_{tensor.dtype.suffix}<"
+        return f"{kind}{shape[0]}, {shape[1]}>"
 
     def tensor(self, tensor: Tensor) -> Member:
         known = ["-1" if d.size is None else str(d.size) for d in tensor.dims]

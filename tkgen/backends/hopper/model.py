@@ -179,6 +179,8 @@ class ProductWork:
         """Rows of warp w of the sums: those before, where they are read, and a step's."""
         (left,), (right,), *before = found
         w = int(step.writes[0].ring.split()[-1])
+        if self.layout.program.a.dtype.whole:  # f64 holds all of their sums
+            left, right = left.double(), right.double()
         made: Tensor = left[w * self.own : (w + 1) * self.own] @ right.T
         return made + before[0][0] if before else made
 
@@ -232,7 +234,7 @@ class ProductWork:
         axes = (self.sums.rows, self.sums.cols)
         places = self.memory.inside(axes, self._place(piece, first), (self.own, values[0].shape[1]))
         dims, inside = tuple(places), tuple(slice(0, len(r)) for r in places.values())
-        known = {s.result: Tile(dims, v[inside]) for s, v in zip(self.sums.sums, values, strict=True)}
+        known = {s.result: Tile(dims, v[inside].float()) for s, v in zip(self.sums.sums, values, strict=True)}
         known |= {value: Tile(dims[:1], number[inside[0]]) for value, number in reduced.items()}
         self.memory.compute(needed(self.sums.epilogue, *made), known, places)
         return places

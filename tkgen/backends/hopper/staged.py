@@ -12,7 +12,7 @@ from tkgen.backends.hopper.launch import PAIR_BYTES
 from tkgen.backends.hopper.layout import Layout
 from tkgen.backends.hopper.lowering import lower
 from tkgen.backends.hopper.schedule import scheduled
-from tkgen.backends.hopper.toolchain import MATRIX, Figures
+from tkgen.backends.hopper.toolchain import Figures, matrix_opcode
 from tkgen.backends.protocol import Modelled
 from tkgen.checks.words import statement
 from tkgen.execute.arguments import launched
@@ -64,7 +64,7 @@ def _facts(spec: HopperSpec[Any]) -> dict[str, object]:
 
 
 def _words(spec: HopperSpec[Any], figures: Figures) -> str:
-    opcode = MATRIX[spec.program.a.dtype.bits == 8]
+    opcode = matrix_opcode(spec.program.a.dtype)
     products = "" if figures.products is None else f", {figures.products} {opcode}"
     return f"{spec.layout.stages} stages{products}"
 

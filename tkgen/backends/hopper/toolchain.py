@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from tkgen.ir.tensors import DType
 from tkgen.packages import install_line
 from tkgen.toolchain.cache import Cache, cache_key, hash_headers
 from tkgen.toolchain.compiler import NoCompilerError, ToolchainError
@@ -62,8 +63,13 @@ class Figures:
         return sum(self.instructions.get(name, 0) for name in MATRIX) if self.instructions else None
 
 
-MATRIX = ("HGMMA", "QGMMA")
-"""wgmma of factors of 16 bits, of 8-bit floats (cuobjdump -sass)."""
+MATRIX = ("HGMMA", "QGMMA", "IGMMA")
+"""wgmma of factors of 16 bits, of 8-bit floats, of integers of 8 bits (cuobjdump -sass)."""
+
+
+def matrix_opcode(dtype: DType) -> str:
+    """That of products of this type."""
+    return MATRIX[2 if dtype.whole else dtype.bits == 8]
 
 
 @dataclass(frozen=True)

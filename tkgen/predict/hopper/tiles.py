@@ -26,7 +26,7 @@ from tkgen.backends.hopper.build import CudaBuild
 from tkgen.backends.hopper.layout import Layout
 from tkgen.backends.hopper.machine import HopperProduct
 from tkgen.backends.hopper.spec import HopperSpec
-from tkgen.backends.hopper.toolchain import MATRIX
+from tkgen.backends.hopper.toolchain import matrix_opcode
 from tkgen.ir.launch import Launch
 from tkgen.ir.sizing import Piece
 from tkgen.ir.types import Program
@@ -98,7 +98,7 @@ class TileModel(HopperModel):
         self.timing = build.spec.target.timing
         self.launch: Launch[Program] = build.spec.launch(sizes)
         code = read(build.sass)
-        opcode = MATRIX[build.spec.program.a.dtype.bits == 8]
+        opcode = matrix_opcode(build.spec.program.a.dtype)
         tile, step = code.loop_with(opcode, "UTMASTG"), code.loop_with(opcode)
         end = tile or code.before("UTMALDG")
         self.outside, self.loads = len(end) - (len(step) if step else 0), end.load_groups
@@ -222,7 +222,7 @@ class TileModel(HopperModel):
         slow = "memory" if memory > busy(at.hertz) else each_step[0][1].slow
         parts[slow] = max(at.seconds - parts["products"] - parts["sums that leave"], 0.0)
         flops = total_steps * self._flops_of_step()
-        peak = self.product.peak_fp8_tflops if self.spec.program.a.dtype.encoded else self.product.peak_tflops
+        peak = self.product.peak_fp8_tflops if self.spec.program.a.dtype.bits == 8 else self.product.peak_tflops
         return prediction(self.spec, self.launch, self.product, at, parts, start=launched + copied, flops=flops,
                           peak=peak)  # fmt: skip
 

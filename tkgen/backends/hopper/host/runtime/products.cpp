@@ -12,7 +12,7 @@ namespace tkgen_host {
 
 namespace {
 
-enum type : int { BF16, F16, E4M3, E5M2 };
+enum type : int { BF16, F16, E4M3, E5M2, S8 };
 constexpr uint32_t IN_FLIGHT = 0xffabcdef;  // NaN: what registers hold while their product runs
 constexpr int ROWS = 16;                   // of a warp
 constexpr int DEPTH_BYTES = 32;
@@ -22,17 +22,19 @@ int type_named(const std::string &name) {
     if (name == "f16") return F16;
     if (name == "e4m3") return E4M3;
     if (name == "e5m2") return E5M2;
+    if (name == "s8") return S8;
     stop("no product of `" + name + "` runs on the host");
 }
 int bytes_of(int type) { return type <= F16 ? 2 : 1; }
 
 const float *numbers(int type) {
-    static float tables[4][1 << 16];
-    static bool made[4];
+    static float tables[5][1 << 16];
+    static bool made[5];
     if (!std::exchange(made[type], true))
         for (uint32_t bits = 0; bits < (type <= F16 ? 1u << 16 : 256u); ++bits)
             tables[type][bits] = type == BF16   ? __builtin_bit_cast(float, bits << 16)
                                  : type == F16  ? of_half(uint16_t(bits))
+                                 : type == S8   ? float(int8_t(bits))
                                  : type == E4M3 ? of_e4m3(uint8_t(bits))
                                                 : of_e5m2(uint8_t(bits));
     return tables[type];
@@ -128,12 +130,13 @@ void land(warp &w, const std::shared_ptr<flight> &made) {
 
 void multiply(const instruction &what, warp &w) {
     if (w.living() != WARP || w.of->warps.size() < size_t(w.number / 4 * 4 + 4)) stop("a product needs all lanes of four warps");
-    // wgmma.mma_async.sync.aligned.m64nNkK.f32.LEFT.RIGHT
+    // wgmma.mma_async.sync.aligned.m64nNkK.SUMS.LEFT.RIGHT, of which integers have sums of s32
     std::vector<std::string> parts{""};
     for (char c : what.opcode)
         if (c == '.') parts.emplace_back();
         else parts.back() += c;
-    if (parts.size() != 8 || parts[5] != "f32") stop("`" + what.opcode + "` is no product that the host runs");
+    if (parts.size() != 8 || (parts[5] != "s32" && parts[5] != "f32") || (parts[5] == "s32") != (parts[6] == "s8") || (parts[6] == "s8") != (parts[7] == "s8"))
+        stop("`" + what.opcode + "` is no product that the host runs");
     const std::string &shape = parts[4];
     auto made = std::make_shared<product>();
     made->left_type = type_named(parts[6]), made->right_type = type_named(parts[7]);
@@ -150,7 +153,7 @@ void multiply(const instruction &what, warp &w) {
     if (!made->from_registers) made->left = uint64_t(number(1));
     made->right = uint64_t(number(2));
     made->adds = number(3) != 0;
-    if (number(4) != 1 || number(5) != 1) stop("a product with negated factors does not run on the host");
+    if (made->left_type != S8 && (number(4) != 1 || number(5) != 1)) stop("a product with negated factors does not run on the host");
     const bool two = bytes_of(made->left_type) == 2;
     if (two && !made->from_registers) made->left_transposed = number(6) != 0;
     if (two) made->right_transposed = number(made->from_registers ? 6 : 7) != 0;
@@ -209,7 +212,12 @@ void perform(warp &w) {
         for (int n = 0; n < count; ++n) {
             float &sum = one->to->sums[size_t(lane * count + n)];
             const float more = sums[row_of(lane, n) * columns + column_of(lane, n)];
-            sum = one->adds ? sum + more : more;
+            if (one->left_type == S8) {  // the register holds an integer
+                const uint32_t before = one->adds ? __builtin_bit_cast(uint32_t, sum) : 0, now = before + uint32_t(int(more));
+                memcpy(&sum, &now, 4);
+            } else {
+                sum = one->adds ? sum + more : more;
+            }
         }
 }
 

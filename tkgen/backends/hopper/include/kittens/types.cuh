@@ -60,6 +60,9 @@ template<typename T> struct rt_base {
 template<> struct rt_base<float> {
     float2 data[4];
 };
+template<> struct rt_base<int> {
+    int2 data[4];
+};
 
 /// A warp's registers of R x C elements. Four warps of 16 x C make the 64 x C that one wgmma sums.
 template<typename T, int R, int C> struct rt {

@@ -1,5 +1,5 @@
-/// Products of a warpgroup (PTX ISA: wgmma.mma_async): 64 x N in fp32 registers, the left factor in shared memory or registers,
-/// the right one in shared memory.
+/// Products of a warpgroup (PTX ISA: wgmma.mma_async): 64 x N in registers of fp32, or of s32 where factors are integers, the
+/// left factor in shared memory or registers, the right one in shared memory.
 #pragma once
 
 #include "sync.cuh"
@@ -140,6 +140,26 @@ __device__ inline void multiply(rt_fl<16, N> &d, const uint32_t (&a)[4], uint64_
     }
 }
 
+/// D += A B of integers of 8 bits, 64 x N x 32: the sums are integers of 32 bits, modulo 2^32.
+#undef TK_ACC
+#define TK_ACC(j)                                                                                                     \
+    "+r"(d.tiles[0][j].data[0].x), "+r"(d.tiles[0][j].data[0].y), "+r"(d.tiles[0][j].data[1].x),                      \
+        "+r"(d.tiles[0][j].data[1].y), "+r"(d.tiles[0][j].data[2].x), "+r"(d.tiles[0][j].data[2].y),                  \
+        "+r"(d.tiles[0][j].data[3].x), "+r"(d.tiles[0][j].data[3].y)
+#define TK_WGMMA_INTEGERS(N, A, B, MORE)                                                                               \
+    asm volatile("{\n.reg .pred more;\nsetp.ne.b32 more, " MORE ", 0;\n"                                              \
+                 "wgmma.mma_async.sync.aligned.m64n" #N "k32.s32.s8.s8 {" TK_REGISTERS_##N "}, " A ", " B               \
+                 ", more;\n}\n"                                                                                        \
+                 : TK_ACCUMULATORS_##N                                                                                 \
+                 : "l"(a), "l"(b), "r"(more))
+template<int N> __device__ inline void multiply_integers(rt<int, 16, N> &d, uint64_t a, uint64_t b, int more) {
+    static_assert(N == 64 || N == 128 || N == 192 || N == 256, "columns of a product");
+    if constexpr (N == 64) TK_WGMMA_INTEGERS(64, "%32", "%33", "%34");
+    else if constexpr (N == 128) TK_WGMMA_INTEGERS(128, "%64", "%65", "%66");
+    else if constexpr (N == 192) TK_WGMMA_INTEGERS(192, "%96", "%97", "%98");
+    else if constexpr (N == 256) TK_WGMMA_INTEGERS(256, "%128", "%129", "%130");
+}
+
 /// All products of a factor in registers and a tile as one group of the warpgroup: fence, issue, commit.
 template<bool ACCUMULATE, bool TRANSPOSE_A, bool TRANSPOSE_B, int N, typename T, int K, typename B>
 __device__ inline void multiply_tiles(rt_fl<16, N> &d, const rt<T, 16, K> &a, const B &b) {
@@ -153,8 +173,8 @@ __device__ inline void multiply_tiles(rt_fl<16, N> &d, const rt<T, 16, K> &a, co
 }
 
 /// All products of two tiles as one group of the warpgroup: fence, issue, commit.
-template<bool ACCUMULATE, bool TRANSPOSE_A, bool TRANSPOSE_B, int N, typename A, typename B>
-__device__ inline void multiply_tiles(rt_fl<16, N> &d, const A &a, const B &b) {
+template<bool ACCUMULATE, bool TRANSPOSE_A, bool TRANSPOSE_B, typename S, int N, typename A, typename B>
+__device__ inline void multiply_tiles(rt<S, 16, N> &d, const A &a, const B &b) {
     static_assert((TRANSPOSE_A ? A::cols : A::rows) == 64 && (TRANSPOSE_B ? B::cols : B::rows) == N);
     constexpr int K = TRANSPOSE_A ? A::rows : A::cols;
     using T = typename A::dtype;
@@ -163,7 +183,8 @@ __device__ inline void multiply_tiles(rt_fl<16, N> &d, const A &a, const B &b) {
 #pragma unroll
     for (int k = 0; k < K; k += DEPTH<T>) {
         const uint64_t left = factor<TRANSPOSE_A>(a, k), right = factor<TRANSPOSE_B>(b, k);
-        if constexpr (sizeof(T) == 1) multiply_bytes<T, typename B::dtype>(d, left, right, ACCUMULATE || k > 0);
+        if constexpr (std::is_same_v<S, int>) multiply_integers(d, left, right, ACCUMULATE || k > 0);
+        else if constexpr (sizeof(T) == 1) multiply_bytes<T, typename B::dtype>(d, left, right, ACCUMULATE || k > 0);
         else multiply<T, TRANSPOSE_A, TRANSPOSE_B>(d, left, right, ACCUMULATE || k > 0);
     }
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
@@ -174,6 +195,7 @@ __device__ inline void multiply_tiles(rt_fl<16, N> &d, const A &a, const B &b) {
 #undef TK_WGMMA_RS
 #undef TK_WGMMA_8
 #undef TK_WGMMA_8_OF
+#undef TK_WGMMA_INTEGERS
 #undef TK_R0
 #undef TK_R1
 #undef TK_R2

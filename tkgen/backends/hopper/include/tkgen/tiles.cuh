@@ -15,13 +15,14 @@ template <typename D> __device__ inline float &at(D &d, int t, int h, int e) {
 
 /// Nothing that uses these registers stands above this place, or is thought to be done with them there.
 __device__ inline void pin(float2 &pair) { asm volatile("" : "+f"(pair.x), "+f"(pair.y)); }
+__device__ inline void pin(int2 &pair) { asm volatile("" : "+r"(pair.x), "+r"(pair.y)); }
 template <typename D> __device__ inline void pin(D &d) {
     using pair = std::remove_reference_t<decltype(d.tiles[0][0].data[0])>;
 #pragma unroll
     for (int t = 0; t < D::width; ++t)
 #pragma unroll
         for (int h = 0; h < 4; ++h) {
-            if constexpr (std::is_same_v<pair, float2>) pin(d.tiles[0][t].data[h]);
+            if constexpr (std::is_same_v<pair, float2> || std::is_same_v<pair, int2>) pin(d.tiles[0][t].data[h]);
             else asm volatile("" : "+r"(reinterpret_cast<uint32_t &>(d.tiles[0][t].data[h])));
         }
 }
@@ -97,8 +98,9 @@ template <typename F, typename... V> __device__ inline void each_row(int row, F 
 template <typename D> __device__ inline void done(D &from, int j, int q) {
     if constexpr (requires { from.tiles; }) pin(from.tiles[0][j].data[q]);
 }
+template <typename P> __device__ inline float2 floats(const P &pair) { return {float(pair.x), float(pair.y)}; }
 template <typename D> __device__ inline float2 pair_of(D &from, int first, int j, int q, int row, int col) {
-    if constexpr (requires { from.tiles; }) return from.tiles[0][first + j].data[q];
+    if constexpr (requires { from.tiles; }) return floats(from.tiles[0][first + j].data[q]);
     else if constexpr (requires { from(row, col); }) return from(row, col);
     else if constexpr (std::is_same_v<std::remove_const_t<D>, row_values>) return both(from.at[q % 2]);
     else return from.at[j][q];
@@ -112,7 +114,7 @@ template <int cols, typename D> __device__ inline rt_fl<16, cols> panel(int firs
 #pragma unroll
         for (int q = 0; q < 4; ++q) {
             done(sums, first + j, q);
-            panel.tiles[0][j].data[q] = sums.tiles[0][first + j].data[q];
+            panel.tiles[0][j].data[q] = floats(sums.tiles[0][first + j].data[q]);
         }
     return panel;
 }
