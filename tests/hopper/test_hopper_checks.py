@@ -188,8 +188,7 @@ OF_BYTES = {
     "half a panel": (BYTES, ("128 x 128 step", "128 x 64 step", "tile 16 x 128", "tile 16 x 64"), "E240",
                      "64 columns of e4m3fn are no whole number of panels of 128"),
     "a factor of 16 bits": (BYTES, ("B : fp8", "B : bf16"), "E204", "products of e4m3fn and bf16"),
-    "whole numbers": (BYTES, ("A : fp8", "A : i8", "B : fp8", "B : i8", "C : f32", "C : i32"), "E240",
-                      "sm_90a does not multiply i8 yet"),
+    "floats of 32 bits": (gemm("NT", (128, 128, 32), operand="f32"), (), "E240", "10 of the 23 fraction bits"),
     "another encoding": (BYTES, ("A : fp8", "A : e4m3fnuz"), "E204", "its fp8 is e4m3fn"),
     "registers of sums and of a step's": (
         PROMOTED, ("by 128\n  grid", "by 256\n  grid", "16 x 128", "16 x 256"), "E403", "384 registers"),

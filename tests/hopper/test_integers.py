@@ -1,4 +1,4 @@
-"""Products of integers of 8 bits on Hopper: the generated C++ on the CPU and the model of the schedule, beside torch."""
+"""Products of i8 on Hopper: the generated C++ on the CPU and the model of the schedule, beside torch."""
 
 from __future__ import annotations
 

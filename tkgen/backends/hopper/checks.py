@@ -40,6 +40,9 @@ from tkgen.ir.schedules import alternates, names
 from tkgen.ir.types import DType, Program, Role, Via
 from tkgen.source import Span
 
+TF32 = "its matrix instructions read f32 as tf32, with 10 of the 23 fraction bits"
+"""Why it multiplies no f32 (PTX ISA, alternate floating-point data formats)."""
+
 
 def check(program: Program, machine: Hopper) -> list[Diagnostic]:
     """Everything that is wrong with `program` on this GPU; empty where a kernel can be made of it."""
@@ -157,8 +160,10 @@ def _equations(program: Program, equations: Sums) -> Iterator[Diagnostic]:
         yield _refused("sm_90a scales the products of all sums before it adds them, or of none", plain.span or
                        statement(program, "kernel"), "write a kernel for each")  # fmt: skip
     if made := next(iter(equations.made.values()), None):
-        yield _refused("sm_90a multiplies tiles as they are stored yet", made.value.span or
-                       statement(program, "kernel"), "store the factor in the type that is multiplied")  # fmt: skip
+        yield _refused("sm_90a multiplies tiles as they are stored", made.value.span or statement(program, "kernel"),
+                       "store the operand in the type that is multiplied", "this operand is computed",
+                       "the copy engine writes tiles to shared memory, and matrix instructions read them there: they "
+                       "do not pass through registers, where numbers could be converted")  # fmt: skip
     yield from _ragged(program)
     for operand in (o for o in program.operands if o.name in program.gathered):
         yield _refused(f"rows of `{operand.name}` are gathered, and the copy engine brings whole tiles of them",
@@ -235,8 +240,9 @@ def _operands(program: Program) -> Iterator[Diagnostic]:
     """Types, ways into shared memory, the ring."""
     first, *rest = program.operands
     if (other := next((o for o in program.operands if not _multiplied(o.tensor.dtype)), None)) is not None:
-        yield _refused(f"sm_90a does not multiply {other.tensor.dtype.spelling} yet", other.tensor.span,
-                       "use bf16, f16, fp8, bf8 or i8")  # fmt: skip
+        yield _refused(f"sm_90a does not multiply {other.tensor.dtype.spelling}", other.tensor.span,
+                       "use bf16, f16, fp8, bf8 or i8, or build for another target", "",
+                       TF32 if other.tensor.dtype is DType.F32 else "")  # fmt: skip
     others = {o.span: o.via for o in program.operands if o.via is not Via.DIRECT}
     for span, via in others.items():
         way, fix, edits = "go past shared memory", "write `shared` in place of `registers`", through_shared(span)

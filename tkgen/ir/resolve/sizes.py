@@ -135,11 +135,11 @@ def element(scope: Scope, name: ast.Name) -> DType:
     of_blocks = found is not None and (found is DType.E8M0 or found.in_blocks)
     if of_blocks and not scales_blocks(scope.chosen):
         having = [t for t in known_names() if scales_blocks(t)]
-        raise scope.error(
-            "E204", f"{scope.chosen} has no {name.id}", name.span,
-            notes=("none of its matrix instructions scales blocks of its factors",),
-            fix=f"scale products of whole steps with f32, or build for `target {', '.join(having)}`",
-        )  # fmt: skip
+        why, other = "none of its instructions multiplies or converts it", "use a wider type"
+        if found is DType.E8M0:
+            why, other = "its matrix instructions do not scale blocks of elements", "store scales as f32"
+        raise scope.error("E204", f"{scope.chosen} has no {name.id}: {why}", name.span,
+                          fix=f"{other}, or build for `target {', '.join(having)}`")  # fmt: skip
     if found is None or (found.encoded and found.spelling not in own):
         raise _foreign(scope, name, own)
     return found
