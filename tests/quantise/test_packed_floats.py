@@ -133,7 +133,8 @@ def test_an_element_that_is_wrong_is_seen() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "code", "message"),
     [
-        ("target gfx950", "target gfx942", "E204", "gfx942 has no e2m1"),
+        ("target gfx950", "target gfx942", "E204",
+         "gfx942 has no e2m1: none of its instructions multiplies or converts it"),
         ("COLS = 256", "COLS = 255", "E209", "a row of `Q` has bytes of several elements, and `COLS` is 255"),
         ("Q[r] = X[r]", "Q[r] = e2m1(X[r])", "E204",
          "`e2m1` converts to e2m1, which is packed and made by stores alone"),
