@@ -78,6 +78,14 @@ def test_numbers_are_right(case: str, target: str) -> None:
         assert not run(build, kind=kind, order=order).failure
 
 
+def test_a_number_that_only_the_first_product_takes_is_loaded_before_the_loop() -> None:
+    """No step of an iteration has it: the proof took it for left out, and `check` ended with a traceback."""
+    text = with_sizes(PLAIN, 300).replace("  scalar scale : f32", "  global G : f32[HEADS]\n  scalar unused : f32")
+    text = re.sub(r"unused.*", "unused : f32 = 1", text).replace("s = scale *", "s = unused * G[h] *")
+    build = built(text, "gfx942")
+    assert not run(build).failure
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("target", TEXTS)
 def test_twenty_interleavings(target: str) -> None:

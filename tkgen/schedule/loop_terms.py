@@ -106,14 +106,16 @@ class _Run:
         values = self.values
         for carry in loop.carries:
             values[carry.inside] = self._rows(carry.initial, carry.inside)
-        for load in self.m.held if self.scheduled else ():
+        m = self.m
+        for load in (*m.held, *m.numbers_loaded, *m.columns_loaded) if self.scheduled else ():
             self._op(load, 0)
         for step in self.wave.before if self.scheduled else ():
             self._step(step, 0)
         for number in range(passes):
             if self.scheduled:
                 for op in loop.body:  # what is worked out wherever it is used
-                    if isinstance(op, Argument | Constant | Coordinate | Extent):
+                    number_alone = isinstance(op, Map | Convert) and not op.result.axes
+                    if number_alone or isinstance(op, Argument | Constant | Coordinate | Extent):
                         self._op(op, number)
                 for step in self.wave.tiles.body:
                     self._step(step, number)
