@@ -22,7 +22,9 @@ from torch.nn import functional
 Tensors = Mapping[str, Tensor]
 LOG2 = math.log(2.0)
 # Unit roundoffs: relative errors of rounding to nearest.
-ROUNDED = {torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11}
+ROUNDED = {
+    torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11, torch.float8_e4m3fn: 2.0**-4, torch.float8_e4m3fnuz: 2.0**-4,
+}  # fmt: skip
 BF16 = ROUNDED[torch.bfloat16]
 LARGEST_FP8 = "largest(fp8)"  # among the scalars: 240 of AMD's encoding, 448 of OCP's, which is the target's
 
@@ -498,6 +500,17 @@ def causal(queries: int, keys: int) -> Tensor:
 def _attention(t: Tensors, scalars: Mapping[str, float]) -> Answers:
     found = attend(t["Q"], t["K"], t["V"], scalars["scale"])
     return {"O": Answer(found.outputs, found.slack)}
+
+
+@of("attention/attention_fp8")
+def _attention_fp8(t: Tensors, scalars: Mapping[str, float]) -> Answers:
+    keys, values, k_scale, v_scale = (shared_heads(t["Q"], t[n], 1) for n in ("K", "V", "K_SCALE", "V_SCALE"))
+    by = t["Q_SCALE"].double() * k_scale.double()
+    found = attend(number(t["Q"]) * by[..., None, None], keys, values, scalars["scale"])
+    # Powers are multiplied by 128, so those below 2^-13 of the largest one are off by 2^-17 of it at most.
+    least = 2.0**-17 * number(values).abs().sum(-2, keepdim=True)
+    to = v_scale.double()[..., None, None]
+    return {"O": Answer(to * found.outputs, to.abs() * (found.slack + least))}
 
 
 @of("attention/attention_256")

@@ -4,12 +4,51 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tkgen.ir.equations import Access, Load, Product, Reduce, Store, Value, reads, walk
+from tkgen.ir.equations import Access, Kernel, Load, Product, Reduce, Store, Value, reads, walk
+from tkgen.ir.types import DType
 from tkgen.schedule.loop_tiles import LoopError, extent, reach
 from tkgen.source import Span
 
 if TYPE_CHECKING:
     from tkgen.schedule.loops import LoopMap
+
+
+EIGHT_BITS = (DType.E4M3FN, DType.E4M3FNUZ, DType.E5M2, DType.E5M2FNUZ)
+BYTE_COLUMNS = 64  # a row of a tile of bytes in LDS: panels of `st` of the ThunderKittens surface
+
+
+def check_types(kernel: Kernel) -> None:
+    """Raises LoopError for a tensor whose elements such loops cannot hold: 8-bit floats are factors of products, or stored."""
+    multiplied = {v for op in walk(kernel.body) if isinstance(op, Product) for v in reads(op)}
+    others = {op.source.tensor for op in walk(kernel.body) if isinstance(op, Load) and op.result not in multiplied}
+    for tensor in kernel.tensors:
+        if tensor in kernel.held or tensor in kernel.numbers:
+            continue
+        narrow = tensor.dtype.bits <= 8 or tensor.dtype.whole
+        if narrow and (tensor.dtype not in EIGHT_BITS or tensor in others):
+            raise LoopError(
+                f"`{tensor.name}` is {tensor.dtype.spelling}, which such loops cannot hold yet", tensor.span
+            )
+
+
+def check_bytes(m: LoopMap) -> None:
+    """Raises LoopError for tiles of 8-bit floats that operands cannot be read of, 16 neighbours of a row at a time."""
+    for x in m.multiplications:
+        ring, name = x.moving, x.moving.name
+        if not ring.of_bytes:
+            continue
+        assert ring.cols is not None
+        if ring.direct:
+            raise LoopError(f"`{name}` has 8-bit floats, which direct loads bring in another order than fused matmuls "
+                            "take them", ring.span, "leave `via direct` out")  # fmt: skip
+        if x.across:
+            raise LoopError(f"`{name}` has 8-bit floats, and a tile of it is taken both ways: no read of LDS turns them",
+                            x.product.result.span, "use a tensor of 16-bit floats")  # fmt: skip
+        if extent(ring.cols) % BYTE_COLUMNS:
+            raise LoopError(f"{extent(ring.cols)} along `{ring.cols.name}` is no multiple of {BYTE_COLUMNS}, which a "
+                            "row of 8-bit floats has in LDS", ring.cols.span)  # fmt: skip
+    if given := next((x for x in m.exchanges if x.given.dtype in EIGHT_BITS), None):
+        raise LoopError("waves exchange factors of 16 bits", given.product.result.span, "convert to bf16")
 
 
 def check_accesses(m: LoopMap) -> None:
@@ -53,6 +92,8 @@ def _stored(m: LoopMap, store: Store) -> None:
     if m.split not in store.target.axes:
         raise LoopError(f"`{name}` is stored without `{m.split.name}`", store.span)
     _by_rows(m, store.target, store.span)
+    if m.rows(store.value) is None and store.target.tensor.dtype in EIGHT_BITS:
+        raise LoopError(f"`{name}` has one 8-bit float for each row", store.span, "use a wider type")
     reach(store.target)
 
 

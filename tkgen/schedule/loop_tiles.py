@@ -77,6 +77,11 @@ class Moving:
         return self.cols is not None and self.access.indices[-1].axis == self.rows
 
     @property
+    def of_bytes(self) -> bool:
+        """True if it is a tile of elements of 8 bits."""
+        return self.cols is not None and self.access.tensor.dtype.bits == 8
+
+    @property
     def name(self) -> str:
         """What its ring is called: as the tensor."""
         return self.access.tensor.name

@@ -73,7 +73,7 @@ from tkgen.ir.limits import BUFFER_BYTES, LARGEST_ROWS_SIZE
 from tkgen.ir.schedules import SCHEDULES, alternates, names, runs_ahead
 from tkgen.ir.types import ACCESS_BYTES, BASE_TILE, WAVE_LANES, DType, Via
 from tkgen.remap import Remap, RemapCall, compose
-from tkgen.schedule.loop_accesses import check_accesses
+from tkgen.schedule.loop_accesses import EIGHT_BITS, check_accesses, check_bytes, check_types
 from tkgen.schedule.loop_exchange import exchanges
 from tkgen.schedule.loop_factors import apart
 from tkgen.schedule.loop_masks import masked
@@ -83,7 +83,7 @@ from tkgen.targets import Target
 from tkgen.targets.model import round_up
 
 SIDES = (2 * BASE_TILE, BASE_TILE)  # of the base tiles of MFMAs, the better one first: fewer reads of LDS
-FACTORS = (DType.BF16, DType.F16)
+FACTORS = (DType.BF16, DType.F16, *EIGHT_BITS)
 VOTES = 2  # slots of a ring of votes: a wave that votes again has met all that read the vote before last
 VOTE_BYTES = 4  # of LDS for the vote of a wave
 BOX = (16, 32)  # elements of 2 bytes that a wave brings with one direct load: `st_16x32` of the ThunderKittens surface
@@ -191,6 +191,14 @@ class LoopMap:
         """What products take of registers."""
         return frozenset((*(m.held for m in self.multiplications), *(x.given for x in self.exchanges)))
 
+    def in_quads(self, ring: Moving) -> bool:
+        """True if LDS has the columns of a tile in the order of the quads that a lane has of what was computed.
+
+        Factors of 16 bits are read by quads; of 8-bit floats a lane reads 16 neighbours.
+        """
+        loaded = {load.result for load in self.held}
+        return ring.of_bytes and any(x.moving == ring and x.held not in loaded for x in self.multiplications)
+
     @cached_property
     def side(self) -> int:
         """The side of the base tiles."""
@@ -266,9 +274,7 @@ def map_loops(program: EquationProgram, target: Target) -> LoopMap:
         LoopError: the kernel is not of this form, or its tiles are not.
     """
     kernel = program.kernel
-    tiled = [t for t in kernel.tensors if t not in kernel.held and t not in kernel.numbers]
-    if narrow := next((t for t in tiled if t.dtype.bits <= 8 or t.dtype.whole), None):
-        raise LoopError(f"`{narrow.name}` is {narrow.dtype.spelling}, which such loops cannot hold yet", narrow.span)
+    check_types(kernel)
     kernel = apart(kernel, _loop(kernel))
     kernel = masked(kernel, _loop(kernel))
     split = _split(program)
@@ -284,6 +290,7 @@ def map_loops(program: EquationProgram, target: Target) -> LoopMap:
     found = replace(found, exchanges=exchanges(program, loop, split, found.columns))
     _staged(program, found)
     _tiles(found)
+    check_bytes(found)
     _direct(program, found, target)
     found = replace(found, early=_early(program, found), late=_late(program, target), written=program.written)
     found = replace(found, remap=_remap(program), persistent=program.grid.count)

@@ -17,9 +17,12 @@ def interleaved(m: LoopMap, constant: Callable[[Axis], str]) -> str:
     x = m.early
     assert x is not None
     summed = constant(x.summed)
-    if extent(x.summed) % max(SIDES):  # an odd number of quads: instructions of one each
+    depth = "tk::DEPTH<SIDE>"
+    if x.moving.of_bytes:
+        depth = f"tk::BYTE_DEPTH<SIDE, {summed}>"
+    elif extent(x.summed) % max(SIDES):  # an odd number of quads: instructions of one each
         summed = f"({summed} % tk::DEPTH<SIDE> ? 2 * {summed} : {summed})"
-    count = f"({constant(x.rows)} / SIDE) * (COLS / SIDE) * ({summed} / tk::DEPTH<SIDE>)"
+    count = f"({constant(x.rows)} / SIDE) * (COLS / SIDE) * ({summed} / {depth})"
     carried = sum(m.lane_registers(c.inside) for c in m.loop.carries)
     # About four instructions for an element of the scores, one for two of what is carried.
     vector = 4 * m.lane_registers(x.result) + carried // 2

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from tkgen.backends.cdna.lower.elements import INDENT, TYPES, nest
 from tkgen.backends.cdna.lower.loop_exchanges import Exchanges
@@ -96,7 +97,7 @@ class LoopValues(LoopExpressions):
             elif isinstance(op, Convert) and op.result in self.factors:
                 close()
                 whole = self.rounds and op.result.dtype is DType.BF16
-                how = "tk::round_operand" if whole or self.m.direct else "copy"
+                how = "tk::round_operand" if whole or self.m.direct or op.result.dtype.bits == 8 else "copy"
                 end = self.places.remark(op.result.span)
                 lines += [*self.declare(op.result), f"{how}({self.name[op.result]}, {self.name[op.argument]});{end}"]
             elif self._is_mask(op):
@@ -309,7 +310,7 @@ class LoopValues(LoopExpressions):
         by_rows = isinstance(self.made[x.held], Load)
         held, end = self.name[x.held], self.places.remark(x.result.span)
         read = f"{self.places.base[moving.access]}_r"
-        kind, shape = f"tk::rt_{moving.access.tensor.dtype.suffix}", ", ducks::rt_layout::row, SHAPE"
+        kind = partial(self.operand, moving.access.tensor.dtype)
         if x.across:
             assert not by_rows, "what is summed along the loop's axis was computed"
             if x.onto is None:
@@ -317,7 +318,7 @@ class LoopValues(LoopExpressions):
             yield from nest(
                 [f"for (int k = 0; k < {summed} / SIDE; ++k)"],
                 [
-                    f"{kind}<{rows}, SIDE{shape}> {read};",
+                    f"{kind(f'{rows}, SIDE')} {read};",
                     f"tk::load_across<{self.m.neighbours(x.rows)}>({read}, {slot}, k * SIDE);",
                     f"mma_AB({result}, {read}, tk::subtile_inplace<SIDE>({held}, k), {result});{end}",
                 ],
@@ -328,13 +329,18 @@ class LoopValues(LoopExpressions):
         yield from nest(
             [f"for (int n = {begin}; n < {stop}; ++n)"],
             [
-                f"{kind}<{part}, {summed}{shape}> {read};",
+                f"{kind(f'{part}, {summed}')} {read};",
                 f"load({read}, subtile_inplace<{part}, {summed}>({slot}, {{n, 0}}));",
                 f"auto &part = tk::subtile_inplace<{part}>({result}, n);",
                 *(["zero(part);"] if x.onto is None else []),
-                f"mma_{'ABt' if by_rows else 'AB'}(part, {read}, {held}, part);{end}",
+                f"mma_{'ABt' if by_rows or moving.of_bytes else 'AB'}(part, {read}, {held}, part);{end}",
             ],
         )
+
+    def operand(self, dtype: DType, size: str) -> str:
+        """The C++ type of an operand of products by rows, of `size`."""
+        shape = "BYTES" if dtype.bits == 8 else "OPERAND" if self.m.direct else "SHAPE"
+        return f"{'' if dtype.bits == 8 else 'tk::'}rt_{dtype.suffix}<{size}, ducks::rt_layout::row, {shape}>"
 
     def read_ahead(self, x: Multiplication, item: str) -> Iterator[str]:
         """All of a product's tile of pass `item` to registers."""

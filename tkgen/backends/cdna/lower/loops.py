@@ -69,8 +69,12 @@ class LoopLowering(Lowering):
             yield f"using OPERAND = tk::wide<{side}, {depth}>;  // of what is loaded, by rows"
             yield f"using ACROSS = tk::wide<{depth}, {side}>;  // the same by columns"
             yield f"using COMPUTED = tk::wide<{depth}, {side}, 4>;  // of what is computed"
-        for dtype in sorted({v.dtype.suffix for v in self.m.factors}):
+        if any(v.dtype.bits == 8 for v in self.m.factors):
+            yield "using BYTES = ducks::rt_shape::bytes<SIDE>;  // of operands, 16 bytes a lane"
+        for dtype, bits in sorted({(v.dtype.suffix, v.dtype.bits) for v in self.m.factors}):
             kind = f"tk::rt_{dtype}<rows, COLS, ducks::rt_layout::col, {shape}>"
+            if bits == 8:
+                kind = f"rt_{dtype}<COLS, rows, ducks::rt_layout::row, BYTES>"
             yield f"template <int rows> using operand_{dtype} = {kind};  // of a product"
 
     def constants(self) -> Iterator[Constant]:
@@ -124,7 +128,7 @@ class LoopLowering(Lowering):
                 continue
             kind, size, square = "tk::words_4", "tk::CHUNKS", ""
             if ring.turned:
-                kind, size, square = "tk::words_2", "tk::SQUARES", "[4]"
+                kind, size, square = "uint32_t" if ring.of_bytes else "tk::words_2", "tk::SQUARES", "[4]"
             elif ring.cols is None:
                 kind, size = ring.access.tensor.dtype.cpp, "tk::LINES"
             yield f"{kind} {self._staged(n)}[{size}<THREADS, {self._ring_type(ring)}>]{square};"
@@ -233,10 +237,7 @@ class LoopLowering(Lowering):
         """Factors that stay in registers."""
         for load in self.m.held:
             name, (_, summed) = self.values.name[load.result], self._tile_axes(load.source)
-            shape = "OPERAND" if self.m.direct else "SHAPE"
-            kind = (
-                f"tk::rt_{load.result.dtype.suffix}<COLS, {self.values.extent(summed)}, ducks::rt_layout::row, {shape}>"
-            )
+            kind = self.values.operand(load.result.dtype, f"COLS, {self.values.extent(summed)}")
             yield f"{kind} {name};{self.places.remark(load.result.span)}"
             pitch = self.places.pitch(load.source)
             yield f"tk::load_operand({name}, {self.places.buffer(load.source)}, wave * COLS, {pitch});"
@@ -295,7 +296,8 @@ class LoopLowering(Lowering):
                 to = self.values.ring(ring.access, ring.buffers, _item(now, ahead))
                 if _by_some_lanes(ring, self.m.threads):
                     yield from self.values.under_way.before_branch()
-                yield f"tk::write{_way(ring)}<THREADS>({to}, {self._staged(n)});"
+                order = ", WARP_THREADS / SIDE" if self.m.in_quads(ring) else ""
+                yield f"tk::write{_way(ring)}<THREADS{order}>({to}, {self._staged(n)});"
             case Read():
                 yield from self.values.read_ahead(self.m.multiplications[product_of(step)], _item(now, step.offset))
             case Equations(first=first, last=last, ahead=ahead):

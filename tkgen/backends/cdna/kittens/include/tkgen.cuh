@@ -12,6 +12,7 @@
  *   rings.cuh     what a loop over tiles of keys brings to LDS
  *   products.cuh  products of register tiles
  *   fused.cuh     fused matmuls; their register tiles in fused_tiles.cuh and wide_tiles.cuh
+ *   fused_bytes.cuh  the same of 8-bit floats
  *   rows.cuh      rows over lanes: a lane's elements, reductions over lanes, packed floats
  *
  * A kernel calls all of it as tk::NAME, so nothing here can clash with a name of a spec.
@@ -29,4 +30,7 @@
 #include "tkgen/rings.cuh"
 #include "tkgen/products.cuh"
 #include "tkgen/fused.cuh"
+#ifdef KITTENS_EMBEDDED // operands of bytes
+#include "tkgen/fused_bytes.cuh"
+#endif
 #include "tkgen/rows.cuh"
