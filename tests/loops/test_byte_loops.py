@@ -1,4 +1,4 @@
-"""Fused matmuls of 8-bit floats on AMD GPUs: beside torch at shapes of every sort, and refused where tiles do not fit."""
+"""Fused matmuls of 8-bit floats on AMD GPUs: beside torch at many shapes, and refused where tiles do not fit."""
 
 from __future__ import annotations
 

@@ -12,13 +12,12 @@ from tkgen.source import Span
 if TYPE_CHECKING:
     from tkgen.schedule.loops import LoopMap
 
-
 EIGHT_BITS = (DType.E4M3FN, DType.E4M3FNUZ, DType.E5M2, DType.E5M2FNUZ)
 BYTE_COLUMNS = 64  # a row of a tile of bytes in LDS: panels of `st` of the ThunderKittens surface
 
 
 def check_types(kernel: Kernel) -> None:
-    """Raises LoopError for a tensor whose elements such loops cannot hold: 8-bit floats are factors of products, or stored."""
+    """Raises LoopError for tensors of types that no tile has: 8-bit floats are factors of products, or stored."""
     multiplied = {v for op in walk(kernel.body) if isinstance(op, Product) for v in reads(op)}
     others = {op.source.tensor for op in walk(kernel.body) if isinstance(op, Load) and op.result not in multiplied}
     for tensor in kernel.tensors:
@@ -42,8 +41,8 @@ def check_bytes(m: LoopMap) -> None:
             raise LoopError(f"`{name}` has 8-bit floats, which direct loads bring in another order than fused matmuls "
                             "take them", ring.span, "leave `via direct` out")  # fmt: skip
         if x.across:
-            raise LoopError(f"`{name}` has 8-bit floats, and a tile of it is taken both ways: no read of LDS turns them",
-                            x.product.result.span, "use a tensor of 16-bit floats")  # fmt: skip
+            raise LoopError(f"`{name}` has 8-bit floats, and a tile of it is taken both ways: no read of LDS turns "
+                            "them", x.product.result.span, "use a tensor of 16-bit floats")  # fmt: skip
         if extent(ring.cols) % BYTE_COLUMNS:
             raise LoopError(f"{extent(ring.cols)} along `{ring.cols.name}` is no multiple of {BYTE_COLUMNS}, which a "
                             "row of 8-bit floats has in LDS", ring.cols.span)  # fmt: skip

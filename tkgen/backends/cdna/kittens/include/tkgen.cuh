@@ -30,7 +30,5 @@
 #include "tkgen/rings.cuh"
 #include "tkgen/products.cuh"
 #include "tkgen/fused.cuh"
-#ifdef KITTENS_EMBEDDED // operands of bytes
 #include "tkgen/fused_bytes.cuh"
-#endif
 #include "tkgen/rows.cuh"

@@ -5,6 +5,7 @@
  * what was computed are written in the order of the quads, and every operand is read 16 bytes a lane.
  */
 #pragma once
+#ifdef KITTENS_EMBEDDED // whose operands of bytes these are
 
 #include "fused_tiles.cuh"
 #include "rings.cuh"
@@ -145,3 +146,4 @@ template <int N, int groups = 1, ducks::st::all ST> __device__ inline void write
 }
 
 } // namespace tk
+#endif
