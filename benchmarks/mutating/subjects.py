@@ -96,11 +96,11 @@ def _loops(name: str, spec: Spec, orders: Sequence[Interleaving]) -> Subject:
     referee = loops.LoopReferee(spec, orders)
 
     def candidates() -> Iterator[Candidate]:
-        for m in loops.mutants(spec.schedule):
-            if referee.changes(m.steps):
-                yield Candidate(m.kind, m.what, partial(referee.rejected, m.steps), partial(referee.fault, m.steps))
+        for m in loops.mutants(spec):
+            if referee.changes(m.spec):
+                yield Candidate(m.kind, m.what, partial(referee.rejected, m.spec), partial(referee.fault, m.spec))
 
-    return Subject(name, "loops", partial(referee.fault, spec.schedule), candidates)
+    return Subject(name, "loops", partial(referee.fault, spec), candidates)
 
 
 def _written(name: str, spec: Spec, orders: Sequence[Interleaving]) -> Subject:
