@@ -21,7 +21,7 @@ from tkgen.schedule.loop_terms import unlike
 from tkgen.schedule.loops import LoopMap
 from tkgen.sequence.spec import SequenceSpec
 from tkgen.tile.ops import Barrier, Copy, Equations, Fetch, Move, Read, Share, SharedStore, Write
-from tkgen.tile.program import Op, Role
+from tkgen.tile.program import Op, Part, Role
 
 # Sizes of two tiles of queries and of three and four passes; one head.
 SIZES = {
@@ -56,21 +56,21 @@ def small(path: Path) -> dict[str, Spec]:
     return {path.stem: spec.check()}
 
 
-def with_steps(spec: Spec, **parts: object) -> Spec:
-    """The spec with other parts of its schedule."""
+def with_steps(spec: Spec, part: Part, steps: tuple[Op, ...]) -> Spec:
+    """The spec with other steps in a part of its schedule."""
     changed = replace(spec)
-    changed.__dict__.update(layout=spec.layout, schedule=replace(spec.schedule, **parts))
+    changed.__dict__.update(layout=spec.layout, schedule=spec.schedule.with_ops(part, steps))
     return changed
 
 
 def mutants(spec: Spec) -> Iterator[LoopMutant]:
     """All mutants of the steps, in a fixed order."""
     wave: Role = spec.schedule
-    for part, steps in (("prologue", wave.before), ("body", wave.tiles.body)):
+    for part in (Part.PROLOGUE, Part.BODY):
+        steps = wave.ops(part)
         for n, step in enumerate(steps):
-            assert isinstance(step, Op)
             word = WORDS.get(type(step), type(step).__name__.lower())
-            where = f"{_named(step, word)} at {n} of the {part}"
+            where = f"{_named(step, word)} at {n} of the {part.value}"
             before, behind = steps[:n], steps[n + 1 :]
             changed = [(f"drop {word}", (*before, *behind))]
             if not isinstance(step, Read):  # it declares what it reads to: twice it is no C++
@@ -79,8 +79,7 @@ def mutants(spec: Spec) -> Iterator[LoopMutant]:
                 changed.append(("swap steps", (*before, behind[0], step, *behind[1:])))
             changed += [(kind, (*before, other, *behind)) for kind, other in _other(spec.layout, step)]
             for kind, edited in changed:
-                parts = {"before": edited} if part == "prologue" else {"tiles": replace(wave.tiles, body=edited)}
-                yield LoopMutant(kind, where, with_steps(spec, **parts))
+                yield LoopMutant(kind, where, with_steps(spec, part, edited))
 
 
 WORDS = {Copy: "fetch", Equations: "compute", Share: "share", Barrier: "barrier"}

@@ -25,12 +25,10 @@ from tkgen.tile.ops import (
     OfSums,
     Read,
     Store,
-    WaveProgram,
     Zero,
 )
-from tkgen.tile.program import END, Drain, Op
+from tkgen.tile.program import END, Drain, Op, Part, Role
 
-SEGMENTS = ("prologue", "body", "epilogue")
 DATA = (*LOADS, Read, Multiply)
 
 Edit = Callable[[tuple[Op, ...]], tuple[Op, ...] | None]
@@ -63,15 +61,15 @@ def _all(plan: Plan) -> Iterator[Mutant]:
 # ---------------------------------------------------------------- how a change is made
 
 
-def _edited(plan: Plan, segment: str, edit: Edit, role: str | None = None) -> Plan | None:
-    """`plan` with `edit` done in a segment of every wave's program, or one role's; None where it cannot be."""
-    waves: list[WaveProgram] = []
+def _edited(plan: Plan, part: Part, edit: Edit, role: str | None = None) -> Plan | None:
+    """`plan` with `edit` done in a part of every wave's program, or one role's; None where it cannot be."""
+    waves: list[Role] = []
     for wave in plan.waves:
-        if role is None or wave.role == role:
-            changed = edit(getattr(wave, segment))
+        if role is None or wave.name == role:
+            changed = edit(wave.ops(part))
             if changed is None:
                 return None
-            wave = replace(wave, **{segment: changed})
+            wave = wave.with_ops(part, changed)
         waves.append(wave)
     return replace(plan, waves=tuple(waves))
 
@@ -81,16 +79,16 @@ def _made(kind: str, what: str, plan: Plan | None) -> Iterator[Mutant]:
         yield Mutant(kind, what, plan)
 
 
-def _each(plan: Plan, wanted: Callable[[Op], bool]) -> Iterator[tuple[str, str, int, Op]]:
-    """(role, segment, position, operation) of every operation that is wanted, once for each role."""
+def _each(plan: Plan, wanted: Callable[[Op], bool]) -> Iterator[tuple[str, Part, int, Op]]:
+    """(role, part, position, operation) of every operation that is wanted, once for each role."""
     seen: set[str] = set()
     for wave in plan.waves:
-        if wave.role not in seen:
-            seen.add(wave.role)
-            for segment in SEGMENTS:
-                for i, placed in enumerate(getattr(wave, segment)):
+        if wave.name not in seen:
+            seen.add(wave.name)
+            for part in Part:
+                for i, placed in enumerate(wave.ops(part)):
                     if wanted(placed):
-                        yield wave.role, segment, i, placed
+                        yield wave.name, part, i, placed
 
 
 def _with(position: int, *new: Op) -> Edit:
@@ -107,8 +105,8 @@ def _nth(kind: type[Op], n: int, ops: Sequence[Op]) -> int | None:
 
 
 def _barriers(plan: Plan) -> Iterator[Mutant]:
-    for segment in SEGMENTS:
-        count = max(sum(isinstance(p, Barrier) for p in getattr(w, segment)) for w in plan.waves)
+    for part in Part:
+        count = max(sum(isinstance(p, Barrier) for p in w.ops(part)) for w in plan.waves)
         for n in range(count):
 
             def dropped(ops: tuple[Op, ...], n: int = n) -> tuple[Op, ...] | None:
@@ -119,9 +117,9 @@ def _barriers(plan: Plan) -> Iterator[Mutant]:
                 at = _nth(Barrier, n, ops)
                 return None if at is None else _with(at, ops[at], ops[at])(ops)
 
-            where = f"barrier {n} of the {segment}"
-            yield from _made("drop barrier", where, _edited(plan, segment, dropped))
-            yield from _made("duplicate barrier", where, _edited(plan, segment, doubled))
+            where = f"barrier {n} of the {part.value}"
+            yield from _made("drop barrier", where, _edited(plan, part, dropped))
+            yield from _made("duplicate barrier", where, _edited(plan, part, doubled))
             for direction in (-1, 1):
 
                 def moved(ops: tuple[Op, ...], n: int = n, direction: int = direction) -> tuple[Op, ...] | None:
@@ -129,12 +127,10 @@ def _barriers(plan: Plan) -> Iterator[Mutant]:
                     return None if at is None else _moved(ops, at, direction)
 
                 way = "up" if direction < 0 else "down"
-                yield from _made("move barrier", f"{where} {way}", _edited(plan, segment, moved))
-            for role in {w.role for w in plan.waves} if len(plan.program.roles) > 1 else ():
-                yield from _made("barrier in one role", f"drop {where}, {role}", _edited(plan, segment, dropped, role))
-                yield from _made(
-                    "barrier in one role", f"double {where}, {role}", _edited(plan, segment, doubled, role)
-                )
+                yield from _made("move barrier", f"{where} {way}", _edited(plan, part, moved))
+            for role in {w.name for w in plan.waves} if len(plan.program.roles) > 1 else ():
+                yield from _made("barrier in one role", f"drop {where}, {role}", _edited(plan, part, dropped, role))
+                yield from _made("barrier in one role", f"double {where}, {role}", _edited(plan, part, doubled, role))
 
 
 def _moved(ops: tuple[Op, ...], at: int, direction: int) -> tuple[Op, ...] | None:
@@ -150,34 +146,34 @@ def _moved(ops: tuple[Op, ...], at: int, direction: int) -> tuple[Op, ...] | Non
 
 
 def _waits(plan: Plan) -> Iterator[Mutant]:
-    for role, segment, i, placed in _each(plan, lambda op: isinstance(op, Drain)):
-        where = f"`{placed}` at {i} of the {segment}, {role}"
-        yield from _made("drop wait", where, _edited(plan, segment, _with(i), role))
-        yield from _made("duplicate wait", where, _edited(plan, segment, _with(i, placed, placed), role))
+    for role, part, i, placed in _each(plan, lambda op: isinstance(op, Drain)):
+        where = f"`{placed}` at {i} of the {part.value}, {role}"
+        yield from _made("drop wait", where, _edited(plan, part, _with(i), role))
+        yield from _made("duplicate wait", where, _edited(plan, part, _with(i, placed, placed), role))
         weaker = replace(placed, left=str(placed.count + 4))
-        yield from _made("weaken wait", where, _edited(plan, segment, _with(i, weaker), role))
+        yield from _made("weaken wait", where, _edited(plan, part, _with(i, weaker), role))
         other = replace(placed, stream="vm" if placed.stream == "lds" else "lds")
-        yield from _made("wait on the other counter", where, _edited(plan, segment, _with(i, other), role))
+        yield from _made("wait on the other counter", where, _edited(plan, part, _with(i, other), role))
         for direction in (-1, 1):
             way = "up" if direction < 0 else "down"
             yield from _made(
                 "move wait",
                 f"{where} {way}",
-                _edited(plan, segment, lambda ops, i=i, d=direction: _moved(ops, i, d), role),  # type: ignore[misc]
+                _edited(plan, part, lambda ops, i=i, d=direction: _moved(ops, i, d), role),  # type: ignore[misc]
             )
-    for role, segment, i, _ in _each(plan, lambda op: isinstance(op, Fence)):
-        yield from _made("drop fence", f"fence at {i} of the {segment}, {role}", _edited(plan, segment, _with(i), role))
+    for role, part, i, _ in _each(plan, lambda op: isinstance(op, Fence)):
+        yield from _made("drop fence", f"fence at {i} of the {part.value}, {role}", _edited(plan, part, _with(i), role))
 
 
 # ---------------------------------------------------------------- operations on data
 
 
 def _slots(plan: Plan) -> Iterator[Mutant]:
-    for role, segment, i, placed in _each(plan, lambda op: isinstance(op, (*TILE_WRITES, Read))):
+    for role, part, i, placed in _each(plan, lambda op: isinstance(op, (*TILE_WRITES, Read))):
         if plan.program.operand(placed.operand).buffers > 1:
             shifted = _other_slot(placed)
-            where = f"`{placed}` of the {segment}, {role}"
-            yield from _made("shift slot", where, _edited(plan, segment, _with(i, shifted), role))
+            where = f"`{placed}` of the {part.value}, {role}"
+            yield from _made("shift slot", where, _edited(plan, part, _with(i, shifted), role))
 
 
 def _other_slot(op: Op) -> Op:
@@ -214,7 +210,7 @@ def _boxed(op: Op, name: str, values: tuple[int, ...]) -> Op:
 
 def _orders(plan: Plan) -> Iterator[Mutant]:
     """Neighbouring operations on data the other way round."""
-    for role, segment, i, placed in _each(plan, lambda op: isinstance(op, DATA)):
+    for role, part, i, placed in _each(plan, lambda op: isinstance(op, DATA)):
 
         def swapped(ops: tuple[Op, ...], i: int = i) -> tuple[Op, ...] | None:
             other = next((j for j in range(i + 1, len(ops)) if isinstance(ops[j], DATA)), None)
@@ -222,95 +218,95 @@ def _orders(plan: Plan) -> Iterator[Mutant]:
                 return None
             return (*ops[:i], ops[other], *ops[i + 1 : other], ops[i], *ops[other + 1 :])
 
-        where = f"`{placed}` with the next in the {segment}, {role}"
-        yield from _made("swap order", where, _edited(plan, segment, swapped, role))
+        where = f"`{placed}` with the next in the {part.value}, {role}"
+        yield from _made("swap order", where, _edited(plan, part, swapped, role))
 
 
 def _steps(plan: Plan) -> Iterator[Mutant]:
     """An operation on the K-step before or after."""
-    for role, segment, i, placed in _each(plan, lambda op: isinstance(op, (*LOADS, Read))):
+    for role, part, i, placed in _each(plan, lambda op: isinstance(op, (*LOADS, Read))):
         for by in (-1, 1):
             changed = placed.moved(placed.at, by)
             if (not changed.at and changed.offset < 0) or (changed.at == END and changed.offset >= 0):
                 continue  # no such step, so nothing could be emitted for it
-            where = f"`{placed}` of the {segment} by {by:+d}, {role}"
-            yield from _made("shift step", where, _edited(plan, segment, _with(i, changed), role))
+            where = f"`{placed}` of the {part.value} by {by:+d}, {role}"
+            yield from _made("shift step", where, _edited(plan, part, _with(i, changed), role))
 
 
 def _fragments(plan: Plan) -> Iterator[Mutant]:
     """Fragments or slices left out, or another in their place."""
     rows, cols = plan.program.accumulator.fragments
-    for role, segment, i, placed in _each(plan, lambda op: isinstance(op, Read | Multiply)):
+    for role, part, i, placed in _each(plan, lambda op: isinstance(op, Read | Multiply)):
         extents = {"rows": rows, "cols": cols, "slices": plan.program.a.slices}
         if placed.operand:
             operand = plan.program.operand(placed.operand)
             extents = {"fragments": operand.fragments, "slices": operand.slices}
         for name, values in _boxes(placed).items():
-            where = f"{name} of `{placed}` of the {segment}, {role}"
+            where = f"{name} of `{placed}` of the {part.value}, {role}"
             if len(values) > 1:
                 fewer = _boxed(placed, name, values[:-1])
-                yield from _made("leave out fragment", where, _edited(plan, segment, _with(i, fewer), role))
+                yield from _made("leave out fragment", where, _edited(plan, part, _with(i, fewer), role))
             elif values and extents[name] > 1:
                 other = _boxed(placed, name, ((values[0] + 1) % extents[name],))
-                yield from _made("permute coordinate", where, _edited(plan, segment, _with(i, other), role))
+                yield from _made("permute coordinate", where, _edited(plan, part, _with(i, other), role))
 
 
 def _parts(plan: Plan) -> Iterator[Mutant]:
     """Another part of a tile brought to LDS."""
-    for role, segment, i, placed in _each(plan, lambda op: isinstance(op, LOADS)):
+    for role, part, i, placed in _each(plan, lambda op: isinstance(op, LOADS)):
         operand = plan.program.operand(placed.operand)
         counts = {"fragments": operand.fragments, "slices": operand.slices}
         for (name, values), parts in zip(_boxes(placed).items(), operand.parts, strict=True):
             if values:
                 by, count = counts[name] // parts, counts[name]
                 changed = _boxed(placed, name, tuple(sorted((value + by) % count for value in values)))
-                where = f"{name} of `{placed}` of the {segment}, {role}"
-                yield from _made("permute part", where, _edited(plan, segment, _with(i, changed), role))
+                where = f"{name} of `{placed}` of the {part.value}, {role}"
+                yield from _made("permute part", where, _edited(plan, part, _with(i, changed), role))
 
 
 def _missing(plan: Plan) -> Iterator[Mutant]:
-    for role, segment, i, placed in _each(plan, lambda op: isinstance(op, DATA)):
-        where = f"`{placed}` of the {segment}, {role}"
-        yield from _made(f"drop {placed.word}", where, _edited(plan, segment, _with(i), role))
-        yield from _made(f"duplicate {placed.word}", where, _edited(plan, segment, _with(i, placed, placed), role))
+    for role, part, i, placed in _each(plan, lambda op: isinstance(op, DATA)):
+        where = f"`{placed}` of the {part.value}, {role}"
+        yield from _made(f"drop {placed.word}", where, _edited(plan, part, _with(i), role))
+        yield from _made(f"duplicate {placed.word}", where, _edited(plan, part, _with(i, placed, placed), role))
 
 
 def _zeros(plan: Plan) -> Iterator[Mutant]:
-    for role, segment, i, placed in _each(plan, lambda op: isinstance(op, Zero)):
-        yield from _made("skip zero", "all", _edited(plan, segment, _with(i), role))
+    for role, part, i, placed in _each(plan, lambda op: isinstance(op, Zero)):
+        yield from _made("skip zero", "all", _edited(plan, part, _with(i), role))
         for name in ("rows", "cols"):
             values = _boxes(placed)[name]
             if len(values) > 1:
                 fewer = _boxed(placed, name, values[:-1])
-                yield from _made("skip zero", f"the last of the {name}", _edited(plan, segment, _with(i, fewer), role))
+                yield from _made("skip zero", f"the last of the {name}", _edited(plan, part, _with(i, fewer), role))
 
 
 def _stores(plan: Plan) -> Iterator[Mutant]:
-    for role, segment, i, placed in _each(plan, lambda op: isinstance(op, Store)):
-        yield from _made("drop store", "all", _edited(plan, segment, _with(i), role))
-        yield from _made("duplicate store", "all", _edited(plan, segment, _with(i, placed, placed), role))
+    for role, part, i, placed in _each(plan, lambda op: isinstance(op, Store)):
+        yield from _made("drop store", "all", _edited(plan, part, _with(i), role))
+        yield from _made("duplicate store", "all", _edited(plan, part, _with(i, placed, placed), role))
         for name in ("rows", "cols"):
             values = _boxes(placed)[name]
             if len(values) > 1:
                 fewer = _boxed(placed, name, values[:-1])
-                yield from _made("drop store", f"the last of the {name}", _edited(plan, segment, _with(i, fewer), role))
+                yield from _made("drop store", f"the last of the {name}", _edited(plan, part, _with(i, fewer), role))
 
 
 def _rounds(plan: Plan) -> Iterator[Mutant]:
     """What is reduced of the sums: left out, done twice, in another order, in the other half of the ring."""
-    for role, segment, i, placed in _each(plan, lambda op: isinstance(op, OfRound)):
-        where = f"`{placed}` at {i} of the {segment}, {role}"
-        yield from _made(f"drop {placed.word}", where, _edited(plan, segment, _with(i), role))
-        yield from _made(f"duplicate {placed.word}", where, _edited(plan, segment, _with(i, placed, placed), role))
+    for role, part, i, placed in _each(plan, lambda op: isinstance(op, OfRound)):
+        where = f"`{placed}` at {i} of the {part.value}, {role}"
+        yield from _made(f"drop {placed.word}", where, _edited(plan, part, _with(i), role))
+        yield from _made(f"duplicate {placed.word}", where, _edited(plan, part, _with(i, placed, placed), role))
 
         def later(ops: tuple[Op, ...], i: int = i) -> tuple[Op, ...] | None:
             other = next((j for j in range(i + 1, len(ops)) if isinstance(ops[j], OfRound | Store)), None)
             return None if other is None else (*ops[:i], *ops[i + 1 : other + 1], ops[i], *ops[other + 1 :])
 
-        yield from _made("delay round", where, _edited(plan, segment, later, role))
+        yield from _made("delay round", where, _edited(plan, part, later, role))
         if placed.operand:
             other = replace(placed, exchange=placed.exchange + 1)
-            yield from _made("other half", where, _edited(plan, segment, _with(i, other), role))
+            yield from _made("other half", where, _edited(plan, part, _with(i, other), role))
 
 
 def _phases(plan: Plan) -> Iterator[Mutant]:
@@ -321,7 +317,7 @@ def _phases(plan: Plan) -> Iterator[Mutant]:
             if phase >= 0 and len(plan.waves) > 1:
                 waves = (*plan.waves[:n], replace(wave, phase=phase), *plan.waves[n + 1 :])
                 yield from _made(
-                    "change phase", f"{wave.role} {wave.waves[0]}.. to {phase}", replace(plan, waves=waves)
+                    "change phase", f"{wave.name} {wave.waves[0]}.. to {phase}", replace(plan, waves=waves)
                 )
     if len(plan.waves) == 1 and len(plan.waves[0].waves) > 1:
         wave, half = plan.waves[0], len(plan.waves[0].waves) // 2

@@ -12,6 +12,7 @@ from tkgen.checks import check
 from tkgen.diagnostics import SpecError
 from tkgen.execute.launch import run, trials
 from tkgen.tile.ops import Barrier
+from tkgen.tile.program import Part
 
 SPEC = """kernel reduced
   dims M = {m}, N = {n}, K = {k}, ROWS = ceil_div({m}, {bm}), COLS = ceil_div({n}, {bn})
@@ -244,11 +245,11 @@ def test_local_memory_has_room_for_what_waves_hand_over() -> None:
 def test_the_proof_knows_of_the_meeting_at_which_waves_hand_over() -> None:
     made = spec("Y : bf16[M, N]; L : f32[M]", SOFTMAX, sizes=(128, 128, 128), clauses="grid persistent(blocks = 1)")
     plan = made.check().plan
-    (role,), epilogue = plan.role_names, plan.waves[0].epilogue
+    (role,), epilogue = plan.role_names, plan.waves[0].ops(Part.EPILOGUE)
     meetings = [at for at, placed in enumerate(epilogue) if isinstance(placed, Barrier)]
     assert len(meetings) == 2
     for at in meetings:
-        lost = plan.with_segment(role, "epilogue", (*epilogue[:at], *epilogue[at + 1 :]))
+        lost = plan.with_ops(role, Part.EPILOGUE, (*epilogue[:at], *epilogue[at + 1 :]))
         assert ("RAW", "partial results") in {(c.kind, c.operand) for c in lost.conflicts()}
         assert any("partial results" in d.message for d in check(lost, made.target))
 

@@ -14,6 +14,7 @@ from tkgen.build import Build
 from tkgen.schedule.instructions import global_instructions
 from tkgen.targets import load_target
 from tkgen.tile.ops import Copy
+from tkgen.tile.program import ops
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.discover import find_compiler
 from tkgen.toolchain.isa import main_loop
@@ -60,14 +61,10 @@ def test_tiles_go_straight_to_lds(name: str) -> None:
 def test_as_many_loads_as_the_waits_count(name: str) -> None:
     """vmcnt counts instructions: the calculus and the machine code must agree on how many make a tile."""
     build = built(name)
-    wave = next(w for w in build.spec.plan.waves if any(isinstance(p, Copy) for p in w.body))
-    expected = sum(global_instructions(build.spec.program, p) for p in wave.body if isinstance(p, Copy))
+    wave = next(w for w in build.spec.plan.waves if any(isinstance(p, Copy) for p in w.tiles.body))
+    expected = sum(global_instructions(build.spec.program, p) for p in wave.tiles.body if isinstance(p, Copy))
     text = build.asm
-    whole = sum(
-        global_instructions(build.spec.program, p)
-        for p in (*wave.prologue, *wave.body, *wave.epilogue)
-        if isinstance(p, Copy)
-    )
+    whole = sum(global_instructions(build.spec.program, p) for p in ops(wave.nodes) if isinstance(p, Copy))
     assert expected
     assert sum(line.strip().startswith("buffer_load_dwordx4") for line in text.splitlines()) == whole
 

@@ -14,7 +14,7 @@ from tkgen.emulate import interleavings
 from tkgen.execute.launch import run
 from tkgen.schedule import Plan
 from tkgen.tile.ops import Op
-from tkgen.tile.program import Drain
+from tkgen.tile.program import Drain, Node, Part
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.discover import find_compiler
 from tkgen.toolchain.metadata import read_resources
@@ -23,7 +23,7 @@ Small = Callable[..., api.Spec]
 LOADS_PER_STEP = 4  # of each of four waves: tiles of 64 x 64 bf16, 8 KiB each, 1 KiB to a load
 
 
-def waits(placed: tuple[Op, ...]) -> list[int]:
+def waits(placed: tuple[Node, ...]) -> list[int]:
     return [p.count for p in placed if isinstance(p, Drain) and p.stream == "vm"]
 
 
@@ -31,9 +31,9 @@ def waits(placed: tuple[Op, ...]) -> list[int]:
 def test_all_steps_but_the_next_stay_in_flight(small: Small, buffers: int) -> None:
     (wave,) = small(buffers=buffers, k=1024).plan.waves
     flying = (buffers - 2) * LOADS_PER_STEP
-    assert waits(wave.prologue) == [flying]
-    assert waits(wave.body) == [flying]
-    assert waits(wave.epilogue) == list(range(flying - LOADS_PER_STEP, -1, -LOADS_PER_STEP))
+    assert waits(wave.before) == [flying]
+    assert waits(wave.tiles.body) == [flying]
+    assert waits(wave.behind) == list(range(flying - LOADS_PER_STEP, -1, -LOADS_PER_STEP))
 
 
 def test_producers_wait_and_consumers_do_not(small: Small) -> None:
@@ -45,16 +45,16 @@ def test_producers_wait_and_consumers_do_not(small: Small) -> None:
         .replace("  store C", "    store C").replace("K = 192", "K = 1024")
     )  # fmt: skip
     producer, consumer = api.load(path).check().plan.waves
-    assert waits(producer.body) == [LOADS_PER_STEP]
-    assert waits(consumer.body) == []
+    assert waits(producer.tiles.body) == [LOADS_PER_STEP]
+    assert waits(consumer.tiles.body) == []
 
 
 def mutant(plan: Plan, change: Callable[[Op], Op | None]) -> Plan:
     """`plan` with every wait for direct loads of its loop changed, or left out."""
     waves = []
     for wave in plan.waves:
-        body = [change(p) if isinstance(p, Drain) and p.stream == "vm" else p for p in wave.body]
-        waves.append(replace(wave, body=tuple(p for p in body if p is not None)))
+        body = (change(p) if isinstance(p, Drain) and p.stream == "vm" else p for p in wave.ops(Part.BODY))
+        waves.append(wave.with_ops(Part.BODY, (p for p in body if p is not None)))
     return replace(plan, waves=tuple(waves))
 
 

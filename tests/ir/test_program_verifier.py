@@ -23,10 +23,9 @@ from tkgen.tile.ops import (
     Read,
     Reduce,
     Schedule,
-    WaveProgram,
     region,
 )
-from tkgen.tile.program import Drain, Op, Space
+from tkgen.tile.program import Drain, Op, Part, Role, Space, ops
 
 SPECS = Path(__file__).parents[2] / "specs"
 GEMM = planned_file(SPECS / "eight_wave.tk").program
@@ -88,23 +87,22 @@ def test_what_is_bundled_breaks_no_rule(path: Path) -> None:
     verify_plan(plan.program, plan.target, plan.waves, plan.automatic)
 
 
-def body(edit: Callable[[tuple[Op, ...]], tuple[Op, ...]]) -> Callable[[WaveProgram], WaveProgram]:
-    return lambda wave: replace(wave, body=edit(wave.body))
+def body(edit: Callable[[tuple[Op, ...]], tuple[Op, ...]]) -> Callable[[Role], Role]:
+    return lambda wave: wave.with_ops(Part.BODY, edit(wave.ops(Part.BODY)))
 
 
 def leaves(placed: Op, count: int) -> Op:
     return replace(placed, left=str(count)) if isinstance(placed, Drain) else placed
 
 
-PLANS: dict[str, tuple[str, Callable[[WaveProgram], WaveProgram]]] = {
+PLANS: dict[str, tuple[str, Callable[[Role], Role]]] = {
     "a wave left out": ("waves", lambda w: replace(w, waves=w.waves[1:])),
-    "another role's": ("waves", lambda w: replace(w, role="other")),
+    "another role's": ("waves", lambda w: replace(w, name="other")),
     "an operand that is not there": ("ops", body(lambda ops: (Load.of("Z"), *ops))),
     "a fragment that is not there": ("ops", body(lambda ops: (
         Read.of("B", 0, (2,), (0,)), *ops))),
-    "a step before the first": ("steps", lambda w: replace(w, prologue=(
-        *w.prologue, Load.of("A").moved("", -1)))),
-    "the loop's steps in the epilogue": ("steps", lambda w: replace(w, epilogue=(*w.body, *w.epilogue))),
+    "a step before the first": ("steps", lambda w: replace(w, before=(*w.before, Load.of("A").moved("", -1)))),
+    "the loop's steps in the epilogue": ("steps", lambda w: replace(w, behind=(*w.tiles.body, *w.behind))),
     "a wait for nothing": ("waits", body(lambda ops: tuple(leaves(p, 15) for p in ops))),
 }  # fmt: skip
 
@@ -123,19 +121,19 @@ def test_a_round_of_reductions_that_is_not_done_is_found(kind: type[Op]) -> None
     """The calculus orders what goes through LDS; that each round is gathered before it is used it does not say."""
     plan = planned_file(SPECS / "linear_softmax.tk")
     (wave,) = plan.waves
-    at = [n for n, p in enumerate(wave.epilogue) if isinstance(p, kind)]
+    at = [n for n, p in enumerate(wave.behind) if isinstance(p, kind)]
     assert len(at) == 2
     for n in at:
-        missing = (*wave.epilogue[:n], *wave.epilogue[n + 1 :])
-        for epilogue in (missing, (*missing, wave.epilogue[n])):
+        missing = (*wave.behind[:n], *wave.behind[n + 1 :])
+        for behind in (missing, (*missing, wave.behind[n])):
             with pytest.raises(Broken, match="rounds"):
-                verify_plan(plan.program, plan.target, [replace(wave, epilogue=epilogue)], placed=True)
+                verify_plan(plan.program, plan.target, [replace(wave, behind=behind)], placed=True)
 
 
 def test_roles_that_meet_unequally_often_are_found() -> None:
     plan = planned_file(SPECS / "load_and_compute_waves.tk")
     first, second = plan.waves
-    fewer = replace(second, body=tuple(p for p in second.body if not isinstance(p, Barrier)))
+    fewer = second.with_ops(Part.BODY, (p for p in second.ops(Part.BODY) if not isinstance(p, Barrier)))
     with pytest.raises(Broken, match="meetings"):
         verify_plan(plan.program, plan.target, [first, fewer], placed=True)
     verify_plan(plan.program, plan.target, [first, fewer], placed=False)  # a written one is the user's, and proven
@@ -150,6 +148,6 @@ def test_the_operations_of_an_iteration_are_told_apart_by_number(name: str) -> N
         assert numbers and -1 not in numbers and len(set(numbers)) == len(numbers)
     known = {op.identity: op for body in plan.bodies for op in body.ops}
     for wave in plan.waves:
-        placed = [p for p in (*wave.prologue, *wave.body, *wave.epilogue) if p.identity >= 0]
+        placed = [p for p in ops(wave.nodes) if p.identity >= 0]
         there = ((op, known[op.identity]) for op in placed if not isinstance(op, Drain))
         assert placed and all(op == first.moved(op.at, op.offset - first.offset) for op, first in there)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 
 from tkgen.backends.cdna.spec import Spec
 from tkgen.schedule.loop_steps import unproven
 from tkgen.schedule.loop_terms import unlike
-from tkgen.tile.program import Op, Role, Tiles, ops
+from tkgen.tile.program import Advance, Op, Part, Role
 
 
 def is_right(spec: Spec, wave: Role) -> bool:
@@ -16,20 +15,15 @@ def is_right(spec: Spec, wave: Role) -> bool:
     return unproven(spec.layout, wave, spec.target.synchronisation) is None and unlike(spec.layout, wave) is None
 
 
-def with_body(wave: Role, body: Iterable[Op]) -> Role:
-    """The wave with these ops in an iteration."""
-    return replace(wave, tiles=Tiles((), tuple(body)))
-
-
 def with_each(wave: Role, change: Callable[[Op], Op]) -> Role:
     """The wave with another op for each of an iteration."""
-    return with_body(wave, map(change, ops(wave.tiles.body)))
+    return wave.with_ops(Part.BODY, map(change, wave.ops(Part.BODY)))
 
 
-def left_out(wave: Role) -> Iterator[tuple[bool, Op, Role]]:
-    """For each op whether it is the loop's, the op, and the wave without it; the loop itself counts its iterations."""
-    for n, op in enumerate(ops(wave.before)):
-        yield False, op, replace(wave, before=(*wave.before[:n], *wave.before[n + 1 :]))
-    body = tuple(ops(wave.tiles.body))
-    for n, op in enumerate(body[:-1]):
-        yield True, op, with_body(wave, (*body[:n], *body[n + 1 :]))
+def left_out(wave: Role) -> Iterator[tuple[Part, Op, Role]]:
+    """For each op its part, the op, and the wave without it; the loop itself counts its iterations."""
+    for part in (Part.PROLOGUE, Part.BODY):
+        made = wave.ops(part)
+        for n, op in enumerate(made):
+            if not isinstance(op, Advance):
+                yield part, op, wave.with_ops(part, (*made[:n], *made[n + 1 :]))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from changed_waves import is_right, left_out, with_body
+from changed_waves import is_right, left_out
 from hurting import CASES, LENGTHS, assert_near, attended, cancelled, gradients, hurting
 from sampling import sample
 
@@ -25,7 +25,7 @@ from tkgen.schedule.loop_steps import unproven
 from tkgen.schedule.loop_terms import unlike
 from tkgen.sequence import SequenceBuild, SequenceSpec
 from tkgen.tile.ops import Barrier, Equations, Share
-from tkgen.tile.program import ops
+from tkgen.tile.program import Part
 
 ROOT = Path(__file__).parents[2]
 SPECS = sorted((ROOT / "specs/attention").glob("attention_backward*.tk"))
@@ -203,17 +203,17 @@ def test_a_meeting_left_out_before_what_waves_exchange_is_found() -> None:
     keys = keys_of(ATOMIC.read_text(encoding="utf-8"))
     made, machine = keys.schedule, keys.target.synchronisation
     assert is_right(keys, made)
-    meetings = [without for in_loop, step, without in left_out(made) if in_loop and isinstance(step, Barrier)]
+    meetings = [without for part, step, without in left_out(made) if part is Part.BODY and isinstance(step, Barrier)]
     assert meetings and all(unproven(keys.layout, without, machine) is not None for without in meetings)
 
 
 def test_what_is_added_twice_or_before_it_is_given_is_found() -> None:
     keys = keys_of(ATOMIC.read_text(encoding="utf-8"))
-    body = tuple(ops(keys.schedule.tiles.body))
+    body = keys.schedule.ops(Part.BODY)
     give = next(n for n, step in enumerate(body) if isinstance(step, Share))
     added = next(n for n, step in enumerate(body) if n > give and isinstance(step, Equations))
     bodies = (body[: added + 1] + body[added:], body[:give] + body[give + 1 :], body[:added] + body[added + 1 :])
-    twice, *fewer = (unlike(keys.layout, with_body(keys.schedule, changed)) or "" for changed in bodies)
+    twice, *fewer = (unlike(keys.layout, keys.schedule.with_ops(Part.BODY, changed)) or "" for changed in bodies)
     assert "2 times in a pass" in twice and all("PQ" in wrong for wrong in fewer)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from changed_waves import is_right, with_body, with_each
+from changed_waves import is_right, with_each
 
 import tkgen
 from tkgen.backends.cdna.spec import Spec
@@ -15,7 +15,7 @@ from tkgen.schedule.loop_program import barrier, bring, ring_of
 from tkgen.schedule.loop_steps import unproven
 from tkgen.schedule.loop_terms import unlike
 from tkgen.tile.ops import Barrier, Copy, Read, Write
-from tkgen.tile.program import ops
+from tkgen.tile.program import Part, ops
 from tkgen.toolchain.isa import main_loop
 
 TEXT = (Path(__file__).parents[2] / "specs/attention/attention_direct.tk").read_text(encoding="utf-8")
@@ -91,7 +91,7 @@ def test_what_lands_is_waited_for() -> None:
     early = with_each(found, lambda s: bring(m, ring_of(s), s.offset + 1) if isinstance(s, Copy) else s)
     assert unlike(m, early) is not None
     assert unproven(m, early, machine) is not None
-    unread = with_body(found, (s for s in ops(found.tiles.body) if not isinstance(s, Read)))
+    unread = found.with_ops(Part.BODY, (s for s in found.ops(Part.BODY) if not isinstance(s, Read)))
     assert unlike(m, unread) is not None
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from changed_waves import left_out, with_body, with_each
+from changed_waves import left_out, with_each
 from sampling import sample
 from typer.testing import CliRunner
 
@@ -25,7 +25,7 @@ from tkgen.schedule.loop_program import barriers, bring, ring_of, write
 from tkgen.schedule.loop_steps import steps, unproven
 from tkgen.schedule.loop_terms import unlike
 from tkgen.tile.ops import Barrier, Equations, Fetch, Vote, Write
-from tkgen.tile.program import ops
+from tkgen.tile.program import Part
 
 ROOT = Path(__file__).parents[2]
 SPECS = sorted(p for p in (ROOT / "specs/attention").glob("*.tk") if "\nsequence " not in p.read_text())
@@ -289,7 +289,7 @@ def test_votes_have_a_ring_of_their_own() -> None:
     assert barriers(spec.schedule) == 2
     votes = [s for s in spec.schedule.tiles.body if isinstance(s, Vote)]
     assert [vote.to.name for vote in votes] == ["ring 2"] and spec.layout.rings == (2, 2, 2)
-    without = with_body(spec.schedule, (s for s in ops(spec.schedule.tiles.body) if not isinstance(s, Vote)))
+    without = spec.schedule.with_ops(Part.BODY, (s for s in spec.schedule.ops(Part.BODY) if not isinstance(s, Vote)))
     assert unlike(spec.layout, without) is not None
 
 
@@ -317,10 +317,10 @@ def test_what_is_stored_is_compared_with_the_equations() -> None:
     assert unlike(m, found) is None
     assert unlike(m, with_each(found, lambda s: write(m, ring_of(s), 0) if isinstance(s, Write) else s)) is not None
     assert unlike(m, with_each(found, lambda s: bring(m, ring_of(s), 2) if isinstance(s, Fetch) else s)) is not None
-    body = tuple(ops(found.tiles.body))
+    body = found.ops(Part.BODY)
     for n, step in enumerate(body):  # a sum that is added to twice is wrong, and stands in registers once
         if isinstance(step, Equations):
-            twice = unlike(m, with_body(found, (*body[:n], step, *body[n:])))
+            twice = unlike(m, found.with_ops(Part.BODY, (*body[:n], step, *body[n:])))
             assert twice is not None and twice.endswith("is done 2 times in a pass")
 
 

@@ -12,7 +12,7 @@ from mutating.loops import LoopReferee, mutants, small, with_steps
 from tkgen.emulate import interleavings
 from tkgen.targets import load_target
 from tkgen.tile.ops import Barrier, Share
-from tkgen.tile.program import Tiles
+from tkgen.tile.program import Part
 from tkgen.toolchain.discover import NoCompilerError, find_compiler
 
 SPECS = Path(__file__).parents[2] / "specs" / "attention"
@@ -73,8 +73,8 @@ def test_what_is_wrong_without_a_meeting_is_refused_by_the_proof_alone() -> None
     """Waves that take what others give before these have: the terms are as they should be, the numbers are not."""
     spec = small(SPECS / "attention_backward_atomic.tk")["attention_backward_atomic/keys"]
     referee = LoopReferee(spec, interleavings(2))
-    body = spec.schedule.tiles.body
+    body = spec.schedule.ops(Part.BODY)
     given = next(n for n, step in enumerate(body) if isinstance(step, Share))
     assert isinstance(body[given + 1], Barrier)
-    without = with_steps(spec, tiles=Tiles((), (*body[: given + 1], *body[given + 2 :])))
+    without = with_steps(spec, Part.BODY, (*body[: given + 1], *body[given + 2 :]))
     assert referee.rejected(without) == ("races",) and referee.fault(without)

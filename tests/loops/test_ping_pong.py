@@ -9,7 +9,7 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
-from changed_waves import is_right, left_out, with_body, with_each
+from changed_waves import is_right, left_out, with_each
 from sampling import slow
 
 import tkgen
@@ -23,7 +23,7 @@ from tkgen.schedule.loop_program import barrier, barriers
 from tkgen.schedule.loop_steps import clocked, unproven
 from tkgen.schedule.loop_terms import unlike
 from tkgen.tile.ops import Barrier, Equations, Priority
-from tkgen.tile.program import Role, StreamKind, ops
+from tkgen.tile.program import Part, Role, StreamKind
 from tkgen.toolchain.isa import main_loop
 
 SPECS = Path(__file__).parents[2] / "specs/attention"
@@ -137,9 +137,9 @@ def test_two_passes_of_the_machine_code_are_predicted_as_two() -> None:
 
 def without(wave: Role, *meetings: int) -> Role:
     """The wave without some meetings of a pass, by their number."""
-    body = list(ops(wave.tiles.body))
+    body = list(wave.ops(Part.BODY))
     at = [n for n, step in enumerate(body) if isinstance(step, Barrier)]
-    return with_body(wave, (s for n, s in enumerate(body) if n not in {at[k] for k in meetings}))
+    return wave.with_ops(Part.BODY, (s for n, s in enumerate(body) if n not in {at[k] for k in meetings}))
 
 
 @pytest.mark.parametrize("target", ["gfx942", slow("gfx950 direct")])
@@ -147,9 +147,9 @@ def test_nothing_is_left_out_unseen(target: str) -> None:
     """But priorities, and meetings that hand over units alone: the next ones order what they order."""
     spec = spec_of(with_sizes(TEXTS[target], 256), target)
     assert is_right(spec, spec.schedule)
-    for in_loop, step, changed in left_out(spec.schedule):
+    for part, step, changed in left_out(spec.schedule):
         hands_over = isinstance(step, Barrier) and StreamKind.GLOBAL not in step.drains
-        assert not is_right(spec, changed) or isinstance(step, Priority) or (in_loop and hands_over), step
+        assert not is_right(spec, changed) or isinstance(step, Priority) or (part is Part.BODY and hands_over), step
 
 
 def test_what_was_read_of_lds_is_waited_for_once() -> None:
@@ -188,11 +188,11 @@ def test_all_waves_meet_as_often() -> None:
 @pytest.mark.parametrize("half", [0, 1])
 def test_a_half_done_twice_or_not_at_all_is_found(half: int) -> None:
     spec = spec_of(with_sizes(PLAIN, 256).replace("D = 64", "D = 128"), "gfx942")
-    body = list(ops(spec.schedule.tiles.body))
+    body = list(spec.schedule.ops(Part.BODY))
     halves = [n for n, step in enumerate(body) if isinstance(step, Equations) and step.parts == 2]
     assert len(halves) == 2
     body[halves[half]] = body[halves[1 - half]]
-    assert "2 times" in (unlike(spec.layout, with_body(spec.schedule, body)) or "")
+    assert "2 times" in (unlike(spec.layout, spec.schedule.with_ops(Part.BODY, body)) or "")
 
 
 # ---------------------------------------------------------------- what has no such schedule

@@ -17,7 +17,7 @@ from tkgen.execute.launch import run, trials
 from tkgen.predict import predict
 from tkgen.schedule.loop_program import barriers, rings_of
 from tkgen.tile.ops import Barrier, Equations, Fence, Mix, Priority
-from tkgen.tile.program import Op, Role, ops
+from tkgen.tile.program import Op, Part, Role
 
 SPECS = Path(__file__).parents[2] / "specs/attention"
 WRITTEN, DERIVED, PING_PONG, DIRECT = (
@@ -94,7 +94,7 @@ def test_the_written_spec_is_as_good_as_the_derived_one() -> None:
 def work(wave: Role) -> list[Op]:
     """The steps in their order, without what only the compiler is told."""
     found: list[Op] = []
-    for step in ops(wave.tiles.body):
+    for step in wave.ops(Part.BODY):
         if isinstance(step, Equations) and found and isinstance(last := found[-1], Equations):
             same = (last.ahead, last.part, last.parts, last.last) == (step.ahead, step.part, step.parts, step.first)
             if same and not last.tiles and not step.tiles:

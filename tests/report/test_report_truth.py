@@ -21,7 +21,7 @@ from tkgen.report import Facts, facts, prediction
 from tkgen.report.places import statements
 from tkgen.targets.model import UnknownTargetError
 from tkgen.tile.ops import LOADS, TILE_WRITES, Multiply, Read, Store
-from tkgen.tile.program import Op
+from tkgen.tile.program import Op, Part, Place
 from tkgen.toolchain.metadata import read_resources
 
 EVERY = sorted(SPECS.glob("*.tk"))
@@ -115,11 +115,11 @@ def test_each_multiply_has_the_matrix_instructions_of_its_tiles(path: Path) -> N
     slices = 1 + max(t for b in plan.bodies for o in b.ops if isinstance(o, Multiply) for t in o.slices)
     depth = program.block[2] // slices
     for wave in plan.waves:
-        for part in ("prologue", "body", "epilogue"):
-            for i, op in enumerate(getattr(wave, part)):
+        for part in Part:
+            for i, op in enumerate(wave.ops(part)):
                 if not isinstance(op, Multiply):
                     continue
-                lines = set(build.spec.source.operations[Performed(wave.role, part, i)])
+                lines = set(build.spec.source.operations[Performed(wave.name, Place(part, i))])
                 here = [
                     line.text.split()[0] for line in found.texts.isa if lines & set(line.cpp) and line.kind == "mfma"
                 ]

@@ -21,7 +21,7 @@ from tkgen.ir.types import Program
 from tkgen.schedule.epochs import rings
 from tkgen.schedule.instructions import instructions_of, pieces, whole_rounds
 from tkgen.schedule.traces import CUTS, Event, parts_of, trace, used
-from tkgen.tile.ops import Fetch, Load, Move, OfRound, Reduce, SharedLoad, SharedStore, WaveProgram, Write, region
+from tkgen.tile.ops import Fetch, Load, Move, OfRound, Reduce, SharedLoad, SharedStore, Write, region
 from tkgen.tile.program import Block, Cursor, Drain, Op, Region, Ring, Role, Space, StreamKind, Tiles
 
 START = Cursor("start", "")  # where all instances are counted from
@@ -34,7 +34,7 @@ class _Direct(Load):
 
 
 def executed_block(
-    kernel: Program, waves: Sequence[WaveProgram], passes: int, unroll: int, steps: int, tiles: int = 1
+    kernel: Program, waves: Sequence[Role], passes: int, unroll: int, steps: int, tiles: int = 1
 ) -> Block:
     """The operations of `passes` iterations of the loop. The arguments are those of `epochs.conflicts`."""
     last_phase = max(w.phase for w in waves)
@@ -46,7 +46,7 @@ def executed_block(
     }
     made = (_Executed(kernel, held, steps, trace(kernel, w, passes, unroll, steps, tiles, last_phase)) for w in waves)
     roles = (
-        Role(wave.role, (START,), tuple(each.ops()), Tiles((), ()), warps=str(len(wave.waves[:2])))
+        Role(wave.name, (START,), tuple(each.ops()), Tiles((), ()), warps=str(len(wave.waves[:2])))
         for wave, each in zip(waves, made, strict=True)
     )
     return Block(tuple(roles), (), (), tuple(held.values()))

@@ -21,8 +21,8 @@ from itertools import permutations, product
 from math import factorial, prod
 
 from tkgen.ir.types import Program
-from tkgen.tile.ops import TILE_WRITES, Barrier, Copy, Fence, Fetch, Load, Move, Multiply, Read, WaveProgram, Write
-from tkgen.tile.program import END, Drain, Op
+from tkgen.tile.ops import TILE_WRITES, Barrier, Copy, Fence, Fetch, Load, Move, Multiply, Read, Write
+from tkgen.tile.program import END, Drain, Op, Part, Role
 
 CUTS = (Fence, Barrier, Drain)
 LDS, VM = 0, 1
@@ -81,7 +81,7 @@ class Verdict:
 
 
 def explore(
-    program: Program, programs: Sequence[WaveProgram], passes: int, unroll: int, steps: int, few: int = ALL_ORDERS
+    program: Program, programs: Sequence[Role], passes: int, unroll: int, steps: int, few: int = ALL_ORDERS
 ) -> Verdict:
     """The verdict over all orders and interleavings of `passes` passes; of the orders, all where there are so `few`."""
     last_phase = max(p.phase for p in programs)
@@ -108,13 +108,13 @@ def explore(
 # ---------------------------------------------------------------- what a wave does
 
 
-def _wave(program: Program, wave: WaveProgram, passes: int, unroll: int, steps: int, last_phase: int) -> Wave:
+def _wave(program: Program, wave: Role, passes: int, unroll: int, steps: int, last_phase: int) -> Wave:
     barrier = Barrier()
     sequence = [(barrier, 0)] * wave.phase
-    sequence += [(op, op.offset) for op in wave.prologue]
+    sequence += [(op, op.offset) for op in wave.ops(Part.PROLOGUE)]
     for i in range(passes):
-        sequence += [(op, i * unroll + op.offset) for op in wave.body]
-    sequence += [(op, op.offset + (steps if op.at == END else 0)) for op in wave.epilogue]
+        sequence += [(op, i * unroll + op.offset) for op in wave.ops(Part.BODY)]
+    sequence += [(op, op.offset + (steps if op.at == END else 0)) for op in wave.ops(Part.EPILOGUE)]
     sequence += [(barrier, 0)] * (last_phase - wave.phase)
     result: Wave = [[]]
     fetched: dict[tuple[str, int, Cell], Access] = {}

@@ -10,8 +10,9 @@ from functools import cache
 import planning
 
 from tkgen.ir.types import Operand, Program, Role, Via
-from tkgen.tile.ops import Barrier, Copy, Fence, Fetch, Load, Move, Multiply, Read, WaveProgram, Write
-from tkgen.tile.program import Drain, Op
+from tkgen.tile import program as tile
+from tkgen.tile.ops import Barrier, Copy, Fence, Fetch, Load, Move, Multiply, Read, Write
+from tkgen.tile.program import Drain, Op, Tiles
 
 PASSES = 2
 VIAS = tuple(via.value for via in Via)
@@ -22,7 +23,7 @@ class Case:
     """A program and what its waves execute."""
 
     program: Program
-    waves: tuple[WaveProgram, ...]
+    waves: tuple[tile.Role, ...]
 
 
 @dataclass(frozen=True)
@@ -180,7 +181,7 @@ def refilled(seed: int) -> Case:
     first = [kind.of(operand.name).moved("", s) for s in range(ahead) for kind in _ways(operand)]
     prologue = (*first, *waits, Barrier())
     body = tuple(op for op in ops)
-    return Case(made, (WaveProgram(made.roles[0].name, (0, 1), 0, prologue, body, ()),))
+    return Case(made, (tile.Role(made.roles[0].name, (), prologue, Tiles((), body), waves=(0, 1)),))
 
 
 def _moves(rng: random.Random, operand: Operand, offset: int) -> list[Move]:
@@ -224,7 +225,7 @@ def _multiply(rng: random.Random, made: Program) -> Op:
     return Multiply.of(made.products[0].names, i, j, t)
 
 
-def _split(rng: random.Random, made: Program, bodies: dict[str, list[Op]]) -> list[WaveProgram]:
+def _split(rng: random.Random, made: Program, bodies: dict[str, list[Op]]) -> list[tile.Role]:
     """Wave programs: what runs ahead is done once before the loop; sometimes a part of a role runs a barrier late."""
     result = []
     for role in made.roles:
@@ -236,5 +237,7 @@ def _split(rng: random.Random, made: Program, bodies: dict[str, list[Op]]) -> li
         groups = [(0, tuple(role.waves))]
         if len(role.waves) > 1 and rng.random() < 0.15:
             groups = [(0, tuple(role.waves[:1])), (1, tuple(role.waves[1:]))]
-        result += [WaveProgram(role.name, waves, phase, prologue, body, ()) for phase, waves in groups]
+        result += [
+            tile.Role(role.name, (), prologue, Tiles((), body), waves=waves, phase=phase) for phase, waves in groups
+        ]
     return result

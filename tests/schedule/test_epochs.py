@@ -19,11 +19,10 @@ from tkgen.tile.ops import (
     Multiply,
     Read,
     Store,
-    WaveProgram,
     Write,
     Zero,
 )
-from tkgen.tile.program import Drain, Op
+from tkgen.tile.program import Drain, Op, Role, Tiles
 
 BARRIER, FENCE = Barrier(), Fence()
 LOAD, COPY, WRITE, FETCH = (kind.of("A") for kind in (Load, Copy, Write, Fetch))
@@ -50,8 +49,8 @@ def program(via: str = "collective", waves: int = 2) -> Program:
     return planning.program(text)
 
 
-def wave(*ops: Op, waves: tuple[int, ...] = (0, 1), phase: int = 0) -> WaveProgram:
-    return WaveProgram("waves", waves, phase, (), tuple(op for op in ops), ())
+def wave(*ops: Op, waves: tuple[int, ...] = (0, 1), phase: int = 0) -> Role:
+    return Role("waves", (), (), Tiles((), tuple(ops)), waves=waves, phase=phase)
 
 
 def traced(*ops: Op, via: str = "collective", passes: int = 1) -> list[Event]:
@@ -208,7 +207,7 @@ def test_barrier_counts_must_agree() -> None:
 def data(*ops: Op, via: str = "registers", steps: int = 2) -> list[tuple[str, str, tuple[int, ...]]]:
     """Conflicts about staging registers, sums and stores."""
     zero, store = Zero((0,), (0,)), Store((0,), (0,))
-    made = replace(wave(*ops), prologue=(zero,), epilogue=(store,))
+    made = replace(wave(*ops), before=(zero,), behind=(store,))
     found = conflicts(program(via), [made], steps, 1, steps)
     return [(c.kind, c.how, c.where) for c in found if c.kind in ("staging", "products", "zero", "stores")]
 
@@ -227,15 +226,15 @@ def test_every_product_is_summed_once() -> None:
     use = (READ, READ_B, MULTIPLY, FENCE)
     assert data(*use, MULTIPLY, FENCE) == [("products", "twice", (0, 0, 0, 0))]
     assert data(READ, READ_B) == [("products", "missing", (0, 0, 0, 0))]
-    bare = replace(wave(*use), epilogue=(Store((0,), (0,)),))
+    bare = replace(wave(*use), behind=(Store((0,), (0,)),))
     found = conflicts(program(), [bare], 2, 1, 2)
     assert [c.kind for c in found if c.kind in ("zero", "products", "stores")] == ["zero"]
 
 
 def test_a_fragment_is_stored_once() -> None:
     zero, store = Zero((0,), (0,)), Store((0,), (0,))
-    made = replace(wave(READ, READ_B, MULTIPLY, FENCE), prologue=(zero,))
+    made = replace(wave(READ, READ_B, MULTIPLY, FENCE), before=(zero,))
     for epilogue, times in (((), 0), ((store, store), 2)):
-        found = conflicts(program(), [replace(made, epilogue=epilogue)], 2, 1, 2)
+        found = conflicts(program(), [replace(made, behind=epilogue)], 2, 1, 2)
         assert [(c.kind, c.where) for c in found if c.kind == "stores"] == [("stores", (0, 0, times))]
         assert not [c for c in found if c.kind in ("products", "zero")]

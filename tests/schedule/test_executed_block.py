@@ -19,7 +19,7 @@ from tkgen.proof.faults import Fault, Kind, faults
 from tkgen.schedule import Plan
 from tkgen.schedule.epochs import conflicts
 from tkgen.targets import load_target
-from tkgen.tile.ops import WaveProgram
+from tkgen.tile.program import Role
 from tkgen.tile.unroll import once
 
 SPECS = sorted((Path(__file__).parents[2] / "specs").glob("*.tk"))
@@ -28,14 +28,14 @@ DATA = ("RAW", "WAR", "WAW", "unwritten")
 Verdict = set[str] | None  # operands in whose buffers something is wrong; None where waves wait for ever
 
 
-def by_epochs(program: Program, waves: Sequence[WaveProgram], *numbers: int) -> Verdict:
+def by_epochs(program: Program, waves: Sequence[Role], *numbers: int) -> Verdict:
     found = conflicts(program, waves, *numbers)
     if any(c.kind == "barriers" for c in found):
         return None
     return {c.operand for c in found if c.kind in DATA}
 
 
-def by_clocks(program: Program, waves: Sequence[WaveProgram], *numbers: int) -> Verdict:
+def by_clocks(program: Program, waves: Sequence[Role], *numbers: int) -> Verdict:
     found = faults(once(executed_block(program, waves, *numbers), MACHINE, {}))
     if any(f.kind in (Kind.DEADLOCK, Kind.PHASE) for f in found):
         return None

@@ -15,8 +15,8 @@ from tkgen.schedule import Plan
 from tkgen.schedule.epochs import conflicts, executed
 from tkgen.schedule.orders import Unrolled, orders
 from tkgen.schedule.traces import NEVER, Event, trace
-from tkgen.tile.ops import Barrier, Fence, WaveProgram
-from tkgen.tile.program import Drain, Op
+from tkgen.tile.ops import Barrier, Fence
+from tkgen.tile.program import Drain, Op, Part, Role
 
 SPECS = Path(__file__).parent.parent.parent / "specs"
 SMALL = {"M": 512, "N": 512, "K": 512}
@@ -42,15 +42,15 @@ def planned(name: str) -> Plan:
 
 def loosened(plan: Plan, rng: random.Random) -> Plan:
     """A plan with some barriers, waits or fences fewer, in the programs of all waves, and looser waits."""
-    segments: dict[str, dict[str, tuple[Op, ...]]] = {}
+    made: dict[tuple[str, Part], tuple[Op, ...]] = {}
     numbers = [rng.random() for _ in range(400)]
-    waves: list[WaveProgram] = []
+    waves: list[Role] = []
     for wave in plan.waves:
-        changed = segments.setdefault(wave.role, {})
-        for segment in ("prologue", "body", "epilogue"):
-            if segment not in changed:
-                changed[segment] = _loosened(getattr(wave, segment), rng, numbers)
-        waves.append(replace(wave, prologue=changed["prologue"], body=changed["body"], epilogue=changed["epilogue"]))
+        for part in Part:
+            if (wave.name, part) not in made:
+                made[wave.name, part] = _loosened(wave.ops(part), rng, numbers)
+            wave = wave.with_ops(part, made[wave.name, part])
+        waves.append(wave)
     return replace(plan, waves=tuple(waves))
 
 
@@ -90,7 +90,7 @@ def test_a_list_of_orders_says_of_looser_plans_what_the_calculus_says(name: str)
 
 def test_what_is_wrong_with_data_no_barrier_mends() -> None:
     plan = planned("ping_pong")
-    waves = tuple(replace(w, body=tuple(p for p in w.body if p.word != "read")) for w in plan.waves)
+    waves = tuple(w.with_ops(Part.BODY, (p for p in w.ops(Part.BODY) if p.word != "read")) for w in plan.waves)
     passes = plan.passes_to_prove[0]
     unrolled = Unrolled(plan.program, passes, plan.shape.unroll, plan.shape.steps(passes), plan.tiles_to_prove)
     assert orders(unrolled, waves).hopeless
@@ -118,7 +118,7 @@ def test_waves_of_another_phase_do_the_same_later(make: object, tiles: int) -> N
 def phased(made: Case, seed: int) -> Case:
     """The case whose roles of several waves do the same in phases."""
     rng = random.Random(seed)
-    waves: list[WaveProgram] = []
+    waves: list[Role] = []
     for wave in made.waves:
         split = rng.randrange(len(wave.waves) + 1)
         groups = ((wave.phase, wave.waves[:split]), (wave.phase + rng.choice([1, 2, 3]), wave.waves[split:]))
@@ -138,13 +138,13 @@ def test_waits_leave_as_much_in_flight_as_may_be(name: str) -> None:
     plan = planned(name)
     counted = 0
     for role in plan.role_names:
-        for segment in ("prologue", "body", "epilogue"):
-            ops: tuple[Op, ...] = getattr(plan.waves_of(role)[0], segment)
+        for part in Part:
+            ops = plan.waves_of(role)[0].ops(part)
             for at, placed in enumerate(ops):
                 op = placed
                 if not isinstance(op, Drain) or not op.automatic or op.stream != "vm":
                     continue
                 looser = replace(op, left=str(op.count + 1))
-                assert plan.with_segment(role, segment, (*ops[:at], looser, *ops[at + 1 :])).conflicts(), placed
+                assert plan.with_ops(role, part, (*ops[:at], looser, *ops[at + 1 :])).conflicts(), placed
                 counted += 1
     assert counted

@@ -13,7 +13,7 @@ from tkgen.api import load
 from tkgen.diagnostics import Severity, SpecError
 from tkgen.schedule import Plan
 from tkgen.tile.ops import Barrier
-from tkgen.tile.program import Drain
+from tkgen.tile.program import Drain, Part
 
 ROLES = """  role producer waves 0..1
     load A, B
@@ -59,7 +59,7 @@ def test_derived_schedules_are_proven(waves: str, via: str, cases: list[tuple[in
     for buffers, registers, k, grid in cases:
         made = planned(k=k, waves=waves, buffers=buffers, via=via, registers=registers, extra=grid)
         assert not made.conflicts(), f"buffers {buffers} {registers} K {k}"
-        counts = {sum(isinstance(p, Barrier) for p in w.body) for w in made.waves}
+        counts = {sum(isinstance(p, Barrier) for p in w.tiles.body) for w in made.waves}
         assert len(counts) == 1
 
 
@@ -226,7 +226,7 @@ def tried(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_waits_that_are_for_nothing_cost_few_proofs(tried: list[int]) -> None:
     """Of the waits in front of barriers most are for nothing. Each once took a proof for each step of a bisection and
     one more to be left out, 2185 in all; schedules of a dozen lines took a minute."""
-    waits = [p for w in planning.planned(MANY_WAITS).waves for p in w.body if isinstance(p, Drain)]
+    waits = [p for w in planning.planned(MANY_WAITS).waves for p in w.tiles.body if isinstance(p, Drain)]
     assert [w.count for w in waits if w.stream == "vm"] == [6]
     assert len(tried) < 1000
 
@@ -252,7 +252,7 @@ DEEP = """kernel deep
 def test_barriers_that_order_nothing_cost_few_proofs(tried: list[int]) -> None:
     """Prologue and epilogue of a loop that runs far ahead have 336 of them; each once took a proof."""
     made = planning.planned(DEEP + "    cluster priority low\n" * 20)
-    placed = (*made.waves[0].prologue, *made.waves[0].epilogue)
+    placed = (*made.waves[0].ops(Part.PROLOGUE), *made.waves[0].ops(Part.EPILOGUE))
     assert sum(isinstance(p, Barrier) for p in placed) < 20
     assert len(tried) < 100 and not made.conflicts()
 

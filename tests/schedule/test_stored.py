@@ -18,7 +18,7 @@ from tkgen.schedule import Plan
 from tkgen.schedule.epochs import conflicts
 from tkgen.schedule.stored import Wrong, wrong_stores
 from tkgen.tile.ops import Fetch, Multiply, Store, Zero
-from tkgen.tile.program import Op
+from tkgen.tile.program import Op, Part
 
 SPECS = sorted((Path(__file__).parents[2] / "specs").glob("*.tk"))
 VALUES = {"products", "zero", "register", "stores", "staging"}
@@ -69,36 +69,36 @@ def test_all_mutants_store_something_else_where_the_walk_says_so(path: Path) -> 
     compare(tkgen.api.load(path).plan, 1)
 
 
-def changed(plan: Plan, segment: str, kind: type[Op], *new: Op | None) -> Plan:
-    """The plan with the first such operation of a segment left out, or doubled."""
+def changed(plan: Plan, part: Part, kind: type[Op], *new: Op | None) -> Plan:
+    """The plan with the first such operation of a part left out, or doubled."""
     (wave,) = plan.waves
-    ops: tuple[Op, ...] = getattr(wave, segment)
+    ops = wave.ops(part)
     at = next(n for n, p in enumerate(ops) if isinstance(p, kind))
     kept = [p or ops[at] for p in new]
-    return plan.with_segment(wave.role, segment, (*ops[:at], *kept, *ops[at + 1 :]))
+    return plan.with_ops(wave.name, part, (*ops[:at], *kept, *ops[at + 1 :]))
 
 
 def test_wrong_sums_are_told_by_what_they_lack_and_what_they_have_besides() -> None:
     plan = plan_of("double_buffer")
-    fragments = len({w.fragment for w in wrong(changed(plan, "epilogue", Store))})
+    fragments = len({w.fragment for w in wrong(changed(plan, Part.EPILOGUE, Store))})
     rows, cols = plan.program.accumulator.fragments
     assert fragments == rows * cols
-    assert {w.times for w in wrong(changed(plan, "epilogue", Store))} == {0}
-    assert {w.times for w in wrong(changed(plan, "epilogue", Store, None, None))} == {2}
+    assert {w.times for w in wrong(changed(plan, Part.EPILOGUE, Store))} == {0}
+    assert {w.times for w in wrong(changed(plan, Part.EPILOGUE, Store, None, None))} == {2}
     steps = numbers(plan)[2]
-    unread = wrong(changed(plan, "epilogue", Multiply))
+    unread = wrong(changed(plan, Part.EPILOGUE, Multiply))
     assert {(w.missing, w.extra) for w in unread} == {(tuple((steps - 1, t) for t in range(plan.program.slices)), 0)}
-    twice = wrong(changed(plan, "epilogue", Multiply, None, None))
+    twice = wrong(changed(plan, Part.EPILOGUE, Multiply, None, None))
     assert {(w.missing, w.extra) for w in twice} == {((), plan.program.slices)}
-    assert {(w.missing, w.extra) for w in wrong(changed(plan, "prologue", Zero))} == {((), 1)}
+    assert {(w.missing, w.extra) for w in wrong(changed(plan, Part.PROLOGUE, Zero))} == {((), 1)}
 
 
 def test_a_buffer_holds_what_was_written_to_it() -> None:
     """Writes of staged registers carry what was fetched, so the wrong fetch is a wrong sum."""
     plan = plan_of("staged")
     (wave,) = plan.waves
-    body = tuple(op.moved(op.at, -1) if isinstance(op, Fetch) else op for op in wave.body)
-    assert {w.product for w in wrong(plan.with_segment(wave.role, "body", body))} == {plan.program.products[0].name}
+    body = tuple(op.moved(op.at, -1) if isinstance(op, Fetch) else op for op in wave.ops(Part.BODY))
+    assert {w.product for w in wrong(plan.with_ops(wave.name, Part.BODY, body))} == {plan.program.products[0].name}
 
 
 def test_a_plan_that_the_calculus_takes_though_it_stores_something_else_is_not_accepted(
@@ -106,7 +106,7 @@ def test_a_plan_that_the_calculus_takes_though_it_stores_something_else_is_not_a
 ) -> None:
     """The second proof of every check: as if the calculus were blind."""
     plan = plan_of("double_buffer")
-    blind = changed(plan, "body", Multiply)
+    blind = changed(plan, Part.BODY, Multiply)
     assert check(plan, plan.target) == [] and blind.conflicts()
     monkeypatch.setattr(Plan, "conflicts", lambda self: [])
     assert check(plan, plan.target) == []

@@ -30,7 +30,7 @@ from tkgen.emulate import interleavings
 from tkgen.execute.arguments import SizeError, check_scalars
 from tkgen.execute.launch import Run, run
 from tkgen.schedule import Plan
-from tkgen.tile.program import Drain
+from tkgen.tile.program import Drain, Part
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.discover import find_compiler
 from tkgen.toolchain.metadata import read_resources
@@ -157,7 +157,7 @@ def test_a_fix_leaves_the_kernel_right(spec: Specs) -> None:
     """The wait that W302 calls needless may go: the barrier behind the multiply then has a wait of its own."""
     made = spec("fix_breaks", "gfx942", "  wait lds 0", "")
     assert not errors(made)
-    waits = [p for p in made.plan.waves[0].body if isinstance(p, Drain)]
+    waits = [p for p in made.plan.waves[0].tiles.body if isinstance(p, Drain)]
     assert [(op.stream, op.count, op.automatic) for op in waits] == [("lds", 0, True)]
 
 
@@ -172,9 +172,8 @@ def test_without_the_wait_in_front_of_a_barrier_multiplies_take_their_reads_belo
     if not find_compiler(made.target).version.startswith("22."):
         pytest.skip("seen with clang 22; another compiler may leave the multiplies where they are")
     plan = made.plan
-    for segment in ("prologue", "body", "epilogue"):
-        ops = getattr(plan.waves[0], segment)
-        plan = plan.with_segment("waves", segment, tuple(p for p in ops if not isinstance(p, Drain)))
+    for part in Part:
+        plan = plan.with_ops("waves", part, tuple(p for p in plan.waves[0].ops(part) if not isinstance(p, Drain)))
     assert plan != made.plan
     assert "E304" in {d.code for d in check(plan, made.target)}
     assert not any(each.ok for each in runs(built(made, plan), {}))
@@ -184,7 +183,7 @@ def test_waits_of_one_role_are_the_same_in_every_phase(spec: Specs) -> None:
     """The C++ has one program for a role; a plan in which phases differ is none that can be lowered."""
     made = spec("phase_waits_auto_direct", "gfx950")
     early, late = made.plan.waves
-    assert (early.prologue, early.body, early.epilogue) == (late.prologue, late.body, late.epilogue)
-    other = replace(made.plan, waves=(early, replace(late, epilogue=late.epilogue[1:])))
+    assert early.parts == late.parts
+    other = replace(made.plan, waves=(early, replace(late, behind=late.behind[1:])))
     with pytest.raises(ValueError, match="share one program"):
         lower(other, "gfx950")

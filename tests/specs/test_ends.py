@@ -88,9 +88,9 @@ def right(made: api.Spec, orders: int = 2, **extents: int) -> bool:
 
 def test_they_stand_as_written(tmp_path: Path) -> None:
     (wave,) = deep(tmp_path).plan.waves
-    loads = [(str(p.operand), p.tile.step) for p in wave.prologue if isinstance(p, Load)]
+    loads = [(str(p.operand), p.tile.step) for p in wave.before if isinstance(p, Load)]
     assert loads == [("A", "0"), ("B", "0"), ("A", "1"), ("B", "1")]
-    drained = [(p.slices, p.left.step) for p in wave.epilogue if isinstance(p, Multiply)]
+    drained = [(p.slices, p.left.step) for p in wave.behind if isinstance(p, Multiply)]
     assert drained == [((0,), "steps-2"), ((1,), "steps-2"), ((0, 1), "steps-1")]
 
 

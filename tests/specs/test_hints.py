@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,7 @@ from tkgen.emulate import interleavings
 from tkgen.execute.launch import run
 from tkgen.schedule import Plan
 from tkgen.tile.ops import Mix
-from tkgen.tile.program import Op
+from tkgen.tile.program import Part
 from tkgen.toolchain.isa import main_loop
 
 MIXED = """\
@@ -48,12 +48,10 @@ def spec(folder: Path, text: str) -> api.Spec:
 
 
 def without_wishes(plan: Plan) -> tuple[object, ...]:
-    def kept(ops: tuple[Op, ...]) -> tuple[Op, ...]:
-        return tuple(p for p in ops if not isinstance(p, Mix))
-
-    return tuple(
-        replace(w, prologue=kept(w.prologue), body=kept(w.body), epilogue=kept(w.epilogue)) for w in plan.waves
-    )
+    for role, part in product(plan.role_names, Part):
+        ops = plan.waves_of(role)[0].ops(part)
+        plan = plan.with_ops(role, part, tuple(op for op in ops if not isinstance(op, Mix)))
+    return plan.waves
 
 
 def conflicting(plan: Plan) -> list[tuple[object, ...]]:
@@ -66,7 +64,7 @@ def test_a_mix_changes_no_plan_and_no_proof(tmp_path: Path) -> None:
     # As it stands, with a wait that is missing, and with a barrier that is.
     for old, new in (("", ""), ("  wait lds 0\n    cluster", "\n    cluster"), ("cluster read", "group read")):
         with_mix, without = (spec(tmp_path, text.replace(old, new)) for text in (MIXED, bare))
-        assert any(isinstance(p, Mix) for p in with_mix.plan.waves[0].body)
+        assert any(isinstance(p, Mix) for p in with_mix.plan.waves[0].tiles.body)
         assert without_wishes(with_mix.plan) == without.plan.waves
         assert conflicting(with_mix.plan) == conflicting(without.plan)
         assert [d.code for d in with_mix.diagnostics] == [d.code for d in without.diagnostics]

@@ -20,7 +20,7 @@ from tkgen.ir.graph import dependencies
 from tkgen.machine_check import RIGHT
 from tkgen.report import facts, write_report
 from tkgen.tile.ops import Take
-from tkgen.tile.program import Drain, Op
+from tkgen.tile.program import Drain, Op, Part
 
 TEXT = """\
 kernel past_lds
@@ -112,7 +112,7 @@ def test_a_ring_is_read_ahead(tmp_path: Path) -> None:
     plan = spec(tmp_path, ways="  shared A\n  registers B buffers 3").check().plan
     (wave,) = plan.waves
     assert {op.offset for body in plan.bodies for op in body.ops if isinstance(op, Take)} == {2}
-    first = [p.offset for p in wave.prologue if isinstance(p, Take)]
+    first = [p.offset for p in wave.before if isinstance(p, Take)]
     assert first == [0, 1]
 
 
@@ -230,7 +230,7 @@ def test_what_is_never_multiplied_is_not_counted(tmp_path: Path) -> None:
 def test_tkgens_own_waits_leave_them_in_flight(tmp_path: Path) -> None:
     """Of three steps in LDS the one before the last has arrived; two copies and two reads behind it have not."""
     plan = spec(tmp_path, **DIRECT | {"ways": DIRECT["ways"].replace("buffers 2 via", "buffers 3 via")}).check().plan
-    waits = [p.count for p in plan.waves[0].body if isinstance(p, Drain) and p.stream == "vm"]
+    waits = [p.count for p in plan.waves[0].tiles.body if isinstance(p, Drain) and p.stream == "vm"]
     assert waits and set(waits) == {4}
 
 
@@ -244,7 +244,7 @@ def test_another_step_is_another_sum(tmp_path: Path, wrong: int, kind: str) -> N
         return placed.moved(placed.at, 2 * wrong) if isinstance(placed, Take) else placed
 
     (wave,) = plan.waves
-    changed = plan.with_segment(wave.role, "body", tuple(map(moved, wave.body)))
+    changed = plan.with_ops(wave.name, Part.BODY, tuple(map(moved, wave.ops(Part.BODY))))
     assert kind in {c.kind for c in changed.conflicts()} and changed.wrong_stores()
 
 

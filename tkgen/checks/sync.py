@@ -198,11 +198,11 @@ def _phases(plan: Plan) -> Iterator[Diagnostic]:
 def _deadlock(plan: Plan, conflict: Conflict) -> Diagnostic:
     """Waves that pass different numbers of barriers: the one with fewer ends while the others wait."""
     owners = [next(w for w in plan.waves if wave in w.waves) for wave in conflict.waves]
-    bodies = [next(b for b in plan.bodies if b.role == w.role) for w in owners]
+    bodies = [next(b for b in plan.bodies if b.role == w.name) for w in owners]
     per_step = [_barriers(b) for b in bodies]
     totals = conflict.where
-    first, second = owners[0].role, owners[1].role
-    spans = [_schedule_span(plan.program, w.role) for w in owners]
+    first, second = owners[0].name, owners[1].name
+    spans = [_schedule_span(plan.program, w.name) for w in owners]
     if per_step[0] != per_step[1]:
         message = f"roles `{first}` and `{second}` pass {per_step[0]} and {per_step[1]} barriers in a K-step"
         few = 0 if per_step[0] < per_step[1] else 1
@@ -568,5 +568,7 @@ def _redundant_waits(plan: Plan, completing: Set[int]) -> Iterator[Diagnostic]:
 def _events(plan: Plan) -> int:
     """Operations that one proof traces."""
     return plan.tiles_to_prove * sum(
-        len(w.prologue) + len(w.body) * passes + len(w.epilogue) for w in plan.waves for passes in plan.passes_to_prove
+        len(w.before) + len(w.tiles.body) * passes + len(w.behind)
+        for w in plan.waves
+        for passes in plan.passes_to_prove
     )

@@ -20,10 +20,9 @@ from tkgen.tile.ops import (
     Load,
     Multiply,
     Reduce,
-    WaveProgram,
     Write,
 )
-from tkgen.tile.program import Op
+from tkgen.tile.program import Op, Place, Role
 
 if TYPE_CHECKING:
     from tkgen.backends.cdna.spec import Spec
@@ -65,7 +64,7 @@ class _Party:
     """An access, as far as it is known: the operation that it belongs to, what the plan says of it, where it stands."""
 
     access: Access
-    wave: WaveProgram | None
+    wave: Role | None
     op: Op | None
     planned: Event | None
     span: Span | None
@@ -146,19 +145,19 @@ class _Words:
         lead = len(text) - len(text.lstrip())
         return Span(origin.file, start + lead, start + max(len(text), lead))
 
-    def _at(self, wave: WaveProgram, line: int | None, access: Access) -> tuple[str, int] | None:
-        """The part and position of the operation that a line of C++ carries out, if the instruction can be of it."""
+    def _at(self, wave: Role, line: int | None, access: Access) -> Place | None:
+        """The place of the operation that a line of C++ carries out, if the instruction can be of it."""
         wanted = _kinds(access)
-        for (role, part, number), lines in self.spec.source.operations.items():
-            if line in lines and role == wave.role and (not wanted or isinstance(getattr(wave, part)[number], wanted)):
-                return part, number
+        for (role, place), lines in self.spec.source.operations.items():
+            if line in lines and role == wave.name and (not wanted or isinstance(wave.op(place), wanted)):
+                return place
         return None
 
-    def _op(self, wave: WaveProgram, line: int | None, access: Access) -> Op | None:
+    def _op(self, wave: Role, line: int | None, access: Access) -> Op | None:
         at = self._at(wave, line, access)
-        return self.spec.plan.written(getattr(wave, at[0])[at[1]]) if at is not None else None
+        return self.spec.plan.written(wave.op(at)) if at is not None else None
 
-    def _event(self, wave: WaveProgram, line: int | None, access: Access, seen: Seen) -> Event | None:
+    def _event(self, wave: Role, line: int | None, access: Access, seen: Seen) -> Event | None:
         """The operation in the plan's own trace.
 
         By the line and the iteration; where the line is that of other code, by the tile of LDS that is accessed: the
@@ -171,29 +170,19 @@ class _Words:
         events = self._trace(wave, passes, seen.steps)
         at = self._at(wave, line, access)
         if at is not None:
-            return self._instance(wave, at, access.instance, passes, events)
+            instances = [e for e in events if e.place == at]
+            return instances[access.instance] if access.instance < len(instances) else None
         wanted, operand = _kinds(access), self._operand(seen.finding)
         near = [e for e in events if isinstance(e.op, wanted) and e.op.operand == operand and e.begin <= access.epoch]
         return near[-1] if near else None
 
-    def _trace(self, wave: WaveProgram, passes: int, steps: int) -> list[Event]:
+    def _trace(self, wave: Role, passes: int, steps: int) -> list[Event]:
         key = (wave.waves[0], steps)
         if key not in self._traces:
             plan, program = self.spec.plan, self.spec.program
             last = max(w.phase for w in plan.waves)
             self._traces[key] = trace(program, wave, passes, plan.shape.unroll, steps, plan.tiles_to_prove, last)
         return self._traces[key]
-
-    def _instance(
-        self, wave: WaveProgram, at: tuple[str, int], instance: int, passes: int, events: list[Event]
-    ) -> Event | None:
-        part, number = at
-        begin = {"prologue": 0, "body": len(wave.prologue), "epilogue": len(wave.prologue) + passes * len(wave.body)}
-        tile, iteration = divmod(instance, passes if part == "body" and passes else 1)
-        each = len(events) // self.spec.plan.tiles_to_prove
-        index = tile * each + wave.phase + begin[part] + number
-        index += iteration * len(wave.body) if part == "body" else 0
-        return events[index] if index < len(events) else None
 
     def _operand(self, finding: Finding) -> str:
         """The tensor whose tile lies at the LDS bytes of a finding; tiles lie in the order of the operands."""

@@ -6,7 +6,8 @@ order, and everything in an earlier epoch that was waited for is over (`tkgen.sc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tkgen.backends.cdna.lower.origins import Performed
@@ -14,8 +15,8 @@ from tkgen.ir.graph import Dependency, Node, dependencies
 from tkgen.schedule import Plan
 from tkgen.schedule.traces import Event, trace
 from tkgen.source import Span
-from tkgen.tile.ops import Fence, Fetch, Read, Store, Take, WaveProgram, Zero
-from tkgen.tile.program import Control, Op
+from tkgen.tile.ops import Fence, Fetch, Read, Store, Take, Zero
+from tkgen.tile.program import Control, Op, Role
 
 PROLOGUE, STEADY, NEXT, EPILOGUE = "prologue", "steady", "next", "epilogue"
 SHORT_STEP = 2  # up to so many barriers the K-step after the pass is shown too, for what depends on it
@@ -123,7 +124,7 @@ def pipeline(plan: Plan, row: Callable[[Span | None], int], cycles: Cycles | Non
                 continue
             spent = cycles(wave.waves, done, type(event.op)) if cycles and done else None
             ops.append(_lane_op(event, segment, nodes, clusters, row, spent))
-        lanes.append(Lane(wave.role, wave.waves, wave.phase, tuple(ops)))
+        lanes.append(Lane(wave.name, wave.waves, wave.phase, tuple(ops)))
     return Pipeline(
         lanes=tuple(lanes),
         epochs=last + 1,
@@ -138,7 +139,7 @@ def pipeline(plan: Plan, row: Callable[[Span | None], int], cycles: Cycles | Non
     )
 
 
-def lane_events(plan: Plan, wave: WaveProgram) -> list[tuple[Event, str, Performed | None]]:
+def lane_events(plan: Plan, wave: Role) -> list[tuple[Event, str, Performed | None]]:
     """Every event of a wave over up to two passes of the loop: event, segment, the place of its operation.
 
     A barrier of a phase is no operation of the schedule: it has no place.
@@ -147,17 +148,11 @@ def lane_events(plan: Plan, wave: WaveProgram) -> list[tuple[Event, str, Perform
     last_phase = max(w.phase for w in plan.waves)
     steps = plan.shape.steps(passes)
     events = trace(plan.program, wave, passes, plan.shape.unroll, steps, 1, last_phase)
-
-    def part(name: str, ops: Sequence[Op], segment: str) -> list[tuple[str, Performed | None]]:
-        return [(segment, Performed(wave.role, name, i)) for i in range(len(ops))]
-
-    segments: list[tuple[str, Performed | None]] = [(PROLOGUE, None)] * wave.phase
-    segments += part("prologue", wave.prologue, PROLOGUE)
-    for i in range(passes if wave.body else 0):
-        segments += part("body", wave.body, NEXT if i else STEADY)
-    segments += part("epilogue", wave.epilogue, EPILOGUE)
-    segments += [(EPILOGUE, None)] * (last_phase - wave.phase)
-    return [(e, s, done) for (s, done), e in zip(segments, events, strict=True)]
+    first, each = wave.phase + len(wave.before), len(wave.tiles.body)
+    ends = (first, first + each, first + passes * each)
+    segments = (PROLOGUE, STEADY, NEXT, EPILOGUE)
+    return [(e, segments[bisect_right(ends, at)], Performed(wave.name, e.place) if e.place else None)
+            for at, e in enumerate(events)]  # fmt: skip
 
 
 def _lane_op(

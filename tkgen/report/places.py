@@ -17,7 +17,7 @@ from tkgen.ir.types import Side
 from tkgen.schedule import Plan
 from tkgen.source import Span
 from tkgen.tile.ops import LOADS, SHARED_READS, SHARED_WRITES, TILE_WRITES, Barrier, Store, Take
-from tkgen.tile.program import Drain, Op
+from tkgen.tile.program import Drain, Op, Part, Place
 from tkgen.toolchain.isa import Function, Instruction, classify
 
 # What an access of each kind can carry out.
@@ -51,11 +51,11 @@ def statements(plan: Plan, source: Source) -> tuple[Statement, ...]:
     text = source.text.split("\n")
     found: dict[tuple[int, type[Op], str], Statement] = {}
     for wave in plan.waves:  # waves of other phases execute the same
-        for part in ("prologue", "body", "epilogue"):
-            for i, op in enumerate(getattr(wave, part)):
-                for line in source.operations.get(Performed(wave.role, part, i), ()):
+        for part in Part:
+            for i, op in enumerate(wave.ops(part)):
+                for line in source.operations.get(Performed(wave.name, Place(part, i)), ()):
                     if not re.match(r"\s*(#pragma|for \(|\}$)", text[line - 1]):
-                        made = Statement(line, type(op), op.operand, wave.role, str(op), op.span)
+                        made = Statement(line, type(op), op.operand, wave.name, str(op), op.span)
                         found.setdefault((line, type(op), op.operand), made)
     return tuple(sorted(found.values(), key=lambda s: s.line))
 

@@ -83,7 +83,7 @@ def pressure(plan: Plan, target: Target, allotted: int | None, places: Places | 
     program, predicted = plan.program, estimate(plan, target)
     points: dict[str, tuple[Point, ...]] = {}
     for wave in plan.waves:  # waves of other phases do the same later
-        points.setdefault(wave.role, tuple(_points(program, lane_events(plan, wave))))
+        points.setdefault(wave.name, tuple(_points(program, lane_events(plan, wave))))
     peaks = {role: max((p.total for p in found), default=0) for role, found in points.items()}
     needs = {r.role: places.registers(r.role) if places else r.live for r in predicted.roles}
     reserved = predicted.allotted if allotted is None else target.allotted_registers(allotted)

@@ -99,7 +99,7 @@ def timeline(build: Build, profile: Profile) -> Timeline:
     recording, names = profile.recording, _Names(build)
     loop = _loop(recording)
     bars = [bar for bar in _bars(recording.events, names) if bar.start < loop[1]]
-    roles = tuple(wave.role for w in range(recording.waves) for wave in build.spec.plan.waves if w in wave.waves)
+    roles = tuple(wave.name for w in range(recording.waves) for wave in build.spec.plan.waves if w in wave.waves)
     first = [p for p in recording.passes[: recording.waves] if len(p) == max(map(len, recording.passes))]
     return Timeline(
         simds=recording.simds,

@@ -28,31 +28,31 @@ from tkgen.ir.types import Program
 from tkgen.schedule.instructions import instructions
 from tkgen.schedule.registers import within_wave
 from tkgen.schedule.traces import NEVER, Conflict, Event, Passed, data_trace, parts_of, trace
-from tkgen.tile.ops import SHARED_READS, Barrier, CatchUp, Copy, Load, WaveProgram
-from tkgen.tile.program import Drain, Op, Space
+from tkgen.tile.ops import SHARED_READS, Barrier, CatchUp, Copy, Load
+from tkgen.tile.program import Drain, Node, Op, Part, Role, Space, ops
 
 
-def passes_to_prove(program: Program, waves: Sequence[WaveProgram], depth: int, unroll: int) -> int:
+def passes_to_prove(program: Program, waves: Sequence[Role], depth: int, unroll: int) -> int:
     """Passes of the steady loop after which the pattern of conflicts repeats."""
     buffers = max(o.buffers for o in program.operands)
     waited = max(_passes_waited_over(program, waves[n]) for n in distinct(waves))
     return -(-(depth + buffers + 1) // unroll) + 1 + waited
 
 
-def _passes_waited_over(program: Program, wave: WaveProgram) -> int:
+def _passes_waited_over(program: Program, wave: Role) -> int:
     """Passes of the loop that issue as much as the loosest counted wait leaves outstanding; 0 without such waits."""
     most = 0
-    waits = [p for p in (*wave.prologue, *wave.body, *wave.epilogue) if isinstance(p, Drain)]
+    waits = [p for p in ops(wave.nodes) if isinstance(p, Drain)]
     for counter in ("lds", "vm"):
         left = max((op.count for op in waits if op.stream == counter), default=0)
         if left:
-            issued = sum(instructions(program, [p])[counter] for p in wave.body)
+            issued = sum(instructions(program, [p])[counter] for p in wave.ops(Part.BODY))
             most = max(most, -(-left // issued) if issued else 0)
     return most
 
 
 def conflicts(
-    program: Program, waves: Sequence[WaveProgram], passes: int, unroll: int, steps: int, tiles: int = 1
+    program: Program, waves: Sequence[Role], passes: int, unroll: int, steps: int, tiles: int = 1
 ) -> list[Conflict]:
     """Everything that goes wrong in some interleaving of `waves`, the first of each sort.
 
@@ -68,7 +68,7 @@ def conflicts(
 
 def executed(
     program: Program,
-    waves: Sequence[WaveProgram],
+    waves: Sequence[Role],
     passes: int,
     unroll: int,
     steps: int,
@@ -85,25 +85,25 @@ def executed(
     found: list[list[Event]] = []
     for number, wave in enumerate(waves):
         like = next((n for n, w in enumerate(waves[:number]) if same_code(w, wave)), number)
-        if like == number or passed or any(isinstance(p, CatchUp) for p in wave.epilogue):
+        if like == number or passed or any(isinstance(p, CatchUp) for p in wave.behind):
             found.append(data_trace(program, wave, passes, unroll, steps, tiles, last_phase, passed.get(number)))
         else:
             found.append([e.later(wave.phase - waves[like].phase) for e in found[like] if e.op.operand])
     return found
 
 
-def same_code(a: WaveProgram, b: WaveProgram) -> bool:
+def same_code(a: Role, b: Role) -> bool:
     """Whether two programs differ at most in their waves and phases."""
-    return (a.role, a.prologue, a.body, a.epilogue) == (b.role, b.prologue, b.body, b.epilogue)
+    return (a.name, a.parts) == (b.name, b.parts)
 
 
-def distinct(waves: Sequence[WaveProgram]) -> list[int]:
+def distinct(waves: Sequence[Role]) -> list[int]:
     """The numbers of the programs that are like no earlier one but for waves and phase."""
     return [n for n, wave in enumerate(waves) if not any(same_code(earlier, wave) for earlier in waves[:n])]
 
 
 def registers_of(
-    program: Program, waves: Sequence[WaveProgram], traces: Sequence[Sequence[Event]], steps: int
+    program: Program, waves: Sequence[Role], traces: Sequence[Sequence[Event]], steps: int
 ) -> list[Conflict]:
     """What is wrong with the registers of each wave; of programs that differ in phase alone, of the first one."""
     return [c for n in distinct(waves) for c in within_wave(program, waves[n], traces[n], steps)]
@@ -122,11 +122,11 @@ def _first_of_each(found: list[Conflict]) -> list[Conflict]:
     return list(unique.values())
 
 
-def barrier_counts(waves: Sequence[WaveProgram], passes: int, tiles: int) -> list[Conflict]:
+def barrier_counts(waves: Sequence[Role], passes: int, tiles: int) -> list[Conflict]:
     """Waves that pass other numbers of barriers than the first, over the tile or in one pass of the loop."""
     # Each passes those of the phases in all, before or after.
     looped, around = ([_barriers(*segments) for segments in each] for each in (
-        ((w.body,) for w in waves), ((w.prologue, w.epilogue) for w in waves)
+        ((w.tiles.body,) for w in waves), ((w.before, w.behind) for w in waves)
     ))  # fmt: skip
     last_phase = max(w.phase for w in waves)
     counts = [tiles * (last_phase + n + passes * m) for n, m in zip(around, looped, strict=True)]
@@ -137,16 +137,14 @@ def barrier_counts(waves: Sequence[WaveProgram], passes: int, tiles: int) -> lis
     ]
 
 
-def _barriers(*segments: tuple[Op, ...]) -> int:
-    return sum(isinstance(p, Barrier) for segment in segments for p in segment)
+def _barriers(*segments: tuple[Node, ...]) -> int:
+    return sum([*map(type, segment)].count(Barrier) for segment in segments)
 
 
 # ---------------------------------------------------------------- LDS, across waves
 
 
-def _lds(
-    program: Program, name: str, buffers: int, waves: Sequence[WaveProgram], traces: list[list[Event]]
-) -> list[Conflict]:
+def _lds(program: Program, name: str, buffers: int, waves: Sequence[Role], traces: list[list[Event]]) -> list[Conflict]:
     """RAW, WAR and WAW of what lies in LDS by that name, and its reads of tiles that nobody writes."""
     found: list[Conflict] = []
     direct = past_the_queue(program)
@@ -176,9 +174,9 @@ def _key(at: At) -> tuple[int, int]:
     return at.wave, at.event.order
 
 
-def _same_part(x: At, y: At, waves: Sequence[WaveProgram]) -> bool:
+def _same_part(x: At, y: At, waves: Sequence[Role]) -> bool:
     """Whether x and y write a tile divided over the same threads: then only a thread meets its own bytes again."""
-    return type(x.event.op) is type(y.event.op) and waves[x.wave].role == waves[y.wave].role
+    return type(x.event.op) is type(y.event.op) and waves[x.wave].name == waves[y.wave].name
 
 
 _Slot = dict[tuple[int, int], tuple[list[At], list[At]]]  # (tile, step) -> its writes, its reads
@@ -201,7 +199,7 @@ def slots(program: Program, name: str, buffers: int, traces: list[list[Event]]) 
     return [(part, dict(sorted(slot.items(), key=lambda item: item[0]))) for (_, part), slot in found.items()]
 
 
-def required(slot: _Slot, waves: Sequence[WaveProgram]) -> Iterator[tuple[str, At, At]]:
+def required(slot: _Slot, waves: Sequence[Role]) -> Iterator[tuple[str, At, At]]:
     """(kind, first, second) of all pairs that must be ordered: writes of a step, its reads, the next step's writes."""
     before: list[At] = []  # accesses of the previous step that used this buffer
     for writes, reads in slot.values():
@@ -218,14 +216,14 @@ def required(slot: _Slot, waves: Sequence[WaveProgram]) -> Iterator[tuple[str, A
         before = reads + writes
 
 
-def across(first: At, second: At, waves: Sequence[WaveProgram]) -> bool:
+def across(first: At, second: At, waves: Sequence[Role]) -> bool:
     """Whether the two may run on different waves."""
     mine = waves[first.wave].waves
     return mine != waves[second.wave].waves or len(mine) > 1
 
 
 def _unordered(
-    kind: str, operand: str, first: At, second: At, waves: Sequence[WaveProgram], direct: tuple[type[Op], ...]
+    kind: str, operand: str, first: At, second: At, waves: Sequence[Role], direct: tuple[type[Op], ...]
 ) -> Iterator[Conflict]:
     x, y = first.event, second.event
     u, theirs = waves[first.wave].waves[0], waves[second.wave].waves
@@ -267,9 +265,7 @@ class Purposes:
     completing: frozenset[int]
 
 
-def purposes(
-    program: Program, waves: Sequence[WaveProgram], passes: int, unroll: int, steps: int, tiles: int = 1
-) -> Purposes:
+def purposes(program: Program, waves: Sequence[Role], passes: int, unroll: int, steps: int, tiles: int = 1) -> Purposes:
     """What each barrier and wait that the waves execute is for."""
     last_phase = max(w.phase for w in waves)
     traces = [trace(program, w, passes, unroll, steps, tiles, last_phase) for w in waves]
@@ -277,7 +273,7 @@ def purposes(
     return Purposes(_covers(program, waves, traces), frozenset(completing))
 
 
-def _covers(program: Program, waves: Sequence[WaveProgram], traces: list[list[Event]]) -> dict[int, Cover]:
+def _covers(program: Program, waves: Sequence[Role], traces: list[list[Event]]) -> dict[int, Cover]:
     barriers = [[e.op for e in events if isinstance(e.op, Barrier)] for events in traces]
     found = {op.identity: Cover() for ops in barriers for op in ops}
     for ring in rings(program).items():

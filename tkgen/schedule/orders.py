@@ -16,7 +16,7 @@ from types import MappingProxyType
 from tkgen.ir.types import Program
 from tkgen.schedule.epochs import across, barrier_counts, executed, past_the_queue, registers_of, required, rings, slots
 from tkgen.schedule.traces import NEVER, Event, Passed
-from tkgen.tile.ops import WaveProgram
+from tkgen.tile.program import Role
 
 _Move = tuple[int, int]  # a program, and which of its moves
 
@@ -31,9 +31,7 @@ class Unrolled:
     steps: int
     tiles: int
 
-    def executed(
-        self, waves: Sequence[WaveProgram], passed: Mapping[int, Passed] = MappingProxyType({})
-    ) -> list[list[Event]]:
+    def executed(self, waves: Sequence[Role], passed: Mapping[int, Passed] = MappingProxyType({})) -> list[list[Event]]:
         """What each of the programs executes; `passed` are waits that complete nothing, by program."""
         return executed(self.program, waves, self.passes, self.unroll, self.steps, self.tiles, passed)
 
@@ -74,14 +72,14 @@ class Orders:
             if not x.completed <= order:
                 yield Late(program, x, NEVER, order)
 
-    def kept(self, unrolled: Unrolled, waves: Sequence[WaveProgram]) -> bool:
+    def kept(self, unrolled: Unrolled, waves: Sequence[Role]) -> bool:
         """Return True if nothing is wrong with these programs."""
         if self.hopeless or barrier_counts(waves, unrolled.passes, unrolled.tiles):
             return False
         return next(self.late(unrolled.executed(waves)), None) is None
 
 
-def orders(unrolled: Unrolled, waves: Sequence[WaveProgram]) -> Orders:
+def orders(unrolled: Unrolled, waves: Sequence[Role]) -> Orders:
     """What must be ordered of what the programs execute."""
     program, traces = unrolled.program, unrolled.executed(waves)
     numbers = [{e.order: n for n, e in enumerate(_moves(events))} for events in traces]

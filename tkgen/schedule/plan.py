@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import lcm
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
 from tkgen.ir import graph as dataflow
@@ -18,17 +18,17 @@ from tkgen.schedule.epochs import Purposes, conflicts, distinct, passes_to_prove
 from tkgen.schedule.orders import Orders, Unrolled, most_in_flight, orders
 from tkgen.schedule.presets import preset
 from tkgen.schedule.stored import Wrong, wrong_stores
-from tkgen.schedule.traces import Conflict, Passed, Place, held
+from tkgen.schedule.traces import Conflict, Passed, held
 from tkgen.schedule.verifier import verify
 from tkgen.targets import Target
-from tkgen.tile.ops import Barrier, Body, Copy, Fence, Multiply, Priority, Read, WaveProgram, Write, numbered
-from tkgen.tile.program import Control, Drain, Op
+from tkgen.tile.ops import Barrier, Body, Copy, Fence, Multiply, Priority, Read, Write, numbered
+from tkgen.tile.program import Control, Drain, Op, Part, Place, Role, Tiles
 from tkgen.tile.text import role_text as role_lines
 
 if TYPE_CHECKING:
     import networkx as nx
 
-SEGMENTS = ("prologue", "body", "epilogue")
+C = TypeVar("C", bound=Control)
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Plan:
     graph: nx.MultiDiGraph = field(compare=False, repr=False)
     bodies: tuple[Body, ...]
     shape: Shape
-    waves: tuple[WaveProgram, ...]
+    waves: tuple[Role, ...]
     automatic: bool
     chosen: str
 
@@ -126,16 +126,15 @@ class Plan:
     @property
     def role_names(self) -> tuple[str, ...]:
         """The roles, in the order of their waves' programs."""
-        return tuple(dict.fromkeys(w.role for w in self.waves))
+        return tuple(dict.fromkeys(w.name for w in self.waves))
 
-    def waves_of(self, role: str) -> tuple[WaveProgram, ...]:
+    def waves_of(self, role: str) -> tuple[Role, ...]:
         """The programs of a role: one for each phase, the same but for that."""
-        return tuple(w for w in self.waves if w.role == role)
+        return tuple(w for w in self.waves if w.name == role)
 
-    def with_segment(self, role: str, segment: str, ops: tuple[Op, ...]) -> Plan:
-        """The same plan with other operations in a segment of `role`, on its waves of every phase."""
-        changed: dict[str, Any] = {segment: ops}
-        return replace(self, waves=tuple(replace(w, **changed) if w.role == role else w for w in self.waves))
+    def with_ops(self, role: str, part: Part, ops: tuple[Op, ...]) -> Plan:
+        """The same plan with other operations in a part of `role`, on its waves of every phase."""
+        return replace(self, waves=tuple(w.with_ops(part, ops) if w.name == role else w for w in self.waves))
 
     def to_text(self) -> str:
         """The stable text form: per role and phase its prologue, loop and epilogue."""
@@ -145,8 +144,8 @@ class Plan:
                  f"barriers per step {self.barriers_per_step}"]  # fmt: skip
         for wave in self.waves:
             phase = f"  phase {wave.phase}" if wave.phase else ""
-            parts = (list(map(str, getattr(wave, segment))) for segment in SEGMENTS)
-            lines += role_lines(f"{role_text(wave.role, wave.waves)}{phase}", *parts)
+            parts = (list(map(str, nodes)) for nodes in wave.parts)
+            lines += role_lines(f"{role_text(wave.name, wave.waves)}{phase}", *parts)
         return "\n".join(lines) + "\n"
 
 
@@ -226,10 +225,12 @@ def _ends(program: Program) -> None:
             raise SpecError(Diagnostic("E216", problem, Label(first.span), fix=Fix(fix)))
 
 
-def _clipped(program: Program, bodies: tuple[Body, ...], form: Shape) -> tuple[WaveProgram, ...]:
+def _clipped(program: Program, bodies: tuple[Body, ...], form: Shape) -> tuple[Role, ...]:
     made = [(body.role, clip(program, body, form)) for body in bodies]
     return tuple(
-        WaveProgram(role, group, phase, *segments) for role, segments in made for phase, group in _phases(program, role)
+        Role(role, (), before, Tiles((), each), behind, waves=group, phase=phase)
+        for role, (before, each, behind) in made
+        for phase, group in _phases(program, role)
     )
 
 
@@ -290,23 +291,21 @@ def _held(plan: Plan) -> Plan:
     """
     if not plan.conflicts():
         return plan
-    edits: dict[tuple[str, str], dict[int, Drain]] = {}
+    edits: dict[tuple[str, Part], dict[int, Drain]] = {}
     most = plan.target.synchronisation.counters["lds"] - 1
     for role in plan.role_names:
         wave = plan.waves_of(role)[0]
         for passes in plan.passes_to_prove:
             shape, steps = plan.shape, plan.shape.steps(passes)
-            for (segment, at), count in held(
-                plan.program, wave, passes, shape.unroll, steps, plan.tiles_to_prove
-            ).items():
-                here = edits.setdefault((role, segment), {})
+            for (part, at), count in held(plan.program, wave, passes, shape.unroll, steps, plan.tiles_to_prove).items():
+                here = edits.setdefault((role, part), {})
                 left = min(count, most, here[at].count if at in here else count)
                 here[at] = Drain("lds", str(left), automatic=True)
-    for (role, segment), waits in edits.items():
-        ops = getattr(plan.waves_of(role)[0], segment)
+    for (role, part), waits in edits.items():
+        ops = plan.waves_of(role)[0].ops(part)
         made = [each for at, op in enumerate(ops)
                 for each in (*([replace(waits[at], span=op.span)] if at in waits else []), op)]  # fmt: skip
-        plan = plan.with_segment(role, segment, tuple(made))
+        plan = plan.with_ops(role, part, tuple(made))
     return plan
 
 
@@ -356,30 +355,29 @@ def _trimmed(plan: Plan, search: _Search) -> Plan:
     Where all waves run the same code every barrier keeps its LDS wait: the pair is one `lds_barrier()`.
     """
     uniform = plan.automatic and len(plan.waves) == 1
-    for segment in SEGMENTS:
-        if segment != "body":  # the body's barriers are already a minimum
-            most = max(len(_automatic(w, segment, Barrier)) for w in plan.waves)
-            plan = _without_barriers(plan, segment, range(most - 1, -1, -1), search)
+    for part in Part:
+        if part is not Part.BODY:  # whose barriers are already a minimum
+            most = max(len(_automatic(w.ops(part), Barrier)) for w in plan.waves)
+            plan = _without_barriers(plan, part, range(most - 1, -1, -1), search)
         for role in plan.role_names:
-            ops = getattr(plan.waves_of(role)[0], segment)
-            waits = _automatic(plan.waves_of(role)[0], segment, Drain)
-            rest = [w for w in waits if not (uniform and ops[w].stream == "lds")]
-            plan = _trimmed_of(plan, role, segment, rest, search)
+            ops = plan.waves_of(role)[0].ops(part)
+            rest = [at for at, wait in _automatic(ops, Drain).items() if not (uniform and wait.stream == "lds")]
+            plan = _trimmed_of(plan, role, part, rest, search)
     return plan
 
 
-def _trimmed_of(plan: Plan, role: str, segment: str, waits: Sequence[int], search: _Search) -> Plan:
+def _trimmed_of(plan: Plan, role: str, part: Part, waits: Sequence[int], search: _Search) -> Plan:
     """Without those of the waits at these places that can go one after the other, the last one first.
 
     Without a wait nothing is complete earlier, so of waits that can go together each can go: halves are tried whole.
     """
-    ops: tuple[Op, ...] = getattr(plan.waves_of(role)[0], segment)
+    ops = plan.waves_of(role)[0].ops(part)
     gone: set[int] = set()
     pending = [list(waits)] if waits else []
     while pending:
         group = pending.pop()
         left = tuple(p for at, p in enumerate(ops) if at not in gone and at not in group)
-        candidate = plan.with_segment(role, segment, left)
+        candidate = plan.with_ops(role, part, left)
         if search.right(candidate):
             gone |= {*group}
             plan = candidate
@@ -389,26 +387,25 @@ def _trimmed_of(plan: Plan, role: str, segment: str, waits: Sequence[int], searc
     return plan
 
 
-def _without_barriers(plan: Plan, segment: str, ordinals: Sequence[int], search: _Search) -> Plan:
-    """`plan` without those automatic barriers of `segment` that can go one after the other, the last first.
+def _without_barriers(plan: Plan, part: Part, ordinals: Sequence[int], search: _Search) -> Plan:
+    """`plan` without those automatic barriers of `part` that can go one after the other, the last first.
 
     Halves are tried whole: without a barrier less is ordered, so of barriers that can go together each can go. (Where
     phases shift what meets, more may go together than one by one.)
     """
-    candidate = _without(plan, segment, frozenset(ordinals))
+    candidate = _without(plan, part, frozenset(ordinals))
     if search.right(candidate):
         return candidate
     if len(ordinals) < 2:
         return plan
     half = len(ordinals) // 2
-    fewer = _without_barriers(plan, segment, ordinals[:half], search)
-    return _without_barriers(fewer, segment, ordinals[half:], search)
+    fewer = _without_barriers(plan, part, ordinals[:half], search)
+    return _without_barriers(fewer, part, ordinals[half:], search)
 
 
-def _automatic(wave: WaveProgram, segment: str, kind: type[Control]) -> list[int]:
-    """Where `wave` has operations that tkgen placed."""
-    ops: tuple[Op, ...] = getattr(wave, segment)
-    return [at for at, p in enumerate(ops) if isinstance(p, kind) and p.automatic]
+def _automatic(ops: Sequence[Op], kind: type[C]) -> dict[int, C]:
+    """The operations of a kind that tkgen placed, by their positions."""
+    return {at: p for at, p in enumerate(ops) if isinstance(p, kind) and p.automatic}
 
 
 def _counted(plan: Plan, search: _Search) -> Plan:
@@ -418,18 +415,18 @@ def _counted(plan: Plan, search: _Search) -> Plan:
     In program order: of two waits that would do, the later one stays. (Before trimming: a wait of the epilogue that the
     loop's full wait makes needless is what the loop's counted one relies on.)
     """
-    for role, segment in ((r, s) for r in plan.role_names for s in SEGMENTS):
+    for role, part in ((r, p) for r in plan.role_names for p in Part):
         gone = 0
-        for place in _automatic(plan.waves_of(role)[0], segment, Drain):
-            ops, at = getattr(plan.waves_of(role)[0], segment), place - gone
-            if ops[at].stream != "vm":
+        for place, wait in _automatic(plan.waves_of(role)[0].ops(part), Drain).items():
+            ops, at = plan.waves_of(role)[0].ops(part), place - gone
+            if wait.stream != "vm":
                 continue
-            without = plan.with_segment(role, segment, ops[:at] + ops[at + 1 :])
+            without = plan.with_ops(role, part, ops[:at] + ops[at + 1 :])
             if search.right(without):
                 plan, gone = without, gone + 1
             else:
-                count = _in_flight(plan, role, (segment, at), search)
-                plan = plan.with_segment(role, segment, _waiting_for(ops, at, count))
+                left = replace(wait, left=str(_in_flight(plan, role, Place(part, at), search)))
+                plan = plan.with_ops(role, part, (*ops[:at], left, *ops[at + 1 :]))
     return plan
 
 
@@ -437,45 +434,35 @@ def _in_flight(plan: Plan, role: str, place: Place, search: _Search) -> int:
     """The most operations that the wait of `role` at `place` may leave in flight."""
     most = plan.target.synchronisation.counters["vm"] - 1
     for unrolled, must in search.each(plan):
-        passed = {n: Passed(place) for n, w in enumerate(plan.waves) if w.role == role}
+        passed = {n: Passed(place) for n, w in enumerate(plan.waves) if w.name == role}
         found = most_in_flight(must.late(unrolled.executed(plan.waves, passed)), passed)
         most = most if found is None else min(most, found)
     return most
 
 
-def _waiting_for(ops: tuple[Op, ...], at: int, count: int) -> tuple[Op, ...]:
-    """`ops` with the wait at a position for at most `count` outstanding operations."""
-    wait = ops[at]
-    assert isinstance(wait, Drain)
-    return (*ops[:at], replace(wait, left=str(count)), *ops[at + 1 :])
-
-
-def _without(plan: Plan, segment: str, ordinals: frozenset[int]) -> Plan:
-    """`plan` without those automatic barriers of `segment`, by number, and their own waits, in every wave's program."""
+def _without(plan: Plan, part: Part, ordinals: frozenset[int]) -> Plan:
+    """`plan` without those automatic barriers of `part`, by number, and their own waits, in every wave's program."""
     waves = []
     for wave in plan.waves:
-        ops: tuple[Op, ...] = getattr(wave, segment)
-        waits = set(_automatic(wave, segment, Drain))
-        gone: set[int] = set()
-        for ordinal, at in enumerate(_automatic(wave, segment, Barrier)):
+        ops = wave.ops(part)
+        waits, gone = _automatic(ops, Drain), set[int]()
+        for ordinal, at in enumerate(_automatic(ops, Barrier)):
             while ordinal in ordinals and at not in gone:
                 gone.add(at)
                 at -= at - 1 in waits
-        changed: dict[str, Any] = {segment: tuple(p for at, p in enumerate(ops) if at not in gone)}
-        waves.append(replace(wave, **changed))
+        waves.append(wave.with_ops(part, (p for at, p in enumerate(ops) if at not in gone)))
     return replace(plan, waves=tuple(waves))
 
 
 def _tidy(plan: Plan) -> Plan:
     """Without what clipping left empty: a raised priority with nothing under it, fences in a row."""
-    waves = []
-    for wave in plan.waves:
-        prologue, body, epilogue = (tuple(_without_empty(getattr(wave, s))) for s in SEGMENTS)
-        waves.append(replace(wave, prologue=prologue, body=body, epilogue=epilogue))
-    return replace(plan, waves=tuple(waves))
+    waves = plan.waves
+    for part in Part:
+        waves = tuple(wave.with_ops(part, _without_empty(wave.ops(part))) for wave in waves)
+    return replace(plan, waves=waves)
 
 
-def _without_empty(placed: tuple[Op, ...]) -> list[Op]:
+def _without_empty(placed: Sequence[Op]) -> list[Op]:
     result: list[Op] = []
     for p in placed:
         last = result[-1] if result else None

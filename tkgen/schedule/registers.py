@@ -10,14 +10,14 @@ from collections.abc import Iterable, Sequence
 
 from tkgen.ir.types import Program
 from tkgen.schedule.traces import Conflict, Event, parts_of, register_tiles
-from tkgen.tile.ops import Fetch, Multiply, OfSums, Read, Store, Take, WaveProgram, Write, Zero
-from tkgen.tile.program import Control
+from tkgen.tile.ops import Fetch, Multiply, OfSums, Read, Store, Take, Write, Zero
+from tkgen.tile.program import Control, Role
 
 _Register = tuple[str, int, int]  # operand, fragment, register buffer
 _Sum = tuple[str, int, int]  # product, fragment row, fragment column
 
 
-def within_wave(program: Program, wave: WaveProgram, events: Sequence[Event], steps: int) -> list[Conflict]:
+def within_wave(program: Program, wave: Role, events: Sequence[Event], steps: int) -> list[Conflict]:
     """Registers hold what is multiplied, every product is summed once, every fragment zeroed and stored once.
 
     `events` are the trace of the wave; a tile has `steps` K-steps.
@@ -25,7 +25,7 @@ def within_wave(program: Program, wave: WaveProgram, events: Sequence[Event], st
     walk = _Walk(program, wave, steps)
     for event in events:
         walk.follow(event)
-    role = next(r for r in program.roles if r.name == wave.role)
+    role = next(r for r in program.roles if r.name == wave.name)
     if role.multiplies:
         walk.end(1 + max((e.tile for e in events), default=0))
     return walk.found
@@ -34,7 +34,7 @@ def within_wave(program: Program, wave: WaveProgram, events: Sequence[Event], st
 class _Walk:
     """The registers of a wave, and what was wrong with them so far."""
 
-    def __init__(self, program: Program, wave: WaveProgram, steps: int):
+    def __init__(self, program: Program, wave: Role, steps: int):
         self.program = program
         self.me = (wave.waves[0], wave.waves[0])
         self.products = [p.name for p in program.products]

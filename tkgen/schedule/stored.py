@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from tkgen.ir.types import Operand, Program
 from tkgen.proof.terms import Term, Terms
 from tkgen.schedule.traces import Event, trace
-from tkgen.tile.ops import READS, Fetch, Move, Multiply, Store, WaveProgram, Write, Zero
+from tkgen.tile.ops import READS, Fetch, Move, Multiply, Store, Write, Zero
+from tkgen.tile.program import Role
 
 Fragment = tuple[int, int]
 _Place = tuple[str, int, int]  # operand, LDS buffer, part
@@ -27,7 +28,7 @@ class Wrong:
     how many; None where the number of times is what is wrong.
     """
 
-    wave: WaveProgram
+    wave: Role
     tile: int
     fragment: Fragment
     times: int
@@ -37,7 +38,7 @@ class Wrong:
 
 
 def wrong_stores(
-    program: Program, waves: Sequence[WaveProgram], passes: int, unroll: int, steps: int, tiles: int = 1
+    program: Program, waves: Sequence[Role], passes: int, unroll: int, steps: int, tiles: int = 1
 ) -> list[Wrong]:
     """The fragments that do not come out as they should; arguments as of `epochs.conflicts`."""
     last_phase = max(w.phase for w in waves)
@@ -54,7 +55,7 @@ def wrong_stores(
     return [
         wrong
         for wave, epochs in zip(running, parts, strict=True)
-        if wave.program.role in multiplying
+        if wave.program.name in multiplying
         for tile in range(1 + max((e.tile for part in epochs for e in part), default=0))
         for wrong in meant.compare(wave, tile)
     ]
@@ -71,7 +72,7 @@ def _epochs(events: Sequence[Event]) -> list[list[Event]]:
 class _Wave:
     """The registers of a wave, and what it has stored: (tile, fragment) -> the sums of each time, by product."""
 
-    def __init__(self, program: Program, wave: WaveProgram, terms: Terms, lds: dict[_Place, Term]):
+    def __init__(self, program: Program, wave: Role, terms: Terms, lds: dict[_Place, Term]):
         self.kernel, self.program, self.terms, self.lds = program, wave, terms, lds
         self.staged: dict[tuple[str, int], Term] = {}  # (operand, part)
         self.tiles: dict[tuple[str, int, int], Term] = {}  # (operand, fragment, register buffer)

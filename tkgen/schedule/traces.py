@@ -37,15 +37,12 @@ from tkgen.tile.ops import (
     OfRound,
     Read,
     Take,
-    WaveProgram,
     Write,
 )
-from tkgen.tile.program import END, Control, Drain, K, Op, Region
+from tkgen.tile.program import END, Control, Drain, K, Op, Part, Place, Region, Role
 
 NEVER = math.inf
 CUTS = (Fence, Barrier, Drain)  # no access to memory crosses them
-
-Place = tuple[str, int]  # segment of a wave's program, and the position in it
 
 
 @dataclass(slots=True)
@@ -152,7 +149,7 @@ class Passed:
 
 def trace(
     program: Program,
-    wave: WaveProgram,
+    wave: Role,
     passes: int,
     unroll: int,
     steps: int,
@@ -168,7 +165,7 @@ def trace(
 
 def data_trace(
     program: Program,
-    wave: WaveProgram,
+    wave: Role,
     passes: int,
     unroll: int,
     steps: int,
@@ -181,7 +178,7 @@ def data_trace(
     return [e for e in _Trace(program, sequence, passed).events if not isinstance(e.op, Control)]
 
 
-def held(program: Program, wave: WaveProgram, passes: int, unroll: int, steps: int, tiles: int) -> dict[Place, int]:
+def held(program: Program, wave: Role, passes: int, unroll: int, steps: int, tiles: int) -> dict[Place, int]:
     """Where a barrier of `wave` must be preceded by a wait for LDS operations, and how many that may leave outstanding.
 
     It completes the reads that multiplies before the barrier have consumed.
@@ -190,7 +187,7 @@ def held(program: Program, wave: WaveProgram, passes: int, unroll: int, steps: i
 
 
 def _sequence(
-    wave: WaveProgram, passes: int, unroll: int, steps: int, tiles: int, last_phase: int, controls: bool = True
+    wave: Role, passes: int, unroll: int, steps: int, tiles: int, last_phase: int, controls: bool = True
 ) -> list[Event]:
     """What `wave` executes, in order. When, the walk says.
 
@@ -200,12 +197,11 @@ def _sequence(
     sequence: list[Event] = []
     for tile in range(tiles):
         sequence += [Event(meeting, tile) for _ in range(wave.phase)]
-        for segment, times in (("prologue", 1), ("body", passes), ("epilogue", 1)):
-            placed: tuple[Op, ...] = getattr(wave, segment)
+        for part, times in zip(Part, (1, passes, 1), strict=True):
             places = [
-                (op, op.at, op.offset, (segment, n),
-                 None if controls or not isinstance(op, Control) else Event(op, tile, 0, (segment, n)))
-                for n, op in enumerate(placed)
+                (op, op.at, op.offset, place,
+                 None if controls or not isinstance(op, Control) else Event(op, tile, 0, place))
+                for op, place in ((op, Place(part, n)) for n, op in enumerate(wave.ops(part)))
             ]  # fmt: skip
             for i in range(times):
                 base = {"": 0, K: i * unroll, END: steps}

@@ -21,39 +21,39 @@ from tkgen.ir.reductions import rounds
 from tkgen.ir.types import Program
 from tkgen.ir.verifier import Broken
 from tkgen.targets import Target
-from tkgen.tile.ops import Barrier, Gather, Move, Multiply, Reduce, Store, WaveProgram
-from tkgen.tile.program import END, Drain, K, Op
+from tkgen.tile.ops import Barrier, Gather, Move, Multiply, Reduce, Store
+from tkgen.tile.program import END, Drain, K, Node, Op, Part, Role
 
 
-def verify(program: Program, target: Target, waves: Sequence[WaveProgram], placed: bool) -> None:
+def verify(program: Program, target: Target, waves: Sequence[Role], placed: bool) -> None:
     """Raises Broken for the first rule that does not hold; `placed` says that all barriers are tkgen's."""
 
     def fail(rule: str, where: object) -> None:
         raise Broken(program.name, "plan", rule, str(where))
 
     roles = {wave: role.name for role in program.roles for wave in role.waves}
-    if sorted((wave, w.role) for w in waves for wave in w.waves) != sorted(roles.items()):
+    if sorted((wave, w.name) for w in waves for wave in w.waves) != sorted(roles.items()):
         fail("waves", [w.waves for w in waves])
     counters = target.synchronisation.counters
     for wave in waves:
         if unreduced := _unreduced(program, wave):
             fail("rounds", unreduced)
-        for base, segment in _segments(wave):
-            for op in segment:
+        for base, part in zip(("", K, END), Part, strict=True):
+            for op in wave.ops(part):
                 if not fits(program, op):
                     fail("ops", op)
                 if isinstance(op, Move | Multiply) and (op.at != base or (not base and op.offset < 0)):
                     fail("steps", op)
                 if isinstance(op, Drain) and op.automatic and op.count >= counters[op.stream]:
                     fail("waits", op)
-    if placed and len({tuple(_meetings(segment) for _, segment in _segments(w)) for w in waves}) > 1:
-        fail("meetings", waves[0].role)
+    if placed and len({tuple(_meetings(segment) for segment in w.parts) for w in waves}) > 1:
+        fail("meetings", waves[0].name)
 
 
-def _unreduced(program: Program, wave: WaveProgram) -> Op | None:
+def _unreduced(program: Program, wave: Role) -> Op | None:
     """The first operation of a wave's epilogue that comes before the rounds which it needs are done."""
     every, reduced, done = rounds(program), 0, 0
-    for at in wave.epilogue:
+    for at in wave.ops(Part.EPILOGUE):
         match at:
             case Reduce(round=number):
                 if number != reduced or done != reduced:
@@ -69,10 +69,5 @@ def _unreduced(program: Program, wave: WaveProgram) -> Op | None:
     return None
 
 
-def _segments(wave: WaveProgram) -> tuple[tuple[str, tuple[Op, ...]], ...]:
-    """What the K-steps of each part count from, and its operations."""
-    return ("", wave.prologue), (K, wave.body), (END, wave.epilogue)
-
-
-def _meetings(segment: tuple[Op, ...]) -> int:
+def _meetings(segment: tuple[Node, ...]) -> int:
     return sum(isinstance(op, Barrier) for op in segment)

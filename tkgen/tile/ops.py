@@ -486,22 +486,6 @@ def indices(values: tuple[int, ...]) -> str:
 
 
 @dataclass(frozen=True)
-class WaveProgram:
-    """What some waves of the block execute: prologue, steady loop (one pass handles `unroll` steps), epilogue.
-
-    `phase` meetings are passed before the prologue, so these waves run that far behind; all others pass as many
-    after their epilogue.
-    """
-
-    role: str
-    waves: tuple[int, ...]
-    phase: int
-    prologue: tuple[Op, ...]
-    body: tuple[Op, ...]
-    epilogue: tuple[Op, ...]
-
-
-@dataclass(frozen=True)
 class Body:
     """One iteration of one role: the operations in order, steps relative to k."""
 

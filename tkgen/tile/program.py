@@ -20,10 +20,10 @@ Other rings, registers among them, count the instances by what is written: each 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import ClassVar, Self, TypeAlias
+from typing import ClassVar, NamedTuple, Self, TypeAlias
 
 from tkgen.source import Span
 
@@ -473,9 +473,27 @@ class Scoped:
 Node: TypeAlias = Op | Text | Loop | Tiles | If | Scoped
 
 
+class Part(Enum):
+    """A part of a role: before what it repeats, in that, and after it."""
+
+    PROLOGUE = "prologue"
+    BODY = "body"
+    EPILOGUE = "epilogue"
+
+
+class Place(NamedTuple):
+    """The place of an op: a part of a role, and the position in it."""
+
+    part: Part
+    number: int
+
+
 @dataclass(frozen=True)
 class Role:
-    """A body for one thread, for `warps` alike, or for `groups` of these; nodes `before` and `behind` its tiles.
+    """A body for one thread, for `warps` alike, for `groups` of these, or for those with the numbers `waves`.
+
+    Nodes `before` and `behind` its tiles are executed once. Waves of a `phase` pass so many barriers first, and run
+    that far behind; all others pass as many at the end.
 
     `cursors` begin at the first instance. `registers` of a lane, where warps of a role give some up or take more.
     `groups_before` are those of the block that come before its own.
@@ -491,11 +509,32 @@ class Role:
     groups_before: str = "0"
     registers: int = 0
     remark: str = ""
+    waves: tuple[int, ...] = ()
+    phase: int = 0
 
     @property
     def nodes(self) -> tuple[Node, ...]:
         """All of its nodes."""
         return (*self.before, self.tiles, *self.behind)
+
+    @property
+    def parts(self) -> tuple[tuple[Node, ...], ...]:
+        """Its nodes by part."""
+        return self.before, self.tiles.body, self.behind
+
+    def ops(self, part: Part) -> tuple[Op, ...]:
+        """The ops of a part."""
+        return tuple(ops(dict(zip(Part, self.parts, strict=True))[part]))
+
+    def op(self, place: Place) -> Op:
+        """The op at a place."""
+        return self.ops(place.part)[place.number]
+
+    def with_ops(self, part: Part, changed: Iterable[Op]) -> Role:
+        """The role with other ops in a part."""
+        nodes = zip(Part, self.parts, strict=True)
+        before, body, behind = (tuple(changed) if p is part else same for p, same in nodes)
+        return replace(self, before=before, tiles=replace(self.tiles, body=body), behind=behind)
 
 
 @dataclass(frozen=True)

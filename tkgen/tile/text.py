@@ -50,8 +50,7 @@ def block_text(block: Block, values: Mapping[str, int], lines: Lines = lambda _:
     found += [f"barrier {flags.name}{_slots(flags.slots)}, {_arrivals(flags.arrivals)}" for flags in block.flags]
     found += [f"barrier {named.name}{_owner(Scope.GROUP)}, {named.warps} warps" for named in block.barriers]
     for role in block.roles:
-        segments = (role.before, role.tiles.body, role.behind)
-        found += role_text(_title(role), *(list(_text(nodes, lines)) for nodes in segments))
+        found += role_text(_title(role), *(list(_text(nodes, lines)) for nodes in role.parts))
     return "\n".join(found)
 
 

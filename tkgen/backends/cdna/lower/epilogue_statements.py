@@ -81,7 +81,7 @@ class EpilogueStatements:
 
     def level(self, role: Role) -> Statement:
         """The barriers that waves of an earlier phase pass."""
-        waves = [w for w in self.c.plan.waves if w.role == role.name]
+        waves = self.c.plan.waves_of(role.name)
         last = max(w.phase for w in self.c.plan.waves)
         code: list[str | Noted] = []
         for w in (w for w in waves if w.phase < last):

@@ -35,7 +35,9 @@ from tkgen.ir.reductions import exchanged
 from tkgen.ir.types import ACCESS_BYTES, SIMDS, WAVE_LANES, Operand, Role, Side, Tensor, Via
 from tkgen.remap import NamedInt, RemapCall, compose
 from tkgen.schedule import Plan
-from tkgen.tile.ops import CatchUp, WaveProgram
+from tkgen.tile import program as tile
+from tkgen.tile.ops import CatchUp
+from tkgen.tile.program import Part
 
 
 def counted(tensor: Tensor, extent: str) -> str:
@@ -370,17 +372,18 @@ class _Lowering:
 
     def scope(self, role: Role) -> Scope:
         p, plan = self.c.program, self.c.plan
-        programs = [w for w in plan.waves if w.role == role.name]
+        programs = plan.waves_of(role.name)
         wave = programs[0]
-        if any((w.prologue, w.body, w.epilogue) != (wave.prologue, wave.body, wave.epilogue) for w in programs):
+        if any(w.parts != wave.parts for w in programs):
             raise ValueError(f"the waves of role {role.name} share one program, whatever their phase")
         gathered = [o for o in p.operands if o.name in role.loads and o.name in p.gathered]
         direct = p.operands if self.c.dialect.direct else ()
         prefilled = [o for o in direct if o.name in role.loads and o.via is not Via.REGISTERS]
         before, after = self.phases(programs)
-        if any(isinstance(p, CatchUp) for p in wave.epilogue):
+        if any(isinstance(p, CatchUp) for p in wave.behind):
             after = ()
         s, made = plan.shape, Operations(self.c)
+        prologue, body, epilogue = (made.statements(role, part, wave.ops(part)) for part in Part)
         bound = self.c.steps if not s.tail_iterations else f"{self.c.steps} - {s.tail_iterations}"
         last = f"wave < {role.last + 1}" if role.first == 0 else f"wave >= {role.first}"
         if role.first and role.last + 1 < p.waves:
@@ -395,18 +398,18 @@ class _Lowering:
             prologue=(
                 *(made.prefill(role, o) for o in prefilled),
                 *(made.gather(role, o) for o in gathered),
-                *made.statements(role, "prologue", wave.prologue),
+                *prologue,
             ),
-            body=made.statements(role, "body", wave.body),
+            body=body,
             unroll=s.unroll,
             loop_bound=bound,
             loop_origin=self.c.origin("block", "each", "unroll"),
-            epilogue=made.statements(role, "epilogue", wave.epilogue),
+            epilogue=epilogue,
             after=after,
             origin=self.c.origin(role.span),
         )
 
-    def phases(self, programs: list[WaveProgram]) -> tuple[tuple[Phase, ...], tuple[Phase, ...]]:
+    def phases(self, programs: Sequence[tile.Role]) -> tuple[tuple[Phase, ...], tuple[Phase, ...]]:
         """The meetings that waves of this role pass before their prologue, and those with which the others catch up."""
         last = max(w.phase for w in self.c.plan.waves)
         origin = self.c.origin(*(p.span for p in self.c.program.phases))

@@ -15,7 +15,7 @@ from tkgen.backends.cdna.lower.statements import MIXED, Code, Loop, Noted, State
 from tkgen.ir.types import DType, Operand, Product, Role, Side
 from tkgen.targets import counted
 from tkgen.tile import ops
-from tkgen.tile.program import END, Drain, K, Op, Region
+from tkgen.tile.program import END, Drain, K, Op, Part, Place, Region
 
 TILE = {Side.A: "tile_row", Side.B: "tile_col"}  # the block's place along an operand's rows or columns
 
@@ -26,21 +26,21 @@ class Operations:
     def __init__(self, context: Context):
         self.c = context
 
-    def statements(self, role: Role, part: str, placed: tuple[Op, ...]) -> tuple[Statement, ...]:
+    def statements(self, role: Role, part: Part, placed: tuple[Op, ...]) -> tuple[Statement, ...]:
         """The statements of a part of a role's program, each with the operations it carries out."""
         result: list[Statement] = []
 
         def add(made: Iterable[Statement], first: int, count: int) -> None:
-            done = tuple(Performed(role.name, part, n) for n in range(first, first + count))
+            done = tuple(Performed(role.name, Place(part, n)) for n in range(first, first + count))
             result.extend(replace(s, operations=done) for s in made)
 
-        if part == "body" and role.multiplies and self.c.steps == "steps":
+        if part is Part.BODY and role.multiplies and self.c.steps == "steps":
             add([_call("begin_pass")], 0, 1)
-        multiplied = role.multiplies and part != "prologue"  # products that may still be on their way
-        whole = role.multiplies and part == "epilogue" and self.c.program.accumulator.dtype.whole
+        multiplied = role.multiplies and part is not Part.PROLOGUE  # products that may still be on their way
+        whole = role.multiplies and part is Part.EPILOGUE and self.c.program.accumulator.dtype.whole
         i = 0
         while i < len(placed):
-            left = (part, i) == ("epilogue", 0)  # the loop
+            left = (part, i) == (Part.EPILOGUE, 0)  # the loop
             if multiplied and (left or branches(self.c.program, role, placed[i])):
                 add([_call("settle")], i, 1)
                 multiplied = False

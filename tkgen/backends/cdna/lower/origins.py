@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tkgen.source import SourceFile
+from tkgen.tile.program import Place
 
 _MARK = "\0"  # what stands behind one on a line is the number of a mark
 
@@ -50,11 +51,10 @@ NOWHERE = Origins()
 
 
 class Performed(NamedTuple):
-    """An operation of the schedule: that at position `number` of `prologue`, `body` or `epilogue` of a role."""
+    """An operation of the schedule: a role's, and its place there."""
 
     role: str
-    part: str
-    number: int
+    place: Place
 
 
 @dataclass(frozen=True)
