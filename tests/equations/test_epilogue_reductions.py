@@ -11,6 +11,7 @@ from tkgen.api import Spec
 from tkgen.checks import check
 from tkgen.diagnostics import SpecError
 from tkgen.execute.launch import run, trials
+from tkgen.report import facts
 from tkgen.tile.ops import Barrier
 from tkgen.tile.program import Part
 
@@ -152,6 +153,7 @@ def test_halves_of_the_waves_a_phase_apart_are_level_before_they_hand_over() -> 
         shared=" via registers", clauses="schedule ping_pong",
     )  # fmt: skip
     assert made.check().plan.to_text().count("catch up") == 2
+    assert [(lane.phase, len(lane.ops) > 10) for lane in facts(made).pipeline.lanes] == [(0, True), (1, True)]
     right(made, orders=3)
 
 
