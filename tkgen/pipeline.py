@@ -9,9 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+
+from tkgen.ir.passes import PASSES
 
 if TYPE_CHECKING:
     from networkx import MultiDiGraph
@@ -98,6 +102,19 @@ class TypedEquations:
 
 
 @dataclass(frozen=True)
+class Simplified:
+    """The equations of each kernel after the passes of `tkgen.ir.passes`: by the name of the last of them, in order."""
+
+    typed: TypedEquations
+    after: Mapping[str, TypedEquations]
+
+    @property
+    def equations(self) -> TypedEquations:
+        """The equations after all passes."""
+        return [self.typed, *self.after.values()][-1]
+
+
+@dataclass(frozen=True)
 class Resolved:
     """The typed program of each kernel, None for a kernel with `problems`."""
 
@@ -159,12 +176,22 @@ def type_equations(parsed: Parsed) -> TypedEquations:
     return TypedEquations(parsed, tuple(type_kernel(k, parsed.own_defines(n), parsed.target) for n, k in kernels))
 
 
-def resolve(equations: TypedEquations) -> Resolved:
+def simplify(equations: TypedEquations) -> Simplified:
+    """Run the passes over the equations of each kernel: they store the same with fewer operations."""
+    from tkgen.ir.program import rewrite_kernel
+
+    now, after = equations, dict[str, TypedEquations]()
+    for name in PASSES:
+        now = after[name] = replace(now, kernels=tuple(rewrite_kernel(k, [name]) for k in now.kernels))
+    return Simplified(equations, after)
+
+
+def resolve(simplified: Simplified) -> Resolved:
     """Resolve everything that a spec says around its equations, and verify the program."""
     from tkgen.ir.program import resolve_kernel
 
-    found, problems = _each(resolve_kernel, equations.kernels)
-    return Resolved(equations.parsed, tuple(found), tuple(problems))
+    found, problems = _each(resolve_kernel, simplified.equations.kernels)
+    return Resolved(simplified.typed.parsed, tuple(found), tuple(problems))
 
 
 def schedule(resolved: Resolved) -> AnySpec:
@@ -244,6 +271,17 @@ def _equations_text(equations: TypedEquations) -> str:
     return _joined(map(to_text, equations.typed()))
 
 
+def _passes_text(simplified: Simplified, names: Sequence[str] = PASSES) -> str:
+    """The number of operations before and after the passes `names`; the equations after the last."""
+    from tkgen.ir.equations import walk
+
+    every = {"": simplified.typed, **simplified.after}
+    counts = {name: sum(len([*walk(kernel.body)]) for kernel in found.typed()) for name, found in every.items()}
+    before = dict(pairwise(reversed(every)))
+    lines = [f"{name}: {counts[before[name]]} operations, then {counts[name]}" for name in names]
+    return "\n".join([*lines, _equations_text(every[names[-1]])])
+
+
 def _program_text(resolved: Resolved) -> str:
     from tkgen.ir.program_text import to_text
 
@@ -284,6 +322,10 @@ PARSE = Stage("parse", "The text of a spec and its includes becomes a syntax tre
 EQUATIONS = Stage(
     "equations", "Clauses become equations, and every operation gets a type and axes.", type_equations, _equations_text
 )
+SIMPLIFY = Stage(
+    "simplify", "Passes over the equations remove operations that are not needed.", simplify,
+    _passes_text, {name: partial(_passes_text, names=[name]) for name in PASSES},
+)  # fmt: skip
 RESOLVE = Stage(
     "resolve", "Names, sizes, tiles and choices are resolved, and the typed program is verified.", resolve,
     _program_text,
@@ -302,7 +344,7 @@ COMPILE = Stage(
     lambda build: build.line(),
 )  # fmt: skip
 
-STAGES: tuple[Stage[Any, Any], ...] = (PARSE, EQUATIONS, RESOLVE, SCHEDULE, PROVE, LOWER, COMPILE)
+STAGES: tuple[Stage[Any, Any], ...] = (PARSE, EQUATIONS, SIMPLIFY, RESOLVE, SCHEDULE, PROVE, LOWER, COMPILE)
 PRINTED = tuple(name for stage in STAGES for name in stage.prints)  # what `--print-after` takes
 
 

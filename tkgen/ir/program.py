@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib import import_module
 
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import Kernel
+from tkgen.ir.equivalence import difference
+from tkgen.ir.passes import PASSES
 from tkgen.ir.products import chains_products, has_products
 from tkgen.ir.program_verifier import verify
 from tkgen.ir.resolve.matrix import matrix
@@ -17,6 +20,8 @@ from tkgen.ir.types import Program
 from tkgen.ir.typing import Typed, equations
 from tkgen.ir.typing.clauses import equation_program
 from tkgen.ir.typing.desugar import desugared
+from tkgen.ir.verifier import Broken
+from tkgen.ir.verifier import verify as verify_equations
 from tkgen.syntax import ast
 from tkgen.syntax.ast import has_equations
 
@@ -47,6 +52,22 @@ def type_kernel(
     return KernelEquations(scope, None)
 
 
+def rewrite_kernel(found: KernelEquations, passes: Iterable[str]) -> KernelEquations:
+    """A kernel with the equations that `passes`, modules of `tkgen.ir.passes`, make of its own.
+
+    Raises Broken if rewritten equations break a rule, or store something else: a mistake of tkgen.
+    """
+    if found.typed is None or found.scope.errors:
+        return found
+    kernel = found.typed.kernel
+    for name in passes:
+        before, kernel = kernel, import_module(f"tkgen.ir.passes.{name}").run(kernel)
+        verify_equations(kernel, name)
+        if (other := difference(before, kernel)) is not None:
+            raise Broken(kernel.name, name, "the same stores", other)
+    return replace(found, typed=replace(found.typed, kernel=kernel))
+
+
 def resolve_kernel(found: KernelEquations) -> Program | EquationProgram:
     """The verified program of a kernel. Raises SpecError with every independent problem, those of its equations too."""
     scope, typed = found.scope, found.typed
@@ -71,7 +92,7 @@ def program(
     Raises:
         SpecError: with every independent problem found.
     """
-    return resolve_kernel(type_kernel(kernel, defines, target))
+    return resolve_kernel(rewrite_kernel(type_kernel(kernel, defines, target), PASSES))
 
 
 def matrix_program(

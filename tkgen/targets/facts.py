@@ -48,7 +48,7 @@ def _read(path: str) -> Mapping[str, Any]:
 
 @cache
 def missing(name: str) -> tuple[str, ...]:
-    """What the file of a target lacks, or says wrongly, a line for each; empty where it is complete."""
+    """The facts that the file of a target lacks, or has wrong, a line for each; empty where it is complete."""
     try:
         data = target_data(name)
     except tomllib.TOMLDecodeError as error:

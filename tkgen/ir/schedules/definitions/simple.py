@@ -46,7 +46,7 @@ def _iteration(program: Program) -> list[tuple[str, Op]]:
 def _moves(program: Program, operand: Operand, lead: int) -> tuple[list[tuple[str, Op]], list[tuple[str, Op]]]:
     """Operations that bring `operand` to LDS: those at the start of an iteration and those after its reads.
 
-    With `lead` both stand before the reads, the second list first.
+    With `lead` both come before the reads, the second list first.
     """
     roles = [r.name for r in program.roles if operand.name in r.loads]
     ahead = operand.buffers - 1 + lead
