@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tkgen.backends import protocol
 from tkgen.backends.registry import backend_of
@@ -34,7 +34,6 @@ __all__ = [
     "define_value",
     "load",
     "load_equations",
-    "load_kernel",
     "load_products",
     "target_of",
     "write",
@@ -89,20 +88,6 @@ def load_products(
     chosen = load_target(target or _wanted(found.targets))  # another kind of machine is said first
     program = of_products(kernel, found)
     return Spec(Path(kernel.name.span.file.name), program, chosen, dict(defines or {}), plan(program, chosen))
-
-
-def load_kernel(
-    path: str | os.PathLike[str],
-    defines: Mapping[str, int | None] | None = None,
-    target: str | None = None,
-    include_roots: Sequence[str | os.PathLike[str]] = (),
-    text: str | None = None,
-) -> Spec[Any]:
-    """As `load`, for one kernel on an AMD GPU. Raises SpecError for other specs, too."""
-    from tkgen.backends.cdna.spec import Spec
-
-    found = load(path, defines, target, include_roots, text)
-    return found if isinstance(found, Spec) else load_products(path, defines, target, include_roots, text)
 
 
 def load_equations(

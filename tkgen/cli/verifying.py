@@ -89,16 +89,18 @@ def verify(
         raise typer.BadParameter("a kernel that is no spec, alone, has --against SPEC or --reference FILE.py:FUNCTION")
 
     def verdicts(path: Path) -> list[Verdict]:
+        from tkgen import sanitize
         from tkgen.verify import foreign as kernels_of_others
         from tkgen.verify.specs import verified_spec
 
         if not foreign:
             return verified_spec(path, launch_defines(define), target, include or (), draws, schedules, seed, cxx)
-        request = kernels_of_others.Request(
-            path, against, reference, grid, block, lds, kernel, arg or (), args_from, target, macros(define),
-            include or (), cxx, kittens,
+        launched = sanitize.Request(
+            path, grid, block, lds, kernel, arg or (), args_from, target, macros(define), include or (), kittens, cxx,
+            seed,
         )  # fmt: skip
-        return [kernels_of_others.verified_file(request, draws, schedules, seed)]
+        request = kernels_of_others.Request(launched, against, reference)
+        return [kernels_of_others.verified_file(request, draws, schedules)]
 
     def executed(path: Path) -> tuple[list[object], list[str]]:
         from tkgen.execute import modelled_suite

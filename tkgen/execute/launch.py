@@ -129,14 +129,8 @@ def _free_memory() -> int | None:
 
 def outputs(launch: Sizing, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """What outputs hold before the launch: their input, where the kernel reads it, else what a store overwrites."""
-    return {
-        out.name: inputs[out.name].clone(memory_format=torch.contiguous_format)
-        if out.name in inputs
-        else torch.zeros(launch.shape(out), dtype=TORCH[out.dtype])
-        if out.name in launch.program.added
-        else unwritten(launch.shape(out), out.dtype)
-        for out in launch.program.outputs
-    }
+    found = memory(launch, inputs, poison=True)
+    return {out.name: found[out.name] for out in launch.program.outputs}
 
 
 def emulate(
@@ -243,7 +237,7 @@ def memory(launch: Sizing, inputs: Tensors, poison: bool = False) -> dict[str, t
     An output that is read, too, is a copy of what is given for it; others hold anything, or NaNs where `poison` says so
     and no kernel adds to them.
     """
-    device = next(iter(inputs.values())).device
+    device = next((t.device for t in inputs.values()), None)
     added = {name for one in launch.launches for name in one.program.added}
     found = dict(inputs)
     for tensor in launch.written:

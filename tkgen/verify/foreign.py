@@ -43,22 +43,11 @@ _TYPES = {torch_type: dtype for dtype, torch_type in rounding.TORCH.items() if n
 
 @dataclass(frozen=True)
 class Request:
-    """What the user asked for; empty where an option was not given."""
+    """What the user asked for: the kernel and its launch, and what it means, a spec or FILE.py:FUNCTION."""
 
-    path: Path
+    kernel: sanitize.Request
     against: Path | None
     reference: str
-    grid: str
-    block: str
-    lds_bytes: int | None
-    kernel: str | None
-    arguments: Sequence[str]
-    arguments_from: str
-    target: str | None
-    defines: Mapping[str, str]
-    include_dirs: Sequence[Path]
-    cxx: str | None
-    kittens: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -70,7 +59,7 @@ class Meaning:
     sums: Callable[[Drawn], Sequence[Sum]] | None = None
 
 
-def verified_file(request: Request, draws: int = 2, schedules: int = 2, seed: int = 0) -> Verdict:
+def verified_file(request: Request, draws: int = 2, schedules: int = 2) -> Verdict:
     """The verdict on a kernel beside a spec or a function of torch.
 
     Raises:
@@ -78,7 +67,8 @@ def verified_file(request: Request, draws: int = 2, schedules: int = 2, seed: in
         SpecError, ToolchainError, EmulateError, OSError: files are wrong.
         UnsupportedError: the function has what the algebra has not.
     """
-    ((subject, launch),) = sanitize.prepare(_sanitizing(request, seed))
+    ((subject, launch),) = sanitize.prepare(request.kernel)
+    seed = request.kernel.seed
     kernel = subject.code.kernel(launch.kernel)
 
     def arguments(of: int) -> list[Arg]:
@@ -117,17 +107,9 @@ def verified_file(request: Request, draws: int = 2, schedules: int = 2, seed: in
     inputs = {b.name: values(b) for b in _buffers(first)}
     means = _meaning(request, inputs, scalars, outputs)
     note = " ".join(_shown(b, inputs[b.name]) for b in _buffers(first))
-    case = Case(f"{request.path.name}: {kernel.name}", {}, outputs, draw, machine, means.of, means.degree, note,
+    case = Case(f"{request.kernel.path.name}: {kernel.name}", {}, outputs, draw, machine, means.of, means.degree, note,
                 means.sums)  # fmt: skip
     return verified(case, draws, schedules, seed, explained)
-
-
-def _sanitizing(request: Request, seed: int) -> sanitize.Request:
-    return sanitize.Request(
-        request.path, request.grid, request.block, request.lds_bytes, request.kernel, request.arguments,
-        request.arguments_from, request.target, request.defines, request.include_dirs, request.kittens, request.cxx,
-        seed,
-    )  # fmt: skip
 
 
 # ---------------------------------------------------------------- arguments
@@ -248,7 +230,7 @@ def _of_spec(
     outputs: Sequence[tensors.Tensor],
 ) -> Meaning:  # fmt: skip
     """The equations of a spec, at the sizes of the buffers called as its tensors; it need say no more."""
-    own = load_equations(path, None, request.target, request.include_dirs)
+    own = load_equations(path, None, request.kernel.target, request.kernel.include_dirs)
     arguments = {t.name: t for kernel in own for t in (*kernel.inputs, *kernel.outputs)}
     missing = [name for name in arguments if name not in inputs]
     if missing:
@@ -256,7 +238,7 @@ def _of_spec(
             f"no buffer is called {missing[0]}; there are {', '.join(inputs)}: name them as the spec does"
         )
     sizes: dict[str, int] = {}
-    said = _numbers(request.defines)
+    said = _numbers(request.kernel.defines or {})
     for name, value in said.items():
         sizes |= {name: value} if isinstance(value, int) else {}
     along: dict[tensors.Dim, tuple[int, str]] = {}  # how far, and in which tensor
@@ -272,7 +254,7 @@ def _of_spec(
     sizes |= {d.name: size for d, (size, _) in along.items() if d.size != size}
     static = {d.name for t in arguments.values() for d in t.dims if d.size is not None}
     fixed = {n: s for n, s in sizes.items() if n in static}
-    kernels = load_equations(path, fixed, request.target, request.include_dirs)
+    kernels = load_equations(path, fixed, request.kernel.target, request.kernel.include_dirs)
     defaults = {s.name: s.default for kernel in kernels for s in kernel.scalars}
     known = defaults | dict(scalars) | {n: v for n, v in said.items() if n in defaults}
     given = {name: float(value) for name, value in known.items() if value is not None}
