@@ -13,15 +13,16 @@ import hashlib
 import importlib.util
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from tkgen.emulate.errors import EmulateError
 from tkgen.packages import install_line
@@ -46,157 +47,96 @@ IN_ANOTHER_L2: Final = 4
 u32, u64, i32, i64, ptr = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p
 
 
+_ABI: Final = re.sub(r" *//.*", "", (_CORE / "abi.h").read_text(encoding="utf-8"))  # without comments
+_SCALARS: Final[dict[str, Any]] = {
+    "int": ctypes.c_int, "uint8_t": ctypes.c_uint8, "uint16_t": ctypes.c_uint16, "uint32_t": u32, "int32_t": i32,
+    "uint64_t": u64, "int64_t": i64,
+}  # fmt: skip
+_STRUCTURES: Final[dict[str, Any]] = {}
+S = TypeVar("S", bound=type[ctypes.Structure])
+
+
+def _type(text: str, pointer: Callable[[Any], Any]) -> Any:
+    """A type of `abi.h`; `pointer` makes that of the address of a scalar."""
+    base, stars = re.sub(r"\b(const|volatile)\b|[* ]", "", text), text.count("*")
+    if base == "char":
+        return ctypes.c_char_p if stars == 1 else ctypes.POINTER(ctypes.c_char_p)
+    if base in _STRUCTURES:
+        return ctypes.POINTER(_STRUCTURES[base]) if stars else _STRUCTURES[base]
+    if base in _SCALARS:
+        return pointer(_SCALARS[base]) if stars else _SCALARS[base]
+    return ptr if stars else None
+
+
+def _structure(name: str) -> Callable[[S], S]:
+    """Give a class the fields of a structure of `abi.h`; those that hold the address of scalars take any address."""
+
+    def with_fields(made: S) -> S:
+        found = re.search(rf"^struct {name} {{(.*?)^}};", _ABI, re.DOTALL | re.MULTILINE)
+        assert found is not None
+        fields: list[tuple[str, Any]] = []
+        for declaration in filter(str.strip, found[1].split(";")):
+            first, *others = declaration.split(", ")
+            kind, _, leading = first.strip().rpartition(" ")
+            for one in (leading, *others):
+                field, _, count = one.strip("(*)]").partition("[")  # `a`, `a[3]`, or `(*a)()`
+                plain = ptr if "(" in one else _type(kind, lambda _: ptr)
+                fields.append((field, plain * int(count) if count else plain))
+        made._fields_ = fields
+        _STRUCTURES[name] = made
+        return made
+
+    return with_fields
+
+
+@_structure("TkRegion")
 class Region(ctypes.Structure):
     """`TkRegion`."""
 
-    _fields_ = (
-        ("base", u64),
-        ("size", u64),
-        ("host", ptr),
-        ("writable", u32),
-        ("id", u32),
-        ("payload", ptr),
-        ("elements", u64),
-        ("format", u32),
-    )
 
-
+@_structure("TkLaunch")
 class Launch(ctypes.Structure):
     """`TkLaunch`."""
 
-    _fields_ = (
-        ("ops", ptr),
-        ("op_count", u64),
-        ("text_base", u64),
-        ("entry", u64),
-        ("names", ctypes.POINTER(ctypes.c_char_p)),
-        ("name_count", u64),
-        ("regions", ctypes.POINTER(Region)),
-        ("region_count", u64),
-        ("shared_base", u64),
-        ("private_base", u64),
-        ("scratch_base", u64),
-        ("printed_base", u64),
-        ("printed_bytes", u64),
-        ("host_base", u64),
-        ("host_bytes", u64),
-        ("interrupt", ptr),
-        ("budget", u64),
-        ("seed", u64),
-        ("trace_limit", u64),
-        ("target", u32),
-        ("policy", u32),
-        ("watch", u32),
-        ("poison", u32),
-        ("grid", u32 * 3),
-        ("block", u32 * 3),
-        ("lds_bytes", u32),
-        ("scratch_bytes", u32),
-        ("user_sgprs", u32 * 32),
-        ("user_sgpr_count", u32),
-        ("block_id_enable", u32),
-        ("block_info_enable", u32),
-        ("scratch_offset_enable", u32),
-        ("mode", u32),
-        ("split", u32),
-        ("trace_wave", i32),
-        ("trace_lanes", u32),
-        ("dataless", u32),
-        ("every_pass", u32),
-        ("algebra", u32),
-        ("cancel", ptr),
-        ("flags", ptr),
-    )
 
-
+@_structure("TkParty")
 class Party(ctypes.Structure):
     """`TkParty`."""
 
-    _fields_ = (
-        ("wave", u32),
-        ("index", u32),
-        ("instance", u32),
-        ("epoch", u32),
-        ("done", u32),
-        ("writes", u32),
-    )
 
-
+@_structure("TkFinding")
 class RawFinding(ctypes.Structure):
     """`TkFinding`."""
 
-    _fields_ = (
-        ("kind", u32),
-        ("fatal", u32),
-        ("block", u32 * 3),
-        ("lane", u32),
-        ("count", u64),
-        ("address", u64),
-        ("size", u32),
-        ("space", u32),
-        ("other_lane", u32),
-        ("note", u32),
-        ("a", Party),
-        ("b", Party),
-    )
 
-
+@_structure("TkInterval")
 class Interval(ctypes.Structure):
     """`TkInterval`."""
 
-    _fields_ = (
-        ("region", u32),
-        ("block", u32),
-        ("index", u32),
-        ("writes", u32),
-        ("begin", u64),
-        ("end", u64),
-        ("unchanged", u32),
-        ("clock", u32),
-        ("wave", u32),
-        ("epoch", u32),
-        ("completed", u32),
-        ("scoped", u32),
-    )
 
-
+@_structure("TkRelease")
 class Release(ctypes.Structure):
     """`TkRelease`."""
 
-    _fields_ = (("block", u32), ("number", u32), ("wave", u32), ("epoch", u32), ("written_back", u32))
 
-
+@_structure("TkKnown")
 class Known(ctypes.Structure):
     """`TkKnown`."""
 
-    _fields_ = (("clock", u32), ("number", u32), ("block", u64))
 
-
+@_structure("TkLoss")
 class Loss(ctypes.Structure):
     """`TkLoss`."""
 
-    _fields_ = (("index", u32), ("count", u64), ("reason", ctypes.c_char_p))
 
-
+@_structure("TkTraceEntry")
 class TraceEntry(ctypes.Structure):
     """`TkTraceEntry`."""
 
-    _fields_ = (
-        ("wave", u32),
-        ("index", u32),
-        ("lanes", i64),
-        ("exec", u64),
-        ("size", u32),
-        ("access", u32),
-        ("second", i32),
-        ("lds_base", u32),
-    )
 
-
+@_structure("TkSpan")
 class RegisterSpan(ctypes.Structure):
     """`TkSpan`."""
-
-    _fields_ = (("index", u32), ("first", ctypes.c_uint16), ("count", ctypes.c_uint16), ("writes", u32))
 
 
 def cache_directory() -> Path:
@@ -297,38 +237,10 @@ def _compile(compiler: list[str], sources: Path, library: Path, link: list[str],
 def core() -> ctypes.CDLL:
     """The loaded core."""
     library = ctypes.CDLL(str(build()))
-    library.tk_new.restype = ptr
-    library.tk_new.argtypes = (ctypes.POINTER(Launch),)
-    library.tk_free.argtypes = (ptr,)
-    library.tk_run.argtypes = (ptr, ctypes.POINTER(u64), u64)
-    library.tk_run.restype = ctypes.c_int
-    library.tk_block_dependent.argtypes = (ptr,)
-    library.tk_instructions.argtypes = (ptr,)
-    library.tk_instructions.restype = u64
-    library.tk_counts.argtypes = (ptr,)
-    library.tk_counts.restype = ctypes.POINTER(u64)
-    for name, of in (
-        ("findings", RawFinding),
-        ("barriers", u32),
-        ("intervals", Interval),
-        ("releases", Release),
-        ("known", Known),
-        ("losses", Loss),
-        ("trace", TraceEntry),
-        ("trace_lanes", u64),
-        ("spans", RegisterSpan),
-    ):
-        function = getattr(library, f"tk_{name}")
-        function.argtypes = (ptr, ctypes.POINTER(u64))
-        function.restype = ctypes.POINTER(of)
-    library.tk_flags_new.restype = ptr
-    library.tk_flags_free.argtypes = (ptr,)
-    library.tk_ring_hash.argtypes = (ctypes.c_char_p, u32, u32)
-    library.tk_ring_hash.restype = u32
-    library.tk_ring_modulus.argtypes = (u32,)
-    library.tk_ring_modulus.restype = u32
-    library.tk_operation.argtypes = (u64,)
-    library.tk_operation.restype = ctypes.c_char_p
+    for result, name, arguments in re.findall(r"^TK_API (.+?)\b(tk_\w+)\((.*?)\);", _ABI, re.MULTILINE):
+        function = getattr(library, name)
+        function.restype = _type(result, ctypes.POINTER)
+        function.argtypes = [_type(one.rpartition(" ")[0], ctypes.POINTER) for one in arguments.split(", ") if one]
     return library
 
 

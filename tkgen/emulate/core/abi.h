@@ -1,4 +1,5 @@
-// The structures that Python and the core share. `Op` mirrors `decode.OP`, the rest mirrors `native.py`.
+// The structures that Python and the core share. `Op` mirrors `decode.OP`; `native.py` reads the other structures and the
+// functions from here, a declaration a line.
 #pragma once
 #include <cstdint>
 
