@@ -159,9 +159,10 @@ def _unordered(made: Run, alike: Sequence[int] | None) -> Iterator[Fault]:
         begin = next(new, len(instances))  # every pair needs one of these or of later instances
         for number, (writes, reads) in enumerate(instances[begin:], begin):
             for r in reads:
-                mine = [w for w in writes if _meet(w.access.box, r.access.box)]
+                box = r.access.box
+                mine = [w for w in writes if not box or _meet(w.access.box, box)]
                 there = r.proven or (r.access.instance == 0 and r.access.ring in made.program.initial)
-                if not there and _left(r.access.box, [w.access.box for w in mine]):
+                if not there and _left(box, [w.access.box for w in mine]):
                     yield Fault(Kind.UNWRITTEN, second=r.event, access=r.access)
                 yield from _lacking(order, Kind.RAW, mine, r)
             for n, w in enumerate(writes):
@@ -169,7 +170,8 @@ def _unordered(made: Run, alike: Sequence[int] | None) -> Iterator[Fault]:
                     both = not (w.proven and other.proven) and _meet(w.access.box, other.access.box)
                     if both and (lack := order.lacks(other, w)) and order.lacks(w, other):
                         yield Fault(Kind.WAW, other.event, w.event, w.access, lack)
-                for earlier_writes, earlier_reads in reversed(instances[:number]):
+                for earlier in range(number - 1, -1, -1):
+                    earlier_writes, earlier_reads = instances[earlier]
                     yield from _lacking(order, Kind.WAR, earlier_reads, w)
                     yield from _lacking(order, Kind.WAW, earlier_writes, w)
                     if any(_contains(e.access.box, w.access.box) for e in earlier_writes):
