@@ -42,7 +42,7 @@ _HOMES = {
 
 
 def __dir__() -> list[str]:
-    """What `dir` and completion show: also what has not been imported yet."""
+    """Return the names for `dir` and completion, those that are not imported yet included."""
     return sorted({*globals(), *__all__})
 
 

@@ -97,7 +97,10 @@ def load_equations(
     include_roots: Sequence[str | os.PathLike[str]] = (),
     text: str | None = None,
 ) -> tuple[Kernel, ...]:
-    """What the spec at `path` computes, of each of its kernels: it need not say how. Raises SpecError as `load`."""
+    """Return the typed equations of each kernel of the spec at `path`. The spec needs no schedule.
+
+    Raises SpecError as `load`.
+    """
     return tuple(run(_request(path, defines, target, include_roots, text), EQUATIONS).typed())
 
 
@@ -161,7 +164,7 @@ def _check_whole(defines: Mapping[str, int | None] | None) -> None:
 
 
 def define_value(text: str) -> int | float | None:
-    """What stands behind `=` in a `-D` option: a size, a number for a scalar, or None for `dynamic`.
+    """Return the value of a `-D` option: a size, a number for a scalar, or None for `dynamic`.
 
     Raises:
         ValueError: it is none of these.

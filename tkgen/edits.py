@@ -82,7 +82,7 @@ def named(spec: AnySpec, name: str, roots: Sequence[Path] = ()) -> Change:
 
 
 def _parsed(spec: AnySpec, roots: Sequence[Path]) -> ast.Kernel | ast.Sequence:
-    """What stands in the text that `spec` was read from."""
+    """Parse the text that `spec` was read from."""
     return parse_spec(spec.path, roots, spec.kernels[0].program.spans["kernel"].file.text)
 
 
@@ -178,7 +178,7 @@ def _with_words(spec: Spec[Any], kind: str, roots: Sequence[Path]) -> dict[str, 
 
 
 def passes(spec: AnySpec, text: str, roots: Sequence[Path] = ()) -> bool:
-    """Whether `text` in the place of `spec` passes all checks."""
+    """Return True if `text` in the place of `spec` passes all checks."""
     try:
         load(spec.path, spec.defines, spec.target.name, roots, text).check()
     except SpecError:
@@ -243,7 +243,7 @@ def _numbers(
 
 
 def _words(kernel: ast.Kernel, text: str, alone: bool) -> Iterator[Change]:
-    """What is no number: schedules, ways to LDS, a remap or register buffers where there are none."""
+    """Yield changes of words: schedules, ways to LDS, and a remap or register buffers where there are none."""
     body = list(_own(kernel))
     written = [s for s in body if isinstance(s, ast.Schedule)]
     presets = [s for s in written if s.preset is not None]
@@ -277,7 +277,7 @@ def _inserted(text: str, at: int, new: str) -> str:
 
 
 def _end(kernel: ast.Kernel, text: str) -> int:
-    """Where the last line of a kernel ends."""
+    """Return the offset at which the last line of a kernel ends."""
     last = max(s.span.end for s in (kernel.name, *_own(kernel)))
     end = text.find("\n", last)
     return len(text) if end < 0 else end

@@ -66,7 +66,7 @@ def _type(statement: Statement, i: int, piece: Piece) -> _TokenType:
 
 
 def _gap(text: str, start: int, end: int) -> Iterator[tuple[int, _TokenType, str]]:
-    """What lies between the parser's tokens: blanks, comments, and what it refused."""
+    """Yield the text between the parser's tokens: blanks, comments, and what it refused."""
     for match in _GAP.finditer(text, start, end):
         kind = Comment.Single if match[1] else Text.Whitespace if match[2] else Error
         yield match.start(), kind, match[0]

@@ -46,7 +46,7 @@ kernel {name}
 
 @dataclass(frozen=True)
 class Answers:
-    """What a first spec is made from."""
+    """The answers from which a first spec is written."""
 
     name: str
     layout: str = "ABt"

@@ -66,7 +66,7 @@ class Build:
 
     @cached_property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """What there is to say of the spec, of the real registers, and of the machine code."""
+        """The diagnostics of the spec, of the real registers, and of the machine code."""
         return (
             *self.spec.diagnostics,
             *self.spec.form.measured(self.spec, self.resources),

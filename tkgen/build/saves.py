@@ -1,4 +1,4 @@
-"""Whether the files of a spec were saved since they were looked at: what `tkgen watch` waits for."""
+"""The state of the files of a spec on disk: `tkgen watch` waits until it changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands share: options, printing, errors as exit codes, the work on several specs."""
+"""The common parts of commands: options, printing, errors as exit codes, the work on several specs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OK, WRONG, USAGE, TOOLCHAIN, INTERRUPTED = 0, 1, 2, 3, 130
 
 
 class Format(StrEnum):
-    """How diagnostics are printed."""
+    """The format in which diagnostics are printed."""
 
     TEXT = "text"
     JSON = "json"
@@ -94,7 +94,7 @@ def define_words(values: Sequence[str] | None) -> list[str]:
 
 
 def macros(values: Sequence[str] | None) -> dict[str, str]:
-    """What `-D` defines where a source is compiled: any text, or none."""
+    """Return the macros that `-D` defines where a source is compiled: any text, or none."""
     return dict(word.partition("=")[::2] for value in values or () for word in value.split())
 
 
@@ -381,9 +381,9 @@ def working(what: str) -> Iterator[None]:
 
 @contextmanager
 def emulating(what: str, wanted: bool = True) -> Iterator[Callable[[int, int], None]]:
-    """What long emulation does, on standard error: how many blocks, an estimate of the time, a bar on a terminal.
+    """Report the progress of long emulation on standard error: blocks, an estimate of the time, a bar on a terminal.
 
-    Gives a function to be told how many blocks are done, and of how many. `wanted`: no other bar is shown.
+    Yields a function that takes the number of finished blocks, and of all blocks. `wanted`: no other bar is shown.
     """
     first: list[tuple[float, int]] = []
     estimated = False

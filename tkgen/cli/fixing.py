@@ -19,7 +19,7 @@ PASSES = 10  # over a file: one fix may bring up another
 
 
 class Built(IntEnum):
-    """How far a spec gets: the more the better."""
+    """The furthest stage that a spec reaches: the more the better."""
 
     FAILS = 0
     UNWATCHED = 1  # it compiles, and the emulator cannot tell, or is not here

@@ -40,7 +40,7 @@ commands = typer.Typer()
 
 
 class GraphFormat(StrEnum):
-    """How a graph is printed."""
+    """The format in which a graph is printed."""
 
     TEXT = "text"
     DOT = "dot"
@@ -48,7 +48,7 @@ class GraphFormat(StrEnum):
 
 
 def _standing(files: list[Path], target: str | None, roots: list[Path] | None) -> str:
-    """What holds of specs in which nothing was found."""
+    """Say what is proven of specs without a finding."""
     from tkgen.api import target_of
     from tkgen.backends.registry import backend_of
 

@@ -101,7 +101,7 @@ def report(
 
 
 def _prediction(built: Build, product: str | None) -> Shown | None:
-    """What the report says of a kernel's time; None, with a note, where nothing can be said."""
+    """Predict a kernel's time for its report; return None, with a note, where no prediction can be made."""
     from tkgen.packages import install_line, needed_by
     from tkgen.report import prediction
 
@@ -312,7 +312,7 @@ def _say_predictions(found: Sequence[Prediction], tried: Sequence[Tried] | None,
 
 
 def _tried(asked: Asked, seconds: float, cxx: str | None) -> tuple[Tried, ...]:
-    """What the edits of a spec would bring, tried by prediction, with progress on a terminal."""
+    """Predict the effect of each edit of a spec, with progress on a terminal."""
     from tkgen.tune.edits import try_edits
     from tkgen.tune.evaluate import editable
 

@@ -1,4 +1,4 @@
-"""What a generated kernel takes, and the sizes and scalars that it takes them at. Torch is not needed for it."""
+"""Arguments of a generated kernel, and the sizes and scalars of a launch. This module does not need torch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class SizeError(ValueError):
 
 
 class Scaled(Protocol):
-    """What takes scalars: a kernel, or several."""
+    """A program that takes scalars: one kernel, or several."""
 
     @property
     def scalars(self) -> Sequence[ScalarArg]:
@@ -31,7 +31,7 @@ class Scaled(Protocol):
 
 
 class Layout(Protocol):
-    """How a block's tile lies over its lanes, as far as launches need to know."""
+    """A layout of a block's tile over its lanes, with the parts that a launch needs."""
 
     @property
     def kernel(self) -> Kernel:
@@ -47,7 +47,7 @@ class Layout(Protocol):
 
     @property
     def meets(self) -> bool:
-        """Whether its waves meet in every loop."""
+        """Return True if its waves synchronise in every loop."""
 
     def largest(self, dim: str) -> int:
         """The largest size of a dimension that only run time knows."""

@@ -73,7 +73,7 @@ def compared_blocks(
     launch: Launch[Any], inputs: Tensors, outputs: Tensors, scalars: Mapping[str, float], blocks: Sequence[int],
     back_end: str = CDNA,
 ) -> dict[str, Comparison]:  # fmt: skip
-    """What some blocks store, compared; that nothing else is stored is compared, too."""
+    """Compare what some blocks store with the equations; every other element must be as it was before."""
     boxes = [(block, box) for block in dict.fromkeys(blocks) for box in launch.boxes(block)]
     meant = [_meant(launch, inputs, scalars, block, box, back_end) for block, box in boxes]
     judged = {}
@@ -95,7 +95,7 @@ def compared_blocks(
 
 
 def _added(tensor: Tensor, parts: Sequence[Part], meant: Sequence[Reference]) -> list[tuple[Part, Reference]]:
-    """What blocks have added to zeros, part by part, and the bound on each element's error, in any order."""
+    """Sum the parts that blocks add to zeros, each with the bound on the error of its elements in any order."""
     together: dict[str, list[tuple[Part, Reference]]] = {}
     for part, reference in zip(parts, meant, strict=True):
         together.setdefault(repr(part), []).append((part, reference))
@@ -142,7 +142,7 @@ def _stored(part: Part, tensor: Tensor) -> Part:
 def _meant(
     launch: Launch[Any], inputs: Tensors, scalars: Mapping[str, float], block: int, box: Box, back_end: str
 ) -> dict[str, Reference]:
-    """What a piece of a block stores in its part of each output, and the bounds on the errors."""
+    """Compute what a piece of a block stores in its part of each output, and the bounds on the errors."""
     kernel, given = laid_out(launch, inputs, box)
     parts = {t.name: launch.part(t, box, kernel) for t in kernel.tensors}
     alone, extents = _apart(kernel, box, launch.extents, parts)

@@ -1,4 +1,4 @@
-"""What a regression tries of a kernel: the figures that its spec expects, and the sizes worth running."""
+"""Cases of a regression of a kernel: the figures that its spec expects, and the sizes worth running."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def expectations(header: str) -> list[Expectation]:
 
 
 def unmet(build: Build) -> str:
-    """What the spec's expect line says and the build does not do; empty where all holds."""
+    """List the expectations of the spec that the build does not meet; return an empty text if it meets all."""
     have, wrong = build.named_figures(), []
     for e in expectations(build.spec.program.header):
         if e.name not in have:

@@ -1,4 +1,4 @@
-"""What a kernel must compute, how far off it may be, and inputs that show a mistake.
+"""The results that a kernel must compute, the bounds on its errors, and inputs that show a mistake.
 
 What it must compute are its equations (`tkgen.ir.meaning`), and beside each element runs a bound on what f32 arithmetic
 may make of it (`tkgen.ir.rounding`). Two kinds of inputs:
@@ -49,7 +49,7 @@ from tkgen.targets import short_sums
 
 
 class Inputs(Enum):
-    """What the operands hold: see the module."""
+    """The kind of values in the operands: see the module."""
 
     EXACT = "exact"
     NORMAL = "normal"
@@ -156,7 +156,7 @@ def random_places(shape: Sequence[int], size: int, generator: torch.Generator) -
 
 
 def random_lengths(count: int, size: int, generator: torch.Generator) -> torch.Tensor:
-    """How many places of a dimension of `size` each group has: any number, now and then all, none, or what lies."""
+    """Draw a length for each group, 0 to `size`; four in ten are extremes, also negative or above `size`."""
     held = torch.randint(0, size + 1, (count,), generator=generator, dtype=torch.int32)
     ends = torch.tensor([0, size, -1 - size, size + 1, 1], dtype=torch.int32)
     some = ends[torch.randint(0, len(ends), (count,), generator=generator)]
@@ -164,7 +164,7 @@ def random_lengths(count: int, size: int, generator: torch.Generator) -> torch.T
 
 
 def random_offsets(count: int, size: int, generator: torch.Generator) -> torch.Tensor:
-    """Where groups of a dimension of `size` begin and end: of any length, some empty, and rows beside all of them."""
+    """Draw the rows where groups begin and end: of any length, some empty, and sometimes with rows in no group."""
     ends = torch.randint(0, size + 1, (count,), generator=generator, dtype=torch.int32)
     twice = torch.randint(0, count, (count,), generator=generator) < count // 4  # the same again: an empty group
     ends = torch.where(twice, ends.roll(1), ends).sort().values
@@ -194,7 +194,8 @@ def references(
     launch: Sizing, inputs: Mapping[str, torch.Tensor], scalars: Mapping[str, float], back_end: str = CDNA,
     flushes_f16: bool = False,
 ) -> dict[str, Reference]:  # fmt: skip
-    """What is written, by name, in fp64, and the bound on each element's error: what its equations mean.
+    """Evaluate the equations of a launch in fp64: each written tensor by name, and the bound on the error of each
+    element.
 
     Bounds are for the code of `back_end`. A target `flushes_f16` where its matrix units take subnormal factors for
     zero: what one of several kernels stores may be one.
@@ -220,7 +221,7 @@ def widened(
     launch: Launch[Any], kernel: Kernel, inputs: Mapping[str, torch.Tensor], scalars: Mapping[str, float],
     extents: Mapping[str, int], found: Mapping[str, Reference],
 ) -> dict[str, Reference]:  # fmt: skip
-    """What a launch writes, with wider bounds where several blocks add what they have made of parts of a sum.
+    """Widen the bounds of the outputs to which several blocks add their parts of a sum.
 
     Each block rounds what it makes of its part, by factors alone, and what it adds that to; where steps are scaled, the
     bound is of their sum in order, and each addition rounds another partial sum. All of them together are off by no

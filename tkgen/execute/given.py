@@ -62,7 +62,7 @@ def emulated(spec: AnySpec) -> AnySpec:
 
 
 class Sized(Protocol):
-    """What takes `-D` values: a kernel, or several."""
+    """A program that takes `-D` values: one kernel, or several."""
 
     @property
     def dims(self) -> Sequence[Dim]:
@@ -83,7 +83,7 @@ class Values:
 
     @classmethod
     def of(cls, program: Sized, defines: Mapping[str, float | None]) -> Values:
-        """What `defines` gives `program`. Raises SizeError as `valued`."""
+        """Return the values that `defines` gives `program`. Raises SizeError as `valued`."""
         dynamic, scalars = {d.name for d in program.dims if d.size is None}, {s.name for s in program.scalars}
         found = cls({}, {}, {})
         for name, value in defines.items():

@@ -27,7 +27,7 @@ class Expected:
 def expected(
     backend: Backend, launch: Sizing, scalars: Mapping[str, float], seed: int = 0, kind: Inputs = Inputs.EXACT
 ) -> Expected:
-    """What a launch must compute, worked out on the CPU. Raises SizeError where it would not fit the memory."""
+    """Compute on the CPU what a launch must store. Raises SizeError where it would not fit the memory."""
     check_memory(launch)
     inputs = random_inputs(launch, seed, kind, backend.functions)
     return Expected(inputs, references(launch, inputs, scalars, backend.functions))

@@ -61,7 +61,7 @@ def is_small(path: Path, target: str, spec: protocol.Spec) -> bool:
 
 
 def _wrong(path: Path, target: str, values: Mapping[str, int], cxx: str | None, seed: int) -> str:
-    """What is wrong with the numbers at these sizes; empty where nothing is."""
+    """Compare the numbers at these sizes; return an empty text where they are right."""
     found = chosen(path, {**check_scalars(load(path, None, target).program), **values}, target)
     for kind in Inputs:
         wanted = gpu.expected(backend_of(target), found.launch, found.scalars, seed, kind)

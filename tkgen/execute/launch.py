@@ -55,7 +55,7 @@ class Run:
 
     @property
     def findings(self) -> tuple[str, ...]:
-        """What the referee found."""
+        """The findings of the referee."""
         return tuple(str(finding) for outcome in self.outcomes for finding in outcome.findings)
 
     @property
@@ -70,7 +70,7 @@ class Run:
 
     @property
     def failure(self) -> str:
-        """What is not right: the numbers, and what was found; empty where all is. Of several kernels the first one."""
+        """The first failure, of the numbers or of the referee, and an empty text where all is right."""
         if len(self.outcomes) > 1:
             wrong = [f"{name}: {c}" for name, c in self.comparisons.items() if not c.right]
             return wrong[0] if wrong else "\n".join(self.findings)
@@ -128,7 +128,9 @@ def _free_memory() -> int | None:
 
 
 def outputs(launch: Sizing, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """What outputs hold before the launch: their input, where the kernel reads it, else what a store overwrites."""
+    """Return the outputs as they are before the launch: the input where the kernel reads it, zeros where it adds, else
+    a value that a store must overwrite.
+    """
     found = memory(launch, inputs, poison=True)
     return {out.name: found[out.name] for out in launch.program.outputs}
 
@@ -227,7 +229,7 @@ def emulate_all(
 def computed(
     build: protocol.Build, launch: Sizing, inputs: Tensors, scalars: Mapping[str, float]
 ) -> dict[str, torch.Tensor]:
-    """What the machine code writes on the emulator, by name; nothing is watched."""
+    """Run the machine code on the emulator without the referee; return what it writes, by name."""
     return emulate_all(build, launch, inputs, scalars, watch=False)[0]
 
 
@@ -303,7 +305,8 @@ _kept: deque[tuple[object, str, dict[str, Reference]]] = deque(maxlen=2)  # of b
 
 
 def kept(of: object, given: object, make: Callable[[], dict[str, Reference]]) -> dict[str, Reference]:
-    """What `make` gives for the object `of`, itself and no equal one, and what else decides it, as it is printed.
+    """Return what `make` gives, from a cache if it was made before for the same object `of` and a `given` that prints
+    alike.
 
     Random inputs are the same ones for each order of the waves, and to compute what a kernel must write takes as long
     as to emulate a small launch, or longer. Zeros of both signs are equal, and are not printed alike.

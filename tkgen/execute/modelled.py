@@ -31,7 +31,7 @@ class Trial:
 
     @property
     def failure(self) -> str:
-        """What is not right; empty where all is."""
+        """The failures of the numbers and of the model, an empty text where all is right."""
         numbers = [] if self.comparison.right else [str(self.comparison)]
         return "\n".join([*numbers, *self.findings])
 

@@ -102,7 +102,7 @@ def run(build: protocol.Build, /, *tensors: torch.Tensor, **scalars: float) -> t
 
 
 def prepared(build: protocol.Build, tensors: Sequence[torch.Tensor]) -> Prepared:
-    """What computes the outputs of a build from inputs like these, and scalars: prepared once for each signature.
+    """Return the function that computes the outputs of a build from such inputs and scalars, made once a signature.
 
     Raises:
         TypeError: something that is no tensor, a build for another machine.
@@ -124,7 +124,7 @@ def prepared(build: protocol.Build, tensors: Sequence[torch.Tensor]) -> Prepared
 
 
 def signature(tensors: Sequence[torch.Tensor]) -> tuple[object, ...] | None:
-    """What decides how a launch is prepared; None for what is no dense tensor."""
+    """Return everything that decides how a launch is prepared, None if a value is no dense tensor."""
     try:
         return tuple([part for t in tensors for part in (t.shape, t.stride(), t.dtype, t.device)])
     except (AttributeError, RuntimeError):
@@ -171,7 +171,9 @@ def _prepare(build: protocol.Build, tensors: Sequence[torch.Tensor]) -> Prepared
 def _on_cpu(
     build: protocol.Build, launch: Sizing, named: Mapping[str, torch.Tensor], scalars: Mapping[str, float]
 ) -> Mapping[str, torch.Tensor]:
-    """What the machine code writes, or the model of its schedule. Raises RuntimeError where the model cannot go on."""
+    """Run the machine code on the emulator, or the model of its schedule. Raises RuntimeError where the model cannot go
+    on.
+    """
     interpreter = backend_of(build.spec.target.name).interpreter
     if interpreter is None:
         return computed(build, launch, named, scalars)
@@ -183,7 +185,7 @@ def _on_cpu(
 
 
 def _identity(build: protocol.Build) -> tuple[object, ...]:
-    """What decides the results: the machine code, and the sizes that grids are made from."""
+    """Return everything that decides the results: the machine code, and the sizes that grids are made from."""
     return (*(k.code for k in build.kernels), *(d.size for d in build.spec.program.dims))
 
 
@@ -213,7 +215,7 @@ def _check_table(kernel: str, name: str, pages: torch.Tensor, count: int) -> Non
 
 
 def _alone(results: tuple[torch.Tensor, ...]) -> torch.Tensor | tuple[torch.Tensor, ...]:
-    """What an operator returns: its one result, or all of them."""
+    """Return the one result of an operator, or all as a tuple."""
     return results[0] if len(results) == 1 else results
 
 
@@ -262,7 +264,7 @@ def operator(build: protocol.Build, name: str | None = None) -> Callable[..., to
 
 
 def _parameter(name: str) -> str:
-    """What torch and Python can call a parameter named `name` in a spec."""
+    """Return a name that torch and Python accept for a parameter named `name` in a spec."""
     return f"{name}_" if iskeyword(name.rstrip("_")) else name
 
 

@@ -1,4 +1,4 @@
-"""What `tkgen predict` is about: a spec of any kind with its `-D` values, on a product of its target."""
+"""The subject of `tkgen predict`: a spec with its `-D` values, on a product of its target."""
 
 from __future__ import annotations
 

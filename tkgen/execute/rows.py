@@ -89,7 +89,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def _code(row: Row) -> str:
-    """Which code was run, and how much of the launch."""
+    """Say which code was run, and how much of the launch."""
     which = "as shipped" if row.shipped else "built for -D"
     return which if row.blocks is None else f"{which}; {blocks_text(row.blocks)} of {row.grid}"
 
@@ -173,7 +173,7 @@ def run_spec(
 
 
 def _launched(found: Chosen, build: Build, alone: bool) -> list[tuple[str, Build, Sizing]]:
-    """What is launched under which name: the spec, or each of its kernels `alone`."""
+    """Return the launches with their names: that of the spec, or of each of its kernels `alone`."""
     if not alone or found.spec.kernels == (found.spec,):
         return [(found.spec.name, build, found.launch)]
     each = zip(build.kernels, found.launch.launches, strict=True)

@@ -80,7 +80,8 @@ def attempted(
     generated: Path | None,
     admit: Callable[[AnySpec], AnySpec] = lambda spec: spec,
 ) -> list[Result]:
-    """What comes of a spec, whatever its kernels compute: of each thing tried what does not hold, empty where it does.
+    """Try everything of a spec, whatever its kernels compute: one result for each case, with its failure, empty if
+    none.
 
     `numbers` says what is wrong with its results at some sizes, `shipped` has the cases of its own sizes. `admit`
     raises for a spec that nothing here runs.
@@ -117,7 +118,7 @@ def attempted(
 
 
 def _figures(spec: AnySpec, cxx: str | None) -> str:
-    """What is wrong with the figures of the machine code; empty where nothing is."""
+    """Compare the figures of the machine code with the expected ones; return an empty text where they agree."""
     return unmet(spec.build(cxx=cxx).check())
 
 
@@ -160,7 +161,7 @@ def _as_shipped(
 def _first_failure(
     attempt: Callable[..., Run], build: protocol.Build, schedules: int, seed: int, what: str = ""
 ) -> str:
-    """What the first of some launches, one for each schedule, does wrong; empty where none does."""
+    """Return the first failure of some launches, one for each schedule; an empty text where there is none."""
     scalars = check_scalars(build.spec.program)
     for order, kind in trials(schedules):
         failure = attempt(seed=seed, kind=kind, scalars=scalars, order=order).failure

@@ -1,4 +1,4 @@
-"""Where the bytes of a whole grid come from: L2 per XCD, Infinity Cache, HBM.
+"""The source of the bytes of a whole grid: L2 of an XCD, Infinity Cache, or HBM.
 
 Blocks are dealt round robin over the XCDs by linear index. Each XCD holds as many as its CUs have room for; these run
 in lock step through K, and make way for the next ones together: a round. In a round the blocks of an XCD read each

@@ -1,4 +1,4 @@
-"""What happens on a compute unit, as data: the timing model's own run, written down.
+"""The events on a compute unit as data: the timing model's own run, written down.
 
 >>> run = record(streams, blocks=1, machine=machine)
 >>> run.events[0]
@@ -21,7 +21,7 @@ from tkgen.predict.timing import WARM_PASSES, Cause, ComputeUnit, Machine, Wave
 
 
 class Track(Enum):
-    """What an event keeps busy, or what a wave waits for in it."""
+    """The resource that an event keeps busy, or the reason why a wave waits."""
 
     MFMA = "MFMA"  # the matrix unit of the wave's SIMD
     VECTOR = "vector"

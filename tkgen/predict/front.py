@@ -107,7 +107,7 @@ def check_tools(target: str, cxx: str | None = None) -> None:
 
 @dataclass(frozen=True)
 class Taken:
-    """What a kernel takes of the machine: registers of a thread, bytes of shared memory of a block.
+    """The resources that a kernel takes: registers of a thread, bytes of shared memory of a block.
 
     `waves` are resident on a SIMD; warps, of a sub-partition.
     """
@@ -118,7 +118,7 @@ class Taken:
 
 
 def taken(build: protocol.Build, prediction: Prediction) -> Taken:
-    """What the kernels of a build take: the most registers and bytes of any, the fewest waves."""
+    """Return the resources that the kernels of a build take: the most registers and bytes of any, the fewest waves."""
     each = prediction.kernels or (prediction,)
     found = [_machine(k.spec.target.name).taken(k, p) for k, p in zip(build.kernels, each, strict=True)]
     most = max(x.registers for x in found), max(x.shared_bytes for x in found)

@@ -197,7 +197,7 @@ class IterationModel:
         )
 
     def recording(self) -> Recording:
-        """What happens on a full CU in some passes, event by event."""
+        """Record the events on a full CU in some iterations."""
         machine = Machine.of(self.target, self.memory(self.settled[0]))
         return recorded(BusyUnit, self.streams, self.resident, machine)
 
@@ -253,8 +253,10 @@ def _simulated(streams: Sequence[WaveStream], blocks: int, machine: Machine) -> 
 
 
 def _passes(launch: Launch[EquationProgram], axis: Axis) -> tuple[list[int], int]:
-    """How many tiles of the loop blocks visit, alike for all that differ along other axes than its bounds and parts
-    name, and groups; and a block that visits most. Blocks for which no group has a tile visit none."""
+    """Return the number of tiles of the loop that each block visits, alike for all that differ along other axes than
+    its bounds and parts name, and the groups; and a block that visits most. Blocks for which no group has a tile visit
+    none.
+    """
     walked, groups = launch.walked, launch.program.kernel.groups
     told = {axis.part, *(b.axis for b in axis.bounds)}
     bounding = [a for a in launch.program.parallel if a == walked or a.name in told]
@@ -281,7 +283,7 @@ def _passes(launch: Launch[EquationProgram], axis: Axis) -> tuple[list[int], int
 
 
 def _bounding_length(launch: Launch[EquationProgram], axis: Axis, group: int) -> int:
-    """How many places the axis has that bounds of a loop name; none where there are none."""
+    """Return the length of the axis that bounds of a loop name, 0 where they name none."""
     of = next((a for a in launch.program.parallel if a.name in {b.axis for b in axis.bounds}), None)
     if of is None:
         return 0

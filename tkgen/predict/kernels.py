@@ -1,12 +1,12 @@
-"""What a pass of the main loop of any kernel costs, and what it would cost with other waits and barriers.
+"""The cost of an iteration of the main loop of any kernel, and what it would be with other waits and barriers.
 
-Of a kernel that nobody described nothing is known but its machine code: not how its blocks share the caches, nor how
-often its loop runs. So one compute unit is simulated as `iterations` does, with as many blocks on it as fit, for some
-passes, and what it reads comes from the last-level cache, at the share of one of all units. That says little about the
-kernel's speed, and what a wait or a barrier costs in it.
+Of a foreign kernel only the machine code is known: not how its blocks share the caches, nor how often its loop runs. So
+the model simulates one compute unit as `iterations` does, with as many blocks on it as fit, for some iterations. All
+reads come from the last-level cache, at one unit's share of its bandwidth. The result tells little about the speed of
+the kernel, and much about the cost of a wait or a barrier in it.
 
->>> cost = LoopCost.of(run, "gemm", waves=4, blocks=2, target=load_target("gfx942"))
->>> cost.cycles(), cost.cycles({address: replacement})
+>>> cost = LoopCost.of(run, "gemm", waves=4, blocks=2, target=load_target("gfx942")) >>> cost.cycles(),
+cost.cycles({address: replacement})
 """
 
 from __future__ import annotations

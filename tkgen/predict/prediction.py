@@ -1,4 +1,4 @@
-"""What is predicted of a kernel, on any machine: how long a launch takes, what limits it, where the time goes.
+"""The prediction of a kernel on any machine: how long a launch takes, what limits it, where the time goes.
 
 >>> p = predict(tkgen.load("specs/ping_pong.tk").build(), product="MI325X")
 >>> p.seconds, p.limiter, p.parts["tail"] / p.seconds
@@ -31,7 +31,7 @@ class Level:
 
 @dataclass(frozen=True)
 class WhatIf:
-    """What one change would bring: the predicted time with it, and how many times faster that is."""
+    """The gain of one change: the predicted time with it, and how many times faster that is."""
 
     change: str
     resource: str
@@ -135,7 +135,7 @@ class Model(Protocol):
         """The time of one launch; with `what_if`, what would change it."""
 
     def recording(self) -> Recording:
-        """What happens on a core, event by event. Raises PredictError where nothing follows the machine code."""
+        """Record the events on a core. Raises PredictError where the model does not follow the machine code."""
 
 
 def several(name: str, sizes: Mapping[str, int], kernels: Sequence[Prediction]) -> Prediction:
@@ -173,7 +173,7 @@ class Comparison:
 
     @property
     def speedup(self) -> float:
-        """How many times as fast."""
+        """The time of `a` divided by that of `b`."""
         return self.a.seconds / self.b.seconds
 
 

@@ -29,7 +29,7 @@ from tkgen.targets import Target
 
 
 class Unit(IntEnum):
-    """Where an instruction executes; `WAIT` to `END` are handled where instructions are fetched."""
+    """The unit that executes an instruction; instructions from `WAIT` to `END` are handled where they are fetched."""
 
     VALU = 0
     MFMA = 1
@@ -74,7 +74,7 @@ class Instruction:
 
 @dataclass(frozen=True)
 class WaveStream:
-    """What one wave executes: `prologue`, then `body` `passes` times, then `epilogue`."""
+    """The instructions that one wave executes: `prologue`, then `body` `passes` times, then `epilogue`."""
 
     prologue: tuple[Instruction, ...]
     body: tuple[Instruction, ...]
@@ -144,7 +144,7 @@ def _complete(program: Program, path: Sequence[int]) -> bool:
 
 
 def _loop(path: Sequence[int]) -> int | None:
-    """Where the K loop begins: of the backward jumps taken at least twice, the one with the longest passes."""
+    """Find the header of the K loop: of the backward jumps taken at least twice, the one with the longest iterations."""
     arrivals: dict[int, list[int]] = {}
     for position in range(1, len(path)):
         if path[position] <= path[position - 1]:

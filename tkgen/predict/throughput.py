@@ -70,7 +70,7 @@ class Transfer(Launched):
 
     @property
     def bytes(self) -> int:
-        """What a copy of as much would move."""
+        """The bytes that a copy of the same tensors would move."""
         return self.read_bytes + self.written_bytes
 
     @classmethod
@@ -109,7 +109,7 @@ class ThroughputModel:
         return Machine.of(self.target, Memory(self.timing.hbm_latency_ns * 1e-9 * self.hertz, share, share, "HBM"))
 
     def _given(self, count: int) -> tuple[Sequence[WaveStream], int, Machine, int, float, float]:
-        """What makes a CU (`StreamedUnit`) through which `count` blocks are to stream."""
+        """Return the arguments of a CU (`StreamedUnit`) through which `count` blocks stream."""
         w = self.workload
         needed = (w.bytes + w.read_again_bytes) / w.blocks
         return self.streams, w.blocks_per_cu, self.machine, count, needed, float(self.timing.l1_bytes_per_clock)
@@ -139,7 +139,7 @@ class ThroughputModel:
         )
 
     def recording(self) -> Recording:
-        """What happens on a CU, event by event, while `SHOWN` blocks pass through each place on it."""
+        """Record the events on a CU while `SHOWN` blocks run in each place on it, one after another."""
         return recorded(StreamedUnit, *self._given(min(self.each, SHOWN * self.workload.blocks_per_cu)))
 
     def _steady(self) -> tuple[float, dict[str, float]]:
@@ -156,7 +156,7 @@ class ThroughputModel:
 
 
 def _streams(workload: Transfer, target: Target) -> tuple[WaveStream, ...]:
-    """What every wave of block 0 executes, to its end."""
+    """Return the instructions that every wave of block 0 executes, to its end."""
     outcome = workload.run(MOST_INSTRUCTIONS)
     if not outcome.completed:
         raise PredictError(f"a block of {workload.name} is longer than {MOST_INSTRUCTIONS} instructions")

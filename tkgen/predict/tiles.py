@@ -215,7 +215,7 @@ class TileModel:
         )
 
     def recording(self) -> Recording:
-        """What happens on a full CU with all code in the instruction cache, event by event."""
+        """Record the events on a full CU with all code in the instruction cache."""
         base = self.base
         return record(self.streams, base.full.blocks, self._machine(base.clock, frozenset()))
 
@@ -229,7 +229,7 @@ class TileModel:
         return tuple(sorted(found, key=lambda x: -x.speedup))
 
     def _memory_shares(self) -> dict[str, float]:
-        """How much of the memory latency each level adds."""
+        """Return the share of each level in the memory latency."""
         t, flow = self.timing, self.traffic
         parts = {
             "L2": t.l2_latency_ns,

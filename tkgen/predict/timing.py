@@ -481,7 +481,7 @@ class BusyUnit(ComputeUnit):
 
 
 def _passes(starts: Sequence[float], now: float) -> float:
-    """How many passes are done at a time between the first and the last of their starts."""
+    """Return the number of iterations that are done at a time between the first and the last of their starts."""
     at = min(bisect_right(starts, now), len(starts) - 1)
     return at - 1 + (now - starts[at - 1]) / (starts[at] - starts[at - 1])
 

@@ -1,4 +1,4 @@
-"""What people see of a build: one model of facts, shown as one HTML file, in the terminal, as SVG, and as a comparison.
+"""Reports of a build: one model of facts, shown as one HTML file, in the terminal, as SVG, and as a comparison.
 
 >>> from tkgen.report import write_report
 >>> write_report([tkgen.load("specs/eight_wave.tk").check().build()], Path("report.html"))

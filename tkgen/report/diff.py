@@ -1,4 +1,4 @@
-"""What changed between two builds, or between a build and the report.json of an earlier one.
+"""The differences between two builds, or between a build and the report.json of an earlier one.
 
 >>> change = diff(tkgen.load("specs/single_buffer.tk").build(), tkgen.load("specs/double_buffer.tk").build())
 >>> render_diff(change, Console())
@@ -91,13 +91,13 @@ class Diff:
 
     @property
     def counted(self) -> str:
-        """What the instructions are counted in: all of a kernel where both sides are without products."""
+        """The unit of instruction counts: empty for a whole kernel, where neither side has products."""
         rows = any(c.key == "instructions.total" for c in self.figures)
         return "" if rows else " per K-step of the main loop"
 
     @property
     def same(self) -> bool:
-        """Whether nothing that both sides know differs."""
+        """Return True if nothing that both sides know differs."""
         changed = any(c.judgement != "same" for c in self.figures) or any(m.before != m.after for m in self.mix)
         return not changed and not any(t.lines for t in self.texts) and all(k.same for k in self.kernels)
 
@@ -117,7 +117,7 @@ Subject: TypeAlias = Any
 
 
 def diff(a: Subject, b: Subject) -> Diff:
-    """What changed from `a` to `b`: builds, specs that were not compiled, reports as data, or paths of their files.
+    """Compare `a` with `b`: builds, specs that were not compiled, reports as data, or paths of their files.
 
     Raises OSError for a file that cannot be read, ValueError for one that is no report.
     """

@@ -61,7 +61,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Problem:
-    """What a kernel computes: `sizes` by dimension (None: known at run time), element types; of a product its block."""
+    """The task of a kernel: `sizes` by dimension (None: known at run time), element types; of a product its block."""
 
     product: str
     sizes: tuple[tuple[str, int | None], ...]
@@ -163,7 +163,7 @@ def _planned(build: Build, known: Facts, device: Product) -> Facts:
 
 
 def _of_spec(spec: Any) -> Facts:
-    """What is known before anything is compiled."""
+    """Collect the facts that need no compilation."""
     program, target, rows = spec.program, spec.target, Rows(spec.program.origins.files)
     plan: Plan | None = spec.plan
     return Facts(

@@ -94,7 +94,7 @@ def write_report(builds: Sequence[Any], path: Path, previous: Mapping[str, Mappi
 
 @dataclass(frozen=True)
 class Outline:
-    """What a report shows of a spec alone: its facts, and the pictures that no compiler changes."""
+    """The part of a report that needs a spec alone: its facts, and the pictures that no compiler changes."""
 
     facts: Facts
     pictures: Mapping[str, str]
@@ -181,7 +181,7 @@ def style_sheet() -> str:
 
 
 def _declarations(sheet: str) -> str:
-    """What stands between the braces of a style sheet with one rule."""
+    """Return the text between the braces of a style sheet with one rule."""
     return sheet[sheet.index("{") + 1 : sheet.rindex("}")]
 
 
@@ -197,7 +197,7 @@ def _policy(script: str) -> str:
 
 
 def _moving(found: Facts) -> dict[str, Any]:
-    """What the script draws with."""
+    """Collect the data that the script draws."""
     return {"order": _order(found), "time": _time(found)}
 
 

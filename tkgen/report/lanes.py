@@ -216,7 +216,7 @@ def _links(plan: Plan) -> list[Link]:
 
 
 def _covered(d: Dependency, barrier: int | None, source: Op) -> str:
-    """What orders a dependency, in words."""
+    """Name what orders a dependency: a barrier, a counter, or program order."""
     if d.crosses_waves:
         return "nothing" if barrier is None else f"barrier {barrier}"
     if isinstance(source, Read) and d.medium == "register":

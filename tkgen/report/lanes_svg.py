@@ -50,7 +50,7 @@ def pipeline(facts: Facts) -> str:
 
 
 def _columns(lanes: Sequence[Lane], epochs: int) -> list[float]:
-    """Where each epoch begins, and the end of the last."""
+    """Return the x coordinate at which each epoch begins, and the end of the last."""
     widths = [14.0] * epochs
     for lane in lanes:
         for epoch in range(epochs):

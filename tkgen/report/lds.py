@@ -32,7 +32,8 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Swizzle:
-    """Where the first rows of an operand's tile lie: `offsets[row][unit]` is the byte of columns 4 unit .. 4 unit + 3.
+    """The positions of an operand's first rows in LDS: `offsets[row][unit]` is the byte of columns 4 unit .. 4 unit +
+    3.
 
     A unit begins in bank offset / `bank_bytes` mod `banks`.
     """
@@ -70,7 +71,7 @@ class LdsMap:
 
 
 def served(ways: int) -> str:
-    """How LDS serves an access, in words."""
+    """Describe the bank conflicts of an LDS access of this many ways."""
     return {0: "bank conflicts not known", 1: "no bank conflict"}.get(ways, f"{ways}-way bank conflict")
 
 
@@ -107,7 +108,7 @@ def _swizzle(operand: Operand, target: Target) -> Swizzle:
 
 
 def _planned(program: Program) -> Iterator[Access]:
-    """What the tile library asks for."""
+    """Yield the LDS accesses that the tile library makes."""
     for operand in program.shared:
         instruction, ways = read_ways(operand)
         yield Access(f"read {operand.name}", instruction, ways, 0)

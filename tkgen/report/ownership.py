@@ -1,4 +1,4 @@
-"""Who owns what: the wave and fragment behind each tile of the block, and the subtiles of A and B each wave reads."""
+"""Ownership: the wave and fragment of each tile of the block, and the subtiles of A and B that each wave reads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Fragment:
 
 @dataclass(frozen=True)
 class Reads:
-    """What the waves read of one operand in a K-step.
+    """The reads of one operand by the waves in a K-step.
 
     Its tile is cut into `count` subtiles of `extent` elements along the block and `slices` of `slice` elements along K.
     `readers[s]` are the waves that read subtile s, in every slice; `loaders` those that bring the tile to LDS.
@@ -36,7 +36,7 @@ class Reads:
 
     @property
     def times_read(self) -> float:
-        """How often a byte of the tile is read from LDS in a K-step, on average."""
+        """The number of times that a byte of the tile is read from LDS in a K-step, on average."""
         return sum(map(len, self.readers)) / self.count if self.count else 0.0
 
 
@@ -100,7 +100,7 @@ def ownership(program: Program) -> Ownership:
 
 
 def _reads(program: Program, side: Side, axis: int, fragments: list[Fragment], count: int) -> Reads:
-    """Who reads the factors of a side: they are divided alike."""
+    """Find the waves that read the operands of a side. All operands of a side are divided alike."""
     operands = [o for o in program.operands if o.side is side]
     operand, names = operands[0], {o.name for o in operands}
     readers: list[set[int]] = [set() for _ in range(count)]

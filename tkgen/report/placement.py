@@ -1,4 +1,4 @@
-"""Which lane or wave has what, of kernels whose layout is not that of output tiles: a table, and the numbers of it."""
+"""The place of each tile in lanes, waves and LDS, for kernels that are not laid out by output tiles."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LANES_SHOWN = 3  # of a row: the first ones, and the last
 
 @dataclass(frozen=True)
 class Placement:
-    """What of a tile lies where: a text, and a table of two columns. `stats` are numbers of it, with a remark."""
+    """The places of the parts of a tile, as a text and a table of two columns. `stats` are numbers, with a remark."""
 
     title: str
     text: str
@@ -27,7 +27,7 @@ class Placement:
 
 
 def placement(build: Any) -> Placement | None:
-    """Where a build has its tiles; None where its layout has no such table."""
+    """Return the places of the tiles of a build, None where its layout has no such table."""
     match getattr(build.spec, "layout", None):
         case LoopMap() as m:
             meetings = f"{barriers(build.spec.schedule)} barriers a pass"
@@ -61,7 +61,7 @@ def _row_stats(build: Any, layout: RowMap) -> Iterator[tuple[str, str, str]]:
 
 
 def _tiles(m: LoopMap) -> Iterator[tuple[str, str]]:
-    """What a loop of equations holds from pass to pass."""
+    """Yield the tiles that a loop of equations holds from iteration to iteration."""
     for ring in m.moving:
         across = any(x.across and x.moving == ring for x in m.multiplications)
         way = ", turned on the way" * ring.turned + ", read both ways" * across

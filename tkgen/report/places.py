@@ -1,9 +1,9 @@
-"""Which lines of the generated C++ each instruction carries out, and which spec rows a schedule's name leads to.
+"""The lines of the generated C++ that each instruction executes, and the spec rows of a schedule's name.
 
-Clang's line tables say it, and name no line where there is none: addresses that were moved out of a loop, and accesses
-of several lines that were merged into one. Two slices of a fragment share 16-byte chunks of LDS, so one `ds_read_b128`
-carries out two `load` statements and has the line of neither. Where such an access stands between two barriers or waits
-that have lines, it carries out statements of its kind between them: nothing is moved across those.
+Clang's line tables name no line for addresses that were moved out of a loop, nor for accesses of several lines that
+were merged into one. Two slices of a fragment share 16-byte chunks of LDS, so one `ds_read_b128` executes two `load`
+statements and has the line of neither. Between two barriers or waits that have lines, such an access executes
+statements of its kind that are between them: the compiler moves nothing across those.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ def statements(plan: Plan, source: Source) -> tuple[Statement, ...]:
 
 
 class Places:
-    """Where the instructions of `function`, compiled from `source`, belong.
+    """The lines and roles of the instructions of `function`, compiled from `source`.
 
-    For each of them `lines` are those of the generated file that it carries out, none where it has no line; `roles`
-    names the role in whose code it stands. Compilers before clang 21 do not say from where a function was inlined: then
-    there is nothing to tell several roles apart by, and `roles` has empty names.
+    For each instruction `lines` are those of the generated file that it executes, none where it has no line; `roles`
+    names the role whose code it belongs to. Compilers before clang 21 do not say from where a function was inlined.
+    Roles cannot be told apart then, and `roles` has empty names.
     """
 
     def __init__(self, function: Function, plan: Plan, source: Source, cpp_name: str):

@@ -1,7 +1,7 @@
-"""What the timing model says of a kernel, in the report's terms: figures, where the time goes, cycles by instruction.
+"""The prediction of the timing model in the report's terms: figures, parts of the time, cycles by instruction.
 
->>> found = prediction(tkgen.load("specs/ping_pong.tk").build())
->>> found.limiter, found.waves[0][412]  # wave 0 spends that long on the kernel's instruction 412, in a pass of the loop
+>>> found = prediction(tkgen.load("specs/ping_pong.tk").build()) >>> found.limiter, found.waves[0][412] # wave 0 spends
+that long on the kernel's instruction 412, in an iteration
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ASSUMED = 4096  # a size that only run time knows
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a timing model says: `by` names it and its assumptions in a sentence, `limiter` what limits the kernel.
+    """The result of a timing model: `by` names it and its assumptions in a sentence, `limiter` what limits the kernel.
 
     The speed is an `upper_bound` where the power limit is not known. `parts` say where the time goes, multiplying
     first, with cycles of a `step` of the loop; `changes` what would help: (change, times faster). `waves` has for each

@@ -362,7 +362,7 @@ def lds(facts: Facts) -> str:
 
 
 def swizzle(facts: Facts) -> str:
-    """Where the swizzle puts the first rows of each tile: colour and number are the bank that a unit begins in."""
+    """Draw the positions of the first rows of each tile: colour and number are the bank that a unit begins in."""
     assert facts.lds is not None
     found = facts.lds.swizzles
     cell_w, cell_h, gap = 26.0, 17.0, 56.0
@@ -478,7 +478,7 @@ def mix(facts: Facts) -> str:
 
 
 def time(facts: Facts) -> str:
-    """Where the predicted time goes: one bar, a part for multiplying and one for each thing it is lost to."""
+    """Draw the predicted time as one bar, with a part for multiplying and one for each loss."""
     assert facts.prediction is not None
     parts, width, left = facts.prediction.parts, 900.0, 8.0
     whole = sum(p.share for p in parts)

@@ -141,7 +141,7 @@ def trace(whole: protocol.Build, product: str, recordings: Sequence[Recording]) 
 
 
 def _events(recording: Recording, names: _Names, of: str) -> Iterator[dict[str, Any]]:
-    """What a viewer draws of one kernel; the names of its processes begin with `of`."""
+    """Yield the events of one kernel for a trace viewer; the names of its processes begin with `of`."""
     bars = list(_bars(recording.events, names))
     slices = _slices(bars)
     yield from _named(recording, of)
@@ -170,7 +170,7 @@ def _thread(wave: int) -> int:
 
 
 def _slices(bars: Sequence[Bar]) -> dict[int, list[tuple[float, float, Bar]]]:
-    """What each wave does or waits for, one after another: a multiply ends at the latest where the wave goes on."""
+    """Return the work and the waits of each wave in order; a multiply ends at the latest where the wave goes on."""
     own = (Track.MFMA.value, Track.WAIT.value, Track.BARRIER.value)
     by_wave: dict[int, list[Bar]] = {}
     for bar in bars:
@@ -224,7 +224,7 @@ def positions(build: Build) -> dict[int, int]:
 
 
 class _Names:
-    """What an instruction, by its address, is called: kind, operations or the line of equations, row of the spec."""
+    """The names of an instruction, by its address: kind, operations or the line of equations, row of the spec."""
 
     def __init__(self, build: Build):
         self.position = positions(build)
@@ -306,7 +306,7 @@ def _loop(recording: Recording) -> tuple[float, float]:
 def _times(
     recording: Recording, bars: Sequence[Bar], loop: tuple[float, float], roles: Sequence[str]
 ) -> Iterator[WaveTime]:
-    """How each wave spends the shown passes."""
+    """Yield the time that each wave spends in the shown iterations, by kind."""
     length = max(loop[1] - loop[0], 1.0)
     for wave in range(recording.waves * recording.blocks):
         spent: dict[str, float] = {}

@@ -28,7 +28,7 @@ class SequenceBuild:
 
     @cached_property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """What there is to say of the spec, of the real registers, and of the machine code of each kernel."""
+        """The diagnostics of the spec, of the real registers, and of the machine code of each kernel."""
         return tuple(distinct([*self.spec.diagnostics, *(d for k in self.kernels for d in k.diagnostics)]))
 
     def check(self) -> SequenceBuild:

@@ -56,7 +56,7 @@ class SequenceProgram:
 
     @cached_property
     def reads(self) -> tuple[Tensor, ...]:
-        """What is to be given: read by a kernel, and written by none before."""
+        """The inputs of the sequence: tensors that a kernel reads before any kernel writes them."""
         found: set[str] = set()
         written: set[str] = set()
         for p in self.kernels:
@@ -77,7 +77,7 @@ class SequenceProgram:
 
     @property
     def outputs(self) -> tuple[Tensor, ...]:
-        """What the sequence is for: written, and not between its kernels."""
+        """The outputs of the sequence: tensors that are written, except those between its kernels."""
         written = {t.name for p in self.kernels for t in p.outputs} - {t.name for t in self.between}
         return tuple(t for t in self.arguments if t.name in written)
 

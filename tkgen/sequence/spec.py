@@ -76,7 +76,7 @@ class SequenceSpec(TypedSpec[SequenceProgram, T], Generic[T]):
     # ------------------------------------------------------------ what there is to say
 
     def found(self) -> Iterable[Diagnostic]:
-        """What the checks say of each kernel, and of the tensors between them."""
+        """The diagnostics of each kernel, and of the tensors between them."""
         return distinct([*self._unwritten(), *(d for kernel in self.kernels for d in kernel.diagnostics)])
 
     def _unwritten(self) -> Iterator[Diagnostic]:
@@ -129,7 +129,7 @@ class SequenceSpec(TypedSpec[SequenceProgram, T], Generic[T]):
 
     @property
     def scheduled(self) -> str:
-        """What the waves of each kernel do, as text."""
+        """The schedule of each kernel as text."""
         return "\n\n".join(k.scheduled.rstrip("\n") for k in self.kernels)
 
     @cached_property

@@ -38,7 +38,7 @@ class HopperModel(ABC):
 
 @dataclass(frozen=True)
 class Work:
-    """What a launch asks of the chip, over all of it: cycles of matrix units and of issuing, bytes of memory.
+    """The work of a launch for the whole chip: cycles of matrix units and of issuing, bytes of memory.
 
     Cycles are means over the SMs, of an SM with all its sub-partitions, at most those of the launch.
     """

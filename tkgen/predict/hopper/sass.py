@@ -1,4 +1,4 @@
-"""What a warp of Hopper machine code executes: its instructions, and which of them stand in which loop.
+"""The instructions that a warp of Hopper machine code executes, and its loops.
 
 >>> code = read(build.sass)
 >>> inner = code.loop_with("HGMMA")
@@ -50,7 +50,7 @@ class Code:
         return len(self.instructions)
 
     def count(self, *names: str) -> int:
-        """How many of them are one of these."""
+        """Count the instructions with one of these names."""
         return sum(i.name in names for i in self.instructions)
 
     @property
@@ -60,7 +60,7 @@ class Code:
 
     @cached_property
     def loops(self) -> tuple[Code, ...]:
-        """What stands between a jump back and where it goes to, the shortest first. A jump to itself is no loop."""
+        """Return the code between a backward jump and its target, the shortest first. A jump to itself is no loop."""
         at = {x.address: n for n, x in enumerate(self.instructions)}
         spans = [(at[x.target], n) for n, x in enumerate(self.instructions)
                  if x.target is not None and at.get(x.target, n) < n]  # fmt: skip
@@ -72,7 +72,7 @@ class Code:
 
     @cached_property
     def executed(self) -> int:
-        """How many are executed where of two ways (`if`, `else`) the shorter one is taken: masks are for few tiles."""
+        """Count the executed instructions, with the shorter of two branches (`if`, `else`): masks are for few tiles."""
         at = {x.address: n for n, x in enumerate(self.instructions)}
         left_out, behind = 0, 0
         for n, x in enumerate(self.instructions):
@@ -84,7 +84,7 @@ class Code:
         return len(self) - left_out
 
     def before(self, name: str) -> Code:
-        """What stands before the first of these; all where there is none."""
+        """Return the code before the first instruction of this name; all of it where there is none."""
         end = next((n for n, x in enumerate(self.instructions) if x.name == name), len(self))
         return Code(self.instructions[:end])
 

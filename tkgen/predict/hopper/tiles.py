@@ -68,7 +68,7 @@ class _Steps:
 
     @property
     def slow(self) -> str:
-        """What it waits for where matrix units are not the slowest."""
+        """The resource that a step waits for where the matrix units are not the slowest."""
         if self.chain > self.copies:
             return "waiting for products"
         return "memory" if self.memory > max(self.latency, self.l2) else "copies"
@@ -179,7 +179,7 @@ class TileModel(HopperModel):
 
     @property
     def read_bytes(self) -> float:
-        """What the epilogue of a tile reads."""
+        """The bytes that the epilogue of a tile reads."""
         factors = {o.tensor.name for o in self.spec.program.operands}
         others = [t for t in self.spec.program.reads if t.name not in factors]
         return sum(map(self.launch.bytes, others)) / sum(map(len, self.work))
@@ -236,7 +236,7 @@ class TileModel(HopperModel):
         return sum(these.fresh for these in self.rounds) + moved_bytes(self.launch) - factors
 
     def _panels(self, piece: Piece) -> dict[Panel, float]:
-        """What a tile reads, with the bytes of a K-step; what is outside of tensors is not read."""
+        """Return the panels that a tile reads, with the bytes of a K-step; parts outside of tensors do not count."""
         rows, columns, step = self.spec.program.block
         apart = self.launch.apart(piece.matrix)
         row = min(rows, self.launch.extents[self.spec.program.m.name] - piece.row * rows)
