@@ -144,7 +144,7 @@ def _complete(program: Program, path: Sequence[int]) -> bool:
 
 
 def _loop(path: Sequence[int]) -> int | None:
-    """Find the header of the K loop: of the backward jumps taken at least twice, the one with the longest iterations."""
+    """Find the header of the K loop: of backward jumps taken at least twice, the one with the longest iterations."""
     arrivals: dict[int, list[int]] = {}
     for position in range(1, len(path)):
         if path[position] <= path[position - 1]:
