@@ -65,7 +65,7 @@ class _Decider:
                 yield op
 
     def choices(self, when: When) -> Iterator[Op]:
-        """What stands under a condition, and of each value which one it is."""
+        """Yield ops that compute the values of a condition in any case and choose each with `where`."""
         one, zero = self.value((), when), self.value((), when)
         yield Constant(one, 1.0)
         yield Constant(zero, 0.0)

@@ -38,7 +38,7 @@ class Divided:
 
 
 def divided(kernel: Kernel) -> tuple[Divided, ...]:
-    """What the indices of a kernel that are divided say."""
+    """Return the pairs of dimensions that the divided indices of a kernel relate."""
     accesses = (op.source if isinstance(op, Load) else op.target
                 for op in walk(kernel.body) if isinstance(op, Load | Store))  # fmt: skip
     indices = (pair for a in accesses for pair in zip(a.tensor.dims, a.indices, strict=True))
@@ -48,7 +48,7 @@ def divided(kernel: Kernel) -> tuple[Divided, ...]:
 
 
 def unit(dim: Dim, of: Sequence[Divided]) -> int:
-    """What the size of a dimension must be a multiple of, so that all that it shares come out even."""
+    """Return the number of which the size of a dimension must be a multiple, so that all shares come out even."""
     shared = [d for d in of if d.dynamic and not d.by_tile]
     return prod(d.count for d in shared) if dim in [d.large for d in shared] else 1
 

@@ -101,5 +101,5 @@ class EquationProgram(KernelProgram):
 
     @property
     def dynamic(self) -> bool:
-        """Whether any dimension that the equations use is known only at run time."""
+        """Return True if a dimension that the equations use is known only at run time."""
         return any(axis.dim.size is None for axis in self.kernel.axes)

@@ -22,7 +22,7 @@ from tkgen.source import Span
 
 
 class AxisKind(Enum):
-    """Who walks along an axis."""
+    """The way in which an axis is traversed: by blocks, by a loop, or as a whole."""
 
     PARALLEL = "over"  # blocks: a tile each
     SEQUENTIAL = "each"  # a loop of every block
@@ -31,7 +31,8 @@ class AxisKind(Enum):
 
 @dataclass(frozen=True)
 class Within:
-    """What makes an axis ragged: at the place g of the index axis `of` it goes from `offsets`[g] to `offsets`[g + 1].
+    """The source of the ends of a ragged axis: at the index g of the axis `of` it goes from `offsets`[g] to `offsets`[g
+    + 1].
 
     Where the tensor holds `lengths` it goes from 0 to `offsets`[g]. `tkgen.ir.segments` says what that is where offsets
     decrease, or they or lengths lie beyond the dimension.
@@ -44,7 +45,7 @@ class Within:
 
 @dataclass(frozen=True)
 class Bound:
-    """Where a loop begins or ends: at the block's tile of the PARALLEL axis of that name, moved by so many places.
+    """An end of a loop: the block's tile of the PARALLEL axis of that name, moved by a number of elements.
 
     A first bound is at the tile's first element, a last one at its last. Where the ends of the two axes are `aligned`,
     places are moved by as many more as the loop's axis has than the other one: `q + length(j) - length(q)`.
@@ -172,7 +173,7 @@ class Index:
 
 @dataclass(frozen=True)
 class Access:
-    """Which part of a tensor is touched: an index for each of its dimensions."""
+    """The part of a tensor that an op touches: an index for each of its dimensions."""
 
     tensor: Tensor
     indices: tuple[Index, ...]
@@ -184,7 +185,7 @@ class Access:
 
 
 class Kind(Enum):
-    """What the elements of a value are."""
+    """The kind of the elements of a value."""
 
     NUMBER = "number"  # f32, or rounded to `Value.dtype`
     COORDINATE = "coordinate"  # a place along an axis, a whole number
@@ -344,7 +345,7 @@ Op = Load | Store | Constant | Argument | Coordinate | Extent | Map | Convert | 
 
 @dataclass(frozen=True)
 class Kernel:
-    """What one launch computes."""
+    """The equations of one launch: arguments, axes and ops in order."""
 
     name: str
     tensors: tuple[Tensor, ...]
@@ -377,7 +378,7 @@ class Kernel:
 
     @property
     def places(self) -> tuple[Access, ...]:
-        """What is read of tensors that hold places in others."""
+        """The accesses that read indices: of tensors that hold positions in other tensors."""
         indices = (i for op in walk(self.body) if isinstance(op, Load) for i in op.source.indices)
         return tuple(dict.fromkeys(i.through for i in indices if i.through is not None))
 
@@ -430,7 +431,7 @@ def walk(body: tuple[Op, ...]) -> Iterator[Op]:
 
 
 def accesses(kernel: Kernel) -> tuple[Access, ...]:
-    """What the kernel touches, in order."""
+    """Return the accesses of all loads and stores of the kernel, in order."""
     ops = list(walk(kernel.body))
     return tuple(op.source if isinstance(op, Load) else op.target for op in ops if isinstance(op, Load | Store))
 

@@ -1,4 +1,4 @@
-"""How much the products of equations multiply, at sizes."""
+"""The number of operations in the products of equations, at sizes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _products(body: tuple[Op, ...], loop: Loop | None = None) -> Iterator[tuple[
 
 
 def _pairs(kernel: Kernel, extents: Mapping[str, int], op: Product, loop: Loop | None) -> int | None:
-    """How many pairs of elements are multiplied, over all blocks and passes; None where nobody knows here.
+    """Count the pairs of elements that are multiplied, over all blocks and iterations; None where it depends on data.
 
     The groups of one ragged axis have all of its places together; of two, or of the first places of one for each
     index, nobody knows.

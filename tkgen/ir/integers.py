@@ -46,7 +46,7 @@ def last_place(axis: Axis, most: int = LARGEST, over: int = OVERHANG) -> int:
 
 @dataclass(frozen=True)
 class _Ranges:
-    """What integers may be, by the number of the value, for sizes that are not known up to `most`."""
+    """The ranges of integers, by the number of the value, for sizes up to `most` where they are not known."""
 
     of: dict[int, Range]
     placed: set[int]  # those that are made of coordinates or lengths
@@ -77,7 +77,7 @@ class _Ranges:
         return self.of_map(op)
 
     def of_map(self, op: Map) -> Range | None:
-        """What a sum, difference, product or opposite of integers may be."""
+        """Return the range of a sum, difference, product or opposite of integers, None of anything else."""
         ranges = [r for a in op.arguments if (r := self.of.get(a.number)) is not None]
         if op.function not in ("add", "sub", "mul", "neg") or len(ranges) < len(op.arguments):
             return None
@@ -226,7 +226,7 @@ class _Exact:
 
 
 class Widths:
-    """Which integers of these operations do not fit 32 bits, where sizes that are not known are up to `most`."""
+    """The integers of these operations that do not fit 32 bits, for sizes up to `most` where they are not known."""
 
     def __init__(self, ops: Iterable[Op], most: int = LARGEST):
         every = tuple(ops)

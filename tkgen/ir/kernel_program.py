@@ -1,4 +1,4 @@
-"""What the program of every kernel has: its equations, and what the spec says around them whatever they are."""
+"""The common part of the programs of all kernels: the equations, and the clauses that any spec may have."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class RemapStage:
 
 @dataclass(frozen=True)
 class GridKind:
-    """How the work is dealt to blocks.
+    """The way in which work is distributed to blocks.
 
     `linear`: an output tile each. `persistent`: `count` blocks, each taking every count-th tile. `split_k`: `count`
     blocks
@@ -37,7 +37,7 @@ class GridKind:
 
     @property
     def shares_tiles(self) -> bool:
-        """Whether several blocks add to an output tile."""
+        """Return True if several blocks add to an output tile."""
         return self.name in ("split_k", "stream_k")
 
 
@@ -65,7 +65,7 @@ class Clusters:
 
 @dataclass(frozen=True)
 class Origins:
-    """Where a kernel was written: the spec and then what it includes, by name; where parameters are used.
+    """The files of a kernel: the spec and then its includes, by name; and the uses of parameters.
 
     `parameters` pairs statements with the declaration, or the `tune` clause, of each parameter in them.
     """
@@ -104,7 +104,7 @@ class KernelProgram:
 
     @property
     def outputs(self) -> tuple[Tensor, ...]:
-        """What the kernel writes, in the order of the spec."""
+        """The tensors that the kernel writes, in the order of the spec."""
         return self.kernel.outputs
 
     @property

@@ -61,7 +61,7 @@ class Launch(Sizing, Generic[K]):
 
     @property
     def group_count(self) -> int:
-        """How many groups ragged axes have."""
+        """The number of groups of ragged axes."""
         index = self.program.kernel.groups
         return 1 if index is None else self.extents[index.dim.name]
 
@@ -70,7 +70,7 @@ class Launch(Sizing, Generic[K]):
         return replace(self, offsets=offsets)
 
     def offset_values(self, axis: Axis) -> Sequence[int]:
-        """What the offsets of a ragged axis hold, or its lengths."""
+        """Return the values in the tensor of offsets, or of lengths, of a ragged axis."""
         assert axis.within is not None
         given = self.offsets.get(axis.within.offsets.name)
         return given or alike(axis.within, self.group_count, self.extents[axis.dim.name])
@@ -82,7 +82,9 @@ class Launch(Sizing, Generic[K]):
         return {a: parts(within, self.offset_values(a), self.extents[a.dim.name]) for a, within in ragged}
 
     def held(self) -> dict[Tensor, list[int]]:
-        """What tensors of places and offsets hold where nobody says: rows far from one another."""
+        """The default values of tensors of indices and offsets, where the caller gives none:
+        rows far from one another.
+        """
         found = {}
         for tensor, dim in self.program.kernel.held.items():
             ragged = self.program.kernel.offsets.get(tensor)
@@ -116,7 +118,7 @@ class Launch(Sizing, Generic[K]):
 
     @cached_property
     def by_group(self) -> bool:
-        """Whether a remap orders the tiles of each group by themselves."""
+        """Return True if a remap orders the tiles of each group by themselves."""
         return self.walked is not None and self.program.kernel.groups in self.program.batch
 
     @cached_property
@@ -183,7 +185,7 @@ class Launch(Sizing, Generic[K]):
 
     @property
     def batch(self) -> tuple[int, ...]:
-        """How many values each index of the batch has, the last one fastest."""
+        """The size of each index of the batch, the last one fastest."""
         return tuple(self.extents[a.dim.name] for a in self.program.batch)
 
     @cached_property
@@ -323,7 +325,7 @@ class Launch(Sizing, Generic[K]):
         return row, col, matrix
 
     def pieces(self, block: int) -> list[Piece]:
-        """What a block computes, one piece after the other."""
+        """Return the pieces of work of a block, in order."""
         steps, count = self.steps, self.program.grid.count
         if self.program.grid.name == "stream_k":
             run = self.run_length
@@ -397,7 +399,7 @@ class Launch(Sizing, Generic[K]):
         return self.order.index(divmod(number, self.tile_grid[1])) if self.program.remap else number
 
     def boxes(self, block: int) -> Iterator[Box]:
-        """What a block computes, one piece after the other; nothing where it finds no tile."""
+        """Yield the boxes of the axes that a block computes, in order; none where it has no tile."""
         kernel, program = self.program.kernel, self.program
         for piece in self.pieces(block):
             own = self._place(piece.row, piece.col, piece.matrix)
@@ -484,7 +486,7 @@ class Launch(Sizing, Generic[K]):
         return sum(piece.steps for piece in self.pieces(block))
 
     def watched(self, blocks: Sequence[int]) -> bool:
-        """Whether the referee has room to watch these blocks.
+        """Return True if the referee has the memory to watch these blocks.
 
         A block of many K-steps touches more memory than that; one whose waves do not meet in its loops, sooner.
         """

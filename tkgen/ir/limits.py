@@ -1,4 +1,4 @@
-"""What sizes the generated arithmetic can do, and what a launch must find true of sizes known only then.
+"""The sizes that the generated arithmetic can do, and the conditions of a launch on sizes that are known only then.
 
 A kernel counts rows, columns, K-steps and output tiles in `int`, K-steps of all tiles in 64 bits where 32 may not do,
 and reaches the elements of a tile by 32-bit offsets from its first row; where a matrix of a batch begins is counted in
@@ -29,7 +29,7 @@ LAUNCH_THREADS = (1 << 32) - 1
 
 
 class Kind(Enum):
-    """What a requirement says of its dimension and value."""
+    """The form of a requirement on a dimension, with its value."""
 
     RANGE = "from the least to the value"
     MULTIPLE = "a multiple of the value"
@@ -97,7 +97,7 @@ class Reach:
 
 
 def reach(program: Program, dim: Dim) -> Reach:
-    """How large a dimension of the product may be."""
+    """Return the largest size that a dimension of the product may have, and the tensor that limits it, if one does."""
     tiled = zip(program.block, (program.m, program.n, program.k), strict=True)
     unit = max((size for size, each in tiled if each == dim), default=1)  # the pitch of a view is not tiled
     found = [Reach(LARGEST_INT // unit * unit)]
@@ -114,14 +114,14 @@ def reach(program: Program, dim: Dim) -> Reach:
 
 
 def most_blocks(program: Program) -> int:
-    """How many blocks a launch can have."""
+    """Return the largest number of blocks of a launch."""
     return LAUNCH_THREADS // program.threads
 
 
 def most_tiles(program: Program) -> int:
-    """How many output tiles a kernel can count and a launch can have blocks for.
+    """Return the largest number of output tiles that a kernel can count and a launch can have blocks for.
 
-    They are those of one matrix, or where the batch is dynamic of as many as only run time knows.
+    The tiles are those of one matrix, or of all matrices where the size of the batch is known only at run time.
     """
     grid, matrices = program.grid, prod(a.dim.size or 1 for a in program.batch)
     matrices = 1 if program.ragged else matrices  # the tiles of all groups are counted together
@@ -175,7 +175,7 @@ def counts_steps_in_64_bits(program: Program) -> bool:
 
 
 def requirements(program: Program, unroll: int, tail_iterations: int) -> list[Requirement]:
-    """What dynamic sizes must be, in an order in which each may rely on those before it."""
+    """List the requirements on dynamic sizes; each may rely on those before it."""
     m, n, k, batch = program.m, program.n, program.k, dynamic_batch(program)
     found = []
     for dim in dict.fromkeys((m, n, k)):
@@ -241,7 +241,7 @@ def _whole_chunks(program: Program) -> list[Requirement]:
 
 
 def _steps(program: Program, unroll: int, tail_iterations: int) -> list[Requirement]:
-    """What the schedule needs of a dynamic number of K-steps."""
+    """List the requirements of the schedule on a dynamic number of K-steps."""
     k, step = program.k, program.block[2]
     found = []
     if program.tail != "masked":

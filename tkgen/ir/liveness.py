@@ -1,4 +1,4 @@
-"""Which values of a kernel reach a store, and the kernel without the others."""
+"""Liveness: the values of a kernel that reach a store, and the kernel without the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How large sums would be without signs: what the rounding of each of their partial sums is measured by."""
+"""The size of sums without signs, by which the rounding of each of their partial sums is measured."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from tkgen.ir.types import DType
 def magnitudes(
     kernel: Kernel, inputs: Mapping[str, Tensor], scalars: Mapping[str, float], extents: Mapping[str, int] | None = None
 ) -> dict[str, Tensor]:
-    """What a kernel would store, in f64, if no two terms of its sums had different signs.
+    """Compute what a kernel would store, in f64, if no two terms of its sums had different signs.
 
-    Only sums are without signs: a factor that is made, such as a difference, is what it is. Behind the sums may stand
-    what multiplies them, and nothing else.
+    Only sums are without signs: a computed operand, such as a difference, keeps its sign. Multiplications may follow
+    the sums, and nothing else.
 
     Raises:
         ValueError: as `tkgen.ir.meaning.evaluate`.
@@ -44,7 +44,9 @@ class _Magnitudes(Computation):
 
     @cached_property
     def of_products(self) -> frozenset[Value]:
-        """What is made of products: all else is a factor of one, or of what comes of them."""
+        """The values that are computed from products; every other value is an operand of a
+        product, or of its results.
+        """
         found = set[Value]()
         for op in walk(self.kernel.body):
             if isinstance(op, Loop):

@@ -1,4 +1,4 @@
-"""What a kernel computes: its equations carried out on torch tensors, before anything is scheduled.
+"""The meaning of a kernel: its equations evaluated on torch tensors, before anything is scheduled.
 
     results = evaluate(kernel, {"X": x}, {"eps": 1e-5})     # f64, and how far off f32 arithmetic may be
     results["Y"].value, results["Y"].bound
@@ -461,7 +461,9 @@ class _Evaluation(Directions):
             self.values[c.result.number] = Tile(dims, *self.apply("where", [(t.value, t.error) for t in tiles]))
 
     def any(self, condition: Value) -> Tile:
-        """Whether a predicate is true of any element of each tile; off by one where no element is so for certain."""
+        """Return whether a predicate is true of any element of each tile; uncertain where no
+        element is certainly true.
+        """
         tile = self.get(condition)
         for axis in condition.axes:
             tile = self.along(tile, axis)
@@ -503,7 +505,7 @@ class _Evaluation(Directions):
             self.values[c.result.number] = self.get(c.inside)
 
     def total(self, carry: Carry, op: Loop) -> Tile:
-        """What the sums of a loop add up to."""
+        """Return the total of a carry of a loop that only adds."""
         term = next(v for o in op.body if adds_to_carry(o, (carry,)) for v in reads(o) if v != carry.inside)
         initial, sums = self.taken(carry.initial), self.get(term)
         if not initial.dims and initial.error is None and not initial.value.any():
@@ -514,7 +516,9 @@ class _Evaluation(Directions):
         return self.onto(product, initial, made) if isinstance(product, Product) else made
 
     def visits(self, axis: Axis, start: int) -> Tile | None:
-        """Which tiles of the axes that bound or divide a loop are there for its tile at `start`; None for all."""
+        """Return a mask of the tiles of the axes that bound or divide a loop that visit its tile at `start`; None for
+        all.
+        """
         if axis.part is not None:
             index = self.axes[axis.part]
             run = axis.part_length(self.length(axis), self.length(index))

@@ -78,7 +78,7 @@ class View:
 
     @property
     def gathered(self) -> Access | None:
-        """What holds the places of its rows, where they do not lie one after the other."""
+        """The access that gives the indices of its rows, where they are not consecutive."""
         return next((i.through for i in self.access.indices if i.through is not None), None)
 
     @property
@@ -189,7 +189,7 @@ class Sum:
 
     @property
     def beside(self) -> tuple[Access, ...]:
-        """What is loaded beside the factors: for these operations and those of `made`, and the scales of blocks."""
+        """The loads beside the operands: of these operations, of those of `made`, and of the scales of blocks."""
         ops = (*self.scaled, *(op for m in self.made for op in m.ops))
         return (*(op.source for op in ops if isinstance(op, Load)), *self.scales)
 
@@ -225,7 +225,7 @@ class Sums:
 
     @property
     def stores(self) -> tuple[Store, ...]:
-        """What the epilogue writes."""
+        """The stores of the epilogue."""
         return tuple(op for op in self.epilogue if isinstance(op, Store))
 
     @property
@@ -494,7 +494,7 @@ def _range(op: Op, known: Mapping[Value, tuple[float, ...]]) -> tuple[float, ...
 def _computed(
     ops: tuple[Op, ...], value: Value, sides: tuple[Axis, Axis], contraction: Axis, computed: list[Made]
 ) -> Access:
-    """What is loaded for a factor that `ops` compute of it; the factor goes to `computed`."""
+    """Return the access that is loaded for an operand that `ops` compute; append the operand to `computed`."""
     ops = tuple(needed(ops, value))
     last = ops[-1] if ops else None
     tiles = [op for op in ops if isinstance(op, Load) and _is_packed(op)]

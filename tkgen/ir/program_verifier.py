@@ -1,4 +1,4 @@
-"""What holds of every `Program`: what scheduling and lowering rely on.
+"""The invariants of every `Program`, on which scheduling and lowering rely.
 
 `verify(program, "resolve")` raises `Broken` (see `tkgen.ir.verifier`): a mistake of tkgen, never of a spec. The rules:
 
@@ -103,7 +103,7 @@ def _written(p: Program) -> str:
 
 
 def fits(p: Program, op: Op) -> bool:
-    """Whether all that an operation names is there, and what is moved keeps its place."""
+    """Return True if everything that an operation names exists, and a move keeps the position of its tile."""
     if not all(_there(p, access) for access in (*op.reads, *op.writes)):
         return False
     if not isinstance(op, Move):
@@ -114,7 +114,7 @@ def fits(p: Program, op: Op) -> bool:
 
 
 def _there(p: Program, access: Region) -> bool:
-    """Whether what an access names, and all of its box, is there."""
+    """Return True if the tile that an access names, and all of its box, exists."""
     counts = {o.name: (o.fragments, o.slices) for o in p.operands}
     if access.space is Space.SUMS:
         counts = dict.fromkeys(["", *(product.name for product in p.products)], p.accumulator.fragments)

@@ -1,9 +1,9 @@
-"""What an epilogue reduces of a block's tile, and where waves hand each other their parts of it.
+"""The reductions of a block's tile in an epilogue, and the LDS through which waves exchange their parts.
 
 A wave reduces what its lanes hold, across fragments and lanes. Where several waves share a row (or column) each writes
-its part to LDS, and all read those of all behind a barrier. Reductions of one round are independent of each other and
-share that barrier. Partial results lie in LDS of their own, a ring of two: a round writes to the one while waves may
-still read those of the round before from the other.
+its part to LDS, and all read those of all after a barrier. Reductions of one round are independent of each other and
+share that barrier. Partial results have their own LDS, a ring of two: a round writes to one slot while waves may still
+read the results of the round before from the other.
 """
 
 from __future__ import annotations

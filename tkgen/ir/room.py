@@ -1,4 +1,4 @@
-"""What a block may take of LDS and registers: the findings where it is too much, for every kind of machine.
+"""Limits on the LDS and registers of a block: the diagnostics where it takes too much, for every kind of machine.
 
 Resolving a spec refuses what no GPU has, since a plan of it would have no end; a target's checks refuse what that GPU
 does not have.

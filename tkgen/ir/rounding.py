@@ -1,4 +1,4 @@
-"""How far f32 arithmetic may be from exact arithmetic: the running error analysis of `tkgen.ir.meaning`.
+"""The distance of f32 arithmetic from exact arithmetic: the running error analysis of `tkgen.ir.meaning`.
 
 Every number has a bound on its error, an absolute one, element by element; None says that all of it is exact. Each rule
 takes the arguments' values and bounds to the result's.
@@ -209,7 +209,7 @@ def _times(error: Tensor, slope: Tensor) -> Tensor:
 
 
 def _own(f: Function, values: Sequence[Tensor], value: Tensor, handed: Tensor | None, beyond: float) -> Tensor | None:
-    """What the function itself is off, by so many ulps beyond those of its definition."""
+    """Return the error of the function itself, with `beyond` ulps added to those of its definition."""
     if not (f.ulps or f.growth or f.below):
         return None
     reach = value.abs() if handed is None else value.abs() + torch.where(handed.isfinite(), handed, 0.0)
@@ -235,7 +235,7 @@ def _may_turn(f: Function, arguments: Sequence[Bounded]) -> Tensor | None:
 
 
 def _stays(f: Function, arguments: Sequence[Bounded], value: Tensor, least: Sequence[float | None]) -> Tensor:
-    """Whether the value, which is no finite number, is the same at all corners."""
+    """Return where a value that is no finite number is the same at all corners."""
     same = torch.ones_like(value, dtype=torch.bool)
     for corner in _corners(arguments, least):
         other = overflowed(f.meaning(*corner))
@@ -268,7 +268,7 @@ def rounded(value: Tensor, dtype: DType) -> Tensor:
 
 
 def numbers(memory: Tensor, tensor: tensors.Tensor) -> Tensor:
-    """What memory holds of a tensor, a number for each element."""
+    """Decode the memory of a tensor: one value for each element."""
     if not tensor.dtype.packed:
         return memory
     if tensor.dtype.in_blocks:
@@ -313,7 +313,7 @@ def unwritten(shape: Sequence[int], dtype: DType) -> Tensor:
 
 
 def is_unwritten(tensor: Tensor) -> Tensor:
-    """Where nothing was stored to what was `unwritten`."""
+    """Return a mask of the elements of an `unwritten` tensor to which nothing was stored."""
     if tensor.is_floating_point():
         return tensor.float().isnan()
     if tensor.dtype is torch.uint8:
@@ -333,7 +333,7 @@ def converted(value: Tensor, error: Tensor | None, dtype: DType) -> Bounded:
 
 
 def stored(value: Tensor, error: Tensor | None, dtype: DType) -> Tensor:
-    """How far what is stored of a number as `dtype` may be from the number itself."""
+    """Bound the difference between a value and what a store as `dtype` leaves of it."""
     bound = torch.zeros_like(value) if error is None else error
     if dtype.whole:
         bound = bound + torch.where(bound == 0, (value - value.round()).abs(), 0.5)
@@ -470,7 +470,7 @@ def partial_sums(
     left: Bounded, right: Bounded, dtypes: tuple[DType, DType], equation: str, n: int, short: ShortSums | None = None,
     flushed: Collection[DType] = (),
 ) -> Bounded:  # fmt: skip
-    """How large partial sums of such products are, but for a few in 10^17; in place of a bound, how large at most."""
+    """Bound the partial sums of such products, except a few in 10^17, with the largest possible partial sum beside."""
     a, b = left[0].abs(), right[0].abs()
     most = torch.einsum(equation, a, b)
     spread = torch.einsum(equation, a.square(), b.square()).sqrt()
@@ -479,7 +479,7 @@ def partial_sums(
 
 
 def started(start: Bounded, reach: Bounded, n: int, grid: float) -> Tensor:
-    """What the rounding of `n` partial sums adds where their sum does not start at zero but at `start`.
+    """Bound the additional rounding of `n` partial sums where their sum starts at `start`, not at zero.
 
     `reach` are `partial_sums` of products whose sum from zero is exact, multiples of `grid`: from a start that is one
     as well it is so too, as long as f32 holds it. Of other products zero: their own partial sums are counted already.

@@ -1,4 +1,4 @@
-"""What a tensor of offsets means: the parts of a dimension that a ragged axis walks, one after the other.
+"""The meaning of a tensor of offsets: the parts of a dimension that a ragged axis traverses, in order.
 
 Group g of `within OFFSETS[g]` goes from OFFSETS[g] to OFFSETS[g + 1]. Offsets are data, so they may lie. What they then
 mean is said here, once, and is what the generated code does: the ends of the groups never decrease and never leave the
@@ -36,7 +36,7 @@ def segments(offsets: Sequence[int], size: int) -> list[range]:
 
 
 def alike(of: Within, count: int, size: int) -> list[int]:
-    """What a tensor holds that divides a dimension evenly into `count` groups, or gives all of it to each."""
+    """Return offsets that divide a dimension evenly into `count` groups, or lengths that give all of it to each."""
     return [size] * count if of.lengths else [size * g // count for g in range(count + 1)]
 
 

@@ -1,4 +1,4 @@
-"""How far off sums of products are that matrix units cut off: those of 8-bit floats on Hopper.
+"""The error of sums of products that matrix units truncate: those of 8-bit floats on Hopper.
 
 One instruction adds `depth` products and the sum before, c. It aligns all of them to the largest exponent E among them,
 cuts each off, towards zero, behind `fraction` bits (u = 2^-fraction: at 2^E u), adds what is left exactly, and cuts the

@@ -25,7 +25,7 @@ def around_tiles(program: EquationProgram) -> Iterator[dict[str, int]]:
 
 
 def tile_units(program: EquationProgram) -> dict[str, int]:
-    """What holds whole tiles of each axis that blocks or loops have tiles of, by dimension."""
+    """Return the smallest size of each dimension that holds whole tiles of all its axes that have tiles."""
     units: dict[str, int] = {}
     for axis in program.kernel.axes:
         if axis.kind is not AxisKind.WHOLE:

@@ -1,4 +1,4 @@
-"""What a launch is of, what blocks compute of it, and what launches of one kernel and of several have in common."""
+"""The sizes of a launch, the work of its blocks, and the common part of launches of one kernel and of several."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Piece:
-    """What a block does at a time: K-steps `first` to before `last` of the output tile at (`row`, `col`), in tiles.
+    """The work of a block at a time: K-steps `first` to `last` - 1 of the output tile at (`row`, `col`), in tiles.
 
     `matrix` says of which output, where there is a batch of them. Without a contraction there are no K-steps.
     """
@@ -34,7 +34,7 @@ class Piece:
 
 
 class Taking(Protocol):
-    """What a launch needs to know of a kernel, or of several: what they take and write."""
+    """The arguments of one kernel, or of several, as a launch needs them."""
 
     @property
     def arguments(self) -> Sequence[Tensor]:
@@ -46,7 +46,7 @@ class Taking(Protocol):
 
     @property
     def outputs(self) -> Sequence[Tensor]:
-        """What it is for."""
+        """The tensors that it writes for its caller."""
 
     @property
     def scalars(self) -> Sequence[ScalarArg]:

@@ -1,4 +1,4 @@
-"""What a kernel's arguments are: element types, named extents, tensors, scalars."""
+"""The arguments of a kernel: element types, named extents, tensors, scalars."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class DType(Enum):
         return -(-elements * self.bits // 8)
 
     def elements(self, size: int) -> int:
-        """How many neighbours are in so many bytes."""
+        """Return the number of elements in this many bytes."""
         return size * 8 // self.bits
 
     def unit(self, size: int) -> int:
@@ -119,7 +119,7 @@ class DType(Enum):
 
     @property
     def sums(self) -> DType:
-        """What matrix instructions add products of such numbers up in."""
+        """The type in which matrix instructions add the products of such values."""
         return DType.I32 if self.whole else DType.F32
 
 

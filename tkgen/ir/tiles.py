@@ -88,7 +88,7 @@ class Directions:
         return self.group[axis.name].start if axis.within else 0
 
     def place(self, axis: Axis) -> range:
-        """Where along an axis the values of the moment are: all of it, or the loop's tile; in the whole dimension."""
+        """Return the positions of the current values along an axis: all of it, or the loop's tile."""
         all_of_it = self.group.get(axis.name, range(self.length(axis)))
         return self.places.get(axis.name, all_of_it)
 

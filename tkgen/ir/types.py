@@ -37,7 +37,7 @@ BASE_TILE = 16  # rows and columns of a ThunderKittens base tile
 
 
 class Via(Enum):
-    """How an operand gets from global memory to LDS."""
+    """The way of an operand from global memory to LDS."""
 
     COLLECTIVE = "collective"  # group<N>::load: staged, waits for itself
     REGISTERS = "registers"  # fetched early to staging registers, written late
@@ -45,7 +45,7 @@ class Via(Enum):
 
 
 class Side(Enum):
-    """Which factor of its products an operand is."""
+    """The side of a product on which an operand is: left (A) or right (B)."""
 
     A = "A"
     B = "B"
@@ -173,7 +173,7 @@ class Operand:
         return -(-(self.register_depth - 1) * self.together // self.slices)
 
     def register_buffer(self, step: int, slice_: int) -> int:
-        """Where the register tile of a slice of a K-step lives."""
+        """Return the register buffer that holds a slice of a K-step."""
         return (step * self.slices + slice_) % self.register_buffers
 
     @property
@@ -268,7 +268,7 @@ class Accumulator:
         return self.fragments[0] * self.fragments[1] * rows * cols * self.dtype.bytes // (WAVE_LANES * 4)
 
     def tile_index(self, axis: int, wave: int, fragment: int, waves: int) -> int:
-        """Which tile row (axis 0) or column (axis 1) of the block `fragment` of wave row/column `wave` is."""
+        """Return the tile row (axis 0) or column (axis 1) of the block for `fragment` of wave row or column `wave`."""
         return wave + waves * fragment if self.interleaved else wave * self.fragments[axis] + fragment
 
 
@@ -342,7 +342,7 @@ class Program(KernelProgram):
 
     @property
     def stored_matrices(self) -> tuple[Tensor, ...]:
-        """What a block sees of the tensors beside its operands: outputs, and what their epilogue reads."""
+        """The matrices that a block sees of tensors beside its operands: outputs, and inputs of their epilogue."""
         names = {o.name for o in self.operands}
         return tuple(v.matrix for v in self.equations.views if v.matrix.dims and v.tensor.name not in names)
 
@@ -390,7 +390,7 @@ class Program(KernelProgram):
 
     @property
     def gathered(self) -> dict[str, EquationAccess]:
-        """What holds the places of an operand's rows, for the operands whose rows lie at places that a tensor holds."""
+        """The accesses that give the indices of rows, by name, for operands whose rows are gathered."""
         return {v.tensor.name: v.gathered for v in self.equations.views if v.gathered is not None}
 
     @property
@@ -400,7 +400,7 @@ class Program(KernelProgram):
 
     @property
     def epilogue_tensors(self) -> tuple[Tensor, ...]:
-        """What the kernel reads beside its operands."""
+        """The tensors that the kernel reads beside its operands."""
         scales = [a.tensor for s in self.equations.sums for a in s.beside]
         read = [op.source.tensor for op in self.equations.epilogue if isinstance(op, Load)]
         return tuple(dict.fromkeys([*scales, *read]))

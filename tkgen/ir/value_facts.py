@@ -1,4 +1,4 @@
-"""What a kernel's equations say of their values before any number is known, for `tkgen.ir.meaning`.
+"""The facts about values that a kernel's equations show without data, for `tkgen.ir.meaning`.
 
 - **Products that are added where they are computed.** Matrix units add to a sum that is there already:
   of `o * r + P @ V` the sum starts at `o * r`, and each partial sum is rounded with it. So the sum is exact only if
@@ -215,7 +215,9 @@ class ValueFacts:
         return ends
 
     def _looked_at(self, op: Op) -> list[Value]:
-        """What an operation reads, and what the bound on its error is made of: the factors of a product, say."""
+        """List the values that an operation reads, and those that the bound on its error needs, such as operands of a
+        product.
+        """
         found = list(reads(op))
         if isinstance(op, Map):
             found += [v for product, _ in self.added(op) for v in reads(product)]
@@ -224,7 +226,7 @@ class ValueFacts:
 
 
 def _handed(op: Op) -> list[Value]:
-    """What a loop hands to its next iteration, and a condition to what follows."""
+    """List the values that a loop hands to its next iteration, or a condition to the ops after it."""
     return [c.update for c in (op.carries if isinstance(op, Loop) else op.chosen if isinstance(op, When) else ())]
 
 

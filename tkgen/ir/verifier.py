@@ -1,4 +1,4 @@
-"""What holds of every `Kernel`, whoever made it: the rules that passes rely on, checked between stages.
+"""The invariants of every `Kernel`, whoever made it: rules that passes rely on, checked between stages.
 
 `verify(kernel, "typing")` raises Broken, which names the stage, the rule and the operation: a mistake of tkgen, never
 of a spec (that has a diagnostic). The rules:

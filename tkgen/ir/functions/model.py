@@ -1,4 +1,4 @@
-"""What is said of a function."""
+"""The definition of a function of equations as data."""
 
 from __future__ import annotations
 

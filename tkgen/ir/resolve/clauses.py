@@ -26,7 +26,7 @@ def remap(scope: Scope) -> tuple[RemapStage, ...]:
 
 
 def grid(scope: Scope) -> GridKind:
-    """How the work is dealt to blocks."""
+    """Read the `grid` clause: the way in which work is distributed to blocks."""
     found = scope.all(ast.Grid)
     if not found:
         return GridKind("linear", 0, None)
@@ -64,7 +64,7 @@ def clusters(scope: Scope, axes: tuple[str, str]) -> Clusters | None:
 
 
 def tail(scope: Scope) -> str | None:
-    """How sizes that are no multiples of the block are handled."""
+    """Read the `tail` clause: the way in which sizes that are no multiples of the block are handled."""
     for tail in scope.all(ast.Tail):
         if tail.mode.id not in TAILS:
             raise scope.error(

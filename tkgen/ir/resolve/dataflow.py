@@ -103,7 +103,7 @@ def _default_tile(scope: Scope, block: tuple[int, int, int], shape: tuple[int, i
 def _fragments(
     scope: Scope, at: ast.Accumulate, block: tuple[int, int, int], compute: Role, tile: tuple[int, int]
 ) -> list[int]:
-    """How many tiles each wave has along the rows and the columns of the block."""
+    """Return the number of tiles that each wave has along the rows and the columns of the block."""
     assert compute.shape is not None
     fragments = []
     for axis, what in enumerate(("rows", "columns")):
@@ -228,7 +228,7 @@ def _operand(
 
 
 def way(scope: Scope, shared: ast.Shared) -> Via:
-    """How a `shared` line says that tiles come to LDS."""
+    """Read the way in which a `shared` line brings tiles to LDS."""
     ways = [v.value for v in Via]
     if shared.via is None:
         return Via.DIRECT if scope.groups else Via.COLLECTIVE
@@ -307,7 +307,7 @@ def _slice(scope: Scope, registers: ast.Registers | None, step: int, step_at: Sp
 
 
 def _slices(step: int, base: int) -> str:
-    """Which slices a K-step admits, for a fix."""
+    """Name the slices that a K-step admits, for a fix."""
     fit = [n for n in range(base, step + 1, base) if step % n == 0]
     if fit:
         return f"use a slice of {' or '.join(map(str, fit))}"

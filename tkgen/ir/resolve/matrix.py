@@ -91,7 +91,7 @@ def matrix(scope: Scope, typed: Typed) -> Program:
 
 
 def _scaled(scope: Scope, found: Sums, operands: tuple[Operand, ...]) -> None:
-    """What is made of the product of a K-step is made of all of it, so registers hold whole steps."""
+    """Refuse scaled products of integers, and of operands in slices: a scale needs the product of a whole K-step."""
     scaled = next((s for s in found.sums if s.scaled), None)
     operand = operands[0]
     if scaled is not None and operand.dtype.whole:
@@ -126,7 +126,7 @@ def _blocks(scope: Scope, found: Sums, operands: tuple[Operand, ...], mfma: tupl
 
 
 def _tile(axis: Axis) -> int:
-    """What a block has of an axis; of one that is taken whole all of it, in base tiles."""
+    """Return the size of a block's tile along an axis; of an axis without tiles its whole size, in base tiles."""
     if axis.tile is not None:
         return axis.tile
     assert axis.dim.size is not None

@@ -29,9 +29,9 @@ class Stop(Exception):
 
 @dataclass
 class Scope:
-    """What the statements of a kernel have declared so far, with `-D` values from `defines`.
+    """The declarations of a kernel so far, with `-D` values from `defines`.
 
-    `target` is the one that it is for where somebody has said so, in place of those that the spec names.
+    `target` is the one that the caller chose in place of those that the spec names.
     """
 
     kernel: ast.Kernel
@@ -65,7 +65,7 @@ class Scope:
 
     @property
     def groups(self) -> WaveGroups | None:
-        """How waves of the target multiply together; None where each does on its own."""
+        """The group of waves that multiply together on the target; None where each wave multiplies alone."""
         return wave_groups(self.chosen)
 
     @cached_property

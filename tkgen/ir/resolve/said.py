@@ -1,4 +1,4 @@
-"""What a spec says of every kernel alike."""
+"""The clauses that every kernel may have, whatever its equations are."""
 
 from __future__ import annotations
 

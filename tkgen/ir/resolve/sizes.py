@@ -146,7 +146,7 @@ def element(scope: Scope, name: ast.Name) -> DType:
 
 
 def unmade(dtype: DType) -> str:
-    """What is said of storing or making numbers of a type that products read."""
+    """Return the note of an error about storing or computing values of a type that only products read."""
     return "no product makes such numbers yet"
 
 

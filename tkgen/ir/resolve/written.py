@@ -25,7 +25,7 @@ MOST_AHEAD = 64  # K-steps between an operation and the loop's; more than there 
 
 @dataclass(frozen=True)
 class _Kernel:
-    """What the operations of `role` may name; `sums` are the products, each with the names of its factors."""
+    """The names that operations of `role` may use; `sums` are the products, each with the names of its operands."""
 
     scope: Scope
     role: Role
@@ -96,7 +96,9 @@ def _pieces(count: int, runs: Iterable[tuple[int, ...]]) -> int:
 
 
 def _agree(scope: Scope, roles: Sequence[Role]) -> None:
-    """Where one role has a written schedule, all have; barriers are placed in one schedule only."""
+    """Report a role without a schedule beside one that has one, and automatic barriers in schedules that differ by
+    role.
+    """
     for role in roles:
         if role.schedule is None:
             message = f"role `{role.name}` has no schedule, but another role has one"
@@ -226,7 +228,7 @@ def _multiplied(kernel: _Kernel, item: ast.Multiply) -> tuple[_Indices, _Indices
 
 
 def _load(kernel: _Kernel, move: ast.Move) -> Op:
-    """What brings a tile, or a part of it, to LDS or towards it."""
+    """Return the operation that brings a tile, or a part of it, to LDS or to staging registers."""
     operand, offset = _operand(kernel, move)
     role = kernel.role
     if not operand.shared:
@@ -256,7 +258,7 @@ def _load(kernel: _Kernel, move: ast.Move) -> Op:
 
 
 def _side_by_side(kernel: _Kernel, operand: Operand) -> bool:
-    """Whether the same fragment of all waves is one piece of a K-step's tile."""
+    """Return True if the same fragment of all waves is one piece of a K-step's tile."""
     shape = next(r.shape for r in kernel.roles if r.multiplies)
     assert shape is not None
     return kernel.accumulator.interleaved or shape[0 if operand.side is Side.A else 1] == 1

@@ -30,7 +30,7 @@ __all__ = ["Typed", "equations", "typed"]
 
 @dataclass(frozen=True)
 class Typed:
-    """What a kernel computes, and what it defines in vain."""
+    """The typed equations of a kernel, and the definitions that nothing uses."""
 
     kernel: Kernel
     unused: tuple[Unused, ...]

@@ -323,7 +323,7 @@ class Body:
         at.ops.append(Store(access, tile.value, adds, span=span))
 
     def _added(self, value: ast.Expr) -> tuple[Tile, Axis | None]:
-        """What blocks add, `p.T @ K[j]`, and the axis of their tiles over which each sums its own."""
+        """Type the right side of `+=`, such as `p.T @ K[j]`; return the axis over whose tiles blocks sum, too."""
         at = self.at
         if isinstance(value, ast.Binary) and value.op == "@":
             tile = at.added_product(value)

@@ -76,7 +76,7 @@ def _foreign(scope: Scope, kernel: Kernel) -> None:
 
 
 def _waves(scope: Scope, kernel: Kernel) -> tuple[int, Axis | None]:
-    """How many waves a block has, and the axis along which they share its tiles."""
+    """Return the number of waves of a block, and the axis along which they share its tiles."""
     if not scope.all(ast.Waves) and has_products(kernel):
         tiled_ones = [a for a in kernel.axes if a.tile is not None and a.kind is AxisKind.PARALLEL]
         if len(tiled_ones) == 1 and (tile := tiled_ones[0].tile or 0) % BASE_TILE == 0:
@@ -170,7 +170,7 @@ def _read(scope: Scope, clause: Clause, read: frozenset[str]) -> list[Tensor]:
 
 
 def _grid(scope: Scope) -> GridKind:
-    """How the work is dealt to blocks: a tile each, or several in turn."""
+    """Read the `grid` clause of a kernel that has no K-steps."""
     found = clauses.grid(scope)
     if found.span is not None and found.name in ("split_k", "stream_k"):
         raise scope.error(

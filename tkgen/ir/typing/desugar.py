@@ -288,7 +288,7 @@ class _Writer:
         return result
 
     def step(self, call: ast.Call, value: Value) -> Value:
-        """What a step of the epilogue makes of a value."""
+        """Write an epilogue step as equations, and return its result for a value."""
         name, args, span = call.name.id, list(call.args), call.span
         if name not in EPILOGUES:
             raise self.scope.error(

@@ -57,7 +57,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class Named:
-    """What a name stands for: its tile, and where it was defined."""
+    """The tile of a name, and the place of its definition."""
 
     tile: Tile
     span: Span
@@ -506,7 +506,7 @@ class Expressions:
 
 
 def _transposing(axis: Axis, a: Tile, b: Tile, left: ast.Expr, right: ast.Expr) -> Fix:
-    """Which `.T` make the product one."""
+    """Suggest the `.T` that make the product valid."""
     wanted = [(left, a, a.axes[-1] != axis), (right, b, b.axes[0] != axis)]
     if any(turn and len(tile.axes) != 2 for _, tile, turn in wanted):
         return Fix(f"bring `{axis.name}` to the end of the left factor and to the front of the right one")
