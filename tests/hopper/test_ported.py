@@ -25,6 +25,7 @@ TARGET = "sm_90a"
 OTHERS = ("gfx90a", "gfx942", "gfx950")
 
 OTHER_TYPES = {
+    "attention/attention_fp8": "is e4m3fn",
     "fp32": "does not multiply f32",
     "low_precision/mxfp4": "has no e2m1",
     "low_precision/mxfp6": "has no e2m3",
@@ -49,7 +50,6 @@ LEFT = {
     "groups/grouped_weights": "no ragged sums",
     "groups/moe": "rows of `X` are gathered",
     "groups/moe_fp8": "rows of `X` are gathered",
-    "low_precision/fp8_rowwise": "of columns each warp has a part",
 }
 """The others that are not accepted, and why."""
 
@@ -83,6 +83,7 @@ SIZES = {
     "low_precision/fp8": "M=128 N=256 K=384",
     "low_precision/fp8_blocks": "M=128 N=256 K=384",
     "low_precision/fp8_direct": "M=128 N=256 K=384",
+    "low_precision/fp8_rowwise": "M=200 N=136 K=256",
     "low_precision/i8": "M=128 N=256 K=384",
     "macro_tiles": "M=256 N=128 K=192",
     "no_lds": "M=72 N=104 K=72",

@@ -193,9 +193,11 @@ def _reduced(program: Program, equations: Sums) -> Iterator[Diagnostic]:
     at = statement(program, "kernel")
     reductions = [r for each in equations.rounds for r in each]
     for reduced in reductions:
-        if reduced.axis != equations.cols:
-            yield _refused("sm_90a reduces rows of sums: of columns each warp has a part", reduced.result.span or at,
-                           "exchange the factors, so that these are rows")  # fmt: skip
+        if reduced.axis == equations.rows and program.schedule is not None:
+            yield _refused("consumers that take turns have their rows at different times, and no column as a whole",
+                           reduced.result.span or at, "leave `schedule` out", secondary=
+                           (Label(statement(program, "schedule")),),
+                           edits=without_statement(statement(program, "schedule")))  # fmt: skip
     if reductions and program.grid.shares_tiles:
         yield _refused("blocks that add to a tile have parts of its sums, of which nothing is reduced",
                        reductions[0].result.span or at, "leave the grid out", secondary=
@@ -204,12 +206,9 @@ def _reduced(program: Program, equations: Sums) -> Iterator[Diagnostic]:
     for store in equations.stores:
         if store in matrices:
             continue
-        if equations.rows not in store.target.axes:
-            yield _refused("sm_90a stores matrices, and numbers of their rows", store.span or at,
-                           "write a kernel of its own for this output")  # fmt: skip
-        elif store.target.tensor.dtype not in (DType.F32, DType.BF16, DType.F16):
+        if store.target.tensor.dtype not in (DType.F32, DType.BF16, DType.F16):
             kind = store.target.tensor.dtype.spelling
-            yield _refused(f"sm_90a stores numbers of rows as f32, bf16 or f16, not {kind}",
+            yield _refused(f"sm_90a stores what it reduces as f32, bf16 or f16, not {kind}",
                            store.target.tensor.span, "store a wider type")  # fmt: skip
     if not matrices:
         yield _refused("sm_90a stores a matrix of each product's sums", equations.stores[0].span or at,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tkgen.backends.cdna.lower.elements import INDENT, functions, literal, local, statements
 from tkgen.backends.cdna.lower.names import cpp_name
-from tkgen.ir.equations import Access, Argument, Axis, Coordinate, Index, Load, Op, Store, Value, reads
+from tkgen.ir.equations import Access, Argument, Axis, Coordinate, Index, Load, Op, Reduce, Store, Value, reads
 from tkgen.ir.functions import HOPPER, helpers
 from tkgen.ir.integers import Widths
 from tkgen.ir.products import Sum, Sums, needed
@@ -24,7 +24,11 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Element:
-    """What an element is made of, as a function of elements of sums, of what is loaded, of reductions of its row."""
+    """What an element is made of, as a function of elements of sums, of what is loaded, of reductions of its row.
+
+    Reductions of its column are loaded, but where there is one number of each row, of each column, or of all: there
+    `rows` has them, too. `given` is the C++ of what each of these is in.
+    """
 
     sums: tuple[str, ...]
     loads: tuple[Loaded, ...]
@@ -33,6 +37,7 @@ class Element:
     value: str
     helpers: tuple[str, ...] = ()
     spans: tuple[Span, ...] = ()
+    given: tuple[str, ...] = ()
 
     @classmethod
     def of_sum(cls, number: int, sums: Sequence[str]) -> Element:
@@ -42,12 +47,21 @@ class Element:
 
 @dataclass(frozen=True)
 class Reduction:
-    """What is reduced of rows of the sums: `element` of each, by an operation of ThunderKittens, from `start` on."""
+    """What is reduced of the sums: `element` of each, by an operation of ThunderKittens, from `start` on.
+
+    By rows, or by `columns`.
+    """
 
     name: str
     operation: str
     start: str
     element: Element
+    columns: bool = False
+
+    @property
+    def parts(self) -> str:
+        """The C++ of what each warp makes of its rows of each column."""
+        return f"{self.name}_parts"
 
 
 IDENTITY = {"sum": "0.0f", "max": "-INFINITY", "min": "INFINITY"}
@@ -66,16 +80,23 @@ def function(head: str, made: Element | Scaling, remark: str, end: str) -> Itera
     yield f"}}{end}"
 
 
-def reductions(equations: Sums, name: Callable[[str], str]) -> tuple[tuple[Reduction, ...], ...]:
-    """What is reduced of the rows of the sums, round by round; `name` gives the C++ name of a tensor or scalar."""
+def of_all_warps(name: str) -> str:
+    """The C++ of what all warps of a block reduce of each column, where a value has this name."""
+    return f"{name}_columns"
+
+
+def reductions(
+    equations: Sums, rounds: Sequence[Sequence[Reduce]], name: Callable[[str], str]
+) -> tuple[tuple[Reduction, ...], ...]:
+    """What is reduced of the sums, in these rounds; `name` gives the C++ name of a tensor or scalar."""
     names = _given(equations)
     return tuple(
         tuple(
             Reduction(names[op.result], f"base_ops::{op.function}", IDENTITY[op.function],
-                      element(equations, op.argument, name))
+                      element(equations, op.argument, name), op.axis == equations.rows)
             for op in ops
         )
-        for ops in equations.rounds
+        for ops in rounds
     )  # fmt: skip
 
 
@@ -87,29 +108,40 @@ def _given(equations: Sums) -> dict[Value, str]:
     return known
 
 
-def element(equations: Sums, value: Value, name: Callable[[str], str], of_rows: bool = False) -> Element:
-    """What a value is made of, element by element; `of_rows`: row by row, so that one number is loaded for each."""
+def element(
+    equations: Sums, value: Value, name: Callable[[str], str], axes: tuple[Axis, ...] | None = None
+) -> Element:  # fmt: skip
+    """What a value is made of, element by element; or number by number along `axes`, so that one is loaded for each."""
     known = _given(equations)
     ops = needed(equations.epilogue, value)
     read = {v for op in ops for v in reads(op)} | {value}
-    rows = [known[op.result] for reduced in equations.rounds for op in reduced if op.result in read]
+    reduced = [op for ops in equations.rounds for op in ops if op.result in read]
     loads, lines = list[Loaded](), list[str]()
+    parameters = dict[str, str]()
+    for reduce in reduced:
+        reduction, of_columns = known[reduce.result], reduce.axis == equations.rows
+        if axes is None and of_columns:
+            place = f"{of_all_warps(reduction)}, c - tile_col * BLOCK_COLS"
+            loads.append(Loaded(reduction, f"tk::columns_at({place})"))
+        else:
+            parameters[reduction] = of_all_warps(reduction) if of_columns else reduction
     for op in ops:
         match op:
             case Load(result=result, source=source):
                 known[result] = local(result, known)
-                loads.append(_loaded(equations, source, known[result], name, of_rows))
+                loads.append(_loaded(equations, source, known[result], name, axes is not None))
             case _:
                 lines += _line(equations, op, known, name, Widths(ops))
     spans = (op.result.span for op in ops if op.result.span)  # type: ignore[union-attr]
     return Element(
         tuple(known[s.result] for s in equations.sums),
         tuple(loads),
-        tuple(rows),
+        tuple(parameters),
         tuple(lines),
         known.get(value) or literal(0),
         helpers(functions(ops), HOPPER),
         tuple(dict.fromkeys(spans)),
+        tuple(parameters.values()),
     )
 
 
@@ -198,15 +230,15 @@ def stored_as_it_is(equations: Sums, store: Store) -> int | None:
     return next((n for n, s in enumerate(equations.sums) if s.result == store.value), None)
 
 
-def _loaded(equations: Sums, source: Access, result: str, name: Callable[[str], str], of_rows: bool = False) -> Loaded:
+def _loaded(equations: Sums, source: Access, result: str, name: Callable[[str], str], single: bool = False) -> Loaded:
     tensor = f"g.{name(source.tensor.name)}"
 
     def at(col: str) -> str:
-        place: dict[Axis | None, str] = {equations.rows: "row" if of_rows else "r", equations.cols: col}
+        place: dict[Axis | None, str] = {equations.rows: "row" if single else "r", equations.cols: col}
         return place_of(source, [place.get(i.axis, "") for i in source.indices])
 
-    if of_rows:
-        return Loaded(result, f"tk::element_at({tensor}, {at('')})")
+    if single:
+        return Loaded(result, f"tk::element_at({tensor}, {at('col' if equations.cols in source.axes else '')})")
     if source.axes and source.axes[-1] == equations.cols and not (source.tensor.dims[-1].size or 0) % 2:
         return Loaded(result, f"tk::pair_at({tensor}, {at('c')})")
     if equations.cols in source.axes:

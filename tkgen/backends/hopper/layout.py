@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tkgen.backends.hopper.machine import Hopper
-from tkgen.ir.equations import Access, Store
+from tkgen.ir.equations import Access, Reduce, Store
 from tkgen.ir.products import Sums, view
-from tkgen.ir.types import Operand, Program, Role, Side, Tensor
+from tkgen.ir.types import DType, Operand, Program, Role, Side, Tensor
 
 BARRIER_BYTES = 8  # of an mbarrier (PTX ISA, mbarrier)
 PRODUCER_OVERHEAD = 24  # registers of a thread that only issues copies; the least that setmaxnreg takes, too
@@ -102,12 +102,36 @@ class Layout:
     @property
     def rows_stored(self) -> tuple[Store, ...]:
         """The outputs that have a number of each row: what is reduced of the sums' rows, from registers."""
-        return tuple(s for s in self.equations.stores if len(s.target.axes) != 2)
+        return tuple(s for s in self.equations.stores if s.target.axes == (self.equations.rows,))
+
+    @property
+    def columns_stored(self) -> tuple[Store, ...]:
+        """The outputs that have a number of each column, or one of the block: what all warps reduced of the sums."""
+        return tuple(s for s in self.equations.stores if s.target.axes in ((self.equations.cols,), ()))
+
+    @cached_property
+    def rounds(self) -> tuple[tuple[Reduce, ...], ...]:
+        """The reductions of the sums, round by round; each one of columns is a round of its own."""
+        found = list[tuple[Reduce, ...]]()
+        for ops in self.equations.rounds:
+            rows = tuple(op for op in ops if not self.of_columns(op))
+            found += [*([rows] if rows else []), *((op,) for op in ops if self.of_columns(op))]
+        return tuple(found)
+
+    def of_columns(self, op: Reduce) -> bool:
+        """True if a reduction is of the columns of a block's sums, of which each warp has a part."""
+        return op.axis == self.equations.rows
 
     @property
     def reduced(self) -> int:
         """Registers of a thread that hold what is reduced of its two rows."""
-        return 2 * sum(map(len, self.equations.rounds))
+        return 2 * sum(len(ops) for ops in self.rounds if not self.of_columns(ops[0]))
+
+    @property
+    def column_bytes(self) -> int:
+        """Shared memory for reductions of columns: an f32 of each warp, and one of all, for each column."""
+        count = sum(self.of_columns(ops[0]) for ops in self.rounds)
+        return count * (len(self.program.compute.waves) + 1) * self.program.block[1] * DType.F32.bytes
 
     @cached_property
     def moved(self) -> dict[str, Access]:
@@ -151,7 +175,7 @@ class Layout:
     def shared_bytes(self, store_buffers: int) -> int:
         """Bytes of shared memory with so many buffers for the output: tiles, what aligning them takes, mbarriers."""
         tiles = self.stages * self.stage_bytes + self.consumers * store_buffers * self.panel_bytes
-        return tiles + self.machine.tile_alignment + self.barrier_bytes
+        return tiles + self.column_bytes + self.machine.tile_alignment + self.barrier_bytes
 
     @property
     def barrier_bytes(self) -> int:

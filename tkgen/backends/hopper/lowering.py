@@ -19,13 +19,11 @@ from tkgen.backends.cdna.lower.origins import Marks, Origin, Origins, Source
 from tkgen.backends.hopper import streamed
 from tkgen.backends.hopper.epilogue import (
     Element,
-    Reduction,
     Scaling,
     element,
     element_function,
     function,
     place_of,
-    reductions,
     scaling,
     stored_as_it_is,
 )
@@ -33,8 +31,9 @@ from tkgen.backends.hopper.file import File, Member, name, size
 from tkgen.backends.hopper.layout import Layout
 from tkgen.backends.hopper.machine import Hopper
 from tkgen.backends.hopper.printer import INDENT, body
+from tkgen.backends.hopper.reduced import Reduced, called
 from tkgen.backends.hopper.streamed import Code, program
-from tkgen.ir.equations import Access, Axis, Store
+from tkgen.ir.equations import Access
 from tkgen.ir.types import Dim, Operand, Program, Side, Tensor
 from tkgen.remap import NamedInt, RemapCall, compose
 from tkgen.source import Span
@@ -140,8 +139,7 @@ class _Lowering:
         p = self.program
         factors, products, outputs, code = self.parts()
         made = [o.epilogue for o in outputs if o.epilogue]
-        made += [r.element for each in self.rounds for r in each]
-        made += [self.of_rows(store) for store in self.layout.rows_stored]
+        made += self.reduced.elements
         functions = [h for each in made for h in each.helpers]
         functions += [h for each in products if each.scaling for h in each.scaling.helpers]
         return File(
@@ -161,8 +159,10 @@ class _Lowering:
         )  # fmt: skip
 
     def _types(self, factors: Sequence[Factor], outputs: Sequence[Output]) -> Iterator[str]:
-        """The types of tiles in shared memory."""
+        """The types of tiles in shared memory, and of warps that reduce columns together."""
         remark = self.marks.remark
+        if any(r.columns for each in self.reduced.rounds for r in each):
+            yield "using consumers = group<CONSUMERS * WARPGROUP_WARPS>;"
         for f in factors:
             yield f"using {f.name}_tile = {f.type};{remark(f.origin, f.comment)}"
             if f.part:
@@ -210,8 +210,8 @@ class _Lowering:
             (f"const int row = walk.first + ({self.row_tile}) * {stored}_tile::rows;",
              f"const bool partial = row + {stored}_tile::rows > walk.end;  "
              "// the copy engine would write rows of the next group, too") if layout.ragged else (),
-            tuple(self._rounds(products)),
-            tuple(map(self._rows_stored, layout.rows_stored)),
+            tuple(self.reduced.statements(self._sums(products))),
+            tuple(self.reduced.stored()),
             Ring("panel", f"{stored}_s", "STORE_BUFFERS", streamed.WARPS, Scope.GROUP, f"{stored}_tile",
                  ("CONSUMERS", "STORE_BUFFERS"),
                  self.marks.remark(outputs[0].origin, "panels of all outputs have as many bytes" * (len(outputs) > 1))),
@@ -253,45 +253,15 @@ class _Lowering:
             f"tk::add({product.sums}, {product.step}[{{half}}], row, col, added{product.suffix}{passed});",
         )  # fmt: skip
 
-    def _rounds(self, products: Sequence[ProductModel]) -> Iterator[streamed.Round]:
-        """The statements that reduce rows of the sums."""
-        columns = f"tk::before{{{self.limit(self.program.n)}}}" if self.masked else "tk::all{}"
-        for number, each in enumerate(self.rounds):
-            lines = list[str]()
-            for r in each:
-                given = [r.start, columns, self._first_row, "tile_col * BLOCK_COLS"]
-                head = f"const auto {r.name} = tk::reduce<{r.operation}>({', '.join(given)}"
-                loads = [f"[&](int r, int c) -> float2 {{ return {x.pair}; }}" for x in r.element.loads]
-                lines += self._made(head, r.element, products, loads)
-            yield streamed.Round(number, tuple(lines))
+    @property
+    def reduced(self) -> Reduced:
+        """What is reduced of the sums, and stored of that."""
+        p = self.program
+        return Reduced(self.layout, self.limit(p.m), self.limit(p.n), self.row_tile, self._first_row, self.remark)
 
-    def _made(
-        self, head: str, made: Element, products: Sequence[ProductModel], loads: Sequence[str], remark: str = ""
-    ) -> Iterator[str]:
-        """A call with the function of an element, and the sums, loads and reductions that this is given."""
-        fragment = "[f]" if self.layout.ping_pong else ""
-        given = [*(f"{p.sums}{fragment}" for p in products), *loads, *made.rows]
-        parameters = [*made.sums, *(x.name for x in made.loads), *made.rows]
-        yield from function(f"{head}, {element_function(parameters)}", made, remark, f", {', '.join(given)});")
-
-    def _rows_stored(self, store: Store) -> streamed.Rows:
-        """The statements that store a number of each row."""
-        equations, tensor, made = self.layout.equations, store.target.tensor, self.of_rows(store)
-        at: dict[Axis | None, str] = {equations.rows: "row", equations.cols: "tile_col"}
-        place = place_of(store.target, [at.get(i.axis, "") for i in store.target.indices])
-        tile: dict[Axis | None, str] = {equations.rows: self.row_tile, equations.cols: "tile_col"}
-        coord = place_of(store.target, [tile.get(i.axis, "") for i in store.target.indices])
-        lines = [f"if (row >= {self.limit(self.program.m)}) return;"] if self.masked else []
-        lines += [f"const float {x.name} = {x.pair};" for x in made.loads]
-        lines += [*made.lines, f"tk::number_at(g.{name(tensor.name)}, {place}) = {tensor.dtype.cpp}({made.value});"]
-        parameters = ", ".join(["int row", *(f"float {v}" for v in made.rows)])
-        stored = [f"tk::each_row({self._first_row}, [&]({parameters}) {{{self.remark(store.span)}",
-                  *(INDENT + line for line in lines), f"}}{''.join(f', {v}' for v in made.rows)});"]  # fmt: skip
-        return streamed.Rows(name(tensor.name), coord, tuple(stored))
-
-    def of_rows(self, store: Store) -> Element:
-        """What a number of each row is made of."""
-        return element(self.layout.equations, store.value, name, of_rows=True)
+    def _sums(self, products: Sequence[ProductModel]) -> list[str]:
+        """The sums of all products, of the 64 rows at hand."""
+        return [f"{p.sums}{'[f]' if self.layout.ping_pong else ''}" for p in products]
 
     @property
     def _first_row(self) -> str:
@@ -316,7 +286,8 @@ class _Lowering:
             lines.append(f"const auto values = tk::panel<{cols}>(p * {cols} / 16, {products[0].sums}{fragment});")
         else:
             head = f"const auto values = tk::panel<{cols}>({place}"
-            lines += self._made(head, made, products, [x.name for x in made.loads], self.remark(*made.spans))
+            loads = [x.name for x in made.loads]
+            lines += called(head, made, self._sums(products), loads, self.remark(*made.spans))
         return streamed.Output(
             output.panels, f"{output.name}_tile", output.before, tuple(lines), output.bytes, output.name, output.coord,
             output.axis, output.coord if output.chunks else f"row, tile_col * BLOCK_COLS + p * {cols}, walk.end",
@@ -350,16 +321,6 @@ class _Lowering:
             ))  # fmt: skip
             before.append(panels)
         return found
-
-    @property
-    def rounds(self) -> tuple[tuple[Reduction, ...], ...]:
-        """What is reduced of the rows of the sums, round by round."""
-        return reductions(self.layout.equations, name)
-
-    @property
-    def masked(self) -> bool:
-        """True if tiles may hang over the end."""
-        return self.program.tail == "masked"
 
     def limit(self, dim: Dim) -> str:
         """The size of a dimension in C++."""

@@ -118,24 +118,39 @@ class _ProductPlace:
     def meant(self, terms: Terms) -> Iterator[tuple[tuple[str, Coordinate], Sequence[Term]]]:
         """What each panel must be."""
         layout, sums = self.layout, self.layout.equations
+        parts = [(c, f) for c in range(layout.consumers) for f in range(layout.fragments)]  # 64 rows each
+        totals = {part: [self._sum(terms, n, self._row(*part)) for n in range(len(sums.sums))] for part in parts}
+        reduced: dict[tuple[int, int], list[Term]] = {part: [] for part in parts}
+        for number, ops in enumerate(layout.rounds):
+            word = "columns" if layout.of_columns(ops[0]) else "reduced"
+            own = {p: computed(terms, f"{word} {number}", tiles=(*totals[p], *reduced[p])) for p in parts}
+            if word == "columns":  # each warp's, in order: of one consumer they are the same
+                all_of_them = [own[part] for part in parts for _ in range(WARPS)]
+                whole = all_of_them[0] if len(parts) == 1 else terms.of("parts", *all_of_them)
+                own = dict.fromkeys(parts, computed(terms, f"reduced {number}", tiles=(whole,)))
+            for part in parts:
+                reduced[part].append(own[part])
+        for store in layout.columns_stored:
+            at = {sums.rows: self.row, sums.cols: self.col}
+            values = [self._stored_value(terms, reduced[part]) for part in parts for _ in range(WARPS)]
+            yield (name(store.target.tensor.name), _coordinate(store.target, at, self.indices)), values
         for consumer in range(layout.consumers):
             for fragment in range(layout.fragments):
-                row = self._row(consumer, fragment)
-                totals = [self._sum(terms, n, row) for n in range(len(sums.sums))]
-                reduced = list[Term]()
-                for number in range(len(sums.rounds)):
-                    reduced.append(computed(terms, f"reduced {number}", tiles=(*totals, *reduced)))
-                totals += reduced
+                row, part = self._row(consumer, fragment), (consumer, fragment)
                 for store in layout.rows_stored:
-                    value = reduced[0] if len(reduced) == 1 else terms.of("values", *reduced)
                     at = {sums.rows: row, sums.cols: self.col}
-                    yield (name(store.target.tensor.name), _coordinate(store.target, at, self.indices)), [value] * WARPS
+                    values = [self._stored_value(terms, reduced[part])] * WARPS
+                    yield (name(store.target.tensor.name), _coordinate(store.target, at, self.indices)), values
                 for store in layout.tiles_stored:
                     tensor = name(store.target.tensor.name)
                     for panel in range(layout.panels_of(store)):
-                        term = computed(terms, tensor, panel, tiles=totals)
+                        term = computed(terms, tensor, panel, tiles=(*totals[part], *reduced[part]))
                         place, times = self._stored(store.target, row, panel)
                         yield (tensor, place), [term] * times
+
+    def _stored_value(self, terms: Terms, reduced: Sequence[Term]) -> Term:
+        """What is stored of rows or columns, which is made of all that is reduced."""
+        return reduced[0] if len(reduced) == 1 else terms.of("values", *reduced)
 
     def _stored(self, target: Access, row: int, panel: int) -> tuple[Coordinate, int]:
         """The coordinate of a panel, and how many store there: of part of a group's last tile each warp its rows."""

@@ -12,6 +12,7 @@ It is the schedule that runs, not the machine code: the C++ itself is run by `tk
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -34,6 +35,7 @@ from tkgen.ir.types import Program
 from tkgen.proof.execution import Order, Outcome, Parts, Work, execute
 from tkgen.proof.program import Access as Accessed
 from tkgen.proof.program import Do, Loop
+from tkgen.schedule.loop_masks import NEUTRAL
 
 Edit = Callable[[Loop], Loop]
 
@@ -101,6 +103,7 @@ class ProductWork:
         self.rows = layout.machine.wgmma_rows
         self.own = self.rows // shape.warps  # rows of a warp
         products = layout.program.products
+        self.numbers = Counter[object]()  # that each agent has stored, by what it stores
         self.factors = [list(dict.fromkeys(p.factors[side].name for p in products)) for side in (0, 1)]
 
     def do(self, agent: int, step: Do, found: Sequence[Parts]) -> Sequence[Parts]:
@@ -114,8 +117,8 @@ class ProductWork:
                 self._stored(step, torch.cat(found[0]))
                 return []
         if not step.writes:
-            if step.reads[0].ring.startswith("reduced"):
-                self._rows_stored(step, found)
+            if _is_number(step):
+                self._numbers_stored(agent, step, found)
             else:
                 self._directly(step, found[0][0])
             return []
@@ -124,8 +127,10 @@ class ProductWork:
                 return [(torch.zeros(self.own, self.layout.program.block[1]),)]
             case "sums":
                 return [(self._added(step, found),)]
-            case "reduced":
-                return [(self._reduced(step, found),)]
+            case "reduced" | "columns":
+                return [(self._reduced(agent, step, found),)]
+            case "combined":
+                return [(self._combined(step, found[0]),)]
             case "values":
                 return [(self._values(step, found),)]
         return [found[0]]  # a panel
@@ -134,7 +139,7 @@ class ProductWork:
         """A store of what nobody knows leaves NaNs."""
         if step.stream == "stores":
             self._stored(step, None)
-        elif not step.writes and not step.reads[0].ring.startswith("reduced"):
+        elif not step.writes and not _is_number(step):
             self._directly(step, None)
 
     def _panel_of(self, access: Accessed) -> tuple[int, Store, tuple[int, int], int]:
@@ -206,25 +211,39 @@ class ProductWork:
         whole[inside] = along_dims(made.value, made.dims, dims).expand(whole[inside].shape)
         return whole
 
-    def _reduced(self, step: Do, found: Sequence[Parts]) -> Mapping[Value, Tensor]:
-        """What a round reduces of rows of warp w, by its values, and what earlier rounds did."""
+    def _warp(self, agent: int) -> tuple[int, int]:
+        """The consumer of an agent, and its warp there: the first agent of a block is its producer."""
+        return divmod(agent % (self.shape.consumers * self.shape.warps + 1) - 1, self.shape.warps)
+
+    def _reduced(self, agent: int, step: Do, found: Sequence[Parts]) -> Mapping[Value, Tensor]:
+        """What a round reduces of rows of a warp, or of its columns, by its values, and what earlier rounds did."""
         (access,) = step.writes
-        number, consumer, w = map(int, access.ring.split()[1:])
+        number, (consumer, w) = int(access.ring.split()[1]), self._warp(agent)
         tile, fragment = divmod(access.instance, self.shape.fragments)
         piece, count = self._piece(tile), len(self.sums.sums)
         values, known = [parts[0] for parts in found[:count]], dict[Value, Tensor]()
         for earlier in found[count:]:
             known |= earlier[0]
-        for op in self.sums.rounds[number]:
-            known[op.result] = torch.zeros(self.own)
+        for op in self.layout.rounds[number]:
+            columns = self.layout.of_columns(op)
+            size = self.layout.program.block[1] if columns else self.own
+            known[op.result] = torch.full((size,), NEUTRAL[op.function] if columns else 0.0)
             if piece is not None:
                 part = consumer * self.shape.fragments + fragment
                 places = self._known(piece, (part * self.rows + w * self.own, 0), values, known, op.argument)
-                made, rows = self.memory.get(op.argument), self.sums.rows.name
+                made, kept = self.memory.get(op.argument), self.sums.cols if columns else self.sums.rows
                 whole = along_dims(made.value, made.dims, tuple(places)).expand([len(r) for r in places.values()])
-                gathered, _ = self.memory.gather(op.function, Tile(tuple(places), whole), 1)
-                known[op.result][: len(places[rows])] = gathered
+                if whole.shape[int(not columns)] == 0:  # of rows beyond the end
+                    continue
+                gathered, _ = self.memory.gather(op.function, Tile(tuple(places), whole), int(not columns))
+                known[op.result][: len(places[kept.name])] = gathered
         return known
+
+    def _combined(self, step: Do, parts: Parts) -> Mapping[Value, Tensor]:
+        """What all warps make of each column."""
+        (op,) = self.layout.rounds[int(step.writes[0].ring.split()[1])]
+        tile = Tile(("warps", self.sums.cols.name), torch.stack([part[op.result] for part in parts]))
+        return {op.result: self.memory.gather(op.function, tile, 0)[0]}
 
     def _known(
         self, piece: Piece, first: tuple[int, int], values: Sequence[Tensor], reduced: Mapping[Value, Tensor],
@@ -235,7 +254,13 @@ class ProductWork:
         places = self.memory.inside(axes, self._place(piece, first), (self.own, values[0].shape[1]))
         dims, inside = tuple(places), tuple(slice(0, len(r)) for r in places.values())
         known = {s.result: Tile(dims, v[inside].float()) for s, v in zip(self.sums.sums, values, strict=True)}
-        known |= {value: Tile(dims[:1], number[inside[0]]) for value, number in reduced.items()}
+        columns = {op.result for ops in self.layout.rounds for op in ops if self.layout.of_columns(op)}
+        for value, numbers in reduced.items():
+            along = int(value in columns)
+            if not value.axes:  # all rows, or columns, have the same
+                known[value] = Tile((), numbers[0])
+                continue
+            known[value] = Tile((dims[along],), numbers[first[1] :][inside[1]] if along else numbers[inside[0]])
         self.memory.compute(needed(self.sums.epilogue, *made), known, places)
         return places
 
@@ -290,25 +315,33 @@ class ProductWork:
         places[own] = range(places[own].start, max(places[own].start, end))
         self.memory.put_out(store.target, places, rows, tuple(places))
 
-    def _rows_stored(self, step: Do, found: Sequence[Parts]) -> None:
-        """The numbers of a warp's rows to memory."""
-        _, consumer, w = map(int, step.reads[0].ring.split()[1:])
-        tile, fragment = divmod(step.reads[0].instance, self.shape.fragments)
+    def _numbers_stored(self, agent: int, step: Do, found: Sequence[Parts]) -> None:
+        """The numbers of a warp's rows, or of a block's columns, to memory."""
+        consumer, w = self._warp(agent)
+        tile, fragment = divmod(self.numbers[agent, step.does], self.shape.fragments)
+        self.numbers[agent, step.does] += 1
         if (piece := self._piece(tile)) is None:
             return
         reduced = dict[Value, Tensor]()
         for of_round in found:
             reduced |= of_round[0]
-        store = self.layout.rows_stored[int(str(step.does[1]))]
+        kind, number = str(step.does[1]).split()
+        block, ends = self.layout.program.block, (self.sums.rows, self.sums.cols)
+        beyond = any(n * size >= self.memory.extents[a.dim.name]
+                     for n, size, a in zip((piece.row, piece.col), block, ends, strict=False))  # fmt: skip
+        if beyond or (kind == "columns" and consumer + w > 0):  # of columns all warps have the same
+            return
+        store = (self.layout.rows_stored if kind == "rows" else self.layout.columns_stored)[int(number)]
         first = ((consumer * self.shape.fragments + fragment) * self.rows + w * self.own, 0)
         blank = [torch.zeros(self.own, self.layout.program.block[1]) for _ in self.sums.sums]
         places = self._known(piece, first, blank, reduced, store.value)
-        made, rows = self.memory.get(store.value), self.sums.rows.name
-        value = along_dims(made.value, made.dims, (rows,)).expand(len(places[rows]))
-        own = slice(places[rows].start, places[rows].stop)
+        made, axes = self.memory.get(store.value), store.target.axes
+        value = along_dims(made.value, made.dims, tuple(a.name for a in axes))
+        value = value.expand([len(places[a.name]) for a in axes])
+        tiles: dict[Axis, int | slice] = {self.sums.rows: piece.row, self.sums.cols: piece.col}
+        tiles |= {a: slice(places[a.name].start, places[a.name].stop) for a in axes}
         place = tuple(
-            index.at if index.axis is None else own if index.axis == self.sums.rows else
-            piece.col if index.axis == self.sums.cols else
+            index.at if index.axis is None else tiles[index.axis] if index.axis in tiles else
             self.memory.group[index.axis.name].start // index.divisor
             for index in store.target.indices
         )  # fmt: skip
@@ -329,6 +362,11 @@ class ProductWork:
         places = self.memory.inside(axes, self._place(piece, first), (self.rows, cols))
         panel = torch.full((self.rows, cols), torch.nan) if panel is None else panel
         self.memory.put_out(store.target, places, panel, tuple(places))
+
+
+def _is_number(step: Do) -> bool:
+    """True if a step stores a number of rows, of columns, or of a block."""
+    return str(step.does[1]).startswith(("rows ", "columns "))
 
 
 class ClusterWork:

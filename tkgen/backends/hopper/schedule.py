@@ -25,6 +25,8 @@ Of a cluster, all blocks are there: `clusters` makes their schedule of that of o
   the first or both are the same. What orders them in the smaller shape orders them in the whole one: each phase there
   needs the same arrivals and more. Those that are more run the same steps as the ones that are there, and come as they
   come.
+- Of columns that the warps of all consumers reduce, another shape has all consumers, of one warp each: what one warp
+  writes, all read, whichever consumer's they are.
 - A turn of the ring in the middle of a tile that has another one stands for any number of them: what must be ordered
   is a turn apart at most, or at the ends of a tile.
 - Where groups of rows end within tiles, warps take their rows out of panels themselves, and wait for all stores before
@@ -83,8 +85,9 @@ class Shape:
     common: str = ""  # the factors whose tiles these have in common: A or B
     run: tuple[int, ...] = ()  # the K-steps of a block's parts of tiles, where they differ
     outputs: int = 1  # that share the panels
-    rounds: int = 0  # of reductions of the sums
+    rounds: tuple[bool, ...] = ()  # of reductions of the sums: True of columns, which all warps have a part of
     rows_stored: int = 0  # outputs that have a number of each row
+    columns_stored: int = 0  # and of each column
     chunked: tuple[int, ...] = ()  # the outputs that warps store, as the copy engine cannot step over their rows
 
     @property
@@ -166,8 +169,8 @@ def block_shape(layout: Layout, steps: int) -> Shape:
     return Shape(layout.stages, layout.consumers, steps, layout.panels, layout.store_buffers, products,
                  fragments=layout.fragments, ping_pong=layout.ping_pong, scaled=layout.scaled,
                  ragged=layout.ragged, blocks=layout.clusters, common=layout.common,
-                 outputs=len(layout.tiles_stored), rounds=len(layout.equations.rounds),
-                 rows_stored=len(layout.rows_stored),
+                 outputs=len(layout.tiles_stored), rounds=tuple(layout.of_columns(ops[0]) for ops in layout.rounds),
+                 rows_stored=len(layout.rows_stored), columns_stored=len(layout.columns_stored),
                  chunked=tuple(n for n, store in enumerate(layout.tiles_stored)
                                if layout.stored_in_chunks(store.target.tensor)))  # fmt: skip
 
@@ -178,6 +181,8 @@ def representatives(shape: Shape, numbers: Iterable[int]) -> list[Shape]:
     steps = {_fewer(n, turn) for n in numbers}
     alone = replace(shape, consumers=shape.turns, warps=2, panels=panels, blocks=1, common="")
     kinds = [replace(alone, ragged=each) for each in ((False, True) if shape.ragged else (False,))]
+    if any(shape.rounds) and shape.consumers > 1:
+        kinds.append(replace(alone, consumers=shape.consumers, warps=1))
     if shape.blocks > 1:
         kinds.append(replace(shape, consumers=1, warps=1, panels=1, buffers=1, outputs=1))
     return [replace(kind, steps=n) for kind in kinds for n in sorted(steps)]
@@ -252,9 +257,11 @@ def _code(shape: Shape) -> Code:
     outputs = tuple(Output(f"PANELS_{n}", before="".join(f"PANELS_{m} + " for m in range(n)),
                            chunks="<>" if n in shape.chunked else "")
                     for n in range(shape.outputs))  # fmt: skip
-    rounds = tuple(Round(n) for n in range(shape.rounds))
+    rounds = tuple(Round(n, of_columns=columns) for n, columns in enumerate(shape.rounds))
+    stored = (f"{kind} {n}" for kind, count in (("rows", shape.rows_stored), ("columns", shape.columns_stored))
+              for n in range(count))  # fmt: skip
     return Code(tuple(operands), products, outputs, turns=shape.ping_pong, scaled=shape.scaled, ragged=shape.ragged,
-                rounds=rounds, rows_stored=tuple(Rows(str(n), "") for n in range(shape.rows_stored)))  # fmt: skip
+                rounds=rounds, rows_stored=tuple(Rows(each, "") for each in stored))  # fmt: skip
 
 
 def _values(shape: Shape) -> dict[str, int]:

@@ -49,6 +49,8 @@ from tkgen.tile.program import (
 )
 
 WARPS = "WARPGROUP_WARPS"
+ALL_WARPS = f"CONSUMERS * {WARPS}"
+OWN = f"consumer * {WARPS} + warp"
 
 
 IN_FLIGHT = (
@@ -109,15 +111,22 @@ class Output:
 
 @dataclass(frozen=True)
 class Round:
-    """What is reduced of the rows of the sums at once, and of what earlier rounds made: its C++."""
+    """A reduction of the rows of the sums, and of what earlier rounds made: its C++.
+
+    Of the columns of a block's sums each warp reduces its rows, to one of `parts`, and all combine these to `columns`.
+    """
 
     number: int
     lines: tuple[str, ...] = ()
+    of_columns: bool = False
+    parts: str = ""
+    columns: str = ""
+    combined: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Rows:
-    """An output that has a number of each row: its coordinate, and the C++ that stores it."""
+    """An output that has a number of each row, or of each column: its coordinate, and the C++ that stores it."""
 
     tensor: str
     coord: str
@@ -163,12 +172,13 @@ class _Streamed:
         self.sums = tuple(self._sums("sums", n, p.sums) for n, p in enumerate(code.products))
         self.steps = tuple(self._sums("step", n, p.step, "2") for n, p in enumerate(code.products))
         self.ready = Ring("values", "values", scope=Scope.WARP)
-        self.reduced = tuple(Ring(f"reduced {r.number}", f"of_rows_{r.number}", scope=Scope.WARP) for r in code.rounds)
+        self.reduced = tuple(map(self._reduced, code.rounds))
         everyone = ("CLUSTER * " if code.cluster else "") + ("" if code.turns else "CONSUMERS * ") + WARPS
         self.full = Flags("full", "full", "1", "STAGES")
         self.empty = Flags("empty", "empty", everyone, "STAGES")
         self.turn = Flags("turn", "turn", WARPS, "CONSUMERS")
         self.group = Named("group", "warpgroup", "1", WARPS)
+        self.consumers = Named("consumers", "consumers", "CONSUMERS + 1", ALL_WARPS)
         self.own = Cursor("own", "own", start="consumer == 0")
         self.stage = Cursor("stage", "phase", "STAGES")
 
@@ -180,6 +190,19 @@ class _Streamed:
         )
 
     @staticmethod
+    def _reduced(each: Round) -> Ring:
+        """A reduction: of rows in registers, of columns in shared memory, where each warp writes some of it."""
+        if not each.of_columns:
+            return Ring(f"reduced {each.number}", f"of_rows_{each.number}", scope=Scope.WARP)
+        return Ring(f"combined {each.number}", each.columns, parts=ALL_WARPS, type="float", extents=("BLOCK_COLS",))
+
+    @staticmethod
+    def _parts(each: Round) -> Ring:
+        """The columns of its rows as each warp reduces them."""
+        return Ring(f"columns {each.number}", each.parts, parts=ALL_WARPS, type="float",
+                    extents=(ALL_WARPS, "BLOCK_COLS"))  # fmt: skip
+
+    @staticmethod
     def _sums(name: str, product: int, cpp: str, slots: str = "1") -> Ring:
         """Sums of a product in registers, of each 64 rows."""
         return Ring(name, cpp, slots, "FRAGMENTS", Scope.WARP, number=f"{product} * FRAGMENTS")
@@ -188,8 +211,18 @@ class _Streamed:
         code = self.code
         flags = (self.full, self.empty, *((self.turn,) if code.turns else ()))
         steps = self.steps if code.scaled else ()
-        rings = (*self.operands, self.panel, *self.sums, *steps, *self.reduced, self.ready)
-        return Block((self._producer(), self._consumer()), flags, (self.group,), rings)
+        of_columns = [each for each in code.rounds if each.of_columns]
+        rings = (
+            *self.operands,
+            self.panel,
+            *map(self._parts, of_columns),
+            *self.sums,
+            *steps,
+            *self.reduced,
+            self.ready,
+        )
+        named = (self.group, self.consumers) if of_columns else (self.group,)
+        return Block((self._producer(), self._consumer()), flags, named, rings)
 
     # ------------------------------------------------------------ the thread that copies
 
@@ -325,11 +358,18 @@ class _Streamed:
         return tuple(Region(ring, part="f" if self.code.turns else "") for ring in self.sums)
 
     def _rounds(self) -> Iterator[Node]:
-        """What is reduced of the sums, round by round, and the numbers of rows that are stored of it."""
+        """The reductions of the sums, round by round, and the numbers of rows and columns that are stored of these."""
         code = self.code
         for n, (each, ring) in enumerate(zip(code.rounds, self.reduced, strict=True)):
             reads = (*self._totals, *map(Region, self.reduced[:n]))
-            yield Compute(each.lines, reads, (Region(ring),), f"reduced {each.number}")
+            if not each.of_columns:
+                yield Compute(each.lines, reads, (Region(ring),), f"reduced {each.number}")
+                continue
+            parts, met = self._parts(each), Sync(self.consumers, "CONSUMERS + 1")
+            yield Compute(each.lines, reads, (Region(parts, part=OWN),), f"columns {each.number}")
+            yield met
+            yield Compute(each.combined, (Region(parts),), (Region(ring, part=OWN),), f"reduced {each.number}")
+            yield met
         for rows in code.rows_stored:
             yield StoreValues(tuple(map(Region, self.reduced)), rows.tensor, rows.coord, rows.lines)
 

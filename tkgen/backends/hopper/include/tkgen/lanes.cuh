@@ -8,10 +8,10 @@ using namespace kittens;
 
 __device__ inline float lane_xor(float value, int mask) { return __shfl_xor_sync(0xffffffff, value, mask); }
 
-/// `op` over each group of `lanes` lanes, a power of two; every lane gets the result.
-template <typename op, int lanes> __device__ inline float across(float value) {
+/// `op` over each group of `lanes` lanes, a power of two, each `apart` lanes behind the one before; every lane gets the result.
+template <typename op, int lanes, int apart = 1> __device__ inline float across(float value) {
 #pragma unroll
-    for (int other = 1; other < lanes; other *= 2) value = op::template op<float>(value, lane_xor(value, other));
+    for (int other = apart; other < lanes * apart; other *= 2) value = op::template op<float>(value, lane_xor(value, other));
     return value;
 }
 

@@ -84,13 +84,18 @@ template <int cols, typename F> __device__ inline void each_pair(int first, int 
         for (int q = 0; q < 4; ++q) f(j, q, row + q % 2 * 8, col + j * 16 + q / 2 * 8);
 }
 
+/// What is reduced of a lane's row `r`, or of the block's column `c`: of either all rows, or columns, have the same, if what is
+/// asked for is the other.
+__device__ inline float number_of(const row_values &of, int r, int) { return of.at[r]; }
+template <int cols> __device__ inline float number_of(const float (&of)[cols], int, int c) { return of[c]; }
+
 /// f(row, values...) for each of a lane's rows, with the number of it that each of `values` has: by one of the four lanes
 /// that share the row.
 template <typename F, typename... V> __device__ inline void each_row(int row, F f, const V &...values) {
     row += warpgroup::warpid() * 16 + laneid() / 4;
     if (laneid() % 4) return;
 #pragma unroll
-    for (int i = 0; i < 2; ++i) f(row + i * 8, values.at[i]...);
+    for (int i = 0; i < 2; ++i) f(row + i * 8, number_of(values, i, 0)...);
 }
 
 /// What a function of elements is given, for pair `q` of base tile `j` of what is made, which is `first` + `j` of the sums:
@@ -159,6 +164,58 @@ __device__ inline row_values reduce(float start, C columns, int row, int col, F 
 #pragma unroll
     for (int i = 0; i < 2; ++i) found.at[i] = across<op, 4>(found.at[i]);
     return found;
+}
+
+/// The same over the rows of a warp, of each column of the block: to `to`.
+template <typename op, typename R, typename F, typename D, typename... More>
+__device__ inline void reduce_columns(float (&to)[D::cols], float start, R rows, int row, int col, F f, D &sums, More &&...more) {
+    row += warpgroup::warpid() * 16 + laneid() / 4, col += laneid() % 4 * 2;
+#pragma unroll
+    for (int j = 0; j < D::cols / 16; ++j) {
+        float found[4] = {start, start, start, start};
+#pragma unroll
+        for (int q = 0; q < 4; ++q) {
+            const int r = row + q % 2 * 8, c = col + j * 16 + q / 2 * 8;
+            float &x = found[q / 2 * 2], &y = found[q / 2 * 2 + 1];
+            done(sums, j, q), (done(more, j, q), ...);
+            const auto take = [&](auto... v) {
+                x = op::template op<float>(x, float(f(r, c, v.x...)));
+                y = op::template op<float>(y, float(f(r, c + 1, v.y...)));
+            };
+            if (rows.has(r)) take(pair_of(sums, 0, j, q, r, c), pair_of(more, 0, j, q, r, c)...);
+        }
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            found[i] = across<op, 8, 4>(found[i]);  // of the lanes that share the column
+            if (laneid() / 4 == j % 8) to[j * 16 + i / 2 * 8 + laneid() % 4 * 2 + i % 2] = found[i];
+        }
+    }
+}
+
+/// `op` over what each of the warps made of each column: to `to`, some columns by each thread.
+template <typename op, int cols, int warps>
+__device__ inline void combine(float (&to)[cols], const float (&parts)[warps][cols], int thread) {
+    for (int c = thread; c < cols; c += warps * WARP_THREADS) {
+        float found = parts[0][c];
+#pragma unroll
+        for (int w = 1; w < warps; ++w) found = op::template op<float>(found, parts[w][c]);
+        to[c] = found;
+    }
+}
+
+/// Two neighbours of what is reduced of columns, the first of which is column `c` of the block.
+template <int cols> __device__ inline float2 columns_at(const float (&of)[cols], int c) { return {of[c], of[c + 1]}; }
+
+/// f(col, values...) for each of the columns of a block from `first` on, with the number of it that each of `values` has: by
+/// one of so many threads.
+template <int cols, int threads, typename F, typename... V>
+__device__ inline void each_column(int thread, int first, F f, const V &...values) {
+    for (int c = thread; c < cols; c += threads) f(first + c, number_of(values, 0, c)...);
+}
+
+/// f(values...) with the one number that each of `values` has, by the first thread.
+template <typename F, typename... V> __device__ inline void by_first(int thread, F f, const V &...values) {
+    if (thread == 0) f(number_of(values, 0, 0)...);
 }
 
 /// What scales the two elements of a pair: a number of their row, of their columns, or of the whole tile.
