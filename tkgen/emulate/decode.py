@@ -13,13 +13,14 @@ would find there.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import IntEnum, IntFlag
 from functools import cache
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from tkgen.emulate import native
 from tkgen.emulate.errors import EmulateError
 from tkgen.packages import install_line
 from tkgen.targets import load_target, target_names
@@ -29,72 +30,17 @@ ARCHITECTURES: Final = ("CDNA2", "CDNA3", "CDNA4")
 TARGETS: Final = tuple(name for name in target_names() if load_target(name).architecture in ARCHITECTURES)
 
 
-class Encoding(IntEnum):
-    """Instruction formats; the numbers are shared with `core/abi.h`."""
-
-    UNKNOWN = 0
-    SOP1 = 1
-    SOP2 = 2
-    SOPC = 3
-    SOPK = 4
-    SOPP = 5
-    SMEM = 6
-    VOP1 = 7
-    VOP2 = 8
-    VOPC = 9
-    VOP3 = 10
-    VOP3P = 11
-    MFMA = 12
-    DS = 13
-    FLAT = 14
-    GLOBAL = 15
-    SCRATCH = 16
-    MUBUF = 17
-    MTBUF = 18
-
-
-class Flag(IntEnum):
-    """Bits of `flags`; shared with `core/abi.h`."""
-
-    DPP = 1
-    SDWA = 2
-    LITERAL = 4
-    LDS = 8
-    OFFEN = 16
-    IDXEN = 32
-    SC0 = 64
-    SADDR = 128
-    TRUNCATED = 256
-    SDST = 512
-    GDS = 1024
-    SCALED = 2048
-    SC1 = 4096
-
-
-OP: Final = np.dtype(
-    [
-        ("opcode", "<u2"),  # index into Program.names
-        ("encoding", "u1"),
-        ("size", "u1"),  # bytes
-        ("dst", "<u2"),  # operand codes: 0..127 scalar registers, 128..255 constants, 256.. VGPRs, 512.. AGPRs
-        ("sdst", "<u2"),
-        ("src", "<u2", (3,)),
-        ("flags", "<u2"),
-        ("neg", "u1"),
-        ("abs", "u1"),
-        ("opsel", "u1"),
-        ("opsel_hi", "u1"),
-        ("omod", "u1"),
-        ("clamp", "u1"),
-        ("cbsz", "u1"),
-        ("abid", "u1"),
-        ("blgp", "u1"),
-        ("pad", "u1", (3,)),
-        ("literal", "<u4"),
-        ("offset", "<i4"),
-        ("control", "<u4"),  # the DPP or SDWA word
-    ]
+# Instruction formats; the numbers are shared with `core/abi.h`.
+Encoding = IntEnum(
+    "Encoding",
+    "UNKNOWN SOP1 SOP2 SOPC SOPK SOPP SMEM VOP1 VOP2 VOPC VOP3 VOP3P MFMA DS FLAT GLOBAL SCRATCH MUBUF MTBUF",
+    start=0,
 )
+# Bits of `flags`; shared with `core/abi.h`.
+Flag = IntFlag("Flag", "DPP SDWA LITERAL LDS OFFEN IDXEN SC0 SADDR TRUNCATED SDST GDS SCALED SC1")
+
+# `opcode` is an index into Program.names, `size` counts bytes, `control` is the DPP or SDWA word.
+OP: Final = np.dtype(native.Op)
 
 _LITERAL: Final = 255
 _SDWA: Final = 249
@@ -155,26 +101,12 @@ def _mnemonics(architecture: str) -> dict[Encoding, dict[int, str]]:
 
     vop3p = names(isa.VOP3POp)
     matrix = {n: name for n, name in vop3p.items() if name.startswith(("v_mfma", "v_smfmac"))}
-    tables = {
-        Encoding.SOP1: names(isa.SOP1Op),
-        Encoding.SOP2: names(isa.SOP2Op),
-        Encoding.SOPC: names(isa.SOPCOp),
-        Encoding.SOPK: names(isa.SOPKOp),
-        Encoding.SOPP: names(isa.SOPPOp),
-        Encoding.SMEM: names(isa.SMEMOp),
-        Encoding.VOP1: names(isa.VOP1Op),
-        Encoding.VOP2: names(isa.VOP2Op),
-        Encoding.VOPC: names(isa.VOPCOp),
-        Encoding.VOP3: names(isa.VOP3Op) | names(isa.VOP3SDOp),
-        Encoding.VOP3P: {n: name for n, name in vop3p.items() if n not in matrix},
-        Encoding.MFMA: matrix,
-        Encoding.DS: names(isa.DSOp),
-        Encoding.FLAT: names(isa.FLATOp),
-        Encoding.GLOBAL: names(isa.GLOBALOp),
-        Encoding.SCRATCH: names(isa.SCRATCHOp),
-        Encoding.MUBUF: names(isa.MUBUFOp),
-        Encoding.MTBUF: names(isa.MTBUFOp),
+    tables: dict[Encoding, dict[int, str]] = {
+        e: names(getattr(isa, f"{e.name}Op", isa.VOP3POp)) for e in Encoding if e is not Encoding.UNKNOWN
     }
+    tables[Encoding.VOP3] |= names(isa.VOP3SDOp)
+    tables[Encoding.VOP3P] = {n: name for n, name in vop3p.items() if n not in matrix}
+    tables[Encoding.MFMA] = matrix
     # The table has GFX9's names; from gfx90a on these fuse, and LLVM writes the accumulator moves with their width.
     tables[Encoding.VOP3P] |= {32: "v_fma_mix_f32", 33: "v_fma_mixlo_f16", 34: "v_fma_mixhi_f16"}
     tables[Encoding.VOP3P] |= {88: "v_accvgpr_read_b32", 89: "v_accvgpr_write_b32"}

@@ -166,7 +166,7 @@ class Guest:
     def _fill(self, grid: Dim, block: Dim, dynamic_lds: int) -> None:
         r, d = self.record, self.kernel.descriptor
         ops = self.program.ops
-        r.ops, r.op_count = ops.ctypes.data, len(ops)
+        r.ops, r.op_count = ops.ctypes.data_as(ctypes.POINTER(native.Op)), len(ops)
         r.text_base = self.code.base + self.code.text[0]
         # A kernel with preloaded arguments has a 256-byte prologue for firmware that cannot preload.
         r.entry = (self.kernel.entry - self.code.text[0] + (256 if d.preload_length else 0)) // 4

@@ -89,6 +89,11 @@ def _structure(name: str) -> Callable[[S], S]:
     return with_fields
 
 
+@_structure("Op")
+class Op(ctypes.Structure):
+    """`Op`: an instruction, decoded."""
+
+
 @_structure("TkRegion")
 class Region(ctypes.Structure):
     """`TkRegion`."""

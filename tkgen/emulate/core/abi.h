@@ -1,5 +1,5 @@
-// The structures that Python and the core share. `Op` mirrors `decode.OP`; `native.py` reads the other structures and the
-// functions from here, a declaration a line.
+// The structures that Python and the core share: `native.py` reads them and the functions from here, a declaration a line.
+// `decode.py` has the encodings and the flags in the same order.
 #pragma once
 #include <cstdint>
 
@@ -23,7 +23,7 @@ struct Op {
   int32_t offset;
   uint32_t control;
 };
-static_assert(sizeof(Op) == 40, "Op must match decode.OP");
+static_assert(sizeof(Op) == 40, "Op has no gaps");
 
 enum Target : uint32_t { GFX90A, GFX942, GFX950 };
 enum Policy : uint32_t { TO_BARRIER, ROUND_ROBIN, RANDOM, ADVERSARIAL };
