@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import shutil
 import subprocess
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +17,7 @@ import torch
 
 from tkgen.backends.cdna.kittens import include_dir
 from tkgen.emulate import Buffer, Scalar, launch
-from tkgen.ir.functions import CDNA, FUNCTIONS, HOST, TORCH, Function, helpers
+from tkgen.ir.functions import BACK_ENDS, CDNA, FUNCTIONS, HOST, TORCH, Function, helpers
 from tkgen.ir.functions.definitions.dropout import philox, uniform
 from tkgen.ir.functions.page import page
 from tkgen.targets import load_target
@@ -264,6 +266,16 @@ def test_random_numbers_are_uniform_and_unlike_their_neighbours() -> None:
         assert (share - 1 / 16).abs().max() < 0.005
     assert abs(float(torch.corrcoef(torch.stack(rows))[0, 1])) < 0.02
     assert abs(float(torch.corrcoef(torch.stack([rows[0][1:], rows[0][:-1]]))[0, 1])) < 0.02
+
+
+@pytest.mark.parametrize("back_end", BACK_ENDS)
+def test_what_needs_no_parentheses_is_one_call(back_end: str) -> None:
+    calls = [f.cpp[back_end] for f in FUNCTIONS.values() if f.calls(back_end)]
+    assert len(calls) > 15
+    for text in calls:
+        inside = text[text.index("(") + 1 : -1]
+        depths = list(accumulate((c == "(") - (c == ")") for c in inside))
+        assert re.fullmatch(r"[\w:]+\(", text[: text.index("(") + 1]) and min(depths) >= 0 and depths[-1] == 0, text
 
 
 # ---------------------------------------------------------------- the page

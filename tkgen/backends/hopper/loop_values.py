@@ -54,7 +54,6 @@ from tkgen.ir.tensors import Dim
 
 LOCALS = {"r", "t", "h", "e", "g", "tk", "two_groups", "iterations", "first_iteration", "first_row", "remapped"}
 LOCALS |= {"tiles", "grid_rows", "all_iterations", "part_iterations"}  # what is counted at run time
-CALL = re.compile(r"\w*\(")
 OF_AXIS = ("i", "tiles", "walk", "first", "length")  # endings of the locals that are made for an axis
 OF_VALUE = ("_d", "_parts", "_next")  # endings of the locals that are made for a value
 IDENTITY = {"sum": "0.0f", "max": "-__builtin_inff()", "min": "__builtin_inff()"}
@@ -158,24 +157,27 @@ class LoopValues:
 
     # ------------------------------------------------------------ expressions
 
-    def text(self, value: Value, clear: bool, row: str = "r") -> str:
-        """A value of the element at hand; `clear`: where all conditions on coordinates hold."""
+    def text(self, value: Value, clear: bool, row: str = "r", alone: bool = False) -> str:
+        """A value of the element at hand; `clear`: where all conditions on coordinates hold.
+
+        Operators of it stand in parentheses, unless it stands `alone` in those of a call.
+        """
         made = self.made.get(value)
         match made:
             case Constant(value=number):
                 text = constant(value, number)
-                return f"({text})" if text.startswith("-") else text
+                return f"({text})" if text.startswith("-") and not alone else text
             case Argument(scalar=scalar):
                 return f"g.{self.scalar[scalar.name]}"
             case Coordinate(axis=axis):
-                return self._coordinate(axis)
+                return self._coordinate(axis, alone=alone)
             case Extent(axis=axis):
                 return self.length(axis)
             case Map() if self.inline(value):
                 text = self.expression(made, clear, row)
-                return text if _encloses(text) else f"({text})"
+                return text if alone or FUNCTIONS[made.function].calls(HOPPER) else f"({text})"
             case Load(source=source):
-                return self._read(source, row)
+                return self._read(source, row, alone)
         if self.tiled(value):
             return f"tk::at({self.name[value]}, t, h, e)" if value in self.arrays else self.name[value]
         return f"{self.name[value]}[{row}]" if value.axes and self.m.split in value.axes else self.name[value]
@@ -192,21 +194,23 @@ class LoopValues:
         """A position in the dimension of a tensor: along a ragged axis they are counted from the group's first."""
         return f"{cpp_name(axis.name)}_first + {place}" if axis.is_moved else place
 
-    def _read(self, access: Access, row: str) -> str:
+    def _read(self, access: Access, row: str, alone: bool) -> str:
         """An element of a tensor in global memory beside the one at hand; zero beyond the end."""
         along = [(i.axis, self._coordinate(i.axis, row)) if i.extends and i.axis else None for i in access.indices]
         ends = [f"{at[1]} < {self.length(at[0])}" for at in along if at and self.m.overhangs(at[0])]
         places = [self.in_tensor(*at) if at else "" for at in along]
         read = f"float(tk::number_at(g.{self.tensor[access.tensor.name]}, {place_of(access, places)}))"
-        return f"({' && '.join(ends)} ? {read} : 0.0f)" if ends else read
+        text = f"{' && '.join(ends)} ? {read} : 0.0f"
+        return read if not ends else text if alone else f"({text})"
 
-    def _coordinate(self, axis: Axis, row: str = "r") -> str:
-        if axis == self.m.split:
-            return f"(first_row + laneid() / 4 + 8 * {row})"
+    def _coordinate(self, axis: Axis, row: str = "r", alone: bool = False) -> str:
         if axis.is_index:
             return f"{cpp_name(axis.name)}_i"
         first = "iteration * KEYS + " if axis == self.m.loop.axis else ""
-        return f"({first}16 * t + 8 * (h / 2) + 2 * (laneid() % 4) + e)"
+        text = f"{first}16 * t + 8 * (h / 2) + 2 * (laneid() % 4) + e"
+        if axis == self.m.split:
+            text = f"first_row + laneid() / 4 + 8 * {row}"
+        return text if alone else f"({text})"
 
     def expression(self, op: Map | Convert, clear: bool, row: str = "r") -> str:
         """The right side of an operation."""
@@ -214,18 +218,20 @@ class LoopValues:
             return ROUNDED[HOPPER].format(self.text(op.argument, clear, row), t=op.result.dtype.cpp)
         function = FUNCTIONS[op.function]
         if clear and op.function == "where" and self.holds(op.arguments[0]) is not None:
-            return self.text(op.arguments[1], clear, row)
+            return self.text(op.arguments[1], clear, row, alone=True)
         whole = function.whole and all(v.kind is Kind.COORDINATE for v in op.arguments)
         whole = whole or function.takes == "place"
-        texts = [self.text(v, clear, row) for v in op.arguments]
-        texts = [f"float({t})" if v.kind is Kind.COORDINATE and not whole else t
-                 for t, v in zip(texts, op.arguments, strict=True)]  # fmt: skip
-        if self.widths.first_wide(op):
-            texts[0] = f"int64_t({texts[0]})"
+        texts, code = list[str](), function.cpp[HOPPER]
+        for n, value in enumerate(op.arguments):
+            cast = "float" if value.kind is Kind.COORDINATE and not whole else ""
+            wide = n == 0 and self.widths.first_wide(op)
+            text = self.text(value, clear, row, bool(cast) or wide or f"({{{n}}})" in f"({code})")
+            text = f"{cast}({text})" if cast else text
+            texts.append(f"int64_t({text})" if wide else text)
         if self.divides(op):
             texts[1] = f"{self.name[op.arguments[1]]}_d[r]"
         texts += ["0"] * (function.arity - len(texts))
-        return _once(function.cpp[HOPPER].format(*texts))
+        return code.format(*texts)
 
     def divides(self, op: Op) -> bool:
         """Return True if elements of a tile are divided by a number of their row."""
@@ -406,30 +412,6 @@ def _elements(columns: str, body: Sequence[str]) -> list[str]:
     counts = (("t", f"{columns} / 16"), ("h", "4"), ("e", "2"))
     heads = [f"for (int {name} = 0; {name} < {count}; ++{name})" for name, count in counts]
     return nest(heads, ["const int r = h % 2;", *body]) if body else []
-
-
-def _encloses(text: str) -> bool:
-    """Return True if an expression is a call, or stands in parentheses."""
-    start = CALL.match(text)
-    return start is not None and _ends(text).get(start.end() - 1) == len(text) - 1
-
-
-def _once(text: str) -> str:
-    """An expression without parentheses right within others."""
-    ends = _ends(text)
-    dropped = {at for start, end in ends.items() if ends.get(start - 1) == end + 1 for at in (start, end)}
-    return "".join(c for at, c in enumerate(text) if at not in dropped)
-
-
-def _ends(text: str) -> dict[int, int]:
-    """The place of each opening parenthesis, and of the one that closes it."""
-    found, opened = dict[int, int](), list[int]()
-    for at, c in enumerate(text):
-        if c == "(":
-            opened.append(at)
-        elif c == ")":
-            found[opened.pop()] = at
-    return found
 
 
 def _indented(lines: Sequence[str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -62,6 +63,10 @@ class Function:
     ring: Callable[..., Tensor] | None = None
     internal: bool = False  # no equation names it: typing makes it of others
     optional: int = 0  # so many of the last arguments may be left out: they are 0 then
+
+    def calls(self, back_end: str) -> bool:
+        """Return True if its C++ is a call, which needs no parentheses within an expression."""
+        return not self.operator and re.fullmatch(r"[\w:]+\(.*\)", self.cpp[back_end]) is not None
 
     @property
     def rounds(self) -> bool:
