@@ -29,7 +29,7 @@ from tkgen.tile.program import END, Control, Drain, K, Op
 
 @dataclass(frozen=True)
 class Shape:
-    """How many iterations are prologue (`depth`), in a pass of the loop (`unroll`), and epilogue.
+    """The number of iterations in the prologue (`depth`), in one iteration of the loop (`unroll`), and in the epilogue.
 
     `passes` is the loop's trip count, None when K is dynamic (then K-steps must be a multiple of `unroll`).
     """
@@ -99,7 +99,7 @@ def clip(program: Program, body: Body, shape: Shape) -> tuple[Segment, Segment, 
 
 
 def _reduced(program: Program, role: Role) -> list[Op]:
-    """What the epilogue reduces, with the meetings at which the waves have handed over their parts of it."""
+    """List the epilogue's reductions, with the barriers after which the waves' parts of them can be read."""
     made: list[Op] = []
     inputs = tuple(t.name for t in program.epilogue_tensors)
     wait, barrier = Drain("lds", automatic=True), Barrier(automatic=True)

@@ -75,7 +75,7 @@ def executed(
     tiles: int,
     passed: Mapping[int, Passed] = MappingProxyType({}),
 ) -> list[list[Event]]:
-    """What each of the programs does to data; of one that differs from an earlier one in its phase alone, its moves.
+    """Return the events on data of each program; for one that differs from an earlier one only in its phase, its moves.
 
     Such waves pass the meetings of their phase before their first tile, and so many less behind their last. Between two
     tiles all pass equally many. So they do what the others do, later; unless they catch up within a tile. `passed` are
@@ -93,7 +93,7 @@ def executed(
 
 
 def same_code(a: Role, b: Role) -> bool:
-    """Whether two programs differ at most in their waves and phases."""
+    """Return True if two programs differ at most in their waves and phases."""
     return (a.name, a.parts) == (b.name, b.parts)
 
 
@@ -105,12 +105,12 @@ def distinct(waves: Sequence[Role]) -> list[int]:
 def registers_of(
     program: Program, waves: Sequence[Role], traces: Sequence[Sequence[Event]], steps: int
 ) -> list[Conflict]:
-    """What is wrong with the registers of each wave; of programs that differ in phase alone, of the first one."""
+    """List the conflicts in the registers of each wave; of programs that differ in phase alone, of the first one."""
     return [c for n in distinct(waves) for c in within_wave(program, waves[n], traces[n], steps)]
 
 
 def rings(program: Program) -> dict[str, int]:
-    """What lies in LDS, and in how many buffers: the operands, and partial results of reductions."""
+    """Return the number of buffers of everything in LDS: the operands, and partial results of reductions."""
     return {o.name: o.buffers for o in program.shared} | ({RING: BUFFERS} if exchanges(program) else {})
 
 
@@ -158,7 +158,7 @@ def _lds(program: Program, name: str, buffers: int, waves: Sequence[Role], trace
 
 
 def past_the_queue(program: Program) -> tuple[type[Op], ...]:
-    """What goes past the queue of LDS operations, on the other counter."""
+    """Return the operations that use the counter of global loads instead of the queue of LDS operations."""
     return (Copy, Load) if program.direct else (Copy,)
 
 
@@ -175,7 +175,7 @@ def _key(at: At) -> tuple[int, int]:
 
 
 def _same_part(x: At, y: At, waves: Sequence[Role]) -> bool:
-    """Whether x and y write a tile divided over the same threads: then only a thread meets its own bytes again."""
+    """Return True if x and y write a tile divided over the same threads: only a thread meets its own bytes again."""
     return type(x.event.op) is type(y.event.op) and waves[x.wave].name == waves[y.wave].name
 
 
@@ -217,7 +217,7 @@ def required(slot: _Slot, waves: Sequence[Role]) -> Iterator[tuple[str, At, At]]
 
 
 def across(first: At, second: At, waves: Sequence[Role]) -> bool:
-    """Whether the two may run on different waves."""
+    """Return True if the two accesses may be by different waves."""
     mine = waves[first.wave].waves
     return mine != waves[second.wave].waves or len(mine) > 1
 
@@ -247,7 +247,7 @@ def _ordered_within_wave(x: Event, y: Event, direct: tuple[type[Op], ...]) -> bo
 
 @dataclass(frozen=True)
 class Cover:
-    """What a barrier of the schedule orders.
+    """The pairs of accesses that a barrier of the schedule orders.
 
     `alone`: some pair of accesses is ordered by it and no other. `shared`: a pair that it orders together with another
     barrier, as (first access, second access, the other barrier).
@@ -259,14 +259,16 @@ class Cover:
 
 @dataclass(frozen=True)
 class Purposes:
-    """What the barriers order, and which waits complete anything, both by the numbers of their operations."""
+    """The accesses that barriers order, and the waits that complete anything, both by the
+    numbers of their operations.
+    """
 
     covers: dict[int, Cover]
     completing: frozenset[int]
 
 
 def purposes(program: Program, waves: Sequence[Role], passes: int, unroll: int, steps: int, tiles: int = 1) -> Purposes:
-    """What each barrier and wait that the waves execute is for."""
+    """Return the purpose of each barrier and wait that the waves execute."""
     last_phase = max(w.phase for w in waves)
     traces = [trace(program, w, passes, unroll, steps, tiles, last_phase) for w in waves]
     completing = {t[int(e.completed)].op.identity for t in traces for e in t if e.order < e.completed < NEVER}

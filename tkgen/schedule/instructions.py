@@ -1,4 +1,4 @@
-"""How many instructions of the machine code an operation is at the fewest, by hardware counter.
+"""The smallest number of instructions of the machine code for an operation, by hardware counter.
 
 What the compiler does once, merges or leaves out is not counted: see "What the machine code keeps of the written order"
 in `tkgen.schedule.traces`.

@@ -103,7 +103,7 @@ class _Masked:
         return result
 
     def _end(self) -> Constant | Extent:
-        """How many places the axis has."""
+        """Return the op that gives the length of the axis."""
         if self.axis.dim.size is None or self.axis.within is not None:
             return Extent(self._new((), Kind.COORDINATE), self.axis)
         kind = Kind.NUMBER if self.axis.dim.size + OVERHANG <= HELD else Kind.COORDINATE

@@ -66,7 +66,7 @@ def ping_pong(m: LoopMap, first: Sequence[int]) -> tuple[Step, ...]:
 
 
 def _reads(m: LoopMap, phase: _Phase) -> Iterator[Read]:
-    """What the products of a phase take of LDS, where that is not read as it is multiplied."""
+    """Yield the reads of LDS for the products of a phase, where they are not part of the multiplication."""
     for x in dict.fromkeys(x for x, _ in phase.products if m.direct):
         yield read(m, m.multiplications.index(x), m.moving.index(x.moving), phase.ahead)
 
@@ -84,7 +84,7 @@ def _phases(m: LoopMap) -> list[_Phase]:
 
 
 def _runs(m: LoopMap) -> Iterator[tuple[tuple[Equations, ...], tuple[Turn, ...]]]:
-    """What is computed, and the products behind it, up to where more is computed; without the first product."""
+    """Yield runs of computations and the products after them; the first product is not in any."""
     ends = {x.result: x for x in m.multiplications}
     begins = {x.product for x in m.multiplications}
     computes, products = list[Equations](), list[Turn]()
@@ -114,7 +114,7 @@ def _multiplied(m: LoopMap, x: Multiplication, ahead: int = 0) -> Iterator[Turn]
 
 
 def _works(op: Op) -> bool:
-    """Whether an operation takes vector instructions."""
+    """Return True if an operation takes vector instructions."""
     return isinstance(op, Map | Convert | Reduce) and bool(op.result.axes)
 
 
@@ -159,7 +159,7 @@ def _halves(m: LoopMap, computes: Sequence[Equations]) -> tuple[tuple[Equations,
 
 
 def _divides(m: LoopMap, step: Equations) -> bool:
-    """Whether a step is done element by element over a tile of an even number of base tiles, and nothing is masked."""
+    """Return True if a step works element by element on a tile of an even number of base tiles, without masks."""
     ops = m.loop.body[step.first : step.last]
     tiles = all(isinstance(op, Map) and op.function != "where" and _is_tile(m, op.result) for op in ops)
     return tiles and all(extent(rows) // m.side % 2 == 0 for v in _results(ops) if (rows := m.rows(v)) is not None)

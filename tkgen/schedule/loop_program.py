@@ -70,7 +70,7 @@ def bring(m: LoopMap, ring: int, ahead: int) -> Fetch | Copy:
 
 
 def write(m: LoopMap, ring: int, ahead: int) -> Write:
-    """What was fetched, to shared memory."""
+    """Return the write of a fetched tile to shared memory."""
     return Write(Fetch.of(f"{RING}{ring}", ahead).target, tile(m, ring, ahead, own=True))
 
 

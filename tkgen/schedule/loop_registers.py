@@ -1,12 +1,12 @@
-"""How many registers of a lane a loop of equations takes at least, and for what: what is live at each of its products.
+"""The least number of registers of a lane that a loop of equations takes: those live at each of its products.
 
-    through the loop    factors that stay, vectors along the axis that waves divide, carried tiles, tiles from before it
-    on the way to LDS   a thread's part of each tile that moves: fetched where a pass begins, written where it ends
-    at a product        its result, what was computed or read of a vector before it and is used from it on, its other
-                        factor as read of LDS
+    through the loop    operands that stay, vectors along the axis that waves divide, carried tiles, tiles from before
+    on the way to LDS   a thread's part of each tile that moves: fetched at the begin of an iteration, written at the end
+    at a product        its result, each vector that was computed or read before it and is used from it on, its other
+                        operand as read of LDS
 
-Addresses and what lies between two products come on top. A wave has the registers of its SIMD, VGPRs and AGPRs alike,
-divided by the waves there.
+Addresses and the values between two products come on top. A wave has the registers of its SIMD, VGPRs and AGPRs alike,
+divided by the number of waves there.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Share:
 
 
 def shares(m: LoopMap) -> tuple[Share, ...]:
-    """What takes registers at the product at which most are taken, the largest first."""
+    """Return the values in registers at the product where they take the most, the largest first."""
     at = {x.product: x for x in m.multiplications}
     moments = [tuple(_at(m, n, at[op])) for n, op in enumerate(m.loop.body) if op in at]
     most = max(moments, key=total)
@@ -83,7 +83,7 @@ def _at(m: LoopMap, place: int, x: Multiplication) -> Iterator[Share]:
 
 
 def _waiting(m: LoopMap) -> Iterator[Share]:
-    """What is loaded or computed as tiles are held before the loop, and used in it or after it."""
+    """Yield the tiles that are loaded or computed before the loop, and used in it or after it."""
     at = m.kernel.body.index(m.loop)
     used = {v for op in (*walk(m.loop.body), *m.kernel.body[at + 1 :]) for v in reads(op)}
     for load in m.tiles_loaded:

@@ -1,29 +1,30 @@
-"""What the waves of a loop of equations do, step by step: what they bring, what they compute, where they meet.
+"""The steps of the waves of a loop of equations: loads, computations and barriers, in order.
 
-    prologue   Fetch and Write of the first tiles of each ring
-    pass       Fetch of the tile `ahead` passes further on, into registers, or to LDS where it goes there directly
-               Compute of the equations, product by product; a product reads its ring's tile of this pass
-               Read of that tile before, behind the product before it, where it went to LDS directly
-               Vote on a condition, each wave for its part of the tile; all read all votes where it is decided
-               Write of what was fetched
-    Meet       where two waves touch the same slot of a ring, and one writes
+    prologue    Fetch and Write of the first tiles of each ring
+    iteration   Fetch of the tile `ahead` iterations later, into registers, or to LDS where it goes there directly
+                Compute of the equations, product by product; a product reads its ring's tile of this iteration
+                Read of that tile earlier, after the product before it, where it went to LDS directly
+                Vote on a condition, each wave for its part of the tile; all read all votes where it is decided
+                Write of fetched tiles
+    Barrier     where two waves touch the same slot of a ring, and one writes
 
-A block may begin with any pass (`from q - 512`): what `K_s[step % 2]` says is then another slot for all waves alike.
+A block may begin with any iteration (`from q - 512`). Then `K_s[step % 2]` is another slot for all waves alike.
 
-What goes directly is there once a wave has waited for its loads, at a meeting that says so: it is then there for all.
+A tile that goes to LDS directly is complete once a wave has waited for its loads; it is complete for all waves after a
+barrier with such a wait.
 
-A ring of one tile is written between two meetings, when all have read it; one of more tiles is filled as far ahead as
-it has slots, and its one meeting orders both ways.
+A ring of one tile is written between two barriers, after all waves have read it. A ring of more tiles is filled as far
+ahead as it has slots, and its one barrier orders reads and writes in both directions.
 
-**The meetings of a pass** are as few as there can be: steps whose accesses to a slot conflict, in one pass or in two,
-are the ends of an arc around the pass, and every arc needs a meeting on it. All sets of places are tried, small ones
-first, and of equally small ones the last, so that a wave meets the others late. What stands there is then proven, for
-any number of passes, by the vector clocks of `tkgen.proof` (`unproven`), with the prologue: it meets once more where
-that finds a fault.
+**The barriers of an iteration** are as few as possible. Two steps whose accesses to a slot conflict, in one iteration
+or in two, are the ends of an arc around the iteration, and every arc needs a barrier on it. All sets of positions are
+tried, small ones first, and of equally small ones the last, so that a wave waits for the others late. The result is
+then proven, for any number of iterations, by the vector clocks of `tkgen.proof` (`unproven`), with the prologue, which
+gets one more barrier where the proof finds a fault.
 
-**What is stored** is compared as terms (`unlike`): the steps are executed, a wave at a time between meetings, on
-hash-consed terms, and so are the equations; the same terms must be stored, after any of the first numbers of passes,
-twice around the rings.
+**The stored values** are compared as terms (`unlike`): the steps are executed on hash-consed terms, a wave at a time
+between barriers, and so are the equations. Both must store the same terms, after any of the first numbers of
+iterations, twice around the rings.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ def steps(m: LoopMap, machine: Synchronisation) -> Role:
 
 
 def _crowded(m: LoopMap, machine: Synchronisation) -> StepError:
-    """Which rings want a second buffer, as half of the waves read while the others write."""
+    """Name the rings that want a second buffer, because half of the waves read while the others write."""
 
     def doubled(*kept: Moving) -> LoopMap:
         twice = {ring: ring if ring in kept else replace(ring, buffers=max(ring.buffers, 2)) for ring in m.moving}
@@ -128,7 +129,7 @@ def _opened(m: LoopMap, met: tuple[Op, ...], machine: Synchronisation) -> Role:
 
 
 def _ahead(step: Read | Equations) -> int:
-    """How many iterations further on it is."""
+    """Return the number of iterations by which the data of a step is ahead."""
     return step.offset if isinstance(step, Read) else step.ahead
 
 
@@ -172,7 +173,9 @@ def _pass(m: LoopMap, first: Sequence[int]) -> tuple[Op, ...]:
 
 
 def _distances(m: LoopMap, body: Sequence[Op]) -> list[tuple[int, int]]:
-    """How far ahead each ring's tiles are fetched and written in a pass; those before come before the loop."""
+    """Return how far ahead each ring's tiles are fetched and written in an iteration; earlier tiles come before the
+    loop.
+    """
     fetched = {ring_of(s): s.offset for s in body if isinstance(s, Fetch | Copy)}
     stored = {ring_of(s): s.offset for s in body if isinstance(s, Write)}
     return [(fetched[n], stored.get(n, fetched[n])) for n in range(len(m.moving))]

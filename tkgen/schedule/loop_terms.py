@@ -1,8 +1,9 @@
-"""What the steps of a loop of equations store, as terms, beside what the equations mean.
+"""The terms that the steps of a loop of equations store, beside those that the equations mean.
 
-A tile of registers is a term for each row of its base tiles, so that a step may do a part of an operation: element by
-element a row takes that of its arguments, a row of a product that of the factor that moves and all of the one that
-stays, and a reduction takes all. An operation that is left out leaves what the pass before made: another term.
+A tile of registers is a term for each row of its base tiles, so that a step may compute a part of an operation. An
+operation by elements takes the same row of its arguments. A row of a product takes that row of the moving operand and
+all of the other one, and a reduction takes all. If a step leaves an operation out, the value of the iteration before
+remains: another term.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ Rows = tuple[Term, ...]  # of a tile: of each row of base tiles; of anything els
 
 
 def unlike(m: LoopMap, wave: Role) -> str | None:
-    """What is done twice in a pass; or a store whose term is not the one that the equations give, and after how many.
+    """Describe an operation that is executed twice in an iteration, or a store whose term differs from the equations.
 
     On terms an operation could be repeated; in registers a sum is changed where it stands.
     """
@@ -168,7 +169,7 @@ class _Run:
     # ------------------------------------------------------------ values
 
     def _made(self, value: Value) -> Rows:
-        """What a value is; where nobody has made it, what is equal to nothing else."""
+        """Return the term of a value; of one that no step has computed, a term that equals nothing else."""
         return self.values.get(value) or (self.terms.unknown(),)
 
     def _whole(self, value: Value) -> Term:
@@ -181,7 +182,7 @@ class _Run:
         return found if len(found) == count else tuple(self._row(value, row) for row in range(count))
 
     def _row(self, value: Value, row: int) -> Term:
-        """What row `row` of a value takes of another one: of a vector along the rows its part."""
+        """Return the term of a value that row `row` of another value reads: of a vector along the rows its part."""
         found = self._made(value)
         if len(found) > 1:
             return found[row]
@@ -266,7 +267,7 @@ class _Run:
 
 @cache
 def _formula(op: Op) -> str:
-    """What an operation does, without the names of its values."""
+    """Return the text of an operation without the names of its values."""
     text = op_text(op)
     names: Mapping[str, str] = {str(v): f"%{n}" for n, v in enumerate((*reads(op), *writes(op)))}
     for name in sorted(names, key=len, reverse=True):

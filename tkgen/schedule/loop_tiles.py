@@ -62,7 +62,9 @@ def pitch_bytes(access: Access) -> int:
 
 @dataclass(frozen=True)
 class Moving:
-    """What changes from pass to pass: `rows` by `cols`, or a vector of `rows`, in a ring of `buffers` tiles in LDS."""
+    """A tensor whose tile changes each iteration: `rows` by `cols`, or a vector of `rows`, with
+    `buffers` tiles in LDS.
+    """
 
     access: Access
     rows: Axis
@@ -83,7 +85,7 @@ class Moving:
 
     @property
     def name(self) -> str:
-        """What its ring is called: as the tensor."""
+        """The name of its ring: that of the tensor."""
         return self.access.tensor.name
 
     @property

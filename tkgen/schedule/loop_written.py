@@ -34,7 +34,7 @@ from tkgen.tile.program import Op as Step
 
 
 class StepError(ValueError):
-    """What is wrong with a written schedule: a code, a sentence, the place, another place, what to do."""
+    """An error in a written schedule: a code, a sentence, the place, another place, and a fix."""
 
     def __init__(self, code: str, message: str, span: Span, fix: str = "", other: tuple[Span, str] | None = None):
         super().__init__(message)
@@ -43,7 +43,7 @@ class StepError(ValueError):
 
 @dataclass
 class _Equation:
-    """What is done under a name: places of the loop's body that compute, and products."""
+    """The parts of an equation with a name: positions of the loop's body that compute, and products."""
 
     computes: list[int] = field(default_factory=list)
     products: list[Multiplication] = field(default_factory=list)
@@ -179,7 +179,7 @@ def _runs(places: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def _piece(m: LoopMap, step: WrittenStep, ops: Sequence[Op]) -> tuple[int, int]:
-    """Which part of how many a step does."""
+    """Return which part a step computes, and the number of parts."""
     if step.piece is None:
         return 0, 1
     word, number = step.piece

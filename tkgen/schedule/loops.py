@@ -1,4 +1,4 @@
-"""Where the values of a loop of equations live: products of products with carried values, over the waves of a block.
+"""The layout of the values of a loop of equations: fused matmuls with carried values, over the waves of a block.
 
     over h in HEADS, q in LENGTH by 128        `q` is split: each wave has a part of its tile, no value crosses waves
     waves 4 along q
@@ -118,12 +118,12 @@ class LoopMap:
 
     @property
     def moving(self) -> tuple[Moving, ...]:
-        """What goes through LDS: the factors in the order in which they are used, then vectors."""
+        """The tensors that go through LDS: the operands in the order of their use, then vectors."""
         return (*dict.fromkeys(m.moving for m in self.multiplications), *self.vectors)
 
     @property
     def fenced(self) -> bool:
-        """Whether no instruction crosses a meeting."""
+        """Return True if no instruction crosses a barrier."""
         return self.late > 0 or self.written is not None
 
     @property
@@ -135,7 +135,7 @@ class LoopMap:
 
     @property
     def direct(self) -> bool:
-        """Whether the factors go to LDS directly."""
+        """Return True if the operands go to LDS directly."""
         return any(ring.direct for ring in self.moving)
 
     @property
@@ -171,8 +171,9 @@ class LoopMap:
 
     @cached_property
     def tiles_loaded(self) -> tuple[Load, ...]:
-        """What is loaded as results of products are held, tiles and a number for each of their rows: the same in all
-        iterations. Those that the loop uses alone are loaded before it."""
+        """The loads in the register layout of results of products, tiles and values of their rows, alike in all
+        iterations. Those that only the loop uses are loaded before it.
+        """
         operands = {v for product in self.products for v in reads(product)}
         loads = [op for op in walk(self.kernel.body) if isinstance(op, Load) and op.result not in operands]
         return tuple(op for op in loads if self.loop.axis not in op.result.axes and self.rows(op.result) is not None)
@@ -183,12 +184,14 @@ class LoopMap:
         return frozenset(m.rows for m in self.multiplications if m.across)
 
     def neighbours(self, axis: Axis) -> int:
-        """How many base tiles of an interleaved axis a lane has neighbours in: as many as LDS reads at once."""
+        """Return the number of base tiles of an interleaved axis in which a lane has neighbours: those that LDS reads
+        at once.
+        """
         return gcd(extent(axis) // self.side, 4)
 
     @cached_property
     def factors(self) -> frozenset[Value]:
-        """What products take of registers."""
+        """The operands of products that are in registers."""
         return frozenset((*(m.held for m in self.multiplications), *(x.given for x in self.exchanges)))
 
     def in_quads(self, ring: Moving) -> bool:
@@ -233,7 +236,7 @@ class LoopMap:
 
     @property
     def tiles(self) -> tuple[Value, ...]:
-        """What takes registers through the whole loop: carried tiles, held factors."""
+        """The values that are in registers through the whole loop: carried tiles and held operands."""
         return (*(c.inside for c in self.loop.carries), *(op.result for op in self.held))
 
     @property
@@ -417,7 +420,7 @@ def _pair(op: Product, made: Mapping[Value, Op], loop: Loop, split: Axis) -> _Pa
 
 
 def _staging(program: EquationProgram, source: Access, use: str, span: Span | None, used: Sequence[str]) -> Staging:
-    """How what all waves `use` goes through LDS. Raises LoopError where the spec does not say so."""
+    """Return the way through LDS of a tensor that all waves `use`. Raises LoopError if the spec does not name one."""
     name = source.tensor.name
     staging = next((s for s in program.shared if s.tensor.name == name), None)
     if staging is None:
@@ -460,9 +463,10 @@ def _held(held: Value, made: Op, product: Product, loop: Loop) -> None:
 
 
 def _onto(product: Product, loop: Loop, pairs: Sequence[_Pair]) -> tuple[Value | None, Value]:
-    """What a product is added to, and the sum: where it is used for nothing else.
+    """Return the value to which a product is added, None if it starts at zero, and the sum.
 
-    Of two products that are added, the second is added to the first.
+    The sum counts if the product is used for nothing else. Of two products that are added, the second is added to the
+    first.
     """
     users = [op for op in walk(loop.body) if product.result in reads(op)]
     updates = [c.update for c in loop.carries]

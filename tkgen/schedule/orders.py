@@ -1,10 +1,10 @@
-"""What must be ordered of what waves do, found once for all programs that differ in barriers, waits and fences alone.
+"""The required orders of operations, found once for all programs that differ only in barriers, waits and fences.
 
-Which accesses to LDS the sequential meaning orders, and what registers hold, follows from the operations on data and
-their order (`tkgen.schedule.epochs`, `registers`). Leaving out a barrier or a wait, or letting a wait leave more in
-flight, changes only when operations begin and are complete. So plans that are tried one after the other are compared
-with one list of pairs, of each access with the first access of every program that must come behind it: epochs do not
-fall along a program, so that one decides.
+The operations on data and their order decide which accesses to LDS the sequential meaning orders, and what registers
+hold (`tkgen.schedule.epochs`, `registers`). Without a barrier or a wait, or with a wait that leaves more in flight,
+only the times change when operations begin and are complete. So plans that are tried one after the other are compared
+with one list of pairs: each access with the first access of every program that must come after it. Epochs never
+decrease along a program, so that pair decides.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _Move = tuple[int, int]  # a program, and which of its moves
 
 @dataclass(frozen=True)
 class Unrolled:
-    """How far the loop of a program is unrolled: arguments of `epochs.conflicts`."""
+    """The unrolling of the loop of a program: arguments of `epochs.conflicts`."""
 
     program: Program
     passes: int
@@ -32,7 +32,7 @@ class Unrolled:
     tiles: int
 
     def executed(self, waves: Sequence[Role], passed: Mapping[int, Passed] = MappingProxyType({})) -> list[list[Event]]:
-        """What each of the programs executes; `passed` are waits that complete nothing, by program."""
+        """Return the events that each program executes; `passed` are waits that complete nothing, by program."""
         return executed(self.program, waves, self.passes, self.unroll, self.steps, self.tiles, passed)
 
 
@@ -61,7 +61,7 @@ class Orders:
     hopeless: bool
 
     def late(self, traces: Sequence[Sequence[Event]]) -> Iterator[Late]:
-        """What is not ordered."""
+        """Yield the pairs that are not ordered."""
         moves = [_moves(events) for events in traces]
         for ((program, first), other), second in self.meeting.items():
             x, epoch = moves[program][first], moves[other][second].begin
@@ -80,7 +80,7 @@ class Orders:
 
 
 def orders(unrolled: Unrolled, waves: Sequence[Role]) -> Orders:
-    """What must be ordered of what the programs execute."""
+    """Find the pairs that must be ordered in the execution of the programs."""
     program, traces = unrolled.program, unrolled.executed(waves)
     numbers = [{e.order: n for n, e in enumerate(_moves(events))} for events in traces]
     direct = past_the_queue(program)
@@ -107,7 +107,7 @@ def _moves(events: Sequence[Event]) -> list[Event]:
 
 
 def most_in_flight(late: Iterable[Late], passed: Mapping[int, Passed]) -> int | None:
-    """How many operations a wait may leave in flight so that it orders these pairs; None where there are none.
+    """Return the number of operations that a wait may leave in flight and order these pairs; None if there is none.
 
     `late` are the pairs that are not ordered where it completes nothing, `passed` the wait, by the program's number. Of
     the times that a wave passes it between the two, one must complete the first: it leaves no more than what is issued

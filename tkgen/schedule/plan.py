@@ -65,7 +65,7 @@ class Plan:
 
     @property
     def passes_to_prove(self) -> tuple[int, ...]:
-        """How often to pass the loop in each proof.
+        """The numbers of iterations of the loop that the proof tries.
 
         Static K: one number, that of the kernel or a smaller one after which the pattern repeats. It leaves the next
         tile of a persistent block the same buffers. Dynamic K: every number up to there, because the loop may also make
@@ -109,7 +109,7 @@ class Plan:
         return []
 
     def purposes(self) -> Purposes:
-        """What each barrier and wait is for."""
+        """The purpose of each barrier and wait."""
         passes = self.passes_to_prove[0]
         steps = self.shape.steps(passes)
         return purposes(self.program, self.waves, passes, self.shape.unroll, steps, self.tiles_to_prove)
@@ -345,7 +345,7 @@ class _Search:
             yield unrolled, self.known[passes]
 
     def right(self, plan: Plan) -> bool:
-        """Whether nothing is wrong with `plan`."""
+        """Return True if `plan` keeps all required orders."""
         return all(must.kept(unrolled, plan.waves) for unrolled, must in self.each(plan))
 
 

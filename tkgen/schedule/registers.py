@@ -1,7 +1,7 @@
-"""What the registers of one wave hold: what it multiplies is what it has read, and every product is summed and stored.
+"""The contents of the registers of one wave: it multiplies what it has read, and every product is summed and stored.
 
-The wave's trace is walked once. What is in staging registers, register tiles and sums follows from its own operations
-alone, in its own order: nothing of other waves is asked for.
+The wave's trace is traversed once. Its own operations alone, in its own order, decide the contents of staging
+registers, register tiles and sums; other waves do not matter.
 """
 
 from __future__ import annotations

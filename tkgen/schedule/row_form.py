@@ -1,4 +1,4 @@
-"""Which kernels can be laid over lanes as rows, how a lane touches a tensor there, and why others cannot be."""
+"""The kernels that can be laid over lanes as rows, the ways in which a lane accesses a tensor, and obstacles."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class RowError(ValueError):
 
 
 class Way(Enum):
-    """How a lane touches a tensor."""
+    """The way in which a lane accesses a tensor."""
 
     ALONG = "along"  # a chunk of neighbours on the fast axis
     ACROSS = "across"  # neighbours of another axis, or single elements, for each element of the fast axis
@@ -45,7 +45,7 @@ class Way(Enum):
 
 
 def way(access: Access, fast: Axis) -> Way:
-    """How a lane touches `access` when it walks along `fast`."""
+    """Return the way in which a lane accesses a tensor when it goes along `fast`."""
     if fast not in access.axes:
         return Way.ROW
     last = access.indices[-1]

@@ -1,16 +1,16 @@
-"""What a block of rows does, op by op: an element loop for each sweep, and where waves hand on results.
+"""The ops of a block of rows: an element loop for each sweep, and exchanges between waves.
 
-    element loop   every lane does a sweep with its elements
-    shared store   each wave writes its part of what the sweep reduces to a half of the LDS
-    barrier        all waves have come here, and what each has read and written in LDS is complete
+    element loop   every lane executes a sweep on its elements
+    shared store   each wave writes its part of the sweep's reductions to a half of the LDS
+    barrier        all waves have arrived, and their reads and writes of LDS before it are complete
     shared load    each wave reads the parts of all that share its rows
-    advance        so many exchanges are over
+    advance        a number of exchanges are over
     loop           ops of a loop, for each tile of its axis
 
-One barrier is enough for an exchange. The halves are the slots of a ring: the exchange that comes `ahead` exchanges
-behind those that are over takes the half of its number. A wave that writes the same half again does so two exchanges
-later, behind the barrier between; it came there, as every wave did, only after its reads were complete.
-`tkgen.schedule.row_verifier` proves it for each layout.
+One barrier is enough for an exchange. The halves are the slots of a ring: the exchange `ahead` of those that are over
+takes the half of its number. A wave that writes the same half again does so two exchanges later, after the barrier
+between. Every wave arrived there only after its reads were complete. `tkgen.schedule.row_verifier` proves it for each
+layout.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def exchange(sweep: int, ahead: int) -> tuple[Node, ...]:
 
 
 def meets(made: Sequence[Node]) -> bool:
-    """Whether there is a barrier in every iteration of every loop."""
+    """Return True if there is a barrier in every iteration of every loop."""
     return all(any(isinstance(op, Barrier) for op in node.body) for node in made if isinstance(node, Loop))
 
 

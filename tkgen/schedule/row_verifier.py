@@ -1,4 +1,4 @@
-"""What holds of every layout of rows over lanes: that it does what its kernel means, whoever made it.
+"""The invariants of every layout of rows over lanes: it computes what its kernel means, whoever made it.
 
 `wrong` says which rules do not hold of a layout, `verify` raises `Broken` (see `tkgen.ir.verifier`) for the first: a
 mistake of tkgen. The rules:

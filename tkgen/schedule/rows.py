@@ -1,4 +1,4 @@
-"""Where the elements of a kernel without matrix products live: rows over lanes, waves or the whole block.
+"""The layout of the elements of a kernel without matrix products: rows over lanes, waves or the whole block.
 
 A block's tile is `rows` times a `fast` axis: the one that lies innermost in memory, or along which is reduced. A lane
 holds chunks of neighbouring elements, as wide as one access (16 bytes where rows are aligned to that); `lanes` lanes
@@ -71,7 +71,9 @@ EXCHANGE_BYTES = 16 * 1024  # of LDS at most for the sums of many groups, so tha
 
 
 class LaneTarget(Protocol):
-    """What a layout needs to know of a machine: a compute unit is its SM, a wave its warp, a SIMD a sub-partition."""
+    """The facts about a machine that a layout needs: a compute unit is its SM, a wave its warp,
+    a SIMD a sub-partition.
+    """
 
     @property
     def name(self) -> str:
@@ -99,7 +101,7 @@ class LaneTarget(Protocol):
 
     @property
     def synchronisation(self) -> Synchronisation:
-        """How waves wait for each other."""
+        """The synchronisation of waves."""
 
     def max_registers(self, waves_per_simd: int) -> int:
         """Most registers of a lane at which so many waves share a SIMD."""
@@ -161,7 +163,7 @@ class RowMap:
         return self.wave_lanes // self.lanes_of_wave
 
     def lane(self, thread: int) -> int:
-        """Which of the lanes that share its row a thread is."""
+        """Return the number of a thread among the lanes that share its row."""
         return thread // self.spacing % self.lanes
 
     def group(self, thread: int) -> int:
@@ -170,15 +172,15 @@ class RowMap:
 
     @cached_property
     def sweeps(self) -> tuple[Sweep, ...]:
-        """What is done with the elements, walk by walk."""
+        """The sweeps over the elements, in order."""
         return sweeps(self.kernel, self.fast)
 
     @cached_property
     def steps(self) -> tuple[Node, ...]:
-        """What a block does in one pass.
+        """The steps of a block in one iteration.
 
-        Where several waves load parts of the same lines, they go on together, so that a line is read once for all of
-        them; the referee forgets what lies behind a meeting, too.
+        Where several waves load parts of the same lines, they continue together, so that a line is read once for all of
+        them. The referee also forgets accesses before a barrier.
         """
         width = self.groups_of_wave * self.across
         across = [access.tensor.dtype for access in accesses(self.kernel) if self.way(access) is Way.ACROSS]
@@ -229,7 +231,7 @@ class RowMap:
         return self.passes * self.held * self.groups
 
     def way(self, access: Access) -> Way:
-        """How a lane touches `access`."""
+        """Return the way in which a lane accesses `access`."""
         return way(access, self.fast)
 
     def describe(self) -> str:
@@ -394,7 +396,7 @@ def _candidate(
 
 
 def _shared(m: RowMap) -> tuple[Access, ...]:
-    """What can be late, such as weights: of kernels without loops, where an access moves more than an element."""
+    """Return the accesses that can be late, such as weights: of kernels without loops, and wider than an element."""
     if loops(m.kernel) or m.chunk == 1:
         return ()
     loaded = dict.fromkeys(op.source for op in m.kernel.body if isinstance(op, Load))
@@ -402,7 +404,7 @@ def _shared(m: RowMap) -> tuple[Access, ...]:
 
 
 def _cost(m: RowMap) -> float:
-    """What a layout costs, in cycles of a CU for each element; only comparisons mean anything.
+    """Estimate the cost of a layout, in cycles of a CU for each element; only comparisons mean anything.
 
     A vector instruction of a wave takes a cycle (of four SIMDs), and so does each line that an access touches.
     """
@@ -457,7 +459,9 @@ def _lines(m: RowMap, access: Access) -> float:
 
 
 def far(access: Access) -> list[tuple[int, tuple[Dim, ...]]]:
-    """How far a tile goes along each dimension: places beyond its first, and the dimensions of which each has all."""
+    """Return the extent of a tile along each dimension: positions after its first, and the inner dimensions it
+    multiplies.
+    """
     tiled = [(n, i) for n, i in enumerate(access.indices) if i.axis is not None and not i.axis.is_index]
     found = []
     for n, index in tiled:

@@ -1,4 +1,4 @@
-"""What waves do without a plan of products, as text: the tile program of rows over lanes, and of loops over waves."""
+"""The schedule of waves as text: the tile program of rows over lanes, and of loops over waves."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def row_text(m: RowMap) -> str:
 
 
 def _reduced(m: RowMap, sweep: int) -> str:
-    """What lanes hand each other behind a sweep."""
+    """Name the values that lanes exchange after a sweep."""
     return ", ".join(str(reduce.result) for reduce in m.sweeps[sweep].handed)
 
 

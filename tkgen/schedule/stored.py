@@ -1,4 +1,4 @@
-"""What wave programs store, as terms (`tkgen.proof.terms`), beside what the sums of products mean.
+"""The terms (`tkgen.proof.terms`) that wave programs store, beside those that the sums of products mean.
 
 The waves are run a barrier at a time, which is one interleaving; LDS buffers, staging registers, register tiles and
 sums hold terms. Where nothing races, every other interleaving stores the same.
@@ -62,7 +62,7 @@ def wrong_stores(
 
 
 def _epochs(events: Sequence[Event]) -> list[list[Event]]:
-    """What a wave executes between barriers."""
+    """Return the events of a wave between barriers."""
     parts: list[list[Event]] = [[] for _ in range(1 + max((e.begin for e in events), default=0))]
     for e in events:
         parts[e.begin].append(e)

@@ -61,7 +61,7 @@ class Sweep:
 
     @property
     def handed(self) -> tuple[Reduce, ...]:
-        """What lanes hand each other at its end."""
+        """The reductions that lanes exchange at its end."""
         return (*self.reduces, *self.whole)
 
 
@@ -109,7 +109,7 @@ class Region:
 
     @property
     def whole(self) -> tuple[Reduce, ...]:
-        """What of the loop before is put together at its begin."""
+        """The reductions of the loop before that are combined at its begin."""
         return () if self.loop else self.parts
 
 
@@ -131,7 +131,9 @@ def regions(kernel: Kernel) -> Iterator[Region]:
 
 
 def taken_up(carry: Carry, reduce: Reduce, update: Map) -> Map:
-    """What a carried value is behind its loop, of what it was before and what a reduction found in all passes."""
+    """Return the op of a carried value after its loop: its initial value combined with the reduction over all
+    iterations.
+    """
     return Map(carry.result, update.function, (carry.initial, reduce.result))
 
 

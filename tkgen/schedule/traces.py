@@ -1,4 +1,4 @@
-"""What a wave executes, unrolled: every operation with the epochs in which it begins and is complete.
+"""The unrolled events of a wave: every operation with the epochs in which it begins and is complete.
 
 What the machine code keeps of the written order. Every FENCE, BARRIER and WAIT is lowered with a memory clobber that no
 access crosses, in LLVM's IR or in its machine passes; they cut a program into *sections*. Within a section the compiler
@@ -82,7 +82,7 @@ class Event:
 
 @dataclass(slots=True)
 class _Section:
-    """What one counter has outstanding of a section."""
+    """The outstanding operations of one counter in a section."""
 
     number: int
     events: list[Event] = field(default_factory=list)
@@ -179,7 +179,7 @@ def data_trace(
 
 
 def held(program: Program, wave: Role, passes: int, unroll: int, steps: int, tiles: int) -> dict[Place, int]:
-    """Where a barrier of `wave` must be preceded by a wait for LDS operations, and how many that may leave outstanding.
+    """Return the barriers of `wave` that need a wait for LDS operations before them, and how many that may leave.
 
     It completes the reads that multiplies before the barrier have consumed.
     """
@@ -189,9 +189,9 @@ def held(program: Program, wave: Role, passes: int, unroll: int, steps: int, til
 def _sequence(
     wave: Role, passes: int, unroll: int, steps: int, tiles: int, last_phase: int, controls: bool = True
 ) -> list[Event]:
-    """What `wave` executes, in order. When, the walk says.
+    """List the events of `wave` in order, without their times.
 
-    Without `controls` each operation without data has one event for all times that it is executed.
+    Without `controls` each operation without data has one event for all its executions.
     """
     meeting = Barrier(automatic=True)
     sequence: list[Event] = []
@@ -292,9 +292,9 @@ class _Trace:
 
 
 def used(program: Program, events: Sequence[Event]) -> list[frozenset[tuple[int, int]] | None]:
-    """Which tiles of each READ a multiply uses before they are read again; None for other operations.
+    """Return the tiles of each READ that a multiply uses before the next read; None for other operations.
 
-    What nobody uses the compiler leaves out: reads by the register tile, fetches by the part, as (part, 0).
+    The compiler removes the others: reads by the register tile, fetches by the part, as (part, 0).
     """
     wanted: set[tuple[str, int, int]] = set()  # (operand, fragment, register buffer)
     staged: set[tuple[str, int]] = set()  # (operand, part)

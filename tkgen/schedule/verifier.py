@@ -1,4 +1,4 @@
-"""What holds of what `plan` returns, right or wrong: what the proof, the checks and lowering rely on.
+"""The invariants of every plan, right or wrong, on which the proof, the checks and lowering rely.
 
 `verify` raises `Broken` (see `tkgen.ir.verifier`): a mistake of tkgen. That a plan is right - no race, every product
 once - is not said here: that is proven (`tkgen.schedule.epochs`, `stored`), and a written one may be wrong. The rules:
