@@ -1,7 +1,7 @@
 """The least number of registers of a lane that a loop of equations takes: those live at each of its products.
 
     through the loop    operands that stay, vectors along the axis that waves divide, carried tiles, tiles from before
-    on the way to LDS   a thread's part of each tile that moves: fetched at the begin of an iteration, written at the end
+    on the way to LDS   a thread's part of each tile that moves: fetched as an iteration begins, written as it ends
     at a product        its result, each vector that was computed or read before it and is used from it on, its other
                         operand as read of LDS
 
