@@ -109,6 +109,14 @@ def cases(device: str) -> dict[str, Case]:
         "swiglu": Case(ops.swiglu, gated, (random(300, 400), *weights), 3),
         "attention": Case(ops.attention, attend, long),
         "causal": Case(causal, lambda q, k, v: attend(q, k, v, is_causal=True), even),
+        "heads of 192": Case(
+            ops.attention, attend, (random(1, 2, 150, 192), *(random(1, 2, 200, 192, seed=n) for n in (1, 2)))
+        ),
+        "heads of 256": Case(
+            causal,
+            lambda q, k, v: attend(q, k, v, is_causal=True),
+            tuple(random(1, 2, 150, 256, seed=n) for n in range(3)),
+        ),
         "window": Case(in_window, attend_in_window, (even[0], even[1][:, :, :200], even[2][:, :, :200])),
         "grouped_linear": Case(
             lambda x, w: ops.grouped_linear(x, w, offsets), by_groups, (random(400, 320), random(3, 328, 320)), 1

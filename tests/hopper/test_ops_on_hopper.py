@@ -99,6 +99,25 @@ def test_numbers_and_gradients_are_torchs(name: str, monkeypatch: pytest.MonkeyP
 
 
 @compiles
+def test_one_build_serves_all_batches_and_lengths_of_attention() -> None:
+    before = kernels._built.cache_info().misses
+    with ops.emulated(HOPPER):
+        for batch, queries, keys in ((1, 40, 70), (2, 130, 130), (1, 1, 200)):
+            q, k, v = (normal(batch, 2, n, 48, seed=n) for n in (queries, keys, keys + 1))
+            v = v[:, :, :keys]
+            wanted = torch.nn.functional.scaled_dot_product_attention(q.double(), k.double(), v.double())
+            found = ops.attention(q, k, v).double()
+            assert (found - wanted).norm() <= 0.01 * wanted.norm()
+    assert kernels._built.cache_info().misses == before + 1
+
+
+def test_queries_in_a_window_that_see_no_key_are_refused_on_hopper() -> None:
+    q, k = normal(1, 1, 400, 64), normal(1, 1, 64, 64)
+    with ops.emulated(HOPPER), pytest.raises(ValueError, match="at this KEYS and LENGTH some tile of q has no `j`"):
+        ops.attention(q, k, k, causal=True, window=20)
+
+
+@compiles
 def test_torch_checks_and_compiles_them() -> None:
     x, w = normal(40, 72), normal(136, 72)
     q, k, v = (normal(1, 2, 64, 64, seed=n) for n in (1, 2, 3))

@@ -27,13 +27,14 @@ def attention(
     k and v are [BATCH, KV_HEADS, KEYS, D]: a head of keys serves HEADS / KV_HEADS heads of queries, in order. `causal`
     lets the query at place i see the keys up to place i, with a `window` only so many of them, the last ones; a query
     that sees none gets zeros. `scale` is 1 / sqrt(D) unless given. One build serves all batches and lengths of a D, a
-    window, and of as many heads to a head of keys. D is a multiple of 16, 256 at most. Its gradients have the same bits
-    in every run; without `deterministic` blocks may add up that of q in any order, which takes fewer products: the
-    scores are computed once (but in windows, and where D is above 128).
+    window, and of as many heads to a head of keys (on Hopper, of as many heads of both). D is a multiple of 16, 256 at
+    most. Its gradients have the same bits in every run; without `deterministic` blocks may add up that of q in any
+    order, which takes fewer products: the scores are computed once (but in windows, and where D is above 128).
 
     Raises:
-        ValueError: tensors that are not bf16 or whose shapes do not go together, a window without `causal`.
-        SpecError: a D for which the kernel cannot be built; on Hopper, in a window, 128 queries that see no key.
+        ValueError: tensors that are not bf16 or whose shapes do not go together, a window without `causal`; on Hopper,
+            in a window, 128 queries that see no key.
+        SpecError: a D for which the kernel cannot be built.
     """
     check("attention", q=q, k=k, v=v)
     if q.dim() != 4 or k.dim() != 4 or k.shape != v.shape or (q.shape[0], q.shape[3]) != (k.shape[0], k.shape[3]):
@@ -70,10 +71,11 @@ class _Attention(Function):
 
 def _kernel(name: str, q: Tensor, k: Tensor, causal: bool, window: int) -> tuple[str, dict[str, int]]:
     """The spec that computes `name`, and the sizes for which it is built; a window of 0 has all keys."""
-    (batch, heads, length, width), (_, shared, keys, _) = q.shape, k.shape
+    (_, heads, _, width), (_, shared, keys, _) = q.shape, k.shape
     sizes = {"GROUP": heads // shared, "D": width}
-    if architecture(q.device) == HOPPER:  # where such loops know their lengths
-        sizes = {"BATCH": batch, "HEADS": heads, "KV_HEADS": shared, "LENGTH": length, "KEYS": keys, "D": width}
+    if architecture(q.device) == HOPPER:  # whose tiles leave room for wide heads in shared memory
+        tile = (128, 128) if width <= 128 else (128, 64) if width <= 192 else (64, 64)
+        sizes = {"HEADS": heads, "KV_HEADS": shared, "QUERIES": tile[0], "BLOCK": tile[1], "D": width}
     if 0 < window < keys:
         return f"{name}_window", sizes | {"WINDOW": window}
     return f"{name}{'_causal' * causal}", sizes
