@@ -1,4 +1,4 @@
-"""What must hold of a scheduled program: one module per family, a pure function from plan and target to diagnostics.
+"""The checks of a scheduled program: one module a family, a pure function from plan and target to diagnostics.
 
     found = check(plan(program, target), target)
 

@@ -1,4 +1,4 @@
-"""What there is to say of kernels without K-steps, and of how their tiles lie over lanes or waves."""
+"""The checks of kernels without K-steps, and of the layout of their tiles over lanes or waves."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def laid_over_lanes(program: EquationProgram, lanes: LaneTarget) -> RowMap:
-    """Which lane has which elements. Raises SpecError (E406) where the tile cannot be laid over the lanes."""
+    """Assign the elements to lanes. Raises SpecError (E406) where the tile cannot be laid over the lanes."""
     try:
         found = map_rows(program.kernel, program.waves, lanes, program.waves_along)
     except RowError as error:
@@ -44,12 +44,12 @@ def lane_figures(m: RowMap) -> dict[str, object]:
 
 
 def of_lanes(program: EquationProgram, layout: RowMap) -> Iterator[Diagnostic]:
-    """What there is to say of a tile that lies over lanes."""
+    """Check a tile that is laid over lanes."""
     return _all(program, layout, _foreign_to_lanes(program), _idle_lanes(program, layout))
 
 
 def of_waves(program: EquationProgram, layout: LoopMap, target: Target) -> Iterator[Diagnostic]:
-    """What there is to say of tiles that lie over waves."""
+    """Check tiles that are laid over waves."""
     return _all(program, layout, _foreign_to_waves(program, layout), _too_many(program, layout, target))
 
 
@@ -63,7 +63,7 @@ def _all(
 
 
 def unused(program: EquationProgram) -> Iterator[Diagnostic]:
-    """What no operation touches, and recurrences of which a loop might lose numbers."""
+    """Report names that no operation uses, and recurrences that may lose precision or range."""
     for found in program.unused:
         yield Diagnostic("W502", f"the {found.what} `{found.name}` is never used", Label(found.span),
                          fix=Fix(found.fix))  # fmt: skip

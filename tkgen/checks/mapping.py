@@ -49,7 +49,7 @@ def check(plan: Plan, target: Target) -> list[Diagnostic]:
 
 
 def check_program(program: Program) -> list[Diagnostic]:
-    """What of this holds for every family of GPUs and every schedule: the remap, the fragments, the sizes."""
+    """Check the rules for every family of GPUs and every schedule: the remap, the fragments, the sizes."""
     return [*_remap(program), *_cover(program), *_sizes(program), *_extents(program)]
 
 
@@ -113,7 +113,9 @@ def check_parts(program: Program) -> Iterator[Diagnostic]:
 
 
 def _not_linear(program: Program) -> Iterator[tuple[str, Span]]:
-    """What is made of the sums that is not the same of their parts, added up: (its name, where)."""
+    """Yield the operations on sums that are not linear, as their name and place: parts of a sum cannot be added after
+    them.
+    """
     of_sums = {s.result for s in program.equations.sums}
     for op in program.equations.epilogue:
         if isinstance(op, Load | Store | Constant | Argument | Coordinate) or not of_sums & set(reads(op)):
@@ -197,7 +199,7 @@ def _argument(stage: RemapStage, name: str) -> int:
 
 
 def covered(program: Program) -> Counter[tuple[int, int]]:
-    """How many waves compute each tile of the block, by (tile row, tile column)."""
+    """Count the waves that compute each tile of the block, by (tile row, tile column)."""
     acc, shape = program.accumulator, program.compute.shape
     assert shape is not None
     counts: Counter[tuple[int, int]] = Counter()

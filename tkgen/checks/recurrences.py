@@ -51,7 +51,7 @@ LEAST_SCORE = -1e4  # what masks scores is so far below all others that nothing 
 
 
 def recurrences(kernel: Kernel, at: Span) -> Iterator[Diagnostic]:
-    """What its loops carry, and mask, that no one means; `at` is the kernel."""
+    """Report carries and masks of loops that can hardly be meant; `at` is the kernel."""
     for loop in (op for op in kernel.body if isinstance(op, Loop) and op.carries):
         found = _Loop(kernel, loop, at)
         if any(isinstance(op, Product | Reduce) for op in loop.body):
@@ -258,7 +258,7 @@ class _Loop:
             )
 
     def masks(self) -> Iterator[Diagnostic]:
-        """What is masked by places is a score, and then is no number that counts."""
+        """Report masked values that still count: a score masked by position must not be an ordinary number."""
         users: dict[Value, list[Op]] = {}
         for op in self.loop.body:
             for value in reads(op):
@@ -317,7 +317,7 @@ class _Loop:
         return None
 
     def _value(self, value: Value, places: Mapping[Axis, int]) -> int | bool | None:
-        """What a predicate of places is at these; None where it hangs on anything else."""
+        """Evaluate a predicate of positions at these; None where it depends on anything else."""
         op = self.made.get(value)
         match op:
             case Constant(value=number):

@@ -58,11 +58,11 @@ class RoleRegisters:
 
 @dataclass(frozen=True)
 class RegisterEstimate:
-    """What the kernel is predicted to take.
+    """The predicted registers of the kernel.
 
     `allotted` is per lane of every wave, rounded to the target's granule; `budget` is the most that the launch bounds
-    leave a wave. `waves_per_simd` and `blocks_per_cu` are the occupancy it allows. `wasted_bytes` is what waves of a
-    block hold and their role never needs.
+    leave a wave. `waves_per_simd` and `blocks_per_cu` are the occupancy it allows. `wasted_bytes` are those that waves
+    of a block hold and their role never needs.
     """
 
     roles: tuple[RoleRegisters, ...]

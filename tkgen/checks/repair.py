@@ -64,7 +64,7 @@ def missing_barriers(plan: Plan, races: Sequence[Conflict]) -> list[Missing]:
 
 
 def never_in_time(plan: Plan, conflict: Conflict) -> bool:
-    """Whether the first operation comes later than the second in the program of every wave: no barrier helps."""
+    """Return True if the first operation comes later than the second in the program of every wave: no barrier helps."""
     body = plan.bodies[0].ops
     listed = [any(op.same(e.op) for op in body) for e in (conflict.first, conflict.second) if e]
     same_tile = conflict.first and conflict.second and conflict.first.tile == conflict.second.tile
@@ -149,7 +149,7 @@ def _insertion(ops: Sequence[Op], arcs: Sequence[tuple[int, int]]) -> _Insertion
 
 
 def _proves(plan: Plan, insertions: Sequence[_Insertion], races: Sequence[Conflict]) -> bool:
-    """Whether the schedule with all insertions has none of the races left."""
+    """Return True if the schedule with all insertions has none of the races left."""
     if plan.automatic or not insertions:
         return False
     ops = list(plan.bodies[0].ops)

@@ -35,7 +35,7 @@ BOX = (16, 64)  # rows, and bytes of each, that one direct load of a wave brings
 
 
 def check(plan: Plan, target: Target) -> list[Diagnostic]:
-    """What the target cannot do, operations that do not fit `via`, and slow paths."""
+    """Report features that the target lacks, operations that do not fit `via`, and slow paths."""
     program = plan.program
     return [
         *_targets(program, target),
@@ -211,7 +211,7 @@ def _stored_first(program: Program, operand: Operand) -> str:
 
 
 def _factor(program: Program, operand: Operand) -> Access:
-    """What of its tensor a factor is."""
+    """Return the access of an operand to its tensor."""
     factors = (a for s in program.equations.sums for a in (s.left, s.right))
     return next(a for a in factors if a.tensor.name == operand.name)
 

@@ -30,7 +30,7 @@ ALIGNMENT = 16  # bytes; `shared_allocator` of the ThunderKittens surface
 
 
 def check(plan: Plan, target: Target) -> list[Diagnostic]:
-    """What does not fit, what is never used, what meets in banks."""
+    """Report tiles that do not fit, tiles that are never used, and bank conflicts."""
     program = plan.program
     return [*_budget(program, target), *_unused(plan), *_conflicts(program, target)]
 

@@ -315,7 +315,7 @@ def _step(event: Event) -> str:
 
 
 def _interleaving(plan: Plan, c: Conflict) -> str:
-    """What two waves may do at the same time, with wave numbers, K-steps and the barriers passed."""
+    """Describe two concurrent operations of waves, with wave numbers, K-steps and the barriers before them."""
     assert c.first and c.second
     x, y = c.first, c.second
     if x.tile != y.tile and plan.program.steps is not None:  # counted from the end of the tile, not of its proof

@@ -45,7 +45,9 @@ def part_text(program: Program, name: str, part: int) -> str:
 
 
 def place(program: Program, op: Op | None) -> Span:
-    """Where an operation stands in the spec; for one that tkgen placed, the nearest statement that asks for it."""
+    """Return the place of an operation in the spec; of one that tkgen placed, the nearest
+    statement that asks for it.
+    """
     if op is not None and op.span is not None:
         return op.span
     if isinstance(op, Move):
@@ -61,7 +63,7 @@ def statement(program: Program, name: str) -> Span:
 
 
 def block_text(program: Program, block: tuple[int, int, int]) -> str:
-    """How a spec says another block: by its clause, or by the axes that have other tiles."""
+    """Write another block as the spec does: by its clause, or by the axes that have other tiles."""
     if program.spans["block"].text.startswith("block"):
         return f"`block {block[0]} x {block[1]} step {block[2]}`"
     axes = (program.equations.rows, program.equations.cols, program.equations.contraction)

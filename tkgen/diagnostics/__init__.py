@@ -1,4 +1,4 @@
-"""What tkgen says about a spec: the data (`model`), the long explanations (`explain`), the rendering (`render`)."""
+"""Diagnostics of a spec: the data (`model`), the long explanations (`explain`), the rendering (`render`)."""
 
 from tkgen.diagnostics.model import Diagnostic, Edit, Fix, Label, Severity, SpecError, distinct, errors_first, refuse
 

@@ -10,7 +10,7 @@ from tkgen.source import Span
 
 
 class Severity(Enum):
-    """How bad it is: an error refuses the spec, a warning does not."""
+    """The severity of a diagnostic: an error refuses the spec, a warning does not."""
 
     ERROR = "error"
     WARNING = "warning"

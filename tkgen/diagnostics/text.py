@@ -26,7 +26,7 @@ def escaped(character: str) -> str:
 
 
 def columns(text: str) -> int:
-    """How many terminal columns printable text takes."""
+    """Return the number of terminal columns that printable text takes."""
     if text.isascii():
         return len(text)
     return sum(

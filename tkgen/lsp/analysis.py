@@ -33,7 +33,7 @@ from tkgen.targets.model import UnknownTargetError
 
 @dataclass(frozen=True)
 class Request:
-    """What to analyse: a buffer, the texts of the others by real path, and the options of `tkgen check`."""
+    """The input of an analysis: a buffer, the texts of the others by real path, and the options of `tkgen check`."""
 
     file: SourceFile
     texts: Mapping[Path, str] = field(default_factory=dict)
@@ -108,7 +108,7 @@ def resolved(
 
 
 def _of_rows(file: SourceFile, found: EquationProgram, target: str | None) -> tuple[Diagnostic, ...]:
-    """What there is to say of a kernel of rows."""
+    """Return the diagnostics of a kernel that is not scheduled by K-steps."""
     name = target or (found.targets[0] if found.targets else DEFAULT_TARGET)
     try:
         return tuple(backend_of(name).spec(Path(file.name), found, name, {}).diagnostics)

@@ -51,7 +51,7 @@ class Completion:
 
 
 def complete(project: Project, file: SourceFile, offset: int) -> list[Completion]:
-    """What can stand at `offset`, the likeliest first; the word being typed there is what it replaces."""
+    """Return the possible words at `offset`, the likeliest first; they replace the word that is being typed there."""
     start = offset
     while start and (file.text[start - 1].isalnum() or file.text[start - 1] == "_") and file.text[start - 1].isascii():
         start -= 1

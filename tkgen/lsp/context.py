@@ -1,4 +1,4 @@
-"""What a NAME stands for, from the tokens before it: a tensor, a size, a data type, the name of a remap, ..."""
+"""The kind of a NAME, from the tokens before it: a tensor, a size, a data type, the name of a remap, ..."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tkgen derived for a statement or a name, in short sentences: sizes, bytes, registers, coordinates, epochs."""
+"""The facts that tkgen derives for a statement or a name, in short sentences: sizes, bytes, registers, epochs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHOWN_TILES = 4
 
 
 def of_name(name: str, known: Analysis) -> list[str]:
-    """What a dimension, parameter, scalar, tensor, role, axis or value is."""
+    """Describe a dimension, parameter, scalar, tensor, role, axis or value."""
     found = _of_equations(name, known.equations) if known.equations else []
     p = known.program
     if p is None or found:
@@ -44,7 +44,7 @@ def of_name(name: str, known: Analysis) -> list[str]:
 
 
 def _of_equations(name: str, kernel: Kernel) -> list[str]:
-    """How an axis is walked; the types and axes of the values that a name stands for, one after the other."""
+    """Describe an axis, or the types and axes of the values of a name, in order."""
     for axis in kernel.axes:
         if axis.name == name and axis.kind is not AxisKind.WHOLE:
             tiles = "" if axis.dim.size is None else f": {_count(-(-axis.dim.size // (axis.tile or 1)), 'tile')}"
@@ -54,7 +54,7 @@ def _of_equations(name: str, kernel: Kernel) -> list[str]:
 
 
 def of_statement(node: object, known: Analysis) -> list[str]:
-    """What follows from a statement; empty where the spec is not understood that far."""
+    """List the consequences of a statement; empty where the spec is not understood that far."""
     p = known.program
     if p is None:
         return []
@@ -319,7 +319,7 @@ def _of_accumulator(p: Program) -> Iterator[str]:
 
 
 def _coordinates(p: Program) -> str:
-    """Where fragment (i, j) of wave (r, c) lies in the output."""
+    """Give the coordinates of fragment (i, j) of wave (r, c) in the output."""
     acc = p.accumulator
     sides = []
     for axis, (tile, wave, index) in enumerate((("tile.row", "r", "i"), ("tile.col", "c", "j"))):

@@ -27,7 +27,7 @@ class Hover:
 
 
 def hover(project: Project, file: SourceFile, offset: int, known: Analysis) -> Hover | None:
-    """What there is to say about the token at `offset`; None for blanks, comments and punctuation."""
+    """Return the hover text of the token at `offset`; None for blanks, comments and punctuation."""
     here = outline(file)
     statement, piece = here.statement_at(offset), here.piece_at(offset)
     if statement is None or piece is None:

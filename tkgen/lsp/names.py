@@ -1,4 +1,4 @@
-"""Where names are declared and used: definitions, references, renaming, through includes.
+"""Declarations and uses of names: definitions, references, renaming, through includes.
 
 Dimensions, parameters, tensors, scalars, roles, axes and values share one namespace; a kernel's name is in none.
 """
@@ -79,7 +79,9 @@ def references(project: Project, file: SourceFile, offset: int) -> list[Occurren
 
 
 def definition(project: Project, file: SourceFile, offset: int) -> list[Span]:
-    """Where the name at `offset` is declared, or the beginning of the file that an include at `offset` names."""
+    """Return the declaration of the name at `offset`, or the beginning of the file that an
+    include at `offset` names.
+    """
     statement = outline(file).statement_at(offset)
     if statement is not None and isinstance(statement.node, ast.Include):
         loader = BufferLoader.around(file, project.include_roots, project.texts)
@@ -197,7 +199,7 @@ def _in_item(node: Item) -> Iterator[Occurrence]:
 
 
 def _expressions(node: Item) -> tuple[ast.Expr | None, ...]:
-    """What a statement that declares nothing evaluates or names."""
+    """Return the expressions and names of a statement that declares nothing."""
     match node:
         case ast.Block(rows=rows, cols=cols, step=step):
             return rows, cols, step

@@ -54,7 +54,7 @@ class Statement:
 
     @property
     def code_end(self) -> int:
-        """Where the code ends and blanks or a comment may follow; `end` where it does not parse."""
+        """The offset at which the code ends and blanks or a comment may follow; `end` if it does not parse."""
         return self.pieces[-1].end if self.node is not None else self.end
 
 

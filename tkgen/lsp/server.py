@@ -33,7 +33,7 @@ from tkgen.syntax.loader import identity
 
 @dataclass(frozen=True)
 class Options:
-    """What a client can set: the target, the folders that includes may reach, seconds to wait and to work."""
+    """The options of a client: the target, the folders that includes may reach, seconds to wait and to work."""
 
     target: str | None = None
     include_roots: tuple[str, ...] = ()
@@ -84,7 +84,7 @@ class TkServer(LanguageServer):
         return Project({identity(f.name): f for f in files}, folders, roots)
 
     def places(self) -> Places:
-        """How this client counts positions and spells URIs."""
+        """Return the way in which this client counts positions and spells URIs."""
         open_uris = {identity(self.file(uri).name): uri for uri in self.workspace.text_documents}
         return Places(str(self.workspace.position_encoding or "utf-16"), open_uris)
 

@@ -1,4 +1,4 @@
-"""What an editor draws over a file: its outline, inlay hints, and the colours that only a parser knows."""
+"""The marks of an editor in a file: its outline, inlay hints, and the colours that only a parser knows."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _of_statement(file: Outline, statement: Statement) -> Iterator[Symbol]:
 
 
 def _body_end(file: Outline, header: int) -> int:
-    """Where the last statement under a header ends."""
+    """Return the offset at which the last statement under a header ends."""
     under, end = {header}, file.statements[header].code_end
     for i, statement in enumerate(file.statements[header + 1 :], header + 1):
         if statement.parent in under:

@@ -1,4 +1,4 @@
-"""What every word of the language means here, for hover and completion; the sentences are in `words.toml`."""
+"""The meaning of every word of the language, for hover and completion; the sentences are in `words.toml`."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _table() -> dict[str, Any]:
 
 
 def word(role: str, name: str) -> Word | None:
-    """What `name` means where it stands for a `role` of `CHOICES`; None where it is none of them."""
+    """Return the meaning of `name` as a `role` of `CHOICES`; None if it is none of them."""
     if name not in CHOICES[role]:
         return None
     if role == "remap":
@@ -72,6 +72,8 @@ def word(role: str, name: str) -> Word | None:
 
 
 def keyword(name: str, statement: str) -> Word | None:
-    """What the keyword `name` means in a statement that starts with `statement`; None where it is no keyword."""
+    """Return the meaning of the keyword `name` in a statement that starts with `statement`;
+    None if it is no keyword.
+    """
     found = _table()["in_statement"].get(statement, {}).get(name) or _table()["keywords"].get(name)
     return Word(**found) if found else None

@@ -84,7 +84,7 @@ class Worker:
 
 
 def _ready() -> None:
-    """What the process answers once it runs."""
+    """Do nothing: a process that answers has started."""
 
 
 def _prepare() -> None:

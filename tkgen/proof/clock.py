@@ -69,7 +69,7 @@ class Event:
     done: Point | None = None
 
     def knows(self, point: Point | None) -> bool:
-        """Whether it begins after that in every interleaving."""
+        """Return True if it begins after that point in every interleaving."""
         if point is None:
             return False
         return (self.position if point.component == self.agent else self.clock[point.component]) >= point.time
@@ -101,7 +101,7 @@ class Unmatched:
 
 @dataclass(frozen=True)
 class Run:
-    """What one run says: the events of each agent, and why other runs may differ or hang."""
+    """The result of one run: the events of each agent, and reasons why other runs may differ or hang."""
 
     program: Program
     events: list[list[Event]]
@@ -272,7 +272,7 @@ class Running:
             phases.append(self._new(self.program.meetings[number]))
 
     def complete(self, event: Event, meeting: str, phase: int) -> bool:
-        """Whether an event knows a phase to be complete: it has been told, or knows of all that the phase takes."""
+        """Return True if an event knows a phase to be complete: from a wait, or from all events of the phase."""
         if event.clock[self.component[meeting]] > phase:
             return True
         found = self.phases[self.numbers[meeting]][phase]
@@ -328,7 +328,7 @@ def _own(under_way: list[Event], events: list[Event]) -> list[Event]:
 
 
 def _all_but(waiting: list[Event], left: int) -> int:
-    """How many of these operations have at least `left` issued behind them."""
+    """Count the operations with at least `left` operations issued after them."""
     later = 0
     for count in range(len(waiting), 0, -1):
         if later >= left:

@@ -34,10 +34,10 @@ Parts = tuple[Any, ...]  # what the cells of an access hold
 
 
 class Work(Protocol):
-    """What operations do with data."""
+    """The effect of operations on data."""
 
     def do(self, agent: int, step: Do, found: Sequence[Parts]) -> Sequence[Parts]:
-        """What each of the writes of a step leaves, given what each of its reads finds."""
+        """Return the results of the writes of a step, given the values that its reads find."""
 
     def lost(self, agent: int, step: Do) -> None:
         """The same of a step that reads what nobody can know. What it writes is lost, too."""
@@ -45,11 +45,11 @@ class Work(Protocol):
 
 @dataclass(frozen=True)
 class Order:
-    """Who is next, of all that can go on.
+    """The choice of the agent that goes on next.
 
-    `agents`: each one step in `turn`, the `first` or the `last` that can go on, or at `random`, by the `seed`. What
-    they started on a stream that is `early` is done at once, on others when no agent can go on - the latest first, but
-    where the last agent goes first the oldest -, at random at any time.
+    `agents`: each one step in `turn`, the `first` or the `last` that can go on, or at `random`, by the `seed`.
+    Operations on a stream that is `early` are executed at once, on others when no agent can go on (the latest first, or
+    the oldest where the last agent goes first), at random at any time.
     """
 
     agents: str = "turn"
@@ -74,7 +74,7 @@ def orders(count: int, streams: Sequence[str]) -> Iterator[Order]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run came to: the steps that were done, and what was seen to be wrong, in words."""
+    """The result of a run: the number of executed steps, and the errors seen, in words."""
 
     steps: int
     findings: tuple[str, ...]
@@ -111,7 +111,7 @@ class _Meeting:
 
 @dataclass(slots=True)
 class _Contents:
-    """What a cell holds: `writers` are on their way to it, `unfenced` has written it and not fenced."""
+    """The contents of a cell: `writers` are on their way to it, `unfenced` has written it and not fenced."""
 
     value: Any = None
     known: bool = False
@@ -250,7 +250,7 @@ class _Execution:
             self._contents(cell).writers.append(op)
 
     def _perform(self, op: _Operation) -> None:
-        """What was started does its work."""
+        """Execute an operation that was started."""
         self.started.remove(op)
         for cell in (c for access in op.step.writes for c in _cells(access)):
             self._contents(cell).writers.remove(op)
@@ -321,7 +321,9 @@ class _Execution:
     # ------------------------------------------------------------ the end
 
     def _end(self) -> None:
-        """What is under way on streams that must not be then goes on without the block's memory."""
+        """Execute the operations under way when the block ends; those on streams that must be
+        finished find no memory.
+        """
         for op in [op for op in self.started if not self.streams[op.step.stream].finish]:
             self._perform(op)
         for op in self.started:
@@ -332,7 +334,7 @@ class _Execution:
             self._perform(self.started[0])
 
     def _waits(self, agent: int) -> str:
-        """Who waits for ever, and for what."""
+        """Describe an agent that waits for ever."""
         made = self.program.agents[agent]
         step: Step = made.steps[self.at[agent]]
         if isinstance(step, Drain):

@@ -1,4 +1,4 @@
-"""What some interleaving of a program gets wrong: the orders that its meaning requires and its clocks do not give.
+"""Faults of programs: orders that the meaning requires and that the clocks do not give in some interleaving.
 
 Required (`tkgen.proof.program`, "Sequential meaning"): in each slot of each ring, of accesses with common elements,
 
@@ -45,7 +45,7 @@ from tkgen.targets.synchronisation import GENERIC
 
 
 class Kind(Enum):
-    """What a fault is."""
+    """The kind of a fault."""
 
     RAW = "read after write"
     WAR = "write after read"
@@ -57,7 +57,7 @@ class Kind(Enum):
 
 
 class Lack(Enum):
-    """What is missing between two accesses."""
+    """The thing that is missing between two accesses."""
 
     ORDER = "nothing orders them"
     COMPLETION = "the second waits for the agent of the first, but too early: the first is not complete then"
@@ -126,7 +126,7 @@ class _Order:
                     self.fences[e.agent, e.step.source, e.step.target].append(e.position)
 
     def lacks(self, x: _Touch, y: _Touch) -> Lack | None:
-        """What keeps x from being before y in every interleaving, None where it is."""
+        """Return what x lacks to be before y in every interleaving, None if it is before y."""
         if not self._complete(x, y):
             begun = Point(x.event.agent, x.event.position + 1)
             return Lack.COMPLETION if y.event.knows(begun) else Lack.ORDER

@@ -90,10 +90,10 @@ def first_wrong(loop: Loop, once: bool = False) -> str | None:
 
 
 def unread(loop: Loop, once: bool = False) -> str | None:
-    """What a pass writes and nobody reads, in words: where each instance is there to be read, something is left out.
+    """Name a value that an iteration writes and nobody reads; None where each instance is read.
 
-    Races do not show it: a block whose last sums are never stored is as much in order as one that stores them. The next
-    pass may read it, where there is not `once` alone.
+    Races do not show it: a block whose last sums are never stored is ordered as well as one that stores them. The next
+    iteration may read a value, unless there is only `once`.
     """
     (written, _), (_, read) = (_instances(loop.unrolled(passes)) for passes in (1, 1 if once else 2))
     missing = written - read
@@ -101,7 +101,9 @@ def unread(loop: Loop, once: bool = False) -> str | None:
 
 
 def _instances(program: Program) -> tuple[set[tuple[str, int, Box]], set[tuple[str, int, Box]]]:
-    """What is written and what is read: ring, instance, element or slot; the places of meetings are read."""
+    """Return the written and the read elements: ring, instance, element or slot; the places of
+    barriers count as read.
+    """
     places = {(m.place, 0, ()) for m in program.meetings if m.place}
     found: tuple[set[tuple[str, int, Box]], set[tuple[str, int, Box]]] = set(), {*places}
     for step in (step for agent in program.agents for step in agent.steps if isinstance(step, Do)):

@@ -118,7 +118,7 @@ class Drain:
 
 @dataclass(frozen=True)
 class Fence:
-    """What its agent has completed through the proxy `source` may be touched through `target`."""
+    """A fence: data that its agent has completed through the proxy `source` may be touched through `target`."""
 
     source: str
     target: str
@@ -155,7 +155,7 @@ class Agent:
 
 @dataclass(frozen=True)
 class Program:
-    """What runs together: a block, or the blocks of a cluster, on a machine that has these streams and fences.
+    """The agents that run together: a block, or the blocks of a cluster, on a machine with these streams and fences.
 
     `initial` are rings whose instance 0 is there from the beginning.
     """

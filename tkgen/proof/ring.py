@@ -1,4 +1,4 @@
-"""Where arrivals and waits go in a pipeline over a ring of slots: as few as there can be, as weak as they can be.
+"""The placement of arrivals and waits in a pipeline over a ring of slots: as few as possible, as weak as possible.
 
 One role fills the slots of some rings, item after item; others empty them. Item i is instance i of each ring, in slot
 i mod S. Two orders are required (`tkgen.proof.program`): what fills item i before what reads it (RAW), and what reads
@@ -51,11 +51,10 @@ from tkgen.targets.synchronisation import GENERIC, Completion, Synchronisation
 
 @dataclass(frozen=True)
 class Role:
-    """What one agent does on item 0, without meetings, and before the first item and behind the last.
+    """The steps of one agent for item 0, without synchronisation, and before the first item and after the last.
 
-    A role that fills waits behind the last for what it has under way.
-
-    Each ring goes on by an instance an item. Copies that deliver bytes say how many; on what, the placement says.
+    A filling role waits after the last item for its operations under way. Each ring advances by an instance an item.
+    Copies that deliver bytes say how many; the placement says on what.
     """
 
     name: str
@@ -94,7 +93,7 @@ class Pipeline:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a role waits for an item: before step `wait`; and where it is done with one: before step `arrive`.
+    """The positions at which a role waits for an item, before step `wait`, and releases one, before step `arrive`.
 
     That is the item `lag` items ago.
     """
@@ -181,7 +180,7 @@ def _dos(role: Role) -> Iterator[Do]:
 
 
 def _shared(pipeline: Pipeline, step: Step) -> list[Access]:
-    """What a step touches of the shared rings."""
+    """List the accesses of a step to the shared rings."""
     return [a for a in (*step.reads, *step.writes) if a.ring in pipeline.shared] if isinstance(step, Do) else []
 
 

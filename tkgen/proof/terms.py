@@ -33,7 +33,7 @@ class Terms:
         return self._term(("leaf", *what))
 
     def unknown(self) -> Term:
-        """What nobody has put there: equal to nothing else."""
+        """Return a new term for an unknown value: it equals nothing else."""
         return self._term(("unknown", len(self._formulas)))
 
     def of(self, function: Hashable, *arguments: Term) -> Term:
@@ -53,11 +53,11 @@ class Terms:
         return term
 
     def summands(self, term: Term) -> Mapping[Term, int]:
-        """What a sum sums, and how often; another term is the sum of itself."""
+        """Return the summands of a sum with their counts; another term is the sum of itself."""
         return self._summands.get(term, {term: 1})
 
     def formula(self, term: Term) -> tuple[Hashable, ...]:
-        """How a term was made: `leaf`, `unknown`, `of` or `sum`, and from what."""
+        """Return the origin of a term: `leaf`, `unknown`, `of` or `sum`, and its arguments."""
         return self._formulas[term]
 
     def _term(self, formula: tuple[Hashable, ...]) -> Term:

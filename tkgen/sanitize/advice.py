@@ -65,7 +65,7 @@ class Advice:
 
 @dataclass(frozen=True)
 class Advised:
-    """What was looked at and found.
+    """The advice on a kernel, and the number of waits and barriers examined.
 
     `cycles` are those of a pass of the main loop, of all where there is none, as it is and with all of the advice
     (a prediction); None where there is none, for the reason in `notes`. `words` is the changed code by its addresses.
@@ -288,7 +288,7 @@ def _joined(changes: Sequence[_Change]) -> dict[int, int]:
 
 
 def _keys(outcome: Outcome) -> frozenset[_Key]:
-    """What was found, each with its instructions; a run that did not end is a finding of its own."""
+    """Return the findings, each with its instructions; a run that did not end is a finding, too."""
     found: set[_Key] = {(f.kind, f.first.address, f.second and f.second.address) for f in outcome.findings}
     return frozenset(found | (set() if outcome.completed else {("stopped",)}))
 

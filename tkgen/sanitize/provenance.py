@@ -1,8 +1,8 @@
-"""Where a value comes from, in words: for code without debug lines, whose registers say nothing to who wrote it.
+"""The origin of a value in words, for code without debug lines, whose registers mean nothing to its author.
 
-From a trace of all waves of a block. A register's value was written by an instruction before: one that moves or
-converts leads on to its sources, a read of LDS to the wave that wrote those bytes and to what it wrote there, a load
-from memory to the tensor: its bytes, and as rows and columns what they are there. A product ends the search.
+The origin comes from a trace of all waves of a block. An earlier instruction wrote the value of a register. One that
+moves or converts leads to its sources, a read of LDS to the wave that wrote those bytes and its value, a load to the
+tensor in memory: its bytes, as rows and columns. A product ends the search.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _Span:
 
 
 class History:
-    """What the waves of one block did, in the order in which they were run."""
+    """The executed instructions of the waves of one block, in the order of execution."""
 
     def __init__(self, outcome: Outcome):
         assert outcome.trace is not None
@@ -57,7 +57,9 @@ class History:
         return found
 
     def position(self, wave: int, address: int, instance: int) -> int | None:
-        """Where in the trace a wave executed an instruction for the so-manieth time, from 0; None behind its end."""
+        """Return the position in the trace of an execution, counted from 0, of an instruction by a wave; None after its
+        end.
+        """
         index = (address - self.outcome.code.text[0]) // 4
         at = np.flatnonzero((self.rows["wave"] == wave) & (self.rows["index"] == index))
         return int(at[instance]) if instance < len(at) else None
@@ -65,7 +67,9 @@ class History:
     # ------------------------------------------------------------ in words
 
     def register(self, position: int, register: int) -> str:
-        """What is in a register before an instruction: which registers, and where from; empty where it is not known."""
+        """Describe the value of a register before an instruction: its registers and origin; empty where it is not
+        known.
+        """
         written = self._writer(position, register)
         if written is None:
             return ""
@@ -73,7 +77,9 @@ class History:
         return f"{span}, {self._value(at, span, span, None, _MOST_STEPS)}"
 
     def stored(self, position: int, byte: int) -> str:
-        """What an instruction writes to a byte of LDS, and where from; empty where it does not."""
+        """Describe the value that an instruction writes to a byte of LDS, and its origin; empty
+        where it writes none.
+        """
         row = self.rows[position]
         covering = self._covering(position, byte)
         if covering is None:
@@ -89,7 +95,7 @@ class History:
         return f"{data[part]}, {self._origin(position, data[part], lane, _MOST_STEPS)}"
 
     def bytes_of_lds(self, position: int, byte: int) -> str:
-        """Who wrote a byte of LDS last before an instruction, and what; empty where nobody did."""
+        """Describe the last write to a byte of LDS before an instruction; empty where there is none."""
         writer = self._writer_of_lds(position, byte)
         if writer is None:
             return ""
@@ -111,12 +117,12 @@ class History:
         return None
 
     def _origin(self, position: int, span: _Span, lane: int | None, steps: int) -> str:
-        """Where what is in the registers of a span before `position` comes from, in one lane if one is given."""
+        """Describe the origin of the registers of a span before `position`, in one lane if one is given."""
         written = self._writer(position, span.first)
         return self._value(*written, span, lane, steps) if written is not None else "which nothing wrote"
 
     def _value(self, at: int, written: _Span, wanted: _Span, lane: int | None, steps: int) -> str:
-        """Where the part of what an instruction wrote that is wanted comes from."""
+        """Describe the origin of the wanted part of an instruction's result."""
         row = self.rows[at]
         op = self.program.ops[int(row["index"])]
         if row["lanes"] >= 0 and row["access"] & _LDS:

@@ -24,7 +24,7 @@ _MOST_TRACES = 3  # blocks that are run again to say where values come from
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was found, and how hard was looked: schedules run, blocks of each, instructions of all together."""
+    """The findings, and the effort: schedules run, blocks of each, instructions of all together."""
 
     diagnostics: tuple[Diagnostic, ...]
     schedules: int
@@ -34,7 +34,7 @@ class Verdict:
 
     @property
     def effort(self) -> str:
-        """How hard was looked, in words."""
+        """The effort of the search in words."""
         blocks = f"{self.blocks} block{'s' if self.blocks != 1 else ''}"
         schedules = f"{self.schedules} schedule{'s' if self.schedules != 1 else ''}"
         return f"{blocks}, {schedules}, {self.instructions} instructions"
@@ -113,7 +113,7 @@ def sanitize(
 
 @dataclass
 class _Origins:
-    """Where values come from, by running a block once more with a trace. `lds_bytes` is what it was last run with."""
+    """The origins of values, from another run of a block with a trace. `lds_bytes` is that of the last run."""
 
     subject: Subject
     launch: Launch

@@ -26,7 +26,7 @@ _UNITS = {"--grid": "the blocks to launch", "--block": "the threads of a block"}
 
 @dataclass(frozen=True)
 class Request:
-    """What the user asked for; empty where an option was not given."""
+    """The user's options; empty where an option was not given."""
 
     path: Path
     grid: str = ""

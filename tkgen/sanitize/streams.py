@@ -1,5 +1,6 @@
-"""What the waves of one block executed, for questions of who waits for what: which accesses a wait completes, and who
-needs them first; which barriers meet; how often loops were passed."""
+"""The executed instructions of the waves of one block, for questions about waits, barriers and loops: the accesses that
+a wait completes and their first use, the barriers that synchronise, the iterations of loops.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ _COUNTERS: Final = {
 
 @dataclass(frozen=True)
 class Released:
-    """What a wait completes although it need not: how many accesses, one of them, and who needs that one first.
+    """The accesses that a wait completes without need: their number, one of them, and its first user.
 
     `access` and `user` are dword indices; `distance` is how many instructions of the wave stand between the wait and
     the user. Without a user nobody touches its registers before the wave ends, or it has none.
@@ -78,7 +79,7 @@ class Streams:
         return [frozenset(g) for g in sorted(groups, key=min)]
 
     def loops(self) -> dict[int, int]:
-        """How often the loop that begins at a dword was passed, by the wave that did most passes."""
+        """Return the iterations of each loop, by the dword at which it begins, in the wave with the most."""
         most: dict[int, int] = {}
         for path in self.paths:
             passes: dict[int, int] = defaultdict(lambda: 1)
@@ -90,7 +91,7 @@ class Streams:
         return most
 
     def released(self, wait: int, counter: str, enough: int) -> Released | None:
-        """What the wait at a dword completes and would not, allowing `enough`; of these what is needed first.
+        """Return the first-used access that the wait at a dword completes and would not if it allowed `enough`.
 
         None where there is no such access: it waits for nothing.
         """

@@ -1,4 +1,4 @@
-"""What is put under the referee: a code object, a C++ source to compile, or a spec that knows its own launch."""
+"""The subject of the referee: a code object, a C++ source to compile, or a spec that knows its own launch."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _BOUNDED: Final = ("-Xclang", "-fsanitize=array-bounds", "-Xclang", "-fsanitize-
 
 @dataclass(frozen=True)
 class Launch:
-    """How to run a kernel: blocks, threads, dynamic LDS in bytes, and what to pass."""
+    """The launch of a kernel: blocks, threads, dynamic LDS in bytes, and arguments."""
 
     grid: Dim
     block: Dim
@@ -82,7 +82,7 @@ class Subject:
 
 
 def is_code_object(path: Path) -> bool:
-    """Whether the file at `path` begins as an ELF file or an offload bundle does. Raises OSError."""
+    """Return True if the file at `path` begins as an ELF file or an offload bundle does. Raises OSError."""
     with path.open("rb") as file:
         return file.read(32).startswith(_CODE)
 

@@ -1,8 +1,8 @@
-"""What Triton leaves beside a code object in its cache: its launch, and the names of its parameters.
+"""The files that Triton leaves beside a code object in its cache: its launch, and the names of its parameters.
 
-`NAME.json` says how many waves a block has and how much LDS. The first line of the function in `NAME.ttir` has the
-parameters as the launcher passes them: constexprs are gone, a tensor descriptor is a pointer, extents and strides.
-Behind them the code object has pointers to scratch memory of Triton's own (Triton 3.9, `backends/amd/driver.py`).
+`NAME.json` gives the waves of a block and its LDS. The first line of the function in `NAME.ttir` has the parameters as
+the launcher passes them: constexprs are gone, a tensor descriptor is a pointer, extents and strides. After them the
+code object has pointers to Triton's own scratch memory (Triton 3.9, `backends/amd/driver.py`).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Compiled:
 
 
 def beside(path: Path) -> Compiled | None:
-    """What stands beside the code object at `path`; None where that is not of Triton's cache. Raises OSError."""
+    """Read the files beside the code object at `path`; None if it is not in a cache of Triton. Raises OSError."""
     facts = path.with_suffix(".json")
     if not facts.is_file():
         return None

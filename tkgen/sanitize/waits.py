@@ -30,7 +30,7 @@ class Wait:
         return cls((value & 15 | value >> 10 & 48, value >> 8 & 15), value >> 4 & 7)
 
     def count(self, counter: str) -> int:
-        """What it allows of a counter."""
+        """Return the number of outstanding operations that it allows of a counter."""
         return self.counts[counter == LGKM]
 
     def allowing(self, counter: str, count: int) -> Wait:

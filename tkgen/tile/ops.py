@@ -25,10 +25,10 @@ from tkgen.tile.program import Control, K, Op, Region, Ring, Space, StreamKind
 def region(
     space: Space, name: str, offset: int = 0, fragments: tuple[int, ...] = (), slices: tuple[int, ...] = ()
 ) -> Region:
-    """What an operation touches: the tile called `name` in a space, of K-step k + `offset`, a box of it.
+    """Return a region: a box of the tile `name` in a space, of K-step k + `offset`.
 
     `name` is that of a tensor, of the sums of a product ("" for all), or of a ring of partial results. A box of an
-    operand is fragments and slices, one of sums rows and columns of fragments; what names none means all.
+    operand is fragments and slices, one of sums rows and columns of fragments. An empty one means all.
     """
     return Region(Ring(name, space=space), K, ahead=offset, box=(fragments, slices))
 
@@ -252,7 +252,7 @@ class Multiply(Op):
 
     @property
     def sums(self) -> Region:
-        """What it adds to: of boxes rows and columns of fragments."""
+        """The sums to which it adds: of boxes rows and columns of fragments."""
         return region(Space.SUMS, self.product, 0, self.rows, self.cols) if self.rows else self.into
 
     @property
@@ -400,11 +400,11 @@ class SharedLoad(Op):
 
 
 class Vote(SharedStore):
-    """What this wave says to condition `number`, for the others."""
+    """This wave's vote on condition `number`, for the others."""
 
 
 class Share(SharedStore):
-    """What this wave has of the tile of exchange `number`, for the others."""
+    """This wave's part of the tile of exchange `number`, for the others."""
 
 
 @dataclass(frozen=True)

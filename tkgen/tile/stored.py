@@ -1,10 +1,10 @@
-"""What a tile program stores, as terms (`tkgen.proof.terms`): one run of it, with formulas in the place of numbers.
+"""The terms (`tkgen.proof.terms`) that a tile program stores: one run of it, with formulas in place of numbers.
 
-A copy brings a leaf - the tensor, and the coordinate that its C++ says -, a product multiplies two terms and adds them
-to the sums, C++ that computes is a function, and what is stored is a term at a coordinate. Where nothing races every
-interleaving stores the same (`tkgen.proof.terms`), so one is run. What the equations mean, the back end says in the
-same terms, from the equations: that the two agree says that every tile is copied from where it lies, multiplied with
-its like, once, and stored where it belongs.
+A copy brings a leaf: the tensor, and the coordinate in its C++. A product multiplies two terms and adds them to the
+sums, C++ that computes is a function, and a store keeps a term at a coordinate. Where nothing races every interleaving
+stores the same (`tkgen.proof.terms`), so one run is enough. The back end gives the meaning of the equations in the same
+terms. If both agree, every tile is copied from its position, multiplied with its partner, once, and stored to its
+position.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Stores = Mapping[tuple[str, Coordinate], Sequence[Term]]  # (tensor, coordinate)
 
 
 def stores(loop: Loop, terms: Terms) -> Stores:
-    """What one pass of a loop stores."""
+    """Return the stores of one iteration of a loop."""
     work = _Work(terms)
     execute(loop.unrolled(1), work, Order())
     return work.stored
@@ -44,14 +44,14 @@ def copied(terms: Terms, tensor: str, coordinate: Coordinate) -> Term:
 
 
 class _Work:
-    """What operations make of terms."""
+    """The effect of operations on terms."""
 
     def __init__(self, terms: Terms):
         self.terms = terms
         self.stored: dict[tuple[str, Coordinate], list[Term]] = defaultdict(list)
 
     def do(self, agent: int, step: Do, found: Sequence[Parts]) -> Sequence[Parts]:
-        """What an operation leaves."""
+        """Return the results of an operation."""
         tiles = [self._whole(parts) for parts in found]
         match step.does:
             case (str(kind), str(tensor), tuple(coordinate)) if kind == COPY:
@@ -70,7 +70,7 @@ class _Work:
         raise AssertionError(f"{step} makes nothing that is known")
 
     def values(self, tiles: Sequence[Term]) -> Term:
-        """What is stored of tiles: of one that tile."""
+        """Return the stored term of tiles: of one tile that tile."""
         return tiles[0] if len(tiles) == 1 else self.terms.of("values", *tiles)
 
     def lost(self, agent: int, step: Do) -> None:

@@ -222,7 +222,7 @@ class _Agent:
     dealt: Mapping[str, _Shares] = field(default_factory=dict)
 
     def looped(self, tiles: Sequence[Tile]) -> proof.Looped:
-        """What it does before the tiles, for these, and behind them."""
+        """Return its steps before the tiles, for these, and after them."""
         self.counts = {cursor.name: 0 for cursor in self.role.cursors}
         before = tuple(self._executed(self.role.before))
         body, begin = list[proof.Step](), Counter(self.counts)

@@ -1,4 +1,4 @@
-"""What the machine code stored beside what was meant, number by number."""
+"""The comparison of stored values with the meaning, element by element."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _sorted(same: Tensor, unsure: Tensor, p: Tensor, q: Tensor) -> Judged:
 
 
 def where(wrong: Tensor, names: tuple[str, ...]) -> str:
-    """Which elements these are: how many, the first, and in which places of each dimension."""
+    """Describe a set of elements: their number, the first, and their positions along each dimension."""
     count, places = int(wrong.sum()), wrong.nonzero()
     first = ", ".join(str(int(x)) for x in places[0]) if wrong.dim() else ""
     if count == wrong.numel():

@@ -48,7 +48,7 @@ class _Degrees:
                     self.values[value.number] = self.result(op)
 
     def loop(self, op: Loop) -> None:
-        """What is carried must not grow from pass to pass: sums do not."""
+        """Find the degrees of the carries of a loop. They must not grow from iteration to iteration; sums do not."""
         for c in op.carries:
             self.values[c.inside.number] = self.get(c.initial)
         for _ in range(3):

@@ -1,10 +1,10 @@
-"""What seems to be the matter where something is wrong: guesses, each of which explains the wrong numbers exactly.
+"""The likely cause of wrong results: guesses, each of which explains the wrong values exactly.
 
-A wrong element is known in both fields, 61 bits, so a guess that gives just that number is hardly an accident. Tried
-are, in this order: the element holds what belongs to another; it is zero; it is a multiple by a power of two, or by a
-number that is given, of what was meant; a sum of products lacks, doubles or mixes up a range of its terms. What none
-of these explains is asked of the kernel: launched again with other payloads in a part of an input, it tells on which
-parts its result depends, and the meaning on which it should (`tkgen.verify.probe`).
+A wrong element is known in both fields, 61 bits, so a guess that gives exactly that value is hardly an accident. The
+guesses in order: the element holds the value of another one; it is zero; it is the right value times a power of two, or
+times a value that is given; a sum of products lacks, doubles or mixes up a range of its terms. If none of these
+explains it, the kernel is launched again with other payloads in a part of an input. The result shows on which parts it
+depends, and the meaning shows on which parts it should (`tkgen.verify.probe`).
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class _Look:
         return ()
 
     def _off(self, place: tuple[int, ...]) -> tuple[int, int]:
-        """What was found less what was meant."""
+        """Return the difference between the stored and the right value, in both fields."""
         return (
             int((self.judged.p[place] - self.meant.p[place]) % P),
             int((self.judged.q[place] - self.meant.q[place]) % Q) if self.judged.q[place] >= 0 else -1,
@@ -164,7 +164,7 @@ class _Guess:
 
 
 def _guess(s: Sum, place: tuple[int, ...], off: tuple[int, int]) -> _Guess | None:
-    """Which terms of one element would explain by how much it is off."""
+    """Find terms of one element that explain its error."""
     for scale in s.scales(place):
         wanted = [o * int(field.inverse(torch.tensor(c), m)) % m for o, c, m in zip(off, scale, (P, Q), strict=True)]
         left, right = s.rows(place)

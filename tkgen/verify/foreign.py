@@ -43,7 +43,7 @@ _TYPES = {torch_type: dtype for dtype, torch_type in rounding.TORCH.items() if n
 
 @dataclass(frozen=True)
 class Request:
-    """What the user asked for: the kernel and its launch, and what it means, a spec or FILE.py:FUNCTION."""
+    """The user's request: the kernel and its launch, and its meaning, a spec or FILE.py:FUNCTION."""
 
     kernel: sanitize.Request
     against: Path | None
@@ -52,7 +52,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Meaning:
-    """What a kernel means; `degree` and `sums` as of `Case`."""
+    """The meaning of a kernel; `degree` and `sums` as of `Case`."""
 
     of: Callable[[Drawn], Mapping[str, Ring]]
     degree: int | None = None
@@ -142,7 +142,7 @@ def _scalars(args: Sequence[Arg]) -> Iterator[tuple[str, float]]:
 
 
 def values(buffer: Buffer) -> Tensor:
-    """What a buffer holds, as a tensor of its type; it shares the memory where it can."""
+    """Return the contents of a buffer as a tensor of its type; it shares the memory where it can."""
     data = buffer.data
     if isinstance(data, Tensor):
         return data
@@ -328,7 +328,7 @@ def _of_function(
 
 
 def _fitting(tensor: tensors.Tensor, result: Any, place: str) -> Ring:
-    """What a function returned for an output, in its shape."""
+    """Return the result of a function for an output, in its shape."""
     if not isinstance(result, Tensor):
         raise ArgumentError(f"{place} returns no tensor for {tensor.name}")
     shape = [d.size or 0 for d in tensor.dims]

@@ -1,8 +1,8 @@
-"""What torch is made of, over payloads: the operations that its functions come down to, each with its rule.
+"""The primitive operations of torch over payloads, each with its rule.
 
-What is not here torch takes apart into others where it knows how (its table of decompositions); what then is left is
-an `UnsupportedError` that names it. Functions of the second table are taken apart here, before torch does it with
-other constants. exp, sigmoid and what is made of them are powers of two of a multiple of the argument, by the f32
+Torch decomposes other operations into these where it knows how (its table of decompositions); an operation that is left
+is an `UnsupportedError` that names it. The functions of the second table are decomposed here, before torch does it with
+other constants. exp, sigmoid and functions of them are powers of two of a multiple of the argument, by the f32
 constants of the generated code; tanh, erf and gelu are the formulas of `tkgen.ir.functions`.
 """
 
@@ -49,7 +49,7 @@ def dispatched(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _moved(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What only moves elements: done to each plane."""
+    """Apply a function that only moves elements to each plane."""
     flat, shape = trees.tree_flatten((args, kwargs))
     tensors = [x for x in flat if isinstance(x, Tensor) and not _is_place(x)]
     held = planes if all(planes(x).real.dtype is torch.bool for x in tensors) else numeric
@@ -273,7 +273,7 @@ def _not(x: Any) -> Tensor:
 
 
 def _some(x: Any, dim: Any = None, keepdim: bool = False, every: bool = False) -> Tensor:
-    """Whether any, or every, is true."""
+    """Return whether any, or `every`, element along the dimensions is true."""
     if every:
         return _not(_some(_not(x), dim, keepdim))
     found = planes(x)
@@ -288,7 +288,7 @@ def _some(x: Any, dim: Any = None, keepdim: bool = False, every: bool = False) -
 
 
 def _dims(x: Planes, dim: Any) -> list[int]:
-    """Which ones are meant, the last one first."""
+    """Return the dimensions of an argument `dim`, the last one first."""
     n = x.real.dim()
     if dim is None or (not isinstance(dim, int) and not len(dim)):
         return list(range(n - 1, -1, -1))

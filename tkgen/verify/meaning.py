@@ -1,4 +1,4 @@
-"""What the equations of a kernel mean, over payloads: `tkgen.ir.meaning` with numbers that carry them."""
+"""The meaning of the equations of a kernel over payloads: `tkgen.ir.meaning` with values that carry them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def meant(
     scalars: Mapping[str, float],
     extents: Mapping[str, int],
 ) -> dict[str, Ring]:
-    """What each tensor holds that kernels write, one after the other, by name.
+    """Evaluate kernels one after the other; return the tensors that they write, by name.
 
     `inputs` are as memory holds them; `payloads` has the numbers in those that carry one.
     """

@@ -63,7 +63,7 @@ def empty(shape: Sequence[int], zeros: bool) -> Payload:
 
 
 def unpacked(words: Payload, shape: Sequence[int]) -> tuple[Tensor, Tensor]:
-    """What the emulator left: p and q values, `GONE`, `INF` or `NEVER` where a number has none."""
+    """Unpack the emulator's payloads: p and q values, `GONE`, `INF` or `NEVER` where a value has none."""
     p, q = (torch.from_numpy(words[:, i].astype(np.int64)) for i in range(2))
     found = torch.where(p == LOST[0], GONE, torch.where(p == NEVER_WRITTEN[0], NEVER, p))
     found = torch.where(p == INFINITE[0][0], INF, found)

@@ -90,7 +90,7 @@ class _Probe:
         return None
 
     def changed(self, name: str, box: list[range]) -> Told:
-        """Whether the machine's and the meant result are others where this part of an input is another."""
+        """Return whether the stored and the right result change when this part of an input does."""
         self.left -= 1
         numbers = self.d.drawn.rings[name].planes
         inside = torch.zeros(numbers.p.shape, dtype=torch.bool)

@@ -41,7 +41,7 @@ class UnsupportedError(NotImplementedError):
 
 @dataclass(frozen=True)
 class Planes:
-    """What a `Ring` holds: all of one shape. Truths have no payload."""
+    """The planes of a `Ring`, all of one shape. Booleans have no payload."""
 
     real: Tensor
     error: Tensor
@@ -50,7 +50,7 @@ class Planes:
     q: Tensor
 
     def each(self, of: Callable[[Tensor], Tensor]) -> Planes:
-        """What moves elements, done to all."""
+        """Apply a function that moves elements to all planes."""
         return Planes(*(of(x) for x in (self.real, self.error, self.unsure, self.p, self.q)))
 
 
@@ -88,7 +88,7 @@ class Ring(Tensor):
 
     @property
     def unsure(self) -> Tensor:
-        """What depends on an undecided choice."""
+        """A mask of the elements that depend on an undecided choice."""
         return self.planes.unsure
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
@@ -114,7 +114,7 @@ class Ring(Tensor):
     def __torch_dispatch__(  # type: ignore[override]
         cls, func: Any, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: dict[Any, Any] | None = None
     ) -> Any:
-        """What torch is made of, over payloads."""
+        """Evaluate a primitive operation of torch over payloads."""
         return cls.dispatched(func, args, kwargs or {})
 
 
@@ -156,7 +156,7 @@ def numbers_of(dtypes: Iterable[torch.dtype]) -> Iterator[None]:
 
 
 def planes(value: Any) -> Planes:
-    """What anything holds that torch takes for a tensor. A number of Python's counts as `numbers_of` says."""
+    """Return the planes of anything that torch takes for a tensor. Python's numbers count as `numbers_of` says."""
     if isinstance(value, Ring):
         return value.planes
     if isinstance(value, Tensor):
@@ -297,7 +297,7 @@ def summed(a: Planes, at: int) -> Ring:
 
 
 def same(a: Planes, b: Planes) -> Tensor:
-    """Whether payloads are alike, so that it does not matter which one is taken."""
+    """Return where payloads are equal, so that either one can be taken."""
     known = (a.q == b.q) | (a.q < 0) | (b.q < 0)
     numbers = (a.p == b.p) & known & a.real.isfinite() & b.real.isfinite()
     return numbers | (a.real.isinf() & (a.real == b.real)) | (a.real.isnan() & b.real.isnan())

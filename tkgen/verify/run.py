@@ -38,7 +38,7 @@ class Drawn:
 
 @dataclass(frozen=True)
 class Stored:
-    """What a launch left: outputs as memory holds them, the payloads of those that have some, what was lost."""
+    """The results of a launch: outputs as memory holds them, the payloads of those that have some, the lost ones."""
 
     memory: Mapping[str, Tensor]
     payloads: Mapping[str, Payload]
@@ -100,8 +100,9 @@ class Trial:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came of a case. `wrong` says for each output that differs which elements; `lost` which instructions made
-    numbers of which nothing is known; `cause` what seems to be the matter."""
+    """The result of a case. `wrong` describes the wrong elements of each output; `lost` the instructions whose results
+    have no payload; `cause` the likely cause.
+    """
 
     name: str
     sizes: Mapping[str, int]
@@ -123,7 +124,7 @@ class Verdict:
 
     @property
     def chance(self) -> float:
-        """How likely a wrong element is to look right in all draws."""
+        """The probability that a wrong element looks right in all draws."""
         return ((self.degree or 1) / P) ** len(self.trials)
 
     def to_json(self) -> dict[str, object]:
@@ -213,7 +214,7 @@ def _judged(tensor: tensors.Tensor, stored: Stored, meant: Ring) -> Judged:
 
 
 def _words(tensor: tensors.Tensor, j: Judged) -> str:
-    """Which elements of an output are not what was meant, and in which way."""
+    """Describe the wrong elements of an output, by kind of error."""
     names = tuple(d.name for d in tensor.dims)
     kinds = ((j.missing, "never written"), (j.lost, "lost"), (j.wrong & ~j.missing & ~j.lost, "not what was meant"))
     return "; ".join(f"{what}: {where(mask, names)}" for mask, what in kinds if bool(mask.any()))

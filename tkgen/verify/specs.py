@@ -118,7 +118,9 @@ def in_turn(launch: Sizing, order: Interleaving) -> Sizing:
 
 
 def _only(launch: Launch[Any], name: str, value: Ring, blocks: Sequence[int], drawn: Drawn) -> Ring:
-    """What some blocks store; elsewhere what was there. Groups of rows are those of the offsets that are drawn."""
+    """Return the stores of some blocks, and the initial values elsewhere. Groups of rows are those of the drawn
+    offsets.
+    """
     offsets = {t.name: drawn.memory[t.name].tolist() for t in launch.program.kernel.offsets}
     launch = launch.of_groups(offsets)
     tensor = next(t for t in launch.program.outputs if t.name == name)
@@ -199,7 +201,7 @@ def _several(
 
 
 def _of_groups(program: Program) -> dict[str, int]:
-    """Where rows are in groups: few of these, and rows for two rows of tiles of one and some of others."""
+    """Return sizes for kernels with groups of rows: a few groups, and rows for two rows of tiles and a part of one."""
     if program.ragged is None or program.ragged.within is None:
         return {}
     (index,) = (a for a in program.batch if a.name == program.ragged.within.of)
@@ -266,7 +268,7 @@ def verified_spec(
 
 
 def _kernels(spec: AnySpec, launch: Sizing | None = None) -> tuple[Kernel, ...]:
-    """What the kernels of a spec compute, of the sizes of `launch`."""
+    """Return the equations of the kernels of a spec, at the sizes of `launch`."""
     found = tuple(one.program.kernel for one in spec.kernels)
     if launch is None:
         return found

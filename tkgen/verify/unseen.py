@@ -1,4 +1,4 @@
-"""What the sizes at which a spec is verified cannot show: numbers that only its own ones reach."""
+"""The values that only the own sizes of a spec reach, so that the smaller sizes of a verification do not show them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST = 4  # lines
 
 
 def unseen(own: Sequence[Kernel], run: Sequence[Kernel]) -> tuple[str, ...]:
-    """What kernels reach at their `own` sizes, or may where these are not known, and not at those that were run."""
+    """Describe the values that kernels reach, or may reach, at their `own` sizes and not at those that were run."""
     found = dict.fromkeys(line for a, b in zip(own, run, strict=True) for line in (*_integers(a, b), *_offsets(a, b)))
     lines = tuple(found)
     return lines if len(lines) <= _MOST else (*lines[: _MOST - 1], f"and {len(lines) - _MOST + 1} more")
