@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 import torch
@@ -161,6 +162,42 @@ COLUMNS = {
 def test_columns_of_a_block(kind: str, sizes: tuple[int, int, int], clauses: str) -> None:
     tensors, equations = COLUMNS[kind]
     right(text_of(tensors, equations, sizes, clauses=clauses))
+
+
+GROUPS = """kernel groups
+  target sm_90a
+  dims TOKENS = 320, EXPERTS = 4, OFFSETS = EXPERTS + 1, OUT = 128, TILES = 1, IN = 64
+  global FIRST : i32[OFFSETS]
+  global X : bf16[TOKENS, IN]
+  global W : bf16[EXPERTS, OUT, IN]
+  global S : f32[TOKENS, TILES]
+  global Y : f32[TOKENS, OUT]
+  over e in EXPERTS, m in TOKENS within FIRST[e] by 128, n in OUT by 128
+  grid persistent(1)
+  tail masked
+  shared X, W
+  each k in IN by 64
+    y = y + X[m, k] @ W[e, n, k].T
+  Y[m, n] = y
+  S[m, n / 128] = rowmax(abs(y))
+"""
+
+
+def test_numbers_of_rows_end_with_their_group() -> None:
+    """Rows of no group stay as they are: the last tile of a group before them hangs over."""
+    spec = load(GROUPS).check()
+    generator = torch.Generator().manual_seed(0)
+    first = torch.tensor([5, 100, 100, 230, 250], dtype=torch.int32)
+    inputs = {"FIRST": first, "X": torch.randn(320, 64, generator=generator).bfloat16(),
+              "W": torch.randn(4, 128, 64, generator=generator).bfloat16()}  # fmt: skip
+    sums = torch.full((320, 128), torch.nan, dtype=torch.float64)
+    for e, (begin, end) in enumerate(pairwise(first.tolist())):
+        sums[begin:end] = inputs["X"][begin:end].double() @ inputs["W"][e].double().T
+    wanted = {"Y": sums, "S": sums.abs().amax(1, keepdim=True)}
+    for made in (run(spec, spec.launch(), inputs, {}, Order()), spec.modelled(spec.launch(), inputs, {}, Order())):
+        assert not made.findings
+        for name, value in wanted.items():
+            torch.testing.assert_close(made.outputs[name].double(), value, atol=1e-3, rtol=1e-4, equal_nan=True)
 
 
 def test_numbers_of_which_nothing_is_reduced() -> None:

@@ -338,6 +338,10 @@ class ProductWork:
         made, axes = self.memory.get(store.value), store.target.axes
         value = along_dims(made.value, made.dims, tuple(a.name for a in axes))
         value = value.expand([len(places[a.name]) for a in axes])
+        if self.groups and kind == "rows":  # behind those of the group are rows of the next one
+            own = places[axes[0].name]
+            places[axes[0].name] = own[: max(self.groups[piece.matrix].stop - own.start, 0)]
+            value = value[: len(places[axes[0].name])]
         tiles: dict[Axis, int | slice] = {self.sums.rows: piece.row, self.sums.cols: piece.col}
         tiles |= {a: slice(places[a.name].start, places[a.name].stop) for a in axes}
         place = tuple(

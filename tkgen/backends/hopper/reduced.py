@@ -96,6 +96,7 @@ class Reduced:
     def _rows_stored(self, store: Store) -> streamed.Rows:
         cluster = self.layout.clusters > 1  # a block of it may be beyond the end
         ends = [f"row >= {self.rows}"] if self._masked or cluster else []
+        ends = ["row >= walk.end"] if self.layout.ragged else ends  # behind it are rows of the next group
         ends += [f"tile_col * BLOCK_COLS >= {self.cols}"] if cluster else []
         return self._stored(store, "row", self.row_tile, ends, f"tk::each_row({self.first_row}")
 
