@@ -206,7 +206,7 @@ def buffers(args: Sequence[Arg]) -> list[Buffer]:
 
 @dataclass(frozen=True)
 class Geometry:
-    """What the implicit arguments tell a kernel about its launch."""
+    """The facts about a launch in the implicit arguments of a kernel."""
 
     grid: tuple[int, int, int]  # blocks
     block: tuple[int, int, int]  # threads

@@ -43,7 +43,7 @@ def numbered(parts: Sequence[tuple[Rows, Rows]]) -> tuple[Rows, Rows]:
 
 
 class Flags:
-    """What was released and what was known of it."""
+    """The releases of flags, and the waves that knew of them."""
 
     def __init__(self, releases: Rows, known: Rows):
         self.releases = {

@@ -1,4 +1,4 @@
-"""What the emulator raises when it cannot start: a bad file, a bad argument, a missing tool."""
+"""The errors of an emulator that cannot start: a bad file, a bad argument, a missing tool."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class Kind(Enum):
-    """What went wrong; the values are stable names for reports."""
+    """The kind of a finding; the values are stable names for reports."""
 
     RACE = "race"
     UNINITIALISED_LDS = "uninitialised-lds-read"
@@ -40,7 +40,7 @@ BY_NUMBER = dict(enumerate((k for k in Kind if k is not Kind.BLOCK_RACE), start=
 
 
 class Space(Enum):
-    """Which memory an address is in."""
+    """The memory of an address."""
 
     LDS = "LDS"
     GLOBAL = "global memory"

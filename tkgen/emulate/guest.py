@@ -1,4 +1,4 @@
-"""What a kernel finds when it starts: guest memory, kernel arguments, user registers; and the core's launch record."""
+"""The state in which a kernel starts: guest memory, kernel arguments, user registers; and the core's launch record."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Region:
 
     @property
     def hollow(self) -> bool:
-        """Whether it has addresses and no contents."""
+        """Return True if it has addresses and no contents."""
         return self.buffer is not None and isinstance(self.buffer.data, Hollow)
 
 

@@ -145,7 +145,7 @@ class RegisterSpan(ctypes.Structure):
 
 
 def cache_directory() -> Path:
-    """Where compiled cores are kept."""
+    """Return the folder of compiled cores."""
     if chosen := os.environ.get("TKGEN_CACHE"):
         return Path(chosen)
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -168,7 +168,7 @@ def host_compiler() -> list[str]:
 
 
 def _processor() -> str:
-    """What `-march=native` depends on."""
+    """Return the facts about the processor on which `-march=native` depends."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""What comes back from a launch: counts, traces, what was written, and the findings made of the core's records."""
+"""The results of a launch: counts, traces, stored tensors, and the findings from the core's records."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Written:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a launch did. `findings` is empty when nothing is wrong; `completed` is False when it had to stop.
+    """The outcome of a launch. `findings` is empty if it was right; `completed` is False if it had to stop.
 
     `block_dependent`, of launches without data: whether a block's number decided a branch, EXEC, M0 or an LDS address.
     Where it did not, all blocks go through the same instructions, waits, barriers and LDS addresses.
@@ -149,7 +149,7 @@ def collect(guest: Guest, parts: list[Part]) -> Outcome:
 
 
 def _lost(guest: Guest, parts: list[Part]) -> tuple[Loss, ...]:
-    """What was lost on the way to an output, by instruction and reason, the most first."""
+    """Count the payloads that were lost on the way to an output, by instruction and reason, the most frequent first."""
     tally: Counter[tuple[int, str]] = Counter()
     for part in parts:
         for index, reason, count in part.losses:

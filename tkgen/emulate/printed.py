@@ -1,8 +1,9 @@
-"""What kernels print: the records that `printf` of the stand-ins for HIP's headers leaves in the code object's memory.
+"""The output of kernels: the records that `printf` of the stand-ins for HIP's headers leaves in the code object's
+memory.
 
-The buffer is a variable of the code object, `tkgen_printed`: words used, then records of three words each - how many
-there are and the address of the format, then for each value what it is and its 64 bits. Real HIP calls the host
-instead, which is not there.
+The buffer is a variable of the code object, `tkgen_printed`. It holds the number of used words, then records of three
+words each: the number of values and the address of the format, then for each value its kind and its 64 bits. Real HIP
+calls the host instead, which does not exist here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which launches of a code object, and which blocks of them, stand for all: the classes of `tkgen.machine_check`."""
+"""The launches of a code object, and the blocks of them, that represent all: the classes of `tkgen.machine_check`."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ def _of_groups(launch: Launch[Program]) -> Watched:
 
 
 def _parts(launch: Launch[Program]) -> Iterator[int]:
-    """Where the contraction is divided among matrices: the first one that its end cuts, and the first one beyond it."""
+    """Yield representative matrices of a divided contraction: the first that its end cuts, and the first beyond it."""
     program, seen = launch.program, set[bool]()
     end = launch.extents[program.k.name]
     for matrix in range(launch.matrices if program.part is not None else 0):
@@ -262,7 +262,7 @@ def _whole(_index: int) -> Hashable:
 
 
 def _sort(launch: Launch[Program]) -> Callable[[int], Hashable]:
-    """Whether the tile of a linear index hangs over the end of the rows, and of the columns; alike in all matrices."""
+    """Return a function of a linear index: whether its tile hangs over the end of the rows, and of the columns."""
     program = launch.program
     dims = zip((program.m, program.n), program.block[:2], strict=True)
     ragged = tuple(launch.extents[d.name] % b != 0 for d, b in dims)
@@ -285,7 +285,7 @@ def _tiles(block: int, tiles: int, count: int, sort: Callable[[int], Hashable]) 
 
 
 def _windows(sequence: Sequence[Hashable], length: int) -> Iterator[tuple[Hashable, ...]]:
-    """What follows what, `length` at most in a row; a shorter sequence is one window."""
+    """Yield runs of `length` consecutive items; a shorter sequence is one run."""
     if sequence:
         yield tuple(sequence[:length])
     for at in range(1, len(sequence) - length + 1):

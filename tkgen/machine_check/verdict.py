@@ -32,7 +32,7 @@ NOT_FOLLOWED: Final = "data-dependent"
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was watched of a code object and what was found.
+    """The verdict on a code object: the watched launches and the findings.
 
     `outcome` is `right`, `wrong` or `not checked`, which `reason` then explains. `steps` are the K-steps of the tiles
     watched, `instructions` those executed, waves counted apart; `seconds` is what it took when it was done, which for a
@@ -192,7 +192,7 @@ def _unfollowed(finding: Finding) -> str:
 
 
 def _cut(of: Watched, outcome: Outcome) -> bool:
-    """Whether a block was stopped although it may be no endless one."""
+    """Return True if a block was stopped that may not be an endless one."""
     return of.work > LONG and any(f.kind.value in ENDLESS for f in outcome.findings)
 
 
@@ -207,7 +207,9 @@ def _read(entry: dict[str, bytes]) -> Verdict | None:
 
 @cache
 def version() -> str:
-    """What a verdict depends on beside code and launches: the emulator, and what is watched how."""
+    """Return a digest of everything beside code and launches that decides a verdict: the emulator and the watching
+    code.
+    """
     digest = hashlib.sha256()
     folder = Path(__file__).parent
     for path in sorted([*folder.glob("*.py"), *(folder.parent / "emulate").rglob("*")]):

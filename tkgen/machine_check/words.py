@@ -1,4 +1,4 @@
-"""What the referee saw in the machine code of a spec, told in the lines and operations of the spec."""
+"""The referee's findings in the machine code of a spec, described by the lines and operations of the spec."""
 
 from __future__ import annotations
 
@@ -101,8 +101,10 @@ def diagnostics(spec: Spec[Any], code: CodeObject, seen: Iterable[Seen]) -> list
 
 
 def _kinds(access: Access) -> tuple[type[Op], ...]:
-    """What an instruction can be part of; empty where it does not say. Where code was moved or merged, its line is that
-    of other code."""
+    """Return the kinds of operations to which an instruction can belong, none if it does not show.
+
+    An instruction that the compiler moved or merged has the line of other code.
+    """
     mnemonic = access.text.split()[0]
     if mnemonic.startswith("ds_read"):
         return SHARED_READS
@@ -125,7 +127,9 @@ class _Words:
     # ------------------------------------------------------------ who it is
 
     def party(self, access: Access, seen: Seen) -> _Party:
-        """What is known of an instruction: its line of C++, of the spec, its operation and its place in the plan."""
+        """Collect the facts about an instruction: its line of C++, of the spec, its operation and its place in the
+        plan.
+        """
         frames = self.places.frames(access.address)
         line = frames[-1].line if frames else None
         wave = next((w for w in self.spec.plan.waves if access.wave in w.waves), None)
@@ -196,7 +200,7 @@ class _Words:
     # ------------------------------------------------------------ what is said of it
 
     def diagnostic(self, seen: Seen, first: _Party, second: _Party | None) -> Diagnostic:
-        """What is said of a finding."""
+        """Return the diagnostic of a finding."""
         finding = seen.finding
         code = _OF_KIND.get(finding.kind, CONTROL)
         message, parties = f"in the compiled code of {first}, {finding.message}", [first, *([second] if second else [])]
@@ -261,7 +265,9 @@ class _Words:
 
 
 def _moved(party: _Party) -> str:
-    """How the machine code departs from the plan: issued late or early, waited for late; empty where it does not."""
+    """Say how the machine code departs from the plan: issued late or early, waited for late;
+    empty where it does not.
+    """
     plan, access = party.planned, party.access
     if plan is None:
         return ""

@@ -200,7 +200,7 @@ def _after_placement(spec: RemapSpec, placement: str) -> str:
 
 
 def _argument_problems(i: int, call: RemapCall, spec: RemapSpec) -> list[RemapError]:
-    """What is wrong with the arguments of call `i`."""
+    """Report problems with the arguments of call `i`."""
     found: list[RemapError] = []
     names = [p.name for p in spec.parameters]
     if len(call.positional) > len(names):

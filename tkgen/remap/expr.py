@@ -129,7 +129,7 @@ def operation(op: str, *operands: Expr | int) -> Expr:
 
 
 def _simplified(op: str, args: tuple[Expr, ...], values: list[int | None]) -> Expr | None:
-    """What `op` comes to when one operand is neutral or absorbing; None when nothing can be said."""
+    """Simplify `op` where one operand is neutral or absorbing; None where it cannot be simplified."""
     if op == "select":
         if values[0] is not None:
             return args[1] if values[0] else args[2]

@@ -21,7 +21,7 @@ def panels(tiles: Sequence[tuple[int, int]]) -> int:
 
 
 def panels_per_window(remap: Remap, rows: int, cols: int, window: int, xcds: int = 1) -> float:
-    """How many panels `window` blocks that run at the same time read, on average over the launch; fewer is more reuse.
+    """Count the panels that `window` concurrent blocks read, on average over the launch; fewer is more reuse.
 
     Blocks are dealt round robin over `xcds` dies and a window is `window` consecutive ones of the same die, for these
     share an L2. Windows are full and follow one another.

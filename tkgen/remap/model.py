@@ -25,7 +25,7 @@ SCALAR: dict[str, Any] = {
 
 
 def vector_runtime(numpy: ModuleType) -> dict[str, Any]:
-    """What a program needs to run on NumPy arrays."""
+    """Return the functions that a program needs to run on NumPy arrays."""
     return {
         "__builtins__": {},
         "where": numpy.where,

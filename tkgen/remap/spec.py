@@ -1,4 +1,4 @@
-"""What a remap is: its name, its parameters and the one function that defines its arithmetic."""
+"""The definition of a remap: its name, its parameters and the one function that defines its arithmetic."""
 
 from __future__ import annotations
 

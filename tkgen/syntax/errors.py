@@ -132,7 +132,7 @@ def _repair(token: Token, span: Span, accepted: set[str]) -> Fix | None:
 
 
 def _statement_errors(file: SourceFile, statement: Statement) -> list[Diagnostic]:
-    """What is wrong within one statement that stands where it may."""
+    """Report the errors within one statement that is allowed at its place."""
     if statement.end - statement.start > MAX_STATEMENT:
         span = Span(file, statement.start, statement.start + max(1, len(statement.word)))
         return [Diagnostic("E110", f"this statement is longer than {MAX_STATEMENT} characters", Label(span))]

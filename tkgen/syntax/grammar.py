@@ -46,7 +46,7 @@ def grammar_text() -> str:
 
 
 def _cache_file() -> str | None:
-    """Where Lark keeps its tables (they take ten times as long to build as to read), or None if nowhere."""
+    """Return the file of Lark's tables, which take ten times as long to build as to read; None if there is no place."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     folder = os.path.join(base, "tkgen")
     if not os.path.isabs(folder):

@@ -62,7 +62,7 @@ def _head(item: Branch) -> Branch:
 
 
 def _shared(items: Iterable[Branch], builder: TreeBuilder) -> list[ast.Statement]:
-    """What stands above the kernels, included statements in place of their include."""
+    """Return the statements above the kernels, with included statements in place of their include."""
     found = list(flatten(builder.body(t for t in items if t.data != "sequence")))
     for statement in found:
         if not isinstance(statement, SHARED):
@@ -120,7 +120,7 @@ def _declared(statement: ast.Statement) -> set[str]:
 
 
 def _kept(statement: ast.Statement, names: set[str]) -> list[ast.Statement]:
-    """What of a shared declaration belongs to a kernel that needs these names."""
+    """Return the part of a shared declaration that belongs to a kernel with these names."""
     match statement:
         case ast.Dims(bindings=bindings) | ast.Param(bindings=bindings):
             kept = tuple(b for b in bindings if b.name.id in names)

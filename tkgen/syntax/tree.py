@@ -55,7 +55,7 @@ class TreeBuilder:
     # ------------------------------------------------------------ pieces
 
     def span(self, node: Branch | Token) -> Span:
-        """Where a tree or token stands."""
+        """Return the place of a tree or token."""
         place = node if isinstance(node, Token) else node.meta
         return Span(self.file, (place.start_pos or 0) + self.offset, (place.end_pos or 0) + self.offset)
 
@@ -345,7 +345,7 @@ class TreeBuilder:
                               self.expr(tile[0]) if tile else None)  # fmt: skip
 
     def _apart(self, children: list[Branch | Token]) -> tuple[ast.Within | None, list[Branch | Token]]:
-        """What stands behind the extent of an axis: its `within` or `below`, and the rest."""
+        """Split off the `within` or `below` after the extent of an axis, and return it with the rest."""
         if children and isinstance(children[0], Tree) and children[0].data in ("within", "below"):
             offsets, of = children[0].children
             lengths = children[0].data == "below"

@@ -1,4 +1,4 @@
-"""What the compiler knows of a GPU, read from the TOML file of its LLVM target name."""
+"""The compiler's knowledge of a GPU, read from the TOML file of its LLVM target name."""
 
 from __future__ import annotations
 
@@ -85,7 +85,9 @@ class Product:
 
 @dataclass(frozen=True)
 class Timing:
-    """What prediction needs beyond sizes and peak rates: cycles of the engine clock, nanoseconds, bytes per clock."""
+    """The numbers for predictions beside sizes and peak rates: cycles of the engine clock, nanoseconds, bytes per
+    clock.
+    """
 
     issue_cycles: int
     valu_cycles: int
@@ -109,7 +111,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class Occupancy:
-    """How many blocks and waves fit on one CU at once, and what stops one more block.
+    """The number of blocks and waves that fit on one CU at once, and the limit that stops one more block.
 
     `limit` is "registers", "lds", "waves" (the hardware's slots) or "nothing fits".
     """
@@ -165,7 +167,7 @@ class Target:
         return self.products[0]
 
     def cited(self, key: str) -> str:
-        """Where a number of this target's file is from, as a note: `cited("lds.banks")`."""
+        """Return the source of a number of this target's file, as a note: `cited("lds.banks")`."""
         return f"source of {key} in targets/{self.name}.toml: {self.sources[key]}"
 
     def product_named(self, name: str) -> Product:
@@ -321,7 +323,9 @@ class ShortSums:
 
 @cache
 def short_sums(back_end: str) -> ShortSums | None:
-    """How the targets of a back end sum products of 8-bit floats; None where they do as with others."""
+    """Return the way in which the targets of a back end sum products of 8-bit floats; None if they sum them like
+    others.
+    """
     for name in known_names():
         data = target_data(name)
         if data["backend"] == back_end and "wgmma" in data:
@@ -336,7 +340,7 @@ def mixes_fp8(name: str) -> bool:
 
 
 def fp8_cited(name: str) -> str:
-    """Where that is from, as a note."""
+    """Return the source of the encoding of 8-bit floats, as a note."""
     return f"source of compute.own_fp8 in targets/{name}.toml: {target_data(name)['compute']['own_fp8']['source']}"
 
 
@@ -348,7 +352,8 @@ def product_sides() -> tuple[tuple[int, int], ...]:
 
 @cache
 def counted() -> Mapping[str, int]:
-    """How many operations each counter of `s_waitcnt` counts on every target, by its name in a schedule.
+    """Return the number of operations that each counter of `s_waitcnt` counts on every target, by its name in a
+    schedule.
 
     A wait that leaves as many outstanding waits for nothing: it is the encoding's "do not wait", all bits ones.
     """
@@ -476,7 +481,7 @@ def wave_groups(name: str) -> WaveGroups | None:
 
 @dataclass(frozen=True)
 class Resources:
-    """What one kernel takes: registers per lane (`sgpr` per wave), scratch per lane, LDS and arguments in bytes.
+    """The resources of one kernel: registers per lane (`sgpr` per wave), scratch per lane, LDS and arguments in bytes.
 
     `total_vgpr` is what the hardware allots before rounding to its granule: architectural registers, then accumulation
     registers from the next multiple of four. `spills` count registers, `scratch_bytes` includes arrays that were never

@@ -1,8 +1,8 @@
-"""How the waves of a GPU wait for each other and for what they started: streams, meetings, fences, as targets say.
+"""The synchronisation of a GPU as its target describes it: streams, barriers and fences.
 
-A *stream* is where asynchronous operations of one wave complete; a *meeting* is an object at which waves arrive and for
-which they wait; a *proxy* is a way to memory, and a fence lets what came one way be seen the other. What each means for
-the order of operations, `tkgen.proof` states.
+Asynchronous operations of one wave complete on a *stream*. A *meeting* is a barrier object at which waves arrive and
+wait. A *proxy* is a way to memory, and a fence makes data that came through one proxy visible through another.
+`tkgen.proof` states what each means for the order of operations.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ GENERIC = "generic"  # the proxy of ordinary loads and stores
 
 
 class Completion(Enum):
-    """What says that operations of a stream are complete."""
+    """The event that completes operations of a stream."""
 
     COUNTED = "counted"  # a wait that leaves n operations outstanding, in order of issue
     GROUPS = "groups"  # a wait that leaves n groups outstanding; a commit ends a group
@@ -43,7 +43,7 @@ class Stream:
 
 
 class Attendance(Enum):
-    """Who takes part in a meeting, and how it is waited for."""
+    """The participants of a barrier, and the form of its wait."""
 
     ALL = "all"  # every wave of the block: arrival and wait are one instruction
     NAMED = "named"  # so many threads, as the instruction says; one may arrive without waiting
@@ -82,7 +82,7 @@ class Synchronisation:
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """How much each counter counts, by its stream's name."""
+        """The capacity of each counter, by its stream's name."""
         return {s.name: s.counts for s in self.streams if s.counts is not None}
 
 
@@ -90,7 +90,7 @@ NOTHING = Synchronisation()
 
 
 def synchronisation(data: Mapping[str, Any]) -> Synchronisation:
-    """What the tables `[[stream]]`, `[[meeting]]` and `[[fence]]` of a target's file say."""
+    """Read the tables `[[stream]]`, `[[meeting]]` and `[[fence]]` of a target's file."""
 
     def number(table: Mapping[str, Any], key: str) -> int | None:
         return table[key]["value"] if key in table else None

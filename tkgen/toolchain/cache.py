@@ -25,7 +25,7 @@ DEFAULT_LIMIT_BYTES = 512 * 2**20
 
 
 def cache_dir(environ: Mapping[str, str] | None = None) -> Path | None:
-    """Where results are kept: TKGEN_CACHE, else `tkgen` in XDG_CACHE_HOME, else in ~/.cache.
+    """Return the folder of cached results: TKGEN_CACHE, else `tkgen` in XDG_CACHE_HOME, else in ~/.cache.
 
     TKGEN_CACHE set but empty turns caching off, as does a user without a home: None.
     """
@@ -140,7 +140,7 @@ def _decode(data: bytes) -> dict[str, bytes] | None:
 
 
 def _listed(folder: Path | str) -> list[os.DirEntry[str]]:
-    """What is in a folder; nothing where it cannot be read."""
+    """List a folder; return an empty list where it cannot be read."""
     try:
         with os.scandir(folder) as found:
             return list(found)

@@ -189,7 +189,9 @@ def _compile(
 
 
 def _key_parts(target: Target, compiler: Compiler, options: Options) -> tuple[str, ...]:
-    """What a result depends on besides the source. Folders count by content: their names are mapped away."""
+    """Return everything beside the source that decides a result. Folders count by content:
+    their names do not matter.
+    """
     folders = (*options.include_dirs, *([options.kittens / "include"] if options.kittens else ()))
     folders += (options.rest,) if options.rest else ()
     elsewhere = replace(options, include_dirs=(), kittens=Path() if options.kittens else None, rest=None)
@@ -262,7 +264,7 @@ def run_step(command: tuple[str, ...], work: Path, timeout: float, name: str, lo
 
 
 def read_output(path: Path, command: tuple[str, ...]) -> bytes:
-    """What a command wrote. ToolchainError where it ended well and yet wrote nothing."""
+    """Return the output of a command. Raises ToolchainError if it ended well and wrote nothing."""
     try:
         return path.read_bytes()
     except OSError as error:

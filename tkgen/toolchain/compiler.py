@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 class CompilerKind(Enum):
-    """Where a compiler comes from; decides how it is called. HIPCC stands for the clang that hipcc runs."""
+    """The origin of a compiler, which decides its command line. HIPCC is the clang that hipcc runs."""
 
     HIPCC = "hipcc"
     ROCM_CLANG = "ROCm clang"
@@ -36,7 +36,7 @@ class Compiler:
 
     @property
     def identity(self) -> str:
-        """What a cached result depends on: the compiler's kind, path, version and state on the disk."""
+        """The part of a cache key that stands for the compiler: its kind, path, version and state on the disk."""
         return "\0".join((self.kind.value, *self.command, self.version, self.fingerprint))
 
     def __str__(self) -> str:
@@ -101,7 +101,7 @@ class ToolchainError(Exception):
 
     @property
     def origin(self) -> Location | None:
-        """Where in the generated source the first error comes from, to be mapped to the spec's line."""
+        """The line of the generated source where the first error comes from, to be mapped to the spec's line."""
         return next((e.origin for e in self.errors if e.origin), None)
 
 

@@ -61,7 +61,7 @@ class Host:
 
     @property
     def cache(self) -> Cache | None:
-        """Where probes are remembered."""
+        """The cache that remembers probes."""
         return default_cache(self.environ)
 
     def which(self, name: str) -> str | None:
@@ -121,7 +121,7 @@ def find_compiler(target: Target, explicit: str | None = None, *, host: Host | N
 
 
 def candidates(host: Host, explicit: str | None = None) -> Iterator[Candidate]:
-    """What may be a compiler, in the order of preference. What the user names stands alone."""
+    """Yield possible compilers, in the order of preference. If the user names one, it is the only candidate."""
     for origin, given in ((_CXX_OPTION, explicit), (_CXX_VARIABLE, host.environ.get("TKGEN_CXX"))):
         if given:
             yield Candidate(origin, _command(given, host))

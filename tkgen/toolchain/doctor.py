@@ -1,4 +1,4 @@
-"""What this machine can do with tkgen, and the exact command that adds what is missing. Data only; the CLI renders it.
+"""The capabilities of this machine, and the exact command that adds a missing one. Data only; the CLI renders it.
 
 >>> report = doctor([load_target("gfx942")])
 >>> [(c.name, c.available) for c in report.capabilities]
@@ -125,7 +125,9 @@ def _components(host: Host, hip: HipRuntime | None) -> tuple[Component, ...]:
 
 
 def _of_cuda(host: Host) -> tuple[Component, ...]:
-    """What compiles and launches for Hopper: nvcc, its disassembler, NVIDIA's bindings, torch's CUDA, a GPU."""
+    """List the components that compile and launch for Hopper: nvcc, its disassembler, NVIDIA's bindings, torch's CUDA,
+    a GPU.
+    """
     from tkgen.backends.hopper.toolchain import find_nvcc
 
     wheels, device = install_line("cuda"), host.root / "dev/nvidia0"
@@ -160,7 +162,9 @@ def _cuda_of_torch() -> str:
 
 
 def _on_hopper(components: Sequence[Component]) -> tuple[Capability, ...]:
-    """What can be done for Hopper GPUs. `tkgen check`, `run` and `test` of such specs on the model need none of it."""
+    """List the capabilities for Hopper GPUs. `tkgen check`, `run` and `test` of such specs on the model need none of
+    it.
+    """
     found = {c.name: c for c in components}
     return tuple(
         _needing(found, what, *needed)

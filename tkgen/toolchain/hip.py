@@ -50,7 +50,7 @@ class HipRuntime:
 
     @property
     def identity(self) -> str:
-        """What a cached result depends on."""
+        """The part of a cache key that identifies the runtime."""
         return f"{self.root}\0{self.version}\0{self.bitcode}"
 
 

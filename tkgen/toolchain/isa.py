@@ -73,7 +73,7 @@ class Loop:
 
 @dataclass(frozen=True)
 class InstructionMix:
-    """How many instructions of each kind some code holds; each is counted in exactly one field.
+    """The number of instructions of each kind in some code; each is counted in exactly one field.
 
     Keys are the shape of a matrix instruction ("16x16x16_bf16") and the width of a memory instruction in bits per lane
     as its mnemonic says it (64 for `ds_read_b64`, 128 for `ds_read2_b64`, which fetches two).

@@ -1,4 +1,4 @@
-"""What a code object says of its kernels: registers, spills, scratch, LDS, from its AMDGPU metadata note.
+"""The resources of the kernels of a code object: registers, spills, scratch, LDS, from its AMDGPU metadata note.
 
 The note is MessagePack in an ELF note of type 32, owner "AMDGPU"; its keys are described in LLVM's AMDGPUUsage,
 "Code Object V3 Metadata" and later.

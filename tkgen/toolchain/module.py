@@ -38,7 +38,7 @@ _PROBE_SECONDS = 60.0
 
 
 def missing_for_module(compiler: Compiler | None, hip: HipRuntime | None) -> tuple[Missing, ...]:
-    """What keeps this machine from building a module, empty where nothing does."""
+    """List everything that this machine lacks to build a module."""
     missing = []
     if compiler is None or compiler.kind is CompilerKind.ZIGLANG:
         missing.append(

@@ -34,7 +34,7 @@ _HIDDEN_INPUTS = frozenset(
 
 @dataclass(frozen=True)
 class Completed:
-    """What a command left: its exit status, stdout, stderr (text, undecodable bytes replaced) and wall seconds."""
+    """The result of a command: its exit status, stdout, stderr (text, undecodable bytes replaced) and wall seconds."""
 
     command: tuple[str, ...]
     status: int

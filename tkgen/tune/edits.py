@@ -52,7 +52,7 @@ def render_edits(tried: Sequence[Tried], path: Path, console: Console) -> None:
 
 @dataclass(frozen=True)
 class _Job:
-    """What a worker needs to predict one text of a spec."""
+    """The data that a worker needs to predict one text of a spec."""
 
     path: Path
     text: str
@@ -75,7 +75,7 @@ def try_edits(
     jobs: int = 1,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> tuple[Tried, ...]:
-    """What each edit of `spec` would bring, the best first; the spec itself is predicted to take `seconds`.
+    """Predict the effect of each edit of `spec`, the best first; the spec itself is predicted to take `seconds`.
 
     `sizes` gives its dynamic dimensions. Edits that the checks refuse, that do not compile, spill, or cannot be
     predicted, or change nothing, are left out.

@@ -37,7 +37,7 @@ from tkgen.tune.winner import winner_text
 
 @dataclass(frozen=True)
 class Request:
-    """What to search and how.
+    """The space and the limits of a search.
 
     `sizes` sets dimensions, static or dynamic; `defines` are `-D` values, `ranges` replace `tune` clauses. At most
     `trials` candidates are compiled, the `best` fastest verified; `directory` gets the journal, the Pareto plots, the
@@ -224,7 +224,7 @@ def _dynamic(kernel: ast.Kernel, defines: Mapping[str, int | None]) -> set[str]:
 
 
 def _identity(request: Request, space: Space) -> dict[str, object]:
-    """What decides the trials: two searches with the same may share a journal."""
+    """Return everything that decides the trials: two searches with the same identity may share a journal."""
     texts = {}
     for variant in space.variants:
         files = sorted(spec_paths(variant.path, request.include_roots))

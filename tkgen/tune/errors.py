@@ -1,4 +1,4 @@
-"""What can keep a search from running; each message is one sentence for the user."""
+"""The errors that keep a search from running; each message is one sentence for the user."""
 
 from __future__ import annotations
 

@@ -21,7 +21,9 @@ ORDERS = 3  # in which a schedule is carried out
 
 @dataclass(frozen=True)
 class Setting:
-    """What all candidates share: how to build, `-D` values per spec (`fixed`), and `sizes` of dynamic dimensions."""
+    """The common settings of all candidates: how to build, `-D` values per spec (`fixed`), and `sizes` of dynamic
+    dimensions.
+    """
 
     fixed: Mapping[str, Mapping[str, int | None]]
     sizes: Mapping[str, int]
@@ -119,9 +121,9 @@ def verify(setting: Setting, trial: Trial) -> Trial:
 
 
 def _unsound(spec: AnySpec, roots: Sequence[Path]) -> str:
-    """What is wrong with its schedule at a small size, in several orders; empty where nothing is.
+    """Describe what is wrong with its results at a small size, in several orders; empty where they are right.
 
-    Raises SpecError, ValueError where it has no such size.
+    Raises SpecError or ValueError where it has no such size.
     """
     from tkgen.execute import given as givens
     from tkgen.execute import modelled

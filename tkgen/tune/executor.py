@@ -1,4 +1,4 @@
-"""Where candidates are evaluated: in this process, in a pool of processes, or on a Ray cluster."""
+"""The places of evaluation of candidates: this process, a pool of processes, or a Ray cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a search that had nothing to vary offers: its specs with their numbers as parameters to tune."""
+"""The offers of a search that had nothing to vary: its specs with their numbers as parameters to tune."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which candidates are evaluated, in which order: all of them, or those that Optuna's sampler chooses.
+"""The choice and order of candidates: all of them, or those that the sampler of Optuna chooses.
 
 Both ask a `Session` for results and return when they have enough; the session remembers every trial.
 """
@@ -134,7 +134,7 @@ def sampled(session: Session, space: Space, trials: int, study: optuna.Study) ->
 
 
 def study(seed: int) -> optuna.Study:
-    """What chooses among candidates. Raises MissingPackage where Optuna is not installed."""
+    """Return a study that chooses among candidates. Raises MissingPackage where Optuna is not installed."""
     try:
         import optuna
     except ImportError:

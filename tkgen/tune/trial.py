@@ -1,4 +1,4 @@
-"""What is known of one candidate, and its form in the journal."""
+"""The results of one candidate, and its form in the journal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tkgen.tune.space import Candidate
 
 
 class Status(StrEnum):
-    """How far a candidate came."""
+    """The furthest stage that a candidate reached."""
 
     REJECTED = "rejected"  # a check refuses it, before or after compiling
     FAILED = "failed"  # the compiler or the prediction gave up
