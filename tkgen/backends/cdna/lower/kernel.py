@@ -9,24 +9,22 @@ from tkgen.backends.cdna.lower.context import Context
 from tkgen.backends.cdna.lower.dialects import direct_loads
 from tkgen.backends.cdna.lower.expressions import wave_condition
 from tkgen.backends.cdna.lower.model import (
-    BatchIndex,
     Check,
     Constant,
     GlobalTensor,
     Groups,
     KernelModel,
-    MatrixView,
-    Phase,
-    RegisterTile,
     ScalarMember,
     Scope,
-    SharedTile,
     Size,
     Zeroed,
 )
 from tkgen.backends.cdna.lower.names import as_given, comment_text, cpp_name, outside
 from tkgen.backends.cdna.lower.operations import Operations
+from tkgen.backends.cdna.lower.origins import Origins
+from tkgen.backends.cdna.lower.statements import Noted, Statement
 from tkgen.checks.shared_memory import lds_bytes
+from tkgen.diagnostics.text import count_text
 from tkgen.ir.equations import Axis
 from tkgen.ir.functions import CDNA, helpers
 from tkgen.ir.limits import Kind, Requirement, counts_steps_in_64_bits, dynamic_batch, requirements
@@ -66,15 +64,6 @@ class _Lowering:
         rows, cols = self.c.extent("GRID_ROWS", 0), self.c.extent("GRID_COLS", 1)
         index = "tile" if p.grid.name in ("persistent", "stream_k") else "block_id"
         placed = remap.cpp(index, rows, cols, indent="")
-        shared = tuple(
-            SharedTile(
-                self.c.shared(o),
-                f"st_{o.tensor.dtype.suffix}<{self.lds(o)[0]}, {self.lds(o)[1]}{self.c.dialect.shared_shape}>",
-                tuple(n for n in (o.buffers, o.part_count) if n > 1),
-                self.c.origin(o.span),
-            )
-            for o in p.shared
-        )
         partial = exchanged(p)
         shared_bytes = lds_bytes(p)
         grid_rows, grid_cols = (e.name if isinstance(e, NamedInt) else e for e in (rows, cols))
@@ -95,7 +84,7 @@ class _Lowering:
             step_count="int64_t" if counts_steps_in_64_bits(p) else "int",
             zeroed=tuple(map(self.zeroed, p.outputs)) if p.added else (),
             waves_per_simd=p.occupancy or -(-p.waves // SIMDS),
-            shared=shared,
+            shared=tuple(map(self.shared, p.shared)),
             partial=partial,
             shared_bytes=shared_bytes,
             shared_origin=self.c.origin(*(o.span for o in p.shared)),
@@ -115,6 +104,14 @@ class _Lowering:
             scopes=scopes,
             checks=tuple(self.checks()),
         )
+
+    def shared(self, o: Operand) -> Statement:
+        """An operand's tiles in LDS."""
+        kind = f"st_{o.tensor.dtype.suffix}<{', '.join(self.lds(o))}{self.c.dialect.shared_shape}>"
+        extents = [str(n) for n in (o.buffers, o.part_count) if n > 1]
+        name = _array(f"(&{self.c.shared(o)})", extents) if extents else f"&{self.c.shared(o)}"
+        made = f"{kind} {name} = al.allocate<{', '.join([kind, *extents])}>();"
+        return Statement([made], origin=self.c.origin(o.span))
 
     def blocks(self, rows: str, cols: str) -> str:
         """The number of blocks to launch."""
@@ -197,19 +194,20 @@ class _Lowering:
         extents = [self.c.axis_of(tensor, axis) for axis in range(len(tensor.dims))]
         return Zeroed(cpp_name(tensor.name), " * ".join([f"size_t({extents[0]})", *extents[1:]]))
 
-    def batch(self) -> list[BatchIndex]:
+    def batch(self) -> list[Statement]:
         """The indices that the number of the block's matrix holds, the last one fastest."""
-        found: list[BatchIndex] = []
+        found: list[Statement] = []
         left = "matrix"
         for number, axis in enumerate(reversed(self.c.program.batch)):
             extent = self.c.extent_of(axis.dim)
             outermost = number == len(self.c.program.batch) - 1
             place = left if outermost else f"{left} % {extent}"
-            found.append(BatchIndex(self.c.index(axis), place, self.c.origin(axis.span)))
+            found.append(_constant(self.c.index(axis), place, self.c.origin(axis.span)))
             left = f"{left} / ({extent})" if number == 0 else f"{left[:-1]} * {extent})"
         return found[::-1]
 
-    def matrix_view(self, view: View) -> MatrixView:
+    def matrix_view(self, view: View) -> Statement:
+        """A local of the kernel: one matrix of a tensor; extents of its type are -1 where only run time knows them."""
         tensor, tiled = view.tensor, view.tiled
         terms = []
         straight = [i.axis for i in view.access.indices if i.axis is not None and i.through is None]
@@ -238,11 +236,10 @@ class _Lowering:
         if ragged is not None:  # rows of a matrix, or the elements of a row
             at = 0 if rows is not None else 1
             known[at], given[at] = "-1", self.c.length_of(ragged)
-        return MatrixView(
-            f"{cpp_name(view.name)}_m", tensor.dtype.cpp, (known[0], known[1]), self.policy(tensor),
-            " + ".join([f"g.{cpp_name(tensor.name)}.raw_ptr", *terms]), (given[0], given[1]),
-            self.c.origin(tensor.span),
-        )  # fmt: skip
+        pointer = " + ".join([f"g.{cpp_name(tensor.name)}.raw_ptr", *terms])
+        kind = f"gl<{tensor.dtype.cpp}, 1, 1, {', '.join(known)}{self.policy(tensor)}>"
+        made = f"const auto {cpp_name(view.name)}_m = tk::matrix_at<{kind}>({pointer}, {', '.join(given)});"
+        return Statement([made], origin=self.c.origin(tensor.span))
 
     def constants(self) -> list[Constant]:
         p = self.c.program
@@ -330,7 +327,7 @@ class _Lowering:
             case Kind.PITCH:
                 return _beyond([size, *map(self.c.extent_of, r.others)], r.value)
 
-    def wave_places(self, role: Role) -> Iterator[Constant]:
+    def wave_places(self, role: Role) -> Iterator[Statement]:
         """Which row and column of its role's waves a wave is in."""
         if not role.multiplies:
             return
@@ -339,12 +336,12 @@ class _Lowering:
         rows, cols = role.shape
         if rows > 1:
             at = f"{index} / {cols}" if cols > 1 else index
-            yield Constant("wave_row", at, origin=self.c.origin(role.span))
+            yield _constant("wave_row", at, self.c.origin(role.span))
         if cols > 1:
             at = f"{index} % {cols}" if rows > 1 else index
-            yield Constant("wave_col", at, origin=self.c.origin(role.span))
+            yield _constant("wave_col", at, self.c.origin(role.span))
 
-    def registers(self, role: Role) -> Iterator[RegisterTile]:
+    def registers(self, role: Role) -> Iterator[Statement]:
         """Tiles in registers: factors and sums, and what is on its way to LDS."""
         p = self.c.program
         if role.multiplies:
@@ -353,22 +350,22 @@ class _Lowering:
             tiles = {name: kind for x in p.products for name, kind in (
                 (self.c.sums(x), self.c.sums_type), (self.c.accumulator(x), self.c.accumulator_type))}  # fmt: skip
             for name, kind in tiles.items():
-                yield RegisterTile(name, kind, acc.fragments, self.c.origin(acc.span))
+                yield _registers(kind, name, acc.fragments, self.c.origin(acc.span))
         for operand in p.operands:
             if operand.name in role.loads and operand.via is Via.REGISTERS:
                 threads = role.group * WAVE_LANES
                 chunks = -(-operand.part_bytes // (ACCESS_BYTES * threads))
                 form = (operand.part_count, chunks) if operand.part_count > 1 else (chunks,)
-                yield RegisterTile(self.c.stage(operand), "tk::words_4", form, self.c.origin(operand.span))
+                yield _registers("tk::words_4", self.c.stage(operand), form, self.c.origin(operand.span))
         for operand in p.operands:
             if operand.name in role.loads and operand.name in p.gathered:
                 chunks = -(-operand.lds_bytes // (ACCESS_BYTES * role.group * WAVE_LANES))
-                yield RegisterTile(self.c.gathered_rows(operand), "int", (chunks,), self.c.origin(operand.span))
+                yield _registers("int", self.c.gathered_rows(operand), (chunks,), self.c.origin(operand.span))
 
-    def prefilled(self, operand: Operand, role: Role) -> RegisterTile:
+    def prefilled(self, operand: Operand, role: Role) -> Statement:
         """The offsets of an operand's direct loads, which the loop finds made."""
         count = direct_loads(operand, role) + 1
-        return RegisterTile(self.c.offsets(operand), "uint32_t", (count,), self.c.origin(operand.span))
+        return _registers("uint32_t", self.c.offsets(operand), (count,), self.c.origin(operand.span))
 
     def scope(self, role: Role) -> Scope:
         p, plan = self.c.program, self.c.plan
@@ -392,8 +389,11 @@ class _Lowering:
             role=role.name,
             condition=None if len(p.roles) == 1 else last,
             comment=f"{role.name}: waves {role.first}..{role.last}",
-            constants=tuple(self.wave_places(role)),
-            registers=(*self.registers(role), *(self.prefilled(o, role) for o in prefilled)),
+            declared=(
+                *self.wave_places(role),
+                *self.registers(role),
+                *(self.prefilled(o, role) for o in prefilled),
+            ),
             before=before,
             prologue=(
                 *(made.prefill(role, o) for o in prefilled),
@@ -409,19 +409,37 @@ class _Lowering:
             origin=self.c.origin(role.span),
         )
 
-    def phases(self, programs: Sequence[tile.Role]) -> tuple[tuple[Phase, ...], tuple[Phase, ...]]:
+    def phases(self, programs: Sequence[tile.Role]) -> tuple[tuple[Statement, ...], ...]:
         """The meetings that waves of this role pass before their prologue, and those with which the others catch up."""
         last = max(w.phase for w in self.c.plan.waves)
-        origin = self.c.origin(*(p.span for p in self.c.program.phases))
-        before = tuple(Phase(wave_condition(w.waves), w.phase, origin) for w in programs if w.phase)
-        after = tuple(Phase(wave_condition(w.waves), last - w.phase, origin) for w in programs if w.phase < last)
-        return before, after
 
-    def register_tile(self, o: Operand) -> RegisterTile:
+        def passed(waves: tuple[int, ...], count: int, why: str) -> list[Statement]:
+            origin = self.c.origin(*(p.span for p in self.c.program.phases))
+            head = Statement([Noted(f"if ({wave_condition(waves)}) {{", why)], origin=origin)
+            return [head, *[Statement(["    tk::barrier();"], origin=origin)] * count, Statement(["}"])]
+
+        late = [(w.waves, w.phase, f"these waves run {count_text(w.phase, 'meeting')} behind") for w in programs]
+        early = [(w.waves, last - w.phase, "the others catch up") for w in programs]
+        return tuple(tuple(s for each in some if each[1] for s in passed(*each)) for some in (late, early))
+
+    def register_tile(self, o: Operand) -> Statement:
         kind = self.c.dialect.register_type(o, self.c.program.accumulator.mfma[0])
-        return RegisterTile(
-            self.c.registers(o), kind, (o.register_buffers, o.fragments), self.c.origin(o.registers_span or o.span)
-        )
+        form = (o.register_buffers, o.fragments)
+        return _registers(kind, self.c.registers(o), form, self.c.origin(o.registers_span or o.span))
+
+
+def _constant(name: str, value: str, origin: Origins) -> Statement:
+    """A local of a wave."""
+    return Statement([f"const int {name} = {value};"], origin=origin)
+
+
+def _registers(kind: str, name: str, extents: Sequence[int], origin: Origins) -> Statement:
+    """Tiles in registers; `extents` are without those of size 1 that nothing indexes."""
+    return Statement([f"{kind} {_array(name, extents)};"], origin=origin)
+
+
+def _array(name: str, extents: Sequence[object]) -> str:
+    return name + "".join(f"[{n}]" for n in extents)
 
 
 def _beyond(factors: Sequence[str], most: int) -> str:

@@ -33,31 +33,6 @@ class GlobalTensor:
 
 
 @dataclass(frozen=True)
-class MatrixView:
-    """A local of the kernel: one matrix of a tensor, `gl<cpp, 1, 1, rows, cols>` at `pointer`.
-
-    `arguments` are its extents; those of the type are -1 where they are known at run time alone.
-    """
-
-    name: str
-    cpp: str
-    extents: tuple[str, str]
-    policy: str
-    pointer: str
-    arguments: tuple[str, str]
-    origin: Origins
-
-
-@dataclass(frozen=True)
-class BatchIndex:
-    """An index that the number of the block's matrix holds: `place` is its C++."""
-
-    name: str
-    place: str
-    origin: Origins
-
-
-@dataclass(frozen=True)
 class Groups:
     """Ragged rows, or a ragged contraction: the local that walks over groups, and what its constructor takes, as C++.
 
@@ -116,54 +91,25 @@ class Size:
 
 
 @dataclass(frozen=True)
-class SharedTile:
-    """An operand's tiles in LDS: `type variable[dimensions...]`, one tile where there are no dimensions."""
-
-    variable: str
-    type: str
-    dimensions: tuple[int, ...]
-    origin: Origins
-
-
-@dataclass(frozen=True)
-class RegisterTile:
-    """`type variable[dimensions...]` with a comment; `dimensions` without those of size 1 that nothing indexes."""
-
-    variable: str
-    type: str
-    dimensions: tuple[int, ...]
-    origin: Origins
-
-
-@dataclass(frozen=True)
-class Phase:
-    """Meetings that the waves of `condition` pass before their program, or after it."""
-
-    condition: str
-    count: int
-    origin: Origins
-
-
-@dataclass(frozen=True)
 class Scope:
     """What the waves of one role execute.
 
-    `condition` is None where all waves of the block run it. `loop_bound` is the C++ bound of the steady loop.
+    `condition` is None where all waves of the block run it. `loop_bound` is the C++ bound of the steady loop. What is
+    `declared` are places of a wave and its registers; the barriers `before` and `after` all else are those of phases.
     """
 
     role: str
     condition: str | None
     comment: str
-    constants: tuple[Constant, ...]
-    registers: tuple[RegisterTile, ...]
-    before: tuple[Phase, ...]
+    declared: tuple[Statement, ...]
+    before: tuple[Statement, ...]
     prologue: tuple[Statement, ...]
     body: tuple[Statement, ...]
     unroll: int
     loop_bound: str
     loop_origin: Origins
     epilogue: tuple[Statement, ...]
-    after: tuple[Phase, ...]
+    after: tuple[Statement, ...]
     origin: Origins
 
 
@@ -204,17 +150,17 @@ class KernelModel(FileModel):
     grid_kind: str  # as in a spec: linear, persistent, split_k, stream_k
     step_count: str  # the type that counts the K-steps of all tiles of a stream-K grid: int, or int64_t
     zeroed: tuple[Zeroed, ...]  # outputs that must be zero before the launch, where blocks add to them
-    shared: tuple[SharedTile, ...]
+    shared: tuple[Statement, ...]
     partial: int  # numbers in LDS that waves hand each other in reductions
     shared_bytes: int
     shared_origin: Origins
     launch_origin: Origins
     matrices: str  # of the batch, as C++; empty where there is none
     empty: str  # the condition that the batch has none, where only run time knows
-    batch: tuple[BatchIndex, ...]
+    batch: tuple[Statement, ...]
     groups: Groups | None
     part: str  # the index among whose places the contraction is divided
-    views: tuple[MatrixView, ...]
+    views: tuple[Statement, ...]
     remap: tuple[str, ...]
     remap_origin: Origins
     tile_row: str

@@ -48,6 +48,7 @@ def render(model: KernelModel, alone: bool = True) -> Source:
         needs_wave=named("wave", block),
         named=named,
         remark=marks.remark,
+        marks=marks,
     )
     if alone:
         members = [*(t.name for t in model.tensors), *(s.name for s in model.scalars), "stream"]
@@ -78,6 +79,7 @@ def tidy(text: str) -> str:
 
 
 def _scope(scope: Scope, marks: Marks) -> str:
-    parts = {name: "\n".join(s.text(marks) for s in getattr(scope, name)) for name in ("prologue", "body", "epilogue")}
+    names = ("declared", "before", "prologue", "body", "epilogue", "after")
+    parts = {name: "\n".join(s.text(marks) for s in getattr(scope, name)) for name in names}
     scoped = environment().get_template("scope.jinja").render(s=scope, remark=marks.remark, **parts)
     return scoped.strip("\n") + "\n"
