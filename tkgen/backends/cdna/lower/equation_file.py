@@ -11,7 +11,7 @@ from tkgen.backends.cdna.lower.model import Check, Constant, FileModel, GlobalTe
 from tkgen.backends.cdna.lower.names import as_given, comment_text, cpp_name, outside
 from tkgen.backends.cdna.lower.origins import Origins, Source
 from tkgen.backends.cdna.lower.places import BlockPlaces, in_bytes, origin
-from tkgen.backends.cdna.lower.render import environment, file_text, tidy
+from tkgen.backends.cdna.lower.render import environment, file_of, tidy
 from tkgen.ir.divided import divided
 from tkgen.ir.equations import Kernel, Map, accesses, walk
 from tkgen.ir.functions import CDNA, helpers
@@ -131,9 +131,7 @@ class Lowering(ABC):
         remark = self.places.marks.remark
         text = environment().get_template("equations.cpp.jinja").render(m=model, alone=alone, body=body, remark=remark)
         if alone:
-            members = [*(t.name for t in model.tensors), *(s.name for s in model.scalars), "stream"]
-            functions = ("dispatch", "check_offsets") if model.groups else ("dispatch",)
-            text = file_text(text, model.header, model.spec, model.target, model.module, model.name, members, functions)
+            text = file_of(text, model, bool(model.groups))
         return self.places.marks.source(tidy(text).rstrip("\n") + "\n")
 
     def made(self, target: str, waves: int, header: Sequence[str], spec: str) -> tuple[EquationModel, str]:

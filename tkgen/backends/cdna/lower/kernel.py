@@ -410,7 +410,7 @@ class _Lowering:
         )
 
     def phases(self, programs: Sequence[tile.Role]) -> tuple[tuple[Statement, ...], ...]:
-        """The meetings that waves of this role pass before their prologue, and those with which the others catch up."""
+        """The barriers that waves of this role pass before their prologue, and those with which the others catch up."""
         last = max(w.phase for w in self.c.plan.waves)
 
         def passed(waves: tuple[int, ...], count: int, why: str) -> list[Statement]:

@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from tkgen.backends.cdna.lower.kernel import kernel_model
-from tkgen.backends.cdna.lower.model import KernelModel, Scope
+from tkgen.backends.cdna.lower.model import FileModel, KernelModel, Scope
 from tkgen.backends.cdna.lower.origins import Marks, Source
 from tkgen.schedule import Plan
 
@@ -51,15 +51,20 @@ def render(model: KernelModel, alone: bool = True) -> Source:
         marks=marks,
     )
     if alone:
-        members = [*(t.name for t in model.tensors), *(s.name for s in model.scalars), "stream"]
-        functions = ("dispatch", "check_offsets") if model.groups else ("dispatch",)
-        text = file_text(text, model.header, model.spec, model.target, model.module, model.name, members, functions)
+        text = file_of(text, model, bool(model.groups))
     return marks.source(tidy(text))
 
 
 def named(name: str, text: str) -> bool:
     """Return True if C++ text names something."""
     return re.search(rf"\b{name}\b", text) is not None
+
+
+def file_of(body: str, model: FileModel, looks: bool) -> str:
+    """The file around the namespace of one kernel; `looks`: it has a function that looks at offsets."""
+    members = [*(t.name for t in model.tensors), *(s.name for s in model.scalars), "stream"]
+    functions = ("dispatch", "check_offsets") if looks else ("dispatch",)
+    return file_text(body, model.header, model.spec, model.target, model.module, model.name, members, functions)
 
 
 def file_text(
