@@ -66,6 +66,8 @@ def _tiles(m: LoopMap) -> Iterator[tuple[str, str]]:
         across = any(x.across and x.moving == ring for x in m.multiplications)
         way = ", turned on the way" * ring.turned + ", read both ways" * across
         yield ring.name, f"{ring.bytes} B of LDS, {ring.buffers} tiles{way}"
+    for op in m.combined:
+        yield str(op.result), f"{m.part_bytes(op)} B of LDS, where waves combine their parts"
     for load in (*m.held, *m.columns_loaded, *m.tiles_loaded):
         yield load.source.tensor.name, f"registers, {m.lane_registers(load.result)} of a lane"
     for carry in m.loop.carries:

@@ -1,4 +1,4 @@
-"""Checks of what a loop of equations over waves loads and stores: the forms that lanes hold, and rows within reach."""
+"""Checks of what a loop of equations over waves loads, reduces and stores: forms that lanes hold, rows within reach."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def check_bytes(m: LoopMap) -> None:
 
 
 def check_accesses(m: LoopMap) -> None:
-    """Raises LoopError for what is loaded, used or stored in another form."""
+    """Raises LoopError for what is loaded, used, reduced or stored in another form."""
     factors = {v for product in m.products for v in reads(product)}
     factors = {op.result for op in walk(m.kernel.body) if isinstance(op, Load) and op.result in factors}
     for op in walk(m.kernel.body):
@@ -60,9 +60,8 @@ def check_accesses(m: LoopMap) -> None:
         if not isinstance(op, Product) and (other := next((v for v in reads(op) if v in factors), None)) is not None:
             raise LoopError("a tile that is multiplied is a factor of products alone, which hold it in another layout",
                             other.span)  # fmt: skip
-        if isinstance(op, Reduce) and op.argument in m.factors:
-            raise LoopError("what is rounded to be multiplied is a factor of products alone", op.result.span,
-                            "reduce it before it is rounded")  # fmt: skip
+        if isinstance(op, Reduce):
+            _reduced(m, op)
         if isinstance(op, Store) and not op.adds:  # what adds is of an exchange
             _stored(m, op)
     for access in (op.source for op in walk(m.kernel.body) if isinstance(op, Load) and op.source.axes):
@@ -86,9 +85,21 @@ def _loaded(m: LoopMap, op: Load, factors: set[Value]) -> None:
         raise LoopError(f"`{name}` has neither `{first}` nor `{second}` innermost", op.result.span)
 
 
+def _reduced(m: LoopMap, op: Reduce) -> None:
+    across = op.axis == m.split
+    if m.split not in op.argument.axes or (across and (op not in m.combined or m.rows(op.argument) is None)):
+        raise LoopError(f"only rows along `{m.split.name}` can be reduced, and after the loop columns of a tile",
+                        op.result.span)  # fmt: skip
+    if across and m.waves * m.columns != extent(m.split):
+        raise LoopError(f"the waves have more than a tile of `{m.split.name}`", op.result.span)
+    if op.argument in m.factors:
+        raise LoopError("what is rounded to be multiplied is a factor of products alone", op.result.span,
+                        "reduce it before it is rounded")  # fmt: skip
+
+
 def _stored(m: LoopMap, store: Store) -> None:
     name = store.target.tensor.name
-    if m.split not in store.target.axes:
+    if m.split not in store.target.axes and m.rows(store.value) is None:
         raise LoopError(f"`{name}` is stored without `{m.split.name}`", store.span)
     _by_rows(m, store.target, store.span)
     if m.rows(store.value) is None and store.target.tensor.dtype in EIGHT_BITS:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tkgen.schedule.loops import LoopMap
-from tkgen.tile.ops import Barrier, Copy, Equations, Fetch, Move, Read, Write
+from tkgen.tile.ops import Barrier, Copy, Equations, Fetch, Move, Read, SharedLoad, SharedStore, Write
 from tkgen.tile.program import Advance, Block, Cursor, Loop, Op, Region, Ring, Role, Space, StreamKind, Tiles
 
 PRIORITIES = (0, 1)  # of s_setprio: of a wave that computes, and of one that multiplies
@@ -21,12 +21,22 @@ RING, OPERAND = "ring ", "operand "  # what their numbers stand behind
 def wave_of(m: LoopMap, prologue: Sequence[Op], body: Sequence[Op], between: Sequence[Op] = ()) -> Role:
     """A wave's ops: before the loop, in an iteration of it, and `between` two tiles of a persistent block.
 
-    Waves from number `AHEAD` on meet the others once more before the loop, and those once more after it.
+    Waves from number `AHEAD` on meet the others once more before the loop, and those once more after it. There all hand
+    each other their parts of reductions.
     """
     before = (barrier(when="warp >= AHEAD", remark="these waves run a meeting behind"),) if m.late else ()
     after = (barrier(when="warp < AHEAD", remark="the others catch up"),) if m.late else ()
-    iteration = Tiles((), (*body, Advance(ITERATION)))
-    return Role("wave", (ITERATION,), (*prologue, *before), iteration, (*after, *between), warps="WAVES")
+    iteration, behind = Tiles((), (*body, Advance(ITERATION))), (*after, *between, *_combining(m))
+    return Role("wave", (ITERATION,), (*prologue, *before), iteration, behind, warps="WAVES")
+
+
+def _combining(m: LoopMap) -> Iterator[Op]:
+    """The exchange of parts between waves after the loop, a reduction at a time."""
+    first = len(m.rings) - len(m.combined)
+    for number in range(len(m.combined)):
+        yield SharedStore(number, tile(m, first + number, own=True))
+        yield barrier()
+        yield SharedLoad(number, tile(m, first + number))
 
 
 def persistent(wave: Role) -> Role:
@@ -85,9 +95,14 @@ def barrier(landed: bool = False, idle: bool = False, when: str = "", remark: st
     return Barrier(drains=drains, when=when, remark=remark)
 
 
+def ring_number(region: Region) -> int:
+    """The number of a region's ring."""
+    return int(region.name.removeprefix(RING))
+
+
 def ring_of(op: Move) -> int:
     """The number of the ring to which a tile is brought, or from which."""
-    return int(op.source.name.removeprefix(RING))
+    return ring_number(op.source)
 
 
 def product_of(op: Read) -> int:
@@ -97,7 +112,7 @@ def product_of(op: Read) -> int:
 
 def rings_of(op: Equations) -> tuple[int, ...]:
     """The rings that equations read."""
-    return tuple(int(region.name.removeprefix(RING)) for region in op.tiles)
+    return tuple(map(ring_number, op.tiles))
 
 
 def touches(step: Op) -> Iterator[tuple[int, bool, int]]:
@@ -105,4 +120,4 @@ def touches(step: Op) -> Iterator[tuple[int, bool, int]]:
     for writing, regions in ((True, step.writes), (False, step.reads)):
         for region in regions:
             if region.space is Space.SHARED:
-                yield int(region.name.removeprefix(RING)), writing, region.ahead
+                yield ring_number(region), writing, region.ahead

@@ -32,10 +32,10 @@ from tkgen.ir.equations import (
     writes,
 )
 from tkgen.proof.terms import Term, Terms
-from tkgen.schedule.loop_program import product_of, ring_of
+from tkgen.schedule.loop_program import product_of, ring_number, ring_of
 from tkgen.schedule.loop_tiles import Moving, extent
 from tkgen.schedule.loops import VOTES, LoopMap
-from tkgen.tile.ops import Copy, Equations, Fetch, Read, Share, Vote, Write
+from tkgen.tile.ops import Copy, Equations, Fetch, Read, Share, SharedLoad, SharedStore, Vote, Write
 from tkgen.tile.program import Node, Role
 
 Rows = tuple[Term, ...]  # of a tile: of each row of base tiles; of anything else: one
@@ -99,6 +99,10 @@ class _Run:
         for op in self.m.kernel.body:
             if isinstance(op, Loop):
                 self._loop(op, passes)
+            elif op in self.m.combined and self.scheduled:
+                for step in self.wave.behind:
+                    if isinstance(step, SharedStore | SharedLoad) and self.m.combined[step.number] == op:
+                        self._step(step, 0)
             else:
                 self._op(op, 0)
         return self.found
@@ -148,6 +152,11 @@ class _Run:
             case Share(number=which):
                 ring = len(self.m.moving) + len(self.m.votes) + which
                 self.lds[ring, number % VOTES] = self._whole(self.m.exchanges[which].given)
+            case SharedStore(number=which, to=to):
+                self.lds[ring_number(to), 0] = self._whole(self.m.combined[which].argument)
+            case SharedLoad(number=which, source=source):
+                op, parts = self.m.combined[which], self.lds.get((ring_number(source), 0), self.terms.unknown())
+                self.values[op.result] = (self.terms.of(_formula(op), parts),)
 
     def _move(self, step: Fetch | Copy | Write | Read, ring: int, item: int) -> None:
         moving = self.m.moving[ring]

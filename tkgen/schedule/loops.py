@@ -76,7 +76,7 @@ from tkgen.remap import Remap, RemapCall, compose
 from tkgen.schedule.loop_accesses import EIGHT_BITS, check_accesses, check_bytes, check_types
 from tkgen.schedule.loop_exchange import exchanges
 from tkgen.schedule.loop_factors import apart
-from tkgen.schedule.loop_masks import masked
+from tkgen.schedule.loop_masks import masked, masked_behind
 from tkgen.schedule.loop_tiles import ALIGNMENT, Exchange, LoopError, Moving, Multiplication, extent, pitch_bytes, reach
 from tkgen.source import Span
 from tkgen.targets import Target
@@ -86,6 +86,7 @@ SIDES = (2 * BASE_TILE, BASE_TILE)  # of the base tiles of MFMAs, the better one
 FACTORS = (DType.BF16, DType.F16, *EIGHT_BITS)
 VOTES = 2  # slots of a ring of votes: a wave that votes again has met all that read the vote before last
 VOTE_BYTES = 4  # of LDS for the vote of a wave
+PART_BYTES = 4  # of LDS for a wave's part of a number that all combine
 BOX = (16, 32)  # elements of 2 bytes that a wave brings with one direct load: `st_16x32` of the ThunderKittens surface
 
 
@@ -149,9 +150,16 @@ class LoopMap:
         return tuple(op for op in self.loop.body if isinstance(op, When))
 
     @cached_property
+    def combined(self) -> tuple[Reduce, ...]:
+        """The reductions after the loop along the axis that the waves divide: each has a part, which all combine."""
+        return tuple(op for op in self.kernel.body if isinstance(op, Reduce) and op.axis == self.split)
+
+    @cached_property
     def rings(self) -> tuple[int, ...]:
-        """The slots of each ring in LDS: of the factors that move, then of the waves' votes, of what they exchange."""
-        return (*(ring.buffers for ring in self.moving), *(VOTES for _ in (*self.votes, *self.exchanges)))
+        """The slots of each ring in LDS: of the factors that move, then of the waves' votes, of what they exchange, of
+        their parts of reductions."""
+        paired = (VOTES for _ in (*self.votes, *self.exchanges))
+        return (*(ring.buffers for ring in self.moving), *paired, *(1 for _ in self.combined))
 
     @property
     def held(self) -> tuple[Load, ...]:
@@ -216,10 +224,13 @@ class LoopMap:
     @property
     def lds_bytes(self) -> int:
         """LDS of a block."""
-        votes = round_up(VOTES * self.waves * VOTE_BYTES, ALIGNMENT)
-        return (
-            sum(m.bytes for m in self.moving) + votes * len(self.votes) + VOTES * sum(x.bytes for x in self.exchanges)
-        )
+        votes = round_up(VOTES * self.waves * VOTE_BYTES, ALIGNMENT) * len(self.votes)
+        exchanged = VOTES * sum(x.bytes for x in self.exchanges)
+        return sum(m.bytes for m in self.moving) + votes + exchanged + sum(map(self.part_bytes, self.combined))
+
+    def part_bytes(self, op: Reduce) -> int:
+        """LDS for the parts of all waves of a reduction after the loop."""
+        return extent(op.result.axes[0]) * self.waves * PART_BYTES
 
     @property
     def meets(self) -> bool:
@@ -282,6 +293,8 @@ def map_loops(program: EquationProgram, target: Target) -> LoopMap:
     kernel = masked(kernel, _loop(kernel))
     split = _split(program)
     kernel = masked(kernel, _loop(kernel), split)
+    if split.dim.size is None or split.dim.size % extent(split):
+        kernel = masked_behind(kernel, _loop(kernel), split)
     loop = _loop(kernel)
     _parts(kernel, loop.axis)
     for word, bound in (("from", loop.axis.since), ("to", loop.axis.until)):
@@ -492,8 +505,6 @@ def _tiles(m: LoopMap) -> None:
             rows = [a for a in value.axes if a != m.split]
             if len(rows) > 1 and value not in {x.product.result for x in m.exchanges}:
                 raise LoopError(f"a value extends along {' and '.join(a.name for a in rows)}", value.span)
-        if isinstance(op, Reduce) and (op.axis == m.split or m.split not in op.argument.axes):
-            raise LoopError(f"only rows along `{m.split.name}` can be reduced", op.result.span)
     for multiplication in m.multiplications:
         for axis in (multiplication.rows, multiplication.summed):
             if extent(axis) % BASE_TILE:

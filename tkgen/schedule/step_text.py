@@ -56,6 +56,10 @@ def loop_text(m: LoopMap, wave: Role) -> str:
                 return [f"vote on {m.votes[n].condition}"]
             case Share(number=n):
                 return [f"share {m.exchanges[n].given}"]
+            case SharedStore(number=n):
+                return [f"shared store of a wave's part of {m.combined[n].result}"]
+            case SharedLoad(number=n):
+                return [f"shared load of {m.combined[n].result}"]
         return None
 
     values = {"WAVES": m.waves} | ({"AHEAD": m.late} if m.late else {})

@@ -148,6 +148,8 @@ class LoopExpressions:
         """True if an operation leaves most tiles as they are: it chooses by coordinates between a tile and a number."""
         if not isinstance(op, Map) or op.function != "where" or self.rows(op.result) is None:
             return False
+        if op in self.m.kernel.body:  # outside of the loop no tile takes the place of another one
+            return False
         chosen, tile, other = op.arguments
         alone = len(self.users[tile]) == 1 and not isinstance(self.made[tile], Loop | Load)
         own = not self.is_inline(tile) and set(tile.axes) == set(op.result.axes)

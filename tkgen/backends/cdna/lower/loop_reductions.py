@@ -6,6 +6,7 @@ from tkgen.ir.equations import Kernel, Reduce
 from tkgen.ir.value_facts import ValueFacts
 
 REDUCTIONS = {"sum": "col_sum", "max": "col_max", "min": "col_min"}
+IDENTITIES = {"sum": "0.0f", "max": "-__builtin_inff()", "min": "__builtin_inff()"}
 OF_NANS = {"max": ", -__builtin_inff()", "min": ", __builtin_inff()"}
 
 

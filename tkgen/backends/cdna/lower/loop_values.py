@@ -14,7 +14,7 @@ from tkgen.backends.cdna.lower.elements import INDENT, TYPES, nest
 from tkgen.backends.cdna.lower.loop_exchanges import Exchanges
 from tkgen.backends.cdna.lower.loop_expressions import Elementwise, LoopExpressions
 from tkgen.backends.cdna.lower.loop_hints import interleaved, rows_at_once
-from tkgen.backends.cdna.lower.loop_reductions import reduced
+from tkgen.backends.cdna.lower.loop_reductions import IDENTITIES, reduced
 from tkgen.backends.cdna.lower.loop_waits import WHOLE, UnderWay
 from tkgen.backends.cdna.lower.places import BlockPlaces, Names
 from tkgen.backends.cdna.lower.ranges import conjuncts
@@ -281,6 +281,20 @@ class LoopValues(LoopExpressions):
         yield from self.declare(op.result)
         line = reduced(op, self.m.kernel, self.name[op.result], self.name[op.argument])
         yield f"{line}{self.places.remark(op.result.span)}"
+
+    def shared(self, number: int) -> Iterator[str]:
+        """This wave's part of a reduction after the loop, to LDS."""
+        op = self.m.combined[number]
+        name, argument = f"parts_{number}", op.argument
+        tile = self.name[argument]
+        of = f"tk::share_rows<base_ops::{op.function}>({name}[wave], {tile}, {IDENTITIES[op.function]});"
+        yield f"{of}{self.places.remark(op.result.span)}"
+
+    def combined(self, number: int) -> Iterator[str]:
+        """The result of a reduction after the loop, of the parts in LDS."""
+        op = self.m.combined[number]
+        yield from self.declare(op.result)
+        yield f"tk::take_rows<base_ops::{op.function}>({self.name[op.result]}, parts_{number});"
 
     def early(self, item: str, ahead: bool, part: tuple[int, int] = (0, 1)) -> Iterator[str]:
         """The product that stands a pass ahead, of `item`, or a part; before the loop that of the first pass."""

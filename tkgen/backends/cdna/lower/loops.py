@@ -25,7 +25,21 @@ from tkgen.schedule.loop_program import product_of, ring_of
 from tkgen.schedule.loop_tiles import Moving, extent
 from tkgen.schedule.loops import VOTES, LoopMap
 from tkgen.tile.expressions import renamed
-from tkgen.tile.ops import Barrier, Copy, Equations, Fence, Fetch, Mix, Priority, Read, Share, Vote, Write
+from tkgen.tile.ops import (
+    Barrier,
+    Copy,
+    Equations,
+    Fence,
+    Fetch,
+    Mix,
+    Priority,
+    Read,
+    Share,
+    SharedLoad,
+    SharedStore,
+    Vote,
+    Write,
+)
 from tkgen.tile.program import Node, Op, Role, StreamKind
 
 # What no name of a spec may be in the kernel: its own locals and types.
@@ -50,6 +64,7 @@ class LoopLowering(Lowering):
         votes = range(len(self.m.votes))
         own = {f"{word}_{n}" for n in votes for word in ("votes", "asks")}
         own |= {f"{word}_{n}" for n in range(len(self.m.exchanges)) for word in ("given", "turned")}
+        own |= {f"parts_{n}" for n in range(len(self.m.combined))}
         own |= {tile_constant(axis) for axis in self.m.kernel.axes}
         names = Names({*LOCALS, *own})
         super().__init__(self.m, LoopPlaces(self.m.kernel, names, self.m.remap, self.m.persistent))
@@ -146,11 +161,19 @@ class LoopLowering(Lowering):
         yield f"for (int step = {first}; step < {self._passes()}; ++step) {{{self.places.remark(loop.axis.span)}"
         yield from (INDENT + line for line in self._pass())
         yield "}"
-        for step in self.steps.behind:
+        combining = next((n for n, s in enumerate(self.steps.behind) if isinstance(s, SharedStore)), None)
+        for step in self.steps.behind[:combining]:
             yield from self._step(step, "")
         yield "tk::settle();"
+        steps = iter(self.steps.behind[combining:] if combining is not None else ())
         for op in self.kernel.body[at + 1 :]:
-            yield from self._stored(op) if isinstance(op, Store) else self.values.statements([op])
+            if op in m.combined:  # up to the step that gives its result
+                for step in steps:
+                    yield from self._step(step, "")
+                    if isinstance(step, SharedLoad):
+                        break
+            else:
+                yield from self._stored(op) if isinstance(op, Store) else self.values.statements([op])
 
     @property
     def _surely_entered(self) -> bool:
@@ -225,6 +248,9 @@ class LoopLowering(Lowering):
             yield f"{kind} (&given_{n})[{VOTES}] = al.allocate<{kind}, {VOTES}>();"
         for n in range(len(self.m.votes)):
             yield f"int (&votes_{n})[{VOTES}][{self.m.waves}] = al.allocate<int, {VOTES}, {self.m.waves}>();"
+        for n, op in enumerate(self.m.combined):
+            extents = f"{self.m.waves}, {self.values.extent(op.result.axes[0])}"
+            yield f"float (&parts_{n})[{extents.replace(', ', '][')}] = al.allocate<float, {extents}>();"
 
     def _ring_type(self, ring: Moving) -> str:
         rows = self.values.extent(ring.rows)
@@ -310,6 +336,10 @@ class LoopLowering(Lowering):
                 yield from self.values.voted(self.m.votes[n], n)
             case Share(number=n):
                 yield self.values.exchanges.give(n)
+            case SharedStore(number=n):
+                yield from self.values.shared(n)
+            case SharedLoad(number=n):
+                yield from self.values.combined(n)
             case Barrier(drains=drains, when=when, remark=remark):
                 met = self._meet(StreamKind.GLOBAL in drains, not drains)
                 if when:  # of some waves
@@ -401,6 +431,12 @@ class LoopLowering(Lowering):
     def _stored(self, store: Store) -> Iterator[str]:
         cpp, end = store.target.tensor.dtype.cpp, self.places.remark(store.span)
         along = self.values.rows(store.value)
+        if along is not None and self.m.split not in store.target.axes:
+            kind = f"{cpp}, {self.m.neighbours(along) if along in self.m.interleaved else 1}"
+            kind += f", {self.values.extent(along)}, SHAPE"
+            value = f"[&](int i, int e) {{ return {self.values.text(store.value, {})}; }}"
+            yield f"tk::store_row<{kind}>({self.places.buffer(store.target)}, {value});{end}"
+            return
         what = "store_rows" if along else "store_columns"
         if along in self.m.interleaved:
             what, cpp = "store_interleaved", f"{cpp}, {self.m.neighbours(along)}"

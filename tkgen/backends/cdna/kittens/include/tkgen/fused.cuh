@@ -253,6 +253,83 @@ template <typename T, typename V> __device__ inline void store_columns(buffer to
     }
 }
 
+/// A number for each row of results to memory, where they are neighbours: `value` of a lane's base tile and its number there.
+template <typename T, int G, int length, typename shape, typename F> __device__ __forceinline__ void store_row(buffer to, F value) {
+    constexpr int side = shape::side, elements = side * side / WARP_THREADS, count = G == 1 ? 4 : G;
+    const bool mine = warpid() == 0 && laneid() % side == 0;  // all waves have all rows
+#pragma unroll
+    for (int g = 0; g < length / side / G; ++g)
+#pragma unroll
+        for (int e = 0; e < elements; e += G == 1 ? 4 : 1) {
+            neighbours<T, count> out;
+#pragma unroll
+            for (int n = 0; n < count; ++n) out.data[n] = convert<T>(value(G == 1 ? g : g * G + n, G == 1 ? e + n : e));
+            const uint32_t offset = mine ? (g * G * side + row_at<side>(0, e) * G) * int(sizeof(T)) : OUTSIDE;
+            if constexpr (sizeof(out) == 16) __builtin_amdgcn_raw_buffer_store_b128(__builtin_bit_cast(words_4, out), to, offset, 0, 0);
+            else if constexpr (sizeof(out) == 8) __builtin_amdgcn_raw_buffer_store_b64(__builtin_bit_cast(words_2, out), to, offset, 0, 0);
+            else if constexpr (sizeof(out) == 4) __builtin_amdgcn_raw_buffer_store_b32(__builtin_bit_cast(uint32_t, out), to, offset, 0, 0);
+            else __builtin_amdgcn_raw_buffer_store_b16(__builtin_bit_cast(uint16_t, out), to, offset, 0, 0);
+        }
+}
+
+/// Numbers of which each lane of a column has one, combined over `left` halves of the lanes: of an even count, a lane sends the half
+/// that the other one keeps. `put` has what is left of them, with the number of each among all.
+template <typename op, int left, int count, typename F> __device__ __forceinline__ void combine_lanes(const float (&x)[count], int first, F put) {
+    if constexpr (left == 1) {
+#pragma unroll
+        for (int n = 0; n < count; ++n) put(first + n, x[n]);
+    } else if constexpr (count % 2) {
+        float y[count];
+#pragma unroll
+        for (int n = 0; n < count; ++n) y[n] = op::template op<float>(x[n], lane_xor(x[n], left / 2));
+        combine_lanes<op, left / 2>(y, first, put);
+    } else {
+        const bool upper = laneid() & left / 2;
+        float y[count / 2];
+#pragma unroll
+        for (int n = 0; n < count / 2; ++n)
+            y[n] = op::template op<float>(upper ? x[n + count / 2] : x[n], lane_xor(upper ? x[n] : x[n + count / 2], left / 2));
+        combine_lanes<op, left / 2>(y, upper ? first + count / 2 : first, put);
+    }
+}
+
+/// This wave's part of each row of a tile, combined, beginning with `identity`, to LDS for the other waves.
+template <typename op, col_tile RT, int rows> __device__ __forceinline__ void share_rows(float (&to)[rows], const RT &tile, float identity) {
+    constexpr int side = RT::tile_size_row, elements = side * side / WARP_THREADS;
+    static_assert(rows == RT::rows, "a number for each row");
+    float x[RT::height * elements];
+#pragma unroll
+    for (int n = 0; n < RT::height * elements; ++n) {
+        x[n] = identity;
+#pragma unroll
+        for (int c = 0; c < RT::width; ++c) x[n] = op::template op<float>(x[n], at(tile, n / elements, c, n % elements));
+    }
+    combine_lanes<op, side>(x, 0, [&](int n, float value) { *lds(&to[row_at<side>(n / elements, n % elements)]) = value; });
+}
+/// The parts of all waves, combined; one wave's after the other's, which take few registers.
+template <typename op, int length, typename shape, int waves> __device__ __forceinline__ void take_rows(row_values<length, shape> &values, const float (&from)[waves][length]) {
+    constexpr int side = shape::side, quads = side * side / WARP_THREADS / 4;
+    const auto part = [&](int w, int n) {
+        return *(__attribute__((address_space(3))) const vec<float, 4> *)lds(&from[w][row_at<side>(n / quads, 4 * (n % quads))]);
+    };
+    vec<float, 4> total[length / side * quads];
+#pragma unroll
+    for (int n = 0; n < length / side * quads; ++n) total[n] = part(0, n);
+#pragma unroll 1
+    for (int w = 1; w < waves; ++w)
+#pragma unroll
+        for (int n = 0; n < length / side * quads; ++n) {
+            const auto other = part(w, n);
+#pragma unroll
+            for (int e = 0; e < 4; ++e) total[n][e] = op::template op<float>(total[n][e], other[e]);
+        }
+#pragma unroll
+    for (int n = 0; n < length / side * quads; ++n) {
+        values[n / quads][2 * (n % quads)] = total[n].lo;
+        values[n / quads][2 * (n % quads) + 1] = total[n].hi;
+    }
+}
+
 /// What waves have of a tile, each some of its `columns`, in LDS: rows there, far enough apart that lanes meet in no bank.
 template <int columns, int rows> struct alignas(16) exchanged { uint16_t data[columns][rows + 4]; };
 
