@@ -1,8 +1,9 @@
 """The stages of the compiler, in order: read this file first.
 
 `STAGES` is the one list of them. Each stage is a function from the value that the stage before it returns to its own
-value. The library (`tkgen.api`), the commands and `--print-after` go along this list. A stage reports problems as
-`SpecError`, with every independent problem of all kernels of a spec.
+value; those after `schedule` are in `tkgen/backends/stages.py`. The library (`tkgen.api`), the commands, `build` of a
+spec and `--print-after` go along this list. A stage reports problems as `SpecError`, with every independent problem of
+all kernels of a spec.
 """
 
 from __future__ import annotations
@@ -13,14 +14,19 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from tkgen.backends.stages import BUILDING, through
+from tkgen.backends.stages import COMPILE as COMPILE
+from tkgen.backends.stages import LOWER as LOWER
+from tkgen.backends.stages import PROVE as PROVE
+from tkgen.backends.stages import Lowered as Lowered
+from tkgen.backends.stages import Stage as Stage
 from tkgen.ir.passes import PASSES
 
 if TYPE_CHECKING:
     from networkx import MultiDiGraph
 
-    from tkgen.backends.protocol import Build
     from tkgen.backends.spec import AnySpec
     from tkgen.diagnostics import Diagnostic
     from tkgen.ir.equation_program import EquationProgram
@@ -29,7 +35,6 @@ if TYPE_CHECKING:
     from tkgen.ir.types import Program
     from tkgen.syntax import ast
 
-A = TypeVar("A")
 B = TypeVar("B")
 Define: TypeAlias = "Mapping[str, int | None]"
 
@@ -131,34 +136,7 @@ class Resolved:
         return [program for program in self.kernels if program is not None]
 
 
-@dataclass(frozen=True)
-class Lowered:
-    """A proven spec and its generated C++."""
-
-    spec: AnySpec
-    source: str
-
-
 # ---------------------------------------------------------------- stages
-
-
-@dataclass(frozen=True)
-class Stage(Generic[A, B]):
-    """A stage: its name, a sentence about it, its function, and its value as text.
-
-    `views` are further texts of the same value, by name.
-    """
-
-    name: str
-    docs: str
-    run: Callable[[A], B]
-    text: Callable[[B], str]
-    views: Mapping[str, Callable[[B], str]] = field(default_factory=dict)
-
-    @property
-    def prints(self) -> dict[str, Callable[[B], str]]:
-        """All texts of the value, by the name that `--print-after` takes."""
-        return {self.name: self.text, **self.views}
 
 
 def parse(request: Request) -> Parsed:
@@ -226,21 +204,6 @@ def schedule(resolved: Resolved) -> AnySpec:
     return SequenceSpec(path, joined, target, dict(parsed.defines), specs, backend_of(target.name).joined)
 
 
-def prove(spec: AnySpec) -> AnySpec:
-    """Run every check: the kernel cannot race or deadlock, stores what its equations say, and fits the machine."""
-    return spec.check()
-
-
-def lower(spec: AnySpec) -> Lowered:
-    """Generate C++ from the proven schedule."""
-    return Lowered(spec, spec.text)
-
-
-def compile_source(lowered: Lowered) -> Build:
-    """Compile the C++ to machine code and check that the machine code keeps what the spec promises."""
-    return lowered.spec.build()
-
-
 def _each(function: Callable[[Any], object], values: Iterable[Any]) -> tuple[list[Any], list[Diagnostic]]:
     """The result of `function` for each value, None where it raises SpecError, and all diagnostics of these."""
     from tkgen.diagnostics import SpecError
@@ -306,12 +269,6 @@ def _graph_text(spec: AnySpec) -> str:
     return _joined(to_text(graph_of(kernel)) for kernel in spec.kernels)
 
 
-def _proof_text(spec: AnySpec) -> str:
-    """Each kernel, and what its checks report: warnings, as errors end the stage."""
-    said = [f"  {d.severity.value} {d.code}: {d.message}" for d in spec.diagnostics]
-    return "\n".join([*(f"proven: {kernel.name} for {spec.target.name}" for kernel in spec.kernels), *said])
-
-
 def _joined(texts: Iterable[str]) -> str:
     return "\n\n".join(text.rstrip("\n") for text in texts)
 
@@ -334,17 +291,7 @@ SCHEDULE = Stage(
     "schedule", "The target's back end lays out tiles and orders the operations of every wave: the tile program.",
     schedule, _schedule_text, {"graph": _graph_text},
 )  # fmt: skip
-PROVE = Stage(
-    "prove", "The checks prove that the tile program cannot race or deadlock and stores what the equations say.",
-    prove, _proof_text,
-)  # fmt: skip
-LOWER = Stage("lower", "The proven tile program becomes C++.", lower, lambda lowered: lowered.source)
-COMPILE = Stage(
-    "compile", "The C++ becomes machine code, which is checked against the promises of the spec.", compile_source,
-    lambda build: build.line(),
-)  # fmt: skip
-
-STAGES: tuple[Stage[Any, Any], ...] = (PARSE, EQUATIONS, SIMPLIFY, RESOLVE, SCHEDULE, PROVE, LOWER, COMPILE)
+STAGES: tuple[Stage[Any, Any], ...] = (PARSE, EQUATIONS, SIMPLIFY, RESOLVE, SCHEDULE, *BUILDING)
 PRINTED = tuple(name for stage in STAGES for name in stage.prints)  # what `--print-after` takes
 
 
@@ -365,10 +312,7 @@ def along(
 
     Raises SpecError, UnknownTargetError, OSError or ToolchainError, where a stage comes to no value.
     """
-    first = STAGES.index(after) + 1 if after else 0
-    for stage in STAGES[first : STAGES.index(to) + 1]:
-        value = stage.run(value)
-        yield stage, value
+    yield from through(STAGES, value, to, after)
 
 
 def run(value: Any, to: Stage[Any, B], after: Stage[Any, Any] | None = None) -> B:

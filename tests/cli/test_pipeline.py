@@ -6,6 +6,7 @@ import inspect
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,11 @@ import pytest
 from typer.testing import CliRunner
 
 import tkgen
+from tkgen.backends.registry import backend_of
 from tkgen.cli import app
-from tkgen.diagnostics import SpecError
+from tkgen.diagnostics import Diagnostic, SpecError, refuse
 from tkgen.pipeline import COMPILE, EQUATIONS, LOWER, PRINTED, PROVE, SCHEDULE, STAGES, Request, along, run, text_of
+from tkgen.toolchain.compiler import ToolchainError
 
 ROOT = Path(__file__).parents[2]
 EIGHT_WAVE = ROOT / "specs" / "eight_wave.tk"
@@ -78,6 +81,36 @@ def test_the_compiler_is_the_last_stage(tmp_path: Path) -> None:
     built = CliRunner().invoke(app, command)
     assert built.exit_code == 0 and built.stdout.count("eight_wave (gfx942)") == 2  # its own line, and that of `build`
     assert text_of("compile", Request(EIGHT_WAVE)) in built.stdout
+
+
+@pytest.mark.parametrize("name", ["eight_wave", "hopper/h100_lcf_abt"])
+def test_a_build_goes_along_the_stages(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`build` of a spec and the files of `tkgen build`: proven first, then compiled, once each."""
+    spec, ran = tkgen.load(ROOT / "specs" / f"{name}.tk"), list[str]()
+    check = type(spec).check
+
+    def checked(self: Any) -> Any:
+        ran.append("check")
+        return check(self)
+
+    def compiled(self: Any, compiling: Any) -> Any:
+        ran.append("compile")
+        raise ToolchainError(f"compiled with {compiling.cxx}")
+
+    monkeypatch.setattr(type(spec), "check", checked)
+    monkeypatch.setattr(type(spec), "compiled", compiled)
+    produce = partial(backend_of(spec.target.name).produce, spec, tmp_path, ["cpp"], kittens=None, watch=True)
+    for build in (spec.build, produce):
+        ran.clear()
+        with pytest.raises(ToolchainError, match="compiled with None"):
+            build(cxx=None)
+        assert ran == ["check", "compile"]
+    ran.clear()
+    monkeypatch.setattr(type(spec), "check", lambda self: refuse([Diagnostic("E304", "not proven")]))
+    for build in (spec.build, produce):
+        with pytest.raises(SpecError, match="E304"):
+            build(cxx=None)
+    assert not ran
 
 
 def test_what_is_refuted_is_not_lowered() -> None:

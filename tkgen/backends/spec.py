@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeAlias, TypeVar
 
+from tkgen.backends.stages import Compiling, built
 from tkgen.diagnostics import Diagnostic, errors_first, refuse
 from tkgen.ir.kernel_program import KernelProgram
 from tkgen.ir.sizing import Sizing, Taking
@@ -126,6 +127,14 @@ class TypedSpec(ABC, Generic[P, T]):
         return dict(sizes)
 
     @abstractmethod
+    def compiled(self, compiling: Compiling) -> Build:
+        """The stage `compile` of the generated source.
+
+        Raises:
+            SpecError: the machine code breaks what the spec promises.
+            ToolchainError: there is no compiler, or it fails.
+        """
+
     def build(
         self,
         *,
@@ -134,7 +143,7 @@ class TypedSpec(ABC, Generic[P, T]):
         log: Path | None = None,
         machine_check: bool = True,
     ) -> Build:
-        """Compile it and watch its machine code, unless `machine_check` says not to, or nothing can.
+        """Run the stages up to machine code: a `Build`. It is watched if `machine_check` says so and something can.
 
         `cxx` is the compiler, `kittens` a ThunderKittens checkout to compile against, `log` a file for its words.
 
@@ -142,6 +151,7 @@ class TypedSpec(ABC, Generic[P, T]):
             SpecError: as `check`, or the machine code breaks what the spec promises.
             ToolchainError: there is no compiler, or it fails.
         """
+        return built(self, Compiling(cxx, kittens, log, machine_check))
 
 
 AnySpec: TypeAlias = TypedSpec[Any, Any]

@@ -7,34 +7,36 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tkgen.backends.cdna import kittens as headers
+from tkgen.backends.stages import Compiling
 from tkgen.build.model import Build
-from tkgen.diagnostics import SpecError
 from tkgen.machine_check import watch
 from tkgen.toolchain.cache import default_cache
 from tkgen.toolchain.checkout import compile_with_checkout
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.compiler import Compiler, ToolchainError
 from tkgen.toolchain.discover import find_compiler
+from tkgen.toolchain.files import write_atomic
 from tkgen.toolchain.metadata import read_resources
 
 if TYPE_CHECKING:
     from tkgen.backends.cdna.spec import Spec
 
 
-def build(spec: Spec[Any], *, cxx: str | None, kittens: Path | None, log: Path | None, machine_check: bool) -> Build:
-    """A build of `spec`, watched unless `machine_check` says not to.
+def compiled_and_watched(spec: Spec[Any], compiling: Compiling) -> Build:
+    """A build of `spec`, which is proven.
 
     Raises:
-        SpecError: as `spec.check`; or the compiled code races, does not wait, or leaves its memory.
+        SpecError: the code is watched, and races, does not wait, or leaves its memory.
         ToolchainError: the compiler fails.
     """
-    made = compiled(spec.check(), find_compiler(spec.target, cxx), kittens=kittens, log=log)
-    if not machine_check:
+    compiler = find_compiler(spec.target, compiling.cxx)
+    made = compiled(spec, compiler, kittens=compiling.kittens, log=compiling.log)
+    if not compiling.watch:
         return made
     made = watched(made)
-    if made.machine_check.diagnostics:
-        raise SpecError(list(made.machine_check.diagnostics))
-    return made
+    if compiling.kept is not None:
+        made = _kept(made, compiling.kept)
+    return made.check() if made.machine_check.diagnostics else made
 
 
 def compiled(spec: Spec[Any], compiler: Compiler, *, kittens: Path | None = None, log: Path | None = None) -> Build:
@@ -77,3 +79,18 @@ def _at_spec_line(spec: Spec[Any], error: ToolchainError) -> ToolchainError:
 def watched(build: Build) -> Build:
     """`build` with a verdict on its machine code. See `tkgen.machine_check`."""
     return replace(build, machine_check=watch(build.spec, build.hsaco, build.resources.kernel, default_cache()))
+
+
+def _kept(built: Build, stem: Path) -> Build:
+    """`built`; what was compiled is kept for a look where it is wrong, a former one removed if not."""
+    kept = [stem.with_name(f"{stem.name}.refused{suffix}") for suffix in (".cpp", ".s")]
+    found = built.machine_check.diagnostics
+    if not found:
+        for path in kept:
+            path.unlink(missing_ok=True)
+        return built
+    for path, text in zip(kept, (built.spec.text, built.asm), strict=True):
+        write_atomic(path, text)
+    note = f"what was compiled is kept as {kept[0]} and {kept[1].name}"
+    last = replace(found[-1], notes=(*found[-1].notes, note))
+    return replace(built, machine_check=replace(built.machine_check, diagnostics=(*found[:-1], last)))

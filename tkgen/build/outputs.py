@@ -15,12 +15,10 @@ from tkgen.backends import protocol
 from tkgen.backends.cdna import kittens as headers
 from tkgen.backends.cdna.lower.harness import Kernels, harness_cpp, harness_python, refuse_packed
 from tkgen.backends.spec import AnySpec
-from tkgen.build.compiling import compiled, watched
+from tkgen.backends.stages import BUILDING, COMPILE, LOWER, Compiling, through
 from tkgen.build.model import Build
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
-from tkgen.sequence.build import SequenceBuild
 from tkgen.sequence.program import overlap
-from tkgen.sequence.spec import SequenceSpec
 from tkgen.toolchain.discover import find_compiler
 from tkgen.toolchain.files import write_atomic
 
@@ -133,35 +131,15 @@ def produce(
 
         return outline(spec) if "html" in emit and spec.kernels == (spec,) else None
 
-    spec.check()
+    *_, (_, lowered) = through(BUILDING, spec, LOWER)
     if "harness" in emit:
         check_harnesses(spec)
-    compiler = find_compiler(spec.target, cxx)  # first: the sooner the compiler starts, the more is drawn meanwhile
+    log, kept = directory / f"{spec.name}.log", directory / spec.name
+    lowered = replace(lowered, compiling=Compiling(cxx, kittens, log, watch, kept))
+    find_compiler(spec.target, cxx)  # before anything is drawn
     with ThreadPoolExecutor(1) as pool:
         if watch:
             pool.submit(machine_check.warm)
         drawn = pool.submit(draw)
-        built: list[protocol.Build] = []
-        kernels: tuple[Any, ...] = spec.kernels
-        for kernel in kernels:
-            made = compiled(kernel, compiler, kittens=kittens, log=directory / f"{spec.name}.log")
-            stem = spec.name if kernel is spec else f"{spec.name}.{kernel.name}"
-            built.append(watched_at(made, directory / stem) if watch else made)
-        whole = SequenceBuild(spec, tuple(built)) if isinstance(spec, SequenceSpec) else built[0]
+        *_, (_, whole) = through(BUILDING, lowered, COMPILE, after=LOWER)
         return whole.check(), write(whole, directory, emit, drawn.result())
-
-
-def watched_at(built: Build, stem: Path) -> Build:
-    """`built` with its verdict; what was compiled is kept for a look where it is wrong, a former one removed if not."""
-    built = watched(built)
-    kept = [stem.with_name(f"{stem.name}.refused{suffix}") for suffix in (".cpp", ".s")]
-    found = built.machine_check.diagnostics
-    if not found:
-        for path in kept:
-            path.unlink(missing_ok=True)
-        return built
-    for path, text in zip(kept, (built.spec.text, built.asm), strict=True):
-        write_atomic(path, text)
-    note = f"what was compiled is kept as {kept[0]} and {kept[1].name}"
-    last = replace(found[-1], notes=(*found[-1].notes, note))
-    return replace(built, machine_check=replace(built.machine_check, diagnostics=(*found[:-1], last)))

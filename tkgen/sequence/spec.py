@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import lcm
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
 
 from tkgen.backends.cdna.lower.origins import Source
 from tkgen.backends.spec import AnySpec, T, TypedSpec
-from tkgen.diagnostics import Diagnostic, Fix, Label, distinct
+from tkgen.backends.stages import Compiling
+from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError, distinct
 from tkgen.ir.equations import Store
 from tkgen.ir.launch import Launch
 from tkgen.ir.sizing import Sizing
@@ -142,24 +142,24 @@ class SequenceSpec(TypedSpec[SequenceProgram, T], Generic[T]):
         """The text of it."""
         return self.source.text
 
-    def build(
-        self,
-        *,
-        cxx: str | None = None,
-        kittens: Path | None = None,
-        log: Path | None = None,
-        machine_check: bool = True,
-    ) -> SequenceBuild:
+    def compiled(self, compiling: Compiling) -> SequenceBuild:
         """Compile every kernel, as one alone.
 
         Raises:
-            SpecError: as `check`; or compiled code breaks what was promised.
+            SpecError: compiled code breaks what was promised.
             ToolchainError: the compiler fails.
         """
         from tkgen.sequence.build import SequenceBuild
 
-        self.check()
-        built = [k.build(cxx=cxx, kittens=kittens, log=log, machine_check=machine_check) for k in self.kernels]
+        built, problems, kept = list[Any](), list[Diagnostic](), compiling.kept
+        for kernel in self.kernels:
+            stem = kept and kept.with_name(f"{kept.name}.{kernel.name}")
+            try:
+                built.append(kernel.compiled(replace(compiling, kept=stem)))
+            except SpecError as error:
+                problems += error.diagnostics
+        if problems:
+            raise SpecError(distinct(problems))
         return SequenceBuild(self, tuple(built))
 
 

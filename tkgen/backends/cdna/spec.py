@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
 
 from tkgen.backends.cdna.form import CdnaForm
@@ -14,6 +13,7 @@ from tkgen.backends.cdna.lower.origins import Source
 from tkgen.backends.cdna.staged import STAGED
 from tkgen.backends.form import KernelSpec, by_ops
 from tkgen.backends.spec import K
+from tkgen.backends.stages import Compiling
 from tkgen.schedule import Plan
 from tkgen.targets import Target
 
@@ -55,20 +55,13 @@ class Spec(KernelSpec[K, Target], Generic[K]):
         """The C++ without the file around it, as it stands among other kernels."""
         return self.form.namespace(self)
 
-    def build(
-        self,
-        *,
-        cxx: str | None = None,
-        kittens: Path | None = None,
-        log: Path | None = None,
-        machine_check: bool = True,
-    ) -> Build:
-        """Compile to a code object and watch it, unless `machine_check` says not to (see `tkgen.machine_check`).
+    def compiled(self, compiling: Compiling) -> Build:
+        """Compile to a code object and watch it (see `tkgen.machine_check`).
 
         Raises:
-            SpecError: as `check`; or the compiled code races, does not wait, or leaves its memory.
+            SpecError: the compiled code races, does not wait, or leaves its memory.
             ToolchainError: the compiler fails.
         """
-        from tkgen.build.compiling import build
+        from tkgen.build.compiling import compiled_and_watched
 
-        return build(self, cxx=cxx, kittens=kittens, log=log, machine_check=machine_check)
+        return compiled_and_watched(self, compiling)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Self
 
 from tkgen.backends.form import KernelSpec, by_ops
@@ -20,6 +19,7 @@ from tkgen.backends.hopper.staged import STAGED
 from tkgen.backends.hopper.toolchain import Figures
 from tkgen.backends.protocol import Modelled
 from tkgen.backends.spec import K
+from tkgen.backends.stages import Compiling
 from tkgen.diagnostics import Diagnostic
 from tkgen.ir.launch import Launch
 from tkgen.proof.execution import Order
@@ -91,19 +91,11 @@ class HopperSpec(KernelSpec[K, Hopper], Generic[K]):
         """A launch of the model of its schedule."""
         return self.form.modelled(self, launch, inputs, scalars, order, progress)
 
-    def build(
-        self,
-        *,
-        cxx: str | None = None,
-        kittens: Path | None = None,
-        log: Path | None = None,
-        machine_check: bool = True,
-    ) -> CudaBuild[Self]:
-        """Compile to a cubin, with the nvcc `cxx` where it is given, against the embedded headers.
+    def compiled(self, compiling: Compiling) -> CudaBuild[Self]:
+        """Compile to a cubin, with nvcc, against the embedded headers. Nothing watches it.
 
         Raises:
-            SpecError: as `check`, or the machine code spills or lost what the source promises.
+            SpecError: the machine code spills or lost what the source promises.
             ToolchainError: there is no nvcc, or it fails.
         """
-        self.check()
-        return CudaBuild(*compiled(self.text, self.name, self.target, cxx), self).check()
+        return CudaBuild(*compiled(self.text, self.name, self.target, compiling.cxx), self).check()
