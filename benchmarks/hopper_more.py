@@ -49,7 +49,7 @@ ATTENTION = [
 """Sixteen heads, 16384 queries in all."""
 
 DYNAMIC = "h100_attention_dynamic"
-LAUNCHED = [{"BATCH": batch, "QUERIES": length, "KEYS": length} for batch, length in ((16, 1024), (4, 4096), (3, 5001))]
+LAUNCHED = [{"BATCH": batch, "LENGTH": length, "KEYS": length} for batch, length in ((16, 1024), (4, 4096), (3, 5001))]
 """Sizes of launches of one kernel, of sixteen heads."""
 
 

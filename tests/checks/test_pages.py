@@ -9,7 +9,7 @@ from diagnosing import diagnose, options
 
 from tkgen.diagnostics.explain import Example, codes, page
 from tkgen.diagnostics.render import render_text
-from tkgen.machine_check import CODES
+from tkgen.machine_check.words import CODES
 
 OF_BUILDS = ("E405", "W402", *CODES)  # test_resources.py, tests/machine_check
 OWN = [code for code in codes() if code[1] not in "17" and code not in OF_BUILDS]  # E7xx: tests/sanitize

@@ -207,7 +207,7 @@ def test_slips_in_the_embedded_headers_are_found(slip: str, monkeypatch: pytest.
 SIZES: dict[str, dict[str, int]] = {
     "h100_attention": {"BATCH": 1, "HEADS": 2, "KV_HEADS": 1, "LENGTH": 300},
     "h100_attention_causal": {"BATCH": 1, "HEADS": 1, "KV_HEADS": 1, "LENGTH": 384, "D": 64, "QUERIES": 192},
-    "h100_attention_dynamic": {"BATCH": 1, "HEADS": 2, "KV_HEADS": 1, "QUERIES": 77, "KEYS": 300},
+    "h100_attention_dynamic": {"BATCH": 1, "HEADS": 2, "KV_HEADS": 1, "LENGTH": 77, "KEYS": 300},
     "h100_block_scaled": {"M": 256, "N": 256, "K": 320},
     "h100_cluster": {"M": 256, "N": 264, "K": 264},
     "h100_double_buffer": {"M": 128, "N": 256, "K": 192},

@@ -124,6 +124,16 @@ def test_attention_of_bytes_is_that_of_torch(shape: str, target: str) -> None:
 
 
 @pytest.mark.parametrize("target", ["gfx942", "gfx950"])
+@pytest.mark.parametrize("scale", [0.0, 30.0, -30.0, 1e30])
+def test_scores_that_are_equal_and_such_as_make_one_key_win(scale: float, target: str) -> None:
+    build, given = spec_of("tails", target).build(), inputs("tails", target) | {"S": torch.full((2,), scale)}
+    outputs, logarithms = computed(build, given["Q"], given["K"], given["V"], given["S"])
+    expected, sums = wanted("tails", given)
+    assert (outputs.double() - expected).abs().amax() < given["V"].double().abs().amax() * 2.0**-4
+    assert torch.allclose(logarithms.double(), sums, rtol=1e-5, atol=1e-3)
+
+
+@pytest.mark.parametrize("target", ["gfx942", "gfx950"])
 def test_columns_of_lds_in_another_order_than_registers_are_found(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LoopMap, "in_quads", lambda m, ring: False)
     spec = spec_of("plain", target)

@@ -43,7 +43,7 @@ def test_they_are_torchs_over_the_logarithm_of_2(path: Path) -> None:
         else torch.randn([d.size or SMALL[d.name] for d in t.dims], generator=generator).bfloat16()
         for t in kernel.inputs
     }
-    sizes = {"SETS": 1, "LENGTH": 40, "KEYS": 40}
+    sizes = {"BATCH": 1, "SETS": 1, "LENGTH": 40, "KEYS": 40}
     found = evaluate(kernel, given, {"scale": math.log2(math.e) / 8}, sizes)["LSE2"].value
     of = {t.name: t for t in kernel.tensors}
     q, k = (_rows(given[name].double(), of[name]) for name in "QK")

@@ -14,7 +14,8 @@ import tkgen
 import tkgen.emulate
 from tkgen.build import Build
 from tkgen.diagnostics.explain import page
-from tkgen.machine_check import CODES, RIGHT, UNCHECKED, WRONG, Verdict, watch
+from tkgen.machine_check import RIGHT, UNCHECKED, WRONG, Verdict, watch
+from tkgen.machine_check.words import CODES
 from tkgen.toolchain.cache import Cache
 
 ROOT = Path(__file__).parents[2]

@@ -58,6 +58,5 @@ for right kernels and broken ones.
 """
 
 from tkgen.machine_check.verdict import NOT_ASKED, RIGHT, UNCHECKED, WRONG, Verdict, warm, watch
-from tkgen.machine_check.words import CODES
 
-__all__ = ["CODES", "NOT_ASKED", "RIGHT", "UNCHECKED", "WRONG", "Verdict", "warm", "watch"]
+__all__ = ["NOT_ASKED", "RIGHT", "UNCHECKED", "WRONG", "Verdict", "warm", "watch"]
