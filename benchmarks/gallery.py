@@ -135,7 +135,7 @@ def page(families: Mapping[str, list[Entry]]) -> str:
             where = e.path.relative_to(ROOT).as_posix()
             lines = " · ".join([str(e.lines), *e.peers])
             text += (
-                f"| ![](img/gallery/{e.name}.svg) | `{where}`: {e.line.replace('|', chr(92) + '|')} "
+                f"| ![](img/gallery/{e.name}.svg) | [`{where}`](../{where}): {e.line.replace('|', chr(92) + '|')} "
                 f"| {e.figures} | {e.rate} | {lines} |\n"
             )
     return text

@@ -41,6 +41,7 @@ EXAMPLES = {
 CHOSEN = "gfx942"  # of the targets, at the start
 OPENED = "specs/attention/attention.tk"
 TARGETS = sorted(path.stem for path in (ROOT / "tkgen/targets").glob("*.toml"))
+SPEC_LINK = re.compile(r"\[(`specs/[^`]+`)\]\(\.\./(specs/[\w/]+\.tk)\)")
 RECIPE = re.compile(r"^```tk title=\"(\w+\.tk)\"\n(.*?)^```$", re.MULTILINE | re.DOTALL)  # of docs/cookbook.md
 # Pages whose recipes should come first in the search, and by how much.
 BOOST = {"cookbook.md": 4, "tuning.md": 16}
@@ -49,8 +50,9 @@ BOOST = {"cookbook.md": 4, "tuning.md": 16}
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Called by MkDocs for every page: drop `fragment` and `about` of fences, which no highlighter knows.
 
-    A recipe of the cookbook gets a link that opens it in the playground.
+    A recipe of the cookbook gets a link that opens it in the playground, and links to specs open them there.
     """
+    markdown = SPEC_LINK.sub(r'<a href="playground.html#example=\2">\1</a>', markdown)
     if page.file.src_uri in BOOST:
         page.meta["search"] = {"boost": BOOST[page.file.src_uri]}
     if page.file.src_uri == "cookbook.md":

@@ -152,11 +152,12 @@ def test_nothing_is_fetched_from_elsewhere(site: Path, pages: dict[Path, Page]) 
 
 
 def playground_examples(site: Path) -> set[str]:
-    """The names of the playground's examples; of recipes alone, where the site has no playground."""
+    """The names of the playground's examples; of recipes and specs, where the site has no playground."""
     listed = site / "assets" / "playground" / "examples.json"
     if not listed.exists():
         recipes = re.findall(r'title="(\w+\.tk)"', (ROOT / "docs" / "cookbook.md").read_text(encoding="utf-8"))
-        return {f"cookbook/{name}" for name in recipes}
+        specs = {path.relative_to(ROOT).as_posix() for path in (ROOT / "specs").rglob("*.tk")}
+        return {f"cookbook/{name}" for name in recipes} | specs
     return {name for group in json.loads(listed.read_text(encoding="utf-8"))["examples"].values() for name in group}
 
 
@@ -175,6 +176,12 @@ def test_every_link_leads_somewhere(site: Path, pages: dict[Path, Page]) -> None
                 assert anchor.removeprefix("example=") in playground_examples(site)
             elif anchor and to.suffix == ".html":
                 assert unquote(anchor) in pages[to].anchors, (path.name, link)
+
+
+def test_each_spec_of_the_gallery_opens_in_the_playground(pages: dict[Path, Page]) -> None:
+    (gallery,) = (page for path, page in pages.items() if path.name == "gallery.html")
+    specs = {path.relative_to(ROOT).as_posix() for path in (ROOT / "specs").rglob("*.tk")}
+    assert {urldefrag(link)[1].removeprefix("example=") for link in gallery.links if "#example=" in link} == specs
 
 
 def test_specs_are_coloured(pages: dict[Path, Page]) -> None:
@@ -235,6 +242,28 @@ def test_search_works_without_a_network(browser: Any, address: str, site: Path, 
     asked = browser.execute_script("return performance.getEntriesByType('resource').map(e => e.name)")
     assert all(name.startswith((start, "data:", "blob:")) for name in asked), asked
     assert [entry for entry in browser.get_log("browser") if "favicon" not in entry["message"]] == []
+
+
+def test_every_page_fits_a_telephone(browser: Any, address: str, site: Path, pages: dict[Path, Page]) -> None:
+    """At 390 px no page scrolls sideways, and what sticks out is in a box that scrolls by itself."""
+    width = 390
+    outside = """
+        const scrolls = e => ['auto', 'scroll'].includes(getComputedStyle(e).overflowX)
+        const boxed = e => !e.matches('article') && (scrolls(e) || boxed(e.parentElement))
+        const out = e => e.getBoundingClientRect().right > arguments[0] + 1 && !boxed(e.parentElement)
+        return [...document.querySelectorAll('article *')].filter(out).map(e => e.outerHTML.slice(0, 80))
+    """
+    metrics = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    for path in (path for path in pages if path.name != "404.html"):
+        browser.get(f"{address}/{path.relative_to(site)}")
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= width, path.name
+        assert browser.execute_script(outside, width) == [], path.name
+    wide = "document.querySelector('article').innerHTML += '<div style=\"width: 600px\">wide</div>'"
+    browser.execute_script(wide)
+    assert len(browser.execute_script(outside, width)) == 1
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    browser.get_log("browser")  # messages of these pages are not those of another test
 
 
 def test_the_playground_answers_while_one_types(browser: Any, address: str, site: Path) -> None:
