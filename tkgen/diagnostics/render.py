@@ -21,6 +21,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import groupby
+from typing import TypeVar
 
 from tkgen.diagnostics.fixes import apply_fixes, edited
 from tkgen.diagnostics.machine import render_github, render_json, render_sarif
@@ -29,6 +30,8 @@ from tkgen.diagnostics.text import columns, escape, escaped, plain
 from tkgen.source import SourceFile, Span
 
 __all__ = ["apply_fixes", "render_github", "render_json", "render_sarif", "render_text"]
+
+P = TypeVar("P", Label, Edit)
 
 _TAB = 4
 _SHOWN_LINES = 4  # of a span over many lines
@@ -226,7 +229,7 @@ class _Renderer:
         """`help: ...` and the lines it changes, before and after."""
         lines = [self.bar()] if fix.edits else []
         lines.append(f"{self.style('help', 'help')}{self.style('message', f': {escape(fix.text)}')}")
-        for file, edits in _edits_by_file(fix.edits):
+        for file, edits in _by_file(fix.edits):
             lines.append(self.bar())
             lines += self.changes(file, edits)
         return lines
@@ -280,19 +283,11 @@ def _last_line(span: Span) -> int:
     return span.file.position(max(span.start, span.end - 1))[0]
 
 
-def _by_file(labels: Sequence[Label]) -> list[tuple[SourceFile, list[Label]]]:
-    """Labels per file, files in the order in which they first appear."""
-    groups: dict[SourceFile, list[Label]] = {}
-    for label in labels:
-        groups.setdefault(label.span.file, []).append(label)
-    return list(groups.items())
-
-
-def _edits_by_file(edits: Sequence[Edit]) -> list[tuple[SourceFile, list[Edit]]]:
-    """The same for edits."""
-    groups: dict[SourceFile, list[Edit]] = {}
-    for edit in edits:
-        groups.setdefault(edit.span.file, []).append(edit)
+def _by_file(placed: Sequence[P]) -> list[tuple[SourceFile, list[P]]]:
+    """Labels or edits per file, files in the order in which they first appear."""
+    groups: dict[SourceFile, list[P]] = {}
+    for each in placed:
+        groups.setdefault(each.span.file, []).append(each)
     return list(groups.items())
 
 

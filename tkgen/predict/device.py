@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from tkgen.predict.prediction import PredictError
+from tkgen.predict.prediction import PredictError, Prediction
 from tkgen.predict.timing import Memory
 from tkgen.predict.workload import Launched
 from tkgen.targets import Target, load_target, target_names
@@ -43,6 +44,17 @@ class Device:
     def launch_seconds(self) -> float:
         """The overhead of a launch."""
         return self.timing.launch_us * 1e-6
+
+    def prediction(
+        self, w: Launched, clock: Clock, *, seconds: float, launch_seconds: float, moved: float, **more: Any
+    ) -> Prediction:
+        """The prediction of a launch that takes `seconds`, `launch_seconds` of them to start, and must move bytes."""
+        known = {"blocks": w.blocks, "clock_mhz": clock.mhz, "clock_limit": clock.limit, **more}
+        return Prediction(
+            kernel=w.name, target=self.target.name, product=self.product.name, sizes=w.sizes, seconds=seconds,
+            launch_seconds=launch_seconds, gbps=moved / seconds / 1e9, share_of_copy=moved / seconds / self.copy_rate,
+            upper_bound=clock.limit == "unknown", resident=w.blocks_per_cu, **known,
+        )  # fmt: skip
 
     def memory(
         self, hertz: float, active: int, per_xcd: int, waits: tuple[float, float], beyond: tuple[float, float],

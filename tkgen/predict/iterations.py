@@ -172,27 +172,19 @@ class IterationModel:
         changes.sort(key=lambda x: -x.speedup)
         rate, moved = self.flops / seconds / 1e12, w.read_bytes + w.written_bytes
         lost = {cause.value: cycles / w.unrolled for cause, cycles in steady.lost.items()}
-        return Prediction(
-            kernel=w.name,
-            target=self.target.name,
-            product=self.product.name,
-            sizes=w.sizes,
+        return self.device.prediction(
+            w,
+            clock,
             seconds=seconds,
             launch_seconds=start,
+            moved=moved,
             tflops=rate,
             share_of_peak=rate / self.target.peak_tflops(w.dtype, self.product),
-            gbps=moved / seconds / 1e9,
-            share_of_copy=moved / seconds / self.device.copy_rate,
-            upper_bound=clock.limit == "unknown",
             limiter=changes[0].resource,
-            clock_mhz=clock.mhz,
-            clock_limit=clock.limit,
             busy=self.busy(clock, steady),
             loop=Iteration(
                 "pass", w.passes * w.unrolled, steady.pass_cycles / w.unrolled, steady.busy / w.unrolled, lost
             ),
-            blocks=w.blocks,
-            resident=w.blocks_per_cu,
             what_if=tuple(changes) if what_if else (),
         )
 

@@ -22,7 +22,7 @@ from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import Kernel, Load
 from tkgen.ir.launch import Launch
 from tkgen.ir.tensors import Tensor
-from tkgen.predict.device import Device, check_fits
+from tkgen.predict.device import Clock, Device, check_fits
 from tkgen.predict.events import Recording, recorded
 from tkgen.predict.prediction import PredictError, Prediction
 from tkgen.predict.stream import Instruction, Unit, WaveStream, decoder, paths
@@ -120,22 +120,15 @@ class ThroughputModel:
         cycles, busy = self._steady()
         seconds = start + cycles / self.hertz
         limiter = max(busy, key=lambda unit: busy[unit])
-        return Prediction(
-            kernel=w.name,
-            target=self.target.name,
-            product=self.product.name,
-            sizes=w.sizes,
+        return self.device.prediction(
+            w,
+            Clock(self.product.clock_mhz, "peak"),
             seconds=seconds,
             launch_seconds=start,
-            gbps=w.bytes / seconds / 1e9,
-            share_of_copy=w.bytes / seconds / self.device.copy_rate,
+            moved=w.bytes,
             memory_bound=True,
             limiter=limiter if busy[limiter] > 0.7 else "latency",
-            clock_mhz=self.product.clock_mhz,
-            clock_limit="peak",
             busy=busy,
-            blocks=w.blocks,
-            resident=w.blocks_per_cu,
         )
 
     def recording(self) -> Recording:

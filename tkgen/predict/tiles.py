@@ -188,28 +188,21 @@ class TileModel:
         peak = self.target.peak_tflops(w.dtype, self.product)
         best = peak * self.timing.matrix_efficiency * base.clock.mhz / self.product.clock_mhz * 1e12
         moved, copy_rate = self._footprint(), self.device.copy_rate
-        return Prediction(
-            kernel=w.name,
-            target=self.target.name,
-            product=self.product.name,
-            sizes=w.sizes,
+        return self.device.prediction(
+            w,
+            base.clock,
             seconds=base.seconds,
             launch_seconds=self.launch_seconds,
+            moved=moved,
             tflops=w.flops / base.seconds / 1e12,
             share_of_peak=w.flops / base.seconds / 1e12 / peak,
-            upper_bound=base.clock.limit == "unknown",
-            gbps=moved / base.seconds / 1e9,
-            share_of_copy=moved / base.seconds / copy_rate,
             memory_bound=moved / copy_rate > w.flops / best,
             limiter=_limiter(base.seconds, changes, {"MFMA": matrix, **lost}),
-            clock_mhz=base.clock.mhz,
-            clock_limit=base.clock.limit,
             parts={name: cycles / hertz for name, cycles in {MULTIPLYING: matrix, **lost}.items()},
             loop=self._loop(base),
             levels=self._levels(base.seconds),
             rounds=len(self.traffic.residents),
             blocks=len(w.pieces),
-            resident=w.blocks_per_cu,
             what_if=changes,
             notes=self._notes(base.clock),
         )

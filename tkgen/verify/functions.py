@@ -374,24 +374,20 @@ def _add_product(x: Any, a: Any, b: Any, beta: float = 1, alpha: float = 1) -> T
 # ---------------------------------------------------------------- memory
 
 
-def _like(value: float | None) -> Rule:
+def _filler(value: float | None, like: bool) -> Rule:
+    """A tensor full of a value, or of the argument for it: as large as another one, or of a size that is given."""
+
     def rule(x: Any, *rest: Any, dtype: torch.dtype | None = None, **_: Any) -> Tensor:
+        size, rest = (x.shape, rest) if like else (tuple(rest[0]), rest[1:])
         filler = value if value is not None else rest[0]
         if dtype is torch.bool or (dtype is None and x.dtype is torch.bool):
-            return torch.full(x.shape, bool(filler))
-        return ring.plain(torch.full(x.shape, float(filler), dtype=torch.float64))
+            return torch.full(size, bool(filler))
+        return ring.plain(torch.full(size, float(filler), dtype=torch.float64))
 
     return rule
 
 
-def _new(value: float | None) -> Rule:
-    def rule(x: Any, size: Sequence[int], *rest: Any, dtype: torch.dtype | None = None, **_: Any) -> Tensor:
-        filler = value if value is not None else rest[0]
-        if dtype is torch.bool or (dtype is None and x.dtype is torch.bool):
-            return torch.full(tuple(size), bool(filler))
-        return ring.plain(torch.full(tuple(size), float(filler), dtype=torch.float64))
-
-    return rule
+_like, _new = partial(_filler, like=True), partial(_filler, like=False)
 
 
 def _padded(x: Any, pad: Sequence[int], value: float = 0.0) -> Ring:
