@@ -113,6 +113,19 @@ def test_a_build_goes_along_the_stages(name: str, tmp_path: Path, monkeypatch: p
     assert not ran
 
 
+def test_every_kernel_of_a_sequence_says_why_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = tkgen.load(ROOT / "specs" / "sequences" / "split_k_gelu.tk")
+    assert len(spec.kernels) == 2
+
+    def compiled(self: Any, _compiling: Any) -> Any:
+        raise SpecError(Diagnostic("E501", f"{self.name} spills"))
+
+    monkeypatch.setattr(type(spec.kernels[0]), "compiled", compiled)
+    with pytest.raises(SpecError) as caught:
+        spec.build()
+    assert [d.message for d in caught.value.diagnostics] == [f"{kernel.name} spills" for kernel in spec.kernels]
+
+
 def test_what_is_refuted_is_not_lowered() -> None:
     request = Request(REFUTED)
     assert run(request, SCHEDULE).scheduled
