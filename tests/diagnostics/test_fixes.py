@@ -78,7 +78,7 @@ def test_a_fix_that_breaks_a_right_spec_is_left_out(tmp_path: Path) -> None:
 
 def test_a_fix_of_a_text_that_cannot_be_read_may_bring_up_what_it_hid(tmp_path: Path) -> None:
     path = tmp_path / "t.tk"
-    path.write_text(RIGHT.replace("global B", "globl B").replace("buffers 1", "buffers 9"))
+    path.write_text(RIGHT.replace("global B", "globl B").replace("buffers 1", "buffers 99"))
     CliRunner().invoke(app, ["check", str(path), "--fix"])
     assert "global B" in path.read_text() and set(errors(diagnose(path))) == {"E501"}
 

@@ -19,6 +19,7 @@ from itertools import product
 
 from tkgen.checks.words import statement
 from tkgen.diagnostics import Diagnostic, Edit, Fix, Label
+from tkgen.diagnostics.edits import with_option
 from tkgen.diagnostics.text import count_text
 from tkgen.ir.equations import Argument, Constant, Convert, Coordinate, Load, Map, Reduce, Store, reads
 from tkgen.ir.launch import Launch
@@ -73,7 +74,8 @@ def _runs(plan: Plan) -> Iterator[Diagnostic]:
     yield Diagnostic(
         "E608", f"a run of `stream_k` may be one K-step long, and {need}", Label(grid.span),
         (Label(at, "the depth comes from these buffers"),), (),
-        Fix("use at most two LDS buffers and one register buffer"),
+        Fix("use at most two LDS buffers and one register buffer",
+            with_option(deep.span, "buffers", "2") if deep.buffers > 2 else ()),
     )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from math import lcm
 
 from tkgen.checks.words import names_text, place, statement
 from tkgen.diagnostics import Diagnostic, Fix, Label
+from tkgen.diagnostics.edits import also_for, without_option, without_statement
 from tkgen.ir.equations import Access, access_text
 from tkgen.ir.types import ACCESS_BYTES, DType, Operand, Program, Via
 from tkgen.schedule import Plan
@@ -71,7 +72,10 @@ def _targets(program: Program, target: Target) -> Iterator[Diagnostic]:
             Label(span, f"for {', '.join(program.targets)} only"),
             (),
             (),
-            Fix(f"build with `--target {program.targets[0]}`, or add `{target.name}` to the line"),
+            Fix(
+                f"build with `--target {program.targets[0]}`, or add `{target.name}` to the line",
+                also_for(span, target.name),
+            ),
         )
 
 
@@ -81,7 +85,7 @@ def _clusters(program: Program, target: Target) -> Iterator[Diagnostic]:
             "E219",
             f"blocks of {target.name} have no memory of one another: there are no clusters of them",
             Label(program.clusters.span),
-            fix=Fix("leave `clusters` out, or build for sm_90a"),
+            fix=Fix("leave `clusters` out, or build for sm_90a", without_statement(program.clusters.span)),
         )
 
 
@@ -115,7 +119,10 @@ def _direct(program: Program, target: Target) -> Iterator[Diagnostic]:
                 f"tiles are laid out in chunks of {ACCESS_BYTES}",
                 target.cited("lds.direct_load_bytes"),
             ),
-            Fix("use `via registers`, which also keeps the load in flight, or build for gfx950"),
+            Fix(
+                "leave it out, use `via registers`, which also keeps the load in flight, or build for gfx950",
+                tuple(e for at in dict.fromkeys(o.span for o in direct) for e in without_option(at, "via")),
+            ),
         )
 
 

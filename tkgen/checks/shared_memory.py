@@ -17,7 +17,8 @@ from functools import partial
 
 from tkgen.backends.cdna.kittens import layout
 from tkgen.checks.words import block_text, names_text
-from tkgen.diagnostics import Diagnostic, Fix, Label
+from tkgen.diagnostics import Diagnostic, Edit, Fix, Label
+from tkgen.diagnostics.edits import with_option
 from tkgen.diagnostics.text import count_text
 from tkgen.ir.reductions import BYTES, exchanged
 from tkgen.ir.room import too_much_lds
@@ -60,6 +61,7 @@ def _budget(program: Program, target: Target) -> Iterator[Diagnostic]:
         " or ".join(_smaller(program, have)) or "make the block smaller",
         secondary=tuple(labels[1:]),
         notes=("\n".join(parts), target.cited("lds.bytes_per_block")),
+        edits=_fewer_buffers(program, have),
     )
 
 
@@ -71,21 +73,31 @@ def _one_a_line(operands: Iterable[Operand]) -> list[Operand]:
 def _smaller(program: Program, have: int) -> list[str]:
     """The changes of one number that make the tiles fit."""
     rows, cols, step = program.block
-    have -= BYTES * exchanged(program)
-    one = sum(o.lds_bytes for o in program.shared)
+    room = have - BYTES * exchanged(program)
     all_buffers = sum(o.buffers * o.lds_bytes for o in program.shared)
-    depths = {o.buffers for o in program.shared}
     found = []
     smaller = step // 2
     while smaller >= BASE_TILE and smaller % BASE_TILE == 0:
-        if all_buffers * smaller // step <= have:
+        if all_buffers * smaller // step <= room:
             found.append(f"make the K-step smaller: {block_text(program, (rows, cols, smaller))}")
             break
         smaller //= 2
-    buffers = have // one if one else 0
-    if len(depths) == 1 and 0 < buffers < max(depths):  # last: it gives up the depth that was asked for
+    if buffers := _fitting_buffers(program, have):  # last: it gives up the depth that was asked for
         found.append(f"use `buffers {buffers}`")
     return found
+
+
+def _fitting_buffers(program: Program, have: int) -> int:
+    """How many buffers of each tile fit, all operands having as many; 0 where that is no fewer than there are."""
+    one, depths = sum(o.lds_bytes for o in program.shared), {o.buffers for o in program.shared}
+    found = (have - BYTES * exchanged(program)) // one if one else 0
+    return found if len(depths) == 1 and 0 < found < max(depths) else 0
+
+
+def _fewer_buffers(program: Program, have: int) -> tuple[Edit, ...]:
+    """Give operands as many buffers as fit."""
+    buffers, spans = _fitting_buffers(program, have), dict.fromkeys(o.span for o in program.shared)
+    return tuple(e for span in spans if buffers for e in with_option(span, "buffers", str(buffers)))
 
 
 def _unused(plan: Plan) -> Iterator[Diagnostic]:

@@ -6,7 +6,7 @@ does not have.
 
 from __future__ import annotations
 
-from tkgen.diagnostics import Diagnostic, Fix, Label
+from tkgen.diagnostics import Diagnostic, Edit, Fix, Label
 
 
 def too_much_lds(
@@ -18,9 +18,11 @@ def too_much_lds(
     secondary: tuple[Label, ...] = (),
     notes: tuple[str, ...] = (),
     memory: str = "LDS",
+    edits: tuple[Edit, ...] = (),
 ) -> Diagnostic:
     """E501: the tiles need so many bytes of what waves share; `limit` says who has how many."""
-    return Diagnostic("E501", f"the tiles need {need} bytes of {memory}, {limit}", primary, secondary, notes, Fix(fix))
+    message = f"the tiles need {need} bytes of {memory}, {limit}"
+    return Diagnostic("E501", message, primary, secondary, notes, Fix(fix, edits))
 
 
 def too_many_registers(

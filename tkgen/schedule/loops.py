@@ -50,6 +50,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd
 
+from tkgen.diagnostics.edits import without_option
 from tkgen.ir.equation_program import EquationProgram, Staging, WrittenSchedule
 from tkgen.ir.equations import (
     Access,
@@ -520,7 +521,8 @@ def _direct(program: EquationProgram, m: LoopMap, target: Target) -> None:
     if max(target.direct_load_bytes, default=0) < ACCESS_BYTES:
         raise LoopError(f"loads from global memory to LDS move {max(target.direct_load_bytes, default=0)} bytes a lane "
                         f"on {target.name}, tiles lie in chunks of {ACCESS_BYTES}", at,
-                        "leave `via direct` out, or build for gfx950")  # fmt: skip
+                        "leave `via direct` out, or build for gfx950",
+                        tuple(e for s in program.shared for e in without_option(s.span, "via")))  # fmt: skip
     if staged := next((ring for ring in rings if not ring.direct), None):
         raise LoopError(f"`{staged.name}` does not go to LDS directly, other factors do", at, "add it to that line")
     for ring in rings:

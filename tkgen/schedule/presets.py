@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
+from tkgen.diagnostics import Diagnostic, Edit, Fix, Label, SpecError
 from tkgen.ir.schedules import SCHEDULES, NamedSchedule
 from tkgen.ir.types import Program
 from tkgen.targets import Target
@@ -33,7 +33,7 @@ def preset(program: Program, target: Target) -> tuple[NamedSchedule, str]:
         raise SpecError(
             Diagnostic(
                 "E216", f"`schedule {name}` cannot be made here: {obstacle}", Label(span),
-                fix=Fix("write `schedule auto`, which takes the best that can be made"),
+                fix=Fix("write `schedule auto`, which takes the best that can be made", (Edit(span, "auto"),)),
             )
         )  # fmt: skip
     return SCHEDULES[name], "the spec asks for it"

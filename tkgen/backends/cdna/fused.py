@@ -37,7 +37,7 @@ def _layout(spec: Spec[Any]) -> LoopMap:
         return map_loops(spec.program, spec.target)
     except LoopError as error:
         span = error.span or spec.program.spans["kernel"]
-        fix = Fix(error.fix) if error.fix else None
+        fix = Fix(error.fix, error.edits) if error.fix else None
         raise SpecError(Diagnostic("E230", str(error), Label(span), fix=fix)) from error
 
 
@@ -47,7 +47,7 @@ def _schedule(spec: Spec[Any]) -> Role:
         return steps(spec.layout, spec.target.synchronisation)
     except StepError as error:
         other = (Label(*error.other),) if error.other else ()
-        fix = Fix(error.fix) if error.fix else None
+        fix = Fix(error.fix, error.edits) if error.fix else None
         raise SpecError(Diagnostic(error.code, str(error), Label(error.span), other, fix=fix)) from error
 
 

@@ -17,20 +17,13 @@ from tkgen.backends.hopper.layout import Layout
 from tkgen.backends.hopper.lowering import tile_code
 from tkgen.backends.hopper.machine import Hopper
 from tkgen.backends.hopper.meant import wrong_product
-from tkgen.backends.hopper.port import (
-    WORKING_REGISTERS,
-    also_for,
-    by_all,
-    fitted,
-    through_shared,
-    without_option,
-    without_statement,
-)
+from tkgen.backends.hopper.port import WORKING_REGISTERS, by_all, fitted, through_shared
 from tkgen.backends.hopper.schedule import unproven
 from tkgen.backends.hopper.toolchain import Figures, lacks_registers, lost
 from tkgen.checks import mapping
 from tkgen.checks.words import names_text, statement
 from tkgen.diagnostics import Diagnostic, Edit, Fix, Label
+from tkgen.diagnostics.edits import also_for, without_option, without_statement
 from tkgen.ir.equations import Coordinate
 from tkgen.ir.launch import Launch
 from tkgen.ir.limits import counts_steps_in_64_bits, most_tiles

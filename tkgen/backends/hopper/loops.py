@@ -22,8 +22,9 @@ from itertools import product
 
 from tkgen.backends.hopper.layout import BARRIER_BYTES, launched_registers, moved_registers
 from tkgen.backends.hopper.machine import Hopper
-from tkgen.backends.hopper.port import MOST_CONSUMERS, WORKING_REGISTERS, tiled, without_option, without_statement
+from tkgen.backends.hopper.port import MOST_CONSUMERS, WORKING_REGISTERS, tiled
 from tkgen.diagnostics import Edit
+from tkgen.diagnostics.edits import without_option, without_statement
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import (
     Access,

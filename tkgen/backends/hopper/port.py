@@ -2,7 +2,6 @@
 
 A spec that names no instruction, no grid of waves and no way of tiles gets Hopper's own (`tkgen.ir.resolve`), as it
 gets those of any other machine. So most edits leave out what is another machine's; the rest choose a block that fits.
-Only spans of the text are known here: edits replace characters, or whole lines with what is indented below them.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from itertools import product
 from tkgen.backends.hopper.layout import Layout, launched_registers, moved_registers
 from tkgen.backends.hopper.machine import Hopper
 from tkgen.diagnostics import Edit
+from tkgen.diagnostics.edits import body_of, indentation, lines_of, replaced, without_statement
 from tkgen.ir.equations import Axis
 from tkgen.ir.types import Program
 from tkgen.source import Span
@@ -25,67 +25,16 @@ MOST_CONSUMERS = 3
 _TILE = re.compile(r"\s+in\b[^,\n#]*?\bby\s+(\w+)(?=\s*(?:,|#|\n|$|from\b|to\b|part\b))")
 
 
-def _line(span: Span) -> tuple[int, int]:
-    """Where the lines of a span begin and end, their line end included."""
-    text = span.file.text
-    end = text.find("\n", span.end)
-    return text.rfind("\n", 0, span.start) + 1, len(text) if end < 0 else end + 1
-
-
-def _indent(line: str) -> int:
-    return len(line) - len(line.lstrip(" "))
-
-
-def _body(span: Span) -> Iterator[tuple[int, str]]:
-    """The lines that are indented below a statement, blank ones between them too: where each begins, and its text."""
-    begin, at = _line(span)
-    text, depth, blank = span.file.text, _indent(span.file.text[begin : span.end]), list[tuple[int, str]]()
-    for line in text[at:].splitlines(keepends=True):
-        if line.strip() and _indent(line) <= depth:
-            return
-        blank.append((at, line))
-        if line.strip():
-            yield from blank
-            blank.clear()
-        at += len(line)
-
-
-def without_statement(span: Span) -> tuple[Edit, ...]:
-    """Leave a statement out, with its line and its body."""
-    begin, end = _line(span)
-    for at, line in _body(span):
-        end = at + len(line)
-    text = span.file.text
-    if text[:begin].endswith("\n\n") and text[end : end + 1] in ("", "\n"):
-        begin -= 1  # one of the blank lines on both sides
-    return (Edit(Span(span.file, begin, end), ""),)
-
-
-def without_option(span: Span, option: str) -> tuple[Edit, ...]:
-    """Leave an option of a statement out, such as `via collective`; nothing where it is not there."""
-    found = re.search(rf"\s+{option}\b\s*\w+", span.text)
-    return () if found is None else (_edit(span, found.start(), found.end(), ""),)
-
-
 def by_all(span: Span) -> tuple[Edit, ...]:
     """Leave out of a `load` line how many waves do it together."""
     found = re.search(r"\s+by\b", span.text)
-    return () if found is None else (_edit(span, found.start(), len(span.text), ""),)
+    return () if found is None else (replaced(span, found.start(), len(span.text), ""),)
 
 
 def through_shared(span: Span) -> tuple[Edit, ...]:
     """Have tensors of a `registers` line go through shared memory."""
     names = re.match(r"registers\s+((?:\w+\s*,\s*)*\w+)", span.text)
-    return () if names is None else (_edit(span, 0, len(span.text), f"shared {names[1]}"),)
-
-
-def also_for(span: Span, target: str) -> tuple[Edit, ...]:
-    """Add a target to the line that names them."""
-    return (Edit(Span(span.file, span.end, span.end), f", {target}"),)
-
-
-def _edit(span: Span, begin: int, end: int, text: str) -> Edit:
-    return Edit(Span(span.file, span.start + begin, span.start + end), text)
+    return () if names is None else (replaced(span, 0, len(span.text), f"shared {names[1]}"),)
 
 
 def fitted(program: Program, machine: Hopper) -> tuple[Edit, ...]:
@@ -95,20 +44,20 @@ def fitted(program: Program, machine: Hopper) -> tuple[Edit, ...]:
         edits += _flattened(role.span)
     sums = program.accumulator.span
     if sums.text.startswith("accumulate") and (tile := re.search(r"\s+tile\b", sums.text)):
-        begin, (_, end) = sums.start + tile.start(), _line(sums)  # a comment behind it is about the tiles
+        begin, (_, end) = sums.start + tile.start(), lines_of(sums)  # a comment behind it is about the tiles
         edits.append(Edit(Span(sums.file, begin, end - sums.file.text[:end].endswith("\n")), ""))
     return (*edits, *_resized(program, _block(program, machine)))
 
 
 def _flattened(span: Span) -> Iterator[Edit]:
     """Have the body of a role stand in the kernel, without what says who loads; `span` is its name."""
-    begin, end = _line(span)
+    begin, end = lines_of(span)
     header = span.file.text[begin:end]
     if not header.lstrip().startswith("role "):
         return  # a role that the target has chosen
     yield Edit(Span(span.file, begin, end), "")
-    body, depth = list(_body(Span(span.file, begin + _indent(header), end - 1))), _indent(header)
-    inner = min((_indent(line) for _, line in body if line.strip()), default=depth)
+    body, depth = list(body_of(Span(span.file, begin + indentation(header), end - 1))), indentation(header)
+    inner = min((indentation(line) for _, line in body if line.strip()), default=depth)
     for at, line in body:
         if line.lstrip().startswith("load "):
             yield Edit(Span(span.file, at, at + len(line)), "")

@@ -1,0 +1,71 @@
+"""Edits that fixes of diagnostics make in a spec: they replace characters, or whole lines with what is indented below.
+
+Only spans of the text are known here, as diagnostics have them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from tkgen.diagnostics.model import Edit
+from tkgen.source import Span
+
+
+def lines_of(span: Span) -> tuple[int, int]:
+    """Where the lines of a span begin and end, their line end included."""
+    text = span.file.text
+    end = text.find("\n", span.end)
+    return text.rfind("\n", 0, span.start) + 1, len(text) if end < 0 else end + 1
+
+
+def indentation(line: str) -> int:
+    """The spaces that a line begins with."""
+    return len(line) - len(line.lstrip(" "))
+
+
+def body_of(span: Span) -> Iterator[tuple[int, str]]:
+    """The lines that are indented below a statement, blank ones between them too: where each begins, and its text."""
+    begin, at = lines_of(span)
+    text, depth, blank = span.file.text, indentation(span.file.text[begin : span.end]), list[tuple[int, str]]()
+    for line in text[at:].splitlines(keepends=True):
+        if line.strip() and indentation(line) <= depth:
+            return
+        blank.append((at, line))
+        if line.strip():
+            yield from blank
+            blank.clear()
+        at += len(line)
+
+
+def without_statement(span: Span) -> tuple[Edit, ...]:
+    """Leave a statement out, with its line and its body."""
+    begin, end = lines_of(span)
+    for at, line in body_of(span):
+        end = at + len(line)
+    text = span.file.text
+    if text[:begin].endswith("\n\n") and text[end : end + 1] in ("", "\n"):
+        begin -= 1  # one of the blank lines on both sides
+    return (Edit(Span(span.file, begin, end), ""),)
+
+
+def without_option(span: Span, option: str) -> tuple[Edit, ...]:
+    """Leave an option of a statement out, such as `via collective`; nothing where it is not there."""
+    found = re.search(rf"\s+{option}\b\s*\w+", span.text)
+    return () if found is None else (replaced(span, found.start(), found.end(), ""),)
+
+
+def with_option(span: Span, option: str, value: str) -> tuple[Edit, ...]:
+    """Give an option of a statement, such as `buffers 4`, another value; nothing where it is not there."""
+    found = re.search(rf"\b{option}\s+(\w+)", span.text)
+    return () if found is None else (replaced(span, found.start(1), found.end(1), value),)
+
+
+def also_for(span: Span, target: str) -> tuple[Edit, ...]:
+    """Add a target to the line that names them."""
+    return (Edit(Span(span.file, span.end, span.end), f", {target}"),)
+
+
+def replaced(span: Span, begin: int, end: int, text: str) -> Edit:
+    """Another text for these characters of a span."""
+    return Edit(Span(span.file, span.start + begin, span.start + end), text)
