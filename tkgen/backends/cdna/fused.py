@@ -47,7 +47,7 @@ def _schedule(spec: Spec[Any]) -> Role:
         return steps(spec.layout, spec.target.synchronisation)
     except StepError as error:
         other = (Label(*error.other),) if error.other else ()
-        fix = Fix(error.fix, error.edits) if error.fix else None
+        fix = Fix(error.fix) if error.fix else None
         raise SpecError(Diagnostic(error.code, str(error), Label(error.span), other, fix=fix)) from error
 
 
