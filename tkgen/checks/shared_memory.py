@@ -88,7 +88,7 @@ def _smaller(program: Program, have: int) -> list[str]:
 
 
 def _fitting_buffers(program: Program, have: int) -> int:
-    """How many buffers of each tile fit, all operands having as many; 0 where that is no fewer than there are."""
+    """The buffers of each tile that fit, all operands having as many; 0 where there are no more."""
     one, depths = sum(o.lds_bytes for o in program.shared), {o.buffers for o in program.shared}
     found = (have - BYTES * exchanged(program)) // one if one else 0
     return found if len(depths) == 1 and 0 < found < max(depths) else 0

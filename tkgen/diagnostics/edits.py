@@ -13,7 +13,7 @@ from tkgen.source import Span
 
 
 def lines_of(span: Span) -> tuple[int, int]:
-    """Where the lines of a span begin and end, their line end included."""
+    """The beginning and the end of the lines of a span, their line end included."""
     text = span.file.text
     end = text.find("\n", span.end)
     return text.rfind("\n", 0, span.start) + 1, len(text) if end < 0 else end + 1
