@@ -167,10 +167,12 @@ def _apart(
         return replace(dim, name=name, size=None)
 
     cut = {a.name: a for a in kernel.axes if a.name in box.places}
+    alike: dict[object, str] = {}  # loops over the same places have one dimension
     axes = {
-        a: replace(a, dim=own(f"{a.dim.name} along {a.name}", a.dim, 1 if a.is_index else len(box.places[a.name])))
+        a: replace(a, dim=own(f"{a.dim.name} along {alike.setdefault((a.dim, a.is_index, box.places[a.name]), a.name)}",
+                              a.dim, 1 if a.is_index else len(box.places[a.name])))
         for a in cut.values()
-    }
+    }  # fmt: skip
     found: dict[Named, Named] = dict(axes.items())
     for access in (*accesses(kernel), *kernel.places):
         dims = []

@@ -10,7 +10,6 @@ from tkgen.ir.equations import (
     Access,
     Axis,
     AxisKind,
-    Extent,
     Kernel,
     Load,
     Loop,
@@ -54,17 +53,12 @@ def way(access: Access, fast: Axis) -> Way:
 
 def refuse(kernel: Kernel) -> None:
     """Raises RowError for what these layouts cannot do."""
-    for place, axis in enumerate(kernel.ragged):
-        if axis.kind is AxisKind.SEQUENTIAL:
-            raise RowError(f"the loop along `{axis.name}` has the length of a group, and no layout yet", axis.span,
-                           "walk all of the dimension")  # fmt: skip
-        if place:
-            raise RowError(f"blocks have tiles along `{kernel.ragged[0].name}` and `{axis.name}`, and find a group of "
-                           "one axis", axis.span, "take one of the two whole")  # fmt: skip
+    if len(tiled := [a for a in kernel.ragged if a.kind is AxisKind.PARALLEL]) > 1:
+        raise RowError(f"blocks have tiles along `{tiled[0].name}` and `{tiled[1].name}`, and find a group of one axis",
+                       tiled[1].span, "take one of the two whole")  # fmt: skip
     for op in walk(kernel.body):
-        if isinstance(op, Extent) or (isinstance(op, Loop) and any(b.aligned for b in op.axis.bounds)):
-            span = op.axis.span if isinstance(op, Loop) else op.result.span
-            raise RowError("a length that only run time knows has no place in kernels of rows yet", span,
+        if isinstance(op, Loop) and any(b.aligned for b in op.axis.bounds):
+            raise RowError("loops of rows do not begin or end where a length known only at run time says", op.axis.span,
                            "give the dimension a size")  # fmt: skip
         if isinstance(op, When) and (several := [a for a in asked_along(op) if a.kind is AxisKind.PARALLEL]):
             raise RowError(f"`when any` asks for all {several[0].tile} places along `{several[0].name}` of a tile, and "
@@ -99,10 +93,10 @@ def _refuse_loop(kernel: Kernel, loop: Loop) -> None:
         )
     if axis.part is not None:
         _refuse_parts(axis, next(a.dim for a in kernel.axes if a.name == axis.part))
-    if (axis.dim, axis.tile, axis.bounds, axis.part) != (first.dim, first.tile, first.bounds, first.part):
+    if any(getattr(axis, of) != getattr(first, of) for of in ("dim", "tile", "since", "until", "part", "within")):
         raise RowError(
             f"`{axis.name}` goes over other tiles than `{first.name}`: lanes can walk along one axis", axis.span,
-            f"let it go over the same tiles: `in {first.dim.name} by {first.tile}`, of the same bounds and part",
+            f"let it go over the same tiles: `in {first.dim.name} by {first.tile}`, of the same bounds, part and group",
         )  # fmt: skip
     whole = next((a for a in kernel.axes if a.kind is AxisKind.WHOLE and a.dim == axis.dim), None)
     if whole is not None:

@@ -17,6 +17,7 @@ from tkgen.ir.equations import (
     Access,
     Axis,
     Coordinate,
+    Extent,
     Kernel,
     Load,
     Loop,
@@ -95,7 +96,7 @@ def _renamed(op: Op, others: set[Axis], axis: Axis) -> Op:
             return replace(op, target=of_access(op.target), value=of_value(op.value))
         case Load():
             return replace(op, result=of_value(op.result), source=of_access(op.source))
-        case Coordinate():
+        case Coordinate() | Extent():
             return replace(op, result=of_value(op.result), axis=axis if op.axis in others else op.axis)
         case Reduce():
             along = axis if op.axis in others else op.axis

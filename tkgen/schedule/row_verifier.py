@@ -22,11 +22,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from tkgen.ir.equations import (
-    Argument,
     Axis,
-    Constant,
-    Coordinate,
-    Load,
     Loop,
     Op,
     Reduce,
@@ -43,7 +39,7 @@ from tkgen.proof.program import Program
 from tkgen.schedule.row_form import Way
 from tkgen.schedule.row_steps import BETWEEN, HALVES, OF_ROW, block, persistent
 from tkgen.schedule.rows import LaneTarget, RowMap
-from tkgen.schedule.sweeps import apart, held, on, regions
+from tkgen.schedule.sweeps import THERE, apart, held, on, regions
 from tkgen.tile.ops import ElementLoop, SharedLoad, SharedStore
 from tkgen.tile.program import Loop as TileLoop
 from tkgen.tile.program import Node, ops
@@ -51,7 +47,6 @@ from tkgen.tile.unroll import once, unroll
 
 PASSES = HALVES + 2  # that prove all: see the module
 WAVES = 2  # that stand for all that share a row: they do the same, each with a part of its own
-BEFORE = (Load, Constant, Argument, Coordinate)  # what is there before the first sweep
 
 
 def verify(m: RowMap, target: LaneTarget) -> None:
@@ -120,9 +115,9 @@ def _sweeps(m: RowMap) -> Iterator[tuple[str, str]]:
     known: dict[Value, int] = {}
     for region in regions(m.kernel):
         here = {op for sweep in m.sweeps if sweep.loop == region.loop for op in sweep.ops}
-        known |= {v: -1 for op in region.ops if isinstance(op, BEFORE) for v in writes(op)}
+        known |= {v: -1 for op in region.ops if isinstance(op, THERE) for v in writes(op)}
         for op in region.ops:
-            if stand[op] != (not isinstance(op, BEFORE)) or (stand[op] and op not in here):
+            if stand[op] != (not isinstance(op, THERE)) or (stand[op] and op not in here):
                 yield "sweeps", f"{_named(op)} stands in {stand[op]} sweeps, or in those of another loop"
     kept = held(m.kernel, m.fast)
     inside: Loop | None = None

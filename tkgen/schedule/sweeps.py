@@ -23,6 +23,7 @@ from tkgen.ir.equations import (
     Constant,
     Convert,
     Coordinate,
+    Extent,
     Kernel,
     Load,
     Loop,
@@ -37,6 +38,7 @@ from tkgen.ir.equations import (
 )
 
 REGISTER_BYTES = 4
+THERE = Load | Constant | Argument | Coordinate | Extent  # what stands in no sweep
 
 
 @dataclass(frozen=True)
@@ -144,14 +146,14 @@ def of_block(kernel: Kernel) -> frozenset[Value]:
     """
     found: set[Value] = set()
     for op in kernel.body:
-        alike = isinstance(op, Load | Constant | Argument | Map | Convert) and found.issuperset(reads(op))
+        alike = isinstance(op, Load | Constant | Argument | Extent | Map | Convert) and found.issuperset(reads(op))
         if alike and not (result := writes(op)[0]).axes:
             found.add(result)
     return frozenset(found)
 
 
 def sweeps(kernel: Kernel, fast: Axis) -> tuple[Sweep, ...]:
-    """The sweeps of a kernel. Loads, constants, scalars and coordinates stand in none: they are there."""
+    """The sweeps of a kernel. Loads, constants, scalars, coordinates and lengths stand in none: they are there."""
     known: dict[Value, int] = {}
     found: list[Sweep] = []
     for region in regions(kernel):
@@ -162,7 +164,7 @@ def sweeps(kernel: Kernel, fast: Axis) -> tuple[Sweep, ...]:
         known |= {reduce.result: start + 1 for reduce in region.whole}
         for op in region.ops:
             level = max((known[value] for value in reads(op)), default=0)
-            if not isinstance(op, Load | Constant | Argument | Coordinate):
+            if not isinstance(op, THERE):
                 level = max(level, start)
                 places.append((level, op))
             for value in writes(op):

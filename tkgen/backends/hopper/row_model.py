@@ -21,13 +21,8 @@ from tkgen.backends.protocol import Modelled
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import (
     Access,
-    Argument,
     Axis,
     AxisKind,
-    Constant,
-    Coordinate,
-    Extent,
-    Load,
     Loop,
     Reduce,
     Store,
@@ -43,11 +38,10 @@ from tkgen.proof.program import Do
 from tkgen.schedule.row_steps import passes as all_passes
 from tkgen.schedule.row_verifier import constants, program
 from tkgen.schedule.rows import RowMap, extent
-from tkgen.schedule.sweeps import Sweep, apart
+from tkgen.schedule.sweeps import THERE, Sweep, apart
 from tkgen.tile.ops import ElementLoop
 from tkgen.tile.unroll import in_order
 
-THERE = Load | Constant | Argument | Coordinate | Extent  # what stands in no sweep
 NEUTRAL = {"sum": 0.0, "max": -inf, "min": inf}
 Found = dict[Reduce, Tensor]  # of a row, what is reduced so far
 
@@ -142,7 +136,7 @@ class RowMemory(Memory):
 class RowWork:
     """What the steps of a block do; `tile` is which it has along each axis, `passes` the begins of its loops' tiles.
 
-    `groups` has the places of the block's group along each ragged axis.
+    Along each ragged axis its group has the places of `groups`, and begins are counted from the first of these.
     """
 
     def __init__(
@@ -306,21 +300,23 @@ def run_rows(
     index, found = m.kernel.groups, list[Outcome]()
     for number in range(launch.tile_count):
         tile = launch.place(number)
-        passes = _loop_tiles(m, launch, tile)
-        made = program(m, lanes, len(passes), m.waves, m.waves_of_row, m.passes)
         groups = {} if index is None else {a.name: parts[tile[index]] for a, parts in launch.groups.items()}
+        passes = _loop_tiles(m, launch, tile, groups)
+        made = program(m, lanes, len(passes), m.waves, m.waves_of_row, m.passes)
         found.append(execute(made, RowWork(m, memory, tile, passes, groups), order))
         if progress is not None:
             progress(number + 1, launch.tile_count)
     return modelled(outputs, found)
 
 
-def _loop_tiles(m: RowMap, launch: Launch[EquationProgram], tile: Mapping[Axis, int]) -> list[int]:
+def _loop_tiles(
+    m: RowMap, launch: Launch[EquationProgram], tile: Mapping[Axis, int], groups: Mapping[str, range]
+) -> list[int]:
     """Where the tiles begin that the loops of a block go through."""
     if m.fast.kind is not AxisKind.SEQUENTIAL:
         return [0]
     tiles = {a.name: range(at * (a.tile or 1), (at + 1) * (a.tile or 1)) for a, at in tile.items()}
-    size = launch.extents[m.fast.dim.name]
+    size = len(groups[m.fast.name]) if m.fast.within else launch.extents[m.fast.dim.name]
     starts = range(0, size, m.length)
     if m.fast.part is not None:
         ((index, place),) = [(a, at) for a, at in tile.items() if a.name == m.fast.part]

@@ -370,7 +370,8 @@ class Expressions:
         if not isinstance(argument, ast.Name) or not self.axes.is_axis(argument.id):
             raise self.scope.error("E200", f"`{argument.span.text}` is no axis", argument.span, fix="name one",
                                    known=list(self.axes.found))  # fmt: skip
-        axis = self.axes.named(argument)
+        axis = self.axes.found[argument.id]  # after its loop, too
+        self.axes.used.add(axis.name)
         result = self.value((), node.span, name, Kind.COORDINATE)
         known = None if axis.within else axis.dim.size
         self.ops.append(Extent(result, axis) if known is None else Constant(result, float(known)))

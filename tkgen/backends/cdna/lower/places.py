@@ -44,13 +44,15 @@ class BlockPlaces:
     placed: tuple[AxisKind, ...] = (AxisKind.PARALLEL,)  # axes along which the tile at hand has a place, `AXIS_0`
     numbers = False  # whether one element for a block goes through a buffer, too
     of_access: tuple[str, ...] = OF_ACCESS  # endings of the locals that are made for an access
+    uniform = "__builtin_amdgcn_readfirstlane"  # makes a scalar of what all lanes have alike
 
     def __init__(self, kernel: Kernel, names: Names, remap: Remap | None = None, persistent: int = 0):
         self.kernel, self.names, self.marks, self.remap = kernel, names, Marks(), remap
         self.tensors: tuple[Tensor, ...] = tuple(t for t in kernel.tensors if t in kernel.inputs or t in kernel.outputs)
         self.dims = {d.name: d for t in self.tensors for d in t.dims}
-        walked = {a.dim.name: a.dim for a in kernel.axes if a.kind is AxisKind.SEQUENTIAL}
-        self.dims |= {name: dim for name, dim in walked.items() if name not in self.dims}  # of keys in pages
+        # Keys in pages are no dimension of a tensor, and neither is the number of groups, where each stores its rows.
+        others = [*(a for a in kernel.axes if a.kind is AxisKind.SEQUENTIAL), *self.numbered]
+        self.dims |= {a.dim.name: a.dim for a in others if a.dim.name not in self.dims}
         self.named = set[str]()  # locals of the whole kernel that its statements name
         names.used |= {self.size(name) for name in self.dims} | {f"rest_{n}" for n in range(len(kernel.axes))}
         self.persistent = persistent  # blocks, which go from tile to tile; 0 where each has its own
@@ -224,7 +226,7 @@ class BlockPlaces:
             held = f"g.{cpp_name(axis.within.offsets.name)}.raw_ptr[{self.axis[self._index]}_0]"
             length = f"min(max({held}, 0), {self.size(axis.dim.name)})"
             # Outermost: both together are v_med3_i32, and direct loads take scalars.
-            yield f"const int {name}_length = __builtin_amdgcn_readfirstlane({length});{end}"
+            yield f"const int {name}_length = {self.uniform}({length});{end}"
             return
         before = self.kernel.ragged[: self.kernel.ragged.index(axis)]
         same = next((a for a in before if a.within == axis.within and a.dim == axis.dim), None)

@@ -30,9 +30,9 @@ class Places(BlockPlaces):
     placed = (AxisKind.PARALLEL, AxisKind.SEQUENTIAL)
     numbers = True
 
-    def __init__(self, m: RowMap, names: Names, remap: Remap | None = None, persistent: int = 0):
+    def __init__(self, m: RowMap, names: Names, uniform: str, remap: Remap | None = None, persistent: int = 0):
         super().__init__(m.kernel, names, remap, persistent)
-        self.m = m
+        self.m, self.uniform = m, uniform
         # The locals that the statements of the row, and of the chunk, name that are being made.
         self.named_of_row, self.named_of_chunk = list[set[str]](), list[set[str]]()
 
@@ -58,7 +58,7 @@ class Places(BlockPlaces):
         if axis.until is not None:
             bound = of[axis.until.axis]
             last = f" && {start} < {_moved(f'{self.axis[bound]}_0', (bound.tile or 1) + axis.until.moved)}"
-        return f"for (int {start} = {first}; {start} < {self.size(axis.dim.name)}{last}; {start} += {axis.tile})"
+        return f"for (int {start} = {first}; {start} < {self.length(axis)}{last}; {start} += {axis.tile})"
 
     def locals(self) -> Iterator[tuple[str, str]]:
         """The extents, the lane of a row that a thread is, and the group of lanes that it belongs to."""
@@ -79,9 +79,9 @@ class Places(BlockPlaces):
     def _part_length(self, axis: Axis, parts: int | None) -> str:
         """Elements of one of the parts into which a loop's axis is divided; the last parts may have fewer."""
         assert parts is not None  # `row_form` refuses others
-        if axis.dim.size is not None:
+        if axis.dim.size is not None and axis.within is None:
             return str(axis.part_length(axis.dim.size, parts))
-        tiles = f"({self.size(axis.dim.name)} + {(axis.tile or 1) - 1}) / {axis.tile}"
+        tiles = f"({self.length(axis)} + {(axis.tile or 1) - 1}) / {axis.tile}"
         return f"(({tiles} + {parts - 1}) / {parts} * {axis.tile})"
 
     # ------------------------------------------------------------ a lane's rows and chunks

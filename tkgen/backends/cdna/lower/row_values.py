@@ -18,6 +18,7 @@ from tkgen.ir.equations import (
     Constant,
     Convert,
     Coordinate,
+    Extent,
     Load,
     Map,
     Op,
@@ -140,6 +141,8 @@ class Values:
                 return f"g.{cpp_name(scalar.name)}"
             case Coordinate(axis=axis):
                 return self.places.coordinate(axis)
+            case Extent(axis=axis):
+                return self.places.length(axis)
             case Load(source=source) if self.of_row(value):
                 return f"tk::widen({self.raw(source)}[i].at[0])"
         if value in self.inlined:

@@ -16,7 +16,7 @@ from itertools import chain
 from tkgen.backends.cdna.lower.elements import INDENT, nest
 from tkgen.backends.cdna.lower.equation_file import Lowering
 from tkgen.backends.cdna.lower.model import Constant
-from tkgen.backends.cdna.lower.places import Names
+from tkgen.backends.cdna.lower.places import BlockPlaces, Names
 from tkgen.backends.cdna.lower.row_places import LOCALS, Places
 from tkgen.backends.cdna.lower.row_values import Values
 from tkgen.ir.equations import (
@@ -45,6 +45,7 @@ from tkgen.tile.ops import Barrier, ElementLoop, SharedLoad, SharedStore
 from tkgen.tile.program import Advance, Loop, Node, ops
 
 OPERATION = {"sum": "base_ops::sum", "max": "base_ops::max", "min": "base_ops::min"}
+UNIFORM = {CDNA: BlockPlaces.uniform, HOPPER: ""}
 APART = {CDNA: ["__builtin_amdgcn_sched_barrier(0);  // a chunk's ciphers at a time: each takes many registers"]}
 IDENTITY = {"sum": "0.0f", "max": "-__builtin_inff()", "min": "__builtin_inff()"}
 
@@ -58,7 +59,7 @@ class RowLowering(Lowering):
     def __init__(self, m: RowMap, back_end: str = CDNA, remap: Remap | None = None, persistent: int = 0):
         self.m = m
         names = Names({*LOCALS})
-        self.places: Places = Places(m, names, remap, persistent)
+        self.places: Places = Places(m, names, UNIFORM[back_end], remap, persistent)
         super().__init__(m, self.places, back_end)
         self.values = Values(m, names, self.places, back_end)
         self.loads = _loads(m.kernel.body)
