@@ -12,6 +12,7 @@ from planning import planned
 from tkgen.api import load
 from tkgen.backends.cdna.lower.origins import Performed
 from tkgen.backends.cdna.lower.render import lower
+from tkgen.tile.program import Part, Place
 
 # Clauses of a spec that put nothing into the code: names, permissions, and what is resolved before anything is placed.
 SILENT = re.compile(r"\s*(#|$|kernel\b|schedule\b|target\b|allow\b|param\b|tune\b)")
@@ -31,9 +32,9 @@ def test_every_operation_of_the_schedule_has_its_lines(name: str) -> None:
     spec = load(SPECS / f"{name}.tk")
     lines = spec.source.text.split("\n")
     for wave in spec.plan.waves:
-        for part in ("prologue", "body", "epilogue"):
-            for position, op in enumerate(getattr(wave, part)):
-                numbers = spec.source.operations[Performed(wave.role, part, position)]
+        for part in Part:
+            for position, op in enumerate(wave.ops(part)):
+                numbers = spec.source.operations[Performed(wave.name, Place(part, position))]
                 text = "\n".join(lines[n - 1] for n in numbers)
                 word = {"multiply": "mma_", "read": "load(", "store": "store", "zero": "zero(", "copy": "::load("}
                 assert word.get(op.word, "") in text
