@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tkgen.ir.equations import Axis
-from tkgen.ir.types import KernelProgram, Tensor, Via
+from tkgen.ir.types import KernelProgram, Role, Tensor, Via
 from tkgen.source import Span
 
 
@@ -72,7 +72,7 @@ class EquationProgram(KernelProgram):
     """A whole kernel of equations, typed.
 
     The `waves` of a block share its tiles: along `waves_along`, a tiled axis, each has an equal part; without it,
-    they share the elements as the lowering sees fit.
+    they share the elements as the lowering sees fit. Where `roles` name them, these are the waves that do not load.
     """
 
     waves: int
@@ -82,6 +82,7 @@ class EquationProgram(KernelProgram):
     schedule: str | None  # of a loop of products, by its name
     reference: Reference | None
     written: WrittenSchedule | None
+    roles: tuple[Role, ...] = ()
 
     @property
     def blocks(self) -> tuple[int | None, ...]:

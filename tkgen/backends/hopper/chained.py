@@ -73,6 +73,8 @@ class Code:
     out_value: str = ""
     out_remark: str = ""
     registers: tuple[int, int] = (0, 0)
+    loads_first: bool = False  # the warpgroup that loads is in front of the others
+    remarks: tuple[str, str] = ("", "")  # of the roles
     some: str = ""  # the condition that a tile has an iteration, where it may have none
 
 
@@ -127,8 +129,9 @@ class _Chained:
             Loop("iteration", "iterations", copied, first="first_iteration"),
         )  # fmt: skip
         body = (Text(code.place), *((If(code.some, copies),) if code.some else copies))
-        return Role("producer", (left, right, held), (), _tiles(code.tiles, body), groups_before="CONSUMERS",
-                    registers=code.registers[0])  # fmt: skip
+        before = "0" if code.loads_first else "CONSUMERS"
+        return Role("producer", (left, right, held), (), _tiles(code.tiles, body), groups_before=before,
+                    registers=code.registers[0], remark=code.remarks[0])  # fmt: skip
 
     def _copied(self, ring: Ring, cursor: Cursor, moved: Moved) -> tuple[Node, ...]:
         at = cursor.name
@@ -186,7 +189,8 @@ class _Chained:
         last = "  // a block's shared memory goes with its last thread"
         behind = Drain("stores", reads_only=True, who=Who.FIRST, remark=last)
         return Role("consumer", (left, right, held), (Text((turns,)), first_turn), _tiles(code.tiles, body), (behind,),
-                    "CONSUMERS", "WARPGROUP_WARPS", registers=code.registers[1])  # fmt: skip
+                    "CONSUMERS", "WARPGROUP_WARPS", "1" if code.loads_first else "0", code.registers[1],
+                    code.remarks[1])  # fmt: skip
 
     def _first(self, left: Cursor) -> tuple[Op, ...]:
         operands = (Region(self.held, "held", "consumer"), Region(self.left, left.name))

@@ -100,8 +100,14 @@ class _Lowering:
             self._moved(out.target, self._row_tile()), tiles, tuple(self._place()),
             tuple(self._declared(f"rt_{m.held.tensor.dtype.suffix}")), tuple(middle), tuple(carried), tuple(behind),
             values.name[out.value], self.marks.remark(origin(out.span)), m.moved_registers or (0, 0),
-            SOME if m.of_groups else "",
+            m.loads_first, self._role_remarks(), SOME if m.of_groups else "",
         )  # fmt: skip
+
+    def _role_remarks(self) -> tuple[str, str]:
+        """The names of the roles, where the spec has any: of the warps that load, and of the others."""
+        named = sorted(self.m.roles, key=lambda role: not role.loads)
+        one, two = (self.marks.remark(origin(r.span), comment_text(r.name)) for r in named) if named else ("", "")
+        return one, two
 
     def _declared(self, factor: str) -> Iterator[str]:
         """What a consumer declares for a tile: its first row, its sums, the second product's left operand."""
@@ -191,7 +197,8 @@ class _Lowering:
         yield Constant("WIDTH", str(m.width), "columns of the second one's sums")
         yield Constant("LEFT_BUFFERS", str(m.buffers[0]), f"of {m.left.tensor.name}")
         yield Constant("RIGHT_BUFFERS", str(m.buffers[1]), f"of {m.right.tensor.name}")
-        yield Constant("THREADS", "(CONSUMERS + 1) * WARPGROUP_WARPS * WARP_THREADS", "the last warpgroup loads")
+        which = "first" if m.loads_first else "last"
+        yield Constant("THREADS", "(CONSUMERS + 1) * WARPGROUP_WARPS * WARP_THREADS", f"the {which} warpgroup loads")
         if isinstance(self._every_tile, int):
             yield Constant("TILES", str(self._every_tile), "of the output")
         if isinstance(self.iterations, int):

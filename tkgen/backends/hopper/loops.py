@@ -50,7 +50,7 @@ from tkgen.ir.equations import (
 from tkgen.ir.limits import LARGEST_ROWS_SIZE
 from tkgen.ir.schedules import alternates, names
 from tkgen.ir.tensors import Dim, Tensor
-from tkgen.ir.types import DType, Via
+from tkgen.ir.types import DType, Role, Via
 from tkgen.remap import Remap, RemapCall, compose
 from tkgen.schedule.loop_factors import apart
 from tkgen.schedule.loop_masks import masked, masked_behind
@@ -85,11 +85,17 @@ class HopperLoop:
     persistent: int  # blocks, 0 where each tile has its own
     remap: Remap | None  # the order of the tiles
     machine: Hopper
+    roles: tuple[Role, ...] = ()  # where the spec names them: of the warps that load, and of those that multiply
 
     @property
     def threads(self) -> int:
         """Threads of a block: those of its consumers, and of the warpgroup that loads."""
         return (self.consumers + 1) * self.machine.warpgroup_threads
+
+    @property
+    def loads_first(self) -> bool:
+        """True if the warpgroup that loads is before those that multiply, not after them."""
+        return any(role.loads and role.first == 0 for role in self.roles)
 
     @property
     def keys(self) -> int:
@@ -353,6 +359,7 @@ def _products(program: EquationProgram, kernel: Kernel, loop: Loop, machine: Hop
     onto, result = _onto(second, loop)
     buffers = tuple(_buffers(program, access.tensor) for access in (left, right))
     warps = machine.warpgroup_warps
+    _roles(program, (held, left, right), warps)
     if program.waves_along != split or program.waves % warps or extent(split) != program.waves * 16:
         said = program.spans.get("waves")
         raise LoopError(
@@ -361,8 +368,28 @@ def _products(program: EquationProgram, kernel: Kernel, loop: Loop, machine: Hop
             f"write `waves {extent(split) // 16} along {split.name}`, or leave the line out",
             (*_whole_groups(split, machine), *(without_statement(said) if said else ())),
         )  # fmt: skip
-    return HopperLoop(kernel, loop, split, program.waves // warps, first, second, onto, result, held, left, right,
-                      (buffers[0], buffers[1]), program.grid.count, _remap(program), machine)  # fmt: skip
+    both = (buffers[0], buffers[1])
+    return HopperLoop(kernel, loop, split, program.waves // warps, first, second, onto, result, held, left, right, both,
+                      program.grid.count, _remap(program), machine, program.roles)  # fmt: skip
+
+
+def _roles(program: EquationProgram, factors: tuple[Access, ...], warps: int) -> None:
+    """Raises LoopError for roles other than a warpgroup that loads the factors of products and those that multiply."""
+    roles, names = program.roles, {access.tensor.name for access in factors}
+    if not roles:
+        return
+    loading = [role for role in roles if role.loads]
+    if len(roles) != 2 or len(loading) != 1:
+        raise LoopError(f"one role loads and one multiplies, not {len(roles)} roles, of which {len(loading)} load",
+                        roles[-1].span, "write `load` of all factors of products in one of two roles")  # fmt: skip
+    (loads,) = loading
+    needed = {access.tensor.name for access in factors[1:]}
+    if not needed <= set(loads.loads) <= names:
+        raise LoopError(f"role `{loads.name}` loads {', '.join(loads.loads)}", loads.loads_span,
+                        f"write `load {', '.join(sorted(needed))}`")  # fmt: skip
+    if len(loads.waves) != warps or loads.first % warps:
+        raise LoopError(f"one warpgroup loads, {warps} waves from a multiple of {warps} on", loads.span,
+                        f"give `{loads.name}` waves 0..{warps - 1}")  # fmt: skip
 
 
 def _remap(program: EquationProgram) -> Remap | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from tkgen.diagnostics import Label
 from tkgen.ir.resolve.names import Scope, statements
 from tkgen.ir.resolve.sizes import number, positive
@@ -75,6 +77,31 @@ def roles(
             fix="indent `accumulate` and `store` under the consumer role",
         )  # fmt: skip
     return tuple(resolved)
+
+
+def loading_roles(scope: Scope, read: Collection[str]) -> tuple[Role, ...]:
+    """The roles of a kernel whose tiles the waves of a role divide by themselves, each with the tensors that it loads.
+
+    `read` are the names of tensors that the kernel reads.
+    """
+    found = []
+    for role in scope.roles:
+        scope.declare(role.name)
+        if role.shape is not None:
+            at = role.shape[0].span.to(role.shape[1].span)
+            raise scope.error("E214", "a grid of waves is of matrix products", at, fix="leave `as` out")
+        first, last = _wave_range(scope, role.waves)
+        loads = statements(ast.Load, role.body)
+        for name in (n for load in loads for n in load.names):
+            scope.tensor_named(name, "`load`", read)
+        if load := next((load for load in loads if load.by is not None), None):
+            raise scope.error("E214", "all waves of a role load together here", load.span, fix="leave `by` out")
+        names = tuple(dict.fromkeys(n.id for load in loads for n in load.names))
+        span = loads[0].span if loads else None
+        found.append(Role(role.name.id, first, last, None, names, last - first + 1, None, role.name.span, span))
+    if found:
+        _partition(scope, found)
+    return tuple(found)
 
 
 def _grid(

@@ -13,9 +13,9 @@ from tkgen.ir.resolve.dataflow import MOST_BUFFERS, way
 from tkgen.ir.resolve.names import Scope, Stop
 from tkgen.ir.resolve.said import said
 from tkgen.ir.resolve.sizes import number, positive
-from tkgen.ir.resolve.waves import wave_limit
+from tkgen.ir.resolve.waves import loading_roles, wave_limit
 from tkgen.ir.resolve.written import LEVELS, MOST_AHEAD, MOST_MIXED
-from tkgen.ir.types import BASE_TILE, GridKind, Tensor
+from tkgen.ir.types import BASE_TILE, GridKind, Role, Tensor
 from tkgen.ir.typing import Typed
 from tkgen.syntax import ast
 from tkgen.syntax.ast import flatten
@@ -40,7 +40,8 @@ def equation_program(scope: Scope, typed: Typed) -> EquationProgram:
     kernel = typed.kernel
     _foreign(scope, kernel)
     read = frozenset(t.name for t in kernel.inputs)
-    count, along = _waves(scope, kernel)
+    roles = _roles(scope, kernel, read)
+    count, along = _waves(scope, kernel, roles)
     staged = _shared(scope, read)
     return EquationProgram(
         **vars(said(scope, kernel, _grid(scope), typed.unused)),
@@ -51,6 +52,7 @@ def equation_program(scope: Scope, typed: Typed) -> EquationProgram:
         schedule=next((s.preset.id for s in scope.all(ast.Schedule) if s.preset is not None), None),
         reference=_reference(scope),
         written=written_schedule(scope, count),
+        roles=roles,
     )
 
 
@@ -59,8 +61,16 @@ def _foreign(scope: Scope, kernel: Kernel) -> None:
     multiplies = any(isinstance(op, Product) for op in walk(kernel.body))
     products = [op.result.span for op in walk(kernel.body) if isinstance(op, Product) and op.result.span]
     equation = next(s for s in flatten(scope.kernel.body) if isinstance(s, ast.EQUATIONS))
-    for statement in flatten(scope.kernel.body):
+    named = scope.roles if multiplies and scope.groups is not None else []  # whose waves have groups, which have roles
+    within = [s for role in named for s in flatten(role.body) if not isinstance(s, ast.Load | ast.Store)]
+    for statement in (*flatten(scope.kernel.body), *within):
         orders = isinstance(statement, ast.Schedule | ast.Phase)
+        if statement in named or statement in within:
+            if statement in within:
+                word = statement.span.text.split()[0]
+                scope.error("E222", f"`{word}` is the kernel's here, not a role's", statement.span,
+                            fix="write it above the roles, in which `load` and `store` name tensors")  # fmt: skip
+            continue
         if not isinstance(statement, _WITH_EQUATIONS) and not (orders and multiplies):
             word = statement.span.text.split()[0]
             message, label = f"`{word}` is of matrix products, and these equations have none", "such as this one"
@@ -75,8 +85,33 @@ def _foreign(scope: Scope, kernel: Kernel) -> None:
         raise Stop()
 
 
-def _waves(scope: Scope, kernel: Kernel) -> tuple[int, Axis | None]:
+def _roles(scope: Scope, kernel: Kernel, read: frozenset[str]) -> tuple[Role, ...]:
+    """The roles of waves: one loads, the other multiplies and stores every output, if it says what it stores."""
+    found, written = loading_roles(scope, read), {t.name for t in kernel.outputs}
+    for role, node in zip(found, scope.roles, strict=True):
+        names = [s.name for s in flatten(node.body) if isinstance(s, ast.Store)]
+        for name in names:
+            if name.id not in written:
+                scope.tensor_named(name, "`store`", written)
+                raise scope.error("E200", f"`store` names `{name.id}`, which no equation writes", name.span,
+                                  fix="name a tensor that is written", known=written)  # fmt: skip
+        left = sorted(written - {n.id for n in names}) if names else []
+        if names and (role.loads or left):
+            message = f"`{left[0]}` is stored by the same waves" if left else f"role `{role.name}` loads, and stores"
+            raise scope.error("E215", message, names[0].span, fix="let one role store all that the kernel writes")
+    if found and (waves := next(iter(scope.all(ast.Waves)), None)):
+        raise scope.error(
+            "E214", "`waves` and `role` both divide the block's waves", waves.span,
+            secondary=(Label(found[0].span, "a role"),), fix="remove the `waves` line",
+        )  # fmt: skip
+    return found
+
+
+def _waves(scope: Scope, kernel: Kernel, roles: tuple[Role, ...]) -> tuple[int, Axis | None]:
     """Return the number of waves of a block, and the axis along which they share its tiles."""
+    if roles:
+        axes = [a for a in kernel.axes if a.tile is not None and a.kind is AxisKind.PARALLEL]
+        return sum(len(role.waves) for role in roles if not role.loads), axes[0] if len(axes) == 1 else None
     if not scope.all(ast.Waves) and has_products(kernel):
         tiled_ones = [a for a in kernel.axes if a.tile is not None and a.kind is AxisKind.PARALLEL]
         if len(tiled_ones) == 1 and (tile := tiled_ones[0].tile or 0) % BASE_TILE == 0:
