@@ -104,6 +104,19 @@ def test_ways_to_registers(way: str, dtype: str, out: str, target: str) -> None:
     assert_right(gemm(dtype, out, WAYS[way].format(sums=sums)), target)
 
 
+ENCODINGS = (("fp8", "bf8"), ("bf8", "fp8"))
+MIXED = [(way, types, target) for way in WAYS for types in ENCODINGS for target in ("gfx942", "gfx950")]
+
+
+@pytest.mark.parametrize(("way", "types", "target"), sample(MIXED, 6, several=True))
+def test_one_factor_of_each_encoding(way: str, types: tuple[str, str], target: str) -> None:
+    """The larger range for gradients, the finer numbers for weights: each factor's format is the instruction's."""
+    text = gemm("fp8", "f32", WAYS[way].format(sums="f32"))
+    for name, dtype in zip("AB", types, strict=True):
+        text = text.replace(f"{name} : fp8", f"{name} : {dtype}")
+    assert_right(text, target)
+
+
 @pytest.mark.parametrize("side", [16, 32])
 @pytest.mark.parametrize(("dtype", "out"), [("fp8", "f32"), ("bf8", "f32"), ("i8", "i32")])
 def test_direct_loads(dtype: str, out: str, side: int) -> None:

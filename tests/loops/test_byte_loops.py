@@ -22,7 +22,7 @@ SPEC = """kernel attention
   dims HEADS = 2, LENGTH = {length}, KEYS = {keys}, D = {d}
   global Q : {kind}[HEADS, LENGTH, D]
   global K : {kind}[{k_dims}]
-  global V : {kind}[{v_dims}]
+  global V : {v_kind}[{v_dims}]
   global S : f32[HEADS]
   global O : {out}[HEADS, LENGTH, D]
   global L : f32[HEADS, LENGTH]
@@ -44,15 +44,16 @@ SPEC = """kernel attention
   L[h, q] = m + log2(l)
 """
 DEFAULTS = {
-    "target": "gfx942", "length": "256", "keys": "192", "d": "64", "kind": "fp8", "out": "bf16", "tile": "128",
-    "waves": "4", "clauses": "", "buffers": "1", "step": "64", "bounds": "", "mask": "",
+    "target": "gfx942", "v_kind": "fp8", "length": "256", "keys": "192", "d": "64", "kind": "fp8", "out": "bf16",
+    "tile": "128", "waves": "4", "clauses": "", "buffers": "1", "step": "64", "bounds": "", "mask": "",
     "k_dims": "HEADS, KEYS, D", "v_dims": "HEADS, KEYS, D", "k": "K[h, j].T", "v": "V[h, j]",
 }  # fmt: skip
 SHAPES: dict[str, dict[str, str]] = {
     "plain": {},
     "of 16 x 16": {"tile": "64", "d": "128", "step": "128"},
     "deep": {"d": "192", "step": "128"},
-    "bf8": {"kind": "bf8"},
+    "bf8": {"kind": "bf8", "v_kind": "bf8"},
+    "powers of more bits than values": {"v_kind": "bf8"},
     "tails": {"length": "100", "keys": "77"},
     "one key": {"length": "1", "keys": "1"},
     "dynamic": {"length": "dynamic", "keys": "dynamic"},
@@ -88,8 +89,9 @@ def inputs(shape: str, target: str) -> dict[str, Tensor]:
     size = {name: LAUNCHED[name] if (given := chosen[name.lower()]) == "dynamic" else int(given) for name in LAUNCHED}
     size |= {"HEADS": 2, "D": int(chosen["d"])}
     made = {"S": torch.tensor([0.18, 0.6])}
-    kind = TYPES[chosen["kind"], target]
-    for name, dims in (("Q", "HEADS, LENGTH, D"), ("K", chosen["k_dims"]), ("V", chosen["v_dims"])):
+    all_dims = {"Q": "HEADS, LENGTH, D", "K": chosen["k_dims"], "V": chosen["v_dims"]}
+    for name, dims in all_dims.items():
+        kind = TYPES[chosen["v_kind" if name == "V" else "kind"], target]
         made[name] = torch.randn([size[d] for d in dims.split(", ")], generator=generator).to(kind)
     return made
 

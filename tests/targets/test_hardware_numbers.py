@@ -56,6 +56,7 @@ OTHERS = {
         "elements of a square that the headers turn"
     ),
     "ir/launch.py: PAGE_BYTES, WATCHED_PAGES = 1024, 40_000": "how much of memory the referee has room for",
+    "schedule/loop_accesses.py: BYTE_COLUMNS = 64": "how the headers lay tiles out",
     "schedule/loops.py: BOX = (16, 32)": "how the headers lay tiles out",
     "ir/schedules/definitions/ping_pong.py: SMALLEST_BLOCK = 128 * 128 * 2": (
         "where one schedule is predicted to be faster"

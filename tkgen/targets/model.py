@@ -139,6 +139,7 @@ class Target:
     flushes_f16: bool
     own_fp8: tuple[str, ...]
     scales_blocks: bool
+    mixes_fp8: bool
     registers_per_lane: int
     register_granule: int
     max_vgprs: int
@@ -336,7 +337,7 @@ def short_sums(back_end: str) -> ShortSums | None:
 
 def mixes_fp8(name: str) -> bool:
     """Return True if the target multiplies an e4m3 by an e5m2."""
-    return bool(target_data(name)["compute"].get("mixes_fp8", {"value": False})["value"])
+    return bool(target_data(name)["compute"]["mixes_fp8"]["value"])
 
 
 def fp8_cited(name: str) -> str:
@@ -384,6 +385,7 @@ FIELDS = {
     "flushes_f16": "compute.flushes_f16",
     "own_fp8": "compute.own_fp8",
     "scales_blocks": "compute.scales_blocks",
+    "mixes_fp8": "compute.mixes_fp8",
     "registers_per_lane": "registers.vector_per_lane",
     "register_granule": "registers.granule",
     "max_vgprs": "registers.max_vgprs",

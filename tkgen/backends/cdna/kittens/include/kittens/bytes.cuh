@@ -178,12 +178,12 @@ template <typename T> constexpr int deepest = 4;
 template <typename T> constexpr int deepest = 8;
 #endif
 
-/// acc += a * b, one instruction on as many bytes of a lane as A has.
-template <int side, typename T, typename A>
+/// acc += a * b, of elements TA and TB: one instruction on as many bytes of a lane as A has.
+template <int side, typename TA, typename TB, typename A>
 __device__ __forceinline__ auto mfma_bytes(const A &a, const A &b, auto acc) {
     constexpr bool small = side == 16;
-    if constexpr (!is_fp8<T>) {
-        static_assert(__is_same(T, int8_t));
+    if constexpr (!is_fp8<TA>) {
+        static_assert(__is_same(TA, int8_t) && __is_same(TB, int8_t));
 #if defined(KITTENS_CDNA4)
         if constexpr (small) return __builtin_amdgcn_mfma_i32_16x16x64_i8(bits<vec<int, 4>>(a), bits<vec<int, 4>>(b), acc, 0, 0, 0);
         else return __builtin_amdgcn_mfma_i32_32x32x32_i8(bits<vec<int, 4>>(a), bits<vec<int, 4>>(b), acc, 0, 0, 0);
@@ -198,9 +198,15 @@ __device__ __forceinline__ auto mfma_bytes(const A &a, const A &b, auto acc) {
 #ifndef KITTENS_CDNA2
     else if constexpr (sizeof(A) == 8) {
         const long x = bits<long>(a), y = bits<long>(b);
-        if constexpr (__is_same(T, fp8e4m3)) {
+        if constexpr (__is_same(TA, fp8e4m3) && __is_same(TB, fp8e4m3)) {
             if constexpr (small) return __builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8(x, y, acc, 0, 0, 0);
             else return __builtin_amdgcn_mfma_f32_32x32x16_fp8_fp8(x, y, acc, 0, 0, 0);
+        } else if constexpr (__is_same(TA, fp8e4m3)) {
+            if constexpr (small) return __builtin_amdgcn_mfma_f32_16x16x32_fp8_bf8(x, y, acc, 0, 0, 0);
+            else return __builtin_amdgcn_mfma_f32_32x32x16_fp8_bf8(x, y, acc, 0, 0, 0);
+        } else if constexpr (__is_same(TB, fp8e4m3)) {
+            if constexpr (small) return __builtin_amdgcn_mfma_f32_16x16x32_bf8_fp8(x, y, acc, 0, 0, 0);
+            else return __builtin_amdgcn_mfma_f32_32x32x16_bf8_fp8(x, y, acc, 0, 0, 0);
         } else {
             if constexpr (small) return __builtin_amdgcn_mfma_f32_16x16x32_bf8_bf8(x, y, acc, 0, 0, 0);
             else return __builtin_amdgcn_mfma_f32_32x32x16_bf8_bf8(x, y, acc, 0, 0, 0);
@@ -209,11 +215,11 @@ __device__ __forceinline__ auto mfma_bytes(const A &a, const A &b, auto acc) {
 #endif
 #ifdef KITTENS_CDNA4
     else {
-        constexpr int format = __is_same(T, fp8e4m3) ? 0 : 1; // CBSZ, BLGP; without scales
+        constexpr int cbsz = __is_same(TA, fp8e4m3) ? 0 : 1, blgp = __is_same(TB, fp8e4m3) ? 0 : 1; // without scales
         const auto x = bits<vec<int, 8>>(a), y = bits<vec<int, 8>>(b);
         if constexpr (small)
-            return __builtin_amdgcn_mfma_scale_f32_16x16x128_f8f6f4(x, y, acc, format, format, 0, 0, 0, 0);
-        else return __builtin_amdgcn_mfma_scale_f32_32x32x64_f8f6f4(x, y, acc, format, format, 0, 0, 0, 0);
+            return __builtin_amdgcn_mfma_scale_f32_16x16x128_f8f6f4(x, y, acc, cbsz, blgp, 0, 0, 0, 0);
+        else return __builtin_amdgcn_mfma_scale_f32_32x32x64_f8f6f4(x, y, acc, cbsz, blgp, 0, 0, 0, 0);
     }
 #endif
 }
@@ -234,7 +240,7 @@ template <int size> __device__ __forceinline__ auto nth_bytes(auto tile_at, int 
 
 template <typename A, typename B, typename D, typename C>
 concept byte_operands = ducks::rt::bytes<A> && ducks::rt::bytes<B> && ducks::rt::col_layout<D> &&
-                        __is_same(D, C) && __is_same(typename A::T, typename B::T) &&
+                        __is_same(D, C) && is_fp8<typename A::T> == is_fp8<typename B::T> &&
                         __is_same(typename D::T, conditional_t<is_fp8<typename A::T>, float, int>) &&
                         A::side == D::shape::side && B::side == D::shape::side;
 
@@ -257,7 +263,7 @@ __device__ __forceinline__ void mma_ABt(D &d, const A &a, const B &b, const C &c
                 const auto acc = n == 0 ? c.tiles[i][j].get_all() : d.tiles[i][j].get_all();
                 const auto x = detail::nth_bytes<size>([&](int k) { return a.tiles[i][k]; }, n);
                 const auto y = detail::nth_bytes<size>([&](int k) { return b.tiles[j][k]; }, n);
-                d.tiles[i][j].set_all(detail::mfma_bytes<A::side, T>(x, y, acc));
+                d.tiles[i][j].set_all(detail::mfma_bytes<A::side, T, typename B::T>(x, y, acc));
             }
 }
 

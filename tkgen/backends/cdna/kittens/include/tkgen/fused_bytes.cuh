@@ -57,8 +57,7 @@ template <byte_tile RT> __device__ inline void load_operand(RT &tile, buffer fro
 /// d = a b^T + c: a (M x K), b (N x K).
 template <col_tile D, byte_tile A, byte_tile B> __device__ __forceinline__ void mma_ABt(D &d, const A &a, const B &b, const D &c) {
     static_assert(A::rows == D::rows && B::rows == D::cols && A::cols == B::cols, "mma_ABt: (M x K) (N x K)^T -> (M x N)");
-    static_assert(__is_same(typename A::T, typename B::T) && A::side == D::shape::side, "operands alike");
-    using T = typename A::T;
+    static_assert(A::side == D::shape::side, "operands of results like these");
     constexpr int size = BYTE_DEPTH<A::side, A::cols> * A::side / WARP_THREADS;
 #pragma unroll
     for (int n = 0; n < A::width * 16 / size; ++n)
@@ -69,7 +68,7 @@ template <col_tile D, byte_tile A, byte_tile B> __device__ __forceinline__ void 
                 const auto acc = n == 0 ? c.tiles[i][j].get_all() : d.tiles[i][j].get_all();
                 const auto x = kittens::detail::nth_bytes<size>([&](int k) { return a.tiles[i][k]; }, n);
                 const auto y = kittens::detail::nth_bytes<size>([&](int k) { return b.tiles[j][k]; }, n);
-                d.tiles[i][j].set_all(kittens::detail::mfma_bytes<A::side, T>(x, y, acc));
+                d.tiles[i][j].set_all(kittens::detail::mfma_bytes<A::side, typename A::T, typename B::T>(x, y, acc));
             }
 }
 
