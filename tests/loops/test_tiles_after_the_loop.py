@@ -72,7 +72,14 @@ CASES: dict[str, tuple[list[Change], Sequence[str]]] = {
     "columns of 48": ([("D = 64", "D = 48")], AMD),
     "rows apart": ([("G : bf16[HEADS, LENGTH", "G : bf16[LENGTH, HEADS"), ("G[h, q]", "G[q, h]")], ALL),
     "before the loop": ([("  carry m", "  g = silu(G[h, q])\n  b = B[h] + 0\n  carry m"),
-                         ("silu(G[h, q]) *", "g *"), ("+ B[h]\n", "+ b\n")], AMD),
+                         ("silu(G[h, q]) *", "g *"), ("+ B[h]\n", "+ b\n")], ALL),
+    "numbers before the loop": ([("  global O", "  scalar zero : f32 = 0\n  global W : f32[HEADS, LENGTH]\n  global O"),
+                                 ("  carry m", "  c = bf16(0 * W[h, q]) + zero\n  w = 2 + c\n  carry m"),
+                                 ("    n =", "    s = s + c\n    n ="),
+                                 ("o / l +", "2 * o / l / w + 0 * o / (W[h, q] + 3) +")],
+                                ALL),
+    "divided by what is loaded": ([("  global O", "  global W : f32[HEADS, LENGTH]\n  global O"),
+                                   ("o / l +", "o / W[h, q] * W[h, q] / l +")], ALL),
     "in the loop": ([("o = o * r", "o = o * r + 0 * G[h, q] * B[h]")], AMD),
 }  # fmt: skip
 SIZES = {"HEADS": 3, "LENGTH": 150, "KEYS": 100}
@@ -126,6 +133,8 @@ NEAR = 2.0**-7  # weights are rounded to bf16
 def test_a_gate_and_a_bias(case: str, target: str) -> None:
     build = built(changed(*CASES[case][0]), target)
     given = tensors(build)
+    if "W" in given:
+        given["W"] = given["W"].abs() + 1
     (found,) = computed(build, *given.values(), host=target == "sm_90a")
     q, k, v, g, b = (given[name].double() for name in "QKVGB")
     g = g if case != "rows apart" else g.transpose(0, 1)

@@ -69,8 +69,9 @@ class LoopValues:
         self.made = {value: op for op in walk(m.kernel.body) for value in writes(op)}
         late = next(c for c in m.loop.carries if c.update == m.result)
         self.arrays = {m.first.result, m.onto, m.result, late.inside, late.result}
-        self.inlined: frozenset[Value] = frozenset()
-        self.inlined = frozenset(self._inlined())
+        before = m.kernel.body[: m.kernel.body.index(m.loop)]
+        self.inlined = frozenset(op.result for op in before if isinstance(op, Map | Convert))
+        self.inlined |= frozenset(self._inlined())
         self.names = Names({*_reserved(), *(f"{cpp_name(a.name)}_{of}" for a in m.kernel.axes for of in OF_AXIS)})
         self.name = self._named()
         for value in (m.onto, m.result):
@@ -102,10 +103,13 @@ class LoopValues:
         return any(a != self.m.split and not a.is_index for a in value.axes)
 
     def inline(self, value: Value) -> bool:
-        """True if a value is part of the expressions that use it: a condition, a number of columns alone, and what has
-        no name and one use, by an operation of the same group on as many elements."""
+        """True if a value is part of the expressions that use it.
+
+        Such are conditions, numbers of columns alone, values that are computed before the loop, and those without a
+        name that have one use, by an operation of the same group on as many elements.
+        """
         number = value.kind is Kind.NUMBER and (not value.axes or self.m.split in value.axes)
-        return isinstance(self.made.get(value), Map) and (not number or value in self.inlined)
+        return value in self.inlined or (isinstance(self.made.get(value), Map) and not number)
 
     def _named(self) -> dict[Value, str]:
         """The variable of each value that has one: what is carried has the same one all the time."""
@@ -173,6 +177,8 @@ class LoopValues:
                 return self._coordinate(axis, alone=alone)
             case Extent(axis=axis):
                 return self.length(axis)
+            case Convert() if self.inline(value):
+                return self.expression(made, clear, row)
             case Map() if self.inline(value):
                 text = self.expression(made, clear, row)
                 return text if alone or FUNCTIONS[made.function].calls(HOPPER) else f"({text})"
@@ -234,11 +240,12 @@ class LoopValues:
         return code.format(*texts)
 
     def divides(self, op: Op) -> bool:
-        """Return True if elements of a tile are divided by a number of their row."""
+        """Return True if elements of a tile are divided by a number of their row that has a variable."""
         if not isinstance(op, Map) or op.function != "div":
             return False
         by = op.arguments[1]
-        return self.tiled(op.result) and by.axes == (self.m.split,)
+        part = isinstance(self.made.get(by), Load) or self.inline(by)
+        return self.tiled(op.result) and by.axes == (self.m.split,) and not part
 
     # ------------------------------------------------------------ conditions on coordinates
 
