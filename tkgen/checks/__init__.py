@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tkgen.checks import mapping, registers, shapes, shared_memory, sync
-from tkgen.checks.registers import RegisterEstimate, RoleRegisters, check_resources, estimate
+from tkgen.checks.registers import RegisterEstimate, check_resources, estimate
 from tkgen.diagnostics import Diagnostic
 from tkgen.schedule import Plan
 from tkgen.targets import Target
 
-__all__ = ["FAMILIES", "RegisterEstimate", "RoleRegisters", "check", "check_resources", "estimate"]
+__all__ = ["FAMILIES", "RegisterEstimate", "check", "check_resources", "estimate"]
 
 FAMILIES: tuple[Callable[[Plan, Target], list[Diagnostic]], ...] = (
     shapes.check,

@@ -12,7 +12,6 @@ once, as an integer program (`expr.py`); `model.py` runs it, `cpp.py` prints it,
 from tkgen.remap.composition import (
     MAX_TILES,
     REMAPS,
-    CppBlock,
     NamedInt,
     Remap,
     RemapCall,
@@ -20,20 +19,16 @@ from tkgen.remap.composition import (
     compose,
     problems,
 )
-from tkgen.remap.spec import Parameter, Permutation, Placement, RemapSpec
+from tkgen.remap.spec import Parameter
 
 __all__ = [
     "MAX_TILES",
     "REMAPS",
-    "CppBlock",
     "NamedInt",
     "Parameter",
-    "Permutation",
-    "Placement",
     "Remap",
     "RemapCall",
     "RemapError",
-    "RemapSpec",
     "compose",
     "problems",
 ]

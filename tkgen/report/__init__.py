@@ -6,7 +6,7 @@
 
 from tkgen.report.canvas import standalone
 from tkgen.report.diff import Diff, diff, render_diff, render_diff_html
-from tkgen.report.facts import Facts, all_facts, facts, previous_report, to_json
+from tkgen.report.facts import Facts, all_facts, facts, to_json
 from tkgen.report.html import Outline, outline, render_html, write_build, write_report
 from tkgen.report.prediction import Prediction, prediction
 from tkgen.report.svg import pictures
@@ -23,7 +23,6 @@ __all__ = [
     "outline",
     "pictures",
     "prediction",
-    "previous_report",
     "print_facts",
     "render_diff",
     "render_diff_html",

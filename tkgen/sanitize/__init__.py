@@ -9,23 +9,19 @@
 diagnostics, `places` finds the C++ line behind an instruction. `advice` says which waits and barriers could go.
 """
 
-from tkgen.emulate.places import Places
 from tkgen.sanitize.advice import Advice, Advised, advise
 from tkgen.sanitize.arguments import ArgumentError, Arguments, Output, from_file, parse
-from tkgen.sanitize.referee import DEFAULT_BUDGET, Verdict, sanitize
+from tkgen.sanitize.referee import Verdict, sanitize
 from tkgen.sanitize.request import Request, block_ids, prepare
-from tkgen.sanitize.subject import SOURCES, Launch, Subject, from_code_object, from_source, from_spec, is_code_object
+from tkgen.sanitize.subject import Launch, Subject, from_code_object, from_source, from_spec
 
 __all__ = [
-    "DEFAULT_BUDGET",
-    "SOURCES",
     "Advice",
     "Advised",
     "ArgumentError",
     "Arguments",
     "Launch",
     "Output",
-    "Places",
     "Request",
     "Subject",
     "Verdict",
@@ -35,7 +31,6 @@ __all__ = [
     "from_file",
     "from_source",
     "from_spec",
-    "is_code_object",
     "parse",
     "prepare",
     "sanitize",

@@ -17,7 +17,6 @@ from tkgen.tune.plot import pareto, pareto_svg, pareto_text
 from tkgen.tune.render import render_terminal
 from tkgen.tune.space import Candidate, Space
 from tkgen.tune.trial import Status, Trial
-from tkgen.tune.winner import winner_text
 
 __all__ = [
     "Candidate",
@@ -36,5 +35,4 @@ __all__ = [
     "pareto_text",
     "render_terminal",
     "tune",
-    "winner_text",
 ]

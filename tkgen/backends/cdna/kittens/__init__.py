@@ -6,7 +6,7 @@ True
 
 from pathlib import Path
 
-from tkgen.backends.cdna.kittens.surface import Name, surface
+from tkgen.backends.cdna.kittens.surface import surface
 
 
 def include_dir() -> Path:
@@ -14,4 +14,4 @@ def include_dir() -> Path:
     return Path(__file__).parent / "include"
 
 
-__all__ = ["Name", "include_dir", "surface"]
+__all__ = ["include_dir", "surface"]
