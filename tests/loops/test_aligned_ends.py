@@ -17,9 +17,11 @@ from test_paged import CHUNKS
 import tkgen
 from tkgen import operator
 from tkgen.backends.cdna.spec import Spec
+from tkgen.backends.registry import backend_of
 from tkgen.build import Build
 from tkgen.diagnostics import SpecError
-from tkgen.execute.launch import emulate, run, trials
+from tkgen.execute.launch import computed, emulate, run, trials
+from tkgen.execute.modelled import in_order
 from tkgen.ir.meaning import evaluate
 from tkgen.ir.segments import segments
 
@@ -258,16 +260,19 @@ def test_what_people_get_wrong(old: str, new: str, code: str, message: str | Non
     assert first.code == code and message in (None, first.message)
 
 
-def test_kernels_of_rows_and_of_sums_know_no_lengths_of_run_time() -> None:
-    rows = """kernel rows
+WALK = """kernel rows
   dims R = dynamic, C = dynamic
   global X : f32[R, C]
   global Y : f32[R, C]
   over r in R by 4
   waves 4
-  each j in C by 64 to r + length(j) - length(r)
-    Y[r, j] = X[r, j]
+  each j in C by 64
+    Y[r, j] = X[r, j] * length(r) + length(j)
 """
+
+
+def test_no_loop_of_rows_nor_product_goes_by_lengths_of_run_time() -> None:
+    rows = WALK.replace("C by 64", "C by 64 to r + length(j) - length(r)")
     sums = """kernel sums
   dims M = dynamic, N = 128, K = 128
   global A : bf16[M, K]
@@ -280,11 +285,19 @@ def test_kernels_of_rows_and_of_sums_know_no_lengths_of_run_time() -> None:
     c = c + A[m, k] @ B[n, k].T
   C[m, n] = c * length(m)
 """
-    for text in (
-        rows,
-        rows.replace(" to r + length(j) - length(r)", "").replace("X[r, j]", "X[r, j] * length(r)"),
-        sums,
-    ):
+    for text in (rows, sums):
         with pytest.raises(SpecError) as caught:
             tkgen.load(text).check()
         assert caught.value.diagnostics[0].code in ("E406", "E230")
+
+
+@pytest.mark.parametrize("target", ["gfx942", "sm_90a"])
+def test_lengths_of_rows_are_numbers(target: str) -> None:
+    spec = tkgen.load(WALK, target=target).check()
+    backend, launch, x = backend_of(target), spec.launch({"R": 7, "C": 70}), torch.arange(490.0).reshape(7, 70)
+    if backend.interpreter is None:
+        made = [computed(spec.build(), launch, {"X": x}, {})]
+    else:
+        runs = [(e, *e.orders(1)) for e in backend.executors.values()]
+        made = [in_order(e, spec, launch, {"X": x}, {}, order).outputs for e, order in runs]
+    assert all(torch.equal(found["Y"], x * 7 + 70) for found in made)

@@ -102,6 +102,7 @@ CASES = {
     "in place": Case("Y[r] = Y[r] * W[g] + X[r]", lambda x, s, w: x + 3 * w),
     "gathered": Case("Y[r] = X[ROW[r]] * W[g]", lambda x, s, w: x * w),
     "unknown number": Case(NORM.format(r="r"), norm, rows="dynamic"),
+    "length of a group": Case("Y[r] = length(r) * X[r]", lambda x, s, w: len(x) * x, rows="dynamic"),
     "sums of columns": Case(
         f"{SUM}\nY[g, d] = S[g] * y", lambda x, s, w: s * x.sum(0), y="f32[GROUPS, D]", over=COLUMNS
     ),
