@@ -143,11 +143,12 @@ def target_of(
     path: str | os.PathLike[str],
     target: str | None = None,
     include_roots: Sequence[str | os.PathLike[str]] = (),
+    text: str | None = None,
 ) -> str:
     """The name of the target that a spec is for: `target`, else what it says. Raises SpecError as `load`."""
     if target:
         return target
-    found = parse_spec(path, include_roots)
+    found = parse_spec(path, include_roots, text)
     return _wanted(any_program(found.kernels[0] if isinstance(found, ast.Sequence) else found).targets)
 
 

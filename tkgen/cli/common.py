@@ -41,6 +41,7 @@ class Format(StrEnum):
 
 
 Specs = Annotated[list[Path], typer.Argument(help="Spec files (.tk); a directory stands for the specs in it.")]
+STANDARD_INPUT = Path("-")
 OneSpec = Annotated[Path, typer.Argument(help="A spec file (.tk).")]
 Target = Annotated[
     str | None, typer.Option("--target", "-t", help="A GPU, such as gfx942 or sm_90a; else what the spec says.")
@@ -107,6 +108,13 @@ def spec_files(paths: Iterable[Path]) -> list[Path]:
             raise typer.BadParameter(f"no .tk files in {path}")
         files += found
     return files
+
+
+def standard_input() -> str:
+    """The spec on standard input. Raises SpecError (E100) where that cannot be the text of a spec."""
+    from tkgen.syntax.loader import MAX_BYTES, decode
+
+    return decode(sys.stdin.buffer.read(MAX_BYTES + 1), str(STANDARD_INPUT)).text
 
 
 def say(text: str = "") -> None:

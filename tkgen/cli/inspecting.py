@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
@@ -12,6 +13,7 @@ import typer
 
 from tkgen.cli.common import (
     OK,
+    STANDARD_INPUT,
     USAGE,
     WRONG,
     Defines,
@@ -29,6 +31,7 @@ from tkgen.cli.common import (
     say,
     show_diagnostics,
     spec_files,
+    standard_input,
 )
 from tkgen.cli.fixing import fixed
 from tkgen.cli.stages import PrintAfter, go_along
@@ -47,12 +50,12 @@ class GraphFormat(StrEnum):
     JSON = "json"
 
 
-def _standing(files: list[Path], target: str | None, roots: list[Path] | None) -> str:
+def _standing(files: list[Path], target: str | None, roots: list[Path] | None, texts: Mapping[Path, str]) -> str:
     """Say what is proven of specs without a finding."""
     from tkgen.api import target_of
     from tkgen.backends.registry import backend_of
 
-    found = {target_of(path, target, roots or ()) for path in files}
+    found = {target_of(path, target, roots or (), texts.get(path)) for path in files}
     unwatched = sorted(name for name in found if not backend_of(name).emulated)
     said = [f"proven: the plan for {name}; its machine code is tested on the GPU" for name in unwatched]
     said += ["proven: the plan; `tkgen build` watches the machine code, too"] if found - set(unwatched) else []
@@ -61,7 +64,10 @@ def _standing(files: list[Path], target: str | None, roots: list[Path] | None) -
 
 @commands.command()
 def check(
-    specs: Specs,
+    specs: Annotated[
+        list[Path],
+        typer.Argument(help="Spec files (.tk); a directory stands for the specs in it, `-` for standard input."),
+    ],
     target: Target = None,
     define: Defines = None,
     how: Annotated[Format, typer.Option("--format", help="How to print what is found.")] = Format.TEXT,
@@ -80,18 +86,30 @@ def check(
         raise typer.BadParameter(f"--print-after prints text, not {how.value}")
     found: list[Diagnostic] = []
     files = spec_files(specs)
+    texts: dict[Path, str] = {}
+    if STANDARD_INPUT in files:
+        if fix or print_after:
+            raise typer.BadParameter(f"`{'--fix' if fix else '--print-after'}` needs a file, not standard input")
+        try:
+            texts[STANDARD_INPUT] = standard_input()
+        except SpecError as error:
+            found += error.diagnostics
+            files = [path for path in files if path != STANDARD_INPUT]
     for path in files:
         if print_after:
             with reported(), suppress(SpecError):  # what is wrong comes with the findings
                 go_along(path, define, target, roots, last_of(map(stage_of, print_after)), print_after)
-        found += (fixed if fix else findings)(path, define, target, roots)
+        if fix:
+            found += fixed(path, define, target, roots)
+        else:
+            found += findings(path, define, target, roots, texts.get(path))
     show_diagnostics(found, how)
     errors = sum(d.severity is Severity.ERROR for d in found)
     if how is Format.TEXT:
         counts = count_text(errors, "error"), count_text(len(found) - errors, "warning")
         say(f"{count_text(len(files), 'spec')} checked: {', '.join(counts)}{' left' if fix else ''}")
         if not errors:
-            say(_standing(files, target, roots))
+            say(_standing(files, target, roots, texts))
     raise typer.Exit(WRONG if errors else OK)
 
 
