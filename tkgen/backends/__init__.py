@@ -1,1 +1,1 @@
-"""What turns a typed kernel into machine code of one family of GPUs, a package each."""
+"""The back ends, a package each: from a typed kernel to machine code of one family of GPUs."""

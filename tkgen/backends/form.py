@@ -38,7 +38,7 @@ def unchanged(spec: Any, sizes: Mapping[str, int]) -> dict[str, int]:
 
 @dataclass(frozen=True, kw_only=True)
 class Form:
-    """How a machine carries out kernels with certain ops: each stage is a function of the spec."""
+    """The stages of kernels with certain ops on a machine: each is a function of the spec."""
 
     layout: Callable[[Any], Any]  # where tiles lie; raises SpecError where nothing carries the equations out
     check: Callable[[Any], Iterable[Diagnostic]]  # what there is to say, where there is a layout; may raise SpecError
@@ -57,15 +57,15 @@ class KernelSpec(TypedSpec[K, T], Generic[K, T]):
     @cached_property
     @abstractmethod
     def form(self) -> Form:
-        """What its ops decide."""
+        """The stages for its ops."""
 
     @cached_property
     def layout(self) -> Any:
-        """Where its tiles lie. Raises SpecError where nothing carries the equations out."""
+        """The layout of its tiles. Raises SpecError where the machine has none for the equations."""
         return self.form.layout(self)
 
     def found(self) -> Iterator[Diagnostic]:
-        """What there is to say of its layout and of its schedule; without them, why."""
+        """The diagnostics of its layout and of its schedule; without a layout, the reasons."""
         try:
             self.layout  # noqa: B018
             yield from self.form.check(self)
@@ -79,7 +79,7 @@ class KernelSpec(TypedSpec[K, T], Generic[K, T]):
 
     @property
     def scheduled(self) -> str:
-        """What its waves do, or other agents, as text. Raises SpecError as `layout`."""
+        """The schedule of its waves, or other agents, as text. Raises SpecError as `layout`."""
         return self.form.text(self)
 
     @cached_property

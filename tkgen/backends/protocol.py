@@ -1,7 +1,7 @@
-"""What the library and its commands need of a kind of machine: a `Backend`, and the specs and builds that it makes.
+"""The interface of a kind of machine: a `Backend`, and the specs and builds that it makes.
 
-A back end is a folder beside this file and its place in `tkgen/backends/registry.py`. What more it has - a plan that is
-proven, an emulator, predictions - is asked of its own classes by those who show it.
+A back end is a folder beside this file and its place in `tkgen/backends/registry.py`. Code that shows further parts,
+such as a proven plan, an emulator or predictions, asks the classes of the back end for them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Build(Protocol):
 
     @property
     def spec(self) -> Spec:
-        """What it is of."""
+        """The spec from which it was built."""
 
     @property
     def kernels(self) -> Sequence[Any]:
@@ -47,7 +47,7 @@ class Build(Protocol):
 
     @property
     def diagnostics(self) -> Sequence[Diagnostic]:
-        """What there is to say of the spec and of the machine code."""
+        """The diagnostics of the spec and of the machine code."""
 
     @property
     def unwatched(self) -> str:
@@ -68,7 +68,7 @@ class Build(Protocol):
 
 @dataclass(frozen=True)
 class Modelled:
-    """What came of a launch without its machine: outputs by name, what was seen to be wrong, steps of all agents."""
+    """The results of a launch without its machine: outputs by name, errors seen, steps of all agents."""
 
     outputs: Mapping[str, torch.Tensor]
     findings: tuple[str, ...]
@@ -80,7 +80,7 @@ class Interpreter(Protocol):
 
     @property
     def caption(self) -> str:
-        """What it runs, for those who read its results."""
+        """The thing that it runs, for readers of its results."""
 
     def orders(self, count: int) -> Sequence[Order]:
         """`count` orders to try."""
@@ -108,7 +108,7 @@ class Backend(Protocol):
 
     @property
     def emits(self) -> Collection[str]:
-        """What of `tkgen build --emit` it can write."""
+        """The outputs of `tkgen build --emit` that it can write."""
 
     @property
     def own_headers(self) -> str:
@@ -120,11 +120,13 @@ class Backend(Protocol):
 
     @property
     def interpreter(self) -> Interpreter | None:
-        """What runs its schedules where nothing emulates its machine code; None where it is emulated."""
+        """The interpreter of its schedules where nothing emulates its machine code; None where it is emulated."""
 
     @property
     def executors(self) -> Mapping[str, Interpreter]:
-        """What runs its kernels where nothing emulates its machine code, by name, the first by default."""
+        """The executors of its kernels without a GPU, by name, the first by default; none if
+        machine code is emulated.
+        """
 
     def targets(self) -> tuple[str, ...]:
         """The names of its targets, sorted."""
@@ -165,7 +167,7 @@ class Backend(Protocol):
         self, spec: Spec, launch: Sizing, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, float],
         cxx: str | None,
     ) -> Callable[[], None]:  # fmt: skip
-        """What launches a kernel, or all of a sequence, on these tensors of the GPU: what is read, what is written.
+        """Return a function that launches a kernel, or all of a sequence, on these tensors of the GPU.
 
         Raises:
             SpecError, ToolchainError: as `produce`.

@@ -1,4 +1,4 @@
-"""Which back end a target has."""
+"""The back ends, and the choice of one for a target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What specs of every kind have in common, for whichever machine, of one kernel or of several."""
+"""The common part of specs of every kind, for any machine, of one kernel or of several."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class TypedSpec(ABC, Generic[P, T]):
 
     @abstractmethod
     def found(self) -> Iterable[Diagnostic]:
-        """What the checks of its kind have to say, in any order."""
+        """The diagnostics of the checks of its kind, in any order."""
 
     @cached_property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
@@ -78,7 +78,7 @@ class TypedSpec(ABC, Generic[P, T]):
     @property
     @abstractmethod
     def scheduled(self) -> str:
-        """What its waves do, or other agents, as text. Raises SpecError where nothing carries it out."""
+        """The schedule of its waves, or other agents, as text. Raises SpecError where it has none."""
 
     @property
     @abstractmethod
@@ -109,7 +109,7 @@ class TypedSpec(ABC, Generic[P, T]):
 
     @property
     def divides(self) -> bool:
-        """Whether these are multiples that sizes of other kernels in a sequence have to follow."""
+        """Return True if these are multiples that sizes of other kernels in a sequence have to follow."""
         return False
 
     @property

@@ -28,9 +28,9 @@ def need_gpu() -> None:
 def launcher(
     build: protocol.Build, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, float]
 ) -> Callable[[], None]:
-    """What launches the kernel, or all of a sequence, on these tensors, on the current stream of their device.
+    """Return a function that launches the kernel, or all of a sequence, on these tensors, on the current stream.
 
-    `tensors` has all that is read or written, what is between the kernels of a sequence too.
+    `tensors` has every tensor that is read or written, those between the kernels of a sequence, too.
     """
     ordered = [tensors[t.name].contiguous() for t in build.spec.program.arguments]
     module, device = _module(build), ordered[0].device
@@ -57,7 +57,9 @@ def _module(build: protocol.Build) -> Any:
 
 
 def identity(build: protocol.Build) -> tuple[object, ...]:
-    """What decides the results: the machine code, of each kernel, and the sizes that grids are made from."""
+    """Return everything that decides the results: the machine code of each kernel, and the sizes that grids are made
+    from.
+    """
     return (*(k.code for k in build.kernels), *(d.size for d in build.spec.program.dims))
 
 
