@@ -80,7 +80,7 @@ def resolved(
 ) -> Analysis:
     """The analysis up to the typed program, which takes milliseconds for any spec.
 
-    Kernels that have no such program are checked for `target`; None: the first one that they name.
+    Types and defaults are those of `target`; None: the first one that the spec names.
     """
     loader = BufferLoader.around(file, include_roots, texts)
     try:
@@ -95,11 +95,11 @@ def resolved(
     except SpecError as error:
         return Analysis(file, tuple(error.diagnostics))
     try:
-        equations = typed(kernel).kernel if has_equations(kernel) else None
+        equations = typed(kernel, target=target).kernel if has_equations(kernel) else None
     except SpecError as error:
         return Analysis(file, tuple(error.diagnostics), kernel)
     try:
-        found = any_program(kernel)
+        found = any_program(kernel, target=target)
         if isinstance(found, Program):
             return Analysis(file, (), kernel, found, equations)
         return Analysis(file, _of_rows(file, found, target), kernel, equations=equations)

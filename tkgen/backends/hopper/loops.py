@@ -43,6 +43,7 @@ from tkgen.ir.equations import (
     Store,
     Value,
     When,
+    accesses,
     reads,
     walk,
     writes,
@@ -360,6 +361,7 @@ def _products(program: EquationProgram, kernel: Kernel, loop: Loop, machine: Hop
     buffers = tuple(_buffers(program, access.tensor) for access in (left, right))
     warps = machine.warpgroup_warps
     _roles(program, (held, left, right), warps)
+    _whole_rows(kernel, split, machine)
     if program.waves_along != split or program.waves % warps or extent(split) != program.waves * 16:
         said = program.spans.get("waves")
         raise LoopError(
@@ -390,6 +392,14 @@ def _roles(program: EquationProgram, factors: tuple[Access, ...], warps: int) ->
     if len(loads.waves) != warps or loads.first % warps:
         raise LoopError(f"one warpgroup loads, {warps} waves from a multiple of {warps} on", loads.span,
                         f"give `{loads.name}` waves 0..{warps - 1}")  # fmt: skip
+
+
+def _whole_rows(kernel: Kernel, split: Axis, machine: Hopper) -> None:
+    """Raises LoopError for tiles of too few rows which no fix may make larger: all of them share an index."""
+    sharing = any(i.axis == split and i.divisor > 1 for access in accesses(kernel) for i in access.indices)
+    if sharing and extent(split) % machine.wgmma_rows:
+        raise LoopError(f"a product has {machine.wgmma_rows} rows on Hopper; tiles of `{split.name}` have "
+                        f"{extent(split)}, as many as share one index", split.span, "let more share it")  # fmt: skip
 
 
 def _remap(program: EquationProgram) -> Remap | None:
