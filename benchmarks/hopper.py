@@ -366,9 +366,9 @@ def fused_table(lines: list[dict[str, Any]]) -> str:
     return "\n".join(rows)
 
 
-HEAD = """# Measured on a GPU
+HEAD = """# Measured on an {device}
 
-Written by `python benchmarks/hopper.py --write docs/measured.md`, never by hand. bf16 in and out, f32 sums, TFLOP/s.
+Written by `python benchmarks/hopper.py --write PAGE`, never by hand. bf16 in and out, f32 sums, TFLOP/s.
 
 {machine}
 
@@ -408,15 +408,16 @@ the block that its own benchmark has: 128 x 256 x 64, four stages, groups of eig
 
 
 def page(lines: list[dict[str, Any]]) -> str:
-    """docs/measured.md."""
+    """A page of measurements: docs/measured.md of an H100, docs/measured_h200.md of an H200."""
     facts = next(line["machine"] for line in lines if "machine" in line)
     rows, below = table(lines)
     said = "Below what is aimed at:\n\n" + "\n".join(f"- {b}" for b in below) if below else "Every ratio is at its bar."
+    device = facts["device"]  # predictions are of the H100, the chip that they were made for before the first run
     return HEAD.format(
-        machine="; ".join(f"{key} {value}" for key, value in facts.items()),
+        device=device, machine="; ".join(f"{key} {value}" for key, value in facts.items()),
         theirs=THEIRS if any(r.who == "ThunderKittens" for r in results(lines)) else "ThunderKittens was not measured.",
         megabytes=ROTATED_BYTES // 1_000_000, rounds=ROUNDS, table=rows, below=said, fused=fused_table(lines),
-        more=more.page(lines), fp8=fp8.page(lines), ways=ways.page(lines), predicted=hopper_predicted.page(),
+        more=more.page(lines), fp8=fp8.page(lines), ways=ways.page(lines), predicted=hopper_predicted.page() if "H100" in device else "",
     )  # fmt: skip
 
 

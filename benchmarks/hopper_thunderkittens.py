@@ -76,7 +76,8 @@ def starter(checkout: Path) -> Callable[[Any, Any, Any], Callable[[], None]]:
 
 
 def _compiled(checkout: Path) -> ctypes.CDLL:
-    kernel = (checkout / KERNEL).resolve()
+    checkout = checkout.resolve()
+    kernel = checkout / KERNEL
     if not kernel.is_file():
         raise SystemExit(f"{checkout} is no checkout of ThunderKittens: it has no {KERNEL}")
     folder = Path(tempfile.mkdtemp())
