@@ -412,12 +412,13 @@ def page(lines: list[dict[str, Any]]) -> str:
     facts = next(line["machine"] for line in lines if "machine" in line)
     rows, below = table(lines)
     said = "Below what is aimed at:\n\n" + "\n".join(f"- {b}" for b in below) if below else "Every ratio is at its bar."
-    device = facts["device"]  # predictions are of the H100, the chip that they were made for before the first run
+    device = facts["device"]
+    predicted = hopper_predicted.page() if "H100" in device else ""  # made before the first run, for that chip
     return HEAD.format(
         device=device, machine="; ".join(f"{key} {value}" for key, value in facts.items()),
         theirs=THEIRS if any(r.who == "ThunderKittens" for r in results(lines)) else "ThunderKittens was not measured.",
         megabytes=ROTATED_BYTES // 1_000_000, rounds=ROUNDS, table=rows, below=said, fused=fused_table(lines),
-        more=more.page(lines), fp8=fp8.page(lines), ways=ways.page(lines), predicted=hopper_predicted.page() if "H100" in device else "",
+        more=more.page(lines), fp8=fp8.page(lines), ways=ways.page(lines), predicted=predicted,
     )  # fmt: skip
 
 
