@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -355,3 +356,23 @@ def test_functions_are_called_beside_the_locals_of_an_odd_loop() -> None:
     )
     tried = run(spec_of(text).build(), kind=Inputs.NORMAL)
     assert tried.ok, tried.failure
+
+
+CENTRED = """kernel centred
+  dims ROWS = 256, D = 128
+  global X : f32[ROWS, D]
+  global Y : f32[ROWS, D]
+  over d in D by 64, q in ROWS by 16
+  waves 4
+  each r in ROWS by 16
+    y = y + colsum(X[r, d])
+  Y[q, d] = X[q, d] - y / 256
+"""
+
+
+def test_some_blocks_of_a_tensor_that_is_read_along_two_axes() -> None:
+    """A block has all rows for the sums, and its own for the differences."""
+    build = spec_of(CENTRED).build()
+    assert run(build, blocks=[0, 17, 31]).ok
+    other = spec_of(CENTRED.replace("X[q, d] - y", "X[q, d] + y"))
+    assert not run(replace(build, spec=other), blocks=[17]).ok

@@ -21,6 +21,7 @@ from tkgen.execute.arguments import SizeError
 from tkgen.execute.compare import Comparison, Inputs, Reference, compare, drawn, widened
 from tkgen.execute.pages import laid_out
 from tkgen.ir.equations import (
+    Access,
     AxisKind,
     Constant,
     Coordinate,
@@ -28,6 +29,7 @@ from tkgen.ir.equations import (
     Index,
     Kernel,
     Kind,
+    Load,
     Loop,
     Map,
     Op,
@@ -144,12 +146,26 @@ def _meant(
 ) -> dict[str, Reference]:
     """Compute what a piece of a block stores in its part of each output, and the bounds on the errors."""
     kernel, given = laid_out(launch, inputs, box)
+    kernel, names = _by_axes(kernel, box)
     parts = {t.name: launch.part(t, box, kernel) for t in kernel.tensors}
     alone, extents = _apart(kernel, box, launch.extents, parts)
     alone = _moved(alone, launch, box)
-    mine = {t.name: given[t.name][_stored(parts[t.name], t)] for t in alone.inputs}
+    mine = {t.name: given[names.get(t.name, t.name)][_stored(parts[t.name], t)] for t in alone.inputs}
     found = {name: (r.value, r.bound) for name, r in evaluate(alone, mine, scalars, extents, back_end).items()}
     return widened(launch, alone, mine, scalars, extents, found)
+
+
+def _by_axes(kernel: Kernel, box: Box) -> tuple[Kernel, dict[str, str]]:
+    """`kernel` where a tensor that is read along several axes is one for each of them, and what those are parts of."""
+    names, seen, others = dict[str, str](), dict[Tensor, object](), dict[Named, Named]()
+    for access in (op.source for op in walk(kernel.body) if isinstance(op, Load)):
+        axes = tuple(i.axis.name if i.axis is not None and i.axis.name in box.places else "" for i in access.indices)
+        if seen.setdefault(access.tensor, axes) != axes:
+            tensor = replace(access.tensor, name=f"{access.tensor.name} by {' '.join(axes)}")
+            names[tensor.name] = access.tensor.name
+            others[access] = replace(access, tensor=tensor)
+    made = tuple(dict.fromkeys(a.tensor for a in others.values() if isinstance(a, Access)))
+    return replace(substituted(kernel, others), tensors=(*kernel.tensors, *made)), names
 
 
 def _apart(

@@ -454,8 +454,10 @@ class Launch(Sizing, Generic[K]):
                 if index.axis.name not in box.places or (walked and index.divisor != 1 and access in places):
                     continue  # a table of pages is read as it is
                 mine = box.places[index.axis.name]
-                first = mine.start // index.divisor
-                found[at] = slice(first, -(-mine.stop // index.divisor) if mine else first)
+                first, last = mine.start // index.divisor, -(-mine.stop // index.divisor)
+                own = slice(first, last if mine else first)
+                before = found[at] if found[at] != slice(None) else own
+                found[at] = slice(min(before.start, own.start), max(before.stop, own.stop))
         return tuple(found)
 
     # ------------------------------------------------------------ what it costs

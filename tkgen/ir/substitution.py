@@ -1,4 +1,4 @@
-"""A kernel with other axes, indices, tensors or values in the places of some, wherever they stand."""
+"""A kernel with other accesses, axes, indices, tensors or values in the places of some, wherever they are."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
-from tkgen.ir.equations import Axis, Index, Value
+from tkgen.ir.equations import Access, Axis, Index, Value
 from tkgen.ir.tensors import Tensor
 from tkgen.source import Span
 
 T = TypeVar("T")
 
 
-Named = Axis | Index | Tensor | Value
+Named = Access | Axis | Index | Tensor | Value
 
 
 def substituted(node: T, others: Mapping[Named, Named]) -> T:
-    """`node`, a kernel or a part of one, with what `others` gives for axes, indices, tensors and values."""
+    """`node`, a kernel or a part of one, with what `others` gives for accesses, axes, indices, tensors and values."""
     return _with(node, others)  # type: ignore[no-any-return]
 
 
