@@ -50,6 +50,7 @@ from tkgen.ir.equations import (
 from tkgen.ir.functions import CDNA, FUNCTIONS
 from tkgen.ir.rounding import rounded
 from tkgen.ir.segments import parts as parts_of
+from tkgen.ir.short_sums import cut_off_start
 from tkgen.ir.summing import adds_to_carry, is_sums
 from tkgen.ir.tiles import Directions, Tile, along_dims, cut, picked, stacked
 from tkgen.ir.types import DType
@@ -300,6 +301,9 @@ class _Evaluation(Directions):
             unit = rounding.unit(self.taken(op.left).value) * rounding.unit(self.taken(op.right).value)
         dims, (before, sums, whole) = self.aligned([start, reach, made])
         more = rounding.started((before.value, before.error), (sums.value, sums.error), n, unit)
+        short = short_sums(self.back_end)
+        if short and op.left.dtype.encoded and op.right.dtype.encoded:
+            more = more + cut_off_start(before.value, before.error, n, short)
         more = torch.where(whole.value.isfinite(), more, 0.0)
         return Tile(dims, whole.value, more if whole.error is None else whole.error + more)
 

@@ -22,7 +22,7 @@ Partial sums are those in the order of the instructions, along the contraction, 
 
 from __future__ import annotations
 
-from math import sqrt
+from math import expm1, sqrt
 
 import torch
 from torch import Tensor
@@ -60,3 +60,15 @@ def cut_off(left: Tensor, right: Tensor, equation: str, sums: ShortSums, least: 
         usual = unit * (most * uneven + t * squares.sqrt())
         bound = (torch.minimum(whole, usual) + results) * SECOND_ORDER
     return bound
+
+
+def cut_off_start(value: Tensor, error: Tensor | None, n: int, sums: ShortSums) -> Tensor:
+    """Bound what is cut off further where a sum of `n` products starts at `value`, off by `error`, and not at zero.
+
+    With x its magnitude, each addend's largest grows by x. So what is cut off the products grows by u x for each of
+    them, and by t u x sqrt(n) where `cut_off` takes their mean, and each sum is cut off by u x more. All of it is added
+    to x for the instructions that follow.
+    """
+    start = value.abs() if error is None else value.abs() + error
+    varies = sqrt(DEVIATIONS_SQUARED * n) if n > DEVIATIONS_SQUARED else 0.0  # of fewer all are counted in full
+    return start * expm1(2.0**-sums.fraction * (n + varies - (-n // sums.depth)))

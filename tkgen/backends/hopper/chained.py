@@ -76,6 +76,7 @@ class Code:
     loads_first: bool = False  # the warpgroup that loads is in front of the others
     remarks: tuple[str, str] = ("", "")  # of the roles
     some: str = ""  # the condition that a tile has an iteration, where it may have none
+    second: str = "AB"  # how the factors of the second product lie
 
 
 def program(code: Code = Code()) -> Block:
@@ -198,7 +199,7 @@ class _Chained:
         return (Await(self.full[self.left], left), product)
 
     def _second(self, right: Cursor) -> tuple[Op, ...]:
-        product = Multiply(Region(self.factor), Region(self.right, right.name), Region(self.sums), "AB")
+        product = Multiply(Region(self.factor), Region(self.right, right.name), Region(self.sums), self.code.second)
         return (Await(self.full[self.right], right), product)
 
     def _done(self, cursor: Cursor, left: str, *pinned: Ring) -> tuple[Op, ...]:

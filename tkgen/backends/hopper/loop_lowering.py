@@ -74,16 +74,16 @@ class _Lowering:
         """The types of warps that take turns, and of tiles in shared memory."""
         m, remark = self.m, self.marks.remark
         (out,) = m.tile_stored
-        factor = f"st_{m.held.tensor.dtype.suffix}"
+        right = "WIDTH, KEYS" if m.keys_innermost else "KEYS, WIDTH"
         yield f"using two_groups = group<2 * WARPGROUP_WARPS>;{remark(comment='a consumer and the next')}"
-        for tile, kind, extents, tensor, owner in (
-            ("held", factor, "ROWS, DEPTH", m.held.tensor, "a consumer's"),
-            ("left", factor, "KEYS, DEPTH", m.left.tensor, "an iteration's, of all consumers"),
-            ("right", factor, "KEYS, WIDTH", m.right.tensor, "the same"),
-            ("out", f"st_{out.target.tensor.dtype.suffix}", "ROWS, WIDTH", out.target.tensor, "a consumer's"),
+        for tile, extents, tensor, owner in (
+            ("held", "ROWS, DEPTH", m.held.tensor, "a consumer's"),
+            ("left", "KEYS, DEPTH", m.left.tensor, "an iteration's, of all consumers"),
+            ("right", right, m.right.tensor, "the same"),
+            ("out", "ROWS, WIDTH", out.target.tensor, "a consumer's"),
         ):
             about = remark(origin(tensor.span), comment_text(f"{tensor.name}: {owner}"))
-            yield f"using {tile}_tile = {kind}<{extents}>;{about}"
+            yield f"using {tile}_tile = st_{tensor.dtype.suffix}<{extents}>;{about}"
 
     def code(self) -> Code:
         """The C++ of the tile program."""
@@ -96,11 +96,12 @@ class _Lowering:
         tiles = "TILES" if isinstance(self._every_tile, int) else "tiles"
         return Code(
             values.name[m.first.result], values.sums, self._moved(m.held, self._row_tile()),
-            self._moved(m.left, "iteration"), self._moved(m.right, "iteration"),
+            self._moved(m.left, "iteration"),
+            self._moved(m.right, *(("0", "iteration") if m.keys_innermost else ("iteration",))),
             self._moved(out.target, self._row_tile()), tiles, tuple(self._place()),
-            tuple(self._declared(f"rt_{m.held.tensor.dtype.suffix}")), tuple(middle), tuple(carried), tuple(behind),
+            tuple(self._declared()), tuple(middle), tuple(carried), tuple(behind),
             values.name[out.value], self.marks.remark(origin(out.span)), m.moved_registers or (0, 0),
-            m.loads_first, self._role_remarks(), SOME if m.of_groups else "",
+            m.loads_first, self._role_remarks(), SOME if m.of_groups else "", "ABt" if m.keys_innermost else "AB",
         )  # fmt: skip
 
     def _role_remarks(self) -> tuple[str, str]:
@@ -109,20 +110,22 @@ class _Lowering:
         one, two = (self.marks.remark(origin(r.span), comment_text(r.name)) for r in named) if named else ("", "")
         return one, two
 
-    def _declared(self, factor: str) -> Iterator[str]:
+    def _declared(self) -> Iterator[str]:
         """What a consumer declares for a tile: its first row, its sums, the second product's left operand."""
         split, scores = cpp_name(self.m.split.name), self.values.name[self.m.first.result]
         yield f"const int first_row = ({split}_i * CONSUMERS + consumer) * ROWS + warpgroup::warpid() * 16;"
         yield f"rt_fl<16, KEYS> {scores};"
         yield f"rt_fl<16, WIDTH> {self.values.sums};"
-        yield f"{factor}<16, KEYS> factor;"
+        dtype = self.m.factor_type
+        kind = f"tk::left_of_bytes<{dtype.cpp}, KEYS>" if dtype.bytes == 1 else f"rt_{dtype.suffix}<16, KEYS>"
+        yield f"{kind} factor;"
         yield from self.values.initial()
 
     def _row_tile(self) -> str:
         return f"{cpp_name(self.m.split.name)}_i * CONSUMERS + consumer"
 
-    def _moved(self, access: Access, row: str) -> Moved:
-        tiled = iter((row, "0"))
+    def _moved(self, access: Access, row: str, col: str = "0") -> Moved:
+        tiled = iter((row, col))
         place = place_of(access, [next(tiled) if i.extends else "" for i in access.indices])
         if self.m.grouped(access):
             place = f"tk::group_coord{place[:-1]}, {', '.join(self._group_of(access))}}}"

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import chain
 
-from tkgen.backends.cdna.lower.elements import INDENT, ROUNDED, constant, nest
+from tkgen.backends.cdna.lower.elements import INDENT, ROUNDED, SATURATED, constant, nest
 from tkgen.backends.cdna.lower.names import WORD, cpp_name
 from tkgen.backends.cdna.lower.places import Names
 from tkgen.backends.cdna.lower.ranges import Range, holds
@@ -221,7 +221,8 @@ class LoopValues:
     def expression(self, op: Map | Convert, clear: bool, row: str = "r") -> str:
         """The right side of an operation."""
         if isinstance(op, Convert):
-            return ROUNDED[HOPPER].format(self.text(op.argument, clear, row), t=op.result.dtype.cpp)
+            rounded = SATURATED.get(op.result.dtype, ROUNDED[HOPPER])
+            return rounded.format(self.text(op.argument, clear, row), t=op.result.dtype.cpp)
         function = FUNCTIONS[op.function]
         if clear and op.function == "where" and self.holds(op.arguments[0]) is not None:
             return self.text(op.arguments[1], clear, row, alone=True)
@@ -403,7 +404,8 @@ class LoopValues:
 
     def converted(self, convert: Convert) -> list[str]:
         """The factor of the second product."""
-        return [f"warp::copy(factor, {self.name[convert.argument]});"]
+        copy = "tk::convert" if convert.result.dtype.bytes == 1 else "warp::copy"
+        return [f"{copy}(factor, {self.name[convert.argument]});"]
 
 
 def _rows(body: Sequence[str]) -> list[str]:

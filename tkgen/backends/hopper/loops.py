@@ -59,7 +59,8 @@ from tkgen.schedule.loop_tiles import LoopError, extent
 from tkgen.source import Span
 from tkgen.targets.model import round_up
 
-FACTORS = (DType.BF16, DType.F16)
+BYTES = (DType.E4M3FN, DType.E5M2)
+FACTORS = (DType.BF16, DType.F16, *BYTES)
 FEWER_REGISTERS = "use smaller tiles of the loop's axis (`by`), or fewer consumers"
 PRODUCER_REGISTERS = 32  # of a thread that works out the places of two rings and a tile: with 24 ptxas spills some
 BARRIERS_OF_TILE = 2  # beside those of buffers: the held factor is there, and no longer needed
@@ -231,6 +232,16 @@ class HopperLoop:
         return next(a for a in self.result.axes if a != self.split)
 
     @property
+    def keys_innermost(self) -> bool:
+        """True if the second product's right operand has the loop's axis innermost, as 8-bit floats must."""
+        return self.right.indices[-1].axis == self.loop.axis
+
+    @property
+    def factor_type(self) -> DType:
+        """The type of the second product's left operand, which is in registers."""
+        return self.second.left.dtype
+
+    @property
     def element_bytes(self) -> int:
         """Of a factor."""
         return self.held.tensor.dtype.bytes
@@ -261,7 +272,7 @@ class HopperLoop:
     @property
     def registers(self) -> int:
         """Registers of a consumer's thread, as predicted."""
-        return registers_of(self.keys, self.width)
+        return registers_of(self.keys, self.width, self.element_bytes)
 
     @cached_property
     def moved(self) -> dict[str, Access]:
@@ -270,8 +281,14 @@ class HopperLoop:
 
     def box(self, tensor: Tensor) -> tuple[int, int]:
         """Rows and columns of one box of the copy engine."""
-        rows = self.keys if tensor in (self.left.tensor, self.right.tensor) else self.machine.wgmma_rows
+        rows = next((n for a, n in self.rows_of_factors.items() if a.tensor == tensor), self.machine.wgmma_rows)
         return rows, self.machine.swizzle_bytes // tensor.dtype.bytes
+
+    @property
+    def rows_of_factors(self) -> Mapping[Access, int]:
+        """Rows of the tiles in shared memory that are multiplied."""
+        right = self.width if self.keys_innermost else self.keys
+        return {self.held: self.machine.wgmma_rows, self.left: self.keys, self.right: right}
 
     def rows_along(self, access: Access) -> int:
         """The dimension of batch, depth, rows and columns along which the rows of a tile lie."""
@@ -288,9 +305,9 @@ class HopperLoop:
                 f"{self.right.tensor.name} {self.buffers[1]} x {self.keys} x {self.width}")  # fmt: skip
 
 
-def registers_of(keys: int, width: int) -> int:
+def registers_of(keys: int, width: int, factor_bytes: int) -> int:
     """Registers of a consumer's thread: both sums, the factor made of the first, and what works on them."""
-    return (keys + width + keys // 2) // 2 + WORKING_REGISTERS
+    return (keys + width + keys * factor_bytes // 4) // 2 + WORKING_REGISTERS
 
 
 def hopper_loop(program: EquationProgram, machine: Hopper) -> HopperLoop:
@@ -351,9 +368,16 @@ def _products(program: EquationProgram, kernel: Kernel, loop: Loop, machine: Hop
     if held is None or left is None or right is None or not isinstance(made[second.left], Convert):
         raise LoopError("the first product is of two tensors, the second of a conversion (`bf16(...)`) and a tensor",
                         second.result.span)  # fmt: skip
+    of_bytes = _of_bytes(kernel, held, left, right, second)
     wanted = [(held, split, first.axis), (left, loop.axis, first.axis)]
-    wanted.append((right, loop.axis, next(a for a in second.result.axes if a != split)))
+    columns = next(a for a in second.result.axes if a != split)
+    wanted.append((right, columns, loop.axis) if of_bytes else (right, loop.axis, columns))
     for access, rows, cols in wanted:
+        if of_bytes and access.indices[-1].axis != cols:
+            name = access.tensor.name
+            raise LoopError(f"`{name}` has not `{cols.name}` innermost: wgmma takes 8-bit floats only with the axis "
+                            "that the product sums over innermost", access.tensor.span,
+                            f"store `{name}` with `{cols.dim.name}` as its last dimension")  # fmt: skip
         if access.axes != (rows, cols) or access.indices[-1].axis != cols:
             raise LoopError(f"a tile of `{access.tensor.name}` is of `{rows.name}` by `{cols.name}`, in this order",
                             access.tensor.span)  # fmt: skip
@@ -373,6 +397,18 @@ def _products(program: EquationProgram, kernel: Kernel, loop: Loop, machine: Hop
     both = (buffers[0], buffers[1])
     return HopperLoop(kernel, loop, split, program.waves // warps, first, second, onto, result, held, left, right, both,
                       program.grid.count, _remap(program), machine, program.roles)  # fmt: skip
+
+
+def _of_bytes(kernel: Kernel, held: Access, left: Access, right: Access, second: Product) -> bool:
+    """Return True if the factors are 8-bit floats. Raises LoopError if only some of them are, or anything else is."""
+    factors = [access.tensor for access in (held, left, right)]
+    if stray := next((t for t in kernel.tensors if t.dtype in BYTES and t not in factors), None):
+        raise LoopError(f"`{stray.name}` is {stray.dtype.spelling}, and no factor of a product", stray.span,
+                        "use bf16, f16 or f32")  # fmt: skip
+    sizes = {dtype.bytes for dtype in (*(t.dtype for t in factors), second.left.dtype)}
+    if len(sizes) > 1:
+        raise LoopError("the factors of both products have 16 bits, or 8 bits", second.result.span)
+    return sizes == {1}
 
 
 def _roles(program: EquationProgram, factors: tuple[Access, ...], warps: int) -> None:
@@ -449,6 +485,13 @@ def _fits(m: HopperLoop, program: EquationProgram) -> None:
         found = ", ".join(map(str, machine.wgmma_columns))
         raise LoopError(f"products are of {found} columns: not {m.keys} of `{m.loop.axis.name}`, {m.width} columns",
                         at, "choose another tile (`by`)", _fitting_tiles(m))  # fmt: skip
+    panel = machine.swizzle_bytes // m.element_bytes
+    if m.keys_innermost and m.keys % panel:
+        raise LoopError(f"{m.keys} of `{m.loop.axis.name}` are no multiple of {panel}, which a row of "
+                        f"`{m.right.tensor.name}` has in shared memory", at, "choose another tile (`by`)",
+                        _fitting_tiles(m))  # fmt: skip
+    if m.keys_innermost and m.loop.axis.within is not None:
+        raise LoopError(f"the copy engine ends no row of `{m.right.tensor.name}` where a group ends", at)
     for inner, tensor in ((access.tensor.dims[-1], access.tensor) for access in m.moved.values()):
         if (row := (inner.size or 0) * tensor.dtype.bytes) % machine.stride_alignment:
             raise LoopError(f"a row of `{tensor.name}` is {row} bytes, and the copy engine steps over multiples of "
@@ -485,7 +528,7 @@ def _fits(m: HopperLoop, program: EquationProgram) -> None:
 
 def _maps(m: HopperLoop) -> None:
     """Raises LoopError for a tensor whose tiles differ: it has one tensor map, with boxes of one shape."""
-    rows = {m.held: m.machine.wgmma_rows, m.left: m.keys, m.right: m.keys}
+    rows = m.rows_of_factors
     for access in rows:
         for other in rows:
             along = m.rows_along(access) != m.rows_along(other)
@@ -554,7 +597,8 @@ def _fitting_tiles(m: HopperLoop) -> tuple[Edit, ...]:
     Those that divide their axes are tried first.
     """
     machine, split, keys = m.machine, m.split, m.loop.axis
-    most_rows, most_keys = max(extent(split), machine.wgmma_rows), max(m.keys, machine.wgmma_columns[0])
+    most_rows = max(extent(split), machine.wgmma_rows)
+    most_keys = max(m.keys, machine.swizzle_bytes if m.keys_innermost else machine.wgmma_columns[0])
 
     def fits(rows: int, columns: int) -> bool:
         consumers = rows // machine.wgmma_rows
@@ -564,7 +608,8 @@ def _fitting_tiles(m: HopperLoop) -> tuple[Edit, ...]:
         tiles = rows * m.depth + columns * (m.buffers[0] * m.depth + m.buffers[1] * m.width)
         shared = tiles * m.element_bytes + sum(rows * m.width * s.target.tensor.dtype.bytes for s in m.tile_stored)
         room = machine.shared_bytes_per_block - 2 * machine.tile_alignment
-        return registers_of(columns, m.width) <= most and shared <= room
+        panels = not m.keys_innermost or columns * m.element_bytes % machine.swizzle_bytes == 0
+        return panels and registers_of(columns, m.width, m.element_bytes) <= most and shared <= room
 
     sizes = [n * machine.wgmma_rows for n in range(MOST_CONSUMERS, 0, -1)]
     found = [(rows, columns) for rows, columns in product(sizes, reversed(machine.wgmma_columns))

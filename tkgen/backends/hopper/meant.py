@@ -218,6 +218,7 @@ class _ChainPlace:
     def meant(self, terms: Terms) -> Iterator[tuple[tuple[str, Coordinate], Sequence[Term]]]:
         """What each consumer's tile must be."""
         m = self.m
+        second = "ABt" if m.right.axes[-1] == m.loop.axis else "AB"
         for consumer in range(m.consumers):
             row = self.tile * m.consumers + consumer
             held = copied(terms, name(m.held.tensor.name), self._coordinate(m.held, row, 0))
@@ -228,7 +229,7 @@ class _ChainPlace:
                 made = computed(terms, "middle", tiles=(product(terms, "ABt", held, left),))
                 tiles = (made,) if total is None else (made, total)
                 carried, factor = (computed(terms, "carried", tiles=tiles, result=n) for n in (0, 1))
-                total = terms.sum([carried, product(terms, "AB", factor, right)])
+                total = terms.sum([carried, product(terms, second, factor, right)])
             assert total is not None
             (out,) = m.tile_stored
             yield (name(out.target.tensor.name), self._coordinate(out.target, row, 0)), [total]

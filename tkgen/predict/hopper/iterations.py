@@ -47,8 +47,8 @@ class IterationModel(HopperModel):
 
     @property
     def instruction(self) -> int:
-        """Elements of 16 bits that one instruction sums."""
-        return self.machine.wgmma_depth_bytes // 2
+        """Elements that one instruction sums."""
+        return self.machine.wgmma_depth_bytes // self.layout.element_bytes
 
     @property
     def first_cycles(self) -> float:

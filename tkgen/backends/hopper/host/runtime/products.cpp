@@ -178,9 +178,10 @@ void perform(warp &w) {
         const float *table = numbers(one->left_type);
         for (int lane = 0; lane < WARP; ++lane)
             for (int n = 0; n < 4; ++n) {
-                const uint32_t pair = *one->registers[lane][n];
-                for (int half = 0; half < 2; ++half)
-                    left[lane / 4 + 8 * (n % 2)][lane % 4 * 2 + 8 * (n / 2) + half] = table[pair >> 16 * half & 0xffff];
+                const uint32_t held = *one->registers[lane][n];  // neighbours of a row: two of 16 bits, or four of 8
+                const int bits = 8 * bytes_of(one->left_type), count = 32 / bits;
+                for (int e = 0; e < count; ++e)
+                    left[lane / 4 + 8 * (n % 2)][lane % 4 * count + 4 * count * (n / 2) + e] = table[held >> bits * e & ((1u << bits) - 1)];
             }
     } else {
         matrix from(one->left, w.of->rank, one->left_type);

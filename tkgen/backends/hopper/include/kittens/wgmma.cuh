@@ -140,6 +140,32 @@ __device__ inline void multiply(rt_fl<16, N> &d, const uint32_t (&a)[4], uint64_
     }
 }
 
+/// The same of 8-bit floats: of 32 columns (PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk32").
+#define TK_WGMMA_RS_8(N, TYPES, A0, A1, A2, A3, B, MORE)                                                               \
+    asm volatile("{\n.reg .pred more;\nsetp.ne.b32 more, " MORE ", 0;\n"                                              \
+                 "wgmma.mma_async.sync.aligned.m64n" #N "k32.f32." TYPES " {" TK_REGISTERS_##N "}, {" A0 ", " A1 ", " A2 \
+                 ", " A3 "}, " B ", more, 1, 1;\n}\n"                                                                  \
+                 : TK_ACCUMULATORS_##N                                                                                 \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(more))
+#define TK_WGMMA_RS_8_OF(N, ...)                                                                                       \
+    if constexpr (is_e5m2<TA> && is_e5m2<TB>) TK_WGMMA_RS_8(N, "e5m2.e5m2", __VA_ARGS__);                              \
+    else if constexpr (is_e5m2<TA>) TK_WGMMA_RS_8(N, "e5m2.e4m3", __VA_ARGS__);                                        \
+    else if constexpr (is_e5m2<TB>) TK_WGMMA_RS_8(N, "e4m3.e5m2", __VA_ARGS__);                                        \
+    else TK_WGMMA_RS_8(N, "e4m3.e4m3", __VA_ARGS__)
+template<typename TA, typename TB, int N>
+__device__ inline void multiply_bytes(rt_fl<16, N> &d, const uint32_t (&a)[4], uint64_t b, int more) {
+    static_assert(N == 64 || N == 128 || N == 192 || N == 256, "columns of a product");
+    if constexpr (N == 64) {
+        TK_WGMMA_RS_8_OF(64, "%32", "%33", "%34", "%35", "%36", "%37");
+    } else if constexpr (N == 128) {
+        TK_WGMMA_RS_8_OF(128, "%64", "%65", "%66", "%67", "%68", "%69");
+    } else if constexpr (N == 192) {
+        TK_WGMMA_RS_8_OF(192, "%96", "%97", "%98", "%99", "%100", "%101");
+    } else if constexpr (N == 256) {
+        TK_WGMMA_RS_8_OF(256, "%128", "%129", "%130", "%131", "%132", "%133");
+    }
+}
+
 /// D += A B of integers of 8 bits, 64 x N x 32: the sums are integers of 32 bits, modulo 2^32.
 #undef TK_ACC
 #define TK_ACC(j)                                                                                                     \
@@ -172,6 +198,18 @@ __device__ inline void multiply_tiles(rt_fl<16, N> &d, const rt<T, 16, K> &a, co
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
+/// The same of 8-bit floats, which `tk::left_of_bytes` holds as wgmma takes them.
+template<bool ACCUMULATE, bool TRANSPOSE_A, bool TRANSPOSE_B, int N, template<typename, int> typename A, typename T, int K, typename B>
+__device__ inline void multiply_tiles(rt_fl<16, N> &d, const A<T, K> &a, const B &b) {
+    static_assert(!TRANSPOSE_A && !TRANSPOSE_B, "factors of 8 bits have rows along K");
+    static_assert(sizeof(T) == 1 && B::rows == N && B::cols == K && K % DEPTH<T> == 0);
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#pragma unroll
+    for (int k = 0; k < K; k += DEPTH<T>)
+        multiply_bytes<T, typename B::dtype>(d, a.tiles[0][k / DEPTH<T>].data, factor<false>(b, k), ACCUMULATE || k > 0);
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
 /// All products of two tiles as one group of the warpgroup: fence, issue, commit.
 template<bool ACCUMULATE, bool TRANSPOSE_A, bool TRANSPOSE_B, typename S, int N, typename A, typename B>
 __device__ inline void multiply_tiles(rt<S, 16, N> &d, const A &a, const B &b) {
@@ -193,6 +231,8 @@ __device__ inline void multiply_tiles(rt<S, 16, N> &d, const A &a, const B &b) {
 #undef TK_ACC
 #undef TK_WGMMA
 #undef TK_WGMMA_RS
+#undef TK_WGMMA_RS_8
+#undef TK_WGMMA_RS_8_OF
 #undef TK_WGMMA_8
 #undef TK_WGMMA_8_OF
 #undef TK_WGMMA_INTEGERS

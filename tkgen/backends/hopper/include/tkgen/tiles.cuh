@@ -27,6 +27,35 @@ template <typename D> __device__ inline void pin(D &d) {
         }
 }
 
+/// A left factor of 8-bit floats, 16 x K, as wgmma takes it from registers: of each 32 columns a lane has those from
+/// 4 (l % 4) on, four of each of its two rows, and the same 16 further on (PTX ISA, "Register Fragments for
+/// wgmma.mma_async.m64nNk32").
+template <typename T, int K> struct left_of_bytes {
+    static_assert(sizeof(T) == 1 && K % 32 == 0);
+    static constexpr int width = K / 32;
+    struct {
+        uint32_t data[4];
+    } tiles[1][width];
+};
+
+/// Sums as such a factor. In sums a lane has two neighbours of every eight columns: lanes 2 (l % 2) and 2 (l % 2) + 1 of the
+/// row's four have what this lane takes, and hold both rows of it in one register, so that each hands on one at a time.
+template <typename T, int K> __device__ inline void convert(left_of_bytes<T, K> &to, const rt_fl<16, K> &from) {
+    rt<T, 16, K> pairs;
+    warp::copy(pairs, from);
+    const int lane = laneid() % 4, first = laneid() / 4 * 4 + lane % 2 * 2 + lane / 2;
+#pragma unroll
+    for (int t = 0; t < K / 16; ++t) {
+        const auto &pair = pairs.tiles[0][t].data;
+        const uint32_t low = pair[0] | uint32_t(pair[1]) << 16, high = pair[2] | uint32_t(pair[3]) << 16;
+        const uint32_t one = __shfl_sync(0xffffffff, lane % 2 ? high : low, first);
+        const uint32_t other = __shfl_sync(0xffffffff, lane % 2 ? low : high, first ^ 1);
+        const uint32_t left = lane / 2 ? other : one, right = lane / 2 ? one : other;
+        to.tiles[0][t / 2].data[t % 2 * 2] = (left & 0xffff) | right << 16;
+        to.tiles[0][t / 2].data[t % 2 * 2 + 1] = left >> 16 | (right & 0xffff0000);
+    }
+}
+
 /// What `op` makes of a lane's elements of each of its rows, in four parts: of every fourth of them.
 template <typename op> struct parts {
     float at[2][4];
