@@ -16,10 +16,10 @@ def _exponents(values: Tensor) -> Tensor:
     return torch.where(values.float() == 0, -200, found)
 
 
-def summed(a: Tensor, b: Tensor, sums: ShortSums | None = HOPPER) -> Tensor:
-    """a b^T of tensors of 8-bit floats, in f64: instruction after instruction."""
+def summed(a: Tensor, b: Tensor, sums: ShortSums | None = HOPPER, start: Tensor | None = None) -> Tensor:
+    """a b^T of tensors of 8-bit floats, in f64: instruction after instruction, added to `start` if there is one."""
     assert sums is not None
-    total = torch.zeros(a.shape[0], b.shape[0], dtype=torch.float64)
+    total = torch.zeros(a.shape[0], b.shape[0], dtype=torch.float64) if start is None else start.double()
     for left, right in zip(a.split(sums.depth, 1), b.split(sums.depth, 1), strict=True):
         products = left.double()[:, None] * right.double()[None]
         largest = (_exponents(left)[:, None] + _exponents(right)[None]).amax(-1)

@@ -199,7 +199,8 @@ def test_each_score_is_rounded_and_stays_in_its_place(kind: str) -> None:
     ],
 )
 def test_mutants_of_the_conversion_are_found(old: str, new: str) -> None:
-    found = re.search(r"template <typename T, int K> __device__ inline void convert\(.*?\n}\n", HEADER.read_text(), re.S)
+    start = r"template <typename T, int K> __device__ inline void convert\("
+    found = re.search(start + r".*?\n}\n", HEADER.read_text(encoding="utf-8"), re.S)
     assert found is not None
     function = found[0].replace("void convert(left_of_bytes", "void mutant(tk::left_of_bytes")
     right = rounded("fp8", function)

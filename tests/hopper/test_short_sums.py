@@ -13,6 +13,7 @@ from torch import Tensor
 from tkgen.backends.hopper.interpreter import one_thread
 from tkgen.ir.functions import CDNA, HOPPER
 from tkgen.ir.rounding import contracted, exact_grid, exact_sums, normal
+from tkgen.ir.short_sums import cut_off_start
 from tkgen.ir.types import DType
 from tkgen.targets import short_sums
 
@@ -51,6 +52,21 @@ def test_what_the_machine_sums_is_within_the_bound(numbers: str, left: DType, ri
         error = (summed(a, b) - value).abs()
     assert bool((error <= (0.0 if bound is None else bound)).all())
     assert (bound is None) == (numbers == "tiny" and k == 48)
+
+
+@pytest.mark.parametrize("numbers", NUMBERS)
+@pytest.mark.parametrize("size", [0.01, 1.0, 100.0, 30000.0])
+@pytest.mark.parametrize("k", [32, 128, 256])
+def test_sums_that_start_elsewhere_than_at_zero_are_within_the_bound(numbers: str, size: float, k: int) -> None:
+    """Those of fused matmuls do in every iteration but the first. The bound from zero is too small for some."""
+    a, b = factors(NUMBERS[numbers], FP8, FP8, k)
+    start = size * torch.randn(24, 40, generator=torch.Generator().manual_seed(k))
+    with one_thread():
+        value, bound = bounded(a, b, FP8, FP8)
+        error = (summed(a, b, start=start) - (start.double() + value)).abs()
+    from_zero = torch.zeros_like(error) if bound is None else bound
+    assert bool((error <= from_zero + cut_off_start(start.double(), None, k, SUMS)).all())
+    assert size < 30000.0 or numbers == "one large" or bool((error > from_zero).any())
 
 
 def test_the_bound_shows_a_lost_step() -> None:

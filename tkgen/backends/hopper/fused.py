@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tkgen.backends.hopper.form import HopperForm
+from tkgen.backends.hopper.loop_layout import hopper_loop
 from tkgen.backends.hopper.loop_lowering import lower_loop, tile_code
 from tkgen.backends.hopper.loop_schedule import scheduled, unproven
-from tkgen.backends.hopper.loops import FEWER_REGISTERS, HopperLoop, hopper_loop
+from tkgen.backends.hopper.loops import FEWER_REGISTERS, HopperLoop
 from tkgen.backends.hopper.meant import wrong_chain
 from tkgen.backends.hopper.toolchain import Figures
 from tkgen.backends.protocol import Modelled

@@ -8,6 +8,8 @@
       ...                                              element by element, and reductions of rows
       o = o * r + bf16(p) @ V[b, h, j]                 the second: of what was made of the first, from registers
 
+Factors of 8 bits lie with the axis that is summed innermost, as wgmma takes no others: `@ V[b, h, D, j].T`.
+
 What stands between the products (`middle`) does not need the second one's sums, so the middle of one pass runs while
 the second product of the pass before does. What is done with the carried sums (`carried`) waits for them. A lane has
 two rows of every tile: a row's reductions are over its own elements and those of the three lanes beside it.
@@ -16,25 +18,18 @@ two rows of every tile: a row's reductions are over its own elements and those o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 
 from tkgen.backends.hopper.layout import BARRIER_BYTES, launched_registers, moved_registers
 from tkgen.backends.hopper.machine import Hopper
-from tkgen.backends.hopper.port import MOST_CONSUMERS, WORKING_REGISTERS, tiled
-from tkgen.diagnostics import Edit
-from tkgen.diagnostics.edits import without_option, without_statement
-from tkgen.ir.equation_program import EquationProgram
+from tkgen.backends.hopper.port import WORKING_REGISTERS
 from tkgen.ir.equations import (
     Access,
-    Argument,
     Axis,
-    Constant,
     Convert,
-    Coordinate,
     Kernel,
-    Load,
     Loop,
     Map,
     Op,
@@ -42,30 +37,20 @@ from tkgen.ir.equations import (
     Reduce,
     Store,
     Value,
-    When,
-    accesses,
     reads,
-    walk,
     writes,
 )
 from tkgen.ir.limits import LARGEST_ROWS_SIZE
-from tkgen.ir.schedules import alternates, names
 from tkgen.ir.tensors import Dim, Tensor
-from tkgen.ir.types import DType, Role, Via
-from tkgen.remap import Remap, RemapCall, compose
-from tkgen.schedule.loop_factors import apart
-from tkgen.schedule.loop_masks import masked, masked_behind
-from tkgen.schedule.loop_tiles import LoopError, extent
-from tkgen.source import Span
+from tkgen.ir.types import DType, Role
+from tkgen.remap import Remap
+from tkgen.schedule.loop_tiles import extent
 from tkgen.targets.model import round_up
 
-BYTES = (DType.E4M3FN, DType.E5M2)
-FACTORS = (DType.BF16, DType.F16, *BYTES)
 FEWER_REGISTERS = "use smaller tiles of the loop's axis (`by`), or fewer consumers"
 PRODUCER_REGISTERS = 32  # of a thread that works out the places of two rings and a tile: with 24 ptxas spills some
 BARRIERS_OF_TILE = 2  # beside those of buffers: the held factor is there, and no longer needed
 NO_GROUPS: Mapping[str, range] = {}
-UNIFORM = (Constant, Argument, Coordinate, Load)  # what has no place of its own in registers
 
 
 @dataclass(frozen=True)
@@ -308,322 +293,3 @@ class HopperLoop:
 def registers_of(keys: int, width: int, factor_bytes: int) -> int:
     """Registers of a consumer's thread: both sums, the factor made of the first, and what works on them."""
     return (keys + width + keys * factor_bytes // 4) // 2 + WORKING_REGISTERS
-
-
-def hopper_loop(program: EquationProgram, machine: Hopper) -> HopperLoop:
-    """The layout of a program's kernel on `machine`.
-
-    Raises:
-        LoopError: the kernel is not of this form, or its tiles do not fit.
-    """
-    kernel = program.kernel
-    for tensor in kernel.tensors:
-        if tensor in kernel.offsets:
-            continue
-        if tensor.dtype is DType.I32:
-            raise LoopError(f"`{tensor.name}` is i32: such a loop cannot read tables of indices yet", tensor.span)
-        if tensor.dtype not in (*FACTORS, DType.F32):
-            raise LoopError(f"`{tensor.name}` is {tensor.dtype.spelling}", tensor.span, "use bf16, f16 or f32")
-    kernel = apart(kernel, _loop(kernel))
-    kernel = masked(kernel, _loop(kernel))
-    found = _products(program, kernel, _loop(kernel), machine)
-    if found.overhangs(found.columns):
-        kernel = masked_behind(kernel, found.loop, found.columns)
-        found = replace(found, kernel=kernel)
-    if "schedule" in program.spans:
-        _scheduled(found, program)
-    _fits(found, program)
-    _middle(found)
-    _stores(found)
-    return found
-
-
-def _loop(kernel: Kernel) -> Loop:
-    loops = [op for op in walk(kernel.body) if isinstance(op, Loop)]
-    if len(loops) != 1:
-        raise LoopError("a kernel of products has one loop", loops[1].span if loops else None)
-    if when := next((op for op in walk(kernel.body) if isinstance(op, When)), None):
-        raise LoopError(
-            "`when any` has no schedule on Hopper yet", when.span, "choose element by element, with `where`"
-        )
-    if loops[0].axis.part is not None and loops[0].axis.bounds:
-        raise LoopError("a loop begins or ends with a block's tile, or has parts", loops[0].axis.span)
-    return loops[0]
-
-
-def _products(program: EquationProgram, kernel: Kernel, loop: Loop, machine: Hopper) -> HopperLoop:
-    """The layout, with its products found."""
-    made = {value: op for op in walk(kernel.body) for value in writes(op)}
-    products = [op for op in loop.body if isinstance(op, Product)]
-    if len(products) != 2 or any(isinstance(op, Product) for op in kernel.body):
-        raise LoopError("on Hopper such a loop has two products, the second of what was made of the first", loop.span)
-    first, second = products
-    tiled = [a for a in program.parallel if a.tile is not None]
-    if len(tiled) != 1 or any(bound.axis != tiled[0].name for bound in loop.axis.bounds):
-        raise LoopError("one axis of `over` has tiles, which the warpgroups divide; the loop may begin and end with it",
-                        loop.axis.span)  # fmt: skip
-    (split,) = tiled
-    loads = [made[v] for v in (first.left, first.right, second.right)]
-    held, left, right = (op.source if isinstance(op, Load) else None for op in loads)
-    if held is None or left is None or right is None or not isinstance(made[second.left], Convert):
-        raise LoopError("the first product is of two tensors, the second of a conversion (`bf16(...)`) and a tensor",
-                        second.result.span)  # fmt: skip
-    of_bytes = _of_bytes(kernel, held, left, right, second)
-    wanted = [(held, split, first.axis), (left, loop.axis, first.axis)]
-    columns = next(a for a in second.result.axes if a != split)
-    wanted.append((right, columns, loop.axis) if of_bytes else (right, loop.axis, columns))
-    for access, rows, cols in wanted:
-        if of_bytes and access.indices[-1].axis != cols:
-            name = access.tensor.name
-            raise LoopError(f"`{name}` has not `{cols.name}` innermost: wgmma takes 8-bit floats only with the axis "
-                            "that the product sums over innermost", access.tensor.span,
-                            f"store `{name}` with `{cols.dim.name}` as its last dimension")  # fmt: skip
-        if access.axes != (rows, cols) or access.indices[-1].axis != cols:
-            raise LoopError(f"a tile of `{access.tensor.name}` is of `{rows.name}` by `{cols.name}`, in this order",
-                            access.tensor.span)  # fmt: skip
-    onto, result = _onto(second, loop)
-    buffers = tuple(_buffers(program, access.tensor) for access in (left, right))
-    warps = machine.warpgroup_warps
-    _roles(program, (held, left, right), warps)
-    _whole_rows(kernel, split, machine)
-    if program.waves_along != split or program.waves % warps or extent(split) != program.waves * 16:
-        said = program.spans.get("waves")
-        raise LoopError(
-            f"a warpgroup of {warps} warps has {machine.wgmma_rows} rows of `{split.name}`: {extent(split)} of them "
-            f"want `waves {extent(split) // 16} along {split.name}`", said or split.span,
-            f"write `waves {extent(split) // 16} along {split.name}`, or leave the line out",
-            (*_whole_groups(split, machine), *(without_statement(said) if said else ())),
-        )  # fmt: skip
-    both = (buffers[0], buffers[1])
-    return HopperLoop(kernel, loop, split, program.waves // warps, first, second, onto, result, held, left, right, both,
-                      program.grid.count, _remap(program), machine, program.roles)  # fmt: skip
-
-
-def _of_bytes(kernel: Kernel, held: Access, left: Access, right: Access, second: Product) -> bool:
-    """Return True if the factors are 8-bit floats. Raises LoopError if only some of them are, or anything else is."""
-    factors = [access.tensor for access in (held, left, right)]
-    if stray := next((t for t in kernel.tensors if t.dtype in BYTES and t not in factors), None):
-        raise LoopError(f"`{stray.name}` is {stray.dtype.spelling}, and no factor of a product", stray.span,
-                        "use bf16, f16 or f32")  # fmt: skip
-    sizes = {dtype.bytes for dtype in (*(t.dtype for t in factors), second.left.dtype)}
-    if len(sizes) > 1:
-        raise LoopError("the factors of both products have 16 bits, or 8 bits", second.result.span)
-    return sizes == {1}
-
-
-def _roles(program: EquationProgram, factors: tuple[Access, ...], warps: int) -> None:
-    """Raises LoopError for roles other than a warpgroup that loads the factors of products and those that multiply."""
-    roles, names = program.roles, {access.tensor.name for access in factors}
-    if not roles:
-        return
-    loading = [role for role in roles if role.loads]
-    if len(roles) != 2 or len(loading) != 1:
-        raise LoopError(f"one role loads and one multiplies, not {len(roles)} roles, of which {len(loading)} load",
-                        roles[-1].span, "write `load` of all factors of products in one of two roles")  # fmt: skip
-    (loads,) = loading
-    needed = {access.tensor.name for access in factors[1:]}
-    if not needed <= set(loads.loads) <= names:
-        raise LoopError(f"role `{loads.name}` loads {', '.join(loads.loads)}", loads.loads_span,
-                        f"write `load {', '.join(sorted(needed))}`")  # fmt: skip
-    if len(loads.waves) != warps or loads.first % warps:
-        raise LoopError(f"one warpgroup loads, {warps} waves from a multiple of {warps} on", loads.span,
-                        f"give `{loads.name}` waves 0..{warps - 1}")  # fmt: skip
-
-
-def _whole_rows(kernel: Kernel, split: Axis, machine: Hopper) -> None:
-    """Raises LoopError for tiles of too few rows which no fix may make larger: all of them share an index."""
-    sharing = any(i.axis == split and i.divisor > 1 for access in accesses(kernel) for i in access.indices)
-    if sharing and extent(split) % machine.wgmma_rows:
-        raise LoopError(f"a product has {machine.wgmma_rows} rows on Hopper; tiles of `{split.name}` have "
-                        f"{extent(split)}, as many as share one index", split.span, "let more share it")  # fmt: skip
-
-
-def _remap(program: EquationProgram) -> Remap | None:
-    """The order of the tiles, where the spec says one."""
-    stages = [RemapCall(s.name, dict(s.keywords), s.positional) for s in program.remap]
-    return compose(stages) if stages else None
-
-
-def _scheduled(m: HopperLoop, program: EquationProgram) -> None:
-    """Raises LoopError for a schedule other than the one that there is, in which consumers take turns."""
-    edits = [*without_statement(program.spans["schedule"])]
-    edits += without_statement(program.spans["phase"]) if "phase" in program.spans else ()
-    message = ""
-    if not alternates(program.schedule) or "phase" in program.spans:
-        message = f"loops on Hopper take {names(alternating=True)} alone"
-    elif m.consumers == 1:
-        message = f"one warpgroup of `{m.split.name}` has no other one to take turns with"
-    if message:
-        raise LoopError(message, program.spans["schedule"], "leave `schedule` out", edits)
-
-
-def _onto(second: Product, loop: Loop) -> tuple[Value, Value]:
-    """What the second product is added to, and the sum, which a carry takes on."""
-    users = [op for op in loop.body if second.result in reads(op)]
-    handed = [c.update for c in loop.carries]
-    if len(users) == 1 and second.result not in handed and isinstance(add := users[0], Map) and add.function == "add":
-        others = [v for v in add.arguments if v != second.result]
-        if len(others) == 1 and add.result in handed:
-            return others[0], add.result
-    raise LoopError("the second product is added to what the loop carries, once", second.result.span)
-
-
-def _buffers(program: EquationProgram, tensor: Tensor) -> int:
-    staging = next((s for s in program.shared if s.tensor == tensor), None)
-    if staging is None or staging.via is not Via.DIRECT:
-        raise LoopError(f"`{tensor.name}` comes through the copy engine", staging.span if staging else tensor.span,
-                        f"leave `via {staging.via.value}` out" if staging else f"write `shared {tensor.name}`",
-                        without_option(staging.span, "via") if staging else ())  # fmt: skip
-    return staging.buffers
-
-
-def _fits(m: HopperLoop, program: EquationProgram) -> None:
-    """Raises LoopError for tiles that no instruction takes, or that do not fit."""
-    machine = m.machine
-    at: Span | None = m.loop.axis.span
-    if m.keys not in machine.wgmma_columns or m.width not in machine.wgmma_columns:
-        found = ", ".join(map(str, machine.wgmma_columns))
-        raise LoopError(f"products are of {found} columns: not {m.keys} of `{m.loop.axis.name}`, {m.width} columns",
-                        at, "choose another tile (`by`)", _fitting_tiles(m))  # fmt: skip
-    panel = machine.swizzle_bytes // m.element_bytes
-    if m.keys_innermost and m.keys % panel:
-        raise LoopError(f"{m.keys} of `{m.loop.axis.name}` are no multiple of {panel}, which a row of "
-                        f"`{m.right.tensor.name}` has in shared memory", at, "choose another tile (`by`)",
-                        _fitting_tiles(m))  # fmt: skip
-    if m.keys_innermost and m.loop.axis.within is not None:
-        raise LoopError(f"the copy engine ends no row of `{m.right.tensor.name}` where a group ends", at)
-    for inner, tensor in ((access.tensor.dims[-1], access.tensor) for access in m.moved.values()):
-        if (row := (inner.size or 0) * tensor.dtype.bytes) % machine.stride_alignment:
-            raise LoopError(f"a row of `{tensor.name}` is {row} bytes, and the copy engine steps over multiples of "
-                            f"{machine.stride_alignment}", inner.span, f"pad {inner.name}")  # fmt: skip
-    if m.shared_bytes > machine.shared_bytes_per_block:
-        raise LoopError(
-            f"the tiles need {m.shared_bytes} bytes of shared memory, a block has {machine.shared_bytes_per_block}", at,
-            "use fewer buffers, or smaller tiles of the loop's axis (`by`)", _fitting_tiles(m),
-        )  # fmt: skip
-    if m.threads > machine.max_threads_per_block:
-        raise LoopError(f"{m.threads} threads are more than a block has, {machine.max_threads_per_block}", at,
-                        f"use a smaller tile of `{m.split.name}`", _fitting_tiles(m))  # fmt: skip
-    if m.registers > m.most_registers:
-        raise LoopError(
-            f"a consumer's thread has {m.most_registers} registers; its tiles take about {m.registers}", at,
-            FEWER_REGISTERS, _fitting_tiles(m),
-        )  # fmt: skip
-    if stray := next((s for s in program.shared if s.tensor.name not in m.moved), None):
-        raise LoopError(f"`{stray.tensor.name}` is no factor that changes in the loop", stray.span, "leave it out")
-    if program.grid.name not in ("linear", "persistent"):
-        raise LoopError(f"there is no `grid {program.grid.name}` of such loops", program.grid.span)
-    counts, most = m.pass_counts, {d.name: LARGEST_ROWS_SIZE for d in m.deciding}
-    if not m.of_groups and (counts[0] if counts else len(m.passes(most, 0))) == 0:
-        raise LoopError("some tile takes no pass of the loop", m.loop.axis.span, "give each of them one")
-    if m.persistent and (m.bounded or m.kernel.ragged or (len(counts) > 1 if counts else m.part is not None)):
-        raise LoopError("tiles differ in how long their loop is: a block takes one each",
-                        program.grid.span, "leave `grid persistent` out",
-                        without_statement(program.spans["grid"]))  # fmt: skip
-    if program.registers:
-        raise LoopError(f"`{program.registers[0].name}` stays in shared memory on Hopper", program.spans["registers"],
-                        "leave `registers` out", without_statement(program.spans["registers"]))  # fmt: skip
-    _maps(m)
-
-
-def _maps(m: HopperLoop) -> None:
-    """Raises LoopError for a tensor whose tiles differ: it has one tensor map, with boxes of one shape."""
-    rows = m.rows_of_factors
-    for access in rows:
-        for other in rows:
-            along = m.rows_along(access) != m.rows_along(other)
-            unlike = along or m.grouped(access) != m.grouped(other)
-            if access.tensor == other.tensor and (rows[access] != rows[other] or unlike):
-                sizes = f"{rows[other]} rows, and of {rows[access]}" if not unlike else "rows along two dimensions"
-                sizes = "rows of a group, and of others" if unlike and not along else sizes
-                message = f"`{access.tensor.name}` is multiplied as tiles of {sizes}: a tensor map has one shape"
-                raise LoopError(message, m.loop.axis.span, "pass the tensor twice, under two names")
-
-
-def _middle(m: HopperLoop) -> None:
-    """Raises LoopError for values that a lane cannot hold, and for sums that come too late."""
-    late = {c.inside for c in m.loop.carries if c.update == m.result} | {m.result, m.second.result}
-    moved = (m.held, m.left, m.right)
-    factors = {op.result: op.source.tensor for op in walk(m.kernel.body) if isinstance(op, Load) and op.source in moved}
-    for op in m.middle:
-        if late & set(reads(op)):
-            raise LoopError("the sums of the second product are used for more than to be carried", writes(op)[0].span)
-    for op in walk(m.kernel.body):
-        if isinstance(op, Load) and op.source not in moved and (fault := _unreadable(m, op.source)):
-            raise LoopError(fault, op.result.span)
-        if not isinstance(op, Product) and (tile := next((v for v in reads(op) if v in factors), None)) is not None:
-            name = factors[tile].name
-            raise LoopError(f"`{name}` is a factor, which stays in shared memory for products alone", tile.span)
-        of_row = isinstance(op, Reduce) and m.split in op.result.axes and (op.axis == m.loop.axis or op in m.behind)
-        if isinstance(op, Reduce) and not of_row:
-            over = f"over `{m.loop.axis.name}`, and behind the loop over `{m.columns.name}`"
-            raise LoopError(f"only rows along `{m.split.name}` are reduced, {over}", op.result.span)
-
-
-def _unreadable(m: HopperLoop, access: Access) -> str:
-    """Why lanes cannot read the elements of a tensor beside those of their sums; empty where they can."""
-    name = access.tensor.name
-    if any(i.through is not None or i.remainder for i in access.indices):
-        return f"`{name}` lies where another tensor says"
-    if any(i.extends and i.divisor != 1 for i in access.indices):
-        return f"several elements of a tile share one of `{name}`"
-    if m.loop.axis in access.axes and m.columns in access.axes:
-        return f"`{name}` is no factor of a product"
-    return ""
-
-
-def _stores(m: HopperLoop) -> None:
-    """Raises LoopError for what is stored in another form."""
-    for store in m.stored:
-        name, axes = store.target.tensor.name, store.target.axes
-        if store.adds:
-            raise LoopError(f"blocks add to `{name}`", store.span)
-        if axes not in ((m.split,), tuple(a for a in m.result.axes)) and axes != (m.split, m.result.axes[-1]):
-            raise LoopError(
-                f"`{name}` is stored with other axes than `{m.split.name}` and the sums' columns", store.span
-            )
-        if len(axes) > 1 and store.target.indices[-1].axis != axes[-1]:
-            raise LoopError(f"`{name}` has not `{axes[-1].name}` innermost", store.span)
-    if len(m.tile_stored) != 1:
-        raise LoopError("one tile is stored behind such a loop", m.stored[0].span if m.stored else None)
-    for op in walk(m.loop.body):
-        if isinstance(op, Store):
-            raise LoopError(f"`{op.target.tensor.name}` is stored in the loop", op.span, "store it behind the loop")
-
-
-def _fitting_tiles(m: HopperLoop) -> tuple[Edit, ...]:
-    """Choose the largest tiles that wgmma takes and that fit, of the split axis and then of the loop's.
-
-    Those that divide their axes are tried first.
-    """
-    machine, split, keys = m.machine, m.split, m.loop.axis
-    most_rows = max(extent(split), machine.wgmma_rows)
-    most_keys = max(m.keys, machine.swizzle_bytes if m.keys_innermost else machine.wgmma_columns[0])
-
-    def fits(rows: int, columns: int) -> bool:
-        consumers = rows // machine.wgmma_rows
-        threads = (consumers + 1) * machine.warpgroup_threads
-        moved = moved_registers(machine, threads, consumers, PRODUCER_REGISTERS)
-        most = (moved or (0, launched_registers(machine, threads)))[1]
-        tiles = rows * m.depth + columns * (m.buffers[0] * m.depth + m.buffers[1] * m.width)
-        shared = tiles * m.element_bytes + sum(rows * m.width * s.target.tensor.dtype.bytes for s in m.tile_stored)
-        room = machine.shared_bytes_per_block - 2 * machine.tile_alignment
-        panels = not m.keys_innermost or columns * m.element_bytes % machine.swizzle_bytes == 0
-        return panels and registers_of(columns, m.width, m.element_bytes) <= most and shared <= room
-
-    sizes = [n * machine.wgmma_rows for n in range(MOST_CONSUMERS, 0, -1)]
-    found = [(rows, columns) for rows, columns in product(sizes, reversed(machine.wgmma_columns))
-             if rows <= most_rows and columns <= most_keys and fits(rows, columns)]  # fmt: skip
-    if not found:
-        return ()
-    rows, columns = min(found, key=lambda t: ((split.dim.size or 0) % t[0] > 0, (keys.dim.size or 0) % t[1] > 0))
-    changed = ((split, split.tile, rows), (keys, keys.tile, columns))
-    return tuple(e for a, old, new in changed if old != new and a.span for e in tiled(a.span, new))
-
-
-def _whole_groups(split: Axis, machine: Hopper) -> tuple[Edit, ...]:
-    """Give an axis that consumers divide a tile of whole warpgroups."""
-    tile, rows = split.tile or 0, machine.wgmma_rows
-    if split.span is None or tile % rows == 0:
-        return ()
-    return tuple(tiled(split.span, max(tile // rows, 1) * rows))
