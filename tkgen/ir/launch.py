@@ -444,21 +444,25 @@ class Launch(Sizing, Generic[K]):
         if ragged is not None and ragged.within is not None and ragged.within.lengths and kernel.groups is not None:
             mine = box.places[kernel.groups.name]
             return (slice(mine.start, mine.stop),)
-        found = [slice(None)] * len(tensor.dims)
+        found: list[slice | None] = [None] * len(tensor.dims)
         places = kernel.places
         for access in (*accesses(kernel), *places):
             for at, index in enumerate(access.indices):
-                if access.tensor != tensor or index.axis is None or index.through is not None or index.remainder:
+                if access.tensor != tensor:
                     continue
-                walked = index.axis.kind is AxisKind.SEQUENTIAL
-                if index.axis.name not in box.places or (walked and index.divisor != 1 and access in places):
-                    continue  # a table of pages is read as it is
-                mine = box.places[index.axis.name]
-                first, last = mine.start // index.divisor, -(-mine.stop // index.divisor)
-                own = slice(first, last if mine else first)
-                before = found[at] if found[at] != slice(None) else own
-                found[at] = slice(min(before.start, own.start), max(before.stop, own.stop))
-        return tuple(found)
+                own = None if index.axis is None else box.places.get(index.axis.name)
+                walked = index.axis is not None and index.axis.kind is AxisKind.SEQUENTIAL
+                paged = walked and index.divisor != 1 and access in places  # a table of pages is read as it is
+                if own is None or index.through is not None or index.remainder or paged or found[at] == slice(None):
+                    found[at] = slice(None)
+                    continue
+                first, last = (
+                    own.start // index.divisor,
+                    -(-own.stop // index.divisor) if own else own.start // index.divisor,
+                )
+                before = found[at] or slice(first, last)
+                found[at] = slice(min(before.start, first), max(before.stop, last))
+        return tuple(each or slice(None) for each in found)
 
     # ------------------------------------------------------------ what it costs
 
