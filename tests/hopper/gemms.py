@@ -295,9 +295,14 @@ def grouped(
     output: str = "bf16",
     grid: str = "grid persistent(132)",
     more: tuple[tuple[str, str, str], ...] = (),
+    turns: int = 0,
 ) -> str:
-    """A spec of a product for each group of rows; formulas may take `b[e, n]`, `s[m]` and R[m, n], too."""
+    """A spec of a product for each group of rows; formulas may take `b[e, n]`, `s[m]` and R[m, n], too.
+
+    `turns` is the number of consumers that take turns, 0 where they share each step.
+    """
     rows, cols, step = block
+    waves = 4 * turns or rows // 16
     formulas = " ".join([formula, *(f for *_, f in more)])
     others = {"b": "bf16[E, N]", "s": "f32[M]", "R": "bf16[M, N]"}
     used = "".join(f"  global {t} : {kind}\n" for t, kind in others.items() if re.search(rf"\b{t}\b", formulas))
@@ -316,8 +321,8 @@ def grouped(
   shared X, W buffers 3 via direct
   role producer waves 0..3
     load X, W
-  role consumer waves 4..{3 + rows // 16} as {rows // 16} x 1
-    accumulate y : f32 tile 16 x {cols}
+  role consumer waves 4..{3 + waves} as {waves} x 1
+    accumulate y : f32 tile 16 x {cols}{f"{chr(10)}    schedule ping_pong" * (turns > 0)}
   each k in K by {step}
     y = y + X[m, k] @ W[e, n, k].T
   Y[m, n] = {formula}{"".join(f"{chr(10)}  {y}[m, n] = {f}" for y, _, f in more)}
@@ -333,6 +338,13 @@ GROUPED = {
     "groups that are weighed": grouped((1000, 264, 136), 5, formula="s[m] * (y + b[e, n]) + R[m, n]", output="f16"),
     "two outputs of groups": grouped((1000, 264, 136), 5, (192, 128, 64), "silu(y)", more=(("Z", "f32", "y * e"),)),
     "no rows": grouped((8, 64, 64), 4, (64, 64, 64)),
+    "groups in turn": grouped((200, 136, 136), 5, (128, 64, 64), grid="grid persistent(2)", turns=2),
+    "groups of tall tiles in turn": grouped(
+        (700, 136, 200), 3, (256, 64, 64), "s[m] * (y + b[e, n])", "f16", "grid persistent(2)", turns=2
+    ),
+    "two outputs of groups in turn": grouped(
+        (500, 264, 136), 2, (384, 64, 64), "silu(y)", more=(("Z", "f32", "y"),), turns=3
+    ),
 }
 
 

@@ -131,7 +131,6 @@ def test_what_the_back_end_does_not_do_is_refused(what: str) -> None:
 NOT_GROUPED = {
     "clusters": ("  grid", "  clusters 2\n  grid"),
     "places in a group": ("Y[m, n] = y", "Y[m, n] = y + m"),
-    "turns": ("16 x 128\n", "16 x 128\n    schedule ping_pong\n"),
     "one of many outputs": ("Y : bf16[M, N]", "Y : bf16[OFFSETS, M, N]"),
     "a scaled step": ("y = y + X[m, k] @ W[e, n, k].T", "y = y + 2 * (X[m, k] @ W[e, n, k].T)"),
 }

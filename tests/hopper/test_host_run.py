@@ -281,6 +281,8 @@ OTHERS = {
     "clusters of two tiles each": IN_CLUSTERS,
     "scaled, in clusters": SCALED_IN_CLUSTERS,
     "groups of ragged rows": OF_GROUPS,
+    "parts of K of groups, in turns": grouped((200, 136, 384), 3, (128, 64, 64), output="f32", grid="grid split_k(3)",
+                                              turns=2),
     "attention of 192 dimensions": of_one_head(Attention(100, 100, 192, 128, 64, 2, True)),
     "attention of several tiles": of_one_head(Attention(200, 150, 64, 128, 64, persistent=1)),
 }  # fmt: skip

@@ -414,9 +414,10 @@ class Keep(Op):
 
 @dataclass(frozen=True)
 class Let(Op):
-    """Constants of the scope, each a name and an expression."""
+    """Constants of the scope, each a name and an expression, all of a `type` of C++."""
 
     constants: tuple[tuple[str, str], ...]
+    type: str = "int"
 
 
 # ---------------------------------------------------------------- structure

@@ -37,7 +37,7 @@ from tkgen.ir.equations import Access
 from tkgen.ir.types import Dim, Operand, Program, Side, Tensor
 from tkgen.remap import NamedInt, RemapCall, compose
 from tkgen.source import Span
-from tkgen.tile.program import Ring, Scope
+from tkgen.tile.program import Let, Ring, Scope
 
 FULL = "A stage is full when its bytes have come, empty when every warp's products of it are done"
 OF_CLUSTER = ": of all blocks that copy into it"
@@ -207,9 +207,9 @@ class _Lowering:
             "store_add_async" if p.grid.shares_tiles else "store_async",
             tuple(head.split("\n")), (*place, *map(self._constant, self.batch())),
             tuple(self._declared(products, scaled)), tuple(self._scaling(products)) if scaled else (),
-            (f"const int row = walk.first + ({self.row_tile}) * {stored}_tile::rows;",
-             f"const bool partial = row + {stored}_tile::rows > walk.end;  "
-             "// the copy engine would write rows of the next group, too") if layout.ragged else (),
+            (Let((("row", f"walk.first + ({self.row_tile}) * {stored}_tile::rows"),)),
+             Let((("partial", f"row + {stored}_tile::rows > walk.end"),), "bool",
+                 remark="  // the copy engine would write rows of the next group, too")) if layout.ragged else (),
             tuple(self.reduced.statements(self._sums(products))),
             tuple(self.reduced.stored()),
             Ring("panel", f"{stored}_s", "STORE_BUFFERS", streamed.WARPS, Scope.GROUP, f"{stored}_tile",

@@ -40,7 +40,7 @@ def wrong_product(layout: Layout, code: Code) -> str | None:
     values = {
         "STAGES": layout.stages, "CONSUMERS": layout.consumers, "FRAGMENTS": layout.fragments, "CLUSTER": 1, "rank": 0,
         "WARPGROUP_WARPS": WARPS, "STORE_BUFFERS": layout.store_buffers, "BLOCK_ROWS": block[0],
-        "BLOCK_COLS": block[1], "K_STEP": block[2], code.steps: steps, "walk__end": 1 << 20,
+        "BLOCK_COLS": block[1], "K_STEP": block[2], code.steps: steps,
     }  # fmt: skip
     for output, store in zip(code.outputs, layout.tiles_stored, strict=True):
         values |= {output.panels: layout.panels_of(store)}
@@ -98,15 +98,17 @@ class _ProductPlace:
         if (part := layout.program.part) is not None:
             self.first = self.indices[part.name] * steps
         self.begin = 100_000 * (number + 1)  # of a group's rows
-        self.partial = layout.ragged and number > 0
+        self.end = 1 << 20  # of that group: of the second tile within the last 64 rows of a consumer in the middle
+        if number:
+            last = self._row((layout.consumers - 1) // 2, layout.fragments - 1)
+            self.end = self.begin + last * layout.machine.wgmma_rows + 1
 
     @property
     def values(self) -> Tile:
         """The values of the names that the C++ of a tile has."""
-        rows = [self.begin + self._row(c, 0) * self.layout.machine.wgmma_rows for c in range(self.layout.consumers)]
         return {
             "tile_row": self.row, "tile_col": self.col, "first": self.first, "walk__first": self.begin,
-            "row": tuple(rows), "partial": int(self.partial),
+            "walk__end": self.end,
             **{f"{cpp_name(axis)}_i": at for axis, at in self.indices.items()},
         }  # fmt: skip
 
@@ -162,7 +164,8 @@ class _ProductPlace:
             return _coordinate(target, at, self.indices), times
         first = self.begin + row * layout.machine.wgmma_rows
         at_col = col * layout.panel_cols(target.tensor)
-        return ((first, at_col, 1 << 20), WARPS) if self.partial else ((0, 0, first, at_col), 1)
+        partial = first + layout.machine.wgmma_rows > self.end
+        return ((first, at_col, self.end), WARPS) if partial else ((0, 0, first, at_col), 1)
 
     def _sum(self, terms: Terms, number: int, row: int) -> Term:
         """A sum over the K-steps, of their products or of what these are made."""

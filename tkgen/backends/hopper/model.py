@@ -351,11 +351,11 @@ class ProductWork:
         )  # fmt: skip
         self.memory.outputs[store.target.tensor.name][place] = rounded(value, store.target.tensor.dtype)
 
-    def partial(self) -> frozenset[Part]:
-        """Where a group ends within a consumer's rows of a tile, or before them."""
-        bm, consumers = self.layout.program.block[0], range(self.shape.consumers)
-        return frozenset((n, c) for n, p in enumerate(self.pieces) for c in consumers
-                         if self.groups and p.row * bm + (c + 1) * self.rows > len(self.groups[p.matrix]))  # fmt: skip
+    def ends(self) -> dict[Part, int]:
+        """How many times 64 rows of a consumer's rows of each tile are before its group's end, if it has groups."""
+        bm, own = self.layout.program.block[0], self.shape.fragments * self.rows
+        return {(n, c): min(max(len(self.groups[p.matrix]) - p.row * bm - c * own, 0), own) // self.rows
+                for n, p in enumerate(self.pieces) for c in range(self.shape.consumers) if self.groups}  # fmt: skip
 
     def _stored(self, step: Do, panel: Tensor | None) -> None:
         (access,) = step.reads
@@ -449,7 +449,7 @@ def cluster_schedule(
     run = tuple(p.steps for p in pieces[0]) if layout.program.grid.name == "stream_k" else ()
     shape = replace(shape, warps=warps or shape.warps, run=run)
     blocks = [ProductWork(layout, shape, memory, own, launch) for own in pieces]
-    return blocks, schedule(shape, len(pieces[0]), blocks[0].partial())
+    return blocks, schedule(shape, len(pieces[0]), blocks[0].ends())
 
 
 def started(program: Program, launch: Launch[Program]) -> dict[str, Tensor]:

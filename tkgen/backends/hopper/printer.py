@@ -153,8 +153,8 @@ def statement(op: Op) -> str:
             return _advanced(cursor, by)
         case Keep(name=name, cursor=cursor, fresh=fresh):
             return f"{'int ' if fresh else ''}{name} = {cursor.name}"
-        case Let(constants=constants):
-            return f"const int {', '.join(f'{name} = {expression}' for name, expression in constants)}"
+        case Let(constants=constants, type=kind):
+            return f"const {kind} {', '.join(f'{name} = {expression}' for name, expression in constants)}"
     raise AssertionError(f"{type(op).__name__} has no C++")
 
 

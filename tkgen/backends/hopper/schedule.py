@@ -29,9 +29,11 @@ Of a cluster, all blocks are there: `clusters` makes their schedule of that of o
   writes, all read, whichever consumer's they are.
 - A turn of the ring in the middle of a tile that has another one stands for any number of them: what must be ordered
   is a turn apart at most, or at the ends of a tile.
-- Where groups of rows end within tiles, warps take their rows out of panels themselves, and wait for all stores before
-  a panel of such a tile. Which tiles these are only the data says: two tiles without any, one before such a tile, one
-  behind it are what can be neighbours, but for two such tiles, between which no store is under way.
+- Where groups of rows end within tiles, warps take rows out of panels themselves, and wait for all stores before a
+  panel of 64 rows that are not all of the group. Which ones these are only the data says. In a consumer's tile they are
+  all, none, or the last ones. Two tiles without any, one before such a tile, one behind it are what can be neighbours,
+  but for two such tiles, between which no store is under way; where a consumer's tile has several 64 rows, another
+  shape has tiles of which the first 64 rows are whole.
 - The same holds of the ring of panels. A K known at the launch alone may be any of these numbers of steps.
 - A cluster is proven in two shapes. One is a block by itself, as above: what its consumers alone touch - sums, panels,
   named barriers - is ordered by their own steps, which are the same. The other has all blocks, each with one consumer
@@ -47,7 +49,7 @@ back to where it was, all but one round of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import accumulate
@@ -60,6 +62,7 @@ from tkgen.backends.hopper.streamed import Code, Operand, Output, Product, Round
 from tkgen.ir.launch import Launch
 from tkgen.proof.passes import first_wrong, unread
 from tkgen.proof.program import Loop
+from tkgen.tile.program import Let
 from tkgen.tile.text import block_text
 from tkgen.tile.unroll import Tile, unroll
 
@@ -81,6 +84,7 @@ class Shape:
     ping_pong: bool = False
     scaled: bool = False  # a step's products are made something of before they are added
     ragged: bool = False  # groups of rows end within tiles: their last rows leave without the copy engine
+    whole: int = 0  # where one does, so many times 64 rows of each consumer are before its end
     blocks: int = 1  # of a cluster
     common: str = ""  # the factors whose tiles these have in common: A or B
     run: tuple[int, ...] = ()  # the K-steps of a block's parts of tiles, where they differ
@@ -180,7 +184,9 @@ def representatives(shape: Shape, numbers: Iterable[int]) -> list[Shape]:
     turn, panels = shape.turn, _few_panels(shape)
     steps = {_fewer(n, turn) for n in numbers}
     alone = replace(shape, consumers=shape.turns, warps=2, panels=panels, blocks=1, common="")
-    kinds = [replace(alone, ragged=each) for each in ((False, True) if shape.ragged else (False,))]
+    kinds = [replace(alone, ragged=False)]
+    if shape.ragged:
+        kinds += [replace(alone, whole=whole) for whole in range(min(shape.fragments, 2))]
     if any(shape.rounds) and shape.consumers > 1:
         kinds.append(replace(alone, consumers=shape.consumers, warps=1))
     if shape.blocks > 1:
@@ -231,18 +237,19 @@ def wrong(loop: Loop, once: bool = False) -> str | None:
 Part = tuple[int, int]  # a tile's rows of a consumer
 
 
-def schedule(shape: Shape, tiles: int = 0, partial: frozenset[Part] | None = None) -> Loop:
+def schedule(shape: Shape, tiles: int = 0, ends: Mapping[Part, int] | None = None) -> Loop:
     """The kernel as a loop that a block, or a cluster of them, passes for its output tiles, as many as it may be.
 
-    With so many `tiles` in a pass, which is then the only one, where they do not bring the ring to its beginning. A
-    group ends within what is `partial`: of ragged rows each second tile where it is not said.
+    With so many `tiles` in a pass, which is then the only one, where they do not bring the ring to its beginning. Of
+    ragged rows `ends` says how many times 64 rows are before a group's end, where it ends within a part, or before it:
+    where it is not said, `shape.whole` of each second tile.
     """
     tiles = tiles or shape.tiles
-    if partial is None:
-        partial = frozenset((t, c) for t in range(1, tiles, 2) for c in range(shape.consumers) if shape.ragged)
+    if ends is None:
+        ends = {(t, c): shape.whole for t in range(1, tiles, 2) for c in range(shape.consumers) if shape.ragged}
     counts = shape.run or (shape.steps,) * tiles
     own: list[Tile] = [
-        {"K_STEPS": count, "partial": tuple(int((tile, c) in partial) for c in range(shape.consumers))}
+        {"K_STEPS": count, "whole": tuple(ends.get((tile, c), shape.fragments) for c in range(shape.consumers))}
         for tile, count in enumerate(counts)
     ]
     loop = unroll(program(_code(shape)), MACHINE, _values(shape), own)
@@ -260,8 +267,10 @@ def _code(shape: Shape) -> Code:
     rounds = tuple(Round(n, of_columns=columns) for n, columns in enumerate(shape.rounds))
     stored = (f"{kind} {n}" for kind, count in (("rows", shape.rows_stored), ("columns", shape.columns_stored))
               for n in range(count))  # fmt: skip
+    partial = Let((("partial", f"{'f' if shape.ping_pong else 0} >= whole"),))
     return Code(tuple(operands), products, outputs, turns=shape.ping_pong, scaled=shape.scaled, ragged=shape.ragged,
-                rounds=rounds, rows_stored=tuple(Rows(each, "") for each in stored))  # fmt: skip
+                rows=(partial,) * shape.ragged, rounds=rounds,
+                rows_stored=tuple(Rows(each, "") for each in stored))  # fmt: skip
 
 
 def _values(shape: Shape) -> dict[str, int]:

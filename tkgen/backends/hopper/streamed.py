@@ -6,7 +6,7 @@ back when they are done. The sums leave through panels of shared memory, by the 
 - `turns`: consumers take whole K-loops in turn, each of rows of its own, while the other's sums leave.
 - `scaled`: a step's products are made something of before they are added: two steps at a time, the second one's
   products run while the first one's are added.
-- `ragged`: groups of rows end within tiles; rows of the last one leave without the copy engine.
+- `ragged`: groups of rows end within tiles; of 64 rows that are not all of the group, warps store those that are.
 - `cluster`: blocks copy tiles of an operand for each other.
 """
 
@@ -150,7 +150,7 @@ class Code:
     place: tuple[str, ...] = ()  # of a tile
     declared: tuple[str, ...] = ()  # by a consumer, for all tiles
     scaling: tuple[str, ...] = ()  # for a tile, before its steps
-    rows: tuple[str, ...] = ()  # for a tile, before its panels
+    rows: tuple[Let, ...] = ()  # of ragged rows, before the panels of 64 rows: which they are, and `partial`
     rounds: tuple[Round, ...] = ()
     rows_stored: tuple[Rows, ...] = ()
     panel: Ring = PANEL
@@ -257,9 +257,11 @@ class _Streamed:
         if code.turns:
             before = (Text((*code.declared, SKIP)), Advance(self.stage, f"consumer * {code.steps}"))
         steps = self._scaled() if code.scaled else self._steps()
-        panels = (*self._rounds(), *(self._panels(n) for n in range(len(code.outputs))))
+        panels: tuple[Node, ...] = (
+            *code.rows, *self._rounds(), *(self._panels(n) for n in range(len(code.outputs)))
+        )  # fmt: skip
         stores: tuple[Node, ...] = (Loop("f", "FRAGMENTS", panels, unroll="unroll"),) if code.turns else panels
-        body: tuple[Node, ...] = (Text(code.place), *steps, Text(("", AGAIN, *code.rows)), *stores)
+        body: tuple[Node, ...] = (Text(code.place), *steps, Text(("", AGAIN)), *stores)
         last = "  // a block's shared memory goes with its last thread"
         end = Drain("stores", reads_only=True, who=Who.FIRST, remark=last)
         groups, remark, registers = code.consumer
