@@ -185,6 +185,52 @@ def test_each_score_is_rounded_and_stays_in_its_place(kind: str) -> None:
     assert found[-1].isnan().all()  # infinity is a NaN of e4m3, and of e5m2 one times zero is
 
 
+def test_sums_of_rounded_powers_count_what_is_multiplied() -> None:
+    """Powers up to 1000 are rounded, the larger ones to 448: the sum of a row is of the same numbers as the product."""
+    text = SPEC.format_map(DEFAULTS | {"keys": "128", "v": "V[h, D, j].T"})
+    text = text.replace("p = exp2(s - n)", "p = fp8(1000 * exp2(s - n))").replace("fp8(p) @", "p @")
+    spec = load(text).check()
+    assert isinstance(spec, HopperSpec)
+    given = inputs("plain")
+    given["K"] = given["K"][:, :128].contiguous()
+    given["V"] = torch.ones(2, 64, 128).to(torch.float8_e4m3fn)
+    made = run(spec, spec.launch(), given, {}, Order(), limit=60)
+    assert not made.findings and torch.equal(made.outputs["O"].float(), torch.ones(2, 128, 64))
+    scores = given["S"][:, None, None] * (given["Q"].float() @ given["K"].float().mT)
+    powers = 1000 * torch.exp2(scores - scores.amax(-1, True))
+    total = powers.clamp(max=448).to(torch.float8_e4m3fn).float().sum(-1)
+    assert torch.allclose(made.outputs["L"], scores.amax(-1) + total.log2(), rtol=0, atol=0.01)
+
+
+PACKED = """kernel packed
+  dims SEQUENCES = 3, OFFSETS = SEQUENCES + 1, HEADS = 2, TOKENS = 256, D = 64
+  global FIRST : i32[OFFSETS]
+  global Q : fp8[HEADS, TOKENS, D]
+  global K : fp8[HEADS, TOKENS, D]
+  global V : fp8[HEADS, D, TOKENS]
+  global O : bf16[HEADS, TOKENS, D]
+  over b in SEQUENCES, h in HEADS, q in TOKENS within FIRST[b] by 128
+  shared K, V
+  carry m : f32[q] = -3.4e38, l : f32[q] = 0, o : f32[q, D] = 0
+  each j in TOKENS within FIRST[b] by 128
+    s = 0.18 * Q[h, q] @ K[h, j].T
+    n = max(m, rowmax(s))
+    p = exp2(s - n)
+    r = exp2(m - n)
+    l = l * r + rowsum(p)
+    o = o * r + fp8(p) @ V[h, D, j].T
+    m = n
+  O[h, q] = o / l
+"""
+
+
+def test_packed_sequences_are_refused() -> None:
+    with pytest.raises(SpecError) as caught:
+        load(PACKED, target="sm_90a").check()
+    messages = [(d.code, d.message) for d in caught.value.diagnostics]
+    assert messages == [("E230", "the copy engine ends no row of `V` where a group ends")]
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [
