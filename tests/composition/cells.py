@@ -156,8 +156,8 @@ def page() -> str:
         "| rows | a [kernel without products](language.md#rows) |\n"
         '| groups | a product of [groups of rows](language.md#matrix-products); "groups" groups its contraction |\n',
         '"Accepted of what is possible" leaves out what the hardware cannot do and what the\ncomputation forbids.\n',
-        'The values of the cell "low precision" of attention are stored with their keys innermost, because wgmma\n'
-        "takes 8-bit floats in no other layout. AMD targets take both layouts.\n",
+        'The values of the cell "low precision" of attention are stored with their keys innermost, because\n'
+        "wgmma takes 8-bit floats in no other layout. AMD targets take both layouts.\n",
         _counts(all_cells) + "\n",
         *(_table(target, features) for target in TARGETS),
         "## Why not\n",
