@@ -34,7 +34,7 @@ LARGE = 1e18  # what queries and keys are multiplied by: scores of more than 1e3
 
 
 def target_of(name: str) -> str:
-    """What a spec is for."""
+    """Return the target that a spec is for."""
     text = SPECS[name].read_text(encoding="utf-8")
     if "sm_90a" in text:
         return "sm_90a"
@@ -42,13 +42,13 @@ def target_of(name: str) -> str:
 
 
 def part(place: str, size: int) -> slice:
-    """The elements of so many that are -inf."""
+    """The range of elements that are -inf, of `size`."""
     begin, end = PLACES[place]
     return slice(begin * size // 3, -(-end * size // 3))
 
 
 def wrong(name: str, kind: str, device: str = "cpu") -> list[str]:
-    """What is not right of a spec; `kind` is "-inf", all places in one launch, or "large"."""
+    """Return the differences of a spec from torch; `kind` is "-inf", all places in one launch, or "large"."""
     text = SPECS[name].read_text(encoding="utf-8")
     return _rows(name, kind, device) if "X : bf16[ROWS" in text else _attention(name, text, kind, device)
 
