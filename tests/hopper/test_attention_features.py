@@ -98,7 +98,7 @@ def test_features_together_compute_what_torch_does(spec: str) -> None:
         (text("schedule ping_pong", rows=64), "has no other one to take turns with"),
         (text("grid persistent(2)", parts=True), "differ in how long"),
         (text("", parts=True).replace("PARTS = 3", "PARTS = 6"), "takes no pass"),
-        (text("").replace("B[h, q, j]", "rowmean(o)"), "behind the loop over `D`"),
+        (text("").replace("B[h, q, j]", "rowmean(o)"), "after the loop over `D`"),
     ],
 )
 def test_what_cannot_be_together_is_refused(spec: str, said: str) -> None:

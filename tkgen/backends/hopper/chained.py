@@ -6,9 +6,10 @@ through rings. The second product of an iteration runs beside the first one of t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from tkgen.backends.hopper.streamed import ALL_WARPS, Round, Rows, columns_of_all, columns_of_warps, combining
 from tkgen.tile.ops import Multiply, Write
 from tkgen.tile.program import (
     Advance,
@@ -34,6 +35,7 @@ from tkgen.tile.program import (
     Role,
     Scope,
     Scoped,
+    StoreValues,
     Sync,
     Text,
     Tiles,
@@ -42,7 +44,7 @@ from tkgen.tile.program import (
 
 BESIDE = "// The second product of an iteration runs beside the first one of the next, and what stands behind that."
 SOME = "first_iteration < iterations"
-ALL_WARPS = "CONSUMERS * WARPGROUP_WARPS"
+MEETING = "2 * CONSUMERS + 1"  # behind those of each consumer, and of each turn
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,8 @@ class Code:
     remarks: tuple[str, str] = ("", "")  # of the roles
     some: str = ""  # the condition that a tile has an iteration, where it may have none
     second: str = "AB"  # how the factors of the second product lie
+    rounds: tuple[Round, ...] = ()  # of reductions of columns after the loop
+    columns_stored: tuple[Rows, ...] = ()  # outputs that have a number of each column
 
 
 def program(code: Code = Code()) -> Block:
@@ -102,6 +106,9 @@ class _Chained:
         }
         self.group = Named("group", "warpgroup", "1", "WARPGROUP_WARPS")
         self.turn = Named("turn", "two_groups", "CONSUMERS + 1", "2 * WARPGROUP_WARPS", apart=True)
+        self.consumers = Named("consumers", "consumers", MEETING, ALL_WARPS)
+        self.values = Ring("values", "", scope=Scope.WARP)
+        self.combined = tuple(columns_of_all(each, "WIDTH") for each in code.rounds)
 
     @property
     def copied(self) -> tuple[Ring, ...]:
@@ -110,7 +117,11 @@ class _Chained:
     def block(self) -> Block:
         flags = tuple(f for ring in self.copied for f in (self.full[ring], self.empty[ring]))
         rings = (*self.copied, self.out, self.scores, self.made, self.factor, self.sums)
-        return Block((self._producer(), self._consumer()), flags, (self.group, self.turn), rings)
+        named: tuple[Named, ...] = (self.group, self.turn)
+        if self.code.rounds:
+            parts = (columns_of_warps(each, "WIDTH") for each in self.code.rounds)
+            rings, named = (*rings, self.values, *parts, *self.combined), (*named, self.consumers)
+        return Block((self._producer(), self._consumer()), flags, named, rings)
 
     def _cursor(self, ring: Ring, start: str) -> Cursor:
         return Cursor(ring.name, f"{ring.name}_phase", ring.slots, start)
@@ -179,10 +190,11 @@ class _Chained:
         body: tuple[Node, ...] = (
             Text((*code.place, *code.declared, "")),
             *iterations,
-            Text(("", *code.behind)),
+            *self._behind(),
             Drain("stores", reads_only=True, who=Who.FIRST),
             Sync(self.group, "consumer + 1"),
-            Write(Region(self.sums), Region(self.out, own=True), code.out_value, remark=code.out_remark),
+            Write(Region(self.values if code.rounds else self.sums), Region(self.out, own=True), code.out_value,
+                  remark=code.out_remark),
             Sync(self.group, "consumer + 1"),
             CopyOut(Region(self.out), *_of(code.out), who=Who.FIRST),
         )  # fmt: skip
@@ -192,6 +204,17 @@ class _Chained:
         return Role("consumer", (left, right, held), (Text((turns,)), first_turn), _tiles(code.tiles, body), (behind,),
                     "CONSUMERS", "WARPGROUP_WARPS", "1" if code.loads_first else "0", code.registers[1],
                     code.remarks[1])  # fmt: skip
+
+    def _behind(self) -> Iterator[Node]:
+        """After the loop: the columns that all warps combine, what is stored of them, and what else is computed."""
+        code, sums = self.code, Region(self.sums)
+        for n, each in enumerate(code.rounds):
+            yield from combining(each, (sums, *map(Region, self.combined[:n])), "WIDTH", Sync(self.consumers, MEETING))
+        columns = tuple(map(Region, self.combined))
+        for stored in code.columns_stored:
+            yield StoreValues(columns, stored.tensor, stored.coord, stored.lines)
+        lines = ("", *code.behind)
+        yield Compute(lines, (sums, *columns), (Region(self.values),), "behind") if code.rounds else Text(lines)
 
     def _first(self, left: Cursor) -> tuple[Op, ...]:
         operands = (Region(self.held, "held", "consumer"), Region(self.left, left.name))

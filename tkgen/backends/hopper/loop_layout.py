@@ -289,8 +289,9 @@ def _middle(m: HopperLoop) -> None:
             name = factors[tile].name
             raise LoopError(f"`{name}` is a factor, which stays in shared memory for products alone", tile.span)
         of_row = isinstance(op, Reduce) and m.split in op.result.axes and (op.axis == m.loop.axis or op in m.behind)
-        if isinstance(op, Reduce) and not of_row:
-            over = f"over `{m.loop.axis.name}`, and behind the loop over `{m.columns.name}`"
+        of_column = op in m.combined and op.result.axes == (m.columns,) and m.split.within is None
+        if isinstance(op, Reduce) and not of_row and not of_column:
+            over = f"over `{m.loop.axis.name}`, and after the loop over `{m.columns.name}`, or columns of a tile"
             raise LoopError(f"only rows along `{m.split.name}` are reduced, {over}", op.result.span)
 
 
@@ -312,10 +313,9 @@ def _stores(m: HopperLoop) -> None:
         name, axes = store.target.tensor.name, store.target.axes
         if store.adds:
             raise LoopError(f"blocks add to `{name}`", store.span)
-        if axes not in ((m.split,), tuple(a for a in m.result.axes)) and axes != (m.split, m.result.axes[-1]):
-            raise LoopError(
-                f"`{name}` is stored with other axes than `{m.split.name}` and the sums' columns", store.span
-            )
+        known = ((m.split,), m.result.axes, (m.split, m.result.axes[-1]), *([(m.columns,)] if m.combined else []))
+        if axes not in known:
+            raise LoopError(f"`{name}` has other axes than `{m.split.name}` and the sums' columns", store.span)
         if len(axes) > 1 and store.target.indices[-1].axis != axes[-1]:
             raise LoopError(f"`{name}` has not `{axes[-1].name}` innermost", store.span)
     if len(m.tile_stored) != 1:
@@ -341,6 +341,7 @@ def _fitting_tiles(m: HopperLoop) -> tuple[Edit, ...]:
         most = (moved or (0, launched_registers(machine, threads)))[1]
         tiles = rows * m.depth + columns * (m.buffers[0] * m.depth + m.buffers[1] * m.width)
         shared = tiles * m.element_bytes + sum(rows * m.width * s.target.tensor.dtype.bytes for s in m.tile_stored)
+        shared += m.column_bytes(consumers)
         room = machine.shared_bytes_per_block - 2 * machine.tile_alignment
         panels = not m.keys_innermost or columns * m.element_bytes % machine.swizzle_bytes == 0
         return panels and registers_of(columns, m.width, m.element_bytes) <= most and shared <= room

@@ -11,11 +11,12 @@ from tkgen.backends.cdna.lower.places import origin
 from tkgen.backends.hopper.chained import SOME, Code, Moved, program
 from tkgen.backends.hopper.epilogue import place_of
 from tkgen.backends.hopper.file import File, Member, name
+from tkgen.backends.hopper.loop_columns import after_the_loop, column_stored
 from tkgen.backends.hopper.loop_values import LoopValues
 from tkgen.backends.hopper.loops import HopperLoop
 from tkgen.backends.hopper.lowering import copied_along, described
 from tkgen.backends.hopper.printer import body
-from tkgen.ir.equations import Access, Axis, AxisKind, Bound, Convert, Map, Store, walk
+from tkgen.ir.equations import Access, Axis, AxisKind, Bound, Convert, Map, walk
 from tkgen.ir.functions import HOPPER, helpers
 from tkgen.ir.tensors import Tensor
 
@@ -75,6 +76,8 @@ class _Lowering:
         m, remark = self.m, self.marks.remark
         (out,) = m.tile_stored
         right = "WIDTH, KEYS" if m.keys_innermost else "KEYS, WIDTH"
+        if m.combined:
+            yield "using consumers = group<CONSUMERS * WARPGROUP_WARPS>;"
         yield f"using two_groups = group<2 * WARPGROUP_WARPS>;{remark(comment='a consumer and the next')}"
         for tile, extents, tensor, owner in (
             ("held", "ROWS, DEPTH", m.held.tensor, "a consumer's"),
@@ -92,7 +95,9 @@ class _Lowering:
         convert = next(op for op in m.middle if isinstance(op, Convert) and op.result == m.second.left)
         middle = values.statements([op for op in m.middle if op is not convert], [convert.argument])
         carried = [*values.statements(m.carried), *values.handed(), *values.converted(convert)]
-        behind = list(self._behind(out))
+        rounds, behind = after_the_loop(values, out)
+        behind += self._rows_stored()
+        columns = tuple(column_stored(values, s, self.marks.remark(origin(s.span))) for s in m.columns_stored)
         tiles = "TILES" if isinstance(self._every_tile, int) else "tiles"
         return Code(
             values.name[m.first.result], values.sums, self._moved(m.held, self._row_tile()),
@@ -102,6 +107,7 @@ class _Lowering:
             tuple(self._declared()), tuple(middle), tuple(carried), tuple(behind),
             values.name[out.value], self.marks.remark(origin(out.span)), m.moved_registers or (0, 0),
             m.loads_first, self._role_remarks(), SOME if m.of_groups else "", "ABt" if m.keys_innermost else "AB",
+            rounds, columns,
         )  # fmt: skip
 
     def _role_remarks(self) -> tuple[str, str]:
@@ -333,14 +339,10 @@ class _Lowering:
         yield f"int iterations = {count};"
         yield UNKNOWN
 
-    def _behind(self, out: Store) -> Iterator[str]:
-        """What is done and stored behind the loop, but for the tile."""
+    def _rows_stored(self) -> Iterator[str]:
+        """The statements that store a number of each row."""
         m = self.m
-        yield from self.values.gathered()
-        yield from self.values.statements(m.behind, [out.value])
-        for store in m.stored:
-            if store is out:
-                continue
+        for store in (s for s in m.stored if s.target.axes == (m.split,)):
             row = "first_row + laneid() / 4 + 8 * r"
             at = self.values.in_tensor(m.split, row)
             place = place_of(store.target, [at if i.extends else "" for i in store.target.indices])

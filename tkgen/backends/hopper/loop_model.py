@@ -12,18 +12,20 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from tkgen.backends.hopper.loop_schedule import Shape, schedule
+from tkgen.backends.hopper.loop_schedule import Shape, schedule, shape_of
 from tkgen.backends.hopper.loops import HopperLoop
 from tkgen.backends.hopper.model import Edit, Memory, modelled
 from tkgen.backends.protocol import Modelled
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import Access, Axis, Load, Op, Product, Value
 from tkgen.ir.launch import Launch
+from tkgen.ir.products import needed
 from tkgen.ir.rounding import TORCH, rounded
 from tkgen.ir.tiles import Tile, along_dims
 from tkgen.proof.execution import Order, Outcome, Parts, execute
 from tkgen.proof.program import Do
 from tkgen.proof.program import Loop as ProofLoop
+from tkgen.schedule.loop_masks import NEUTRAL
 from tkgen.schedule.loop_tiles import extent
 
 Place = Mapping[Axis, int]
@@ -79,18 +81,28 @@ class LoopWork:
 
     def do(self, agent: int, step: Do, found: Sequence[Parts]) -> Sequence[Parts]:
         """What an operation leaves."""
+        m = self.m
         if step.stream == "copies":
             return [(self._brought(step),)]
         if step.stream == "stores":
             self._stored(step, torch.cat(found[0]))
+            return []
+        if not step.writes:
+            self._columns_stored(step, found)
             return []
         ring, *of = step.writes[0].ring.split()
         if step.stream == "products":
             return [((self._first if ring == "scores" else self._second)(of, found),)]
         if ring == "made":
             return [(self._made(step, of, found[0][0]),)]
+        if ring == "columns":
+            return [(self._reduced(agent, step, found),)]
+        if ring == "combined":
+            return [(self._combined(step, found[0]),)]
+        if ring == "values" or (ring == "out" and not m.combined):
+            return [(self._panel(agent, step, found),)]
         if ring == "out":
-            return [(self._panel(step, found[0][0]),)]
+            return [found[0]]
         if not found:
             return [(self._initial(step, of),)]
         sums, factor = self._carried(of, found)
@@ -100,6 +112,9 @@ class LoopWork:
         """A store of what nobody knows leaves NaNs."""
         if step.stream == "stores":
             self._stored(step, torch.full((self.rows, self.m.width), torch.nan))
+        elif not step.writes:
+            nothing = {op.result: torch.full((self.m.width,), torch.nan) for op in self.m.combined}
+            self._columns_stored(step, [(nothing,)])
 
     def _place(self, tile: int) -> Place | None:
         """That of an output tile; behind the last one there is none."""
@@ -195,19 +210,66 @@ class LoopWork:
         self.kept[" ".join(of)] |= {carry.inside: memory.taken(carry.update) for carry in rows}
         return memory.get(m.onto), memory.get(m.second.left)
 
-    def _panel(self, step: Do, sums: Tile) -> Tensor:
-        """Rows of a warp of the tile that is stored; what else is stored of them goes out at once."""
-        m, (access,) = self.m, step.writes
-        c, w = int(access.ring.split()[1]), access.box[0][0]
-        whole = torch.zeros(self.own, m.width)
+    def _after(self, agent: int, step: Do, found: Sequence[Parts], ops: Sequence[Op]) -> int | None:
+        """Execute operations after the loop on the rows of a warp and combined columns; the first of its rows."""
+        m, (access,), ((sums,), *columns) = self.m, step.writes, (parts[:1] for parts in found)
         if (place := self._place(access.instance)) is None:
-            return whole
+            return None
+        c, w = divmod(agent - 1, self.shape.warps)  # the first agent is the producer
         first = (place[m.split] * m.consumers + c) * self.rows + w * self.own
         kept = self.kept[f"{c} {w}"]
         known = {carry.result: kept[carry.inside] for carry in m.loop.carries if carry != self.summed}
-        self._computed(m.behind, {**known, self.summed.result: sums}, access.instance, first, range(0))
-        made = {s.target: self.memory.get(s.value) for s in m.stored}
-        for store in (s for s in m.stored if s is not self.out):
+        known |= self._of_columns(columns) | {self.summed.result: sums}
+        self._computed([op for op in ops if op not in m.combined], known, access.instance, first, range(0))
+        return first
+
+    def _of_columns(self, found: Sequence[Parts]) -> dict[Value, Tile]:
+        """The combined columns that an operation reads."""
+        return {value: Tile((self.columns.name,), numbers) for (made, *_) in found for value, numbers in made.items()}
+
+    def _reduced(self, agent: int, step: Do, found: Sequence[Parts]) -> dict[Value, Tensor]:
+        """The columns of a warp's rows that are within the tensor."""
+        m, op = self.m, self.m.combined[int(step.writes[0].ring.split()[1])]
+        nothing = torch.full((m.width,), NEUTRAL[op.function])
+        if (first := self._after(agent, step, found, m.behind[: m.behind.index(op)])) is None:
+            return {op.result: nothing}
+        rows = self.memory.inside([m.split], [first], [self.own])[m.split.name]
+        made = self.memory.get(op.argument)
+        whole = along_dims(made.value, made.dims, (m.split.name, self.columns.name)).expand(self.own, m.width)
+        inside = torch.cat([whole[: len(rows)], nothing.unsqueeze(0)])
+        return {op.result: self.memory.gather(op.function, Tile(("rows", self.columns.name), inside), 0)[0]}
+
+    def _combined(self, step: Do, parts: Parts) -> dict[Value, Tensor]:
+        """The columns, of the parts of all warps."""
+        op = self.m.combined[int(step.writes[0].ring.split()[1])]
+        tile = Tile(("warps", self.columns.name), torch.stack([part[op.result] for part in parts]))
+        return {op.result: self.memory.gather(op.function, tile, 0)[0]}
+
+    def _columns_stored(self, step: Do, found: Sequence[Parts]) -> None:
+        """The numbers of columns to memory; all warps have the same."""
+        m, instance = self.m, step.reads[0].instance
+        store = m.columns_stored[int(str(step.does[1]).split()[1])]
+        if (place := self._place(instance)) is None:
+            return
+        known = self._of_columns(found)
+        self._computed(needed(tuple(m.behind), store.value, known=known), known, instance, 0, range(0))
+        made, size = self.memory.get(store.value), extent(self.columns)
+        value = along_dims(made.value, made.dims, (self.columns.name,)).expand(m.width)[:size]
+        at = tuple(
+            index.at if index.axis is None else slice(0, size) if index.extends else
+            place[index.axis] if index.of_tile else self.memory.group[index.axis.name].start // index.divisor
+            for index in store.target.indices
+        )  # fmt: skip
+        self.memory.outputs[store.target.tensor.name][at] = rounded(value, store.target.tensor.dtype)
+
+    def _panel(self, agent: int, step: Do, found: Sequence[Parts]) -> Tensor:
+        """Rows of a warp of the tile that is stored; what else is stored of them goes out at once."""
+        m, stored = self.m, [s for s in self.m.stored if s not in self.m.columns_stored]
+        whole = torch.zeros(self.own, m.width)
+        if (first := self._after(agent, step, found, m.behind)) is None:
+            return whole
+        made = {s.target: self.memory.get(s.value) for s in stored}
+        for store in (s for s in stored if s is not self.out):
             row = made[store.target]
             rows = along_dims(row.value, row.dims, (m.split.name,)).expand(self.own)
             places = self.memory.inside([m.split], [first], [self.own])
@@ -258,7 +320,7 @@ def block_schedule(
     if not places:
         return None
     count = len(passes(m, launch.extents, places[0], launch.groups))
-    shape = Shape(*m.buffers, m.consumers, count, m.machine.warpgroup_warps, not m.of_groups)
+    shape = shape_of(m, count)
     shape = replace(shape, warps=warps or shape.warps)
     return LoopWork(m, shape, memory, places, launch.groups), schedule(shape, len(places))
 

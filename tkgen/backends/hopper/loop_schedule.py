@@ -13,7 +13,8 @@ before it has issued its products: it arrives there itself, as `bar.sync` does, 
 
 - Data: one consumer of two warps stands for all, as in `tkgen.backends.hopper.schedule`. Two consumers write nothing in
   common, and of the warps of one but the first, which stores, no two touch the same rows. Turns only add waits.
-- Turns: all consumers are there, of one warp each. Warps of a consumer run the same steps and come as they come.
+- Turns, and columns that the warps of all consumers combine: all consumers are there, of one warp each. Warps of a
+  consumer run the same steps and come as they come.
 - A turn of both rings in the middle of a tile that has another one stands for any number of them: what must be ordered
   is a turn apart at most, or at the ends of a tile.
 - Where a loop begins or ends with its tile, a block has one tile (`loops` refuses more): each number of passes is a
@@ -32,6 +33,7 @@ from math import gcd, lcm
 from tkgen.backends.hopper.chained import SOME, Code, constants, program
 from tkgen.backends.hopper.loops import HopperLoop
 from tkgen.backends.hopper.schedule import MACHINE, wrong
+from tkgen.backends.hopper.streamed import Round, Rows
 from tkgen.proof.program import Loop
 from tkgen.tile.text import block_text
 from tkgen.tile.unroll import unroll
@@ -47,11 +49,20 @@ class Shape:
     passes: int
     warps: int = 2  # of a consumer
     some: bool = True  # False where a tile may take no iteration
+    rounds: int = 0  # of reductions of columns after the loop
+    columns_stored: int = 0  # outputs that have a number of each column
 
     @property
     def turn(self) -> int:
         """Passes that bring both rings back to their beginning."""
         return lcm(self.left, self.right)
+
+    @property
+    def code(self) -> Code:
+        """The tile program's C++, as far as it decides the schedule."""
+        rounds = tuple(Round(n, of_columns=True) for n in range(self.rounds))
+        stored = tuple(Rows(f"columns {n}", "", ()) for n in range(self.columns_stored))
+        return Code(some="" if self.some else SOME, rounds=rounds, columns_stored=stored)
 
     @property
     def tiles(self) -> int:
@@ -66,14 +77,18 @@ def unproven(m: HopperLoop) -> str | None:
 
 def scheduled(m: HopperLoop) -> str:
     """The tile program of a block, as text."""
-    return block_text(
-        program(Code(some=SOME if m.of_groups else "")), constants(*m.buffers, m.consumers, m.machine.warpgroup_warps)
-    )
+    return block_text(program(shape_of(m).code), constants(*m.buffers, m.consumers, m.machine.warpgroup_warps))
+
+
+def shape_of(m: HopperLoop, passes: int = 0) -> Shape:
+    """The shape of a kernel with this layout, with all warps of each consumer and `passes` iterations for a tile."""
+    return Shape(*m.buffers, m.consumers, passes, m.machine.warpgroup_warps, not m.of_groups, len(m.combined),
+                 len(m.columns_stored))  # fmt: skip
 
 
 def shapes(m: HopperLoop) -> list[Shape]:
     """The shapes that stand for a kernel with this layout."""
-    shape = Shape(*m.buffers, m.consumers, 0, some=not m.of_groups)
+    shape = shape_of(m)
     return representatives(shape, m.pass_counts or range(int(shape.some), 3 * shape.turn))
 
 
@@ -96,7 +111,5 @@ def schedule(shape: Shape, tiles: int = 0) -> Loop:
     With so many `tiles` in a pass, which is then the only one, where they do not bring the rings to their beginning.
     """
     values = constants(shape.left, shape.right, shape.consumers, shape.warps)
-    code = Code() if shape.some else Code(some=SOME)
-    return unroll(
-        program(code), MACHINE, values, [{"first_iteration": 0, "iterations": shape.passes}] * (tiles or shape.tiles)
-    )
+    tile = {"first_iteration": 0, "iterations": shape.passes}
+    return unroll(program(shape.code), MACHINE, values, [tile] * (tiles or shape.tiles))

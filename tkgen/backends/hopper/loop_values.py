@@ -21,7 +21,7 @@ from tkgen.backends.cdna.lower.places import Names
 from tkgen.backends.cdna.lower.ranges import Range, holds
 from tkgen.backends.cdna.lower.value_names import made_of
 from tkgen.backends.hopper import chained
-from tkgen.backends.hopper.epilogue import place_of
+from tkgen.backends.hopper.epilogue import of_all_warps, place_of
 from tkgen.backends.hopper.file import size
 from tkgen.backends.hopper.loops import HopperLoop
 from tkgen.backends.hopper.printer import printed
@@ -53,10 +53,11 @@ from tkgen.ir.limits import LARGEST_ROWS_SIZE
 from tkgen.ir.tensors import Dim
 
 LOCALS = {"r", "t", "h", "e", "g", "tk", "two_groups", "iterations", "first_iteration", "first_row", "remapped"}
-LOCALS |= {"tiles", "grid_rows", "all_iterations", "part_iterations"}  # what is counted at run time
+LOCALS |= {"col", "consumers", "tiles", "grid_rows", "all_iterations", "part_iterations"}  # what is counted at run time
 OF_AXIS = ("i", "tiles", "walk", "first", "length")  # endings of the locals that are made for an axis
-OF_VALUE = ("_d", "_parts", "_next")  # endings of the locals that are made for a value
+OF_VALUE = ("_d", "_parts", "_next", "_columns")  # endings of the locals that are made for a value
 IDENTITY = {"sum": "0.0f", "max": "-__builtin_inff()", "min": "__builtin_inff()"}
+COLUMN = "16 * t + 8 * (h / 2) + 2 * (laneid() % 4) + e"  # of a lane's element of a tile
 INLINE = (Constant, Argument, Coordinate, Extent)
 
 
@@ -109,7 +110,7 @@ class LoopValues:
         name that have one use, by an operation of the same group on as many elements.
         """
         number = value.kind is Kind.NUMBER and (not value.axes or self.m.split in value.axes)
-        return value in self.inlined or (isinstance(self.made.get(value), Map) and not number)
+        return value in self.inlined or (isinstance(self.made.get(value), Map | Convert) and not number)
 
     def _named(self) -> dict[Value, str]:
         """The variable of each value that has one: what is carried has the same one all the time."""
@@ -161,10 +162,10 @@ class LoopValues:
 
     # ------------------------------------------------------------ expressions
 
-    def text(self, value: Value, clear: bool, row: str = "r", alone: bool = False) -> str:
+    def text(self, value: Value, clear: bool, column: str = COLUMN, alone: bool = False) -> str:
         """A value of the element at hand; `clear`: where all conditions on coordinates hold.
 
-        Operators of it stand in parentheses, unless it stands `alone` in those of a call.
+        Operators of it stand in parentheses, unless it stands `alone` in those of a call. `column` is the element's.
         """
         made = self.made.get(value)
         match made:
@@ -174,19 +175,21 @@ class LoopValues:
             case Argument(scalar=scalar):
                 return f"g.{self.scalar[scalar.name]}"
             case Coordinate(axis=axis):
-                return self._coordinate(axis, alone=alone)
+                return self._coordinate(axis, column, alone)
             case Extent(axis=axis):
                 return self.length(axis)
             case Convert() if self.inline(value):
-                return self.expression(made, clear, row)
+                return self.expression(made, clear, column)
             case Map() if self.inline(value):
-                text = self.expression(made, clear, row)
+                text = self.expression(made, clear, column)
                 return text if alone or FUNCTIONS[made.function].calls(HOPPER) else f"({text})"
             case Load(source=source):
-                return self._read(source, row, alone)
+                return self._read(source, column, alone)
+            case Reduce(axis=axis) if axis == self.m.split:
+                return f"{of_all_warps(self.name[value])}[{column}]"
         if self.tiled(value):
             return f"tk::at({self.name[value]}, t, h, e)" if value in self.arrays else self.name[value]
-        return f"{self.name[value]}[{row}]" if value.axes and self.m.split in value.axes else self.name[value]
+        return f"{self.name[value]}[r]" if value.axes and self.m.split in value.axes else self.name[value]
 
     def size(self, dim: Dim) -> str:
         """The size of a dimension."""
@@ -200,39 +203,39 @@ class LoopValues:
         """A position in the dimension of a tensor: along a ragged axis they are counted from the group's first."""
         return f"{cpp_name(axis.name)}_first + {place}" if axis.is_moved else place
 
-    def _read(self, access: Access, row: str, alone: bool) -> str:
+    def _read(self, access: Access, column: str, alone: bool) -> str:
         """An element of a tensor in global memory beside the one at hand; zero beyond the end."""
-        along = [(i.axis, self._coordinate(i.axis, row)) if i.extends and i.axis else None for i in access.indices]
+        along = [(i.axis, self._coordinate(i.axis, column)) if i.extends and i.axis else None for i in access.indices]
         ends = [f"{at[1]} < {self.length(at[0])}" for at in along if at and self.m.overhangs(at[0])]
         places = [self.in_tensor(*at) if at else "" for at in along]
         read = f"float(tk::number_at(g.{self.tensor[access.tensor.name]}, {place_of(access, places)}))"
         text = f"{' && '.join(ends)} ? {read} : 0.0f"
         return read if not ends else text if alone else f"({text})"
 
-    def _coordinate(self, axis: Axis, row: str = "r", alone: bool = False) -> str:
+    def _coordinate(self, axis: Axis, column: str, alone: bool = False) -> str:
         if axis.is_index:
             return f"{cpp_name(axis.name)}_i"
         first = "iteration * KEYS + " if axis == self.m.loop.axis else ""
-        text = f"{first}16 * t + 8 * (h / 2) + 2 * (laneid() % 4) + e"
+        text = f"{first}{column}"
         if axis == self.m.split:
-            text = f"first_row + laneid() / 4 + 8 * {row}"
+            text = "first_row + laneid() / 4 + 8 * r"
         return text if alone else f"({text})"
 
-    def expression(self, op: Map | Convert, clear: bool, row: str = "r") -> str:
+    def expression(self, op: Map | Convert, clear: bool, column: str = COLUMN) -> str:
         """The right side of an operation."""
         if isinstance(op, Convert):
             rounded = SATURATED.get(op.result.dtype, ROUNDED[HOPPER])
-            return rounded.format(self.text(op.argument, clear, row), t=op.result.dtype.cpp)
+            return rounded.format(self.text(op.argument, clear, column), t=op.result.dtype.cpp)
         function = FUNCTIONS[op.function]
         if clear and op.function == "where" and self.holds(op.arguments[0]) is not None:
-            return self.text(op.arguments[1], clear, row, alone=True)
+            return self.text(op.arguments[1], clear, column, alone=True)
         whole = function.whole and all(v.kind is Kind.COORDINATE for v in op.arguments)
         whole = whole or function.takes == "place"
         texts, code = list[str](), function.cpp[HOPPER]
         for n, value in enumerate(op.arguments):
             cast = "float" if value.kind is Kind.COORDINATE and not whole else ""
             wide = n == 0 and self.widths.first_wide(op)
-            text = self.text(value, clear, row, bool(cast) or wide or f"({{{n}}})" in f"({code})")
+            text = self.text(value, clear, column, bool(cast) or wide or f"({{{n}}})" in f"({code})")
             text = f"{cast}({text})" if cast else text
             texts.append(f"int64_t({text})" if wide else text)
         if self.divides(op):
@@ -293,17 +296,17 @@ class LoopValues:
             level[op] = max((self._known(v, known) for v in reads(op)), default=0)
             known[writes(op)[0]] = level[op] + isinstance(op, Reduce)
         for op in reversed(ops):  # an element is worked out beside the first use of it: one fused instruction, often
-            uses = [level[user] for user in ops if writes(op)[0] in self._leaves(user)]
+            uses = [level[user] for user in ops if writes(op)[0] in self.leaves(user)]
             if isinstance(op, Map | Convert) and self.tiled(op.result) and uses:
                 level[op] = min(uses)
         return level
 
-    def _leaves(self, op: Op) -> set[Value]:
+    def leaves(self, op: Op) -> set[Value]:
         """What an operation reads, through what stands inline in its expression."""
         found = set[Value]()
         for value in reads(op):
             made = self.made.get(value)
-            found |= self._leaves(made) if isinstance(made, Map) and self.inline(value) else {value}
+            found |= self.leaves(made) if isinstance(made, Map) and self.inline(value) else {value}
         return found
 
     def _known(self, value: Value, known: dict[Value, int]) -> int:
@@ -316,7 +319,7 @@ class LoopValues:
         """Tiles that a later nest needs are arrays."""
         of = {writes(op)[0]: level[op] for op in ops}
         for op in ops:
-            for value in self._leaves(op):
+            for value in self.leaves(op):
                 if self.tiled(value) and value in of and (of[value] < level[op]):
                     self.arrays.add(value)
         self.arrays |= {v for v in kept if self.tiled(v)}

@@ -206,10 +206,25 @@ class HopperLoop:
         return tuple(op for op in self.stored if len(op.target.axes) > 1)
 
     @cached_property
+    def columns_stored(self) -> tuple[Store, ...]:
+        """The stores of a number of each column."""
+        return tuple(op for op in self.stored if op.target.axes == (self.columns,))
+
+    @cached_property
     def behind(self) -> tuple[Op, ...]:
         """What is computed behind the loop, in order."""
         at = self.kernel.body.index(self.loop)
         return tuple(op for op in self.kernel.body[at + 1 :] if not isinstance(op, Store))
+
+    @cached_property
+    def combined(self) -> tuple[Reduce, ...]:
+        """The reductions of columns after the loop: each warp has a part of them, which all combine."""
+        return tuple(op for op in self.behind if isinstance(op, Reduce) and op.axis == self.split)
+
+    def column_bytes(self, consumers: int) -> int:
+        """Bytes of shared memory for these: for each column an f32 of each warp of the consumers, and one of all."""
+        warps = consumers * self.machine.warpgroup_warps
+        return len(self.combined) * (warps + 1) * self.width * DType.F32.bytes
 
     @cached_property
     def columns(self) -> Axis:
@@ -237,7 +252,7 @@ class HopperLoop:
         rows = self.consumers * self.machine.wgmma_rows
         tiles = rows * self.depth + self.buffers[0] * self.keys * self.depth + self.buffers[1] * self.keys * self.width
         out = sum(rows * self.width * s.target.tensor.dtype.bytes for s in self.tile_stored)
-        return tiles * self.element_bytes + out + self.machine.tile_alignment
+        return tiles * self.element_bytes + out + self.column_bytes(self.consumers) + self.machine.tile_alignment
 
     @property
     def shared_bytes(self) -> int:

@@ -220,22 +220,37 @@ class _ChainPlace:
 
     def meant(self, terms: Terms) -> Iterator[tuple[tuple[str, Coordinate], Sequence[Term]]]:
         """What each consumer's tile must be."""
-        m = self.m
-        second = "ABt" if m.right.axes[-1] == m.loop.axis else "AB"
-        for consumer in range(m.consumers):
-            row = self.tile * m.consumers + consumer
-            held = copied(terms, name(m.held.tensor.name), self._coordinate(m.held, row, 0))
-            total: Term | None = None if self.iterations else computed(terms, "initial", tiles=())
-            for number in self.iterations:
-                left = copied(terms, name(m.left.tensor.name), self._coordinate(m.left, row, number))
-                right = copied(terms, name(m.right.tensor.name), self._coordinate(m.right, row, number))
-                made = computed(terms, "middle", tiles=(product(terms, "ABt", held, left),))
-                tiles = (made,) if total is None else (made, total)
-                carried, factor = (computed(terms, "carried", tiles=tiles, result=n) for n in (0, 1))
-                total = terms.sum([carried, product(terms, second, factor, right)])
-            assert total is not None
-            (out,) = m.tile_stored
-            yield (name(out.target.tensor.name), self._coordinate(out.target, row, 0)), [total]
+        m, consumers = self.m, range(self.m.consumers)
+        totals = [self._total(terms, self.tile * m.consumers + consumer) for consumer in consumers]
+        reduced = list[Term]()
+        for number in range(len(m.combined)):
+            own = [computed(terms, f"columns {number}", tiles=(total, *reduced)) for total in totals]
+            parts = [part for part in own for _ in range(WARPS)]  # of one consumer they are the same
+            whole = own[0] if len(own) == 1 else terms.of("parts", *parts)
+            reduced.append(computed(terms, f"reduced {number}", tiles=(whole,)))
+        for store in m.columns_stored:
+            value = reduced[0] if len(reduced) == 1 else terms.of("values", *reduced)
+            yield (name(store.target.tensor.name), self._coordinate(store.target, self.tile, 0)), [value] * len(parts)
+        (out,) = m.tile_stored
+        for consumer, total in zip(consumers, totals, strict=True):
+            value = computed(terms, "behind", tiles=(total, *reduced)) if reduced else total
+            place = self._coordinate(out.target, self.tile * m.consumers + consumer, 0)
+            yield (name(out.target.tensor.name), place), [value]
+
+    def _total(self, terms: Terms, row: int) -> Term:
+        """The sums of a consumer's rows after the loop."""
+        m, second = self.m, "ABt" if self.m.right.axes[-1] == self.m.loop.axis else "AB"
+        held = copied(terms, name(m.held.tensor.name), self._coordinate(m.held, row, 0))
+        total: Term | None = None if self.iterations else computed(terms, "initial", tiles=())
+        for number in self.iterations:
+            left = copied(terms, name(m.left.tensor.name), self._coordinate(m.left, row, number))
+            right = copied(terms, name(m.right.tensor.name), self._coordinate(m.right, row, number))
+            made = computed(terms, "middle", tiles=(product(terms, "ABt", held, left),))
+            tiles = (made,) if total is None else (made, total)
+            carried, factor = (computed(terms, "carried", tiles=tiles, result=n) for n in (0, 1))
+            total = terms.sum([carried, product(terms, second, factor, right)])
+        assert total is not None
+        return total
 
     def _coordinate(self, access: Access, row: int, iteration: int) -> Coordinate:
         at = dict.fromkeys(access.axes, 0) | {self.m.split: row, self.m.loop.axis: iteration}

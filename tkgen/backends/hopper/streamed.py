@@ -51,6 +51,7 @@ from tkgen.tile.program import (
 WARPS = "WARPGROUP_WARPS"
 ALL_WARPS = f"CONSUMERS * {WARPS}"
 OWN = f"consumer * {WARPS} + warp"
+COLUMNS = "BLOCK_COLS"
 
 
 IN_FLIGHT = (
@@ -124,6 +125,25 @@ class Round:
     combined: tuple[str, ...] = ()
 
 
+def columns_of_warps(each: Round, columns: str) -> Ring:
+    """A warp's part of the columns, reduced over its own rows, in shared memory."""
+    return Ring(f"columns {each.number}", each.parts, parts=ALL_WARPS, type="float", extents=(ALL_WARPS, columns))
+
+
+def columns_of_all(each: Round, columns: str) -> Ring:
+    """The columns that all warps combine, in shared memory; each warp writes some of them."""
+    return Ring(f"combined {each.number}", each.columns, parts=ALL_WARPS, type="float", extents=(columns,))
+
+
+def combining(each: Round, reads: tuple[Region, ...], columns: str, met: Sync) -> Iterator[Node]:
+    """Reduce the columns that each warp `reads`, then combine all parts; warps synchronise by `met` after both."""
+    parts, whole = columns_of_warps(each, columns), columns_of_all(each, columns)
+    yield Compute(each.lines, reads, (Region(parts, part=OWN),), f"columns {each.number}")
+    yield met
+    yield Compute(each.combined, (Region(parts),), (Region(whole, part=OWN),), f"reduced {each.number}")
+    yield met
+
+
 @dataclass(frozen=True)
 class Rows:
     """An output that has a number of each row, or of each column: its coordinate, and the C++ that stores it."""
@@ -191,16 +211,10 @@ class _Streamed:
 
     @staticmethod
     def _reduced(each: Round) -> Ring:
-        """A reduction: of rows in registers, of columns in shared memory, where each warp writes some of it."""
+        """A reduction: of rows in registers, of columns in shared memory."""
         if not each.of_columns:
             return Ring(f"reduced {each.number}", f"of_rows_{each.number}", scope=Scope.WARP)
-        return Ring(f"combined {each.number}", each.columns, parts=ALL_WARPS, type="float", extents=("BLOCK_COLS",))
-
-    @staticmethod
-    def _parts(each: Round) -> Ring:
-        """The columns of its rows as each warp reduces them."""
-        return Ring(f"columns {each.number}", each.parts, parts=ALL_WARPS, type="float",
-                    extents=(ALL_WARPS, "BLOCK_COLS"))  # fmt: skip
+        return columns_of_all(each, COLUMNS)
 
     @staticmethod
     def _sums(name: str, product: int, cpp: str, slots: str = "1") -> Ring:
@@ -215,7 +229,7 @@ class _Streamed:
         rings = (
             *self.operands,
             self.panel,
-            *map(self._parts, of_columns),
+            *(columns_of_warps(each, COLUMNS) for each in of_columns),
             *self.sums,
             *steps,
             *self.reduced,
@@ -367,11 +381,7 @@ class _Streamed:
             if not each.of_columns:
                 yield Compute(each.lines, reads, (Region(ring),), f"reduced {each.number}")
                 continue
-            parts, met = self._parts(each), Sync(self.consumers, "CONSUMERS + 1")
-            yield Compute(each.lines, reads, (Region(parts, part=OWN),), f"columns {each.number}")
-            yield met
-            yield Compute(each.combined, (Region(parts),), (Region(ring, part=OWN),), f"reduced {each.number}")
-            yield met
+            yield from combining(each, reads, COLUMNS, Sync(self.consumers, "CONSUMERS + 1"))
         for rows in code.rows_stored:
             yield StoreValues(tuple(map(Region, self.reduced)), rows.tensor, rows.coord, rows.lines)
 

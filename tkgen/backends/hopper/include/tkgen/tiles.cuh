@@ -195,7 +195,16 @@ __device__ inline row_values reduce(float start, C columns, int row, int col, F 
     return found;
 }
 
-/// The same over the rows of a warp, of each column of the block: to `to`.
+/// `op` over the lanes that share a column, of each of a lane's columns of base tile `j`: to `to`.
+template <typename op, int cols> __device__ inline void columns_of_warp(float (&to)[cols], int j, float (&found)[4]) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        found[i] = across<op, 8, 4>(found[i]);
+        if (laneid() / 4 == j % 8) to[j * 16 + i / 2 * 8 + laneid() % 4 * 2 + i % 2] = found[i];
+    }
+}
+
+/// The same as `reduce` over the rows of a warp, of each column of the block: to `to`.
 template <typename op, typename R, typename F, typename D, typename... More>
 __device__ inline void reduce_columns(float (&to)[D::cols], float start, R rows, int row, int col, F f, D &sums, More &&...more) {
     row += warpgroup::warpid() * 16 + laneid() / 4, col += laneid() % 4 * 2;
@@ -213,11 +222,23 @@ __device__ inline void reduce_columns(float (&to)[D::cols], float start, R rows,
             };
             if (rows.has(r)) take(pair_of(sums, 0, j, q, r, c), pair_of(more, 0, j, q, r, c)...);
         }
+        columns_of_warp<op>(to, j, found);
+    }
+}
+
+/// The same of what `f(t, h, e)` makes of an element (`at`), of the rows of a warp from `row` on.
+template <typename op, int cols, typename R, typename F>
+__device__ inline void reduce_elements(float (&to)[cols], float start, R rows, int row, F f) {
+    row += laneid() / 4;
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            found[i] = across<op, 8, 4>(found[i]);  // of the lanes that share the column
-            if (laneid() / 4 == j % 8) to[j * 16 + i / 2 * 8 + laneid() % 4 * 2 + i % 2] = found[i];
-        }
+    for (int t = 0; t < cols / 16; ++t) {
+        float found[4] = {start, start, start, start};
+#pragma unroll
+        for (int h = 0; h < 4; ++h)
+#pragma unroll
+            for (int e = 0; e < 2; ++e)
+                if (rows.has(row + h % 2 * 8)) found[h / 2 * 2 + e] = op::template op<float>(found[h / 2 * 2 + e], f(t, h, e));
+        columns_of_warp<op>(to, t, found);
     }
 }
 
