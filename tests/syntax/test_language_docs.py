@@ -53,6 +53,7 @@ def test_kernels_of_equations_are_typed() -> None:
         "linear_softmax",
         "block_scaled",
         "attend",
+        "expert_silu",
         "long_softmax",
     ]
 

@@ -109,7 +109,7 @@ SMALL = Streamed(stages=2, consumers=1, steps=3, panels=2, buffers=2, warps=2)
 IN_TURNS = replace(SMALL, consumers=2, steps=2, ping_pong=True)
 CHAINED = Chained(2, 2, consumers=1, passes=2, warps=2)
 PROGRAMS: dict[str, list[Streamed] | list[Chained]] = {
-    "streamed": [replace(SMALL, rounds=1)],
+    "streamed": [replace(SMALL, rounds=(False,))],
     "streamed, in turns": [IN_TURNS],
     "streamed, scaled": [replace(SMALL, scaled=True)],
     "streamed, of groups": [replace(SMALL, panels=4, ragged=True)],
