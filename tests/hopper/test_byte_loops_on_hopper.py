@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from byte_attention import SPEC, attended
 from nvcc import compiles
 from sampling import sample
 from torch import Tensor
@@ -26,33 +26,9 @@ from tkgen.execute.modelled import in_order
 from tkgen.proof.execution import Order
 
 HEADER = Path(tkgen.__file__).parent / "backends" / "hopper" / "include" / "tkgen" / "tiles.cuh"
-SPEC = """kernel attention
-  target sm_90a
-  dims HEADS = 2, LENGTH = {length}, KEYS = {keys}, D = {d}
-  global Q : {kind}[HEADS, LENGTH, D]
-  global K : {kind}[HEADS, KEYS, D]
-  global V : {v_kind}[HEADS, D, KEYS]
-  global S : f32[HEADS]
-  global O : {out}[HEADS, LENGTH, D]
-  global L : f32[HEADS, LENGTH]
-
-  over h in HEADS, q in LENGTH by {tile}
-  {clauses}
-  shared K, V  buffers {buffers}
-  carry m : f32[q] = -3.4e38, l : f32[q] = 0, o : f32[q, D] = 0
-  each j in KEYS by {step}{bounds}
-    s = S[h] * Q[h, q] @ {k}{mask}
-    n = max(m, rowmax(s))
-    p = exp2(s - n)
-    r = exp2(m - n)
-    l = l * r + rowsum(p)
-    o = o * r + {p_kind}(p) @ {v}
-    m = n
-  O[h, q] = o / l
-  L[h, q] = m + log2(l)
-"""
 DEFAULTS = {
-    "length": "128", "keys": "384", "d": "64", "kind": "fp8", "v_kind": "fp8", "p_kind": "fp8", "out": "bf16",
+    "target": "sm_90a", "k_dims": "HEADS, KEYS, D", "v_dims": "HEADS, D, KEYS", "waves": "", "length": "128",
+    "keys": "384", "d": "64", "kind": "fp8", "v_kind": "fp8", "p_kind": "fp8", "out": "bf16",
     "tile": "128", "clauses": "", "buffers": "2", "step": "128", "bounds": "", "mask": "", "k": "K[h, j].T",
     "v": "V[h, D, j].T",
 }  # fmt: skip
@@ -94,12 +70,8 @@ def inputs(shape: str, scales: tuple[float, float] = (0.18, 0.6)) -> dict[str, T
 
 
 def wanted(shape: str, t: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-    """Attention in f64, and the logarithms to base 2 of its sums."""
-    q, k, v = (t[n].double() for n in "QKV")
-    scores = math.log(2) * t["S"].double()[:, None, None] * (q @ k.mT)  # the kernel's powers are of 2
-    if shape == "causal":
-        scores = scores.masked_fill(torch.arange(k.shape[1]) > torch.arange(q.shape[1])[:, None], -torch.inf)
-    return scores.softmax(-1) @ v.mT, torch.logsumexp(scores, -1) / math.log(2)
+    """Attention of the tensors as the shape stores them."""
+    return attended(t["Q"], t["K"], t["V"].mT, t["S"], shape == "causal")
 
 
 def compared(shape: str, spec: HopperSpec, given: dict[str, Tensor], count: int) -> None:

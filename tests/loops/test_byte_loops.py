@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 import torch
+from byte_attention import SPEC, attended
 from executed import computed
 from sampling import sample
 from torch import Tensor
@@ -17,42 +16,17 @@ from tkgen.diagnostics import SpecError
 from tkgen.execute.launch import run, trials
 from tkgen.schedule.loops import LoopMap
 
-SPEC = """kernel attention
-  target {target}
-  dims HEADS = 2, LENGTH = {length}, KEYS = {keys}, D = {d}
-  global Q : {kind}[HEADS, LENGTH, D]
-  global K : {kind}[{k_dims}]
-  global V : {v_kind}[{v_dims}]
-  global S : f32[HEADS]
-  global O : {out}[HEADS, LENGTH, D]
-  global L : f32[HEADS, LENGTH]
-
-  over h in HEADS, q in LENGTH by {tile}
-  waves {waves} along q
-  {clauses}
-  shared K, V  buffers {buffers}
-  carry m : f32[q] = -3.4e38, l : f32[q] = 0, o : f32[q, D] = 0
-  each j in KEYS by {step}{bounds}
-    s = S[h] * Q[h, q] @ {k}{mask}
-    n = max(m, rowmax(s))
-    p = exp2(s - n)
-    r = exp2(m - n)
-    l = l * r + rowsum(p)
-    o = o * r + {kind}(p) @ {v}
-    m = n
-  O[h, q] = o / l
-  L[h, q] = m + log2(l)
-"""
 DEFAULTS = {
-    "target": "gfx942", "v_kind": "fp8", "length": "256", "keys": "192", "d": "64", "kind": "fp8", "out": "bf16",
-    "tile": "128", "waves": "4", "clauses": "", "buffers": "1", "step": "64", "bounds": "", "mask": "",
-    "k_dims": "HEADS, KEYS, D", "v_dims": "HEADS, KEYS, D", "k": "K[h, j].T", "v": "V[h, j]",
+    "target": "gfx942", "v_kind": "fp8", "length": "256", "keys": "192", "d": "64", "kind": "fp8", "p_kind": "fp8",
+    "out": "bf16", "tile": "128", "waves": "waves 4 along q", "clauses": "", "buffers": "1", "step": "64",
+    "bounds": "", "mask": "", "k_dims": "HEADS, KEYS, D", "v_dims": "HEADS, KEYS, D",
+    "k": "K[h, j].T", "v": "V[h, j]",
 }  # fmt: skip
 SHAPES: dict[str, dict[str, str]] = {
     "plain": {},
     "of 16 x 16": {"tile": "64", "d": "128", "step": "128"},
     "deep": {"d": "192", "step": "128"},
-    "bf8": {"kind": "bf8", "v_kind": "bf8"},
+    "bf8": {"kind": "bf8", "v_kind": "bf8", "p_kind": "bf8"},
     "powers of more bits than values": {"v_kind": "bf8"},
     "tails": {"length": "100", "keys": "77"},
     "one key": {"length": "1", "keys": "1"},
@@ -62,7 +36,7 @@ SHAPES: dict[str, dict[str, str]] = {
     "keys of K innermost": {"k_dims": "HEADS, D, KEYS", "k": "K[h, D, j]"},
     "8 bits out": {"out": "fp8"},
     "interleaved": {"clauses": "schedule interleave", "buffers": "2"},
-    "ping-pong": {"clauses": "schedule ping_pong", "buffers": "2", "waves": "8", "tile": "256"},
+    "ping-pong": {"clauses": "schedule ping_pong", "buffers": "2", "waves": "waves 8 along q", "tile": "256"},
     "persistent": {"clauses": "grid persistent(3)\n  remap column_major", "length": "300"},
 }
 TYPES = {
@@ -97,14 +71,10 @@ def inputs(shape: str, target: str) -> dict[str, Tensor]:
 
 
 def wanted(shape: str, t: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-    """Attention in f64, and the logarithms to base 2 of its sums."""
-    q, k, v = (t[n].double() for n in "QKV")
-    k = k.mT if "K innermost" in shape else k
-    v = v.mT if "V innermost" in shape else v
-    scores = math.log(2) * t["S"].double()[:, None, None] * (q @ k.mT)  # the kernel's powers are of 2
-    if shape == "causal":
-        scores = scores.masked_fill(torch.arange(k.shape[1]) > torch.arange(q.shape[1])[:, None], -torch.inf)
-    return scores.softmax(-1) @ v, torch.logsumexp(scores, -1) / math.log(2)
+    """Attention of the tensors as the shape stores them."""
+    k = t["K"].mT if "K innermost" in shape else t["K"]
+    v = t["V"].mT if "V innermost" in shape else t["V"]
+    return attended(t["Q"], k, v, t["S"], shape == "causal")
 
 
 @pytest.mark.parametrize("target", ["gfx942", "gfx950"])

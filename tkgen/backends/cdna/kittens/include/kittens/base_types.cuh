@@ -67,11 +67,15 @@ template <typename T> constexpr float largest = __is_same(T, fp8e4m3) ? 448.0f :
 template <typename T> constexpr float largest = __is_same(T, fp8e4m3) ? 240.0f : 57344.0f;
 #endif
 
-/// To the nearest of 8 bits: finite numbers beyond the largest become that. The instruction makes NaNs of them, and of
-/// infinities where the encoding has none.
-template <typename T> __device__ __forceinline__ T to_fp8(float value) {
+/// A number that the instructions convert to the nearest of 8 bits: finite ones beyond the largest become that. The
+/// instructions make NaNs of them, and of infinities where the encoding has none.
+template <typename T> __device__ __forceinline__ float within_fp8(float value) {
     const float within = __builtin_amdgcn_fmed3f(value, -largest<T>, largest<T>);
-    const float x = __builtin_isfinite(value) ? within : value;
+    return __builtin_isfinite(value) ? within : value;
+}
+/// To the nearest of 8 bits.
+template <typename T> __device__ __forceinline__ T to_fp8(float value) {
+    const float x = within_fp8<T>(value);
     if constexpr (__is_same(T, fp8e4m3)) return T{uint8_t(__builtin_amdgcn_cvt_pk_fp8_f32(x, x, 0, false))};
     else return T{uint8_t(__builtin_amdgcn_cvt_pk_bf8_f32(x, x, 0, false))};
 }

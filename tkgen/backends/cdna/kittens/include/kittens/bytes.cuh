@@ -238,6 +238,26 @@ template <int size> __device__ __forceinline__ auto nth_bytes(auto tile_at, int 
     }
 }
 
+/// How many bytes of a lane one instruction takes of operands of `width` base tiles.
+template <typename T, int width> constexpr int bytes_at_once = deepest<T> == 32 && width % 2 ? 8 : deepest<T>;
+
+/// d = a b^T + c, of tiles of results whose base tiles have `get_all` and `set_all`.
+template <typename D, typename A, typename B, typename C>
+__device__ __forceinline__ void multiply_bytes(D &d, const A &a, const B &b, const C &c) {
+    constexpr int size = bytes_at_once<typename A::T, A::width>;
+#pragma unroll
+    for (int n = 0; n < A::width * 16 / size; n++)
+#pragma unroll
+        for (int i = 0; i < D::height; i++)
+#pragma unroll
+            for (int j = 0; j < D::width; j++) {
+                const auto acc = n == 0 ? c.tiles[i][j].get_all() : d.tiles[i][j].get_all();
+                const auto x = nth_bytes<size>([&](int k) { return a.tiles[i][k]; }, n);
+                const auto y = nth_bytes<size>([&](int k) { return b.tiles[j][k]; }, n);
+                d.tiles[i][j].set_all(mfma_bytes<A::side, typename A::T, typename B::T>(x, y, acc));
+            }
+}
+
 template <typename A, typename B, typename D, typename C>
 concept byte_operands = ducks::rt::bytes<A> && ducks::rt::bytes<B> && ducks::rt::col_layout<D> &&
                         __is_same(D, C) && is_fp8<typename A::T> == is_fp8<typename B::T> &&
@@ -252,19 +272,7 @@ template <typename D, typename A, typename B, typename C>
 __device__ __forceinline__ void mma_ABt(D &d, const A &a, const B &b, const C &c) {
     static_assert(A::rows == D::rows && B::rows == D::cols && A::cols == B::cols,
                   "mma_ABt: (M x K) (N x K)^T -> (M x N)");
-    using T = typename A::T;
-    constexpr int whole = detail::deepest<T>, size = whole == 32 && A::width % 2 ? 8 : whole;
-#pragma unroll
-    for (int n = 0; n < A::width * 16 / size; n++)
-#pragma unroll
-        for (int i = 0; i < D::height; i++)
-#pragma unroll
-            for (int j = 0; j < D::width; j++) {
-                const auto acc = n == 0 ? c.tiles[i][j].get_all() : d.tiles[i][j].get_all();
-                const auto x = detail::nth_bytes<size>([&](int k) { return a.tiles[i][k]; }, n);
-                const auto y = detail::nth_bytes<size>([&](int k) { return b.tiles[j][k]; }, n);
-                d.tiles[i][j].set_all(detail::mfma_bytes<A::side, T, typename B::T>(x, y, acc));
-            }
+    detail::multiply_bytes(d, a, b, c);
 }
 
 #ifdef KITTENS_CDNA4

@@ -15,19 +15,14 @@ namespace tk {
 template <typename T> concept byte_tile = kittens::ducks::rt::bytes<T>;
 
 /// Elements of one byte that an MFMA with results of `side` x `side` sums over, of `depth` in all.
-template <int side, int depth> constexpr int BYTE_DEPTH = [] {
-    constexpr int whole = kittens::detail::deepest<fp8e4m3>, owned = depth * side / WARP_THREADS;
-    return (whole == 32 && owned % 32 ? 8 : whole) * WARP_THREADS / side;
-}();
+template <int side, int depth>
+constexpr int BYTE_DEPTH = kittens::detail::bytes_at_once<fp8e4m3, depth * side / WARP_THREADS / 16> * WARP_THREADS / side;
 
-/// Four numbers as 8-bit floats, to nearest even: finite ones beyond the largest become that.
+/// Four numbers as 8-bit floats, as `to_fp8` converts one.
 template <typename T> __device__ inline uint32_t round_bytes(const vec<float, 4> &quad) {
     vec<float, 4> x;
 #pragma unroll
-    for (int e = 0; e < 4; ++e) {
-        const float within = __builtin_amdgcn_fmed3f(quad[e], -kittens::detail::largest<T>, kittens::detail::largest<T>);
-        x[e] = __builtin_isfinite(quad[e]) ? within : quad[e];
-    }
+    for (int e = 0; e < 4; ++e) x[e] = kittens::detail::within_fp8<T>(quad[e]);
     if constexpr (__is_same(T, fp8e4m3)) return __builtin_amdgcn_cvt_pk_fp8_f32(x[2], x[3], __builtin_amdgcn_cvt_pk_fp8_f32(x[0], x[1], 0, false), true);
     else return __builtin_amdgcn_cvt_pk_bf8_f32(x[2], x[3], __builtin_amdgcn_cvt_pk_bf8_f32(x[0], x[1], 0, false), true);
 }
@@ -58,18 +53,7 @@ template <byte_tile RT> __device__ inline void load_operand(RT &tile, buffer fro
 template <col_tile D, byte_tile A, byte_tile B> __device__ __forceinline__ void mma_ABt(D &d, const A &a, const B &b, const D &c) {
     static_assert(A::rows == D::rows && B::rows == D::cols && A::cols == B::cols, "mma_ABt: (M x K) (N x K)^T -> (M x N)");
     static_assert(A::side == D::shape::side, "operands of results like these");
-    constexpr int size = BYTE_DEPTH<A::side, A::cols> * A::side / WARP_THREADS;
-#pragma unroll
-    for (int n = 0; n < A::width * 16 / size; ++n)
-#pragma unroll
-        for (int i = 0; i < D::height; ++i)
-#pragma unroll
-            for (int j = 0; j < D::width; ++j) {
-                const auto acc = n == 0 ? c.tiles[i][j].get_all() : d.tiles[i][j].get_all();
-                const auto x = kittens::detail::nth_bytes<size>([&](int k) { return a.tiles[i][k]; }, n);
-                const auto y = kittens::detail::nth_bytes<size>([&](int k) { return b.tiles[j][k]; }, n);
-                d.tiles[i][j].set_all(kittens::detail::mfma_bytes<A::side, typename A::T, typename B::T>(x, y, acc));
-            }
+    kittens::detail::multiply_bytes(d, a, b, c);
 }
 
 /// A tile of results to memory as 8-bit floats: as `store_rows` of fused.cuh.
