@@ -87,7 +87,7 @@ class Cdna:
         self, spec: protocol.Spec, launch: Sizing, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, float],
         cxx: str | None,
     ) -> Callable[[], None]:  # fmt: skip
-        """What launches the kernel through its Python module, which knows the launch itself."""
+        """A function that launches the kernel through its Python module, which knows the launch itself."""
         from tkgen.backends.cdna.launch import launcher
 
         return launcher(spec.build(cxx=cxx), tensors, scalars)

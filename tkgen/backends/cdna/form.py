@@ -1,4 +1,4 @@
-"""What the ops of a kernel decide on CDNA."""
+"""Parts of a CDNA spec that the ops of its kernel choose."""
 
 from __future__ import annotations
 

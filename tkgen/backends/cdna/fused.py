@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def _layout(spec: Spec[Any]) -> LoopMap:
-    """Which wave has which tiles. Raises SpecError (E230) where nothing carries the equations out."""
+    """The tiles of each wave. Raises SpecError (E230) if no layout can execute the equations."""
     try:
         return map_loops(spec.program, spec.target)
     except LoopError as error:
@@ -42,7 +42,7 @@ def _layout(spec: Spec[Any]) -> LoopMap:
 
 
 def _schedule(spec: Spec[Any]) -> Role:
-    """What its waves do, proven. Raises SpecError (E216, E312 to E314) for a written schedule."""
+    """The proven schedule of its waves. Raises SpecError (E216, E312 to E314) for a written schedule."""
     try:
         return steps(spec.layout, spec.target.synchronisation)
     except StepError as error:
@@ -52,7 +52,7 @@ def _schedule(spec: Spec[Any]) -> Role:
 
 
 def _check(spec: Spec[Any]) -> Iterator[Diagnostic]:
-    """What there is to say of the layout, and where nothing is wrong with that, of the schedule."""
+    """Diagnostics of the layout; of the schedule if the layout has none."""
     said = list(of_waves(spec.program, spec.layout, spec.target))
     yield from said
     if not any(d.code.startswith("E") for d in said):

@@ -32,12 +32,12 @@ class Spec(KernelSpec[K, Target], Generic[K]):
 
     @cached_property
     def form(self) -> CdnaForm:
-        """What its ops decide."""
+        """The form that its ops choose."""
         return by_ops(self.program, STAGED, FUSED, LANES)
 
     @cached_property
     def schedule(self) -> Any:
-        """What its waves do. Raises SpecError where there is no schedule."""
+        """The schedule of its waves. Raises SpecError if there is none."""
         return self.fixed_plan or self.form.schedule(self)
 
     @property
@@ -47,7 +47,7 @@ class Spec(KernelSpec[K, Target], Generic[K]):
 
     @property
     def decides(self) -> bool:
-        """Whether what its waves do depends on data."""
+        """Return True if the steps of its waves depend on data."""
         return self.form.decides(self)
 
     @cached_property

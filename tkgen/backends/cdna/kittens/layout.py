@@ -1,4 +1,4 @@
-"""Where the headers put the elements of a shared tile in LDS, and what bank conflicts an access to them has.
+"""Placement of a shared tile's elements in LDS by the headers, and the bank conflicts of an access to them.
 
 The Python twin of `include/kittens/shared.cuh`, which describes the layout; a test compares the two element by element.
 
@@ -113,7 +113,7 @@ def block_addresses(rows: int, cols: int, piece: int) -> list[int]:
 
 
 def piece(rows: int, row_bytes: int, threads: int, thread: int, turn: int) -> tuple[int, int] | None:
-    """Which 16 bytes a thread of a group moves in its `turn`-th access of `group<N>::load`: (row, byte in the row).
+    """The 16 bytes that a thread of a group moves in access number `turn` of `group<N>::load`: (row, byte in the row).
 
     `row_bytes` is the tile's row in bytes; turns count the passes over the whole panels, then those over the half
     panel. None: the thread has no part in that turn.
@@ -133,7 +133,7 @@ def piece(rows: int, row_bytes: int, threads: int, thread: int, turn: int) -> tu
 
 
 def turns(rows: int, row_bytes: int, threads: int) -> int:
-    """How many 16-byte accesses each thread of a group makes to load a tile."""
+    """The number of 16-byte accesses that each thread of a group makes to load a tile."""
     panels, half = divmod(row_bytes, 64)
     return -(-panels * rows // 8 // (threads // 32)) + (-(-rows // (threads // 2)) if half else 0)
 
@@ -162,7 +162,7 @@ def access_bytes(instruction: Instruction) -> int:
 
 
 def conflict_ways(instruction: Instruction, addresses: Sequence[int | None]) -> int:
-    """How many times the busiest group of lanes must be served: 1 is free of conflicts.
+    """The number of times that the busiest group of lanes must be served: 1 is free of conflicts.
 
     `addresses` holds one byte address per lane, None for a lane that is switched off. Lanes that touch the same 4 bytes
     share them.

@@ -1,4 +1,4 @@
-"""Which operations branch in the generated code: before these, products settle.
+"""Operations that branch in the generated code: products settle before them.
 
 An MFMA's registers are not to be touched for some wait states after it, and LLVM's GCNHazardRecognizer looks for them
 once a block: where a branch goes around instructions, it counts those too, though the other way is shorter. So no

@@ -1,4 +1,4 @@
-"""What all of a lowering needs: the plan, the dialect, names in the generated code, and where things come from."""
+"""Context of a lowering: the plan, the dialect, names in the generated code, and the origin of its lines."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Context:
         return f"{cpp_name(operand.name)}_stage"
 
     def gathered_rows(self, operand: Operand) -> str:
-        """Where the rows lie that lanes gather of an operand."""
+        """The name of the rows from which lanes gather an operand."""
         return f"{cpp_name(operand.name)}_rows"
 
     def offsets(self, operand: Operand) -> str:
@@ -102,12 +102,12 @@ class Context:
 
     @property
     def equations(self) -> Sums:
-        """What is summed, and what becomes of it."""
+        """The sums of the kernel and its epilogue."""
         return self.program.equations
 
     @cached_property
     def views(self) -> dict[Access, View]:
-        """What the block sees of the tensors, where that is not all of them."""
+        """Views of the tensors of which the block sees a part."""
         return {v.access: v for v in self.equations.views if not v.is_whole}
 
     def matrix(self, of: Access | Tensor) -> str:
@@ -119,17 +119,17 @@ class Context:
 
     @property
     def how(self) -> How:
-        """How tiles of the output go to memory."""
+        """The way in which tiles of the output are written to memory."""
         return "add" if self.program.added else "masked" if self.program.tail else "whole"
 
     @property
     def past_end(self) -> str:
-        """What loads do past the end of a tensor, as a template argument; empty where tiles end with it."""
+        """The template argument for loads past the end of a tensor; empty where tiles end with it."""
         return {None: "", "masked": "tk::MASKED", "clamped": "tk::CLAMPED"}[self.program.tail]
 
     @property
     def tile_loads(self) -> str:
-        """How tiles are loaded, as a template argument: `past_end`, and whether byte offsets may not fit 31 bits."""
+        """The template argument of tile loads: `past_end`, and WIDE if byte offsets may not fit 31 bits."""
         wide = any(may_be_wide(o.tensor) for o in self.program.operands)
         return " | ".join(filter(None, [self.past_end, "tk::WIDE" if wide else ""]))
 
@@ -168,7 +168,7 @@ class Context:
 
     @staticmethod
     def length_of(axis: Axis) -> str:
-        """How many places a group has along a ragged axis."""
+        """The number of positions that a group has along a ragged axis."""
         return cpp_name(f"{axis.name}_count")
 
     def extent_of(self, dim: Dim) -> str:
@@ -194,7 +194,7 @@ def may_be_wide(tensor: Tensor) -> bool:
 
 
 def _name(file: SourceFile, main: SourceFile) -> str:
-    """How comments name an included file: its path from the spec's folder, without blanks and commas; the spec: ""."""
+    """The name of an included file in comments: its path from the spec's folder, without blanks and commas."""
     if file.name == main.name:
         return ""
     return quote(os.path.relpath(file.name, os.path.dirname(main.name) or "."), safe="/")

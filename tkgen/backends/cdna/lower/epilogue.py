@@ -1,4 +1,4 @@
-"""What equations make of the sums of products, tile by tile: the statements that compute and store it."""
+"""Epilogue of the sums of products, tile by tile: the statements that compute and store the results."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Epilogue:
         return variable(reduction.op.result)
 
     def fold(self, reduction: Reduction, limit: str) -> list[str]:
-        """What adds a tile to the results of a lane; up to `limit`, where the tile may hang over the end."""
+        """Lines that add a tile to the results of a lane; up to `limit`, where the tile may extend past the end."""
         op = reduction.op
         element = self._element(op.argument)
         across, own = ("row", "col")[reduction.across], "rc"[reduction.kept]
@@ -79,12 +79,12 @@ class Epilogue:
         return scoped(element.buffers, lambda_call(visited, taken, lines, element.sums))
 
     def keep(self, value: Value, tile: str) -> list[str]:
-        """What computes a value into a tile that held something else."""
+        """Lines that compute a value into a tile that held another one."""
         element = self._element(value)
         return scoped(element.buffers, self._combined(element, tile))
 
     def combine(self, store: Store, how: How, own: bool, whole: str) -> list[str]:
-        """What computes a matrix that is stored: in the place of the first sum, or in a tile of its `own`.
+        """Lines that compute a stored matrix: in place of the first sum, or in a tile of its `own`.
 
         `whole` is the tile of a sum of integers that is stored as it is, else empty.
         """
@@ -109,7 +109,8 @@ class Epilogue:
         return f"tk::store_{how}({tensor}, {tile}, {row}, {col});"
 
     def owned(self, store: Store, to: str, stride: str, extent: str, condition: str) -> list[str]:
-        """What stores a number for each row or column, or one alone: the first of the waves and lanes that know it.
+        """Lines that store a value for each row or column, or a single one, from the first of the waves and lanes that
+        have it.
 
         The numbers lie `stride` elements apart. The waves of a `condition` store them.
         """

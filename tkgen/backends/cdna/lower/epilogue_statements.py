@@ -55,7 +55,7 @@ class EpilogueStatements:
         return result + (self.handed(op, "share") if op.ring else [])
 
     def handed(self, op: OfRound, kind: Literal["share", "gather"]) -> list[Statement]:
-        """What a round's results come from LDS for, or go there."""
+        """Statements that write a round's results to LDS ("share"), or read them from there ("gather")."""
         return [self._hand(op, kind, r) for r in self.rounds[op.round].reductions if r.waves > 1]
 
     def _hand(self, op: OfRound, kind: Literal["share", "gather"], r: Reduction) -> Statement:
@@ -121,7 +121,7 @@ class EpilogueStatements:
         return self._of(code, own, store)
 
     def _address(self, target: Access) -> tuple[str, str]:
-        """Where in memory the first element lies that an axis reaches, and how far apart its elements are."""
+        """The address of the first element along the axis of `target`, and the distance between its elements."""
         terms, distance = [f"g.{cpp_name(target.tensor.name)}.raw_ptr"], "1"
         for n, index in enumerate(target.indices):
             stride = " * ".join(self.c.extent_of(d) for d in target.tensor.dims[n + 1 :])
@@ -143,11 +143,11 @@ class EpilogueStatements:
     # ------------------------------------------------------------ parts
 
     def _held(self, of: Reduce | Store) -> dict[str, Value]:
-        """What the tiles of each sum hold for a statement."""
+        """Contents of each sum's tiles when a statement runs."""
         return {**self.kept[of].held, **dict(self.kept[of].keeps)}
 
     def _keeps(self, op: OfSums, of: Reduce | Store) -> list[Statement]:
-        """What a statement computes for later ones, too."""
+        """Statements that compute values which later statements use, too."""
         found, held = [], dict(self.kept[of].held)
         for name, value in self.kept[of].keeps:
             loops, epilogue = self._tile(op, held)

@@ -22,7 +22,7 @@ from tkgen.targets import Target
 
 
 class Layout(Protocol):
-    """How a kernel's tiles lie over waves."""
+    """Layout of a kernel's tiles over waves."""
 
     @property
     def kernel(self) -> Kernel:
@@ -40,7 +40,7 @@ class Layout(Protocol):
         """The largest size of a dimension that only run time knows."""
 
     def waves_per_simd(self, target: Target) -> int:
-        """How many waves share a SIMD as far as the registers say."""
+        """The number of waves that fit on a SIMD by their registers."""
 
     def describe(self) -> str:
         """It in one line."""
@@ -48,7 +48,7 @@ class Layout(Protocol):
 
 @dataclass(frozen=True)
 class EquationModel(FileModel):
-    """What the template prints beside the kernel's body: its types, the C++ of functions that the equations call."""
+    """Text of the template around the kernel's body: its types, the C++ of functions that the equations call."""
 
     types: tuple[str, ...]
     functions: tuple[str, ...]
@@ -115,7 +115,7 @@ class Lowering(ABC):
 
     @property
     def grid_origin(self) -> Origins:
-        """Where the spec says how many blocks there are."""
+        """Lines of the spec that set the number of blocks."""
         return origin(next((a.span for a in self.kernel.axes if a.span), None))
 
     def source(
@@ -135,7 +135,7 @@ class Lowering(ABC):
         return self.places.marks.source(tidy(text).rstrip("\n") + "\n")
 
     def made(self, target: str, waves: int, header: Sequence[str], spec: str) -> tuple[EquationModel, str]:
-        """What a template prints for a target whose compiler is asked for so many waves, and the kernel's body."""
+        """The template's model for a target and a number of waves per SIMD to compile for, and the kernel's body."""
         body, kernel = "\n".join(self.body()), self.kernel
         file = EquationModel(
             name=cpp_name(kernel.name),

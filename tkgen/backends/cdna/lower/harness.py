@@ -142,7 +142,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Output:
-    """What a check compares: a part of a tensor, the place of an element in it, how its type rounds, as C++ has it.
+    """Output that a check compares: a part of a tensor, the position of an element in it, its rounding, as C++.
 
     `some` says that a launch may leave elements as they were, or make them of such; `added`, that blocks add to them.
     """
@@ -157,7 +157,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a sample is along an axis: the variable of it, the dimension, which end of it in a corner (empty: any)."""
+    """Position of a sample along an axis: its variable, the dimension, and its end of it in a corner (empty: any)."""
 
     name: str
     dim: str
@@ -184,7 +184,7 @@ class Walk:
 
 @dataclass(frozen=True)
 class Part:
-    """What a check needs of one kernel: its reference, what it stores, the places of samples.
+    """Parts of a check for one kernel: its reference, its outputs, the positions of samples.
 
     Of a kernel with loops samples are blocks, and `walks` are its axes.
     """
@@ -202,7 +202,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Work:
-    """What a launch does, for its speed: `flops` as factors to multiply and to add up, or else the tensors it moves."""
+    """Work of a launch, for its speed: `flops` as operands to multiply and to add up, or else the tensors it moves."""
 
     flops: tuple[tuple[int, tuple[str, ...]], ...]
     moved: tuple[str, ...]
@@ -265,7 +265,7 @@ def _render(template: str, kernel: Checked, target: str) -> str:
 
 
 def _equations(program: Any) -> Sums | Kernel:
-    """What a reference is made from: sums, where they are of tiles of tensors as these lie there."""
+    """Source of a reference: the sums, if they are of tiles of tensors as they are in memory; otherwise the kernel."""
     kernel: Kernel = program.kernel
     if program.contraction is None:
         return kernel
@@ -295,7 +295,7 @@ def _terms(programs: Sequence[Any]) -> dict[str, str]:
 
 
 def _is_exact(program: Any, terms: Mapping[str, str]) -> bool:
-    """Whether its sums of products do not round."""
+    """Return True if its sums of products do not round."""
     return program.contraction is None or all(terms.get(o.name) == program.k.name for o in program.operands)
 
 
@@ -339,7 +339,7 @@ def _walk(axis: Axis, order: Sequence[Axis], over: Axis | None) -> Walk:
 
 
 def _rounds(dtype: DType) -> str:
-    """How a type rounds, in C++: bits of its significand, none of whole numbers, its least exponent, where it stops."""
+    """The rounding of a type as C++: bits of its significand (0: integers), its least exponent, its largest value."""
     stops = repr(dtype.largest) if dtype.bits == 8 or dtype.whole else "HUGE_VAL"
     return f"{{{0 if dtype.whole else DIGITS[dtype]}, {LEAST.get(dtype, 0)}, {stops}}}"
 

@@ -18,7 +18,8 @@ from tkgen.ir.tensors import DType
 
 @dataclass(frozen=True)
 class Statement:
-    """What reduces or stores something: `held` is what each sum's tiles hold by then, `keeps` what they get before.
+    """Statement of an epilogue: `held` are the contents of each sum's tiles by then, `keeps` the values they get
+    before.
 
     In the order in which they get it, as (the sum's name, the value).
     """

@@ -138,7 +138,7 @@ class _Lowering:
         )  # fmt: skip
 
     def steps_of(self, axis: Axis) -> str:
-        """How many K-steps a group takes: as the schedule wants them, those beyond its end add nothing."""
+        """The number of K-steps of a group, at least those that the schedule needs; steps past its end add nothing."""
         if axis != self.c.program.ragged_sum:
             return ""
         count, shape = f"({self.c.length_of(axis)} + K_STEP - 1) / K_STEP", self.c.plan.shape
@@ -149,7 +149,7 @@ class _Lowering:
         return f"{f'{least} + ' if least else ''}({beyond} + {unroll - 1}) / {unroll} * {unroll}"
 
     def empty(self) -> str:
-        """Whether there is nothing to do; empty where there always is something."""
+        """Condition under which a launch has no work; empty if there always is some."""
         return " || ".join(f"{self.c.extent_of(d)} == 0" for d in dynamic_batch(self.c.program))
 
     @staticmethod
@@ -186,7 +186,7 @@ class _Lowering:
         )
 
     def policy(self, tensor: Tensor) -> str:
-        """How a tensor uses the caches, as a template argument."""
+        """The cache policy of a tensor, as a template argument."""
         return ", cache::stream" if tensor.name in self.c.program.streamed else ""
 
     def zeroed(self, tensor: Tensor) -> Zeroed:
@@ -328,7 +328,7 @@ class _Lowering:
                 return _beyond([size, *map(self.c.extent_of, r.others)], r.value)
 
     def wave_places(self, role: Role) -> Iterator[Statement]:
-        """Which row and column of its role's waves a wave is in."""
+        """Statements for a wave's row and column among the waves of its role."""
         if not role.multiplies:
             return
         assert role.shape is not None

@@ -33,7 +33,7 @@ class Exchanges:
         yield from nest([f"for (int k = 0; k < {split.tile} / SIDE; ++k)"], [load])
 
     def give(self, number: int) -> str:
-        """What this wave computed, to LDS for the others."""
+        """The line that writes this wave's results to LDS for the others."""
         x = self.m.exchanges[number]
         end = self.places.remark(x.given.span)
         return f"tk::share_columns(given_{number}[step % {VOTES}], {self.name[x.given]});{end}"

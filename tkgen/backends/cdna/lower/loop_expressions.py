@@ -98,7 +98,7 @@ class LoopExpressions:
         return loaded == {DType.BF16} and any(isinstance(op, Convert) and op.result in self.factors for op in ops)
 
     def _read_ahead(self, names: Names) -> dict[Multiplication, str]:
-        """Where what each product takes of LDS stands in registers: several may add to one place."""
+        """Names of the registers with each product's operand from LDS, no two the same."""
         found: dict[Multiplication, str] = {}
         for x in self.m.multiplications if self.m.direct else ():
             own = f"{self.name[x.result]}_r"

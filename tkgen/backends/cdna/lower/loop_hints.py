@@ -1,4 +1,4 @@
-"""How MFMAs of a loop of equations are issued: rows at a time, and hints for what stands between them."""
+"""Issue order of MFMAs in a loop of equations: rows at a time, with hints for the instructions between them."""
 
 from __future__ import annotations
 

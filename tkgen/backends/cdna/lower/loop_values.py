@@ -193,7 +193,7 @@ class LoopValues(LoopExpressions):
         return f"tk::pair_at({self.name[value]}, i, c, e)"
 
     def _divisors(self, op: Elementwise) -> Iterator[Value]:
-        """What an operation, and those that stand within it, divides by."""
+        """Divisors of an operation, and of those inlined in its expression."""
         if isinstance(op, Map) and self.divides(op):
             yield op.arguments[1]
         for value in reads(op):
@@ -241,7 +241,7 @@ class LoopValues(LoopExpressions):
     # ------------------------------------------------------------ conditions
 
     def voted(self, when: When, number: int) -> Iterator[str]:
-        """Whether any element that this wave has asks for it, for the others to read."""
+        """Lines that tell the other waves if any element of this wave satisfies the condition."""
         rows = self.rows(when.condition)
         inside = [self.text(when.condition, {})]
         for axis in when.condition.axes:

@@ -89,7 +89,7 @@ class UnderWay:
         return not self._products_of([v for v in reads(user) if v != inside])
 
     def _factors(self, value: Value) -> tuple[Value, ...]:
-        """What a product multiplies."""
+        """Operands of a product."""
         product = next(p for p, result in self.sums.items() if value in (p, result))
         return reads(self.made[product])
 

@@ -126,7 +126,7 @@ class LoopLowering(Lowering):
         yield from self.places.from_tile_to_tile(list(self._tile()))
 
     def _tile(self) -> Iterator[str]:
-        """What a block does with one tile."""
+        """Lines of a block for one tile."""
         m, loop = self.m, self.m.loop
         at = self.kernel.body.index(loop)
         yield from self.places.head()
@@ -177,7 +177,7 @@ class LoopLowering(Lowering):
 
     @property
     def _surely_entered(self) -> bool:
-        """Whether the compiler knows that the loop has an iteration: no branch goes past it."""
+        """Return True if the compiler knows that the loop has an iteration: no branch skips it."""
         axis = self.m.loop.axis
         return self._all_steps == "STEPS" and not axis.bounds and axis.part is None
 
@@ -218,7 +218,7 @@ class LoopLowering(Lowering):
         return f"{f'max({place}, 0)' if moved < 0 else f'({place})'} / {self.values.extent(axis)}"
 
     def _longer(self) -> str:
-        """What is added to a place of the split axis for that of the loop's axis which is as far from its end."""
+        """Difference between positions of the loop's axis and of the split axis that are equally far from the ends."""
         both = self.m.loop.axis, self.m.split
         one, other = map(self.places.length, both)
         far = any(a.dim.size is None or a.dim.size > LARGEST_ROWS_SIZE // 4 for a in both)
@@ -396,7 +396,7 @@ class LoopLowering(Lowering):
         return f"tk::page_of(g.{cpp_name(table.name)}, {first}, ({start}) / {size}, {entries}, {pages})"
 
     def _direct(self, n: int) -> str:
-        """What all direct loads of a ring take."""
+        """Arguments that all direct loads of a ring share."""
         access = self.m.moving[n].access
         outer, inner = (self.places.length(axis) for axis in access.axes)
         pitch = self.places.pitch(access)
@@ -409,7 +409,7 @@ class LoopLowering(Lowering):
         return f"{self.places.base[self.m.moving[n].access]}{STAGED}"
 
     def _handed_on(self) -> Iterator[str]:
-        """What a pass hands to the next one; first aside, what another carried value takes."""
+        """Lines that set carried values for the next iteration; values that other updates read are copied first."""
         name = self.values.name
         pairs = [(name[c.inside], name[c.update]) for c in self.m.loop.carries if name[c.inside] != name[c.update]]
         inside = {c.inside for c in self.m.loop.carries}
@@ -451,7 +451,7 @@ class LoopLowering(Lowering):
 
 
 def _by_some_lanes(ring: Moving, threads: int) -> bool:
-    """Whether lanes have nothing left to write to LDS while others do: of elements, chunks or squares of 16 bytes."""
+    """Return True if some lanes write to LDS after others have no element, chunk or 16-byte square left."""
     size = ring.access.tensor.dtype.bytes
     elements = extent(ring.rows) * (1 if ring.cols is None else extent(ring.cols))
     of_thread = 1 if ring.cols is None else 16 if ring.turned else ACCESS_BYTES // size
@@ -459,7 +459,7 @@ def _by_some_lanes(ring: Moving, threads: int) -> bool:
 
 
 def _way(ring: Moving) -> str:
-    """How a ring is brought: what the names of the functions that do it end in."""
+    """Suffix of the functions that load a ring."""
     return "_direct" if ring.direct else "_vector" if ring.cols is None else "_transposed" if ring.turned else "_rows"
 
 

@@ -52,9 +52,10 @@ class Groups:
 
 @dataclass(frozen=True)
 class Offsets:
-    """What a kernel of equations takes that the host can look at: a tensor of "offsets", "lengths" or "pages"; its name
-    in the spec, and as C++ its member in the arguments, how many groups, or entries of a table, there are, and how long
-    what they divide is, or how many pages there are."""
+    """Argument of a kernel of equations that the host can check: a tensor of "offsets", "lengths" or "pages". Fields:
+    its name in the spec; as C++ its member in the arguments, the number of groups or table entries, and the length that
+    they divide or the number of pages.
+    """
 
     name: str
     member: str
@@ -92,7 +93,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Scope:
-    """What the waves of one role execute.
+    """Code of the waves of one role.
 
     `condition` is None where all waves of the block run it. `loop_bound` is the C++ bound of the steady loop. What is
     `declared` are places of a wave and its registers; the barriers `before` and `after` all else are those of phases.

@@ -75,7 +75,7 @@ def taken() -> frozenset[str]:
 
 
 def declared(text: str, by: str = r"[a-z\[]") -> frozenset[str]:
-    """What C++ declares where a line begins, with a word like `by`: the last word before what it holds, takes or is."""
+    """Names that C++ declares at the start of a line, after a word like `by`: the last word before `(`, `=` or `;`."""
     found = set()
     for line in re.findall(rf"^(?:template <.*> )?(?:{by}).*", text, re.MULTILINE):
         head = re.sub(r"\[\[.*?\]\]|\balignas\([^()]*(\([^()]*\))?[^()]*\)", "", line)

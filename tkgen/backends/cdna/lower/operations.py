@@ -108,7 +108,7 @@ class Operations:
         raise AssertionError(op)
 
     def prefill(self, role: Role, operand: Operand) -> Statement:
-        """What a role does before it loads an operand straight to LDS."""
+        """Statement of a role before it loads an operand straight to LDS."""
         shared = self.c.shared(operand) + ("[0]" if operand.buffers > 1 else "") + self._of_part(operand, 0)
         function = f"group<{role.group}>::prefill_swizzled_offsets"
         if self.c.program.tail is not None:  # tiles may hang over the end
@@ -117,7 +117,7 @@ class Operations:
         return Statement([code], origin=self.c.origin(operand.span))
 
     def gather(self, role: Role, operand: Operand) -> Statement:
-        """What a role does before it loads an operand whose rows are gathered."""
+        """Statement of a role before it loads an operand whose rows are gathered."""
         shared = self.c.shared(operand) + ("[0]" if operand.buffers > 1 else "")
         places = self.c.matrix(self.c.program.gathered[operand.name])
         tensor, row = self.c.matrix(operand.tensor), TILE[operand.side]
@@ -337,7 +337,7 @@ EXPCNT_NONE = 7
 
 
 def least(waits: Iterable[Drain]) -> dict[str, int]:
-    """What waits in a row leave outstanding of each counter."""
+    """Accesses of each counter that consecutive waits leave outstanding."""
     left: dict[str, int] = {}
     for op in waits:
         left[op.stream] = min(op.count, left.get(op.stream, op.count))

@@ -1,4 +1,4 @@
-"""Where generated lines come from, carried beside the text from the model to the end of rendering.
+"""Origins of generated lines, carried beside the text from the model to the end of rendering.
 
 A template or a statement ends a line with a mark, which stands for a comment, the spec lines behind the line, and the
 operations of the schedule that it carries out. `Marks.source` puts the comments in the places of the marks and says
@@ -103,11 +103,11 @@ class Marks:
     made: list[_Mark] = field(default_factory=list)
 
     def remark(self, origins: Origins = NOWHERE, comment: str = "") -> str:
-        """What ends a line that comes from `origins` and says `comment`."""
+        """End of a line that comes from `origins` and has `comment`."""
         return self._mark(_Mark(comment, origins)) if origins or comment else ""
 
     def carries_out(self, operations: tuple[Performed, ...]) -> str:
-        """What ends a line that carries out operations."""
+        """End of a line that executes operations."""
         return self._mark(_Mark(operations=operations)) if operations else ""
 
     def _mark(self, mark: _Mark) -> str:

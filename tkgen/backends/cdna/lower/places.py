@@ -1,4 +1,4 @@
-"""Where a block of a kernel of equations is: C++ names, the grid, the block's tile, buffers for what it touches."""
+"""Position of a block of a kernel of equations: C++ names, the grid, the block's tile, buffers of its tensors."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class BlockPlaces:
         self.base = {a: names.new(a.tensor.name, self.of_access) for a in dict.fromkeys(_accesses(kernel))}
 
     def remark(self, span: Span | None, comment: str = "") -> str:
-        """What ends a line that comes from a span and says `comment`."""
+        """End of a line that comes from a span and has `comment`."""
         return self.marks.remark(origin(span), comment)
 
     def buffer(self, access: Access) -> str:
@@ -82,7 +82,7 @@ class BlockPlaces:
         return name
 
     def length(self, axis: Axis) -> str:
-        """How many places an axis has: of a ragged one those of the group at hand."""
+        """The number of positions of an axis: of a ragged one those of the current group."""
         return self.size(axis.dim.name) if axis.within is None else f"{self.axis[axis]}_length"
 
     # ------------------------------------------------------------ the grid and the block's tile
@@ -219,7 +219,7 @@ class BlockPlaces:
         return f"tk::group_walk {self.axis[axis]}_walk({offsets}, {self._index.dim.size}, {size});"
 
     def _group(self, axis: Axis) -> Iterator[str]:
-        """Where the group at hand begins along a ragged axis, and how long it is."""
+        """Lines for the start and length of the current group along a ragged axis."""
         name, end = self.axis[axis], self.remark(axis.span)
         assert axis.within is not None
         if axis.within.lengths:
@@ -241,7 +241,7 @@ class BlockPlaces:
         yield f"const int {name}_first = {walk}.first, {name}_length = {walk}.end - {walk}.first;{end}"
 
     def offsets(self) -> Iterator[Offsets]:
-        """What ragged axes go by, each once for a dimension, and the tables that list pages."""
+        """Offsets of ragged axes, each once for a dimension, and the tables that list pages."""
         for axis in {(a.within, a.dim): a for a in self.kernel.ragged}.values():
             assert axis.within is not None
             name, size = axis.within.offsets.name, self.extent(axis.dim, "g.")
@@ -297,7 +297,7 @@ def tile_constant(axis: Axis) -> str:
 
 
 def in_bytes(tensor: Tensor) -> str:
-    """What makes bytes of a number of elements, whole bytes of them."""
+    """Factor, as C++ text, from a number of elements to bytes; the bytes are integers."""
     return {4: "/ 2", 6: "* 3 / 4"}.get(tensor.dtype.bits, f"* {tensor.dtype.bytes}")
 
 

@@ -1,4 +1,4 @@
-"""What equations compute, as text: the references that generated checks carry, in torch and in C++.
+"""References of generated checks, as text: the equations in torch and in C++.
 
 Torch computes all elements at once, C++ one, both in f64. Beside each value stands a bound on how far f32 arithmetic
 may be from it: `apply` takes a function at the corners of what its arguments may be, and adds what
@@ -68,7 +68,7 @@ Names = Mapping[int, str]
 
 @dataclass(frozen=True)
 class Formula:
-    """What is referred to: sums of products, where there are some, and what is made after them.
+    """Formula of a reference: sums of products, where there are some, and the values computed from them.
 
     `order` are the directions of every value; `batch` those of them that say which matrix, and `contraction` is summed.
     """
@@ -89,11 +89,11 @@ class Formula:
 
     @property
     def stores(self) -> tuple[Store, ...]:
-        """What is written, in order."""
+        """The stores, in order."""
         return tuple(op for op in walk(self.body) if isinstance(op, Store))
 
     def label(self, target: Access) -> str:
-        """What a report calls a store: its tensor, or the place there where others store to it, too."""
+        """The name of a store in a report: its tensor, or its position there where others store to it, too."""
         several = Counter(s.target.tensor.name for s in self.stores)[target.tensor.name] > 1
         return access_text(target) if several else target.tensor.name
 
@@ -115,7 +115,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class Output:
-    """What a store leaves: in which tensor, the variable of its value, how a report calls it.
+    """Result of a store: its tensor, the variable of its value, its name in a report.
 
     In torch `index` picks the part of the tensor that is stored (empty for all of it), `shaped` brings a value with a
     direction for each axis, of the extents `whole`, to the form of that part.
@@ -158,7 +158,7 @@ def places(found: Sums | Kernel) -> dict[str, str]:
 
 
 def reference(say: Language, lines: Iterable[str], language: str) -> Reference:
-    """What these lines define, as a language says it."""
+    """The reference that these lines define, in `language`."""
     formula = say.formula
     outputs = tuple(
         Output(s.target.tensor.name, say.names[s.value.number], formula.label(s.target)) for s in formula.stores
@@ -176,7 +176,7 @@ def variables(formula: Formula) -> dict[int, str]:
 
 
 class Language(ABC):
-    """How a language says what a reference is made of."""
+    """Syntax of a reference in one language."""
 
     def __init__(self, formula: Formula, names: Names, exact: bool):
         self.formula, self.names, self.exact = formula, names, exact
@@ -215,7 +215,7 @@ class Language(ABC):
 
     @abstractmethod
     def length(self, axis: Axis) -> str:
-        """How many places an axis has."""
+        """The number of positions of an axis."""
 
     @abstractmethod
     def rounded(self, dtype: DType) -> str:
@@ -306,7 +306,7 @@ def directions(access: Access) -> list[Axis]:
 
 
 def needed_by(values: Iterable[Value], formula: Formula) -> set[Value]:
-    """What is computed for values at a place; of what is reduced only that which stays the same along the way."""
+    """Values to compute for `values` at one position; of reductions only those that do not change along the axis."""
     found = set(values)
     for op in reversed(formula.body):
         if not found.intersection(writes(op)):
@@ -319,7 +319,7 @@ def needed_by(values: Iterable[Value], formula: Formula) -> set[Value]:
 
 
 def _run(formula: Formula) -> tuple[Axis, int, int] | None:
-    """Where the contraction is divided: the index of the parts, how many there are, and elements of each."""
+    """Parts of the contraction: the index of the parts, their number, and the elements of each."""
     axis = formula.contraction
     index = next((a for a in formula.batch if axis is not None and a.name == axis.part), None)
     if axis is None or index is None:
@@ -459,7 +459,7 @@ class _Torch(Language):
         return ""
 
     def extent(self, axis: Axis) -> str:
-        """How far an axis goes: a size of some tensor that has a place for each."""
+        """The extent of an axis: the size of some tensor that has a position for each."""
         accesses = [s.target for s in self.formula.stores] + [a for s in self.formula.sums for a in (s.left, s.right)]
         accesses += [op.source for op in walk(self.formula.body) if isinstance(op, Load)]
         accesses += [i.through for a in accesses for i in a.indices if i.through is not None]
@@ -562,7 +562,7 @@ class _Host(Language):
         yield f"{name}.bound = {DEVIATIONS} * std::ldexp(std::sqrt(2.0 * ({last} - ({first})) * {name}.bound), -24);"
 
     def reduced(self, op: Reduce, name: str) -> Iterator[str]:
-        """What changes along the axis is computed anew at each place of it."""
+        """Lines of a reduction; values that change along the axis are computed anew at each position."""
         place, extent = self.at[op.axis.name], f"extent_{op.axis.dim.name}"
         first, last = "0", extent
         if not op.axis.is_one_tile:

@@ -118,7 +118,7 @@ def _variables(formula: Formula) -> dict[int, str]:
 
 
 class _Loops(Language):
-    """What the languages say of loops beside the rest."""
+    """Syntax of loops in the languages."""
 
     def place(self, axis: Axis) -> int:
         """The direction of an axis."""
@@ -147,7 +147,7 @@ class _Loops(Language):
 
     @abstractmethod
     def any_of(self, condition: Value) -> str:
-        """Whether a predicate holds anywhere in a tile."""
+        """An expression that is true if a predicate holds anywhere in a tile."""
 
     @abstractmethod
     def put(self, op: Store) -> Iterator[str]:
@@ -155,7 +155,7 @@ class _Loops(Language):
 
     @abstractmethod
     def _shorter(self, axis: Axis, of: Axis) -> str:
-        """What makes of a place of a loop's axis that of another one as far from its end."""
+        """Difference between positions of two axes that are equally far from the ends."""
 
     def bounds(self, axis: Axis, start: str) -> Iterator[tuple[Axis, tuple[str, str], str]]:
         """Axes that bound a loop, how their tiles begin where it is not and where it is at `start`, and the place."""
@@ -458,7 +458,7 @@ class _HostLoops(_Host, _Loops):
         return f"group_{self.place(axis)}.size()" if axis.within else f"extent_{axis.dim.name}"
 
     def _begin(self, axis: Axis) -> str:
-        """Where a block's tile begins."""
+        """The start of a block's tile."""
         first = f"here.first[{self.place(axis)}]"
         return f"({first} - {self._first(axis)})" if axis.within else first
 
@@ -509,7 +509,7 @@ class _HostLoops(_Host, _Loops):
         return f" + {self._extent(of)} - {self._extent(axis)}"
 
     def _leaves(self, axis: Axis, start: str) -> Iterator[str]:
-        """Whether a block does not visit the tile at `start`."""
+        """Conditions under which a block does not visit the tile at `start`."""
         for of, (fails, _), place in self.bounds(axis, start):
             yield f"{self._begin(of)} {fails} {place}"
         if axis.part is not None:

@@ -1,4 +1,4 @@
-"""Where a lane of a layout of rows is: C++ for the block's tile, rows and chunks, offsets in tensors, what is outside.
+"""Positions of a lane in a layout of rows: C++ for the block's tile, rows and chunks, offsets in tensors, bounds.
 
 A place within the tile along an axis is the local `AXIS_in`, the tile's origin `AXIS_0`. An access goes through a
 buffer that begins at the tile's first element in its tensor: 64-bit arithmetic once for the block, 32-bit offsets from
@@ -143,7 +143,7 @@ class Places(BlockPlaces):
         return f"const int {name} = {number if axis is m.rows[0] else f'{number} % {extent(axis)}'};"
 
     def _row(self) -> str:
-        """Which row of the tile a lane's row `i` is: see `tkgen.schedule.rows`."""
+        """The number, within the tile, of a lane's row `i`: see `tkgen.schedule.rows`."""
         m = self.m
         number = "(pass * ROWS + i)" if m.passes > 1 else "i"
         if m.across > 1:
@@ -201,7 +201,7 @@ class Places(BlockPlaces):
         return self.of_rows(access) and self.m.fast in access.axes
 
     def _offset(self, access: Access, axes: Sequence[Axis], element: str = "", more: Sequence[str] = ()) -> str:
-        """What some axes add to an offset, OUTSIDE where one of them is at no place."""
+        """The part of an offset that comes from some axes; OUTSIDE where one of them has no position."""
         there = [
             f"{self._place_held(index.through)} < {self.size(dim.name)}"
             for dim, index in zip(access.tensor.dims, access.indices, strict=True)

@@ -161,7 +161,7 @@ class RowLowering(Lowering):
         return f"{self.values.raw(access)}{place} = {call};"
 
     def _loader(self, op: Load) -> str:
-        """What loads: where loops of a block read its part of a tensor one after another, the last need not keep it."""
+        """The function that loads. If several loops of a block read the same part, the last one need not cache it."""
         loads = [other for other in walk(self.m.kernel.body) if isinstance(other, Load)]
         of = [other for other in loads if other.source.tensor == op.source.tensor]
         looped = all(any(axis.kind is AxisKind.SEQUENTIAL for axis in other.source.axes) for other in of)
@@ -170,11 +170,11 @@ class RowLowering(Lowering):
         return "tk::load_last" if self.back_end == HOPPER and last else "tk::load_elements"
 
     def _element(self, way: Way) -> str:
-        """What an access adds to the first element of a chunk."""
+        """The index of an element within a chunk of an access."""
         return "e" if way is Way.ACROSS and self.m.chunk > 1 else ""
 
     def _registers(self, access: Access) -> tuple[str, str, str]:
-        """What an access moves at once, the array that holds all of it, and the place of one in that."""
+        """The C++ of one move of an access: its length, the extents of the array of all moves, the index of one."""
         rows, row = ("[ROWS]", "[i]") if self.places.of_rows(access) else ("", "")
         match self.m.way(access):
             case Way.ROW:
@@ -238,7 +238,7 @@ class RowLowering(Lowering):
         return [*lines, "}", *declared, *self._rows(after)]
 
     def _handed_on(self, carries: Sequence[Carry]) -> Iterator[str]:
-        """What the next pass finds, all of it at once: an update may be what another carried value was."""
+        """Lines that set all carried values for the next iteration at once: an update may read another one."""
         values = self.values
         inside = {c.inside for c in carries}
         moved = [c for c in carries if c.update != c.inside]
@@ -331,7 +331,7 @@ class RowLowering(Lowering):
         return lines
 
     def _forgotten(self, number: int, sweep: Sweep) -> list[str]:
-        """What keeps numbers of 16 bits in half a register each: they are widened anew in each sweep, for each row.
+        """Lines that keep 16-bit values packed in half a register: each sweep widens them anew, for each row.
 
         The compiler would widen them once and keep that; where there is a loop of passes, even before it.
         """
@@ -385,7 +385,7 @@ class RowLowering(Lowering):
             yield f"{name}_e[e] = {operation}::op<float>({name}_e[e], {value});"
 
     def _across(self, reduce: Reduce, of_lane: str) -> str:
-        """What the lanes of a wave that share a row have of a reduction together."""
+        """The part of a reduction that the lanes of a wave that share a row have together."""
         m = self.m
         if m.lanes_of_wave == 1:
             return of_lane
@@ -451,7 +451,7 @@ class RowLowering(Lowering):
 
 
 def _loads(body: Sequence[Op]) -> dict[Access, Load]:
-    """What a part of the kernel loads, each access once."""
+    """Loads of a part of the kernel, each access once."""
     found: dict[Access, Load] = {}
     for op in body:
         if isinstance(op, Load):
@@ -460,6 +460,6 @@ def _loads(body: Sequence[Op]) -> dict[Access, Load]:
 
 
 def _accesses(body: Sequence[Op]) -> list[Access]:
-    """What a part of the kernel touches, each once."""
+    """Accesses of a part of the kernel, each once."""
     touched = [op.source if isinstance(op, Load) else op.target for op in body if isinstance(op, Load | Store)]
     return list(dict.fromkeys(touched))

@@ -1,4 +1,4 @@
-"""What stands beside the products in a loop: scales of sums and of blocks, factors made of what is loaded."""
+"""Computations between the products of a loop: scales of sums and of blocks, operands computed from loaded values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ARITHMETIC = ("add", "sub", "mul")  # operators of C++ on numbers, and on severa
 
 
 class Scaling:
-    """What is made of the product of one K-step, for each element of a fragment."""
+    """Scaling of the product of one K-step, for each element of a fragment."""
 
     def __init__(self, context: Context, sum_: Sum):
         self.c, self.sum = context, sum_
@@ -50,7 +50,7 @@ class Scaling:
 
 
 class Making:
-    """What is made of a tile as it is read: a number of each element, and what is the same along its rows."""
+    """Computation on a tile as it is read: per element, and the values that are the same along its rows."""
 
     def __init__(self, context: Context, made: Made):
         self.c, self.made = context, made
@@ -120,7 +120,7 @@ def number_at(source: Access, at: str) -> str:
 
 
 def offset(c: Context, source: Access, step: str, block: str = "") -> str:
-    """Which element of its tensor is loaded, at a K-step; at one of its blocks, where there are several."""
+    """The offset of the loaded element in its tensor at a K-step; at one of its blocks, where there are several."""
     equations, terms = c.equations, list[str]()
     for n, index in enumerate(source.indices):
         stride = " * ".join(c.extent_of(d) for d in source.tensor.dims[n + 1 :])

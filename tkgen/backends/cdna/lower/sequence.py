@@ -1,4 +1,4 @@
-"""What stands around the kernels of a sequence in its file: head, one struct of arguments, one `dispatch`."""
+"""File of a sequence around its kernels: head, one struct of arguments, one `dispatch`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Launched:
 
 @dataclass(frozen=True)
 class SequenceModel:
-    """What the template prints."""
+    """Values that the template prints."""
 
     tensors: tuple[SharedTensor, ...]
     scalars: tuple[ScalarMember, ...]
