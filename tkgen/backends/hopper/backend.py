@@ -97,7 +97,7 @@ class HopperBackend:
         self, spec: protocol.Spec, launch: Sizing, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, float],
         cxx: str | None,
     ) -> Callable[[], None]:  # fmt: skip
-        """What launches the kernel through the CUDA driver."""
+        """A function that launches the kernel through the CUDA driver."""
         from tkgen.backends.hopper.launch import launcher
 
         return launcher(spec.build(cxx=cxx), launch, tensors, scalars)

@@ -68,7 +68,7 @@ class CudaBuild(Generic[K]):
 
     @cached_property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """What the checks say of the spec and of the machine code."""
+        """Findings of the checks on the spec and on the machine code."""
         return (*self.spec.diagnostics, *self.spec.measured(self.figures, self.remarks))
 
     def check(self) -> Self:

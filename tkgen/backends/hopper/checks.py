@@ -1,4 +1,4 @@
-"""What a spec must be for the one schedule that the Hopper back end has, and what the machine code must keep.
+"""Checks of a spec for the one schedule that the Hopper back end has, and of its machine code.
 
 Rule. Everything that `lowering` would drop, or turn into a kernel that computes something else, hangs or does not
 launch, is refused here (E240), with what to write instead; so is what the GPU has no room for (E501, E403).
@@ -58,7 +58,7 @@ def check_figures(
     room: str = "",
     fix: str = "make the block smaller, or use more consumers",
 ) -> list[Diagnostic]:
-    """What the compiled kernel breaks: spills, and promises that ptxas says it could not keep.
+    """Diagnostics of the compiled kernel: spills, and ptxas' remarks that it broke a promise.
 
     `room` says how many registers a thread has and about how many it takes, `fix` what takes fewer.
     """  # fmt: skip
@@ -414,7 +414,8 @@ def _with_edits(found: Diagnostic, edits: tuple[Edit, ...]) -> Diagnostic:
 
 
 def _proof(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
-    """What some interleaving of the block's agents gets wrong, or stores otherwise than the equations say.
+    """Errors of the tile program: a race or deadlock in some interleaving, or a stored value that differs from the
+    equations.
 
     Either is a mistake of this back end's tile program.
     """

@@ -68,7 +68,7 @@ def _agent(agent: Looped, block: int, cluster: Cluster, producer: bool) -> Loope
 
 
 def _steps(step: Step, block: int, cluster: Cluster) -> Iterator[Step]:
-    """What a step of a block's own schedule is in block number `block`."""
+    """Steps of block number `block` for a step of a block's own schedule."""
     match step:
         case Do(stream="copies", writes=(access,)) if access.ring[0] == cluster.common:
             part = replace(access, box=(*access.box, (block, block + 1)))

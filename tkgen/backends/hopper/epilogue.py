@@ -1,4 +1,4 @@
-"""What becomes of the sums, element by element: equations as CUDA C++, in a function of a sum and its place."""
+"""Epilogue of the sums, element by element: equations as CUDA C++, in a function of a sum and its position."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tkgen.source import Span
 
 @dataclass(frozen=True)
 class Loaded:
-    """What is read of a tensor beside two neighbouring sums, those at row `r` and columns `c` and `c + 1`: a float2."""
+    """Values loaded for two neighbouring sums, those at row `r` and columns `c` and `c + 1`: a float2."""
 
     name: str
     pair: str
@@ -24,7 +24,7 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Element:
-    """What an element is made of, as a function of elements of sums, of what is loaded, of reductions of its row.
+    """Expression of an element as a function of elements of sums, of loaded values, of reductions of its row.
 
     Reductions of its column are loaded, but where there is one number of each row, of each column, or of all: there
     `rows` has them, too. `given` is the C++ of what each of these is in.
@@ -47,7 +47,7 @@ class Element:
 
 @dataclass(frozen=True)
 class Reduction:
-    """What is reduced of the sums: `element` of each, by an operation of ThunderKittens, from `start` on.
+    """Reduction of the sums: `element` of each, by an operation of ThunderKittens, from `start` on.
 
     By rows, or by `columns`.
     """
@@ -88,7 +88,7 @@ def of_all_warps(name: str) -> str:
 def reductions(
     equations: Sums, rounds: Sequence[Sequence[Reduce]], name: Callable[[str], str]
 ) -> tuple[tuple[Reduction, ...], ...]:
-    """What is reduced of the sums, in these rounds; `name` gives the C++ name of a tensor or scalar."""
+    """Reductions of the sums, in these rounds; `name` gives the C++ name of a tensor or scalar."""
     names = _given(equations)
     return tuple(
         tuple(
@@ -111,7 +111,7 @@ def _given(equations: Sums) -> dict[Value, str]:
 def element(
     equations: Sums, value: Value, name: Callable[[str], str], axes: tuple[Axis, ...] | None = None
 ) -> Element:  # fmt: skip
-    """What a value is made of, element by element; or number by number along `axes`, so that one is loaded for each."""
+    """The expression of a value, element by element; or, with `axes`, value by value along them, each loaded once."""
     known = _given(equations)
     ops = needed(equations.epilogue, value)
     read = {v for op in ops for v in reads(op)} | {value}
@@ -156,7 +156,7 @@ class Scale:
 
 @dataclass(frozen=True)
 class Scaling:
-    """What a sum becomes, as a function of it, of a step's product and of what scales that."""
+    """New value of a sum as a function of the sum, of a step's product and of the scales of that product."""
 
     sum: str
     product: str
@@ -168,7 +168,7 @@ class Scaling:
 
 
 def scaling(equations: Sums, total: Sum, name: Callable[[str], str]) -> Scaling | None:
-    """What equations make of a sum and a step's product before the next one; None where they add them.
+    """The equations' new value of a sum from the sum and a step's product; None where they add the two.
 
     `name` gives the C++ name of a tensor or scalar.
     """

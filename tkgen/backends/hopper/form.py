@@ -1,4 +1,4 @@
-"""What the ops of a kernel decide on Hopper."""
+"""Parts of a Hopper spec that the ops of its kernel choose."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class HopperForm(Form):
-    """How kernels with certain ops are launched, modelled and described.
+    """Launch, model and description of kernels with certain ops.
 
     `modelled` takes a spec and what its method of that name takes. `copies`: the copy engine moves tiles of its layout.
     """

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def _layout(spec: HopperSpec[Any]) -> HopperLoop:
-    """What its warpgroups hold. Raises SpecError (E230) where nothing carries the equations out."""
+    """Tiles of its warpgroups. Raises SpecError (E230) if no layout can execute the equations."""
     try:
         return hopper_loop(spec.program, spec.target)
     except LoopError as error:

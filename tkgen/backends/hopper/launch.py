@@ -42,7 +42,7 @@ class Boxes(Protocol):
 
     @property
     def moved(self) -> Mapping[str, Access]:
-        """What the copy engine moves a tile of, by name."""
+        """The accesses of tiles that the copy engine moves, by name."""
 
     def box(self, tensor: Tensor) -> tuple[int, int]:
         """Rows and columns of one box of the copy engine."""
@@ -57,7 +57,7 @@ class Boxes(Protocol):
 def problems(
     layout: Boxes, tensor: Tensor, rows: int, cols: int, address: int = 0, strides: Sequence[int] = ()
 ) -> list[str]:
-    """What `cuTensorMapEncodeTiled` would refuse of a tensor, in words; sizes in elements.
+    """Reasons for which `cuTensorMapEncodeTiled` would refuse a tensor, as text; sizes in elements.
 
     `strides` are bytes from one row to the next, then those of the outer dimensions; without any, rows are adjacent.
     """
@@ -114,7 +114,8 @@ def _done(result: tuple[Any, ...], what: str) -> Any:
 
 @dataclass(frozen=True)
 class TensorMap:
-    """What the copy engine is told of a tensor, innermost dimension first; strides, in bytes, of all but that one.
+    """Description of a tensor for the copy engine, innermost dimension first; strides, in bytes, of all except that
+    one.
 
     `address` is as many bytes `before` the tensor's.
     """
@@ -253,8 +254,8 @@ def _checked(launch: Launch[Any], tensors: Mapping[str, torch.Tensor], alignment
 def launcher(
     build: Build, launch: Sizing, tensors: Mapping[str, torch.Tensor], scalars: Mapping[str, float]
 ) -> Callable[[], None]:
-    """What launches the kernels of a build in order, on these tensors, their outputs among them, on torch's current
-    stream.
+    """A function that launches the kernels of a build in order, on these tensors, their outputs among them, on torch's
+    current stream.
 
     Raises:
         ValueError: tensors of other sizes, types or devices; MapError where the copy engine cannot move one.
@@ -288,7 +289,7 @@ def _launcher(
 def started(
     build: CudaBuild[HopperSpec[Any]], blocks: int, whole: bytes, tensors: Mapping[str, torch.Tensor]
 ) -> Callable[[], None]:
-    """What launches a kernel with this argument. Raises ToolchainError as `launcher`."""
+    """A function that launches a kernel with this argument. Raises ToolchainError as `launcher`."""
     import torch
 
     cuda = driver()

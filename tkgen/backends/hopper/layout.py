@@ -1,4 +1,4 @@
-"""How a kernel's tiles lie in a block: stages, panels of the output, registers of each warpgroup."""
+"""Layout of a kernel's tiles in a block: stages, panels of the output, registers of each warpgroup."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Layout:
 
     @property
     def turns(self) -> int:
-        """How often a block passes over K for a tile."""
+        """The number of times that a block goes through K for a tile."""
         return self.consumers if self.ping_pong else 1
 
     @property
@@ -135,7 +135,7 @@ class Layout:
 
     @cached_property
     def moved(self) -> dict[str, Access]:
-        """What the copy engine moves a tile of, by name; an epilogue reads other tensors element by element."""
+        """The accesses of tiles that the copy engine moves, by name; an epilogue reads other tensors by element."""
         found = self.equations
         stored = (s.target for s in self.tiles_stored if not self.stored_in_chunks(s.target.tensor))
         touched = [*(a for s in found.sums for a in (s.left, s.right)), *stored]

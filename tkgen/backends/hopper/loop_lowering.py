@@ -117,7 +117,7 @@ class _Lowering:
         return one, two
 
     def _declared(self) -> Iterator[str]:
-        """What a consumer declares for a tile: its first row, its sums, the second product's left operand."""
+        """Lines that a consumer declares for a tile: its first row, its sums, the second product's left operand."""
         split, scores = cpp_name(self.m.split.name), self.values.name[self.m.first.result]
         yield f"const int first_row = ({split}_i * CONSUMERS + consumer) * ROWS + warpgroup::warpid() * 16;"
         yield f"rt_fl<16, KEYS> {scores};"

@@ -37,7 +37,7 @@ class LoopMemory(Memory):
     """Memory whose loads give zeros beyond the end, as those of lanes do."""
 
     def load(self, access: Access) -> Tile:
-        """What is read of a tensor at the places at hand."""
+        """The values that are read of a tensor at the current position."""
         axes = {i.axis.name: i.axis for i in access.indices if i.axis is not None and i.axis.name in self.places}
         whole = self.places
         ends = {name: self.group.get(name, range(self.extents[axis.dim.name])).stop for name, axis in axes.items()}
@@ -53,7 +53,7 @@ class LoopMemory(Memory):
 
 
 class LoopWork:
-    """What the operations of `loop_schedule` do in one block, for the output tiles at `places`.
+    """Data of the operations of `loop_schedule` in one block, for the output tiles at `places`.
 
     `groups` has the positions of each group along ragged axes.
     """
@@ -80,7 +80,7 @@ class LoopWork:
         return isinstance(op, Load) and op.source in (self.m.held, self.m.left, self.m.right)
 
     def do(self, agent: int, step: Do, found: Sequence[Parts]) -> Sequence[Parts]:
-        """What an operation leaves."""
+        """The results of an operation."""
         m = self.m
         if step.stream == "copies":
             return [(self._brought(step),)]
@@ -164,7 +164,7 @@ class LoopWork:
         return Tile(dims, a.value + b.value)
 
     def _computed(self, ops: Sequence[Op], known: Mapping[Value, Tile], tile: int, first: int, loop: range) -> None:
-        """What operations make of known values, of the rows of a warp from `first` on."""
+        """Compute operations from known values, for the rows of a warp from `first` on."""
         self._place(tile)
         places = {self.columns.name: range(self.m.width)}
         for axis, at in ((self.m.split, range(first, first + self.own)), (self.m.loop.axis, loop)):
@@ -173,7 +173,7 @@ class LoopWork:
         self.memory.compute([*self.before, *ops], known, places)
 
     def _made(self, step: Do, of: Sequence[str], scores: Tile) -> dict[int, Tile]:
-        """What stands between the products: all values that it knows then."""
+        """All values that are known between the two products, by number."""
         m, (c, w) = self.m, map(int, of)
         tile, number = divmod(step.writes[0].instance, self.shape.passes)
         place = self._place(tile) or self.places[0]
@@ -187,7 +187,7 @@ class LoopWork:
         return dict(self.memory.values)
 
     def _started(self, of: Sequence[str], tile: int, first: int, loop: range) -> None:
-        """What a warp keeps of its rows before the first iteration."""
+        """Set the values that a warp carries for its rows before the first iteration."""
         self._computed([], {}, tile, first, loop)
         self.kept[" ".join(of)] = {c.inside: self.memory.taken(c.initial) for c in self.m.loop.carries}
 
@@ -313,7 +313,7 @@ def run_loop(
 def block_schedule(
     m: HopperLoop, launch: Launch[EquationProgram], memory: Memory, block: int, warps: int = 0
 ) -> tuple[LoopWork, ProofLoop] | None:
-    """What a block does with data, and its schedule; `warps` as in `model.run_products`. None where it has no tile."""
+    """The data and schedule of a block, `warps` as in `model.run_products`; None if it has no tile."""
     blocks = launched_blocks(m, launch)
     numbers = range(block, launch.tile_count, blocks)
     places = [place for tile in numbers if (place := _tile_place(m, launch, tile)) is not None]

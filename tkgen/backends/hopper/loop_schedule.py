@@ -41,7 +41,7 @@ from tkgen.tile.unroll import unroll
 
 @dataclass(frozen=True)
 class Shape:
-    """What decides the schedule: buffers of each ring, consumers, passes of the loop for an output tile."""
+    """Parameters of the schedule: buffers of each ring, consumers, iterations of the loop for an output tile."""
 
     left: int
     right: int
@@ -71,7 +71,7 @@ class Shape:
 
 
 def unproven(m: HopperLoop) -> str | None:
-    """What can go wrong first in some interleaving of a kernel with this layout, at any number of output tiles."""
+    """The first fault in some interleaving of a kernel with this layout, at any number of output tiles, if any."""
     return next(filter(None, map(_wrong, shapes(m))), None)
 
 

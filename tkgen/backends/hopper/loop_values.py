@@ -302,7 +302,7 @@ class LoopValues:
         return level
 
     def leaves(self, op: Op) -> set[Value]:
-        """What an operation reads, through what stands inline in its expression."""
+        """Values that an operation reads, also through operations inlined in its expression."""
         found = set[Value]()
         for value in reads(op):
             made = self.made.get(value)
@@ -401,7 +401,7 @@ class LoopValues:
         return _rows([*taken, *(f"{self.name[c.inside]}[r] = {self.name[c.inside]}_next;" for c in rows)])
 
     def gathered(self) -> list[str]:
-        """What the lanes of a row have of carried sums, summed."""
+        """Lines that sum carried sums over the lanes of a row."""
         names = [self.name[carry.inside] for carry in self.deferred.values()]
         return _rows([f"{name}[r] = tk::across<base_ops::sum, 4>({name}[r]);" for name in names])
 
@@ -432,7 +432,7 @@ def _indented(lines: Sequence[str]) -> list[str]:
 
 @cache
 def _reserved() -> frozenset[str]:
-    """What a consumer's statements call otherwise than a spec."""
+    """Names that a consumer's statements use for values of their own."""
     _, consumer = chained.program().roles
     text = "\n".join(printed((*consumer.before, consumer.tiles, *consumer.behind), 0))
     functions = (re.findall(r"__device__ inline \w+ (\w+)\(", helper) for helper in helpers(FUNCTIONS, HOPPER))

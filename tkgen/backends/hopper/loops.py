@@ -151,14 +151,14 @@ class HopperLoop:
         return range(begin, end)
 
     def counts(self, extents: Mapping[str, int]) -> tuple[int, ...]:
-        """How many iterations tiles of the output take at these sizes, in ascending order."""
+        """Numbers of iterations that tiles of the output take at these sizes, in ascending order."""
         tiles = -(-extents[self.split.dim.name] // extent(self.split)) if self.bounded else 1
         parts = 1 if self.part is None else extents[self.part.dim.name]
         return tuple(sorted({len(self.passes(extents, *n)) for n in product(range(tiles), range(parts))}))
 
     @property
     def pass_counts(self) -> tuple[int, ...] | None:
-        """How many iterations tiles of the output take, in ascending order; None where only the launch decides that."""
+        """Numbers of iterations that output tiles take, in ascending order; None if only the launch decides them."""
         sizes = {d.name: d.size for d in self.deciding if d.size is not None}
         return self.counts(sizes) if len(sizes) == len(self.deciding) and not self.of_groups else None
 
@@ -180,13 +180,13 @@ class HopperLoop:
 
     @cached_property
     def middle(self) -> tuple[Op, ...]:
-        """What stands between the products, in order."""
+        """The operations between the products, in order."""
         return tuple(op for op in self.loop.body if isinstance(op, Map | Reduce | Convert) and op not in self.carried
                      and op.result != self.result)  # fmt: skip
 
     @cached_property
     def carried(self) -> tuple[Op, ...]:
-        """What needs the second product's sums of the pass before, in order."""
+        """The operations that need the second product's sums of the previous iteration, in order."""
         late = {c.inside for c in self.loop.carries if c.update == self.result}
         found = list[Op]()
         for op in self.loop.body:
@@ -197,7 +197,7 @@ class HopperLoop:
 
     @cached_property
     def stored(self) -> tuple[Store, ...]:
-        """What is stored behind the loop."""
+        """The stores after the loop."""
         return tuple(op for op in self.kernel.body if isinstance(op, Store))
 
     @cached_property
@@ -212,7 +212,7 @@ class HopperLoop:
 
     @cached_property
     def behind(self) -> tuple[Op, ...]:
-        """What is computed behind the loop, in order."""
+        """The operations after the loop, in order."""
         at = self.kernel.body.index(self.loop)
         return tuple(op for op in self.kernel.body[at + 1 :] if not isinstance(op, Store))
 
@@ -276,7 +276,7 @@ class HopperLoop:
 
     @cached_property
     def moved(self) -> dict[str, Access]:
-        """What the copy engine moves a tile of, by name."""
+        """The accesses of tiles that the copy engine moves, by name."""
         return {a.tensor.name: a for a in (self.held, self.left, self.right, *(s.target for s in self.tile_stored))}
 
     def box(self, tensor: Tensor) -> tuple[int, int]:

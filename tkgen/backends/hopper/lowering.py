@@ -72,7 +72,7 @@ class ProductModel:
 
 @dataclass(frozen=True)
 class Output:
-    """What is stored of the sums: the type of its panels, how many, how many leave before them, where they go."""
+    """Output of the sums: the type and number of its panels, the number that leave before them, their target."""
 
     name: str
     type: str
@@ -112,7 +112,7 @@ def copied_along(along: int) -> str:
 
 
 def described(tile: str, along: int, grouped: bool = False) -> str:
-    """What a tensor's type says of the tiles that are copied: their type, the dimension of `copied_along`, groups."""
+    """The tensor's type for the tiles that are copied: their type, the dimension of `copied_along`, groups."""
     arguments = f"<{tile}, {DIMENSIONS[along]}>" if along in DIMENSIONS else f"<{tile}>"
     if grouped:
         return f"tk::group_descriptor{arguments}"
@@ -131,7 +131,7 @@ class _Lowering:
         return Origins.of(Origin(s.file, s.line) for s in found if s is not None and s.file.name == main)
 
     def remark(self, *spans: Span | str | None) -> str:
-        """What ends a line that comes from there."""
+        """End of a line that comes from there."""
         return self.marks.remark(self.origin(*spans))
 
     def file(self, spec: str) -> File:
@@ -175,7 +175,7 @@ class _Lowering:
         return f"const int {made.name} = {made.expression};{self.marks.remark(made.origin)}"
 
     def parts(self) -> tuple[list[Factor], list[ProductModel], list[Output], Code]:
-        """What is copied, multiplied and stored, and the C++ of the tile program that does it."""
+        """The operands, products and outputs, and the C++ of the tile program for them."""
         p, rows, cols = self.program, self.extent(0), self.extent(1)
         remap = compose([RemapCall(s.name, dict(s.keywords), s.positional) for s in p.remap])
         row, col = ("cluster" if clustered else "tile" for clustered in self.clustered)
@@ -230,7 +230,7 @@ class _Lowering:
             yield f"rt_fl<16, BLOCK_COLS> {steps};  // of one step, and of the next"
 
     def _scaling(self, products: Sequence[ProductModel]) -> Iterator[str]:
-        """What is declared for a tile whose steps are scaled: the numbers of two steps, and what is made of them."""
+        """Declarations for a tile whose steps are scaled: the scales of two steps, and values computed from them."""
         yield "const int row = (tile_row * CONSUMERS + consumer) * 64, col = tile_col * BLOCK_COLS;  // the first ones"
         for each in products:
             made, suffix = each.scaling, each.suffix
@@ -255,7 +255,7 @@ class _Lowering:
 
     @property
     def reduced(self) -> Reduced:
-        """What is reduced of the sums, and stored of that."""
+        """The reductions of the sums, and their stores."""
         p = self.program
         return Reduced(self.layout, self.limit(p.m), self.limit(p.n), self.row_tile, self._first_row, self.remark)
 
@@ -268,7 +268,7 @@ class _Lowering:
         return "row" if self.layout.ragged else f"({self.row_tile}) * {self.machine.wgmma_rows}"
 
     def _output(self, output: Output, products: Sequence[ProductModel]) -> streamed.Output:
-        """What is stored, from the sums of all products."""
+        """The stores of an output, from the sums of all products."""
         cols, remark = f"{output.name}_tile::cols", self.marks.remark(output.origin)
         made = output.epilogue or Element.of_sum(output.sum, [f"{p.sums}_v" for p in products])
         row = "row" if self.layout.ragged else f"({self.row_tile}) * {output.name}_tile::rows"
@@ -296,12 +296,12 @@ class _Lowering:
 
     @property
     def row_tile(self) -> str:
-        """Which 64 rows of the output a panel has."""
+        """The index of the 64 rows of the output that a panel has."""
         own = "tile_row * CONSUMERS + consumer"
         return f"({own}) * FRAGMENTS + f" if self.layout.ping_pong else own
 
     def outputs(self) -> list[Output]:
-        """What is stored, in its order."""
+        """The outputs, in the order in which they are stored."""
         layout, stores = self.layout, self.layout.tiles_stored
         found, before = list[Output](), list[str]()
         for store in stores:
@@ -361,7 +361,7 @@ class _Lowering:
 
     @property
     def clustered(self) -> tuple[bool, bool]:
-        """Whether the blocks of a cluster have tiles one below the other, or beside each other."""
+        """Two flags: True if the blocks of a cluster have tiles one below the other, and if beside each other."""
         clusters = self.program.clusters
         return clusters is not None and clusters.rows, clusters is not None and not clusters.rows
 
@@ -414,7 +414,7 @@ class _Lowering:
 
     @property
     def step(self) -> str:
-        """Which K-step of the contraction is step `k` of a block's sums."""
+        """The K-step of the contraction that is step `k` of a block's sums."""
         if (part := self.program.part) is not None:
             return f"{cpp_name(part.name)}_i * K_STEPS + k"
         return "first + k" if self.program.grid.shares_tiles else "k"
@@ -513,7 +513,7 @@ class _Lowering:
         return result
 
     def panels(self) -> list[Constant]:
-        """How many panels of each output there are."""
+        """The number of panels of each output."""
         counts = map(self.layout.panels_of, self.layout.tiles_stored)
         about = "of a consumer's sums, each 128 bytes wide"
         return [Constant(o.panels, str(n), about, o.origin) for o, n in zip(self.outputs(), counts, strict=True)]

@@ -1,4 +1,4 @@
-"""What the compiler knows of a Hopper GPU, read from its TOML file: every number there has its source."""
+"""Hopper GPU for the compiler, read from its TOML file: every number there has its source."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class HopperProduct:
 
 @dataclass(frozen=True)
 class HopperTiming:
-    """What predictions need beside data sheets; units and sources stand in the file, entry by entry."""
+    """Numbers that predictions need beside data sheets; units and sources are in the file, entry by entry."""
 
     product: str
     launch_us: float
@@ -110,7 +110,7 @@ class Hopper:
 
     @property
     def lanes(self) -> SmLanes:
-        """What a layout of rows over lanes needs to know of it."""
+        """Numbers of the machine for a layout of rows over lanes."""
         return SmLanes(self)
 
     def product_named(self, name: str) -> HopperProduct:
@@ -130,7 +130,7 @@ class Hopper:
         return min(self.max_blocks_per_sm, by_threads, by_registers, by_shared)
 
     def cited(self, key: str) -> str:
-        """Where a number of the file is from, as a note: `cited("shared.bytes_per_block")`."""
+        """The source of a number in the file, as a note: `cited("shared.bytes_per_block")`."""
         return f"source of {key} in targets/{self.name}.toml: {self.sources[key]}"
 
 
@@ -172,7 +172,7 @@ class SmLanes:
 
     @property
     def synchronisation(self) -> Synchronisation:
-        """How warps wait for each other."""
+        """The ways in which warps wait for each other."""
         return self.machine.synchronisation
 
     def max_registers(self, waves_per_simd: int) -> int:

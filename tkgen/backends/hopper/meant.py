@@ -1,4 +1,4 @@
-"""What a block must store, from the equations, in the terms of its tile program (`tkgen.tile.stored`).
+"""Values that a block must store, from the equations, in the terms of its tile program (`tkgen.tile.stored`).
 
 `wrong_product` and `wrong_chain` compare it with what the program stores: of two output tiles at places of their own,
 with all consumers, two warps of each, and so many K-steps, or iterations, as go around the rings twice. Coordinates of
@@ -35,7 +35,7 @@ Expected = Mapping[tuple[str, Coordinate], Sequence[Term]]
 
 
 def wrong_product(layout: Layout, code: Code) -> str | None:
-    """What a kernel of products stores otherwise than its equations say; None where nothing is."""
+    """The first difference between the stores of a kernel of products and its equations; None without one."""
     block, steps = layout.program.block, 2 * lcm(layout.stages, 2) + 1
     values = {
         "STAGES": layout.stages, "CONSUMERS": layout.consumers, "FRAGMENTS": layout.fragments, "CLUSTER": 1, "rank": 0,
@@ -118,7 +118,7 @@ class _ProductPlace:
         return (self.row * layout.consumers + consumer) * layout.fragments + fragment
 
     def meant(self, terms: Terms) -> Iterator[tuple[tuple[str, Coordinate], Sequence[Term]]]:
-        """What each panel must be."""
+        """The terms that each panel must have."""
         layout, sums = self.layout, self.layout.equations
         parts = [(c, f) for c in range(layout.consumers) for f in range(layout.fragments)]  # 64 rows each
         totals = {part: [self._sum(terms, n, self._row(*part)) for n in range(len(sums.sums))] for part in parts}
@@ -151,7 +151,7 @@ class _ProductPlace:
                         yield (tensor, place), [term] * times
 
     def _stored_value(self, terms: Terms, reduced: Sequence[Term]) -> Term:
-        """What is stored of rows or columns, which is made of all that is reduced."""
+        """The stored value of rows or columns, computed from all reductions."""
         return reduced[0] if len(reduced) == 1 else terms.of("values", *reduced)
 
     def _stored(self, target: Access, row: int, panel: int) -> tuple[Coordinate, int]:
@@ -219,7 +219,7 @@ class _ChainPlace:
         return {f"{cpp_name(self.m.split.name)}_i": self.tile, **ends, **indices, **groups}
 
     def meant(self, terms: Terms) -> Iterator[tuple[tuple[str, Coordinate], Sequence[Term]]]:
-        """What each consumer's tile must be."""
+        """The terms that each consumer's tile must have."""
         m, consumers = self.m, range(self.m.consumers)
         totals = [self._total(terms, self.tile * m.consumers + consumer) for consumer in consumers]
         reduced = list[Term]()

@@ -85,14 +85,14 @@ class Memory(Computation):
         found.copy_(found + new if target.tensor.name in self.shared else new)
 
     def compute(self, ops: Sequence[Op], known: Mapping[Value, Tile], places: Mapping[str, range]) -> None:
-        """What operations make of known values, at these places: `get` has it then."""
+        """Compute operations from known values, at these positions; `get` returns the results afterwards."""
         self.values = {value.number: tile for value, tile in known.items()}
         self.places = dict(places)
         self.body(ops)
 
 
 class ProductWork:
-    """What the operations of `schedule` do in one block, for the output tiles of `pieces`."""
+    """Data of the operations of `schedule` in one block, for the output tiles of `pieces`."""
 
     def __init__(self, layout: Layout, shape: Shape, memory: Memory, pieces: Sequence[Piece], launch: Launch[Program]):
         self.layout, self.shape, self.memory, self.pieces, self.launch = layout, shape, memory, pieces, launch
@@ -107,7 +107,7 @@ class ProductWork:
         self.factors = [list(dict.fromkeys(p.factors[side].name for p in products)) for side in (0, 1)]
 
     def do(self, agent: int, step: Do, found: Sequence[Parts]) -> Sequence[Parts]:
-        """What an operation leaves."""
+        """The results of an operation."""
         match step.stream:
             case "copies":
                 return [(self._brought(step),)]
@@ -216,7 +216,7 @@ class ProductWork:
         return divmod(agent % (self.shape.consumers * self.shape.warps + 1) - 1, self.shape.warps)
 
     def _reduced(self, agent: int, step: Do, found: Sequence[Parts]) -> Mapping[Value, Tensor]:
-        """What a round reduces of rows of a warp, or of its columns, by its values, and what earlier rounds did."""
+        """The reductions of a round, by value, for a warp's rows or columns, with those of earlier rounds."""
         (access,) = step.writes
         number, (consumer, w) = int(access.ring.split()[1]), self._warp(agent)
         tile, fragment = divmod(access.instance, self.shape.fragments)
@@ -240,7 +240,7 @@ class ProductWork:
         return known
 
     def _combined(self, step: Do, parts: Parts) -> Mapping[Value, Tensor]:
-        """What all warps make of each column."""
+        """The reductions of each column over all warps."""
         (op,) = self.layout.rounds[int(step.writes[0].ring.split()[1])]
         tile = Tile(("warps", self.sums.cols.name), torch.stack([part[op.result] for part in parts]))
         return {op.result: self.memory.gather(op.function, tile, 0)[0]}
@@ -279,7 +279,7 @@ class ProductWork:
         self, piece: Piece | None, store: Store, first: tuple[int, int], values: Sequence[Tensor],
         reduced: Mapping[Value, Tensor],
     ) -> Tensor:  # fmt: skip
-        """What the epilogue makes for an output of a warp's sums that begin there in their tile."""
+        """The epilogue's values for an output of a warp's sums, which begin at `first` in their tile."""
         dtype, shape = store.target.tensor.dtype, (self.own, values[0].shape[1])
         if (number := stored_as_it_is(self.sums, store)) is not None:
             return rounded(values[number], dtype)
@@ -352,7 +352,7 @@ class ProductWork:
         self.memory.outputs[store.target.tensor.name][place] = rounded(value, store.target.tensor.dtype)
 
     def ends(self) -> dict[Part, int]:
-        """How many times 64 rows of a consumer's rows of each tile are before its group's end, if it has groups."""
+        """The number of 64-row parts before the group's end, by tile and consumer; empty without groups."""
         bm, own = self.layout.program.block[0], self.shape.fragments * self.rows
         return {(n, c): min(max(len(self.groups[p.matrix]) - p.row * bm - c * own, 0), own) // self.rows
                 for n, p in enumerate(self.pieces) for c in range(self.shape.consumers) if self.groups}  # fmt: skip
@@ -374,13 +374,13 @@ def _is_number(step: Do) -> bool:
 
 
 class ClusterWork:
-    """What the operations of `schedule` do in the blocks of a cluster: what they do in each, and parts of tiles."""
+    """Data of the operations of `schedule` in the blocks of a cluster: of each block, and parts of shared tiles."""
 
     def __init__(self, shape: Shape, blocks: Sequence[ProductWork], agents: int):
         self.cluster, self.blocks, self.agents = shape.cluster, blocks, agents  # so many of each block
 
     def do(self, agent: int, step: Do, found: Sequence[Parts]) -> Sequence[Parts]:
-        """What an operation leaves."""
+        """The results of an operation."""
         if step.writes and step.writes[0].ring.startswith("block"):
             return [("set up",)]
         joined = [(torch.cat(parts, self._along(a)),) if self._common(a) else parts
@@ -399,7 +399,7 @@ class ClusterWork:
         return access.ring[0] == self.cluster.common
 
     def _along(self, access: Accessed) -> int:
-        """Where the parts of a tile lie: along rows or columns of the output, 0, or the contraction, 1."""
+        """The axis of a tile that its parts divide: 0 for rows or columns of the output, 1 for the contraction."""
         work = self.blocks[0]
         name = work.factors[access.ring[0] == "B"][int(access.ring.split()[0][1:])]
         operand = work.layout.program.operand(name)
@@ -409,7 +409,7 @@ class ClusterWork:
 
 
 def work_of(shape: Shape, blocks: Sequence[ProductWork], loop: Loop) -> Work:
-    """What the operations of `loop` do, which is of one block, or of these blocks of a cluster."""
+    """The data of the operations of `loop`, which is of one block, or of these blocks of a cluster."""
     return blocks[0] if shape.blocks == 1 else ClusterWork(shape, blocks, len(loop.agents) // shape.blocks)
 
 
@@ -440,7 +440,8 @@ def run_products(
 def cluster_schedule(
     layout: Layout, launch: Launch[Program], memory: Memory, first: int, warps: int = 0
 ) -> tuple[list[ProductWork], Loop]:
-    """What the blocks of a cluster do with data, `first` being the number of its first one, and their schedule.
+    """The operations of the blocks of a cluster with data, `first` being the number of its first one, and their
+    schedule.
 
     A block by itself is one, too; it has at least one piece. `warps` as in `run_products`.
     """
@@ -459,6 +460,6 @@ def started(program: Program, launch: Launch[Program]) -> dict[str, Tensor]:
 
 
 def modelled(outputs: Mapping[str, Tensor], found: Sequence[Outcome]) -> Modelled:
-    """What came of all blocks: each finding once, in the order of the blocks."""
+    """The results of all blocks: each finding once, in the order of the blocks."""
     findings = dict.fromkeys(text for outcome in found for text in outcome.findings)
     return Modelled(outputs, tuple(findings), sum(outcome.steps for outcome in found))

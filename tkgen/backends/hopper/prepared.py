@@ -38,7 +38,7 @@ DriverCall = Callable[..., int]
 
 
 class Driver(Protocol):
-    """What a prepared launch needs of the CUDA driver."""
+    """Functions of the CUDA driver that a prepared launch needs."""
 
     launch: DriverCall
     """`cuLaunchKernel`, with arguments of ctypes' types."""
@@ -151,7 +151,7 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Where the argument has the address of a tensor, the `at`th input or output, and its tensor map, if any.
+    """Position in the argument of a tensor's address, the `at`th input or output, and of its tensor map, if any.
 
     No bit of `mask` may be set in the address. The map begins `before` bytes in front of it.
     """

@@ -221,7 +221,7 @@ def _initialised(flags: Flags) -> str:
 
 
 def body(block: Block, full: str, fresh: str, sizes: Sequence[str] = (), cluster: bool = False) -> list[str]:
-    """What a kernel does: its tiles, its barriers, what only run time knows, its roles.
+    """Lines of a kernel: its tiles, its barriers, sizes known only at run time, its roles.
 
     `full` is a comment of the barriers, `fresh` of cursors.
     """

@@ -48,7 +48,7 @@ Found = dict[Reduce, Tensor]  # of a row, what is reduced so far
 
 @dataclass
 class _Row:
-    """What the lanes of a warp know of a row."""
+    """Values of a row that the lanes of a warp hold."""
 
     places: Mapping[str, range]
     values: dict[int, Tile] = field(default_factory=dict)
@@ -77,11 +77,11 @@ class RowMemory(Memory):
         return Tile((axis.name,), self.elements.double() - self.first(axis))
 
     def place(self, axis: Axis) -> range:
-        """Where a row is; of its elements how many there are."""
+        """The position of a row; for the axis of its elements, their number."""
         return range(len(self.elements)) if axis == self.fast else super().place(axis)
 
     def reduce(self, op: Reduce) -> Tile:
-        """What the warp's own elements come to."""
+        """The reduction of the warp's own elements."""
         tile = self.along(self.taken(op.argument), op.axis)
         at = tile.dims.index(op.axis.name)
         dims = (*tile.dims[:at], *tile.dims[at + 1 :])
@@ -134,7 +134,7 @@ class RowMemory(Memory):
 
 
 class RowWork:
-    """What the steps of a block do; `tile` is which it has along each axis, `passes` the begins of its loops' tiles.
+    """Data of the steps of a block: `tile` is its index along each axis, `passes` the starts of its loops' tiles.
 
     Along each ragged axis its group has the places of `groups`, and begins are counted from the first of these.
     """
@@ -151,7 +151,7 @@ class RowWork:
         self.rows: list[list[_Row]] = [[] for _ in range(m.waves)]
 
     def do(self, agent: int, step: Do, found: Sequence[Parts]) -> Sequence[Parts]:
-        """What a step leaves."""
+        """The results of a step."""
         if step.writes:
             return [(tuple(dict(row.found) for row in self.rows[agent]),)]
         if not step.reads:
@@ -162,7 +162,7 @@ class RowWork:
         return []
 
     def lost(self, agent: int, step: Do) -> None:
-        """What was put down cannot be known: nothing that is made of it can."""
+        """Set the results of a step to nan: they are unknown, and so is everything computed from them."""
         for row in self.rows[agent]:
             self._got(row, agent, [{r: torch.tensor(torch.nan) for r in row.found}])
 
@@ -235,7 +235,7 @@ class RowWork:
                 self._got(row, agent, [row.found])
 
     def _turned(self, row: _Row, loop: Loop | None, at: int) -> None:
-        """What a loop carries, where a pass of it begins or it is left."""
+        """Update carried values at the start of an iteration or after the loop."""
         before, memory = row.at[0], self.memory
         if (loop, at) == row.at:
             return
@@ -261,7 +261,7 @@ class RowWork:
             row.values.update({c.result.number: self.memory.taken(c.initial) for c in carries})
 
     def _reduced(self, row: _Row, sweep: Sweep) -> None:
-        """What a walk reduces of a warp's own elements: handed on, or kept for behind the loop."""
+        """Reduce a warp's own elements in an element loop: the results are shared, or kept until after the loop."""
         memory = self.memory
         for reduce in sweep.parts:
             mine = memory.reduce(reduce).value
@@ -271,7 +271,7 @@ class RowWork:
         row.found |= {reduce: row.kept.pop(reduce, nothing[reduce]) for reduce in sweep.whole}
 
     def _got(self, row: _Row, agent: int, parts: Sequence[Found]) -> None:
-        """What all warps of a row have reduced."""
+        """Combine the parts of all warps of a row into its reductions."""
         for reduce in self.m.sweeps[self.sweep[agent]].handed:
             dims = tuple(a.name for a in reads(reduce)[0].axes if a != self.m.fast)
             value = _taken(reduce, [part[reduce] for part in parts])
@@ -312,7 +312,7 @@ def run_rows(
 def _loop_tiles(
     m: RowMap, launch: Launch[EquationProgram], tile: Mapping[Axis, int], groups: Mapping[str, range]
 ) -> list[int]:
-    """Where the tiles begin that the loops of a block go through."""
+    """The starts of the tiles that the loops of a block go through."""
     if m.fast.kind is not AxisKind.SEQUENTIAL:
         return [0]
     tiles = {a.name: range(at * (a.tile or 1), (at + 1) * (a.tile or 1)) for a, at in tile.items()}

@@ -71,7 +71,7 @@ MACHINE = load_hopper().synchronisation
 
 @dataclass(frozen=True)
 class Shape:
-    """What decides the schedule: see `layout.Layout`; `steps` are the K-steps of an output tile."""
+    """Parameters of the schedule: see `layout.Layout`; `steps` are the K-steps of an output tile."""
 
     stages: int
     consumers: int
@@ -101,7 +101,7 @@ class Shape:
 
     @property
     def turns(self) -> int:
-        """How often a block passes over K for a tile."""
+        """The number of times that a block goes through K for a tile."""
         return self.consumers if self.ping_pong else 1
 
     @property
@@ -137,14 +137,14 @@ class Shape:
 
     @property
     def cluster(self) -> Cluster:
-        """How its blocks share tiles."""
+        """Sharing of tiles among its blocks."""
         return Cluster(
             self.blocks, self.common, len(self.rights) if self.common == "B" else len(self.lefts) * self.parts
         )
 
 
 def unproven(layout: Layout) -> str | None:
-    """What can go wrong first in some interleaving of a kernel with this layout, at any number of output tiles."""
+    """The first fault in some interleaving of a kernel with this layout, at any number of output tiles, if any."""
     return next(filter(None, map(_wrong, shapes(layout))), None)
 
 
@@ -230,7 +230,7 @@ def _wrong(shape: Shape) -> str | None:
 
 
 def wrong(loop: Loop, once: bool = False) -> str | None:
-    """What can go wrong first in a schedule, with any number of passes or `once`: in some interleaving, or in all."""
+    """The first fault in a schedule, with any number of iterations or `once`: in some interleaving, or in all."""
     return first_wrong(loop, once) or unread(loop, once)
 
 
@@ -257,7 +257,7 @@ def schedule(shape: Shape, tiles: int = 0, ends: Mapping[Part, int] | None = Non
 
 
 def _code(shape: Shape) -> Code:
-    """What a block of this shape multiplies and stores."""
+    """The operands, products and outputs of a block of this shape."""
     operands = [Operand(name, False) for name in shape.lefts] + [Operand(name, True) for name in shape.rights]
     numbers = {operand.ring: n for n, operand in enumerate(operands)}
     products = tuple(Product(numbers[f"A{a}"], numbers[f"B{b}"]) for a, b in shape.products)

@@ -34,7 +34,7 @@ class HopperSpec(KernelSpec[K, Hopper], Generic[K]):
 
     @cached_property
     def form(self) -> HopperForm:
-        """What its ops decide."""
+        """The form that its ops choose."""
         return by_ops(self.program, STAGED, FUSED, LANES)
 
     # ------------------------------------------------------------ a block
@@ -56,7 +56,7 @@ class HopperSpec(KernelSpec[K, Hopper], Generic[K]):
 
     @property
     def boxes(self) -> Boxes | None:
-        """What the copy engine moves, where it moves anything."""
+        """The boxes that the copy engine moves; None without any."""
         return self.layout if self.form.copies else None
 
     @property
@@ -76,7 +76,7 @@ class HopperSpec(KernelSpec[K, Hopper], Generic[K]):
     # ------------------------------------------------------------ what is known of it
 
     def measured(self, figures: Figures, remarks: str) -> list[Diagnostic]:
-        """What its machine code breaks: spills, and promises that ptxas says it could not keep."""
+        """Diagnostics of its machine code: spills, and ptxas' remarks that it broke a promise."""
         return check_figures(self.form.judged(self), self.program.allow, figures, remarks, *self.form.room(self))
 
     def facts(self) -> dict[str, object]:

@@ -50,7 +50,7 @@ def _fitting(spec: HopperSpec[Any], sizes: Mapping[str, int]) -> dict[str, int]:
 
 
 def _chunk(spec: HopperSpec[Any], dim: str) -> int:
-    """What a size must be a multiple of: rows that the copy engine moves are whole numbers of 16 bytes."""
+    """The divisor that a size must have: rows that the copy engine moves are a multiple of 16 bytes."""
     rows = [a.tensor.dtype.bytes for a in spec.layout.moved.values() if a.tensor.dims[-1].name == dim]
     return spec.target.stride_alignment // min(rows) if rows else 1
 

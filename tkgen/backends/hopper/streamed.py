@@ -95,7 +95,7 @@ class Product:
 
 @dataclass(frozen=True)
 class Output:
-    """What is stored of the sums, in so many panels: their type, and the C++ of a panel's numbers and its place."""
+    """Output of the sums in panels: their number and type, and the C++ of a panel's values and its position."""
 
     panels: str = "PANELS"
     type: str = ""
@@ -155,7 +155,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Code:
-    """What a block multiplies and stores, and its C++. `steps` is how many K-steps a tile has."""
+    """Operands, products and outputs of a block, and its C++. `steps` is the number of K-steps of a tile."""
 
     operands: tuple[Operand, ...]
     products: tuple[Product, ...]

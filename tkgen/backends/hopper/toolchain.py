@@ -45,7 +45,7 @@ class Nvcc:
 
 @dataclass(frozen=True)
 class Figures:
-    """What the machine code says of itself. Bytes, and registers of a thread at the launch.
+    """Figures of the machine code: bytes, and registers of a thread at the launch.
 
     `instructions` counts the opcodes of the whole kernel, without their modifiers; empty where nothing disassembles.
     """
@@ -83,7 +83,7 @@ class Compiled:
 
 
 def candidates(environ: Mapping[str, str] | None = None, explicit: str | None = None) -> Iterator[tuple[str, Path]]:
-    """Where an nvcc may be, in the order of preference, each with how it was found."""
+    """Paths at which an nvcc may be, in the order of preference, each with how it was found."""
     env = os.environ if environ is None else environ
     for origin, command in (("--cxx", explicit), ("TKGEN_NVCC", env.get("TKGEN_NVCC")), ("PATH", "nvcc")):
         found = shutil.which(command, path=env.get("PATH")) if command else None
@@ -178,5 +178,5 @@ def lost(remarks: str) -> list[str]:
 
 
 def lacks_registers(line: str) -> bool:
-    """Whether such a remark names too few registers as the reason."""
+    """Return True if such a remark names too few registers as the reason."""
     return "insufficient register" in line

@@ -153,7 +153,7 @@ def _runtime(command: tuple[str, ...]) -> Path:
 
 
 def _features() -> str:
-    """What `-march=native` depends on."""
+    """The features of this CPU, on which `-march=native` depends."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

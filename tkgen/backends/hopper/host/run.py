@@ -101,7 +101,7 @@ def _launched(
     loaded: ctypes.CDLL, spec: HopperSpec[Any], shape: Shape, whole: bytes, tensors: Mapping[str, Tensor],
     order: Order, progress: Told | None, limit: float,
 ) -> tuple[tuple[str, ...], int]:  # fmt: skip
-    """What was seen to be wrong in a launch, and its steps."""
+    """Faults seen in a launch, and the number of its steps."""
     expected = loaded.tkgen_host_argument_bytes()
     if expected != len(whole):
         return (f"the kernel's argument has {expected} bytes, the launch gives {len(whole)}",), 0

@@ -100,7 +100,7 @@ def _calls(text: str) -> Iterator[str]:
 
 
 def _parts(text: str, start: int) -> tuple[list[str], int]:
-    """What stands between the colons of an `asm` statement, and where its last bracket ends."""
+    """The parts of an `asm` statement between colons, and the position of its last bracket."""
     depth, at, cuts = 1, start, [start - 1]
     while depth:
         c = text[at]
