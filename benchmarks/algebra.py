@@ -1,4 +1,4 @@
-"""What following numbers in two finite fields costs: the emulator with it beside the emulator alone, spec by spec.
+"""Cost of following values in two finite fields: the emulator with it beside the emulator alone, spec by spec.
 
     python benchmarks/algebra.py [SPEC...] [--quick]
 

@@ -62,7 +62,7 @@ class Figures:
         return sum(self.kinds)
 
     def row(self, name: str) -> list[str]:
-        """What the table prints."""
+        """Columns of the printed table."""
         numbers = [*(f"{k:.2f}" for k in self.kinds), f"{self.others:.2f}", f"{self.exp:.2f}", f"{self.lds_bytes:.0f}"]
         return [name, *map(str, self.registers), *numbers]
 

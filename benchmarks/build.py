@@ -1,4 +1,4 @@
-"""How long a build takes: spec to source, the whole build against the bare compile of the same source, and Triton.
+"""Times of a build: spec to source, the whole build against the bare compile of the same source, and Triton.
 
     python benchmarks/build.py
 

@@ -1,4 +1,4 @@
-"""What the checks cost and how near the register estimate is.
+"""Times of the checks, and errors of the register estimate.
 
     python benchmarks/checks.py [--growth | --registers]
 

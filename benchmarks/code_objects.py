@@ -52,7 +52,7 @@ CODES = (0, 1, 2, 3)
 
 @dataclass(frozen=True)
 class Parts:
-    """Where things stand in a code object, as ranges of bytes."""
+    """Ranges of bytes of the parts of a code object."""
 
     headers: range
     metadata: range
@@ -62,7 +62,7 @@ class Parts:
 
 @cache
 def built(spec: str, target: str, sizes: str) -> Build:
-    """What a spec compiles to."""
+    """The build of a spec."""
     from tkgen.api import load
 
     defines = {name: int(value) for name, _, value in (word.partition("=") for word in sizes.split(","))}
@@ -101,7 +101,7 @@ def parts(data: bytes) -> Parts:
 
 
 def mutant(data: bytes, rng: random.Random) -> tuple[str, bytes]:
-    """What was changed, and the code object with it."""
+    """A description of the change, and the code object with it."""
     where = parts(data)
     kinds = ["headers", "sections", "metadata", "values", "values", "descriptor", "code", "code", "any", "cut"]
     kind = rng.choice(kinds)
@@ -291,7 +291,7 @@ def _launch(data: bytes) -> str:
 
 @dataclass(frozen=True)
 class Trial:
-    """What became of a mutant: what each surface said, or what failed."""
+    """Outcome of a mutant: the output of each surface, or the failure."""
 
     seed: int
     spec: str

@@ -77,7 +77,7 @@ def peers() -> Mapping[str, tuple[str, ...]]:
 
 
 def described(path: Path, known: Mapping[str, tuple[str, ...]]) -> Entry:
-    """What the text of a spec says: its first sentence, its lines."""
+    """The entry of a spec from its text: its first sentence, its lines."""
     text = path.read_text(encoding="utf-8")
     comment = []
     for line in text.splitlines():

@@ -92,7 +92,7 @@ def spec_of(shape: tuple[int, int, int], layout: str) -> HopperSpec:
 
 
 def exact(shape: tuple[int, int, int], layout: str, start: Callable[..., Callable[[], None]]) -> bool:
-    """Whether a kernel gives the exact sums of whole numbers, rounded once, wherever the output held NaN before."""
+    """Return True if a kernel gives the exact sums of integers, rounded once, wherever the output held NaN before."""
     import torch
 
     m, n, k = shape
@@ -117,7 +117,7 @@ def contest(sizes: list[tuple[int, ...]], flops: float, starters: dict[str, Call
 
 
 def ours(build: Any) -> Callable[..., Callable[[], None]]:
-    """What starts tkgen's kernel on tensors."""
+    """A function that prepares a launch of tkgen's kernel on tensors."""
     from tkgen.backends.hopper.launch import launcher
 
     launch = build.spec.launch()
@@ -217,7 +217,7 @@ def measure_fused(quick: bool) -> None:
 
 
 def named(build: Any, names: list[str]) -> Callable[..., Callable[[], None]]:
-    """What starts tkgen's kernel on tensors in the order of `names`."""
+    """A function that prepares a launch of tkgen's kernel on tensors in the order of `names`."""
     from tkgen.backends.hopper.launch import launcher
     from tkgen.execute.arguments import check_scalars
 
@@ -226,12 +226,12 @@ def named(build: Any, names: list[str]) -> Callable[..., Callable[[], None]]:
 
 
 def eagerly(function: Callable[..., Any]) -> Callable[..., Callable[[], None]]:
-    """What calls a function of torch on all tensors but the last, the output, which it makes anew."""
+    """A function that prepares a call of a torch function on all tensors except the last, its output."""
     return lambda *tensors: lambda: function(*tensors[:-1])
 
 
 def distance(sizes: list[tuple[int, ...]], start: Callable[..., Callable[[], None]], wanted: Any) -> float:
-    """How far a kernel is from torch in f32, by norms; infinite where something is no number."""
+    """Distance of a kernel from torch in f32, by norms; infinite if a result is nan or infinite."""
     import torch
 
     tensors = [torch.randn(*size, device="cuda", dtype=torch.bfloat16) for size in sizes]
@@ -243,21 +243,21 @@ def distance(sizes: list[tuple[int, ...]], start: Callable[..., Callable[[], Non
 
 
 def projection(x: Any, w: Any, b: Any, r: Any) -> Any:
-    """What h100_projection computes."""
+    """The function of h100_projection."""
     import torch.nn.functional as F
 
     return F.gelu(F.linear(x, w, b), approximate="tanh") + r
 
 
 def swiglu(x: Any, g: Any, u: Any) -> Any:
-    """What h100_swiglu computes."""
+    """The function of h100_swiglu."""
     import torch.nn.functional as F
 
     return F.silu(F.linear(x, g)) * F.linear(x, u)
 
 
 def grouped_heads(q: Any, k: Any) -> Any:
-    """What h100_grouped_heads computes; a head of keys is a matrix of all query heads that share it."""
+    """The function of h100_grouped_heads; a head of keys is a matrix of all query heads that share it."""
     batch, length, heads, d = q.shape
     shared = k.shape[2]
     queries = q.transpose(1, 2).reshape(batch, shared, heads // shared * length, d)
@@ -269,7 +269,7 @@ WITH_TORCH = {"h100_projection": projection, "h100_swiglu": swiglu, "h100_groupe
 
 
 def machine() -> dict[str, str]:
-    """What the numbers were measured on and with."""
+    """The machine and the software of the measurements."""
     import torch
 
     from tkgen.backends.hopper.toolchain import find_nvcc

@@ -45,7 +45,7 @@ def spec_of(name: str, size: int) -> Any:
 
 
 def ours(build: Any) -> Start:
-    """What starts tkgen's kernel on A, B, C and the scales of blocks, which it may not have."""
+    """A function that prepares a launch of tkgen's kernel on A, B, C and the scales of blocks, if it has these."""
     from tkgen.backends.hopper.launch import launcher
     from tkgen.execute.arguments import check_scalars
 
@@ -121,7 +121,7 @@ def made(size: int, whole: bool = False) -> tuple[Any, ...]:
 
 
 def exact(size: int, start: Start) -> bool:
-    """Whether a kernel gives the exact sums of whole numbers, rounded once, wherever the output held NaN before."""
+    """Return True if a kernel gives the exact sums of integers, rounded once, wherever the output held NaN before."""
     import torch
 
     a, b, c, *scales = made(size, whole=True)
@@ -131,7 +131,7 @@ def exact(size: int, start: Start) -> bool:
 
 
 def distance(name: str, size: int, start: Start) -> float:
-    """How far a result is from one in f32, by norms."""
+    """Distance of a result from one in f32, by norms."""
     import torch
 
     a, b, c, s, t = made(size)
@@ -146,7 +146,7 @@ def distance(name: str, size: int, start: Start) -> float:
 
 
 def runs(start: Start, size: int) -> bool:
-    """Whether a contestant does that at all here."""
+    """Return True if a contestant runs at all here."""
     import torch
 
     try:

@@ -1,4 +1,4 @@
-"""What a Hopper GPU and its tools say of slips in the C++: wrong numbers, hangs, compute-sanitizer. On such a GPU:
+"""Mutants in the C++ on a Hopper GPU: wrong values, hangs, findings of compute-sanitizer. On such a GPU:
 
     python benchmarks/hopper_gpu_mutants.py --into FILE [--family products|turns|clusters|loops] [--every N]
     python benchmarks/hopper_gpu_mutants.py --from FILE --write        anywhere: puts the table into docs/emulator.md
@@ -130,13 +130,13 @@ def child(family: str, folder: Path, again: int) -> None:
 
 
 def command(family: str, folder: Path, tool: str) -> list[str]:
-    """What starts a child, under a tool if one is named."""
+    """The command of a child, under a tool if one is named."""
     bare = [sys.executable, __file__, "--child", family, str(folder), "1" if tool else str(AGAIN)]
     return [*SANITIZER, tool, *bare] if tool else bare
 
 
 def is_finding(line: str) -> bool:
-    """Whether a line of compute-sanitizer is the first of something that it found."""
+    """Return True if a line of compute-sanitizer is the first of a finding."""
     text = line.removeprefix("========= ")
     rest = ("COMPUTE-SANITIZER", "Target application", "Error: process", "Error: Target", "Internal", "Error: No")
     return line.startswith("========= ") and not text.startswith((" ", *rest)) and "SUMMARY" not in text and bool(text)
@@ -185,7 +185,7 @@ class Child:
 
 
 def ends(family: str, folder: Path, numbers: Sequence[int], tool: str = "") -> Iterator[tuple[str, str]]:
-    """What the launches of these mutants of a family come to, and what the tool named."""
+    """Outcomes of the launches of these mutants of a family, and the tool's findings."""
     left, standby = list(numbers), Child(family, folder, tool)
     try:
         while left:
@@ -303,7 +303,7 @@ def markdown(seen: Sequence[Seen]) -> str:
 
 
 def kept(file: Path) -> list[Seen]:
-    """What a run has written there. Raises SystemExit where it is something else."""
+    """The results in a file of an earlier run. Raises SystemExit if it is something else."""
     try:
         return [Seen(**json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines()]
     except (OSError, ValueError, TypeError) as error:

@@ -1,4 +1,4 @@
-"""What the host run finds of slips in the C++ of Hopper kernels, beside the model and a GPU.
+"""Mutants in the C++ of Hopper kernels that the host run finds, beside the model and a GPU.
 
     python benchmarks/hopper_host_mutants.py --into FILE [--family products|turns|clusters|loops] [--every N]
     python benchmarks/hopper_host_mutants.py --from FILE --write
@@ -125,7 +125,7 @@ def markdown(seen: Sequence[Seen]) -> str:
 
 
 def kept(file: Path) -> list[Seen]:
-    """What a run has written there."""
+    """The results in a file of an earlier run."""
     return [Seen(**json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines()]
 
 

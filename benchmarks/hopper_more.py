@@ -73,20 +73,20 @@ def told(kind: str, name: str, sizes: str, rate: float, times: dict[str, list[fl
 
 
 def rmsnorm(x: Any, r: Any, w: Any) -> tuple[Any, Any]:
-    """What h100_rmsnorm computes: the sum, and its norm."""
+    """The function of h100_rmsnorm: the sum, and its norm."""
     s = x.float() + r.float()
     return s.to(x.dtype), (s * (s.square().mean(-1, keepdim=True) + 1e-6).rsqrt() * w.float()).to(x.dtype)
 
 
 def long_softmax(x: Any) -> tuple[Any, Any]:
-    """What h100_long_softmax computes: the quotients, and the logarithms of the sums of powers."""
+    """The function of h100_long_softmax: the quotients, and the logarithms of the sums of powers."""
     import torch
 
     return torch.logsumexp(x.float(), -1), torch.softmax(x, -1)
 
 
 def rotary(x: Any, c: Any, s: Any) -> Any:
-    """What h100_rotary computes."""
+    """The function of h100_rotary."""
     import torch
 
     a, b = x.float().unbind(2)
@@ -95,7 +95,7 @@ def rotary(x: Any, c: Any, s: Any) -> Any:
 
 
 def with_torch(name: str) -> Callable[..., Any]:
-    """What torch does instead of a kernel of rows, of its inputs in order."""
+    """The torch function for a kernel of rows, of its inputs in order."""
     import torch.nn.functional as F
 
     functions: dict[str, Callable[..., Any]] = {

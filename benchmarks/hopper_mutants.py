@@ -1,4 +1,4 @@
-"""How many mutants of Hopper's schedules the proof finds, and how many the model that runs them with data, in how many
+"""Mutants of Hopper's schedules that the proof finds, and that the model finds which runs them with data in several
 orders.
 
     python benchmarks/hopper_mutants.py [--family products|turns|scaled|groups|outputs|clusters|loops|rows] [--every N]

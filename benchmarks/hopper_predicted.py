@@ -53,7 +53,7 @@ Values = dict[str, int]
 
 
 def problems(draw: random.Random) -> Iterator[tuple[str, Values]]:
-    """What is computed: the spec and its sizes, ten of them in a round."""
+    """Problems to compute: the spec and its sizes, ten of them in a round."""
 
     def size(low: int, high: int, of: int = 64) -> int:
         return max(round(2 ** draw.uniform(math.log2(low), math.log2(high)) / of), 1) * of
@@ -69,7 +69,7 @@ def problems(draw: random.Random) -> Iterator[tuple[str, Values]]:
 
 
 def variant(draw: random.Random, name: str) -> Values:
-    """How it is computed."""
+    """A variant of a problem's kernel."""
     if "attention" in name:
         return {"QUERIES": draw.choice((64, 128, 192)), "BLOCK": draw.choice((64, 128)), "BUFFERS": draw.choice((2, 3))}
     if name in ("h100_rmsnorm", "h100_softmax", "h100_layernorm"):
@@ -112,7 +112,7 @@ def built(name: str, values: Values) -> Any:
 
 
 def cost(spec: Any) -> float:
-    """What a launch takes of what a measurement has room for."""
+    """Cost of a launch, as a part of the memory and time of a measurement."""
     launch = spec.launch()
     moved = sum(map(launch.bytes, (*spec.program.reads, *spec.program.outputs)))
     n = {d.name: d.size or 1 for d in spec.program.dims}
@@ -179,13 +179,13 @@ def measure_run(run: dict[str, Any], seconds: float) -> None:
 
 
 def held_back(mhz: float, watts: float) -> bool:
-    """Whether a card runs far below its most clock although it takes far less than its power limit."""
+    """Return True if a card runs far below its highest clock although it takes far less than its power limit."""
     t = load_hopper().timing
     return mhz < 0.75 * t.max_clock_mhz and watts < 0.75 * t.power_limit_w
 
 
 def verdict(kernels: list[dict[str, Any]]) -> str:
-    """How far off, and how often the order of two variants of a problem is right."""
+    """The errors of the prediction, and the share of pairs of variants in the right order."""
     off = sorted(abs(k["predicted_us"] / k["measured_us"] - 1) for k in kernels)
     right = total = 0
     by_problem: dict[str, list[dict[str, Any]]] = {}

@@ -1,5 +1,5 @@
-"""What a Hopper GPU does that no data sheet says, measured with kernels of extreme shapes: launches, latencies, rates,
-clocks under the power limit. `tkgen/targets/sm_90a.toml` holds what it prints, with the date.
+"""Numbers of a Hopper GPU that no data sheet has, measured with kernels of extreme shapes: launches, latencies, rates,
+clocks under the power limit. `tkgen/targets/sm_90a.toml` has the printed numbers, with the date.
 
     python benchmarks/hopper_probe.py [--json FILE] [--only rows --only "memory to all SMs"]
 
@@ -43,7 +43,7 @@ class Probe:
 
 
 def probes() -> list[tuple[str, str, dict[str, int], str, int]]:
-    """What is asked, of which kernel, with which data, over how many sets of tensors."""
+    """Probes: the question, the kernel, its sizes, its data, and the number of sets of tensors."""
     small = {"ROWS": 64, "COLUMNS": 64, "STAGES": 2}
     tall = {"M": 1536, "N": 2816, "K": 65536}
     found = [
@@ -181,7 +181,7 @@ def timed(launches: Sequence[Callable[[], None]], seconds: float) -> tuple[float
 
 
 def launches(build: Any, data: str, sets: int) -> list[Callable[[], None]]:
-    """What launches a kernel on so many sets of tensors."""
+    """Functions that launch a kernel, one for each of `sets` sets of tensors."""
     import torch
 
     from tkgen.backends.hopper.launch import launcher

@@ -45,12 +45,12 @@ extern "C" int product_launch(const arguments *all, size_t m, size_t n, size_t k
 
 
 def fits(shape: tuple[int, int, int], layout: str) -> bool:
-    """Whether its kernel takes this product."""
+    """Return True if its kernel takes this product."""
     return layout == "NN" and all(size % block == 0 for size, block in zip(shape, BLOCK, strict=True))
 
 
 def starter(checkout: Path) -> Callable[[Any, Any, Any], Callable[[], None]]:
-    """What starts its kernel on tensors; compiles it.
+    """A function that prepares a launch of its kernel on tensors; compiles the kernel.
 
     Raises:
         SystemExit: it is no checkout of ThunderKittens 2.0, or the kernel does not compile.

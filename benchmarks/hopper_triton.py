@@ -39,7 +39,7 @@ def _product(
 
 
 def start(a: Any, b: Any, c: Any, configuration: tuple[int, int, int, int, int]) -> Callable[[], None]:
-    """What launches the product on tensors, `b` as K x N whatever its strides."""
+    """A function that launches the product on tensors, `b` as K x N whatever its strides."""
     rows, cols, step, warps, stages = configuration
     m, k = a.shape
     n = b.shape[1]

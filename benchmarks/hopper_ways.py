@@ -52,7 +52,7 @@ WAYS = [
 
 
 def rows_of_groups(tokens: int, groups: int) -> Any:
-    """Where each group begins, and the end: of a router that sends every row anywhere, the same in each run."""
+    """The start of each group, and the end: of a router that sends every row anywhere, the same in each run."""
     import torch
 
     chosen = torch.randint(0, groups, (tokens,), generator=torch.Generator().manual_seed(1))
@@ -104,7 +104,7 @@ def plainly(build: Any, tensors: dict[str, Any]) -> Callable[[], None]:
 
 
 def gates(x: Any, g: Any, u: Any) -> tuple[Any, Any, Any]:
-    """What h100_swiglu_gates computes."""
+    """The function of h100_swiglu_gates."""
     import torch.nn.functional as F
 
     p, q = F.linear(x, g), F.linear(x, u)
@@ -112,7 +112,7 @@ def gates(x: Any, g: Any, u: Any) -> tuple[Any, Any, Any]:
 
 
 def with_torch(name: str) -> Callable[[dict[str, Any]], Any]:
-    """What torch does instead, of a set of tensors: the product, of groups, or the compiled function."""
+    """The torch function for a set of tensors: the product, of groups, or the compiled function."""
     import torch
 
     if name == "h100_grouped":

@@ -1,4 +1,4 @@
-"""How strong the checks are: mutants of every spec's schedule, of all families, the checks' verdict, the emulator's.
+"""Strength of the checks: mutants of every spec's schedule, of all families, the checks' verdict, the emulator's.
 
     python benchmarks/mutation.py [SPEC...] [--every N] [--from N] [--orders N] [--list] [--jobs N]
 

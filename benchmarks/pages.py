@@ -10,7 +10,7 @@ DOCS = Path(__file__).parent.parent / "docs"
 
 
 class Kind(Protocol):
-    """What a table counts by kinds."""
+    """Counts of a table by kinds."""
 
     @property
     def kind(self) -> str:

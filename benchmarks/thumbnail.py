@@ -41,7 +41,7 @@ def thumbnail(spec: protocol.Spec) -> str:
 
 
 def owners(spec: protocol.Spec) -> Iterator[Owners]:
-    """Which wave has what of a block's tile, of each kernel."""
+    """Owners, by wave, of the parts of a block's tile, for each kernel."""
     match spec:
         case SequenceSpec():
             for kernel in spec.kernels:

@@ -1,4 +1,4 @@
-"""How strong `tkgen verify` is: mutants of the generated C++ of all specs, what it says, what comparing numbers says.
+"""Strength of `tkgen verify`: mutants of the generated C++ of all specs, its verdict, that of comparing values.
 
     python benchmarks/verify.py [SPEC...] [--each N] [--seed N] [--results FILE] [--table | --write] [--list]
 
@@ -170,7 +170,7 @@ def sources(build: AnyBuild) -> Iterator[tuple[str, str]]:
 
 
 def judged(of: Original, build: AnyBuild) -> dict[str, object]:
-    """What verify and what comparisons of numbers say of a mutant."""
+    """The verdicts of verify and of comparisons of values on a mutant."""
     launch, scalars = of.chosen.launch, of.chosen.scalars
     machine = case_of(build, of.chosen.extents, scalars).machine
     verdict, stored = kept(replace(of.case, machine=machine))
@@ -190,7 +190,7 @@ def judged(of: Original, build: AnyBuild) -> dict[str, object]:
 
 
 def near(of: Case, before: Tensors, found: Tensors, wanted: References, percent: bool = False) -> bool:
-    """Whether the numbers that a mutant stores are near enough to those of the reference."""
+    """Return True if the values that a mutant stores are near enough to those of the reference."""
     right = True
     for t in of.outputs:
         value, bound = wanted[t.name]
@@ -207,7 +207,7 @@ def near(of: Case, before: Tensors, found: Tensors, wanted: References, percent:
 
 
 def same(one: Tensors, other: Tensors) -> bool:
-    """Whether all bits are equal."""
+    """Return True if all bits are equal."""
     return all(torch.equal(one[n].flatten().view(torch.uint8), other[n].flatten().view(torch.uint8)) for n in one)
 
 
@@ -259,7 +259,7 @@ def drawn(
 
 
 def tried(of: Original, m: SourceMutant) -> Result:
-    """What is said of a mutant; None where it is no program, or the same one."""
+    """The verdict on a mutant; None if it does not compile, or is the same program."""
     try:
         build = mutated(of.build, m)
     except ToolchainError:

@@ -91,7 +91,7 @@ def _plain(build: Build, chosen: Chosen, drawn: Drawn, order: Interleaving, bloc
 
 
 def rows(paths: Sequence[Path], draws: int, done: set[tuple[str, str]]) -> Iterator[Row]:
-    """What is not done yet, spec by spec."""
+    """Rows that are not done yet, spec by spec."""
     for path in paths:
         for defines, note in chosen_cases(path, None, ()):
             if (path.stem, note) not in done:

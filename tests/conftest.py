@@ -1,4 +1,4 @@
-"""What every test has: one thread for torch's arithmetic, in the commands that tests start, too.
+"""Settings of every test: one thread for torch's arithmetic, in the commands that tests start, too.
 
 Workers of pytest-xdist take the cores; OpenMP's threads of each of them would wait for one another. What there is of
 modules and of collected tests stays, so the collector of garbage need not walk it each time.

@@ -1,1 +1,1 @@
-"""What `fuzz.py` draws, how it judges it, and what of the language it has drawn."""
+"""Generator of `fuzz.py`, its verdicts, and its coverage of the language."""

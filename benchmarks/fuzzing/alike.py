@@ -21,7 +21,7 @@ MOST = 384  # elements along a dimension that is made as long as another one
 
 
 def alike(draw: Callable[[int], Sample], share: float) -> Callable[[int], Sample]:
-    """What `draw` gives, of a `share` of the seeds with dimensions of equal sizes, and mostly of equal names."""
+    """The samples of `draw`; a `share` of the seeds have dimensions of equal sizes, and mostly of equal names."""
     return partial(_alike, draw, share)
 
 

@@ -1,4 +1,4 @@
-"""What of the language and of the calculus the generator draws: by the checks alone, so thousands of specs a minute."""
+"""Coverage of the language and of the calculus by the generator: the checks alone run, thousands of specs a minute."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OTHERS = 4  # of so many seeds of matrix products one is tried in each of the ot
 
 
 def report(seeds: Iterable[int]) -> str:
-    """What `seeds` draw of the grammar, of operations and options, and of the branches of the calculus.
+    """Coverage by `seeds` of the grammar, of operations and options, and of the branches of the calculus.
 
     Of some accepted specs a mutant of each kind is judged, too: what no spec can say, such as a sum that is not zeroed,
     the calculus must find all the same.
@@ -71,7 +71,7 @@ def report(seeds: Iterable[int]) -> str:
 
 
 def _samples(seeds: Iterable[int]) -> Iterator[Sample]:
-    """What is drawn for these seeds: a product by clauses for each, for some of them one of each other family."""
+    """Samples for these seeds: a product by clauses for each, and for some of them one of each other family."""
     for seed in seeds:
         for family, draw in FAMILIES.items():
             if family == "matrix" or seed % OTHERS == 0:
@@ -94,7 +94,7 @@ def _accepted(made: Sample, folder: Path, mutated: bool) -> bool:
 
 
 def _counted_rules() -> Counter[str]:
-    """How often each alternative of the grammar is reduced, from now on."""
+    """A counter of the reductions of each alternative of the grammar, from now on."""
     from tkgen.syntax.grammar import parser
 
     callbacks: dict[Any, Callable[..., Any]] = parser().parser.parser.parser.callbacks
@@ -120,7 +120,7 @@ def _name(rule: Any) -> str:
 
 
 def features(made: Sample, folder: Path) -> set[str]:
-    """What a spec draws, as operations, statements and options, by name; the files that it includes are in `folder`."""
+    """Operations, statements and options of a spec, by name; the files that it includes are in `folder`."""
     from tkgen.diagnostics import SpecError
     from tkgen.syntax import ast
     from tkgen.syntax.parser import parse_spec

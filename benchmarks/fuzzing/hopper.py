@@ -148,7 +148,7 @@ def _used(text: str, rng: random.Random) -> str:
 def _outputs(
     rng: random.Random, sums: list[str], place: tuple[str, str], dims: tuple[str, str], added: bool, features: set[str]
 ) -> tuple[list[str], list[str], list[str]]:
-    """What is made of the sums, and stored: equations, tensors, stores. Parts that are `added` are only scaled."""
+    """Equations, tensors and stores after the sums. Parts that are `added` are only scaled."""
     (before, at), (m, n) = place, dims
     if added:
         tensors = [f"global Y{number} : f32[{before}{m}, {n}]" for number in range(len(sums))]

@@ -70,7 +70,7 @@ def _of_one_name(text: str, rng: random.Random, features: set[str]) -> str:
 
 
 def _plain(seed: int) -> Sample:
-    """What is drawn before some of it is changed."""
+    """A sample before some of it is changed."""
     rng = random.Random(f"narrow {seed}")
     target = rng.choice(TARGETS[:2] if rng.random() < 0.85 else TARGETS)
     dtype = rng.choice(["fp8", "fp8", "bf8", "i8", "bf16"])
@@ -173,7 +173,7 @@ def _with_blocks(seed: int, lines: list[str], step: int, features: set[str]) -> 
 
 
 def _way(rng: random.Random, step: int, scaled: bool, target: str, masked: bool, size: int) -> list[str]:
-    """How factors come to registers."""
+    """Lines that load operands into registers."""
     slices = [s for s in (64, 128, step) if step % s == 0 and (not scaled or s == step)]
     registers = f"registers A, B slice {rng.choice(slices)}" if slices and rng.random() < 0.6 else ""
     if target == "gfx950" and not masked and rng.random() < 0.3:

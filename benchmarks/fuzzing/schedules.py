@@ -17,7 +17,7 @@ Range = tuple[int, int]  # first and last
 
 
 class _Part(TypedDict):
-    """What of a tile is brought to LDS together; all of it where it is no `part`."""
+    """Part of a tile that is loaded to LDS together; without `part` all of it."""
 
     rows: Range
     slices: Range
@@ -66,7 +66,7 @@ class Item:
 
 @dataclass
 class Frame:
-    """What a schedule is drawn for; role `compute` multiplies, `shift` is the largest phase.
+    """Parameters of a drawn schedule; role `compute` multiplies, `shift` is the largest phase.
 
     The first of the `operands` is the left factor of every product, each other one the right factor of one; `sums` are
     their names, where they have some. The loop takes `unroll` K-steps a pass. `base` is from where steps are counted:
@@ -100,7 +100,7 @@ class Frame:
 
     @property
     def finer(self) -> int:
-        """How many of the slices that a multiply counts are one of the schedule's."""
+        """The number of slices of a multiply in one slice of the schedule."""
         return max(o.finer for o in self.operands)
 
     def factors(self, multiply: Item) -> list[tuple[int, Range]]:
@@ -218,7 +218,7 @@ def _ordered(frame: Frame, order: list[int], reads: list[tuple[int, Item]], mult
 
 
 def _clash(frame: Frame, read: Item, other: Item) -> bool:
-    """Whether `read` of the next step may not come before `other` of this one."""
+    """Return True if `read` of the next step must not come before `other` of this one."""
     if other.word != "multiply":
         return other.operand == read.operand
     mine = {f for i, bounds in frame.factors(other) if frame.operands[i].name == read.operand for f in _span(bounds)}
@@ -308,7 +308,7 @@ def _parts(frame: Frame, operand: Operand) -> list[_Part]:
 
 
 def _meet(write: Item | _Part, read: Item) -> bool:
-    """Whether what a read needs is in what is written."""
+    """Return True if `write` has what `read` needs."""
     rows, slices, part = (write.rows, write.slices, write.part) if isinstance(write, Item) else (
         write["rows"], write["slices"], write["part"])  # fmt: skip
     shared = (set(_span(a)) & set(_span(b)) for a, b in ((rows, read.rows), (slices, read.slices)))
@@ -483,7 +483,7 @@ def _any_count(frame: Frame, counter: str) -> int:
 
 
 def _waits(frame: Frame, role: int, items: list[Item]) -> list[str]:
-    """What a wave waits for before a barrier: everything, mostly; some of the newest may stay in flight."""
+    """The wait of a wave before a barrier: for everything, mostly; some of the newest may stay in flight."""
     if frame.automatic_waits and not frame.chance(0.1):
         return []
     mine = {x.word for x in items if x.role == role}

@@ -44,7 +44,7 @@ class Sample:
 
 @dataclass
 class Draft:
-    """What has been decided of a spec; all sizes in elements.
+    """Decisions for a spec; all sizes in elements.
 
     `rights` are the right factors of its products; `sums` the names of these, where equations say what is computed.
     Slices of operand `finer`, by number, are half as long as those of the others, where that is not None.
@@ -468,7 +468,7 @@ def _named(d: Draft, sides: str) -> list[str]:
 
 
 def _can_load(d: Draft, start: int, count: int, operands: str = "AB") -> bool:
-    """Whether waves can load tiles together: aligned, each with as many boxes of a direct load as the others."""
+    """Return True if waves can load tiles together: aligned, each with as many boxes of a direct load as the others."""
     tiles = [d.block["AB".index(o)] * d.block[2] // 512 for o in operands if d.via["AB".index(o)] == "direct"]
     return start % count == 0 and all(tile % count == 0 for tile in tiles)
 

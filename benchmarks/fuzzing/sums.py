@@ -44,7 +44,7 @@ def sums(seed: int) -> Sample:
 
 
 def _counted(d: Draft) -> None:
-    """How many sums there are: as many as a wave has registers for, mostly."""
+    """Draw the number of sums: mostly as many as a wave has registers for."""
     number = d.rng.choice([1, 1, 2, 3])
     while number > 1 and number * prod(d.tile) * prod(d.fragments) > 64 * 64 and d.chance(0.95):
         number -= 1
@@ -139,7 +139,7 @@ def _outputs(d: Draft, at: str, extents: dict[str, tuple[int, ...]]) -> tuple[li
 
 
 def _allowed(d: Draft, tensors: list[str]) -> list[str]:
-    """What the spec takes upon itself, and the target."""
+    """The `allow` and `target` lines of a spec."""
     slow = any("[K, " in t or "H, K, " in t for t in tensors)
     allowed = ["slow_reads"] * slow + [name for name in ("spills", "low_occupancy") if d.chance(0.15)]
     return [*([f"  allow {', '.join(allowed)}"] if allowed else []), f"  target {d.target}"]

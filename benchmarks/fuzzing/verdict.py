@@ -1,4 +1,4 @@
-"""What becomes of a spec: refused with diagnostics, or built, run under the referee at several sizes, and compared."""
+"""Verdicts on a spec: refused with diagnostics, or built, run under the referee at several sizes, and compared."""
 
 from __future__ import annotations
 
@@ -32,8 +32,9 @@ KINDS = (
 
 @dataclass(frozen=True)
 class Depth:
-    """How much is done with an accepted spec: `orders` of the waves at each size; `quick` runs static sizes as drawn
-    only; `build_only` compiles and checks the machine code, and launches nothing."""
+    """Depth of the runs of an accepted spec: `orders` of the waves at each size; `quick` runs static sizes as drawn
+    only; `build_only` compiles and checks the machine code, and launches nothing.
+    """
 
     orders: int = 5
     quick: bool = False
@@ -42,7 +43,7 @@ class Depth:
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a seed.
+    """Outcome of a seed.
 
     `verdict` is `accepted`, `rejected` or `FAILED`; `kind` of a failure is one of `KINDS`, that of a rejection
     `registers` where only the compiled kernel shows that it needs too many; `detail` the codes of a rejection, or what
@@ -71,7 +72,7 @@ class Failure(Exception):
 
 @dataclass
 class Tally:
-    """What was run."""
+    """Counts of the outcomes."""
 
     instructions: int = 0
     runs: int = 0

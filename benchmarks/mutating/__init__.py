@@ -1,1 +1,1 @@
-"""What the benchmarks change in schedules and in C++, and the referees of it: the emulator, models, recorded steps."""
+"""Changes to schedules and to C++, and the referees of them: the emulator, models, recorded steps."""

@@ -54,7 +54,7 @@ class Trial:
 
     @property
     def escaped(self) -> bool:
-        """Whether the proof accepts what is wrong."""
+        """Return True if the proof accepts a wrong schedule."""
         return not self.proof and self.found > 0
 
 
@@ -267,7 +267,7 @@ def _cluster_mutants(loop: Loop) -> Iterator[tuple[str, str, Loop]]:
         return replace(loop, agents=tuple(map(made, loop.agents)), meetings=tuple(meetings))
 
     def own(agent: Looped, name: str) -> str:
-        """What its own block calls it."""
+        """The name within its own block."""
         return f"{name.rsplit(' of ', 1)[0]} of {agent.block.split()[-1]}"
 
     def given_back(step: Step) -> bool:

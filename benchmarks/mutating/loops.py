@@ -128,7 +128,7 @@ class LoopReferee(RowReferee):
         return lowering.source(changed.target, occupancy=changed.program.occupancy).text
 
     def rejected(self, changed: Spec) -> tuple[str, ...]:
-        """Which of both proofs finds something."""
+        """The proofs, of both, that find something."""
         made = changed.layout, changed.schedule
         races, terms = unproven(*made, changed.target.synchronisation), unlike(*made)
         return ("races",) * bool(races) + ("terms",) * bool(terms)

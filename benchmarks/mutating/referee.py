@@ -75,11 +75,11 @@ class Referee:
         return lower(mutant, self.spec.target.name, str(self.spec.path)).text
 
     def changes(self, mutant: Plan) -> bool:
-        """Whether the kernel is another one: with one buffer, say, a read of the next step is the same code."""
+        """Return True if the kernel is another one: with one buffer, say, a read of the next step is the same code."""
         return self.source(mutant) != self.spec.source.text
 
     def fault(self, mutant: Plan) -> str:
-        """What goes wrong when the plan runs, empty where every order of the waves gives the right numbers."""
+        """The fault when the plan runs; empty if every order of the waves gives the right values."""
         source = self.source(mutant)
         if source not in self.verdicts:
             self.verdicts[source] = self._run(mutant, source)

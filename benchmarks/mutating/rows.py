@@ -104,7 +104,7 @@ WORDS = {
 
 
 def _steps(steps: tuple[Node, ...]) -> Iterator[tuple[str, str, tuple[Node, ...]]]:
-    """What counts exchanges on stays as it is."""
+    """Mutants of steps, except of the ops by which exchanges are counted."""
     places = [n for n, step in enumerate(steps) if not isinstance(step, Advance)]
     for n, behind in zip(places, [*places[1:], None], strict=True):
         step = steps[n]
@@ -211,7 +211,7 @@ class RowReferee:
             return ""
 
     def changes(self, m: RowMap) -> bool:
-        """Whether the kernel is another one."""
+        """Return True if the kernel is another one."""
         return self.source(m) != self.source(self.original)
 
     def rejected(self, m: RowMap) -> tuple[str, ...]:
@@ -219,7 +219,7 @@ class RowReferee:
         return tuple(sorted({rule for rule, _ in wrong(m, self.spec.target)}))
 
     def fault(self, m: RowMap) -> str:
-        """What goes wrong when it runs, empty where every order of the waves gives the right numbers."""
+        """The fault when it runs; empty if every order of the waves gives the right values."""
         source = self.source(m)
         if not source:
             return "cannot be written"

@@ -293,7 +293,7 @@ def _stores(plan: Plan) -> Iterator[Mutant]:
 
 
 def _rounds(plan: Plan) -> Iterator[Mutant]:
-    """What is reduced of the sums: left out, done twice, in another order, in the other half of the ring."""
+    """Mutants of the reductions of the sums: left out, done twice, in another order, in the other half of the ring."""
     for role, part, i, placed in _each(plan, lambda op: isinstance(op, OfRound)):
         where = f"`{placed}` at {i} of the {part.value}, {role}"
         yield from _made(f"drop {placed.word}", where, _edited(plan, part, _with(i), role))

@@ -1,4 +1,4 @@
-"""What is mutated, of each family: a spec made small, its mutants, and what the checks and the emulator say of them.
+"""Subjects of mutation, by family: a spec made small, its mutants, and the verdicts of the checks and the emulator.
 
 products     plans of one product by clauses (`specs/*.tk`)
 sums         plans of kernels by equations, with what they reduce behind the loop
@@ -54,7 +54,7 @@ class Subject:
 
 
 def subjects(path: Path, orders: Sequence[Interleaving]) -> Iterator[Subject]:
-    """What of the spec at `path` is mutated."""
+    """The subjects of the spec at `path`."""
     match path.parent.name:
         case "rows" | "quantise":
             yield from (_rows(name, "rows", spec, orders) for name, spec in rows.small(path))
@@ -127,7 +127,7 @@ def _sequence(path: Path, orders: Sequence[Interleaving]) -> Iterator[Subject]:
         return replace(spec, kernels=kernels, program=replace(spec.program, kernels=tuple(k.program for k in kernels)))
 
     def fault(numbers: Sequence[int]) -> str:
-        """What is wrong where the kernels run in another order, beside what the spec means."""
+        """The fault if the kernels run in another order, compared with what the spec means."""
         mutant = SequenceBuild(ordered(numbers), tuple(build.kernels[n] for n in numbers))
         launch = spec.launch()
         reordered = replace(launch, launches=tuple(launch.launches[n] for n in numbers))

@@ -111,7 +111,7 @@ class WrittenReferee:
         return spec
 
     def changes(self, schedule: WrittenSchedule) -> bool:
-        """Whether the kernel is another one, or none."""
+        """Return True if the kernel is another one, or none."""
         made = self.made(schedule)
         return isinstance(made, StepError) or self.loops.changes(made)
 
@@ -121,6 +121,6 @@ class WrittenReferee:
         return (made.code,) if isinstance(made, StepError) else ()
 
     def fault(self, schedule: WrittenSchedule) -> str:
-        """What goes wrong, empty where every order of the waves gives the right numbers."""
+        """The fault; empty if every order of the waves gives the right values."""
         made = self.made(schedule)
         return f"refused: {made}" if isinstance(made, StepError) else self.loops.fault(made)

@@ -1,4 +1,4 @@
-"""What benchmarks/attention.py says of forward attention on gfx950 beside HipKittens' compiled kernel."""
+"""Statements of benchmarks/attention.py on forward attention on gfx950 beside HipKittens' compiled kernel."""
 
 from __future__ import annotations
 

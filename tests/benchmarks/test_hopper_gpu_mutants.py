@@ -72,7 +72,7 @@ RACE = {"racecheck": "Error: Race reported between Write access and Read access"
 
 @pytest.fixture
 def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What stands for the processes that launch; six mutants of a family."""
+    """A script in place of the processes that launch; six mutants of a family."""
     path = tmp_path / "child.py"
     path.write_text(CHILD, encoding="utf-8")
     monkeypatch.setattr(benchmark, "LIMIT", 1.5)
@@ -93,7 +93,7 @@ def test_a_launch_that_hangs_ends_its_process_alone(script: Path, tmp_path: Path
 
 
 def test_tools_are_asked_of_what_ends(script: Path) -> None:
-    """What a tool writes before a mutant's line is of that mutant; its summary and its frames are of none."""
+    """A tool's lines before a mutant's line are of that mutant; its summary and its frames are of none."""
     seen = {s.number: s for s in benchmark.looked_at("products", range(6), benchmark.TOOLS)}
     assert [seen[n].end for n in range(6)] == ["right", "hang", "hang", "wrong", "error", "right"]
     assert {n: s.named for n, s in seen.items() if s.named} == {5: RACE}

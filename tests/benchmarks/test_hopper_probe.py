@@ -1,4 +1,4 @@
-"""Which probes of a Hopper GPU are asked for."""
+"""Selection of probes of a Hopper GPU."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def mistakes(text: str) -> Iterator[str]:
 
 
 def found(text: str, target: str) -> tuple[Diagnostic, ...]:
-    """What is found in a text."""
+    """Findings in a text."""
     try:
         return tkgen.load(text, target=target).diagnostics
     except SpecError as error:
@@ -80,13 +80,13 @@ class Help:
 
     @property
     def is_guess(self) -> bool:
-        """Whether it is the nearest known word, or a `.T` that makes a product of what is there, and no more."""
+        """Return True if it is only the nearest known word, or a `.T` that makes a product of the given tensors."""
         fix = self.diagnostic.fix
         return fix is not None and (not fix.certain or self.diagnostic.code == "E224")
 
     @property
     def said(self) -> str:
-        """What was printed."""
+        """The printed text."""
         fix = self.diagnostic.fix
         return f"{self.diagnostic.code} {self.diagnostic.message} -> {fix.text if fix else ''}"
 

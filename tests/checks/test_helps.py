@@ -87,7 +87,7 @@ SPECS = {
 
 
 def wrong(text: str, target: str, count: int) -> tuple[int, list[str]]:
-    """How many helps were taken of so many mistakes, and which of them led to another error."""
+    """The number of helps taken of `count` mistakes, and those of them that led to another error."""
     taken, failed = 0, list[str]()
     for mistake in sample(sorted(set(mistakes(text))), count, 1):
         for each, errors in helps(mistake, target):

@@ -96,7 +96,7 @@ def fragments() -> list[str]:
 
 
 def steps(schedule: ast.Schedule) -> list[object]:
-    """What the lines of a schedule do."""
+    """The lines of a schedule, without their places."""
     return [op for cluster in schedule.clusters for op in cluster.ops]
 
 

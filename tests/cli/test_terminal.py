@@ -1,4 +1,4 @@
-"""What commands print on a terminal: no line is wider than it, and bars keep away from results."""
+"""Output of commands on a terminal: no line is wider than it, and bars keep away from results."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ for width in map(int, sys.argv[1].split()):
 
 
 def on_a_terminal(width: int, folder: Path, *command: str, results: int | None = None) -> str:
-    """What a Python command writes to a terminal: both streams, or standard error alone beside `results`."""
+    """The output of a Python command on a terminal: both streams, or standard error alone beside `results`."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
     environ = {k: v for k, v in os.environ.items() if k != "COLUMNS"} | {"TERM": "xterm", "PYTHONPATH": str(ROOT)}

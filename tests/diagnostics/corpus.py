@@ -32,7 +32,7 @@ def inside(folder: Path) -> Iterator[None]:
 
 
 def diagnosed(spec: Path) -> tuple[Diagnostic, ...]:
-    """What is found in a spec of the corpus."""
+    """Findings in a spec of the corpus."""
     line = re.search(r"^# options: (.*)$", spec.read_text(encoding="utf-8"), re.MULTILINE)
     defines, target = options(line[1].split() if line else ())
     with inside(spec.parent):

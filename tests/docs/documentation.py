@@ -96,7 +96,7 @@ class Block:
 
     @property
     def runs(self) -> bool:
-        """Whether a test does something with it."""
+        """Return True if a test uses it."""
         return bool(self.title) or self.language == "console" or (self.language == "python" and ">>> " in self.body)
 
 
@@ -153,7 +153,7 @@ def changed(text: str, diff: str) -> str:
 
 
 def output_of(command: str) -> list[str]:
-    """What a `tkgen` command prints, to both streams in their order."""
+    """The output of a `tkgen` command, both streams in their order."""
     program, *arguments = shlex.split(command.replace("\\\n", " "))
     assert program == "tkgen", f"`{program}` is not run by the tests: show it in another kind of block"
     result = CliRunner().invoke(app, arguments)
@@ -163,7 +163,7 @@ def output_of(command: str) -> list[str]:
 
 
 def matches(expected: list[str], actual: list[str], about: bool = False) -> bool:
-    """Whether `actual` is what `expected` describes; `about`: up to what may differ in a block marked so."""
+    """Return True if `actual` is what `expected` describes; `about`: up to what may differ in a block marked so."""
     numbers: list[str] = []
     parts = [r"(?:.*\n)*?" if line.strip() == ANYTHING else _line(line, about, numbers) + r" *\n" for line in expected]
     match = re.fullmatch("".join(parts), "".join(line + "\n" for line in actual))
@@ -171,7 +171,7 @@ def matches(expected: list[str], actual: list[str], about: bool = False) -> bool
 
 
 def near(stated: str, found: str) -> bool:
-    """Whether a number may stand for another: of changes (`+40`, `-0.2`) only the sign counts."""
+    """Return True if a number may replace another: of changes (`+40`, `-0.2`) only the sign counts."""
     if stated[0] in "+-":
         return stated[0] == found[0]
     one, other = (float(text.replace(",", "")) for text in (stated, found))

@@ -28,7 +28,7 @@ from tkgen.syntax.parser import parse_path
 
 @pytest.fixture(autouse=True)
 def _variables_stay() -> Iterator[None]:
-    """What a page sets would be another test's: Triton's cache was left in the folder that tests run in."""
+    """Restore variables that a page sets: Triton's cache was left in the folder that tests run in."""
     before = dict(os.environ)
     yield
     own = {"PYTEST_CURRENT_TEST"}
@@ -79,7 +79,7 @@ def test_make_run_runs_what_the_readme_shows() -> None:
 
 
 def test_the_tutorial_reaches_the_kernel_of_the_readme(workplace: Path) -> None:
-    """What one page shows is what the other builds up to; the repository has it as specs/eight_wave.tk."""
+    """The tutorial builds up to the kernel that the README shows; the repository has it as specs/eight_wave.tk."""
     wanted = scheduled(resolve(parse_path(ROOT / "specs" / "eight_wave.tk"))).to_text().splitlines()[1:]
     found, spec = [], Path("gemm.tk")
     for block in blocks((ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")):

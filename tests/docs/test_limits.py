@@ -1,4 +1,4 @@
-"""What docs/limits.md says cannot be said is refused, with the code it names."""
+"""Limits of docs/limits.md are refused, with the code that the page names."""
 
 from __future__ import annotations
 

@@ -221,7 +221,7 @@ def test_six_bits_with_mistakes(assemble):
 
 @pytest.mark.parametrize(("bits", "form", "width"), [(4, "fp4", 64), (6, "fp6", 96)])
 def test_transposing_reads(assemble, bits: int, form: str, width: int):
-    """What lanes of 16 read of packed numbers, each takes every sixteenth of."""
+    """Each of 16 lanes reads packed values that are 16 apart."""
     dwords, count = width // 32, width // bits
     name = f"ds_read_b{width}_tr_b{bits}"
     text = f"""

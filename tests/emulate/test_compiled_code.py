@@ -1,4 +1,4 @@
-"""What clang makes of C++, at several levels of optimisation: the emulator's results are the host's, bit for bit.
+"""Code that clang makes of C++, at several levels of optimisation: the emulator's results are the host's, bit for bit.
 
 `kernels/expressions.h` holds the expressions: integers of all widths, floats, vectors, conversions, calls, the stack.
 The host's compiler and processor are the oracle, so a fault would have to be made twice to go unseen.
@@ -115,7 +115,7 @@ def operand(kind: str, size: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def same(kind: str, got: np.ndarray, want: np.ndarray) -> np.ndarray:
-    """Which elements agree: equal bits, or both NaN."""
+    """Mask of elements that agree: equal bits, or both NaN."""
     base = kind.split("x")[0]
     if base not in FLOATS:
         return got == want

@@ -25,7 +25,7 @@ def store_rows(*registers: str) -> str:
 def run(
     assemble, body: str, *results: str, target: str = "gfx942", inputs: np.ndarray = WORDS, **options
 ) -> np.ndarray:
-    """What is left in `results`; the same when every access waits until it is waited for."""
+    """The contents of `results`; the same if every access is delayed until it is waited for."""
     options = {"lds": 16384} | options
     outputs = []
     for checks in ({}, {"watch": True, "poison": True}):

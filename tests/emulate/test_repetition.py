@@ -148,7 +148,7 @@ def test_registers_hold_what_they_would(assemble):
 
 
 def test_what_blocks_share_is_seen_in_every_pass(assemble):
-    """Where one block stores at last, others have read in a pass."""
+    """The last iteration is seen too: one block stores then what others have read in an earlier one."""
     hooks = {"end": "  global_load_dword v9, v6, s[10:11]\n", "after": f"  v_add_u32 v1, {512 * 1000}, v1\n"}
     short, full = (run(assemble, every_pass=every, blocks=(0, 1), **hooks) for every in (False, True))
     assert said(short) == said(full)

@@ -1,4 +1,4 @@
-"""How fast the emulator must be, in processor time: a 128x128 tile of four waves at K = 8192 on one core."""
+"""Speed of the emulator, in processor time: a 128x128 tile of four waves at K = 8192 on one core."""
 
 from __future__ import annotations
 

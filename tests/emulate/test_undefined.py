@@ -131,7 +131,7 @@ def test_half_of_a_pair_that_is_copied(assemble, target):
 
 @pytest.mark.parametrize("half", ["lo", "hi"])
 def test_an_instruction_that_keeps_half_of_its_result(assemble, half):
-    """What it writes is defined where its sources are, whatever the other half was."""
+    """Its result is defined where its sources are, whatever the other half was."""
     store = "  global_store_short{} v1, v30, s[10:11]\n".format("_d16_hi" if half == "hi" else "")
     good = f"  v_mov_b32 v20, 1.0\n  v_fma_mix{half}_f16 v30, v20, v20, v20\n" + store
     assert findings(assemble, good, "gfx950") == []

@@ -1,4 +1,4 @@
-"""What is wrong with a kernel of equations is said where it is, with its code, in one sentence."""
+"""Mistakes in a kernel of equations are named in one sentence, with their place and code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the specs beside this file mean is what torch computes, at sizes that no tile divides."""
+"""Specs beside this file mean what torch computes, at sizes that no tile divides."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def copy(source: str, dest: str) -> str:
 
 
 def copied(x: torch.Tensor, source: str, dest: str, target: str) -> torch.Tensor:
-    """What a kernel makes of a 2 x 128 tensor that it loads as `source` and stores as `dest`."""
+    """A 2 x 128 tensor as a kernel stores it that loads `source` and stores `dest`."""
     build = tkgen.load(copy(source, dest), target=target).check().build()
     found: torch.Tensor = tkgen.operator(build, f"copy_{source}_{dest}_{target}")(x)
     return found

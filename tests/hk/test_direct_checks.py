@@ -1,4 +1,4 @@
-"""What direct loads cannot bring is refused, with the way out."""
+"""Tiles that direct loads cannot load are refused, with the way out."""
 
 from __future__ import annotations
 

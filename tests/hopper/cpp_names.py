@@ -1,4 +1,4 @@
-"""Which names C++ declares at the scope of namespaces, by reading its text: no preprocessor, no compiler."""
+"""Names that C++ declares at the scope of namespaces, by reading its text: no preprocessor, no compiler."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SPECIFIER = re.compile(
 
 
 def macros(text: str) -> set[str]:
-    """What a text defines for the preprocessor."""
+    """Macros that a text defines."""
     return set(MACRO.findall(text))
 
 
@@ -44,7 +44,7 @@ def declared(text: str) -> Iterator[tuple[str, str, bool]]:
 
 
 def _name(statement: str) -> tuple[str, bool] | None:
-    """What a statement in a namespace declares, and whether that is a function."""
+    """The name that a statement in a namespace declares; True if that is a function."""
     bare = SPECIFIER.sub(" ", _without_template(statement)).strip()
     if bare.startswith(("using namespace", "static_assert", "asm", "friend")):
         return None

@@ -28,7 +28,7 @@ def inputs_of(launch: Launch[Any], peaked: bool) -> dict[str, torch.Tensor]:
 
 
 def wrong(build: CudaBuild, peaked: bool) -> str:
-    """What is not right of a kernel on such inputs; empty where all is."""
+    """The faults of a kernel on such inputs; empty if there are none."""
     spec = build.spec
     launch, scalars = spec.launch(), check_scalars(spec.program)
     inputs = inputs_of(launch, peaked)

@@ -27,7 +27,7 @@ def built(text: str) -> CudaBuild:
 
 
 def wrong(build: CudaBuild, kind: Inputs) -> str:
-    """What is not right of a kernel on such inputs; empty where all is."""
+    """The faults of a kernel on such inputs; empty if there are none."""
     program, launch = build.spec.program, build.spec.launch()
     inputs, scalars = random_inputs(launch, 1, kind, HOPPER), check_scalars(program)
     if program.outputs[0].dtype.encoded and kind is Inputs.NORMAL and inputs["A"].dtype != torch.float8_e4m3fn:

@@ -126,7 +126,7 @@ def cases(device: str) -> dict[str, Case]:
 
 
 def refusals(device: str) -> dict[str, Callable[[], object]]:
-    """What Hopper has no kernel for, by how the sentence begins."""
+    """Calls for which Hopper has no kernel, by the beginning of the message."""
 
     def of_weight() -> None:
         x, w = normal(40, 64, device=device), normal(2, 72, 64, device=device).requires_grad_()

@@ -16,7 +16,7 @@ from tkgen import ops
 
 
 def refused(said: str, call: object) -> bool:
-    """Whether a call raises ValueError with these words."""
+    """Return True if a call raises ValueError with this message."""
     assert callable(call)
     try:
         call()

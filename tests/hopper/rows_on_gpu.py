@@ -55,7 +55,7 @@ def launched(
     launch: Launch[Any], inputs: Mapping[str, torch.Tensor], expected: Mapping[str, Reference],
     start: Callable[[Mapping[str, torch.Tensor]], Callable[[], None]],
 ) -> tuple[list[str], dict[str, torch.Tensor]]:  # fmt: skip
-    """What is not right of several launches on such inputs, and what the first one wrote; `start` makes a launch."""
+    """The faults of several launches on such inputs, and the results of the first one; `start` makes a launch."""
     first: dict[str, torch.Tensor] = {}
     found = []
     for number in range(1 + AGAIN):
@@ -76,7 +76,7 @@ def launched(
 
 
 def wrong(build: CudaBuild, kind: str) -> str:
-    """What is not right of a kernel on such inputs; empty where all is."""
+    """The faults of a kernel on such inputs; empty if there are none."""
     spec = build.spec
     launch, scalars = spec.launch(), check_scalars(spec.program)
     inputs = inputs_of(launch, kind)

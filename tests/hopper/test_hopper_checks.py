@@ -1,4 +1,4 @@
-"""What a spec for Hopper may say: all else is refused, in words, and nothing is generated of it."""
+"""Specs for Hopper that the schedule cannot run are refused with a message, and nothing is generated of them."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ BACKEND = HopperBackend()
 
 
 def failures(spec: protocol.Spec, count: int) -> list[str]:
-    """What is wrong in so many orders, on both kinds of inputs in turn."""
+    """Faults in `count` orders, on both kinds of inputs in turn."""
     spec.check()
     launch = spec.launch()  # type: ignore[arg-type]
     found = Chosen(spec, launch, {}, check_scalars(launch.program))
@@ -109,7 +109,7 @@ def test_all_rows_are_right(case: Case) -> None:
 
 
 def product_fault(edit: Callable[[Loop], Loop], order: Order) -> str:
-    """What the model finds of a product whose schedule is another one."""
+    """The model's finding on a product whose schedule is another one."""
     spec = load(gemm(dims=(64, 256, 320), block=(64, 128, 64), stages=2, grid="persistent(1)"))
     assert isinstance(spec, HopperSpec)
     launch = spec.launch()

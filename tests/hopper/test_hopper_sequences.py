@@ -144,7 +144,7 @@ def test_blocks_that_add_begin_at_zero(executor: str) -> None:
 
 
 def test_another_second_kernel_is_found(tmp_path: Path) -> None:
-    """What a kernel computes is held against its own equations, on what the one before has left."""
+    """Each kernel is compared with its own equations, on the results of the one before."""
     from tkgen.backends.registry import backend_of
     from tkgen.execute.given import chosen
     from tkgen.execute.modelled import trials

@@ -1,4 +1,4 @@
-"""What a block for Hopper stores is what its equations say, on terms: of each spec, and not of one that is changed."""
+"""Blocks for Hopper store what their equations say, on terms: of each spec, and not of one that is changed."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ LCF = {"M": 128, "N": 512, "K": 320}
 
 
 def lcf(order: Order = LATE, edit: Callable[[str], str] | None = None) -> tuple[bool, tuple[str, ...]]:
-    """Whether the product is right, and what was found."""
+    """True if the product is right, and the findings."""
     inputs, made = launched(SPECS / "h100_lcf.tk", LCF, order, edit)
     wanted = inputs["A"].double() @ inputs["B"].double()
     return torch.equal(made.outputs["C"], wanted.to(torch.bfloat16)), made.findings
@@ -252,7 +252,7 @@ def test_shipped_kernels_are_right(name: str) -> None:
 
 
 def failures(text: str) -> list[str]:
-    """What is wrong in two orders, one for each kind of inputs."""
+    """Faults in two orders, one for each kind of inputs."""
     spec = load(text).check()
     found = given.Chosen(spec, spec.launch(), {}, check_scalars(spec.program))
     return [t.failure for t in modelled.trials(backend_of("sm_90a"), found, 2, executor="host") if t.failure]
@@ -354,7 +354,7 @@ def test_run_executes_the_generated_code() -> None:
 
 
 def test_run_says_that_generated_code_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the model cannot see: another instruction in the C++ than in the schedule."""
+    """The C++ has another instruction than the schedule, which the model cannot see."""
     monkeypatch.setattr(
         library, "host_source", lambda text, of=library.host_source: of(text.replace("mma_AB(", "mm_AB("))
     )

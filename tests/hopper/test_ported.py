@@ -115,7 +115,7 @@ SIZES = {
 
 
 def errors(path: Path, target: str) -> str:
-    """What is wrong with a spec for a target."""
+    """Errors of a spec for a target."""
     try:
         load(path, target=target).check()
     except SpecError as error:

@@ -81,7 +81,7 @@ VARIANTS = {
 
 
 def names_of(folder: Path) -> dict[str, set[str]]:
-    """What the headers below a folder declare in each namespace."""
+    """The names that the headers below a folder declare in each namespace."""
     found = defaultdict[str, set[str]](set)
     for path in sorted(folder.rglob("*.cuh")):
         for namespace, name, _ in declared(path.read_text(encoding="utf-8")):
@@ -102,7 +102,7 @@ def library() -> Path:
 
 
 def refused(text: str, name: str, folder: Path) -> str:
-    """What nvcc says against a generated file with the library's headers, with the flags of its makefiles."""
+    """The errors of nvcc for a generated file with the library's headers, with the flags of its makefiles."""
     source = folder / f"{name}.cu"
     source.write_text(text, encoding="utf-8")
     folders = [f"-I{each}" for each in (library(), *include_dirs())]

@@ -88,7 +88,7 @@ def specs() -> Iterator[str]:
 
 
 def judge(path: Path) -> None:
-    """What `tkgen check` does, and the source where nothing is wrong."""
+    """Run the steps of `tkgen check`; print the source if nothing is wrong."""
     try:
         load(path).check().source  # noqa: B018
     except SpecError as error:

@@ -1,4 +1,4 @@
-"""What a spec that does not say gets: of waves, roles, ways of tiles and buffers, on each kind of machine."""
+"""Defaults of waves, roles, ways of tiles and buffers, on each kind of machine."""
 
 from __future__ import annotations
 

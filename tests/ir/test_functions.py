@@ -55,7 +55,7 @@ def code() -> bytes:
 
 
 def computed(f: Function, arguments: Array) -> Array:
-    """What the machine code makes of rows of arguments, whose length is a multiple of the block's."""
+    """Results of the machine code for rows of arguments, whose length is a multiple of the block's."""
     count = arguments.shape[1]
     out = np.empty(count, np.float32)
     args = [Buffer(np.ascontiguousarray(arguments)), Buffer(out), Scalar("i32", count)]

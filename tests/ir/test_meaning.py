@@ -1,4 +1,4 @@
-"""What equations mean: against torch, in f64 to rounding; f32 arithmetic is within the bounds, mistakes are not."""
+"""Meaning of equations: against torch, in f64 to rounding; f32 arithmetic is within the bounds, mistakes are not."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ def along_the_loop(kernel: Kernel) -> Kernel:
 
 
 def stored_truth(kernel: Kernel) -> Kernel:
-    """Whether a sum is as it is, behind the loop, and stored."""
+    """A kernel that stores, after the loop, if a sum is as it is."""
     *body, store = kernel.body
     assert isinstance(store, Store)
     w = Writer("truth", {})

@@ -1,4 +1,4 @@
-"""What the tests of the headers share: element types in numpy, compiling kernels, running them on the emulator."""
+"""Support for the tests of the headers: element types in numpy, compiling kernels, running them on the emulator."""
 
 from __future__ import annotations
 

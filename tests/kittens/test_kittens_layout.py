@@ -69,7 +69,7 @@ def test_tiles_of_bytes_are_free_of_conflicts_and_complete(cols: int) -> None:
 
 
 def test_rows_eight_apart_lie_512_bytes_apart() -> None:
-    """What the headers build constant offsets on."""
+    """Constant offsets of the headers rely on this."""
     for row, col in ((0, 0), (3, 21), (7, 63)):
         assert element_offset(2, 128, 64, row + 40, col) == element_offset(2, 128, 64, row, col) + 5 * 512
 

@@ -76,7 +76,7 @@ def gradients(
 
 
 def cancelled(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, g: torch.Tensor) -> float:
-    """What is left of gradients that are zero, as with one key: f32's rounding of two numbers that cancel."""
+    """Rounding of gradients that are zero, as with one key: f32's rounding of two values that cancel."""
     sizes = [x.double().norm().item() for x in (q, k, v, g)]
     return 2.0**-20 * sizes[3] * sizes[2] * max(sizes[:2]) / q.shape[-1] ** 0.5
 

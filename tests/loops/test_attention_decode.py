@@ -89,7 +89,7 @@ def small(target: str, keys: int) -> SequenceBuild:
 
 
 def decoded(build: SequenceBuild, *tensors: torch.Tensor) -> torch.Tensor:
-    """What the machine code stores, as torch has it; nothing was found."""
+    """The stores of the machine code, as torch has them; no findings."""
     reads = build.spec.program.reads
     given = {of.name: laid(of, x) for of, x in zip(reads, tensors, strict=True)}
     found, outcomes = emulate_all(build, build.spec.launch(), given, {"scale": math.log2(math.e) / math.sqrt(D)})

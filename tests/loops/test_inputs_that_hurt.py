@@ -56,7 +56,7 @@ def built(text: str, target: str) -> Build:
 
 
 def computed(build: Build, **tensors: torch.Tensor) -> torch.Tensor:
-    """What the machine code stores; nothing was found."""
+    """The stores of the machine code; no findings."""
     program = build.spec.program
     scalars = {s.name: s.default or 0.0 for s in program.scalars}
     outputs, outcome = emulate(build, build.spec.launch(), tensors, scalars)
@@ -183,7 +183,7 @@ def test_nan_and_infinities_reach_the_rows_that_see_them_alone() -> None:
 
 @pytest.mark.parametrize("target", ["gfx942", "gfx950"])
 def test_nan_of_any_payload_stays_nan(target: str) -> None:
-    """Where bf16 is rounded in integers, the carry of a NaN of ones alone would run into the sign."""
+    """If bf16 is rounded in integers, the carry of a NaN of ones alone would run into the sign."""
     body = "    o = o + bf16(scale * Q[b, h, q] @ K[b, h, j].T) @ V[b, h, j]\n"
     lines = text_of(128, 64).replace("= o / l", "= o").replace("m : f32[q] = -3.4e38, l : f32[q] = 0, ", "").split("\n")
     text = "\n".join(line for line in lines if not line.startswith("    ")).replace("by 64\n", f"by 64\n{body}")

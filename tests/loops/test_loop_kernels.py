@@ -224,7 +224,7 @@ def test_blocks_of_keys_before_the_window_are_not_visited() -> None:
     "ends", ["from q", "from q + 40", "to q - 20", "to q - 200", "from q - 100 to q - 30", "from q + 1 to q + 60"]
 )
 def test_bounds_are_moved_either_way(ends: str) -> None:
-    """What the equations say of keys that are not visited holds without a mask, too; a block may visit none."""
+    """The equations hold without a mask, too, for keys that are not visited; a block may visit none."""
     text = sized(SMALL, LENGTH=300, D=32).replace("each j in LENGTH by 64", f"each j in LENGTH by 64 {ends}")
     text = text.replace("o / l", "where(l > 0, o / l, 0)")
     build = built(spec_of(text))
@@ -408,7 +408,7 @@ def test_a_target_that_drops_small_numbers_takes_no_computed_f16() -> None:
 
 @pytest.mark.parametrize("name", ["attention", "attention_lazy", "attention_causal", "attention_direct"])
 def test_the_graph_has_what_operations_take_of_others(name: str) -> None:
-    """What moves comes through LDS, covered by a barrier of the pass; what `when any` makes is taken behind it."""
+    """Moved tiles come through LDS, covered by a barrier of the iteration; results of `when any` are used after it."""
     spec = tkgen.load(ROOT / "specs/attention" / f"{name}.tk")
     assert isinstance(spec, Spec)
     graph, ops = spec.graph, list(walk(spec.layout.kernel.body))

@@ -137,7 +137,7 @@ def tensors(**rows: int) -> dict[str, torch.Tensor]:
 
 
 def attended(build: Build, **inputs: torch.Tensor) -> dict[str, torch.Tensor]:
-    """What the machine code stores; nothing was found."""
+    """The stores of the machine code; no findings."""
     program = build.spec.program
     scalars = {s.name: s.default or 0.0 for s in program.scalars}
     outputs, outcome = emulate(build, build.spec.launch(), inputs, scalars)

@@ -121,7 +121,7 @@ def built(target: str, **sizes: int) -> SequenceBuild:
 
 
 def attended(build: SequenceBuild, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
-    """What is stored; nothing was found."""
+    """The stores of the machine code; no findings."""
     scalars = {s.name: s.default or 0.0 for s in build.spec.program.scalars}
     found, outcomes = emulate_all(build, build.spec.launch(), inputs, scalars)
     assert not any(outcome.findings for outcome in outcomes)

@@ -153,7 +153,7 @@ def test_nothing_is_left_out_unseen(target: str) -> None:
 
 
 def test_what_was_read_of_lds_is_waited_for_once() -> None:
-    """Where tiles are read before they are multiplied, every second meeting waits for nothing; not each of them may."""
+    """If tiles are read before they are multiplied, every second barrier waits for nothing; not each of them may."""
     spec = spec_of(with_sizes(TEXTS["gfx950 direct"], 256), "gfx950 direct")
     found, machine = spec.schedule, spec.target.synchronisation
     assert [not step.drains for step in found.tiles.body if isinstance(step, Barrier)] == [False, True, False, True]
@@ -176,7 +176,7 @@ def test_meetings_that_order_tiles_are_needed(target: str) -> None:
 
 
 def test_all_waves_meet_as_often() -> None:
-    """Where the others do not catch up, late waves wait for ever; and the other way round."""
+    """Waves whose numbers of barriers differ wait for ever, in either direction."""
     spec = spec_of(with_sizes(PLAIN, 256), "gfx942")
     loop = clocked(spec.layout, spec.schedule, spec.target.synchronisation)
     assert first_wrong(loop) is None and [bool(a.epilogue) for a in loop.agents] == [True, True, False, False]

@@ -1,4 +1,4 @@
-"""How much a launch multiplies, and that a GPU's time is said by it."""
+"""Work of a launch, and the efficiency of a GPU that follows from it."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def spec_plan(name: str, defines: Mapping[str, int | None] | None = None) -> Pla
 
 @cache
 def spec_source(name: str) -> Source:
-    """What one of the specs lowers to for the first of its targets."""
+    """The source of one of the specs for the first of its targets."""
     schedule = spec_plan(name)
     return lower(schedule, schedule.target.name, f"{name}.tk")
 

@@ -160,7 +160,7 @@ def meant(program: Program | EquationProgram, tensors: Mapping[str, torch.Tensor
 
 
 def stored(found: Mapping[str, Result], tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """What the kernel leaves in memory; what it does not store is as it was, bit by bit."""
+    """The tensors after the kernel; elements that it does not store are as they were, bit by bit."""
     left = {}
     for name, result in found.items():
         value, old = result.memory.value, tensors[name]

@@ -1,4 +1,4 @@
-"""Where generated lines come from: every clause that decides something is found again, included files by name."""
+"""Origins of generated lines: every clause that decides something is found again, included files by name."""
 
 from __future__ import annotations
 

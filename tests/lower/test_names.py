@@ -168,7 +168,7 @@ def test_names_that_differ_stay_different() -> None:
 
 @pytest.mark.slow
 def test_nothing_that_a_header_of_this_system_declares_is_free(tmp_path: Path) -> None:
-    """What is visible beside a kernel's namespace, as the compiler's completion lists it."""
+    """Names that are visible beside a kernel's namespace, as the compiler's completion lists them."""
     pybind = pytest.importorskip("pybind11").get_include()
     source = tmp_path / "visible.cpp"
     head = '#include "kittens.cuh"\n#include "pyutils/pyutils.cuh"\n'

@@ -129,7 +129,7 @@ def script(program: EquationProgram) -> ModuleType:
 
 
 def meant(program: EquationProgram, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """What the kernel leaves, rounded to the types that it stores."""
+    """The results of the kernel, rounded to the types that it stores."""
     sizes = {d.name: d.size or 0 for d in program.dims}
     found = evaluate(program.kernel, inputs, check_scalars(program), sizes)
     return {t.name: found[t.name].value.to(TORCH[t.dtype]) for t in program.outputs}

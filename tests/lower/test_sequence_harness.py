@@ -93,7 +93,7 @@ def script(folder: Path, spec: SequenceSpec) -> ModuleType:
 
 
 def launched(spec: SequenceSpec, spoilt: str = "") -> Any:
-    """What the built module would be: the emulator, with a number of the tensor `spoilt` off."""
+    """The emulator in place of the built module, with a value of the tensor `spoilt` off."""
     build = spec.build()
 
     def dispatch(*arguments: Any) -> None:

@@ -80,7 +80,7 @@ class Editor:
         self.run(until())
 
     def diagnostics(self, uri: str) -> list[lsp.Diagnostic]:
-        """What is published for the buffer's current version."""
+        """Diagnostics published for the buffer's current version."""
         self.wait(lambda: uri in self.published and self.published[uri][0] == self.versions.get(uri))
         return self.published[uri][1]
 

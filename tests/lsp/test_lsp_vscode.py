@@ -39,7 +39,7 @@ def rules(grammar: dict[str, Any], patterns: list[dict[str, Any]]) -> list[dict[
 
 
 def scopes(grammar: dict[str, Any], text: str) -> dict[tuple[int, int], str]:
-    """What the grammar makes of a text, line by line as an editor does it: (start, end) of a token to its scope."""
+    """Scopes of the grammar for a text, line by line as an editor does it: (start, end) of a token to its scope."""
     found: dict[tuple[int, int], str] = {}
     start = 0
     for line in text.splitlines(keepends=True):

@@ -68,7 +68,7 @@ def without_one(build: Build) -> Iterator[tuple[str, Build]]:
 
 
 def exhaustive(build: Build, extents: Mapping[str, int] | None = None, orders: int = 3) -> list[Finding]:
-    """What the referee finds in any block, on data, under several orders; the first findings are enough."""
+    """Findings of the referee in any block, on data, under several orders; the first findings are enough."""
     program = build.spec.program
     made, values = build.spec.launch(extents), scalar_values(program, {s.name: 1.0 for s in program.scalars})
     inputs = random_inputs(made)

@@ -1,4 +1,4 @@
-"""What a kernel must write is computed once for all orders of the waves, and anew for whatever else decides it."""
+"""References are computed once for all orders of the waves, and anew for whatever else decides them."""
 
 from __future__ import annotations
 

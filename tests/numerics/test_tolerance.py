@@ -174,7 +174,7 @@ MADE = {"dtype": "i8", "factor": "bf16(B[n, k] - z[n, k / 64])", "scaled": "p", 
 
 
 def in_parts(program: Program, given: dict[str, torch.Tensor], order: list[list[int]]) -> torch.Tensor:
-    """What blocks store that sum these K-steps each: every sum of 64 products exact, all else rounded to f32."""
+    """Results of blocks that sum these K-steps each: every sum of 64 products exact, all else rounded to f32."""
     a, b, s = given["A"].double(), given["B"].double(), given.get("s")
     if "z" in given:
         b = (b.float() - given["z"].repeat_interleave(64, 1)).bfloat16().double()
@@ -309,7 +309,7 @@ def test_damaged_machine_code_is_beyond_the_bound(k: int, dtype: str, out: str, 
 
 
 def outputs(spec: Spec, changed: Callable[[dict[str, torch.Tensor]], None], beta: float = 1.0) -> torch.Tensor:
-    """What the emulator and the reference make of changed inputs; they must agree."""
+    """Results of the emulator and the reference for changed inputs; they must agree."""
     from tkgen.execute.arguments import scalar_values
     from tkgen.execute.launch import emulate
 

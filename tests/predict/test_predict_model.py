@@ -51,7 +51,7 @@ def small() -> Prediction:
 
 
 def step_of(p: Prediction) -> float:
-    """What the parts of a K-step sum to."""
+    """The sum of the parts of a K-step."""
     assert p.loop is not None and p.loop.name == "K-step"
     return p.loop.matrix_cycles + sum(p.loop.lost.values())
 
@@ -210,7 +210,7 @@ def test_errors_are_sentences() -> None:
 
 @pytest.mark.parametrize("sizes", [(4096, 16384), slow((4096, 8192, 16384))], ids=str)
 def test_a_larger_grid_costs_no_more_simulation(sizes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    """What takes the time of a prediction, runs of a CU instruction by instruction, is the same for every size."""
+    """Runs of a CU, instruction by instruction, take most of a prediction's time and are the same for every size."""
     runs: list[tuple[int, int]] = []
 
     def counted(streams: Sequence[WaveStream], blocks: int, machine: Machine) -> CuTiming:

@@ -23,7 +23,7 @@ Counters = tuple[tuple[int, int, int], ...]  # of each meeting: phase, arrivals 
 
 @dataclass(frozen=True)
 class State:
-    """Where the agents are; `inside` is the phase for which one that has arrived waits; copies that are under way."""
+    """Positions of the agents; `inside` is the phase for which one that has arrived waits; running copies."""
 
     at: tuple[int, ...]
     inside: tuple[int | None, ...]
@@ -33,7 +33,7 @@ class State:
 
 @dataclass
 class Verdict:
-    """What some interleaving does."""
+    """Findings of all interleavings."""
 
     hangs: bool = False
     differs: bool = False
@@ -258,7 +258,7 @@ class _Explorer:
         return stream.proxy if stream else "generic"
 
     def _static(self) -> None:
-        """What no interleaving changes: reads of what nobody writes, operations that nobody waits for."""
+        """Find what no interleaving changes: reads of values that nobody writes, operations that nobody waits for."""
         written: set[tuple[str, int, int, tuple[int, ...]]] = set()
         dos = [(u, q, s) for u, a in enumerate(self.program.agents) for q, s in enumerate(a.steps) if isinstance(s, Do)]
         for _, _, step in dos:

@@ -77,7 +77,7 @@ def places(made: Pipeline, role: Role) -> Iterator[Place]:
 
 
 def order(at: Place) -> tuple[int, int]:
-    """How late the arrival stands."""
+    """The order of arrivals."""
     return at.lag, at.arrive
 
 

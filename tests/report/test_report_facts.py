@@ -26,7 +26,7 @@ from tkgen.report.timeline import Timeline
 
 
 def conforms(value: object, annotation: object) -> bool:
-    """Whether plain JSON data has the shape of an annotation of the facts."""
+    """Return True if plain JSON data has the shape of an annotation of the facts."""
     origin, args = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (typing.Union, types.UnionType):
         return any(conforms(value, a) for a in args)

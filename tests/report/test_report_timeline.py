@@ -95,7 +95,7 @@ def test_code_without_a_loop_is_shown_whole() -> None:
 
 
 def insist_readable(data: dict[str, Any]) -> None:
-    """What viewers ask of a trace: known fields, named threads, spans that do not overlap, pairs that are whole."""
+    """Check that viewers can read a trace: known fields, named threads, spans that do not overlap, complete pairs."""
     assert json.loads(json.dumps(data)) == data
     threads: dict[tuple[int, int], list[tuple[float, float]]] = {}
     named = {(e["pid"], e["tid"]) for e in data["traceEvents"] if e["name"] == "thread_name"}

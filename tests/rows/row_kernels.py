@@ -218,7 +218,7 @@ def columns(rows: int, cols: int, by: int, dtype: DType = DType.BF16) -> Kernel:
 
 @dataclass(frozen=True)
 class Launched:
-    """What one launch left in the tensors, and what was seen."""
+    """Tensors after one launch, and its findings."""
 
     layout: RowMap
     text: str

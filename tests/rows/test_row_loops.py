@@ -274,7 +274,7 @@ def test_a_block_that_touches_more_than_the_referee_can_watch_runs_without_it() 
 
 
 def test_waves_that_load_parts_of_the_same_lines_go_on_together() -> None:
-    """Where each has 32 of the 64 bytes of a row: a meeting in each pass, though nothing is handed on in it."""
+    """Each has 32 of the 64 bytes of a row: a barrier in each iteration, though they share no result in it."""
     loops = [next(s for s in spec_of(COLUMNS.replace("waves 2", waves)).layout.steps if isinstance(s, Loop))
              for waves in ("waves 2 along d", "waves 2", "waves 1")]  # fmt: skip
     assert [sum(isinstance(step, Barrier) for step in loop.body) for loop in loops] == [1, 0, 0]

@@ -30,7 +30,7 @@ def test_sanitize_runs_a_spec_of_rows(name: str) -> None:
 
 
 def test_sanitize_compares_the_numbers_of_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the equations mean is what must come out: another meaning is a finding."""
+    """Results are compared with the meaning of the equations: another meaning is a finding."""
     from tkgen.execute import compare
 
     meant = compare.references

@@ -95,7 +95,7 @@ def test_some_blocks_of_the_code_that_is_shipped(path: Path) -> None:
 
 
 def test_a_block_that_writes_elsewhere_is_found() -> None:
-    """What blocks that were not asked for store counts as wrong."""
+    """Stores of blocks that were not asked for count as wrong."""
     build = spec_of(PLAIN.format(length=64, clauses="")).build()
     tried = run(build, blocks=[0, 1])
     assert tried.ok

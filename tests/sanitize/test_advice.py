@@ -90,7 +90,7 @@ def changes(found: Advised) -> list[tuple[str, str]]:
 
 
 def result(of: Subject, words: dict[int, int]) -> tuple[np.ndarray, set[Kind]]:
-    """What the changed code computes where loads come as late as they may, and what is found on the way."""
+    """Results of the changed code if loads come as late as they may, and the findings."""
     data = np.random.default_rng(0).standard_normal(2048, np.float32)
     out = np.full(128, np.nan, np.float32)
     outcome = emulate(

@@ -227,7 +227,7 @@ def both(pair: Pair, target: str) -> Subject:
 
 
 def codes(pair: Pair, kernel: str, target: str = "gfx942") -> set[str]:
-    """What is said of one of the two."""
+    """Codes of the findings in one of the two."""
     launch = Launch((pair.grid, 1, 1), (pair.threads, 1, 1), parse(list(pair.arguments)), kernel=kernel)
     return {d.code for d in sanitize(both(pair, target), launch, schedules=3).diagnostics}
 

@@ -1,4 +1,4 @@
-"""What kernels print, in plain HIP."""
+"""Output of `printf` in kernels, in plain HIP."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ __global__ __launch_bounds__(128) void k(const float *in, float *out) {
 
 
 def found(text: str, folder: Path, arguments: Sequence[str], threads: int, lines: bool = False) -> list[Diagnostic]:
-    """What is said of a kernel, compiled without debug lines or with them."""
+    """Findings in a kernel, compiled without debug lines or with them."""
     gpu = load_target("gfx942")
     source = '#include "host.cuh"\n#include <hip/hip_runtime.h>\n' + text
     headers = [STAND_INS, kittens.include_dir()]

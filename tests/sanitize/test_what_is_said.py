@@ -1,4 +1,4 @@
-"""What is said of a kernel is true of it: of equal values, null pointers, kernels that the compiler left out."""
+"""Statements on a kernel are true: on equal values, null pointers, kernels that the compiler left out."""
 
 from __future__ import annotations
 

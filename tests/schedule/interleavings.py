@@ -74,7 +74,7 @@ Wave = list[Section | Cut]
 
 @dataclass(frozen=True)
 class Verdict:
-    """What some run does: operands with accesses out of order, and whether waves wait for ever."""
+    """Outcome of some run: operands with accesses out of order; True if waves wait for ever."""
 
     racing: frozenset[str]
     deadlock: bool
@@ -191,7 +191,7 @@ def _written(program: Program, fetch: Access, sequence: Sequence[tuple[Op, int]]
 
 
 def _used(program: Program, read: Op, step: int, tile: tuple[int, int], behind: Sequence[tuple[Op, int]]) -> bool:
-    """Whether a multiply takes what a read put into a register before another read replaces it."""
+    """Return True if a multiply uses a register before another read replaces it."""
     fragment, slice_ = tile
     slices, buffers = program.a.slices, program.operand(read.operand).register_buffers
     register = (step * slices + slice_) % buffers
@@ -262,7 +262,7 @@ def _linear(wave: Wave, chosen: Sequence[Sequence[Access]]) -> list[Access | Cut
 
 
 class Memory:
-    """What a wave has outstanding, by counter in order of issue, and what it has issued."""
+    """Outstanding accesses of a wave, by counter in order of issue, and those that it has issued."""
 
     def __init__(self) -> None:
         self.queues: tuple[list[Access], list[Access]] = ([], [])
@@ -320,7 +320,7 @@ class Memory:
 
 
 def _before(x: Access, y: Access) -> bool:
-    """Whether the meaning of the steps puts x before y: writes of a step, its reads, the writes of the next.
+    """Return True if the meaning of the steps puts x before y: writes of a step, its reads, the writes of the next.
 
     Two writes touch no common bytes: an operand is loaded by one role, which deals a tile to its waves always alike.
     """
@@ -332,7 +332,7 @@ def _before(x: Access, y: Access) -> bool:
 
 
 def _alone(program: Program, items: Sequence[Access | Cut]) -> set[str]:
-    """What one wave does to itself: LDS serves a wave in order, but a copy goes past that queue."""
+    """Operands that one wave alone gets wrong: LDS serves a wave in order, but a copy goes past that queue."""
     racing: set[str] = set()
     memory, done = Memory(), list[Access]()
     accesses = [a for a in items if isinstance(a, Access)]

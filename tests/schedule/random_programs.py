@@ -185,7 +185,7 @@ def refilled(seed: int) -> Case:
 
 
 def _moves(rng: random.Random, operand: Operand, offset: int) -> list[Move]:
-    """What brings a tile to LDS: whole, in parts one after the other, or, now and then, not all of it."""
+    """Loads of a tile to LDS: at once, in parts one after the other, or, now and then, not all of it."""
     kinds = _ways(operand)
     whole = [kind.of(operand.name, offset) for kind in kinds]
     if operand.part_count == 1 or rng.random() < 0.25:

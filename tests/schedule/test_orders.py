@@ -1,4 +1,4 @@
-"""What plans are searched with, against the calculus itself: the same verdicts, and waits for as little as possible."""
+"""The quick search for plans against the calculus itself: the same verdicts, and waits for as little as possible."""
 
 from __future__ import annotations
 

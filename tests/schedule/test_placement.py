@@ -132,7 +132,7 @@ def test_the_fewest_barriers_are_placed_in_many_programs() -> None:
 
 
 def test_a_few_passes_prove_all() -> None:
-    """What is found in more passes than the proof unrolls is found in those, and the other way round."""
+    """The proof finds the same in the iterations that it unrolls as in more of them."""
     verdicts = set()
     for seed in range(40):
         rng = random.Random(seed)

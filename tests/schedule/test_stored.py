@@ -1,4 +1,4 @@
-"""What is stored, as terms: right for every spec; for mutants, what the walk along each wave finds, and no more.
+"""Stores as terms: right for every spec; for mutants, the same findings as the search along each wave, and no more.
 
 `pytest -m slow tests/schedule/test_stored.py` tries all mutants of all specs.
 """

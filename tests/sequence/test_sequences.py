@@ -161,7 +161,7 @@ def test_a_kernel_that_computes_something_else_is_found(built: SequenceBuild, nu
 
 
 def test_errors_are_handed_on_from_kernel_to_kernel() -> None:
-    """What the first kernel may be off by is what the second one may be: 16 exp(x), where exp(x) has an error."""
+    """The bound of the first kernel's error is that of the second one's input: 16 exp(x), where exp(x) has an error."""
     spec = sequence("""sequence scaled
 dims N = 8
 global X : f32[N]

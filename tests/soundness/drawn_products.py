@@ -49,7 +49,7 @@ class Kernel:
 
     @property
     def multiplied(self) -> str:
-        """How the factors of the product lie, by the rows and columns of what is stored: `AB`, `ABt`, ..."""
+        """The layout of the product's operands, by the rows and columns of the output: `AB`, `ABt`, ..."""
         first, second = self.layout
         if self.out.roles.replace("b", "") == "nm":  # the other way round: the right factor is along the rows
             first, second = ("NT"[factor == "N"] for factor in (second, first))
@@ -78,7 +78,7 @@ class Kernel:
         return found
 
     def meant(self, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        """What is written, in f64: of rows that are in no group NaN."""
+        """The output in f64; NaN in rows that are in no group."""
         wide = {n: t.double() for n, t in inputs.items()}
         size, batch = self.sizes, "b" if "b" in self.out.roles else ""
         spread = {t.name: self._spread(t, wide[t.name]) for t in self.tensors if t.name not in ("ENDS", self.rows_at)}

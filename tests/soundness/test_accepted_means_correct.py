@@ -87,7 +87,7 @@ def spec(tmp_path: Path) -> Specs:
 def built(
     made: Spec, plan: Plan | None = None, edit: tuple[str, str] | None = None, headers: Path | None = None
 ) -> Build:
-    """What a spec compiles to, checks or no checks; of another plan, or with its C++ edited, or that of its headers.
+    """The build of a spec, checks or no checks; of another plan, or with its C++ edited, or that of its headers.
 
     `headers` is where edited ones are to be.
     """
@@ -131,7 +131,7 @@ def test_every_spec_of_the_folder_is_tried() -> None:
 
 
 def test_ragged_rows_that_clamping_cannot_read_are_refused_at_launch(spec: Specs) -> None:
-    """Where 104 are right, 100 are not: rows are read in chunks of 8."""
+    """Rows are read in chunks of 8: 104 are right, 100 are not."""
     build = built(spec("clamped_dynamic_ragged", "gfx942"))
     with pytest.raises(SizeError, match="M must be a multiple of 8"):
         runs(build, {"M": 100, "N": 104})

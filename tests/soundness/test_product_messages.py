@@ -1,4 +1,4 @@
-"""What is said of products: the help is about the tensor as it is declared, and a refusal names the true reason."""
+"""Messages on products: the help is about the tensor as it is declared, and a refusal names the true reason."""
 
 from __future__ import annotations
 

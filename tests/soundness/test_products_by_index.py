@@ -1,4 +1,4 @@
-"""Which dimension stands where is said by the indices of an equation: dimensions may share names and sizes.
+"""The indices of an equation decide the layout of operands: dimensions may share names and sizes.
 
 The layout of a factor was taken from the name of the contracted dimension, so `X[m, k] @ W[n, k].T` with a square W
 was compiled as another product. What is drawn here is compared with einsum of the indices (`drawn_products`).
@@ -47,7 +47,7 @@ def test_a_square_weight(target: str, left: str) -> None:
 
 
 def wrong(found: torch.Tensor, meant: torch.Tensor) -> int:
-    """How many elements are wrong of those that are written."""
+    """The number of wrong elements among those that are written."""
     return int(((found.double() != meant) & ~meant.isnan()).sum())
 
 

@@ -1,4 +1,4 @@
-"""What every shipped spec computes, a second time: plain torch in f64, from what the kernel is, not from its equations.
+"""References of every shipped spec: plain torch in f64, from what the kernel is, not from its equations.
 
 Nothing here knows of tkgen: a reference takes tensors as memory holds them, by name, scalars and sizes, and gives an
 `Answer` for each output. torch has a function for most of them. Small formats are decoded by hand.
@@ -679,7 +679,7 @@ def _attention_backward(t: Tensors, scalars: Mapping[str, float]) -> Answers:
 
 
 def _grouped(t: Tensors, product: Callable[[slice, int], Tensor], columns: int) -> Answer:
-    """What rows of groups get, group by group; rows in none are left as they are."""
+    """Results of rows of groups, group by group; rows in none are left as they are."""
     rows = t["X"].shape[0]
     found, where = torch.zeros(rows, columns, dtype=torch.float64), torch.zeros(rows, columns, dtype=torch.bool)
     for group, places in enumerate(groups(t["FIRST"], rows)):

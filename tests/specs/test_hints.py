@@ -1,4 +1,4 @@
-"""What a spec wishes of the compiler and of the caches: no proof relies on it, no number depends on it."""
+"""Hints of a spec to the compiler and to the caches: no proof relies on them, no value depends on them."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def streamed(folder: Path, names: str, via: str = "collective", rest: str = "", 
 
 
 def accesses(assembly: str, kind: str) -> list[bool]:
-    """Whether each access to global memory of a kind is marked as used once."""
+    """Flags of the accesses to global memory of a kind: True if marked as used once."""
     lines = [line.split() for line in assembly.splitlines() if line.strip().startswith(f"buffer_{kind}")]
     return ["nt" in words for words in lines]
 

@@ -203,7 +203,7 @@ kernel equations
 
 @pytest.mark.parametrize("k", [64, 128, 192, 576])
 def test_a_counted_wait_counts_them(tmp_path: Path, k: int) -> None:
-    """What is read past LDS behind direct loads stays in flight when these are waited for, as the machine has it."""
+    """Reads past LDS after direct loads stay in flight when these are waited for, as on the machine."""
     assert right(spec(tmp_path, **DIRECT | {"k": k, "rest": COUNTED.format(left=2)}), 20)
 
 

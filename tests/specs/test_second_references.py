@@ -162,7 +162,7 @@ def wrong_outputs(made: Case, outputs: Mapping[str, Tensor]) -> dict[str, str]:
 
 
 def executed(made: Case) -> dict[str, Mapping[str, Tensor]]:
-    """What the machine code computes on the emulator; for Hopper the C++ on the CPU, and the model of the schedule."""
+    """Results of the machine code on the emulator; for Hopper of the C++ on the CPU, and of the model."""
     made.spec.check()
     backend = backend_of(made.spec.target.name)
     if backend.interpreter is None:

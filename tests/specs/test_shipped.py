@@ -36,7 +36,7 @@ def small(*clauses: str, m: int = 384, k: int = 256) -> Spec:
 
 
 def covered(spec: Spec) -> Counter[tuple[int, int, int]]:
-    """How often each K-step of each tile is computed."""
+    """The number of times that each K-step of each tile is computed."""
     work = spec.launch().work
     return Counter((p.row, p.col, k) for mine in work for p in mine for k in range(p.first, p.last))
 

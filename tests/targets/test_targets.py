@@ -237,7 +237,7 @@ def test_a_target_goes_from_process_to_process(name: str) -> None:
 
 @pytest.mark.parametrize("owner", [Target, Timing, Product, Hopper, HopperProduct], ids=lambda owner: owner.__name__)
 def test_every_field_of_a_target_is_read(owner: type) -> None:
-    """What nobody asks for does not stand in a file; `scales_blocks` is asked for before there is a target."""
+    """A target file has no field that nobody reads; `scales_blocks` is read before there is a target."""
     folder = Path(__file__).parents[2] / "tkgen"
     text = "\n".join(path.read_text(encoding="utf-8") for path in folder.rglob("*.py"))
     read = {*re.findall(r"\.(\w+)\b", text), "scales_blocks"}

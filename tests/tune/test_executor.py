@@ -1,4 +1,4 @@
-"""Where candidates run: a Ray cluster, its failures in our terms, and the same through a stand-in without Ray."""
+"""Executors of candidates: a Ray cluster, its failures in our terms, and the same through a stand-in without Ray."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class _RayTaskError(_RayError):
 
 
 class StandIn:
-    """What the executor uses of Ray: tasks run at once, in this process."""
+    """Parts of Ray that the executor uses: tasks run at once, in this process."""
 
     exceptions = SimpleNamespace(RayError=_RayError)
 

@@ -1,4 +1,4 @@
-"""What is searched: clauses, ranges, variants, and what is refused."""
+"""Search spaces: clauses, ranges, variants, and refusals."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_the_winner_is_a_spec_with_the_figures_of_its_build(searched: Outcome) -
 def test_a_candidate_that_is_wrong_does_not_win(
     small: Path, searched: Outcome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the equations mean is what must come out."""
+    """Results must be those of the equations."""
     from tkgen.execute import launch
 
     meant = launch.references

@@ -1,4 +1,4 @@
-"""What is drawn for `tkgen verify`, and mutants that only some inputs and sizes tell from the original."""
+"""Inputs of `tkgen verify`, and mutants that only some inputs and sizes tell from the original."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def original(stem: str, **defines: int) -> benchmark.Original:
 
 
 def judged(of: benchmark.Original, old: str, new: str) -> dict[str, object]:
-    """What is said of the kernel with a change in the first line that has `old`."""
+    """The verdict on the kernel with a change in the first line that has `old`."""
     ((_, source),) = benchmark.sources(of.build)
     number, line = next((n, text) for n, text in enumerate(source.splitlines(), 1) if old in text)
     build = benchmark.mutated(of.build, SourceMutant("mistake", source, number, line, line.replace(old, new)))
