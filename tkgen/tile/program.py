@@ -72,7 +72,7 @@ class Ring:
 
     In shared memory it has a `type`, and is an array of these `extents`. `number` is of the first of an array of rings,
     of which a region's part is one. The warps of a role write a tile that is `dealt` together: each kind of op
-    divides it in another way.
+    divides it in another way. Of a tile with a `share` each block of a cluster copies a part of that type, for all.
     """
 
     name: str
@@ -86,6 +86,7 @@ class Ring:
     number: str = ""
     space: Space = Space.SHARED
     dealt: bool = False
+    share: str = ""
 
     def __hash__(self) -> int:
         return hash((self.name, self.space))
@@ -275,7 +276,7 @@ class Expect(Op):
 class CopyIn(Op):
     """A tile from global memory by the copy engine, which delivers its bytes to slot `at` of `flags`.
 
-    `share`: the type of the part of it that each block of a cluster copies, for all.
+    Of a tile with a share that is the block's own one, in each block of the cluster.
     """
 
     stream_kind: ClassVar[StreamKind | None] = StreamKind.COPIES
@@ -285,7 +286,6 @@ class CopyIn(Op):
     axis: str
     flags: Flags
     at: str = ""
-    share: str = ""
 
 
 @dataclass(frozen=True)
@@ -540,12 +540,17 @@ class Role:
 
 @dataclass(frozen=True)
 class Block:
-    """The roles of a block, its barriers in the order of their declaration, and its rings."""
+    """The roles of a block, its barriers in the order of their declaration, and its rings.
+
+    `cluster` is the number of blocks of its cluster, each with a `rank`. Of several blocks all threads meet
+    after the first thread of each has set up its flags, and before any block ends.
+    """
 
     roles: tuple[Role, ...]
     flags: tuple[Flags, ...]
     barriers: tuple[Named, ...]
     rings: tuple[Ring, ...]
+    cluster: str = "1"
 
 
 def ops(nodes: tuple[Node, ...]) -> Iterator[Op]:

@@ -46,6 +46,7 @@ def block_text(block: Block, values: Mapping[str, int], lines: Lines = lambda _:
     found = [f"with {', '.join(f'{name} {value}' for name, value in values.items())}"]
     for ring in block.rings:
         parts = f", {ring.parts} parts" if ring.parts else ""
+        parts += f", copied by {block.cluster} blocks for each other" if ring.share else ""
         found.append(f"tile {ring.name}{_slots(ring.slots)}{parts}{_owner(ring.scope)}")
     found += [f"barrier {flags.name}{_slots(flags.slots)}, {_arrivals(flags.arrivals)}" for flags in block.flags]
     found += [f"barrier {named.name}{_owner(Scope.GROUP)}, {named.warps} warps" for named in block.barriers]

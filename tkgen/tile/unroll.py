@@ -4,13 +4,16 @@ An agent is a thread that copies, or a warp of a group. It executes the nodes of
 times, cursors on from instance to instance, conditions as they hold. What it does is a step of `tkgen.proof.program`;
 where it stands in a ring is the instance that the step touches. Nothing is said twice: a program that forgot to move a
 cursor on, or to wait, is a schedule that does, and is found.
+
+Of a cluster all blocks are there: `full s of b` is a barrier of block b, and so are its agents and rings. `memory of b`
+has its barriers: the first thread of the block sets it up, and it is gone when the last one is.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TypeAlias
 
@@ -54,6 +57,7 @@ from tkgen.tile.program import (
     Op,
     Pin,
     Region,
+    Ring,
     Role,
     Scope,
     Scoped,
@@ -68,6 +72,7 @@ from tkgen.tile.program import (
 )
 
 COPY, MULTIPLY, COMPUTE, WRITE, STORE = "copy", "multiply", "compute", "write", "store"  # what operations do
+CLUSTER, MEMORY = "cluster", "memory"  # where all threads of a cluster meet, what a block of it has
 
 
 Tile: TypeAlias = Mapping[str, int | tuple[int, ...]]
@@ -82,8 +87,13 @@ def unroll(block: Block, machine: Synchronisation, values: Mapping[str, int], ti
     """
     agents = _agents(block, machine, values)
     made = tuple(agent.looped(tiles) for agent in agents)
-    meetings = tuple(_meetings(block, machine, values, len(agents)))
-    slots = dict(_slots(block, values))
+    blocks = _blocks(block, values)
+    meetings = tuple(m for of in blocks for m in _meetings(block, machine, values, len(agents) // len(blocks), of))
+    slots = {ring + of: count for of in blocks for ring, count in _slots(block, values)}
+    if len(blocks) > 1:
+        made = tuple(_in_cluster(each, first=not n % (len(made) // len(blocks))) for n, each in enumerate(made))
+        meetings = (*meetings, proof.Meeting(CLUSTER, len(made)))
+        slots |= {MEMORY + of: 1 for of in blocks}
     body = [step for looped in made for step in looped.body]
     arrived = _advance(body, meetings, slots)
     moved = {name: by for agent in agents for name, by in (*agent.moved(), *agent.drifted(arrived))}
@@ -119,8 +129,31 @@ def in_order(nodes: Sequence[Node], values: dict[str, int]) -> Iterator[Op]:
                 raise AssertionError(f"{node!r} stands within a role's tiles")
 
 
+def _in_cluster(agent: proof.Looped, first: bool) -> proof.Looped:
+    """The steps of an agent in a cluster, all of which meet; the first one of a block sets its barriers up before."""
+    set_up = (proof.Do(writes=(proof.Access(agent.block, 0, 0),), name=f"set up the barriers in {agent.block}"),)
+    met = (proof.Meet(CLUSTER),)
+    before, behind = (*(set_up * first), *met, *agent.prologue), (*agent.epilogue, *met)
+    return replace(agent, prologue=before, epilogue=behind)
+
+
+def _blocks(block: Block, values: Mapping[str, int]) -> tuple[str, ...]:
+    """The endings of the names of each block of a cluster, none of a block alone."""
+    blocks = evaluate(block.cluster, values)
+    return tuple(f" of {rank}" for rank in range(blocks)) if blocks > 1 else ("",)
+
+
 def _agents(block: Block, machine: Synchronisation, values: Mapping[str, int]) -> list[_Agent]:
-    agents = [agent for role in block.roles for agent in _of(role, machine, values)]
+    blocks = _blocks(block, values)
+    ranks = ({**values, "rank": rank} if len(blocks) > 1 else values for rank in range(len(blocks)))
+    return [agent for rank in ranks for agent in _agents_of(block, machine, rank, blocks)]
+
+
+def _agents_of(
+    block: Block, machine: Synchronisation, values: Mapping[str, int], blocks: tuple[str, ...]
+) -> list[_Agent]:
+    """The agents of one of the blocks."""
+    agents = [replace(agent, blocks=blocks) for role in block.roles for agent in _of(role, machine, values)]
     dealt: dict[str, dict[tuple[str, type[Op]], dict[int, int]]] = {}
     for agent in agents:
         writes = ((region, type(op)) for op in ops(agent.role.nodes) for region in op.writes)
@@ -145,20 +178,21 @@ def _of(role: Role, machine: Synchronisation, values: Mapping[str, int]) -> Iter
 
 
 def _meetings(
-    block: Block, machine: Synchronisation, values: Mapping[str, int], agents: int
+    block: Block, machine: Synchronisation, values: Mapping[str, int], agents: int, of: str = ""
 ) -> Iterator[proof.Meeting]:
-    """A barrier for each slot, those of slots alike together; one for all; one for each group."""
+    """A barrier for each slot, those of slots alike together; one for all; one for each group: `of` a block."""
+    place = of and MEMORY + of
     for slots, alike in groupby(block.flags, key=lambda flags: flags.slots):
         together = tuple(alike)
         for slot in range(evaluate(slots, values)):
-            yield from (proof.Meeting(_flag(f, slot), evaluate(f.arrivals, values), True) for f in together)
+            yield from (proof.Meeting(_flag(f, slot) + of, evaluate(f.arrivals, values), True, place) for f in together)
     if any(isinstance(op, Barrier) for role in block.roles for op in ops(role.nodes)):
-        yield proof.Meeting(_barrier(machine), agents)
+        yield proof.Meeting(_barrier(machine) + of, agents)
     groups = {evaluate(role.groups, values) for role in block.roles if role.groups}
     for group in range(max(groups, default=0)):
         for barrier in block.barriers:
             if not barrier.apart or max(groups) > 1:
-                yield proof.Meeting(f"{barrier.name} {group}", evaluate(barrier.warps, values), barrier.apart)
+                yield proof.Meeting(f"{barrier.name} {group}{of}", evaluate(barrier.warps, values), barrier.apart)
 
 
 def _barrier(machine: Synchronisation) -> str:
@@ -220,6 +254,12 @@ class _Agent:
     waits: dict[str, Cursor] = field(default_factory=dict)  # the cursor by which it waits for a barrier
     passed: Counter[str] = field(default_factory=Counter)  # instances by which cursors go on in a pass
     dealt: Mapping[str, _Shares] = field(default_factory=dict)
+    blocks: tuple[str, ...] = ("",)  # the endings of the names of all blocks of its cluster
+
+    @property
+    def block(self) -> str:
+        """The ending of the names of its own block."""
+        return self.blocks[self.values.get("rank", 0)]
 
     def looped(self, tiles: Sequence[Tile]) -> proof.Looped:
         """Return its steps before the tiles, for these, and after them."""
@@ -232,7 +272,9 @@ class _Agent:
             body += self._executed(self.role.tiles.body)
         self.passed = Counter(self.counts)
         self.passed.subtract(begin)
-        return proof.Looped(self.name, before, tuple(body), tuple(self._executed(self.role.behind)))
+        behind = tuple(self._executed(self.role.behind))
+        memory = self.block and MEMORY + self.block
+        return proof.Looped(self.name + self.block, before, tuple(body), behind, memory)
 
     def moved(self) -> Iterator[tuple[str, int]]:
         """Rings that it writes where a cursor stands, and by how many instances that goes on in a pass."""
@@ -263,18 +305,21 @@ class _Agent:
             case Await(flags=flags, cursor=cursor, at=at):
                 turn, slot = divmod(self.counts[cursor.name], self._value(cursor.slots))
                 slot = self._slot(at, flags.slots) if at else slot
-                self.waits[_flag(flags, slot)] = cursor
-                yield proof.Await(_flag(flags, slot), turn - self._value(cursor.start))
-            case Arrive(flags=flags, at=at):
-                yield proof.Arrive(_flag(flags, self._slot(at, flags.slots)))
+                self.waits[_flag(flags, slot) + self.block] = cursor
+                yield proof.Await(_flag(flags, slot) + self.block, turn - self._value(cursor.start))
+            case Arrive(flags=flags, at=at, everywhere=everywhere):
+                name = _flag(flags, self._slot(at, flags.slots))
+                yield from (proof.Arrive(name + of) for of in (self.blocks if everywhere else (self.block,)))
             case Expect(flags=flags, at=at, tiles=tiles):
-                parts = sum(self._value(t.ring.parts or "1") for t in tiles)
-                yield proof.Arrive(_flag(flags, self._slot(at, flags.slots)), bytes=parts)
+                parts = sum(self._value(t.ring.parts or "1") * len(self._shares(t.ring)) for t in tiles)
+                yield proof.Arrive(_flag(flags, self._slot(at, flags.slots)) + self.block, bytes=parts)
             case CopyIn(to=to, tensor=tensor, coord=coord, flags=flags, at=at):
                 meeting = _flag(flags, self._slot(at, flags.slots))
-                stream = self._stream(op.stream_kind)
-                yield proof.Do(writes=(self._written(to),), stream=stream, meeting=meeting, bytes=1,
-                               does=(COPY, tensor, self._place(coord)))  # fmt: skip
+                stream, own = self._stream(op.stream_kind), self._written(to, CopyIn)
+                for of in self._shares(to.ring):
+                    there = replace(own, ring=own.ring.removesuffix(self.block) + of)
+                    yield proof.Do(writes=(there,), stream=stream, meeting=meeting + of, bytes=1,
+                                   does=(COPY, tensor, self._place(coord)))  # fmt: skip
             case Multiply(layouts=layouts, sums=sums, left=left, right=right, fresh=fresh):
                 shared, stream = left.ring.scope is not Scope.WARP, self._stream(op.stream_kind)
                 if not shared:
@@ -307,7 +352,7 @@ class _Agent:
                 pass  # for the compiler, and for the order in which waves issue
             case Barrier(drains=drains):
                 yield from (proof.Drain(stream) for kind in drains if (stream := self._stream(kind)))
-                yield proof.Meet(_barrier(self.machine))
+                yield proof.Meet(_barrier(self.machine) + self.block)
             case CopyOut(source=source, tensor=tensor, coord=coord):
                 stream = self._stream(op.stream_kind)
                 yield proof.Do((self._read(source),), stream=stream, does=(STORE, tensor, self._place(coord)))
@@ -343,7 +388,11 @@ class _Agent:
         yield from (proof.Fence(GENERIC, s.proxy) for s in self.machine.streams if s.name == self._stream(kind))
 
     def _named(self, barrier: Named, number: str) -> str:
-        return f"{barrier.name} {self._value(number) - self._value(barrier.first)}"
+        return f"{barrier.name} {self._value(number) - self._value(barrier.first)}{self.block}"
+
+    def _shares(self, ring: Ring) -> tuple[str, ...]:
+        """The blocks that each copy a part of a tile for all; of a tile without a share, its own."""
+        return self.blocks if ring.share else (self.block,)
 
     def _slot(self, at: str, slots: str) -> int:
         """The slot that `at` names: a cursor or kept place, or an expression."""
@@ -360,20 +409,22 @@ class _Agent:
         """The name of a ring of whoever touches it: of an array the one that the region's part is."""
         ring = region.ring
         number = f" {self._value(ring.number) + self._value(region.part or '0')}" if ring.number else ""
-        return ring.name + number + {Scope.BLOCK: "", Scope.GROUP: self.group, Scope.WARP: self.own}[ring.scope]
+        owner = {Scope.BLOCK: "", Scope.GROUP: self.group, Scope.WARP: self.own}[ring.scope]
+        return ring.name + number + owner + self.block
 
     def _box(self, region: Region, writer: type[Op] | None = None) -> proof.Box:
         """The part, and of what is dealt for each kind of `writer` the share: an agent's own, or that of all."""
-        parts = region.ring.parts
+        parts, blocks, rank = region.ring.parts, len(self._shares(region.ring)), self.values.get("rank", 0)
+        of_blocks = () if blocks == 1 else ((rank, rank + 1) if writer is CopyIn else (0, blocks),)
         if not parts or region.ring.number:
-            return ()
+            return of_blocks
         part, end = 0, self._value(parts)
         if region.own or region.part:
             part = self.values["warp"] if region.own else self._value(region.part)
             end = part + self._value(region.count)
         shares = ((n[id(self)], n[id(self)] + 1) if who == (self.role.name, writer) else (0, len(n))
                   for who, n in self.dealt.get(region.name, {}).items())  # fmt: skip
-        return ((part, end), *shares)
+        return ((part, end), *shares, *of_blocks)
 
     def _read(self, region: Region) -> proof.Access:
         name, slots = self._ring(region), self._value(region.ring.slots)

@@ -74,7 +74,7 @@ def _words() -> frozenset[str]:
                     scaled=kind == "scaled", ragged=kind == "ragged", cluster=kind == "cluster")
                for kind in ("turns", "scaled", "ragged", "cluster")]  # fmt: skip
     made = [*map(program, several), chained.program()]
-    bodies = ("\n".join(body(block, "", "", cluster=True)) for block in made)
+    bodies = ("\n".join(body(block, "", "")) for block in made)
     words = (word for text in (*(f.read_text("utf-8") for f in files), *bodies)
              for word in WORD.findall(re.sub(r"\btk::\w+", "tk", text)))  # fmt: skip
     return frozenset({*words, "run", "at", "end"}) - set("ABCDNKMTRS")

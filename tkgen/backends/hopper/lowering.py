@@ -152,7 +152,7 @@ class _Lowering:
             tuple(ScalarMember(name(s.name), s.dtype.cpp, self.origin(s.span)) for s in p.scalars),
             tuple(dict.fromkeys(functions)),
             tuple(body(program(code), FULL + OF_CLUSTER * code.cluster, "a fresh stage counts as empty",
-                       [self._constant(size) for size in self.sizes()], code.cluster)),
+                       [self._constant(size) for size in self.sizes()])),
             tuple(self._types(factors, outputs)),
             self.layout.clusters > 1,
             origin=self.origin(*(r.span for r in p.roles)),

@@ -19,7 +19,6 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from tkgen.backends.hopper.clusters import alone
 from tkgen.backends.hopper.epilogue import stored_as_it_is
 from tkgen.backends.hopper.layout import Layout
 from tkgen.backends.hopper.schedule import Part, Shape, block_shape, schedule
@@ -36,6 +35,7 @@ from tkgen.proof.execution import Order, Outcome, Parts, Work, execute
 from tkgen.proof.program import Access as Accessed
 from tkgen.proof.program import Do, Loop
 from tkgen.schedule.loop_masks import NEUTRAL
+from tkgen.tile.unroll import MEMORY
 
 Edit = Callable[[Loop], Loop]
 
@@ -377,26 +377,36 @@ class ClusterWork:
     """Data of the operations of `schedule` in the blocks of a cluster: of each block, and parts of shared tiles."""
 
     def __init__(self, shape: Shape, blocks: Sequence[ProductWork], agents: int):
-        self.cluster, self.blocks, self.agents = shape.cluster, blocks, agents  # so many of each block
+        self.common, self.blocks, self.agents = shape.common, blocks, agents  # so many of each block
 
     def do(self, agent: int, step: Do, found: Sequence[Parts]) -> Sequence[Parts]:
         """The results of an operation."""
-        if step.writes and step.writes[0].ring.startswith("block"):
+        if step.writes and step.writes[0].ring.startswith(MEMORY):
             return [("set up",)]
         joined = [(torch.cat(parts, self._along(a)),) if self._common(a) else parts
                   for parts, a in zip(found, step.reads, strict=True)]  # fmt: skip
-        made = self.blocks[agent // self.agents].do(agent, alone(step, self.cluster), joined)
+        made = self.blocks[agent // self.agents].do(agent, self._alone(step), joined)
         if step.stream != "copies" or not self._common(step.writes[0]):
             return made
         (access,), ((tile,),) = step.writes, made
-        return [(tile.chunk(self.cluster.blocks, self._along(access))[access.box[-1][0]],)]
+        return [(tile.chunk(len(self.blocks), self._along(access))[access.box[-1][0]],)]
 
     def lost(self, agent: int, step: Do) -> None:
         """The same of a step that reads what nobody can know."""
-        self.blocks[agent // self.agents].lost(agent, alone(step, self.cluster))
+        self.blocks[agent // self.agents].lost(agent, self._alone(step))
+
+    def _alone(self, step: Do) -> Do:
+        """An operation as a block by itself has it: names without the block's, tiles in common as wholes."""
+
+        def plain(access: Accessed) -> Accessed:
+            box = access.box[:-1] if self._common(access) else access.box
+            return replace(access, ring=access.ring.rsplit(" of ", 1)[0], box=box)
+
+        reads, writes = (tuple(map(plain, group)) for group in (step.reads, step.writes))
+        return replace(step, reads=reads, writes=writes)
 
     def _common(self, access: Accessed) -> bool:
-        return access.ring[0] == self.cluster.common
+        return access.ring[0] == self.common
 
     def _along(self, access: Accessed) -> int:
         """The axis of a tile that its parts divide: 0 for rows or columns of the output, 1 for the contraction."""

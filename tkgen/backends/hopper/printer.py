@@ -120,11 +120,11 @@ def statement(op: Op) -> str:
             return f"arrive({_slot(flags.cpp, flags.slots, at)})"
         case Expect(flags=flags, at=at, tiles=tiles):
             return f"tma::expect({', '.join([_slot(flags.cpp, flags.slots, at), *map(region, tiles)])})"
-        case CopyIn(to=to, tensor=tensor, coord=coord, axis=axis, flags=flags, at=at, share=share):
+        case CopyIn(to=to, tensor=tensor, coord=coord, axis=axis, flags=flags, at=at):
             flag = _slot(flags.cpp, flags.slots, at)
-            if not share:
+            if not to.ring.share:
                 return f"tma::load_async{axis}({region(to)}, g.{tensor}, {coord}, {flag})"
-            tile = f"reinterpret_cast<{share} *>(&{region(to)})[rank]"
+            tile = f"reinterpret_cast<{to.ring.share} *>(&{region(to)})[rank]"
             return f"tma::cluster::load_async{axis}({tile}, g.{tensor}, {coord}, {flag}, EVERY_BLOCK)"
         case Multiply(layouts=layouts, sums=sums, left=left, right=right, fresh=fresh):
             return f"warpgroup::{'mm' if fresh else 'mma'}_{layouts}({region(sums)}, {region(left)}, {region(right)})"
@@ -193,7 +193,7 @@ def allocated(rings: Sequence[Ring]) -> Iterator[str]:
             yield f"{ring.type} (&{ring.cpp}){extents} = al.allocate<{arguments}>();{ring.remark}"
 
 
-def set_up(block: Block, cluster: bool) -> Iterator[str]:
+def set_up(block: Block) -> Iterator[str]:
     """The barriers in shared memory, declared and set up by one thread, before all threads meet."""
     names = [_slot(flags.cpp, flags.slots, flags.slots) for flags in block.flags]
     yield f"__shared__ semaphore {', '.join(names)};"
@@ -202,7 +202,7 @@ def set_up(block: Block, cluster: bool) -> Iterator[str]:
         loop = "" if slots == "1" else f"for (int s = 0; s < {slots}; ++s) "
         yield f"{INDENT}{loop}{', '.join(map(_initialised, alike))};"
     yield "}"
-    if not cluster:
+    if block.cluster == "1":
         yield "__syncthreads();"
         return
     yield from _clustered("nobody comes to another block's semaphores before they are set up")
@@ -220,16 +220,16 @@ def _initialised(flags: Flags) -> str:
     return f"init_semaphore({_slot(flags.cpp, flags.slots, 's')}, {counts})"
 
 
-def body(block: Block, full: str, fresh: str, sizes: Sequence[str] = (), cluster: bool = False) -> list[str]:
+def body(block: Block, full: str, fresh: str, sizes: Sequence[str] = ()) -> list[str]:
     """Lines of a kernel: its tiles, its barriers, sizes known only at run time, its roles.
 
     `full` is a comment of the barriers, `fresh` of cursors.
     """
     producer, consumer = block.roles
-    end = _clustered("and others copy into it and come to its semaphores until here") if cluster else ()
+    end = _clustered("and others copy into it and come to its semaphores until here") if block.cluster != "1" else ()
     start = [
         "extern __shared__ int memory[];", "tma_swizzle_allocator al(memory);", *allocated(block.rings), "",
-        f"// {full}.", *set_up(block, cluster), *sizes, "",
+        f"// {full}.", *set_up(block), *sizes, "",
     ]  # fmt: skip
     return [
         *(INDENT + each if each else "" for each in start),

@@ -12,7 +12,7 @@ consumer 1: a stage holds the tiles of one of them, and that one alone gives it 
 begins a tile when the one before it has all its last step's products issued. They are needed: a wait tells even phases
 from odd ones, no more, so who waited for a stage two turns of the ring ahead would find it full of another's tiles.
 
-Of a cluster, all blocks are there: `clusters` makes their schedule of that of one.
+Of a cluster, all blocks are there.
 
     loop_faults(schedule(Shape(stages=4, consumers=2, steps=6, panels=4, buffers=2)))    # nothing: no fault
 
@@ -55,7 +55,6 @@ from functools import cache
 from itertools import accumulate
 from math import gcd, lcm
 
-from tkgen.backends.hopper.clusters import Cluster, clustered
 from tkgen.backends.hopper.layout import Layout
 from tkgen.backends.hopper.machine import load_hopper
 from tkgen.backends.hopper.streamed import Code, Operand, Output, Product, Round, Rows, program
@@ -135,13 +134,6 @@ class Shape:
         ends = list(accumulate(counts))
         return [range(end - count, end) for end, count in zip(ends, counts, strict=True)]
 
-    @property
-    def cluster(self) -> Cluster:
-        """Sharing of tiles among its blocks."""
-        return Cluster(
-            self.blocks, self.common, len(self.rights) if self.common == "B" else len(self.lefts) * self.parts
-        )
-
 
 def unproven(layout: Layout) -> str | None:
     """The first fault in some interleaving of a kernel with this layout, at any number of output tiles, if any."""
@@ -154,8 +146,7 @@ def scheduled(layout: Layout) -> str:
     values = {
         name: n for name, n in _values(shape).items() if n
     }  # the K-steps of a tile may be known at run time alone
-    shared = f"\n{shape.blocks} blocks of a cluster copy tiles of {shape.common} for each other" if shape.common else ""
-    return block_text(program(_code(shape)), values) + shared
+    return block_text(program(_code(shape)), values)
 
 
 def shapes(layout: Layout) -> list[Shape]:
@@ -252,13 +243,13 @@ def schedule(shape: Shape, tiles: int = 0, ends: Mapping[Part, int] | None = Non
         {"K_STEPS": count, "whole": tuple(ends.get((tile, c), shape.fragments) for c in range(shape.consumers))}
         for tile, count in enumerate(counts)
     ]
-    loop = unroll(program(_code(shape)), MACHINE, _values(shape), own)
-    return loop if shape.blocks == 1 else clustered(loop, shape.cluster)
+    return unroll(program(_code(shape)), MACHINE, _values(shape), own)
 
 
 def _code(shape: Shape) -> Code:
     """The operands, products and outputs of a block of this shape."""
-    operands = [Operand(name, False) for name in shape.lefts] + [Operand(name, True) for name in shape.rights]
+    operands = [Operand(name, name in shape.rights, share="part" if name[0] == shape.common else "")
+                for name in (*shape.lefts, *shape.rights)]  # fmt: skip
     numbers = {operand.ring: n for n, operand in enumerate(operands)}
     products = tuple(Product(numbers[f"A{a}"], numbers[f"B{b}"]) for a, b in shape.products)
     outputs = tuple(Output(f"PANELS_{n}", before="".join(f"PANELS_{m} + " for m in range(n)),
@@ -269,7 +260,7 @@ def _code(shape: Shape) -> Code:
               for n in range(count))  # fmt: skip
     partial = Let((("partial", f"{'f' if shape.ping_pong else 0} >= whole"),))
     return Code(tuple(operands), products, outputs, turns=shape.ping_pong, scaled=shape.scaled, ragged=shape.ragged,
-                rows=(partial,) * shape.ragged, rounds=rounds,
+                cluster=shape.blocks > 1, rows=(partial,) * shape.ragged, rounds=rounds,
                 rows_stored=tuple(Rows(each, "") for each in stored))  # fmt: skip
 
 
@@ -280,4 +271,5 @@ def _values(shape: Shape) -> dict[str, int]:
     return {
         "STAGES": shape.stages, "CONSUMERS": shape.consumers, "FRAGMENTS": shape.fragments, "K_STEPS": shape.steps,
         "WARPGROUP_WARPS": shape.warps, "STORE_BUFFERS": shape.buffers,
+        **({"CLUSTER": shape.blocks} if shape.blocks > 1 else {}),
     } | {f"PANELS_{n}": count for n, count in enumerate(counts)}  # fmt: skip

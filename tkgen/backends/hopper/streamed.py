@@ -205,9 +205,8 @@ class _Streamed:
     def _operand(self, operand: Operand) -> Ring:
         parts = "" if operand.right else self.parts
         extents = ("STAGES",) if operand.right else ("STAGES", parts)
-        return Ring(
-            operand.ring, operand.cpp, "STAGES", parts, type=operand.type, extents=extents, remark=operand.remark
-        )
+        return Ring(operand.ring, operand.cpp, "STAGES", parts, type=operand.type, extents=extents,
+                    remark=operand.remark, share=operand.share)  # fmt: skip
 
     @staticmethod
     def _reduced(each: Round) -> Ring:
@@ -236,7 +235,7 @@ class _Streamed:
             self.ready,
         )
         named = (self.group, self.consumers) if of_columns else (self.group,)
-        return Block((self._producer(), self._consumer()), flags, named, rings)
+        return Block((self._producer(), self._consumer()), flags, named, rings, "CLUSTER" if code.cluster else "1")
 
     # ------------------------------------------------------------ the thread that copies
 
@@ -259,8 +258,7 @@ class _Streamed:
 
     def _copied(self, operand: Operand, ring: Ring) -> Node:
         part = "i" if ring.parts else ""
-        copy = CopyIn(Region(ring, "stage", part), operand.tensor, operand.coord, operand.axis, self.full, "stage",
-                      operand.share)  # fmt: skip
+        copy = CopyIn(Region(ring, "stage", part), operand.tensor, operand.coord, operand.axis, self.full, "stage")
         return Loop("i", ring.parts, (copy,)) if part else copy
 
     # ------------------------------------------------------------ the warpgroups that multiply
