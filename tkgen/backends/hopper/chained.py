@@ -81,6 +81,7 @@ class Code:
     second: str = "AB"  # how the factors of the second product lie
     rounds: tuple[Round, ...] = ()  # of reductions of columns after the loop
     columns_stored: tuple[Rows, ...] = ()  # outputs that have a number of each column
+    equations: tuple[str, str] = ("", "")  # what ends the lines of each product
 
 
 def program(code: Code = Code()) -> Block:
@@ -218,11 +219,12 @@ class _Chained:
 
     def _first(self, left: Cursor) -> tuple[Op, ...]:
         operands = (Region(self.held, "held", "consumer"), Region(self.left, left.name))
-        product = Multiply(*operands, Region(self.scores), "ABt", fresh=True)
+        product = Multiply(*operands, Region(self.scores), "ABt", fresh=True, remark=self.code.equations[0])
         return (Await(self.full[self.left], left), product)
 
     def _second(self, right: Cursor) -> tuple[Op, ...]:
-        product = Multiply(Region(self.factor), Region(self.right, right.name), Region(self.sums), self.code.second)
+        factors = (Region(self.factor), Region(self.right, right.name))
+        product = Multiply(*factors, Region(self.sums), self.code.second, remark=self.code.equations[1])
         return (Await(self.full[self.right], right), product)
 
     def _done(self, cursor: Cursor, left: str, *pinned: Ring) -> tuple[Op, ...]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from tkgen.backends.cdna.lower.elements import INDENT, functions, literal, local, statements
 from tkgen.backends.cdna.lower.names import cpp_name
-from tkgen.ir.equations import Access, Argument, Axis, Coordinate, Index, Load, Op, Reduce, Store, Value, reads
+from tkgen.backends.cdna.lower.origins import within
+from tkgen.ir.equations import Access, Argument, Axis, Coordinate, Index, Load, Op, Reduce, Store, Value, reads, writes
 from tkgen.ir.functions import HOPPER, helpers
 from tkgen.ir.integers import Widths
 from tkgen.ir.products import Sum, Sums, needed
@@ -57,6 +58,7 @@ class Reduction:
     start: str
     element: Element
     columns: bool = False
+    span: Span | None = None
 
     @property
     def parts(self) -> str:
@@ -93,7 +95,7 @@ def reductions(
     return tuple(
         tuple(
             Reduction(names[op.result], f"base_ops::{op.function}", IDENTITY[op.function],
-                      element(equations, op.argument, name), op.axis == equations.rows)
+                      element(equations, op.argument, name), op.axis == equations.rows, op.result.span)
             for op in ops
         )
         for ops in rounds
@@ -131,7 +133,7 @@ def element(
                 known[result] = local(result, known)
                 loads.append(_loaded(equations, source, known[result], name, axes is not None))
             case _:
-                lines += _line(equations, op, known, name, Widths(ops))
+                lines += within(writes(op)[0].span, _line(equations, op, known, name, Widths(ops)))
     spans = (op.result.span for op in ops if op.result.span)  # type: ignore[union-attr]
     return Element(
         tuple(known[s.result] for s in equations.sums),
@@ -191,7 +193,7 @@ def scaling(equations: Sums, total: Sum, name: Callable[[str], str]) -> Scaling 
                     kind, number = "tk::col_values<BLOCK_COLS>", f"tk::load_cols<BLOCK_COLS>(col, {load})"
                 scales.append(Scale(known[result], kind, number))
             case _:
-                lines += _line(equations, op, known, name, Widths(total.scaled))
+                lines += within(writes(op)[0].span, _line(equations, op, known, name, Widths(total.scaled)))
     spans = (op.result.span for op in total.scaled if op.result.span)  # type: ignore[union-attr]
     return Scaling(
         known[total.inside], known[total.product], tuple(scales), tuple(lines), known[total.update],

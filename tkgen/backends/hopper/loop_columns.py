@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from tkgen.backends.cdna.lower.elements import INDENT
 from tkgen.backends.cdna.lower.names import cpp_name
+from tkgen.backends.cdna.lower.origins import within
 from tkgen.backends.hopper.epilogue import of_all_warps, place_of
 from tkgen.backends.hopper.file import name
 from tkgen.backends.hopper.loop_values import IDENTITY, LoopValues
@@ -45,18 +46,19 @@ def _needed_later(values: LoopValues, segments: Sequence[Sequence[Op]], number: 
 
 def _round(values: LoopValues, number: int, before: Sequence[str]) -> Round:
     m, op = values.m, values.m.combined[number]
-    within = f"tk::before{{{values.length(m.split)}}}" if m.overhangs(m.split) else "tk::all{}"
+    inside = f"tk::before{{{values.length(m.split)}}}" if m.overhangs(m.split) else "tk::all{}"
     kind, made = f"base_ops::{op.function}", values.name[op.result]
     parts, columns = f"{made}_parts", of_all_warps(made)
-    place = f"{parts}[{OWN_WARP}], {IDENTITY[op.function]}, {within}, first_row"
+    place = f"{parts}[{OWN_WARP}], {IDENTITY[op.function]}, {inside}, first_row"
     reduced = (
         f"tk::reduce_elements<{kind}>({place}, [&](int t, int h, int e) {{",
         f"{INDENT}const int r = h % 2;",
         f"{INDENT}return {values.text(op.argument, False, alone=True)};",
         "});",
     )
-    combined = f"tk::combine<{kind}>({columns}, {parts}, {THREAD});"
-    return Round(number, (*([""] if number == 0 else []), *before, *reduced), True, parts, columns, (combined,))
+    combined = within(op.result.span, [f"tk::combine<{kind}>({columns}, {parts}, {THREAD});"])
+    lines = (*([""] if number == 0 else []), *before, *within(op.result.span, reduced))
+    return Round(number, lines, True, parts, columns, tuple(combined))
 
 
 def column_stored(values: LoopValues, store: Store, remark: str) -> Rows:
@@ -73,4 +75,4 @@ def column_stored(values: LoopValues, store: Store, remark: str) -> Rows:
         f"{INDENT}tk::number_at(g.{name(tensor.name)}, {place}) = {value};",
         "});",
     )
-    return Rows(name(tensor.name), coord, lines)
+    return Rows(name(tensor.name), coord, tuple(within(store.span, lines)))

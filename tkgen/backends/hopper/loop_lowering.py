@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from tkgen.backends.cdna.lower.model import Constant, ScalarMember
 from tkgen.backends.cdna.lower.names import comment_text, cpp_name
-from tkgen.backends.cdna.lower.origins import Marks, Source
+from tkgen.backends.cdna.lower.origins import Marks, Source, end_of
 from tkgen.backends.cdna.lower.places import origin
 from tkgen.backends.hopper.chained import SOME, Code, Moved, program
 from tkgen.backends.hopper.epilogue import place_of
@@ -107,7 +107,7 @@ class _Lowering:
             tuple(self._declared()), tuple(middle), tuple(carried), tuple(behind),
             values.name[out.value], self.marks.remark(origin(out.span)), m.moved_registers or (0, 0),
             m.loads_first, self._role_remarks(), SOME if m.of_groups else "", "ABt" if m.keys_innermost else "AB",
-            rounds, columns,
+            rounds, columns, (end_of(m.first.result.span), end_of(m.second.result.span)),
         )  # fmt: skip
 
     def _role_remarks(self) -> tuple[str, str]:

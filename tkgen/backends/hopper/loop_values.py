@@ -17,6 +17,7 @@ from itertools import chain
 
 from tkgen.backends.cdna.lower.elements import INDENT, ROUNDED, SATURATED, constant, nest
 from tkgen.backends.cdna.lower.names import WORD, cpp_name
+from tkgen.backends.cdna.lower.origins import within
 from tkgen.backends.cdna.lower.places import Names
 from tkgen.backends.cdna.lower.ranges import Range, holds
 from tkgen.backends.cdna.lower.value_names import made_of
@@ -330,10 +331,10 @@ class LoopValues:
             assert isinstance(op, Map | Convert)
             value = op.result
             if self.m.split not in value.axes:
-                lines.append(f"const float {self.name[value]} = {self.expression(op, False)};")
+                lines += within(value.span, [f"const float {self.name[value]} = {self.expression(op, False)};"])
                 continue
             arrays.append(f"{self.name[value]}[2]")
-            body.append(f"{self.name[value]}[r] = {self.expression(op, False)};")
+            body += within(value.span, [f"{self.name[value]}[r] = {self.expression(op, False)};"])
         return [*lines, *([f"float {', '.join(arrays)};"] if arrays else []), *_rows(body)]
 
     def _nest(self, ops: Sequence[Op]) -> list[str]:
@@ -344,13 +345,15 @@ class LoopValues:
         for op in ops:
             if isinstance(op, Reduce):
                 name = self.name[op.result]
-                before.append(f"tk::parts<base_ops::{op.function}> {name}_parts({IDENTITY[op.function]});")
+                parts = f"tk::parts<base_ops::{op.function}> {name}_parts({IDENTITY[op.function]});"
+                before += within(op.result.span, [parts])
             elif (value := writes(op)[0]) in self.arrays and self.name[value] not in self.declared:
                 self.declared.add(self.name[value])
                 before.append(f"rt_fl<16, {columns}> {self.name[value]};")
         for by in dict.fromkeys(op.arguments[1] for op in ops if isinstance(op, Map) and self.divides(op)):
             name = self.name[by]
-            before.append(f"const tk::divisor {name}_d[2] = {{tk::divisor({name}[0]), tk::divisor({name}[1])}};")
+            made = f"const tk::divisor {name}_d[2] = {{tk::divisor({name}[0]), tk::divisor({name}[1])}};"
+            before += within(by.span, [made])
         conditions = [self.holds(op.arguments[0]) for op in ops if isinstance(op, Map) and op.function == "where"]
         found = list(dict.fromkeys(c for c in conditions if c))
         if found:
@@ -360,8 +363,10 @@ class LoopValues:
             lines = self._body(ops, columns, False)
         reduced = {self.name[op.result]: op for op in ops if isinstance(op, Reduce)}
         arrays = [f"float {', '.join(f'{name}[2]' for name in reduced)};"] if reduced else []
-        after = [f"{name}[r] = {name}_parts.{'of_lane' if op in self.deferred else 'of_row'}(r);"
-                 for name, op in reduced.items()]  # fmt: skip
+        after = list[str]()
+        for name, op in reduced.items():
+            how = "of_lane" if op in self.deferred else "of_row"
+            after += within(op.result.span, [f"{name}[r] = {name}_parts.{how}(r);"])
         self.declared -= {self.name[op.result] for op in ops if isinstance(op, Map | Convert) and self._local(op)}
         return [*before, *lines, *arrays, *_rows(after)]
 
@@ -373,14 +378,15 @@ class LoopValues:
         lines = list[str]()
         for op in ops:
             if isinstance(op, Reduce):
-                lines.append(f"{self.name[op.result]}_parts.take(h, e, {self.text(op.argument, clear)});")
+                taken = f"{self.name[op.result]}_parts.take(h, e, {self.text(op.argument, clear)});"
+                lines += within(op.result.span, [taken])
                 continue
             assert isinstance(op, Map | Convert)
             made = self.expression(op, clear)
+            to = f"const float {self.name[op.result]}"
             if op.result in self.arrays:
-                lines.append(f"tk::at({self.name[op.result]}, t, h, e) = {made};")
-            else:
-                lines.append(f"const float {self.name[op.result]} = {made};")
+                to = f"tk::at({self.name[op.result]}, t, h, e)"
+            lines += within(op.result.span, [f"{to} = {made};"])
         return _elements(columns, lines)
 
     # ------------------------------------------------------------ what the loop hands on
@@ -390,9 +396,10 @@ class LoopValues:
         for carry in self.m.loop.carries:
             name, value = self.name[carry.inside], self.text(carry.initial, False)
             if self.tiled(carry.inside):
-                yield from _elements("WIDTH", [f"tk::at({name}, t, h, e) = {value};"])
+                first = _elements("WIDTH", [f"tk::at({name}, t, h, e) = {value};"])
             else:
-                yield f"float {name}[2] = {{{value}, {value}}};"
+                first = [f"float {name}[2] = {{{value}, {value}}};"]
+            yield from within(carry.inside.span, first)
 
     def handed(self) -> list[str]:
         """The carried values at the end of a pass, all at once."""
@@ -402,13 +409,16 @@ class LoopValues:
 
     def gathered(self) -> list[str]:
         """Lines that sum carried sums over the lanes of a row."""
-        names = [self.name[carry.inside] for carry in self.deferred.values()]
-        return _rows([f"{name}[r] = tk::across<base_ops::sum, 4>({name}[r]);" for name in names])
+        lines = list[str]()
+        for reduce, carry in self.deferred.items():
+            name = self.name[carry.inside]
+            lines += within(reduce.result.span, [f"{name}[r] = tk::across<base_ops::sum, 4>({name}[r]);"])
+        return _rows(lines)
 
     def converted(self, convert: Convert) -> list[str]:
         """The factor of the second product."""
         copy = "tk::convert" if convert.result.dtype.bytes == 1 else "warp::copy"
-        return [f"{copy}(factor, {self.name[convert.argument]});"]
+        return within(convert.result.span, [f"{copy}(factor, {self.name[convert.argument]});"])
 
 
 def _rows(body: Sequence[str]) -> list[str]:

@@ -15,7 +15,7 @@ from pathlib import PurePath
 
 from tkgen.backends.cdna.lower.model import Constant, ScalarMember
 from tkgen.backends.cdna.lower.names import comment_text, cpp_name
-from tkgen.backends.cdna.lower.origins import Marks, Origin, Origins, Source
+from tkgen.backends.cdna.lower.origins import Marks, Origin, Origins, Source, end_of, within
 from tkgen.backends.hopper import streamed
 from tkgen.backends.hopper.epilogue import (
     Element,
@@ -68,6 +68,7 @@ class ProductModel:
     scaling: Scaling | None  # of a step's products, before they are added
     step: str  # the sums of these
     suffix: str  # of what the kernel has for each product that is scaled, where there are several
+    equation: str  # what ends the lines of its equation
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,7 @@ class Output:
     axis: str
     chunks: str
     origin: Origins
+    span: Span | None
 
 
 def lower(program: Program, machine: Hopper, spec: str = "") -> Source:
@@ -250,7 +252,9 @@ class _Lowering:
         return streamed.Product(
             numbers[product.left], numbers[product.right], product.layouts, product.sums, product.step,
             tuple(f"{x}[{{half}}] = {x}_at({{k}});" for x in scales),
-            f"tk::add({product.sums}, {product.step}[{{half}}], row, col, added{product.suffix}{passed});",
+            f"tk::add({product.sums}, {product.step}[{{half}}], row, col, added{product.suffix}{passed});"
+            f"{product.equation}",
+            product.equation,
         )  # fmt: skip
 
     @property
@@ -289,7 +293,8 @@ class _Lowering:
             loads = [x.name for x in made.loads]
             lines += called(head, made, self._sums(products), loads, self.remark(*made.spans))
         return streamed.Output(
-            output.panels, f"{output.name}_tile", output.before, tuple(lines), output.bytes, output.name, output.coord,
+            output.panels, f"{output.name}_tile", output.before, tuple(within(output.span, lines)), output.bytes,
+            output.name, output.coord,
             output.axis, output.coord if output.chunks else f"row, tile_col * BLOCK_COLS + p * {cols}, walk.end",
             output.chunks, remark,
         )  # fmt: skip
@@ -317,7 +322,7 @@ class _Lowering:
                 f"coord<>{{0, 0, row, tile_col * BLOCK_COLS + p * {safe}_tile::cols}}" if layout.ragged else
                 self.place(store.target, (self.row_tile, f"tile_col * {panels} + p")),
                 self.axis(store.target), self.chunks(store.target),
-                self.origin(store.span) if not only else self.origin("store"),
+                self.origin(store.span) if not only else self.origin("store"), store.span,
             ))  # fmt: skip
             before.append(panels)
         return found
@@ -454,7 +459,7 @@ class _Lowering:
         sums = self.program.accumulator.tensor.name if only else product.name
         return ProductModel(
             f"{name(sums)}_acc", name(product.left.name), name(product.right.name), product.layouts,
-            scaled, f"{name(sums)}_step", "" if only else f"_{name(sums)}",
+            scaled, f"{name(sums)}_step", "" if only else f"_{name(sums)}", end_of(product.span),
         )  # fmt: skip
 
     def tile_type(self, tensor: Tensor, shape: Sequence[str]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tkgen.backends.cdna.lower.elements import INDENT
+from tkgen.backends.cdna.lower.origins import within
 from tkgen.backends.hopper import streamed
 from tkgen.backends.hopper.epilogue import (
     Element,
@@ -63,14 +64,14 @@ class Reduced:
     def statements(self, sums: Sequence[str]) -> Iterator[streamed.Round]:
         """The statements of each round: of columns each warp reduces those of its rows, and all combine that."""
         for number, each in enumerate(self.rounds):
-            lines = [line for r in each for line in self._reduce(r, sums)]
+            lines = [line for r in each for line in within(r.span, self._reduce(r, sums))]
             (r, *_) = each
             if not r.columns:
                 yield streamed.Round(number, tuple(lines))
                 continue
             columns = of_all_warps(r.name)
-            combined = f"tk::combine<{r.operation}>({columns}, {r.parts}, {THREAD});"
-            yield streamed.Round(number, tuple(lines), True, r.parts, columns, (combined,))
+            combined = within(r.span, [f"tk::combine<{r.operation}>({columns}, {r.parts}, {THREAD});"])
+            yield streamed.Round(number, tuple(lines), True, r.parts, columns, tuple(combined))
 
     def stored(self) -> Iterator[streamed.Rows]:
         """The statements that store a number of each row, of each column, or one of the block."""
@@ -127,4 +128,5 @@ class Reduced:
         ]
         given = "".join(f", {v}" for v in made.given)
         first, last = f"{head}, [&]({parameters}) {{{self.remark(store.span)}", f"}}{given});"
-        return streamed.Rows(name(tensor.name), coord, (first, *(INDENT + line for line in lines), last))
+        stored = within(store.span, [first, *(INDENT + line for line in lines), last])
+        return streamed.Rows(name(tensor.name), coord, tuple(stored))

@@ -60,7 +60,7 @@ def _namespace(kernel: Any) -> Source:
     assert found is not None
     above = source.text.count("\n", 0, found.start())
     operations = {name: tuple(_below(lines, above)) for name, lines in source.operations.items()}
-    return Source(source.text[found.start() :], source.origins[above:], operations)
+    return Source(source.text[found.start() :], source.origins[above:], operations, source.equations[above:])
 
 
 def _below(lines: tuple[int, ...], above: int) -> Iterator[int]:

@@ -91,6 +91,7 @@ class Product:
     step: str = ""
     scales: tuple[str, ...] = ()
     added: str = ""
+    equation: str = ""  # what ends its lines
 
 
 @dataclass(frozen=True)
@@ -317,7 +318,7 @@ class _Streamed:
         part = "f" if self.code.turns else "consumer"
         for product, sums in zip(self.code.products, self.sums, strict=True):
             into = Region(sums, part="f" if self.code.turns else "")
-            made = Multiply(*self._factors(product, part), into, product.layouts, fresh)
+            made = Multiply(*self._factors(product, part), into, product.layouts, fresh, remark=product.equation)
             yield Loop("f", "FRAGMENTS", (made,), unroll="unroll") if self.code.turns else made
 
     def _factors(self, product: Product, part: str) -> tuple[Region, Region]:
@@ -351,7 +352,8 @@ class _Streamed:
     def _started(self, half: str, k: str) -> Iterator[Node]:
         yield Await(self.full, self.stage)
         for product, step in zip(self.code.products, self.steps, strict=True):
-            yield Multiply(*self._factors(product, "consumer"), Region(step, half), product.layouts, fresh=True)
+            factors, into = self._factors(product, "consumer"), Region(step, half)
+            yield Multiply(*factors, into, product.layouts, fresh=True, remark=product.equation)
         if scales := tuple(line.format(half=half, k=k) for p in self.code.products for line in p.scales):
             yield Text(scales)
 

@@ -8,8 +8,9 @@ from functools import partial
 
 from tkgen.backends.cdna.lower.elements import axes_named, functions, literal, local, of_element, parameters
 from tkgen.backends.cdna.lower.names import cpp_name
+from tkgen.backends.cdna.lower.origins import within
 from tkgen.backends.cdna.lower.statements import How, indented, lambda_call, scoped
-from tkgen.ir.equations import Access, Axis, Load, Map, Op, Store, Value, reads
+from tkgen.ir.equations import Access, Axis, Load, Map, Op, Store, Value, reads, writes
 from tkgen.ir.integers import Widths
 from tkgen.ir.products import Sums, needed
 from tkgen.ir.reductions import Reduction
@@ -146,7 +147,8 @@ class Epilogue:
         for op in [*first, *(op for op in ops if op not in first)]:
             wanted = known[optional[op.result]] if isinstance(op, Load) and op.result in optional else ""
             load = partial(self._loaded, buffers=buffers, wanted=wanted)
-            (buffers if op in before else lines).extend(of_element(op, known, load, self._coordinate, Widths(ops)))
+            made = of_element(op, known, load, self._coordinate, Widths(ops))
+            (buffers if op in before else lines).extend(within(writes(op)[0].span, made))
         self.functions |= functions(op for op in ops if isinstance(op, Map))
         text = known.get(value) or literal(0)
         return Element(tuple(taken), tuple(given), tuple(buffers), tuple(lines), text, self._named(ops, before, value))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
 from tkgen.backends.cdna.lower.context import Context
@@ -10,7 +10,8 @@ from tkgen.backends.cdna.lower.epilogue import IDENTITY, Epilogue, Place, spans_
 from tkgen.backends.cdna.lower.expressions import loops_over, wave_condition
 from tkgen.backends.cdna.lower.kept import statements
 from tkgen.backends.cdna.lower.names import cpp_name
-from tkgen.backends.cdna.lower.statements import Code, Loop, Noted, Statement
+from tkgen.backends.cdna.lower.origins import within
+from tkgen.backends.cdna.lower.statements import Loop, Noted, Statement
 from tkgen.ir.equations import Access, Reduce, Store, Value
 from tkgen.ir.reductions import Reduction, owned, rounds
 from tkgen.ir.types import Role
@@ -179,7 +180,7 @@ class EpilogueStatements:
             return ""
         return self.c.extent_of(dim)
 
-    def _of(self, code: Code, loops: tuple[Loop, ...], of: Reduce | Store) -> Statement:
+    def _of(self, code: Sequence[str], loops: tuple[Loop, ...], of: Reduce | Store) -> Statement:
         """A statement of what is reduced or stored."""
         value = of.value if isinstance(of, Store) else of.argument
         return self._statement(
@@ -187,7 +188,9 @@ class EpilogueStatements:
         )
 
     def _statement(
-        self, code: Code, loops: tuple[Loop, ...], value: Value, known: Collection[Value], span: Span | None = None
-    ) -> Statement:
+        self, lines: Sequence[str], loops: tuple[Loop, ...], value: Value, known: Collection[Value],
+        span: Span | None = None,
+    ) -> Statement:  # fmt: skip
         spans = [op.result.span for op in spans_of(self.equations, value, known)]  # type: ignore[union-attr]
+        code = within(span or value.span, lines)
         return Statement(code, loops, self.c.origin(span or value.span, *spans, "tail"))

@@ -16,6 +16,7 @@ from tkgen.backends.cdna.lower.loop_expressions import Elementwise, LoopExpressi
 from tkgen.backends.cdna.lower.loop_hints import interleaved, rows_at_once
 from tkgen.backends.cdna.lower.loop_reductions import IDENTITIES, reduced
 from tkgen.backends.cdna.lower.loop_waits import WHOLE, UnderWay
+from tkgen.backends.cdna.lower.origins import within
 from tkgen.backends.cdna.lower.places import BlockPlaces, Names
 from tkgen.backends.cdna.lower.ranges import conjuncts
 from tkgen.backends.cdna.lower.value_names import NEXT
@@ -73,27 +74,27 @@ class LoopValues(LoopExpressions):
             multiplication = None if isinstance(op, Store | Loop) else self.by_result.get(writes(op)[0])
             if isinstance(op, Store):
                 close()
-                lines += self.exchanges.added(next(x for x in self.m.exchanges if x.store == op))
+                lines += within(op.span, self.exchanges.added(next(x for x in self.m.exchanges if x.store == op)))
                 self.under_way.store(op.value)
             elif isinstance(op, Product) and (exchange := self.exchanged.get(op.result)) is not None:
                 close()
-                lines += self.exchanges.multiplied(exchange)
+                lines += within(exchange.product.result.span, self.exchanges.multiplied(exchange))
                 self.under_way.multiply(op.result)
             elif multiplication is not None:
                 close()
-                lines += self._multiplied(multiplication)
+                lines += within(multiplication.result.span, self._multiplied(multiplication))
             elif isinstance(op, Reduce):
                 close()
-                lines += self._reduced(op)
+                lines += within(op.result.span, self._reduced(op))
             elif isinstance(op, When):
                 close()
-                lines += self._chosen(op)
+                lines += within(op.span, self._chosen(op))
             elif isinstance(op, Load) and (ring := self.vectors.get(op.source)) is not None:
                 close()
-                lines += self._read(op, ring)
+                lines += within(op.result.span, self._read(op, ring))
             elif isinstance(op, Load) and op in self.m.tiles_loaded:
                 close()
-                lines += [] if op in self.m.loop.body else self.loaded(op)
+                lines += [] if op in self.m.loop.body else within(op.result.span, self.loaded(op))
             elif isinstance(op, Convert) and op.result in self.factors:
                 close()
                 whole = self.rounds and op.result.dtype is DType.BF16
@@ -102,7 +103,7 @@ class LoopValues(LoopExpressions):
                 lines += [*self.declare(op.result), f"{how}({self.name[op.result]}, {self.name[op.argument]});{end}"]
             elif self._is_mask(op):
                 close()
-                lines += self._masked(op)
+                lines += within(writes(op)[0].span, self._masked(op))
             elif isinstance(op, Elementwise) and not self.is_inline(op.result):
                 if group and group[0].result.axes != op.result.axes and (
                     set(group[0].result.axes) != set(op.result.axes)
@@ -127,7 +128,8 @@ class LoopValues(LoopExpressions):
         for value in dict.fromkeys(v for op in written for v in self._divisors(op)):
             name = self.name[value]
             yield from self._once(f"{name}_d", f"tk::divisor {name}_d[COLS / SIDE];")
-            yield from nest(["for (int c = 0; c < COLS / SIDE; ++c)"], [f"{name}_d[c] = tk::divisor({name}[c][0]);"])
+            made = nest(["for (int c = 0; c < COLS / SIDE; ++c)"], [f"{name}_d[c] = tk::divisor({name}[c][0]);"])
+            yield from within(value.span, made)
         local: dict[Value, str] = {}
         body: list[str] = []
         for op in written:
@@ -138,13 +140,13 @@ class LoopValues(LoopExpressions):
                 element = f"{self.name[value]}_e"
                 if element in local.values():  # what ends the use of another value, in its place
                     element = f"{self.own[value]}_e"
-                body.append(f"const {kinds[value.kind]} {element} = {expression};{end}")
+                body += within(value.span, [f"const {kinds[value.kind]} {element} = {expression};{end}"])
                 expression, end = element, ""
                 local[value] = element
             if kept:
                 yield from self.declare(value)
                 pair = f"tk::put_pair({self.name[value]}, i, c, e, {expression});"
-                body.append(f"{pair if paired else self.put(value, expression)}{end}")
+                body += within(value.span, [f"{pair if paired else self.put(value, expression)}{end}"])
         alone = len(body) == 1 and self.part == WHOLE and self.rows(value) is not None
         if alone and (paired or self.divides(written[0])):  # of others LLVM makes other code
             element = f"[&](int i, int c, int e) {{ return {expression}; }}"

@@ -14,16 +14,18 @@ from tkgen.backends.cdna.lower.equation_file import Lowering
 from tkgen.backends.cdna.lower.loop_values import LoopValues
 from tkgen.backends.cdna.lower.model import Constant
 from tkgen.backends.cdna.lower.names import cpp_name
+from tkgen.backends.cdna.lower.origins import within
 from tkgen.backends.cdna.lower.places import OF_ACCESS, BlockPlaces, Names, origin, tile_constant
 from tkgen.backends.cdna.lower.statements import MIXED
 from tkgen.backends.cdna.lower.value_names import NEXT
-from tkgen.ir.equations import Access, Axis, Index, Store
+from tkgen.ir.equations import Access, Axis, Index, Load, Store, walk
 from tkgen.ir.equations import Constant as ConstantOp
 from tkgen.ir.limits import LARGEST_ROWS_SIZE
 from tkgen.ir.types import ACCESS_BYTES, DType
 from tkgen.schedule.loop_program import product_of, ring_of
 from tkgen.schedule.loop_tiles import Moving, extent
 from tkgen.schedule.loops import VOTES, LoopMap
+from tkgen.source import Span
 from tkgen.tile.expressions import renamed
 from tkgen.tile.ops import (
     Barrier,
@@ -266,7 +268,8 @@ class LoopLowering(Lowering):
             kind = self.values.operand(load.result.dtype, f"COLS, {self.values.extent(summed)}")
             yield f"{kind} {name};{self.places.remark(load.result.span)}"
             pitch = self.places.pitch(load.source)
-            yield f"tk::load_operand({name}, {self.places.buffer(load.source)}, wave * COLS, {pitch});"
+            operand = f"tk::load_operand({name}, {self.places.buffer(load.source)}, wave * COLS, {pitch});"
+            yield from within(load.result.span, [operand])
         for load in self.m.numbers_loaded:
             tensor, name = load.source.tensor, self.values.name[load.result]
             held = f"g.{cpp_name(tensor.name)}.raw_ptr[{self.places.origin(load.source)}]"
@@ -277,13 +280,14 @@ class LoopLowering(Lowering):
             name, pitch = self.values.name[load.result], self.places.pitch(load.source)
             kind, end = load.source.tensor.dtype.cpp, self.places.remark(load.result.span)
             yield f"columns {name};{end}"
-            yield f"tk::load_columns<{kind}>({name}, {self.places.buffer(load.source)}, wave * COLS, {pitch});"
+            columns = f"tk::load_columns<{kind}>({name}, {self.places.buffer(load.source)}, wave * COLS, {pitch});"
+            yield from within(load.result.span, [columns])
         for load in self.m.tiles_loaded:
             if load in self.m.loop.body:
                 yield from self.values.loaded(load)
 
         for x in self.m.exchanges:
-            yield from self.values.exchanges.turned(x)
+            yield from within(x.product.result.span, self.values.exchanges.turned(x))
 
     def _carried(self) -> Iterator[str]:
         values = self.values
@@ -295,7 +299,8 @@ class LoopLowering(Lowering):
             if isinstance(first, ConstantOp) and rows is not None:
                 yield f"zero({name});{end}" if first.value == 0 else f"copy({name}, {literal(first.value)});{end}"
             else:
-                yield from values.nest(rows, [values.put(carry.inside, values.text(carry.initial, {}))])
+                first_values = values.nest(rows, [values.put(carry.inside, values.text(carry.initial, {}))])
+                yield from within(carry.inside.span, first_values)
 
     def _pass(self) -> Iterator[str]:
         axis = self.m.loop.axis
@@ -315,7 +320,7 @@ class LoopLowering(Lowering):
                 n, ahead = ring_of(step), step.offset
                 if any(i.of_page for i in self.m.moving[n].access.indices):
                     yield from self.values.under_way.before_branch()
-                yield from self._fetch(n, _item(now, ahead))
+                yield from within(self._span_of(n), self._fetch(n, _item(now, ahead)))
             case Write():
                 n, ahead = ring_of(step), step.offset
                 ring = self.m.moving[n]
@@ -323,23 +328,26 @@ class LoopLowering(Lowering):
                 if _by_some_lanes(ring, self.m.threads):
                     yield from self.values.under_way.before_branch()
                 order = ", WARP_THREADS / SIDE" if self.m.in_quads(ring) else ""
-                yield f"tk::write{_way(ring)}<THREADS{order}>({to}, {self._staged(n)});"
+                line = f"tk::write{_way(ring)}<THREADS{order}>({to}, {self._staged(n)});"
+                yield from within(self._span_of(n), [line])
             case Read():
-                yield from self.values.read_ahead(self.m.multiplications[product_of(step)], _item(now, step.offset))
+                x = self.m.multiplications[product_of(step)]
+                yield from within(x.result.span, self.values.read_ahead(x, _item(now, step.offset)))
             case Equations(first=first, last=last, ahead=ahead):
                 ops = self.m.loop.body[first:last]
                 if self.m.early is not None and ops == (self.m.early.product,):
-                    yield from self.values.early(_item(now, ahead), bool(ahead), (step.part, step.parts))
+                    early = self.values.early(_item(now, ahead), bool(ahead), (step.part, step.parts))
+                    yield from within(self.m.early.result.span, early)
                 else:
                     yield from self.values.statements(ops, (step.part, step.parts))
             case Vote(number=n):
                 yield from self.values.voted(self.m.votes[n], n)
             case Share(number=n):
-                yield self.values.exchanges.give(n)
+                yield from within(self.m.exchanges[n].given.span, [self.values.exchanges.give(n)])
             case SharedStore(number=n):
-                yield from self.values.shared(n)
+                yield from within(self.m.combined[n].result.span, self.values.shared(n))
             case SharedLoad(number=n):
-                yield from self.values.combined(n)
+                yield from within(self.m.combined[n].result.span, self.values.combined(n))
             case Barrier(drains=drains, when=when, remark=remark):
                 met = self._meet(StreamKind.GLOBAL in drains, not drains)
                 if when:  # of some waves
@@ -359,6 +367,12 @@ class LoopLowering(Lowering):
         fenced = self.m.fenced
         how = "idle_" if idle else "landed_" if landed else "" if fenced else "lds_"
         return f"tk::{how}{'turn' if fenced else 'barrier'}();"
+
+    def _span_of(self, n: int) -> Span | None:
+        """The place in the spec at which a ring's tensor is read."""
+        access = self.m.moving[n].access
+        loads = (op for op in walk(self.kernel.body) if isinstance(op, Load) and op.source == access)
+        return next((op.result.span for op in loads), None)
 
     def _fetch(self, n: int, item: str) -> Iterator[str]:
         """A ring's tile of a pass: the rows of memory that are there, none behind the last."""

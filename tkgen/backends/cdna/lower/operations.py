@@ -9,7 +9,7 @@ from tkgen.backends.cdna.lower.branches import branches
 from tkgen.backends.cdna.lower.context import Context
 from tkgen.backends.cdna.lower.epilogue_statements import EpilogueStatements
 from tkgen.backends.cdna.lower.expressions import loops_over
-from tkgen.backends.cdna.lower.origins import NOWHERE, Origins, Performed
+from tkgen.backends.cdna.lower.origins import NOWHERE, Origins, Performed, within
 from tkgen.backends.cdna.lower.scaled import Making, Scaling, scales_of_blocks
 from tkgen.backends.cdna.lower.statements import MIXED, Code, Loop, Noted, Statement
 from tkgen.ir.types import DType, Operand, Product, Role, Side
@@ -247,7 +247,8 @@ class Operations:
                 scales = scales_of_blocks(self.c, summed, tiles, self.c.output_tile(i, j), at)
             sums = f"{self.c.sums(product)}[{i}][{j}]"
             code = f"{self._function(product)}({', '.join((sums, *tiles, sums, *scales))});"
-            result.append(Statement([code], loops, self.c.origin(op.span, product.span)))
+            lines = within(product.span, [code])
+            result.append(Statement(lines, loops, self.c.origin(op.span, product.span)))
         return result
 
     def _function(self, product: Product) -> str:
@@ -265,7 +266,7 @@ class Operations:
             self.c.output_tile(i, j),
             self._step_of_tensor(op.left),
         )
-        return Statement(code, loops, self.c.origin(op.span, product.span))
+        return Statement(within(product.span, code), loops, self.c.origin(op.span, product.span))
 
     def _step(self, tile: Region) -> str:
         """The K-step of a tile as C++."""

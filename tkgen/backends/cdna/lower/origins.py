@@ -7,14 +7,16 @@ what came from where. So nothing is read back out of comments.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tkgen.source import SourceFile
+from tkgen.source import SourceFile, Span
 from tkgen.tile.program import Place
 
 _MARK = "\0"  # what stands behind one on a line is the number of a mark
+_WITHIN = re.compile("\1([0-9]+):([0-9a-f]*)")  # the line of an equation, and the name of its file in hexadecimal
 
 
 @dataclass(frozen=True)
@@ -57,16 +59,29 @@ class Performed(NamedTuple):
     place: Place
 
 
+def within(span: Span | None, lines: Iterable[str]) -> list[str]:
+    """`lines` as those of the equation at `span`. Lines that belong to an equation already stay with it."""
+    end = end_of(span)
+    return [line if "\1" in line or not line else line + end for line in lines]
+
+
+def end_of(span: Span | None) -> str:
+    """The end of a line of the equation at `span`, which `Marks.source` takes off."""
+    return f"\1{span.line}:{span.file.name.encode().hex()}" if span else ""
+
+
 @dataclass(frozen=True)
 class Source:
     """Generated text; `origins` has for every line of it the spec lines it came from.
 
-    `operations` has the lines (1-based) that carry out an operation of the schedule.
+    `operations` has the lines (1-based) that carry out an operation of the schedule. `equations` has for every line the
+    name of the file and the line of the equation that it belongs to, None for a line of none.
     """
 
     text: str
     origins: tuple[tuple[Origin, ...], ...] = field(repr=False)
     operations: Mapping[Performed, tuple[int, ...]] = field(repr=False)
+    equations: tuple[tuple[str, int] | None, ...] = field(default=(), repr=False)
 
     def origin(self, line: int) -> Origin | None:
         """The first spec line behind generated line `line`, or behind the nearest line above it that has one."""
@@ -79,14 +94,17 @@ def joined(parts: Iterable[Source | str]) -> Source:
     text = ""
     origins: list[tuple[Origin, ...]] = []
     operations: dict[Performed, tuple[int, ...]] = {}
+    equations: list[tuple[str, int] | None] = []
     for part in parts:
-        source = part if isinstance(part, Source) else Source(part, ((),) * part.count("\n"), {})
+        count = (part.text if isinstance(part, Source) else part).count("\n")
+        source = part if isinstance(part, Source) else Source(part, ((),) * count, {}, (None,) * count)
         above = text.count("\n")
         text += source.text
-        origins += source.origins[: source.text.count("\n")]
+        origins += source.origins[:count]
+        equations += source.equations[:count]
         for name, lines in source.operations.items():
             operations[name] = (*operations.get(name, ()), *(above + line for line in lines))
-    return Source(text, (*origins, ()), operations)
+    return Source(text, (*origins, ()), operations, (*equations, None))
 
 
 @dataclass(frozen=True)
@@ -119,8 +137,11 @@ class Marks:
         lines: list[str] = []
         origins: list[tuple[Origin, ...]] = []
         operations: dict[Performed, tuple[int, ...]] = {}
+        equations: list[tuple[str, int] | None] = []
         for line in text.split("\n"):
-            code, *numbers = line.split(_MARK)
+            own = _WITHIN.search(line)
+            equations.append((bytes.fromhex(own[2]).decode(), int(own[1])) if own else None)
+            code, *numbers = _WITHIN.sub("", line).split(_MARK)
             marks = [self.made[int(n)] for n in numbers]
             behind = Origins.of(o for m in marks for o in m.origins.lines)
             said = [m.comment for m in marks if m.comment] + ([f"spec:{behind}"] if behind else [])
@@ -129,4 +150,4 @@ class Marks:
             origins.append(behind.lines)
             for name in (name for m in marks for name in m.operations):
                 operations[name] = (*operations.get(name, ()), len(lines))
-        return Source("\n".join(lines), tuple(origins), operations)
+        return Source("\n".join(lines), tuple(origins), operations, tuple(equations))

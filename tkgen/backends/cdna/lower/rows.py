@@ -16,6 +16,7 @@ from itertools import chain
 from tkgen.backends.cdna.lower.elements import INDENT, nest
 from tkgen.backends.cdna.lower.equation_file import Lowering
 from tkgen.backends.cdna.lower.model import Constant
+from tkgen.backends.cdna.lower.origins import within
 from tkgen.backends.cdna.lower.places import BlockPlaces, Names
 from tkgen.backends.cdna.lower.row_places import LOCALS, Places
 from tkgen.backends.cdna.lower.row_values import Values
@@ -158,7 +159,8 @@ class RowLowering(Lowering):
         width, _, place = self._registers(access)
         where = self.places.where(access, self._element(self.m.way(access)))
         call = f"{self._loader(op)}<{access.tensor.dtype.cpp}, {width}>({self.places.buffer(access)}, {where})"
-        return f"{self.values.raw(access)}{place} = {call};"
+        (line,) = within(op.result.span, [f"{self.values.raw(access)}{place} = {call};"])
+        return line
 
     def _loader(self, op: Load) -> str:
         """The function that loads. If several loops of a block read the same part, the last one need not cache it."""
@@ -267,7 +269,11 @@ class RowLowering(Lowering):
         nest = self._rows(chain(self._of_rows(number, sweep), self._of_elements(number, sweep)))
         after = [line for store in crossing for line in self._store_across(store)]
         names = {values.name[reduce.result]: reduce for reduce in sweep.whole}
-        whole = [f"{name}[i] = {self._across(reduce, f'{name}[i]')};" for name, reduce in names.items()]
+        whole = [
+            line
+            for name, reduce in names.items()
+            for line in within(reduce.result.span, [f"{name}[i] = {self._across(reduce, f'{name}[i]')};"])
+        ]
         return [*declared, *nest, *after, *(self._rows(whole) if self.m.lanes_of_wave > 1 else [])]
 
     def _made_of_rows(self, sweep: Sweep) -> Iterator[Value]:
@@ -281,7 +287,7 @@ class RowLowering(Lowering):
         for value in self._made_of_rows(sweep):
             yield f"{values.name[value]}[i] = {values.expression(values.made[value])};{self.places.remark(value.span)}"
         for value in values.divisors_made(number):
-            yield f"{values.name[value]}_d[i] = tk::divisor({values.text(value)});"
+            yield from within(value.span, [f"{values.name[value]}_d[i] = tk::divisor({values.text(value)});"])
         yield from (self._store_row(op) for op in sweep.rows if isinstance(op, Store))
 
     def _of_elements(self, number: int, sweep: Sweep) -> Iterator[str]:
@@ -296,8 +302,11 @@ class RowLowering(Lowering):
         """The statements of a sweep for one chunk."""
         values = self.values
         element = [
-            f"const float {values.name[op.result]} = tk::widen({values.loaded(op.source)});"
+            line
             for op in values.loads_used(sweep)
+            for line in within(
+                op.result.span, [f"const float {values.name[op.result]} = tk::widen({values.loaded(op.source)});"]
+            )
         ]
         before, after = [*self._late(sweep), *self._forgotten(number, sweep)], list[str]()
         for op in sweep.elements:
@@ -365,7 +374,7 @@ class RowLowering(Lowering):
         for reduce in (*sweep.reduces, *sweep.parts):
             name, operation = self.values.name[reduce.result], OPERATION[reduce.function]
             parts.append(f"float {name}_e[CHUNK];")
-            parts += self._elements([f"{name}_e[e] = {IDENTITY[reduce.function]};"])
+            parts += self._elements(within(reduce.result.span, [f"{name}_e[e] = {IDENTITY[reduce.function]};"]))
             folded = f"tk::fold<{operation}, CHUNK>({name}_e)"
             if reduce in sweep.parts:
                 found = f"{operation}::op<float>({name}[i], {folded})"
@@ -382,7 +391,7 @@ class RowLowering(Lowering):
                 value = f"{inside} ? {self.values.text(reduce.argument)} : {IDENTITY[reduce.function]}"
             else:
                 value = self.values.whole(reduce.argument)
-            yield f"{name}_e[e] = {operation}::op<float>({name}_e[e], {value});"
+            yield from within(reduce.result.span, [f"{name}_e[e] = {operation}::op<float>({name}_e[e], {value});"])
 
     def _across(self, reduce: Reduce, of_lane: str) -> str:
         """The part of a reduction that the lanes of a wave that share a row have together."""
@@ -413,7 +422,8 @@ class RowLowering(Lowering):
                 got = f"tk::fold<{taken}>(&{parts}[{of_row}0])"
             else:
                 got = f"tk::across<{taken}>({parts}[{of_row}laneid() % {m.waves_of_row}])"
-            lines.append(f"{parts}[warpid()] = {result};" if isinstance(step, SharedStore) else f"{result} = {got};")
+            line = f"{parts}[warpid()] = {result};" if isinstance(step, SharedStore) else f"{result} = {got};"
+            lines += within(reduce.result.span, [line])
         if isinstance(step, SharedLoad):
             return list(self._rows(lines))
         first = "laneid() < SPACING" if m.spacing > 1 else "laneid() == 0"
