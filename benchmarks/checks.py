@@ -334,7 +334,8 @@ def growth() -> Table:
         made = plan(program, TARGET)
         planned = 1000 * (time.perf_counter() - start)
         spent, errors, warnings = milliseconds(made)
-        row = (len(made.bodies[0].ops), buffers, phases, f"{planned:.0f}", f"{spent:.0f}", errors, warnings)
+        (body,) = made.bodies.values()
+        row = (len(body), buffers, phases, f"{planned:.0f}", f"{spent:.0f}", errors, warnings)
         result.add_row(*map(str, row))
     return result
 

@@ -143,10 +143,10 @@ def test_roles_that_meet_unequally_often_are_found() -> None:
 def test_the_operations_of_an_iteration_are_told_apart_by_number(name: str) -> None:
     """Wherever they are clipped to; what two roles follow as one clause is one."""
     plan = planned_file(SPECS / f"{name}.tk")
-    for body in plan.bodies:
-        numbers = [op.identity for op in body.ops if not (isinstance(op, Control) and op.automatic and op.span is None)]
+    for body in plan.bodies.values():
+        numbers = [op.identity for op in body if not (isinstance(op, Control) and op.automatic and op.span is None)]
         assert numbers and -1 not in numbers and len(set(numbers)) == len(numbers)
-    known = {op.identity: op for body in plan.bodies for op in body.ops}
+    known = {op.identity: op for body in plan.bodies.values() for op in body}
     for wave in plan.waves:
         placed = [p for p in ops(wave.nodes) if p.identity >= 0]
         there = ((op, known[op.identity]) for op in placed if not isinstance(op, Drain))

@@ -19,10 +19,10 @@ from tkgen.diagnostics import SpecError
 from tkgen.execute.launch import run, trials
 from tkgen.predict import predict
 from tkgen.proof.passes import first_wrong
-from tkgen.schedule.loop_program import barrier, barriers
+from tkgen.schedule.loop_program import barrier
 from tkgen.schedule.loop_steps import clocked, unproven
 from tkgen.schedule.loop_terms import unlike
-from tkgen.tile.ops import Barrier, Equations, Priority
+from tkgen.tile.ops import Barrier, Equations, Priority, barriers
 from tkgen.tile.program import Part, Role, StreamKind
 from tkgen.toolchain.isa import main_loop
 
@@ -170,9 +170,9 @@ CAN_BE_MISSING = {"": [{0}, {1}, {2}, {3}, {1, 2}], "direct": [{0}, {1}, {0, 1}]
 def test_meetings_that_order_tiles_are_needed(target: str) -> None:
     spec = spec_of(with_sizes(TEXTS[target], 256), target)
     machine, found = spec.target.synchronisation, spec.schedule
-    some = [set(c) for size in (1, 2, 3) for c in combinations(range(barriers(found)), size)]
+    some = [set(c) for size in (1, 2, 3) for c in combinations(range(barriers(found.tiles.body)), size)]
     right = [c for c in some if unproven(spec.layout, without(found, *c), machine) is None]
-    assert barriers(found) == 4 and right == CAN_BE_MISSING[target.partition(" ")[2]]
+    assert barriers(found.tiles.body) == 4 and right == CAN_BE_MISSING[target.partition(" ")[2]]
 
 
 def test_all_waves_meet_as_often() -> None:

@@ -112,7 +112,7 @@ def test_each_multiply_has_the_matrix_instructions_of_its_tiles(path: Path) -> N
     build, found, _, _ = built(path)
     plan, program = build.spec.plan, build.spec.program
     rows, cols = program.accumulator.tile
-    slices = 1 + max(t for b in plan.bodies for o in b.ops if isinstance(o, Multiply) for t in o.slices)
+    slices = 1 + max(t for b in plan.bodies.values() for o in b if isinstance(o, Multiply) for t in o.slices)
     depth = program.block[2] // slices
     for wave in plan.waves:
         for part in Part:

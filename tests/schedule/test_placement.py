@@ -16,7 +16,7 @@ from tkgen.ir.types import Program
 from tkgen.schedule import Plan
 from tkgen.schedule.barriers import arcs, minimum_stabbing
 from tkgen.schedule.epochs import conflicts
-from tkgen.tile.ops import Barrier, Body, Copy, Fetch, Load, Move, Multiply, Read, Write
+from tkgen.tile.ops import Barrier, Copy, Fetch, Load, Move, Multiply, Read, Write
 from tkgen.tile.program import Drain, Op
 
 # ---------------------------------------------------------------- stabbing
@@ -93,7 +93,7 @@ def _shuffled(rng: random.Random, a: list[tuple[str, Op]], b: list[tuple[str, Op
 
 def with_barriers(base: Plan, sequence: list[tuple[str, Op]], gaps: tuple[int, ...]) -> Plan:
     """The iteration with a barrier, behind full waits, in each of the gaps; gap 0 is its end."""
-    bodies = []
+    bodies = {}
     for role in base.program.roles:
         meeting = (Drain("lds"), Drain("vm"), Barrier())
         ops: list[Op] = []
@@ -102,8 +102,8 @@ def with_barriers(base: Plan, sequence: list[tuple[str, Op]], gaps: tuple[int, .
                 ops += meeting
             if owner == role.name:
                 ops.append(op)
-        bodies.append(Body(role.name, (*ops, *(meeting if 0 in gaps else ()))))
-    return base.with_bodies(tuple(bodies))
+        bodies[role.name] = (*ops, *(meeting if 0 in gaps else ()))
+    return base.with_bodies(bodies)
 
 
 def compare(seed: int) -> int:

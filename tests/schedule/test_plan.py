@@ -74,7 +74,7 @@ def test_barriers_per_step() -> None:
 
 def test_one_word_changes_the_buffering_and_nothing_else() -> None:
     single, double = planned(), planned(buffers=2)
-    assert {op.word for op in single.bodies[0].ops} == {op.word for op in double.bodies[0].ops}
+    assert {op.word for op in single.bodies["waves"]} == {op.word for op in double.bodies["waves"]}
     assert single.shape.depth == 0 and double.shape.depth == 1
 
 

@@ -111,7 +111,7 @@ def test_a_ring_is_read_ahead(tmp_path: Path) -> None:
     """With three buffers two steps are on their way while one is multiplied, and both before the loop."""
     plan = spec(tmp_path, ways="  shared A\n  registers B buffers 3").check().plan
     (wave,) = plan.waves
-    assert {op.offset for body in plan.bodies for op in body.ops if isinstance(op, Take)} == {2}
+    assert {op.offset for body in plan.bodies.values() for op in body if isinstance(op, Take)} == {2}
     first = [p.offset for p in wave.before if isinstance(p, Take)]
     assert first == [0, 1]
 

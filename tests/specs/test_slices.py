@@ -63,7 +63,7 @@ def test_schedules_of_tkgens_own(tmp_path: Path, one: str, other: str, a: str, b
 
 def test_a_longer_slice_is_read_at_once(tmp_path: Path) -> None:
     """B, in slices of 64, once a step; A, in slices of 16, four times."""
-    ops = spec(tmp_path, "slice 16", "slice 64").plan.bodies[0].ops
+    ops = spec(tmp_path, "slice 16", "slice 64").plan.bodies["waves"]
     reads = [(op.operand, op.tile.slices) for op in ops if isinstance(op, Read)]
     assert reads == [("A", (0,)), ("B", (0, 1, 2, 3)), ("A", (1,)), ("A", (2,)), ("A", (3,))]
 
@@ -77,7 +77,7 @@ def test_an_operand_that_is_held_whole(tmp_path: Path) -> None:
 
 def test_reads_count_their_operands_slices(tmp_path: Path) -> None:
     made = spec(tmp_path, "slice 16", "slice 32", HELD.replace("read B ", "read B(*; 1) "))
-    (read,) = [op for op in made.plan.bodies[0].ops if isinstance(op, Read) and op.operand == "B"]
+    (read,) = [op for op in made.plan.bodies["waves"] if isinstance(op, Read) and op.operand == "B"]
     assert read.tile.slices == (2, 3)
 
 

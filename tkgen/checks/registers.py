@@ -126,7 +126,7 @@ def _role(plan: Plan, role: Role) -> RoleRegisters:
 def _live(plan: Plan, role: Role) -> tuple[int, int]:
     """(register tiles, staging) live at the moment of one iteration when their sum is largest."""
     program = plan.program
-    ops = next(b.ops for b in plan.bodies if b.role == role.name)
+    ops = plan.bodies[role.name]
     spans = [*_tile_spans(program, ops), *_staging_spans(program, role, ops)]
     tiles = _pressure([s for s in spans if s.kind == "tile"], len(ops))
     staging = _pressure([s for s in spans if s.kind == "staging"], len(ops))
@@ -220,7 +220,7 @@ def pieces(operand: Operand, role: Role, parts: int) -> int:
 
 def _carried(plan: Plan, role: Role) -> int:
     """Registers that a written schedule holds at the end of an iteration, whatever the compiler does within."""
-    ops = next(b.ops for b in plan.bodies if b.role == role.name)
+    ops = plan.bodies[role.name]
     spans = [*_tile_spans(plan.program, ops), *_staging_spans(plan.program, role, ops)]
     # Around the end: position 0 lies within the span, and so does the one before it.
     return sum(s.size for s in spans if s.first + s.length > len(ops) or s.length == len(ops))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tkgen.diagnostics import Edit
 from tkgen.schedule import Plan
@@ -42,7 +42,7 @@ def missing_barriers(plan: Plan, races: Sequence[Conflict]) -> list[Missing]:
     """
     if len(plan.bodies) > 1:
         return [Missing(tuple(group), None) for group in _by_lines(races)]
-    ops = plan.bodies[0].ops
+    (ops,) = plan.bodies.values()
     arcs = [_arc(ops, c) for c in races]
     possible = {arc for arc in arcs if arc is not None}
     gaps = minimum_stabbing(possible, len(ops))
@@ -65,7 +65,7 @@ def missing_barriers(plan: Plan, races: Sequence[Conflict]) -> list[Missing]:
 
 def never_in_time(plan: Plan, conflict: Conflict) -> bool:
     """Return True if the first operation comes later than the second in the program of every wave: no barrier helps."""
-    body = plan.bodies[0].ops
+    body = next(iter(plan.bodies.values()))
     listed = [any(op.same(e.op) for op in body) for e in (conflict.first, conflict.second) if e]
     same_tile = conflict.first and conflict.second and conflict.first.tile == conflict.second.tile
     return len(plan.bodies) == 1 and all(listed) and bool(same_tile) and _arc(body, conflict) is None
@@ -75,15 +75,16 @@ def missing_wait(plan: Plan, conflict: Conflict) -> Edit | None:
     """The edit that makes the wave wait for the first access before the barrier that comes too early."""
     first, second = conflict.first, conflict.second
     assert first is not None and second is not None
-    body = next((b for b in plan.bodies if any(op.same(first.op) for op in b.ops)), None)
-    if plan.automatic or body is None:
+    role = next((role for role, body in plan.bodies.items() if any(op.same(first.op) for op in body)), None)
+    if plan.automatic or role is None:
         return None
-    start = next(i for i, op in enumerate(body.ops) if op.same(first.op))
-    barrier = next((i for i, op in enumerate(body.ops) if i > start and isinstance(op, Barrier)), None)
+    body = plan.bodies[role]
+    start = next(i for i, op in enumerate(body) if op.same(first.op))
+    barrier = next((i for i, op in enumerate(body) if i > start and isinstance(op, Barrier)), None)
     if barrier is None:
         return None
     counter = "vm" if isinstance(first.op, Copy) else "lds"
-    op, at = body.ops[barrier], barrier
+    op, at = body[barrier], barrier
     if op.span is None:
         return None
     if op.span.text == "barrier":
@@ -91,8 +92,7 @@ def missing_wait(plan: Plan, conflict: Conflict) -> Edit | None:
     else:  # the barrier that ends a cluster; before it stands the cluster's fence
         edit, at = Edit(Span(op.span.file, op.span.end, op.span.end), f" wait {counter} 0"), barrier - 1
     wait = Drain(counter, span=op.span)
-    ops = (*body.ops[:at], wait, *body.ops[at:])
-    repaired = plan.with_bodies(tuple(replace(b, ops=ops) if b is body else b for b in plan.bodies))
+    repaired = plan.with_bodies({**plan.bodies, role: (*body[:at], wait, *body[at:])})
     return edit if not any(_same(c, conflict) for c in repaired.conflicts()) else None
 
 
@@ -152,8 +152,9 @@ def _proves(plan: Plan, insertions: Sequence[_Insertion], races: Sequence[Confli
     """Return True if the schedule with all insertions has none of the races left."""
     if plan.automatic or not insertions:
         return False
-    ops = list(plan.bodies[0].ops)
+    ((role, body),) = plan.bodies.items()
+    ops = list(body)
     for insertion in sorted(insertions, key=lambda i: i.at, reverse=True):
         ops[insertion.at : insertion.at] = insertion.ops
-    repaired = plan.with_bodies((replace(plan.bodies[0], ops=tuple(ops)),))
+    repaired = plan.with_bodies({role: tuple(ops)})
     return not any(c.kind in RACES for c in repaired.conflicts())

@@ -168,7 +168,7 @@ def _direct_tiles(program: Program, target: Target) -> Iterator[Diagnostic]:
 def _operations(plan: Plan) -> Iterator[Diagnostic]:
     """A written schedule moves each operand the way its `shared` line says; a line at odds with it is one finding."""
     seen: set[Span] = set()
-    for op in (op for body in plan.bodies for op in body.ops if isinstance(op, LOADS)):
+    for op in (op for body in plan.bodies.values() for op in body if isinstance(op, LOADS)):
         operand = plan.program.operand(op.operand)
         if operand.via is None or isinstance(op, OPERATIONS[operand.via]) or operand.span in seen:
             continue

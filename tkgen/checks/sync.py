@@ -29,7 +29,19 @@ from tkgen.schedule.epochs import Cover, rings
 from tkgen.schedule.traces import NEVER, Conflict, Event
 from tkgen.source import Span
 from tkgen.targets import Target
-from tkgen.tile.ops import SHARED_READS, TILE_WRITES, Barrier, Body, Copy, Fetch, Gather, Read, Reduce, Write
+from tkgen.tile.ops import (
+    SHARED_READS,
+    TILE_WRITES,
+    Barrier,
+    Bodies,
+    Copy,
+    Fetch,
+    Gather,
+    Read,
+    Reduce,
+    Write,
+    barriers,
+)
 from tkgen.tile.program import Drain, Op
 
 T = TypeVar("T")
@@ -141,7 +153,7 @@ def _loaded_twice(program: Program) -> Iterator[Diagnostic]:
 
 def _counts(plan: Plan, target: Target) -> Iterator[Diagnostic]:
     """Written waits for more operations than the hardware counts, which would wait for nothing."""
-    for op in (op for body in plan.bodies for op in body.ops if isinstance(op, Drain) and not op.automatic):
+    for op in (op for body in plan.bodies.values() for op in body if isinstance(op, Drain) and not op.automatic):
         most = target.synchronisation.counters[op.stream]
         if op.count > most and op.span is not None:
             yield Diagnostic(
@@ -198,8 +210,7 @@ def _phases(plan: Plan) -> Iterator[Diagnostic]:
 def _deadlock(plan: Plan, conflict: Conflict) -> Diagnostic:
     """Waves that pass different numbers of barriers: the one with fewer ends while the others wait."""
     owners = [next(w for w in plan.waves if wave in w.waves) for wave in conflict.waves]
-    bodies = [next(b for b in plan.bodies if b.role == w.name) for w in owners]
-    per_step = [_barriers(b) for b in bodies]
+    per_step = [barriers(plan.bodies[w.name]) for w in owners]
     totals = conflict.where
     first, second = owners[0].name, owners[1].name
     spans = [_schedule_span(plan.program, w.name) for w in owners]
@@ -221,10 +232,6 @@ def _deadlock(plan: Plan, conflict: Conflict) -> Diagnostic:
         (note,),
         Fix("give every role the same number of barriers in its schedule"),
     )
-
-
-def _barriers(body: Body) -> int:
-    return sum(isinstance(op, Barrier) for op in body.ops)
 
 
 def _schedule_span(program: Program, role: str) -> Span:
@@ -434,8 +441,8 @@ def _staging(plan: Plan, group: Sequence[Conflict]) -> Diagnostic:
 
 
 def _loads(plan: Plan, operand: str) -> Iterator[Label]:
-    for body in plan.bodies:
-        for op in body.ops:
+    for body in plan.bodies.values():
+        for op in body:
             if isinstance(op, TILE_WRITES) and op.operand == operand and op.span:
                 yield Label(op.span, f"loads `{operand}[{_relative(op)}]`")
                 return
@@ -481,7 +488,7 @@ def _together(plan: Plan, candidates: Sequence[T], without: Callable[[Sequence[T
 def _redundant_barriers(plan: Plan, covers: Mapping[int, Cover]) -> Iterator[Diagnostic]:
     candidates = [
         n
-        for n in range(min(map(_barriers, plan.bodies)))
+        for n in range(min(map(barriers, plan.bodies.values())))
         # A barrier that no K-step reaches is no subject: something else is wrong.
         if all(op.span and op.identity in covers and not covers[op.identity].alone for op in _nth(plan, n))
     ]
@@ -527,26 +534,26 @@ def _deletion(span: Span) -> Edit:
 
 def _nth(plan: Plan, n: int) -> list[Op]:
     """The n-th barrier of an iteration, of each role."""
-    return [[op for op in b.ops if isinstance(op, Barrier)][n] for b in plan.bodies]
+    return [[op for op in body if isinstance(op, Barrier)][n] for body in plan.bodies.values()]
 
 
-def _without_barriers(plan: Plan, ordinals: Sequence[int]) -> tuple[Body, ...]:
-    result = []
-    for body in plan.bodies:
-        barriers = [i for i, op in enumerate(body.ops) if isinstance(op, Barrier)]
-        gone = {barriers[n] for n in ordinals}
-        result.append(replace(body, ops=tuple(op for i, op in enumerate(body.ops) if i not in gone)))
-    return tuple(result)
+def _without_barriers(plan: Plan, ordinals: Sequence[int]) -> Bodies:
+    result = {}
+    for role, body in plan.bodies.items():
+        places = [i for i, op in enumerate(body) if isinstance(op, Barrier)]
+        gone = {places[n] for n in ordinals}
+        result[role] = tuple(op for i, op in enumerate(body) if i not in gone)
+    return result
 
 
 def _redundant_waits(plan: Plan, completing: Set[int]) -> Iterator[Diagnostic]:
     """Waits that complete nothing, and those whose work is done in time without them."""
-    waits = [op for body in plan.bodies for op in body.ops if isinstance(op, Drain) and op.span]
+    waits = [op for body in plan.bodies.values() for op in body if isinstance(op, Drain) and op.span]
 
     def without(gone: Sequence[Op]) -> Plan:
         numbers = {op.identity for op in gone}
-        kept = (replace(b, ops=tuple(op for op in b.ops if op.identity not in numbers)) for b in plan.bodies)
-        return plan.with_bodies(tuple(kept))
+        kept = {role: tuple(op for op in body if op.identity not in numbers) for role, body in plan.bodies.items()}
+        return plan.with_bodies(kept)
 
     idle = [op for op in waits if op.identity not in completing]
     rest = [op for op in waits if op.identity in completing]

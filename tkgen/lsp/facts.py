@@ -362,13 +362,13 @@ def _of_schedule(plan: Plan | None) -> list[str]:
 
 def _of_cluster(plan: Plan | None, node: ast.Cluster) -> Iterator[str]:
     """The epoch of a schedule line, counted from the beginning of its K-step, and its MFMAs."""
-    for body in plan.bodies if plan else ():
-        mine = [i for i, op in enumerate(body.ops) if _inside(op, node)]
+    for role, body in plan.bodies.items() if plan else ():
+        mine = [i for i, op in enumerate(body) if _inside(op, node)]
         if not mine or plan is None:
             continue
-        epoch = sum(isinstance(op, Barrier) for op in body.ops[: mine[0]])
-        yield f"{body.role}: epoch {epoch} of {plan.barriers_per_step} in its K-step"
-        ops = [body.ops[i] for i in mine]
+        epoch = sum(isinstance(op, Barrier) for op in body[: mine[0]])
+        yield f"{role}: epoch {epoch} of {plan.barriers_per_step} in its K-step"
+        ops = [body[i] for i in mine]
         flops = sum(_flops(plan.program, op) for op in ops if isinstance(op, Multiply))
         if flops:
             yield f"{flops:,} FLOP multiplied per wave"

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tkgen.schedule.loop_program import barriers
 from tkgen.schedule.loop_registers import shares, total
 from tkgen.schedule.loops import LoopMap
 from tkgen.schedule.rows import RowMap
+from tkgen.tile.ops import barriers
 
 LANES_SHOWN = 3  # of a row: the first ones, and the last
 
@@ -30,7 +30,7 @@ def placement(build: Any) -> Placement | None:
     """Return the places of the tiles of a build, None where its layout has no such table."""
     match getattr(build.spec, "layout", None):
         case LoopMap() as m:
-            meetings = f"{barriers(build.spec.schedule)} barriers a pass"
+            meetings = f"{barriers(build.spec.schedule.tiles.body)} barriers a pass"
             return Placement(
                 "Tiles over waves",
                 f"{m.describe()}. Each wave has its part of {m.split.name}, which runs along the columns of all "

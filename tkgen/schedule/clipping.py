@@ -15,7 +15,6 @@ operations that do not exist are left out, it leaves as many in flight as are le
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import lcm
 
@@ -23,7 +22,7 @@ from tkgen.ir.reductions import RING, exchanges, rounds
 from tkgen.ir.types import Program, Role
 from tkgen.schedule.explicit import ends
 from tkgen.schedule.instructions import global_instructions
-from tkgen.tile.ops import Barrier, Body, CatchUp, Copy, Fetch, Gather, Mix, Reduce, Store, Take, Zero
+from tkgen.tile.ops import Barrier, Bodies, CatchUp, Copy, Fetch, Gather, Mix, Reduce, Store, Take, Zero
 from tkgen.tile.program import END, Control, Drain, K, Op
 
 
@@ -44,9 +43,9 @@ class Shape:
         return passes * self.unroll + self.tail_iterations
 
 
-def shape(program: Program, bodies: Sequence[Body]) -> Shape:
+def shape(program: Program, bodies: Bodies) -> Shape:
     """The loop's shape for `program`: static K gives the exact trip count."""
-    depth = max((op.offset for b in bodies for op in b.ops), default=0)
+    depth = max((op.offset for body in bodies.values() for op in body), default=0)
     slots = lcm(*(o.register_buffers for o in program.operands))
     needed = lcm(slots, program.slices) // program.slices  # iterations after which register slots repeat
     unroll = lcm(needed, program.unroll or 1)
@@ -65,20 +64,20 @@ def shape(program: Program, bodies: Sequence[Body]) -> Shape:
 Segment = tuple[Op, ...]
 
 
-def clip(program: Program, body: Body, shape: Shape) -> tuple[Segment, Segment, Segment]:
-    """Prologue, loop and epilogue of the waves that execute `body`."""
-    role = next(r for r in program.roles if r.name == body.role)
+def clip(program: Program, name: str, body: Segment, shape: Shape) -> tuple[Segment, Segment, Segment]:
+    """Prologue, loop and epilogue of the waves of the role `name`, which execute `body`."""
+    role = next(r for r in program.roles if r.name == name)
     steps = program.steps
     rows, cols = (tuple(range(n)) for n in program.accumulator.fragments)
     span = program.accumulator.span
     prologue: list[Op] = [Zero(rows, cols, span=span)] if role.multiplies else []
-    clipped = [(at, op) for at, op in enumerate(body.ops) if not isinstance(op, Mix)]
+    clipped = [(at, op) for at, op in enumerate(body) if not isinstance(op, Mix)]
     for k in range(-shape.depth, 0):
         for at, op in clipped:
             step = k + op.offset
             if isinstance(op, Control) or (step >= 0 and (steps is None or step < steps)):
                 prologue.append(_clipped_wait(program, body, at, k, 0, steps).moved("", k))
-    passes = [op.moved(K, i) for i in range(shape.unroll) for op in body.ops]
+    passes = [op.moved(K, i) for i in range(shape.unroll) for op in body]
     epilogue = []
     written = ends(role.schedule)
     if written:
@@ -120,14 +119,14 @@ def _reduced(program: Program, role: Role) -> list[Op]:
     return made
 
 
-def _clipped_wait(program: Program, body: Body, at: int, iteration: int, first: int | None, end: int | None) -> Op:
+def _clipped_wait(program: Program, body: Segment, at: int, iteration: int, first: int | None, end: int | None) -> Op:
     """The operation at a position of an iteration; a wait for global operations leaves only those of its count in
     flight that touch steps first .. end - 1."""
-    op = body.ops[at]
+    op = body[at]
     if not isinstance(op, Drain) or op.stream != "vm" or not op.count:
         return op
-    issued = [other for other in (*body.ops[at:], *body.ops[:at]) if isinstance(other, Copy | Fetch | Take)]
-    after = sum(isinstance(other, Copy | Fetch | Take) for other in body.ops[at:])
+    issued = [other for other in (*body[at:], *body[:at]) if isinstance(other, Copy | Fetch | Take)]
+    after = sum(isinstance(other, Copy | Fetch | Take) for other in body[at:])
     left, count, passed = op.count, 0, 0
     while issued and left > 0:
         position = len(issued) - 1 - passed % len(issued)

@@ -28,8 +28,8 @@ from tkgen.ir.types import Program
 from tkgen.schedule.instructions import instructions
 from tkgen.schedule.registers import within_wave
 from tkgen.schedule.traces import NEVER, Conflict, Event, Passed, data_trace, parts_of, trace
-from tkgen.tile.ops import SHARED_READS, Barrier, CatchUp, Copy, Load
-from tkgen.tile.program import Drain, Node, Op, Part, Role, Space, ops
+from tkgen.tile.ops import SHARED_READS, Barrier, CatchUp, Copy, Load, barriers
+from tkgen.tile.program import Drain, Op, Part, Role, Space, ops
 
 
 def passes_to_prove(program: Program, waves: Sequence[Role], depth: int, unroll: int) -> int:
@@ -125,9 +125,8 @@ def _first_of_each(found: list[Conflict]) -> list[Conflict]:
 def barrier_counts(waves: Sequence[Role], passes: int, tiles: int) -> list[Conflict]:
     """Waves that pass other numbers of barriers than the first, over the tile or in one pass of the loop."""
     # Each passes those of the phases in all, before or after.
-    looped, around = ([_barriers(*segments) for segments in each] for each in (
-        ((w.tiles.body,) for w in waves), ((w.before, w.behind) for w in waves)
-    ))  # fmt: skip
+    looped = [barriers(w.tiles.body) for w in waves]
+    around = [barriers((*w.before, *w.behind)) for w in waves]
     last_phase = max(w.phase for w in waves)
     counts = [tiles * (last_phase + n + passes * m) for n, m in zip(around, looped, strict=True)]
     return [
@@ -135,10 +134,6 @@ def barrier_counts(waves: Sequence[Role], passes: int, tiles: int) -> list[Confl
         for w, n, m in zip(waves[1:], counts[1:], looped[1:], strict=True)
         if n != counts[0] or m != looped[0]
     ]
-
-
-def _barriers(*segments: tuple[Node, ...]) -> int:
-    return sum([*map(type, segment)].count(Barrier) for segment in segments)
 
 
 # ---------------------------------------------------------------- LDS, across waves

@@ -6,23 +6,23 @@ from dataclasses import replace
 
 from tkgen.ir.types import Program
 from tkgen.source import Span
-from tkgen.tile.ops import Barrier, Body, Fence, Mix, Priority, Schedule, numbered
+from tkgen.tile.ops import Barrier, Bodies, Fence, Mix, Priority, Schedule, numbered
 from tkgen.tile.program import Control, Op
 
 
-def bodies(program: Program) -> tuple[tuple[Body, ...], bool, bool] | None:
+def bodies(program: Program) -> tuple[Bodies, bool, bool] | None:
     """(bodies, barriers automatic, waits automatic) of the spec's schedule blocks; None when it has none."""
     followed = [(role.name, role.schedule) for role in program.roles if role.schedule]
     if not any(schedule.clusters for _, schedule in followed):
         return None
     barriers, waits = any(s.barriers for _, s in followed), any(s.waits for _, s in followed)
-    found, begins, free = list[Body](), dict[Span, int](), 0
+    found, begins, free = dict[str, tuple[Op, ...]](), dict[Span, int](), 0
     for role, schedule in followed:  # two roles that follow one clause do the same operations
         ops = _ops(schedule)
         first = begins.setdefault(schedule.span, free)
         free = max(free, first + len(ops))
-        found.append(Body(role, numbered(ops, first)))
-    return tuple(found), barriers, waits
+        found[role] = numbered(ops, first)
+    return found, barriers, waits
 
 
 def ends(schedule: Schedule | None) -> tuple[tuple[Op, ...], tuple[Op, ...]] | None:
@@ -40,18 +40,18 @@ def ends(schedule: Schedule | None) -> tuple[tuple[Op, ...], tuple[Op, ...]] | N
     return prologue, drain
 
 
-def merged(program: Program, bodies: tuple[Body, ...]) -> list[tuple[str, Op]]:
+def merged(program: Program, bodies: Bodies) -> list[tuple[str, Op]]:
     """One sequence of all roles: what lies between the same two barriers stands together, in role order."""
     segments: list[list[tuple[str, Op]]] = []
-    for body in bodies:
+    for role, body in bodies.items():
         index = 0
-        for op in body.ops:
+        for op in body:
             if len(segments) <= index:
                 segments.append([])
             if isinstance(op, Barrier):
                 index += 1
             elif not isinstance(op, Control):
-                segments[index].append((body.role, op))
+                segments[index].append((role, op))
     return [pair for segment in segments for pair in segment]
 
 

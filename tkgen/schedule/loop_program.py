@@ -53,11 +53,6 @@ def block(m: LoopMap, wave: Role) -> Block:
     return Block((wave,), (), (), rings(m))
 
 
-def barriers(wave: Role) -> int:
-    """Barriers of an iteration."""
-    return sum(isinstance(op, Barrier) for op in wave.tiles.body)
-
-
 def rings(m: LoopMap) -> tuple[Ring, ...]:
     """The rings of shared memory, with a part for each wave."""
     return tuple(Ring(f"{RING}{n}", slots=str(slots), parts="WAVES") for n, slots in enumerate(m.rings))

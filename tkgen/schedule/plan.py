@@ -21,7 +21,7 @@ from tkgen.schedule.stored import Wrong, wrong_stores
 from tkgen.schedule.traces import Conflict, Passed, held
 from tkgen.schedule.verifier import verify
 from tkgen.targets import Target
-from tkgen.tile.ops import Barrier, Body, Copy, Fence, Multiply, Priority, Read, Write, numbered
+from tkgen.tile.ops import Barrier, Bodies, Copy, Fence, Multiply, Priority, Read, Write, barriers, numbered
 from tkgen.tile.program import Control, Drain, Op, Part, Place, Role, Tiles
 from tkgen.tile.text import role_text as role_lines
 
@@ -42,7 +42,7 @@ class Plan:
     program: Program
     target: Target = field(repr=False)
     graph: nx.MultiDiGraph = field(compare=False, repr=False)
-    bodies: tuple[Body, ...]
+    bodies: Bodies
     shape: Shape
     waves: tuple[Role, ...]
     automatic: bool
@@ -51,7 +51,7 @@ class Plan:
     @property
     def barriers_per_step(self) -> int:
         """Barriers every wave passes in one steady K-step."""
-        return sum(isinstance(op, Barrier) for op in self.bodies[0].ops)
+        return barriers(next(iter(self.bodies.values())))
 
     @property
     def tiles_to_prove(self) -> int:
@@ -114,14 +114,14 @@ class Plan:
         steps = self.shape.steps(passes)
         return purposes(self.program, self.waves, passes, self.shape.unroll, steps, self.tiles_to_prove)
 
-    def with_bodies(self, bodies: tuple[Body, ...]) -> Plan:
+    def with_bodies(self, bodies: Bodies) -> Plan:
         """The same program with other iterations, one for each role, clipped anew and nothing trimmed."""
         form = shape(self.program, bodies)
         return _held(replace(self, bodies=bodies, shape=form, waves=_clipped(self.program, bodies, form)))
 
     def written(self, op: Op) -> Op:
         """The operation of the iteration that `op` is in another K-step; `op` where it is of none."""
-        return next((each for body in self.bodies for each in body.ops if each.same(op)), op)
+        return next((each for ops in self.bodies.values() for each in ops if each.same(op)), op)
 
     @property
     def role_names(self) -> tuple[str, ...]:
@@ -167,12 +167,12 @@ def plan(program: Program, target: Target) -> Plan:
         auto_barriers, auto_waits = not made.paced, not made.paced
         roles, ops = zip(*made.ops, strict=True)
         pairs = list(zip(roles, numbered(ops), strict=True))
-        bodies = tuple(Body(role, tuple(op for of, op in pairs if of == role)) for role in dict.fromkeys(roles))
+        bodies = {role: tuple(op for of, op in pairs if of == role) for role in roles}
         sequence = [(role, op) for role, op in pairs if not isinstance(op, Control)]
     if auto_barriers:
         bodies = _with_barriers(program, sequence)
     if auto_waits:
-        bodies = tuple(replace(b, ops=tuple(_with_waits(program, b.ops))) for b in bodies)
+        bodies = {role: tuple(_with_waits(program, each)) for role, each in bodies.items()}
     graph = dataflow.build(program, sequence)
     form = shape(program, bodies)
     waves = _clipped(program, bodies, form)
@@ -196,7 +196,7 @@ def _ends(program: Program) -> None:
     before = [op for s in schedules for c in s.prologue for op in c.ops]
     behind = [op for s in schedules for c in s.drain for op in c.ops]
     drained = program.schedule.drained if program.schedule else ()
-    form = shape(program, [])
+    form = shape(program, {})
     depth = max((op.offset for s in schedules for c in s.clusters for op in c.ops), default=0)
     least, steps = len(drained), program.steps
     wrong = (
@@ -225,8 +225,8 @@ def _ends(program: Program) -> None:
             raise SpecError(Diagnostic("E216", problem, Label(first.span), fix=Fix(fix)))
 
 
-def _clipped(program: Program, bodies: tuple[Body, ...], form: Shape) -> tuple[Role, ...]:
-    made = [(body.role, clip(program, body, form)) for body in bodies]
+def _clipped(program: Program, bodies: Bodies, form: Shape) -> tuple[Role, ...]:
+    made = [(role, clip(program, role, each, form)) for role, each in bodies.items()]
     return tuple(
         Role(role, (), before, Tiles((), each), behind, waves=group, phase=phase)
         for role, (before, each, behind) in made
@@ -244,7 +244,7 @@ def _phases(program: Program, role: str) -> list[tuple[int, tuple[int, ...]]]:
     return [(phase, tuple(group)) for phase, group in sorted(by_phase.items())]
 
 
-def _with_barriers(program: Program, sequence: list[tuple[str, Op]]) -> tuple[Body, ...]:
+def _with_barriers(program: Program, sequence: list[tuple[str, Op]]) -> Bodies:
     """A body per role with a minimum set of barriers; gap 0 goes to the end of the iteration."""
     graph = dataflow.build(program, sequence)
     copies = {position for position, (_, op) in enumerate(sequence) if isinstance(op, Copy)}
@@ -255,7 +255,7 @@ def _with_barriers(program: Program, sequence: list[tuple[str, Op]]) -> tuple[Bo
     ]
     gaps = minimum_stabbing(arcs(ordered, len(sequence)), len(sequence))
     barrier = Barrier(automatic=True)
-    bodies = []
+    bodies = {}
     for role in program.roles:
         ops: list[Op] = []
         for position, (owner, op) in enumerate(sequence):
@@ -265,8 +265,8 @@ def _with_barriers(program: Program, sequence: list[tuple[str, Op]]) -> tuple[Bo
                 ops.append(op)
         if 0 in gaps:
             ops.append(barrier)
-        bodies.append(Body(role.name, tuple(ops)))
-    return tuple(bodies)
+        bodies[role.name] = tuple(ops)
+    return bodies
 
 
 def _with_waits(program: Program, ops: tuple[Op, ...]) -> Iterator[Op]:
@@ -478,9 +478,9 @@ def _without_empty(placed: Sequence[Op]) -> list[Op]:
 def _cover(plan: Plan) -> None:
     """Write on every edge that crosses waves the ordinal of the first barrier of the iteration that covers it."""
     barriers_before: dict[int, int] = {}  # number of an operation -> barriers its role passes before it
-    for body in plan.bodies:
+    for body in plan.bodies.values():
         passed = 0
-        for op in body.ops:
+        for op in body:
             barriers_before[op.identity] = passed
             passed += isinstance(op, Barrier)
     per_step = plan.barriers_per_step

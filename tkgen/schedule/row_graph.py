@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 from tkgen.ir.equations import Kernel, Load, Loop, Op, Store, Value, When, op_text, reads, walk, writes
 from tkgen.ir.graph import Dependency
 from tkgen.ir.types import ALL_WAVES
-from tkgen.schedule.loop_program import barriers, ring_of
+from tkgen.schedule.loop_program import ring_of
 from tkgen.schedule.loops import LoopMap
 from tkgen.schedule.rows import RowMap
-from tkgen.tile.ops import Barrier, Copy, Fetch, Vote, Write
+from tkgen.tile.ops import Copy, Fetch, Vote, Write, barriers
 from tkgen.tile.program import Role
 
 if TYPE_CHECKING:
@@ -62,8 +62,8 @@ def loop_graph(m: LoopMap, wave: Role) -> nx.MultiDiGraph:
 
 def _behind(wave: Role, last: int) -> int | None:
     """The first meeting of a pass, around it, behind a step; None without meetings."""
-    passed = sum(isinstance(step, Barrier) for step in wave.tiles.body[:last])
-    return passed % barriers(wave) if barriers(wave) else None
+    met = barriers(wave.tiles.body)
+    return barriers(wave.tiles.body[:last]) % met if met else None
 
 
 def _graph(kernel: Kernel, waves: int, met: _Met) -> nx.MultiDiGraph:

@@ -21,8 +21,8 @@ from tkgen.ir.reductions import rounds
 from tkgen.ir.types import Program
 from tkgen.ir.verifier import Broken
 from tkgen.targets import Target
-from tkgen.tile.ops import Barrier, Gather, Move, Multiply, Reduce, Store
-from tkgen.tile.program import END, Drain, K, Node, Op, Part, Role
+from tkgen.tile.ops import Gather, Move, Multiply, Reduce, Store, barriers
+from tkgen.tile.program import END, Drain, K, Op, Part, Role
 
 
 def verify(program: Program, target: Target, waves: Sequence[Role], placed: bool) -> None:
@@ -46,7 +46,7 @@ def verify(program: Program, target: Target, waves: Sequence[Role], placed: bool
                     fail("steps", op)
                 if isinstance(op, Drain) and op.automatic and op.count >= counters[op.stream]:
                     fail("waits", op)
-    if placed and len({tuple(_meetings(segment) for segment in w.parts) for w in waves}) > 1:
+    if placed and len({tuple(barriers(segment) for segment in w.parts) for w in waves}) > 1:
         fail("meetings", waves[0].name)
 
 
@@ -67,7 +67,3 @@ def _unreduced(program: Program, wave: Role) -> Op | None:
             case Store() if done != len(every):
                 return at
     return None
-
-
-def _meetings(segment: tuple[Node, ...]) -> int:
-    return sum(isinstance(op, Barrier) for op in segment)

@@ -12,13 +12,13 @@ k + `offset`; prologue and epilogue are the same operations clipped to the steps
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import ClassVar, Self
+from typing import ClassVar, Self, TypeAlias
 
 from tkgen.source import Span
-from tkgen.tile.program import Control, K, Op, Region, Ring, Space, StreamKind
+from tkgen.tile.program import Control, K, Node, Op, Region, Ring, Space, StreamKind
 
 
 @cache
@@ -485,12 +485,12 @@ def indices(values: tuple[int, ...]) -> str:
     return ",".join(map(str, values))
 
 
-@dataclass(frozen=True)
-class Body:
-    """One iteration of one role: the operations in order, steps relative to k."""
+Bodies: TypeAlias = Mapping[str, tuple[Op, ...]]  # role -> the operations of an iteration in order, steps relative to k
 
-    role: str
-    ops: tuple[Op, ...]
+
+def barriers(nodes: Iterable[Node]) -> int:
+    """The number of barriers among nodes."""
+    return sum(isinstance(node, Barrier) for node in nodes)
 
 
 def numbered(ops: Iterable[Op], first: int = 0) -> tuple[Op, ...]:

@@ -16,7 +16,6 @@ from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
 from tkgen.execute.arguments import launched_in
 from tkgen.ir.divided import divided
 from tkgen.ir.size_cases import around_tiles, tile_units
-from tkgen.schedule.loop_program import barriers
 from tkgen.schedule.loop_steps import steps
 from tkgen.schedule.loop_tiles import LoopError
 from tkgen.schedule.loop_written import StepError
@@ -24,6 +23,7 @@ from tkgen.schedule.loops import LoopMap, map_loops
 from tkgen.schedule.row_graph import loop_graph
 from tkgen.schedule.step_text import loop_text
 from tkgen.targets.model import round_up
+from tkgen.tile.ops import barriers
 from tkgen.tile.program import Role
 from tkgen.toolchain.isa import Function, instruction_mix
 
@@ -97,7 +97,7 @@ def _figures(spec: Spec[Any], function: Function) -> dict[str, object]:
     m, loop = spec.layout, loop_mix(function)
     return {
         "layout": {"text": m.describe(), "columns": m.columns, "side": m.side, "predicted_registers": m.registers},
-        "barriers_per_step": barriers(spec.schedule),
+        "barriers_per_step": barriers(spec.schedule.tiles.body),
         "instructions": asdict(instruction_mix(function.instructions)),
         "main_loop": None if loop is None else asdict(loop) | {"other_per_mfma": other_per_mfma(loop)},
     }
@@ -117,7 +117,7 @@ FUSED = CdnaForm(
     # a condition on which waves decide, or a number from memory to compare places with
     decides=lambda spec: bool(spec.layout.votes or spec.layout.numbers_loaded),
     measured=measured,
-    barriers=lambda spec: ("barriers", barriers(spec.schedule)),
+    barriers=lambda spec: ("barriers", barriers(spec.schedule.tiles.body)),
     figures=_figures,
-    words=lambda spec, function: loop_words(barriers(spec.schedule), loop_mix(function)),
+    words=lambda spec, function: loop_words(barriers(spec.schedule.tiles.body), loop_mix(function)),
 )
