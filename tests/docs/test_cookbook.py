@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from tkgen.api import load
 from tkgen.cli import app
+from tkgen.diagnostics import SpecError
 
 PAGE = (ROOT / "docs" / "cookbook.md").read_text(encoding="utf-8")
 RECIPES = {block.title.removesuffix(".tk"): block.body for block in blocks(PAGE) if block.title}
@@ -41,6 +42,7 @@ SIZES = {
     "alibi": "BATCH=1 HEADS=2 LENGTH=192 D=64",
     "window": "BATCH=1 HEADS=2 LENGTH=192 D=64 WINDOW=70",
     "gqa": "BATCH=1 HEADS=2 KV_HEADS=1 LENGTH=192 D=64",
+    "variants": "BATCH=1 HEADS=4 KV_HEADS=2 LENGTH=192 D=64",
     "linear_attention": "HEADS=2 LENGTH=192",
     "scan": "HEADS=1 LENGTH=192",
     "fp8": "M=128 N=128 K=128",
@@ -60,6 +62,18 @@ SAMPLE = ("rmsnorm_int8", "linear_attention")
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recipe_is_proven_without_a_warning(name: str) -> None:
     assert not load(f"{RECIPES[name]}\n").check().diagnostics
+
+
+def test_recipes_build_for_all_machines_except_those_that_the_page_names() -> None:
+    (sentence,) = re.findall(r"except these, which sm_90a refuses: ([^.]+)\.", PAGE)
+    refused = []
+    for name, text in RECIPES.items():
+        for target in ("gfx942", "gfx950", "sm_90a") if "\n  target " not in text else ():
+            try:
+                load(f"{text}\n", target=target).check()
+            except SpecError:
+                refused.append((name, target))
+    assert refused == [(name, "sm_90a") for name in re.findall(r"`(\w+)`", sentence)]
 
 
 @pytest.mark.parametrize("name", only(RECIPES, SAMPLE))

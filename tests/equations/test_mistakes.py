@@ -210,6 +210,14 @@ def test_a_value_that_no_store_depends_on_is_told() -> None:
     assert len(found.kernel.body) == len(fewer.body)  # and nothing computes it
 
 
+def test_a_shifted_index_is_answered_with_the_table() -> None:
+    with pytest.raises(SpecError) as caught:
+        typed(parse_text(text_of("rmsnorm", "X[t] + R[t]", "X[t - 1] + R[t]")))
+    (found,) = caught.value.diagnostics
+    assert found.code == "E223" and found.fix is not None
+    assert found.fix.text == "list the positions in an i32 tensor, and load through it: `X[PAST[t]]`"
+
+
 def test_every_code_of_equations_is_among_the_mistakes() -> None:
     codes = {code for _, _, _, code, _, _ in MISTAKES}
     assert {f"E{n}" for n in (*range(222, 231), 232, 233)} <= codes

@@ -51,6 +51,16 @@ kernel attention
   O[h, q] = o / l
 """
 
+ROWS = """\
+kernel norm
+  dims TOKENS = 512, D = 4096
+  global X : bf16[TOKENS, D]
+  global Y : bf16[TOKENS, D]
+  over t in TOKENS by 4
+  x = X[t]
+  Y[t] = x * rsqrt(rowmean(x * x))
+"""
+
 
 def resolved(text: str, target: str, folder: Path) -> str:
     """The stage in which what was chosen is printed."""
@@ -117,3 +127,9 @@ def test_too_many_registers_of_waves_that_nobody_wrote_are_said_of_the_kernel() 
         load(text, target="gfx950").check()
     found = error.value.diagnostics[0].primary
     assert found is not None and found.span.text == "attention"
+
+
+@pytest.mark.parametrize("target", known_names())
+def test_rows_have_four_waves(target: str) -> None:
+    spec, written = (load(text, target=target) for text in (ROWS, ROWS.replace("by 4\n", "by 4\n  waves 4\n")))
+    assert not spec.check().diagnostics and spec.program.waves == written.program.waves == 4

@@ -243,7 +243,9 @@ def _fits(m: HopperLoop, program: EquationProgram) -> None:
             f"a consumer's thread has {m.most_registers} registers; its tiles take about {m.registers}", at,
             FEWER_REGISTERS, _fitting_tiles(m),
         )  # fmt: skip
-    if stray := next((s for s in program.shared if s.tensor.name not in m.moved), None):
+    vectors = {op.source.tensor for op in m.loop.body if isinstance(op, Load) and op.result.axes == (m.loop.axis,)}
+    named = (s for s in program.shared if s.tensor not in vectors)  # lanes read vectors: AMD GPUs take them from LDS
+    if stray := next((s for s in named if s.tensor.name not in m.moved), None):
         raise LoopError(f"`{stray.tensor.name}` is no factor that changes in the loop", stray.span, "leave it out")
     if program.grid.name not in ("linear", "persistent"):
         raise LoopError(f"there is no `grid {program.grid.name}` of such loops", program.grid.span)

@@ -401,6 +401,8 @@ class Axes:
         by_tile = axis.tile is not None and (axis.kind is AxisKind.PARALLEL or not stored)
         if expr.op != "/" or not (axis.is_index or by_tile):
             fix = "an index is an axis, an index axis divided by a number, or a number"
+            if expr.op in "+-":
+                fix = f"list the positions in an i32 tensor, and load through it: `{tensor.name}[PAST[{axis.name}]]`"
             what = f"`{axis.name}` has tiles" if expr.op == "/" else f"`{axis.name}` is an axis"
             raise self.scope.error("E223", f"`{expr.span.text}` is no index", expr.span, what, fix=fix)
         divisor = positive(self.scope, expr.right, "the divisor of an index")

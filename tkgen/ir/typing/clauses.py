@@ -21,6 +21,7 @@ from tkgen.syntax import ast
 from tkgen.syntax.ast import flatten
 
 Clause = TypeVar("Clause", ast.Shared, ast.Registers)
+ROW_WAVES = 4  # of a block of rows, unless `waves` says otherwise
 
 _WITH_EQUATIONS = (
     *ast.EQUATIONS, ast.Dims, ast.Param, ast.Global, ast.Scalar, ast.Targets, ast.Remap, ast.Grid, ast.Waves,
@@ -112,7 +113,9 @@ def _waves(scope: Scope, kernel: Kernel, roles: tuple[Role, ...]) -> tuple[int, 
     if roles:
         axes = [a for a in kernel.axes if a.tile is not None and a.kind is AxisKind.PARALLEL]
         return sum(len(role.waves) for role in roles if not role.loads), axes[0] if len(axes) == 1 else None
-    if not scope.all(ast.Waves) and has_products(kernel):
+    if not scope.all(ast.Waves):
+        if not has_products(kernel):
+            return ROW_WAVES, None
         tiled_ones = [a for a in kernel.axes if a.tile is not None and a.kind is AxisKind.PARALLEL]
         if len(tiled_ones) == 1 and (tile := tiled_ones[0].tile or 0) % BASE_TILE == 0:
             return _fitting(scope, tile), tiled_ones[0]
