@@ -98,7 +98,11 @@ def test_reserved_names_are_left_alone():
     block = compose([GROUPED]).cpp(reserved={"group_slot"}, row="r", col="c")
     text = "\n".join(block.statements)
     assert "int group_slot =" not in text and "int group_slot_2 =" in text
-    assert (block.row, block.col) == ("r", "c")
+
+
+@pytest.mark.parametrize("calls, read", [([], {"grid_cols"}), ([GROUPED], {"grid_rows", "grid_cols"})])
+def test_a_remap_says_which_extents_it_reads(calls, read):
+    assert read == {"grid_rows", "grid_cols"} & {*compose(calls).cpp().reads}
 
 
 def test_a_remap_travels_to_other_processes():

@@ -56,11 +56,10 @@ class NamedInt:
 
 @dataclass(frozen=True)
 class CppBlock:
-    """C++ lines that declare the tile's coordinates as the constants `row` and `col`."""
+    """C++ lines that declare the tile's coordinates, and the names that they read."""
 
     statements: list[str]
-    row: str
-    col: str
+    reads: Collection[str]
 
 
 @dataclass(frozen=True)
@@ -131,7 +130,7 @@ class Remap:
         coordinates = self.build(program, Ref(index), *extents)
         lines = cpp.lines(program.statements(coordinates), indent)
         lines.extend(indent + cpp.declaration(n, value) for n, value in zip(results, coordinates, strict=True))
-        return CppBlock(lines, row, col)
+        return CppBlock(lines, program.read)
 
     def build(self, program: Program, index: Expr, rows: Expr, cols: Expr) -> tuple[Expr, Expr]:
         """Write every stage into `program`; returns the tile's row and column."""

@@ -225,6 +225,7 @@ class Program:
         self._prefix = ""
         self._statements: list[Statement] = []  # of the body being built
         self._depth = 0
+        self.read: set[str] = set()
 
     def stage(self, name: str) -> None:
         """From here on, names begin with `name` and an underscore."""
@@ -277,9 +278,12 @@ class Program:
         self._statements.append(replace(choice, otherwise=tuple(body)))
 
     def statements(self, results: Sequence[Expr]) -> list[Statement]:
-        """The program in order, without the named values that neither `results` nor a variable needs."""
-        needed = {name for result in results for name in names_in(result)}
-        return _live(self._statements, needed)
+        """The program in order, without the named values that neither `results` nor a variable needs.
+
+        `read` then has the names that these and `results` read.
+        """
+        self.read = {name for result in results for name in names_in(result)}
+        return _live(self._statements, self.read)
 
     @contextmanager
     def _body(self) -> Iterator[list[Statement]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import PurePath
 
 from tkgen.backends.cdna.lower.context import Context
@@ -78,7 +78,7 @@ class _Lowering:
             scalars=tuple(ScalarMember(cpp_name(s.name), s.dtype.cpp, self.c.origin(s.span)) for s in p.scalars),
             grid_rows=grid_rows,
             grid_cols=grid_cols,
-            sizes=tuple(self.sizes()),
+            sizes=tuple(self.sizes(placed.reads)),
             grid=self.blocks(self.host(grid_rows), self.host(grid_cols)),
             grid_kind=p.grid.name,
             step_count="int64_t" if counts_steps_in_64_bits(p) else "int",
@@ -93,13 +93,12 @@ class _Lowering:
             matrices=" * ".join(self.c.extent_of(a.dim) for a in p.batch),
             empty=self.empty(),
             batch=() if p.ragged else tuple(self.batch()),
-            groups=self.groups(),
+            groups=self.groups("grid_rows" in placed.reads),
             part=self.c.index(p.part) if p.part is not None else "",
             views=tuple(map(self.matrix_view, self.c.views.values())),
             remap=tuple(placed.statements),
             remap_origin=self.c.origin("remap"),
-            tile_row=placed.row,
-            tile_col=placed.col,
+            waves=p.waves,
             functions=helpers(self.c.functions, CDNA),
             scopes=scopes,
             checks=tuple(self.checks()),
@@ -125,8 +124,8 @@ class _Lowering:
         counts = [rows, cols, *(e if e.isupper() else f"int({e})" for e in extents)]
         return " * ".join([*counts, *parts])
 
-    def groups(self) -> Groups | None:
-        """The walk over the groups of ragged rows, or of a ragged contraction."""
+    def groups(self, counted: bool) -> Groups | None:
+        """The walk over the groups of ragged rows, or of a ragged contraction; `counted` as of `Groups`."""
         axis, offsets = self.c.program.ragged or self.c.program.ragged_sum, self.c.program.offsets
         if axis is None or offsets is None:
             return None
@@ -134,7 +133,7 @@ class _Lowering:
         return Groups(
             f"g.{cpp_name(offsets.name)}.raw_ptr", str(index.dim.size), self.c.extent_of(axis.dim),
             self.c.index(index), self.c.first_of(axis), self.c.length_of(axis), self.steps_of(axis),
-            self.c.origin(axis.span),
+            counted, self.c.origin(axis.span),
         )  # fmt: skip
 
     def steps_of(self, axis: Axis) -> str:
@@ -157,9 +156,11 @@ class _Lowering:
         """A grid extent as the argument struct sees it: a constant, or a member function."""
         return extent if extent.isupper() else f"{extent}()"
 
-    def sizes(self) -> list[Size]:
-        """Extents known only at run time, as expressions over the struct's tensors."""
+    def sizes(self, read: Collection[str]) -> list[Size]:
+        """Extents known only at run time, as expressions over the struct's tensors; `read`: names of the remap."""
         p, result = self.c.program, []
+        counts = ("grid_rows", "grid_cols") if p.batch or p.grid.name != "linear" else ()  # the body counts all tiles
+        local = {"steps", *read, *counts}
         for name, dim, block in (
             ("grid_rows", p.m, "BLOCK_ROWS"),
             ("grid_cols", p.n, "BLOCK_COLS"),
@@ -169,7 +170,7 @@ class _Lowering:
             if dim.size is None and not ragged:
                 size = f"int({self.c.size_of(dim.name).removeprefix('g.')})"
                 count = f"({size} + {block} - 1) / {block}" if p.tail else f"{size} / {block}"
-                result.append(Size(name, count, self.c.origin(dim.span, "block", "tail")))
+                result.append(Size(name, count, name in local, self.c.origin(dim.span, "block", "tail")))
         return result
 
     def lds(self, o: Operand) -> tuple[str, str]:

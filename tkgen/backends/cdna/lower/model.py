@@ -37,7 +37,7 @@ class Groups:
     """Ragged rows, or a ragged contraction: the local that walks over groups, and what its constructor takes, as C++.
 
     `index` is the local of the group's number, `first` and `rows` those of its first place and how many it has. Where
-    the contraction is ragged, `steps` is how many K-steps a group takes.
+    the contraction is ragged, `steps` is how many K-steps a group takes. `counted`: the body names `grid_rows`.
     """
 
     offsets: str
@@ -47,6 +47,7 @@ class Groups:
     first: str
     rows: str
     steps: str
+    counted: bool
     origin: Origins
 
 
@@ -84,10 +85,14 @@ class ScalarMember:
 
 @dataclass(frozen=True)
 class Size:
-    """A grid extent or a number of K-steps that is known only at run time, over the struct's tensors."""
+    """A grid extent or a number of K-steps that is known only at run time, over the struct's tensors.
+
+    It is a `local` of the kernel, too, where the kernel's body names it.
+    """
 
     name: str
     expression: str
+    local: bool
     origin: Origins
 
 
@@ -164,7 +169,6 @@ class KernelModel(FileModel):
     views: tuple[Statement, ...]
     remap: tuple[str, ...]
     remap_origin: Origins
-    tile_row: str
-    tile_col: str
+    waves: int
     functions: tuple[str, ...]  # the C++ of those of its equations
     scopes: tuple[Scope, ...]

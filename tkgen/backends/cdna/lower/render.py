@@ -45,19 +45,12 @@ def render(model: KernelModel, alone: bool = True) -> Source:
         m=model,
         alone=alone,
         block=block,
-        needs_wave=named("wave", block),
-        named=named,
         remark=marks.remark,
         marks=marks,
     )
     if alone:
         text = file_of(text, model, bool(model.groups))
     return marks.source(tidy(text))
-
-
-def named(name: str, text: str) -> bool:
-    """Return True if C++ text names something."""
-    return re.search(rf"\b{name}\b", text) is not None
 
 
 def file_of(body: str, model: FileModel, looks: bool) -> str:
