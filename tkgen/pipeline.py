@@ -25,8 +25,6 @@ from tkgen.backends.stages import Stage as Stage
 from tkgen.ir.passes import PASSES
 
 if TYPE_CHECKING:
-    from networkx import MultiDiGraph
-
     from tkgen.backends.spec import AnySpec
     from tkgen.diagnostics import Diagnostic
     from tkgen.ir.equation_program import EquationProgram
@@ -37,10 +35,6 @@ if TYPE_CHECKING:
 
 B = TypeVar("B")
 Define: TypeAlias = "Mapping[str, int | None]"
-
-
-class NothingToPrint(Exception):
-    """A stage has no such text for the target of a spec. The message says which text there is."""
 
 
 # ---------------------------------------------------------------- the values between stages
@@ -255,18 +249,11 @@ def _schedule_text(spec: AnySpec) -> str:
     return spec.scheduled
 
 
-def graph_of(spec: AnySpec) -> MultiDiGraph:
-    """The dataflow graph of a kernel. Raises NothingToPrint where its target has none."""
-    if spec.graph is None:
-        message = f"there is no dataflow graph of kernels for {spec.target.name}"
-        raise NothingToPrint(f"{message}; their schedule is: `tkgen check {spec.path} --print-after {SCHEDULE.name}`")
-    return spec.graph
-
-
 def _graph_text(spec: AnySpec) -> str:
     from tkgen.ir.graph import to_text
 
-    return _joined(to_text(graph_of(kernel)) for kernel in spec.kernels)
+    kernels: Sequence[Any] = spec.kernels
+    return _joined(to_text(kernel.graph) for kernel in kernels)
 
 
 def _joined(texts: Iterable[str]) -> str:
@@ -325,7 +312,6 @@ def text_of(name: str, request: Request) -> str:
     """The text `name` of `PRINTED` for a spec, without line breaks at its end.
 
     Raises:
-        NothingToPrint: the target has no such text.
         SpecError: a stage up to this one finds an error.
     """
     stage = stage_of(name)

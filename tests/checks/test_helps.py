@@ -153,9 +153,7 @@ def test_what_a_help_leaves_is_right(text: str, edit: tuple[str, str], tmp_path:
     assert result.exit_code == 0, result.output
 
 
-def test_a_graph_of_a_kernel_for_hopper_says_where_its_schedule_is() -> None:
+def test_a_schedule_of_a_kernel_for_hopper_is_shown() -> None:
     spec = Path(__file__).parents[2] / "specs/hopper/h100_lcf.tk"
-    result = CliRunner().invoke(app, ["graph", str(spec)])
-    assert result.exit_code == 2 and "--print-after schedule" in result.output
     shown = CliRunner().invoke(app, ["check", str(spec), "--print-after", "schedule"])
     assert shown.exit_code == 0 and "tile A0 x STAGES" in shown.output

@@ -14,6 +14,8 @@ from tkgen.ir.launch import Launch
 from tkgen.ir.limits import places_of
 from tkgen.ir.products import has_products
 from tkgen.ir.types import Dim
+from tkgen.schedule.tile_graph import tile_graph
+from tkgen.tile.scheduled import Footprint, Scheduled
 
 if TYPE_CHECKING:
     from networkx import MultiDiGraph
@@ -42,12 +44,14 @@ class Form:
 
     layout: Callable[[Any], Any]  # where tiles lie; raises SpecError where nothing carries the equations out
     check: Callable[[Any], Iterable[Diagnostic]]  # what there is to say, where there is a layout; may raise SpecError
-    text: Callable[[Any], str]  # the schedule, as text
+    tiles: Callable[[Any], Scheduled]  # the tile program, to look at
+    footprint: Callable[[Any], Footprint]  # what a block takes
+    text: Callable[[Any], str] = lambda spec: str(spec.tiles.text)  # the schedule, as text
     source: Callable[[Any], Source]
     launch: Callable[[Any, Mapping[str, int] | None], Launch[Any]]
     size_cases: Callable[[Any], Iterable[dict[str, int]]]
     fitting: Callable[[Any, Mapping[str, int]], dict[str, int]] = unchanged
-    graph: Callable[[Any], MultiDiGraph] | None = None  # the dataflow graph of an iteration
+    graph: Callable[[Any], MultiDiGraph] = lambda spec: tile_graph(spec.tiles, spec.name)  # of an iteration's dataflow
 
 
 @dataclass(frozen=True)
@@ -72,10 +76,20 @@ class KernelSpec(TypedSpec[K, T], Generic[K, T]):
         except SpecError as error:
             yield from error.diagnostics
 
+    @cached_property
+    def tiles(self) -> Scheduled:
+        """The tile program of a block. Raises SpecError as `layout`."""
+        return self.form.tiles(self)
+
+    @cached_property
+    def footprint(self) -> Footprint:
+        """Memory and registers of a block, as predicted. Raises SpecError as `layout`."""
+        return self.form.footprint(self)
+
     @property
-    def graph(self) -> MultiDiGraph | None:
-        """The dataflow graph of an iteration, with the barriers of it; None where the machine has none."""
-        return self.form.graph and self.form.graph(self)
+    def graph(self) -> MultiDiGraph:
+        """The dataflow graph of an iteration, with the barriers of it."""
+        return self.form.graph(self)
 
     @property
     def scheduled(self) -> str:

@@ -16,8 +16,6 @@ from tkgen.ir.sizing import Sizing, Taking
 from tkgen.ir.types import Dim
 
 if TYPE_CHECKING:
-    from networkx import MultiDiGraph
-
     from tkgen.backends.protocol import Build
 
 
@@ -111,11 +109,6 @@ class TypedSpec(ABC, Generic[P, T]):
     def divides(self) -> bool:
         """Return True if these are multiples that sizes of other kernels in a sequence have to follow."""
         return False
-
-    @property
-    def graph(self) -> MultiDiGraph | None:
-        """The dataflow graph of an iteration, where there is one."""
-        return None
 
     @property
     def plan(self) -> Any:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -146,27 +146,27 @@ def fmt(
 def graph(
     spec: OneSpec,
     how: Annotated[GraphFormat, typer.Option("--format")] = GraphFormat.TEXT,
+    target: Target = None,
     define: Defines = None,
     roots: Roots = None,
     as_json: Json = False,
 ) -> None:
-    """Print a spec's dataflow graph: operations, dependencies, the barrier that covers each."""
-    from tkgen.pipeline import NothingToPrint, graph_of
+    """Print a spec's dataflow graph and schedule: operations, dependencies, what each waits for, budgets of a block."""
+    from tkgen.ir import graph as dataflow
+    from tkgen.tile import table
 
     with reported():
-        found = load_spec(spec, define, None, roots)
-        try:
-            graphs = [graph_of(kernel) for kernel in found.kernels]
-        except NothingToPrint as missing:
-            fail(str(missing), USAGE)
-    from tkgen.ir import graph as dataflow
-
+        found = load_spec(spec, define, target, roots)
+        kernels: Sequence[Any] = found.kernels
+        known = [(kernel.graph, kernel.tiles, kernel.footprint) for kernel in kernels]
     if as_json or how is GraphFormat.JSON:
-        plain = [dataflow.to_json(each) for each in graphs]
+        plain = [dataflow.to_json(graph) | table.as_data(*shown) for graph, *shown in known]
         say(json.dumps(plain[0] if found.kernels[0] is found else plain, indent=2))
+    elif how is GraphFormat.DOT:
+        say("\n".join(dataflow.to_dot(graph) for graph, *_ in known).rstrip("\n"))
     else:
-        text = dataflow.to_dot if how is GraphFormat.DOT else dataflow.to_text
-        say("\n".join(text(each) for each in graphs).rstrip("\n"))
+        texts = (dataflow.to_text(graph) + table.as_text(*shown) for graph, *shown in known)
+        say("\n".join(texts).rstrip("\n"))
 
 
 @commands.command()

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from tkgen import pipeline
-from tkgen.cli.common import USAGE, defines, fail, refuse_early, say
+from tkgen.cli.common import defines, refuse_early, say
 from tkgen.pipeline import PRINTED, Request, Stage
 
 
@@ -48,10 +48,7 @@ def go_along(
 
 
 def say_stage(stage: Stage[Any, Any], value: Any, wanted: Iterable[str]) -> None:
-    """Print the texts `wanted` of a stage's value; ends the command where the target of the spec has no such text."""
+    """Print the texts `wanted` of a stage's value."""
     for name in wanted:
         if name in stage.prints:
-            try:
-                say(stage.prints[name](value).rstrip("\n"))
-            except pipeline.NothingToPrint as missing:
-                fail(str(missing), USAGE)
+            say(stage.prints[name](value).rstrip("\n"))

@@ -12,7 +12,6 @@ divided by the number of waves there.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from tkgen.ir.equations import (
     Argument,
@@ -31,24 +30,23 @@ from tkgen.ir.equations import (
 from tkgen.ir.types import WAVE_LANES
 from tkgen.schedule.loop_tiles import Multiplication, extent
 from tkgen.schedule.loops import LoopMap
+from tkgen.tile.scheduled import Moment, Share, together
 
 REGISTER_BYTES = 4  # of a lane
 
 
-@dataclass(frozen=True)
-class Share:
-    """`registers` of a lane for `what`, in words."""
-
-    what: str
-    registers: int
+def moments(m: LoopMap) -> tuple[Moment, ...]:
+    """Return the values in registers at each product of the loop."""
+    at = {x.product: x for x in m.multiplications}
+    products = [(n, at[op]) for n, op in enumerate(m.loop.body) if op in at]
+    return tuple(Moment(f"multiply by {x.moving.name}", "multiply", "steady", together(_at(m, n, x)))
+                 for n, x in products)  # fmt: skip
 
 
 def shares(m: LoopMap) -> tuple[Share, ...]:
     """Return the values in registers at the product where they take the most, the largest first."""
-    at = {x.product: x for x in m.multiplications}
-    moments = [tuple(_at(m, n, at[op])) for n, op in enumerate(m.loop.body) if op in at]
-    most = max(moments, key=total)
-    return tuple(sorted((s for s in most if s.registers), key=lambda s: -s.registers))
+    most = max(moments(m), key=lambda moment: moment.total).shares
+    return tuple(sorted(most, key=lambda s: -s.registers))
 
 
 def total(found: tuple[Share, ...]) -> int:

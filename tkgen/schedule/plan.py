@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -18,16 +19,18 @@ from tkgen.schedule.epochs import Purposes, conflicts, distinct, passes_to_prove
 from tkgen.schedule.orders import Orders, Unrolled, most_in_flight, orders
 from tkgen.schedule.presets import preset
 from tkgen.schedule.stored import Wrong, wrong_stores
-from tkgen.schedule.traces import Conflict, Passed, held
+from tkgen.schedule.traces import Conflict, Event, Passed, held, trace
 from tkgen.schedule.verifier import verify
 from tkgen.targets import Target
 from tkgen.tile.ops import Barrier, Bodies, Copy, Fence, Multiply, Priority, Read, Write, barriers, numbered
-from tkgen.tile.program import Control, Drain, Op, Part, Place, Role, Tiles
+from tkgen.tile.program import Block, Control, Drain, Op, Part, Place, Role, Tiles
+from tkgen.tile.scheduled import Scheduled
 from tkgen.tile.text import role_text as role_lines
 
 if TYPE_CHECKING:
     import networkx as nx
 
+PROLOGUE, STEADY, NEXT, EPILOGUE = SEGMENTS = "prologue", "steady", "next", "epilogue"
 C = TypeVar("C", bound=Control)
 
 
@@ -135,6 +138,20 @@ class Plan:
     def with_ops(self, role: str, part: Part, ops: tuple[Op, ...]) -> Plan:
         """The same plan with other operations in a part of `role`, on its waves of every phase."""
         return replace(self, waves=tuple(w.with_ops(part, ops) if w.name == role else w for w in self.waves))
+
+    @cached_property
+    def tiles(self) -> Scheduled:
+        """The tile program of a block."""
+        return Scheduled("", Block(self.waves, (), (), ()), {})
+
+    def events(self, wave: Role) -> list[tuple[Event, str]]:
+        """Every event of a wave over up to two iterations of the loop, each with its segment: `SEGMENTS`."""
+        count = 2 if self.shape.passes is None else min(self.shape.passes, 2)
+        last_phase = max(w.phase for w in self.waves)
+        events = trace(self.program, wave, count, self.shape.unroll, self.shape.steps(count), 1, last_phase)
+        first, each = wave.phase + len(wave.before), len(wave.tiles.body)
+        ends = (first, first + each, first + count * each)
+        return [(e, SEGMENTS[bisect_right(ends, at)]) for at, e in enumerate(events)]
 
     def to_text(self) -> str:
         """The stable text form: per role and phase its prologue, loop and epilogue."""

@@ -1,8 +1,23 @@
-"""The schedule of waves as text: the tile program of rows over lanes, and of loops over waves."""
+"""The tile program of rows over lanes, and of loops over waves, as it is shown: its ops in words, or in equations."""
 
 from __future__ import annotations
 
-from tkgen.ir.equations import body_text
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from tkgen.ir.equations import (
+    Load,
+    Loop,
+    Product,
+    Reduce,
+    Store,
+    When,
+    access_text,
+    body_text,
+    walk,
+    writes,
+)
+from tkgen.ir.equations import Op as Operation
 from tkgen.schedule.loop_program import block as loop_block
 from tkgen.schedule.loop_program import persistent, product_of, ring_of
 from tkgen.schedule.loops import LoopMap
@@ -10,10 +25,34 @@ from tkgen.schedule.row_steps import OF_ROW, block
 from tkgen.schedule.rows import RowMap
 from tkgen.tile.ops import Copy, ElementLoop, Equations, Fetch, Read, Share, SharedLoad, SharedStore, Vote, Write
 from tkgen.tile.program import Op, Role
-from tkgen.tile.text import INDENT, block_text, region_text
+from tkgen.tile.scheduled import Line, Scheduled, action_of
+from tkgen.tile.text import INDENT, Lines, region_text
+
+NOUNS = {"multiply": "product", "reduce": "reduction"}
 
 
-def row_text(m: RowMap) -> str:
+def statements(operations: Iterable[Operation]) -> Iterator[Line]:
+    """The lines of the spec that operations are of. Unnamed values belong to the statement that takes them."""
+    action = ""
+    for op in walk(tuple(operations)):
+        if isinstance(op, Load | Loop | When):
+            continue
+        action = "multiply" if isinstance(op, Product) else "reduce" if isinstance(op, Reduce) else action
+        if isinstance(op, Store):
+            yield Line(op.span.text if op.span else f"store {access_text(op.target)}", "store", op.span)
+        elif (result := writes(op)[0]).name:
+            span = result.span
+            text = f"{result.name} = {span.text}" if span and span.text != result.name else result.name
+            yield Line(text, action or "map", span)
+        else:
+            continue
+        action = ""
+    if action:
+        last = op.result if isinstance(op, Product | Reduce) else writes(op)[0]
+        yield Line(f"{action} {last.span.text}" if last.span else f"a {NOUNS[action]}", action, last.span)
+
+
+def row_program(m: RowMap) -> Scheduled:
     """A layout of rows, and its program."""
 
     def lines(op: Op) -> list[str] | None:
@@ -28,8 +67,17 @@ def row_text(m: RowMap) -> str:
                 return [f"shared load {_reduced(m, n)} from {region_text(source)}"]
         return None
 
+    def written(op: Op) -> Iterable[Line] | None:
+        return statements(m.sweeps[op.number].ops) if isinstance(op, ElementLoop) else _as_shown(op, lines)
+
     values = {"WAVES": m.waves, OF_ROW: m.waves_of_row, "PASSES": m.passes}
-    return f"{m.describe()}\n{block_text(block(m.steps), values, lines)}"
+    return Scheduled(m.describe(), block(m.steps), values, lines, written)
+
+
+def _as_shown(op: Op, lines: Lines) -> Iterable[Line] | None:
+    """The lines that `--print-after` shows of an op."""
+    found = lines(op)
+    return None if found is None else (Line(line, action_of(op), op.span) for line in found)
 
 
 def _reduced(m: RowMap, sweep: int) -> str:
@@ -37,7 +85,7 @@ def _reduced(m: RowMap, sweep: int) -> str:
     return ", ".join(str(reduce.result) for reduce in m.sweeps[sweep].handed)
 
 
-def loop_text(m: LoopMap, wave: Role) -> str:
+def loop_program(m: LoopMap, wave: Role) -> Scheduled:
     """A layout of a loop, and its program."""
 
     def lines(op: Op) -> list[str] | None:
@@ -62,5 +110,12 @@ def loop_text(m: LoopMap, wave: Role) -> str:
                 return [f"shared load of {m.combined[n].result}"]
         return None
 
+    def written(op: Op) -> Iterable[Line] | None:
+        if not isinstance(op, Equations):
+            return _as_shown(op, lines)
+        part = f", part {op.part} of {op.parts}" if op.parts > 1 else ""
+        after = part + ", of the next iteration" * op.ahead
+        return (replace(line, text=line.text + after) for line in statements(m.loop.body[op.first : op.last]))
+
     values = {"WAVES": m.waves} | ({"AHEAD": m.late} if m.late else {})
-    return f"{m.describe()}\n{block_text(loop_block(m, persistent(wave) if m.persistent else wave), values, lines)}"
+    return Scheduled(m.describe(), loop_block(m, persistent(wave) if m.persistent else wave), values, lines, written)

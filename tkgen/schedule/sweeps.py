@@ -215,7 +215,14 @@ def divisors(kernel: Kernel, fast: Axis) -> tuple[Value, ...]:
 def registers(
     kernel: Kernel, fast: Axis, rows: int, chunks: int, chunk: int, late: Collection[Access] = ()
 ) -> int:  # fmt: skip
-    """VGPRs of the elements that a lane has at the worst moment: `rows` at a time, `chunks` of `chunk` of each.
+    """VGPRs of the elements that a lane has at the worst moment: `rows` at a time, `chunks` of `chunk` of each."""
+    return max((sum(live.values()) for _, live in moments(kernel, fast, rows, chunks, chunk, late)), default=0)
+
+
+def moments(
+    kernel: Kernel, fast: Axis, rows: int, chunks: int, chunk: int, late: Collection[Access] = ()
+) -> Iterator[tuple[int, dict[str, int]]]:  # fmt: skip
+    """VGPRs of the elements that a lane has in each sweep, by what they hold.
 
     What was loaded takes whole registers for each chunk, but of `late` ones, which a sweep loads chunk by chunk. What a
     sweep reads for the last time makes room, chunk by chunk, for what it makes. Elements live in one pass of a loop.
@@ -228,7 +235,6 @@ def registers(
     def copies(value: Value) -> int:
         return rows if any(a != fast and not a.is_index for a in value.axes) else 1
 
-    most = 0
     for region in regions(kernel):
         loads: dict[Access, list[Load]] = {}
         for op in region.ops:
@@ -236,16 +242,13 @@ def registers(
                 loads.setdefault(op.source, []).append(op)
         until = {access: max(last.get(op.result, -1) for op in same) for access, same in loads.items()}
         for number in (n for n, sweep in enumerate(found) if sweep.loop == region.loop):
-            stays = goes = comes = 0
+            stays, goes, comes = Counter[str](), Counter[str](), Counter[str]()
             for access, same in loads.items():
                 words = chunks * -(-chunk * access.tensor.dtype.bytes // REGISTER_BYTES)
-                if until[access] > number:
-                    stays += copies(same[0].result) * words
-                elif until[access] == number:
-                    goes += copies(same[0].result) * words
-            for first, end in kept.values():
-                stays += rows * elements * (first < number < end)
-                goes += rows * elements * (end == number)
-                comes += rows * elements * (first == number)
-            most = max(most, stays + max(goes, comes))
-    return most
+                if until[access] >= number:
+                    (stays if until[access] > number else goes)[access.tensor.name] += copies(same[0].result) * words
+            for value, (first, end) in kept.items():
+                if first <= number <= end:
+                    mine = comes if first == number else goes if end == number else stays
+                    mine[value.name or "what is computed between"] += rows * elements
+            yield number, stays + max(goes, comes, key=Counter.total)

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tkgen.backends.cdna.footprint import fused_footprint
 from tkgen.backends.cdna.form import CdnaForm, loop_mix, loop_words, other_per_mfma
 from tkgen.backends.cdna.lanes import measured
 from tkgen.backends.cdna.lower.loops import LoopLowering
@@ -21,7 +22,7 @@ from tkgen.schedule.loop_tiles import LoopError
 from tkgen.schedule.loop_written import StepError
 from tkgen.schedule.loops import LoopMap, map_loops
 from tkgen.schedule.row_graph import loop_graph
-from tkgen.schedule.step_text import loop_text
+from tkgen.schedule.step_text import loop_program
 from tkgen.targets.model import round_up
 from tkgen.tile.ops import barriers
 from tkgen.tile.program import Role
@@ -107,7 +108,8 @@ FUSED = CdnaForm(
     layout=_layout,
     schedule=_schedule,
     check=_check,
-    text=lambda spec: loop_text(spec.layout, spec.schedule),
+    tiles=lambda spec: loop_program(spec.layout, spec.schedule),
+    footprint=lambda spec: fused_footprint(spec.layout, spec.target, spec.program.occupancy),
     graph=lambda spec: loop_graph(spec.layout, spec.schedule),
     source=partial(_source, alone=True),
     namespace=partial(_source, alone=False),

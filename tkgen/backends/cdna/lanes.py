@@ -7,6 +7,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tkgen.backends.cdna.footprint import lanes_footprint
 from tkgen.backends.cdna.form import CdnaForm
 from tkgen.backends.cdna.lower.origins import Source
 from tkgen.backends.cdna.lower.rows import RowLowering
@@ -15,7 +16,7 @@ from tkgen.diagnostics import Diagnostic, Fix, Label
 from tkgen.execute.arguments import launched_in
 from tkgen.ir.size_cases import around_tiles
 from tkgen.schedule.row_graph import row_graph
-from tkgen.schedule.step_text import row_text
+from tkgen.schedule.step_text import row_program
 from tkgen.targets.model import Resources
 from tkgen.toolchain.isa import instruction_mix
 
@@ -48,7 +49,8 @@ LANES = CdnaForm(
     layout=lambda spec: laid_over_lanes(spec.program, spec.target),
     schedule=lambda spec: spec.layout,
     check=lambda spec: of_lanes(spec.program, spec.layout),
-    text=lambda spec: row_text(spec.layout),
+    tiles=lambda spec: row_program(spec.layout),
+    footprint=lambda spec: lanes_footprint(spec.layout, spec.target),
     graph=lambda spec: row_graph(spec.layout),
     source=partial(_source, alone=True),
     namespace=partial(_source, alone=False),

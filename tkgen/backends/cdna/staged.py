@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tkgen import checks
+from tkgen.backends.cdna.footprint import staged_footprint
 from tkgen.backends.cdna.form import CdnaForm, loop_mix, loop_words, other_per_mfma
 from tkgen.backends.cdna.lower.origins import Source
 from tkgen.backends.cdna.lower.render import lower
@@ -99,6 +100,8 @@ STAGED = CdnaForm(
     layout=lambda spec: spec.schedule,
     schedule=lambda spec: plan(spec.program, spec.target),
     check=lambda spec: checks.check(spec.schedule, spec.target),
+    tiles=lambda spec: spec.schedule.tiles,
+    footprint=lambda spec: staged_footprint(spec.schedule, spec.target),
     text=lambda spec: str(spec.schedule.to_text()),
     graph=lambda spec: spec.schedule.graph,
     source=partial(_source, alone=True),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from tkgen.backends.hopper.footprint import fused_footprint
 from tkgen.backends.hopper.form import HopperForm
 from tkgen.backends.hopper.loop_layout import hopper_loop
 from tkgen.backends.hopper.loop_lowering import lower_loop, tile_code
@@ -99,7 +100,8 @@ def _modelled(spec: HopperSpec[Any], *launched: Any) -> Modelled:
 FUSED = HopperForm(
     layout=_layout,
     check=_check,
-    text=lambda spec: scheduled(spec.layout),
+    tiles=lambda spec: scheduled(spec.layout),
+    footprint=lambda spec: fused_footprint(spec.layout),
     source=lambda spec: lower_loop(spec.layout, spec.program.header.splitlines(), spec.path.name, spec.target.name),
     launch=_launch,
     size_cases=_size_cases,

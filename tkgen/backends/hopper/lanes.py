@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tkgen.backends.cdna.lower.origins import Source
+from tkgen.backends.hopper.footprint import lanes_footprint
 from tkgen.backends.hopper.form import HopperForm
 from tkgen.backends.hopper.rows import lower_rows
 from tkgen.backends.protocol import Modelled
@@ -12,7 +13,7 @@ from tkgen.checks.laid import laid_over_lanes, lane_figures, of_lanes
 from tkgen.execute.arguments import launched_in
 from tkgen.ir.size_cases import around_tiles
 from tkgen.schedule.row_graph import row_graph
-from tkgen.schedule.step_text import row_text
+from tkgen.schedule.step_text import row_program
 
 if TYPE_CHECKING:
     from tkgen.backends.hopper.spec import HopperSpec
@@ -34,7 +35,8 @@ def _modelled(spec: HopperSpec[Any], *launched: Any) -> Modelled:
 LANES = HopperForm(
     layout=lambda spec: laid_over_lanes(spec.program, spec.target.lanes),
     check=lambda spec: of_lanes(spec.program, spec.layout),
-    text=lambda spec: row_text(spec.layout),
+    tiles=lambda spec: row_program(spec.layout),
+    footprint=lambda spec: lanes_footprint(spec.layout, spec.target),
     graph=lambda spec: row_graph(spec.layout),
     source=_source,
     launch=lambda spec, given: launched_in(spec.layout, spec.program, given),

@@ -35,7 +35,7 @@ from tkgen.backends.hopper.loops import HopperLoop
 from tkgen.backends.hopper.schedule import MACHINE, wrong
 from tkgen.backends.hopper.streamed import Round, Rows
 from tkgen.proof.program import Loop
-from tkgen.tile.text import block_text
+from tkgen.tile.scheduled import Scheduled
 from tkgen.tile.unroll import unroll
 
 
@@ -75,9 +75,10 @@ def unproven(m: HopperLoop) -> str | None:
     return next(filter(None, map(_wrong, shapes(m))), None)
 
 
-def scheduled(m: HopperLoop) -> str:
-    """The tile program of a block, as text."""
-    return block_text(program(shape_of(m).code), constants(*m.buffers, m.consumers, m.machine.warpgroup_warps))
+def scheduled(m: HopperLoop) -> Scheduled:
+    """The tile program of a block."""
+    code = replace(shape_of(m).code, loads_first=m.loads_first)
+    return Scheduled("", program(code), constants(*m.buffers, m.consumers, m.machine.warpgroup_warps))
 
 
 def shape_of(m: HopperLoop, passes: int = 0) -> Shape:

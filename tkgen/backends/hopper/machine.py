@@ -23,6 +23,16 @@ class HopperProduct:
     hbm_tbps: float
     timed_as: str  # the product whose measurements its predictions take
 
+    @property
+    def compute_units(self) -> int:
+        """Its SMs."""
+        return self.sms
+
+    @property
+    def xcds(self) -> int:
+        """Dies with a separate L2: one."""
+        return 1
+
 
 @dataclass(frozen=True)
 class HopperTiming:

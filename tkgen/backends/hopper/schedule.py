@@ -62,7 +62,7 @@ from tkgen.ir.launch import Launch
 from tkgen.proof.passes import first_wrong, unread
 from tkgen.proof.program import Loop
 from tkgen.tile.program import Let
-from tkgen.tile.text import block_text
+from tkgen.tile.scheduled import Scheduled
 from tkgen.tile.unroll import Tile, unroll
 
 MACHINE = load_hopper().synchronisation
@@ -140,13 +140,13 @@ def unproven(layout: Layout) -> str | None:
     return next(filter(None, map(_wrong, shapes(layout))), None)
 
 
-def scheduled(layout: Layout) -> str:
-    """The tile program of a block, as text."""
+def scheduled(layout: Layout) -> Scheduled:
+    """The tile program of a block."""
     shape = block_shape(layout, layout.program.steps or 0)
     values = {
         name: n for name, n in _values(shape).items() if n
     }  # the K-steps of a tile may be known at run time alone
-    return block_text(program(_code(shape)), values)
+    return Scheduled("", program(_code(shape)), values)
 
 
 def shapes(layout: Layout) -> list[Shape]:

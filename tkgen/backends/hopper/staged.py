@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tkgen.backends.hopper.checks import check
+from tkgen.backends.hopper.footprint import staged_footprint
 from tkgen.backends.hopper.form import HopperForm
 from tkgen.backends.hopper.launch import PAIR_BYTES
 from tkgen.backends.hopper.layout import Layout
@@ -78,7 +79,8 @@ def _modelled(spec: HopperSpec[Any], *launch: Any) -> Modelled:
 STAGED = HopperForm(
     layout=lambda spec: Layout(spec.program, spec.target),
     check=lambda spec: check(spec.program, spec.target),
-    text=lambda spec: scheduled(spec.layout),
+    tiles=lambda spec: scheduled(spec.layout),
+    footprint=lambda spec: staged_footprint(spec.layout),
     source=lambda spec: lower(spec.program, spec.target, str(spec.path)),
     launch=lambda spec, given: launched(spec.program, requirements(spec.program, 1, 0), given),  # each step is a pass
     size_cases=_size_cases,
