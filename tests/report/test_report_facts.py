@@ -22,6 +22,7 @@ from tkgen.remap import RemapCall, compose
 from tkgen.remap.measure import panels_per_window
 from tkgen.report import Facts, Prediction, facts, pictures, prediction, to_json
 from tkgen.report.figures import figures, mix
+from tkgen.report.hot import Hot
 from tkgen.report.timeline import Timeline
 
 
@@ -33,7 +34,7 @@ def conforms(value: object, annotation: object) -> bool:
     if annotation is type(None):
         return value is None
     if is_dataclass(annotation) and isinstance(annotation, type):
-        hints = typing.get_type_hints(annotation, localns={"Part": Part, "Timeline": Timeline})
+        hints = typing.get_type_hints(annotation, localns={"Part": Part, "Timeline": Timeline, "Hot": Hot})
         names = [f.name for f in fields(annotation)]
         return isinstance(value, dict) and list(value) == names and all(conforms(value[n], hints[n]) for n in names)
     if origin is tuple:

@@ -53,7 +53,7 @@ def test_both_kinds_stand_in_one_page(tree: Any) -> None:
     assert [e.text for e in tree.iter("button") if e.get("role") == "tab" and e.get("id", "").startswith("tab-")] == [
         "softmax", "eight_wave",
     ]  # fmt: skip
-    for number, names in ((0, ["overview", "source", "layout", "prediction", "figures"]), (1, ["overview", "source"])):
+    for number, names in ((0, ["overview", "source", "layout", "prediction", "hot"]), (1, ["overview", "source"])):
         part = article(tree, number)
         sections = [e.get("id") for e in part.iter("section")]
         assert sections[: len(names)] == [f"k{number}-{name}" for name in names]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from tkgen.predict import Prediction
     from tkgen.report import Facts
     from tkgen.report import Prediction as Shown
+    from tkgen.report.hot import Hot
     from tkgen.tune.edits import Tried
 
 commands = typer.Typer()
@@ -83,6 +84,7 @@ def report(
         with working(f"measuring {path.stem}"):
             built = spec.build(cxx=cxx)
             times = [_prediction(kernel, product) for kernel in built.kernels] if predicted else []
+            times = _with_cheaper(spec, times, product, cxx, tuple(roots or ()))
             return all_facts(built, previous / f"{spec.name}.json", times, product)
 
     with reported():
@@ -118,6 +120,21 @@ def _prediction(built: Build, product: str | None) -> Shown | None:
             raise
         complain(f"note: no prediction, which needs {error.name}: {install_line(extra)}")
     return None
+
+
+def _with_cheaper(
+    spec: AnySpec, times: Sequence[Shown | None], product: str | None, cxx: str | None, roots: tuple[Path, ...]
+) -> list[Shown | None]:
+    """The predictions with that of a cheaper form of each hot equation."""
+    hot = [t.hot for t in times if t is not None and t.hot is not None]
+    if not hot or len(hot) < len(times):
+        return list(times)
+    from tkgen.tune.cheaper import with_cheaper
+
+    seconds = [t.seconds for t in times if t is not None]
+    sizes = next(t.sizes for t in times if t is not None)
+    found = with_cheaper(spec, hot, seconds, product, sizes, cxx, roots)
+    return [t and replace(t, hot=h) for t, h in zip(times, found, strict=True)]
 
 
 @commands.command("diff")
@@ -235,6 +252,9 @@ def predict(
     compare_define: Annotated[
         list[str] | None, typer.Option("--compare-D", metavar="NAME=VALUE", help="Its -D values; else the same.")
     ] = None,
+    lines: Annotated[
+        bool, typer.Option("--lines/--no-lines", help="Show instructions, cycles and registers by line of the spec.")
+    ] = True,
     edits: Annotated[
         bool, typer.Option("--edits", help="Try edits of the spec, one at a time: what each would bring.")
     ] = False,
@@ -266,11 +286,12 @@ def predict(
     asked = [Asked(path, defines(values), target, tuple(roots or ()), product) for path, values in places]
     with reported():
         try:
-            first, *rest = (_predicted(a, trace if a is asked[0] else None, cxx) for a in asked)
+            alone = lines and len(asked) == 1
+            (first, hot), *rest = (_predicted(a, trace if a is asked[0] else None, cxx, alone) for a in asked)
         except PredictError as error:
             fail(str(error), USAGE)
     tried = _tried(asked[0], first.seconds, cxx) if edits else None
-    _say_predictions([first, *rest], tried, as_json)
+    _say_predictions([first, *(p for p, _ in rest)], hot, tried, as_json)
     if as_json:
         return
     if tried is not None:
@@ -283,30 +304,41 @@ def predict(
         say(f"wrote {trace}")
 
 
-def _predicted(asked: Asked, trace: Path | None, cxx: str | None) -> Prediction:
-    """The prediction of a spec, with what is done shown on a terminal."""
+def _predicted(asked: Asked, trace: Path | None, cxx: str | None, lines: bool) -> tuple[Prediction, list[Hot]]:
+    """The prediction of a spec and of its `lines`, if asked for, with progress shown on a terminal."""
+    from tkgen.tune.cheaper import with_cheaper
+
     subject = asked.checked()
     if subject.emulated:
         need_emulator()
     with working(f"predicting {subject.spec.name}"):
-        return subject.predict(cxx, trace)
+        found, hot = subject.predict_lines(cxx, trace, lines)
+        seconds = [k.seconds for k in found.kernels or (found,)]
+        return found, with_cheaper(subject.spec, hot, seconds, asked.product, subject.extents, cxx, asked.roots)
 
 
-def _say_predictions(found: Sequence[Prediction], tried: Sequence[Tried] | None, as_json: bool) -> None:
-    """Print a prediction, or one beside another; `tried` is for JSON."""
+def _say_predictions(
+    found: Sequence[Prediction], hot: Sequence[Hot], tried: Sequence[Tried] | None, as_json: bool
+) -> None:
+    """Print a prediction and the lines of its kernels, or one beside another; `tried` is for JSON."""
     from rich.console import Console
 
     from tkgen.predict import Comparison, render_comparison, render_terminal, to_json
+    from tkgen.report.hot import to_json as hot_json
+    from tkgen.report.hot_text import render_hot
 
     first, *others = found
     both = Comparison(first, *others) if others else None
     if as_json:
         data = to_json(both or first)
+        if hot:
+            data["hot"] = [hot_json(lines) for lines in hot]
         say(json.dumps(data if tried is None else data | {"edits": [asdict(t) for t in tried]}, indent=2))
     elif both is not None:
         render_comparison(both, Console())
     else:
         render_terminal(first, Console())
+        render_hot(hot, Console())
         if tried is None and first.what_if:
             say("--edits tries changes to the spec, one at a time")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,9 @@ from tkgen.backends import protocol
 from tkgen.backends.registry import backend_of
 from tkgen.execute.given import Values
 from tkgen.predict import Prediction, check_device, models, predicted
+from tkgen.report.hot import Hot, hot_kernels
 from tkgen.report.timeline import trace
+from tkgen.toolchain.compiler import ToolchainError
 from tkgen.toolchain.files import write_atomic
 
 
@@ -58,6 +61,15 @@ class Subject:
     def predict(self, cxx: str | None = None, into: Path | None = None) -> Prediction:
         """Build and predict it; the work and waits of each wave are written as a trace to `into`.
 
+        Raises as `predict_lines`.
+        """
+        return self.predict_lines(cxx, into, lines=False)[0]
+
+    def predict_lines(
+        self, cxx: str | None = None, into: Path | None = None, lines: bool = True
+    ) -> tuple[Prediction, tuple[Hot, ...]]:
+        """The same, with the lines of each kernel; none where the machine code has no lines, or not asked for.
+
         Raises:
             SpecError, ToolchainError: as `build` of a spec.
             PredictError, UnknownTargetError: as `tkgen.predict.predict`, or nothing follows its machine code.
@@ -66,7 +78,11 @@ class Subject:
         known = models(build, self.extents, self.product)
         recordings = [model.recording() for model in known] if into is not None else []
         found = predicted(build, known, self.extents)
+        hot = tuple[Hot, ...]()
+        if lines:
+            with suppress(ToolchainError):  # there is nothing that says of which lines the machine code is
+                hot = hot_kernels(build, known, found.kernels or (found,))
         if into is not None:
             traced = trace(build, found.product, recordings)
             write_atomic(into, json.dumps(traced, separators=(",", ":")))
-        return found
+        return found, hot

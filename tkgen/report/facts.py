@@ -27,6 +27,7 @@ from tkgen.diagnostics.model import Diagnostic
 from tkgen.ir.equations import Map, Reduce
 from tkgen.report.figures import Figure, MixEntry, figures, mix
 from tkgen.report.flow import Flow, flow
+from tkgen.report.hot import to_json as hot_json
 from tkgen.report.lanes import Cycles, Pipeline, pipeline
 from tkgen.report.lds import LdsMap, lds_map
 from tkgen.report.order import BlockOrder, block_order
@@ -252,7 +253,10 @@ def previous_report(path: Path, kernel: str = "") -> dict[str, Any] | None:
 
 def to_json(found: Facts) -> dict[str, Any]:
     """The facts as plain data, ready for `json.dumps`."""
-    return asdict(found)
+    data = asdict(found)
+    if found.prediction and found.prediction.hot:
+        data["prediction"]["hot"] = hot_json(found.prediction.hot)
+    return data
 
 
 def _problem(program: Any) -> Problem:

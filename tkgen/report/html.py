@@ -23,6 +23,7 @@ from tkgen.report import svg
 from tkgen.report.canvas import HATCH, safe, style
 from tkgen.report.facts import Facts, all_facts, facts, headline, loops, previous_report
 from tkgen.report.figures import Figure
+from tkgen.report.hot_text import cells, headings, legend, said
 from tkgen.report.texts import SpecLine
 from tkgen.toolchain.files import write_atomic
 
@@ -36,6 +37,7 @@ SECTIONS = (
     ("ownership", "Who owns what"),
     ("pipeline", "Pipeline"),
     ("prediction", "Prediction"),
+    ("hot", "Hot lines"),
     ("dataflow", "Dataflow"),
     ("registers", "Registers"),
     ("lds", "LDS"),
@@ -51,6 +53,7 @@ def sections(found: Facts) -> list[tuple[str, str]]:
         "ownership": found.ownership,
         "pipeline": found.pipeline,
         "prediction": found.prediction,
+        "hot": found.prediction and found.prediction.hot,
         "dataflow": found.flow,
         "registers": found.pressure,
         "lds": found.lds,
@@ -163,6 +166,7 @@ def environment() -> jinja2.Environment:
         finalize=lambda value: escape(value) if type(value) is str else value,
     )
     env.filters.update(groupby_order=_grouped)
+    env.globals.update(hot_headings=headings, hot_cells=cells, hot_legend=legend, hot_said=said)
     return env
 
 

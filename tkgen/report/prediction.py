@@ -7,14 +7,17 @@ that long on the kernel's instruction 412, in an iteration
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tkgen.report.figures import Figure
+from tkgen.toolchain.compiler import ToolchainError
 
 if TYPE_CHECKING:  # the timing model needs numpy, which reports without a prediction do not
     from tkgen import predict
     from tkgen.predict.prediction import Part
+    from tkgen.report.hot import Hot
     from tkgen.report.timeline import Timeline
 
 LIMITED = 0.005  # parts of the time below this share are not shown
@@ -29,7 +32,8 @@ class Prediction:
     first, with cycles of a `step` of the loop; `changes` what would help: (change, times faster). `waves` has for each
     wave of a block the cycles by instruction, counted from the kernel's first: from its issue to that of the wave's
     next one, in one pass of the loop or, outside of it, the one time it runs. `timeline` has what happens on a compute
-    unit, cycle by cycle.
+    unit, cycle by cycle. `hot` has the lines of the spec, where machine code has any.
+    `seconds` of a launch are predicted at `sizes` of dynamic dimensions.
     """
 
     by: str
@@ -42,6 +46,9 @@ class Prediction:
     waves: tuple[Mapping[int, float], ...] = ()
     notes: tuple[str, ...] = ()
     timeline: Timeline | None = None
+    hot: Hot | None = None
+    seconds: float = 0.0
+    sizes: Mapping[str, int] = field(default_factory=dict)
 
 
 def prediction(build: Any, product: str | None = None, sizes: Mapping[str, int] | None = None) -> Prediction:
@@ -50,20 +57,24 @@ def prediction(build: Any, product: str | None = None, sizes: Mapping[str, int] 
     Dynamic sizes that `sizes` does not give are taken as `ASSUMED`, of a planned schedule as 32 blocks and 64 passes of
     the loop. Raises PredictError where there is none to be had, UnknownTargetError for an unknown product.
     """
-    from tkgen.predict import predict, profile
+    from tkgen.predict import Profile, models
+    from tkgen.report.hot import hot_lines
     from tkgen.report.timeline import positions, timeline
 
     given = dict(sizes or {})
     assumed = {name: extent for name, extent in _assumed(build).items() if name not in given}
     waves: tuple[Mapping[int, float], ...] = ()
-    drawn = None
-    if build.spec.plan is not None:
-        profiled = profile(build, assumed | given, product)
-        found, position = profiled.prediction, positions(build)
-        waves = tuple({position[a]: c for a, c in w.items() if a in position} for w in profiled.recording.spent)
-        drawn = timeline(build, profiled)
-    else:
-        found = predict(build, assumed | given, product)
+    drawn = hot = recording = None
+    (model,) = models(build, assumed | given, product)
+    found = model.prediction()
+    if build.function is not None:
+        recording = model.recording()
+    if build.spec.plan is not None and recording is not None:
+        position = positions(build)
+        waves = tuple({position[a]: c for a, c in w.items() if a in position} for w in recording.spent)
+        drawn = timeline(build, Profile(found, recording))
+    with suppress(ToolchainError):  # nothing here says of which lines the machine code is
+        hot = hot_lines(build, model, found, recording)
     size = " ".join(f"{name}={extent}" for name, extent in found.sizes)
     example = ", an example: a size is dynamic" if assumed else ""
     bound = ": an upper bound, as the power limit is not known" if found.upper_bound else ""
@@ -78,6 +89,9 @@ def prediction(build: Any, product: str | None = None, sizes: Mapping[str, int] 
         waves=waves,
         notes=found.notes,
         timeline=drawn,
+        hot=hot,
+        seconds=found.seconds,
+        sizes=assumed | given,
     )
 
 

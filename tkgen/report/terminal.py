@@ -19,6 +19,8 @@ from tkgen.diagnostics.text import count_text, escape
 from tkgen.ir.types import role_text
 from tkgen.report.facts import Facts, facts, headline, loops
 from tkgen.report.figures import Figure, MixEntry
+from tkgen.report.hot import Hot
+from tkgen.report.hot_text import legend, said, table_of
 from tkgen.report.lanes import NEXT, Lane, LaneOp, Pipeline
 from tkgen.report.lds import LdsMap, served
 from tkgen.report.order import BlockOrder
@@ -75,6 +77,8 @@ def _sections(found: Facts, plain: bool) -> Iterator[tuple[str, ConsoleRenderabl
         yield "Machine code", shown(found.machine_check.removeprefix("machine code "))
     if found.prediction:
         yield "Prediction", _prediction(found.prediction, plain)
+        if found.prediction.hot:
+            yield "Hot lines", _hot(found.prediction.hot, plain)
 
 
 # ---------------------------------------------------------------- building blocks
@@ -324,6 +328,12 @@ def _prediction(found: Prediction, plain: bool) -> ConsoleRenderable:
             table.add_row(shown(change), shown(f"{factor:.2f}"))
         parts.append(table)
     return Group(*parts)
+
+
+def _hot(hot: Hot, plain: bool) -> ConsoleRenderable:
+    """Instructions, cycles and registers by line of the spec, and the hottest equation in a sentence."""
+    table = table_of(hot, plain_table(plain), (*hot.lines, hot.total))
+    return Group(*([shown(said(hot), "bold")] if hot.sentence else []), shown(legend(hot), "dim"), table)
 
 
 def _figures(figures: Sequence[Figure], previous: Sequence[Figure], plain: bool) -> ConsoleRenderable:

@@ -335,6 +335,13 @@ def _flow(function: Function, blocks: list[int]) -> nx.DiGraph[int]:
     return graph
 
 
+def flow(function: Function) -> tuple[list[int], list[list[int]]]:
+    """The indices at which basic blocks begin and the last one ends, and for each block those that may come next."""
+    blocks = _blocks(function)
+    graph = _flow(function, blocks)
+    return blocks, [sorted(graph.successors(block)) for block in range(len(blocks) - 1)]
+
+
 def _dominates(dominators: Mapping[int, int | None], head: int, node: int) -> bool:
     while node != head:
         above = dominators.get(node)

@@ -134,12 +134,40 @@ def compile_cubin(
     return Compiled(entry["cubin"], figures, text["remarks"], text["sass"])
 
 
-def _compile(source: str, name: str, architecture: str, nvcc: Nvcc, include: Sequence[Path]) -> dict[str, bytes]:
+def located(source: str, name: str, architecture: str, nvcc: Nvcc, include: Sequence[Path],
+            cache: Cache | None = None) -> tuple[str, str]:  # fmt: skip
+    """The disassembly of a kernel with the lines of its source, and with the registers that hold a value.
+
+    Raises ToolchainError where there is no nvdisasm beside cuobjdump, or it fails.
+    """
+    key = cache_key("lines", source, architecture, str(nvcc.path), nvcc.version, hash_headers(include))
+    entry = cache.get(key) if cache else None
+    if entry is None:
+        tool = nvcc.disassembler and nvcc.disassembler.with_name("nvdisasm")
+        if tool is None or not tool.is_file():
+            raise ToolchainError(f"there is no nvdisasm beside a cuobjdump; {install_line('cuda')}")
+        cubin = _compile(source, name, architecture, nvcc, include, ("-lineinfo",))["cubin"]
+        with tempfile.TemporaryDirectory(prefix="tkgen-") as folder:
+            write_atomic(Path(folder) / "kernel.cubin", cubin)
+            entry = {}
+            for part, options in (("lines", ("-gi",)), ("registers", ("-lrm", "narrow"))):
+                done = run_tool([str(tool), "-c", *options, str(Path(folder) / "kernel.cubin")])
+                if not done.ok:
+                    raise ToolchainError(f"nvdisasm fails with status {done.status}", output=done.stderr)
+                entry[part] = done.stdout.encode()
+        if cache:
+            cache.put(key, entry)
+    return entry["lines"].decode(), entry["registers"].decode()
+
+
+def _compile(
+    source: str, name: str, architecture: str, nvcc: Nvcc, include: Sequence[Path], options: Sequence[str] = ()
+) -> dict[str, bytes]:
     with tempfile.TemporaryDirectory(prefix="tkgen-") as folder:
         text, cubin = Path(folder) / f"{name}.cu", Path(folder) / f"{name}.cubin"
         write_atomic(text, source)
         target = f"arch=compute_{architecture.removeprefix('sm_')},code={architecture}"
-        command = [str(nvcc.path), STANDARD, "-O3", "-gencode", target, "-Xptxas", "-v",
+        command = [str(nvcc.path), STANDARD, "-O3", "-gencode", target, "-Xptxas", "-v", *options,
                    *(f"-I{folder}" for folder in include), "-cubin", "-o", str(cubin), str(text)]  # fmt: skip
         done = run_tool(command, timeout=600)
         remarks = (done.stdout + done.stderr).replace(folder + os.sep, "")

@@ -42,6 +42,8 @@ class IterationModel(HopperModel):
         if loop is None:
             raise PredictError(f"the machine code of {self.spec.name} has no loop of products")
         tile = code.loop_with("HGMMA", "UTMASTG") if self.layout.persistent else None
+        passes = self._passes()
+        self.repeated = [(loop, max(sum(passes) / len(passes) - 1, 1.0))]  # the first one stands before the loop
         self.inside, self.powers = loop.executed, loop.count("MUFU")
         self.outside = (tile or code.before("UTMALDG")).executed - self.inside
 

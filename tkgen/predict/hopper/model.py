@@ -8,13 +8,14 @@ power of the clock. The clock is the highest at which all of it fits, at most th
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tkgen.backends.hopper.machine import Hopper, HopperProduct
 from tkgen.backends.spec import TypedSpec
 from tkgen.ir.launch import Launch
+from tkgen.predict.hopper.sass import Code
 from tkgen.predict.prediction import PredictError, Prediction
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ class HopperModel(ABC):
     """A build at sizes on a device."""
 
     spec: TypedSpec[Any, Hopper]
+    repeated: Sequence[tuple[Code, float]] = ()  # loops of the machine code, and how often a tile executes each
 
     @abstractmethod
     def prediction(self, what_if: bool = True) -> Prediction:

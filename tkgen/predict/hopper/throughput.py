@@ -54,6 +54,7 @@ class ThroughputModel(HopperModel):
         whole = m.lanes * m.chunks * m.chunk / m.length
         mine = whole * sum(map(self._touched, walk(self.spec.program.kernel.body))) / build.threads
         turns = max((mine - (code.load_bytes - loaded)) / loaded, 1.0) if loaded else 1.0
+        self.repeated = [(loop, turns) for loop in inner]
 
         def all_of(count: Callable[[Code], int]) -> float:
             return count(code) + (turns - 1) * sum(map(count, inner))

@@ -105,6 +105,9 @@ class TileModel(HopperModel):
         together = 2 if build.spec.layout.scaled else 1  # steps of a pass of the loop
         self.step_instructions = len(step) // together if step else 0
         self.work = self.launch.work
+        if step:
+            pieces = [piece.steps for own in self.work for piece in own]
+            self.repeated = [(step, max(sum(pieces) / len(pieces) / together - 1, 1.0))]
 
     @property
     def step_cycles(self) -> float:
