@@ -44,10 +44,10 @@ class HotLine:
     """A line of the spec, or a row of `OUTSIDE`: then `line` is 0 and `name` that row.
 
     `row` is its number in the lines of all files (`texts.Rows`). `equation`: the line computes something.
-    `instructions` are those of the machine code, `looped` those of the main loop. `vector` and `matrix` instructions are
-    those that the waves of a block execute. `time` is the share of a block's waves' time, and `cycles` are those of an
-    iteration, where there is a loop, else of a wave; None where no model follows the machine code. `registers` have a
-    result of the line where most registers hold a value. `functions` counts vector instructions by function, of
+    `instructions` are those of the machine code, `looped` those of the main loop. `vector` and `matrix` instructions
+    are those that the waves of a block execute. `time` is the share of a block's waves' time, and `cycles` are those of
+    an iteration, where there is a loop, else of a wave; None where no model follows the machine code. `registers` have
+    a result of the line where most registers hold a value. `functions` counts vector instructions by function, of
     functions that the generated code calls.
     """
 

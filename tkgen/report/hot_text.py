@@ -60,9 +60,9 @@ def render_hot(found: Sequence[Hot], console: Console) -> None:
     """Print a table for each kernel, without lines that matter little, and its sentence."""
     for hot in found:
         of = f"{escape(hot.kernel)} by line" if len(found) > 1 else "by line of the spec"
-        table = Table(title=of, box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left", caption_justify="left",
-                      caption=legend(hot))  # fmt: skip
+        table = Table(title=of, box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left")
         console.print(table_of(hot, table, _mattering(hot)))
+        console.print(_text(legend(hot)), soft_wrap=True)
         if hot.sentence:
             console.print(_text(said(hot)), soft_wrap=True)
 
