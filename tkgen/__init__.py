@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tkgen.build import Build
     from tkgen.diagnostics import Diagnostic, SpecError
     from tkgen.execute.operator import operator, run
+    from tkgen.just_in_time import jit
 
 __version__ = "0.1.0"
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Spec",
     "SpecError",
     "__version__",
+    "jit",
     "load",
     "load_products",
     "operator",
@@ -29,6 +31,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "jit": "tkgen.just_in_time",
     "load": "tkgen.api",
     "load_products": "tkgen.api",
     "Spec": "tkgen.api",

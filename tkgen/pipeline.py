@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tkgen.ir.equations import Kernel
     from tkgen.ir.program import KernelEquations
     from tkgen.ir.types import Program
+    from tkgen.sequence.program import SequenceProgram
     from tkgen.syntax import ast
 
 B = TypeVar("B")
@@ -71,6 +72,13 @@ class Parsed:
     def alone(self) -> bool:
         """Return True if the spec is one kernel, not a sequence."""
         return not hasattr(self.tree, "kernels")
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of dimensions and parameters, of all kernels."""
+        from tkgen.syntax import ast
+
+        return frozenset().union(*map(ast.bound, self.kernels))
 
     def own_defines(self, number: int) -> dict[str, int | None]:
         """The defines that kernel `number` has a name for; the first kernel also gets those that no kernel has."""
@@ -129,6 +137,20 @@ class Resolved:
             raise SpecError(distinct(self.problems))
         return [program for program in self.kernels if program is not None]
 
+    def program(self) -> Program | EquationProgram | SequenceProgram:
+        """The program of the one kernel, or of the sequence. Raises SpecError as `programs`."""
+        programs = self.programs()
+        return programs[0] if self.parsed.alone else joined(self.parsed.tree, programs)
+
+
+def joined(tree: Any, programs: Sequence[Program | EquationProgram]) -> SequenceProgram:
+    """The programs of a sequence, which has this tree, as one."""
+    from tkgen.sequence.program import SequenceProgram
+    from tkgen.syntax import ast
+
+    declared = tuple(s.name.id for s in tree.shared if isinstance(s, ast.Global))
+    return SequenceProgram(tree.name.id, tree.header, tuple(programs), declared)
+
 
 # ---------------------------------------------------------------- stages
 
@@ -170,9 +192,7 @@ def schedule(resolved: Resolved) -> AnySpec:
     """Choose the back end of the target, which lays out and schedules each kernel."""
     from tkgen.backends.registry import backend_of
     from tkgen.diagnostics import SpecError, distinct
-    from tkgen.sequence.program import SequenceProgram
     from tkgen.sequence.spec import SequenceSpec
-    from tkgen.syntax import ast
     from tkgen.targets import DEFAULT_TARGET
 
     parsed = resolved.parsed
@@ -188,14 +208,11 @@ def schedule(resolved: Resolved) -> AnySpec:
     if resolved.problems or problems:
         raise SpecError(distinct([*resolved.problems, *problems]))
     specs: tuple[AnySpec, ...] = tuple(found)
-    tree = parsed.tree
-    if not isinstance(tree, ast.Sequence):
+    if parsed.alone:
         return specs[0]
-    declared = tuple(s.name.id for s in tree.shared if isinstance(s, ast.Global))
-    joined = SequenceProgram(tree.name.id, tree.header, tuple(s.program for s in specs), declared)
-    target = specs[0].target
-    path = Path(tree.name.span.file.name)
-    return SequenceSpec(path, joined, target, dict(parsed.defines), specs, backend_of(target.name).joined)
+    program, target = joined(parsed.tree, [s.program for s in specs]), specs[0].target
+    path = Path(parsed.tree.name.span.file.name)
+    return SequenceSpec(path, program, target, dict(parsed.defines), specs, backend_of(target.name).joined)
 
 
 def _each(function: Callable[[Any], object], values: Iterable[Any]) -> tuple[list[Any], list[Diagnostic]]:

@@ -9,13 +9,15 @@
     def test_mine():
         tkgen.testing.verify("specs/eight_wave.tk", {"M": 256, "N": 256, "K": 192})
 
-A pattern is relative to the folder of the test's file.
+A pattern is relative to the folder of the test's file. A test that fails shows the failure of its `tk_result` in a
+section `tkgen`, as `tkgen check` and `tkgen test` print it.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,6 +57,13 @@ def pytest_configure(config: pytest.Config) -> None:
     )
 
 
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    """Add the failure of a `tk_result` to the report of its test."""
+    failure = getattr(getattr(item, "funcargs", {}).get("tk_result"), "failure", "")
+    if call.when == "call" and call.excinfo is not None and failure:
+        item.add_report_section("call", "tkgen", failure)
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One test for everything tried on every spec that the marker's patterns name."""
     marker = metafunc.definition.get_closest_marker("tk")
@@ -67,4 +76,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if not paths:
         raise ValueError(f"no spec matches {', '.join(marker.args)} in {folder}")
     results = [r for p in paths for r in regression(p, schedules=marker.kwargs.get("schedules", 5))]
-    metafunc.parametrize("tk_result", results, ids=[f"{r.spec}: {r.case}" for r in results])
+    shown = [replace(r, failure=_Printed(r.failure)) for r in results]
+    metafunc.parametrize("tk_result", shown, ids=[f"{r.spec}: {r.case}" for r in results])
+
+
+class _Printed(str):
+    """A failure that a section of the report has in full; in the line of the assertion it is the first line."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"<{self.partition(chr(10))[0]}>"

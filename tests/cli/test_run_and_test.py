@@ -203,19 +203,30 @@ def test_the_plugin_makes_a_test_of_everything_tried(
 ) -> None:
     monkeypatch.setenv("TKGEN_CACHE", CACHE)  # the home of a pytester is another
     specs = pytester.mkdir("specs")
-    (specs / "one_wave.tk").write_text((SPECS / "one_wave.tk").read_text())
+    (specs / "one_wave.tk").write_text(text := (SPECS / "one_wave.tk").read_text())
+    (specs / "wrong.tk").write_text(text.replace("buffers 1", "buffers 99"))
     pytester.makepyfile(
         """
         import pytest
+        from tkgen.testing import verify
 
         @pytest.mark.tk("specs/*.tk", schedules=1)
         def test_kernels(tk_result):
             assert not tk_result.failure
+
+        def test_function():
+            verify("specs/wrong.tk", schedules=1)
         """
     )
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
     outcomes = result.parseoutcomes()
-    assert outcomes.get("failed", 0) == 0 and outcomes["passed"] >= 7
+    assert outcomes.get("failed", 0) == 2 and outcomes["passed"] >= 7
+    lines = ["error[E501]: the tiles need * bytes of LDS, *", "  --> specs/wrong.tk:*", "*|   ^^^^*"]
+    whole = [line.replace("specs", "*specs") for line in lines]  # the plugin knows paths in full
+    result.stdout.fnmatch_lines(["*assert not <error[[]E501]: the tiles need*", "*Captured tkgen call*"])
+    result.stdout.fnmatch_lines([line.replace("[E", "[[]E") for line in whole])
+    result.stdout.fnmatch_lines([f"E  *{line.replace('[E', '[[]E')}" for line in lines])
+    assert "\\n" not in result.stdout.str()
 
 
 def test_predict_says_what_limits_and_compares() -> None:

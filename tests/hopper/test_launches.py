@@ -129,6 +129,18 @@ def test_a_launch_passes_addresses_sizes_scalars_and_the_stream(driver: Recorder
     assert struct.unpack_from("<f", driver.launches[1].scalars) == (0.5,)
 
 
+def test_outputs_of_the_caller_are_passed_as_they_are(driver: Recorder) -> None:
+    norm, x, w = tkgen.jit(ops.kernels.SPECS / "rmsnorm.tk"), normal(6, 256), normal(256)
+    y, r = torch.empty(6, 256, dtype=torch.bfloat16), torch.empty(6)
+    assert norm(x, w, 0.25, out=(y, r))[0] is y
+    (launch,) = driver.launches
+    assert [t.address for t in launch.tensors] == [t.data_ptr() for t in (x, w, y, r)]
+    assert struct.unpack_from("<f", launch.scalars) == (0.25,)
+    partly = normal(2 * 6 * 256)[1:][: 6 * 256].view(6, 256)  # begins where the kernel cannot write
+    norm(x, w, 0.25, out=(partly, r))
+    assert driver.launches[1].tensors[2].address != partly.data_ptr()
+
+
 def test_a_signature_is_prepared_once(driver: Recorder) -> None:
     """Later calls write addresses into a map only where they are others."""
     w = normal(64, 64)

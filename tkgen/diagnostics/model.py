@@ -68,23 +68,9 @@ class Diagnostic:
         return Severity.ERROR if self.code.startswith("E") else Severity.WARNING
 
 
-class SpecError(Exception):
-    """Raised where a stage cannot go on; carries every diagnostic found so far, never printed as a traceback."""
-
-    def __init__(self, diagnostics: list[Diagnostic] | Diagnostic):
-        self.diagnostics = [diagnostics] if isinstance(diagnostics, Diagnostic) else list(diagnostics)
-        super().__init__("; ".join(f"{d.code}: {d.message}" for d in self.diagnostics))
-
-
 def errors_first(found: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
     """Errors, then the rest; each in the order they were found."""
     return tuple(sorted(found, key=lambda d: d.severity is not Severity.ERROR))
-
-
-def refuse(found: Sequence[Diagnostic]) -> None:
-    """Raises SpecError with all that was found where one of it is an error."""
-    if any(d.severity is Severity.ERROR for d in found):
-        raise SpecError(list(found))
 
 
 def distinct(found: Sequence[Diagnostic]) -> list[Diagnostic]:

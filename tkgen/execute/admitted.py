@@ -40,7 +40,7 @@ def like(
         try:
             check({name: sizes[name] for name in own.keys() & sizes.keys()})
         except SpecError as error:
-            refusal = refusal or str(error)
+            refusal = refusal or error.sentences
         else:
             return sizes, ""
     return dict(case), f"no sizes like these are admitted: {refusal}"

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -233,16 +234,23 @@ def computed(
     return emulate_all(build, launch, inputs, scalars, watch=False)[0]
 
 
-def memory(launch: Sizing, inputs: Tensors, poison: bool = False) -> dict[str, torch.Tensor]:
+def memory(
+    launch: Sizing, inputs: Tensors, poison: bool = False, into: Tensors = MappingProxyType({})
+) -> dict[str, torch.Tensor]:
     """All tensors that a launch on the device of `inputs` takes, by name: these, and what it writes.
 
     An output that is read, too, is a copy of what is given for it; others hold anything, or NaNs where `poison` says so
-    and no kernel adds to them.
+    and no kernel adds to them. `into` has memory for outputs, by name; other outputs get some of their own.
     """
     device = next((t.device for t in inputs.values()), None)
     added = {name for one in launch.launches for name in one.program.added}
     found = dict(inputs)
     for tensor in launch.written:
+        if tensor.name in into:
+            found[tensor.name] = into[tensor.name]
+            if tensor.name in inputs:
+                into[tensor.name].copy_(inputs[tensor.name])
+            continue
         if tensor.name in inputs:
             found[tensor.name] = inputs[tensor.name].clone(memory_format=torch.contiguous_format)
             continue

@@ -4,15 +4,15 @@
 >>> c = gemm(a, b)                       # also torch.ops.tkgen.dynamic_sizes(a, b)
 >>> torch.compile(lambda x, y: gemm(x, y).relu())(a, b)
 
-On CPU tensors the emulator runs the machine code, of sm_90a the model the schedule; on AMD GPUs the built module does,
-on Hopper the CUDA driver. Of a sequence all kernels are launched, in order; what is between them is memory that each
-call allocates.
+CPU tensors: the emulator runs the machine code, and for sm_90a the CPU runs the generated C++. AMD GPUs: the built
+module. Hopper GPUs: the CUDA driver. Of a sequence all kernels are launched, in order; each call allocates the memory
+between them.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from keyword import iskeyword
 from typing import Any, TypeAlias
 
@@ -32,14 +32,17 @@ from tkgen.ir.divided import divided
 from tkgen.ir.rounding import TORCH
 from tkgen.ir.segments import problem
 from tkgen.ir.sizing import Sizing
+from tkgen.ir.tensors import Dim, Tensor
 from tkgen.proof.execution import Order
 
 NAMESPACE = "tkgen"
 MOST_PREPARED = 4096  # launches of a build: sizes that change with every call do not fill the memory
 STORED = {dtype: mx.FORMATS[dtype.spelling].stored for dtype in TORCH if dtype.in_blocks}  # beside plain bytes
 
-Prepared: TypeAlias = Callable[[Sequence[torch.Tensor], Sequence[float]], tuple[torch.Tensor, ...]]
-"""Called with inputs of one signature, and scalars, it returns the outputs."""
+Prepared: TypeAlias = Callable[..., tuple[torch.Tensor, ...]]
+"""Called with inputs of one signature, and scalars, it returns the outputs; it writes them to a third argument, dense
+tensors that share no memory with the inputs, if it has one.
+"""
 
 
 def _ours(build: protocol.Build) -> protocol.Build:
@@ -61,22 +64,9 @@ def launch_of(build: protocol.Build, tensors: Sequence[torch.Tensor]) -> Sizing:
     if len(tensors) != len(expected):
         names = ", ".join(t.name for t in expected)
         raise ValueError(f"{program.name} takes {len(expected)} tensors ({names}), not {len(tensors)}")
-    extents = {d.name: d.size for d in program.dims if d.size is not None}
-    places = {dim for each in build.spec.kernels for dim in each.places}
-    for spec, tensor in zip(expected, tensors, strict=True):
-        if not isinstance(tensor, torch.Tensor):
-            raise TypeError(f"{program.name}: {spec.name} is a torch tensor, not {type(tensor).__name__}")
-        if tensor.layout is not torch.strided:
-            raise ValueError(f"{program.name}: {spec.name} is a dense tensor, not {tensor.layout}")
-        if tensor.dtype not in (TORCH[spec.dtype], STORED.get(spec.dtype)):
-            raise ValueError(f"{program.name}: {spec.name} is {spec.dtype.spelling}, not {tensor.dtype}")
-        if tensor.dim() != len(spec.dims):
-            raise ValueError(f"{program.name}: {spec.name} has {len(spec.dims)} dimensions, not {tensor.dim()}")
-        for dim, size in zip(spec.dims, spec.dtype.counted(tensor.shape), strict=True):
-            if extents.setdefault(dim.name, size) != size:
-                raise ValueError(f"{program.name}: {spec.name} has {dim.name} = {size}, expected {extents[dim.name]}")
-            if size == 0 and dim not in places:
-                raise ValueError(f"{program.name}: {spec.name} has {dim.name} = 0, there is nothing to compute")
+    empty = {dim for each in build.spec.kernels for dim in each.places}
+    known = {d.name: d.size for d in program.dims if d.size is not None}
+    extents = sizes_of(program.name, list(zip(expected, tensors, strict=True)), empty, known)
     for kernel in build.spec.kernels:
         for found in divided(kernel.program.kernel):
             if found.large.name in extents:  # an output alone may have the smaller dimension
@@ -84,9 +74,41 @@ def launch_of(build: protocol.Build, tensors: Sequence[torch.Tensor]) -> Sizing:
     return build.spec.launch(extents)
 
 
+def sizes_of(
+    name: str, tensors: Sequence[tuple[Tensor, torch.Tensor]], empty: Collection[Dim], known: Mapping[str, int]
+) -> dict[str, int]:
+    """The sizes of dimensions: `known` ones, and those that tensors have. Dimensions of `empty` may be 0.
+
+    Raises TypeError and ValueError as `launch_of`, in the name of the kernel.
+    """
+    extents = dict(known)
+    first: dict[str, str] = {}  # the tensor that has a size, as a message says it
+    for spec, tensor in tensors:
+        dims = [d.name for d in spec.dims]
+        if not isinstance(tensor, torch.Tensor):
+            raise TypeError(f"{name}: {spec.name} is a torch tensor, not {type(tensor).__name__}")
+        if tensor.layout is not torch.strided:
+            raise ValueError(f"{name}: {spec.name} is a dense tensor, not {tensor.layout}")
+        if tensor.dtype not in (TORCH[spec.dtype], STORED.get(spec.dtype)):
+            raise ValueError(f"{name}: {spec.name} is {spec.dtype.spelling}, not {tensor.dtype}")
+        if tensor.dim() != len(spec.dims):
+            shapes = f"it is [{', '.join(dims)}], not {[*tensor.shape]}"
+            raise ValueError(f"{name}: {spec.name} has {len(dims)} dimensions, not {tensor.dim()}: {shapes}")
+        sizes = [*spec.dtype.counted(tensor.shape)]
+        shown = f"{spec.name} is [{', '.join(dims)}] = {sizes}"
+        for dim, size in zip(spec.dims, sizes, strict=True):
+            if extents.setdefault(dim.name, size) != size:
+                shapes = "".join(f"{other}, " for other in [first.get(dim.name)] if other) + shown
+                raise ValueError(f"{name}: {spec.name} has {dim.name} = {size}, expected {extents[dim.name]}: {shapes}")
+            if size == 0 and dim not in empty:
+                raise ValueError(f"{name}: {spec.name} has {dim.name} = 0, there is nothing to compute")
+            first.setdefault(dim.name, shown)
+    return extents
+
+
 def run(build: protocol.Build, /, *tensors: torch.Tensor, **scalars: float) -> torch.Tensor | tuple[torch.Tensor, ...]:
     """The kernel's output, or outputs, for input tensors in the spec's order; on the emulator for CPU tensors, or
-    by the model of its schedule.
+    by the generated C++ on the CPU.
 
     Raises:
         TypeError: something that is no tensor, a scalar that the kernel does not have, a build for another machine.
@@ -150,17 +172,20 @@ def _prepare(build: protocol.Build, tensors: Sequence[torch.Tensor]) -> Prepared
         plain = [t.detach().view(stored[n]) if n in stored else t.detach() for n, t in enumerate(given)]
         return dict(zip(names, plain, strict=True))
 
-    def compute(given: Sequence[torch.Tensor], values: Sequence[float]) -> tuple[torch.Tensor, ...]:
+    def compute(
+        given: Sequence[torch.Tensor], values: Sequence[float], into: Sequence[torch.Tensor] = ()
+    ) -> tuple[torch.Tensor, ...]:
         found: Mapping[str, torch.Tensor] = named(given)
         numbers, build = dict(zip(scalars, values, strict=True)), kept()
         assert build is not None
         if on_gpu:
-            found = memory(launch, found)
+            found = memory(launch, found, into=dict(zip(outputs, into, strict=True)) if into else {})
             gpu.launcher(build, found, numbers)()
         else:
             _check_places(launch, found)
             found = _on_cpu(build, launch, found, numbers)
-        return tuple(found[name].view(kind) if kind else found[name] for name, kind in outputs.items())
+        results = tuple(found[name].view(kind) if kind else found[name] for name, kind in outputs.items())
+        return results if on_gpu or not into else tuple(t.copy_(r) for t, r in zip(into, results, strict=True))
 
     if on_gpu and backend_of(build.spec.target.name).interpreter is not None:
         assert not any(outputs.values())
@@ -171,14 +196,14 @@ def _prepare(build: protocol.Build, tensors: Sequence[torch.Tensor]) -> Prepared
 def _on_cpu(
     build: protocol.Build, launch: Sizing, named: Mapping[str, torch.Tensor], scalars: Mapping[str, float]
 ) -> Mapping[str, torch.Tensor]:
-    """Run the machine code on the emulator, or the model of its schedule. Raises RuntimeError where the model cannot go
-    on.
+    """Run the machine code on the emulator, or by the back end's first executor. Raises RuntimeError where that
+    cannot go on.
     """
-    interpreter = backend_of(build.spec.target.name).interpreter
-    if interpreter is None:
+    executors = [*backend_of(build.spec.target.name).executors.values()]
+    if not executors:
         return computed(build, launch, named, scalars)
     inputs = {name: t.contiguous() for name, t in named.items()}
-    made = in_order(interpreter, build.spec, launch, inputs, scalars, Order())
+    made = in_order(executors[0], build.spec, launch, inputs, scalars, Order())
     if made.findings:
         raise RuntimeError(f"{build.spec.name}: {'; '.join(made.findings)}")
     return made.outputs
@@ -238,10 +263,10 @@ def operator(build: protocol.Build, name: str | None = None) -> Callable[..., to
         if _registered[name] != _identity(build):
             raise ValueError(f"torch.ops.{NAMESPACE}.{name} is another kernel already: rename this one, or pass `name`")
         return _operator(name)
-    parameters = [f"Tensor {_parameter(t.name)}" for t in program.reads]
+    parameters = [f"Tensor {parameter(t.name)}" for t in program.reads]
     for scalar in program.scalars:
         default = "" if scalar.default is None else f"={scalar.default}"
-        parameters.append(f"float {_parameter(scalar.name)}{default}")
+        parameters.append(f"float {parameter(scalar.name)}{default}")
     count, alone = len(program.reads), len(program.outputs) == 1
     defaults = tuple(s.default for s in program.scalars)
 
@@ -263,7 +288,7 @@ def operator(build: protocol.Build, name: str | None = None) -> Callable[..., to
     return _operator(name)
 
 
-def _parameter(name: str) -> str:
+def parameter(name: str) -> str:
     """Return a name that torch and Python accept for a parameter named `name` in a spec."""
     return f"{name}_" if iskeyword(name.rstrip("_")) else name
 

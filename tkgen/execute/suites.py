@@ -21,7 +21,6 @@ from tkgen.backends import protocol
 from tkgen.backends.registry import backend_of
 from tkgen.backends.spec import AnySpec
 from tkgen.diagnostics import SpecError
-from tkgen.diagnostics.render import render_text
 from tkgen.emulate import EmulateError
 from tkgen.execute.admitted import admitted, stated
 from tkgen.execute.arguments import check_scalars
@@ -92,9 +91,7 @@ def attempted(
         start = time.perf_counter()
         try:
             failure = work()
-        except SpecError as error:
-            failure = render_text(error.diagnostics)
-        except (ToolchainError, EmulateError, ValueError) as error:
+        except (SpecError, ToolchainError, EmulateError, ValueError) as error:
             failure = str(error)
         results.append(Result(path.stem, case, failure, time.perf_counter() - start))
 

@@ -5,7 +5,7 @@
 >>> o.sum().backward()
 
 Each is a spec beside this package, built for the sizes at hand the first time they are met. CPU tensors are computed by
-the machine code on the emulator (for gfx942, or what `emulated` says: sm_90a by the model of its schedules), tensors of
+the machine code on the emulator (for gfx942, or what `emulated` says: sm_90a by the generated C++), tensors of
 an AMD GPU by the module for it, those of a Hopper GPU by the CUDA driver; what has no kernel there raises ValueError.
 `torch.compile` sees operators with fake-tensor rules. Numbers are bf16, or 8-bit floats with scales; sums are f32.
 """

@@ -20,7 +20,7 @@ from tkgen.backends.hopper import prepared as hopper
 from tkgen.diagnostics import SpecError
 from tkgen.execute.operator import MOST_PREPARED, Prepared, prepared, signature
 from tkgen.execute.registered import below_autograd, define
-from tkgen.targets import load_target
+from tkgen.targets import DEFAULT_TARGET, load_target
 
 SPECS = Path(__file__).with_name("specs")
 NAMESPACE = "tkgen_ops"
@@ -32,7 +32,7 @@ ABSENT = {
 }
 """What Hopper has no kernel for, by the beginnings of the names of specs."""
 FREE: Mapping[str, int] = MappingProxyType({})  # of a kernel whose sizes are all known at run time, without scalars
-_target = "gfx942"
+_target: str | None = None
 _architectures: dict[torch.device, str] = {}
 Tensors: TypeAlias = tuple[torch.Tensor, ...]
 Choose: TypeAlias = Callable[..., tuple[str, Mapping[str, int]]]
@@ -40,7 +40,7 @@ Choose: TypeAlias = Callable[..., tuple[str, Mapping[str, int]]]
 
 @contextmanager
 def emulated(target: str) -> Iterator[None]:
-    """Within it, CPU tensors are computed by the machine code for `target` (else for gfx942), of sm_90a by its model.
+    """Within it, CPU tensors are computed by the machine code for `target` (else for gfx942), of sm_90a by the C++.
 
     Raises:
         UnknownTargetError: at the first kernel, where there is no such target.
@@ -51,6 +51,11 @@ def emulated(target: str) -> Iterator[None]:
         yield
     finally:
         _target = before
+
+
+def emulated_target() -> str | None:
+    """The target of CPU tensors within `emulated`, None elsewhere."""
+    return _target
 
 
 class Operation:
@@ -205,7 +210,7 @@ def _passes(form: Path | str, target: str, sizes: Mapping[str, int]) -> bool:
 def architecture(device: torch.device) -> str:
     """The target of the kernels that compute a device's tensors. Raises ValueError where there are none for it."""
     if device.type != "cuda":
-        return _target
+        return _target or DEFAULT_TARGET
     if device not in _architectures:
         _architectures[device] = _architecture(device)
     return _architectures[device]

@@ -115,7 +115,9 @@ def verify(setting: Setting, trial: Trial) -> Trial:
             tried = run(build, extents=sizes, kind=kind, scalars=scalars, order=order)
             if not tried.ok:
                 return replace(trial, verified=False, message=f"{order}: {tried.failure}")
-    except (SpecError, ToolchainError, ValueError) as error:
+    except SpecError as error:
+        return replace(trial, verified=False, message=error.sentences)
+    except (ToolchainError, ValueError) as error:
         return replace(trial, verified=False, message=str(error))
     return replace(trial, verified=True)
 

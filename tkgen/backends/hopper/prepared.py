@@ -142,6 +142,12 @@ class Made:
         if self.copied is not None:
             return given[self.copied].detach().clone(memory_format=torch.contiguous_format)
         made = torch.empty_strided(self.shape, self.strides, dtype=self.dtype, device=device)
+        return self.begin(made, given)
+
+    def begin(self, made: Tensor, given: Sequence[Tensor]) -> Tensor:
+        """The output in memory that is there, with the numbers that a launch begins with."""
+        if self.copied is not None:
+            return made.copy_(given[self.copied].detach())
         return made.zero_() if self.zeroed else made
 
     def of(self, shape: Sequence[int]) -> Made:
@@ -196,8 +202,10 @@ class Prepared:
     fresh: Callable[[], Held]
     free: list[Held] = field(default_factory=list)
 
-    def __call__(self, given: Sequence[Tensor], scalars: Sequence[float]) -> tuple[Tensor, ...]:
-        """Launch the kernel on torch's current stream.
+    def __call__(
+        self, given: Sequence[Tensor], scalars: Sequence[float], into: Sequence[Tensor] = ()
+    ) -> tuple[Tensor, ...]:
+        """Launch the kernel on torch's current stream; outputs are the tensors of `into`, if there are some.
 
         Raises:
             ToolchainError: the driver refuses the launch.
@@ -206,8 +214,11 @@ class Prepared:
         index = device.index
         if index is not None and driver.current() != index:
             with torch.cuda.device(device):
-                return self(given, scalars)
-        outputs = [made.allocate(given, device) for made in self.made]
+                return self(given, scalars, into)
+        if into:
+            outputs = [made.begin(output, given) for made, output in zip(self.made, into, strict=True)]
+        else:
+            outputs = [made.allocate(given, device) for made in self.made]
         self.start(given, outputs, scalars)
         return tuple(outputs)
 
@@ -262,10 +273,16 @@ class InOrder:
     kernels: tuple[tuple[Prepared, tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple[str, ...]], ...]
     outputs: tuple[str, ...]
 
-    def __call__(self, given: Sequence[Tensor], scalars: Sequence[float]) -> tuple[Tensor, ...]:
+    def __call__(
+        self, given: Sequence[Tensor], scalars: Sequence[float], into: Sequence[Tensor] = ()
+    ) -> tuple[Tensor, ...]:
         """Launch the kernels on torch's current stream. Raises ToolchainError as `Prepared`."""
         memory = dict(zip(self.names, given, strict=True))
-        memory |= {name: made.allocate(given, self.device) for name, made in self.made.items()}
+        there = dict(zip(self.outputs, into, strict=True)) if into else {}
+        memory |= {
+            name: made.begin(there[name], given) if name in there else made.allocate(given, self.device)
+            for name, made in self.made.items()
+        }
         values = dict(zip(self.scalars, scalars, strict=True))
         with torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext():
             for prepared, inputs, outputs, added, named in self.kernels:
