@@ -81,7 +81,7 @@ CHANGES = [
     ("E226", SUMS, "  C[h", "  x = c - rowmax(c)\n  C[h"),
     ("E230", SUMS, "    c = c + A", "    c = c + (A[h, m, k] @ B[h, n, k].T) * A"),
     ("E230", SUMS, "  C[h", SOMETIMES.format("c").replace("  ", "    ", 1).replace("\n    c", "\n      c") + "  C[h"),
-    ("E230", SUMS.replace("K = 1024", "K = dynamic"), "K by 64", "K by 64 part h"),
+    ("E230", SUMS.replace("H = 4", "H = dynamic"), "K by 64", "K by 64 part h"),
     ("E406", ROWS, "  Y[m]", SOMETIMES.format("x") + "  Y[m]"),
     ("E230", GROUPED, "k in K by 64", "k in K within FIRST[h] by 64"),
     ("E406", PLACES, "m in M by 4", "h in H, m in M within FIRST[h] by 4\n  remap reversed"),

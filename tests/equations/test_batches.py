@@ -187,7 +187,7 @@ def test_matrices_begin_beyond_4_gib() -> None:
     ("text", "message"),
     [
         (HEADS.replace("each k in K by 32", "each k in K by 32 part b"),
-         "E230: parts of K need a size of B that is known at build time"),
+         "E230: parts of K, of which only the launch knows how many, need `tail masked` and a K that is dynamic, too"),
         (HEADS.replace(*STATIC).replace("each k in K by 32", "each k in K by 32 part b") + "  grid persistent(4)\n",
          "E230: `grid persistent` deals out whole sums, and each part of K is one"),
         (HEADS.replace("K = 64", "K = dynamic") + "  tail masked\n",

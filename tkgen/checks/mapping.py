@@ -92,7 +92,7 @@ def check_parts(program: Program) -> Iterator[Diagnostic]:
     def error(message: str, other: Label, fix: str) -> Diagnostic:
         return Diagnostic("E608", message, line, (other,), (), Fix(fix))
 
-    if program.tile_steps is None:
+    if program.tile_steps is None and (grid.name == "stream_k" or program.ragged_sum):
         yield error(f"`{grid.name}` needs a size of {k.name} that is known at build time", Label(k.span, "dynamic"),
                     f"give {k.name} a size")  # fmt: skip
         return
@@ -106,11 +106,12 @@ def check_parts(program: Program) -> Iterator[Diagnostic]:
     for what, step_at in _not_linear(program):
         yield error(f"`{what}` would be applied to every block's part of a sum", Label(step_at),
                     f"leave `{what}` to another kernel; `scale` may stand")  # fmt: skip
-    if grid.name == "split_k" and program.tile_steps % grid.count:
+    steps = program.tile_steps
+    if grid.name == "split_k" and steps is not None and steps % grid.count and program.tail != "masked":
         yield error(
-            f"{program.tile_steps} K-steps do not divide among {grid.count} blocks",
-            Label(k.span, f"{k.size} = {program.tile_steps} x {program.block[2]}"),
-            f"use a divisor of {program.tile_steps}",
+            f"{steps} K-steps do not divide among {grid.count} blocks",
+            Label(k.span, f"{k.size} = {steps} x {program.block[2]}"),
+            f"use a divisor of {steps}, or `tail masked`, which fills the last part with zeros",
         )
 
 

@@ -250,8 +250,7 @@ class Launch(Sizing, Generic[K]):
     @cached_property
     def block_steps(self) -> int:
         """K-steps that a block sums at a stretch, unless the grid is `stream_k`."""
-        part = self._part
-        return self.steps // self.parts if part is None else -(-self.steps // self.extents[part.dim.name])
+        return -(-self.steps // (self.parts if self._part is None else self.extents[self._part.dim.name]))
 
     def first_step(self, matrix: int) -> int:
         """The K-step that the sums of matrix number `matrix` begin with."""
@@ -326,16 +325,15 @@ class Launch(Sizing, Generic[K]):
 
     def pieces(self, block: int) -> list[Piece]:
         """Return the pieces of work of a block, in order."""
-        steps, count = self.steps, self.program.grid.count
         if self.program.grid.name == "stream_k":
             run = self.run_length
-            return list(self._run(block * run, min((block + 1) * run, self.tile_count * steps)))
+            return list(self._run(block * run, min((block + 1) * run, self.tile_count * self.steps)))
         if self.program.grid.name == "split_k":
-            number, part = divmod(block, count) if self.by_group else divmod(block, self.tile_count)[::-1]
+            number, part = divmod(block, self.parts) if self.by_group else divmod(block, self.tile_count)[::-1]
             if number >= self.tile_count:
                 return []
             row, col, matrix = self._tile(number)
-            return [Piece(row, col, part * (steps // count), (part + 1) * (steps // count), matrix)]
+            return [Piece(row, col, part * self.block_steps, (part + 1) * self.block_steps, matrix)]
         found = []
         for number in range(block, self.tile_count, self.blocks):
             row, col, matrix = self._tile(number)

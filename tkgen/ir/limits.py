@@ -23,6 +23,9 @@ from tkgen.ir.types import ACCESS_BYTES, Dim, Program, Tensor
 
 LARGEST_INT = (1 << 31) - 1
 LARGEST_ROWS_SIZE = LARGEST_INT // 2 - 1  # of a dimension of a kernel of rows: a tile that begins inside can be counted
+MOST_PARTS = (
+    1 << 16
+)  # into which a contraction is divided where only run time knows how many: a step of each can be counted
 BUFFER_BYTES = 0x7FFFFF00  # LARGEST_RANGE of kittens/global.cuh: what the offsets of one tile's elements reach
 # `grid_size_x` of a dispatch packet counts threads in 32 bits (HSA Platform System Architecture Specification, 2.9.6).
 LAUNCH_THREADS = (1 << 32) - 1
@@ -58,8 +61,9 @@ class Requirement:
 
     def holds(self, program: Program, extents: Mapping[str, int]) -> bool:
         """Return True if these sizes meet it."""
-        size, block = extents[self.dim.name], program.block
-        steps = -(-size // block[2])
+        size = extents[self.dim.name]
+        parts = program.parts or (extents[program.part.dim.name] if program.part else 1)
+        steps = -(-size // (program.block[2] * max(parts, 1)))
         match self.kind:
             case Kind.RANGE:
                 return self.least <= size <= self.value
@@ -98,7 +102,8 @@ class Reach:
 
 def reach(program: Program, dim: Dim) -> Reach:
     """Return the largest size that a dimension of the product may have, and the tensor that limits it, if one does."""
-    tiled = zip(program.block, (program.m, program.n, program.k), strict=True)
+    bm, bn, bk = program.block
+    tiled = ((bm, program.m), (bn, program.n), (bk * (program.parts or MOST_PARTS), program.k))
     unit = max((size for size, each in tiled if each == dim), default=1)  # the pitch of a view is not tiled
     found = [Reach(LARGEST_INT // unit * unit)]
     if program.ragged and dim == program.m:  # the tiles of all groups are counted, each with one that is not full
@@ -207,9 +212,11 @@ def _places(program: Program) -> Iterator[Requirement]:
     shared, indices = _divided(program), places_of(program)
     for dim in dict.fromkeys(d for t in program.arguments for d in t.dims):
         if dim.size is None and dim not in (program.m, program.n, program.k):
-            least = 0 if dim in indices else 1
-            message = f"{dim.name} must be from {least} to {LARGEST_INT}"
-            yield Requirement(Kind.RANGE, dim, LARGEST_INT, message, least=least)
+            least, most = (0 if dim in indices else 1), LARGEST_INT
+            if program.part is not None and dim == program.part.dim:
+                least, most = 1, MOST_PARTS
+            message = f"{dim.name} must be from {least} to {most}"
+            yield Requirement(Kind.RANGE, dim, most, message, least=least)
     for s in shared:
         if not s.by_tile:
             message = f"{s.large.name} must be a multiple of {s.count}"
@@ -243,14 +250,17 @@ def _whole_chunks(program: Program) -> list[Requirement]:
 def _steps(program: Program, unroll: int, tail_iterations: int) -> list[Requirement]:
     """List the requirements of the schedule on a dynamic number of K-steps."""
     k, step = program.k, program.block[2]
+    each = f" in each of {program.parts or program.part.dim.name} parts" if program.parts != 1 else ""
     found = []
     if program.tail != "masked":
-        message = f"{k.name} must be a multiple of {step * unroll}"
-        found.append(Requirement(Kind.MULTIPLE, k, step * unroll, message, ("block", "unroll")))
+        assert program.parts is not None, "other tails have parts whose number is known"
+        multiple = step * unroll * program.parts
+        message = f"{k.name} must be a multiple of {multiple}"
+        found.append(Requirement(Kind.MULTIPLE, k, multiple, message, ("block", "unroll")))
     elif unroll > 1:
-        message = f"{k.name} must be a multiple of {unroll} steps of {step}, rounded up"
+        message = f"{k.name} must be a multiple of {unroll} steps of {step}{each}, rounded up"
         found.append(Requirement(Kind.STEPS_MULTIPLE, k, unroll, message, ("block", "unroll")))
     if tail_iterations:
-        message = f"{k.name} must make at least {tail_iterations} steps of {step}"
+        message = f"{k.name} must make at least {tail_iterations} steps of {step}{each}"
         found.append(Requirement(Kind.LEAST_STEPS, k, tail_iterations, message, ("block", "unroll")))
     return found

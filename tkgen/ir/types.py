@@ -454,14 +454,21 @@ class Program(KernelProgram):
     def steps(self) -> int | None:
         """K-steps that a block sums at a stretch; None where only run time knows.
 
-        Where the contraction is divided among the places of an index, the last of them may lie beyond its end.
+        Where the contraction is divided among blocks, steps of the last ones may lie beyond its end.
         """
-        if self.tile_steps is None or self.grid.name == "stream_k":
+        if self.tile_steps is None or self.parts is None or self.grid.name == "stream_k":
             return None
+        return -(-self.tile_steps // self.parts)
+
+    @property
+    def parts(self) -> int | None:
+        """Parts of equally many K-steps in which blocks sum a tile: those of `split_k`, or the values of an index.
+
+        None where only run time knows.
+        """
         if self.part is not None:
-            assert self.part.dim.size is not None
-            return -(-self.tile_steps // self.part.dim.size)
-        return self.tile_steps // self.grid.count if self.grid.name == "split_k" else self.tile_steps
+            return self.part.dim.size
+        return self.grid.count if self.grid.name == "split_k" else 1
 
     @property
     def direct(self) -> bool:

@@ -121,8 +121,7 @@ def _contractions(plan: Plan, repeat: _Repeat) -> list[int]:
     program, step = plan.program, plan.program.block[2]
     if program.k.size is not None:
         return [program.k.size]
-    parts = program.grid.count if program.grid.name == "split_k" else 1
-    whole = [steps * parts * step for steps in _steps(plan, repeat)]
+    whole = [steps * (program.parts or 1) * step for steps in _steps(plan, repeat)]
     if program.tail != "masked" or step == 1:
         return whole
     return [*whole, *(k - step + 1 for k in whole), *(k - 1 for k in whole[:2])]

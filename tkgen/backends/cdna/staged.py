@@ -30,8 +30,7 @@ def _cases(plan: Plan) -> Iterator[dict[str, int]]:
     bm, bn, bk = program.block
     unroll = plan.shape.unroll if program.k.size is None else program.unroll or 1
     least = max(plan.shape.tail_iterations if program.k.size is None else 1, 1)
-    parts = program.grid.count if program.grid.name == "split_k" else 1
-    parts = parts if program.part is None else program.part.dim.size or 1
+    parts = program.parts or 1
     counts = sorted({-(-max(c, least) // unroll) * unroll * parts for c in (1, 2, 3, 5, 8)})
     sizes = partial(product_sizes, program, steps=unroll * parts)
     found = [sizes(bm, bn, c * bk) for c in counts]

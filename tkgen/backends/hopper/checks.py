@@ -165,7 +165,8 @@ def _equations(program: Program, equations: Sums) -> Iterator[Diagnostic]:
     if (program.grid.shares_tiles or program.part) and scaled:
         yield _refused("sm_90a does not divide the K-steps of scaled products among blocks", scaled,
                        "leave `part` out" if program.part else "use `grid persistent(132)`")  # fmt: skip
-    others = (d for t in program.arguments for d in t.dims if d not in (program.m, program.n, program.k))
+    known = (program.m, program.n, program.k, *([] if program.ragged else [a.dim for a in program.batch]))
+    others = (d for t in program.arguments for d in t.dims if d not in known)
     for dim in dict.fromkeys(d for d in others if d.size is None):
         yield _refused(f"sm_90a needs a size of {dim.name} that is known at build time", dim.span,
                        f"give {dim.name} a size", "dynamic")  # fmt: skip

@@ -204,7 +204,7 @@ class _Lowering:
             operands,
             tuple(self._product(each, numbers) for each in products),
             tuple(self._output(each, products) for each in outputs),
-            "steps" if p.grid.name == "stream_k" else "K_STEPS" if p.k.size is not None else "k_steps",
+            "steps" if p.grid.name == "stream_k" else self.steps,
             layout.ping_pong, scaled, layout.ragged, layout.clusters > 1,
             "store_add_async" if p.grid.shares_tiles else "store_async",
             tuple(head.split("\n")), (*place, *map(self._constant, self.batch())),
@@ -340,7 +340,9 @@ class _Lowering:
             count = f"{index.dim.size}, {self.limit(axis.dim)}"
             walk = f"tk::group_walk walk(g.{name(self.program.offsets.name)}.raw_ptr, {count});"
             split = grid.name == "split_k"
-            number, first = (f"at / {grid.count}", f", first = at % {grid.count} * K_STEPS") if split else ("at", "")
+            number, first = (
+                (f"at / {grid.count}", f", first = at % {grid.count} * {self.steps}") if split else ("at", "")
+            )
             head = f"for (int at = blockIdx.x; walk.find({number}, BLOCK_ROWS, {names[1]}); at += gridDim.x) {{"
             return (f"{walk}{self.remark(axis.span)}\n{head}{self.remark('grid')}\n"
                     f"    const int tile = {number} - walk.before{first}, grid_rows = walk.rows;")  # fmt: skip
@@ -349,7 +351,7 @@ class _Lowering:
             return f"for (int tile = blockIdx.x{each}; {tiles}) {{{self.remark('grid')}"
         if grid.name == "split_k":
             tiles = f"({names[0]} * {names[1]})"
-            part = f"const int tile = blockIdx.x % {tiles}, first = blockIdx.x / {tiles} * K_STEPS;"
+            part = f"const int tile = blockIdx.x % {tiles}, first = blockIdx.x / {tiles} * {self.steps};"
             return f"{{\n    {part}{self.marks.remark(self.origin('grid'), 'a part of the K-steps')}"
         if grid.name == "stream_k":
             every = f"{names[0]} * {names[1]} * K_STEPS"
@@ -421,7 +423,7 @@ class _Lowering:
     def step(self) -> str:
         """The K-step of the contraction that is step `k` of a block's sums."""
         if (part := self.program.part) is not None:
-            return f"{cpp_name(part.name)}_i * K_STEPS + k"
+            return f"{cpp_name(part.name)}_i * {self.steps} + k"
         return "first + k" if self.program.grid.shares_tiles else "k"
 
     @staticmethod
@@ -444,13 +446,12 @@ class _Lowering:
 
     def batch(self) -> list[Constant]:
         """The indices that the number of the block's matrix holds, the last one fastest."""
-        found, inner = list[Constant](), 1
+        found, left = list[Constant](), "matrix"
         for axis in reversed(self.program.batch):
-            size = axis.dim.size or 1
-            place = f"matrix / {inner} % {size}" if inner > 1 else f"matrix % {size}"
-            place = "walk.group" if self.layout.ragged else place
+            size = self.limit(axis.dim)
+            place = "walk.group" if self.layout.ragged else f"{left} % {size}"
             found.append(Constant(f"{cpp_name(axis.name)}_i", place, "", self.origin(axis.span)))
-            inner *= size
+            left += f" / {size}"
         return found[::-1]
 
     def product(self, number: int) -> ProductModel:
@@ -476,6 +477,11 @@ class _Lowering:
         if access is not None:
             tile = described(f"{name(tensor.name)}_{kind}", self.layout.rows_along(access))
         return Member(name(tensor.name), tensor.dtype.cpp, (b, d, r, c), self.origin(tensor.span), tile)
+
+    @property
+    def steps(self) -> str:
+        """The number of K-steps of a tile, or of a part of them."""
+        return "K_STEPS" if self.program.k.size is not None else "k_steps"
 
     def extent(self, axis: int) -> str | NamedInt:
         constant, dim, _ = self.counted()[axis]
@@ -509,13 +515,21 @@ class _Lowering:
         for symbol, dim, unit in self.counted():
             if dim.size is not None and not self.of_group(symbol):
                 origin = self.origin(dim.span, "block", "tail")
-                steps, about = f"({dim.size} + {unit} - 1) / {unit}", ""
-                if symbol == "K_STEPS" and p.grid.name == "split_k":
-                    steps, about = f"{steps} / {p.grid.count}", f"of the {p.grid.count} blocks that add to a tile, each"
-                elif symbol == "K_STEPS" and p.part is not None:
-                    steps, about = f"({steps} + {p.part.dim.size} - 1) / {p.part.dim.size}", "of a part"
-                result.append(Constant(symbol, steps, about, origin))
+                result.append(Constant(symbol, *self._counted(str(dim.size), symbol, unit), origin))
         return result
+
+    def _counted(self, size: str, symbol: str, unit: str) -> tuple[str, str]:
+        """The number of tiles or K-steps in `size` elements, of a part where blocks share these; and what it is of."""
+        count, parts = f"({size} + {unit} - 1) / {unit}", self.program.parts
+        if symbol != "K_STEPS" or parts == 1:
+            return count, ""
+        if self.program.part is not None and parts is None:
+            place = self.limit(self.program.part.dim)
+            return f"({count} + {place} - 1) / {place}", "of a part"
+        assert parts is not None
+        if self.program.tile_steps is not None and self.program.tile_steps % parts == 0 and self.program.part is None:
+            return f"{count} / {parts}", f"of the {parts} blocks that add to a tile, each"
+        return f"({count} + {parts} - 1) / {parts}", "of a part"
 
     def panels(self) -> list[Constant]:
         """The number of panels of each output."""
@@ -529,5 +543,6 @@ class _Lowering:
         for symbol, dim, unit in self.counted():
             if dim.size is None and not self.of_group(symbol):
                 origin = self.origin(dim.span, "block", "tail")
-                result.append(Constant(symbol.lower(), f"({self.limit(dim)} + {unit} - 1) / {unit}", "", origin))
+                count, about = self._counted(self.limit(dim), symbol, unit)
+                result.append(Constant(symbol.lower(), count, about, origin))
         return result

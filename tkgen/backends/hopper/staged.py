@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 def _size_cases(spec: HopperSpec[Any]) -> Iterator[dict[str, int]]:
     """Steps around one and two turns of the ring, several tiles of a block, ragged ones."""
     program, stages = spec.program, spec.layout.stages
-    parts = program.grid.count if program.grid.name == "split_k" else 1
-    parts = parts if program.part is None else program.part.dim.size or 1
+    parts = program.parts or 1
     bm, bn, bk = program.block
     counts = sorted({1, max(stages - 1, 1), stages, stages + 1, 2 * stages + 1})
     bk *= parts  # blocks that add to a tile have as many steps

@@ -211,19 +211,20 @@ def _supported_places(scope: Scope, found: Sums, v: View) -> None:
 
 
 def _supported_parts(scope: Scope, found: Sums, at: Span) -> None:
-    """Parts of the contraction are whole K-steps, as many for each; only `tail masked` has some beyond the end."""
+    """Parts of the contraction are K-steps, equally many for each; only `tail masked` has some beyond the end."""
     axis, kind = found.contraction, clauses.grid(scope)
     index = next(a for a in found.batch if a.name == axis.part)
     size, tile, parts = axis.dim.size, _tile(axis), index.dim.size
-    if size is None or parts is None:
-        dim = axis.dim if size is None else index.dim
-        raise scope.error("E230", f"parts of {axis.dim.name} need a size of {dim.name} that is known at build time",
-                          axis.span or at, secondary=(Label(dim.span, "dynamic"),),
-                          fix=f"give {dim.name} a size")  # fmt: skip
+    masked = clauses.tail(scope) == "masked"
+    if parts is None and (size is not None or not masked):
+        raise scope.error(
+            "E230", f"parts of {axis.dim.name}, of which only the launch knows how many, need `tail masked` and a "
+            f"{axis.dim.name} that is dynamic, too", axis.span or at, secondary=(Label(index.dim.span, "dynamic"),),
+            fix=f"give {index.dim.name} a size" if masked else "add `tail masked`")  # fmt: skip
     if kind.name != "linear":
         raise scope.error("E230", f"`grid {kind.name}` deals out whole sums, and each part of {axis.dim.name} is one",
                           kind.span or at, fix="leave the grid out: each tile of each part gets a block")  # fmt: skip
-    if size % (tile * parts) and clauses.tail(scope) != "masked":
+    if size is not None and parts is not None and size % (tile * parts) and not masked:
         raise scope.error(
             "E230", f"{size} elements of {axis.dim.name} do not divide into {parts} parts of steps of {tile}",
             axis.span or at, f"{size} = {size // tile} x {tile}" + (f" + {size % tile}" if size % tile else ""),

@@ -81,6 +81,7 @@ class _Lowering:
             sizes=tuple(self.sizes(placed.reads)),
             grid=self.blocks(self.host(grid_rows), self.host(grid_cols)),
             grid_kind=p.grid.name,
+            steps=self.c.steps,
             step_count="int64_t" if counts_steps_in_64_bits(p) else "int",
             zeroed=tuple(map(self.zeroed, p.outputs)) if p.added else (),
             waves_per_simd=p.occupancy or -(-p.waves // SIMDS),
@@ -169,8 +170,9 @@ class _Lowering:
             ragged = {"grid_rows": p.ragged, "steps": p.ragged_sum}.get(name)
             if dim.size is None and not ragged:
                 size = f"int({self.c.size_of(dim.name).removeprefix('g.')})"
-                count = f"({size} + {block} - 1) / {block}" if p.tail else f"{size} / {block}"
-                result.append(Size(name, count, name in local, self.c.origin(dim.span, "block", "tail")))
+                count, divided = self.count(size, block)
+                origin = self.c.origin(dim.span, "block", "tail", "grid" if divided else None)
+                result.append(Size(name, count, name in local, origin))
         return result
 
     def lds(self, o: Operand) -> tuple[str, str]:
@@ -257,9 +259,6 @@ class _Lowering:
             Constant("K_STEP", str(bk), "contraction elements per step", self.c.origin("block")),
         ]
 
-        def ceil(dim: str, block: str) -> str:
-            return f"({dim} + {block} - 1) / {block}" if p.tail else f"{dim} / {block}"
-
         if p.grid.name == "split_k":
             result.append(
                 Constant("K_PARTS", str(p.grid.count), "blocks that share an output tile", self.c.origin("grid"))
@@ -270,17 +269,28 @@ class _Lowering:
             ("K_STEPS", p.k, "K_STEP"),
         ):
             if dim.size is not None and not {"GRID_ROWS": p.ragged, "K_STEPS": p.ragged_sum}.get(name):
-                size, divided = ceil(self.c.dim(dim.name), block), False
-                if name == "K_STEPS" and p.grid.name == "split_k":
-                    size, divided = f"({size}) / K_PARTS", True
-                elif name == "K_STEPS" and p.part is not None:
-                    parts, divided = self.c.extent_of(p.part.dim), True
-                    size = f"({size} + {parts} - 1) / {parts}"
+                size, divided = self.count(self.c.dim(dim.name), block)
                 origin = self.c.origin(dim.span, "block", "tail", "grid" if divided else None)
                 result.append(Constant(name, size, "of a part" if divided else "", origin))
         waves = self.c.origin(*(r.span for r in p.roles))
         result.append(Constant("THREADS", f"{p.waves} * WARP_THREADS", f"{p.waves} waves", waves))
         return result
+
+    def count(self, size: str, unit: str) -> tuple[str, bool]:
+        """The number of tiles or K-steps in `size` elements, and True if that is a part's number of K-steps."""
+        p = self.c.program
+        whole = f"({size} + {unit} - 1) / {unit}" if p.tail else f"{size} / {unit}"
+        if unit != "K_STEP" or (p.part is None and p.grid.name != "split_k"):
+            return whole, False
+        if (
+            p.part is None
+            and p.tile_steps is not None
+            and p.steps is not None
+            and p.tile_steps == p.steps * p.grid.count
+        ):
+            return f"({whole}) / K_PARTS", True
+        parts = "K_PARTS" if p.part is None else self.c.extent_of(p.part.dim).removeprefix("g.")
+        return f"({whole} + {parts} - 1) / {parts}", True
 
     def most_rows(self, of: str = "g.") -> str:
         """Rows of tiles that groups can need together, whatever the offsets are; `of` leads to run-time sizes."""

@@ -154,6 +154,7 @@ class KernelModel(FileModel):
     grid_cols: str
     sizes: tuple[Size, ...]
     grid_kind: str  # as in a spec: linear, persistent, split_k, stream_k
+    steps: str  # the number of K-steps that a block sums at a stretch
     step_count: str  # the type that counts the K-steps of all tiles of a stream-K grid: int, or int64_t
     zeroed: tuple[Zeroed, ...]  # outputs that must be zero before the launch, where blocks add to them
     shared: tuple[Statement, ...]
