@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-torch = pytest.importorskip("torch")
+import torch
 
 import tkgen
 from tkgen.backends.hopper.host.run import run as on_host
@@ -52,9 +51,7 @@ def right(spec: tkgen.Spec, sizes: dict[str, int]) -> bool:
     if spec.target.name != "sm_90a":
         return run(spec.build(), extents=sizes).ok
     launch, generator = spec.launch(sizes), torch.Generator().manual_seed(0)
-    a, b = (
-        torch.randint(-4, 5, launch.shape(t), generator=generator).to(torch.bfloat16) for t in spec.program.reads
-    )
+    a, b = (torch.randint(-4, 5, launch.shape(t), generator=generator).to(torch.bfloat16) for t in spec.program.reads)
     found = on_host(spec, launch, {"A": a, "B": b}, {}, Order(), limit=60)
     assert not found.findings
     (out,) = found.outputs.values()
@@ -101,9 +98,7 @@ def test_without_a_masked_tail_parts_are_whole_steps() -> None:
     with pytest.raises(SpecError, match=r"E608: 32 K-steps do not divide among 3 blocks"):
         tkgen.load(known, target="gfx942").check()
     dims = "M = dynamic, N = dynamic, K = dynamic"
-    spec = tkgen.load(
-        whole.format(dims=dims, grid="grid split_k(3)", waves=AMD, step=32, **ADDED), target="gfx942"
-    )
+    spec = tkgen.load(whole.format(dims=dims, grid="grid split_k(3)", waves=AMD, step=32, **ADDED), target="gfx942")
     spec.check().launch({"M": 64, "N": 64, "K": 192})
     with pytest.raises(SizeError, match="K must be a multiple of 96"):
         spec.launch({"M": 64, "N": 64, "K": 128})
