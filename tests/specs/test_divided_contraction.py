@@ -1,4 +1,4 @@
-"""Contractions divided among blocks at sizes that do not divide, and of which only the launch knows how many there are."""
+"""Contractions divided among blocks: sizes that do not divide, numbers of parts that only the launch knows."""
 
 from __future__ import annotations
 
