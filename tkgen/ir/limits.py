@@ -250,7 +250,8 @@ def _whole_chunks(program: Program) -> list[Requirement]:
 def _steps(program: Program, unroll: int, tail_iterations: int) -> list[Requirement]:
     """List the requirements of the schedule on a dynamic number of K-steps."""
     k, step = program.k, program.block[2]
-    each = f" in each of {program.parts or program.part.dim.name} parts" if program.parts != 1 else ""
+    parts = program.parts if program.part is None else program.part.dim.size or program.part.dim.name
+    each = "" if parts == 1 else f" in each of {parts} parts"
     found = []
     if program.tail != "masked":
         assert program.parts is not None, "other tails have parts whose number is known"
