@@ -452,7 +452,7 @@ class Program(KernelProgram):
 
     @property
     def steps(self) -> int | None:
-        """K-steps that a block sums at a stretch; None where only run time knows.
+        """K-steps that a block sums at a stretch; None if they are known only at run time.
 
         Where the contraction is divided among blocks, steps of the last ones may lie beyond its end.
         """
@@ -464,7 +464,7 @@ class Program(KernelProgram):
     def parts(self) -> int | None:
         """Parts of equally many K-steps in which blocks sum a tile: those of `split_k`, or the values of an index.
 
-        None where only run time knows.
+        None if it is known only at run time.
         """
         if self.part is not None:
             return self.part.dim.size
