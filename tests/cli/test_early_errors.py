@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 SPEC = str(Path(__file__).parents[2] / "specs" / "eight_wave.tk")
-COMMANDS = ["check", "build", "run", "verify", "predict", "report", "graph", "sanitize"]
+COMMANDS = ["check", "build", "run", "verify", "predict", "report", "graph", "sanitize", "test", "tune", "diff"]
+HEAVY = {"torch", "numpy", "networkx", "tkgen.checks", "tkgen.api"}
 
 
 def ended(*words: str) -> tuple[int, str, set[str]]:
@@ -26,19 +27,30 @@ def ended(*words: str) -> tuple[int, str, set[str]]:
 def test_a_missing_file_needs_neither_torch_nor_the_checks(command: str) -> None:
     code, said, imported = ended(command, "nope.tk")
     assert (code, said) == (1, "error[E100]: cannot read `nope.tk`: No such file or directory")
-    assert not {"torch", "networkx", "tkgen.checks", "tkgen.api"} & imported
+    assert not HEAVY & imported
 
 
-@pytest.mark.parametrize("spec", ["hopper/h100_ping_pong.tk", "rows/rmsnorm.tk", "attention/attention.tk"])
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c != "graph"])
+def test_an_unknown_target_needs_neither_torch_nor_the_checks(command: str) -> None:
+    code, said, imported = ended(command, SPEC, "-t", "gfx943")
+    assert code == 2
+    assert said.startswith("error: unknown target 'gfx943', known are gfx90a,")
+    assert not HEAVY & imported
+
+
+@pytest.mark.parametrize(
+    "spec",
+    ["eight_wave.tk", "hk_four_wave.tk", "hopper/h100_ping_pong.tk", "rows/rmsnorm.tk", "attention/attention.tk"],
+)
 def test_a_check_imports_no_packages_of_builds_and_graphs(spec: str) -> None:
     code, _, imported = ended("check", str(Path(SPEC).parent / spec))
     assert code == 0
     assert not {"torch", "numpy", "networkx", "jinja2", "elftools"} & imported
 
 
-@pytest.mark.parametrize("command", ["check", "build", "run", "verify", "predict", "report"])
+@pytest.mark.parametrize("command", ["check", "build", "run", "verify", "predict", "report", "tune", "diff"])
 def test_a_name_that_sets_nothing_needs_neither_torch_nor_the_checks(command: str) -> None:
     code, said, imported = ended(command, SPEC, "-D", "MM=3")
     assert code == 1
     assert "error[E210]: -D MM sets nothing in kernel `eight_wave`; did you mean `M`?" in said
-    assert not {"torch", "networkx", "tkgen.checks", "tkgen.api"} & imported
+    assert not HEAVY & imported

@@ -43,8 +43,25 @@ class Format(StrEnum):
 Specs = Annotated[list[Path], typer.Argument(help="Spec files (.tk); a directory stands for the specs in it.")]
 STANDARD_INPUT = Path("-")
 OneSpec = Annotated[Path, typer.Argument(help="A spec file (.tk).")]
+
+
+def _known(target: str | None) -> str | None:
+    """The target of `-t`. Ends the command where there is none of that name, before anything heavy is imported."""
+    from tkgen.targets.facts import target_files
+
+    if target is not None and target not in target_files():
+        from tkgen.targets.model import UnknownTargetError, load_target
+
+        try:
+            load_target(target)
+        except UnknownTargetError as error:
+            fail(str(error), USAGE)
+    return target
+
+
 Target = Annotated[
-    str | None, typer.Option("--target", "-t", help="A GPU, such as gfx942 or sm_90a; else what the spec says.")
+    str | None,
+    typer.Option("--target", "-t", help="A GPU, such as gfx942 or sm_90a; else what the spec says.", callback=_known),
 ]
 Defines = Annotated[
     list[str] | None,
@@ -180,21 +197,24 @@ class Stop(typer.Exit):
 def reported() -> Iterator[None]:
     """Turn the errors of the library into messages and exit codes."""
     from tkgen.diagnostics import SpecError
-    from tkgen.targets.model import UnknownTargetError
-    from tkgen.toolchain.compiler import ToolchainError
 
     try:
         yield
     except SpecError as error:
         show_diagnostics(error.diagnostics)
         raise Stop(WRONG, "the spec is wrong", error.diagnostics) from None
-    except UnknownTargetError as error:
-        fail(str(error), USAGE)
-    except ToolchainError as error:
-        log = f"\n  the compiler's output is in {error.log}" if error.log else ""
-        fail(f"{error.message}{log}", TOOLCHAIN)
     except OSError as error:
         fail(f"{error.strerror}: {error.filename}" if error.filename else str(error), USAGE)
+    except Exception as error:
+        from tkgen.targets.model import UnknownTargetError
+        from tkgen.toolchain.compiler import ToolchainError
+
+        if isinstance(error, UnknownTargetError):
+            fail(str(error), USAGE)
+        if isinstance(error, ToolchainError):
+            log = f"\n  the compiler's output is in {error.log}" if error.log else ""
+            fail(f"{error.message}{log}", TOOLCHAIN)
+        raise
 
 
 def fail(message: str, code: int) -> NoReturn:
@@ -292,6 +312,9 @@ def refuse_early(path: Path, define: Sequence[str] | None = None, roots: Sequenc
     is reported at once.
     """
     from tkgen.diagnostics import refuse
+    from tkgen.syntax.loader import read_source
+
+    read_source(path, str(path))  # a missing file needs no parser
     from tkgen.syntax import ast
     from tkgen.syntax.parser import parse_spec, unknown_defines
 

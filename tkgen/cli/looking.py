@@ -152,6 +152,10 @@ def compare(
     roots: Roots = None,
 ) -> None:
     """Show what changed between two specs or builds: spec, schedule, source, instructions, figures."""
+    with reported():
+        for path in (before, after):
+            if path is not None and path.suffix != ".json":
+                refuse_early(path, define, roots)
     from dataclasses import asdict
 
     from rich.console import Console

@@ -39,6 +39,7 @@ from tkgen.cli.common import (
 )
 
 if TYPE_CHECKING:
+    from tkgen.execute.suites import Result
     from tkgen.sanitize import Advised, Verdict
 
 commands = typer.Typer()
@@ -77,6 +78,8 @@ def run(
     def one(path: Path) -> tuple[list[object], list[str]]:
         with reported():
             refuse_early(path, define, roots)
+        if device == "emulator":
+            need_emulator()
         from tkgen.execute import rows as launches
         from tkgen.execute.arguments import SizeError
 
@@ -118,8 +121,6 @@ def _check_device(device: str, schedules: int | None, blocks: str, executor: str
         if device == "gpu" and given:
             message = "a GPU launches all blocks in its own order: it is for the emulator"
             raise typer.BadParameter(message, param_hint=name)
-    if device == "emulator":
-        need_emulator()
 
 
 @commands.command()
@@ -145,21 +146,21 @@ def test(
     A GPU launches all blocks in its own order: `--schedules` and `--blocks` are for the emulator.
     Kernels for sm_90a run as generated C++, compiled for the CPU, or by `--executor model` as their schedules.
     """
-    from dataclasses import asdict
-
-    from tkgen.execute import gpu_suite, modelled_suite, suites
-    from tkgen.toolchain.files import write_atomic
-
     _check_device(device, schedules, blocks, executor)
-    with reported():
-        _check_target(target)
     if generated is not None and not generated.is_dir():
         raise typer.BadParameter(f"no folder {generated}", param_hint="--generated")
-    chosen = block_ids(blocks)
-    results: list[suites.Result] = []
+    files, chosen = spec_files(specs), block_ids(blocks) if blocks else None
+    results: list[Result] = []
 
     def one(path: Path) -> tuple[list[object], list[str]]:
+        from dataclasses import asdict
+
         with reported():
+            refuse_early(path)
+            if device == "emulator":
+                need_emulator()
+            from tkgen.execute import gpu_suite, modelled_suite, suites
+
             if device == "gpu":
                 found = gpu_suite.regression(path, target=target, generated=generated, cxx=cxx)
             elif modelled_suite.takes(path, target) and not chosen:
@@ -176,21 +177,15 @@ def test(
         return [asdict(r) for r in found], [passed, *(f"  {r.case}: {r.failure}" for r in bad)]
 
     # one after another on a GPU: kernels of others would stand beside those that are compared
-    plain, worst = each(one, spec_files(specs), 1 if device == "gpu" else jobs, "testing", as_json)
+    plain, worst = each(one, files, 1 if device == "gpu" else jobs, "testing", as_json)
     if junit is not None:
+        from tkgen.execute import suites
+        from tkgen.toolchain.files import write_atomic
+
         write_atomic(junit, suites.junit(results))
     if as_json:
         say(json.dumps(plain, indent=2))
     raise typer.Exit(worst or (WRONG if any(r.failure for r in results) else OK))
-
-
-def _check_target(target: str | None) -> None:
-    """Raises UnknownTargetError where nothing is called so."""
-    from tkgen.backends.registry import backend_of
-    from tkgen.targets import load_target
-
-    if target is not None and backend_of(target).emulated:
-        load_target(target)
 
 
 @commands.command()

@@ -28,6 +28,7 @@ from tkgen.cli.common import (
     defines,
     fail,
     need_emulator,
+    refuse_early,
     reported,
     say,
     spec_files,
@@ -68,6 +69,10 @@ def tune(
     roots: Roots = None,
 ) -> None:
     """Search parameters and variants for the fastest kernel; write it as a spec. Several specs compete."""
+    files = spec_files(specs)
+    with reported():
+        for path in files:
+            refuse_early(path, define if len(files) == 1 else None, roots)
     from rich.console import Console
 
     from tkgen import tune as tuner
@@ -75,7 +80,7 @@ def tune(
     from tkgen.backends.registry import backend_of
 
     request = tuner.Request(
-        tuple(spec_files(specs)), defines(define), _ranges(ranges), _sizes(sizes), target, product,
+        tuple(files), defines(define), _ranges(ranges), _sizes(sizes), target, product,
         tuple(roots or ()), trials, best, jobs or os.cpu_count() or 1, executor, device, out, resume, cxx, seed,
     )  # fmt: skip
     with reported():

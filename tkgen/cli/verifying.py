@@ -75,7 +75,6 @@ def verify(
     it means, `--against` a spec or a `--reference` of torch, and its launch, as `tkgen sanitize` takes it. For
     sm_90a the generated C++ is executed on the CPU, and its numbers are compared with a tolerance.
     """
-    need_emulator()
     wrong: list[Verdict] = []
     unlike: list[Row] = []
     foreign = [f for f in files if f.suffix != ".tk" and not f.is_dir()]
@@ -114,6 +113,7 @@ def verify(
         if not foreign:
             with reported():
                 refuse_early(path, define, include)
+        need_emulator()
         from tkgen.emulate import EmulateError
         from tkgen.execute import modelled_suite
         from tkgen.execute.arguments import SizeError

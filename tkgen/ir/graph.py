@@ -14,7 +14,7 @@ same rule within one wave. Every edge is exact: nothing is approximated.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -53,27 +53,40 @@ class Dependency:
     crosses_waves: bool
 
 
-def build(program: Program, iteration: Sequence[tuple[str, Op]]) -> nx.MultiDiGraph:
-    """The graph of one iteration.
+def build(program: Program, iteration: Sequence[tuple[str, Op]], barriers_before: Mapping[int, int]) -> nx.MultiDiGraph:
+    """The graph of one iteration; `barriers_before` has the barriers in front of an operation, by its number.
 
-    Nodes are positions with attribute `node` (a Node); edges carry `dependency` (a Dependency) and, once barriers are
-    placed, `barrier`: the position of the first barrier that covers it, or None.
+    Nodes are positions with attribute `node` (a Node); edges carry `dependency` (a Dependency) and `barrier`: the
+    ordinal of the first barrier that covers it, or None.
     """
-    import networkx as nx  # takes 0.15 s, and few kernels need it to be checked
+    import networkx as nx  # takes 0.15 s, and no check needs it
 
-    waves = {r.name: tuple(r.waves) for r in program.roles}
     graph = nx.MultiDiGraph(name=program.name)
-    nodes = [Node(i, role, op, waves[role]) for i, (role, op) in enumerate(iteration)]
+    nodes = _nodes(program, iteration)
     for node in nodes:
         graph.add_node(node.position, node=node)
-    for dependency in _dependencies(program, nodes):
-        graph.add_edge(dependency.source, dependency.target, dependency=dependency, barrier=None)
+    for d in _dependencies(program, nodes):
+        barrier = barriers_before.get(nodes[d.source].op.identity) if d.crosses_waves else None
+        graph.add_edge(d.source, d.target, dependency=d, barrier=barrier)
     return graph
 
 
 def dependencies(graph: nx.MultiDiGraph) -> list[Dependency]:
-    """All dependencies in a stable order."""
-    found = [data["dependency"] for _, _, data in graph.edges(data=True)]
+    """All dependencies of a graph in a stable order."""
+    return _sorted(data["dependency"] for _, _, data in graph.edges(data=True))
+
+
+def iteration_dependencies(program: Program, iteration: Sequence[tuple[str, Op]]) -> list[Dependency]:
+    """All dependencies of one iteration in a stable order, without a graph of them."""
+    return _sorted(_dependencies(program, _nodes(program, iteration)))
+
+
+def _nodes(program: Program, iteration: Sequence[tuple[str, Op]]) -> list[Node]:
+    waves = {r.name: tuple(r.waves) for r in program.roles}
+    return [Node(i, role, op, waves[role]) for i, (role, op) in enumerate(iteration)]
+
+
+def _sorted(found: Iterable[Dependency]) -> list[Dependency]:
     return sorted(found, key=lambda d: (d.source, d.target, d.kind, d.medium, d.distance))
 
 

@@ -38,18 +38,35 @@ C = TypeVar("C", bound=Control)
 class Plan:
     """A scheduled program.
 
-    `graph` is the dataflow graph of one iteration, `bodies` one iteration per role with barriers and waits, `waves`
-    the programs that waves execute, one for each role and phase; `chosen` says which schedule this is and why.
+    `iteration` are the operations of one iteration with the role of each, `bodies` one iteration per role with barriers
+    and waits, `waves` the programs that waves execute, one for each role and phase; `chosen` says which schedule this
+    is and why.
     """
 
     program: Program
     target: Target = field(repr=False)
-    graph: nx.MultiDiGraph = field(compare=False, repr=False)
+    iteration: tuple[tuple[str, Op], ...] = field(compare=False, repr=False)
     bodies: Bodies
     shape: Shape
     waves: tuple[Role, ...]
     automatic: bool
     chosen: str
+
+    @cached_property
+    def graph(self) -> nx.MultiDiGraph:
+        """The dataflow graph of one iteration: an edge that crosses waves has the first barrier that covers it."""
+        return dataflow.build(self.program, self.iteration, self._barriers_before if self.barriers_per_step else {})
+
+    @property
+    def _barriers_before(self) -> dict[int, int]:
+        """By the number of an operation, the barriers of an iteration that its role passes before it."""
+        found: dict[int, int] = {}
+        for body in self.bodies.values():
+            passed = 0
+            for op in body:
+                found[op.identity] = passed % max(self.barriers_per_step, 1)
+                passed += isinstance(op, Barrier)
+        return found
 
     @property
     def barriers_per_step(self) -> int:
@@ -190,12 +207,10 @@ def plan(program: Program, target: Target) -> Plan:
         bodies = _with_barriers(program, sequence)
     if auto_waits:
         bodies = {role: tuple(_with_waits(program, each)) for role, each in bodies.items()}
-    graph = dataflow.build(program, sequence)
     form = shape(program, bodies)
     waves = _clipped(program, bodies, form)
-    unplaced = Plan(program, target, graph, bodies, form, waves, written is None, chosen)
+    unplaced = Plan(program, target, tuple(sequence), bodies, form, waves, written is None, chosen)
     result = _tidy(_least(_held(unplaced)))
-    _cover(result)
     verify(program, target, result.waves, written is None)
     return result
 
@@ -263,12 +278,11 @@ def _phases(program: Program, role: str) -> list[tuple[int, tuple[int, ...]]]:
 
 def _with_barriers(program: Program, sequence: list[tuple[str, Op]]) -> Bodies:
     """A body per role with a minimum set of barriers; gap 0 goes to the end of the iteration."""
-    graph = dataflow.build(program, sequence)
     copies = {position for position, (_, op) in enumerate(sequence) if isinstance(op, Copy)}
     ordered = [
         # A copy goes past the wave's own LDS operations, too: what it must follow is waited for at a barrier.
         replace(d, crosses_waves=d.crosses_waves or not copies.isdisjoint((d.source, d.target)))
-        for d in dataflow.dependencies(graph)
+        for d in dataflow.iteration_dependencies(program, sequence)
     ]
     gaps = minimum_stabbing(arcs(ordered, len(sequence)), len(sequence))
     barrier = Barrier(automatic=True)
@@ -490,18 +504,3 @@ def _without_empty(placed: Sequence[Op]) -> list[Op]:
             continue
         result.append(p)
     return result
-
-
-def _cover(plan: Plan) -> None:
-    """Write on every edge that crosses waves the ordinal of the first barrier of the iteration that covers it."""
-    barriers_before: dict[int, int] = {}  # number of an operation -> barriers its role passes before it
-    for body in plan.bodies.values():
-        passed = 0
-        for op in body:
-            barriers_before[op.identity] = passed
-            passed += isinstance(op, Barrier)
-    per_step = plan.barriers_per_step
-    for source, _target, data in plan.graph.edges(data=True):
-        if data["dependency"].crosses_waves and per_step:
-            node = plan.graph.nodes[source]["node"]
-            data["barrier"] = barriers_before[node.op.identity] % per_step
