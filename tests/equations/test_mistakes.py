@@ -194,9 +194,9 @@ def test_a_fix_mends(spec: str, right: str, wrong: str) -> None:
 
 
 def test_a_reduction_along_the_other_axis_is_offered() -> None:
-    """A mask that names the loop's axis first gives a tile whose rows lie along it."""
+    """A tile that is swapped has its rows along the axis of blocks."""
     with pytest.raises(SpecError) as caught:
-        program(parse_text(text_of("attention", "rowmax(s)", "rowmax(where(j > q, 0 - 1e30, s))")))
+        program(parse_text(text_of("attention", "rowmax(s)", "rowmax(s.T)")))
     (found,) = [d for d in caught.value.diagnostics if d.code == "E226"]
     assert found.fix is not None and found.fix.text.startswith(
         "use `colmax`, which goes along `j`: this tile is [j, q]"

@@ -49,6 +49,13 @@ def without_statement(span: Span) -> tuple[Edit, ...]:
     return (Edit(Span(span.file, begin, end), ""),)
 
 
+def line_above(span: Span, line: str) -> tuple[Edit, ...]:
+    """Insert a line above a statement, indented as it is."""
+    begin, _ = lines_of(span)
+    depth = indentation(span.file.text[begin : span.end])
+    return (Edit(Span(span.file, begin, begin), f"{' ' * depth}{line}\n"),)
+
+
 def without_option(span: Span, option: str) -> tuple[Edit, ...]:
     """Leave an option of a statement out, such as `via collective`; nothing where it is not there."""
     found = re.search(rf"\s+{option}\b\s*\w+", span.text)

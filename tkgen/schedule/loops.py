@@ -50,7 +50,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd
 
-from tkgen.diagnostics.edits import without_option
+from tkgen.diagnostics.edits import line_above, without_option
 from tkgen.ir.equation_program import EquationProgram, Staging, WrittenSchedule
 from tkgen.ir.equations import (
     Access,
@@ -440,8 +440,10 @@ def _staging(program: EquationProgram, source: Access, use: str, span: Span | No
     if staging is None:
         missing = [name for name in used if name not in {s.tensor.name for s in program.shared}]
         those = " and ".join(f"`{name}`" for name in missing)
-        raise LoopError(f"all waves {use} {those}, which must go through LDS", span,
-                        f"add `shared {', '.join(missing)} buffers 2`")  # fmt: skip
+        line = f"shared {', '.join(missing)} buffers 2"
+        loop = next((op.span for op in program.kernel.body if isinstance(op, Loop) and op.span), None)
+        raise LoopError(f"all waves {use} {those}, which must go through LDS", span, f"add `{line}`",
+                        line_above(loop, line) if loop else ())  # fmt: skip
     return staging
 
 

@@ -18,6 +18,7 @@ from tkgen.diagnostics import Diagnostic, Edit, Fix, Label
 from tkgen.diagnostics.text import nearest
 from tkgen.source import SourceFile, Span
 from tkgen.syntax import habits
+from tkgen.syntax.foreign import changed, translated
 from tkgen.syntax.grammar import FILE_WORDS, LINES, OPERATIONS, STATEMENTS, describe, keywords, parser
 from tkgen.syntax.layout import OPENERS, Levels, PhysicalLine, code_lines
 from tkgen.syntax.tree import TreeBuilder
@@ -26,6 +27,7 @@ from tkgen.syntax.tree import TreeBuilder
 MAX_ERRORS = 50
 MAX_CHECKED = 2000
 MAX_STATEMENT = 1 << 14
+MAX_FOREIGN, MAX_SHOWN = 1000, 100  # characters of a statement that is rewritten, and of a fix that is shown
 
 # What follows the first word of an equation: `x = ...` or `O[q] = ...`.
 _EQUATION = re.compile(r"[ \t]*(=(?!=)|\[)")
@@ -141,7 +143,8 @@ def _statement_errors(file: SourceFile, statement: Statement) -> list[Diagnostic
     try:
         tree = parser().parse(file.text[statement.start : statement.end].rstrip() + "\n", start=start)
     except UnexpectedInput as error:
-        return [_continuation_error(file, statement, error) or unexpected(file, error, statement.start)]
+        wrong = _continuation_error(file, statement, error) or _foreign(file, statement, "E101")
+        return [wrong or unexpected(file, error, statement.start)]
     builder = TreeBuilder(file, lambda path, span: (), statement.start)
     assert isinstance(tree, Tree)
     if tree.data == "cluster":
@@ -156,6 +159,32 @@ def _statement_errors(file: SourceFile, statement: Statement) -> list[Diagnostic
         text = "a body must follow, indented further"
         builder.error("E102", f"`{statement.word}` has no body", builder.span(tree), text)
     return builder.diagnostics
+
+
+def _foreign(file: SourceFile, statement: Statement, code: str) -> Diagnostic | None:
+    """An error for a statement that other languages write otherwise, with the statement of a spec as its fix."""
+    text = file.text[statement.start : statement.end].rstrip()
+    found = translated(text, lambda new: _parses(new, statement.inside)) if len(text) < MAX_FOREIGN else None
+    if found is None:
+        return None
+    start, end, new = changed(text, found.text)
+    span = Span(file, statement.start + start, statement.start + end)
+    shown = found.text if len(found.text) <= MAX_SHOWN and "\n" not in found.text else new
+    fix = Fix(f"write `{shown}`" if shown else "leave it out", (Edit(span, new),), certain=False)
+    return Diagnostic(code, found.about[0], Label(span), notes=found.about[1:], fix=fix)
+
+
+def _parses(text: str, inside: str) -> bool:
+    """Return True if a text is a statement of a body of kind `inside`, or none at all."""
+    if not text or text.startswith("#"):
+        return True
+    word = next(iter(re.findall(r"^\w+", text)), "")
+    start = f"{word}_line" if word in FILE_WORDS else _START.get(inside, "any_line")
+    try:
+        parser().parse(text.rstrip() + "\n", start=start)
+    except (UnexpectedInput, DedentError):
+        return False
+    return True
 
 
 def _continuation_error(file: SourceFile, statement: Statement, error: UnexpectedInput) -> Diagnostic | None:
@@ -182,10 +211,14 @@ def _misplaced(file: SourceFile, statement: Statement) -> list[Diagnostic]:
     equation = bool(word) and inside != "schedule" and _EQUATION.match(file.text, span.end, statement.end) is not None
     if equation and word in allowed:
         text = "a statement starts with this word"
-        return [Diagnostic("E108", f"`{word}` is a reserved word", Label(span, text), fix=Fix("use another name"))]
+        foreign = _foreign(file, statement, "E108")
+        other = foreign.fix if foreign else Fix("use another name")
+        return [Diagnostic("E108", f"`{word}` is a reserved word", Label(span, text), fix=other)]
     if equation or word in allowed:
         return []
     if not word:
+        if (foreign := _foreign(file, statement, "E101")) is not None:
+            return [foreign]
         message = f"expected a statement, found {_shown(file.text[span.start])}"
         return [Diagnostic("E101", message, Label(span, "expected a statement"))]
     if (wrong := habits.augmented(file, span, statement.end)) is not None:
@@ -210,6 +243,11 @@ def _misplaced(file: SourceFile, statement: Statement) -> list[Diagnostic]:
         notes = () if meant else (f"a {kind} starts with one of {', '.join(allowed)}",)
         if word in habits.STATEMENTS:
             text, fix, notes = "a word of other languages", Fix(habits.STATEMENTS[word]), ()
+        if fix is None or not fix.edits:
+            foreign = _foreign(file, statement, "E103")
+            if foreign is not None and foreign.fix is not None:
+                text = text or foreign.message
+                notes, fix = (*((fix.text,) if fix else ()), *foreign.notes), foreign.fix
         return [Diagnostic("E103", f"unknown {kind} `{word}`", Label(span, text), notes=notes, fix=fix)]
     return [Diagnostic("E109", message, Label(span, text), fix=fix)]
 
@@ -220,7 +258,7 @@ def _opens(word: str) -> str | None:
         return word
     if word in STATEMENTS or word in LINES or word in OPERATIONS:
         return None
-    meant = nearest(word, (*FILE_WORDS, *STATEMENTS))
+    meant = habits.OPENERS.get(word) or nearest(word, (*FILE_WORDS, *STATEMENTS))
     return meant if meant in OPENERS else None
 
 

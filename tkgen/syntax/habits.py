@@ -20,7 +20,9 @@ FUNCTIONS: Mapping[str, str] = {
     "sum": "rowsum", "mean": "rowmean", "amax": "rowmax", "amin": "rowmin",
     "maximum": "max", "minimum": "min", "fmax": "max", "fmin": "min", "absolute": "abs", "fabs": "abs",
     "expf": "exp", "exp2f": "exp2", "logf": "log", "sqrtf": "sqrt", "rsqrtf": "rsqrt", "tanhf": "tanh",
-    "reciprocal": "rcp", "logistic": "sigmoid", "swish": "silu", **TYPES,
+    "reciprocal": "rcp", "logistic": "sigmoid", "swish": "silu", "fmaxf": "max", "fminf": "min", "fabsf": "abs",
+    "__expf": "exp", "__logf": "log", "sinf": "sin", "cosf": "cos", "erff": "erf", "__frcp_rn": "rcp", "clip": "clamp",
+    "select": "where", **TYPES,
 }  # fmt: skip
 """Functions by other names. Reductions of columns are called `col...`."""
 
@@ -35,6 +37,31 @@ ADVICE: Mapping[str, str] = {
     "square": "write `x * x`",
     "transpose": "`K[j].T` swaps the two axes of an operand",
     "arange": "a coordinate is the name of its axis; of a dimension that is taken whole it is `coordinate(D)`",
+    "zeros_like": "a value is a number without more: `0`; a loop's first value is `carry c : f32[m, n] = 0`",
+    "full": "a value is a number without more: `0`; a loop's first value is `carry c : f32[m, n] = 0`",
+    "layernorm": "write it out: `d = x - rowmean(x)`, then `d * rsqrt(rowmean(d * d) + 1e-5)`",
+    "rmsnorm": "write it out: `x * rsqrt(rowmean(x * x) + 1e-6)`",
+    "norm": "write it out: `sqrt(rowsum(x * x))`",
+    "var": "write it out: `d = x - rowmean(x)`, then `rowmean(d * d)`",
+    "std": "write it out: `d = x - rowmean(x)`, then `sqrt(rowmean(d * d))`",
+    "logsumexp": "write it out: `n = rowmax(x)`, then `n + log(rowsum(exp(x - n)))`",
+    "argmax": "reductions give numbers; the last such place is `rowmax(where(x == rowmax(x), coordinate(D), 0))`",
+    "cumsum": "there are no prefix sums; `rowsum(x)` is the sum of a row",
+    "dropout": "write it out: `where(random(seed, t, coordinate(D)) < p, 0, x / (1 - p))`",
+    "leaky_relu": "write it out: `where(x > 0, x, 0.01 * x)`",
+    "elu": "write it out: `where(x > 0, x, exp(x) - 1)`",
+    "softplus": "write it out: `max(x, 0) + log(1 + exp(-abs(x)))`",
+    "mish": "write it out: `x * tanh(max(x, 0) + log(1 + exp(-abs(x))))`",
+    "log1p": "write it out: `log(1 + x)`",
+    "expm1": "write it out: `exp(x) - 1`",
+    "erfc": "write it out: `1 - erf(x)`",
+    "floor": "only stores to `i8` or `i32` round to integers; an index is divided as it is: `h / 4`",
+    "ceil": "only stores to `i8` or `i32` round to integers; sizes have `ceil_div(a, b)`",
+    "round": "only stores to `i8` or `i32` round to integers",
+    "len": "how many there are is the dimension's name, `D`; of a group or at run time `length(j)`",
+    "load": "a tile is read by its indices: `X[m, k]`",
+    "store": "a store is an equation: `C[m, n] = c`",
+    "atomic_add": "blocks add by `T[q] += bf16(p) @ K[j]`; a sum over tiles is a loop, or `grid split_k(4)`",
     "zeros": "a value is a number without more: `0`; a loop's first value is `carry c : f32[m, n] = 0`",
     "range": "a loop over tiles is `each k in K by 64`",
 }
@@ -49,9 +76,27 @@ STATEMENTS: Mapping[str, str] = {
     "def": "a file has `kernel NAME`, and its equations below",
     "return": "a result is stored: `C[m, n] = c`",
     "import": '`include "file.tk"` takes the statements of another file',
+    "from": '`include "file.tk"` takes the statements of another file',
+    "threads": "a block's waves are said, of 64 threads each on AMD GPUs: `waves 4`",
+    "__syncthreads": "barriers are derived and proven; in a written schedule `barrier`",
+    "assert": "sizes are checked by tkgen and by the generated host code",
+    "printf": "`tkgen check --print-after equations` shows what a kernel computes",
+    "template": "sizes are `dims` and `param`, which `-D NAME=VALUE` overrides",
     "print": "`tkgen check --print-after equations` shows what a kernel computes",
 }
 """First words of statements elsewhere, and the statement of a spec in their place."""
+
+OPENERS: Mapping[str, str] = {
+    "for": "each", "while": "each", "if": "when", "elif": "when", "else": "when", "def": "kernel",
+    "__global__": "kernel",
+}  # fmt: skip
+"""First words of statements elsewhere that a body follows, and the word that opens it in a spec."""
+
+CONSTANTS: Mapping[str, str] = {
+    "True": "1", "False": "0", "true": "1", "false": "0", "INFINITY": "inf", "infinity": "inf", "Inf": "inf",
+    "pi": "3.141592653589793", "M_PI": "3.141592653589793",
+}  # fmt: skip
+"""Numbers by other names."""
 
 _AUGMENTED = re.compile(r"[ \t]*([-+*/])=[ \t]*(?=\S)")
 _SIGNS: tuple[tuple[str, str], ...] = (
@@ -59,6 +104,8 @@ _SIGNS: tuple[tuple[str, str], ...] = (
     ("//", "division is `/`; an index may be divided as it is: `K[h / 4]`"),
     ("&&", "it is `and`"),
     ("||", "it is `or`"),
+    ("<<", "multiply by a power of two"),
+    (">>", "multiply by a power of two"),
 )
 
 
@@ -94,6 +141,10 @@ def advice(file: SourceFile, start: int) -> tuple[str, ...]:
             return (f"there is no `{sign}`: {note}",)
     if text[start] == "%":
         return ("there is no remainder of numbers; positions within tiles are counted by their axes",)
+    if text[start] in "\"'":
+        return ("texts are for `include` alone",)
+    if text[start] in ",=" and re.fullmatch(r"[ \t]*[\w, \t=]*", text[text.rfind("\n", 0, start) + 1 : start]):
+        return ("a line defines one value: `x = ...`",)
     if text[start] == ":":
         return ("leave an index out to take its dimension whole: `X[t]`, or name the dimension: `X[t, D]`",)
     if text.startswith("if ", start):

@@ -5,11 +5,12 @@ from __future__ import annotations
 from functools import partial
 from math import gcd
 
-from tkgen.diagnostics import Diagnostic, Fix, Label
+from tkgen.diagnostics import Diagnostic, Edit, Fix, Label
 from tkgen.diagnostics.text import suggestion
 from tkgen.ir.resolve.names import Scope, Stop, guarded
 from tkgen.ir.resolve.sizes import element, positive, real
 from tkgen.ir.types import Dim, DType, ScalarArg, Tensor
+from tkgen.source import Span
 from tkgen.syntax import ast
 from tkgen.syntax.ast import flatten, has_equations
 from tkgen.syntax.parser import unknown_defines
@@ -78,12 +79,14 @@ def _tensor(scope: Scope, statement: ast.Global) -> None:
             raise Stop()
         if not isinstance(extent, ast.Name) or extent.id not in scope.dims:
             shown = extent.span.text
+            if isinstance(extent, ast.Name):
+                scope.broken.add(shown)  # said once
             raise scope.error(
                 "E209",
                 f"`{shown}` is not a declared dimension",
                 extent.span,
                 "tensors are shaped by names, so that tkgen knows which extents are the same",
-                fix=f"name it: `dims X = {shown}`",
+                fix=_as_dimension(scope, shown) or f"name it: `dims X = {shown}`",
                 known=scope.dims,
             )
         dims.append(scope.dims[extent.id])
@@ -99,6 +102,16 @@ def _tensor(scope: Scope, statement: ast.Global) -> None:
     found = Tensor(statement.name.id, dtype, tuple(dims), statement.span, statement.order is not None)
     _order(scope, found, statement.order)
     scope.tensors[statement.name.id] = found
+
+
+def _as_dimension(scope: Scope, name: str) -> Fix | None:
+    """`dims T = 64` for an equation `T = 64`."""
+    for statement in scope.kernel.body:
+        match statement:
+            case ast.Equation(target=ast.Name(id=found), value=ast.Number()) if found == name:
+                start = Span(statement.span.file, statement.span.start, statement.span.start)
+                return Fix(f"declare it: `dims {statement.span.text}`", (Edit(start, "dims "),), certain=False)
+    return None
 
 
 def _order(scope: Scope, tensor: Tensor, order: ast.Name | None) -> None:

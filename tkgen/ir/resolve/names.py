@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from tkgen.diagnostics import Diagnostic, Edit, Fix, Label
+from tkgen.diagnostics.edits import line_above
 from tkgen.diagnostics.text import nearest
 from tkgen.ir.types import Dim, ScalarArg, Tensor
 from tkgen.source import Span
@@ -95,9 +96,15 @@ class Scope:
                 f"kernel `{name.id}` has no `{keyword}` statement",
                 name.span,
                 "declared here",
-                fix=f"add a line such as `{example}`",
+                fix=Fix(f"add a line such as `{example}`", self._line(example), certain=False),
             )
         return found[0]
+
+    def _line(self, text: str) -> tuple[Edit, ...]:
+        """Insert a line after the declarations of the kernel."""
+        declaring = ast.Dims | ast.Param | ast.Global | ast.Scalar | ast.Targets | ast.Include | ast.Over
+        own = [s for s in self.kernel.body if not isinstance(s, declaring)]
+        return line_above(own[0].span, text) if own else ()
 
     def error(
         self,

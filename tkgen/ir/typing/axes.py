@@ -9,6 +9,7 @@ from tkgen.ir.equations import Access, Axis, AxisKind, Bound, Index, Within
 from tkgen.ir.resolve.names import Scope, Stop
 from tkgen.ir.resolve.sizes import number, positive
 from tkgen.ir.types import Dim, DType, Tensor
+from tkgen.ir.typing import suggestions
 from tkgen.source import Span
 from tkgen.syntax import ast
 
@@ -246,9 +247,10 @@ class Axes:
         shape = f"{tensor.name}[{', '.join(d.name for d in tensor.dims)}]"
         declared = (Label(tensor.span, "declared here"),)
         if len(indices) > len(tensor.dims):
+            several = f"{len(tensor.dims)} dimension{'s' if len(tensor.dims) != 1 else ''}"
             raise self.scope.error(
-                "E223", f"`{shape}` has {len(tensor.dims)} dimensions, not {len(indices)}", at,
-                secondary=declared, fix="write an index for each dimension, or fewer",
+                "E223", f"`{shape}` has {several}, not {len(indices)}", at, secondary=declared,
+                fix=suggestions.without_none(tensor.name, indices, at) or "write an index for each dimension, or fewer",
             )  # fmt: skip
         found: list[Index] = []
         for dim, expr in zip(tensor.dims, indices, strict=False):
@@ -273,7 +275,7 @@ class Axes:
         if isinstance(expr, ast.Name) and self.is_axis(expr.id):
             axis = self.named(expr)
             if axis.dim != dim:
-                raise self._misfit(tensor, dim, axis, expr, {i.span.text for i in beside})
+                raise self._misfit(tensor, dim, axis, expr, beside)
             return Index(axis)
         if isinstance(expr, ast.Binary) and isinstance(expr.left, ast.Name) and self.is_axis(expr.left.id):
             return self._divided(tensor, dim, expr, self.named(expr.left), stored)
@@ -377,13 +379,17 @@ class Axes:
             )  # fmt: skip
         return Index(page.axis, places, remainder=True)
 
-    def _misfit(self, tensor: Tensor, dim: Dim, axis: Axis, expr: ast.Expr, beside: set[str]) -> Stop:
+    def _misfit(self, tensor: Tensor, dim: Dim, axis: Axis, expr: ast.Expr, beside: tuple[ast.Expr, ...]) -> Stop:
         every = [a.name for a in self.found.values() if a.dim == dim and a.kind is not AxisKind.WHOLE]
-        fitting = [name for name in every if name not in beside]
+        fitting = [name for name in every if name not in {i.span.text for i in beside}]
+        text = expr.span.file.text
+        start = text.rfind("[", 0, beside[0].span.start) - len(tensor.name)
+        whole = Span(expr.span.file, start, text.find("]", beside[-1].span.end) + 1)
+        swapped = suggestions.swapped(tensor, beside, self.found, whole) if whole.text.startswith(tensor.name) else None
         fix = Fix(f"declare an axis of `{dim.name}`, or change the shape of `{tensor.name}`")
         if every:
             shape = f"{tensor.name}[{', '.join(d.name for d in tensor.dims)}]"
-            fix = Fix(f"write the indices in the order of `{shape}`; of a factor, add or drop `.T` as well")
+            fix = swapped or Fix(f"write the indices in the order of `{shape}`; of a factor, add or drop `.T` as well")
         if fitting:
             fix = Fix(f"write `{fitting[0]}`, which runs over `{dim.name}`", (Edit(expr.span, fitting[0]),), False)
         elif axis.is_index and dim.size and axis.dim.size and axis.dim.size % dim.size == 0:
@@ -400,9 +406,12 @@ class Axes:
         """`h / GROUP`, or the number of a tile: `n / 128`, of what is loaded `k / 128`, too."""
         by_tile = axis.tile is not None and (axis.kind is AxisKind.PARALLEL or not stored)
         if expr.op != "/" or not (axis.is_index or by_tile):
-            fix = "an index is an axis, an index axis divided by a number, or a number"
+            fix = Fix("an index is an axis, an index axis divided by a number, or a number")
             if expr.op in "+-":
-                fix = f"list the positions in an i32 tensor, and load through it: `{tensor.name}[PAST[{axis.name}]]`"
+                where = f"{tensor.name}[PAST[{axis.name}]]"
+                fix = Fix(f"list the positions in an i32 tensor, and load through it: `{where}`")
+            elif expr.op == "*" and dim == axis.dim:
+                fix = suggestions.written(expr.span, axis.name, ": the axis counts its tiles itself")
             what = f"`{axis.name}` has tiles" if expr.op == "/" else f"`{axis.name}` is an axis"
             raise self.scope.error("E223", f"`{expr.span.text}` is no index", expr.span, what, fix=fix)
         divisor = positive(self.scope, expr.right, "the divisor of an index")

@@ -11,6 +11,7 @@ from tkgen.ir.equations import Access, Axis, AxisKind, Carry, Chosen, Kind, Loop
 from tkgen.ir.resolve.names import Stop
 from tkgen.ir.resolve.sizes import element
 from tkgen.ir.types import DType
+from tkgen.ir.typing import suggestions
 from tkgen.ir.typing.axes import names
 from tkgen.ir.typing.expressions import WORDS, Expressions, Named, Tile, apart, axes_text
 from tkgen.source import Span
@@ -68,9 +69,10 @@ class Body:
         scope = self.at.scope
         if name.id not in scope.declared:
             return
-        fix = "give the value another name"
+        fix = Fix("give the value another name")
         if name.id in scope.tensors:
-            fix = f"store it: `{name.id}[...] = ...`; or give the value another name"
+            part = suggestions.part(name, scope.tensors[name.id], tuple(self.at.axes.found.values()))
+            fix = part or Fix(f"store it: `{name.id}[...] = ...`; or give the value another name")
         raise scope.error(
             "E202", f"`{name.id}` is declared already, so no value can have this name", name.span, "defined here",
             secondary=(Label(scope.declared[name.id], "declared here"),), fix=fix,
@@ -332,8 +334,14 @@ class Body:
                 return tile, made.axis
         raise at.scope.error(
             "E226", "`+=` adds what each block sums of its own tile, and this is no such sum", value.span,
-            fix="add a product over an axis of `over` with `by`: `T[q] += bf16(p) @ K[j]`; store others with `=`",
+            fix=self._plain(value),
         )  # fmt: skip
+
+    def _plain(self, value: ast.Expr) -> Fix:
+        """`=` for the `+=` in front of a value."""
+        text = "add a product over an axis of `over` with `by`: `T[q] += bf16(p) @ K[j]`; store others with `=`"
+        start = value.span.file.text.rfind("+=", 0, value.span.start)
+        return Fix(text, (Edit(Span(value.span.file, start, start + 2), "="),), certain=False)
 
     def _misfit(self, target: ast.Access, access: Access, tile: Tile, value: ast.Expr) -> Stop:
         lacking = [a.name for a in access.axes if a not in tile.axes]
@@ -346,16 +354,23 @@ class Body:
         )  # fmt: skip
 
     def _unindexed(self, access: Access, over: Sequence[str], value: ast.Expr) -> Fix | None:
-        """A fix where a value reads a tensor of one dimension whole, `c + bias` for `c + bias[n]`."""
-        axes = {a.dim.name: a.name for a in access.axes if a.kind is not AxisKind.WHOLE}
-        tensors = self.at.scope.tensors
-        for name in names(value):
+        """A fix where a value, or a sum that it is of, reads a tensor whole: `c + bias` for `c + bias[n]`, `A @ B`."""
+        axes, tensors = tuple(self.at.axes.found.values()), self.at.scope.tensors
+        equations = [s for s in _equations(self.at.scope.kernel.body) if isinstance(s.target, ast.Name)]
+        sums = [
+            s.value for s in equations if isinstance(s.target, ast.Name) and s.target.id in {n.id for n in names(value)}
+        ]
+        fixes = []
+        for name in (n for part in (value, *sums) for n in names(part) if n.id in tensors):
             bare = name.span.file.text[name.span.end : name.span.end + 1] != "["
-            dims = tensors[name.id].dims if bare and name.id in tensors else ()
-            if len(dims) == 1 and dims[0].name in over and dims[0].name in axes:
-                text = f"{name.id}[{axes[dims[0].name]}]"
-                return Fix(f"write `{text}`: the part that belongs to the tile", (Edit(name.span, text),), False)
-        return None
+            if bare and any(d.name in over for d in tensors[name.id].dims):
+                fixes.append(suggestions.part(name, tensors[name.id], axes))
+        found = [f for f in fixes if f is not None]
+        if len(found) < 2:
+            return found[0] if found else None
+        texts = " and ".join(f"`{edit.text}`" for f in found for edit in f.edits)
+        edits = tuple(edit for f in found for edit in f.edits)
+        return Fix(f"write {texts}: the parts that belong to the tile", edits, certain=False)
 
     def _once(self, access: Access, target: ast.Access, over: Axis | None = None) -> None:
         """E602 where several blocks, passes or stores write one element; blocks along `over` add to it."""
@@ -395,6 +410,16 @@ class Body:
                     "maybe what another block has yet to read",
                     secondary=(Label(where, "read here"),), fix="store where it was read, or to another tensor",
                 )  # fmt: skip
+
+
+def _equations(body: Iterable[ast.Statement]) -> Iterator[ast.Equation]:
+    """The equations of a body, those of its loops included."""
+    for statement in flatten(body):
+        match statement:
+            case ast.Equation():
+                yield statement
+            case ast.Each(body=inner) | ast.When(body=inner):
+                yield from _equations(inner)
 
 
 def _listed(words: list[str]) -> str:

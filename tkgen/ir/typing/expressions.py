@@ -1,12 +1,14 @@
 """Expressions of equations as operations on values.
 
 A tile here is a value with the order of its axes: `.T` swaps them, `@`, `rowsum` and `colsum` go by them, and nothing
-else does, since values are named-axis tiles.
+else does, since values are named-axis tiles. Parts of tensors, products and `.T` state an order; what is made of tiles
+of one axis, such as the mask `j > q`, states none: its operands may be swapped.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from tkgen.diagnostics import Edit, Fix, Label
@@ -26,12 +28,12 @@ from tkgen.ir.equations import (
     Product,
     Reduce,
     Value,
-    joined,
 )
 from tkgen.ir.functions import FUNCTIONS, Function
 from tkgen.ir.resolve.names import Scope, Stop
 from tkgen.ir.resolve.sizes import ELEMENTS, element, real
 from tkgen.ir.types import DType, Tensor
+from tkgen.ir.typing import suggestions
 from tkgen.ir.typing.axes import LENGTH, Axes
 from tkgen.source import Span
 from tkgen.syntax import ast, habits
@@ -44,15 +46,17 @@ PLACE = "coordinate"  # `coordinate(D)`: the place along a dimension that is tak
 BINARY = {f.operator: f for f in FUNCTIONS.values() if f.arity == 2}
 UNARY = {f.operator: f for f in FUNCTIONS.values() if f.arity == 1}
 CALLS = {f.name: f for f in FUNCTIONS.values() if not (f.operator or f.internal)}
+OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq", "and": "or", "or": "and"}
 WORDS = {Kind.PREDICATE: "a truth", Kind.NUMBER: "a number", Kind.COORDINATE: "a coordinate"}
 
 
 @dataclass(frozen=True)
 class Tile:
-    """A value, and the order in which its axes stand where it is used."""
+    """A value, and the order of its axes where it is used; `stated`: something in it says this order."""
 
     value: Value
     axes: tuple[Axis, ...]
+    stated: bool = True
 
 
 @dataclass(frozen=True)
@@ -143,7 +147,7 @@ class Expressions:
         """A number everywhere."""
         key = (math.copysign(1.0, number), number)
         if key not in self.known:
-            self.known[key] = self.value((), at, name)
+            self.known[key] = self.value((), at, name)  # no other key is a tuple
             self.ops.append(Constant(self.known[key], number))
         return Tile(self.known[key], ())
 
@@ -186,7 +190,8 @@ class Expressions:
                 "E227", f"`{node.id}` is a value of the loop over `{axis.name}`, one of every pass", at,
                 "after the loop",
                 secondary=(Label(defined, "defined here"),),
-                fix=f"hand it on: `carry {node.id} : f32[...] = ...` before the loop",
+                fix=suggestions.summed(scope.kernel.body, node.id, defined)
+                or f"hand it on: `carry {node.id} : f32[...] = ...` before the loop",
             )  # fmt: skip
         if node.id in self.later:
             looping = bool(self.axes.active)
@@ -197,6 +202,9 @@ class Expressions:
                 fix=carry if looping else "move the definition up",
             )  # fmt: skip
         known = [*self.names, *self.axes.found, *scope.tensors, *scope.scalars, *scope.values]
+        if (number := habits.CONSTANTS.get(node.id)) is not None:
+            fix = suggestions.written(at, number)
+            raise scope.error("E200", f"`{node.id}` is written `{number}` in equations", at, "not defined", fix=fix)
         raise scope.error(
             "E200", f"nothing is called `{node.id}` here", at, "not defined",
             fix="define it in a line above", known=known,
@@ -213,7 +221,9 @@ class Expressions:
         """A part of a tensor, loaded."""
         if name.id not in self.scope.tensors:
             what = "a value, which has no index" if name.id in self.names else "not a global tensor"
-            fix = "drop the index" if name.id in self.names else f"declare it: `global {name.id} : bf16[...]`"
+            fix: Fix | str = f"declare it: `global {name.id} : bf16[...]`"
+            if name.id in self.names:
+                fix = Fix("drop the index: values have none", (Edit(at, name.id),), certain=False)
             raise self.scope.error("E200", f"`{name.id}` is {what}", name.span, fix=fix, known=self.scope.tensors)
         tensor = self.scope.tensors[name.id]
         if self.axes.holds_places(tensor):
@@ -256,9 +266,9 @@ class Expressions:
         if given is kind or (kind is Kind.NUMBER and given is Kind.COORDINATE):
             return
         fixes = {
-            Kind.NUMBER: "choose numbers by it: `where(q >= j, s, 0)`",
-            Kind.PREDICATE: "compare: `x > 0`",
-            Kind.COORDINATE: f"name an axis, or `{PLACE}(D)` for a dimension that is taken whole",
+            Kind.NUMBER: suggestions.number(node),
+            Kind.PREDICATE: suggestions.truth(node),
+            Kind.COORDINATE: Fix(f"name an axis, or `{PLACE}(D)` for a dimension that is taken whole"),
         }
         raise self.scope.error("E229", f"{what} takes {WORDS[kind]}, not {WORDS[given]}", node.span,
                                f"{WORDS[given]}", fix=fixes[kind])  # fmt: skip
@@ -279,9 +289,63 @@ class Expressions:
         coordinates = all(t.value.kind is Kind.COORDINATE for t in tiles)
         kind = Kind.COORDINATE if function.whole and coordinates else Kind.NUMBER
         kind = Kind.PREDICATE if function.predicate else kind
-        result = self.value(joined(*(t.value.axes for t in tiles)), at, name, kind)
+        if function.takes == "choice":
+            tiles = self._kept_first(tiles)
+        stated = any(t.stated and len(t.axes) > 1 for t in tiles)
+        result = self.value(self._together([(t.value.axes, t.stated) for t in tiles]), at, name, kind)
         self.ops.append(Map(result, function.name, tuple(t.value for t in tiles)))
-        return Tile(result, joined(*(t.axes for t in tiles)))
+        return Tile(result, self._together([(t.axes, t.stated) for t in tiles]), stated)
+
+    def _kept_first(self, tiles: list[Tile]) -> list[Tile]:
+        """A mask by coordinates that names what is left out, `where(j > q, -inf, s)`, as one that names what is kept.
+
+        All that looks at masks knows `where(j <= q, s, -inf)`.
+        """
+        condition, one, other = tiles
+        if one.value not in self._constants or other.value in self._constants:
+            return tiles
+        opposite = self._opposite(condition.value)
+        return tiles if opposite is None else [replace(condition, value=opposite), other, one]
+
+    def _opposite(self, value: Value) -> Value | None:
+        """The truth that does not hold where `value` does; None of what compares other than coordinates."""
+        op = next((op for op in reversed(self.ops) if isinstance(op, Map) and op.result == value), None)
+        if op is None:
+            return None
+        if op.function == "not":
+            return op.arguments[0]
+        if op.function in ("and", "or"):
+            parts = [self._opposite(a) for a in op.arguments]
+            arguments = tuple(p for p in parts if p is not None)
+            if len(arguments) < len(parts):
+                return None
+        elif op.function in OPPOSITE and all(a.kind is Kind.COORDINATE or a in self._constants for a in op.arguments):
+            arguments = op.arguments
+        else:
+            return None
+        result = self.value(value.axes, value.span or self.scope.kernel.name.span, value.name, value.kind)
+        self.ops.append(Map(result, OPPOSITE[op.function], arguments))
+        return result
+
+    @property
+    def _constants(self) -> set[Value]:
+        return {value for key, value in self.known.items() if isinstance(key, tuple)}
+
+    def _together(self, orders: Sequence[tuple[tuple[Axis, ...], bool]]) -> tuple[Axis, ...]:
+        """The axes of an element-wise result, in the order of the widest operand that states one.
+
+        Other axes stand as in `over`, then as loops, then as dimensions that are taken whole.
+        """
+        order: list[Axis] = []
+        for axes, stated in orders:
+            if stated and len(axes) > max(1, len(order)):
+                order = [*axes]
+        kinds, declared = (AxisKind.PARALLEL, AxisKind.SEQUENTIAL, AxisKind.WHOLE), [*self.axes.found.values()]
+        others = {axis for axes, _ in orders for axis in axes} - set(order)
+        for axis in sorted(others, key=lambda a: (kinds.index(a.kind), declared.index(a))):
+            behind = (n for n, a in enumerate(order) if kinds.index(a.kind) > kinds.index(axis.kind))
+            order.insert(next(behind, len(order)), axis)
+        return tuple(order)
 
     def _call(self, node: ast.Call, name: str) -> Tile:
         """A function, a reduction, a conversion or a coordinate."""
@@ -295,11 +359,7 @@ class Expressions:
         if word == LARGEST:
             return self._largest(node, name)
         if word not in (*REDUCTIONS, *ELEMENTS, PLACE, LENGTH):
-            raise self._unknown(node) or self.scope.error(
-                "E200", f"`{word}` is no function of equations", node.name.span, "not known",
-                fix=f"one of {', '.join([*CALLS, *REDUCTIONS])}",
-                known=[*CALLS, *REDUCTIONS, *ELEMENTS, PLACE, LARGEST, LENGTH],
-            )  # fmt: skip
+            raise self._unknown(node)
         if len(node.args) != 1:
             self._arguments(node, "1")
         if word in REDUCTIONS:
@@ -314,31 +374,29 @@ class Expressions:
             raise self.scope.error("E204", what, node.name.span, fix="convert to another type, or store it")
         result = self.value(tile.value.axes, node.span, name, dtype=dtype)
         self.ops.append(Convert(result, tile.value))
-        return Tile(result, tile.axes)
+        return Tile(result, tile.axes, tile.stated)
 
-    def _unknown(self, node: ast.Call) -> Stop | None:
-        """E200 for a function that has another name here, or none; None where nothing is known of it."""
+    def _unknown(self, node: ast.Call) -> Stop:
+        """E200 for a function that has another name here, or none."""
         word, message = node.name.id, f"`{node.name.id}` is no function of equations"
-        if word in habits.ADVICE:
-            return self.scope.error("E200", message, node.name.span, "not known", fix=habits.ADVICE[word])
-        if word not in habits.FUNCTIONS:
-            return None
-        meant = habits.FUNCTIONS[word]
-        fix = Fix(f"write `{meant}`", (Edit(node.name.span, meant),), certain=False)
-        return self.scope.error("E200", f"{message}; it is called `{meant}`", node.name.span, "not known", fix=fix)
+        if (fix := suggestions.indexed(node, self.scope.tensors)) is not None:
+            return self.scope.error("E200", f"`{word}` is a tensor, and no function", node.name.span, fix=fix)
+        if (known := suggestions.renamed(node)) is not None:
+            return self.scope.error("E200", f"{message}{known[0]}", node.name.span, "not known", fix=known[1])
+        return self.scope.error(
+            "E200", message, node.name.span, "not known", fix=f"one of {', '.join([*CALLS, *REDUCTIONS])}",
+            known=[*CALLS, *REDUCTIONS, *ELEMENTS, PLACE, LARGEST, LENGTH],
+        )  # fmt: skip
 
     def _arguments(self, node: ast.Call, wanted: str) -> None:
         word, plural = node.name.id, "" if wanted == "1" else "s"
+        fix = suggestions.of_arguments(node, word in REDUCTIONS)
         if len(node.args) == 1 and word in ("max", "min"):
-            edit = Edit(node.name.span, f"row{word}")
-            raise self.scope.error(
-                "E200", f"`{word}` compares two values, and has one", node.span,
-                fix=Fix(f"write `row{word}` for that of a row; of a column it is `col{word}`", (edit,), certain=False),
-            )  # fmt: skip
-        about = CALLS[node.name.id].doc if node.name.id in CALLS else "of a tile"
+            raise self.scope.error("E200", f"`{word}` compares two values, and has one", node.span, fix=fix)
+        about = CALLS[word].doc if word in CALLS else "of a tile"
         raise self.scope.error(
-            "E200", f"`{node.name.id}` takes {wanted} argument{plural}, not {len(node.args)}", node.span,
-            fix=f"`{node.name.id}`: {about}",
+            "E200", f"`{word}` takes {wanted} argument{plural}, not {len(node.args)}", node.span,
+            fix=fix or f"`{word}`: {about}",
         )  # fmt: skip
 
     def _largest(self, node: ast.Call, name: str) -> Tile:
@@ -399,10 +457,7 @@ class Expressions:
         what, several = f"`{word}` along `{axis.name}`", axis.kind is AxisKind.PARALLEL and not axis.is_one_tile
         if several and axis.name not in self.numbered:
             other, swapped = tile.axes[0 if along == "row" else -1], {"row": "col", "col": "row"}[along] + function
-            fix = (
-                f"use `{swapped}`, which goes along `{other.name}`: this tile is {axes_text(tile.axes)}, "
-                "its axes in the order in which its terms name them"
-            )  # fmt: skip
+            fix = f"use `{swapped}`, which goes along `{other.name}`: this tile is {axes_text(tile.axes)}"
             raise self.needs_whole(axis, what, node.span, fix=fix if other.kind is not AxisKind.PARALLEL else "")
         if function == "mean" and (several or axis.kind is AxisKind.SEQUENTIAL):
             raise self.scope.error(
@@ -421,7 +476,7 @@ class Expressions:
             count = self.constant(float(axis.dim.size), node.span).value
             total, result = result, self.value(rest, node.span, name)
             self.ops.append(Map(result, "div", (total, count)))
-        return Tile(result, tuple(a for a in tile.axes if a != axis))
+        return Tile(result, tuple(a for a in tile.axes if a != axis), tile.stated)
 
     def needs_whole(self, axis: Axis, what: str, at: Span, reduced: bool = True, fix: str = "") -> Stop:
         """E226 where a sum would be of one block's tile, so that its meaning hung on the tile's size."""
@@ -470,7 +525,7 @@ class Expressions:
             raise self.scope.error(
                 "E224", f"`@` sums over the last axis of the left factor and the first of the right, not `{axis.name}`",
                 at, secondary=sides,
-                fix=_transposing(axis, a, b, left, right),
+                fix=suggestions.transposing(axis, left, a.axes, right, b.axes),
             )  # fmt: skip
         if axis.kind is AxisKind.PARALLEL and not adds:
             raise self.needs_whole(axis, f"the sum over `{axis.name}`", at, reduced=False)
@@ -504,27 +559,6 @@ class Expressions:
             "E204", f"one product of {first} and {second}: no matrix instruction takes both", at,
             secondary=(Label(left.span, first), Label(right.span, second)), fix=fix,
         )  # fmt: skip
-
-
-def _transposing(axis: Axis, a: Tile, b: Tile, left: ast.Expr, right: ast.Expr) -> Fix:
-    """Suggest the `.T` that make the product valid."""
-    wanted = [(left, a, a.axes[-1] != axis), (right, b, b.axes[0] != axis)]
-    if any(turn and len(tile.axes) != 2 for _, tile, turn in wanted):
-        return Fix(f"bring `{axis.name}` to the end of the left factor and to the front of the right one")
-    edits, words = [], []
-    for node, _, turn in wanted:
-        if turn:
-            text = _turned(node)
-            edits.append(Edit(node.span, text))
-            words.append(f"`{text}`")
-    return Fix(f"write {' and '.join(words)}", tuple(edits))
-
-
-def _turned(node: ast.Expr) -> str:
-    """A factor with `.T` put on it, or taken off."""
-    if isinstance(node, ast.Transposed):
-        return node.operand.span.text
-    return f"{node.span.text}.T" if isinstance(node, ast.Name | ast.Access | ast.Call) else f"({node.span.text}).T"
 
 
 def axes_text(axes: tuple[Axis, ...]) -> str:
