@@ -45,6 +45,14 @@ def test_the_table_has_the_lines_of_each_kernel() -> None:
     assert [int(number) for number in row] == counted
 
 
+def test_the_readme_repeats_rows_of_the_page_and_the_loop() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    table = readme.split("(docs/compare.md), each short")[1].split("\n\n")[1]
+    assert set(table.splitlines()[2:]) <= set(PAGE.splitlines())
+    (loop,) = (block.body for block in blocks(readme) if "each j" in block.body)
+    assert loop.rstrip() in "\n".join(line.removeprefix("  ") for line in SOURCES["tkgen"].splitlines())
+
+
 @pytest.mark.skipif(not HIPKITTENS, reason="TKGEN_HIPKITTENS names no checkout of HipKittens")
 def test_hipkittens_version_compiles_against_its_headers() -> None:
     defines = {"HIP_ENABLE_WARP_SYNC_BUILTINS": ""}

@@ -87,7 +87,7 @@ def test_the_tutorial_reaches_the_kernel_of_the_readme(workplace: Path) -> None:
             spec.write_text(changed(spec.read_text(), block.body) if block.language == "diff" else block.body)
             found.append(scheduled(resolve(parse_path(spec))).to_text().splitlines()[1:])
     assert wanted in found and len(found) >= 13
-    (kernel,) = (b.body for b in blocks((ROOT / "README.md").read_text(encoding="utf-8")) if b.language == "tk")
+    kernel = next(b.body for b in blocks((ROOT / "README.md").read_text(encoding="utf-8")) if b.language == "tk")
     spec.write_text(kernel)
     assert scheduled(resolve(parse_path(spec))).to_text().splitlines()[1:] == wanted
 
