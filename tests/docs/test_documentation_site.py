@@ -99,6 +99,20 @@ def test_the_search_finds_what_cannot_be_said(word: str, site: Path) -> None:
     assert any(word in e["text"].lower() and e["location"].startswith("limits.html") for e in index["docs"])
 
 
+KINDS = ("Learn", "Do one task", "Look up", "Understand")
+
+
+def test_readme_and_index_have_each_page_under_its_kind() -> None:
+    nav = (ROOT / "docs/site/mkdocs.yml").read_text(encoding="utf-8").split("nav:\n")[1]
+    index, readme = ((ROOT / name).read_text(encoding="utf-8") for name in ("docs/index.md", "README.md"))
+    for kind in KINDS:
+        pages = set(re.findall(r": (\w+\.md)$", re.split(rf"  - {kind}:\n", nav)[1].split("\n  - ")[0], re.MULTILINE))
+        (table,) = re.findall(rf"^\| {kind} \| \|\n(.*?)\n\n", index, re.MULTILINE | re.DOTALL)
+        (row,) = re.findall(rf"^\| {kind} \| (.*)$", readme, re.MULTILINE)
+        assert set(re.findall(r"\]\((\w+\.md)\)", table)) - {"compare.md"} == pages, kind
+        assert set(re.findall(r"\]\(docs/(\w+\.md)\)", row)) - {"compare.md"} == pages, kind
+
+
 # What people type, and the entry that must come first.
 ANSWERS = {
     "autotune": "tuning.html",
