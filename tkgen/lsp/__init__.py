@@ -6,5 +6,6 @@ analysis    a file resolved, scheduled and checked as `tkgen check` would, with 
 facts       what was derived: sizes, registers, LDS, coordinates, epochs
 hover, completion, symbols, edits    what the editor asks for, from those
 positions   offsets and the protocol's positions
+hot         instructions, cycles and registers of each line, as `tkgen predict` would, on demand
 worker      `analysis` in a process of its own, with a deadline
 """

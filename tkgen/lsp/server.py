@@ -21,7 +21,7 @@ from pygls.lsp.server import LanguageServer
 
 from tkgen import __version__
 from tkgen.diagnostics import Diagnostic
-from tkgen.lsp import completion, edits, hover, names, symbols
+from tkgen.lsp import completion, edits, hot, hover, names, symbols
 from tkgen.lsp.analysis import Analysis, Request
 from tkgen.lsp.outline import outline
 from tkgen.lsp.project import Project
@@ -29,6 +29,8 @@ from tkgen.lsp.protocol import LEGEND, Places
 from tkgen.lsp.worker import AnalysisError, Worker
 from tkgen.source import SourceFile
 from tkgen.syntax.loader import identity
+
+BUILDING = 120.0  # seconds that a build and its prediction may take
 
 
 @dataclass(frozen=True)
@@ -63,9 +65,12 @@ class TkServer(LanguageServer):
         super().__init__("tkgen", __version__, text_document_sync_kind=lsp.TextDocumentSyncKind.Full)
         self.options = Options()
         self.worker = Worker(self.options.deadline)
+        self.builder = Worker(BUILDING)
         self.analyses: dict[str, Analysis] = {}
+        self.predictions: dict[str, hot.Predicted] = {}  # of a buffer, as it was
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._thread = ThreadPoolExecutor(1, "tkgen-analysis")
+        self._builds = ThreadPoolExecutor(1, "tkgen-prediction")
         self._published: dict[str, dict[str, list[lsp.Diagnostic]]] = {}  # by the analysed buffer, then by file
 
     # ------------------------------------------------------------ buffers
@@ -127,9 +132,35 @@ class TkServer(LanguageServer):
             trouble = [lsp.Diagnostic(place, str(error), severity=lsp.DiagnosticSeverity.Warning, source="tkgen")]
         self.analyses[uri] = found
         self._publish(uri, found, trouble)
-        support = self.client_capabilities.workspace and self.client_capabilities.workspace.inlay_hint
-        if support and support.refresh_support:
+        self.show_again()
+
+    def show_again(self) -> None:
+        """Ask the client for hints and lenses anew, where it can be asked."""
+        workspace = self.client_capabilities.workspace
+        if workspace and workspace.inlay_hint and workspace.inlay_hint.refresh_support:
             self.workspace_inlay_hint_refresh(None)
+        if workspace and workspace.code_lens and workspace.code_lens.refresh_support:
+            self.workspace_code_lens_refresh(None)
+
+    # ------------------------------------------------------------ predictions
+
+    async def predict(self, uri: str) -> hot.Predicted:
+        """Build a buffer and predict its lines."""
+        project, file = self.project(), self.file(uri)
+        request = Request(file, project.texts, project.include_roots, self.options.target)
+        loop = asyncio.get_running_loop()
+        try:
+            found = await loop.run_in_executor(self._builds, self.builder.run, hot.predict_lines, request)
+        except AnalysisError as error:
+            found = hot.Predicted(file.text, reason=str(error))
+        self.predictions[uri] = found
+        self.show_again()
+        return found
+
+    def predicted(self, uri: str) -> hot.Predicted | None:
+        """The prediction of a buffer's current text, where it was asked for."""
+        found = self.predictions.get(uri)
+        return found if found is not None and found.text == self.file(uri).text else None
 
     async def known(self, uri: str) -> Analysis:
         """The analysis of a buffer's current text; for a fragment that of an open spec that includes it."""
@@ -166,6 +197,7 @@ class TkServer(LanguageServer):
         if task is not None:
             task.cancel()
         self.analyses.pop(uri, None)
+        self.predictions.pop(uri, None)
         self._send(self._published.pop(uri, {}).keys() | {uri})
         self.restart()
 
@@ -187,8 +219,9 @@ class TkServer(LanguageServer):
 
     def shutdown(self) -> None:
         """Stop the worker too."""
-        self.worker.close()
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        for worker, thread in ((self.worker, self._thread), (self.builder, self._builds)):
+            worker.close()
+            thread.shutdown(wait=False, cancel_futures=True)
         super().shutdown()  # type: ignore[no-untyped-call]
 
 
@@ -232,10 +265,13 @@ async def _hover(ls: TkServer, params: lsp.HoverParams) -> lsp.Hover | None:
     known = await ls.known(uri)
     file = ls.file(uri)
     found = hover.hover(ls.project(), file, ls.offset(file, params.position), known)
-    if found is None:
+    predicted = ls.predicted(uri)
+    here = [x.long for x in predicted.lines if x.line == params.position.line + 1] if predicted else []
+    parts = [*([found.markdown] if found else []), *(f"Predicted: {text}" for text in here)]
+    if not parts:
         return None
-    content = lsp.MarkupContent(lsp.MarkupKind.Markdown, found.markdown)
-    return lsp.Hover(content, ls.places().range(file, found.start, found.end))
+    content = lsp.MarkupContent(lsp.MarkupKind.Markdown, "\n\n".join(parts))
+    return lsp.Hover(content, ls.places().range(file, found.start, found.end) if found else None)
 
 
 def _completion(ls: TkServer, params: lsp.CompletionParams) -> list[lsp.CompletionItem]:
@@ -325,11 +361,38 @@ async def _inlay_hints(ls: TkServer, params: lsp.InlayHintParams) -> list[lsp.In
     file, places = ls.file(params.text_document.uri), ls.places()
     start, end = ls.offset(file, params.range.start), ls.offset(file, params.range.end)
     positions = places.positions(file)
+    predicted, here = ls.predicted(params.text_document.uri), outline(file)
+    found = list(symbols.hints(here, known))
+    if predicted is not None:
+        ends = {file.position(s.start)[0]: s.code_end for s in here.statements}
+        found += [symbols.Hint(ends[x.line], x.short, x.long) for x in predicted.lines if x.line in ends]
     return [
         lsp.InlayHint(lsp.Position(*positions.at(h.offset)), h.text, padding_left=True, tooltip=h.tooltip or None)
-        for h in symbols.hints(outline(file), known)
+        for h in found
         if start <= h.offset <= end
     ]
+
+
+def _code_lenses(ls: TkServer, params: lsp.CodeLensParams) -> list[lsp.CodeLens]:
+    """The hottest equation above the spec, where it was predicted; else the command that predicts its lines."""
+    uri = params.text_document.uri
+    file, predicted = ls.file(uri), ls.predicted(uri)
+    first = next((s for s in outline(file).statements if s.pieces[0].text in ("kernel", "sequence")), None)
+    if first is None:
+        return []
+    place = ls.places().range(file, first.start, first.code_end)
+    titles = list(predicted.sentences) or [predicted.reason or "no line is hot"] if predicted else ["predict by line"]
+    return [lsp.CodeLens(place, lsp.Command(title, hot.COMMAND, arguments=[uri])) for title in titles]
+
+
+async def _predict(ls: TkServer, uri: str) -> list[str]:
+    """Predict the lines of a buffer: a sentence for each kernel."""
+    if uri not in ls.workspace.text_documents:
+        raise JsonRpcException(f"{uri} is not open", lsp.LSPErrorCodes.RequestFailed)
+    found = await ls.predict(uri)
+    if found.reason:
+        raise JsonRpcException(found.reason, lsp.LSPErrorCodes.RequestFailed)
+    return list(found.sentences)
 
 
 def _symbols(ls: TkServer, params: lsp.DocumentSymbolParams) -> list[lsp.DocumentSymbol]:
@@ -366,6 +429,7 @@ _FEATURES: tuple[tuple[str, Callable[..., object], object], ...] = (
     (lsp.TEXT_DOCUMENT_FORMATTING, _formatting, None),
     (lsp.TEXT_DOCUMENT_CODE_ACTION, _code_actions, _ACTIONS),
     (lsp.TEXT_DOCUMENT_INLAY_HINT, _inlay_hints, None),
+    (lsp.TEXT_DOCUMENT_CODE_LENS, _code_lenses, None),
     (lsp.TEXT_DOCUMENT_DOCUMENT_SYMBOL, _symbols, None),
     (lsp.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL, _semantic_tokens, LEGEND),
 )
@@ -376,6 +440,7 @@ def create_server() -> TkServer:
     server = TkServer()
     for method, handler, options in _FEATURES:
         server.feature(method, options)(handler)
+    server.command(hot.COMMAND)(_predict)
     return server
 
 

@@ -11,11 +11,13 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from multiprocessing.pool import AsyncResult, Pool
-from typing import Any
+from typing import Any, TypeVar
 
 from tkgen.lsp.analysis import Analysis, Request, analyze
 
+T = TypeVar("T")
 POLL = 0.05  # seconds after which a closed worker is noticed
 MEMORY = 4 << 30  # bytes of address space that an analysis may take
 
@@ -34,10 +36,17 @@ class Worker:
         self._lock = threading.Lock()  # of the two above
 
     def analyze(self, request: Request) -> Analysis:
-        """As `analysis.analyze`. Raises AnalysisError past the deadline, when closed, or where tkgen itself failed."""
+        """As `analysis.analyze`. Raises as `run`."""
+        return self.run(analyze, request)
+
+    def run(self, work: Callable[[Request], T], request: Request) -> T:
+        """The result of `work`, a function of a module.
+
+        Raises AnalysisError past the deadline, when closed, or where tkgen itself failed.
+        """
         try:
             pool = self._started()
-            pending = pool.apply_async(analyze, (request,))
+            pending = pool.apply_async(work, (request,))
             if self._done(pending, self.deadline):
                 return pending.get()
         except AnalysisError:

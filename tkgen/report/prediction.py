@@ -62,7 +62,7 @@ def prediction(build: Any, product: str | None = None, sizes: Mapping[str, int] 
     from tkgen.report.timeline import positions, timeline
 
     given = dict(sizes or {})
-    assumed = {name: extent for name, extent in _assumed(build).items() if name not in given}
+    assumed = {name: extent for name, extent in assumed_sizes(build).items() if name not in given}
     waves: tuple[Mapping[int, float], ...] = ()
     drawn = hot = recording = None
     (model,) = models(build, assumed | given, product)
@@ -118,7 +118,7 @@ def _figures(p: predict.Prediction) -> Iterator[Figure]:
         yield figure(level.name, f"{level.name} hits", round(level.hit_rate * 100, 1), "%", 1)
 
 
-def _assumed(build: Any) -> dict[str, int]:
+def assumed_sizes(build: Any) -> dict[str, int]:
     """Extents for the dimensions that are known at run time only."""
     program = build.spec.program
     found = {dim.name: ASSUMED for dim in program.dims if dim.size is None}
