@@ -99,8 +99,8 @@ def operators(device: str) -> dict[str, tuple[Call, Call | None, tuple[Tensor, .
     across = [normal(1, 16, 4, 64).transpose(1, 2) for _ in range(3)]
     angles = torch.rand(16, 32, device=device)
     cos, sin = angles.cos(), angles.sin()
-    wide = cos[:, None].bfloat16(), sin[:, None].bfloat16()
-    heads = normal(1, 16, 4, 64)
+    wide = cos.bfloat16(), sin.bfloat16()
+    heads = normal(1, 4, 16, 64)
     offsets = torch.tensor([0, 3, 16], dtype=torch.int32, device=device)
     weights = normal(2, 256, 256)
     codes, scale = normal(16, 256).to(torch.float8_e4m3fn), torch.ones(16, device=device)
@@ -138,12 +138,13 @@ class Block:
         self.ones = torch.ones(width, device="cuda").bfloat16()
         angles = torch.rand(2048, width // heads // 2, device="cuda")
         self.tables = angles.cos(), angles.sin()
-        self.wide = [t[:, None].bfloat16() for t in self.tables]
+        self.wide = [t.bfloat16() for t in self.tables]
 
     def __call__(self, x: Tensor) -> Tensor:
         linear: Call = ops.linear if self.ours else F.linear
         q, k, v = linear(self.norm(x), self.qkv).reshape(*x.shape[:2], 3, self.heads, -1).unbind(2)
-        o = self.attend(*(t.transpose(1, 2) for t in (self.turn(q), self.turn(k), v)))
+        q, k, v = (t.transpose(1, 2) for t in (q, k, v))
+        o = self.attend(self.turn(q), self.turn(k), v)
         x = x + linear(o.transpose(1, 2).reshape(x.shape), self.out)
         hidden = (ops.swiglu if self.ours else gated)(self.norm(x), self.gate, self.up)
         return x + linear(hidden, self.down)  # type: ignore[no-any-return]

@@ -58,7 +58,7 @@ def gated(x: torch.Tensor, gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor
 
 
 def rotated(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    (a, b), c, s = x.chunk(2, -1), cos[:, None].to(x), sin[:, None].to(x)
+    (a, b), c, s = x.chunk(2, -1), cos.to(x), sin.to(x)
     return torch.cat([a * c - b * s, b * c + a * s], -1)
 
 
@@ -105,7 +105,7 @@ def cases(device: str) -> dict[str, Case]:
     return {
         "linear": Case(ops.linear, F.linear, (random(3, 100, 200), random(328, 200)), 2),
         "rmsnorm": Case(ops.rmsnorm, rms_norm, (random(3, 170, 1000), random(1000)), 2),
-        "rotary": Case(lambda x: ops.rotary(x, *tables), lambda x: rotated(x, *tables), (random(2, 96, 3, 64),), 1),
+        "rotary": Case(lambda x: ops.rotary(x, *tables), lambda x: rotated(x, *tables), (random(2, 3, 96, 64),), 1),
         "swiglu": Case(ops.swiglu, gated, (random(300, 400), *weights), 3),
         "attention": Case(ops.attention, attend, long),
         "causal": Case(causal, lambda q, k, v: attend(q, k, v, is_causal=True), even),

@@ -19,7 +19,7 @@ from tkgen.fp8 import convert
 from tkgen.ops.attention import _attention
 from tkgen.ops.groups import _grouped_linear
 from tkgen.ops.kernels import SPECS, _built, forms
-from tkgen.ops.layers import _linear, _rmsnorm, _rotary, _swiglu
+from tkgen.ops.layers import _linear, _rmsnorm, _rotary, _rotary_by_place, _swiglu
 from tkgen.ops.quantised import _quantise, _scaled_linear
 from tkgen.targets import UnknownTargetError, load_target
 from tkgen.toolchain.discover import NoCompilerError, find_compiler
@@ -45,7 +45,7 @@ def rms_norm(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
 
 
 def rotated(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    (a, b), c, s = x.chunk(2, -1), cos[:, None].to(x.dtype), sin[:, None].to(x.dtype)
+    (a, b), c, s = x.chunk(2, -1), cos.to(x.dtype), sin.to(x.dtype)
     return torch.cat([a * c - b * s, b * c + a * s], -1)
 
 
@@ -74,7 +74,8 @@ ANGLES = torch.arange(13)[:, None] / torch.arange(1, 17)
 CASES: dict[str, tuple[Function, Function, tuple[torch.Tensor, ...]]] = {
     "linear": (ops.linear, F.linear, (normal(3, 50, 71), normal(137, 71))),
     "rmsnorm": (ops.rmsnorm, rms_norm, (normal(3, 17, 100), normal(100))),
-    "rotary": (ops.rotary, rotated, (normal(2, 13, 3, 32), ANGLES.cos(), ANGLES.sin())),
+    "rotary": (ops.rotary, rotated, (normal(2, 3, 13, 32), ANGLES.cos(), ANGLES.sin())),
+    "rotary by place": (ops.rotary, rotated, (normal(2, 13, 3, 32).transpose(1, 2), ANGLES.cos(), ANGLES.sin())),
     "swiglu": (ops.swiglu, gated, (normal(70, 40), normal(72, 40, seed=1), normal(72, 40, seed=2))),
     "attention": (*attend(False), (normal(2, 4, 50, 64), normal(2, 2, 70, 64, seed=1), normal(2, 2, 70, 64, seed=2))),
     "causal": (*attend(True), (normal(1, 2, 65, 64), normal(1, 2, 65, 64, seed=1), normal(1, 2, 65, 64, seed=2))),
@@ -249,7 +250,8 @@ Q, KV, TABLE = normal(1, 2, 20, 64), normal(1, 2, 20, 64), torch.rand(5, 16)
 OPERATORS = {
     "linear": (_linear, (normal(20, 32), normal(40, 32))),
     "rmsnorm": (_rmsnorm, (normal(20, 32), normal(32), 1e-6)),
-    "rotary": (_rotary, (normal(1, 5, 3, 32), TABLE, TABLE, 1.0)),
+    "rotary": (_rotary, (normal(1, 3, 5, 32), TABLE, TABLE, 1.0)),
+    "rotary by place": (_rotary_by_place, (normal(1, 5, 3, 32), TABLE, TABLE, 1.0)),
     "swiglu": (_swiglu, (normal(20, 32), normal(40, 32), normal(40, 32, seed=1))),
     "attention": (_attention, (Q, KV, KV + 1, 0.125, True, 0, False)),
     "grouped_linear": (_grouped_linear, (FIRST, normal(61, 40), normal(4, 72, 40))),
@@ -322,8 +324,8 @@ class Block(torch.nn.Module):
         batch, length, width = x.shape
         angles = torch.arange(length)[:, None] / 100 ** (torch.arange(width // self.heads // 2) / 32)
         heads = linear(norm(x, self.first), self.qkv).reshape(batch, length, 3, self.heads, -1).unbind(2)
-        q, k = (turn(t.contiguous(), angles.cos(), angles.sin()) for t in heads[:2])
-        o = attention(*(t.transpose(1, 2) for t in (q, k, heads[2])))
+        q, k, v = (t.transpose(1, 2) for t in heads)
+        o = attention(*(turn(t, angles.cos(), angles.sin()) for t in (q, k)), v)
         x = x + linear(o.transpose(1, 2).reshape(x.shape), self.out)
         return x + linear(mlp(norm(x, self.second), self.gate, self.up), self.down)
 
@@ -359,7 +361,7 @@ def test_a_compiled_block_gives_the_same() -> None:
     (lambda: ops.linear(normal(4, 8).float(), normal(8, 8)), "linear: x is bf16, not torch.float32"),
     (lambda: ops.linear(normal(4, 8), normal(8, 16)), r"linear: x of \[4, 8\] and a weight of \[8, 16\] do not go"),
     (lambda: ops.rmsnorm(normal(4, 8), normal(4)), "do not go together"),
-    (lambda: ops.rotary(normal(1, 4, 2, 8), torch.ones(4, 3), torch.ones(4, 4)), r"rotary: cos is f32 of \[4, 4\]"),
+    (lambda: ops.rotary(normal(1, 2, 4, 8), torch.ones(4, 3), torch.ones(4, 4)), r"rotary: cos is f32 of \[4, 4\]"),
     (lambda: ops.rotary(normal(4, 2, 8), torch.ones(4, 4), torch.ones(4, 4)), "rotary: x is"),
     (lambda: ops.swiglu(normal(4, 8), normal(8, 8), normal(16, 8)), "swiglu: x, gate and up"),
     (lambda: ops.attention(normal(1, 3, 8, 64), *2 * [normal(1, 2, 8, 64)]), "3 heads of queries cannot share 2"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from tkgen.execute.registered import below_autograd
-from tkgen.ops.kernels import Operation, check, matrices, matrix
+from tkgen.ops.kernels import Choose, Operation, check, matrices, matrix
 
 # ---------------------------------------------------------------- linear
 
@@ -124,21 +125,31 @@ _rmsnorm_weight = Operation(
 
 
 def rotary(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotary position embedding of [BATCH, LENGTH, HEADS, D] by tables of [LENGTH, D / 2], f32.
+    """Rotary position embedding of [BATCH, HEADS, LENGTH, D], as of `attention`, by f32 tables of [LENGTH, D / 2].
 
     The first half of each head is rotated against the second: (a cos - b sin, b cos + a sin). Tables get no gradient.
+    The result has its heads after the length in memory where x has them there.
 
     Raises:
         ValueError: an x that is not bf16, tables that are not f32, shapes that do not go together.
     """
     check("rotary", x=x)
     if x.dim() != 4 or x.shape[-1] % 2:
-        raise ValueError(f"rotary: x is [BATCH, LENGTH, HEADS, D] with an even D, not {[*x.shape]}")
-    _, length, _, width = x.shape
+        raise ValueError(f"rotary: x is [BATCH, HEADS, LENGTH, D] with an even D, not {[*x.shape]}")
+    _, _, length, width = x.shape
     for name, table in (("cos", cos), ("sin", sin)):
         if table.shape != (length, width // 2) or table.dtype is not torch.float32:
             raise ValueError(f"rotary: {name} is f32 of {[length, width // 2]}, not {table.dtype} of {[*table.shape]}")
+    by_place = x.transpose(1, 2)
+    if x.stride(1) < x.stride(2):
+        return _rotary_by_place(x.requires_grad, by_place, cos, sin, 1.0).transpose(1, 2)  # type: ignore[no-any-return]
     return _rotary(x.requires_grad, x, cos, sin, 1.0)  # type: ignore[no-any-return]
+
+
+def _heads(x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The heads of all sequences in one dimension, and their halves in another."""
+    batch, heads, length, width = x.shape
+    return x.reshape(batch * heads, length, 2, width // 2), cos, sin
 
 
 def _places(x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -149,25 +160,31 @@ def _places(x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor
     return x.reshape(batch * length, heads, 2, width // 2), cos, sin
 
 
-class _Rotary(Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, cos: Tensor, sin: Tensor, turn: float) -> Tensor:
-        ctx.save_for_backward(cos, sin)
-        ctx.turn = turn
-        with below_autograd():
-            return _rotary.operator(x, cos, sin, turn)  # type: ignore[no-any-return]
+def _rotation(name: str, choose: Choose, seen: Callable[..., tuple[Tensor, ...]]) -> Operation:
+    """The operator for one order of the dimensions in memory."""
 
-    @staticmethod
-    def backward(ctx: Any, gy: Tensor) -> tuple[Tensor | None, None, None, None]:
-        turned = _rotary(True, gy, *ctx.saved_tensors, -ctx.turn) if ctx.needs_input_grad[0] else None
-        return turned, None, None, None
+    class Rotary(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor, cos: Tensor, sin: Tensor, turn: float) -> Tensor:
+            ctx.save_for_backward(cos, sin)
+            ctx.turn = turn
+            with below_autograd():
+                return operation.operator(x, cos, sin, turn)  # type: ignore[no-any-return]
+
+        @staticmethod
+        def backward(ctx: Any, gy: Tensor) -> tuple[Tensor | None, None, None, None]:
+            back = operation(True, gy, *ctx.saved_tensors, -ctx.turn) if ctx.needs_input_grad[0] else None
+            return back, None, None, None
+
+    schema = f"{name}(Tensor x, Tensor cos, Tensor sin, float turn) -> Tensor"
+    operation = Operation(schema, lambda x, cos, sin, turn: (x.new_empty(x.shape),), choose, Rotary, seen)
+    return operation
 
 
-_rotary = Operation(
-    "rotary(Tensor x, Tensor cos, Tensor sin, float turn) -> Tensor",
-    lambda x, cos, sin, turn: (x.new_empty(x.shape),),
-    lambda x, cos, sin: ("rotary", {"HEADS": x.shape[2], "HALF": x.shape[3] // 2}),
-    _Rotary,
+_rotary = _rotation("rotary", lambda x, cos, sin: ("rotary", {"HALF": x.shape[3] // 2}), _heads)
+_rotary_by_place = _rotation(
+    "rotary_by_place",
+    lambda x, cos, sin: ("rotary_by_place", {"HEADS": x.shape[2], "HALF": x.shape[3] // 2}),
     _places,
 )
 
