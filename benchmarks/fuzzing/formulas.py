@@ -14,10 +14,11 @@ DTYPES = ("bf16", "f16", "f32")
 WRAPPED = (
     "abs({})", "-{}", "relu({})", "silu({})", "tanh({})", "gelu({})", "exp2(clamp({}, -3, 3))", "sqrt(abs({}))",
     "rsqrt(abs({}) + 0.5)", "rcp(abs({}) + 1)", "bf16({})", "f16({})", "sigmoid({})", "clamp({}, -1, 1.5)",
-    "log(abs({}) + 1)", "sin({})",
+    "log(abs({}) + 1)", "sin({})", "log1p(abs({}))", "expm1(clamp({}, -3, 3))", "floor({})", "round(4 * {})",
 )  # fmt: skip
 JOINED = (
-    "{} + {}", "{} - {}", "{} * {}", "max({}, {})", "min({}, {})", "{} / (abs({}) + 1)", "where({} > 0, {}, 0.5)",
+    "{} + {}", "{} - {}", "{} * {}", "max({}, {})", "min({}, {})", "{} / (abs({}) + 1)", "{} % (abs({}) + 1)",
+    "pow(abs({}) + 0.5, clamp({}, -2, 2))", "where({} > 0, {}, 0.5)",
     "where({} < 1 and not {} >= 0.25, 0.5, 2)", "where({} != 0 or {} <= -1, -1, 1.5)",
 )  # fmt: skip
 BOTH, ROW, COL, ONE = "both", "row", "col", "one"

@@ -350,7 +350,7 @@ GROUPED = {
 
 def formula(f: Function) -> str:
     """A formula that calls a function at numbers where it is defined."""
-    match f.name:
+    match f.fast_of or f.name:
         case "and" | "or":
             return f"where(c > 0 {f.name} b[n] > 0, c, 1)"
         case "not":
@@ -363,12 +363,16 @@ def formula(f: Function) -> str:
             return "c + random(alpha, m, n)"
         case "neg":
             return "-c"
-        case "sqrt" | "rsqrt" | "log" | "log2":
-            return f"{f.name}(abs(c) + 0.125)"
+        case "mod":
+            return "c % (b[n] + 4)"
+        case "pow":
+            return f"{f.word}(abs(c) + 0.125, b[n])"
+        case "sqrt" | "rsqrt" | "log" | "log2" | "log1p":
+            return f"{f.word}(abs(c) + 0.125)"
     if f.operator:
         compared = f"c {f.operator} b[n]"
         return f"where({compared}, c, 1)" if f.predicate else compared
-    return f"{f.name}({', '.join(('c', 'b[n]', 's[m]')[: f.arity])})"
+    return f"{f.word}({', '.join(('c', 'b[n]', 's[m]')[: f.arity])})"
 
 
 FUSED = {f.name: fused(formula(f)) for f in FUNCTIONS.values() if not f.internal} | {

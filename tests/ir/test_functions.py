@@ -6,6 +6,7 @@ import ctypes
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
@@ -14,12 +15,16 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
+from function_costs import instructions
 
+from tkgen.api import load
 from tkgen.backends.cdna.kittens import include_dir
+from tkgen.backends.hopper.host.run import run
 from tkgen.emulate import Buffer, Scalar, launch
-from tkgen.ir.functions import BACK_ENDS, CDNA, FUNCTIONS, HOST, TORCH, Function, helpers
+from tkgen.ir.functions import BACK_ENDS, CDNA, FAST, FUNCTIONS, HOPPER, HOST, TORCH, Function, helpers
 from tkgen.ir.functions.definitions.dropout import philox, uniform
-from tkgen.ir.functions.page import page
+from tkgen.ir.functions.page import costs, page
+from tkgen.proof.execution import Order
 from tkgen.targets import load_target
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.discover import find_compiler
@@ -106,7 +111,7 @@ def excess(f: Function, arguments: Array, result: Array) -> npt.NDArray[np.float
     least = np.maximum(np.abs(expected), LEAST)
     ulp = np.ldexp(1.0, np.frexp(np.where(np.isfinite(least), least, 1.0))[1] - 24)
     with np.errstate(invalid="ignore"):
-        growth = f.growth * np.abs(arguments[0].astype(np.float64)) if f.growth else 0.0
+        growth = f.growth * f.size(*(torch.from_numpy(r).double() for r in arguments)).numpy() if f.growth else 0.0
     allowed = (f.ulps + growth) * ulp + f.below
     with np.errstate(invalid="ignore"):
         error = np.abs(result - expected)
@@ -121,7 +126,10 @@ def excess(f: Function, arguments: Array, result: Array) -> npt.NDArray[np.float
 
 
 def insist(f: Function, arguments: Array) -> None:
-    result = computed(f, arguments)
+    judge(f, arguments, computed(f, arguments))
+
+
+def judge(f: Function, arguments: Array, result: Array) -> None:
     beyond = excess(f, arguments, result)
     worst = int(np.argmax(beyond))
     shown = f"{f.name}{tuple(arguments[:, worst])} is {result[worst]}, not {meaning(f, arguments)[worst]}"
@@ -133,6 +141,25 @@ def test_machine_code_is_within_the_stated_error(f: Function) -> None:
     insist(f, sample(f))
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments", "negative"),
+    [
+        *((name, [-0.0], True) for name in ("floor", "ceil", "round", "trunc", "expm1", "log1p")),
+        *((name, [-0.25], True) for name in ("ceil", "round", "trunc")),
+        ("pow", [-0.0, 3.0], True),
+        ("pow", [-0.0, 2.0], False),
+        ("mod", [-4.0, 2.0], True),
+        ("mod", [4.0, -2.0], False),
+    ],
+)
+def test_zeros_have_the_sign_of_torchs(name: str, arguments: list[float], negative: bool) -> None:
+    f = FUNCTIONS[name]
+    given = np.repeat(np.array(arguments, np.float32)[:, None], THREADS, axis=1)
+    value = f.meaning(*(torch.tensor(a, dtype=torch.float32) for a in arguments))
+    assert value == 0 and bool(torch.signbit(value)) is negative
+    assert (computed(f, given) == 0).all() and (np.signbit(computed(f, given)) == negative).all()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "f", [f for f in FUNCTIONS.values() if f.arity == 1 and f.takes == "number"], ids=lambda f: f.name
@@ -141,6 +168,58 @@ def test_machine_code_is_within_the_stated_error_all_over_f32(f: Function) -> No
     """Every 1021st f32, a prime: about 8000 significands of each exponent and sign."""
     words = np.arange(0, 1 << 32, 1021, dtype=np.uint64).astype(np.uint32)
     insist(f, from_bits(words[: words.size // THREADS * THREADS])[None])
+
+
+# ---------------------------------------------------------------- on Hopper
+
+
+TOGETHER = [f for f in FUNCTIONS.values() if not f.internal and f.takes in ("number", "choice")]
+ROWS, COLS = 512, 128
+SPEC = f"""kernel every
+  target sm_90a
+  dims ROWS = {ROWS}, COLS = {COLS}, GIVEN = 3, COUNT = {len(TOGETHER)}
+  global X : f32[GIVEN, ROWS, COLS]
+  global Y : f32[COUNT, ROWS, COLS]
+  over t in ROWS by 4
+  waves 4 along t
+  a = X[0, t]
+  b = X[1, t]
+  c = X[2, t]
+"""
+
+
+def written(f: Function) -> str:
+    """A call of a function as equations have it, of a, b and c; a truth as a number."""
+    arguments = ["a != 0" if f.takes == "choice" else "a", "b", "c"][: f.arity]
+    call = f"{f.word}({', '.join(arguments)})"
+    if f.operator:
+        call = f"{f.operator}a" if f.arity == 1 else f"a {f.operator} b"
+    return f"where({call}, 1, 0)" if f.predicate else call
+
+
+@cache
+def on_the_host() -> tuple[Array, Array]:
+    """Arguments, and what one Hopper kernel makes of them, a row for each function."""
+    arguments = sample(FUNCTIONS["clamp"])
+    arguments = np.where(np.isnan(arguments), np.float32(np.nan), arguments)  # C's fmax of a signalling NaN is NaN
+    arguments = arguments[:, :: arguments.shape[1] // (ROWS * COLS)][:, : ROWS * COLS].copy()
+    text = SPEC + "".join(f"  Y[{at}, t] = {written(f)}\n" for at, f in enumerate(TOGETHER))
+    spec = load("every.tk", text=text).check()
+    inputs = {"X": torch.from_numpy(arguments.reshape(3, ROWS, COLS))}
+    made = run(spec, spec.launch(), inputs, {}, Order())
+    assert not made.findings
+    return arguments, made.outputs["Y"].reshape(len(TOGETHER), -1).numpy()
+
+
+@pytest.mark.parametrize("at", range(len(TOGETHER)), ids=lambda at: TOGETHER[at].name)
+def test_the_host_run_of_hopper_is_within_the_stated_error(at: int) -> None:
+    f = TOGETHER[at]
+    arguments, results = on_the_host()
+    given = arguments[: f.arity].copy()
+    if f.takes == "choice":
+        given[0] = given[0] != 0
+    off = replace(f, ulps=f.ulps + f.beyond.get(HOPPER, 0.0), below=f.below + f.more.get(HOPPER, 0.0))
+    judge(off, given, results[at])
 
 
 # ---------------------------------------------------------------- what checks carry
@@ -219,7 +298,7 @@ def test_slopes_are_those_of_the_meaning(f: Function) -> None:
     """Against differences in f64, away from kinks."""
     generator = torch.Generator().manual_seed(SEED)
     x = [torch.randn(2000, generator=generator).double() * 2 for _ in range(f.arity)]
-    if f.name in ("log", "log2", "sqrt", "rsqrt"):
+    if (f.fast_of or f.name) in ("log", "log2", "log1p", "sqrt", "rsqrt", "pow"):
         x[0] = x[0].abs() + 0.01
     if f.takes == "choice":
         x[0] = x[0] > 0
@@ -230,7 +309,7 @@ def test_slopes_are_those_of_the_meaning(f: Function) -> None:
         up, down = ([v + sign * step if j == i else v for j, v in enumerate(x)] for sign in (1, -1))
         found = (f.meaning(*up) - f.meaning(*down)).abs() / (2 * step)
         near = torch.isclose(found, slope.expand(found.shape), rtol=1e-4, atol=1e-6)
-        assert near.double().mean() > 0.999, (f.name, i)
+        assert near.double().mean() > 0.998, (f.name, i)  # `%` has kinks everywhere
 
 
 @pytest.mark.parametrize(
@@ -276,6 +355,25 @@ def test_what_needs_no_parentheses_is_one_call(back_end: str) -> None:
         inside = text[text.index("(") + 1 : -1]
         depths = list(accumulate((c == "(") - (c == ")") for c in inside))
         assert re.fullmatch(r"[\w:]+\(", text[: text.index("(") + 1]) and min(depths) >= 0 and depths[-1] == 0, text
+
+
+# ---------------------------------------------------------------- fast forms
+
+
+def test_fast_forms_are_functions_of_their_own() -> None:
+    assert set(FAST) == {"tanh", "sigmoid", "silu", "gelu", "gelu_tanh", "log", "log2", "sqrt", "pow"}
+    for of, name in FAST.items():
+        fast, plain = FUNCTIONS[name], FUNCTIONS[of]
+        assert fast.word == f"fast {of}" and fast.cpp != plain.cpp
+        assert fast.helpers[HOPPER] != plain.helpers.get(HOPPER)
+
+
+def test_instructions_of_the_machine_code_are_those_of_the_page() -> None:
+    """Rewritten by `python benchmarks/function_costs.py gfx942`."""
+    names = ("tanh", "fast_tanh", "gelu", "fast_gelu", "pow", "fast_pow")
+    for name in names:
+        counted = costs()["gfx942"][name]
+        assert instructions(name) == (counted["instructions"], counted["transcendental"]), name
 
 
 # ---------------------------------------------------------------- the page

@@ -32,7 +32,7 @@ SPEC = """kernel steps
 ARGUMENTS = {"scale": "(0.5)", "add": "(D, 2.0)", "bias": "(v)", "mul": "(v)", "clamp": "(-2.5, 3)"}
 
 
-@pytest.mark.parametrize("step", EPILOGUES)
+@pytest.mark.parametrize("step", [*EPILOGUES, "fast tanh", "fast gelu"])
 def test_a_step_is_computed_and_judged(step: str, tmp_path: Path) -> None:
     plain, path = tmp_path / "plain.tk", tmp_path / "steps.tk"
     plain.write_text(SPEC.format(epilogue=""))

@@ -143,13 +143,12 @@ ADVISED = [
     (ROWS, "x * 2", "softmax(x, dim=-1)", "E101", "write `Y[t] = softmax(x)`"),
     (ROWS, "x * 2", "layernorm(x)", "E200", "`d * rsqrt(rowmean(d * d) + 1e-5)`"),
     (ROWS, "x * 2", "leaky_relu(x)", "E200", "`where(x > 0, x, 0.01 * x)`"),
-    (ROWS, "x * 2", "floor(x)", "E200", "only stores to `i8` or `i32` round to integers"),
     (ROWS, "x * 2", 'f"{x}"', "E101", "texts are for `include` alone"),
-    (ROWS, "x * 2", "x % 2", "E101", "there is no remainder of numbers"),
     (ROWS, "x * 2", "x << 1", "E101", "there is no `<<`: multiply by a power of two"),
     (ROWS, "x = X[t]", "x = y = X[t]", "E101", "a line defines one value"),
     (ROWS, "x = X[t]", "x = tl.load(X)", "E101", "functions and types have no prefix"),
     (ROWS, "waves 4", "threads 256", "E103", "`waves 4`"),
+    (ROWS, "x * 2", "fmod(x, 2)", "E200", "write `a % b`: the remainder, with the sign of `b`"),
 ]
 
 

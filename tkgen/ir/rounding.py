@@ -11,6 +11,7 @@ takes the arguments' values and bounds to the result's.
   holds to first order between the corners, and beyond all orders at them.
 - **A function that jumps**, or whose slope has no bound (the square root at zero), is off by as much as it is apart at
   the ends of what its argument may be.
+- **A remainder** is off by as much as its divisor where the quotient may have another integer part.
 - **What an argument cannot be** is no end of it: a magnitude is not negative, `abs(x) + 1` is not below one.
 - **A conversion** is monotonous: numbers within the argument's bound round to within the rounded ends of it. To an
   8-bit float what is finite becomes at most the largest finite number, infinity a NaN where the encoding has none; to a
@@ -149,7 +150,7 @@ def _applied(f: Function, arguments: Sequence[Bounded], back_end: str, least: Se
         return value, _may_turn(f, arguments)
     value = overflowed(value)
     handed = _handed_on(f, arguments, least)
-    own = _own(f, values, value, handed, f.beyond.get(back_end, 0.0))
+    own = _own(f, values, value, handed, back_end)
     error = sum(known(handed, own), start=torch.zeros_like(value))
     error = torch.where(error.isnan(), torch.inf, error)
     unbounded = ~value.isfinite()
@@ -199,7 +200,13 @@ def _handed_on(f: Function, arguments: Sequence[Bounded], least: Sequence[float 
         here = f.slopes(*corner)
         slopes = [torch.fmax(s, h) for s, h in zip(slopes, here, strict=True)] if slopes else list(here)
     parts = [_times(e, s) for (_, e), s in zip(arguments, slopes, strict=True) if e is not None]
-    return sum(parts[1:], start=parts[0])
+    handed: Tensor = sum(parts[1:], start=parts[0])
+    if f.tooth is None:
+        return handed
+    teeth = [f.tooth(*corner) for corner in corners]
+    elsewhere = torch.stack([tooth != teeth[0] for tooth in teeth]).any(0)
+    height: Tensor = torch.stack([corner[1].abs().expand(handed.shape) for corner in corners]).amax(0)
+    return torch.where(elsewhere, height, handed)
 
 
 def _times(error: Tensor, slope: Tensor) -> Tensor:
@@ -208,8 +215,8 @@ def _times(error: Tensor, slope: Tensor) -> Tensor:
     return torch.where(none, 0.0, error * slope)
 
 
-def _own(f: Function, values: Sequence[Tensor], value: Tensor, handed: Tensor | None, beyond: float) -> Tensor | None:
-    """Return the error of the function itself, with `beyond` ulps added to those of its definition."""
+def _own(f: Function, values: Sequence[Tensor], value: Tensor, handed: Tensor | None, back_end: str) -> Tensor | None:
+    """Return the error of the function itself, as the code of a back end has it."""
     if not (f.ulps or f.growth or f.below):
         return None
     reach = value.abs() if handed is None else value.abs() + torch.where(handed.isfinite(), handed, 0.0)
@@ -218,8 +225,8 @@ def _own(f: Function, values: Sequence[Tensor], value: Tensor, handed: Tensor | 
         bound = UNIT_ROUNDOFF * reach + 2.0**-150
         own = nearest if handed is None else torch.where(handed == 0, nearest, bound)
     else:
-        units = f.ulps + beyond + (f.growth * values[0].abs() if f.growth else 0.0)
-        own = units * ulp(reach, torch.float32) + f.below
+        units = f.ulps + f.beyond.get(back_end, 0.0) + (f.growth * f.size(*values) if f.growth else 0.0)
+        own = units * ulp(reach, torch.float32) + f.below + f.more.get(back_end, 0.0)
     special = sum((v.isinf() for v in values), start=torch.zeros_like(value, dtype=torch.bool))
     return torch.where(special, 0.0, own)
 

@@ -37,7 +37,9 @@ from tkgen.ir.equations import (
     writes,
 )
 
-NOT_NEGATIVE = frozenset({"abs", "exp", "exp2", "sqrt", "sigmoid", "relu", "random"})  # of any argument
+NOT_NEGATIVE = frozenset(
+    {"abs", "exp", "exp2", "sqrt", "sigmoid", "relu", "random", "fast_sqrt", "fast_sigmoid"}
+)  # of any argument
 ROUNDED = 1 - 2.0**-20  # of a sum at least
 KEEP_SIGN = frozenset({"add", "mul", "div", "min", "settled"})  # of arguments that are not negative
 

@@ -32,6 +32,8 @@ def stands_for(before: Sequence[Piece]) -> str:
     if not before:
         return ""
     first, last = before[0].type, before[-1].type
+    if last == "FAST":
+        return "fast"
     bracket = _open_bracket(before)
     if bracket is not None:
         return _in_bracket(before, bracket)

@@ -10,6 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 from tkgen.backends.registry import backend_of
+from tkgen.ir.functions import FAST, FUNCTIONS
 from tkgen.ir.resolve.clauses import ALLOWANCES, GRIDS, TAILS
 from tkgen.ir.resolve.written import COUNTERS, LEVELS
 from tkgen.ir.schedules import SCHEDULES
@@ -44,6 +45,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "dynamic": ("dynamic",),
     "function": ("min", "max", "ceil_div"),
     "formula": (*CALLS, *REDUCTIONS, PLACE, LARGEST, *CONSTANTS),
+    "fast": tuple(FAST),
     "remap": tuple(REMAPS),
     "target": known_names(),
     "step": ("k",),
@@ -63,9 +65,9 @@ def word(role: str, name: str) -> Word | None:
         return Word(REMAPS[name].signature, REMAPS[name].doc)
     if role == "preset" and name in SCHEDULES:
         return Word(f"schedule {name}", SCHEDULES[name].doc)
-    if role == "formula" and name in CALLS:
-        arguments = ", ".join("abcde"[: CALLS[name].arity])
-        return Word(f"{name}({arguments})", CALLS[name].doc)
+    if role == "fast" or (role == "formula" and name in CALLS):
+        function = FUNCTIONS[FAST[name] if role == "fast" else name]
+        return Word(f"{function.word}({', '.join('abcde'[: function.arity])})", function.doc)
     if role == "target":
         return Word(name, backend_of(name).described(name))
     return Word(**_table()["names"].get(name, {"form": name, "meaning": ""}))

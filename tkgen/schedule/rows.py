@@ -437,7 +437,8 @@ def _trips(kernel: Kernel) -> int:
 ROW_COST = {"div": 12, "Reduce": 4}
 DIVISOR_COST = 14
 ALONE_COST = 1.5  # of a block that leaves no room for another: memory waits while its waves meet
-ELEMENT_COST = {"div": 2, "exp": 5, "exp2": 4, "log": 5, "silu": 12, "gelu": 25, "Store": 4, "random": 60}
+ELEMENT_COST = {"div": 2, "exp": 5, "exp2": 4, "log": 5, "silu": 12, "gelu": 25, "Store": 4, "random": 60,
+                "pow": 16, "mod": 30, "expm1": 14, "fast_silu": 12, "fast_gelu": 15}  # fmt: skip
 
 
 def _what(op: Op) -> str:

@@ -40,7 +40,7 @@ class Name(Node):
 class Binary(Node):
     """`left op right`. In sizes op is one of + - * / %, and division is exact: a remainder is an error.
 
-    In equations it is one of + - * /, `@` (the product of two tiles), a comparison, `and`, `or`.
+    In equations it is one of + - * / %, `@` (the product of two tiles), a comparison, `and`, `or`.
     """
 
     op: str
@@ -51,11 +51,12 @@ class Binary(Node):
 @dataclass(frozen=True)
 class Call(Node):
     """`name(positional, keyword = value)`: an epilogue step, a remap, a grid clause, min/max/ceil_div in a size, or a
-    function in an equation."""
+    function in an equation; `fast tanh(x)` is its cheaper form."""
 
     name: Name
     args: tuple[Expr, ...] = ()
     keywords: tuple[tuple[Name, Expr], ...] = ()
+    fast: bool = False
 
 
 @dataclass(frozen=True)

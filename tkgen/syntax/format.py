@@ -18,7 +18,7 @@ from tkgen.syntax.parser import parse_tree
 
 _OPERATION_TOKENS = frozenset(word.upper() for word in OPERATIONS)
 _BEFORE_CALL = frozenset({"NAME", "RSQB", "ANY"})
-_ENDS_OPERAND = frozenset({"NAME", "INT", "FLOAT", "RPAR", "RSQB", "TRANSPOSED"})
+_ENDS_OPERAND = frozenset({"NAME", "FAST", "INT", "FLOAT", "RPAR", "RSQB", "TRANSPOSED"})
 _STEP = frozenset({"PLUS", "MINUS"})
 _NO_SPACE_BEFORE = frozenset({"COMMA", "RPAR", "RSQB", "SEMICOLON", "LSQB", "_DOTS", "TRANSPOSED"})
 _NO_SPACE_AFTER = frozenset({"LPAR", "LSQB", "_DOTS"})

@@ -22,7 +22,7 @@ STATEMENTS = (
     "tune", "include", "schedule", "over", "each", "when", "carry", "reference",
 )  # fmt: skip
 
-_EXPRESSION = frozenset({"NAME", "INT", "FLOAT", "MINUS", "LPAR"})
+_EXPRESSION = frozenset({"NAME", "FAST", "INT", "FLOAT", "MINUS", "LPAR"})
 _OPERATORS = ("PLUS", "MINUS", "TIMES", "DIVIDE", "MODULO", "AT", "COMPARE", "AND", "OR", "TRANSPOSED")
 _DESCRIPTIONS = {
     "NAME": "a name",

@@ -22,7 +22,8 @@ FUNCTIONS: Mapping[str, str] = {
     "expf": "exp", "exp2f": "exp2", "logf": "log", "sqrtf": "sqrt", "rsqrtf": "rsqrt", "tanhf": "tanh",
     "reciprocal": "rcp", "logistic": "sigmoid", "swish": "silu", "fmaxf": "max", "fminf": "min", "fabsf": "abs",
     "__expf": "exp", "__logf": "log", "sinf": "sin", "cosf": "cos", "erff": "erf", "__frcp_rn": "rcp", "clip": "clamp",
-    "select": "where", **TYPES,
+    "floorf": "floor", "ceilf": "ceil", "rint": "round", "rintf": "round", "truncf": "trunc", "fix": "trunc",
+    "power": "pow", "powf": "pow", "log1pf": "log1p", "expm1f": "expm1", "select": "where", **TYPES,
 }  # fmt: skip
 """Functions by other names. Reductions of columns are called `col...`."""
 
@@ -33,7 +34,7 @@ ADVICE: Mapping[str, str] = {
     "rms_norm": "write it out: `x * rsqrt(rowmean(x * x) + 1e-6)`",
     "dot": "a matrix product is `A[m, k] @ B[n, k].T` in a loop `each k in K by 64`",
     "matmul": "a matrix product is `A[m, k] @ B[n, k].T` in a loop `each k in K by 64`",
-    "pow": "multiply for whole powers, `x * x`; any power of positive `x` is `exp2(y * log2(x))`",
+    **dict.fromkeys(("mod", "fmod", "fmodf", "remainder"), "write `a % b`: the remainder, with the sign of `b`"),
     "square": "write `x * x`",
     "transpose": "`K[j].T` swaps the two axes of an operand",
     "arange": "a coordinate is the name of its axis; of a dimension that is taken whole it is `coordinate(D)`",
@@ -52,12 +53,7 @@ ADVICE: Mapping[str, str] = {
     "elu": "write it out: `where(x > 0, x, exp(x) - 1)`",
     "softplus": "write it out: `max(x, 0) + log(1 + exp(-abs(x)))`",
     "mish": "write it out: `x * tanh(max(x, 0) + log(1 + exp(-abs(x))))`",
-    "log1p": "write it out: `log(1 + x)`",
-    "expm1": "write it out: `exp(x) - 1`",
     "erfc": "write it out: `1 - erf(x)`",
-    "floor": "only stores to `i8` or `i32` round to integers; an index is divided as it is: `h / 4`",
-    "ceil": "only stores to `i8` or `i32` round to integers; sizes have `ceil_div(a, b)`",
-    "round": "only stores to `i8` or `i32` round to integers",
     "len": "how many there are is the dimension's name, `D`; of a group or at run time `length(j)`",
     "load": "a tile is read by its indices: `X[m, k]`",
     "store": "a store is an equation: `C[m, n] = c`",
@@ -100,7 +96,7 @@ CONSTANTS: Mapping[str, str] = {
 
 _AUGMENTED = re.compile(r"[ \t]*([-+*/])=[ \t]*(?=\S)")
 _SIGNS: tuple[tuple[str, str], ...] = (
-    ("**", ADVICE["pow"]),
+    ("**", "a power is `pow(x, y)`; the square is `x * x`"),
     ("//", "division is `/`; an index may be divided as it is: `K[h / 4]`"),
     ("&&", "it is `and`"),
     ("||", "it is `or`"),
@@ -139,8 +135,6 @@ def advice(file: SourceFile, start: int) -> tuple[str, ...]:
     for sign, note in _SIGNS:
         if sign in around:
             return (f"there is no `{sign}`: {note}",)
-    if text[start] == "%":
-        return ("there is no remainder of numbers; positions within tiles are counted by their axes",)
     if text[start] in "\"'":
         return ("texts are for `include` alone",)
     if text[start] in ",=" and re.fullmatch(r"[ \t]*[\w, \t=]*", text[text.rfind("\n", 0, start) + 1 : start]):

@@ -124,10 +124,12 @@ class TreeBuilder:
         return ast.Access(self.span(node), self.name(name), self.exprs(indices))
 
     def call(self, node: Branch, depth: int = 0) -> ast.Call:
-        """`name(a, b = c)`; the same keyword twice is E107."""
+        """`name(a, b = c)`, `fast name(a)`; the same keyword twice is E107."""
         args: list[ast.Expr] = []
         keywords: dict[str, tuple[ast.Name, ast.Expr]] = {}
-        for argument in node.children[1:]:
+        fast = isinstance(node.children[0], Token) and node.children[0].type == "FAST"
+        name, *arguments = node.children[fast:]
+        for argument in arguments:
             if isinstance(argument, Tree) and argument.data == "keyword":
                 key = self.name(argument.children[0])
                 if key.id in keywords:
@@ -137,7 +139,7 @@ class TreeBuilder:
                 args.append(self.expr(argument, depth + 1))
                 if keywords:
                     self.error("E101", "a positional argument follows a keyword argument", args[-1].span)
-        return ast.Call(self.span(node), self.name(node.children[0]), tuple(args), tuple(keywords.values()))
+        return ast.Call(self.span(node), self.name(name), tuple(args), tuple(keywords.values()), fast)
 
     def repeated(self, what: str, span: Span, first: Span) -> None:
         """E107."""

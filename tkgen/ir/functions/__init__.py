@@ -9,12 +9,15 @@ from tkgen.ir.functions import definitions
 from tkgen.ir.functions.model import BACK_ENDS, CDNA, HOPPER, HOST, TORCH, Function
 from tkgen.packages import modules_of
 
-__all__ = ["BACK_ENDS", "CDNA", "FUNCTIONS", "HOPPER", "HOST", "TORCH", "Function", "helpers"]
+__all__ = ["BACK_ENDS", "CDNA", "FAST", "FUNCTIONS", "HOPPER", "HOST", "TORCH", "Function", "helpers"]
 
 
 _MODULES = sorted(modules_of(definitions), key=lambda module: module.POSITION)
 
 FUNCTIONS: Mapping[str, Function] = {f.name: f for module in _MODULES for f in module.FUNCTIONS}
+
+FAST: Mapping[str, str] = {f.fast_of: f.name for f in FUNCTIONS.values() if f.fast_of}
+"""From the name of a function to that of its cheaper form, which the language writes `fast tanh(x)`."""
 
 
 def helpers(names: Iterable[str], back_end: str) -> tuple[str, ...]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+import tomllib
+from importlib.resources import files
 from math import log2
 from pathlib import Path
 
-from tkgen.ir.functions import FUNCTIONS
-from tkgen.ir.functions.model import CDNA, Function
+from tkgen.ir.functions import FAST, FUNCTIONS
+from tkgen.ir.functions.model import CDNA, HOPPER, Function
 
 HEAD = """\
 # Functions of equations
@@ -25,11 +27,40 @@ The functions and operators of [equations](language.md#equations), element by el
 | function | what it is | error | C++ |
 |---|---|---|---|
 """
+FAST_HEAD = """
+## Fast forms
+
+`fast` before a function takes its cheaper form, which has the same meaning and a larger error. The
+two are different functions: a proof or `tkgen verify` does not take one for the other, and
+`tkgen run` allows each its own error. Functions that are not listed have no cheaper form: `exp` and
+`exp2` are one approximating instruction already.
+
+- **AMD**: vector instructions of the machine code for gfx942, those that are transcendental (four
+  times as slow) in brackets.
+- **Error**: that of the generated code, as above.
+
+| function | AMD | `fast` | error on AMD | error on Hopper |
+|---|---|---|---|---|
+"""
 
 
 def page() -> str:
     """The text of the page."""
-    return HEAD + "".join(_row(f) for f in FUNCTIONS.values() if not f.internal)
+    plain = (_row(f) for f in FUNCTIONS.values() if not (f.internal or f.fast_of))
+    return (
+        HEAD + "".join(plain) + FAST_HEAD + "".join(_costs(FUNCTIONS[of], FUNCTIONS[fast]) for of, fast in FAST.items())
+    )
+
+
+def costs() -> dict[str, dict[str, dict[str, float]]]:
+    """What `costs.toml` says of each function, by target."""
+    return tomllib.loads((files("tkgen.ir.functions") / "costs.toml").read_text(encoding="utf-8"))
+
+
+def _costs(of: Function, fast: Function) -> str:
+    counted = costs()["gfx942"]
+    cells = [f"{counted[f.name]['instructions']} ({counted[f.name]['transcendental']})" for f in (of, fast)]
+    return f"| `{_form(fast)}` | {cells[0]} | {cells[1]} | {_error(fast)} | {_error(fast, HOPPER)} |\n"
 
 
 def _row(f: Function) -> str:
@@ -43,15 +74,16 @@ def _form(f: Function) -> str:
         operator = f.operator.replace("|", "\\|")
         return f"{operator}{' ' * f.operator.isalpha()}a" if f.arity == 1 else f"a {operator} b"
     needed, left_out = parameters[: f.arity - f.optional], parameters[f.arity - f.optional :]
-    return f"{f.name}({', '.join(needed)}{''.join(f'[, {p}' for p in left_out)}{']' * len(left_out)})"
+    return f"{f.word}({', '.join(needed)}{''.join(f'[, {p}' for p in left_out)}{']' * len(left_out)})"
 
 
-def _error(f: Function) -> str:
+def _error(f: Function, back_end: str = CDNA) -> str:
     parts = []
-    if f.ulps or f.growth:
-        parts.append(f"{f.ulps:g}{f' + {f.growth:g} abs(a)' if f.growth else ''} ulp")
-    if f.below:
-        parts.append(f"2^{log2(f.below):g}" if log2(f.below).is_integer() else f"{f.below:g}")
+    ulps, below = f.ulps + f.beyond.get(back_end, 0.0), f.below + f.more.get(back_end, 0.0)
+    if ulps or f.growth:
+        parts.append(f"{ulps:g}{f' + {f.growth:g} {f.grows_by}' if f.growth else ''} ulp")
+    if below:
+        parts.append(f"2^{log2(below):g}" if log2(below).is_integer() else f"{below:.3g}")
     return (" + ".join(parts) or "exact") + ("; flushes" if f.flushes else "")
 
 

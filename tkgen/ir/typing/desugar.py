@@ -41,6 +41,7 @@ from tkgen.ir.resolve.names import Scope, Stop, statements
 from tkgen.ir.resolve.sizes import positive, real
 from tkgen.ir.tensors import Dim, DType, Tensor
 from tkgen.ir.typing import Typed, untouched
+from tkgen.ir.typing.expressions import fast_form
 from tkgen.ir.verifier import verify
 from tkgen.source import Span
 from tkgen.syntax import ast
@@ -300,8 +301,8 @@ class _Writer:
             raise self.scope.error(
                 "E211", f"`{name}` does not take these arguments", span, fix=f"write `{WRITTEN.get(name, name)}`"
             )
-        if name in ACTIVATIONS:
-            return self.map(name, (value,), span=span)
+        if name in ACTIVATIONS or call.fast:
+            return self.map(fast_form(self.scope, call) if call.fast else name, (value,), span=span)
         tensor = self.tensor(name, args.pop(0)) if name in ("add", "bias", "mul") else None
         factors = [self.factor(argument) for argument in args]
         if name == "scale":

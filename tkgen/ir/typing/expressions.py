@@ -29,7 +29,7 @@ from tkgen.ir.equations import (
     Reduce,
     Value,
 )
-from tkgen.ir.functions import FUNCTIONS, Function
+from tkgen.ir.functions import FAST, FUNCTIONS, Function
 from tkgen.ir.resolve.names import Scope, Stop
 from tkgen.ir.resolve.sizes import ELEMENTS, element, real
 from tkgen.ir.types import DType, Tensor
@@ -45,7 +45,7 @@ LARGEST = "largest"  # `largest(fp8)`: the largest number of a type, on the targ
 PLACE = "coordinate"  # `coordinate(D)`: the place along a dimension that is taken whole
 BINARY = {f.operator: f for f in FUNCTIONS.values() if f.arity == 2}
 UNARY = {f.operator: f for f in FUNCTIONS.values() if f.arity == 1}
-CALLS = {f.name: f for f in FUNCTIONS.values() if not (f.operator or f.internal)}
+CALLS = {f.name: f for f in FUNCTIONS.values() if not (f.operator or f.internal or f.fast_of)}
 OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq", "and": "or", "or": "and"}
 WORDS = {Kind.PREDICATE: "a truth", Kind.NUMBER: "a number", Kind.COORDINATE: "a coordinate"}
 
@@ -350,8 +350,8 @@ class Expressions:
     def _call(self, node: ast.Call, name: str) -> Tile:
         """A function, a reduction, a conversion or a coordinate."""
         word = node.name.id
-        if word in CALLS:
-            function = CALLS[word]
+        if node.fast or word in CALLS:
+            function = FUNCTIONS[fast_form(self.scope, node) if node.fast else word]
             least = function.arity - function.optional
             if not least <= len(node.args) <= function.arity:
                 self._arguments(node, f"{least} to {function.arity}" if function.optional else str(least))
@@ -559,6 +559,18 @@ class Expressions:
             "E204", f"one product of {first} and {second}: no matrix instruction takes both", at,
             secondary=(Label(left.span, first), Label(right.span, second)), fix=fix,
         )  # fmt: skip
+
+
+def fast_form(scope: Scope, node: ast.Call) -> str:
+    """The name of the cheaper form of a function that `fast` stands before; E200 where it has none."""
+    word = node.name.id
+    if word in FAST:
+        return FAST[word]
+    message = f"`{word}` has no cheaper form" if word in CALLS else f"`fast` stands before a function, not `{word}`"
+    raise scope.error(
+        "E200", message, node.name.span, "no faster than it is",
+        fix=f"drop `fast`; these have one: {', '.join(FAST)}", known=() if word in CALLS else FAST,
+    )  # fmt: skip
 
 
 def axes_text(axes: tuple[Axis, ...]) -> str:

@@ -11,8 +11,12 @@ CUDA's log2f and logf by 1 ulp (CUDA C++ Programming Guide, Mathematical Functio
 from __future__ import annotations
 
 from math import log
+from typing import TYPE_CHECKING
 
 from tkgen.ir.functions.model import CDNA, HOPPER, HOST, Function
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 LEAST = 2.0**-126  # the least normal number
 EXPONENTIAL = """\
@@ -25,6 +29,38 @@ __device__ inline float power_of_2(float x) {
     return y;
 }"""
 CUDA_EXPONENTIAL = EXPONENTIAL.replace("__builtin_amdgcn_exp2f", "power_of_2")
+LESS_ONE = """\
+/// exp(x) - 1; below 0.5, where that cancels, a polynomial. Both are computed before one is chosen.
+__device__ inline float exponential_less_one(float x) {
+    const float near = 1.0f + x * (0.50000006f + x * (0.16666663f + x * (0.04166532f + x * (0.0083336346f + \
+x * (0.0013997324f + x * 0.00019841190f)))));
+    const float large = exponential(x) - 1.0f, small = x * near;
+    return __builtin_fabsf(x) < 0.5f ? small : large;
+}"""
+OF_MORE = """\
+/// log(1 + x) as x log(w) / (w - 1) of w = 1 + x as f32 holds it: the rounding of w cancels.
+__device__ inline float logarithm_of_more(float x) {
+    const float w = 1.0f + x, d = w - 1.0f, far = __builtin_amdgcn_logf(w) * 0.69314718055994531f;
+    const float near = far * (x * __builtin_amdgcn_rcpf(d));
+    return d == 0.0f ? x : d == x ? far : near;
+}"""
+
+
+def _less_one(x: Tensor) -> Tensor:
+    """The formula of `exponential_less_one`."""
+    terms = (0.00019841190, 0.0013997324, 0.0083336346, 0.04166532, 0.16666663, 0.50000006, 1.0)
+    near = x * 0.0
+    for term in terms:
+        near = near * x + term
+    return (x * near).where(x.abs() < 0.5, x.exp() - 1)
+
+
+def _of_more(x: Tensor) -> Tensor:
+    """The formula of `logarithm_of_more`."""
+    d = (x + 1.0) - 1.0
+    far = (x + 1.0).log()
+    return x.where(d == 0, far.where(d == x, far * (x / d)))
+
 
 POSITION = 4
 FUNCTIONS = (
@@ -48,5 +84,17 @@ FUNCTIONS = (
         "log", 1, "The natural logarithm.", lambda x: x.log(), lambda x: (1 / x.abs(),),
         {CDNA: "__builtin_amdgcn_logf({0}) * 0.69314718055994531f", HOPPER: "logf({0})", HOST: "std::log({0})"},
         "torch.log({0})", ulps=3.0, flushes=True,
+    ),
+    Function(
+        "expm1", 1, "exp(x) - 1, without the error of the difference near 0.",
+        lambda x: x.expm1(), lambda x: (x.exp(),),
+        {CDNA: "exponential_less_one({0})", HOPPER: "expm1f({0})", HOST: "std::expm1({0})"}, "torch.expm1({0})",
+        {CDNA: (EXPONENTIAL, LESS_ONE)}, ulps=3.0, growth=3.0, ring=_less_one,
+    ),
+    Function(
+        "log1p", 1, "log(1 + x), without the error of the sum near 0.",
+        lambda x: x.log1p(), lambda x: (1 / (1 + x).abs(),),
+        {CDNA: "logarithm_of_more({0})", HOPPER: "log1pf({0})", HOST: "std::log1p({0})"}, "torch.log1p({0})",
+        {CDNA: (OF_MORE,)}, ulps=6.0, ring=_of_more,
     ),
 )  # fmt: skip

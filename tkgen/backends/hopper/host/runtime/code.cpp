@@ -15,7 +15,8 @@ enum kind : int {
     UNKNOWN_KIND, NOTHING, DECLARE, SET_PREDICATE, BRANCH, MAP_ADDRESS, MBARRIER_INIT, MBARRIER_ARRIVE, MBARRIER_ARRIVE_REMOTE,
     MBARRIER_EXPECT, MBARRIER_WAIT, CLUSTER_RANK, CLUSTER_ARRIVE, CLUSTER_WAIT, BAR_SYNC, BAR_ARRIVE, REGISTERS_MORE,
     REGISTERS_LESS, PRODUCT, PRODUCT_FENCE, PRODUCT_COMMIT, PRODUCT_WAIT, ASYNC_FENCE, STORE_MATRICES, STORE_PAIR, STORE_16,
-    COPY_IN, COPY_IN_ALL, COPY_OUT, COPY_ADD, COPY_COMMIT, COPY_READ_WAIT, COPY_WAIT, EXP2, RECIPROCAL, TO_E4M3, TO_E5M2,
+    COPY_IN, COPY_IN_ALL, COPY_OUT, COPY_ADD, COPY_COMMIT, COPY_READ_WAIT, COPY_WAIT, EXP2, RECIPROCAL, LOG2, SQUARE_ROOT, TANH,
+    TO_E4M3, TO_E5M2,
 };
 
 /// By how an instruction's name begins; the first that fits.
@@ -59,6 +60,9 @@ const std::pair<const char *, kind> KINDS[] = {
     {"cp.async.bulk.wait_group", COPY_WAIT},
     {"ex2.approx.ftz.f32", EXP2},
     {"rcp.approx.ftz.f32", RECIPROCAL},
+    {"lg2.approx.ftz.f32", LOG2},
+    {"sqrt.approx.ftz.f32", SQUARE_ROOT},
+    {"tanh.approx.f32", TANH},
     {"cvt.rn.satfinite.e4m3x2.f32", TO_E4M3},
     {"cvt.rn.satfinite.e5m2x2.f32", TO_E5M2},
 };
@@ -364,6 +368,22 @@ void execute(const code &what, std::initializer_list<operand> operands) {
             }
             case RECIPROCAL: {
                 const float made = flushed(1.0f / flushed(number(one, 1)));
+                memcpy(at(one, 0), &made, 4);
+                break;
+            }
+            case LOG2: {
+                const float made = std::log2(flushed(number(one, 1)));
+                memcpy(at(one, 0), &made, 4);
+                break;
+            }
+            case SQUARE_ROOT: {
+                const float made = std::sqrt(flushed(number(one, 1)));
+                memcpy(at(one, 0), &made, 4);
+                break;
+            }
+            case TANH: {  // no closer than it must be: 2^-11 of the result
+                const float exact = std::tanh(number(one, 1)), split = 8193.0f * exact;
+                const float made = std::isfinite(split) ? split - (split - exact) : exact;
                 memcpy(at(one, 0), &made, 4);
                 break;
             }
