@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tkgen.syntax.habits import ADVICE, FUNCTIONS, TYPES
+from tkgen.syntax.habits import FUNCTIONS, POWER, TYPES
 
 Rewrite = Callable[[str], str]
 
@@ -224,7 +224,7 @@ def _power(text: str) -> str:
     elif exponent in ("2", "3", "4", "2.0"):
         made = "(" + " * ".join([base] * int(exponent[0])) + ")"
     else:
-        return text
+        made = f"pow({bare}, {exponent})"
     return text[:start] + made + text[found.end() :]
 
 
@@ -393,7 +393,7 @@ RULES: tuple[Rule, ...] = tuple(Rule(about, rewrite) for about, rewrite in (
     ("there is no `!`: it is `not`", _equation(_sub(r"!(?!=)\s*|~\s*", "not "))),
     ("a comparison is one of `== != < <= > >=`", _equation(_compared)),
     ("comparisons are joined by `and`: `0 < x and x < n`", _equation(_chain)),
-    (f"there is no `**`: {ADVICE['pow']}", _equation(_power)),
+    (f"there is no `**`: {POWER}", _equation(_power)),
     ("`K[j].T` swaps the two axes of an operand",
      _equation(_sub(r"\^(?:T\b|\{T\}|⊤)|\.mT\b|\.t\b(?!\()|'(?=\s|$)", ".T"))),
     ("there is no `//`: division is `/`; an index may be divided as it is: `K[h / 4]`", _sub("//", "/")),

@@ -94,9 +94,10 @@ CONSTANTS: Mapping[str, str] = {
 }  # fmt: skip
 """Numbers by other names."""
 
+POWER = "a power is `pow(x, y)`; the square is `x * x`"
 _AUGMENTED = re.compile(r"[ \t]*([-+*/])=[ \t]*(?=\S)")
 _SIGNS: tuple[tuple[str, str], ...] = (
-    ("**", "a power is `pow(x, y)`; the square is `x * x`"),
+    ("**", POWER),
     ("//", "division is `/`; an index may be divided as it is: `K[h / 4]`"),
     ("&&", "it is `and`"),
     ("||", "it is `or`"),

@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from tkgen.api import load
+from tkgen.backends.registry import backend_of
 from tkgen.backends.spec import AnySpec
 from tkgen.diagnostics import SpecError
-from tkgen.ir.functions import FUNCTIONS
+from tkgen.ir.functions import FAST, FUNCTIONS
 from tkgen.report.hot import Cheaper, Hot, HotLine
 from tkgen.source import Span
 from tkgen.syntax import ast
 from tkgen.syntax.parser import parse_spec
 from tkgen.toolchain.compiler import ToolchainError
 
-FAST = "fast_"  # before the name of a function: its approximation
 OTHERS = {"gelu": "gelu_tanh"}  # functions that networks use for one another
 MOST = 2  # forms of a kernel that are predicted
 
@@ -43,12 +43,12 @@ def forms(spec: AnySpec, line: HotLine, roots: Sequence[Path] = ()) -> tuple[For
     if line.file or not line.line:
         return ()
     parsed = parse_spec(spec.path, roots, spec.kernels[0].program.spans["kernel"].file.text)
-    file = parsed.span.file
+    file, back_end = parsed.span.file, backend_of(spec.target.name).functions
     found: dict[str, list[tuple[Span, str]]] = {}
     weight: dict[str, float] = {}
     for node in _nodes(parsed):
         if node.span.file is file and node.span.line == line.line:
-            for change, function, span, new in _rewritten(node):
+            for change, function, span, new in _rewritten(node, back_end):
                 found.setdefault(change, []).append((span, new))
                 weight[change] = line.functions.get(function, 0.0)
     order = sorted(found, key=lambda change: -weight[change])
@@ -90,13 +90,14 @@ def with_cheaper(
     ]
 
 
-def _rewritten(node: ast.Node) -> Iterator[tuple[str, str, Span, str]]:
+def _rewritten(node: ast.Node, back_end: str) -> Iterator[tuple[str, str, Span, str]]:
     """The cheaper forms of an expression: what to call each, the function it is of, what it replaces, and by what."""
     match node:
-        case ast.Call(name=name):
-            for other in (f"{FAST}{name.id}", OTHERS.get(name.id, "")):
-                if other in FUNCTIONS:
-                    yield f"`{other}` for `{name.id}`", name.id, name.span, other
+        case ast.Call(name=name, fast=False):
+            for other in (FAST.get(name.id, ""), OTHERS.get(name.id, "")):
+                if other in FUNCTIONS and FUNCTIONS[other].cpp[back_end] != FUNCTIONS[name.id].cpp[back_end]:
+                    word = FUNCTIONS[other].word
+                    yield f"`{word}` for `{name.id}`", name.id, name.span, word
         case ast.Binary(op="/", left=ast.Number(value=1), right=ast.Call(name=ast.Name(id="sqrt"), args=(under,))):
             yield "`rsqrt` for `1 / sqrt`", "sqrt", node.span, f"rsqrt({under.span.text})"
         case ast.Binary(op="/", left=left, right=right) if not isinstance(right, ast.Number):

@@ -2,8 +2,8 @@
 
 On CDNA they need fewer instructions around v_exp_f32 and v_rcp_f32. On Hopper tanh.approx.f32 takes the place of two
 approximations, lg2.approx and sqrt.approx that of functions of CUDA: tanh is within 2^-11 of the result, the logarithm
-within 2^-22 between 0.5 and 2, relatively elsewhere, the root within 2^-23 of the result (PTX ISA). Each has the meaning of the function that it is
-for, and a larger error. `docs/functions.md` shows what both cost, and the errors on an H200.
+within 2^-22 between 0.5 and 2, relatively elsewhere, the root within 2^-23 of the result (PTX ISA). Each has the
+meaning of the function that it is for, and a larger error. `docs/functions.md` shows what both cost.
 """
 
 from __future__ import annotations
