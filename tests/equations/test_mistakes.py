@@ -71,7 +71,7 @@ MISTAKES = [
     ("rmsnorm", "x = X[t] + R[t]", "x = R[t] + pow(X[t])", "E200", "`pow` takes 2 arguments, not 1", "pow(X[t])"),
     ("rmsnorm", "x = X[t] + R[t]", "x = R[t] + fast exp(X[t])", "E200", "`exp` has no cheaper form", "exp"),
     ("rmsnorm", "x = X[t] + R[t]", "x = R[t] + fast tahn(X[t])",
-     "E200", "`fast` stands before a function, not `tahn`; did you mean `tanh`?", "tahn"),
+     "E200", "`fast` takes a function, not `tahn`; did you mean `tanh`?", "tahn"),
     ("rmsnorm", "rowmean(x * x)", "colmean(x * x)",
      "E226", "`colmean` along `t` would end with the block's tile of 4", "colmean(x * x)"),
     ("rmsnorm", "eps)", "epps)", "E200", "nothing is called `epps` here; did you mean `eps`?", "epps"),

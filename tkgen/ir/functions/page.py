@@ -53,7 +53,7 @@ def page() -> str:
 
 
 def costs() -> dict[str, dict[str, dict[str, float]]]:
-    """What `costs.toml` says of each function, by target."""
+    """The contents of `costs.toml`: costs of each function, by target."""
     return tomllib.loads((files("tkgen.ir.functions") / "costs.toml").read_text(encoding="utf-8"))
 
 

@@ -562,11 +562,11 @@ class Expressions:
 
 
 def fast_form(scope: Scope, node: ast.Call) -> str:
-    """The name of the cheaper form of a function that `fast` stands before; E200 where it has none."""
+    """The name of the cheaper form of a function that follows `fast`; E200 where it has none."""
     word = node.name.id
     if word in FAST:
         return FAST[word]
-    message = f"`{word}` has no cheaper form" if word in CALLS else f"`fast` stands before a function, not `{word}`"
+    message = f"`{word}` has no cheaper form" if word in CALLS else f"`fast` takes a function, not `{word}`"
     raise scope.error(
         "E200", message, node.name.span, "no faster than it is",
         fix=f"drop `fast`; these have one: {', '.join(FAST)}", known=() if word in CALLS else FAST,

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 REMAINDER = """\
-/// a - floor(a / b) b. |a| is r 2^left in units of the exponent of b, r at most 1; each pass takes 20 bits of the
-/// quotient away, exactly: r stays a multiple of 2^-24.
+/// a - floor(a / b) b. |a| is r 2^left in units of the exponent of b, r at most 1; each iteration takes 20 bits of
+/// the quotient away, exactly: r stays a multiple of 2^-24.
 __device__ inline float remainder_of(float a, float b) {
     const float size = __builtin_fabsf(b), magnitude = __builtin_fabsf(a);
     const bool defined = (magnitude < __builtin_inff()) & (size > 0.0f);
