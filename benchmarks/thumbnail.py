@@ -2,26 +2,20 @@
 
 >>> thumbnail(tkgen.load("specs/eight_wave.tk"))        # SVG: the output tile's fragments, by the wave that owns them
 
-Of products the output tile, of rows the rows and their elements, of products of products the axis that waves divide; of
-a sequence one tile for each kernel, from left to right. Waves repeat eight colours.
+Of a sequence one tile for each kernel, from left to right. Waves repeat eight colours. Of a large tile of rows some are
+shown.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
-from tkgen.api import Spec
 from tkgen.backends import protocol
-from tkgen.backends.cdna.fused import FUSED
-from tkgen.backends.hopper.spec import HopperSpec
 from tkgen.report.canvas import Canvas, standalone
-from tkgen.report.ownership import ownership
 from tkgen.report.svg import wave_class
-from tkgen.schedule.rows import RowMap
-from tkgen.sequence.spec import SequenceSpec
 
 SIDE, GAP = 96.0, 10.0  # pixels of a tile, and between two
-MOST_CELLS = 16  # of a tile along each side: more rows or chunks are left out
 
 Owners = Sequence[Sequence[int]]  # rows of a tile, for each of their cells the wave that has it
 
@@ -42,33 +36,10 @@ def thumbnail(spec: protocol.Spec) -> str:
 
 def owners(spec: protocol.Spec) -> Iterator[Owners]:
     """Owners, by wave, of the parts of a block's tile, for each kernel."""
-    match spec:
-        case SequenceSpec():
-            for kernel in spec.kernels:
-                yield from owners(kernel)
-        case Spec() if spec.form is FUSED:
-            yield [[wave] for wave in range(spec.layout.waves)]
-        case Spec() | HopperSpec() if isinstance(spec.layout, RowMap):
-            yield rows(spec.layout)
-        case HopperSpec():
-            yield [[consumer] for consumer in range(spec.layout.consumers)]
-        case Spec():
-            own = ownership(spec.program)
-            tile = [[0] * own.grid[1] for _ in range(own.grid[0])]
-            for fragment in own.fragments:
-                tile[fragment.row][fragment.col] = fragment.wave
-            yield tile
-        case _:
-            raise TypeError(f"{spec.name} is of a kind that has no picture")
-
-
-def rows(m: RowMap) -> Owners:
-    """The first rows of a tile, each with its first chunks: see `tkgen.schedule.rows`."""
-    lanes = m.threads // m.waves
-    cells = min(max(m.chunks * m.waves_of_row, 1), MOST_CELLS)
-
-    def wave(row: int, cell: int) -> int:
-        group = row // m.across % m.groups
-        return (group - group % m.spacing) * m.lanes // lanes + cell % m.waves_of_row
-
-    return [[wave(row, cell) for cell in range(cells)] for row in range(min(m.row_count, MOST_CELLS))]
+    kernels: Sequence[Any] = spec.kernels
+    for kernel in kernels:
+        own = kernel.footprint.ownership
+        tile = [[0] * len(own.cols) for _ in own.rows]
+        for fragment in own.fragments:
+            tile[fragment.row][fragment.col] = fragment.wave
+        yield tile

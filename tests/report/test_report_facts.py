@@ -21,6 +21,7 @@ from tkgen.predict.prediction import Part
 from tkgen.remap import RemapCall, compose
 from tkgen.remap.measure import panels_per_window
 from tkgen.report import Facts, Prediction, facts, pictures, prediction, to_json
+from tkgen.report.facts import headline
 from tkgen.report.figures import figures, mix
 from tkgen.report.hot import Hot
 from tkgen.report.timeline import Timeline
@@ -69,9 +70,9 @@ def test_every_spec_has_facts(path: Path) -> None:
     found = facts(load(path))
     own = found.ownership
     tiles = Counter((f.row, f.col) for f in own.fragments)
-    assert set(tiles) == {(r, c) for r in range(own.grid[0]) for c in range(own.grid[1])}
+    assert set(tiles) == {(r, c) for r in range(len(own.rows)) for c in range(len(own.cols))}
     assert set(tiles.values()) == {1}
-    assert {w for r in own.roles for w in r.waves} == set(range(found.problem.waves))
+    assert {w for r in found.roles for w in r.waves} == set(range(found.problem.waves))
     if found.order.sequence:
         assert sorted(found.order.sequence) == list(range(found.order.rows * found.order.cols))
     assert all(link.covered != "nothing" for link in found.pipeline.links)
@@ -169,16 +170,20 @@ def test_every_clause_leads_to_cpp(name: str) -> None:
 def test_interleaved_ownership_of_eight_wave(eight_wave_facts: Facts) -> None:
     own = eight_wave_facts.ownership
     for f in own.fragments:  # the spec: fragment (i, j) of a wave sits at (wave.row + 4 i, wave.col + 2 j)
-        assert (f.row, f.col) == (f.wave // 2 + 4 * f.i, f.wave % 2 + 2 * f.j)
-    assert own.a.readers[1] == (2, 3)
-    assert own.b.readers[0] == own.b.readers[2] == (0, 2, 4, 6)
-    assert (own.a.times_read, own.b.times_read) == (2, 4)
+        i, j = map(int, f.part.strip("()").split(", "))
+        assert (f.row, f.col) == (f.wave // 2 + 4 * i, f.wave % 2 + 2 * j)
+    a, b = own.reads
+    assert a.readers[1] == (2, 3)
+    assert b.readers[0] == b.readers[2] == (0, 2, 4, 6)
+    assert (a.times_read, b.times_read) == (2, 4)
 
 
 def test_producers_own_no_tile(producer_consumer: Facts) -> None:
     own = producer_consumer.ownership
     assert {f.wave for f in own.fragments} == {4, 5, 6, 7}
-    assert own.a.loaders == (0, 1, 2, 3)
+    producer, consumer = producer_consumer.roles
+    assert (producer.waves, producer.work) == ((0, 1, 2, 3), "load")
+    assert consumer.work == "zero, read, multiply, store"
 
 
 def test_lanes_of_roles_run_side_by_side(producer_consumer: Facts) -> None:
@@ -226,7 +231,8 @@ def test_registers_of_producers_and_consumers(producer_consumer: Facts) -> None:
     found = producer_consumer.pressure
     producer, consumer = found.roles
     last = consumer.points[-1]
-    assert (last.accumulators, last.a, last.b) == (64, 32, 32)  # 2 x 2 of 32 x 32 f32; two 32 x 64 bf16 each
+    live = {share.what: share.registers for share in last.shares}
+    assert live == {"accumulators": 64, "A tiles": 32, "B tiles": 32}  # 2 x 2 of 32 x 32 f32; two 32 x 64 bf16 each
     assert consumer.peak == 128 and producer.peak < consumer.peak
     assert not found.measured and found.budget == 256
     assert found.wasted_bytes == producer.unused * 4 * 256
@@ -235,8 +241,10 @@ def test_registers_of_producers_and_consumers(producer_consumer: Facts) -> None:
 
 def test_measured_registers_replace_the_estimate(eight_wave: Build, eight_wave_facts: Facts) -> None:
     found = eight_wave_facts.pressure
-    assert found.measured
+    assert found.measured and found.used == eight_wave.resources.total_vgpr
     assert found.allotted == eight_wave.spec.target.allotted_registers(eight_wave.resources.total_vgpr)
+    assert f"{found.used} VGPR" in eight_wave.line()  # the same number in the line of figures
+    assert ("Registers", str(found.used)) in {entry[:2] for entry in headline(eight_wave_facts)}
 
 
 def test_lds_buffers_follow_one_another(producer_consumer: Facts) -> None:

@@ -74,13 +74,17 @@ def test_order_paths_cover_each_tile_once(eight_wave_facts: Facts) -> None:
 
 
 def test_hostile_names_stay_text(ping_pong: Facts) -> None:
-    own = ping_pong.ownership
     op = replace(ping_pong.pipeline.lanes[0].ops[0], text=HOSTILE)
     lane = replace(ping_pong.pipeline.lanes[0], role=HOSTILE, ops=(op, *ping_pong.pipeline.lanes[0].ops[1:]))
     hostile = replace(
         ping_pong,
         kernel=HOSTILE,
-        ownership=replace(own, output=HOSTILE, a=replace(own.a, name=HOSTILE)),
+        ownership=replace(
+            ping_pong.ownership,
+            output=HOSTILE,
+            how=HOSTILE,
+            reads=tuple(replace(reads, name=HOSTILE) for reads in ping_pong.ownership.reads),
+        ),
         pipeline=replace(ping_pong.pipeline, lanes=(lane, *ping_pong.pipeline.lanes[1:])),
         flow=replace(ping_pong.flow, nodes=tuple(replace(n, text=HOSTILE) for n in ping_pong.flow.nodes)),
         lds=replace(ping_pong.lds, buffers=tuple(replace(b, name=HOSTILE) for b in ping_pong.lds.buffers)),

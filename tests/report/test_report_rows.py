@@ -53,7 +53,8 @@ def test_both_kinds_stand_in_one_page(tree: Any) -> None:
     assert [e.text for e in tree.iter("button") if e.get("role") == "tab" and e.get("id", "").startswith("tab-")] == [
         "softmax", "eight_wave",
     ]  # fmt: skip
-    for number, names in ((0, ["overview", "source", "layout", "prediction", "hot"]), (1, ["overview", "source"])):
+    both = ["overview", "source", "ownership", "pipeline"]
+    for number, names in ((0, [*both, "prediction", "hot", "dataflow"]), (1, [*both, "dataflow"])):
         part = article(tree, number)
         sections = [e.get("id") for e in part.iter("section")]
         assert sections[: len(names)] == [f"k{number}-{name}" for name in names]
@@ -82,8 +83,7 @@ def test_figures_stand_side_by_side(tree: Any, softmax: Build) -> None:
 
 def test_what_is_hostile_stays_text(found: Facts, eight_wave_facts: Facts) -> None:
     texts = replace(found.texts, spec_name=ATTACK, spec=(SpecLine(ATTACK, ATTACK, 1), *found.texts.spec))
-    layout = replace(found.layout, title=ATTACK, text=ATTACK)
-    attacked = replace(found, kernel=ATTACK, header=ATTACK, layout=layout, texts=texts)
+    attacked = replace(found, kernel=ATTACK, header=ATTACK, ownership=replace(found.ownership, how=ATTACK), texts=texts)
     page = render_html([attacked, eight_wave_facts])
     tree = parsed(page)
     assert len(list(tree.iter("script"))) == 2 and not list(tree.iter("img"))
@@ -102,7 +102,7 @@ def test_the_page_works_in_a_browser(browser: Any, found: Facts, eight_wave_fact
     assert browser.find_elements("css selector", "#k0-source [data-pane=isa] .row.hit")
     browser.find_element("css selector", "#tab-1").click()
     assert browser.find_element("css selector", "#k1-pipeline").is_displayed()
-    assert not browser.find_element("css selector", "#k0-layout").is_displayed()
+    assert not browser.find_element("css selector", "#k0-ownership").is_displayed()
     assert not [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
 
 
@@ -111,7 +111,7 @@ def test_the_terminal_shows_the_same(found: Facts) -> None:
     print_facts(found, console)
     text = " ".join(console.export_text().split())  # lines are broken where the terminal ends
     assert text.isascii()
-    for shown in (found.layout.text, "Rows over lanes", "VGPRs per lane", "previous build", "of the copy rate", "HBM"):
+    for shown in (found.ownership.how, "Who owns what", "VGPRs per lane", "previous build", "of the copy rate", "HBM"):
         assert shown in text, shown
 
 

@@ -178,6 +178,7 @@ def test_registers_are_those_of_the_code(path: Path) -> None:
             highest[kind] = max(highest[kind], int(last) + 1)
     assert max(r.needs for r in press.roles) <= highest["v"] + highest["a"] <= press.allotted
     assert all(0 < r.needs <= press.allotted and r.unused == press.allotted - r.needs for r in press.roles)
+    assert press.used == max(resources.total_vgpr, resources.vgpr)
     if len(press.roles) == 1:
         assert press.roles[0].needs == highest["v"] + highest["a"]
     for role in press.roles:

@@ -170,7 +170,7 @@ def test_the_report_of_a_kernel_without_lds(tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     write_report([build], page)
     text = page.read_text()
-    assert "No operand passes through LDS." in text and 'data-picture="swizzle"' not in text
+    assert "Nothing of this kernel passes through LDS." in text and 'data-picture="swizzle"' not in text
     found = facts(build)
     reads = {k.covered for k in found.pipeline.links if k.kind == "RAW"}
     assert not found.lds.buffers and not found.lds.accesses and reads == {"vmcnt, program order"}

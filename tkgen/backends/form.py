@@ -42,6 +42,7 @@ def unchanged(spec: Any, sizes: Mapping[str, int]) -> dict[str, int]:
 class Form:
     """The stages of kernels with certain ops on a machine: each is a function of the spec."""
 
+    suffix: str = "cpp"  # of a file of its source
     layout: Callable[[Any], Any]  # where tiles lie; raises SpecError where nothing carries the equations out
     check: Callable[[Any], Iterable[Diagnostic]]  # what there is to say, where there is a layout; may raise SpecError
     tiles: Callable[[Any], Scheduled]  # the tile program, to look at

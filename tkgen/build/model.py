@@ -59,6 +59,16 @@ class Build:
         return self.resources.lds_static_bytes
 
     @property
+    def registers(self) -> int:
+        """Registers of a lane that its code uses, VGPRs and AGPRs together."""
+        return max(self.resources.total_vgpr, self.resources.vgpr + self.resources.agpr)
+
+    @property
+    def resident(self) -> int:
+        """Blocks that share a compute unit."""
+        return self.occupancy.blocks_per_cu
+
+    @property
     def occupancy(self) -> Occupancy:
         """Blocks and waves that fit a compute unit, from the real registers and LDS."""
         r = self.resources

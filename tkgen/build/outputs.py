@@ -19,24 +19,19 @@ from tkgen.backends.stages import BUILDING, COMPILE, LOWER, Compiling, through
 from tkgen.build.model import Build
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
 from tkgen.sequence.program import overlap
-from tkgen.toolchain.discover import find_compiler
 from tkgen.toolchain.files import write_atomic
 
 if TYPE_CHECKING:
-    from tkgen.report import Outline
     from tkgen.toolchain.compiler import Compiler
 
 EMITS = ("cpp", "asm", "hsaco", "module", "harness", "report", "html")
 DEFAULT_EMITS = ("cpp", "asm", "hsaco", "report", "html")
 
 
-def write(
-    build: protocol.Build, directory: Path, emit: Collection[str], drawn: Outline | None = None
-) -> dict[str, Path]:
+def write(build: protocol.Build, directory: Path, emit: Collection[str]) -> dict[str, Path]:
     """Put the outputs named by `emit` under `directory`, each whole or not at all; returns their paths.
 
-    There is one source, and one module; assembly and code object are each kernel's own. `drawn` is the outline of the
-    spec for the HTML report, where it is there already. Raises as `check_harnesses`.
+    There is one source, and one module; assembly and code object are each kernel's own. Raises as `check_harnesses`.
     """
     name, spec = build.spec.name, build.spec
     alone = spec.kernels == (spec,)
@@ -47,7 +42,7 @@ def write(
         from tkgen.report import write_build
 
         written["html"] = directory / f"{name}.html"
-        write_build(build, written["html"], directory / f"{name}.json", drawn)  # an earlier report.json so far
+        write_build(build, written["html"], directory / f"{name}.json")  # an earlier report.json so far
     files: dict[str, tuple[str, bytes | str]] = {"cpp": (f"{name}.cpp", spec.text)} if "cpp" in emit else {}
     for kernel in build.kernels:
         assert isinstance(kernel, Build)
@@ -121,25 +116,17 @@ def produce(
     """Build `spec`, hold its figures against what was promised and write the outputs.
 
     Returns the build, and the paths of the outputs.
-    What the HTML report shows of the spec alone is drawn while the compiler runs. The machine code is watched unless
+    The machine code is watched unless
     `watch` says not to; where that finds something, source and assembly are kept under `NAME.refused`, of a sequence
     under `NAME.KERNEL.refused`. Raises as `compiled`, `check` of a build and `check_harnesses`.
     """
-
-    def draw() -> Outline | None:
-        from tkgen.report import outline
-
-        return outline(spec) if "html" in emit and spec.kernels == (spec,) else None
-
     *_, (_, lowered) = through(BUILDING, spec, LOWER)
     if "harness" in emit:
         check_harnesses(spec)
     log, kept = directory / f"{spec.name}.log", directory / spec.name
     lowered = replace(lowered, compiling=Compiling(cxx, kittens, log, watch, kept))
-    find_compiler(spec.target, cxx)  # before anything is drawn
     with ThreadPoolExecutor(1) as pool:
         if watch:
             pool.submit(machine_check.warm)
-        drawn = pool.submit(draw)
         *_, (_, whole) = through(BUILDING, lowered, COMPILE, after=LOWER)
-        return whole.check(), write(whole, directory, emit, drawn.result())
+    return whole.check(), write(whole, directory, emit)

@@ -183,12 +183,13 @@ class Operand:
 
 
 ALL_WAVES = "waves"  # the role of a kernel that declares none
+UNNAMED = (ALL_WAVES, "wave")  # as tile programs call it
 
 
 def role_text(role: str, waves: Sequence[int]) -> str:
     """A role with its waves: `producers waves 0..3`; `waves 0..7` where it is the only one."""
     numbers = f"waves {waves[0]}..{waves[-1]}" if len(waves) > 1 else f"wave {waves[0]}"
-    return numbers if role == ALL_WAVES else f"{role} {numbers}"
+    return numbers if role in UNNAMED else f"{role} {numbers}"
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@
 from tkgen.report.canvas import standalone
 from tkgen.report.diff import Diff, diff, render_diff, render_diff_html
 from tkgen.report.facts import Facts, all_facts, facts, to_json
-from tkgen.report.html import Outline, outline, render_html, write_build, write_report
+from tkgen.report.html import render_html, write_build, write_report
 from tkgen.report.prediction import Prediction, prediction
 from tkgen.report.svg import pictures
 from tkgen.report.terminal import print_facts, render_terminal
@@ -15,12 +15,10 @@ from tkgen.report.terminal import print_facts, render_terminal
 __all__ = [
     "Diff",
     "Facts",
-    "Outline",
     "Prediction",
     "all_facts",
     "diff",
     "facts",
-    "outline",
     "pictures",
     "prediction",
     "print_facts",

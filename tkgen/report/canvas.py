@@ -79,6 +79,11 @@ def number(value: float) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
+def fit(text: str, width: float) -> dict[str, Attribute]:
+    """Squeezes a text that would be wider than `width`."""
+    return {"textLength": width, "lengthAdjust": "spacingAndGlyphs"} if len(text) * CHARACTER > width else {}
+
+
 @cache
 def style(name: str) -> str:
     """A style sheet of the templates folder."""

@@ -25,9 +25,8 @@ from tkgen.ir.equations import (
     walk,
     writes,
 )
-from tkgen.report.canvas import CHARACTER, Canvas
+from tkgen.report.canvas import CHARACTER, Canvas, fit
 from tkgen.report.flow import Flow, FlowEdge, FlowNode, layers_of, rows_of
-from tkgen.report.svg import GAP_X, GAP_Y, NODE_H, fit, flow_edge
 from tkgen.source import Span
 
 WIDEST = 300.0  # pixels of a node; longer statements are squeezed
@@ -162,6 +161,8 @@ def _sources(kernel: Kernel) -> Callable[[Value], list[tuple[Value | Access, int
 
 def equation_picture(kernel: Kernel, row: Callable[[Span | None], int]) -> str:
     """The dataflow of the equations as SVG: values flow to the right; into the next iteration they flow back."""
+    from tkgen.report.svg import GAP_X, GAP_Y, NODE_H, flow_edge  # which wants facts, and those this
+
     flow = equation_flow(kernel, row)
     width = min(WIDEST, 20 + CHARACTER * max((len(node.text) for node in flow.nodes), default=0))
     place = {n.position: (24 + n.layer * (width + GAP_X), 24 + n.row * (NODE_H + GAP_Y)) for n in flow.nodes}

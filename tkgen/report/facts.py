@@ -1,7 +1,7 @@
 """Everything that a report shows, as plain data: `facts(build)`; terminal, HTML and SVG only draw it.
 
-What a kernel does not have is None: kernels without output tiles have no ownership of them, those that no plan orders
-no pipeline. A build of several kernels has the facts of each (`all_facts`).
+The sections come from the tile program of a kernel and from its footprint (`tkgen.tile.scheduled`), so every kernel on
+every machine has them. A build of several kernels has the facts of each (`all_facts`).
 
 >>> found = facts(tkgen.load("specs/eight_wave.tk").check().build())
 >>> found.ownership.fragments[0].wave, found.pipeline.barriers_per_step
@@ -20,31 +20,31 @@ from typing import TYPE_CHECKING, Any
 
 from tkgen import __version__
 from tkgen.backends.cdna.lower.origins import Performed, Source
-from tkgen.backends.cdna.spec import Spec
-from tkgen.build import Build
-from tkgen.checks.registers import estimate
 from tkgen.diagnostics.model import Diagnostic
+from tkgen.diagnostics.text import count_text
 from tkgen.ir.equations import Map, Reduce
+from tkgen.ir.types import WAVE_LANES
+from tkgen.report.equation_flow import equation_flow
 from tkgen.report.figures import Figure, MixEntry, figures, mix
 from tkgen.report.flow import Flow, flow
 from tkgen.report.hot import to_json as hot_json
 from tkgen.report.lanes import Cycles, Pipeline, pipeline
 from tkgen.report.lds import LdsMap, lds_map
 from tkgen.report.order import BlockOrder, block_order
-from tkgen.report.ownership import Ownership, ownership
-from tkgen.report.placement import Placement, placement
 from tkgen.report.places import Places, known_lines
 from tkgen.report.prediction import Prediction
 from tkgen.report.pressure import Pressure, pressure
 from tkgen.report.texts import Rows, Texts, texts, with_code
-from tkgen.schedule import Plan
-from tkgen.targets.model import Product
 from tkgen.tile.ops import Barrier
 from tkgen.tile.program import Op
+from tkgen.tile.scheduled import Ownership, Scheduled
 from tkgen.toolchain.isa import Function, main_loop
 
 if TYPE_CHECKING:
     from tkgen.backends import protocol
+
+
+SYNCHRONISING = {"wait", "barrier", "signal", "priority", "mix", "fence", "catch up"}
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,15 @@ class Problem:
 
 
 @dataclass(frozen=True)
+class Role:
+    """A role of the block: its name, its waves, and what they do in words."""
+
+    name: str
+    waves: tuple[int, ...]
+    work: str
+
+
+@dataclass(frozen=True)
 class Facts:
     """One kernel. `previous` are the figures of an earlier build of it, empty where there is none."""
 
@@ -87,13 +96,14 @@ class Facts:
     schedule: str  # which schedule, and why it was chosen
     problem: Problem
     texts: Texts
-    layout: Placement | None
-    ownership: Ownership | None
-    pipeline: Pipeline | None
-    flow: Flow | None
-    pressure: Pressure | None
-    lds: LdsMap | None
-    order: BlockOrder | None
+    agent: str  # the name of a wave on its machine
+    roles: tuple[Role, ...]
+    ownership: Ownership
+    pipeline: Pipeline
+    flow: Flow
+    pressure: Pressure
+    lds: LdsMap
+    order: BlockOrder
     figures: tuple[Figure, ...]
     mix: tuple[MixEntry, ...]
     previous: tuple[Figure, ...]
@@ -106,93 +116,75 @@ def facts(
     subject: Any,
     prediction: Prediction | None = None,
     previous: Mapping[str, Any] | None = None,
-    alone: Facts | None = None,
     product: str | None = None,
 ) -> Facts:
     """The facts of a build of one kernel, or of a spec that was not compiled.
 
     `prediction` adds predicted cycles, where there are instructions to spend them; `previous` is the report.json of an
-    earlier build of the same kernel. `alone` are the facts of the build's spec, where they are known already. The order
-    of the blocks is that on `product`, by default the first of the target.
+    earlier build of the same kernel. The order of the blocks is that on `product`, by default the first of the target.
 
     Raises:
         UnknownTargetError: the target has no such product.
     """
-    if not hasattr(subject, "spec"):
-        return _of_spec(subject)
-    build, spec = subject, subject.spec
-    known = alone or _of_spec(spec)
-    target, report = spec.target, build.report()
+    build = subject if hasattr(subject, "spec") else None
+    spec: Any = subject if build is None else build.spec
+    target, rows = spec.target, Rows(spec.program.origins.files)
     device = target.product_named(product) if product else target.product
-    known = replace(
-        known,
-        compiler=f"{report['compiler']['kind']} {report['compiler']['version']}",
-        compiled=True,
-        product=device.name,
-        layout=placement(build),
-        figures=figures(report),
-        mix=mix(report),
-        previous=figures(previous) if previous else (),
-        findings=tuple(finding(d, Rows(spec.program.origins.files)) for d in build.diagnostics),
-        prediction=prediction,
-        machine_check=build.watched,
-    )
-    if spec.plan is not None:
-        return _planned(build, known, device)
-    if build.function is not None:
-        lines = [(n,) if n else () for n in known_lines(build.function, spec.source, known.texts.cpp_name)]
-        loop = main_loop(build.function) if report.get("main_loop") else None
-        return replace(known, texts=with_code(known.texts, build.function, loop, lines, {}))
-    return known
-
-
-def _planned(build: Build, known: Facts, device: Product) -> Facts:
-    """The same with what the machine code shows of a plan."""
-    spec, plan, target, r = build.spec, build.spec.plan, build.spec.target, build.resources
-    function, rows = build.function, Rows(spec.program.origins.files)
-    waves = known.prediction.waves if known.prediction else ()
-    places = Places(function, plan, spec.source, f"{spec.name}.cpp")
-    cycles = _cycles(spec.source, function, places.lines, waves) if waves else None
-    return replace(
-        known,
-        texts=with_code(known.texts, function, main_loop(function), places.lines, _mean(waves)),
-        pipeline=pipeline(plan, rows.of, cycles) if cycles else known.pipeline,
-        pressure=pressure(plan, target, max(r.total_vgpr, r.vgpr + r.agpr), places),
-        lds=lds_map(spec.program, target, places),
-        order=_order(spec, known, device, build.occupancy.blocks_per_cu),
-    )
-
-
-def _of_spec(spec: Any) -> Facts:
-    """Collect the facts that need no compilation."""
-    program, target, rows = spec.program, spec.target, Rows(spec.program.origins.files)
-    plan: Plan | None = spec.plan
+    waves = prediction.waves if prediction else ()
+    report = {} if build is None else build.report()
+    cpp_name = f"{spec.name}.{spec.form.suffix}"
+    known = texts(spec.program.origins, rows, spec.source, spec.plan, cpp_name)
+    places: Places | None = None
+    cycles = of_role = None
+    if build is not None and build.function is not None:
+        function = build.function
+        if spec.plan is not None:
+            places = Places(function, spec.plan, spec.source, known.cpp_name)
+            of_role = places.registers
+        lines = places.lines if places else [
+            (n,) if n else () for n in known_lines(function, spec.source, known.cpp_name)
+        ]  # fmt: skip
+        loop = main_loop(function) if report.get("main_loop") else None
+        known = with_code(known, function, loop, lines, _mean(waves))
+        cycles = _cycles(spec.source, function, lines, waves) if waves else None
+    compiler = report.get("compiler", {})
     return Facts(
         tkgen=__version__,
         kernel=spec.name,
-        header=program.header,
+        header=spec.program.header,
         target=target.name,
         architecture=target.architecture,
-        product=target.product.name,
-        compiler="",
-        compiled=False,
-        schedule=plan.chosen if plan else "",
-        problem=_problem(program),
-        texts=texts(program.origins, rows, spec.source, plan, spec.name),
-        layout=None,
-        ownership=ownership(program) if plan else None,
-        pipeline=pipeline(plan, rows.of) if plan else None,
-        flow=flow(plan, rows.of) if plan else None,
-        pressure=pressure(plan, target, None) if plan else None,
-        lds=lds_map(program, target) if plan else None,
-        order=block_order(program, target.product, estimate(plan, target).blocks_per_cu) if plan else None,
-        figures=(),
-        mix=(),
-        previous=(),
-        findings=tuple(finding(d, rows) for d in spec.diagnostics),
-        prediction=None,
-        machine_check="",
+        product=device.name,
+        compiler=f"{compiler['kind']} {compiler['version']}" if compiler else "",
+        compiled=build is not None,
+        schedule=spec.plan.chosen if spec.plan else "",
+        problem=_problem(spec.program),
+        texts=known,
+        agent="wave" if spec.footprint.wave_size == WAVE_LANES else "warp",
+        roles=tuple(_roles(spec.tiles)),
+        ownership=spec.footprint.ownership,
+        pipeline=pipeline(spec, rows.of, cycles),
+        flow=flow(spec.plan, rows.of) if spec.plan else equation_flow(spec.program.kernel, rows.of),
+        pressure=pressure(spec, build and build.registers, of_role),
+        lds=lds_map(spec, places),
+        order=block_order(spec.program, device, spec.footprint.resident if build is None else build.resident),
+        figures=figures(report),
+        mix=mix(report),
+        previous=figures(previous) if previous and report else (),
+        findings=tuple(finding(d, rows) for d in subject.diagnostics),
+        prediction=prediction if report else None,
+        machine_check="" if build is None else build.watched,
     )
+
+
+def _roles(tiles: Scheduled) -> Iterator[Role]:
+    """The roles, waves of all phases together, with what their ops do."""
+    names = dict.fromkeys(role.name for role in tiles.block.roles)
+    for name in names:
+        mine = [role for role in tiles.block.roles if role.name == name]
+        waves = sorted({wave for role in mine for wave in tiles.agents(role)})
+        work = dict.fromkeys(step.action for step in tiles.steps(mine[0]) if step.action not in SYNCHRONISING)
+        yield Role(name, tuple(waves), ", ".join(work))
 
 
 def all_facts(
@@ -230,14 +222,6 @@ def all_facts(
 def _time(prediction: Prediction) -> float:
     """The predicted time in ms."""
     return next(f.value for f in prediction.figures if f.key == "predict.time")
-
-
-def _order(spec: Spec[Any], alone: Facts, device: Product, blocks_per_cu: int) -> BlockOrder:
-    """The order of the blocks, worked out again where it differs from that of the spec alone."""
-    estimated = estimate(spec.plan, spec.target).blocks_per_cu
-    if alone.order and blocks_per_cu == estimated and device.name == alone.order.product:
-        return alone.order
-    return block_order(spec.program, device, blocks_per_cu)
 
 
 def previous_report(path: Path, kernel: str = "") -> dict[str, Any] | None:
@@ -330,26 +314,21 @@ def headline(found: Facts) -> list[tuple[str, str, str]]:
 
 
 def _numbers(found: Facts) -> Iterator[tuple[str, str, str]]:
-    if found.layout is not None:
-        yield from found.layout.stats
-    if found.ownership is not None:
-        own = found.ownership
-        yield "Block", f"{own.block[0]} x {own.block[1]}", f"K-step {own.step}, {found.problem.waves} waves"
-    if found.pressure is not None:
-        press = found.pressure
-        remark = f"{'per lane' if press.measured else 'estimated'}, budget {press.budget}"
-        yield "Registers", str(press.allotted), remark
-    if found.lds is not None:
-        yield "LDS", f"{found.lds.used / 1024:g} KiB", f"of {found.lds.capacity / 1024:g} KiB"
-    if found.pipeline is not None:
-        yield "Barriers", str(found.pipeline.barriers_per_step), "per K-step"
-    if found.prediction is not None:
+    own, press = found.ownership, found.pressure
+    step = f"{found.pipeline.step} {found.problem.block[2]}, " if found.problem.block else ""
+    yield "Block", f"{own.block[0]} x {own.block[1]}", f"{step}{count_text(found.problem.waves, 'wave')}"
+    kind = "used by a lane" if press.measured else "estimated"
+    yield "Registers", str(press.used), f"{kind}, {press.allotted} with whole granules, budget {press.budget}"
+    used = f"{found.lds.used / 1024:g} KiB" if found.lds.used % 1024 == 0 else f"{found.lds.used:,} B"
+    yield found.lds.memory, used, f"of {found.lds.capacity / 1024:g} KiB"
+    yield "Barriers", str(found.pipeline.barriers_per_step), f"per {found.pipeline.step}"
+    if found.prediction is not None and found.prediction.figures:
         known = {x.key.removeprefix("predict."): x.show() for x in found.prediction.figures}
         value, share = known.get("tflops", ""), f"{known.get('peak')} of peak"
         if "bandwidth" in known:
             value, share = known["bandwidth"], f"{known['copy']} of the copy rate"
         name = "Predicted, upper bound" if found.prediction.upper_bound else "Predicted"
-        yield name, value, f"{share}, {known['time']}, limited by {found.prediction.limiter}"
+        yield name, value, f"{share}, {known.get('time')}, limited by {found.prediction.limiter}"
     by_key = {f.key: f for f in found.figures}
     if "resources.vgpr_spills" in by_key:
         spills = by_key["resources.vgpr_spills"].value + by_key["resources.sgpr_spills"].value

@@ -10,7 +10,6 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +20,7 @@ from markupsafe import Markup
 from tkgen.diagnostics.text import escape
 from tkgen.report import svg
 from tkgen.report.canvas import HATCH, safe, style
-from tkgen.report.facts import Facts, all_facts, facts, headline, loops, previous_report
+from tkgen.report.facts import Facts, all_facts, facts, headline, loops
 from tkgen.report.figures import Figure
 from tkgen.report.hot_text import cells, headings, legend, said
 from tkgen.report.texts import SpecLine
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 SECTIONS = (
     ("overview", "Overview"),
     ("source", "Spec, C++, ISA"),
-    ("layout", "Layout"),
     ("ownership", "Who owns what"),
     ("pipeline", "Pipeline"),
     ("prediction", "Prediction"),
@@ -47,19 +45,10 @@ SECTIONS = (
 
 
 def sections(found: Facts) -> list[tuple[str, str]]:
-    """The sections of which there are facts."""
-    there: dict[str, object] = {
-        "layout": found.layout,
-        "ownership": found.ownership,
-        "pipeline": found.pipeline,
-        "prediction": found.prediction,
-        "hot": found.prediction and found.prediction.hot,
-        "dataflow": found.flow,
-        "registers": found.pressure,
-        "lds": found.lds,
-        "order": found.order,
-    }
-    return [(name, title) for name, title in SECTIONS if there.get(name, True)]
+    """The sections of which there are facts, shared memory called as the machine does."""
+    memory = found.lds.memory[0].upper() + found.lds.memory[1:]
+    absent = {"prediction", "hot"} if not found.prediction else set() if found.prediction.hot else {"hot"}
+    return [(name, memory if name == "lds" else title) for name, title in SECTIONS if name not in absent]
 
 
 KEY = (
@@ -95,40 +84,17 @@ def write_report(builds: Sequence[Any], path: Path, previous: Mapping[str, Mappi
     write_atomic(path, render_html([facts(b, previous=earlier.get(getattr(b, "spec", b).name)) for b in builds]))
 
 
-@dataclass(frozen=True)
-class Outline:
-    """The part of a report that needs a spec alone: its facts, and the pictures that no compiler changes."""
-
-    facts: Facts
-    pictures: Mapping[str, str]
-
-
-def outline(spec: Any) -> Outline:
-    """The outline of a spec of one kernel: `build` works it out while the compiler runs."""
-    environment().get_template("report.html.jinja")  # compiles it
-    found = facts(spec)
-    return Outline(found, svg.pictures(found, svg.OF_THE_SPEC))
-
-
-def write_build(build: protocol.Build, path: Path, previous: Path, drawn: Outline | None = None) -> None:
+def write_build(build: protocol.Build, path: Path, previous: Path) -> None:
     """Write the report of a build, without predictions, whole or not at all.
 
-    `previous` is where the report.json of an earlier build may be; `drawn` is the outline of the spec of one kernel, if
-    it is there.
+    `previous` is where the report.json of an earlier build may be.
     """
-    if drawn is not None:
-        found = facts(build, previous=previous_report(previous), alone=drawn.facts)
-        write_atomic(path, render_html([found], [drawn.pictures]))
-    else:
-        write_atomic(path, render_html(all_facts(build, previous)))
+    write_atomic(path, render_html(all_facts(build, previous)))
 
 
-def render_html(kernels: Sequence[Facts], drawn: Sequence[Mapping[str, str]] = ()) -> str:
-    """The report of one or more kernels as HTML; `drawn` are pictures of theirs that are there already."""
-    known = [*drawn, *({} for _ in kernels[len(drawn) :])]
-    pictures = [
-        {**k, **svg.pictures(f, [n for n in svg.PICTURES if n not in k])} for f, k in zip(kernels, known, strict=True)
-    ]
+def render_html(kernels: Sequence[Facts]) -> str:
+    """The report of one or more kernels as HTML."""
+    pictures = [svg.pictures(found) for found in kernels]
     script = _script(style("timeline.js") + style("report.js"))
     return (
         environment()
@@ -140,6 +106,7 @@ def render_html(kernels: Sequence[Facts], drawn: Sequence[Mapping[str, str]] = (
             key=KEY,
             time_key=TIME_KEY,
             headline=[headline(f) for f in kernels],
+            memory=[dict(sections(f))["lds"] for f in kernels],
             looping=[loops(f) for f in kernels],
             longest=[_longest(f) for f in kernels],
             pictures=[{name: Markup(text) for name, text in p.items()} for p in pictures],
@@ -208,8 +175,6 @@ def _moving(found: Facts) -> dict[str, Any]:
 def _order(found: Facts) -> dict[str, Any]:
     """The order of the blocks."""
     order = found.order
-    if order is None:
-        return {}
     return {"cols": order.cols, "concurrent": order.concurrent, "sequence": order.sequence}
 
 

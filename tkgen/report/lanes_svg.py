@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tkgen.report.canvas import CHARACTER, Canvas, number
+from tkgen.report.canvas import CHARACTER, Canvas, fit, number
 from tkgen.report.facts import Facts
-from tkgen.report.lanes import NEXT, PROLOGUE, Lane, LaneOp, Link
+from tkgen.report.lanes import Lane, LaneOp, Link
+from tkgen.schedule.plan import NEXT, PROLOGUE
 
 GUTTER, MAIN, THIN, ARCS = 128.0, 30.0, 7.0, 54.0
+WIDEST = 260.0  # of an operation; longer texts are squeezed
 
 
 def pipeline(facts: Facts) -> str:
     """A lane per wave over the prologue and one pass of the loop; columns are epochs, dashed lines barriers."""
     pipe = facts.pipeline
-    assert pipe is not None
     predicted = any(op.cycles is not None for lane in pipe.lanes for op in lane.ops)
     main = MAIN + (12 if predicted else 0)
     starts = _columns(pipe.lanes, pipe.epochs)
@@ -36,7 +37,7 @@ def pipeline(facts: Facts) -> str:
     for index, (lane, top) in enumerate(zip(pipe.lanes, tops, strict=True)):
         _lane(c, index, lane, top, main, starts, boxes)
     for epoch in range(1, pipe.epochs + 1):
-        if any(op.action == "barrier" and op.epoch == epoch - 1 for lane in pipe.lanes for op in lane.ops):
+        if any(op.waits == "all waves" and op.epoch == epoch - 1 for lane in pipe.lanes for op in lane.ops):
             c.line(starts[epoch], 24, starts[epoch], y - 4, "meeting", data_epoch=epoch - 1)
     for index, link in enumerate(pipe.links):
         _arc(c, index, link, boxes, tops, main)
@@ -66,7 +67,7 @@ def _width(op: LaneOp) -> float:
         return 0.0
     if op.action in ("wait", "priority"):
         return 20.0 if op.action == "priority" else 28.0 if op.cycles is None or op.cycles < 1000 else 38.0
-    return max(len(_short(op)) * CHARACTER + 12, 34.0)
+    return min(max(len(_short(op)) * CHARACTER + 12, 34.0), WIDEST)
 
 
 def _short(op: LaneOp) -> str:
@@ -90,15 +91,15 @@ def _lane(
         )
     at: dict[int, float] = {}
     cluster = -1
-    segment = ""
+    segment: tuple[str, str] = ("", "")
     for op in lane.ops:
         x = at.setdefault(op.epoch, starts[op.epoch] + 8)
         width = _width(op)
         at[op.epoch] = x + width + 4
-        if op.segment != segment and op.action != "barrier":
-            segment = op.segment
+        if (op.segment, op.within) != segment and op.action != "barrier":
+            segment = op.segment, op.within
             names = {PROLOGUE: "prologue", NEXT: "next pass", "steady": "one pass of the loop", "epilogue": "epilogue"}
-            c.text(x, top - 4, names[segment], "tiny strong muted")
+            c.text(x, top - 4, op.within or names[op.segment], "tiny strong muted")
         elif op.cluster >= 0 and op.cluster != cluster and op.segment != PROLOGUE:
             c.text(x, top - 4, f"cluster {op.cluster}", "tiny muted")
         cluster = op.cluster
@@ -111,6 +112,7 @@ def _block(
     c: Canvas, lane: Lane, op: LaneOp, x: float, top: float, width: float, main: float, starts: Sequence[float]
 ) -> None:
     tip = f"{op.text} - epoch {op.epoch}"
+    tip += f", waits for {op.waits}" if op.waits else ""
     tip += f", complete in epoch {op.done}" if op.done is not None and op.done != op.epoch else ""
     tip += f", {op.cycles:.0f} cycles predicted" if op.cycles is not None else ""
     tip += ", placed by tkgen" if op.automatic else ""
@@ -137,7 +139,7 @@ def _block(
         elif op.action == "priority":
             c.text(x + width / 2, top + 19, f"p{op.text.split()[-1]}", "mid tiny")
         else:
-            c.text(x + width / 2, top + 19, _short(op), "mid mono")
+            c.text(x + width / 2, top + 19, _short(op), "mid mono", **fit(_short(op), width - 8))
             if op.cycles is not None:
                 c.text(x + width / 2, top + 34, f"{op.cycles:.0f} cy", "mid tiny")
         for y in thin:
@@ -160,7 +162,7 @@ def _arc(
         for second in range(len(tops))
         for x in boxes.get((first, link.source), ())
         for y in boxes.get((second, link.target), ())
-        if y[0].iteration == x[0].iteration + link.distance
+        if x[0].iteration is None or y[0].iteration == x[0].iteration + link.distance
     ]
     if not pairs:
         return

@@ -1,4 +1,4 @@
-"""The LDS map: buffers in allocation order, where the swizzle puts a tile's elements, and bank conflicts."""
+"""The map of shared memory: tiles in their order, where the swizzle puts a tile's elements, and bank conflicts."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from tkgen.backends.cdna.kittens import layout
 from tkgen.checks.shared_memory import read_ways, write_ways
 from tkgen.ir.types import BASE_TILE, Operand, Program, Via
 from tkgen.report.places import Places
 from tkgen.targets import Target
+from tkgen.tile.scheduled import Footprint
 
 SHOWN_ROWS = 16
 SHOWN_UNITS = 16
@@ -19,15 +21,14 @@ UNIT_ELEMENTS = 4  # neighbouring columns that stay together: what one lane owns
 
 
 @dataclass(frozen=True)
-class Buffer:
-    """One LDS buffer of an operand: bytes `offset`..`offset + bytes` of the block's LDS."""
+class Place:
+    """One slot of a tile: bytes `offset`..`offset + bytes` of the block's shared memory, its shape in words."""
 
     name: str
     index: int
     offset: int
     bytes: int
-    shape: tuple[int, int]
-    dtype: str
+    shape: str
 
 
 @dataclass(frozen=True)
@@ -61,11 +62,12 @@ class Access:
 
 @dataclass(frozen=True)
 class LdsMap:
-    """The LDS of a block: `used` of `capacity` bytes."""
+    """The shared memory of a block, called `memory`: `used` of `capacity` bytes."""
 
+    memory: str
     capacity: int
     used: int
-    buffers: tuple[Buffer, ...]
+    buffers: tuple[Place, ...]
     swizzles: tuple[Swizzle, ...]
     accesses: tuple[Access, ...]
 
@@ -75,19 +77,23 @@ def served(ways: int) -> str:
     return {0: "bank conflicts not known", 1: "no bank conflict"}.get(ways, f"{ways}-way bank conflict")
 
 
-def lds_map(program: Program, target: Target, places: Places | None = None) -> LdsMap:
-    """The LDS map of `program` on `target`; with the `places` of its code the instructions that are in it."""
-    buffers, offset = [], 0
-    for o in program.shared:
-        for index in range(o.buffers):
-            buffers.append(Buffer(o.name, index, offset, o.lds_bytes, o.lds_shape, o.tensor.dtype.spelling))
-            offset += o.lds_bytes
+def lds_map(spec: Any, places: Places | None = None) -> LdsMap:
+    """The shared memory of a kernel's block; with the `places` of its code the instructions that are in it."""
+    taken: Footprint = spec.footprint
+    found: list[Place] = []
+    for buffer in taken.buffers:
+        for index in range(buffer.slots):
+            offset = found[-1].offset + found[-1].bytes if found else 0
+            found.append(Place(buffer.name, index, offset, buffer.bytes, buffer.shape))
+    program, target = spec.program, spec.target
+    planned = spec.plan is not None
     return LdsMap(
-        capacity=target.lds_bytes_per_block,
-        used=offset,
-        buffers=tuple(buffers),
-        swizzles=tuple(_swizzle(o, target) for o in program.shared),
-        accesses=tuple(_compiled(program, places) if places else _planned(program)),
+        memory=taken.memory,
+        capacity=taken.capacity,
+        used=taken.used,
+        buffers=tuple(found),
+        swizzles=tuple(_swizzle(o, target) for o in program.shared) if planned else (),
+        accesses=tuple(_compiled(program, places) if places else _planned(program)) if planned else (),
     )
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tkgen.ir.launch import Launch
 from tkgen.ir.limits import with_all
-from tkgen.ir.types import Program
 from tkgen.remap import compose
 from tkgen.remap.measure import panels
-from tkgen.targets.model import Product
 
 ASSUMED_TILES = 32  # rows and columns of the grid that is drawn when a size is known only at run time
 MAX_TILES = 1 << 14  # larger grids are not drawn
@@ -31,16 +30,17 @@ class Reuse:
 
 @dataclass(frozen=True)
 class BlockOrder:
-    """`sequence[t]` is the tile (row * cols + col) that begins t-th, on XCD `xcd[t]`; empty where the grid is huge.
+    """`sequence[t]` is the tile (row * cols + col) that begins t-th, on XCD `xcd[t]`; empty for a huge grid or one row.
 
-    `concurrent` tiles run at a time on the whole device, `window` of them on one XCD. `assumed` says that a size is
-    dynamic and the grid an example. `blocks` are launched, as the `grid` clause says.
+    There are `matrices` such grids. `concurrent` tiles run at a time on the whole device, `window` of them on one XCD.
+    `assumed` says that a size is dynamic and the grid an example. `blocks` are launched, as the `grid` clause says.
     """
 
     remap: str
     grid: str
     rows: int
     cols: int
+    matrices: int
     assumed: bool
     blocks: int
     xcds: int
@@ -52,28 +52,30 @@ class BlockOrder:
     reuse: tuple[Reuse, ...]
 
 
-def block_order(program: Program, product: Product, blocks_per_cu: int) -> BlockOrder:
-    """The block order of `program` on `product` when `blocks_per_cu` blocks fit a compute unit."""
-    sides = zip((program.m, program.n, program.k), program.block, strict=True)
-    assumed = {d.name: ASSUMED_TILES * side for d, side in sides if d.size is None}
-    launch = Launch(program, with_all(program, assumed))
+def block_order(program: Any, product: Any, resident: int) -> BlockOrder:
+    """The block order of `program` on `product` when `resident` blocks fit a compute unit."""
+    launch = _launch(program)
     (rows, cols), remap = launch.tile_grid, launch.remap
-    blocks = min(launch.blocks, launch.matrix_tiles) if program.grid.name == "persistent" else launch.blocks
-    concurrent = min(product.compute_units * max(blocks_per_cu, 1), blocks, launch.matrix_tiles)
+    tiles = launch.matrix_tiles
+    blocks = min(launch.blocks, tiles) if program.grid.name == "persistent" else launch.blocks
+    concurrent = max(min(product.compute_units * max(resident, 1), blocks, tiles), 1)
     window = max(concurrent // product.xcds, 1)
     dealt = _dealt(launch, blocks, product.xcds)
     indices, plain = [index for index, _ in dealt], compose([])
     order = remap.order(rows, cols, indices)
-    drawn = dealt if launch.matrix_tiles <= MAX_TILES else []
-    reuse = [_reuse(str(remap), order, dealt, window)]
-    if str(plain) != str(remap):
-        reuse.append(_reuse(str(plain), plain.order(rows, cols, indices), dealt, window))
+    reuse = []
+    if program.contraction is not None:  # blocks of a row of tiles read the same panel
+        reuse.append(_reuse(str(remap), order, dealt, window))
+        if str(plain) != str(remap):
+            reuse.append(_reuse(str(plain), plain.order(rows, cols, indices), dealt, window))
+    drawn = dealt if tiles <= MAX_TILES and min(rows, cols) > 1 else []
     return BlockOrder(
         remap=str(remap),
         grid=program.grid.name,
         rows=rows,
         cols=cols,
-        assumed=Launch.known(program) is None,
+        matrices=launch.matrices,
+        assumed=any(a.dim.size is None for a in program.parallel),
         blocks=blocks,
         xcds=product.xcds,
         concurrent=concurrent,
@@ -85,7 +87,17 @@ def block_order(program: Program, product: Product, blocks_per_cu: int) -> Block
     )
 
 
-def _dealt(launch: Launch[Program], blocks: int, xcds: int) -> list[tuple[int, int]]:
+def _launch(program: Any) -> Launch[Any]:
+    """The launch at the sizes of the spec; of dynamic ones some tiles."""
+    tiled = {axis.dim: program.tile(axis) for axis in program.kernel.axes}
+    assumed = {d.name: ASSUMED_TILES * tiled.get(d, 1) for d in program.dims if d.size is None}
+    if program.contraction is not None:
+        batch = {d.name for d in program.dims} - {program.m.name, program.n.name, program.k.name}
+        return Launch(program, with_all(program, {n: size for n, size in assumed.items() if n not in batch}))
+    return Launch(program, {d.name: d.size for d in program.dims if d.size is not None} | assumed)
+
+
+def _dealt(launch: Launch[Any], blocks: int, xcds: int) -> list[tuple[int, int]]:
     """(linear index, XCD) of tiles in the order in which they begin, SAMPLED_TILES at most; round robin over XCDs.
 
     A tile whose K is split counts where its first part runs.

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from tkgen.report.canvas import CHARACTER, Attribute, Canvas, number
+from tkgen.diagnostics.text import count_text
+from tkgen.ir.types import role_text
+from tkgen.report.canvas import Canvas, fit, number
 from tkgen.report.facts import Facts
 from tkgen.report.flow import FlowEdge, FlowNode
 from tkgen.report.lanes_svg import pipeline
 from tkgen.report.order import BlockOrder
-from tkgen.report.ownership import Reads
-from tkgen.report.pressure import Point, RoleRegisters, needs_text
+from tkgen.report.pressure import Pressure, RoleRegisters, needs_text
+from tkgen.tile.scheduled import Moment, Reads
 
 WAVE_COLOURS = 8  # later waves repeat the colours with a hatching
 
@@ -26,7 +28,6 @@ TIME_COLOURS = (
 
 
 PICTURES = ("ownership", "pipeline", "dataflow", "registers", "lds", "swizzle", "order", "mix", "time")
-OF_THE_SPEC = ("ownership", "pipeline", "dataflow", "lds", "swizzle")  # as long as nothing is predicted
 
 
 def pictures(facts: Facts, names: Iterable[str] = PICTURES) -> dict[str, str]:
@@ -43,17 +44,13 @@ def pictures(facts: Facts, names: Iterable[str] = PICTURES) -> dict[str, str]:
         "time": time,
     }
     there: dict[str, object] = {
-        "ownership": facts.ownership,
-        "pipeline": facts.pipeline,
-        "dataflow": facts.flow,
-        "registers": facts.pressure,
-        "lds": facts.lds,
-        "swizzle": facts.lds and facts.lds.swizzles,
-        "order": facts.order,
-        "mix": facts.mix or facts.pipeline,
+        "lds": facts.lds.buffers,
+        "order": facts.order.sequence,
+        "swizzle": facts.lds.swizzles,
+        "mix": facts.mix or facts.problem.block,
         "time": facts.prediction and facts.prediction.parts,
     }
-    return {name: draw[name](facts) for name in names if there[name]}
+    return {name: draw[name](facts) for name in names if there.get(name, True)}
 
 
 # ---------------------------------------------------------------- ownership
@@ -62,55 +59,48 @@ def pictures(facts: Facts, names: Iterable[str] = PICTURES) -> dict[str, str]:
 def ownership(facts: Facts) -> str:
     """The block's output tile by wave and fragment, and the subtiles of A (left) and B (above) that each wave reads."""
     own = facts.ownership
-    assert own is not None
-    unit = min(380 / max(own.grid), 84.0)
-    unit = max(unit, 24.0)
-    rows, cols = own.grid
+    rows, cols = len(own.rows), len(own.cols)
+    unit = max(min(380 / max(rows, cols), 84.0), 24.0)
     depth = 150.0
-    left, top = 24 + depth + 18, 30 + depth + 18
-    width = left + max(cols * unit, cols * unit / 2 + 120) + 20  # the words below are wider than a single tile
-    c = Canvas(width, top + rows * unit + 42, f"Who owns what in a block of {facts.kernel}")
-    _operand(c, own.a, 24, top, depth, rows * unit, along_rows=True)
-    _operand(c, own.b, left, 30, cols * unit, depth, along_rows=False)
+    beside = depth + 18 if own.reads else 0.0
+    left, top = 24 + beside, 30 + beside
+    width = left + max(cols * unit, cols * unit / 2 + 6 * len(own.how)) + 20  # the words are wider than a single tile
+    c = Canvas(width, top + rows * unit + 42, f"Owners of parts of a block of {facts.kernel}")
+    for reads in own.reads:
+        box = (24, top, depth, rows * unit) if reads.along_rows else (left, 30, cols * unit, depth)
+        _operand(c, reads, *box)
     for f in own.fragments:
         x, y = left + f.col * unit, top + f.row * unit
-        tip = f"wave {f.wave}, fragment ({f.i}, {f.j}): tile ({f.row}, {f.col}) of the block"
+        part = f", {'fragment ' * f.part.startswith('(')}{f.part}" if f.part else ""
+        tip = f"{facts.agent} {f.wave}{part}: tile ({f.row}, {f.col}) of the block"
         c.open(data_wave=f.wave, class_="own")
         c.rect(x + 1, y + 1, unit - 2, unit - 2, wave_class(f.wave), tip, rx=3)
         if f.wave >= WAVE_COLOURS:
             c.rect(x + 1, y + 1, unit - 2, unit - 2, "hatched", rx=3)
-        name = f"wave {f.wave}" if unit > 60 else f"w{f.wave}"
+        name = f"{facts.agent} {f.wave}" if unit > 60 else f"w{f.wave}"
         c.text(x + unit / 2, y + unit / 2 + (-1 if unit > 40 else 4), name, f"mid {'strong' if unit > 40 else 'small'}")
         if unit > 40:
-            c.text(x + unit / 2, y + unit / 2 + 13, f"({f.i}, {f.j})", "mid small")
+            c.text(x + unit / 2, y + unit / 2 + 13, f.part, "mid small")
         c.close()
-    height, width = own.block
-    size = f"{own.output}: {height} x {width}, tiles of {own.tile[0]} x {own.tile[1]}"
-    c.text(left + cols * unit / 2, top + rows * unit + 18, size, "mid small muted")
-    c.text(left + cols * unit / 2, top + rows * unit + 33, _wave_grid(facts), "mid small muted")
+    size = f"{own.output}: {own.block[0]} x {own.block[1]}{', in part' * (not own.whole)}"
+    c.text(left, top + rows * unit + 18, size, "small muted")
+    c.text(left, top + rows * unit + 33, own.how, "small muted")
     return c.svg()
 
 
-def _wave_grid(facts: Facts) -> str:
-    own = facts.ownership
-    assert own is not None
-    kind = "interleaved" if own.interleaved else "blocked"
-    return f"{own.wave_grid[0]} x {own.wave_grid[1]} waves, fragments {kind}"
-
-
-def _operand(c: Canvas, reads: Reads, x: float, y: float, width: float, height: float, along_rows: bool) -> None:
+def _operand(c: Canvas, reads: Reads, x: float, y: float, width: float, height: float) -> None:
     """An operand's tile for one K-step: subtiles split into a strip for each wave that reads them."""
     size = f"{reads.count * reads.extent} x {reads.slices * reads.slice}"
     c.text(x + width / 2, y - 8, f"{reads.name}: {size}", "mid small muted")
     for index, readers in enumerate(reads.readers):
         for s in range(reads.slices):
-            if along_rows:
+            if reads.along_rows:
                 w, h = width / reads.slices, height / reads.count
                 box = (x + s * w, y + index * h, w, h)
             else:
                 w, h = width / reads.count, height / reads.slices
                 box = (x + index * w, y + s * h, w, h)
-            _subtile(c, reads, index, s, readers, box, along_rows)
+            _subtile(c, reads, index, s, readers, box)
 
 
 def _subtile(
@@ -120,9 +110,8 @@ def _subtile(
     s: int,
     readers: Sequence[int],
     box: tuple[float, float, float, float],
-    rows: bool,
 ) -> None:
-    x, y, w, h = box
+    (x, y, w, h), rows = box, reads.along_rows
     who = ", ".join(map(str, readers))
     slice_ = f", K slice {s}" if reads.slices > 1 else ""
     tip = f"{reads.name} subtile {index}{slice_}: read by wave{'s' * (len(readers) > 1)} {who}"
@@ -152,7 +141,6 @@ NODE_W, NODE_H, GAP_X, GAP_Y = 178.0, 42.0, 92.0, 34.0
 def dataflow(facts: Facts) -> str:
     """The dataflow graph of one iteration: data flow to the right, freed buffers back to the left."""
     flow = facts.flow
-    assert flow is not None
     width = 48 + flow.layers * NODE_W + (flow.layers - 1) * GAP_X
     height = 84 + flow.rows * (NODE_H + GAP_Y)
     c = Canvas(width, height, f"Dataflow graph of {facts.kernel}")
@@ -169,18 +157,12 @@ def dataflow(facts: Facts) -> str:
 
 def _flow_node(c: Canvas, node: FlowNode, at: tuple[float, float]) -> None:
     x, y = at
-    waves = f"{node.waves[0]}..{node.waves[-1]}" if len(node.waves) > 1 else str(node.waves[0])
-    role = "waves" if node.role == "waves" else f"{node.role}, waves"
     c.open(class_="node", data_node=node.position, data_line=node.line or None)
     c.rect(x, y, NODE_W, NODE_H, f"k-{node.action}", f"operation {node.position}: {node.text}", rx=6)
-    c.text(x + NODE_W / 2, y + 18, node.text, "mid mono", **fit(node.text, NODE_W - 14))
-    c.text(x + NODE_W / 2, y + 33, f"{role} {waves}", "mid tiny")
+    c.text(x + NODE_W / 2, y + (18 if node.waves else 26), node.text, "mid mono", **fit(node.text, NODE_W - 14))
+    if node.waves:
+        c.text(x + NODE_W / 2, y + 33, role_text(node.role, node.waves), "mid tiny")
     c.close()
-
-
-def fit(text: str, width: float) -> dict[str, Attribute]:
-    """Squeezes a text that would be wider than `width`."""
-    return {"textLength": width, "lengthAdjust": "spacingAndGlyphs"} if len(text) * CHARACTER > width else {}
 
 
 def flow_edge(c: Canvas, edge: FlowEdge, place: dict[int, tuple[float, float]], node: float = NODE_W) -> None:
@@ -220,58 +202,51 @@ def _legend(c: Canvas, x: float, y: float, entries: Iterable[tuple[str, str]]) -
 
 # ---------------------------------------------------------------- registers
 
-REGISTER_PARTS = (
-    ("accumulators", "acc", "accumulators"),
-    ("a", "tile-a", "A tiles"),
-    ("b", "tile-b", "B tiles"),
-    ("staging", "stage", "staging"),
-)
+PARTS = {"accumulators": "acc", "sums": "acc", "A tiles": "tile-a", "B tiles": "tile-b", "staging": "stage"}
+
+
+def part_class(found: Pressure, part: str) -> str:
+    """The class of the colour of a kind of values."""
+    return PARTS.get(part) or wave_class(found.parts.index(part))
 
 
 def registers(facts: Facts) -> str:
-    """The tiles that each role holds at every operation, against what every wave reserves and what it may."""
+    """The values that each role holds at every operation, against what every wave reserves and what it may."""
     found = facts.pressure
-    assert found is not None
     width, height, left = 690.0, 190.0, 56.0
     most = max(found.allotted, *(r.peak for r in found.roles))
     top_value = found.budget if found.budget <= 2.4 * most else most * 1.25
-    names = max((len(_short(p)) for r in found.roles for p in r.points), default=0) * 3.6 + 24
-    c = Canvas(width + left + 130, len(found.roles) * (height + 50 + names) + 34, f"Registers of {facts.kernel}")
+    names = max((min(len(_short(p)), 40) for r in found.roles for p in r.points), default=0) * 3.6 + 24
+    c = Canvas(width + left + 130, len(found.roles) * (height + 50 + names) + 34 + 20 * (len(found.parts) // 3),
+               f"Registers of {facts.kernel}")  # fmt: skip
     y = 8.0
     for role in found.roles:
-        _role_registers(c, facts, role, left, y + 26, width, height, top_value)
+        _role_registers(c, found, role, left, y + 26, width, height, top_value)
         y += height + 50 + names
-    x = left
-    for _, class_, name in REGISTER_PARTS:
-        c.rect(x, y, 12, 12, f"{class_} used")
-        c.text(x + 17, y + 10, name, "small muted")
-        x += 44 + len(name) * 6.2
-    c.rect(x, y, 12, 12, "hatched")
-    c.text(x + 17, y + 10, "reserved, in no tile", "small muted")
+    for n, part in enumerate((*found.parts, "reserved, holding nothing")):
+        x, at = left + n % 3 * 250, y + n // 3 * 20
+        c.rect(x, at, 12, 12, f"{part_class(found, part)} used" if part in found.parts else "hatched")
+        c.text(x + 17, at + 10, part, "small muted")
     return c.svg()
 
 
 def _role_registers(
-    c: Canvas, facts: Facts, role: RoleRegisters, x: float, y: float, width: float, height: float, most: float
+    c: Canvas, found: Pressure, role: RoleRegisters, x: float, y: float, width: float, height: float, most: float
 ) -> None:
-    found = facts.pressure
-    assert found is not None
-    waves = f"waves {role.waves[0]}..{role.waves[-1]}" if len(role.waves) > 1 else f"wave {role.waves[0]}"
-    name = waves if role.role == "waves" else f"{role.role}, {waves}"
-    c.text(x, y - 12, name, "strong")
-    c.text(x + width, y - 12, _register_remark(role, found.allotted, found.measured), "end small muted")
+    c.text(x, y - 12, role_text(role.role, role.waves), "strong")
+    c.text(x + width, y - 12, _register_remark(role, found.measured), "end small muted")
     scale = height / most
     for value in _ticks(most):
         c.line(x, y + height - value * scale, x + width, y + height - value * scale, "grid")
         c.text(x - 6, y + height - value * scale + 4, str(value), "end tiny muted")
     step = width / max(len(role.points), 1)
-    reserved = y + height - found.allotted * scale
-    c.rect(x, reserved, width, found.allotted * scale, "hatched")
+    reserved = y + height - role.reserved * scale
+    c.rect(x, reserved, width, role.reserved * scale, "hatched")
     base = [0.0] * len(role.points)
-    for key, class_, _ in REGISTER_PARTS:
-        values = [float(getattr(p, key)) for p in role.points]
+    for part in found.parts:
+        values = [float(sum(s.registers for s in p.shares if s.what == part)) for p in role.points]
         if any(values):
-            c.path(_area(values, base, x, y + height, step, scale), f"{class_} used")
+            c.path(_area(values, base, x, y + height, step, scale), f"{part_class(found, part)} used")
         base = [b + v for b, v in zip(base, values, strict=True)]
     for i, point in enumerate(role.points):
         _register_column(c, point, x + i * step, y, step, height)
@@ -279,23 +254,22 @@ def _role_registers(
     kind = "compiled" if found.measured else "estimate"
     limit = y + height - found.budget * scale
     apart = abs(limit - reserved) > 24
-    c.text(x + width + 8, reserved + (4 if apart else 16), f"reserved {found.allotted}", "small")
+    c.text(x + width + 8, reserved + (4 if apart else 16), f"reserved {role.reserved}", "small")
     c.text(x + width + 8, reserved + (16 if apart else 28), f"by every wave, {kind}", "tiny muted")
+    sharing = f"at {count_text(found.sharing, 'wave')} of a SIMD"
     if found.budget <= most:
         c.line(x, limit, x + width, limit, "limit")
         c.text(x + width + 8, limit - (8 if apart else 12), f"budget {found.budget}", "small")
-        c.text(x + width + 8, limit + (4 if apart else 0), f"at {found.waves_per_simd} waves per SIMD", "tiny muted")
+        c.text(x + width + 8, limit + (4 if apart else 0), sharing, "tiny muted")
     else:
-        c.text(
-            x + 4, y + 9, f"budget {found.budget} (at {found.waves_per_simd} waves per SIMD) lies above", "tiny muted"
-        )
+        c.text(x + 4, y + 9, f"budget {found.budget} ({sharing}) lies above", "tiny muted")
     c.line(x, y + height, x + width, y + height, "axis")
 
 
-def _register_remark(role: RoleRegisters, allotted: int, measured: bool) -> str:
-    if role.peak > allotted:
-        return f"tiles of {role.peak} in program order, packed into {allotted}"
-    return f"at most {role.peak} in tiles, {needs_text(role, measured)} of {allotted}"
+def _register_remark(role: RoleRegisters, measured: bool) -> str:
+    if role.peak > role.reserved:
+        return f"values of {role.peak} in program order, packed into {role.reserved}"
+    return f"at most {role.peak} in values, {needs_text(role, measured)} of {role.reserved}"
 
 
 def _area(values: Sequence[float], base: Sequence[float], x: float, floor: float, step: float, scale: float) -> str:
@@ -309,18 +283,18 @@ def _area(values: Sequence[float], base: Sequence[float], x: float, floor: float
     return "".join(parts) + "z"
 
 
-def _register_column(c: Canvas, point: Point, x: float, y: float, step: float, height: float) -> None:
-    parts = ", ".join(f"{getattr(point, key)} {name}" for key, _, name in REGISTER_PARTS if getattr(point, key))
-    tip = f"{point.text} ({point.segment}): {point.total} VGPRs per lane{' - ' + parts if parts else ''}"
+def _register_column(c: Canvas, point: Moment, x: float, y: float, step: float, height: float) -> None:
+    parts = ", ".join(f"{share.registers} {share.what}" for share in point.shares)
+    tip = f"{point.text} ({point.segment}): {point.total} registers of a lane{' - ' + parts if parts else ''}"
     c.rect(x, y, step, height, "used", tip, fill="transparent")
     c.rect(x + 1, y + height + 4, step - 2, 8, f"k-{point.action}", tip, rx=2, style="stroke-width:.6")
     if step > 9:
         at = (x + step / 2 + 3, y + height + 20)
         turn = f"rotate(-45 {number(at[0])} {number(at[1])})"
-        c.text(*at, _short(point), "slant tiny muted", transform=turn)
+        c.text(*at, _short(point)[:40], "slant tiny muted", transform=turn)
 
 
-def _short(point: Point) -> str:
+def _short(point: Moment) -> str:
     """An operation's name without its fragments: `read A[k+1]`."""
     return point.text.split("(")[0].strip().replace("multiply", "mma")
 
@@ -336,22 +310,21 @@ def _ticks(most: float) -> list[int]:
 def lds(facts: Facts) -> str:
     """The buffers of the block's LDS, to scale."""
     found = facts.lds
-    assert found is not None
     x, y, width, height = 24.0, 30.0, 760.0, 54.0
-    c = Canvas(x * 2 + width, 124, f"LDS of {facts.kernel}")
+    c = Canvas(x * 2 + width, 124, f"{found.memory} of {facts.kernel}")
     scale = width / max(found.capacity, found.used)
     names = list(dict.fromkeys(b.name for b in found.buffers))
     c.rect(x, y, width, height, "bed free")
     for buffer in found.buffers:
         class_ = ("tile-a", "tile-b")[names.index(buffer.name) % 2]
         left, size = x + buffer.offset * scale, buffer.bytes * scale
-        shape = f"{buffer.shape[0]} x {buffer.shape[1]} {buffer.dtype}"
+        shape = buffer.shape
         tip = f"{buffer.name}[{buffer.index}]: {shape}, {buffer.bytes} bytes at {buffer.offset}"
         c.rect(left + 1, y, size - 2, height, f"{class_} frame used", tip, rx=3)
         if size > 36:
             c.text(left + size / 2, y + 23, f"{buffer.name}[{buffer.index}]", "mid strong")
         if size > 120:
-            c.text(left + size / 2, y + 40, f"{shape}, {buffer.bytes / 1024:g} KiB", "mid tiny")
+            c.text(left + size / 2, y + 40, f"{f'{shape}, ' * bool(shape)}{buffer.bytes / 1024:g} KiB", "mid tiny")
     for value in range(0, found.capacity + 1, max(found.capacity // 8, 1)):
         c.line(x + value * scale, y + height, x + value * scale, y + height + 5, "axis")
         c.text(x + value * scale, y + height + 17, f"{value / 1024:g}", "mid tiny muted")
@@ -363,7 +336,6 @@ def lds(facts: Facts) -> str:
 
 def swizzle(facts: Facts) -> str:
     """Draw the positions of the first rows of each tile: colour and number are the bank that a unit begins in."""
-    assert facts.lds is not None
     found = facts.lds.swizzles
     cell_w, cell_h, gap = 26.0, 17.0, 56.0
     widths = [len(s.offsets[0]) * cell_w for s in found]
@@ -394,14 +366,10 @@ def swizzle(facts: Facts) -> str:
 def order(facts: Facts) -> str:
     """The output matrix, a cell per tile: left by the time at which it is computed, right by the XCD that does."""
     found = facts.order
-    assert found is not None
     side = 330.0
     unit = min(side / max(found.rows, found.cols), 34.0)
     width, height = found.cols * unit, found.rows * unit
     c = Canvas(2 * max(width, 230) + 84, height + 84, f"Block order of {facts.kernel}")
-    if not found.sequence:
-        c.text(24, 24, f"{found.rows} x {found.cols} tiles: too many to draw", "small muted")
-        return c.svg()
     lefts = (24.0, 24.0 + max(width, 230) + 36)
     _cells(c, found, lefts[0], unit, [t * len(TIME_COLOURS) // len(found.sequence) for t in range(len(found.sequence))],
            [{"fill": colour} for colour in TIME_COLOURS])  # fmt: skip

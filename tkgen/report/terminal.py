@@ -21,13 +21,13 @@ from tkgen.report.facts import Facts, facts, headline, loops
 from tkgen.report.figures import Figure, MixEntry
 from tkgen.report.hot import Hot
 from tkgen.report.hot_text import legend, said, table_of
-from tkgen.report.lanes import NEXT, Lane, LaneOp, Pipeline
+from tkgen.report.lanes import Lane, LaneOp, Pipeline
 from tkgen.report.lds import LdsMap, served
 from tkgen.report.order import BlockOrder
-from tkgen.report.ownership import Ownership
-from tkgen.report.placement import Placement
 from tkgen.report.prediction import Prediction
-from tkgen.report.pressure import Point, Pressure, needs_text
+from tkgen.report.pressure import Pressure, needs_text
+from tkgen.schedule.plan import NEXT
+from tkgen.tile.scheduled import Moment, Reads
 
 WAVE_STYLES = ("blue", "yellow", "green", "magenta", "cyan", "red", "bright_yellow", "white")
 OP_STYLES = {
@@ -36,6 +36,8 @@ OP_STYLES = {
 }  # fmt: skip
 BAR_WIDTH = 32
 GRID_LIMIT = 16  # tiles of the output matrix shown along each axis
+SHORT = {"accumulators": "acc", "A tiles": "A", "B tiles": "B"}
+CELLS = 8  # of a block shown along its columns
 
 
 def render_terminal(build: Any, console: Console, prediction: Prediction | None = None) -> None:
@@ -56,19 +58,13 @@ def _sections(found: Facts, plain: bool) -> Iterator[tuple[str, ConsoleRenderabl
     yield f"{found.kernel} for {found.target}", _overview(found, plain)
     if found.findings:
         yield "Diagnostics", _lines(f"{d.severity} {d.code}: {d.message}" for d in found.findings)
-    if found.layout:
-        yield found.layout.title, _placement(found.layout, plain)
-    if found.ownership:
-        yield "Who owns what", _ownership(found.ownership, plain)
-    if found.pipeline:
-        yield "Pipeline", _pipeline(found.pipeline, found.schedule, plain)
-        yield "Dependencies", _links(found.pipeline, plain)
-    if found.pressure:
-        yield "Registers", _registers(found.pressure, plain)
-    if found.lds:
-        yield "LDS", _lds(found.lds, plain)
-    if found.order:
-        yield "Block order", _order(found.order, plain)
+    yield "Who owns what", _ownership(found, plain)
+    yield "Pipeline", _pipeline(found.pipeline, found.schedule, plain)
+    yield "Waits", _waits(found.pipeline, plain)
+    yield "Dependencies", _links(found.pipeline, plain)
+    yield "Registers", _registers(found.pressure, plain)
+    yield found.lds.memory[0].upper() + found.lds.memory[1:], _lds(found.lds, plain)
+    yield "Block order", _order(found.order, plain)
     if found.mix:
         yield "One pass of the main loop" if loops(found) else "Instructions", _mix(found.mix, plain)
     if found.figures:
@@ -126,52 +122,39 @@ def _overview(found: Facts, plain: bool) -> ConsoleRenderable:
     sizes = ", ".join(f"{name} = {'dynamic' if size is None else size}" for name, size in about.sizes)
     types = ", ".join(f"{name} {kind}" for name, kind in about.types)
     said = [("product", about.product), ("sizes", sizes), ("types", types)]
-    if about.block:
-        rows, cols, step = about.block
-        said.append(("block", f"{rows} x {cols} step {step}, {count_text(about.waves, 'wave')}"))
-    if found.layout:
-        said += [(name.lower(), f"{value}, {remark}") for name, value, remark in headline(found)]
-    if found.ownership:
-        said += [("role", f"{r.name}, waves {spread(r.waves)}: {r.work}") for r in found.ownership.roles]
+    said += [(name.lower(), f"{value}, {remark}") for name, value, remark in headline(found)]
+    said += [("role", f"{role_text(r.name, r.waves)}: {r.work}") for r in found.roles]
     for name, value in (*said, ("compiler", found.compiler)):
         if value:
             grid.add_row(shown(name, "dim"), shown(value))
     return grid
 
 
-def _placement(layout: Placement, plain: bool) -> ConsoleRenderable:
-    table = plain_table(plain, *layout.heads)
-    for what, where in layout.rows:
-        table.add_row(shown(what), shown(where))
-    return Group(shown(layout.text, "dim"), table)
-
-
-def _ownership(own: Ownership, plain: bool) -> ConsoleRenderable:
-    """The grid of the block's tiles, `w3 1,0` for fragment (1, 0) of wave 3, and the readers of each row and column."""
+def _ownership(found: Facts, plain: bool) -> ConsoleRenderable:
+    """The grid of the block's cells, `w3 (1, 0)` for fragment (1, 0) of wave 3, and the readers of each operand."""
+    own = found.ownership
     cells = {(f.row, f.col): f for f in own.fragments}
     table = Table(box=box.ASCII if plain else box.ROUNDED, show_lines=True, padding=(0, 1))
-    table.add_column(shown(f"{own.a.name} read by"))
-    for col in range(own.grid[1]):
-        table.add_column(shown(" ".join(map(str, own.b.readers[col]))), justify="center")
-    for row in range(own.grid[0]):
-        texts = [shown(" ".join(map(str, own.a.readers[row])), "dim")]
-        for col in range(own.grid[1]):
-            f = cells.get((row, col))
-            texts.append(shown(f"w{f.wave} {f.i},{f.j}", WAVE_STYLES[f.wave % len(WAVE_STYLES)]) if f else Text("-"))
-        table.add_row(*texts)
-    kind = "interleaved" if own.interleaved else "blocked"
-    size = f"{own.output} in tiles of {own.tile[0]} x {own.tile[1]}"
+    some = range(min(len(own.rows), GRID_LIMIT)), range(min(len(own.cols), CELLS))
+    table.add_column(shown("from", "dim"), overflow="fold")
+    for col in some[1]:
+        table.add_column(shown(str(own.cols[col])), justify="center", overflow="fold")
+    for row in some[0]:
+        here = [cells[row, col] for col in some[1]]
+        named = [shown(f"w{f.wave} {f.part}".strip(), WAVE_STYLES[f.wave % len(WAVE_STYLES)]) for f in here]
+        table.add_row(shown(str(own.rows[row]), "dim"), *named)
+    part = "" if own.whole and (len(own.rows), len(own.cols)) == tuple(map(len, some)) else ", of which a part is shown"
+    head = f"{own.output}, {own.block[0]} x {own.block[1]} of a block{part}: {own.how}"
     return Group(
-        shown(
-            f"{size}, {kind}: wave and fragment; above, who reads {own.b.name}",
-            "dim",
-        ),
+        shown(head, "dim"),
         table,
-        shown(
-            f"a byte of {own.a.name} is read {own.a.times_read:g} times a K-step, of {own.b.name} {own.b.times_read:g}",
-            "dim",
-        ),
+        *(shown(f"a byte of {r.name} is read {r.times_read:g} times a step, {readers(r)}", "dim") for r in own.reads),
     )
+
+
+def readers(reads: Reads) -> str:
+    """The waves that read each subtile of an operand."""
+    return "by " + ", ".join("+".join(map(str, waves)) for waves in reads.readers[:GRID_LIMIT])
 
 
 def _pipeline(pipe: Pipeline, schedule: str, plain: bool) -> ConsoleRenderable:
@@ -181,12 +164,22 @@ def _pipeline(pipe: Pipeline, schedule: str, plain: bool) -> ConsoleRenderable:
         cells = [_epoch(lane, epoch) for lane in pipe.lanes]
         table.add_row(shown(str(epoch), "dim"), *cells)
     trips = "passes" if pipe.passes is None else f"{pipe.passes} pass{'es' * (pipe.passes != 1)}"
-    steps, barriers = count_text(pipe.steps_per_pass, "K-step"), count_text(pipe.barriers_per_step, "barrier")
-    return Group(
-        shown(f"{trips} of {steps}, {barriers} per K-step; `|` is a barrier, * the next pass", "dim"),
-        shown(f"schedule {schedule}", "dim"),
-        table,
-    )
+    steps, barriers = count_text(pipe.steps_per_pass, pipe.step), count_text(pipe.barriers_per_step, "barrier")
+    head = [f"{f'{trips} of {steps}, ' * bool(schedule)}{barriers} per {pipe.step}; `|` is a barrier, * the next pass"]
+    return Group(*(shown(line, "dim") for line in (*head, *([f"schedule {schedule}"] if schedule else []))), table)
+
+
+def _waits(pipe: Pipeline, plain: bool) -> ConsoleRenderable:
+    """A row for each operation that waits, and the budget of each loop."""
+    table = plain_table(plain, "who", "where", "operation", "waits for")
+    for lane in pipe.lanes:
+        for op in lane.ops:
+            if op.waits and op.segment != NEXT:
+                table.add_row(*map(shown, (_lane_name(lane), op.within or op.segment, op.text, op.waits)))
+    budgets = plain_table(plain, "who", "loop", ">operations", ">barriers", ">waits")
+    for loop in pipe.loops:
+        budgets.add_row(*map(shown, (loop.role, loop.title, *map(str, (loop.operations, loop.barriers, loop.waits)))))
+    return Group(table, budgets)
 
 
 def _lane_name(lane: Lane) -> str:
@@ -196,9 +189,9 @@ def _lane_name(lane: Lane) -> str:
 
 def _epoch(lane: Lane, epoch: int) -> Text:
     parts = []
-    segment = next((o.segment for o in lane.ops if o.epoch == epoch), "")
-    if segment in ("prologue", "epilogue"):
-        parts.append(shown(f"{segment}: ", "dim"))
+    segment, within = next(((o.segment, o.within) for o in lane.ops if o.epoch == epoch), ("", ""))
+    if within or segment in ("prologue", "epilogue"):
+        parts.append(shown(f"{within or segment}: ", "dim"))
     for op in lane.ops:
         if op.epoch == epoch:
             parts.append(_op(op))
@@ -212,7 +205,7 @@ def _op(op: LaneOp) -> Text:
 
 
 def _links(pipe: Pipeline, plain: bool) -> ConsoleRenderable:
-    table = plain_table(plain, "kind", "in", "first", "then", ">K-steps later", "ordered by")
+    table = plain_table(plain, "kind", "in", "first", "then", f">{pipe.step}s later", "ordered by")
     for link in pipe.links:
         style = "red" if link.covered == "nothing" else ""
         table.add_row(
@@ -234,14 +227,16 @@ def _links(pipe: Pipeline, plain: bool) -> ConsoleRenderable:
 def _registers(found: Pressure, plain: bool) -> ConsoleRenderable:
     """Per role a bar for each operation: how many registers hold tiles, of those that every wave reserves."""
     most = max(found.allotted, *(r.peak for r in found.roles))
-    kind = "compiled" if found.measured else "estimated"
-    waves = count_text(found.waves_per_simd, "wave")
-    head = f"every wave reserves {found.allotted} ({kind}), budget {found.budget} at {waves} per SIMD"
+    kind = "uses" if found.measured else "needs about"
+    head = f"the neediest wave {kind} {found.used}, {found.allotted} with whole granules; budget {found.budget}"
+    head += f" at {count_text(found.sharing, 'wave')} per SIMD"
     parts: list[ConsoleRenderable] = [shown(head), shown(found.note, "dim")]
     for role in found.roles:
         needs = needs_text(role, found.measured)
-        parts.append(shown(f"{role_text(role.role, role.waves)}: at most {role.peak} in tiles, {needs}"))
-        table = plain_table(plain, "operation", ">VGPRs", "", "")
+        parts.append(
+            shown(f"{role_text(role.role, role.waves)}: at most {role.peak} in values, {needs} of {role.reserved}")
+        )
+        table = plain_table(plain, "operation", ">registers", "", "")
         for point in role.points:
             style = OP_STYLES.get(point.action, "")
             table.add_row(
@@ -254,17 +249,15 @@ def _registers(found: Pressure, plain: bool) -> ConsoleRenderable:
     return Group(*parts)
 
 
-def _split(point: Point) -> str:
-    named = (("acc", point.accumulators), ("A", point.a), ("B", point.b), ("staging", point.staging))
-    return " + ".join(f"{value} {name}" for name, value in named if value)
+def _split(point: Moment) -> str:
+    return " + ".join(f"{share.registers} {SHORT.get(share.what, share.what)}" for share in point.shares)
 
 
 def _lds(found: LdsMap, plain: bool) -> ConsoleRenderable:
     table = plain_table(plain, "buffer", ">offset", ">bytes", "shape", "")
     for b in found.buffers:
-        shape = f"{b.shape[0]} x {b.shape[1]} {b.dtype}"
         table.add_row(
-            shown(f"{b.name}[{b.index}]"), shown(str(b.offset)), shown(str(b.bytes)), shown(shape),
+            shown(f"{b.name}[{b.index}]"), shown(str(b.offset)), shown(str(b.bytes)), shown(b.shape),
             shown(bar(b.bytes, found.capacity, plain)),
         )  # fmt: skip
     access = [
@@ -276,8 +269,11 @@ def _lds(found: LdsMap, plain: bool) -> ConsoleRenderable:
 
 def _order(found: BlockOrder, plain: bool) -> ConsoleRenderable:
     parts: list[ConsoleRenderable] = []
-    what = f"{found.remap}: {found.rows} x {found.cols} tiles{' (an example: a size is dynamic)' * found.assumed}, "
-    what += f"{found.concurrent} at a time on {found.product}, {found.window} per XCD"
+    matrices = f", {found.matrices} times" if found.matrices > 1 else ""
+    example = " (an example: a size is dynamic)" * found.assumed
+    what = f"{found.remap}: {found.rows} x {found.cols} tiles{matrices}{example}, "
+    what += f"{found.concurrent} at a time on {found.product}"
+    what += f", {found.window} per XCD" * (found.xcds > 1)
     parts.append(shown(what))
     if found.sequence:
         turns = [0] * len(found.sequence)
@@ -293,10 +289,10 @@ def _order(found: BlockOrder, plain: bool) -> ConsoleRenderable:
             parts.append(line)
         if (rows, cols) != (found.rows, found.cols):
             parts.append(shown(f"the first {rows} x {cols} tiles; number: turn, colour: XCD", "dim"))
-    table = plain_table(plain, "order", ">panels per XCD", ">blocks per panel")
+    table = plain_table(plain, "order", f">panels per {'XCD' if found.xcds > 1 else 'L2'}", ">blocks per panel")
     for reuse in found.reuse:
         table.add_row(shown(reuse.name), shown(f"{reuse.panels:g}"), shown(f"{reuse.factor:g}"))
-    return Group(*parts, table)
+    return Group(*parts, *([table] if found.reuse else []))
 
 
 def _mix(entries: Sequence[MixEntry], plain: bool) -> ConsoleRenderable:

@@ -91,13 +91,13 @@ class Rows:
         return f"line {found.number}{f' of {found.file}' if found.file else ''}"
 
 
-def texts(origins: Origins, rows: Rows, source: Source, plan: Plan | None, name: str) -> Texts:
-    """Spec and C++ of the kernel called `name`; it has a plan where it is one of products."""
+def texts(origins: Origins, rows: Rows, source: Source, plan: Plan | None, cpp_name: str) -> Texts:
+    """Spec and C++ of a kernel, in a file of that name; it has a plan where it is one of products."""
     scheduled = {line: rows.of(clause) for line, clause in named_schedules(plan, source)} if plan else {}
     return Texts(
         spec_name=PurePath(origins.files[0].name).name,
         spec=tuple(rows.lines),
-        cpp_name=f"{name}.cpp",
+        cpp_name=cpp_name,
         cpp=tuple(_cpp(source, rows, scheduled, _parameters(origins, rows))),
         isa=(),
     )

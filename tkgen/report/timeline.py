@@ -263,7 +263,7 @@ def _of_plan(build: Any) -> tuple[list[str], list[int]]:
 def _of_equations(build: Build) -> tuple[list[str], list[int]]:
     """For each instruction the line of the spec that it carries out, without its comment, and that line's row."""
     spec, rows = build.spec, Rows(build.spec.program.origins.files)
-    cpp = texts(spec.program.origins, rows, spec.source, None, spec.name).cpp
+    cpp = texts(spec.program.origins, rows, spec.source, None, "").cpp
     known = known_lines(build.function, spec.source, f"{spec.name}.cpp")
     found = [next(iter(cpp[line - 1].spec), 0) if line else 0 for line in known]
     said = [line.text.partition("#")[0].strip() for line in rows.lines]

@@ -15,6 +15,7 @@ from tkgen.ir.graph import Dependency
 from tkgen.tile.expressions import evaluate
 from tkgen.tile.ops import Barrier
 from tkgen.tile.program import (
+    Advance,
     Arrive,
     Await,
     CopyIn,
@@ -27,6 +28,7 @@ from tkgen.tile.program import (
     Space,
     StoreRows,
     Sync,
+    ops,
 )
 from tkgen.tile.scheduled import Scheduled, Step
 from tkgen.tile.text import op_text
@@ -60,6 +62,8 @@ def tile_graph(found: Scheduled, name: str) -> nx.MultiDiGraph:
 
 
 def _dependencies(found: Scheduled, steps: Sequence[tuple[Role, Step]]) -> Iterator[tuple[Dependency, str]]:
+    advances = [op for role in found.block.roles for op in ops(role.nodes) if isinstance(op, Advance)]
+    by = {op.cursor.name: int(op.by) for op in advances if op.by.isdigit()}  # instances of an iteration
     writes: dict[str, list[tuple[int, Region]]] = {}
     reads: dict[str, list[tuple[int, Region]]] = {}
     for at, step in enumerate(step for _, step in steps):
@@ -72,9 +76,10 @@ def _dependencies(found: Scheduled, steps: Sequence[tuple[Role, Step]]) -> Itera
     for name in writes:
         for (w, written), (r, taken) in product(writes[name], reads.get(name, [])):
             ahead, slots = written.ahead - taken.ahead, evaluate(written.ring.slots, found.values)
-            raw = Dependency(w, r, "RAW", "shared", name, max(ahead, 0), True)
-            war = Dependency(r, w, "WAR", "shared", name, max(slots - ahead, 0), True)
-            yield from ((each, _ordered(steps, each.source, each.target)) for each in (raw, war))
+            for first, then, kind, distance in ((w, r, "RAW", ahead), (r, w, "WAR", slots - ahead)):
+                later, between = divmod(distance, by.get(written.at, 1))
+                if later >= 0 and not between:
+                    yield Dependency(first, then, kind, "shared", name, later, True), _ordered(steps, first, then)
 
 
 def _touched(op: Op) -> tuple[Sequence[Region], Sequence[Region]]:

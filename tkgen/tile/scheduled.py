@@ -111,6 +111,13 @@ class Scheduled:
                         if line.text:
                             yield Step(part, around, self._named(line.text), line.action, node, waits, line.span)
 
+    def _value(self, expression: str) -> str:
+        """An expression as a number, where constants decide it."""
+        try:
+            return str(evaluate(expression, self.values))
+        except KeyError:
+            return self._named(expression)
+
     def _named(self, text: str) -> str:
         """A text with the values of constants in the place of their names."""
         return renamed(text, {name: str(value) for name, value in self.values.items()})
@@ -128,7 +135,8 @@ class Scheduled:
             case Barrier():
                 return "all waves"
             case Drain(stream=stream, left=left):
-                return f"itself: {stream}{f', all except the last {self._named(left)}' * (left != '0')}"
+                most = left if left == "0" else self._value(left)
+                return f"itself: {stream}{f', all except the last {most}' * (most != '0')}"
             case Load():
                 return "itself: the tile"
             case Write() if role.waves:

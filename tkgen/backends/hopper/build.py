@@ -82,6 +82,16 @@ class CudaBuild(Generic[K]):
         return self.figures.static_shared_bytes + self.dynamic_bytes
 
     @property
+    def registers(self) -> int:
+        """Registers of a thread at the launch."""
+        return self.figures.registers
+
+    @property
+    def resident(self) -> int:
+        """Blocks that share an SM."""
+        return self.spec.target.blocks_per_sm(self.threads, self.registers, self.shared_bytes)
+
+    @property
     def function(self) -> None:
         """Nothing: reports show no instructions of this back end."""
 

@@ -26,6 +26,7 @@ class HopperForm(Form):
     `modelled` takes a spec and what its method of that name takes. `copies`: the copy engine moves tiles of its layout.
     """
 
+    suffix: str = "cu"
     facts: Callable[[AnySpec], dict[str, object]]  # its plan, as plain data
     words: Callable[[AnySpec, Figures], str]  # the same in words
     modelled: Callable[..., Modelled]

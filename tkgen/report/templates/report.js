@@ -40,7 +40,6 @@
   all(document, ".kernel").forEach((kernel) => {
     contents(kernel);
     const hold = texts(kernel);
-    if (kernel.classList.contains("unplanned")) return; /* the rest is of a plan */
     waves(kernel);
     operations(kernel, hold);
     zoom(kernel.querySelector(".zoom"));
