@@ -17,7 +17,7 @@ from tkgen.diagnostics.machine import to_json
 from tkgen.diagnostics.render import render_text
 from tkgen.ir.equations import to_text
 from tkgen.report.canvas import standalone
-from tkgen.report.equation_flow import equation_picture
+from tkgen.report.svg import equation_picture
 from tkgen.source import Span
 
 Json = dict[str, Any]

@@ -25,11 +25,9 @@ from tkgen.ir.equations import (
     walk,
     writes,
 )
-from tkgen.report.canvas import CHARACTER, Canvas, fit
 from tkgen.report.flow import Flow, FlowEdge, FlowNode, layers_of, rows_of
 from tkgen.source import Span
 
-WIDEST = 300.0  # pixels of a node; longer statements are squeezed
 Edges = dict[tuple[int, int, int], list[str]]  # (from, to, distance): labels
 
 
@@ -157,24 +155,3 @@ def _sources(kernel: Kernel) -> Callable[[Value], list[tuple[Value | Access, int
                 yield from follow(origin, distance + more, seen | {origin})
 
     return lambda value: list(dict.fromkeys(follow(value, 0, frozenset({value})))) if value in ways else [(value, 0)]
-
-
-def equation_picture(kernel: Kernel, row: Callable[[Span | None], int]) -> str:
-    """The dataflow of the equations as SVG: values flow to the right; into the next iteration they flow back."""
-    from tkgen.report.svg import GAP_X, GAP_Y, NODE_H, flow_edge  # which wants facts, and those this
-
-    flow = equation_flow(kernel, row)
-    width = min(WIDEST, 20 + CHARACTER * max((len(node.text) for node in flow.nodes), default=0))
-    place = {n.position: (24 + n.layer * (width + GAP_X), 24 + n.row * (NODE_H + GAP_Y)) for n in flow.nodes}
-    across = 48 + flow.layers * width + (flow.layers - 1) * GAP_X
-    c = Canvas(across, 72 + flow.rows * (NODE_H + GAP_Y), f"Dataflow of {kernel.name}")
-    for edge in flow.edges:
-        flow_edge(c, edge, place, width)
-    for node in flow.nodes:
-        x, y = place[node.position]
-        tip = f"line {node.line}: {node.text}" if node.line else node.text
-        c.open(class_="node", data_node=node.position, data_line=node.line or None)
-        c.rect(x, y, width, NODE_H, f"k-{node.action}", tip, rx=6)
-        c.text(x + width / 2, y + NODE_H / 2 + 4, node.text, "mid mono", **fit(node.text, width - 14))
-        c.close()
-    return c.svg()

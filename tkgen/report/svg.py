@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from tkgen.diagnostics.text import count_text
+from tkgen.ir.equations import Kernel
 from tkgen.ir.types import role_text
-from tkgen.report.canvas import Canvas, fit, number
+from tkgen.report.canvas import CHARACTER, Canvas, fit, number
+from tkgen.report.equation_flow import equation_flow
 from tkgen.report.facts import Facts
 from tkgen.report.flow import FlowEdge, FlowNode
 from tkgen.report.lanes_svg import pipeline
 from tkgen.report.order import BlockOrder
 from tkgen.report.pressure import Pressure, RoleRegisters, needs_text
+from tkgen.source import Span
 from tkgen.tile.scheduled import Moment, Reads
 
 WAVE_COLOURS = 8  # later waves repeat the colours with a hatching
@@ -135,6 +138,7 @@ def wave_class(wave: int) -> str:
 
 # ---------------------------------------------------------------- dataflow
 
+WIDEST = 300.0  # pixels of a node of equations; longer ones are squeezed
 NODE_W, NODE_H, GAP_X, GAP_Y = 178.0, 42.0, 92.0, 34.0
 
 
@@ -152,6 +156,25 @@ def dataflow(facts: Facts) -> str:
     _legend(
         c, 24, height - 16, (("raw", "read after write"), ("war", "write after read"), ("waw", "write after write"))
     )
+    return c.svg()
+
+
+def equation_picture(kernel: Kernel, row: Callable[[Span | None], int]) -> str:
+    """The dataflow of the equations as SVG: values flow to the right; into the next iteration they flow back."""
+    flow = equation_flow(kernel, row)
+    width = min(WIDEST, 20 + CHARACTER * max((len(node.text) for node in flow.nodes), default=0))
+    place = {n.position: (24 + n.layer * (width + GAP_X), 24 + n.row * (NODE_H + GAP_Y)) for n in flow.nodes}
+    across = 48 + flow.layers * width + (flow.layers - 1) * GAP_X
+    c = Canvas(across, 72 + flow.rows * (NODE_H + GAP_Y), f"Dataflow of {kernel.name}")
+    for edge in flow.edges:
+        flow_edge(c, edge, place, width)
+    for node in flow.nodes:
+        x, y = place[node.position]
+        tip = f"line {node.line}: {node.text}" if node.line else node.text
+        c.open(class_="node", data_node=node.position, data_line=node.line or None)
+        c.rect(x, y, width, NODE_H, f"k-{node.action}", tip, rx=6)
+        c.text(x + width / 2, y + NODE_H / 2 + 4, node.text, "mid mono", **fit(node.text, width - 14))
+        c.close()
     return c.svg()
 
 
