@@ -174,6 +174,29 @@ def test_what_no_pass_changes_is_loaded_once() -> None:
     assert source.index("V_r[i] = tk::load") < source.index("for (int j_0")
 
 
+def test_a_number_of_the_block_is_loaded_once_for_the_loop_and_what_follows() -> None:
+    """A cross entropy that ignores a label reads it in the loop and after it; the second load had no declaration."""
+    text = """kernel losses
+  dims T = 3, V = 700
+  global X : bf16[T, V]
+  global LABEL : i32[T]
+  global LOSS : f32[T]
+  over t in T
+  carry m : f32 = -3.4e38, l : f32 = 0, hit : f32 = 0
+  each v in V by 512
+    x = X[t, v]
+    n = max(m, rowmax(x))
+    l = l * exp(m - n) + rowsum(exp(x - n))
+    hit = hit + rowsum(where(LABEL[t] == v, x, 0))
+    m = n
+  LOSS[t] = where(LABEL[t] == 1, 0, m + log(l) - hit)
+"""
+    for target in ("gfx942", "sm_90a"):
+        source = load(text, target=target).check().source.text
+        assert source.count("LABEL_e") == 3 and source.count("float LABEL_e") == 1
+    assert run(load(text).check().build()).ok
+
+
 def test_loops_repeat_their_sweeps_alone() -> None:
     first, second = (step for step in small_softmax().layout.steps if isinstance(step, Loop))
     assert sum(isinstance(step, Barrier) for step in first.body) == 2

@@ -46,6 +46,10 @@ class Values:
         self.held = held(m.kernel, m.fast)
         self.made = {value: op for op in walk(m.kernel.body) for value in writes(op)}
         self.name = {value: names.new(_wish(value, op), OF_VALUE) for value, op in self.made.items()}
+        once = dict[Access, str]()  # a block loads a value without axes once
+        for value, op in self.made.items():
+            if isinstance(op, Load) and not value.axes:
+                self.name[value] = once.setdefault(op.source, self.name[value])
         for loop in loops(m.kernel):
             kept = apart(loop)
             for carry in loop.carries:
