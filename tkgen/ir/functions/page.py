@@ -37,10 +37,12 @@ two are different functions: a proof or `tkgen verify` does not take one for the
 
 - **AMD**: vector instructions of the machine code for gfx942, those that are transcendental (four
   times as slow) in brackets.
-- **Error**: that of the generated code, as above.
+- **H200**: the measured time of a call, in additions.
+- **Error**: that of the generated code, as above. The last column is the largest error over all f32
+  numbers that was measured on an H200.
 
-| function | AMD | `fast` | error on AMD | error on Hopper |
-|---|---|---|---|---|
+| function | AMD | `fast` | H200 | `fast` | error on AMD | error on Hopper | measured |
+|---|---|---|---|---|---|---|---|
 """
 
 
@@ -58,9 +60,13 @@ def costs() -> dict[str, dict[str, dict[str, float]]]:
 
 
 def _costs(of: Function, fast: Function) -> str:
-    counted = costs()["gfx942"]
+    counted, timed = costs()["gfx942"], costs()["h200"]
     cells = [f"{counted[f.name]['instructions']} ({counted[f.name]['transcendental']})" for f in (of, fast)]
-    return f"| `{_form(fast)}` | {cells[0]} | {cells[1]} | {_error(fast)} | {_error(fast, HOPPER)} |\n"
+    cells += [f"{timed[f.name]['additions']:.3g}" for f in (of, fast)]
+    largest = timed[fast.name]
+    measured = f"{largest['number']:g}" if fast.more else f"{largest['ulps']:.3g} ulp"
+    cells += [_error(fast), _error(fast, HOPPER), measured]
+    return f"| `{_form(fast)}` | {' | '.join(cells)} |\n"
 
 
 def _row(f: Function) -> str:

@@ -275,7 +275,7 @@ class Expressions:
 
     def _map(self, function: Function, nodes: tuple[ast.Expr, ...], at: Span, name: str) -> Tile:
         """A function of each element."""
-        what = f"`{function.operator or function.name}`"
+        what = f"`{function.operator or function.word}`"
         tiles = []
         for i, node in enumerate(nodes):
             tile = self.expr(node)
