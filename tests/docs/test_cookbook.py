@@ -55,6 +55,9 @@ SIZES = {
     "autotune": "M=128 N=128 K=128",
     "wgmma": "M=256 N=256 K=256",
     "key_mask": "BATCH=1 HEADS=2 LENGTH=192 D=64",
+    "attention_bias": "BATCH=1 HEADS=2 KV_HEADS=1 LENGTH=192 KEYS=130 D=64",
+    "attention_mask": "BATCH=1 HEADS=2 LENGTH=192 D=64",
+    "sinks": "BATCH=1 HEADS=2 LENGTH=192 D=64",
 }
 SAMPLE = ("rmsnorm_int8", "linear_attention")
 
@@ -96,6 +99,7 @@ def test_a_recipe_starts_with_its_description() -> None:
 WORDS = {
     **{word: word for word in ("install", "torch.compile", "bias", "dynamic sizes", "split-k", "swiglu", "causal")},
     **{word: word for word in ("soft cap", "alibi", "sliding window", "gqa", "mqa", "varlen", "paged", "conv1d")},
+    **{word: word for word in ("mask", "sinks")},
     **{word: word for word in ("softmax", "layer norm", "rms norm", "cross entropy", "top-k", "argmax", "dropout")},
     **{word: word for word in ("embedding", "gather", "rotary", "rope", "transpose", "scan", "cumulative sum", "fp8")},
     **{word: word for word in ("int8", "int4", "moe", "mixture of experts", "autotune", "debug a race", "aot")},
@@ -115,7 +119,6 @@ def test_what_cannot_be_said_is_said_with_what_comes_closest() -> None:
     sections = re.split(r"^### ", PAGE, flags=re.MULTILINE)
     refused = [s.split("\n")[0] for s in sections if "**Not supported" in s]
     assert refused == [
-        "Attention bias",
         "Linear attention with gates",
         "Top-k and argmax",
         "Embedding (gather)",

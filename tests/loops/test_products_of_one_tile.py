@@ -164,9 +164,10 @@ def test_what_is_rounded_for_a_product_may_be_summed() -> None:
 @pytest.mark.parametrize(
     ("kernel", "old", "new", "message"),
     [
-        ("keys", "LSE, DELTA buffers", "LSE buffers", "all waves take `DELTA`, which must go through LDS"),
-        ("keys", "LSE, DELTA buffers", "LSE, DELTA, K buffers", "`K` does not change in the loop"),
-        ("queries", "shared K, V", "shared K, V, LSE", "`LSE` does not change in the loop"),
+        ("keys", "LSE, DELTA buffers", "LSE, DELTA, K buffers",
+         "`K` is no operand that changes in the loop, and no vector along `q`"),
+        ("queries", "shared K, V", "shared K, V, LSE",
+         "`LSE` is no operand that changes in the loop, and no vector along `j`"),
         ("keys", "dk = dk + bf16(ds) @ Q[h, q]", "dk = dk + bf16(ds) @ Q[h, q] + K[h, j]",
          "a tile that is multiplied is a factor of products alone, which hold it in another layout"),
         ("queries", "bf16(ds) @ K[h, j]", "bf16(ds) @ K[h, j] + bf16(bf16(dq) @ K[h, j].T) @ V[h, j]",

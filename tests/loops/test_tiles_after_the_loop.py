@@ -268,8 +268,6 @@ def test_tiles_that_lanes_do_not_hold_are_refused() -> None:
     cases = {
         "`G` has not `D` innermost": [("G : bf16[HEADS, LENGTH, D]", "G : bf16[HEADS, D, LENGTH]"),
                                       ("G[h, q]", "G[h, D, q].T")],
-        "`X` is no factor of a product, and no vector along `j`": [
-            ("  global O", "  global X : f32[HEADS, LENGTH, KEYS]\n  global O"), ("= SCALE", "= X[h, q, j] + SCALE")],
         "40 along `E` is no multiple of 32": [
             ("  global O", "  global X : f32[HEADS, LENGTH, E]\n  global O"), ("D = 64", "D = 64, E = 40"),
             ("+ B[h]\n", "+ B[h] + rowsum(X[h, q])\n")],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tkgen.ir.equations import Access, Kernel, Load, Product, Reduce, Store, Value, reads, walk
+from tkgen.ir.equations import Access, Axis, AxisKind, Kernel, Load, Product, Reduce, Store, Value, reads, walk
 from tkgen.ir.types import DType
 from tkgen.schedule.loop_tiles import LoopError, extent, reach
 from tkgen.source import Span
@@ -17,17 +17,27 @@ BYTE_COLUMNS = 64  # a row of a tile of bytes in LDS: panels of `st` of the Thun
 
 
 def check_types(kernel: Kernel) -> None:
-    """Raises LoopError for tensors of types that no tile has: 8-bit floats are factors of products, or stored."""
+    """Raises LoopError for tensors of types that no tile has: 8-bit floats are factors of products, or stored.
+
+    Lanes read `i8` in each iteration, such as masks.
+    """
     multiplied = {v for op in walk(kernel.body) if isinstance(op, Product) for v in reads(op)}
-    others = {op.source.tensor for op in walk(kernel.body) if isinstance(op, Load) and op.result not in multiplied}
+    loads = [op for op in walk(kernel.body) if isinstance(op, Load) and op.result not in multiplied]
+    others = {op.source.tensor for op in loads}
+    masks = {op.source.tensor for op in loads if any(_is_loop(index.axis) for index in op.source.indices)}
     for tensor in kernel.tensors:
         if tensor in kernel.held or tensor in kernel.numbers:
             continue
         narrow = tensor.dtype.bits <= 8 or tensor.dtype.whole
-        if narrow and (tensor.dtype not in EIGHT_BITS or tensor in others):
+        known = tensor in masks if tensor.dtype is DType.I8 else tensor.dtype in EIGHT_BITS and tensor not in others
+        if narrow and not known:
             raise LoopError(
                 f"`{tensor.name}` is {tensor.dtype.spelling}, which such loops cannot hold yet", tensor.span
             )
+
+
+def _is_loop(axis: Axis | None) -> bool:
+    return axis is not None and axis.kind is AxisKind.SEQUENTIAL
 
 
 def check_bytes(m: LoopMap) -> None:
@@ -64,8 +74,9 @@ def check_accesses(m: LoopMap) -> None:
             _reduced(m, op)
         if isinstance(op, Store) and not op.adds:  # what adds is of an exchange
             _stored(m, op)
-    for access in (op.source for op in walk(m.kernel.body) if isinstance(op, Load) and op.source.axes):
-        reach(access)
+    for op in walk(m.kernel.body):
+        if isinstance(op, Load) and op.source.axes and op not in m.loads_of_iterations:
+            reach(op.source)
 
 
 def _loaded(m: LoopMap, op: Load, factors: set[Value]) -> None:
@@ -76,13 +87,21 @@ def _loaded(m: LoopMap, op: Load, factors: set[Value]) -> None:
                         "for what goes through LDS", op.result.span)  # fmt: skip
     if op in m.tiles_loaded:
         _by_rows(m, source, op.result.span)
+    elif op in m.loads_of_iterations:
+        _of_iterations(m, op)
     elif op.result not in factors and op.result.axes not in ((m.split,), (m.loop.axis,), ()):
         raise LoopError(f"`{name}` is no factor of a product, and no vector along `{m.loop.axis.name}`", op.result.span)
-    if not op.result.axes and any(i.axis == m.loop.axis for i in source.indices):
-        raise LoopError(f"`{name}` has another number in each pass", op.result.span)
     if op.result in factors and source.indices[-1].axis not in source.axes:
         first, second = (a.name for a in source.axes)
         raise LoopError(f"`{name}` has neither `{first}` nor `{second}` innermost", op.result.span)
+
+
+def _of_iterations(m: LoopMap, op: Load) -> None:
+    """Raises LoopError for a tile of other axes than those of results, or of which several results share an element."""
+    if not set(op.result.axes) <= {m.split, m.loop.axis}:
+        raise LoopError(f"`{op.source.tensor.name}` is no factor of a product", op.result.span)
+    if any(i.extends and i.divisor != 1 for i in op.source.indices):
+        raise LoopError(f"several results share an element of `{op.source.tensor.name}`", op.result.span)
 
 
 def _reduced(m: LoopMap, op: Reduce) -> None:

@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 
 from tkgen.ir.equations import Convert, Load, Map, Op, Reduce, Value, writes
 from tkgen.ir.functions import CDNA, FUNCTIONS
-from tkgen.schedule.loop_program import PRIORITIES, barrier, bring, read, tiles, write
+from tkgen.schedule.loop_program import PRIORITIES, barrier, bring, loads, read, tiles, write
 from tkgen.schedule.loop_tiles import Multiplication, extent
 from tkgen.schedule.loops import LoopMap
 from tkgen.tile.ops import Equations, Priority, Read
@@ -53,7 +53,7 @@ class _Phase:
 def ping_pong(m: LoopMap, first: Sequence[int]) -> tuple[Step, ...]:
     """The steps of a pass, which brings the tile of each ring that is `first` passes further on."""
     phases, rings = _phases(m), range(len(m.moving))
-    found: list[Step] = [bring(m, n, first[n]) for n in rings]
+    found: list[Step] = [*loads(m), *(bring(m, n, first[n]) for n in rings)]
     for number, phase in enumerate(phases):
         last = number == len(phases) - 1
         found += _reads(m, phase)
@@ -88,7 +88,7 @@ def _runs(m: LoopMap) -> Iterator[tuple[tuple[Equations, ...], tuple[Turn, ...]]
     ends = {x.result: x for x in m.multiplications}
     begins = {x.product for x in m.multiplications}
     computes, products = list[Equations](), list[Turn]()
-    first = 0
+    first = len(m.loads_of_iterations)
     for place, op in enumerate(m.loop.body):
         x = next((ends[value] for value in writes(op) if value in ends), None)
         if x is None and op not in begins:

@@ -68,6 +68,12 @@ def tiles(m: LoopMap, numbers: Sequence[int], ahead: int = 0) -> tuple[Region, .
     return tuple(tile(m, n, ahead) for n in numbers)
 
 
+def loads(m: LoopMap) -> tuple[Equations, ...]:
+    """Return the first step of an iteration: what lanes load of it, if there is anything."""
+    count = len(m.loads_of_iterations)
+    return (Equations(0, count, ()),) if count else ()
+
+
 def bring(m: LoopMap, ring: int, ahead: int) -> Fetch | Copy:
     """Global memory to registers, or directly to shared memory: this wave's part of a tile."""
     fetched = Fetch.of(f"{RING}{ring}", ahead)

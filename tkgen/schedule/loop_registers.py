@@ -1,6 +1,7 @@
 """The least number of registers of a lane that a loop of equations takes: those live at each of its products.
 
     through the loop    operands that stay, vectors along the axis that waves divide, carried tiles, tiles from before
+    from its beginning  what lanes load in each iteration, up to its last use
     on the way to LDS   a thread's part of each tile that moves: fetched as an iteration begins, written as it ends
     at a product        its result, each vector that was computed or read before it and is used from it on, its other
                         operand as read of LDS
@@ -28,6 +29,7 @@ from tkgen.ir.equations import (
     writes,
 )
 from tkgen.ir.types import WAVE_LANES
+from tkgen.schedule.loop_loads import loaded_registers
 from tkgen.schedule.loop_tiles import Multiplication, extent
 from tkgen.schedule.loops import LoopMap
 from tkgen.tile.scheduled import Moment, Share, together
@@ -59,6 +61,9 @@ def _at(m: LoopMap, place: int, x: Multiplication) -> Iterator[Share]:
     for load in (*m.held, *m.columns_loaded):
         yield Share(f"`{load.source.tensor.name}`, which stays", m.lane_registers(load.result))
     yield from _waiting(m)
+    for load in m.loads_of_iterations:
+        if any(load.result in reads(op) for op in body[place:]):
+            yield Share(f"`{load.source.tensor.name}`, loaded in each iteration", loaded_registers(m, load))
     for y in m.exchanges:
         yield Share(f"a wave's columns of `{y.held.source.tensor.name}`, which stay", y.registers)
     before: dict[Value, Op | None] = {c.inside: None for c in m.loop.carries}

@@ -43,6 +43,7 @@ from tkgen.schedule.loop_program import (
     barrier,
     block,
     bring,
+    loads,
     persistent,
     product_of,
     read,
@@ -165,6 +166,7 @@ def _pass(m: LoopMap, first: Sequence[int]) -> tuple[Op, ...]:
     # A direct load into a ring's only tile begins when that has been read.
     late = [n for n in rings if m.moving[n].direct and m.moving[n].buffers == 1]
     return (
+        *loads(m),
         *(bring(m, n, first[n]) for n in rings if n not in late),
         *_computes(m),
         *(write(m, n, first[n]) for n in rings if not m.moving[n].direct),
@@ -207,7 +209,7 @@ def _computes(m: LoopMap) -> Iterator[Op]:
     ahead = (
         read(m, numbers[v], products[v], int(op == early)) for op in m.loop.body for v in writes(op) if v in numbers
     )
-    first, taken = 0, list[int]()
+    first, taken = len(m.loads_of_iterations), list[int]()
     yield from islice(ahead, 1 if early is None else 2)
     if early is not None:
         place = m.loop.body.index(early)

@@ -32,6 +32,7 @@ from tkgen.ir.equations import (
     writes,
 )
 from tkgen.proof.terms import Term, Terms
+from tkgen.schedule.loop_loads import changes
 from tkgen.schedule.loop_program import product_of, ring_number, ring_of
 from tkgen.schedule.loop_tiles import Moving, extent
 from tkgen.schedule.loops import VOTES, LoopMap
@@ -118,11 +119,15 @@ class _Run:
             self._step(step, 0)
         for number in range(passes):
             if self.scheduled:
+                steps = self.wave.tiles.body
+                begin = 1 if m.loads_of_iterations else 0
+                for step in steps[:begin]:
+                    self._step(step, number)
                 for op in loop.body:  # what is worked out wherever it is used
                     number_alone = isinstance(op, Map | Convert) and not op.result.axes
                     if number_alone or isinstance(op, Argument | Constant | Coordinate | Extent):
                         self._op(op, number)
-                for step in self.wave.tiles.body:
+                for step in steps[begin:]:
                     self._step(step, number)
             else:
                 for op in loop.body:
@@ -221,7 +226,8 @@ class _Run:
                     slot = self.rings[source], number % moves.buffers
                     values[op.result] = (self.lds.get(slot, terms.unknown()),)
             case Load(source=source):
-                values[op.result] = (terms.leaf(access_text(source), number if source in self.rings else 0),)
+                changing = source in self.rings or changes(source, self.m.loop.axis)
+                values[op.result] = (terms.leaf(access_text(source), number if changing else 0),)
             case Constant() | Coordinate() | Extent():
                 values[op.result] = (terms.leaf(_formula(op), number),)
             case When(condition=condition):

@@ -25,7 +25,7 @@ from tkgen.ir.equations import (
     reads,
     writes,
 )
-from tkgen.schedule.loop_program import barrier, bring, read, ring_of, tiles, write
+from tkgen.schedule.loop_program import barrier, bring, loads, read, ring_of, tiles, write
 from tkgen.schedule.loop_tiles import Multiplication, extent
 from tkgen.schedule.loops import LoopMap
 from tkgen.source import Span
@@ -62,7 +62,7 @@ def written(m: LoopMap, schedule: WrittenSchedule) -> tuple[Step, ...]:
         raise StepError("E216", "no step of a written schedule is a `when any`", m.votes[0].span or schedule.span,
                         "leave the lines of the schedule out, or choose element by element, with `where`")  # fmt: skip
     named, found = _equations(m), list[Found]()
-    steps: list[Step] = []
+    steps: list[Step] = [*loads(m)]
     for line in schedule.lines:
         for step in line.steps:
             made = list(_steps(m, named, step, len(found)))
@@ -85,6 +85,8 @@ def _equations(m: LoopMap) -> dict[str, _Equation]:
     pending = _Equation()
     for place, op in enumerate(m.loop.body):
         value = writes(op)[0]
+        if op in m.loads_of_iterations:
+            continue
         if isinstance(op, Product):
             pending.products.append(begins[op])
         elif value not in ends:

@@ -40,7 +40,9 @@ A ragged axis (`q in TOTAL within FIRST[s] by 128`, and so the loop's) changes n
 block's group, and what lies beyond its end is masked as what lies beyond the end of a tensor.
 
 A vector along the loop's axis (a number for each row of results, such as the logarithms of sums) goes through a ring of
-its own; one along the split axis is loaded before the loop.
+its own, if it is `shared`; one along the split axis is loaded before the loop. Lanes load other
+numbers of an iteration as it begins: one for each result of the first product, such as a bias, for each row of them, or
+a single one (`tkgen.schedule.loop_loads`).
 """
 
 from __future__ import annotations
@@ -77,6 +79,7 @@ from tkgen.remap import Remap, RemapCall, compose
 from tkgen.schedule.loop_accesses import EIGHT_BITS, check_accesses, check_bytes, check_types
 from tkgen.schedule.loop_exchange import exchanges
 from tkgen.schedule.loop_factors import apart
+from tkgen.schedule.loop_loads import loads_first, loads_of_iterations, vectors
 from tkgen.schedule.loop_masks import masked, masked_behind
 from tkgen.schedule.loop_tiles import ALIGNMENT, Exchange, LoopError, Moving, Multiplication, extent, pitch_bytes, reach
 from tkgen.source import Span
@@ -170,13 +173,14 @@ class LoopMap:
     @property
     def numbers_loaded(self) -> tuple[Load, ...]:
         """The numbers that a block takes of tensors, before the loop."""
-        return tuple(op for op in walk(self.kernel.body) if isinstance(op, Load) and not op.result.axes)
+        loads = (op for op in walk(self.kernel.body) if isinstance(op, Load) and not op.result.axes)
+        return tuple(op for op in loads if op not in self.loads_of_iterations)
 
     @property
     def columns_loaded(self) -> tuple[Load, ...]:
         """The vectors along the split axis, which are loaded before the loop."""
         loads = (op for op in walk(self.kernel.body) if isinstance(op, Load))
-        return tuple(op for op in loads if op.result.axes == (self.split,))
+        return tuple(op for op in loads if op.result.axes == (self.split,) and op not in self.loads_of_iterations)
 
     @cached_property
     def tiles_loaded(self) -> tuple[Load, ...]:
@@ -186,6 +190,11 @@ class LoopMap:
         operands = {v for product in self.products for v in reads(product)}
         loads = [op for op in walk(self.kernel.body) if isinstance(op, Load) and op.result not in operands]
         return tuple(op for op in loads if self.loop.axis not in op.result.axes and self.rows(op.result) is not None)
+
+    @cached_property
+    def loads_of_iterations(self) -> tuple[Load, ...]:
+        """The loads by lanes of what changes in each iteration: the first operations of the loop."""
+        return tuple(loads_of_iterations(self))
 
     @cached_property
     def interleaved(self) -> frozenset[Axis]:
@@ -296,6 +305,7 @@ def map_loops(program: EquationProgram, target: Target) -> LoopMap:
     kernel = masked(kernel, _loop(kernel), split)
     if split.dim.size is None or split.dim.size % extent(split):
         kernel = masked_behind(kernel, _loop(kernel), split)
+    kernel = loads_first(program, kernel, _loop(kernel))
     loop = _loop(kernel)
     _parts(kernel, loop.axis)
     for word, bound in (("from", loop.axis.since), ("to", loop.axis.until)):
@@ -303,7 +313,7 @@ def map_loops(program: EquationProgram, target: Target) -> LoopMap:
             message = f"`{word} {bound}` names another axis than the one that the waves divide"
             raise LoopError(message, loop.axis.span)
     multiplications = _multiplications(program, kernel, loop, split)
-    found = LoopMap(kernel, loop, split, program.waves, multiplications, _vectors(program, loop))
+    found = LoopMap(kernel, loop, split, program.waves, multiplications, vectors(program, loop))
     found = replace(found, exchanges=exchanges(program, loop, split, found.columns))
     _staged(program, found)
     _tiles(found)
@@ -399,7 +409,7 @@ def _multiplications(program: EquationProgram, kernel: Kernel, loop: Loop, split
     names, found = list(dict.fromkeys(p.source.tensor.name for p in pairs)), list[Multiplication]()
     for pair in pairs:
         rows, cols = pair.rows, pair.product.axis
-        staging = _staging(program, pair.source, "multiply by", pair.product.result.span, names)
+        staging = _staging(program, pair.source, pair.product.result.span, names)
         direct = staging.via is Via.DIRECT
         if direct:
             rows, cols = pair.source.axes
@@ -433,8 +443,8 @@ def _pair(op: Product, made: Mapping[Value, Op], loop: Loop, split: Axis) -> _Pa
     return _Pair(op, held, source.source)
 
 
-def _staging(program: EquationProgram, source: Access, use: str, span: Span | None, used: Sequence[str]) -> Staging:
-    """Return the way through LDS of a tensor that all waves `use`. Raises LoopError if the spec does not name one."""
+def _staging(program: EquationProgram, source: Access, span: Span | None, used: Sequence[str]) -> Staging:
+    """Return the way through LDS of a tensor that all waves multiply by. Raises LoopError if the spec names none."""
     name = source.tensor.name
     staging = next((s for s in program.shared if s.tensor.name == name), None)
     if staging is None:
@@ -442,29 +452,17 @@ def _staging(program: EquationProgram, source: Access, use: str, span: Span | No
         those = " and ".join(f"`{name}`" for name in missing)
         line = f"shared {', '.join(missing)} buffers 2"
         loop = next((op.span for op in program.kernel.body if isinstance(op, Loop) and op.span), None)
-        raise LoopError(f"all waves {use} {those}, which must go through LDS", span, f"add `{line}`",
+        raise LoopError(f"all waves multiply by {those}, which must go through LDS", span, f"add `{line}`",
                         line_above(loop, line) if loop else ())  # fmt: skip
     return staging
 
 
-def _vectors(program: EquationProgram, loop: Loop) -> tuple[Moving, ...]:
-    """The vectors along the loop's axis, a ring for each."""
-    loads = [op for op in loop.body if isinstance(op, Load) and op.result.axes == (loop.axis,)]
-    names, rings = list(dict.fromkeys(op.source.tensor.name for op in loads)), list[Moving]()
-    for op in loads:
-        staging = _staging(program, op.source, "take", op.result.span, names)
-        if staging.via is Via.DIRECT:
-            raise LoopError(f"`{op.source.tensor.name}` is a vector, which cannot go to LDS directly", staging.span,
-                            "leave `via direct` out")  # fmt: skip
-        rings.append(Moving(op.source, loop.axis, None, staging.buffers, span=staging.span))
-    return tuple(dict.fromkeys(rings))
-
-
 def _staged(program: EquationProgram, m: LoopMap) -> None:
-    """Raises LoopError for a tensor that is `shared` and does not change in the loop."""
+    """Raises LoopError for a tensor that is `shared` and does not go through LDS."""
     used = {ring.name for ring in m.moving}
     if stray := next((s for s in program.shared if s.tensor.name not in used), None):
-        raise LoopError(f"`{stray.tensor.name}` does not change in the loop", stray.span, "leave it out")
+        what = f"no operand that changes in the loop, and no vector along `{m.loop.axis.name}`"
+        raise LoopError(f"`{stray.tensor.name}` is {what}", stray.span, "leave it out of `shared`")
 
 
 def _held(held: Value, made: Op, product: Product, loop: Loop) -> None:

@@ -69,6 +69,7 @@ class Code:
     tiles: str = "TILES"  # how many there are
     place: tuple[str, ...] = ()  # of a tile
     declared: tuple[str, ...] = ()  # for a tile, by a consumer
+    loads: tuple[str, ...] = ()  # of the tiles that lanes read, for an iteration, beside its products
     middle: tuple[str, ...] = ()  # between the products
     carried: tuple[str, ...] = ()  # on to the next iteration
     behind: tuple[str, ...] = ()  # the loop
@@ -108,7 +109,7 @@ class _Chained:
         self.group = Named("group", "warpgroup", "1", "WARPGROUP_WARPS")
         self.turn = Named("turn", "two_groups", "CONSUMERS + 1", "2 * WARPGROUP_WARPS", apart=True)
         self.consumers = Named("consumers", "consumers", MEETING, ALL_WARPS)
-        self.values = Ring("values", "", scope=Scope.WARP)
+        self.values, self.loaded = (Ring(name, "", scope=Scope.WARP) for name in ("values", "loaded"))
         self.combined = tuple(columns_of_all(each, "WIDTH") for each in code.rounds)
 
     @property
@@ -117,7 +118,8 @@ class _Chained:
 
     def block(self) -> Block:
         flags = tuple(f for ring in self.copied for f in (self.full[ring], self.empty[ring]))
-        rings = (*self.copied, self.out, self.scores, self.made, self.factor, self.sums)
+        rings = (*self.copied, self.out, self.scores, *([self.loaded] if self.code.loads else ()), self.made,
+                 self.factor, self.sums)  # fmt: skip
         named: tuple[Named, ...] = (self.group, self.turn)
         if self.code.rounds:
             parts = (columns_of_warps(each, "WIDTH") for each in self.code.rounds)
@@ -164,11 +166,13 @@ class _Chained:
         several = "CONSUMERS > 1"
         first_turn = Join(self.turn, "CONSUMERS + 1", when=f"{several} && consumer == CONSUMERS - 1")
         next_turn = Join(self.turn, "CONSUMERS + 1 + (consumer + 1) % CONSUMERS", when=several)
+        begin = Text(("const int iteration = first_iteration;",))
         iteration: tuple[Node, ...] = (
             Sync(self.turn, "CONSUMERS + 1 + consumer", when=several),
             *self._first(left),
             *self._second(right),
             next_turn,
+            *self._loads("iteration"),
             *self._done(left, "1", self.scores),
             self._middle(),
             *self._done(right, "0", self.sums, self.factor),
@@ -177,8 +181,9 @@ class _Chained:
         iterations: tuple[Node, ...] = (
             Await(self.full[self.held], held),
             *self._first(left),
+            *((Scoped((begin, *self._loads("first_iteration"))),) if code.loads else ()),
             *self._done(left, "0", self.scores),
-            Scoped((Text(("const int iteration = first_iteration;",)), self._middle(), fresh)),
+            Scoped((begin, self._middle(), fresh)),
             Text((BESIDE,)),
             Loop("iteration", "iterations", iteration, first="first_iteration + 1", unroll="unroll 1"),
             Arrive(self.empty[self.held], "held", who=Who.LANE),
@@ -237,8 +242,14 @@ class _Chained:
             Advance(cursor),
         )
 
+    def _loads(self, iteration: str) -> Iterator[Op]:
+        """Yield the loads of an iteration's tiles to registers, if there are any."""
+        if self.code.loads:
+            yield Compute(self.code.loads, (), (Region(self.loaded),), "loaded", (iteration,))
+
     def _middle(self) -> Op:
-        return Compute(self.code.middle, (Region(self.scores),), (Region(self.made),), "middle")
+        loaded = (Region(self.loaded),) if self.code.loads else ()
+        return Compute(self.code.middle, (Region(self.scores), *loaded), (Region(self.made),), "middle")
 
     def _carried(self, fresh: bool) -> Op:
         """The sums rescaled, or those that a tile starts with; the second product's factor."""

@@ -56,7 +56,8 @@ def hopper_loop(program: EquationProgram, machine: Hopper) -> HopperLoop:
             continue
         if tensor.dtype is DType.I32:
             raise LoopError(f"`{tensor.name}` is i32: such a loop cannot read tables of indices yet", tensor.span)
-        if tensor.dtype not in (*FACTORS, DType.F32):
+        masks = tensor.dtype is DType.I8 and _read_by_lanes(kernel, tensor)
+        if tensor.dtype not in (*FACTORS, DType.F32) and not masks:
             raise LoopError(f"`{tensor.name}` is {tensor.dtype.spelling}", tensor.span, "use bf16, f16 or f32")
     kernel = apart(kernel, _loop(kernel))
     kernel = masked(kernel, _loop(kernel))
@@ -70,6 +71,13 @@ def hopper_loop(program: EquationProgram, machine: Hopper) -> HopperLoop:
     _middle(found)
     _stores(found)
     return found
+
+
+def _read_by_lanes(kernel: Kernel, tensor: Tensor) -> bool:
+    """Return True if a tensor is neither a factor of a product nor stored to."""
+    multiplied = {v for op in walk(kernel.body) if isinstance(op, Product) for v in reads(op)}
+    factors = {op.source.tensor for op in walk(kernel.body) if isinstance(op, Load) and op.result in multiplied}
+    return tensor not in factors and tensor not in kernel.outputs
 
 
 def _loop(kernel: Kernel) -> Loop:

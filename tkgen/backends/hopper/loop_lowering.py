@@ -104,7 +104,7 @@ class _Lowering:
             self._moved(m.left, "iteration"),
             self._moved(m.right, *(("0", "iteration") if m.keys_innermost else ("iteration",))),
             self._moved(out.target, self._row_tile()), tiles, tuple(self._place()),
-            tuple(self._declared()), tuple(middle), tuple(carried), tuple(behind),
+            tuple(self._declared()), tuple(values.loads()), tuple(middle), tuple(carried), tuple(behind),
             values.name[out.value], self.marks.remark(origin(out.span)), m.moved_registers or (0, 0),
             m.loads_first, self._role_remarks(), SOME if m.of_groups else "", "ABt" if m.keys_innermost else "AB",
             rounds, columns, (end_of(m.first.result.span), end_of(m.second.result.span)),
@@ -125,6 +125,8 @@ class _Lowering:
         dtype = self.m.factor_type
         kind = f"tk::left_of_bytes<{dtype.cpp}, KEYS>" if dtype.bytes == 1 else f"rt_{dtype.suffix}<16, KEYS>"
         yield f"{kind} factor;"
+        for load in self.m.loaded:
+            yield f"tk::loaded_tile<{load.source.tensor.dtype.cpp}, KEYS> {self.values.name[load.result]};"
         yield from self.values.initial()
 
     def _row_tile(self) -> str:

@@ -70,7 +70,7 @@ class LoopWork:
         self.kept: dict[str, dict[Value, Tile]] = {}  # of each warp what it carries of its rows
         at = m.kernel.body.index(m.loop)
         self.before = [op for op in m.kernel.body[:at] if not self._moved(op)]
-        late = {*m.carried, *(op for op in m.loop.body if getattr(op, "result", None) == m.result)}
+        late = {*m.loaded, *m.carried, *(op for op in m.loop.body if getattr(op, "result", None) == m.result)}
         self.middle = [
             op for op in m.loop.body if not isinstance(op, Product) and not self._moved(op) and op not in late
         ]
@@ -93,8 +93,10 @@ class LoopWork:
         ring, *of = step.writes[0].ring.split()
         if step.stream == "products":
             return [((self._first if ring == "scores" else self._second)(of, found),)]
+        if ring == "loaded":
+            return [(self._loaded(step, of),)]
         if ring == "made":
-            return [(self._made(step, of, found[0][0]),)]
+            return [(self._made(step, of, *(parts[0] for parts in found)),)]
         if ring == "columns":
             return [(self._reduced(agent, step, found),)]
         if ring == "combined":
@@ -172,18 +174,27 @@ class LoopWork:
             places[axis.name] = range(begin + at.start, begin + at.stop)
         self.memory.compute([*self.before, *ops], known, places)
 
-    def _made(self, step: Do, of: Sequence[str], scores: Tile) -> dict[int, Tile]:
-        """All values that are known between the two products, by number."""
+    def _iteration(self, step: Do, of: Sequence[str]) -> tuple[int, int, int, range]:
+        """The tile and the number of an iteration, the first of a warp's rows there, the positions of the loop."""
         m, (c, w) = self.m, map(int, of)
         tile, number = divmod(step.writes[0].instance, self.shape.passes)
         place = self._place(tile) or self.places[0]
-        first = (place[m.split] * m.consumers + c) * self.rows + w * self.own
         at = (self._passes(place).start + number) * m.keys
-        loop = range(at, at + m.keys)
+        return tile, number, (place[m.split] * m.consumers + c) * self.rows + w * self.own, range(at, at + m.keys)
+
+    def _loaded(self, step: Do, of: Sequence[str]) -> dict[Value, Tile]:
+        """The tiles that lanes read of an iteration."""
+        tile, _, first, loop = self._iteration(step, of)
+        self._computed(self.m.loaded, {}, tile, first, loop)
+        return {op.result: self.memory.get(op.result) for op in self.m.loaded}
+
+    def _made(self, step: Do, of: Sequence[str], scores: Tile, loaded: Mapping[Value, Tile] = {}) -> dict[int, Tile]:
+        """All values that are known between the two products, by number."""
+        tile, number, first, loop = self._iteration(step, of)
         if number == 0:
             self._started(of, tile, first, loop)
         kept = {v: t for v, t in self.kept[" ".join(of)].items() if number == 0 or v != self.summed.inside}
-        self._computed(self.middle, {**kept, m.first.result: scores}, tile, first, loop)
+        self._computed(self.middle, {**kept, **loaded, self.m.first.result: scores}, tile, first, loop)
         return dict(self.memory.values)
 
     def _started(self, of: Sequence[str], tile: int, first: int, loop: range) -> None:

@@ -51,6 +51,7 @@ class Shape:
     some: bool = True  # False where a tile may take no iteration
     rounds: int = 0  # of reductions of columns after the loop
     columns_stored: int = 0  # outputs that have a number of each column
+    loads: bool = False  # lanes read tiles in each iteration
 
     @property
     def turn(self) -> int:
@@ -62,7 +63,8 @@ class Shape:
         """The tile program's C++, as far as it decides the schedule."""
         rounds = tuple(Round(n, of_columns=True) for n in range(self.rounds))
         stored = tuple(Rows(f"columns {n}", "", ()) for n in range(self.columns_stored))
-        return Code(some="" if self.some else SOME, rounds=rounds, columns_stored=stored)
+        loads = ("loads",) * self.loads
+        return Code(some="" if self.some else SOME, rounds=rounds, columns_stored=stored, loads=loads)
 
     @property
     def tiles(self) -> int:
@@ -84,7 +86,7 @@ def scheduled(m: HopperLoop) -> Scheduled:
 def shape_of(m: HopperLoop, passes: int = 0) -> Shape:
     """The shape of a kernel with this layout, with all warps of each consumer and `passes` iterations for a tile."""
     return Shape(*m.buffers, m.consumers, passes, m.machine.warpgroup_warps, not m.of_groups, len(m.combined),
-                 len(m.columns_stored))  # fmt: skip
+                 len(m.columns_stored), bool(m.loaded))  # fmt: skip
 
 
 def shapes(m: HopperLoop) -> list[Shape]:

@@ -35,6 +35,7 @@ from tkgen.ir.equations import (
     Convert,
     Coordinate,
     Extent,
+    Index,
     Kind,
     Load,
     Loop,
@@ -119,6 +120,7 @@ class LoopValues:
         for carry in self.m.loop.carries:
             found[carry.inside] = found[carry.result] = self.names.new(carry.inside.name or "carried", OF_VALUE)
         computed = (value for value, op in self.made.items() if isinstance(op, Product | Map | Convert | Reduce))
+        found |= {op.result: self.names.new(op.source.tensor.name, OF_VALUE) for op in self.m.loaded}
         for value in computed:
             if value not in found and not self.inline(value) and value not in (self.m.onto, self.m.result):
                 found[value] = self.names.new(made_of(value, self.made), OF_VALUE)
@@ -184,6 +186,8 @@ class LoopValues:
             case Map() if self.inline(value):
                 text = self.expression(made, clear, column)
                 return text if alone or FUNCTIONS[made.function].calls(HOPPER) else f"({text})"
+            case Load() if made in self.m.loaded:
+                return f"tk::at({self.name[value]}, t, h, e)"
             case Load(source=source):
                 return self._read(source, column, alone)
             case Reduce(axis=axis) if axis == self.m.split:
@@ -208,10 +212,35 @@ class LoopValues:
         """An element of a tensor in global memory beside the one at hand; zero beyond the end."""
         along = [(i.axis, self._coordinate(i.axis, column)) if i.extends and i.axis else None for i in access.indices]
         ends = [f"{at[1]} < {self.length(at[0])}" for at in along if at and self.m.overhangs(at[0])]
-        places = [self.in_tensor(*at) if at else "" for at in along]
+        both = zip(along, access.indices, strict=True)
+        places = [self.in_tensor(*at) if at else self._tile_number(index) for at, index in both]
         read = f"float(tk::number_at(g.{self.tensor[access.tensor.name]}, {place_of(access, places)}))"
         text = f"{' && '.join(ends)} ? {read} : 0.0f"
         return read if not ends else text if alone else f"({text})"
+
+    def loads(self) -> Iterator[str]:
+        """The tiles that lanes load for an iteration."""
+        m, firsts = self.m, {self.m.split: "first_row", self.m.loop.axis: "iteration * KEYS"}
+        for load in m.loaded:
+            access = load.source
+            places = [self.in_tensor(i.axis, firsts[i.axis]) if i.extends and i.axis else self._tile_number(i)
+                      for i in access.indices]  # fmt: skip
+            at = f"&tk::number_at(g.{self.tensor[access.tensor.name]}, {place_of(access, places)})"
+            apart = [self._apart(access, axis) for axis in firsts]
+            left = [f"{self.length(a)} - {first}" if m.overhangs(a) else size
+                    for (a, first), size in zip(firsts.items(), ("16", "KEYS"), strict=True)]  # fmt: skip
+            yield f"tk::load_tile<{m.at_once(access)}>({', '.join((self.name[load.result], at, *apart, *left))});"
+
+    def _tile_number(self, index: Index) -> str:
+        """The number of the tile at hand where an index is one (`q / 128`, `j / 64`); empty for another index."""
+        if not index.of_tile or index.axis is None:
+            return ""
+        return "iteration" if index.axis == self.m.loop.axis else f"{cpp_name(index.axis.name)}_i"
+
+    def _apart(self, access: Access, axis: Axis) -> str:
+        """Elements between neighbours along an axis of a tile in memory."""
+        at = next(n for n, i in enumerate(access.indices) if i.extends and i.axis == axis)
+        return " * ".join(["size_t(1)", *map(self.size, access.tensor.dims[at + 1 :])])
 
     def _coordinate(self, axis: Axis, column: str, alone: bool = False) -> str:
         if axis.is_index:

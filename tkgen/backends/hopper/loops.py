@@ -21,6 +21,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
+from math import gcd
 
 from tkgen.backends.hopper.layout import BARRIER_BYTES, launched_registers, moved_registers
 from tkgen.backends.hopper.machine import Hopper
@@ -30,6 +31,7 @@ from tkgen.ir.equations import (
     Axis,
     Convert,
     Kernel,
+    Load,
     Loop,
     Map,
     Op,
@@ -183,6 +185,26 @@ class HopperLoop:
         """The operations between the products, in order."""
         return tuple(op for op in self.loop.body if isinstance(op, Map | Reduce | Convert) and op not in self.carried
                      and op.result != self.result)  # fmt: skip
+
+    @cached_property
+    def loaded(self) -> tuple[Load, ...]:
+        """The tiles of scores that lanes load for an iteration while its products run, if registers have room for them.
+
+        Lanes read other tensors element by element, where they use them.
+        """
+        both = {self.split, self.loop.axis}
+        found = tuple(op for op in self.loop.body if isinstance(op, Load) and set(op.result.axes) == both)
+        wanted = sum(self._registers_of_pair(op.source) * self.keys // 4 for op in found)
+        return found if self.registers + wanted <= self.most_registers else ()
+
+    def _registers_of_pair(self, access: Access) -> int:
+        """Registers of a thread for two neighbours of a tile in `loaded`."""
+        return 2 if self.at_once(access) == 1 else max(access.tensor.dtype.bytes // 2, 1)
+
+    def at_once(self, access: Access) -> int:
+        """Elements that a lane reads at once of a tile in `loaded`: two, where they are side by side in every row."""
+        inner = access.indices[-1].axis == self.loop.axis and self.loop.axis.within is None
+        return gcd(2, access.tensor.dims[-1].size or 1) if inner else 1
 
     @cached_property
     def carried(self) -> tuple[Op, ...]:

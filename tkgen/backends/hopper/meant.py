@@ -245,7 +245,8 @@ class _ChainPlace:
         for number in self.iterations:
             left = copied(terms, name(m.left.tensor.name), self._coordinate(m.left, row, number))
             right = copied(terms, name(m.right.tensor.name), self._coordinate(m.right, row, number))
-            made = computed(terms, "middle", tiles=(product(terms, "ABt", held, left),))
+            loaded = [computed(terms, "loaded", number, tiles=())] if m.loaded else []
+            made = computed(terms, "middle", tiles=(product(terms, "ABt", held, left), *loaded))
             tiles = (made,) if total is None else (made, total)
             carried, factor = (computed(terms, "carried", tiles=tiles, result=n) for n in (0, 1))
             total = terms.sum([carried, product(terms, second, factor, right)])

@@ -16,6 +16,7 @@ from tkgen.backends.cdna.lower.loop_expressions import Elementwise, LoopExpressi
 from tkgen.backends.cdna.lower.loop_hints import interleaved, rows_at_once
 from tkgen.backends.cdna.lower.loop_reductions import IDENTITIES, reduced
 from tkgen.backends.cdna.lower.loop_waits import WHOLE, UnderWay
+from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.backends.cdna.lower.origins import within
 from tkgen.backends.cdna.lower.places import BlockPlaces, Names
 from tkgen.backends.cdna.lower.ranges import conjuncts
@@ -38,6 +39,7 @@ from tkgen.ir.equations import (
 )
 from tkgen.ir.functions import CDNA, FUNCTIONS
 from tkgen.ir.types import DType
+from tkgen.schedule.loop_loads import at_once, widened
 from tkgen.schedule.loop_tiles import Moving, Multiplication, extent
 from tkgen.schedule.loops import VOTES, LoopMap
 
@@ -92,6 +94,9 @@ class LoopValues(LoopExpressions):
             elif isinstance(op, Load) and (ring := self.vectors.get(op.source)) is not None:
                 close()
                 lines += within(op.result.span, self._read(op, ring))
+            elif isinstance(op, Load) and op in self.m.loads_of_iterations:
+                close()
+                lines += within(op.result.span, self._loaded_now(op))
             elif isinstance(op, Load) and op in self.m.tiles_loaded:
                 close()
                 lines += [] if op in self.m.loop.body else within(op.result.span, self.loaded(op))
@@ -409,6 +414,33 @@ class LoopValues(LoopExpressions):
         place = f"{self.name[op.result]}, {self.places.buffer(access)}{at}"
         yield from self.declare(op.result)
         yield f"tk::load_{what}<{kind}>({place});{self.places.remark(op.result.span)}"
+
+    def _loaded_now(self, op: Load) -> Iterator[str]:
+        """The loads of this iteration: a tile as in memory or of f32, a number for each column or row, or one."""
+        access, name, split, axis = op.source, self.name[op.result], self.m.split, self.m.loop.axis
+        begin, buffer = self.places.origin(access, (axis.kind,)), self.places.buffer(access)
+        if not op.result.axes:
+            yield self.number(op, begin)
+            return
+        kind, along = f"{access.tensor.dtype.cpp}, {at_once(self.m, access)}", op.result.axes
+        yield f"const auto {buffer} = tk::buffer_from(g.{cpp_name(access.tensor.name)}, {begin});"
+        if len(along) > 1 and not widened(self.m, op):
+            yield f"tk::loaded_tile<{kind}, {self.extent(axis)}, COLS, SIDE> {name};"
+        else:
+            yield from self.declare(op.result)
+        columns = ["wave * COLS", self.places.apart(access, split)] if split in along else ["0", "0"]
+        rows = [self.places.apart(access, axis)] if axis in along else []
+        how = f"tile<{kind}>" if rows else f"columns<{access.tensor.dtype.cpp}>"
+        end = self.places.remark(op.result.span)
+        yield f"tk::load_{how}({', '.join([name, buffer, *columns, *rows])});{end}"
+
+    def number(self, op: Load, at: str) -> str:
+        """The number that all lanes take of element `at` of a tensor."""
+        dtype = op.source.tensor.dtype
+        held = f"g.{cpp_name(op.source.tensor.name)}.raw_ptr[{at}]"
+        if not dtype.whole and dtype is not DType.F32:
+            held = f"base_types::convertor<float, {dtype.cpp}>::convert({held})"
+        return f"const float {self.name[op.result]} = {held};{self.places.remark(op.result.span)}"
 
     def slot(self, x: Multiplication, item: str) -> str:
         """The tile of a ring that belongs to a pass."""

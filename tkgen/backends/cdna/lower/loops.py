@@ -21,7 +21,7 @@ from tkgen.backends.cdna.lower.value_names import NEXT
 from tkgen.ir.equations import Access, Axis, Index, Load, Store, walk
 from tkgen.ir.equations import Constant as ConstantOp
 from tkgen.ir.limits import LARGEST_ROWS_SIZE
-from tkgen.ir.types import ACCESS_BYTES, DType
+from tkgen.ir.types import ACCESS_BYTES
 from tkgen.schedule.loop_program import product_of, ring_of
 from tkgen.schedule.loop_tiles import Moving, extent
 from tkgen.schedule.loops import VOTES, LoopMap
@@ -271,11 +271,7 @@ class LoopLowering(Lowering):
             operand = f"tk::load_operand({name}, {self.places.buffer(load.source)}, wave * COLS, {pitch});"
             yield from within(load.result.span, [operand])
         for load in self.m.numbers_loaded:
-            tensor, name = load.source.tensor, self.values.name[load.result]
-            held = f"g.{cpp_name(tensor.name)}.raw_ptr[{self.places.origin(load.source)}]"
-            if not tensor.dtype.whole and tensor.dtype is not DType.F32:
-                held = f"base_types::convertor<float, {tensor.dtype.cpp}>::convert({held})"
-            yield f"const float {name} = {held};{self.places.remark(load.result.span)}"
+            yield self.values.number(load, self.places.origin(load.source))
         for load in self.m.columns_loaded:
             name, pitch = self.values.name[load.result], self.places.pitch(load.source)
             kind, end = load.source.tensor.dtype.cpp, self.places.remark(load.result.span)

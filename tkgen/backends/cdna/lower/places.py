@@ -270,10 +270,14 @@ class BlockPlaces:
 
     def pitch(self, access: Access) -> str:
         """Elements between the rows of a tile in memory."""
-        return self.stride(access, next(n for n, i in enumerate(access.indices) if i.extends)) or "1"
+        return self.apart(access, access.axes[0])
 
-    def origin(self, access: Access) -> str:
-        """The first element of the tile at hand in its tensor."""
+    def apart(self, access: Access, axis: Axis) -> str:
+        """Elements between neighbours along an axis of a tile."""
+        return self.stride(access, next(n for n, i in enumerate(access.indices) if i.extends and i.axis == axis)) or "1"
+
+    def origin(self, access: Access, also: tuple[AxisKind, ...] = ()) -> str:
+        """The first element of the tile at hand in its tensor; it has a place along axes of a kind in `also`, too."""
         terms = []
         for place, index in enumerate(access.indices):
             if index.axis is None:
@@ -281,7 +285,7 @@ class BlockPlaces:
             elif index.through is not None:
                 number = ""  # each row lies where another tensor says
             else:
-                placed = index.axis.kind in self.placed
+                placed = index.axis.kind in (*self.placed, *also)
                 parts = [f"{self.axis[index.axis]}_first"] if index.axis.is_moved else []
                 parts += [f"{self.axis[index.axis]}_0"] if placed else []
                 number = " + ".join(parts) + (f" / {index.divisor}" if placed and index.divisor != 1 else "")

@@ -75,6 +75,42 @@ template <typename op> struct parts {
     __device__ float of_row(int r) const { return across<op, 4>(of_lane(r)); }
 };
 
+// ---------------------------------------------------------------- tiles from global memory
+
+/// A tile of a warp's rows as memory has it: two neighbours of each of a lane's pairs of elements.
+template <typename T, int cols> struct loaded_tile {
+    using two = std::conditional_t<sizeof(T) == 1, uint16_t, std::conditional_t<sizeof(T) == 2, uint32_t, uint2>>;  // packed
+    two pairs[cols / 16][4];
+};
+template <typename T, int cols> __device__ inline float at(loaded_tile<T, cols> &tile, int t, int h, int e) {
+    T both[2];
+    memcpy(both, &tile.pairs[t][h], sizeof(both));
+    return float(both[e]);
+}
+
+/// Those from `from` on, where rows are `pitch` elements apart and columns `apart`; zeros past `rows` and `columns`. `count`
+/// neighbours are read at once, which are side by side if these are two.
+template <int count, typename T, int cols>
+__device__ inline void load_tile(loaded_tile<T, cols> &to, const T *from, size_t pitch, size_t apart, int rows, int columns) {
+    using two = typename loaded_tile<T, cols>::two;
+    from += laneid() / 4 * pitch + laneid() % 4 * 2 * apart;
+#pragma unroll
+    for (int t = 0; t < cols / 16; ++t)
+#pragma unroll
+        for (int h = 0; h < 4; ++h) {
+            const int row = h % 2 * 8, col = t * 16 + h / 2 * 8;
+            const T *here = from + row * pitch + col * apart;
+            const bool there = laneid() / 4 + row < rows;
+            const int left = columns - laneid() % 4 * 2 - col;
+            if constexpr (count == 2) {
+                to.pairs[t][h] = there && left > 0 ? *reinterpret_cast<const two *>(here) : two{};
+            } else {
+                const T both[2] = {there && left > 0 ? here[0] : T{}, there && left > 1 ? here[apart] : T{}};
+                memcpy(&to.pairs[t][h], both, sizeof(both));
+            }
+        }
+}
+
 // ---------------------------------------------------------------- elements of a block's sums
 
 /// A number of each of a lane's rows, of each of its columns, two neighbours of each of its pairs of elements.

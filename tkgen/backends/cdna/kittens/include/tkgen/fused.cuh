@@ -190,14 +190,15 @@ template <typename T, int G, col_tile RT> __device__ inline void store_interleav
             }
 }
 
-/// Neighbours in memory, `offset` bytes into a buffer.
+/// Neighbours in memory, `offset` bytes into a buffer, and `more` that all lanes have alike.
 template <typename T, int count> struct neighbours { T data[count]; };
-template <typename T, int count> __device__ inline neighbours<T, count> neighbours_at(buffer from, uint32_t offset) {
+template <typename T, int count> __device__ inline neighbours<T, count> neighbours_at(buffer from, uint32_t offset, uint32_t more = 0) {
     using found = neighbours<T, count>;
-    if constexpr (sizeof(found) == 16) return __builtin_bit_cast(found, __builtin_amdgcn_raw_buffer_load_b128(from, offset, 0, 0));
-    else if constexpr (sizeof(found) == 8) return __builtin_bit_cast(found, __builtin_amdgcn_raw_buffer_load_b64(from, offset, 0, 0));
-    else if constexpr (sizeof(found) == 4) return __builtin_bit_cast(found, __builtin_amdgcn_raw_buffer_load_b32(from, offset, 0, 0));
-    else return __builtin_bit_cast(found, __builtin_amdgcn_raw_buffer_load_b16(from, offset, 0, 0));
+    if constexpr (sizeof(found) == 16) return __builtin_bit_cast(found, __builtin_amdgcn_raw_buffer_load_b128(from, offset, more, 0));
+    else if constexpr (sizeof(found) == 8) return __builtin_bit_cast(found, __builtin_amdgcn_raw_buffer_load_b64(from, offset, more, 0));
+    else if constexpr (sizeof(found) == 4) return __builtin_bit_cast(found, __builtin_amdgcn_raw_buffer_load_b32(from, offset, more, 0));
+    else if constexpr (sizeof(found) == 1) return __builtin_bit_cast(found, __builtin_amdgcn_raw_buffer_load_b8(from, offset, more, 0));
+    else return __builtin_bit_cast(found, __builtin_amdgcn_raw_buffer_load_b16(from, offset, more, 0));
 }
 
 /// A column of results from memory, where it begins with element `start`: a lane's elements, each given to `put` with its
@@ -221,6 +222,60 @@ template <typename T, int G = 1, col_tile RT> __device__ inline void load_rows(R
     for (int c = 0; c < RT::width; ++c)
         load_column<T, G, RT::height, side>(from, (first + c * side + laneid() % side) * pitch, [&](int i, int e, float x) { put(tile, i, c, e, x); });
 }
+
+/// A tile of results as memory has it: the elements of T of a lane, so many neighbours of a column together.
+template <typename T, int count, int rows, int cols, int side> struct loaded_tile {
+    neighbours<T, count> tiles[rows / side][cols / side][side * side / WARP_THREADS / count];
+};
+template <typename T, int count, int rows, int cols, int side>
+__device__ inline float at(const loaded_tile<T, count, rows, cols, side> &tile, int i, int c, int e) {
+    return convert<float>(tile.tiles[i][c][e / count].data[e % count]);
+}
+template <typename T, int count, int rows, int cols, int side>
+__device__ inline pair pair_at(const loaded_tile<T, count, rows, cols, side> &tile, int i, int c, int e) {
+    return {at(tile, i, c, 2 * e), at(tile, i, c, 2 * e + 1)};
+}
+
+/// A tile of results from memory, from its column `first` on, where columns are `pitch` elements apart and the neighbours of
+/// a column `apart`: `count` at once, which are side by side if these are several. `set` has a lane's elements one after another.
+template <typename T, int count, int height, int width, int side, typename F>
+__device__ __forceinline__ void load_elements(buffer from, int first, int pitch, int apart, F set) {
+    const int of_lane = (first + laneid() % side) * pitch + laneid() / side * 4 * apart;
+#pragma unroll
+    for (int i = 0; i < height; ++i)
+#pragma unroll
+        for (int c = 0; c < width; ++c)
+#pragma unroll
+            for (int e = 0; e < side * side / WARP_THREADS; e += count) {
+                const int more = c * side * pitch + (i * side + e / 4 * (WARP_THREADS / side * 4) + e % 4) * apart;
+                set(i, c, e, neighbours_at<T, count>(from, of_lane * int(sizeof(T)), more * int(sizeof(T))));
+            }
+}
+template <typename T, int count, int rows, int cols, int side>
+__device__ __forceinline__ void load_tile(loaded_tile<T, count, rows, cols, side> &tile, buffer from, int first, int pitch, int apart) {
+    load_elements<T, count, rows / side, cols / side, side>(
+        from, first, pitch, apart, [&](int i, int c, int e, const auto &in) { tile.tiles[i][c][e / count] = in; });
+}
+template <typename T, int count, col_tile RT>
+__device__ __forceinline__ void load_tile(RT &tile, buffer from, int first, int pitch, int apart) {
+    load_elements<T, count, RT::height, RT::width, RT::tile_size_row>(from, first, pitch, apart, [&](int i, int c, int e, const auto &in) {
+#pragma unroll
+        for (int n = 0; n < count; ++n) put(tile, i, c, e + n, convert<float>(in.data[n]));
+    });
+}
+/// The same of a number for each row: of a column alone.
+template <typename T, int count, int length, typename shape>
+__device__ __forceinline__ void load_tile(row_values<length, shape> &values, buffer from, int first, int pitch, int apart) {
+    load_elements<T, count, length / shape::side, 1, shape::side>(from, first, pitch, apart, [&](int i, int, int e, const auto &in) {
+#pragma unroll
+        for (int n = 0; n < count; ++n) {
+            const auto x = convert<float>(in.data[n]);
+            if ((e + n) % 2) values[i][(e + n) / 2].y = x;
+            else values[i][(e + n) / 2].x = x;
+        }
+    });
+}
+
 /// A number for each row of results from memory, where they are neighbours.
 template <typename T, int G = 1, int length, typename shape> __device__ inline void load_row(row_values<length, shape> &values, buffer from) {
     load_column<T, G, length / shape::side, shape::side>(from, 0, [&](int i, int e, float x) {
@@ -235,8 +290,7 @@ template <typename T, typename V> __device__ inline void load_columns(V &values,
 #pragma unroll
     for (int c = 0; c < V::outer_dim; ++c) {
         const uint32_t here = (first + c * side + laneid() % side) * pitch * int(sizeof(T));
-        if constexpr (sizeof(T) == 2) values[c][0] = convert<float>(__builtin_bit_cast(T, __builtin_amdgcn_raw_buffer_load_b16(from, here, 0, 0)));
-        else values[c][0] = __builtin_bit_cast(T, __builtin_amdgcn_raw_buffer_load_b32(from, here, 0, 0));
+        values[c][0] = read_element<T>(from, here);
     }
 }
 

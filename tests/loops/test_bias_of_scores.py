@@ -1,0 +1,160 @@
+"""Fused matmuls that read a number for each score in the loop - a bias, a mask - beside torch, on each machine."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+from executed import computed
+from sampling import sample
+from torch import Tensor
+
+import tkgen
+
+TEXT = """
+kernel attention
+  dims HEADS = 4, KV_HEADS = 2, LENGTH = 256, KEYS = 192, D = 64
+  param GROUP = HEADS / KV_HEADS
+  global Q : bf16[HEADS, LENGTH, D]
+  global K : bf16[KV_HEADS, KEYS, D]
+  global V : bf16[KV_HEADS, KEYS, D]
+  global S : bf16[HEADS, LENGTH, KEYS]
+  global O : f32[HEADS, LENGTH, D]
+  over h in HEADS, q in LENGTH by 128
+  waves 4
+  shared K, V
+  carry m : f32[q] = -3.4e38, l : f32[q] = 0, o : f32[q, D] = 0
+  each j in KEYS by 64
+    s = (0.125 * Q[h, q] @ K[h / GROUP, j].T + S[h, q, j]) * LOG2E
+    n = max(m, rowmax(s))
+    p = exp2(s - n)
+    r = exp2(m - n)
+    l = l * r + rowsum(p)
+    o = o * r + bf16(p) @ V[h / GROUP, j]
+    m = n
+  O[h, q] = o / l
+"""
+AMD = ("gfx90a", "gfx942", "gfx950")
+ALL = (*AMD, "sm_90a")
+DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32, "i8": torch.int8}
+SIZES = {"HEADS": 4, "LENGTH": 150, "KEYS": 100}
+Change = tuple[str, str]
+TWO = ("shared K, V", "shared K, V buffers 2")
+SCORES = "0.125 * Q[h, q] @ K[h / GROUP, j].T"
+MASK = (f"{SCORES} + S[h, q, j]", f"where(S[h, q, j] != 0, {SCORES}, -inf)")
+SIZED = "LENGTH = 256, KEYS = 192"
+TAILS, ODD = (SIZED, "LENGTH = 200, KEYS = 150"), (SIZED, "LENGTH = 130, KEYS = 101")
+SQUARE = [(SIZED, "LENGTH = 256"), ("KEYS, D]", "LENGTH, D]"), ("LENGTH, KEYS]", "LENGTH, LENGTH]")]
+TO, SEEN = ("in KEYS by 64", "in LENGTH by 64 to q"), ("    n = max", "    s = where(q >= j, s, -inf)\n    n = max")
+WHOLE, READ = "S : bf16[HEADS, LENGTH, KEYS]", "S[h, q, j]"
+EIGHT = [("by 128", "by 256"), TWO, ("waves 4", "waves 8\n  schedule ping_pong"), ("LENGTH = 256", "LENGTH = 500")]
+# A case of the spec: its changes, and the targets that have it.
+CASES: dict[str, tuple[list[Change], Sequence[str]]] = {
+    "bf16": ([], ALL),
+    "f16": ([("S : bf16", "S : f16")], ALL),
+    "f32": ([("S : bf16", "S : f32")], ALL),
+    "mask": ([("S : bf16", "S : i8"), MASK], ALL),
+    "mask with tails": ([("S : bf16", "S : i8"), MASK, TAILS], ALL),
+    "of all heads": ([("S : bf16[HEADS, ", "S : bf16["), (READ, "S[q, j]")], ALL),
+    "tails": ([TAILS], ALL),
+    "odd": ([ODD], ALL),
+    "odd f32": ([ODD, ("S : bf16", "S : f32")], AMD),
+    "dynamic": ([(SIZED, "LENGTH = dynamic, KEYS = dynamic")], ALL),
+    "causal": ([*SQUARE, TO, SEEN], ALL),
+    "keys before rows": ([(WHOLE, "S : bf16[HEADS, KEYS, LENGTH]"), (READ, "S[h, j, q]")], ALL),
+    "heads last": ([(WHOLE, "S : bf16[LENGTH, KEYS, HEADS]"), (READ, "S[q, j, h]")], ALL),
+    "persistent": ([("waves 4", "waves 4\n  grid persistent(3)")], ALL),
+    "interleave": ([TWO, ("waves 4", "waves 4\n  schedule interleave")], AMD),
+    "ping-pong": (EIGHT, AMD),
+    "direct": ([("shared K, V", "shared K, V buffers 2 via direct")], ("gfx950",)),
+    "twice": ([(f"+ {READ}", f"+ {READ} + 0 * rowmax({READ})")], AMD),
+    "of keys": ([(WHOLE, "S : f32[HEADS, KEYS]"), (READ, "S[h, j]"), ODD], ALL),
+    "mask of keys": ([(WHOLE, "S : i8[HEADS, KEYS]"), MASK, (READ, "S[h, j]")], ALL),
+    "of iterations": ([("KEYS = 192,", "KEYS = 192, T = KEYS / 64,"), (WHOLE, "S : f32[HEADS, T]"),
+                       (READ, "2 * S[h, j / 64]")], ALL),
+    "of rows in iterations": ([("KEYS = 192,", "KEYS = 192, T = KEYS / 64,"), (WHOLE, "S : f32[HEADS, LENGTH, T]"),
+                               (READ, "S[h, q, j / 64]")], ALL),
+    "of tiles": ([("KEYS = 192,", "KEYS = 192, T = LENGTH / 128,"), (WHOLE, "S : bf16[HEADS, T]"),
+                  (READ, "j * S[h, q / 128] / 64")], ALL),
+}  # fmt: skip
+
+
+def changed(*changes: Change, text: str = TEXT) -> str:
+    for old, new in changes:
+        assert old in text, old
+        text = text.replace(old, new)
+    return text
+
+
+@cache
+def built(text: str, target: str) -> Any:
+    """Compiled, watched, without spills; Hopper's warpgroups say themselves how many warps they have."""
+    text = text.replace("  waves 4\n", "") if target == "sm_90a" else text
+    build = tkgen.load(text, target=target).check().build().check()
+    if target != "sm_90a":
+        assert build.machine_check.outcome == "right" and build.resources.clean
+    return build
+
+
+def tensors(build: Any) -> dict[str, Tensor]:
+    """Make what a kernel reads: random numbers of a few bits."""
+    generator = torch.Generator().manual_seed(1)
+    made = {}
+    for t in build.spec.program.reads:
+        shape = [d.size or SIZES[d.name] for d in t.dims]
+        low, high = (0, 2) if t.dtype.spelling == "i8" else (-16, 17)
+        numbers = torch.randint(low, high, shape, generator=generator)
+        made[t.name] = numbers.to(torch.int8) if low == 0 else (numbers / 8).to(DTYPES[t.dtype.spelling])
+    return made
+
+
+def attended(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
+    """Softmax attention in f64, of heads that share keys, with `bias` added to [HEADS, LENGTH, KEYS] scores."""
+    q, k, v = (x.double() for x in (q, k, v))
+    k, v = (x.repeat_interleave(q.shape[0] // x.shape[0], 0) for x in (k, v))
+    return torch.softmax(q @ k.mT / 8 + bias, -1) @ v
+
+
+def fault(found: Tensor, wanted: Tensor) -> float:
+    """The largest error, in units of the largest number; NaN and what has another shape are as wrong as can be."""
+    assert found.shape == wanted.shape
+    errors = (found.double() - wanted).abs() / wanted.abs().max()
+    return float(errors.nan_to_num(math.inf).max())
+
+
+NEAR = 2.0**-7  # weights are rounded to bf16
+
+
+@pytest.mark.parametrize(("case", "target"), sample([(c, t) for c in CASES for t in CASES[c][1]], 4, several=True))
+def test_a_number_for_each_score(case: str, target: str) -> None:
+    build = built(changed(*CASES[case][0]), target)
+    given = tensors(build)
+    (found,) = computed(build, *given.values(), host=target == "sm_90a")
+    assert fault(found, attended(given["Q"], given["K"], given["V"], meant(case, given["S"]))) <= NEAR
+
+
+def meant(case: str, numbers: Tensor) -> Tensor:
+    """Return what a case adds to [HEADS, LENGTH, KEYS] scores."""
+    bias = numbers.double()
+    if "mask" in case:
+        bias = torch.zeros_like(bias).masked_fill(bias == 0, -math.inf)
+    match case:
+        case "keys before rows":
+            bias = bias.mT
+        case "heads last":
+            bias = bias.permute(2, 0, 1)
+        case "causal":
+            bias = bias.where(torch.ones(bias.shape[-2:]).tril() > 0, -math.inf)
+        case "of keys" | "mask of keys":
+            bias = bias[:, None]
+        case "of iterations":
+            bias = 2 * bias.repeat_interleave(64, 1)[:, None]
+        case "of rows in iterations":
+            bias = bias.repeat_interleave(64, 2)
+        case "of tiles":
+            bias = bias.repeat_interleave(128, 1)[:, :, None] * torch.arange(192) / 64
+    return bias
