@@ -1,7 +1,8 @@
 """Loads by lanes in each iteration of a loop of equations over waves: a bias, a mask, a number for each iteration.
 
-The loads are the first operations of the loop, so that what waits for them waits for no tile that moves. A tile in the layout of the
-products' results stays as memory has it until its elements are used. Vectors that are `shared` go through LDS instead.
+The loads are the first operations of the loop, so that what waits for them waits for no tile that moves. A tile in the
+layout of the products' results stays as memory has it until its elements are used. Vectors that are `shared` go through
+LDS instead.
 """
 
 from __future__ import annotations
