@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tkgen.toolchain.isa import Function, parse_asm
-from tkgen.toolchain.liveness import fullest
+from tkgen.toolchain.liveness import fullest, relatives
 
 
 def function(*lines: str) -> Function:
@@ -42,3 +42,24 @@ def test_an_accumulator_is_read_by_what_adds_to_it() -> None:
     assert index == 1 and found == {"v0": -1, "v1": 1, "v3": 0}
     multiply = "v_mfma_f32_32x32x8_f16 a[0:15], v[0:1], v[2:3], a[0:15]"
     assert made(multiply)[1] == {f"{kind}{n}": -1 for kind, count in (("a", 16), ("v", 4)) for n in range(count)}
+
+
+def test_relatives_use_a_result_as_data() -> None:
+    found = relatives(function(
+        "v_add_u32 v1, v0, v0",  # an address: nothing uses it as data
+        "global_load_dword v2, v1, s[0:1]",
+        "v_exp_f32 v3, v2",
+        "s_cbranch_scc1 .LBB0_1",
+        "v_mul_f32 v3, v3, v3",
+        ".LBB0_1:",
+        "global_store_dword v1, v3, s[0:1]",
+        "buffer_store_dword v2, v1, s[0:3], 0 offen",
+    ))  # fmt: skip
+    assert found == [(), (2, 6), (4, 5), (), (5,), (2, 4), (1,), ()]
+
+
+def test_relatives_go_round_a_loop() -> None:
+    found = relatives(function(
+        "v_mov_b32 v5, 0", ".LBB0_1:", "v_add_f32 v6, v5, v5", "v_mov_b32 v5, v6", "s_cbranch_scc1 .LBB0_1",
+    ))  # fmt: skip
+    assert found == [(1,), (2,), (1,), (), ()]

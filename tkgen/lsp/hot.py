@@ -1,4 +1,4 @@
-"""What `tkgen predict` says of each line of a buffer, on demand: it compiles the spec, which takes seconds.
+"""Predictions of each line of a buffer, on demand: the spec is compiled for it, which takes seconds.
 
 >>> found = predict_lines(Request(SourceFile("/specs/a.tk", text)))
 >>> found.sentences, found.lines[0].short

@@ -24,7 +24,7 @@ from tkgen.ir.functions import CDNA, FUNCTIONS, HOPPER
 from tkgen.report.texts import Rows
 from tkgen.toolchain.compiler import Location
 from tkgen.toolchain.isa import classify, main_loop
-from tkgen.toolchain.liveness import fullest
+from tkgen.toolchain.liveness import fullest, relatives
 
 if TYPE_CHECKING:
     from tkgen.backends import protocol
@@ -176,7 +176,8 @@ def hot_lines(build: Any, model: Any, prediction: Prediction, recording: Recordi
 class Coded:
     """An instruction: its `kind` as `HotLine` counts it, where it comes from, how often a block's waves execute it.
 
-    `cycles` are those of all of them, `step_cycles` of one iteration, None where no model follows the machine code.
+    `cycles` are those of all of them, `step_cycles` of one iteration, None where no model follows the machine code. An
+    instruction without a line has that of the first of its `relatives` with one.
     """
 
     kind: str
@@ -186,6 +187,7 @@ class Coded:
     holds: int
     cycles: float | None = None
     step_cycles: float | None = None
+    relatives: tuple[int, ...] = ()
 
 
 _KINDS = {"mfma": "matrix", "valu": "vector", "barrier": "wait", "wait": "wait", "branch": "branch"}
@@ -208,13 +210,14 @@ def _followed(build: Any, model: Any, recording: Recording) -> list[Coded]:
             step[position[address]] += taken if inside or not body else 0.0
     function, peak = build.function, Counter(fullest(build.function).made.values())
     loop = main_loop(function)
-    looped = {x.line for x in loop.instructions} if loop else set()
+    looped, near = {x.line for x in loop.instructions} if loop else set(), relatives(function)
     return [
         Coded(
-            _KINDS.get(classify(x)[0], "other"), x.sources, x.line in looped, executed[n], peak[n], cycles[n], step[n]
+            _KINDS.get(classify(x)[0], "other"), x.sources, x.line in looped, executed[n], peak[n], cycles[n], step[n],
+            near[n],
         )
         for n, x in enumerate(function.instructions)
-    ]
+    ]  # fmt: skip
 
 
 _MATRIX = ("HGMMA", "QGMMA", "IGMMA")
@@ -286,6 +289,23 @@ class _Attribution:
         return found, inner if found else ""
 
 
+def _with_relatives(
+    code: Sequence[Coded], known: Sequence[tuple[tuple[str, int] | None, str]]
+) -> list[tuple[tuple[str, int] | None, str]]:
+    """The places of instructions, `known` ones, and for others those of the first of their relatives that has one."""
+    found = list(known)
+    missing = [n for n, x in enumerate(code) if found[n][0] is None and x.relatives]
+    while missing:
+        for n in reversed(missing):
+            if near := next((found[r][0] for r in code[n].relatives if found[r][0]), None):
+                found[n] = (near, "")
+        left = [n for n in missing if found[n][0] is None]
+        if len(left) == len(missing):
+            break
+        missing = left
+    return found
+
+
 def _equations(program: Any) -> set[tuple[str, int]]:
     """File and line of each equation: of a product, of what is made of its sums."""
     if program.contraction is None:
@@ -301,8 +321,8 @@ def _summed(build: Any, code: Sequence[Coded], attribution: _Attribution, predic
     """All instructions by line; `allotted` are the registers of a lane."""
     by_line = defaultdict[tuple[str, int] | str, list[Coded]](list)
     functions = defaultdict[tuple[str, int] | str, dict[str, float]](dict)
-    for x in code:
-        place, function = attribution.place(x.sources)
+    places = _with_relatives(code, [attribution.place(x.sources) for x in code])
+    for x, (place, function) in zip(code, places, strict=True):
         row = {"wait": WAITS, "branch": BRANCHES}.get(x.kind) or place or OTHER
         by_line[row].append(x)
         if function and x.kind == "vector":

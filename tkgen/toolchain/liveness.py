@@ -1,4 +1,4 @@
-"""Vector registers that hold a value somewhere in machine code for AMD GPUs, and which instruction made it.
+"""Vector registers in machine code for AMD GPUs: which hold a value, what made it, what uses it.
 
     >>> peak = fullest(parse_asm(text)["softmax"])
     >>> len(peak.made)  # registers that hold a value at the instruction `peak.index`
@@ -23,6 +23,7 @@ _NAMED = re.compile(r"\b([av])(?:\[(\d+):(\d+)\]|(\d+)\b)")
 _WITHOUT_RESULT = re.compile(r"s_|(?:ds|global|buffer|flat|scratch)_(?:write|store)|global_load_lds|v_cmpx?_")
 _ATOMIC = re.compile(r"(?:ds_(?!read|load|bpermute|permute|swizzle)|(?:global|buffer|flat)_atomic)")
 _ADDS_TO = re.compile(r"v_(?:pk_)?(?:fmac|mac)_|v_dot\d\w*c_|v_writelane|v_accvgpr_mov|.*_d16")
+_MEMORY = re.compile(r"ds_(?:read|write|load|store)|(?:global|buffer|flat|scratch)_")
 _KEEPS = ("dpp", "row_", "quad_perm", "UNUSED_PRESERVE")
 
 
@@ -120,3 +121,50 @@ def _registers(operands: Sequence[str]) -> frozenset[Register]:
         first, last = (int(match[2]), int(match[3])) if match[2] else (int(match[4]), int(match[4]))
         found |= {(match[1], n) for n in range(first, last + 1)}
     return frozenset(found)
+
+
+def relatives(function: Function) -> list[tuple[int, ...]]:
+    """For each instruction those that use its result as data, not as an address; for a store those that made its data.
+
+    Instructions are named by their index, in order.
+    """
+    touched = [_touched(i) for i in function.instructions]
+    data = [_data(i, read) for i, (_, read) in zip(function.instructions, touched, strict=True)]
+    blocks, following = flow(function)
+    ends = list(pairwise(blocks))
+    known: list[dict[Register, frozenset[int]]] = [{} for _ in ends]  # who may have written a register, at the start
+    waiting = deque(range(len(ends)))
+    while waiting:
+        block = waiting.popleft()
+        now = dict(known[block])
+        for index in range(*ends[block]):
+            now |= dict.fromkeys(touched[index][0], frozenset((index,)))
+        for other in following[block]:
+            joined = {r: known[other].get(r, frozenset()) | makers for r, makers in now.items()}
+            if any(known[other].get(r) != makers for r, makers in joined.items()):
+                known[other] |= joined
+                if other not in waiting:
+                    waiting.append(other)
+    found: list[set[int]] = [set() for _ in touched]
+    for block, (first, end) in enumerate(ends):
+        now = dict(known[block])
+        for index in range(first, end):
+            made, _ = touched[index]
+            makers = {maker for register in data[index] for maker in now.get(register, ())}
+            if not made:
+                found[index] |= makers
+            for maker in makers:
+                if touched[maker][0]:
+                    found[maker].add(index)
+            now |= dict.fromkeys(made, frozenset((index,)))
+    return [tuple(sorted(each)) for each in found]
+
+
+def _data(instruction: Instruction, read: frozenset[Register]) -> frozenset[Register]:
+    """The vector registers that an instruction reads as data: not the addresses of a load or store."""
+    name, operands = instruction.mnemonic, instruction.operands
+    if not _MEMORY.match(name):
+        return read
+    if "store" not in name and "write" not in name:
+        return frozenset()
+    return _registers(operands[:1] if name.startswith("buffer") else operands[1:])
