@@ -63,7 +63,7 @@ def load(
 
     `defines` gives dimensions and parameters other values, None meaning `dynamic`. `target` defaults to the first one
     the spec names, else gfx942. Raises SpecError with every problem found, UnknownTargetError for a wrong target,
-    TypeError for a define that is no whole number.
+    TypeError for a define that is not an integer.
     """
     return run(_request(path, defines, target, include_roots, text), SCHEDULE)
 
@@ -111,7 +111,7 @@ def _request(
     include_roots: Sequence[str | os.PathLike[str]],
     text: str | None,
 ) -> Request:
-    """The request of these arguments. Raises TypeError for a define that is no whole number."""
+    """The request of these arguments. Raises TypeError for a define that is not an integer."""
     _check_whole(defines)
     return Request(path, dict(defines or {}), target, include_roots, text)
 

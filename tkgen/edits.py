@@ -152,7 +152,7 @@ def tunable(spec: AnySpec, roots: Sequence[Path] = ()) -> str:
 
 
 def worded(spec: AnySpec, roots: Sequence[Path] = ()) -> dict[str, Spec[Any]]:
-    """A loop of products with each schedule and way to LDS that passes the checks, by their words: `interleave_direct`.
+    """A fused matmul with each schedule and way to LDS that passes the checks, by their words: `interleave_direct`.
 
     Its own schedule and way are not among them. Of other kernels there are none: the checks choose their schedule.
     """

@@ -86,7 +86,7 @@ def pack_codes(codes: Tensor, name: str) -> Tensor:
     """Codes, one in each of the last dimension's elements, as bytes; torch's own type where it has one.
 
     Raises:
-        ValueError: a row is no whole number of bytes.
+        ValueError: a row is not full bytes.
     """
     f = format_of(name)
     unit = lcm(f.bits, 8) // f.bits
@@ -122,7 +122,7 @@ def pack(values: Tensor, name: str) -> Tensor:
     """Numbers rounded to a format, to nearest even and its largest at most, and packed along the last dimension.
 
     Raises:
-        ValueError: a NaN, or a row that is no whole number of bytes.
+        ValueError: a NaN, or a row that is not full bytes.
     """
     return pack_codes(encode(values, name), name)
 

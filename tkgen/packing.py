@@ -2,7 +2,7 @@
 
 Plain, byte i of a row holds elements 2 i, in its low half, and 2 i + 1. With `global W : u4[N, K] interleaved` each 128
 neighbours of a row lie as matrix instructions want them in registers. Bytes 16 q to 16 q + 15 are for lanes that own
-quad q of each 16 elements; word w of these, 4 bytes, holds quad q of the 16 from 32 w on, and of the 16 behind them:
+quad q of each 16 elements; word w of these, 4 bytes, holds quad q of the 16 from 32 w on, and of the 16 after them:
 
     byte          0              1              2              3
     low half      32 w + 4 q     ... + 2        ... + 1        ... + 3
@@ -10,7 +10,7 @@ quad q of each 16 elements; word w of these, 4 bytes, holds quad q of the 16 fro
 
 A lane so reads 16 bytes at once for its part of 128 elements, and half of a word, masked, is four of its neighbours.
 
->>> packed = pack(weights, "u4", interleaved=True)  # [N, K] whole numbers from 0 to 15 -> [N, K / 2] uint8
+>>> packed = pack(weights, "u4", interleaved=True)  # [N, K] integers from 0 to 15 -> [N, K / 2] uint8
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _place() -> Tensor:
 
 
 def pack(values: Tensor, dtype: str, *, interleaved: bool = False) -> Tensor:
-    """Whole numbers [..., K] as a tensor of `dtype`, `i4` or `u4`, has them in memory: uint8 [..., K / 2].
+    """Integers [..., K] as a tensor of `dtype`, `i4` or `u4`, has them in memory: uint8 [..., K / 2].
 
     Raises:
         ValueError: another type, numbers that it does not hold, an odd K, or, interleaved, no multiple of 128.
@@ -50,7 +50,7 @@ def pack(values: Tensor, dtype: str, *, interleaved: bool = False) -> Tensor:
 
 
 def unpack(packed: Tensor, dtype: str, *, interleaved: bool = False) -> Tensor:
-    """The other way round: uint8 [..., K / 2] to the whole numbers [..., K] that it holds, as int8.
+    """The other way round: uint8 [..., K / 2] to the integers [..., K] that it holds, as int8.
 
     Raises:
         ValueError: another type than `i4` or `u4`, packed bytes of another type than uint8, or such a K.

@@ -96,7 +96,7 @@ class Build:
 
     @cached_property
     def main_loop(self) -> InstructionMix | None:
-        """The instruction mix of one pass of the main loop; None where nothing loops."""
+        """The instruction mix of one iteration of the main loop; None where nothing loops."""
         return loop_mix(self.function)
 
     def report(self) -> dict[str, object]:

@@ -309,7 +309,7 @@ def _unrolling(program: Program) -> Iterator[Diagnostic]:
 
 
 def _ragged(program: Program) -> Iterator[Tensor]:
-    """Tensors read in 16-byte chunks whose rows are no whole number of them. (An epilogue reads element by element.)"""
+    """Tensors read in 16-byte chunks whose rows are not a multiple of them. (An epilogue reads element by element.)"""
     for tensor in dict.fromkeys(o.tensor for o in program.operands):
         inner = tensor.dims[-1].size
         if len(tensor.dims) == 2 and inner is not None and tensor.dtype.sized(inner) % ACCESS_BYTES:

@@ -295,7 +295,7 @@ class _Loop:
     def _guarded(self) -> bool:
         """True if something is chosen by other things than places, as where no key is seen.
 
-        Within the loop, for there -inf less -inf is NaN; where maxima start with a finite number, behind it.
+        Within the loop, for there -inf less -inf is NaN; where maxima start with a finite number, after it.
         """
         body = self.kernel.body if self._starts_finite else self.loop.body
         chosen = (op for op in walk(body) if isinstance(op, Map) and op.function == "where")

@@ -9,7 +9,7 @@
     ...
     ```
 
-Behind `fails` and `passes` may stand the command line the example needs (`target=gfx950`, `-D M=100`), `fragment` for
+After `fails` and `passes` may stand the command line the example needs (`target=gfx950`, `-D M=100`), `fragment` for
 statements without a kernel, and `escaped` where the text is written with `\\x00`-style bytes that no page can hold.
 What `tkgen sanitize` finds has ```cpp examples, with the options of the launch behind `fails` and `passes`.
 """
@@ -30,7 +30,7 @@ class UnknownCode(LookupError):
 
 @dataclass(frozen=True)
 class Example:
-    """A spec in a page, or a `cpp` kernel; `options` are the words behind `fails` or `passes`."""
+    """A spec in a page, or a `cpp` kernel; `options` are the words after `fails` or `passes`."""
 
     text: str
     options: tuple[str, ...] = ()

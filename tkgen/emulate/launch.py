@@ -84,8 +84,8 @@ def launch(
 
     Where a buffer is `Hollow` the launch is without data: control flow, addresses, waits and barriers are followed, and
     arithmetic on what is loaded from such buffers, or from LDS, is left out. That none of them depends on data is
-    checked as it runs: a branch that does stops the launch with a finding, DATA_DEPENDENT. Passes of a loop that begin
-    as one before did are not watched again, unless `every_pass` says so: what they add up to is the same
+    checked as it runs: a branch that does stops the launch with a finding, DATA_DEPENDENT. Iterations of a loop that
+    begin as one before did are not watched again, unless `every_pass` says so: what they add up to is the same
     (core/repetition.h).
 
     `algebra` follows numbers in two finite fields, from the payloads of buffers to those of others (`algebra`).

@@ -50,7 +50,7 @@ class Layout(Protocol):
         """Return True if its waves synchronise in every loop."""
 
     def largest(self, dim: str) -> int:
-        """The largest size of a dimension that only run time knows."""
+        """The largest size of a dimension known only at run time."""
 
     def describe(self) -> str:
         """One line for people."""

@@ -171,7 +171,7 @@ def _by_axes(kernel: Kernel, box: Box) -> tuple[Kernel, dict[str, str]]:
 def _apart(
     kernel: Kernel, box: Box, extents: Mapping[str, int], parts: Mapping[str, Part]
 ) -> tuple[Kernel, dict[str, int]]:
-    """`kernel` where each axis of which there is a part has a dimension of its own, and the sizes of all dimensions.
+    """`kernel` where each axis of which there is a part has its own dimension, and the sizes of all dimensions.
 
     Indices say what a dimension of a tensor is: several axes may run over dimensions of one name. Raises SizeError
     where a tensor is touched along different axes, so that a block has no one part of it.

@@ -48,7 +48,7 @@ def valued(
 
     Raises:
         SpecError: the spec is wrong, or a value gives nothing that is there.
-        SizeError: a size that is no whole number, or a `dynamic` scalar.
+        SizeError: a size that is not an integer, or a `dynamic` scalar.
     """
     values = Values.of(load(path, None, target, roots).program, defines)
     return load(path, values.static, target, roots), values

@@ -2,7 +2,7 @@
 
 Its generated C++, or the model of its schedule, runs at several sizes and in several orders, against its equations.
 
-For each spec the same is tried as on a GPU (`gpu_suite`), but for what only machine code can get wrong.
+For each spec the same is tried as on a GPU (`gpu_suite`), except for what only machine code can get wrong.
 """
 
 from __future__ import annotations

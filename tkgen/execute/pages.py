@@ -48,7 +48,7 @@ def laid_out(launch: Sizing, inputs: Tensors, box: Box) -> tuple[Kernel, Tensors
 
 
 def _places(inputs: Tensors, access: Access, at: int, box: Box) -> torch.Tensor:
-    """A tensor whose dimensions `at` and behind it, page and place, are one; zeros in a page that is none."""
+    """A tensor whose dimensions `at` and after it, page and place, are one; zeros in a page that is none."""
     through = access.indices[at].through
     assert through is not None
     row = tuple(i.at if i.axis is None else box.places[i.axis.name].start // i.divisor for i in through.indices[:-1])

@@ -66,7 +66,7 @@ def tables(rows: Sequence[Row]) -> str:
 def table(rows: Sequence[Row]) -> str:
     """Launches of one spec as text: which code at which sizes, a row for each launch, a line for all that is wrong.
 
-    At most 80 columns wide, but for the findings.
+    At most 80 columns wide, except for the findings.
     """
     measures = ("steps" if rows[0].executor else "instructions", "findings")
     if rows[0].milliseconds is not None:

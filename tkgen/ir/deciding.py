@@ -5,7 +5,7 @@ when any(r < LEAST)                 asked = max over all of the tile of where(r 
                                     l = where(asked != 0, new, l)
 
 Both ways are computed, one is taken: `tkgen.ir.meaning` says the same of a condition. So schedules that hand
-reductions on among waves carry conditions out with what they have, and their proofs hold of them.
+reductions on among waves execute conditions with what they have, and their proofs hold of them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def asked_along(when: When) -> tuple[Axis, ...]:
 
 
 class _Decider:
-    """Numbers the values that it makes behind those of the kernel."""
+    """Numbers the values that it makes after those of the kernel."""
 
     def __init__(self, kernel: Kernel):
         inside = (c.inside for op in walk(kernel.body) if isinstance(op, Loop) for c in op.carries)

@@ -50,7 +50,7 @@ class WrittenStep:
 
 @dataclass(frozen=True)
 class WrittenLine:
-    """A line of a written schedule; `paced`: all waves meet behind it."""
+    """A line of a written schedule; `paced`: all waves meet after it."""
 
     steps: tuple[WrittenStep, ...]
     paced: bool
@@ -59,7 +59,7 @@ class WrittenLine:
 
 @dataclass(frozen=True)
 class WrittenSchedule:
-    """The lines of a pass. `barriers`: where waves meet is derived; waves from `late` on run a meeting behind."""
+    """The lines of an iteration. `barriers`: where waves meet is derived; waves from `late` on run one later."""
 
     lines: tuple[WrittenLine, ...]
     barriers: bool
@@ -86,7 +86,7 @@ class EquationProgram(KernelProgram):
 
     @property
     def blocks(self) -> tuple[int | None, ...]:
-        """Blocks along each parallel axis; None where only run time knows.
+        """Blocks along each parallel axis; None if known only at run time.
 
         A ragged one has as many as groups can need together, and the index of these none of its own.
         """

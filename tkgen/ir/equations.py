@@ -67,7 +67,7 @@ class Axis:
 
     `tile` elements of it are in one tile; None where the axis is an index alone (`over b in BATCH`), or WHOLE. `since`
     and `until` bound the walk along a SEQUENTIAL one (`each j in LENGTH by 64 from q - 512 to q`): tiles whose last
-    element is before the first bound, or whose first is behind the second, are not visited. `part` names the PARALLEL
+    element is before the first bound, or whose first is after the second, are not visited. `part` names the PARALLEL
     index among whose places a SEQUENTIAL axis is divided (`each k in K by 64 part s`): at place s only part s of its
     tiles is visited. `within` makes it ragged (`m in TOKENS within OFFSETS[g] by 128`, `j in KEYS below
     LENGTH[b] by 64`): tiles are of, and places are counted in, a part of `dim`.
@@ -254,7 +254,7 @@ class Coordinate:
 
 @dataclass(frozen=True)
 class Extent:
-    """`result` = how many places `axis` has, a whole number; of a ragged one those of the group at hand. No axes."""
+    """`result` = how many places `axis` has, an integer; of a ragged one those of the group at hand. No axes."""
 
     result: Value
     axis: Axis
@@ -302,8 +302,8 @@ class Product:
 
 @dataclass(frozen=True)
 class Carry:
-    """A value handed from pass to pass: `initial` before the first, `inside` within a pass, `update` at its end,
-    `result` after the loop. `initial` may lack axes of `inside`: it is the same along them."""
+    """A value handed from iteration to iteration: `initial` before the first, `inside` within an iteration, `update` at
+    its end, `result` after the loop. `initial` may lack axes of `inside`: it is the same along them."""
 
     initial: Value
     inside: Value

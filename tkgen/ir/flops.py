@@ -13,7 +13,7 @@ def multiplied(kernel: Kernel, extents: Mapping[str, int]) -> int:
     """Floating-point operations of the products of a launch: two for each pair of elements that is multiplied.
 
     Of a loop that does not walk its whole axis, as with causal attention, those of the tiles that are visited count,
-    whole but for what lies behind the end. Where nobody knows here how long ragged axes are: 0.
+    whole except for what lies after the end. Where nobody knows here how long ragged axes are: 0.
     """
     counts = [_pairs(kernel, extents, op, loop) for op, loop in _products(kernel.body)]
     return 0 if None in counts else sum(2 * count for count in counts if count)

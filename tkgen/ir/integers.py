@@ -1,7 +1,7 @@
-"""Integers of equations: coordinates and lengths, and what `+`, `-` and `*` make of these and of whole numbers.
+"""Integers of equations: coordinates and lengths, and what `+`, `-` and `*` make of these and of integer constants.
 
 They are exact: `q + 16777217 > j` compares integers, though f32 holds no such sum. `exact` says so of a kernel: it
-gives integers the kind `COORDINATE`, and the whole numbers beside them, up to the largest size. Where f32 computes the
+gives integers the kind `COORDINATE`, and the constants beside them, up to the largest size. Where f32 computes the
 same (`q + 1` of few places) a value stays a number. `Widths` says which integers do not fit 32 bits; those that do not
 fit 64 are refused (E607).
 """

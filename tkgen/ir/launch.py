@@ -358,7 +358,7 @@ class Launch(Sizing, Generic[K]):
     def place(self, number: int) -> dict[Axis, int]:
         """The number of a tile along every parallel axis, by its number among all.
 
-        Along a ragged axis it is the number in the group that has it; one that no group has is behind the last tile of
+        Along a ragged axis it is the number in the group that has it; one that no group has is after the last tile of
         the last group.
         """
         return self._place(*self._tile(number))

@@ -136,7 +136,7 @@ def most_tiles(program: Program) -> int:
 
 
 def dynamic_batch(program: Program) -> tuple[Dim, ...]:
-    """The dimensions of a batch that only run time knows, for each index that runs over one."""
+    """The dimensions of a batch known only at run time, for each index that runs over one."""
     return tuple(a.dim for a in program.batch if a.dim.size is None)
 
 

@@ -4,18 +4,18 @@
     results["Y"].value, results["Y"].bound
     compute(kernel, {"X": x}, {"eps": 1e-5})["Y"]           # in f32, stored in the tensor's own type
 
-`evaluate` carries out every operation in f64, conversions included (`bf16(p)` rounds), with f32's range: what f32
+`evaluate` executes every operation in f64, conversions included (`bf16(p)` rounds), with f32's range: what f32
 cannot hold is infinite. Beside each number runs a bound on what f32 arithmetic makes of it (`tkgen.ir.rounding`), so
 that a result can be judged element by element. Infinities and NaNs are exact: a row masked as a whole is what it is.
 
 All tiles of the parallel axes are one tensor, for no tile sees another: a value has a direction of the name of each
-axis. Where one tile matters to the result, tiles have a direction of their own, called as the axis with a `#`: the
+axis. Where one tile matters to the result, tiles have their own direction, called as the axis with a `#`: the
 maximum of each tile's rows, or which tiles a loop with bounds visits. A loop walks its tiles in order and hands on
 what it carries. A carry that is nothing but a sum of products along the loop is one sum: its order is not the kernel's.
 
-A kernel with ragged axes is carried out group by group, each on the places that its offsets mean (`tkgen.ir.segments`).
+A kernel with ragged axes is executed group by group, each on the places that its offsets mean (`tkgen.ir.segments`).
 
-What two tiles store in one place is not defined here (`tkgen.ir.verifier` refuses it), but for `adds`.
+What two tiles store in one place is not defined here (`tkgen.ir.verifier` refuses it), except for `adds`.
 """
 
 from __future__ import annotations

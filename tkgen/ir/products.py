@@ -1,7 +1,7 @@
-"""Kernels whose loop does nothing but sum products: what the matrix schedules of `tkgen.schedule` carry out.
+"""Kernels whose loop does nothing but sum products: what the matrix schedules of `tkgen.schedule` execute.
 
 over m in M by 256, n in N by 128         the output tile of a block: rows and columns
-each k in K by 64                         the contraction, a K-step a pass
+each k in K by 64                         the contraction, a K-step an iteration
   g = g + X[m, k] @ G[n, k].T             any number of sums, each of one product of tiles of tensors,
   u = u + s[m, k / 64] * (X[m, k] @ U[n, k].T)      or of what is made of one, element by element
   v = v + (s[m, k / 32] * X[m, k]) @ (t[n, k / 32] * V[n, k]).T      the factors in blocks with scales of e8m0
@@ -58,8 +58,8 @@ COMPUTED = (Map, Convert, Constant, Argument)  # of what a factor is made beside
 class View:
     """The matrix (or vector) of a tensor that a block works on: `access` without the indices that only say which one.
 
-    Its rows are as far apart as they lie in the tensor: `matrix` has the extents of the tile's axes, but for the last,
-    which is the distance of two rows (a head of [B, N, H, D] is a matrix of N rows that are H D elements long).
+    Its rows are as far apart as they lie in the tensor: `matrix` has the extents of the tile's axes, except for the
+    last, which is the distance of two rows (a head of [B, N, H, D] is a matrix of N rows that are H D elements long).
     """
 
     name: str
@@ -154,7 +154,7 @@ class Made:
 
     @property
     def exact(self) -> bool:
-        """True if it is made of whole numbers, and of so small ones that all of them are `multiplied` as they are."""
+        """True if it is made of integers, and of so small ones that all of them are `multiplied` as they are."""
         value = self.ops[-1]
         assert isinstance(value, Convert)
         ranges = {self.tile.result: tuple(map(float, self.tensor.dtype.range))}
@@ -168,10 +168,10 @@ class Made:
 
 @dataclass(frozen=True)
 class Sum:
-    """`name` += `left` times `right`, for each K-step; `result` is its value behind the loop, `span` its equation.
+    """`name` += `left` times `right`, for each K-step; `result` is its value after the loop, `span` its equation.
 
     With `scaled` operations the product of a K-step is made something of before it is added: these make of `product`,
-    and of `inside`, the sum before, the sum behind the step, `update`. `scales` are those of the blocks of the factors.
+    and of `inside`, the sum before, the sum after the step, `update`. `scales` are those of the blocks of the factors.
     Factors in `made` are computed from their tiles before they are multiplied.
     """
 
@@ -265,7 +265,7 @@ def chains_products(kernel: Kernel) -> bool:
 
 
 def _of_tile(value: Value, made: Mapping[Value, Op]) -> bool:
-    """Return True if a factor is a tile of a tensor, or computed of one of whole numbers, element by element."""
+    """Return True if a factor is a tile of a tensor, or computed of one of integers, element by element."""
     if isinstance(made.get(value), Load | None):
         return True
     ops = needed(tuple(made.values()), value)
@@ -349,7 +349,7 @@ def _of_the_tile(op: Op, rows: Axis, cols: Axis, after: bool) -> None:
 
 
 def _scaling(op: Op, carry: Carry, product: Product, rows: Axis, cols: Axis) -> None:
-    """Raises Unfit for an operation that no schedule carries out between a product and its sum."""
+    """Raises Unfit for an operation that no schedule executes between a product and its sum."""
     name, span = carry.inside.name, None if isinstance(op, Store | Loop | When) else op.result.span
     if not isinstance(op, Map | Convert | Load | Constant | Argument | Coordinate):
         raise Unfit(f"between a product and `{name}` equations are element by element", span)
@@ -427,7 +427,8 @@ def _scales(
 
 
 def needed(ops: tuple[Op, ...], *values: Value, known: Collection[Value] = ()) -> list[Op]:
-    """The operations that `values` are made of, in order, but for those that reduced and `known` values are made of."""
+    """The operations that `values` are made of, in order, except for those that reduced and `known` values are made
+    of."""
     wanted, kept = set(values).difference(known), list[Op]()
     for op in reversed(ops):
         if not isinstance(op, Store | Loop | When | Reduce) and op.result in wanted:
@@ -478,7 +479,7 @@ def _gathered(left: Access, right: Access, epilogue: tuple[Op, ...]) -> None:
 
 
 def _range(op: Op, known: Mapping[Value, tuple[float, ...]]) -> tuple[float, ...] | None:
-    """The ends of the whole numbers that an operation can give; None where others are among them."""
+    """The ends of the integers that an operation can give; None where others are among them."""
     match op:
         case Load(source=Access(tensor=Tensor(dtype=dtype))) if dtype.whole:
             return tuple(map(float, dtype.range))
@@ -513,7 +514,7 @@ def _computed(
 
 
 def _making(op: Op, tile: Load, sides: tuple[Axis, Axis], contraction: Axis) -> None:
-    """Raises Unfit for an operation that no schedule carries out between a tile and its product."""
+    """Raises Unfit for an operation that no schedule executes between a tile and its product."""
     name, span = tile.source.tensor.name, None if isinstance(op, Store | Loop | When) else op.result.span
     if not isinstance(op, (*COMPUTED, Load)):
         raise Unfit(f"between `{name}` and its product equations are element by element", span)

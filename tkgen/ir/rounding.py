@@ -15,7 +15,7 @@ takes the arguments' values and bounds to the result's.
 - **What an argument cannot be** is no end of it: a magnitude is not negative, `abs(x) + 1` is not below one.
 - **A conversion** is monotonous: numbers within the argument's bound round to within the rounded ends of it. To an
   8-bit float what is finite becomes at most the largest finite number, infinity a NaN where the encoding has none; to a
-  whole number at most the largest one, NaN the least.
+  integer at most the largest one, NaN the least.
 - **A sum of n terms** in any order has n - 1 roundings of partial sums, each by at most u = 2^-24 of one, independent
   of each other and of mean zero, so that their sum is beyond t u sqrt(n) times the largest partial sum with a
   probability of at most 2 exp(-t^2 / 2) (Higham and Mary, "A new approach to probabilistic rounding error analysis",
@@ -284,7 +284,7 @@ def numbers(memory: Tensor, tensor: tensors.Tensor) -> Tensor:
 
 
 def held(values: Tensor, dtype: DType) -> Tensor:
-    """Numbers that a type has as memory holds them: the other way round, but for whole numbers that are packed."""
+    """Numbers that a type has as memory holds them: the other way round, except for integers that are packed."""
     if dtype.in_blocks:
         return mx.pack(values, dtype.spelling).view(TORCH[dtype])
     return values.to(TORCH[dtype])
@@ -308,7 +308,7 @@ def normal(shape: Sequence[int], dtype: DType, generator: torch.Generator) -> Te
 
 
 def unwritten(shape: Sequence[int], dtype: DType) -> Tensor:
-    """A tensor of which `is_unwritten` is true everywhere: NaN, of whole numbers the least one.
+    """A tensor of which `is_unwritten` is true everywhere: NaN, of integers the least one.
 
     Floats that are packed have no NaN: some numbers but zero.
     """

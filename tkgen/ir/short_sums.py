@@ -1,8 +1,8 @@
 """The error of sums of products that matrix units truncate: those of 8-bit floats on Hopper.
 
 One instruction adds `depth` products and the sum before, c. It aligns all of them to the largest exponent E among them,
-cuts each off, towards zero, behind `fraction` bits (u = 2^-fraction: at 2^E u), adds what is left exactly, and cuts the
-sum off to `fraction` bits behind its leading one. (DeepSeek-V3 technical report, arXiv 2412.19437, section 3.5.2, on
+cuts each off, towards zero, after `fraction` bits (u = 2^-fraction: at 2^E u), adds what is left exactly, and cuts the
+sum off to `fraction` bits after its leading one. (DeepSeek-V3 technical report, arXiv 2412.19437, section 3.5.2, on
 H800; Xie et al., MMA-Sim, arXiv 2511.10909, whose model of `wgmma` gives the hardware's bits; PyTorch's blog on the
 accumulators of 8-bit floats calls the same e8m13. NVIDIA documents none of it.) With s the largest magnitude of an
 addend, 2^E <= s, an instruction is off by

@@ -96,7 +96,7 @@ class DType(Enum):
 
     @property
     def range(self) -> tuple[int, int]:
-        """The least and the largest of the whole numbers that it holds."""
+        """The least and the largest of the integers that it holds."""
         assert self.whole
         if self is DType.U4:
             return 0, 2**self.bits - 1

@@ -60,7 +60,7 @@ class Operand:
     `together` are one slice of this operand as the spec has it. `contraction_first` says that memory holds K x extent
     ([K, M] or [K, N]).
 
-    The tile in LDS lies in `parts`, equal ones along `extent` and along the contraction, each a tile of its own: what a
+    The tile in LDS lies in `parts`, equal ones along `extent` and along the contraction, each a separate tile: what a
     schedule moves apart. A part holds the same fragments of all waves, and whole slices. Where `via` is None there is
     none, in 0 buffers: each wave that multiplies reads its register tiles from global memory.
 
@@ -275,7 +275,7 @@ class Accumulator:
 
 @dataclass(frozen=True)
 class PhaseShift:
-    """Waves `first`..`last` run `barriers` meetings behind the others."""
+    """Waves `first`..`last` run `barriers` barriers later than the others."""
 
     first: int
     last: int

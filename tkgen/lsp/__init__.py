@@ -7,5 +7,5 @@ facts       what was derived: sizes, registers, LDS, coordinates, epochs
 hover, completion, symbols, edits    what the editor asks for, from those
 positions   offsets and the protocol's positions
 hot         instructions, cycles and registers of each line, as `tkgen predict` would, on demand
-worker      `analysis` in a process of its own, with a deadline
+worker      `analysis` in its own process, with a deadline
 """

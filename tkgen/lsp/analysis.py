@@ -43,7 +43,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Analysis:
-    """As far as it came: a stage that failed and those behind it are None. A fragment has diagnostics only."""
+    """As far as it came: a stage that failed and those after it are None. A fragment has diagnostics only."""
 
     file: SourceFile
     diagnostics: tuple[Diagnostic, ...] = ()

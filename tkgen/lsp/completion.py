@@ -100,7 +100,7 @@ def _accepted(text: str, start: str) -> tuple[list[Piece], set[str]]:
 
 
 def _names(project: Project, file: SourceFile, before: list[Piece]) -> Iterator[Completion]:
-    """Names in scope and words of the language that can be the NAME behind these tokens."""
+    """Names in scope and words of the language that can be the NAME after these tokens."""
     role = stands_for(before)
     if role == "argument":
         yield from _parameters(before)

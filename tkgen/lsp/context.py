@@ -24,7 +24,7 @@ _ENDS_MOVE = {"NAME", "RSQB", "RPAR"}
 
 
 def stands_for(before: Sequence[Piece]) -> str:
-    """The role of a NAME behind these tokens of its statement.
+    """The role of a NAME after these tokens of its statement.
 
     A key of `words.CHOICES`, or `tensor`, `dimension`, `size`, `argument` (of a call), `sum`, `axis`, `index`, `value`
     (of an equation), `new` (a name being declared); empty where a keyword or nothing stands.
@@ -63,7 +63,7 @@ def stands_for(before: Sequence[Piece]) -> str:
 
 
 def _in_formula(before: Sequence[Piece]) -> str:
-    """Behind `=`, and behind operators after it, a value; in `carry`, names come first and after each comma."""
+    """After `=`, and after operators after it, a value; in `carry`, names come first and after each comma."""
     first, last = before[0].type, before[-1].type
     if first == "CARRY" and last in ("CARRY", "COMMA"):
         return "new"

@@ -92,7 +92,7 @@ def of_statement(node: object, known: Analysis) -> list[str]:
 
 
 def hint(node: object, known: Analysis) -> str:
-    """The derived value worth showing behind a statement all the time; empty where there is none."""
+    """The derived value worth showing after a statement all the time; empty where there is none."""
     p, plan = known.program, known.plan
     if p is None:
         return ""

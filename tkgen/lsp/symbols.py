@@ -32,7 +32,7 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Hint:
-    """Text to show behind the character before `offset`, and the longer story."""
+    """Text to show after the character before `offset`, and the longer story."""
 
     offset: int
     text: str
@@ -99,7 +99,7 @@ def _body_end(file: Outline, header: int) -> int:
 
 
 def hints(file: Outline, known: Analysis) -> list[Hint]:
-    """The derived values worth showing all the time, behind their statements."""
+    """The derived values worth showing all the time, after their statements."""
     found = []
     for statement in file.statements:
         if statement.node is not None and (text := facts.hint(statement.node, known)):

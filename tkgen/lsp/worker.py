@@ -1,4 +1,4 @@
-"""Analysis in a process of its own: a spec that would take minutes to schedule costs the editor a deadline, no more.
+"""Analysis in its own process: a spec that would take minutes to schedule costs the editor a deadline, no more.
 
 A spec with a thousand buffers or a block of a million rows is a keystroke away from a sensible one, and a thread cannot
 be stopped.

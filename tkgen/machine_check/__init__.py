@@ -39,15 +39,15 @@ next as from tile to tile. Of a dynamic index two places are watched, or as many
 tile; a batch of none launches nothing. Where a part of the contraction is each matrix's own, so is its class.
 
 **Few numbers of K-steps stand for all.** Static sizes need no argument: the object's own loop runs to its end. Where
-the block stands at a barrier as it stood some barriers before, the passes that follow are carried out by their
+the block stands at a barrier as it stood some barriers before, the passes that follow are executed by their
 scalars and addresses alone, and watched again from where one of these differs (emulate/core/repetition.h): so 883,012
 K-steps of a block of 65536 x 65536 x 65536 take half a minute. Where that is not enough (`verdict.BUDGET`), the code
 is not called right but not checked. Where K is dynamic, or parts of tiles are of any length, every number of steps is
-watched up to where the loop repeats. A pass of the loop is the same code each time; LDS slots come back after
+watched up to where the loop repeats. An iteration of the loop is the same code each time; LDS slots come back after
 `buffers` steps, registers after `unroll`. An access is waited for within the pipeline's depth, after which
 `Plan.passes_to_prove` passes show each pair of accesses that can meet; one period is added, as a compiler that
-rotates a loop lets a pass begin and end within two of the source. With `tail masked` each number is watched with the
-last step whole and ragged; rows and columns are cut after one element, in the middle, and one before the end of a
+rotates a loop lets an iteration begin and end within two of the source. With `tail masked` each number is watched with
+the last step whole and ragged; rows and columns are cut after one element, in the middle, and one before the end of a
 tile.
 
 What is not its business: numbers. A kernel that drops or exchanges data without a race is found by `tkgen run` and

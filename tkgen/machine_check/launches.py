@@ -100,8 +100,8 @@ def _with_tiles(program: Program, sizes: Mapping[str, int], tiles: int) -> dict[
 
 
 def _repeat(plan: Plan) -> _Repeat:
-    """The plan's own proof says after how many passes its pattern repeats. One period more is watched than that: the
-    compiler may rotate a loop, and then a pass of it begins and ends within two passes of the source."""
+    """The plan's own proof says after how many iterations its pattern repeats. One period more is watched than that:
+    the compiler may rotate a loop, and then a pass of it begins and ends within two passes of the source."""
     period = lcm(plan.shape.unroll, *(o.buffers for o in plan.program.shared))
     return _Repeat(plan.shape.steps(plan.passes_to_repeat) + period, period)
 

@@ -73,7 +73,7 @@ def some_offsets(launch: Launch[Any]) -> dict[str, list[int]]:
 
 def sorts_of_groups(launch: Launch[Any]) -> tuple[int, ...]:
     """A block of each sort: by the rows of its tile, how long the loop's group, or the block's part of it, is in tiles,
-    and what is left of these; and one behind all of them, which finds no tile."""
+    and what is left of these; and one after all of them, which finds no tile."""
     groups = launch.program.kernel.groups
     assert groups is not None
     along = launch.walked or groups

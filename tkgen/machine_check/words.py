@@ -150,7 +150,7 @@ class _Words:
         return Span(origin.file, start + lead, start + max(len(text), lead))
 
     def _at(self, wave: Role, line: int | None, access: Access) -> Place | None:
-        """The place of the operation that a line of C++ carries out, if the instruction can be of it."""
+        """The place of the operation that a line of C++ executes, if the instruction can be of it."""
         wanted = _kinds(access)
         for (role, place), lines in self.spec.source.operations.items():
             if line in lines and role == wave.name and (not wanted or isinstance(wave.op(place), wanted)):
@@ -249,7 +249,7 @@ class _Words:
         return text, moved, other
 
     def _barrier(self, moved: _Party) -> str:
-        """The barrier that an access crossed: its line in the spec, or what it stands behind."""
+        """The barrier that an access crossed: its line in the spec, or what it stands after."""
         event, wave, access = moved.planned, moved.wave, moved.access
         assert event is not None and wave is not None
         events = next(t for (first, _), t in self._traces.items() if first == wave.waves[0] and event in t)

@@ -1,4 +1,4 @@
-"""The operations of a transformer as operators of torch, with gradients, carried out by kernels of tkgen.
+"""The operations of a transformer as operators of torch, with gradients, executed by kernels of tkgen.
 
 >>> y = tkgen.ops.linear(tkgen.ops.rmsnorm(x, weight), projection)
 >>> o = tkgen.ops.attention(q, k, v, causal=True)

@@ -157,7 +157,7 @@ def forms(name: str, target: str, sizes: Mapping[str, int] = FREE) -> tuple[Path
     Of what docs/prediction.md says of attention at 4096 queries: in ping-pong its forward pass reaches 619 TFLOP/s on
     gfx942 instead of 572, and on gfx950 1563 instead of 1341, or of 1182 without direct loads; but not for every D.
     Gradients take 0.83 of the time with direct loads. A backward pass must compute the scores of its forward pass bit
-    by bit, so both have these, or none. Of what sm_90a carries out otherwise it has specs of its own.
+    by bit, so both have these, or none. Of what sm_90a executes otherwise it has specs of its own.
     """
     if target == HOPPER:
         own = SPECS / target / f"{name}.tk"
@@ -184,7 +184,7 @@ def forms(name: str, target: str, sizes: Mapping[str, int] = FREE) -> tuple[Path
 
 
 def _wide(text: str, width: int) -> str:
-    """The same kernels for heads of more than 128: fewer keys a pass, and beyond 192 fewer rows a wave.
+    """The same kernels for heads of more than 128: fewer keys an iteration, and beyond 192 fewer rows a wave.
 
     A backward pass of 256 has no room for 32 keys a wave in 512 registers. Its forward pass has base tiles of as
     many rows, so that both sum scores in the same order.

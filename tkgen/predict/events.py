@@ -53,8 +53,8 @@ class Event:
 class Recording:
     """A run of `blocks` blocks of `waves` waves; wave w is on SIMD w mod `simds`.
 
-    `passes` has for each wave the cycles at which its passes of the loop begin, and the end of the last. `warm` is the
-    first pass that counts as steady.
+    `passes` has for each wave the cycles at which its iterations of the loop begin, and the end of the last. `warm` is
+    the first iteration that counts as steady.
     """
 
     simds: int

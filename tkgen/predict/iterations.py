@@ -1,10 +1,10 @@
 """Predicted time of a kernel whose blocks walk along tiles, some of them more than others, such as attention.
 
-One compute unit runs the machine code of as many blocks as it has room for, as `timing` does, some passes of the loop,
-which are extended to those that a block makes on average. A vector unit is busy for all cycles of an instruction: in
-such a loop powers and maxima take the place of waits, and waves of several blocks want the unit at once. The blocks of
-an XCD that walk along the same tiles fetch each of them once into its L2; over the launch each byte of the tensors is
-read from HBM once, where what moves fits the last-level cache.
+One compute unit runs the machine code of as many blocks as it has room for, as `timing` does, some iterations of the
+loop, which are extended to those that a block makes on average. A vector unit is busy for all cycles of an instruction:
+in such a loop powers and maxima take the place of waits, and waves of several blocks want the unit at once. The blocks
+of an XCD that walk along the same tiles fetch each of them once into its L2; over the launch each byte of the tensors
+is read from HBM once, where what moves fits the last-level cache.
 
 >>> p = IterationModel(Iterations.of(build), Device.of(build.spec.target)).prediction()
 >>> p.tflops, p.limiter
@@ -44,9 +44,10 @@ CHANGES: Final = {
 class Iterations(Launched):
     """A compiled kernel and its launch.
 
-    A block makes `passes` passes of the loop on average, and no block more than `most`, which is what number `longest`
-    makes; `unrolled` of them, which divide both, stand in the machine code's loop. `moving_bytes` of the tensors go
-    through LDS pass by pass; blocks with the same `walks`, by their number, walk along the same tiles of them.
+    A block makes `passes` iterations of the loop on average, and no block more than `most`, which is what number
+    `longest` makes; `unrolled` of them, which divide both, stand in the machine code's loop. `moving_bytes` of the
+    tensors go through LDS pass by pass; blocks with the same `walks`, by their number, walk along the same tiles of
+    them.
     """
 
     dtype: str
@@ -142,7 +143,7 @@ class IterationModel:
         return max(total, longest, 0.0 if "memory" in free else needed), full
 
     def _block(self, timing: CuTiming, passes: float) -> float:
-        """Cycles until blocks that are on a CU together are done with so many passes."""
+        """Cycles until blocks that are on a CU together are done with so many iterations."""
         most = self.workload.most
         if not any(s.body for s in self.streams):  # straight code
             return timing.cycles * passes / most
@@ -161,7 +162,7 @@ class IterationModel:
         return clock, *self.cycles(clock)
 
     def prediction(self, what_if: bool = True) -> Prediction:
-        """The time of one launch with empty caches, and where a pass's goes."""
+        """The time of one launch with empty caches, and where an iteration's goes."""
         w, (clock, cycles, steady) = self.workload, self.settled
         start, hertz = self.device.launch_seconds, clock.mhz * 1e6
         seconds = start + cycles / hertz
@@ -217,7 +218,7 @@ class IterationModel:
         return max(beyond_l2, once), once
 
     def busy(self, clock: Clock, steady: CuTiming) -> dict[str, float]:
-        """The share of a pass of a full CU in which each of its units works."""
+        """The share of an iteration of a full CU in which each of its units works."""
         simds = self.target.simds_per_cu
         body = [x for s in self.streams for x in (s.body or s.prologue)]
         memory, moved = self.memory(clock), sum(max(x.bytes, 64 * x.pieces) for x in body if x.unit is Unit.VMEM)

@@ -46,7 +46,8 @@ class LoopCost:
         return cls(passing, blocks, Machine.of(target, _memory(device)))
 
     def cycles(self, changed: Mapping[int, Instruction] | None = None) -> float:
-        """Cycles of a pass of the loop, of the whole where there is none; `changed`: instructions by dword index."""
+        """Cycles of an iteration of the loop, of the whole where there is none; `changed`: instructions by dword
+        index."""
         streams = [_with(s, changed) for s in self.streams] if changed else self.streams
         unit = BusyUnit(streams, self.blocks, self.machine)
         unit.run()

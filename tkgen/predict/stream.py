@@ -1,8 +1,8 @@
 """The instruction streams of one block, wave by wave, from its machine code and a run on the emulator.
 
-The emulator executes the first passes of the main loop of one block. From its trace come each wave's path (roles and
-phases take different ones), and the addresses of every LDS and memory access: from these the cycles that LDS spends
-on it with its bank conflicts, and the 64-byte pieces of global memory it touches. What lies behind the loop is walked
+The emulator executes the first iterations of the main loop of one block. From its trace come each wave's path (roles
+and phases take different ones), and the addresses of every LDS and memory access: from these the cycles that LDS spends
+on it with its bank conflicts, and the 64-byte pieces of global memory it touches. What lies after the loop is walked
 statically, so that the cost does not grow with K.
 
 >>> waves = block_streams(workload, target)
@@ -154,7 +154,7 @@ def _loop(path: Sequence[int]) -> int | None:
 
 
 def _cut(program: Program, path: list[int]) -> tuple[list[int], list[int], list[int]]:
-    """Prologue, one pass of the loop, epilogue of one wave."""
+    """Prologue, one iteration of the loop, epilogue of one wave."""
     header = _loop(path)
     if header is None:
         return path, [], []

@@ -74,7 +74,7 @@ class TileModel:
 
     @property
     def passes(self) -> int:
-        """Passes of the loop of the wave that has most; 1 where none loops."""
+        """Iterations of the loop of the wave that has most; 1 where none loops."""
         return max(1, *(s.passes for s in self.streams))
 
     @cached_property

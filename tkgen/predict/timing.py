@@ -7,7 +7,7 @@ documentation, scheduler). Waves issue in order. Units:
 
 - the matrix unit of a SIMD is busy for the cycles of the instruction; a result may be read by others some slots later;
 - the banks of the LDS serve accesses one after another, each for the cycles its conflicts cost, and the data of each
-  pair of SIMDs goes over a path of its own, half as wide as the banks;
+  pair of SIMDs goes over its own path, half as wide as the banks;
 - the vector memory path takes 16 lanes or 64 bytes a cycle; data comes back in order, after the latency of the level
   that has it, at the rate of the narrowest level (`Memory`);
 - counters: `s_waitcnt` waits for the completion times of the wave's own accesses; a barrier for all waves of the block.
@@ -98,10 +98,11 @@ class Machine:
 
 @dataclass(frozen=True)
 class CuTiming:
-    """`blocks` blocks resident on one CU: cycles of the whole, of a pass of the loop, and what the matrix units lost.
+    """`blocks` blocks resident on one CU: cycles of the whole, of an iteration of the loop, and what the matrix units
+    lost.
 
     `lost` has the cycles per pass and SIMD in which the matrix unit stood still, by cause; `busy` those it worked. Code
-    without a loop is one pass.
+    without a loop is one iteration.
     """
 
     blocks: int
@@ -117,7 +118,7 @@ _FAR: Final = float("inf")
 
 
 def simulate(streams: Sequence[WaveStream], blocks: int, machine: Machine) -> CuTiming:
-    """Run `blocks` copies of a block together for some passes of the loop, and extend that to all of them."""
+    """Run `blocks` copies of a block together for some iterations of the loop, and extend that to all of them."""
     unit = ComputeUnit(streams, blocks, machine)
     unit.run()
     return unit.result()
@@ -413,17 +414,17 @@ class ComputeUnit:
             self.lost.append((now - left, now, Cause.ISSUE))
 
     def _matrix_floor(self) -> float:
-        """Cycles of a pass that the matrix units need in any case: no kernel is known to keep them busier."""
+        """Cycles of an iteration that the matrix units need in any case: no kernel is known to keep them busier."""
         if "MFMA" in self.free or not self.passes:
             return 0.0
         cycles = sum(i.cycles for s in self.streams for i in s.body if i.flops)
         return self.blocks * cycles / self.machine.simds / self.machine.matrix_efficiency
 
     def _steady(self) -> tuple[float, float, float]:
-        """When the steady part of the loop begins and ends, and how many passes each block makes in it on average.
+        """When the steady part of the loop begins and ends, and how many iterations each block makes in it on average.
 
-        Blocks of a CU advance unevenly, the older ones first. The part ends when the first of them is at its last pass:
-        what is left alone then is faster than it would be beside the next block.
+        Blocks of a CU advance unevenly, the older ones first. The part ends when the first of them is at its last
+        iteration: what is left alone then is faster than it would be beside the next block.
         """
         # Loaders run ahead and make other numbers of passes: the waves that multiply set the pace.
         timed = [w for w in self.waves if self.multiplies[w.age % len(self.streams)]] or self.waves

@@ -60,7 +60,7 @@ class Launched:
 
 
 def of_launch(build: Build, launch: Launch[Any], held: Mapping[Tensor, Sequence[int]]) -> dict[str, Any]:
-    """The fields of `Launched`. Its tensors hold zeros, but for those of which it is known what they have `held`."""
+    """The fields of `Launched`. Its tensors hold zeros, except for those of which it is known what they have `held`."""
 
     def arguments() -> Sequence[Arg]:
         try:  # zero pages that are never written cost nothing; one block touches little

@@ -1,10 +1,10 @@
 """Vector clocks: which operations of a program are known to be complete where, over all its interleavings.
 
 **One run decides.** `run` executes the agents in some order and hands each event the vector clock with which it began:
-how far it knows each agent to have come, and how many phases of each meeting to be complete. Other interleavings match
+how far it knows each agent to have come, and how many phases of each barrier to be complete. Other interleavings match
 arrivals and waits alike, under three conditions that are checked on the clocks of that one run:
 
-1. whatever counts towards phase n + 1 of a meeting (an arrival, bytes) knows phase n to be complete;
+1. whatever counts towards phase n + 1 of a barrier (an arrival, bytes) knows phase n to be complete;
 2. a wait that phase n releases (its parity is all that the machine is told) knows phase n - 1 to be complete when it
    begins: a phase two behind would release it too;
 3. something that counts towards phase n + 1 knows that wait to be over: else phase n + 1 may be complete before the
@@ -13,7 +13,7 @@ arrivals and waits alike, under three conditions that are checked on the clocks 
 *Sufficient.* Take a run that differs, up to the first event that another phase takes or releases. All before it is
 matched as here, so that run has been through a set of events that is closed under happens-before. Condition 1 forbids
 that an arrival or bytes count towards an earlier phase. A phase cannot be complete too early: its expectations come
-with its arrivals, so that behind the last arrival only bytes are missing, and they are positive; nor too late, all it
+with its arrivals, so that after the last arrival only bytes are missing, and they are positive; nor too late, all it
 takes has happened. Conditions 2 and 3 leave a wait the one phase that releases it. So nothing differs; every
 interleaving is an order of the same events that respects happens-before, and every such order is an interleaving. A run
 that comes to an end then says that none hangs. (This is the determinacy of persistent systems: Keller, "A fundamental
@@ -25,7 +25,7 @@ happens-before and in which the other phase comes to count or release (take all 
 else). Such a program is refused: which phase is meant depends on the interleaving, or it hangs.
 
 So **x happens before y** in every interleaving iff y's clock reaches the completion of x: a position of x's agent (for
-what is synchronous, or was drained) or, for what delivers its bytes on a meeting, the phase to which they counted.
+what is synchronous, or was drained) or, for what delivers its bytes on a barrier, the phase to which they counted.
 
 Sources: PTX ISA, "mbarrier" (phase complete when pending arrivals and tx-count are zero; try_wait.parity), "barrier"
 (bar.sync, bar.arrive), "Data movement and conversion: completion mechanisms", "wgmma.wait_group"; AMD CDNA3 ISA,
@@ -113,7 +113,7 @@ class Run:
 
 @dataclass(slots=True)
 class _Phase:
-    """A phase of a meeting: what it lacks, what counted towards it, and what those that it releases learn."""
+    """A phase of a barrier: what it lacks, what counted towards it, and what those that it releases learn."""
 
     arrivals: int
     bytes: int = 0
@@ -229,7 +229,7 @@ class Running:
             self.outstanding[event.agent].setdefault(step.stream, []).append(event)
 
     def _drain(self, event: Event, step: Drain) -> None:
-        """All but the latest are complete, or have read."""
+        """All except the latest are complete, or have read."""
         known = Point(event.agent, event.position + 1)
         if self.streams[step.stream].completion is Completion.GROUPS:
             groups = self.groups[event.agent].setdefault(step.stream, [])
@@ -251,7 +251,7 @@ class Running:
     # ------------------------------------------------------------ meetings
 
     def _count(self, event: Event, meeting: str, arrivals: int, expected: int) -> None:
-        """Arrivals or bytes come to a meeting; its phase may then be complete."""
+        """Arrivals or bytes come to a barrier; its phase may then be complete."""
         number = self.numbers[meeting]
         phases = self.phases[number]
         phase, event.phase = phases[-1], len(phases) - 1
@@ -347,7 +347,7 @@ def run(program: Program) -> Run:
     """One run of a program, with the clock of each event.
 
     Raises:
-        ValueError: a step that its meeting or stream cannot be told (`tkgen.proof.program.check`).
+        ValueError: a step that its barrier or stream cannot be told (`tkgen.proof.program.check`).
     """
     check(program)
     made = Running(program)

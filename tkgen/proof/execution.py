@@ -1,16 +1,16 @@
-"""A program of the proof carried out with data, in one order: what its agents do, and when what they started is done.
+"""A program of the proof executed with data, in one order: what its agents do, and when what they started is done.
 
     outcome = execute(program, work, ORDERS[1])    # `work` says what each operation makes of what it finds
 
 Where the proof speaks of all interleavings, this runs one, as a machine would: agents step by step, and every operation
-that an agent started on a stream as an agent of its own, which does its work at some moment between its issue and the
+that an agent started on a stream as a separate agent, which does its work at some moment between its issue and the
 moment at which somebody knows it to be complete. An `Order` decides who is next. What an access finds is
 
 - what was last written there, which may be another instance than the one that is meant;
 - nothing (`lost`): where nobody has written, where an operation is on its way to write - bytes come in any order -, or
   where what was written by ordinary stores has met no fence and is read another way.
 
-Meetings are counted as mbarriers are: a phase is complete when it has its arrivals and the bytes that were expected, a
+Barriers are counted as mbarriers are: a phase is complete when it has its arrivals and the bytes that were expected, a
 wait is told its parity. A run in which nobody can go on is a deadlock and says who waits for what.
 
 The proof finds what any order gets wrong, and more: it asks for the order, not for wrong data. A run that is right
@@ -84,7 +84,7 @@ def execute(program: Program, work: Work, order: Order) -> Outcome:
     """One run of a program.
 
     Raises:
-        ValueError: a step that its meeting or stream cannot be told (`tkgen.proof.program.check`).
+        ValueError: a step that its barrier or stream cannot be told (`tkgen.proof.program.check`).
     """
     check(program)
     return _Execution(program, work, order).run()
@@ -101,7 +101,7 @@ class _Operation:
 
 @dataclass(slots=True)
 class _Meeting:
-    """The phase that a meeting is in, and what that lacks."""
+    """The phase that a barrier is in, and what that lacks."""
 
     wanted: int
     phase: int = 0
@@ -267,7 +267,7 @@ class _Execution:
         return any(not op.done for group in groups[: max(len(groups) - drain.left, 0)] for op in group)
 
     def _come(self, name: str) -> None:
-        """Somebody arrives at a meeting, delivers there or waits for it: it must be set up, and its block there."""
+        """Somebody arrives at a barrier, delivers there or waits for it: it must be set up, and its block there."""
         if name in self.places and not self._contents(self.places[name]).known:
             self.findings[f"`{name}` is used before it is set up, or when its block has ended"] = None
 
@@ -350,7 +350,7 @@ class _Execution:
 
 
 def _all_but(ops: Sequence[_Operation], left: int) -> Sequence[_Operation]:
-    """Those that have at least `left` behind them."""
+    """Those that have at least `left` after them."""
     later = 0
     for count in range(len(ops), 0, -1):
         if later >= left:

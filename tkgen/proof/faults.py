@@ -14,10 +14,10 @@ keeps the order of issue. Where they take different ways to memory (proxies) for
 agent must have fenced after x was complete, and y must know that. That the fence stands with the first access is the
 form that the PTX ISA's examples have ("Async proxy": writes to shared memory, fence.proxy.async, then a barrier); its
 model would also take one that stands further on, which this proof does not: the one place where it refuses programs
-that no interleaving gets wrong. Bytes and groups end with a fence of their own (PTX ISA, "wgmma: Async proxy": the
+that no interleaving gets wrong. Bytes and groups end with their own fence (PTX ISA, "wgmma: Async proxy": the
 completion is followed by an implicit generic-async proxy fence), so targets list no fence in that direction.
 
-A meeting object that lies in the memory of one block of a cluster is read as an instance of that memory by whoever
+A barrier object that lies in the memory of one block of a cluster is read as an instance of that memory by whoever
 comes to it, so that it must be set up by then, and a block must outlive what comes to its objects: when the last of its
 agents ends, one of them must know that to be over (CUDA C++ Programming Guide, "Distributed Shared Memory": all blocks
 must have begun before it is accessed, and none may exit before that is done).
@@ -141,7 +141,7 @@ class _Order:
         return queued and x.event.agent == y.event.agent and x.event.position < y.event.position
 
     def _fenced(self, x: _Touch, y: _Touch) -> bool:
-        """Return True if x's agent has fenced behind the completion of x, and y knows it."""
+        """Return True if x's agent has fenced after the completion of x, and y knows it."""
         if x.done is None or x.done.component != x.event.agent:
             return False
         fences = self.fences[x.event.agent, x.proxy, y.proxy]
@@ -227,17 +227,17 @@ def _touches(made: Run, alike: Sequence[int] | None) -> list[list[_Instance]]:
 
 
 def _places(program: Program) -> dict[str, str]:
-    """The blocks in whose memory meeting objects lie, by the names of these."""
+    """The blocks in whose memory barrier objects lie, by the names of these."""
     return {m.name: m.place for m in program.meetings if m.place}
 
 
 def _meeting(event: Event) -> str:
-    """The meeting at which a step arrives, delivers or waits."""
+    """The barrier at which a step arrives, delivers or waits."""
     return event.step.meeting if isinstance(event.step, _AT_MEETINGS) else ""
 
 
 def _over(event: Event) -> Point | None:
-    """When it has been at its meeting: a step of its agent when it is done, what it started when it has delivered."""
+    """When it has been at its barrier: a step of its agent when it is done, what it started when it has delivered."""
     return event.done if isinstance(event.step, Do) else Point(event.agent, event.position + 1)
 
 

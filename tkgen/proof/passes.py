@@ -1,29 +1,30 @@
-"""Loops: how many passes prove all numbers of passes.
+"""Loops: how many iterations prove all numbers of iterations.
 
-**Statement.** Let a loop be balanced (`unbalanced` finds nothing): each pass brings every meeting a whole number of
-phases, as many as its waits go on by, and as many bytes as it expects. Let A agents run it. Say that what counts
-towards one phase, and the waits that it releases, are at most `spread` passes apart, and accesses that must be ordered
-at most `reach` passes. Then a program of more than
+**Statement.** Let a loop be balanced (`unbalanced` finds nothing): each iteration brings every barrier a whole number
+of phases, as many as its waits go on by, and as many bytes as it expects. Let A agents run it. Say that what counts
+towards one phase, and the waits that it releases, are at most `spread` iterations apart, and accesses that must be
+ordered at most `reach` iterations. Then a program of more than
 
     W = reach + 3 (A - 1) spread + 1
 
-passes has a fault iff the program of W + 1 passes has one.
+iterations has a fault iff the program of W + 1 iterations has one.
 
-**Proof.** Pass k + 1 is pass k with instances and phases moved on; which accesses share a slot, and which phases a
-parity can be taken for, depends on differences alone. So away from its ends a program looks the same from pass to pass.
-x happens before y iff a path leads from the completion of x to y, whose edges are the order of an agent's steps, and
-what counts towards a phase before the waits that it releases. A path that comes to an agent twice can stay there
-between; so there is one with at most A - 1 edges between agents. Each goes forward or back by `spread` passes at most,
-all others go forward, and y is `reach` passes from x at most: the path stays within (A - 1) spread passes before x and
-reach + 2 (A - 1) spread behind it, W passes in all. Those touch the prologue or the epilogue, or neither, but not both
-if there are more; and so the same W passes, with the same end of the loop in them or none, occur in a program of W + 1
-passes. There the path exists, or not, as it does here. The conditions of `tkgen.proof.clock` are such pairs, too
-(events of consecutive phases, 2 spread + 1 passes apart at most, which `reach` includes), and a deadlock is a path from
-an event to itself. A matching of arrivals and waits in phases, moved on from pass to pass, that has no such path and
-meets the conditions, is that of every run (`tkgen.proof.clock`); so `spread` is the same for all numbers of passes.
+**Proof.** Iteration k + 1 is iteration k with instances and phases moved on; which accesses share a slot, and which
+phases a parity can be taken for, depends on differences alone. So away from its ends a program looks the same from
+iteration to iteration. x happens before y iff a path leads from the completion of x to y, whose edges are the order of
+an agent's steps, and what counts towards a phase before the waits that it releases. A path that comes to an agent twice
+can stay there between; so there is one with at most A - 1 edges between agents. Each goes forward or back by `spread`
+iterations at most, all others go forward, and y is `reach` iterations from x at most: the path stays within (A - 1)
+spread iterations before x and reach + 2 (A - 1) spread after it, W iterations in all. Those touch the prologue or the
+epilogue, or neither, but not both if there are more; and so the same W iterations, with the same end of the loop in
+them or none, occur in a program of W + 1 iterations. There the path exists, or not, as it does here. The conditions of
+`tkgen.proof.clock` are such pairs, too (events of consecutive phases, 2 spread + 1 iterations apart at most, which
+`reach` includes), and a deadlock is a path from an event to itself. A matching of arrivals and waits in phases, moved
+on from iteration to iteration, that has no such path and meets the conditions, is that of every run
+(`tkgen.proof.clock`); so `spread` is the same for all numbers of iterations.
 
-Where an access of the loop goes to one instance in all passes (its ring does not advance), only the nearest pass
-counts: of one step in successive passes, what is known of a later one is known of the earlier ones.
+Where an access of the loop goes to one instance in all iterations (its ring does not advance), only the nearest
+iteration counts: of one step in successive iterations, what is known of a later one is known of the earlier ones.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ from tkgen.proof.program import Access, Arrive, Await, Box, Do, Loop, Meet, Prog
 
 
 def loop_faults(loop: Loop, passes: int | None = None) -> list[Fault]:
-    """Everything that goes wrong in a loop of so many passes; None: of any number, none included.
+    """Everything that goes wrong in a loop of so many iterations; None: of any number, none included.
 
-    The faults of the first number of passes that has any.
+    The faults of the first number of iterations that has any.
 
     Raises:
         ValueError: the loop is not balanced.
@@ -79,7 +80,7 @@ class _Runs:
 
 
 def first_wrong(loop: Loop, once: bool = False) -> str | None:
-    """In words what goes wrong first in a loop of any number of passes, or of one; None where nothing does."""
+    """In words what goes wrong first in a loop of any number of iterations, or of one; None where nothing does."""
     if not once and (found := next(unbalanced(loop), None)):
         return found
     if not (wrong := faults(loop.unrolled(1)) if once else loop_faults(loop)):
@@ -115,7 +116,7 @@ def _instances(program: Program) -> tuple[set[tuple[str, int, Box]], set[tuple[s
 
 
 def unbalanced(loop: Loop) -> Iterator[str]:
-    """Meetings to which a pass brings other than the phases that it goes on by, or other bytes than it expects.
+    """Barriers to which an iteration brings other than the phases that it goes on by, or other bytes than it expects.
 
     With enough passes, waits for these hang or are released by another phase.
     """
@@ -138,7 +139,7 @@ def unbalanced(loop: Loop) -> Iterator[str]:
 
 
 def passes_to_prove(loop: Loop) -> int:
-    """At least W + 1; or, where that many passes hang or match differently, a number of passes that does."""
+    """At least W + 1; or, where that many iterations hang or match differently, a number of iterations that does."""
     return _enough(_Runs(loop))
 
 
@@ -157,7 +158,7 @@ def _enough(runs: _Runs) -> int:
 
 
 def _spread(loop: Loop, made: Run, passes: int) -> int:
-    """By how many passes what touches one phase is apart, at most."""
+    """By how many iterations what touches one phase is apart, at most."""
     pass_of = [[k for _, k in loop.steps(agent, passes)] for agent in loop.agents]
     touched: dict[tuple[str, int], list[int]] = defaultdict(list)
     for events in made.events:
@@ -168,7 +169,7 @@ def _spread(loop: Loop, made: Run, passes: int) -> int:
 
 
 def _reach(loop: Loop) -> int:
-    """By how many passes accesses that must be ordered are apart, at most."""
+    """By how many iterations accesses that must be ordered are apart, at most."""
     first: dict[str, list[int]] = defaultdict(list)
     for agent in loop.agents:
         for access in _accesses(agent.body):

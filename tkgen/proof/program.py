@@ -1,11 +1,11 @@
 """The form of programs over which the proof works: what each agent does, where it completes, where agents meet.
 
-    Program   agents, meetings, streams, fences, rings
+    Program   agents, barriers, streams, fences, rings
     Agent     one instruction stream (a wave, a warpgroup, the thread that issues copies) as steps in machine order
     Step      Do | Arrive | Await | Meet | Commit | Drain | Fence
     Access    a box of one slot of a ring, as instance i of the value that lives there
 
-Nothing here knows of a GPU: what streams, meetings and fences there are, targets say (`tkgen.targets.synchronisation`).
+Nothing here knows of a GPU: what streams, barriers and fences there are, targets say (`tkgen.targets.synchronisation`).
 Nor is there any arithmetic on data: an operation is what it reads and what it writes.
 
 **Sequential meaning.** A ring holds the instances 0, 1, 2, ... of a value, each in the slot that its accesses name. The
@@ -14,8 +14,9 @@ accesses touch common elements of a slot and one writes, that is the order in wh
 required. A value that is updated in place is a new instance at each update. Registers are rings like any other, of one
 agent.
 
-**Loops** are unrolled: a `Loop` is a prologue, the steps of one pass, an epilogue, and by how many instances of each
-ring, and phases of each meeting, a pass goes on. How many passes prove all of them: `tkgen.proof.passes`.
+**Loops** are unrolled: a `Loop` is a prologue, the steps of one iteration, an epilogue, and by how many instances of
+each ring, and phases of each barrier, an iteration goes on. How many iterations prove all of them:
+`tkgen.proof.passes`.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class Do:
 
 @dataclass(frozen=True)
 class Arrive:
-    """`count` arrivals at a meeting, without waiting; with them, `bytes` more are expected there."""
+    """`count` arrivals at a barrier, without waiting; with them, `bytes` more are expected there."""
 
     meeting: str
     count: int = 1
@@ -83,7 +84,7 @@ class Arrive:
 
 @dataclass(frozen=True)
 class Await:
-    """Wait for a phase of a meeting to be complete. The machine is told only whether its number is even or odd."""
+    """Wait for a phase of a barrier to be complete. The machine is told only whether its number is even or odd."""
 
     meeting: str
     phase: int
@@ -129,7 +130,7 @@ Step = Do | Arrive | Await | Meet | Commit | Drain | Fence
 
 @dataclass(frozen=True)
 class Meeting:
-    """A meeting object: a phase is complete after so many `arrivals` and all bytes that were expected with them.
+    """A barrier object: a phase is complete after so many `arrivals` and all bytes that were expected with them.
 
     `phased`: it is waited for by phase (`Await`); else by those who arrive (`Meet`).
 
@@ -167,10 +168,10 @@ class Program:
 
 
 def check(program: Program) -> None:
-    """That each step is one that its meeting or stream can be told.
+    """That each step is one that its barrier or stream can be told.
 
     Raises:
-        ValueError: a name that is not there; a wait by phase for a meeting without phases, or the other way round; an
+        ValueError: a name that is not there; a wait by phase for a barrier without phases, or the other way round; an
             arrival without a count, expected or delivered bytes that are none.
     """
     phased = {m.name: m.phased for m in program.meetings}
@@ -207,7 +208,7 @@ def _possible(step: Step, phased: Mapping[str, bool], completion: Mapping[str, C
 
 @dataclass(frozen=True)
 class Looped:
-    """The steps of one agent: before the loop, in its pass 0, and behind it as they would be after no pass."""
+    """The steps of one agent: before the loop, in its iteration 0, and after it as they would be after no iteration."""
 
     name: str
     prologue: tuple[Step, ...]
@@ -218,10 +219,10 @@ class Looped:
 
 @dataclass(frozen=True)
 class Loop:
-    """A block whose agents all make the same number of passes.
+    """A block whose agents all make the same number of iterations.
 
-    `slots` are those of each ring; `advance` says by how many instances of a ring, and phases of a meeting, the pass
-    after next is further on than the next.
+    `slots` are those of each ring; `advance` says by how many instances of a ring, and phases of a barrier, the
+    iteration after next is further on than the next.
     """
 
     agents: tuple[Looped, ...]
@@ -232,7 +233,7 @@ class Loop:
     initial: frozenset[str] = frozenset()
 
     def unrolled(self, passes: int, epilogue: bool = True) -> Program:
-        """The program that makes so many passes, with or without the epilogue."""
+        """The program that makes so many iterations, with or without the epilogue."""
         agents = tuple(Agent(a.name, self._steps(a, passes, epilogue), a.block) for a in self.agents)
         return Program(agents, self.meetings, self.machine, self.initial)
 
@@ -250,7 +251,7 @@ class Loop:
         yield from ((self.later(step, passes), passes) for step in agent.epilogue)
 
     def _pass(self, agent: Looped, number: int) -> tuple[Step, ...]:
-        """The body of an agent in one pass, made once: a proof tries many numbers of passes."""
+        """The body of an agent in one iteration, made once: a proof tries many numbers of iterations."""
         body, steps = self._made.get((id(agent.body), number), (None, ()))
         if body is not agent.body:
             steps = tuple(self.later(step, number) for step in agent.body)
@@ -262,7 +263,7 @@ class Loop:
         return {}
 
     def later(self, step: Step, passes: int) -> Step:
-        """A step so many passes later."""
+        """A step so many iterations later."""
         match step:
             case Do():
                 reads, writes = (tuple(self._moved(a, passes) for a in group) for group in (step.reads, step.writes))

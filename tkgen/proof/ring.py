@@ -2,12 +2,12 @@
 
 One role fills the slots of some rings, item after item; others empty them. Item i is instance i of each ring, in slot
 i mod S. Two orders are required (`tkgen.proof.program`): what fills item i before what reads it (RAW), and what reads
-item i before what fills item i + S (WAR). So each slot has two meetings: `full`, at which the filling role arrives, and
+item i before what fills item i + S (WAR). So each slot has two barriers: `full`, at which the filling role arrives, and
 `empty`, at which all that read do. Each item takes one arrival and one wait of each role. That is the fewest: nothing
 less than an arrival here and a wait there orders two roles in one direction.
 
 **The places.** The wait for `full` stands right before the first read of an item, that for `empty` right before the
-first write. An arrival stands right behind the step with which the last access to an item is known to be complete, and
+first write. An arrival stands right after the step with which the last access to an item is known to be complete, and
 fenced where the other role takes another way to memory: the access itself, or the wait that completes its group, which
 may be `lag` items further on. Copies that deliver bytes arrive by themselves; their role says how many it expects right
 before the first of them.
@@ -18,7 +18,7 @@ all that this one does. (Where a role only delivers bytes, the place at which it
 `tests/proof/test_ring.py` tries all other places of each role of small pipelines.
 
 **One phase bit is enough**: the filling role waits for `empty` of a slot before it arrives at its `full` again, a
-reading one for `full` before it arrives at `empty`; so neither meeting is ever two phases ahead of who waits for it.
+reading one for `full` before it arrives at `empty`; so neither barrier is ever two phases ahead of who waits for it.
 
 **Slots.** Before the filling role fills item i it waits for item i - S to be given back; by then it has arrived for
 items up to i - 1 - lag, and a reader gives back an item when it has come `lag` items further. So a ring has more slots
@@ -86,7 +86,7 @@ class Pipeline:
         return found[0]
 
     def delivers(self, step: Step) -> bool:
-        """Return True if a step is a copy whose bytes a meeting counts."""
+        """Return True if a step is a copy whose bytes a barrier counts."""
         streams = {s.name for s in self.machine.streams if s.completion is Completion.BYTES}
         return isinstance(step, Do) and step.stream in streams
 
@@ -104,7 +104,7 @@ class Place:
 
 
 def placed(pipeline: Pipeline) -> Loop:
-    """The pipeline with its meetings, as a loop whose pass goes once round the ring.
+    """The pipeline with its barriers, as a loop whose pass goes once round the ring.
 
     Raises:
         ValueError: not one role fills the rings; an access is never complete; there are too few slots.
@@ -144,7 +144,7 @@ def _released(pipeline: Pipeline, role: Role) -> tuple[int, int]:
 
 
 def _known(pipeline: Pipeline, role: Role, events: Sequence[Event], event: Event, access: Access) -> float:
-    """The position from which an access is known to be complete, and behind the fence that others' accesses need."""
+    """The position from which an access is known to be complete, and after the fence that others' accesses need."""
     step = event.step
     assert isinstance(step, Do)
     done = event.done if access in step.writes else event.read
@@ -166,7 +166,7 @@ def _known(pipeline: Pipeline, role: Role, events: Sequence[Event], event: Event
 
 
 def _first(events: Sequence[Event], fence: Fence, known: float) -> float:
-    """The position behind the first such fence from a position on."""
+    """The position after the first such fence from a position on."""
     return next((e.position + 1 for e in events if e.step == fence and e.position >= known), NEVER)
 
 
@@ -188,7 +188,7 @@ def _shared(pipeline: Pipeline, step: Step) -> list[Access]:
 
 
 def with_places(pipeline: Pipeline, places: Mapping[str, Place]) -> Loop:
-    """The pipeline with its meetings at these places."""
+    """The pipeline with its barriers at these places."""
     slots = pipeline.slots
     peeled = max(p.lag for p in places.values())
     agents = []

@@ -8,8 +8,8 @@ registers, staging and buffers hold what is taken from them, that everything is 
 
 Terms are hash-consed (Ershov, "On programming of arithmetic operations", 1958; Filliâtre and Conchon, "Type-safe
 modular hash-consing", 2006): the same function of the same terms is the same number, so comparison is that of numbers,
-and a run costs a look-up an operation. Functions are taken as they are, without their laws, but for sums: the schedule
-may sum in any order, so a sum is the multiset of what is summed, with the sums within it spread out.
+and a run costs a look-up an operation. Functions are taken as they are, without their laws, except for sums: the
+schedule may sum in any order, so a sum is the multiset of what is summed, with the sums within it spread out.
 """
 
 from __future__ import annotations

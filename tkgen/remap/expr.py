@@ -287,7 +287,7 @@ class Program:
 
     @contextmanager
     def _body(self) -> Iterator[list[Statement]]:
-        """Collect what is built inside as a body of its own."""
+        """Collect what is built inside as a separate body."""
         outer, self._statements = self._statements, []
         self._depth += 1
         yield self._statements

@@ -98,7 +98,7 @@ HATCH = (
 
 
 def standalone(picture: str) -> str:
-    """A picture as a file of its own: it follows the viewer's light or dark preference and has a background."""
+    """A picture as a separate file: it follows the viewer's light or dark preference and has a background."""
     dark = f"@media (prefers-color-scheme: dark) {{ {style('pictures-dark.css')} }}"
     sheet = f"<style>{style('pictures.css')}{dark} .pic {{ background: var(--panel); }}</style>"
     head, _, rest = picture.partition(">")

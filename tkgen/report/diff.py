@@ -49,7 +49,8 @@ class Change:
 
 @dataclass(frozen=True)
 class MixChange:
-    """Instructions of one sort on both sides: in a pass of the main loop, per K-step, or in all of a kernel of rows."""
+    """Instructions of one sort on both sides: in an iteration of the main loop, per K-step, or in all of a kernel of
+    rows."""
 
     label: str
     before: float

@@ -342,5 +342,5 @@ def _numbers(found: Facts) -> Iterator[tuple[str, str, str]]:
 
 
 def loops(found: Facts) -> bool:
-    """Return True if the instructions that are counted are those of a pass of a loop, not of all of a kernel."""
+    """Return True if the instructions that are counted are those of an iteration of a loop, not of all of a kernel."""
     return any(f.key.startswith("main_loop.") for f in found.figures)

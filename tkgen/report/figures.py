@@ -51,7 +51,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class MixEntry:
-    """Instructions of one sort in one pass of the main loop, or in all of a kernel of rows.
+    """Instructions of one sort in one iteration of the main loop, or in all of a kernel of rows.
 
     `detail` splits them by shape or width.
     """

@@ -58,7 +58,7 @@ class LaneOp:
 
 @dataclass(frozen=True)
 class Lane:
-    """Waves that execute the same operations, `phase` barriers behind the first."""
+    """Waves that execute the same operations, `phase` barriers after the first."""
 
     role: str
     waves: tuple[int, ...]
@@ -88,8 +88,9 @@ class Link:
 class Pipeline:
     """The lanes over `epochs` epochs, every dependency of an iteration, and the budget of each loop.
 
-    A pass of the loop makes `steps_per_pass` steps, called `step`, each with `barriers_per_step` barriers. `passes` is
-    the loop's trip count, None where only run time knows. `clusters` are those of a written schedule as text.
+    An iteration of the loop makes `steps_per_pass` steps, called `step`, each with `barriers_per_step` barriers.
+    `passes` is the loop's trip count, None if known only at run time. `clusters` are those of a written schedule as
+    text.
     """
 
     lanes: tuple[Lane, ...]

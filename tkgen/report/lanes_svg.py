@@ -18,7 +18,7 @@ WIDEST = 260.0  # of an operation; longer texts are squeezed
 
 
 def pipeline(facts: Facts) -> str:
-    """A lane per wave over the prologue and one pass of the loop; columns are epochs, dashed lines barriers."""
+    """A lane per wave over the prologue and one iteration of the loop; columns are epochs, dashed lines barriers."""
     pipe = facts.pipeline
     predicted = any(op.cycles is not None for lane in pipe.lanes for op in lane.ops)
     main = MAIN + (12 if predicted else 0)

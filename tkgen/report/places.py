@@ -33,7 +33,7 @@ _REGISTERS = re.compile(r"([av])(?:\[(\d+):(\d+)\]|(\d+)\b)")
 
 @dataclass(frozen=True)
 class Statement:
-    """A line of the C++ that carries out an operation: of which kind, on which operand, for which role.
+    """A line of the C++ that executes an operation: of which kind, on which operand, for which role.
 
     `text` names the operation and `span` is its place in the spec, None where tkgen placed it.
     """
@@ -92,7 +92,7 @@ class Places:
         ]
 
     def _merged(self, index: int) -> tuple[int, ...]:
-        """The statements that an access without a line may carry out."""
+        """The statements that an access without a line may execute."""
         role, kind = self.roles[index], self.kinds[index]
         if not role:
             return ()
@@ -125,7 +125,7 @@ class Places:
 
 
 def known_lines(function: Function, source: Source, cpp_name: str) -> list[int]:
-    """For each instruction the line of the kernel that it carries out, as the line tables have it; 0 for none."""
+    """For each instruction the line of the kernel that it executes, as the line tables have it; 0 for none."""
     text = source.text.split("\n")
     body = next(number for number, line in enumerate(text, 1) if line.startswith("__global__"))
     return [_line(instruction, cpp_name, body) for instruction in function.instructions]
@@ -141,7 +141,7 @@ def named_schedules(plan: Plan, source: Source) -> Iterator[tuple[int, Span]]:
 
 
 def _line(instruction: Instruction, cpp_name: str, body: int) -> int:
-    """The line of the kernel itself, which begins at `body`, behind all inlined calls; 0 where there is none."""
+    """The line of the kernel itself, which begins at `body`, after all inlined calls; 0 where there is none."""
     for place in reversed(instruction.sources):
         if place.file.rpartition("/")[2] == cpp_name:
             return place.line if place.line >= body else 0

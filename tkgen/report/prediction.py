@@ -31,8 +31,8 @@ class Prediction:
     The speed is an `upper_bound` where the power limit is not known. `parts` say where the time goes, multiplying
     first, with cycles of a `step` of the loop; `changes` what would help: (change, times faster). `waves` has for each
     wave of a block the cycles by instruction, counted from the kernel's first: from its issue to that of the wave's
-    next one, in one pass of the loop or, outside of it, the one time it runs. `timeline` has what happens on a compute
-    unit, cycle by cycle. `hot` has the lines of the spec, where machine code has any.
+    next one, in one iteration of the loop or, outside of it, the one time it runs. `timeline` has what happens on a
+    compute unit, cycle by cycle. `hot` has the lines of the spec, where machine code has any.
     `seconds` of a launch are predicted at `sizes` of dynamic dimensions.
     """
 

@@ -446,7 +446,7 @@ def _cells(
 
 
 def mix(facts: Facts) -> str:
-    """The instructions of one pass of the main loop by sort."""
+    """The instructions of one iteration of the main loop by sort."""
     entries = facts.mix
     c = Canvas(620, 24 + max(len(entries), 1) * 24, f"Instruction mix of {facts.kernel}")
     if not entries:

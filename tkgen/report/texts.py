@@ -39,10 +39,10 @@ class CppLine:
 
 @dataclass(frozen=True)
 class IsaLine:
-    """One instruction. `label` names the block that begins here or is empty; `cpp` are the C++ lines it carries out.
+    """One instruction. `label` names the block that begins here or is empty; `cpp` are the C++ lines it executes.
 
     `kind` is its sort as `tkgen.toolchain.isa.classify` names it; `loop` says that it stands in the main loop. `cycles`
-    are predicted: how long it keeps a wave that executes it, in one pass of the loop. None without a prediction.
+    are predicted: how long it keeps a wave that executes it, in one iteration of the loop. None without a prediction.
     """
 
     label: str
@@ -108,7 +108,7 @@ def with_code(
 ) -> Texts:
     """The texts with the instructions of `function`, whose main loop is `loop`.
 
-    By the position of an instruction in `function`, `lines` are the C++ lines it carries out and `cycles` the
+    By the position of an instruction in `function`, `lines` are the C++ lines it executes and `cycles` the
     predicted ones; several lines share them.
     """
     isa = tuple(_isa(function, loop, lines, cycles))

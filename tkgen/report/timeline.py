@@ -1,7 +1,7 @@
 """The pipeline in predicted cycles: what every wave of a compute unit does and waits for, drawn to scale.
 
 The timing model's events (`tkgen.predict.events`), with instructions of one operation joined to one bar, and named by
-the operation that they carry out. The same as a trace for Perfetto or Chrome: `trace`.
+the operation that they execute. The same as a trace for Perfetto or Chrome: `trace`.
 
 >>> found = timeline(build, profile(build))
 >>> found.bars[0].text, found.bars[0].start
@@ -249,7 +249,7 @@ class _Names:
 
 
 def _of_plan(build: Any) -> tuple[list[str], list[int]]:
-    """For each instruction the operations that it carries out, and the row of the first one's line."""
+    """For each instruction the operations that it executes, and the row of the first one's line."""
     rows = Rows(build.spec.program.origins.files)
     places = Places(build.function, build.spec.plan, build.spec.source, f"{build.spec.name}.cpp")
     texts = {s.line: s.text for s in reversed(places.placed)}
@@ -261,7 +261,7 @@ def _of_plan(build: Any) -> tuple[list[str], list[int]]:
 
 
 def _of_equations(build: Build) -> tuple[list[str], list[int]]:
-    """For each instruction the line of the spec that it carries out, without its comment, and that line's row."""
+    """For each instruction the line of the spec that it executes, without its comment, and that line's row."""
     spec, rows = build.spec, Rows(build.spec.program.origins.files)
     cpp = texts(spec.program.origins, rows, spec.source, None, "").cpp
     known = known_lines(build.function, spec.source, f"{spec.name}.cpp")

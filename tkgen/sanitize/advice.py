@@ -1,9 +1,9 @@
 """Waits of machine code that are stronger than needed, and barriers that order nothing.
 
 A wait is stronger than needed if it may allow more accesses to be on their way and all that follows is still covered:
-registers that are read, bytes of LDS that other waves read or overwrite behind a barrier, memory behind a flag. A
+registers that are read, bytes of LDS that other waves read or overwrite after a barrier, memory after a flag. A
 barrier orders nothing if no two accesses of two waves that conflict would be without order if the epochs before and
-behind it were one. Neither is worked out here. It is tried: the instruction is changed in the loaded code, which is run
+after it were one. Neither is worked out here. It is tried: the instruction is changed in the loaded code, which is run
 under the referee. What it lets pass is enough, as its verdict holds for every order of the waves (`machine_check`).
 
 Barriers that meet are taken out together, first; then each wait allows as much as it can, in the order of the code.
@@ -51,7 +51,7 @@ class Advice:
     """One change: the instructions at `addresses` in the place of which less would do.
 
     `place` is the file and line, or the address where there is none, `source` the text there. `saved` is how many
-    cycles less a pass of the main loop takes with this change alone; None where nothing can be predicted.
+    cycles less an iteration of the main loop takes with this change alone; None where nothing can be predicted.
     """
 
     addresses: tuple[int, ...]
@@ -67,7 +67,7 @@ class Advice:
 class Advised:
     """The advice on a kernel, and the number of waits and barriers examined.
 
-    `cycles` are those of a pass of the main loop, of all where there is none, as it is and with all of the advice
+    `cycles` are those of an iteration of the main loop, of all where there is none, as it is and with all of the advice
     (a prediction); None where there is none, for the reason in `notes`. `words` is the changed code by its addresses.
     """
 
@@ -337,7 +337,7 @@ def _percent(before: float, after: float) -> str:
 
 
 def advice_json(advised: Advised) -> dict[str, Any]:
-    """The same as plain data; cycles are predictions, of a pass of the main loop."""
+    """The same as plain data; cycles are predictions, of an iteration of the main loop."""
     before, after = advised.cycles or (None, None)
     return {
         "advice": [

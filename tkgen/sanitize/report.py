@@ -216,7 +216,7 @@ class _Group:
         """Return True if the line is the access's own.
 
         Where the compiler joined several instructions the result has none, and the table goes on with the line before:
-        behind a barrier, that of the barrier.
+        after a barrier, that of the barrier.
         """
         program, code = self.outcome.program, self.outcome.code
         line, index = code.line(access.address), (access.address - code.text[0]) // 4

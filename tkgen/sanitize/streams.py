@@ -69,7 +69,7 @@ class Streams:
         return f"`{disassemble(self.program, index)}` at {self.outcome.address(index):#x}"
 
     def barriers(self) -> list[frozenset[int]]:
-        """Barriers that have to be looked at together: the n-th of each wave is one meeting."""
+        """Barriers that are checked together: the n-th of each wave is the same one."""
         met = [[i for i in path if self.program.mnemonic(i) == "s_barrier"] for path in self.paths]
         groups: list[set[int]] = []
         for n in range(max(map(len, met), default=0)):

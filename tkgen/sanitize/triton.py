@@ -34,7 +34,7 @@ _SPARE = 2  # pointers to scratch memory: the kernel's, the profiler's
 @dataclass(frozen=True)
 class Parameter:
     """A parameter as the launcher passes it; `element` is what a pointer points to, `divisor` what Triton took for
-    granted of a whole number."""
+    granted of an integer."""
 
     name: str
     type: str

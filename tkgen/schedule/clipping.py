@@ -3,13 +3,13 @@
 Operations are written for iteration k and touch step k + offset. With depth D = the largest offset, iterations
 -D .. -1 are the prologue (only steps >= 0), 0 .. K-D-1 the steady loop, K-D .. K-1 the epilogue (only steps < K).
 What a `mix` wishes for stands in the steady loop alone: elsewhere the pattern would not be there.
-Register slots are static, so the loop handles `unroll` iterations a pass; iterations left over by that are peeled into
-the epilogue whole.
+Register slots are static, so one trip through the loop handles `unroll` iterations; iterations left over by that are
+peeled into the epilogue whole.
 
 Where the spec writes prologue and drain itself (`Schedule.drain`), these stand as they are, and the loop leaves the
 K-steps that the drain multiplies.
 
-A wait for all but the last n global operations means those n of the steady loop: in prologue and epilogue, where
+A wait for all except the last n global operations means those n of the steady loop: in prologue and epilogue, where
 operations that do not exist are left out, it leaves as many in flight as are left of the n.
 """
 

@@ -1,18 +1,18 @@
 """The barrier calculus: the conflicts that no barrier orders, in traces with the epoch of every operation.
 
-`s_barrier` counts waves: the n-th barrier of every wave of a block is one meeting. An operation begins in the epoch
-`begin` (barriers its wave has passed when it issues) and is complete in `done` (barriers passed once its wave has
+`s_barrier` counts waves: the n-th barrier of every wave of a block is the same barrier. An operation begins in the
+epoch `begin` (barriers its wave has passed when it issues) and is complete in `done` (barriers passed once its wave has
 waited for it, or infinity). x on wave u happens before y on wave v != u iff done(x) < begin(y); on one wave program
 order and waits decide.
 
 When an operation of a wave is complete, `tkgen.schedule.traces` says.
 
-A tile in LDS lies in parts (`Operand.parts`), each of which is a tile of its own: what brings a part writes all of it,
+A tile in LDS lies in parts (`Operand.parts`), each of which is a separate tile: what brings a part writes all of it,
 dealt to the threads of its group always alike, and nothing beside it. So two accesses meet iff they have a part in
 common, and what is said below of a buffer holds of each of its parts.
 
-Why a few passes of the loop prove all of them: control flow is uniform, so epochs are affine in the iteration; an LDS
-slot is revisited after `buffers` steps, no operation runs more than `depth` steps ahead, and a wait that leaves n
+Why a few iterations of the loop prove all of them: control flow is uniform, so epochs are affine in the iteration; an
+LDS slot is revisited after `buffers` steps, no operation runs more than `depth` steps ahead, and a wait that leaves n
 outstanding looks back over the steps that issue n; after all of these steps the pattern of conflicts repeats.
 `passes_to_prove` counts those passes.
 """
@@ -40,7 +40,8 @@ def passes_to_prove(program: Program, waves: Sequence[Role], depth: int, unroll:
 
 
 def _passes_waited_over(program: Program, wave: Role) -> int:
-    """Passes of the loop that issue as much as the loosest counted wait leaves outstanding; 0 without such waits."""
+    """Iterations of the loop that issue as much as the loosest counted wait leaves outstanding; 0 without such
+    waits."""
     most = 0
     waits = [p for p in ops(wave.nodes) if isinstance(p, Drain)]
     for counter in ("lds", "vm"):
@@ -56,7 +57,7 @@ def conflicts(
 ) -> list[Conflict]:
     """Everything that goes wrong in some interleaving of `waves`, the first of each sort.
 
-    `steps` is the number of K-steps that `passes` passes of the loop make with prologue and epilogue.
+    `steps` is the number of K-steps that `passes` iterations of the loop make with prologue and epilogue.
     """
     traces = executed(program, waves, passes, unroll, steps, tiles)
     found = barrier_counts(waves, passes, tiles)
@@ -77,7 +78,7 @@ def executed(
 ) -> list[list[Event]]:
     """Return the events on data of each program; for one that differs from an earlier one only in its phase, its moves.
 
-    Such waves pass the meetings of their phase before their first tile, and so many less behind their last. Between two
+    Such waves pass the barriers of their phase before their first tile, and so many less after their last. Between two
     tiles all pass equally many. So they do what the others do, later; unless they catch up within a tile. `passed` are
     waits that complete nothing, by the number of the program.
     """
@@ -98,7 +99,7 @@ def same_code(a: Role, b: Role) -> bool:
 
 
 def distinct(waves: Sequence[Role]) -> list[int]:
-    """The numbers of the programs that are like no earlier one but for waves and phase."""
+    """The numbers of the programs that are like no earlier one except for waves and phase."""
     return [n for n, wave in enumerate(waves) if not any(same_code(earlier, wave) for earlier in waves[:n])]
 
 
@@ -123,7 +124,7 @@ def _first_of_each(found: list[Conflict]) -> list[Conflict]:
 
 
 def barrier_counts(waves: Sequence[Role], passes: int, tiles: int) -> list[Conflict]:
-    """Waves that pass other numbers of barriers than the first, over the tile or in one pass of the loop."""
+    """Waves that pass other numbers of barriers than the first, over the tile or in one iteration of the loop."""
     # Each passes those of the phases in all, before or after.
     looped = [barriers(w.tiles.body) for w in waves]
     around = [barriers((*w.before, *w.behind)) for w in waves]

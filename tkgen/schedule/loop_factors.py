@@ -4,7 +4,7 @@
     l = l + rowsum(p)                    l = l + rowsum(p)
     o = o + p @ V[j]                     o = o + f @ V[j]
 
-Products hold their factors in a layout of their own, of 16 bits; everything else is computed on f32.
+Products hold their factors in their own layout, of 16 bits; everything else is computed on f32.
 """
 
 from __future__ import annotations

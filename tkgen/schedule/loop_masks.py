@@ -69,9 +69,9 @@ def masked_behind(kernel: Kernel, loop: Loop, axis: Axis) -> Kernel:
 
 
 class _Masked:
-    """Operations with new values, numbered behind the kernel's own.
+    """Operations with new values, numbered after the kernel's own.
 
-    What a value is beyond the end means nothing, so behind the place where it is exchanged all take the new one.
+    What a value is beyond the end means nothing, so after the place where it is exchanged all take the new one.
     """
 
     def __init__(self, kernel: Kernel, axis: Axis):

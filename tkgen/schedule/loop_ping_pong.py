@@ -2,23 +2,24 @@
 
     pass   compute    what follows from the first product, its first half
            barrier
-           multiply   the first product of the next pass
+           multiply   the first product of the next iteration
            barrier
            compute    the other half of what follows from the first product; tiles that were fetched go to LDS
            barrier
            multiply   the next products, up to where something else is computed
            barrier    ... and so on, two phases for each run of products
 
-Half of the waves are a meeting behind the others (`LoopMap.late`), and each SIMD has a wave of both halves, for waves
-are given to SIMDs in turn: so a SIMD's matrix unit and its vector unit have a wave each, which change places at every
-meeting. A wave that multiplies has the higher priority: its MFMAs issue as soon as they can, and leave most issue slots
-to the other wave. What went to LDS directly is read in the phase before, while the wave computes; other tiles are read
-as they are multiplied, where a wave has not the registers for a whole one. (As in HipKittens, arXiv 2511.08083, section
-3, whose phases are clusters of both kinds of instructions beside memory's.)
+Half of the waves are one barrier later than the others (`LoopMap.late`), and each SIMD has a wave of both halves, for
+waves are given to SIMDs in turn: so a SIMD's matrix unit and its vector unit have a wave each, which change places at
+every barrier. A wave that multiplies has the higher priority: its MFMAs issue as soon as they can, and leave most issue
+slots to the other wave. What went to LDS directly is read in the phase before, while the wave computes; other tiles are
+read as they are multiplied, where a wave has not the registers for a whole one. (As in HipKittens, arXiv 2511.08083,
+section 3, whose phases are clusters of both kinds of instructions beside memory's.)
 
 The two phases of computing that stand around the first product take about as long: the operations between the first
-product and the second one are divided, one of them by halves of its tile. Tiles are fetched where a pass begins, and
-written to LDS in its last phase of computing: late waves are done with that when the next pass of the others begins.
+product and the second one are divided, one of them by halves of its tile. Tiles are fetched where an iteration begins,
+and written to LDS in its last phase of computing: late waves are done with that when the next iteration of the others
+begins.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ Turn = tuple[Multiplication, Equations]
 
 @dataclass(frozen=True)
 class _Phase:
-    """Computing, then products: of the next pass where `ahead`."""
+    """Computing, then products: of the next iteration where `ahead`."""
 
     computes: tuple[Equations, ...]
     products: tuple[Turn, ...]
@@ -51,7 +52,7 @@ class _Phase:
 
 
 def ping_pong(m: LoopMap, first: Sequence[int]) -> tuple[Step, ...]:
-    """The steps of a pass, which brings the tile of each ring that is `first` passes further on."""
+    """The steps of an iteration, which brings the tile of each ring that is `first` passes further on."""
     phases, rings = _phases(m), range(len(m.moving))
     found: list[Step] = [*loads(m), *(bring(m, n, first[n]) for n in rings)]
     for number, phase in enumerate(phases):

@@ -68,7 +68,7 @@ WAVES = 2  # of each group stand for all: a wave's accesses meet those of itself
 
 
 def steps(m: LoopMap, machine: Synchronisation) -> Role:
-    """The steps of `m`, with their meetings, proven on a target's `machine`.
+    """The steps of `m`, with their barriers, proven on a target's `machine`.
 
     Raises:
         AssertionError: the proof finds a fault, which would be one of this module.
@@ -112,7 +112,7 @@ def _crowded(m: LoopMap, machine: Synchronisation) -> StepError:
 
 
 def _opened(m: LoopMap, met: tuple[Op, ...], machine: Synchronisation) -> Role:
-    """The steps with what comes before the loop: the first tiles of each ring, and what the first pass finds done.
+    """The steps with what comes before the loop: the first tiles of each ring, and what the first iteration finds done.
 
     Before the loop, and between two tiles of a persistent block, waves meet where the proof finds a fault without it.
     """
@@ -161,7 +161,7 @@ def _written(m: LoopMap, schedule: WrittenSchedule, machine: Synchronisation) ->
 
 
 def _pass(m: LoopMap, first: Sequence[int]) -> tuple[Op, ...]:
-    """The steps of a pass without meetings; it brings the tile of a ring that is `first` passes further on."""
+    """The steps of an iteration without barriers; it brings the tile of a ring that is `first` passes further on."""
     rings = range(len(m.moving))
     # A direct load into a ring's only tile begins when that has been read.
     late = [n for n in rings if m.moving[n].direct and m.moving[n].buffers == 1]
@@ -184,7 +184,7 @@ def _distances(m: LoopMap, body: Sequence[Op]) -> list[tuple[int, int]]:
 
 
 def _first(m: LoopMap, ring: int, fetched: int, stored: int) -> Iterator[Op]:
-    """The tiles of a ring that no pass brings, where one fetches so far ahead, and writes to LDS so far."""
+    """The tiles of a ring that no iteration brings, where one fetches so far ahead, and writes to LDS so far."""
     for item in range(fetched):
         yield bring(m, ring, item)
         if item < stored and not m.moving[ring].direct:
@@ -192,7 +192,7 @@ def _first(m: LoopMap, ring: int, fetched: int, stored: int) -> Iterator[Op]:
 
 
 def _landing(m: LoopMap, body: tuple[Op, ...]) -> tuple[Op, ...]:
-    """The steps with a wait for direct loads at the last meeting, which is as late as can be."""
+    """The steps with a wait for direct loads at the last barrier, which is as late as can be."""
     last = max((n for n, step in enumerate(body) if isinstance(step, Barrier)), default=None)
     return tuple(barrier(m.direct) if n == last else step for n, step in enumerate(body))
 
@@ -245,7 +245,7 @@ def _computes(m: LoopMap) -> Iterator[Op]:
 
 
 def _with_meetings(m: LoopMap, body: tuple[Op, ...]) -> tuple[Op, ...]:
-    """The steps of a pass with the fewest meetings; a place p is before step p."""
+    """The steps of an iteration with the fewest barriers; a place p is before step p."""
     arcs = list(_arcs(m, body))
     for count in range(len(body) + 1):
         for places in combinations(range(len(body), 0, -1), count):
@@ -288,7 +288,7 @@ def clocked(m: LoopMap, wave: Role, machine: Synchronisation) -> proof.Loop:
     """The steps in the form of the proof.
 
     A wave writes a part of a tile, and reads all of it. Late waves meet the others once more before the loop, and these
-    once more behind it.
+    once more after it.
     """
     return unroll(block(m, wave), machine, _values(m), [{}])
 

@@ -27,7 +27,7 @@ class LoopError(ValueError):
 
 
 def extent(axis: Axis) -> int:
-    """Elements of a tile along an axis that has an extent. Raises LoopError where only run time knows."""
+    """Elements of a tile along an axis that has an extent. Raises LoopError if it is known only at run time."""
     size = axis.tile if axis.kind is not AxisKind.WHOLE else axis.dim.size
     if size is None:
         raise LoopError(f"{axis.dim.name} is held whole: its size must be known", axis.span)
@@ -51,7 +51,7 @@ def reach(access: Access, all_rows: bool = False) -> None:
 
 
 def pitch_bytes(access: Access) -> int:
-    """Bytes from a row of a tile to the next one. Raises LoopError where only run time knows."""
+    """Bytes from a row of a tile to the next one. Raises LoopError if it is known only at run time."""
     place, pitch = next(n for n, i in enumerate(access.indices) if i.extends), access.tensor.dtype.bytes
     for dim in access.tensor.dims[place + 1 :]:
         if dim.size is None:

@@ -1,11 +1,11 @@
 """Written schedules of loops of equations: the steps that their lines name, and what is wrong with these.
 
 An equation of the loop gives two steps at most, by its name: `multiply s` is its product, with the sum to which that
-is added, and `compute s` all else that it computes. Each is done once a pass, whole or in parts of its rows, when what
-it takes is there (`_order`): made before in the pass, handed over by the pass before, or loaded. `multiply s[k+1]` is
-the first product of a pass, done in the pass before. Tiles are brought as the lines say, `k` being the pass: what
-comes before the loop is derived from how far ahead that is. What the lines do is then proven like what tkgen derives
-(`tkgen.schedule.loop_steps`), for any number of passes.
+is added, and `compute s` all else that it computes. Each is done once an iteration, whole or in parts of its rows, when
+what it takes is there (`_order`): made before in the iteration, handed over by the iteration before, or loaded.
+`multiply s[k+1]` is the first product of an iteration, done in the iteration before. Tiles are brought as the lines
+say, `k` being the iteration: what comes before the loop is derived from how far ahead that is. What the lines do is
+then proven like what tkgen derives (`tkgen.schedule.loop_steps`), for any number of iterations.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ Found = tuple[Step, WrittenStep]
 
 
 def written(m: LoopMap, schedule: WrittenSchedule) -> tuple[Step, ...]:
-    """The steps of a pass, with the meetings that the lines have.
+    """The steps of an iteration, with the barriers that the lines have.
 
     Raises:
         StepError: a step that is not there, cannot be divided, is forgotten, done twice or too early.
@@ -172,7 +172,7 @@ def _multiplied(m: LoopMap, equation: _Equation, step: WrittenStep) -> Iterator[
 
 
 def _runs(places: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Neighbours among places: from the first to behind the last."""
+    """Neighbours among places: from the first to after the last."""
     first = 0
     for n, place in enumerate(places):
         if n + 1 == len(places) or places[n + 1] != place + 1:
@@ -216,7 +216,7 @@ def _works(op: Op) -> bool:
 
 
 def _brought(m: LoopMap, found: Sequence[Found], schedule: WrittenSchedule) -> None:
-    """Raises StepError (E312) for a tile that is not brought once a pass."""
+    """Raises StepError (E312) for a tile that is not brought once an iteration."""
     for n, ring in enumerate(m.moving):
         kinds: list[tuple[type[Step], str]] = [(Copy, "copy") if ring.direct else (Fetch, "fetch")]
         kinds.append((Read, "read") if ring.direct else (Write, "write"))
@@ -234,7 +234,7 @@ def _exactly(what: str, steps: Sequence[WrittenStep], whole: Span) -> None:
 
 
 def _once(m: LoopMap, named: dict[str, _Equation], found: Sequence[Found], schedule: WrittenSchedule) -> None:
-    """Raises StepError (E312) for what is not done once a pass."""
+    """Raises StepError (E312) for what is not done once an iteration."""
     done: dict[tuple[int, int], WrittenStep] = {}
     for step, w in found:
         if not isinstance(step, Equations):

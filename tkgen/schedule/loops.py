@@ -5,7 +5,7 @@
     carry m : f32[q] = -3.4e38, o : f32[q, D] = 0
     each j in KEYS by 64                       the loop; its other axis and D are whole in every wave
       s = Q[h, q] @ K[h, j].T                  a factor with the split axis is held in registers, the other one moves:
-      ...                                      it changes from pass to pass and goes through a ring in LDS
+      ...                                      it changes from iteration to iteration and goes through a ring in LDS
       o = o * r + bf16(p) @ V[h, j]            a product of what was made of a product
 
 **Orientation.** A lane holds of an MFMA's result four neighbours of one column, and of its right operand the same; of
@@ -32,9 +32,9 @@ neighbours of one row in each lane, or by columns, with transposing reads of fou
 order in which what was computed has them in its registers (quads of neighbours, by turns of the lanes of a column), so
 it still is an operand as it stands. A loaded factor has eight neighbours, too: so by rows goes with what is loaded.
 
-With `schedule interleave` the first product of a pass is that of the next pass: nothing waits for it, so its MFMAs
-stand between the vector instructions of what is computed of the one before. With `schedule ping_pong` it is, too, and
-of the two waves of a SIMD one multiplies while the other one computes: see `tkgen.schedule.loop_ping_pong`.
+With `schedule interleave` the first product of an iteration is that of the next iteration: nothing waits for it, so its
+MFMAs stand between the vector instructions of what is computed of the one before. With `schedule ping_pong` it is, too,
+and of the two waves of a SIMD one multiplies while the other one computes: see `tkgen.schedule.loop_ping_pong`.
 
 A ragged axis (`q in TOTAL within FIRST[s] by 128`, and so the loop's) changes none of this: places are counted in the
 block's group, and what lies beyond its end is masked as what lies beyond the end of a tensor.
@@ -244,11 +244,11 @@ class LoopMap:
 
     @property
     def meets(self) -> bool:
-        """Its waves meet in every pass."""
+        """Its waves meet in every iteration."""
         return True
 
     def largest(self, dim: str) -> int:
-        """The largest size of a dimension that only run time knows: direct loads count all rows of a tensor."""
+        """The largest size of a dimension known only at run time: direct loads count all rows of a tensor."""
         found = [LARGEST_ROWS_SIZE]
         for ring in self.moving:
             if ring.direct and ring.access.axes[0].dim.name == dim:
@@ -543,7 +543,7 @@ def _direct(program: EquationProgram, m: LoopMap, target: Target) -> None:
 
 
 def _early(program: EquationProgram, m: LoopMap) -> Multiplication | None:
-    """The product that the schedule has a pass ahead. Raises LoopError where there is no such schedule."""
+    """The product that the schedule has an iteration ahead. Raises LoopError where there is no such schedule."""
     ahead = [s for line in program.written.lines for s in line.steps if s.ahead] if program.written else []
     at = program.spans.get("schedule")
     if program.schedule is not None and program.schedule not in SCHEDULES:
@@ -570,7 +570,7 @@ def _remap(program: EquationProgram) -> Remap | None:
 
 
 def _late(program: EquationProgram, target: Target) -> int:
-    """The first of the waves that are a meeting behind. Raises LoopError where SIMDs have not two waves each."""
+    """The first of the waves that run one barrier later.  Raises LoopError where SIMDs have not two waves each."""
     if not alternates(program.schedule):
         return program.written.late if program.written else 0
     if program.waves != 2 * target.simds_per_cu:

@@ -51,7 +51,7 @@ class Late:
 class Orders:
     """The pairs that barriers and waits must order.
 
-    `meeting`: a move -> the first one of each other program, or of another wave of its own, that comes behind it.
+    `meeting`: a move -> the first one of each other program, or of another wave of its own, that comes after it.
     `waiting`: a move -> the first one of the same wave, where LDS does not keep the two in order. `hopeless`: something
     is wrong that neither barriers nor waits mend.
     """
@@ -111,7 +111,7 @@ def most_in_flight(late: Iterable[Late], passed: Mapping[int, Passed]) -> int | 
 
     `late` are the pairs that are not ordered where it completes nothing, `passed` the wait, by the program's number. Of
     the times that a wave passes it between the two, one must complete the first: it leaves no more than what is issued
-    behind the first one's section.
+    after the first one's section.
     """
     found: int | None = None
     for pair in late:

@@ -75,12 +75,12 @@ class Plan:
 
     @property
     def tiles_to_prove(self) -> int:
-        """Output tiles to unroll: two where a block goes on to another tile, so that their meeting is proven."""
+        """Output tiles to unroll: two where a block goes on to another tile, so that their barrier is proven."""
         return 2 if self.program.grid.name in ("persistent", "stream_k") else 1
 
     @property
     def passes_to_repeat(self) -> int:
-        """Passes of the loop after which the pattern of conflicts repeats."""
+        """Iterations of the loop after which the pattern of conflicts repeats."""
         return passes_to_prove(self.program, self.waves, self.shape.depth, self.shape.unroll)
 
     @property

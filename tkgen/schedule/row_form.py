@@ -84,7 +84,8 @@ def refuse(kernel: Kernel) -> None:
 
 
 def _refuse_loop(kernel: Kernel, loop: Loop) -> None:
-    """Raises RowError for loops that do not walk over tiles of a row, each pass on its own but for numbers of rows."""
+    """Raises RowError for loops that do not walk over tiles of a row, each pass on its own except for numbers of
+    rows."""
     axis, first = loop.axis, loops(kernel)[0].axis
     span = loop.span or axis.span
     if loop not in kernel.body:

@@ -1,10 +1,10 @@
 """The dataflow graph of a kernel of equations, in the form of `tkgen.ir.graph`: operations, what each takes of others.
 
-A value is in registers of the lanes that made it, so a register dependency needs no meeting. What passes through LDS
-does: a reduction of a row that several waves share, and of products of products the factors that all waves bring and
-the votes of a condition. A barrier, counted from 0 within a pass, covers what is made of these. Where an element is
-stored that is also read, the read comes first. A loop is a node before what it does: it takes what is carried, at its
-start and from each pass (distance 1), and hands it on.
+A value is in registers of the lanes that made it, so a register dependency needs no barrier. What passes through LDS
+does: a reduction of a row that several waves share, and of fused matmuls the factors that all waves bring and
+the votes of a condition. A barrier, counted from 0 within an iteration, covers what is made of these. Where an element
+is stored that is also read, the read comes first. A loop is a node before what it does: it takes what is carried, at
+its start and from each iteration (distance 1), and hands it on.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def row_graph(layout: RowMap) -> nx.MultiDiGraph:
 
 
 def loop_graph(m: LoopMap, wave: Role) -> nx.MultiDiGraph:
-    """The same of products of products."""
+    """The same of fused matmuls."""
     met: dict[Value, int | None] = {}
     for op in walk(m.kernel.body):
         if isinstance(op, Load):
@@ -61,7 +61,7 @@ def loop_graph(m: LoopMap, wave: Role) -> nx.MultiDiGraph:
 
 
 def _behind(wave: Role, last: int) -> int | None:
-    """The first meeting of a pass, around it, behind a step; None without meetings."""
+    """The first barrier of an iteration, around it, after a step; None without barriers."""
     met = barriers(wave.tiles.body)
     return barriers(wave.tiles.body[:last]) % met if met else None
 

@@ -1,4 +1,4 @@
-"""Loops of a kernel of rows, brought into one form: all walk along one axis, and what is the same in each pass is
+"""Loops of a kernel of rows, brought into one form: all walk along one axis, and what is the same in each iteration is
 computed before the first.
 
     each j in VOCAB by 512                            s = scale * ln2            outside: it depends on no loop

@@ -6,14 +6,14 @@ mistake of tkgen. The rules:
     elements   the lanes that share a row have each of its elements, once
     rows       the groups of lanes have each row of the tile, once
     accesses   a chunk is wholly inside its row or outside, and no wider than one access; what is late is of no row
-    sweeps     each operation stands in one sweep of its loop, behind what it needs; what later sweeps read is held
+    sweeps     each operation stands in one sweep of its loop, after what it needs; what later sweeps read is held
     steps      each sweep has one element loop, in order; what it reduces across waves is handed on before the next
     races      in every interleaving of the waves a part is read as it was put there (`tkgen.proof`), in one tile, and
                in any number of tiles of a persistent block, whichever half the next one begins with
 
-Why a few passes prove all of them, of the rows and of each loop: an exchange meets those that use its half of the LDS,
-two exchanges apart, and a pass has one or more; the meetings are the same in each. What comes behind a loop depends on
-its number of passes by their parity alone: both are tried, and none, as in a part that has no tile.
+Why a few iterations prove all of them, of the rows and of each loop: an exchange meets those that use its half of the
+LDS, two exchanges apart, and an iteration has one or more; the barriers are the same in each. What comes after a loop
+depends on its number of iterations by their parity alone: both are tried, and none, as in a part that has no tile.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ def _steps(m: RowMap) -> Iterator[tuple[str, str]]:
 def program(
     m: RowMap, target: LaneTarget, trips: int, waves: int = WAVES, of_row: int = WAVES, passes: int = PASSES
 ) -> Program:
-    """At most so many passes over rows, with `trips` passes of each loop, in the form of the general proof.
+    """At most so many iterations over rows, with `trips` passes of each loop, in the form of the general proof.
 
     What waves exchange is a ring of two halves, with a part for each of the `waves`, of which `of_row` share a row. An
     element loop touches nothing that they share.

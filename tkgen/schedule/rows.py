@@ -11,15 +11,15 @@ a wave, a long one the lanes of several waves:
     lane     = thread / spacing % lanes
     group    = thread / (spacing * lanes) * spacing + thread % spacing
 
-A chunk divides the row, so it is wholly inside the tensor or wholly outside: no element needs a mask of its own. A
+A chunk divides the row, so it is wholly inside the tensor or wholly outside: no element needs its own mask. A
 tensor that has another axis innermost (the output of a transposition) is touched `across` rows at a time: a lane has
 these rows, so it puts `across` elements of one column side by side in registers, and nothing goes through LDS. Lanes
-of one row that are neighbours (`spacing` 1) then each touch a line of their own. Where rows are reduced, a `spacing`
+of one row that are neighbours (`spacing` 1) then touch a separate line each. Where rows are reduced, a `spacing`
 mends that: so many neighbouring lanes have rows that follow one another, which lie in one line, and the lanes of a row
 are in several waves.
 
 Of the ways to choose `lanes` and `spacing`, the cheapest is taken: lanes without work, accesses that touch many cache
-lines for few bytes, and meetings of waves cost. `held` rows are in registers at a time, as many as leave room for
+lines for few bytes, and barriers of waves cost. `held` rows are in registers at a time, as many as leave room for
 `RESIDENT` blocks on a compute unit: the loads of one pass beside the arithmetic and the stores of the other. A block
 alone on its compute unit leaves memory idle whenever its waves meet. What all rows share, such as weights, is loaded
 once and stays in registers; where these would not leave that room, it is `late`: loaded anew for each row, chunk by
@@ -193,12 +193,12 @@ class RowMap:
         return meets(self.steps)
 
     def largest(self, dim: str) -> int:
-        """The largest size of a dimension that only run time knows."""
+        """The largest size of a dimension known only at run time."""
         return LARGEST_ROWS_SIZE
 
     @property
     def exchanges(self) -> int:
-        """Meetings of all waves in one pass, one for each walk whose reductions cross waves."""
+        """Barriers of all waves in one pass, one for each walk whose reductions cross waves."""
         return sum(bool(s.handed) for s in self.sweeps) if self.waves_of_row > 1 else 0
 
     @property
@@ -227,7 +227,7 @@ class RowMap:
 
     @property
     def rows_covered(self) -> int:
-        """Rows that the lanes cover, those behind the last of the tile too."""
+        """Rows that the lanes cover, those after the last of the tile too."""
         return self.passes * self.held * self.groups
 
     def way(self, access: Access) -> Way:
@@ -254,7 +254,7 @@ class RowMap:
 
 
 def extent(axis: Axis) -> int:
-    """Elements of a tile along an axis that has an extent. Raises RowError where only run time knows."""
+    """Elements of a tile along an axis that has an extent. Raises RowError if it is known only at run time."""
     size = axis.tile if axis.kind is not AxisKind.WHOLE else axis.dim.size
     if size is None:
         raise RowError(f"a row of {axis.dim.name} elements is held whole: its size must be known", axis.span)
@@ -427,7 +427,7 @@ def _cost(m: RowMap) -> float:
 
 
 def _trips(kernel: Kernel) -> int:
-    """Passes of the loops, for each of which what is between them counts once; 1 where only run time knows."""
+    """Passes of the loops, for each of which what is between them counts once; 1 if known only at run time."""
     found = loops(kernel)
     size = found[0].axis.dim.size if found else None
     return -(-size // extent(found[0].axis)) if size is not None else 1
@@ -474,7 +474,7 @@ def far(access: Access) -> list[tuple[int, tuple[Dim, ...]]]:
 
 
 def reach_bytes(access: Access, extents: Mapping[str, int] | None = None) -> int:
-    """Bytes from the first to the last element of a tile in its tensor; 0 where only run time knows."""
+    """Bytes from the first to the last element of a tile in its tensor; 0 if known only at run time."""
     total, known = 1, {d.name: d.size for d in access.tensor.dims if d.size is not None} | dict(extents or {})
     for places, within in far(access):
         if places and any(d.name not in known for d in within):

@@ -4,9 +4,9 @@ A sweep first computes what belongs to a row, then every element's operations, t
 Operations stand in the first sweep in which all they need is known. Values of elements that a later sweep reads are
 held in registers; what was loaded is held as it stands in memory, and widened at each use.
 
-A loop has sweeps of its own, which each pass does with the elements of its tile; what is between loops is done once.
-What a loop only adds up, or takes the largest or smallest of (`w = w + rowsum(x)`), each lane keeps for itself, pass by
-pass: the parts of all lanes are put together once, behind the loop.
+A loop has sweeps of its own, which each iteration does with the elements of its tile; what is between loops is done
+once. What a loop only adds up, or takes the largest or smallest of (`w = w + rowsum(x)`), each lane keeps for itself,
+pass by pass: the parts of all lanes are put together once, after the loop.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ THERE = Load | Constant | Argument | Coordinate | Extent  # what stands in no sw
 class Sweep:
     """One walk: `rows`, operations of a whole row; `elements`, of every element; `reduces`, at its end.
 
-    `loop` is the loop in each pass of which it is done, None for what is done once. Of `parts`, reductions too, each
-    lane keeps its own part, to which a pass adds; `whole` are those of the loop before, whose parts are put together.
+    `loop` is the loop in each iteration of which it is done, None for what is done once. Of `parts`, reductions too,
+    each lane keeps its own part, to which an iteration adds; `whole` are those of the loop before, whose parts are put
+    together.
     """
 
     rows: tuple[Op, ...]
@@ -100,9 +101,9 @@ def apart(loop: Loop) -> dict[Carry, tuple[Reduce, Map]]:
 
 @dataclass(frozen=True)
 class Region:
-    """A part of the body: the operations of a `loop`, or with None of what stands behind one, and before the next.
+    """A part of the body: the operations of a `loop`, or with None of what stands after one, and before the next.
 
-    Those of a loop do not take up its reductions in `parts`; those behind it do, once, when they are put together.
+    Those of a loop do not take up its reductions in `parts`; those after it do, once, when they are put together.
     """
 
     loop: Loop | None
@@ -142,7 +143,7 @@ def taken_up(carry: Carry, reduce: Reduce, update: Map) -> Map:
 def of_block(kernel: Kernel) -> frozenset[Value]:
     """The values that all lanes of a block have alike before the first sweep: of scalars, constants, single loads.
 
-    A reduction is none of them, even of what all rows share: each lane has it with its rows, behind a sweep.
+    A reduction is none of them, even of what all rows share: each lane has it with its rows, after a sweep.
     """
     found: set[Value] = set()
     for op in kernel.body:
@@ -225,7 +226,8 @@ def moments(
     """VGPRs of the elements that a lane has in each sweep, by what they hold.
 
     What was loaded takes whole registers for each chunk, but of `late` ones, which a sweep loads chunk by chunk. What a
-    sweep reads for the last time makes room, chunk by chunk, for what it makes. Elements live in one pass of a loop.
+    sweep reads for the last time makes room, chunk by chunk, for what it makes. Elements live in one iteration of a
+    loop.
     """
     elements = chunks * chunk
     found = sweeps(kernel, fast)

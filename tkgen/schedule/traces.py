@@ -9,7 +9,7 @@ Waits follow the hardware's counters: LDS operations complete in order (lgkmcnt)
 (vmcnt). So a wait that leaves n outstanding completes x iff at least n instructions are *surely* issued after x: those
 of later sections, each section's at their fewest (`tkgen.schedule.instructions`). A multiply completes nothing: it
 needs the reads that it consumes, but it may sink below a barrier, and the compiler's wait with it. Where a barrier
-relies on it, the plan writes a wait of its own in front of the barrier (`held`). A collective load ends with a wait for
+relies on it, the plan writes its own wait in front of the barrier (`held`). A collective load ends with a wait for
 its LDS writes, and so for the accesses to LDS of earlier sections; in kernels with direct loads it is a copy that is
 waited for at once (vmcnt alone). A write of staged registers has waited for its fetch, and so, from the next cut on,
 for the direct loads of sections before that fetch. A read past LDS counts on vmcnt, and needs nobody's wait: nothing
@@ -68,7 +68,7 @@ class Event:
         return self.op.step_of(access, self.step)
 
     def later(self, meetings: int) -> Event:
-        """The same on a wave that has passed so many meetings more."""
+        """The same on a wave that has passed so many barriers more."""
         return Event(
             *(self.op, self.tile, self.step, self.place),
             *(self.order + meetings, self.begin + meetings, self.section + meetings),
@@ -140,7 +140,7 @@ class Passed:
     """A wait for operations on `vm`, at a place of a program, that is to complete nothing.
 
     `times` are filled by the walk: each time that it is passed, its position and epoch, and the instructions that are
-    surely issued behind each section which is then in flight.
+    surely issued after each section which is then in flight.
     """
 
     place: Place

@@ -7,7 +7,7 @@ once - is not said here: that is proven (`tkgen.schedule.epochs`, `stored`), and
     ops        each operation names what there is
     steps      moves and products of the prologue count K-steps from the first, the loop's from its variable, the
                epilogue's from the last
-    meetings   where tkgen placed the barriers, all waves meet equally often in prologue, loop and epilogue
+    barriers   where tkgen placed the barriers, all waves meet equally often in prologue, loop and epilogue
     waits      a wait that tkgen placed leaves fewer operations in flight than its counter counts
     rounds     who stores has reduced each round of the epilogue once, in order, and gathered what waves share of it
 """

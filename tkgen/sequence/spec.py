@@ -134,7 +134,7 @@ class SequenceSpec(TypedSpec[SequenceProgram, T], Generic[T]):
 
     @cached_property
     def source(self) -> Source:
-        """The generated C++: every kernel in a namespace of its own, and one function that launches them in order."""
+        """The generated C++: every kernel in its own namespace, and one function that launches them in order."""
         return self.joined(self)
 
     @property

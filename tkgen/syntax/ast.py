@@ -230,7 +230,7 @@ class Registers(Node):
 class Accumulate(Node):
     """`accumulate C : f32 tile 32 x 32 interleaved`; `product` is (A, B) of `accumulate C = A * B : f32 ...`.
 
-    `others` are the names behind the first of `accumulate g, u : f32 ...`: sums of equations. `tile` is None where the
+    `others` are the names after the first of `accumulate g, u : f32 ...`: sums of equations. `tile` is None where the
     target chooses. `arrangement` is None, `interleaved` or `blocked`. `mfma` is (rows, cols), or None.
     """
 
@@ -350,7 +350,7 @@ class Over(Node):
 class Each(Node):
     """`each j in LENGTH by 64 from q - 512 to q` and its body: a loop over the tiles of an axis, or of a part of it.
 
-    Tiles that end before `since` or begin behind `until` are not visited. `part s` has an equal part for each place.
+    Tiles that end before `since` or begin after `until` are not visited. `part s` has an equal part for each place.
     """
 
     name: Name
@@ -373,7 +373,7 @@ class When(Node):
 
 @dataclass(frozen=True)
 class Carried(Node):
-    """`m : f32[q] = -inf`: a value that a loop hands from pass to pass, its axes, and what it starts with."""
+    """`m : f32[q] = -inf`: a value that a loop hands from iteration to iteration, its axes, and what it starts with."""
 
     name: Name
     dtype: Name
@@ -419,7 +419,7 @@ class Index(Node):
 class StepRef(Node):
     """`[k]`, `[k+1]`: the K-step relative to the loop's; written only where it differs from k.
 
-    `base`: in a prologue they are counted from the first, `[0]` (zero), in a drain from behind the last, `[end-1]`.
+    `base`: in a prologue they are counted from the first, `[0]` (zero), in a drain from after the last, `[end-1]`.
     """
 
     offset: int
@@ -476,7 +476,7 @@ class Wait(Node):
 
 @dataclass(frozen=True)
 class Barrier(Node):
-    """`barrier`: a meeting of all waves of the block."""
+    """`barrier`: a barrier of all waves of the block."""
 
 
 @dataclass(frozen=True)
@@ -503,7 +503,7 @@ class Cluster(Node):
 
     `kind` is `cluster` (the compiler may not move anything across its ends; ends with a barrier unless
     barriers are automatic) or `group` (the same fence for the compiler, no barrier). `part` is `prologue` or `drain`
-    where the line stands before or behind the loop.
+    where the line stands before or after the loop.
     """
 
     kind: str

@@ -1,6 +1,6 @@
 """The formatter: one spacing for all specs, with every comment and the grouping by blank lines kept.
 
-Two spaces per level and before the further operations of a schedule line, one space elsewhere; comments behind
+Two spaces per level and before the further operations of a schedule line, one space elsewhere; comments after
 statements are aligned within a group of lines. Formatting a formatted file changes nothing.
 """
 
@@ -26,7 +26,7 @@ _NO_SPACE_AFTER = frozenset({"LPAR", "LSQB", "_DOTS"})
 
 @dataclass
 class _Line:
-    """An output line: its indentation, the code's tokens, the comment behind or instead of them."""
+    """An output line: its indentation, the code's tokens, the comment after or instead of them."""
 
     depth: int
     tokens: list[Token] = field(default_factory=list)
@@ -72,7 +72,7 @@ def _lines(text: str) -> Iterator[_Line]:
 
 
 def _gap(gap: str, before: _Line, depth: int, widths: list[int]) -> Iterator[_Line]:
-    """Finish the line before a gap with the comment behind it, then the comment lines in the gap.
+    """Finish the line before a gap with the comment after it, then the comment lines in the gap.
 
     A comment line belongs to the innermost body it is indented like, among those that end there; `depth` is that of
     the next line, `widths` the input's indentation per depth.
@@ -115,7 +115,7 @@ def _grouped(lines: list[_Line]) -> Iterator[tuple[int, _Line]]:
 
 
 def _aligned(lines: list[_Line]) -> list[str]:
-    """The text of a group of lines, comments behind code in one column."""
+    """The text of a group of lines, comments after code in one column."""
     codes = ["  " * line.depth + _spaced(line.tokens) for line in lines]
     pairs = list(zip(codes, lines, strict=True))
     column = max((len(code) + 2 for code, line in pairs if line.comment and line.tokens), default=0)

@@ -8,7 +8,7 @@ kernel parts                              each with a body as if it stood alone
 kernel finish
   ...
 
-To everything behind the parser such a kernel is one that declares itself what it needs.
+To everything after the parser such a kernel is one that declares itself what it needs.
 """
 
 from __future__ import annotations

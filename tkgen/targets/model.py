@@ -197,7 +197,7 @@ class Target:
     def allotted_registers(self, vgprs: int, agprs: int = 0) -> int:
         """Registers per lane that the hardware reserves for one wave.
 
-        The AGPRs of a wave begin at a multiple of 4 behind its VGPRs, and the sum is rounded up to the granule
+        The AGPRs of a wave begin at a multiple of 4 after its VGPRs, and the sum is rounded up to the granule
         (LLVM AMDGPUUsage: ACCUM_OFFSET, GRANULATED_WORKITEM_VGPR_COUNT). A wave that uses none still holds one granule.
         """
         total = round_up(vgprs, self.agpr_alignment) + agprs if agprs else vgprs

@@ -61,7 +61,7 @@ class MeetingKind:
 
 @dataclass(frozen=True)
 class ProxyFence:
-    """Accesses through `target` see what was done through `source` only behind a fence of who did it.
+    """Accesses through `target` see what was done through `source` only after a fence of who did it.
 
     `writes_only`: reads through `source` need none before something is written through `target`.
     """

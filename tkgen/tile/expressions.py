@@ -1,7 +1,7 @@
 """Integer expressions of a tile program: one text, printed as C++ and evaluated where the program is proven.
 
 They are sums, products, quotients and remainders of names and integers that are not negative, comparisons and `&&`:
-there C++ and Python agree, but for how quotients and conjunctions are written.
+there C++ and Python agree, except for how quotients and conjunctions are written.
 """
 
 from __future__ import annotations

@@ -514,7 +514,7 @@ class Cluster:
 class Schedule:
     """The `schedule` clause that a role follows: the name of one that tkgen makes, or clusters as written.
 
-    `barriers` and `waits` say that tkgen places these. `prologue` and `drain` stand before and behind the loop where
+    `barriers` and `waits` say that tkgen places these. `prologue` and `drain` stand before and after the loop where
     the spec writes them; else they are made of the loop's. Two roles follow one clause iff its spans are equal.
     """
 
@@ -529,5 +529,5 @@ class Schedule:
 
     @property
     def drained(self) -> tuple[int, ...]:
-        """The K-steps that the drain multiplies, counted from behind the last, in order."""
+        """The K-steps that the drain multiplies, counted from after the last, in order."""
         return tuple(sorted({op.offset for c in self.drain for op in c.ops if isinstance(op, Multiply)}))

@@ -225,7 +225,7 @@ def _slots(block: Block, values: Mapping[str, int]) -> Iterator[tuple[str, int]]
 def _advance(
     steps: Sequence[proof.Step], meetings: Sequence[proof.Meeting], slots: Mapping[str, int]
 ) -> dict[str, int]:
-    """By how many phases of each meeting, and instances of each ring, a pass goes on."""
+    """By how many phases of each barrier, and instances of each ring, an iteration goes on."""
     arrived = Counter[str]()
     last = dict[str, int]()
     for step in steps:
@@ -277,12 +277,13 @@ class _Agent:
         return proof.Looped(self.name + self.block, before, tuple(body), behind, memory)
 
     def moved(self) -> Iterator[tuple[str, int]]:
-        """Rings that it writes where a cursor stands, and by how many instances that goes on in a pass."""
+        """Rings that it writes where a cursor stands, and by how many instances that goes on in an iteration."""
         cursors = {cursor.name for cursor in self.role.cursors}
         yield from ((ring, self.passed[at]) for ring, at in self.at.items() if at in cursors)
 
     def drifted(self, advance: Mapping[str, int]) -> Iterator[tuple[str, int]]:
-        """Barriers whose cursor goes on by more or fewer instances in a pass than arrivals complete, and other phases.
+        """Barriers whose cursor goes on by more or fewer instances in an iteration than arrivals complete, and other
+        phases.
 
         Waits of later passes follow the cursor, so their phases are not those that `advance` says, which arrivals
         complete: `tkgen.proof.passes.unbalanced` finds that.

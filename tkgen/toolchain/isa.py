@@ -38,13 +38,13 @@ class Instruction:
 
     @property
     def origin(self) -> Location | None:
-        """The line of the kernel itself that this comes from, behind all inlined calls."""
+        """The line of the kernel itself that this comes from, after all inlined calls."""
         return self.sources[-1] if self.sources else None
 
 
 @dataclass(frozen=True)
 class Function:
-    """The code of one function in order; `labels` maps each label to the index of the instruction behind it."""
+    """The code of one function in order; `labels` maps each label to the index of the instruction after it."""
 
     name: str
     instructions: tuple[Instruction, ...]
@@ -287,7 +287,7 @@ def _is_mfma(mnemonic: str) -> bool:
 
 
 def _inlined_at(line: str) -> Iterator[Location]:
-    """The calls around an inlined instruction, from clang's comment behind `.loc`: `@[ file:line:col @[ ...`."""
+    """The calls around an inlined instruction, from clang's comment after `.loc`: `@[ file:line:col @[ ...`."""
     for match in re.finditer(r"@\[ (?P<file>.+?):(?P<line>\d+):(?P<column>\d+)(?= )", line):
         yield Location(match["file"], int(match["line"]), int(match["column"]))
 
@@ -310,7 +310,7 @@ def _is_branch(mnemonic: str) -> bool:
 
 
 def _blocks(function: Function) -> list[int]:
-    """The indices at which basic blocks begin, and the number of instructions behind them."""
+    """The indices at which basic blocks begin, and the number of instructions after them."""
     starts = {0, *function.labels.values()}
     for index, instruction in enumerate(function.instructions):
         if _is_branch(instruction.mnemonic) or instruction.mnemonic == "s_endpgm":

@@ -95,7 +95,7 @@ def verify(setting: Setting, trial: Trial) -> Trial:
     """Run the candidate at a small size, under three orders of the waves: right numbers, and nothing found.
 
     The machine code for the sizes of the request is watched, too (`tkgen.machine_check`). Where nothing emulates it,
-    its schedule is carried out instead.
+    its schedule is executed instead.
     """
     from tkgen.execute.admitted import small
     from tkgen.execute.arguments import check_scalars

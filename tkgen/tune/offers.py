@@ -14,7 +14,7 @@ from tkgen.tune.evaluate import editable
 def offered(request: Request, outcome: Outcome) -> dict[Path, tuple[Path, ...]]:
     """Specs of which nothing varied, each with files written for it that have its numbers as parameters to tune.
 
-    The first is the spec itself; of loops of products, such as attention, there is one for each schedule and way to LDS
+    The first is the spec itself; of fused matmuls, such as attention, there is one for each schedule and way to LDS
     that the checks let pass, too.
 
     Raises:

@@ -47,7 +47,7 @@ def judged(found: tuple[Tensor, Tensor], meant: Ring, numbers: Tensor | None, dt
 
 
 def by_number(numbers: Tensor, meant: Ring, dtype: DType) -> Judged:
-    """An output of whole numbers or of scales: stored is the number that is meant, as far as rounding decides."""
+    """An output of integers or of scales: stored is the number that is meant, as far as rounding decides."""
     real, error = meant.reals, meant.planes.error
     near = (numbers.double() - real).abs() <= torch.where(error.isfinite(), error, torch.inf)
     same = (numbers.double() == real) | (near & (error > 0)) | (meant.p == NEVER) & rounding.is_unwritten(numbers)
@@ -56,9 +56,9 @@ def by_number(numbers: Tensor, meant: Ring, dtype: DType) -> Judged:
 
 
 def by_rounding(found: tuple[Tensor, Tensor], numbers: Tensor, meant: Ring, dtype: DType) -> Judged:
-    """An output of whole numbers or of scales: the payload is that of the number which was rounded.
+    """An output of integers or of scales: the payload is that of the number which was rounded.
 
-    Where either side knows no more than the whole number itself, such as the largest of the type, that must be right.
+    Where either side knows no more than the integer itself, such as the largest of the type, that must be right.
     A scale, which is a power of two, must be right in any case, and made of no other number than is meant.
     """
     p, q = found
@@ -101,7 +101,7 @@ def where(wrong: Tensor, names: tuple[str, ...]) -> str:
 
 
 def spread(places: list[int]) -> str:
-    """Whole numbers, ascending, as runs: `3`, `16..31`, `0..3 of each 16`, or the first few of them."""
+    """Integers, ascending, as runs: `3`, `16..31`, `0..3 of each 16`, or the first few of them."""
     runs: list[tuple[int, int]] = []
     for x in places:
         if runs and x == runs[-1][1] + 1:

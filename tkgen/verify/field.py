@@ -77,7 +77,7 @@ def hashed(tag: str, values: Tensor, modulus: int) -> Tensor:
     """A function of which nothing is known but that equal arguments give equal results: a hash of `values` in Z_p.
 
     The finaliser of splitmix64 (Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014) over
-    the tag's letters and the argument, modulo the field's size. Arithmetic on int64 is that on u64 but for shifts.
+    the tag's letters and the argument, modulo the field's size. Arithmetic on int64 is that on u64 except for shifts.
     """
     z = values * _signed(_GOLDEN) ^ int.from_bytes(tag.encode("ascii"), "little")
     z = (z ^ _shifted(z, 30)) * _signed(_FIRST)

@@ -278,7 +278,7 @@ def _of_spec(
 
 
 def _check_kind(tensor: tensors.Tensor, memory: Tensor) -> None:
-    """Raises ArgumentError where a buffer holds floats and the spec has whole numbers, or the other way round."""
+    """Raises ArgumentError where a buffer holds floats and the spec has integers, or the other way round."""
     if memory.is_floating_point() != rounding.TORCH[tensor.dtype].is_floating_point:
         held = str(memory.dtype).removeprefix("torch.")
         raise ArgumentError(f"{tensor.name} is {tensor.dtype.spelling} in the spec: a buffer of {held} does not fit")

@@ -1,6 +1,6 @@
 """Payloads of tensors: drawn for what is given, as the emulator takes them, and what it leaves.
 
-A number of a float type has random elements of both fields for a payload. Whole numbers - offsets, pages, weights of 4
+A number of a float type has random elements of both fields for a payload. Integers - offsets, pages, weights of 4
 and 8 bits - and scales that are powers of two are what they are: they have no payload but their value.
 """
 

@@ -96,7 +96,7 @@ class Ring(Tensor):
 
     @staticmethod
     def random(real: Tensor, generator: torch.Generator) -> Ring:
-        """These numbers, each with a payload of its own, of which nothing else depends."""
+        """These numbers, each with its own payload, of which nothing else depends."""
         p, q = (torch.randint(m, real.shape, generator=generator, dtype=torch.int64) for m in (P, Q))
         return given(real, p, q)
 
@@ -350,7 +350,7 @@ def magnitude(a: Planes) -> Ring:
 
 
 def whole(a: Planes, to: Callable[[Tensor], Tensor]) -> Ring:
-    """A whole number made of it, which is what it is: no rounding, for where it jumps something hangs on it."""
+    """An integer made of it, which is what it is: no rounding, for where it jumps something hangs on it."""
     real = to(a.real)
     unsure = a.unsure
     if bool(a.error.any()):
@@ -360,7 +360,7 @@ def whole(a: Planes, to: Callable[[Tensor], Tensor]) -> Ring:
 
 
 def converted(a: Planes, dtype: DType) -> Ring:
-    """Rounded to a type of tensors: the payload stays; a whole number is what it is.
+    """Rounded to a type of tensors: the payload stays; an integer is what it is.
 
     What floats of 8 bits do not hold is the largest number that they do: code takes the smaller one before it converts.
     Conversions to smaller ones may do so by themselves, which leaves the payload: either may be.
@@ -379,7 +379,7 @@ def converted(a: Planes, dtype: DType) -> Ring:
 
 
 def stored(a: Planes, dtype: DType) -> Ring:
-    """The same in memory, where a whole number has the payload of what was rounded."""
+    """The same in memory, where an integer has the payload of what was rounded."""
     found = converted(a, dtype)
     if not dtype.whole:
         return found

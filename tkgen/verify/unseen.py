@@ -30,7 +30,7 @@ def sized(kernel: Kernel, dims: Mapping[Dim, Dim]) -> Kernel:
 
 
 def _integers(own: Kernel, run: Kernel) -> Iterator[str]:
-    """Integers of equations that go beyond a limit of their own sizes alone."""
+    """Integers of equations that go beyond their own limit sizes alone."""
     here = largest_integers(walk(run.body))
     for text, most in largest_integers(walk(own.body)).items():
         beyond = next((what for limit, what in LIMITS if most > limit >= here.get(text, 0)), None)

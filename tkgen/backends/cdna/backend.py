@@ -57,7 +57,7 @@ class Cdna:
         return found
 
     def joined(self, spec: SequenceSpec[Target]) -> Source:
-        """The file of several kernels: each in a namespace of its own, and one `dispatch` that launches them."""
+        """The file of several kernels: each in its own namespace, and one `dispatch` that launches them."""
         from tkgen.backends.cdna.lower.sequence import joined_source
 
         return joined_source(spec)

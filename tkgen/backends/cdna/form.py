@@ -33,7 +33,7 @@ class CdnaForm(Form):
 
 
 def loop_mix(function: Function) -> InstructionMix | None:
-    """The instruction mix of one pass of the main loop; None where nothing loops."""
+    """The instruction mix of one iteration of the main loop; None where nothing loops."""
     loop = main_loop(function)
     return None if loop is None else instruction_mix(loop.instructions)
 

@@ -68,7 +68,7 @@ class HopperBackend:
         return HopperSpec(path, program, load_hopper(target), defines)
 
     def joined(self, spec: SequenceSpec[Hopper]) -> Source:
-        """The file of several kernels: each in a namespace of its own, and one `launch` that launches them in order."""
+        """The file of several kernels: each in its own namespace, and one `launch` that launches them in order."""
         from tkgen.backends.hopper.sequence import joined_source
 
         return joined_source(spec)

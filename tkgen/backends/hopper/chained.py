@@ -233,7 +233,7 @@ class _Chained:
         return (Await(self.full[self.right], right), product)
 
     def _done(self, cursor: Cursor, left: str, *pinned: Ring) -> tuple[Op, ...]:
-        """Behind a wait for products: their registers are there, their slot is given back."""
+        """After a wait for products: their registers are there, their slot is given back."""
         ring = self.left if cursor.name == self.left.name else self.right
         return (
             Drain("products", left),

@@ -1,4 +1,4 @@
-"""Kernels for Hopper without a GPU: their schedules carried out on torch (`model`, `loop_model`, `row_model`)."""
+"""Kernels for Hopper without a GPU: their schedules executed on torch (`model`, `loop_model`, `row_model`)."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ class Layout:
 
     @cached_property
     def rounds(self) -> tuple[tuple[Reduce, ...], ...]:
-        """The reductions of the sums, round by round; each one of columns is a round of its own."""
+        """The reductions of the sums, round by round; each one of columns is a separate round."""
         found = list[tuple[Reduce, ...]]()
         for ops in self.equations.rounds:
             rows = tuple(op for op in ops if not self.of_columns(op))
@@ -193,7 +193,7 @@ class Layout:
 
     @property
     def dynamic_bytes(self) -> int:
-        """Bytes of shared memory that the launch asks for: all but the mbarriers, which are static."""
+        """Bytes of shared memory that the launch asks for: all except the mbarriers, which are static."""
         return self.shared_bytes(self.store_buffers) - self.barrier_bytes
 
     @property

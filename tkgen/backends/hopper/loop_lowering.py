@@ -189,7 +189,7 @@ class _Lowering:
             yield from self._counted_iterations()
 
     def _counted_iterations(self) -> Iterator[str]:
-        """The counts of iterations that only run time knows."""
+        """The counts of iterations known only at run time."""
         m = self.m
         if isinstance(self.iterations, str):
             remark = self.marks.remark(origin(m.loop.axis.span), "of the loop over all of its axis")

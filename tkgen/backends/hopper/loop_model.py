@@ -1,7 +1,8 @@
-"""Loops of products carried out as `loop_schedule` says: what each operation makes of what it finds, as in `model`.
+"""Fused matmuls executed as `loop_schedule` says: what each operation makes of what it finds, as in `model`.
 
-What a warp keeps of its rows from pass to pass - a running maximum, a sum of a row - are registers that nobody else
-touches and no asynchronous operation, so the schedule does not name them; they stand here, a set for each warp.
+What a warp keeps of its rows from iteration to iteration - a running maximum, a sum of a row - are registers that
+nobody else touches and no asynchronous operation, so the schedule does not name them; they stand here, a set for each
+warp.
 """
 
 from __future__ import annotations
@@ -119,7 +120,7 @@ class LoopWork:
             self._columns_stored(step, [(nothing,)])
 
     def _place(self, tile: int) -> Place | None:
-        """That of an output tile; behind the last one there is none."""
+        """That of an output tile; after the last one there is none."""
         if not 0 <= tile < len(self.places):
             return None
         place = self.places[tile]
@@ -302,7 +303,7 @@ def run_loop(
     m: HopperLoop, launch: Launch[EquationProgram], inputs: Mapping[str, Tensor], scalars: Mapping[str, float],
     order: Order, progress: Callable[[int, int], None] | None = None, warps: int = 0, edit: Edit | None = None,
 ) -> Modelled:  # fmt: skip
-    """A launch of a loop of products in one order, block after block; the rest as `model.run_products`."""
+    """A launch of a fused matmul in one order, block after block; the rest as `model.run_products`."""
     outputs = {
         s.target.tensor.name: torch.full(launch.shape(s.target.tensor), torch.nan, dtype=TORCH[s.target.tensor.dtype])
         for s in m.stored

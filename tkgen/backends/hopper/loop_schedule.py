@@ -1,9 +1,9 @@
-"""The schedule of a loop of products in the form of the proof (`tkgen.proof`): its tile program, unrolled.
+"""The schedule of a fused matmul in the form of the proof (`tkgen.proof`): its tile program, unrolled.
 
 Agents are the thread that issues copies and every warp of the consumers. Rings: `held` has a tile's factor, a part for
 each consumer; `left` and `right` the buffers of the factors that move; `out c` what consumer c stores. Of the registers
 of warp w, `scores c w` has the first product's sums, `made c w` what stands between the products, `factor c w` the
-second one's left factor, and `sums c w` alternates between rescaled and summed. Meetings: the mbarriers `full` and
+second one's left factor, and `sums c w` alternates between rescaled and summed. Barriers: the mbarriers `full` and
 `empty` of each buffer, the named barriers `group c` of a consumer and `turn c`, at which a consumer waits until the one
 before it has issued its products: it arrives there itself, as `bar.sync` does, and awaits the phase.
 
@@ -17,7 +17,7 @@ before it has issued its products: it arrives there itself, as `bar.sync` does, 
   consumer run the same steps and come as they come.
 - A turn of both rings in the middle of a tile that has another one stands for any number of them: what must be ordered
   is a turn apart at most, or at the ends of a tile.
-- Where a loop begins or ends with its tile, a block has one tile (`loops` refuses more): each number of passes is a
+- Where a loop begins or ends with its tile, a block has one tile (`loops` refuses more): each number of iterations is a
   shape.
 - Lengths that are known at the launch alone may give any number of iterations, from one on: `fused` refuses a launch
   with a tile that has none. Those of groups are data, and a tile may have none.
@@ -68,7 +68,7 @@ class Shape:
 
     @property
     def tiles(self) -> int:
-        """Output tiles of a pass of the proof's loop."""
+        """Output tiles of an iteration of the proof's loop."""
         return self.turn // gcd(self.turn, self.passes)
 
 
@@ -96,7 +96,7 @@ def shapes(m: HopperLoop) -> list[Shape]:
 
 
 def representatives(shape: Shape, numbers: Iterable[int]) -> list[Shape]:
-    """The shapes that stand for `shape` with so many passes in a tile: no two the same."""
+    """The shapes that stand for `shape` with so many iterations in a tile: no two the same."""
     turn = shape.turn
     passes = {n if n < 2 * turn else turn + n % turn for n in numbers}
     found = [replace(shape, passes=n, consumers=1, warps=2) for n in sorted(passes)]
@@ -111,7 +111,8 @@ def _wrong(shape: Shape) -> str | None:
 def schedule(shape: Shape, tiles: int = 0) -> Loop:
     """The kernel as a loop that a block passes for its output tiles, as many as it may be.
 
-    With so many `tiles` in a pass, which is then the only one, where they do not bring the rings to their beginning.
+    With so many `tiles` in an iteration, which is then the only one, where they do not bring the rings to their
+    beginning.
     """
     values = constants(shape.left, shape.right, shape.consumers, shape.warps)
     tile = {"first_iteration": 0, "iterations": shape.passes}

@@ -2,7 +2,7 @@
 
 A tile that a product sums, or that is needed in a later nest, is an array of registers (`rt_fl`); what one nest makes
 and uses is a local of it; numbers of rows are arrays of two. Operations stand in the first nest in which all that they
-need is known: the one behind a reduction is another. Predicates, and values without a name that one operation uses, are
+need is known: the one after a reduction is another. Predicates, and values without a name that one operation uses, are
 part of its expression. Others are named after the spec's (`value_names`). A nest in which `where`
 chooses by coordinates stands twice: once without, for tiles that are wholly inside. A sum of rows that the loop carries
 is one of each lane's own elements until the loop is done.
@@ -85,7 +85,7 @@ class LoopValues:
         self.deferred = {r: c for c in m.loop.carries for r in m.middle if isinstance(r, Reduce) and self._defers(c, r)}
 
     def _defers(self, carry: Carry, reduce: Reduce) -> bool:
-        """True if the loop carries a sum of rows, scaled by row: a lane's part of it can be summed behind the loop."""
+        """True if the loop carries a sum of rows, scaled by row: a lane's part of it can be summed after the loop."""
         m, start = self.m, self.made[carry.initial]
         users = [op for op in walk(m.kernel.body) if reduce.result in reads(op)]
         added = users[0] if len(users) == 1 else None
@@ -315,7 +315,7 @@ class LoopValues:
         return lines
 
     def _computed(self, ops: Sequence[Op]) -> list[Op]:
-        """The operations that have a statement of their own."""
+        """The operations that have their own statement."""
         ops = [op for op in ops if not isinstance(op, (*INLINE, Load, Product))]
         return [op for op in ops if not self.inline(writes(op)[0])]
 
@@ -421,7 +421,7 @@ class LoopValues:
     # ------------------------------------------------------------ what the loop hands on
 
     def initial(self) -> Iterator[str]:
-        """The carried values before the first pass."""
+        """The carried values before the first iteration."""
         for carry in self.m.loop.carries:
             name, value = self.name[carry.inside], self.text(carry.initial, False)
             if self.tiled(carry.inside):
@@ -431,7 +431,7 @@ class LoopValues:
             yield from within(carry.inside.span, first)
 
     def handed(self) -> list[str]:
-        """The carried values at the end of a pass, all at once."""
+        """The carried values at the end of an iteration, all at once."""
         rows = [c for c in self.m.loop.carries if not self.tiled(c.inside)]
         taken = [f"const float {self.name[c.inside]}_next = {self.text(c.update, False)};" for c in rows]
         return _rows([*taken, *(f"{self.name[c.inside]}[r] = {self.name[c.inside]}_next;" for c in rows)])

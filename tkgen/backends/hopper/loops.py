@@ -1,4 +1,4 @@
-"""Products of products on Hopper: what a block's warpgroups hold of a loop such as attention's, and what moves.
+"""Fused matmuls on Hopper: what a block's warpgroups hold of a loop such as attention's, and what moves.
 
     over b in BATCH, h in HEADS, q in LENGTH by 128    `q` is split: each consumer warpgroup has 64 of its rows
     waves 8 along q                                    of the consumers; a warpgroup that loads is beside them
@@ -10,9 +10,9 @@
 
 Factors of 8 bits lie with the axis that is summed innermost, as wgmma takes no others: `@ V[b, h, D, j].T`.
 
-What stands between the products (`middle`) does not need the second one's sums, so the middle of one pass runs while
-the second product of the pass before does. What is done with the carried sums (`carried`) waits for them. A lane has
-two rows of every tile: a row's reductions are over its own elements and those of the three lanes beside it.
+What stands between the products (`middle`) does not need the second one's sums, so the middle of one iteration runs
+while the second product of the iteration before does. What is done with the carried sums (`carried`) waits for them. A
+lane has two rows of every tile: a row's reductions are over its own elements and those of the three lanes beside it.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class HopperLoop:
 
     @property
     def keys(self) -> int:
-        """Elements of the loop's axis in a pass."""
+        """Elements of the loop's axis in an iteration."""
         return extent(self.loop.axis)
 
     @property
@@ -98,7 +98,7 @@ class HopperLoop:
 
     @property
     def meets(self) -> bool:
-        """Its waves meet in every pass."""
+        """Its waves meet in every iteration."""
         return True
 
     def largest(self, dim: str) -> int:

@@ -387,7 +387,7 @@ class _Lowering:
         return [*found, ("K_STEPS", p.k, "K_STEP")]
 
     def of_group(self, symbol: str) -> bool:
-        """Return True if each group has such a number of its own: of tiles along the rows, where these are ragged."""
+        """Return True if each group has its own such number: of tiles along the rows, where these are ragged."""
         return self.layout.ragged and symbol not in ("GRID_COLS", "K_STEPS")
 
     def factor(self, operand: Operand) -> Factor:
@@ -538,7 +538,7 @@ class _Lowering:
         return [Constant(o.panels, str(n), about, o.origin) for o, n in zip(self.outputs(), counts, strict=True)]
 
     def sizes(self) -> list[Constant]:
-        """Extents that only run time knows."""
+        """Extents known only at run time."""
         result = []
         for symbol, dim, unit in self.counted():
             if dim.size is None and not self.of_group(symbol):

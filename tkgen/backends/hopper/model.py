@@ -1,7 +1,7 @@
-"""Kernels of products carried out as their schedule says, on tiles of torch: what stands in for a GPU.
+"""Kernels of products executed as their schedule says, on tiles of torch: what stands in for a GPU.
 
 `run_products` gives each block of a launch the steps of `schedule.schedule`, the data that is proven and printed as
-C++, and carries them out in one order (`tkgen.proof.execution`). Here stands only
+C++, and executes them in one order (`tkgen.proof.execution`). Here stands only
 what each operation makes of what it finds: a copy brings the tile of its instance from global memory, zeros beyond the
 end; a product adds rows of a warp; a panel is what the epilogue makes of the sums; a store takes it out. Numbers are
 f32, rounded where the kernel rounds; sums are in an order of torch's. Blocks do not meet, so they run one by one; those
@@ -66,7 +66,7 @@ class Memory(Computation):
         return whole
 
     def inside(self, axes: Sequence[Axis], first: Sequence[int], shape: Sequence[int]) -> dict[str, range]:
-        """The part of a tile that is not beyond the end of its axes, which it begins within or behind.
+        """The part of a tile that is not beyond the end of its axes, which it begins within or after.
 
         Along a ragged axis whose group is known it begins so many positions after the group's first one.
         """
@@ -151,7 +151,7 @@ class ProductWork:
         return tile, store, (part * self.rows, panel * cols), cols
 
     def _piece(self, number: int) -> Piece | None:
-        """The output tile of that number; behind the last one there is none."""
+        """The output tile of that number; after the last one there is none."""
         if not 0 <= number < len(self.pieces):
             return None
         piece = self.pieces[number]
@@ -190,7 +190,7 @@ class ProductWork:
         return made + before[0][0] if before else made
 
     def _added(self, step: Do, found: Sequence[Parts]) -> Tensor:
-        """Rows of warp w of the sums behind a step whose products are scaled: of these and of the sums before."""
+        """Rows of warp w of the sums after a step whose products are scaled: of these and of the sums before."""
         (access,) = step.writes
         number, consumer, w = map(int, access.ring.split()[1:])
         tile, k = divmod(access.instance, self.shape.steps + 1)  # behind the zeros with which a tile begins

@@ -1,4 +1,4 @@
-"""Kernels of rows carried out as their steps say (`tkgen.schedule.row_steps`), warp by warp, as in `model`.
+"""Kernels of rows executed as their steps say (`tkgen.schedule.row_steps`), warp by warp, as in `model`.
 
 Each warp has the elements that the layout gives its lanes (`tkgen.schedule.rows`), row by row: a walk does a sweep with
 them, and what it reduces is of these elements alone until all warps of the row have handed on theirs. The exchanges are

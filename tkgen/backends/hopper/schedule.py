@@ -3,9 +3,9 @@
 Agents are the thread that issues copies and every warp of the consumers. Rings: a stage holds the tiles of each A (a
 part for each consumer) and of each B, `panel c` what consumer c is about to store, `sums p c w` the registers of a warp
 for a product, and where a step's products are scaled before they are added, `step p c w` those for these; `values c w`
-what a panel becomes of them. Meetings:
-the mbarriers `full s` and `empty s` of each stage, the named barrier `group c` of each consumer. A pass of the loop is
-as many output tiles as bring the ring of stages back to its beginning.
+what a panel becomes of them. Barriers:
+the mbarriers `full s` and `empty s` of each stage, the named barrier `group c` of each consumer. An iteration of the
+loop is as many output tiles as bring the ring of stages back to its beginning.
 
 Consumers that take turns (`schedule ping_pong`) have K-steps of their own, those of consumer 0 first, then those of
 consumer 1: a stage holds the tiles of one of them, and that one alone gives it back. `turn c` are mbarriers: consumer c
@@ -31,8 +31,8 @@ Of a cluster, all blocks are there.
   is a turn apart at most, or at the ends of a tile.
 - Where groups of rows end within tiles, warps take rows out of panels themselves, and wait for all stores before a
   panel of 64 rows that are not all of the group. Which ones these are only the data says. In a consumer's tile they are
-  all, none, or the last ones. Two tiles without any, one before such a tile, one behind it are what can be neighbours,
-  but for two such tiles, between which no store is under way; where a consumer's tile has several 64 rows, another
+  all, none, or the last ones. Two tiles without any, one before such a tile, one after it are what can be neighbours,
+  except for two such tiles, between which no store is under way; where a consumer's tile has several 64 rows, another
   shape has tiles of which the first 64 rows are whole.
 - The same holds of the ring of panels. A K known at the launch alone may be any of these numbers of steps.
 - A cluster is proven in two shapes. One is a block by itself, as above: what its consumers alone touch - sums, panels,
@@ -41,10 +41,10 @@ Of a cluster, all blocks are there.
   producer's, or sets a block's memory up, or is its end; and the warps that are left out wait, read, arrive and meet as
   the one that is there.
 
-Of a grid `stream_k` a block's run of K-steps begins and ends within tiles (`Shape.run`): no pass, but one program from
-its beginning to its end, which is proven for each block of the launch. In the same way turns of the ring within a part
-of a tile are left out, and of the whole tiles between the first part and the last those that bring the ring of stages
-back to where it was, all but one round of them.
+Of a grid `stream_k` a block's run of K-steps begins and ends within tiles (`Shape.run`): no iteration, but one program
+from its beginning to its end, which is proven for each block of the launch. In the same way turns of the ring within a
+part of a tile are left out, and of the whole tiles between the first part and the last those that bring the ring of
+stages back to where it was, all except one round of them.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class Shape:
 
     @property
     def tiles(self) -> int:
-        """Output tiles of a pass."""
+        """Output tiles of an iteration."""
         return len(self.run) or self.stages // gcd(self.stages, self.turns * self.steps) * (2 if self.ragged else 1)
 
     def spans(self, tiles: int) -> list[range]:
@@ -231,9 +231,9 @@ Part = tuple[int, int]  # a tile's rows of a consumer
 def schedule(shape: Shape, tiles: int = 0, ends: Mapping[Part, int] | None = None) -> Loop:
     """The kernel as a loop that a block, or a cluster of them, passes for its output tiles, as many as it may be.
 
-    With so many `tiles` in a pass, which is then the only one, where they do not bring the ring to its beginning. Of
-    ragged rows `ends` says how many times 64 rows are before a group's end, where it ends within a part, or before it:
-    where it is not said, `shape.whole` of each second tile.
+    With so many `tiles` in an iteration, which is then the only one, where they do not bring the ring to its beginning.
+    Of ragged rows `ends` says how many times 64 rows are before a group's end, where it ends within a part, or before
+    it: where it is not said, `shape.whole` of each second tile.
     """
     tiles = tiles or shape.tiles
     if ends is None:
@@ -265,7 +265,7 @@ def _code(shape: Shape) -> Code:
 
 
 def _values(shape: Shape) -> dict[str, int]:
-    """The constants of a block of this shape. Its panels are of one output, but for one of each other."""
+    """The constants of a block of this shape. Its panels are of one output, except for one of each other."""
     panels = shape.panels // shape.fragments
     counts = [panels - (shape.outputs - 1), *[1] * (shape.outputs - 1)]
     return {

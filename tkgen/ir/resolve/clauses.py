@@ -104,5 +104,5 @@ def streamed(scope: Scope) -> frozenset[str]:
 
 
 def unroll(scope: Scope) -> int | None:
-    """K-steps of one pass of the loop, where the spec says."""
+    """K-steps of one iteration of the loop, where the spec says."""
     return next((positive(scope, u.count, "unroll", MOST_UNROLL) for u in scope.all(ast.Unroll)), None)

@@ -39,7 +39,7 @@ def matrix(scope: Scope, typed: Typed) -> Program:
     """The program of equations that sum products.
 
     Raises:
-        Stop: it is one that no schedule can carry out, or a clause is wrong; both are reported.
+        Stop: it is one that no schedule can execute, or a clause is wrong; both are reported.
     """
     at = scope.kernel.name.span
     try:

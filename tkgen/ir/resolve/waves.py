@@ -254,7 +254,7 @@ def loads(
 
 
 def phases(scope: Scope) -> tuple[PhaseShift, ...]:
-    """The waves that run behind the others."""
+    """The waves that run later than the others."""
     return tuple(
         PhaseShift(*_wave_range(scope, p.waves), positive(scope, p.amount, "the phase shift", MOST_SHIFT), p.span)
         for p in scope.all(ast.Phase)

@@ -73,7 +73,7 @@ class Axes:
         return axis
 
     def _bound(self, word: str, expr: ast.Expr, loop: Axis) -> Bound:
-        """Behind `from` or `to` of a loop: an axis of `over`, and how far from its tile."""
+        """After `from` or `to` of a loop: an axis of `over`, and how far from its tile."""
         at, moves = expr, []
         while isinstance(at, ast.Binary) and at.op in ("+", "-"):
             moves.append(at)
@@ -243,7 +243,7 @@ class Axes:
         return self.found.setdefault(dim.name, Axis(dim.name, dim, AxisKind.WHOLE, span=dim.span))
 
     def access(self, tensor: Tensor, indices: tuple[ast.Expr, ...], at: Span, stored: bool = False) -> Access:
-        """The part of a tensor that indices pick; dimensions behind them are whole. `stored`: it is stored to."""
+        """The part of a tensor that indices pick; dimensions after them are whole. `stored`: it is stored to."""
         shape = f"{tensor.name}[{', '.join(d.name for d in tensor.dims)}]"
         declared = (Label(tensor.span, "declared here"),)
         if len(indices) > len(tensor.dims):
@@ -366,7 +366,7 @@ class Axes:
         return Index(axis, through=Access(table, (*before, Index(axis, places, numbered=places == 1))))
 
     def _in_page(self, tensor: Tensor, dim: Dim, expr: ast.Expr, page: Index) -> Index:
-        """`j % 64`, behind the index of its page."""
+        """`j % 64`, after the index of its page."""
         assert page.axis is not None and page.through is not None
         places, name = page.through.indices[-1].divisor, page.axis.name
         rest = isinstance(expr, ast.Binary) and expr.op == "%" and expr

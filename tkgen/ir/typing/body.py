@@ -220,7 +220,7 @@ class Body:
     def _found_axes(
         self, loop: ast.Each, axis: Axis, inside: dict[str, tuple[Axis, ...]]
     ) -> dict[str, tuple[Axis, ...]]:
-        """The axes of those values that start as one number: those which they have after a pass."""
+        """The axes of those values that start as one number: those which they have after an iteration."""
         free = [name for name, axes in inside.items() if not axes and name not in self.declared]
         for _ in range(2):  # the second pass sees sums of sums
             ends = Body(self.at.trial(), dict(self.declared), self.handed)._pass(loop, axis, inside)
@@ -230,7 +230,7 @@ class Body:
     def _pass(self, loop: ast.Each, axis: Axis, inside: dict[str, tuple[Axis, ...]]) -> dict[str, tuple[Axis, ...]]:
         """Type the loop's body, and make the loop of it; `inside` are the axes of what it carries.
 
-        Returns the axes that it leaves a pass with.
+        Returns the axes that it leaves an iteration with.
         """
         at = self.at
         outer, ops, known, open_before = dict(at.names), at.ops, dict(at.known), dict(self.declared)
@@ -261,7 +261,7 @@ class Body:
         return {name: ended[name].tile.axes for name in inside}
 
     def _same_axes(self, name: str, value: Value, update: Tile, at: Span, axis: Axis) -> None:
-        """E225 where a pass does not hand on what it was handed."""
+        """E225 where an iteration does not hand on what it was handed."""
         if set(update.axes) == set(value.axes) and axis not in update.axes and update.value.kind is Kind.NUMBER:
             return
         self.at.broken.add(name)

@@ -249,7 +249,7 @@ def written_schedule(scope: Scope, waves: int) -> WrittenSchedule | None:
 
 
 def _late(scope: Scope, waves: int) -> int:
-    """The first of the waves that run a meeting behind the others; 0 where none do."""
+    """The first of the waves that run one barrier later than the others; 0 where none do."""
     phases = scope.all(ast.Phase)
     for phase in phases:
         first, last, amount = (number(scope, e) for e in (phase.waves.first, phase.waves.last, phase.amount))

@@ -423,7 +423,7 @@ class Expressions:
         )  # fmt: skip
 
     def _length(self, node: ast.Call, name: str) -> Tile:
-        """`length(j)`: how many places an axis has, a whole number."""
+        """`length(j)`: how many places an axis has, an integer."""
         (argument,) = node.args
         if not isinstance(argument, ast.Name) or not self.axes.is_axis(argument.id):
             raise self.scope.error("E200", f"`{argument.span.text}` is no axis", argument.span, fix="name one",

@@ -1,12 +1,13 @@
 """Predicted time of a loop of two products on a Hopper GPU, such as attention's: consumers that multiply in turn.
 
-A pass takes as long as the matrix units need for the products of all consumers, or as a consumer's own chain: its first
-product, the vector work behind it, and what it waits for others. A warp that is alone issues its instructions as far
-apart as they wait for each other (`lone_cycles`). Each further consumer adds what it does not share: its powers, which
-one unit makes for all, or its products, of which a part (`hidden_products`) runs beside the vector work of others.
+An iteration takes as long as the matrix units need for the products of all consumers, or as a consumer's own chain: its
+first product, the vector work after it, and what it waits for others. A warp that is alone issues its instructions as
+far apart as they wait for each other (`lone_cycles`). Each further consumer adds what it does not share: its powers,
+which one unit makes for all, or its products, of which a part (`hidden_products`) runs beside the vector work of
+others.
 
-The first pass of a tile stands before the loop, with nothing beside it; so do the quotients and the stores behind it,
-while the next tile's queries are on their way. Blocks of one tile are dealt to the SMs in order, as these get free.
+The first iteration of a tile stands before the loop, with nothing beside it; so do the quotients and the stores after
+it, while the next tile's queries are on their way. Blocks of one tile are dealt to the SMs in order, as these get free.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class IterationModel(HopperModel):
 
     @property
     def pass_cycles(self) -> tuple[float, float]:
-        """Of a pass: those of the matrix units, and those of a consumer's chain."""
+        """Of an iteration: those of the matrix units, and those of a consumer's chain."""
         t, consumers = self.timing, self.layout.consumers
         mine = self.first_cycles + self.second_cycles
         lane_powers = self.powers * self.machine.warp_size / t.mufu_lanes

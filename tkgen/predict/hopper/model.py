@@ -52,7 +52,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Settled:
-    """Seconds of a launch behind its start, the clock in Hz that they are at, and the one that these seconds allow."""
+    """Seconds of a launch after its start, the clock in Hz that they are at, and the one that these seconds allow."""
 
     seconds: float
     hertz: float
@@ -61,7 +61,7 @@ class Settled:
 
 
 def settled(machine: Hopper, start: float, busy: Callable[[float], float], work: Callable[[float], Work]) -> Settled:
-    """The clock and the time, each as the other leaves it: `busy` seconds and `work` at a clock, behind `start`."""
+    """The clock and the time, each as the other leaves it: `busy` seconds and `work` at a clock, after `start`."""
     found = Settled(0.0, 0.0, machine.timing.max_clock_mhz * 1e6, "peak")
     for _ in range(3):
         hertz = found.allowed

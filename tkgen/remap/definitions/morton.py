@@ -3,7 +3,7 @@
 On a square whose side is a power of two the cuts are the bits of the index, rows first, which is the classical Z-order.
 On any other rectangle every cut is still a bijection (the first half's tiles come before the second's), and since the
 longer side is cut, all pieces stay near square: height and width of a piece differ at most by a factor of about two
-once the grid is cut down to its shorter side. A grid of 2^k tiles takes about k passes of the loop.
+once the grid is cut down to its shorter side. A grid of 2^k tiles takes about k iterations of the loop.
 """
 
 from __future__ import annotations

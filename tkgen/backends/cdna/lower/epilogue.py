@@ -46,7 +46,7 @@ class Element:
 
 @dataclass
 class Epilogue:
-    """The equations behind the sums, for the tile at `place`: statements, and the `functions` that they call.
+    """The equations after the sums, for the tile at `place`: statements, and the `functions` that they call.
 
     `held` has the C++ of the register tiles of sums, or of what took their places, `matrix` gives that of what is
     accessed, `tile_type` is the tiles'. `reductions` are all that the equations have. `past_end`: what

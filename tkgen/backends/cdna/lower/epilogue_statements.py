@@ -21,7 +21,7 @@ from tkgen.tile.ops import Store as StoreOp
 
 
 class EpilogueStatements:
-    """Statements of the operations behind the last K-step, of kernels with equations."""
+    """Statements of the operations after the last K-step, of kernels with equations."""
 
     def __init__(self, context: Context):
         self.c = context

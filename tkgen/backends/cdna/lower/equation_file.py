@@ -37,7 +37,7 @@ class Layout(Protocol):
         """Threads of a block."""
 
     def largest(self, dim: str) -> int:
-        """The largest size of a dimension that only run time knows."""
+        """The largest size of a dimension known only at run time."""
 
     def waves_per_simd(self, target: Target) -> int:
         """The number of waves that fit on a SIMD by their registers."""

@@ -210,7 +210,7 @@ class _Lowering:
         return found[::-1]
 
     def matrix_view(self, view: View) -> Statement:
-        """A local of the kernel: one matrix of a tensor; extents of its type are -1 where only run time knows them."""
+        """A local of the kernel: one matrix of a tensor; extents of its type are -1 if known only at run time."""
         tensor, tiled = view.tensor, view.tiled
         terms = []
         straight = [i.axis for i in view.access.indices if i.axis is not None and i.through is None]

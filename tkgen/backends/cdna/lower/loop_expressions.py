@@ -121,13 +121,13 @@ class LoopExpressions:
         return once and not kept and set(user.result.axes) == set(value.axes) and not self.divides(user)
 
     def _gives_way(self, c: Chosen, when: When) -> bool:
-        """Return True if a value is used by nothing behind a condition that may give another one."""
+        """Return True if a value is used by nothing after a condition that may give another one."""
         placed = not self.is_inline(c.otherwise) and c.otherwise not in self.inlined and self._of_the_pass(c.otherwise)
         handed = any(other.update == c.otherwise for other in when.chosen)
         return placed and not handed and all(user is when or user in when.body for user in self.users[c.otherwise])
 
     def _of_the_pass(self, value: Value) -> bool:
-        """True if each pass has a value of its own there, made in it or handed to it: not one from before the loop."""
+        """True if each iteration has its own value there, made in it or handed to it: not one from before the loop."""
         carried = any(c.inside == value for c in self.m.loop.carries)
         return carried or (self.made[value] in self.m.loop.body and not isinstance(self.made[value], Load))
 

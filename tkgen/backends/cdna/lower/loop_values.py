@@ -224,7 +224,7 @@ class LoopValues(LoopExpressions):
         return nest(heads, body)
 
     def _of_part(self, count: str) -> tuple[str, str]:
-        """The first of `count` rows of the part that is done, and the one behind its last."""
+        """The first of `count` rows of the part that is done, and the one after its last."""
         part, parts = self.part
         begin, end = (f"{n} * {count} / {parts}" if n else "0" for n in (part, part + 1))
         return begin, count if part + 1 == parts else end
@@ -304,7 +304,8 @@ class LoopValues(LoopExpressions):
         yield f"tk::take_rows<base_ops::{op.function}>({self.name[op.result]}, parts_{number});"
 
     def early(self, item: str, ahead: bool, part: tuple[int, int] = (0, 1)) -> Iterator[str]:
-        """The product that stands a pass ahead, of `item`, or a part; before the loop that of the first pass."""
+        """The product that stands an iteration ahead, of `item`, or a part; before the loop that of the first
+        iteration."""
         x = self.m.early
         assert x is not None
         name = self.name[x.result]
@@ -443,7 +444,7 @@ class LoopValues(LoopExpressions):
         return f"const float {self.name[op.result]} = {held};{self.places.remark(op.result.span)}"
 
     def slot(self, x: Multiplication, item: str) -> str:
-        """The tile of a ring that belongs to a pass."""
+        """The tile of a ring that belongs to an iteration."""
         return self.ring(x.moving.access, x.moving.buffers, item)
 
     def ring(self, access: object, buffers: int, item: str) -> str:

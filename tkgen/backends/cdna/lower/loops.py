@@ -1,7 +1,8 @@
 """A layout of a loop of equations over waves -> C++: rings in LDS, factors in registers, the passes, the stores.
 
-The steps of a pass are those of `tkgen.schedule.loop_steps`, in their order; each is a few lines here. Nothing waits
-beside the meetings: the compiler knows every access to memory that is not assembly, and places the wait that it needs.
+The steps of an iteration are those of `tkgen.schedule.loop_steps`, in their order; each is a few lines here. Nothing
+waits beside the barriers: the compiler knows every access to memory that is not assembly, and places the wait that it
+needs.
 """
 
 from __future__ import annotations
@@ -190,7 +191,7 @@ class LoopLowering(Lowering):
         return "STEPS" if axis.dim.size is not None and axis.within is None else "steps"
 
     def _passes(self) -> str:
-        """Before which pass a block ends: where the loop does with its tile, behind what has its last element."""
+        """Before which pass a block ends: where the loop does with its tile, after what has its last element."""
         axis, split = self.m.loop.axis, self.m.split
         if axis.part is not None:
             return f"min({self._all_steps}, first_step + {self._steps_of_part(axis)})"
@@ -205,7 +206,8 @@ class LoopLowering(Lowering):
         return f"min({self._all_steps}, max({self.places.axis[split]}_0 - {-behind} + {tile}, 0) / {tile})"
 
     def _first(self) -> str:
-        """The first pass of a block: that of its part, or what has the last element that is not before its tile."""
+        """The first iteration of a block: that of its part, or what has the last element that is not before its
+        tile."""
         axis, split = self.m.loop.axis, self.m.split
         if axis.part is not None:
             index = next(a for a in self.kernel.axes if a.name == axis.part)
@@ -371,7 +373,7 @@ class LoopLowering(Lowering):
         return next((op.result.span for op in loads), None)
 
     def _fetch(self, n: int, item: str) -> Iterator[str]:
-        """A ring's tile of a pass: the rows of memory that are there, none behind the last."""
+        """A ring's tile of an iteration: the rows of memory that are there, none after the last."""
         ring, loop = self.m.moving[n], self.m.loop.axis
         outer, inner = ring.access.axes[0], ring.access.axes[-1]
         tile, pitch = self.values.extent(loop), self.places.pitch(ring.access)

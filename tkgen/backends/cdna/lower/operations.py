@@ -27,7 +27,7 @@ class Operations:
         self.c = context
 
     def statements(self, role: Role, part: Part, placed: tuple[Op, ...]) -> tuple[Statement, ...]:
-        """The statements of a part of a role's program, each with the operations it carries out."""
+        """The statements of a part of a role's program, each with the operations it executes."""
         result: list[Statement] = []
 
         def add(made: Iterable[Statement], first: int, count: int) -> None:
@@ -63,7 +63,7 @@ class Operations:
         return tuple(result)
 
     def _numbers(self, op: ops.OfSums) -> list[Statement]:
-        """Sums of whole numbers as floats, in which the rest is computed."""
+        """Sums of integers as floats, in which the rest is computed."""
         loops, (i, j) = loops_over(("i", op.rows), ("j", op.cols))
         origin = self.c.origin("accumulate")
         return [
@@ -127,7 +127,7 @@ class Operations:
 
     @staticmethod
     def _of_part(operand: Operand, part: int) -> str:
-        """The index of a part of an operand's tile, behind that of its buffer; none where there is one part."""
+        """The index of a part of an operand's tile, after that of its buffer; none where there is one part."""
         return f"[{part}]" if operand.part_count > 1 else ""
 
     def _move(self, role: Role, op: ops.Move, operand: Operand, part: int) -> Statement:

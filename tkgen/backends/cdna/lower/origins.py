@@ -1,7 +1,7 @@
 """Origins of generated lines, carried beside the text from the model to the end of rendering.
 
 A template or a statement ends a line with a mark, which stands for a comment, the spec lines behind the line, and the
-operations of the schedule that it carries out. `Marks.source` puts the comments in the places of the marks and says
+operations of the schedule that it executes. `Marks.source` puts the comments in the places of the marks and says
 what came from where. So nothing is read back out of comments.
 """
 
@@ -74,7 +74,7 @@ def end_of(span: Span | None) -> str:
 class Source:
     """Generated text; `origins` has for every line of it the spec lines it came from.
 
-    `operations` has the lines (1-based) that carry out an operation of the schedule. `equations` has for every line the
+    `operations` has the lines (1-based) that execute an operation of the schedule. `equations` has for every line the
     name of the file and the line of the equation that it belongs to, None for a line of none.
     """
 

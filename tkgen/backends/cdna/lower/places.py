@@ -73,7 +73,7 @@ class BlockPlaces:
         return f"{self.base[access]}_at"
 
     def size(self, dim: str) -> str:
-        """The extent of a dimension: a constant, or a local where only run time knows."""
+        """The extent of a dimension: a constant, or a local if known only at run time."""
         return f"DIM_{dim}" if self.dims[dim].size is not None else self.use(f"{dim}_size")
 
     def use(self, name: str) -> str:
@@ -147,7 +147,7 @@ class BlockPlaces:
         yield from made
 
     def locals(self) -> Iterator[tuple[str, str]]:
-        """The name and the definition of each local of the whole kernel: the extents that only run time knows."""
+        """The name and the definition of each local of the whole kernel: the extents known only at run time."""
         for name, dim in self.dims.items():
             if dim.size is None:
                 yield f"{name}_size", f"const int {name}_size = g.{self.member(name)};"

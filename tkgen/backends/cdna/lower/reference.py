@@ -195,7 +195,7 @@ class Language(ABC):
 
     @abstractmethod
     def integer(self, value: int) -> str:
-        """A whole number beside coordinates."""
+        """An integer beside coordinates."""
 
     @abstractmethod
     def scalar(self, name: str) -> str:

@@ -131,7 +131,7 @@ class _Loops(Language):
 
     @abstractmethod
     def spread(self, carry: Carry) -> str:
-        """A line that defines what is carried by what it is before the first pass, along all of its directions."""
+        """A line that defines what is carried by what it is before the first iteration, along all of its directions."""
 
     @abstractmethod
     def whole(self, axis: Axis) -> str:
@@ -183,7 +183,7 @@ class _Loops(Language):
 
 
 def _body(say: _Loops, ops: Iterable[Op]) -> Iterator[str]:
-    """Lines that carry operations out, in order."""
+    """Lines that execute operations, in order."""
     for op in ops:
         if isinstance(op, Store):
             yield from say.put(op)

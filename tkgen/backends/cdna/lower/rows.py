@@ -2,7 +2,7 @@
 
 The kernel loads each element once, before it computes; then a loop nest for each sweep: rows of a lane `i`, its chunks
 `c`, the elements `e` of a chunk. All of these loops are unrolled, so that arrays are registers. A loop of the spec
-loads its tile in each pass, and does its sweeps; what is carried is an array over the rows of a lane.
+loads its tile in each iteration, and does its sweeps; what is carried is an array over the rows of a lane.
 
 Reductions that cross waves go through LDS as the layout's steps say (`tkgen.schedule.row_steps`); `lds_barrier` waits
 for what a wave has read and written there before it meets the others.

@@ -58,7 +58,7 @@ class SequenceModel:
 
 
 def joined_source(spec: SequenceSpec[Any]) -> Source:
-    """The file of all kernels of a spec: each in a namespace of its own, and one `dispatch` that launches them."""
+    """The file of all kernels of a spec: each in its own namespace, and one `dispatch` that launches them."""
     program = spec.program
     kernels: tuple[Any, ...] = spec.kernels
     head, tail = sequence_parts(
@@ -77,7 +77,7 @@ def sequence_parts(
     tensors: Sequence[Tensor],
     between: Sequence[Tensor],
 ) -> tuple[str, str]:
-    """The text before the kernels' namespaces, which `kernels` has, and behind them; `spec` is the path to name."""
+    """The text before the kernels' namespaces, which `kernels` has, and after them; `spec` is the path to name."""
     programs = [program for program, _ in kernels]
     homes = {t.name: program.name for program in reversed(programs) for t in program.arguments}
     scalars = {s.name: s for program in programs for s in program.scalars}

@@ -1,4 +1,4 @@
-"""Statements of a wave: lines of C++ in loops, with the spec lines they come from and the operations they carry out."""
+"""Statements of a wave: lines of C++ in loops, with the spec lines they come from and the operations they execute."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Loop:
 
 @dataclass(frozen=True)
 class Statement:
-    """One operation of a wave as C++, inside of `loops`. `operations` are those of the schedule that it carries out."""
+    """One operation of a wave as C++, inside of `loops`. `operations` are those of the schedule that it executes."""
 
     code: Code
     loops: tuple[Loop, ...] = ()
@@ -44,7 +44,7 @@ class Statement:
     operations: tuple[Performed, ...] = ()
 
     def text(self, marks: Marks) -> str:
-        """The statement in its loops; its first line comes from the spec lines, each carries out the operations."""
+        """The statement in its loops; its first line comes from the spec lines, each executes the operations."""
         lines = [x if isinstance(x, str) else x.line + marks.remark(NOWHERE, x.comment) for x in self.code] or [""]
         lines[0] += marks.remark(self.origin)
         result: list[str] = []
@@ -78,5 +78,5 @@ def lambda_call(
 
 
 def scoped(declared: Sequence[str], lines: Sequence[str]) -> list[str]:
-    """Lines behind what is declared for them alone; without declarations they need no block."""
+    """Lines after what is declared for them alone; without declarations they need no block."""
     return ["{", *indented([*declared, *lines]), "}"] if declared else list(lines)

@@ -155,7 +155,7 @@ def _launched(
 def _memory(
     loaded: ctypes.CDLL, launch: Launch[Any], inputs: Mapping[str, Tensor], added: frozenset[str]
 ) -> Iterator[dict[str, Tensor]]:
-    """All tensors of a launch in memory that its process shares; behind each, nothing may be touched."""
+    """All tensors of a launch in memory that its process shares; after each, nothing may be touched."""
     places: list[tuple[int, int]] = []
     tensors: dict[str, Tensor] = {}
 

@@ -28,7 +28,7 @@ NAMESPACE = re.compile(r"^namespace (\w+) \{", re.MULTILINE)
 
 @dataclass(frozen=True)
 class HostSource:
-    """The C++ of one kernel for the host, complete but for the runtime."""
+    """The C++ of one kernel for the host, complete except for the runtime."""
 
     text: str
 

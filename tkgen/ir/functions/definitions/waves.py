@@ -1,4 +1,4 @@
-"""Sine and cosine of radians, reduced to a part of a turn: x / 2 pi less its nearest whole number, in two steps.
+"""Sine and cosine of radians, reduced to a part of a turn: x / 2 pi less its nearest integer, in two steps.
 
 No bound of v_sin_f32 and v_cos_f32 is published; 2^-20 is taken for it. Beyond 2^20 the reduction loses its accuracy.
 """
