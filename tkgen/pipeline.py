@@ -33,9 +33,13 @@ if TYPE_CHECKING:
     from tkgen.ir.types import Program
     from tkgen.sequence.program import SequenceProgram
     from tkgen.syntax import ast
+    from tkgen.syntax.parser import UnreadError
 
 B = TypeVar("B")
 Define: TypeAlias = "Mapping[str, int | None]"
+
+OWN = ("E200", "E203", "E204", "E209", "E211", "E212", "E213", "E214", "E216", "E223", "E224", "E229", "E601")
+"""Codes of errors that are of the place where they are found, and do not follow from what another statement lacks."""
 
 
 # ---------------------------------------------------------------- the values between stages
@@ -57,11 +61,12 @@ class Request:
 
 @dataclass(frozen=True)
 class Parsed:
-    """The syntax tree of a spec, with the options of its request."""
+    """The syntax tree of a spec, with the options of its request; `unread` are names in statements that it lacks."""
 
     tree: ast.Kernel | ast.Sequence
     defines: Define = field(default_factory=dict)
     target: str | None = None
+    unread: frozenset[str] = frozenset()
 
     @property
     def kernels(self) -> Sequence[ast.Kernel]:
@@ -157,9 +162,22 @@ def joined(tree: Any, programs: Sequence[Program | EquationProgram]) -> Sequence
 
 def parse(request: Request) -> Parsed:
     """Read the text of a spec and its includes, and make its syntax tree."""
-    from tkgen.syntax.parser import parse_spec
+    from tkgen.diagnostics import SpecError
+    from tkgen.syntax.parser import UnreadError, parse_spec
 
-    return Parsed(parse_spec(request.path, request.roots, request.text), request.defines, request.target)
+    try:
+        return Parsed(parse_spec(request.path, request.roots, request.text), request.defines, request.target)
+    except UnreadError as error:
+        raise SpecError([*error.diagnostics, *beside(error, request.defines, request.target)]) from None
+
+
+def beside(unread: UnreadError, defines: Define | None = None, target: str | None = None) -> list[Diagnostic]:
+    """The errors of a spec beside its statements that cannot be read, as far as they do not follow from these."""
+    if unread.rest is None:
+        return []
+    parsed = Parsed(unread.rest.tree, defines or {}, target, unread.rest.words)
+    _, problems = _each(lambda _: resolve(simplify(type_equations(parsed))).programs(), [parsed])
+    return [problem for problem in problems if problem.code in OWN]
 
 
 def type_equations(parsed: Parsed) -> TypedEquations:
@@ -167,7 +185,9 @@ def type_equations(parsed: Parsed) -> TypedEquations:
     from tkgen.ir.program import type_kernel
 
     kernels = enumerate(parsed.kernels)
-    return TypedEquations(parsed, tuple(type_kernel(k, parsed.own_defines(n), parsed.target) for n, k in kernels))
+    return TypedEquations(
+        parsed, tuple(type_kernel(k, parsed.own_defines(n), parsed.target, parsed.unread) for n, k in kernels)
+    )
 
 
 def simplify(equations: TypedEquations) -> Simplified:

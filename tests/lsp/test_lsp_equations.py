@@ -36,7 +36,7 @@ def shown(file: SourceFile, piece: str, plus: int = 0) -> str:
 def test_hover_tells_types_and_axes() -> None:
     file = file_of("attention")
     assert "- f32\\[q, j\\]" in shown(file, "s = where")
-    assert "value" in shown(file, "s = where") and "s = scale" in shown(file, "s = where")
+    assert "value" in shown(file, "s = where") and "s = scale" in shown(file, "s = where(q >= j, ", 18)
     assert "- over q in LENGTH by 256: 16 tiles" in shown(file, "q >= j")
     assert "- each j in LENGTH by 64 to q: 64 tiles" in shown(file, "j, s, -inf")
     assert "2 to the power of x." in shown(file, "exp2((s")

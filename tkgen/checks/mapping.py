@@ -12,7 +12,6 @@ linear block index: AMD documentation.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 from itertools import product
@@ -24,6 +23,7 @@ from tkgen.diagnostics.text import count_text
 from tkgen.ir.equations import Argument, Constant, Convert, Coordinate, Load, Map, Reduce, Store, reads
 from tkgen.ir.launch import Launch
 from tkgen.ir.limits import most_blocks, most_tiles, reach
+from tkgen.ir.resolve.clauses import remap_problems
 from tkgen.ir.types import ACCESS_BYTES, Dim, DType, Program, RemapStage, Tensor
 from tkgen.remap import RemapCall, problems
 from tkgen.schedule import Plan
@@ -131,16 +131,7 @@ def _not_linear(program: Program) -> Iterator[tuple[str, Span]]:
 
 
 def _remap(program: Program) -> Iterator[Diagnostic]:
-    calls = [RemapCall(s.name, dict(s.keywords), s.positional) for s in program.remap]
-    for problem in problems(calls):
-        span = program.remap[problem.call].span
-        edits: tuple[Edit, ...] = ()
-        if problem.suggestion:
-            word = re.search(rf"\b{re.escape(problem.parameter or calls[problem.call].name)}\b", span.text)
-            assert word is not None, "a name that is near a known one is written in the call"
-            at = Span(span.file, span.start + word.start(), span.start + word.end())
-            edits = (Edit(at, problem.suggestion),)
-        yield Diagnostic("E601", problem.message, Label(span), fix=Fix(problem.remedy, edits, certain=not edits))
+    yield from remap_problems(program.remap)
 
 
 def _grid(program: Program, target: Target) -> Iterator[Diagnostic]:

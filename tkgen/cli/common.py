@@ -316,9 +316,14 @@ def refuse_early(path: Path, define: Sequence[str] | None = None, roots: Sequenc
 
     read_source(path, str(path))  # a missing file needs no parser
     from tkgen.syntax import ast
-    from tkgen.syntax.parser import parse_spec, unknown_defines
+    from tkgen.syntax.parser import UnreadError, parse_spec, unknown_defines
 
-    found = parse_spec(path, roots or ())
+    try:
+        found = parse_spec(path, roots or ())
+    except UnreadError as error:
+        if error.rest is None:
+            raise
+        return  # the stages say what is wrong with the other statements, too
     if isinstance(found, ast.Kernel):
         scalars = {s.name.id for s in ast.flatten(found.body) if isinstance(s, ast.Scalar)}
         names = [word.partition("=")[0] for word in define_words(define)]

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
 
-from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
+from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError, distinct
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import Kernel
 from tkgen.ir.equivalence import difference
@@ -16,10 +16,11 @@ from tkgen.ir.products import chains_products, has_products
 from tkgen.ir.program_verifier import verify
 from tkgen.ir.resolve.matrix import matrix
 from tkgen.ir.resolve.names import Scope, Stop
+from tkgen.ir.resolve.survey import survey
 from tkgen.ir.types import Program
 from tkgen.ir.typing import Typed, equations
 from tkgen.ir.typing.clauses import equation_program
-from tkgen.ir.typing.desugar import desugared
+from tkgen.ir.typing.desugar import desugared, known_step
 from tkgen.ir.verifier import Broken
 from tkgen.ir.verifier import verify as verify_equations
 from tkgen.syntax import ast
@@ -43,10 +44,16 @@ class KernelEquations:
 
 
 def type_kernel(
-    kernel: ast.Kernel, defines: Mapping[str, int | None] | None = None, target: str | None = None
+    kernel: ast.Kernel,
+    defines: Mapping[str, int | None] | None = None,
+    target: str | None = None,
+    unread: frozenset[str] = frozenset(),
 ) -> KernelEquations:
-    """Type the equations of `kernel`, or those that its clauses stand for; arguments as of `program`."""
-    scope = Scope(kernel, dict(defines or {}), target)
+    """Type the equations of `kernel`, or those that its clauses stand for; arguments as of `program`.
+
+    `unread` are names in statements that could not be read: nothing is said of these.
+    """
+    scope = Scope(kernel, dict(defines or {}), target, broken=set(unread))
     with suppress(Stop):
         return KernelEquations(scope, equations(scope) if has_equations(kernel) else desugared(scope))
     return KernelEquations(scope, None)
@@ -76,8 +83,12 @@ def resolve_kernel(found: KernelEquations) -> Program | EquationProgram:
         with suppress(Stop):
             products = has_products(typed.kernel) and not chains_products(typed.kernel)
             program = matrix(scope, typed) if products else equation_program(scope, typed)
-    if scope.errors:
-        raise SpecError(scope.errors)
+    if scope.errors or scope.broken:
+        for call in (c for e in scope.all(ast.Epilogue) for c in e.calls):
+            with suppress(Stop):
+                known_step(scope, call)
+        survey(scope)
+        raise SpecError(distinct(scope.errors))
     assert program is not None
     return verify(program, "resolve") if isinstance(program, Program) else program
 

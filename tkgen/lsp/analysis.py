@@ -6,14 +6,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tkgen import checks
 from tkgen.api import DEFAULT_TARGET
+from tkgen.backends.form import KernelSpec
+from tkgen.backends.protocol import Spec as AnySpec
 from tkgen.backends.registry import backend_of
 from tkgen.checks import RegisterEstimate
-from tkgen.diagnostics import Diagnostic, Label, SpecError
+from tkgen.diagnostics import Diagnostic, Label, Severity, SpecError
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import Kernel
 from tkgen.ir.program import matrix_program
@@ -21,14 +24,15 @@ from tkgen.ir.program import program as any_program
 from tkgen.ir.types import Program
 from tkgen.ir.typing import typed
 from tkgen.lsp.project import BufferLoader
-from tkgen.pipeline import PARSE, SCHEDULE, Parsed, run
+from tkgen.pipeline import PARSE, SCHEDULE, Parsed, beside, run
 from tkgen.schedule import Plan
 from tkgen.source import SourceFile
 from tkgen.syntax import ast
 from tkgen.syntax.ast import has_equations
 from tkgen.syntax.layout import code_lines
-from tkgen.syntax.parser import parse_any, parse_fragment
+from tkgen.syntax.parser import UnreadError, parse_any, parse_fragment
 from tkgen.targets.model import UnknownTargetError
+from tkgen.tile.scheduled import Footprint
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,17 @@ class Request:
     texts: Mapping[Path, str] = field(default_factory=dict)
     include_roots: tuple[str, ...] = ()
     target: str | None = None
+
+
+@dataclass(frozen=True)
+class KernelFacts:
+    """A kernel that begins at the offset `start`: its equations, what a block of it takes, waves by role."""
+
+    start: int
+    equations: Kernel | None
+    footprint: Footprint | None = None
+    waves: int = 0
+    roles: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -53,6 +68,12 @@ class Analysis:
     target: str | None = None
     plan: Plan | None = None
     registers: RegisterEstimate | None = None
+    kernels: tuple[KernelFacts, ...] = ()
+
+    def at(self, offset: int) -> KernelFacts | None:
+        """The kernel to which the character at an offset belongs; the first one above all."""
+        above = [kernel for kernel in self.kernels if kernel.start <= offset]
+        return above[-1] if above else next(iter(self.kernels), None)
 
 
 def analyze(request: Request) -> Analysis:
@@ -70,7 +91,8 @@ def analyze(request: Request) -> Analysis:
     except SpecError as error:
         return replace(found, target=name, diagnostics=tuple(error.diagnostics))
     found = replace(found, diagnostics=tuple(spec.diagnostics))
-    if spec.plan is None:  # no facts of another's registers and schedule are shown yet
+    found = replace(found, kernels=_kernels(spec, [kernel]))
+    if spec.plan is None:
         return found
     return replace(found, target=name, plan=spec.plan, registers=checks.estimate(spec.plan, spec.target))
 
@@ -89,9 +111,12 @@ def resolved(
             return Analysis(file)
         kernel = parse_any(file, loader=loader)
         if isinstance(kernel, ast.Sequence):
-            return Analysis(file, run(Parsed(kernel, target=target), SCHEDULE, after=PARSE).diagnostics)
+            spec = run(Parsed(kernel, target=target), SCHEDULE, after=PARSE)
+            return Analysis(file, spec.diagnostics, kernels=_kernels(spec, kernel.kernels))
     except UnknownTargetError as error:
         return Analysis(file, (Diagnostic("E200", str(error), Label(kernel.name.span)),))
+    except UnreadError as error:
+        return Analysis(file, (*error.diagnostics, *beside(error, target=target)))
     except SpecError as error:
         return Analysis(file, tuple(error.diagnostics))
     try:
@@ -102,18 +127,36 @@ def resolved(
         found = any_program(kernel, target=target)
         if isinstance(found, Program):
             return Analysis(file, (), kernel, found, equations)
-        return Analysis(file, _of_rows(file, found, target), kernel, equations=equations)
+        return _of_equations(Analysis(file, (), kernel, equations=equations), kernel, found, target)
     except SpecError as error:
         return Analysis(file, tuple(error.diagnostics), kernel, _unscheduled(kernel), equations)
 
 
-def _of_rows(file: SourceFile, found: EquationProgram, target: str | None) -> tuple[Diagnostic, ...]:
-    """Return the diagnostics of a kernel that is not scheduled by K-steps."""
+def _of_equations(known: Analysis, kernel: ast.Kernel, found: EquationProgram, target: str | None) -> Analysis:
+    """The analysis of a kernel that is not scheduled by K-steps."""
     name = target or (found.targets[0] if found.targets else DEFAULT_TARGET)
     try:
-        return tuple(backend_of(name).spec(Path(file.name), found, name, {}).diagnostics)
+        spec = backend_of(name).spec(Path(known.file.name), found, name, {})
+        return replace(known, diagnostics=tuple(spec.diagnostics), kernels=_kernels(spec, [kernel]))
     except UnknownTargetError as error:
-        return (Diagnostic("E200", str(error), Label(found.spans.get("targets", found.spans["kernel"]))),)
+        place = found.spans.get("targets", found.spans["kernel"])
+        return replace(known, diagnostics=(Diagnostic("E200", str(error), Label(place)),))
+
+
+def _kernels(spec: AnySpec, trees: Sequence[ast.Kernel]) -> tuple[KernelFacts, ...]:
+    """The facts of each kernel of a spec; without a footprint where it has errors."""
+    found = []
+    for each, tree in zip(spec.kernels, trees, strict=True):
+        program = each.program
+        roles = {role.name: len(role.waves) for role in program.roles}
+        waves = len(program.compute.waves) if isinstance(program, Program) else program.waves
+        footprint = None
+        if isinstance(each, KernelSpec) and not any(d.severity is Severity.ERROR for d in each.diagnostics):
+            with suppress(SpecError):
+                footprint = each.footprint
+        equations = typed(tree, target=spec.target.name).kernel if has_equations(tree) else program.kernel
+        found.append(KernelFacts(tree.span.start, equations, footprint, waves, roles))
+    return tuple(found)
 
 
 def _unscheduled(kernel: ast.Kernel) -> Program | None:

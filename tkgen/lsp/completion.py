@@ -10,8 +10,8 @@ from lark.indenter import DedentError
 
 from tkgen.lsp import words
 from tkgen.lsp.context import stands_for
-from tkgen.lsp.names import Occurrence, occurrences
-from tkgen.lsp.outline import LAYOUT, Outline, Piece, start_symbol
+from tkgen.lsp.names import Occurrence, occurrences, scope_at
+from tkgen.lsp.outline import LAYOUT, Outline, Piece, outline, start_symbol
 from tkgen.lsp.project import Project
 from tkgen.remap import REMAPS
 from tkgen.source import SourceFile
@@ -76,11 +76,11 @@ def _here(project: Project, file: SourceFile, text: str, statement: Statement, s
         allowed = bodies.get(statement.inside, STATEMENTS)
         yield from (_keyword(word, word) for word in allowed if (word, statement.inside) != ("role", "role"))
         if statement.inside in ("kernel", "each", "when"):
-            yield from _declarations(project, file, _FITTING["target"])
+            yield from _declarations(project, file, start, _FITTING["target"])
         return
     before, accepted = _accepted(text[statement.start : start], start_symbol(statement.inside, statement.word))
     if "NAME" in accepted:
-        yield from _names(project, file, before)
+        yield from _names(project, file, start, before)
     yield from (_keyword(word, statement.word) for word in keywords(accepted))
 
 
@@ -99,36 +99,38 @@ def _accepted(text: str, start: str) -> tuple[list[Piece], set[str]]:
     return pieces, accepted
 
 
-def _names(project: Project, file: SourceFile, before: list[Piece]) -> Iterator[Completion]:
+def _names(project: Project, file: SourceFile, start: int, before: list[Piece]) -> Iterator[Completion]:
     """Names in scope and words of the language that can be the NAME after these tokens."""
     role = stands_for(before)
     if role == "argument":
         yield from _parameters(before)
     of_tensors = role == "argument" and before[0].type in ("EPILOGUE", "REFERENCE")
-    yield from _declarations(project, file, ("tensor", "scalar") if of_tensors else _FITTING.get(role, ()))
+    fitting = ("tensor", "scalar") if of_tensors else _FITTING.get(role, ())
+    yield from _declarations(project, file, start, fitting)
     if role == "size" and before[0].type == "DIMS":
         yield _word("dynamic", "dynamic")
     for choice in (role, *_EXTRA.get(role, ())):
         yield from (_word(choice, name) for name in words.CHOICES.get(choice, ()))
 
 
-def _declarations(project: Project, file: SourceFile, fitting: Sequence[str]) -> Iterator[Completion]:
+def _declarations(project: Project, file: SourceFile, at: int, fitting: Sequence[str]) -> Iterator[Completion]:
     """The names in scope that something of these kinds declares."""
     for declared in sorted(
-        _in_scope(project, file), key=lambda o: fitting.index(o.declares) if o.declares in fitting else -1
+        _in_scope(project, file, at), key=lambda o: fitting.index(o.declares) if o.declares in fitting else -1
     ):
         if declared.declares in fitting:
             source = declared.span.file.line(declared.span.line).split("#")[0].strip()
             yield Completion(declared.name, declared.declares, source)
 
 
-def _in_scope(project: Project, file: SourceFile) -> Iterable[Occurrence]:
+def _in_scope(project: Project, file: SourceFile, at: int) -> Iterable[Occurrence]:
     """The declarations of the file, of what it includes, and of the specs that include it."""
     outlines: dict[str, Outline] = {}
     for closure in (project.closure(file), *project.owners(file)):
         outlines |= {o.file.name: o for o in closure}
-    found = (o for outline in outlines.values() for o in occurrences(outline) if o.declares)
-    return {o.key: o for o in found}.values()
+    found = (o for each in outlines.values() for o in occurrences(each) if o.declares)
+    scopes = (0, scope_at(outline(file), at))
+    return {o.key: o for o in found if o.scope in scopes}.values()
 
 
 def _parameters(before: list[Piece]) -> Iterator[Completion]:

@@ -8,6 +8,7 @@ from tkgen.checks.shared_memory import lds_bytes
 from tkgen.ir.equations import AxisKind, Kernel, axis_text, value_text, walk, writes
 from tkgen.ir.launch import Launch
 from tkgen.ir.types import WAVE_LANES, Operand, Program, Role, Tensor, Via
+from tkgen.lsp import block_facts
 from tkgen.lsp.analysis import Analysis
 from tkgen.remap import RemapError
 from tkgen.schedule import Plan
@@ -19,10 +20,12 @@ from tkgen.tile.program import Op
 SHOWN_TILES = 4
 
 
-def of_name(name: str, known: Analysis) -> list[str]:
-    """Describe a dimension, parameter, scalar, tensor, role, axis or value."""
+def of_name(name: str, known: Analysis, at: int = 0) -> list[str]:
+    """Describe a dimension, parameter, scalar, tensor, role, axis or value, as it is named at an offset."""
     found = _of_equations(name, known.equations) if known.equations else []
-    p = known.program
+    p, kernel = known.program, known.at(at)
+    if kernel is not None and known.plan is None:
+        return block_facts.of_name(name, kernel) or found
     if p is None or found:
         return found
     for dim in p.dims:
@@ -53,9 +56,11 @@ def _of_equations(name: str, kernel: Kernel) -> list[str]:
     return [value_text(value) for value in defined]
 
 
-def of_statement(node: object, known: Analysis) -> list[str]:
-    """List the consequences of a statement; empty where the spec is not understood that far."""
-    p = known.program
+def of_statement(node: object, known: Analysis, at: int = 0) -> list[str]:
+    """List the consequences of a statement at an offset; empty where the spec is not understood that far."""
+    p, kernel = known.program, known.at(at)
+    if kernel is not None and (known.plan is None or isinstance(node, ast.EQUATIONS)):
+        return block_facts.of_statement(node, kernel)
     if p is None:
         return []
     match node:
@@ -91,9 +96,11 @@ def of_statement(node: object, known: Analysis) -> list[str]:
     return []
 
 
-def hint(node: object, known: Analysis) -> str:
+def hint(node: object, known: Analysis, at: int = 0) -> str:
     """The derived value worth showing after a statement all the time; empty where there is none."""
-    p, plan = known.program, known.plan
+    p, plan, kernel = known.program, known.plan, known.at(at)
+    if kernel is not None and (plan is None or isinstance(node, ast.EQUATIONS)):
+        return block_facts.hint(node, kernel)
     if p is None:
         return ""
     acc = p.accumulator

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tkgen.lsp import facts, words
 from tkgen.lsp.analysis import Analysis
 from tkgen.lsp.context import stands_for
-from tkgen.lsp.names import occurrence_at, related
+from tkgen.lsp.names import Occurrence, occurrence_at, related
 from tkgen.lsp.names import occurrences as all_names
 from tkgen.lsp.outline import Outline, Piece, Statement, outline
 from tkgen.lsp.project import Project
@@ -40,37 +40,43 @@ def _markdown(project: Project, here: Outline, statement: Statement, piece: Piec
     if piece.type == "STRING" and isinstance(statement.node, ast.Include):
         return _included(here, statement.node)
     if piece.type in ("INT", "FLOAT"):
-        return _blocks("", "", facts.of_statement(statement.node, known))
+        return _blocks("", "", facts.of_statement(statement.node, known, statement.start))
     if spellings().get(piece.type, "").isalpha():
         word = words.keyword(piece.text, statement.pieces[0].text)
-        return _blocks(word.form, word.meaning, facts.of_statement(statement.node, known)) if word else ""
+        return (
+            _blocks(word.form, word.meaning, facts.of_statement(statement.node, known, statement.start)) if word else ""
+        )
     if piece.type != "NAME":
         return ""
     found = occurrence_at(here, piece.start)
-    text = _of_name(project, here, found.key, piece.text, statement, known) if found is not None else ""
+    text = _of_name(project, here, found, statement, known) if found is not None else ""
     if text:
         return text
     before = statement.pieces[: statement.pieces.index(piece)]
     role = stands_for(before)
     for choice in (role, *_OTHER_ROLES.get(role, ())):
         if choice in words.CHOICES and (meaning := words.word(choice, piece.text)):
-            return _blocks(meaning.form, meaning.meaning, facts.of_statement(statement.node, known))
+            return _blocks(meaning.form, meaning.meaning, facts.of_statement(statement.node, known, statement.start))
     return ""
 
 
 _OTHER_ROLES = {"size": ("function", "dynamic"), "preset": ("automatic",), "value": ("formula", "dtype")}
 
 
-def _of_name(project: Project, here: Outline, key: tuple[bool, str], name: str, at: Statement, known: Analysis) -> str:
-    """A name: the statement that declares it, and its facts."""
-    for file in related(project, here, key):
-        for other in all_names(file):
-            if other.key == key and other.declares:
-                statement = file.statement_at(other.span.start)
-                source = file.file.text[statement.start : statement.code_end] if statement else other.name
-                elsewhere = "" if file is here else f" in {os.path.basename(file.file.name)}"
-                found = facts.of_statement(at.node, known) if key[0] else facts.of_name(name, known)
-                return _blocks(source, f"{other.declares}{elsewhere}", found)
+def _of_name(project: Project, here: Outline, name: Occurrence, at: Statement, known: Analysis) -> str:
+    """A name: the statement that declares it, the last one above its use, and its facts."""
+    declared = [
+        (file, other) for file in related(project, here, name.key) for other in all_names(file)
+        if other.key == name.key and other.declares
+    ]  # fmt: skip
+    above = [(file, other) for file, other in declared if file is here and other.span.end <= at.start]
+    for file, other in [(here, name)] if name.declares else above[-1:] or declared[:1]:
+        statement = file.statement_at(other.span.start)
+        source = file.file.text[statement.start : statement.code_end] if statement else other.name
+        elsewhere = "" if file is here else f" in {os.path.basename(file.file.name)}"
+        of_kernel = name.declares == "kernel"
+        found = facts.of_statement(at.node, known, at.start) if of_kernel else facts.of_name(name.name, known, at.start)
+        return _blocks(source, f"{other.declares}{elsewhere}", found)
     return ""
 
 

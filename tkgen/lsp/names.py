@@ -1,13 +1,14 @@
 """Declarations and uses of names: definitions, references, renaming, through includes.
 
-Dimensions, parameters, tensors, scalars, roles, axes and values share one namespace; a kernel's name is in none.
+Dimensions, parameters, tensors, scalars, roles, axes and values share one namespace; a kernel's name is in none. Of a
+sequence each kernel has names of its own, beside those that are declared above the first one.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -15,11 +16,13 @@ from tkgen.backends.cdna.lower.names import IDENTIFIER
 from tkgen.diagnostics import Diagnostic, Edit, Severity
 from tkgen.diagnostics.fixes import edited
 from tkgen.lsp.analysis import resolved
-from tkgen.lsp.outline import Item, Outline, outline
+from tkgen.lsp.outline import Item, Outline, Statement, outline
 from tkgen.lsp.project import BufferLoader, Project
 from tkgen.source import SourceFile, Span
 from tkgen.syntax import ast
 from tkgen.syntax.loader import IncludeError, identity
+
+Key = tuple[bool, str, int]  # of a kernel; the name; the kernel of a sequence that has it
 
 
 class RenameError(Exception):
@@ -33,17 +36,33 @@ class Occurrence:
     name: str
     span: Span
     declares: str = ""
+    scope: int = 0  # the number of the kernel of a sequence whose own name it is; 0 of all others
 
     @property
-    def key(self) -> tuple[bool, str]:
+    def key(self) -> Key:
         """Equal for occurrences of the same thing within a spec."""
-        return self.declares == "kernel", self.name
+        return self.declares == "kernel", self.name, self.scope
 
 
 @lru_cache(maxsize=256)
 def occurrences(file: Outline) -> tuple[Occurrence, ...]:
     """All names of a file that a declaration gives a meaning, in the order of the text."""
-    return tuple(o for s in file.statements if s.node is not None for o in _in_item(s.node))
+    found = [(n, o) for s, n in _numbered(file) if s.node is not None for o in _in_item(s.node)]
+    own = {(n, o.name) for n, o in found if n and o.declares not in ("", "kernel")}
+    return tuple(replace(o, scope=n) if (n, o.name) in own else o for n, o in found)
+
+
+def _numbered(file: Outline) -> Iterator[tuple[Statement, int]]:
+    """The statements of a file, each with the number of its kernel in a sequence; 0 above the first, and elsewhere."""
+    several, number = any(isinstance(s.node, ast.Sequence) for s in file.statements), 0
+    for statement in file.statements:
+        number += several and isinstance(statement.node, ast.Kernel)
+        yield statement, number
+
+
+def scope_at(file: Outline, offset: int) -> int:
+    """The number of the kernel of a sequence that an offset is in; 0 above the first, and elsewhere."""
+    return max((number for statement, number in _numbered(file) if statement.start <= offset), default=0)
 
 
 def occurrence_at(file: Outline, offset: int) -> Occurrence | None:
@@ -51,7 +70,7 @@ def occurrence_at(file: Outline, offset: int) -> Occurrence | None:
     return next((o for o in occurrences(file) if o.span.start <= offset <= o.span.end), None)
 
 
-def related(project: Project, file: Outline, key: tuple[bool, str]) -> list[Outline]:
+def related(project: Project, file: Outline, key: Key) -> list[Outline]:
     """The files in which `key` means the same as in `file`: those that include each other and hold it."""
     mine = {identity(file.file.name): file}
     if key[0]:
@@ -103,20 +122,21 @@ def rename(project: Project, file: SourceFile, offset: int, new: str) -> list[Ed
     if new == found.name:
         return []
     files = related(project, here, found.key)
-    _refuse_taken(project, files, (found.key[0], new))
+    _refuse_taken(project, files, found, new)
     edits = [Edit(o.span, new) for f in files for o in occurrences(f) if o.key == found.key]
     _refuse_broken(project, files, edits, new)
     return edits
 
 
-def _refuse_taken(project: Project, files: list[Outline], key: tuple[bool, str]) -> None:
+def _refuse_taken(project: Project, files: list[Outline], found: Occurrence, new: str) -> None:
     """Raises RenameError where the new name already means something in a spec that holds one of the files."""
     touched = {identity(f.file.name) for f in files}
     closures = [c for c in project.specs if any(identity(o.file.name) in touched for o in c)]
-    taken = [o for f in (*files, *(o for c in closures for o in c)) for o in occurrences(f) if o.key == key]
-    if taken and not key[0]:
+    every = [o for f in (*files, *(o for c in closures for o in c)) for o in occurrences(f) if o.name == new]
+    taken = [o for o in every if not o.key[0] and (o.scope == found.scope or 0 in (o.scope, found.scope))]
+    if taken and not found.key[0]:
         place = max(taken, key=lambda o: bool(o.declares)).span
-        raise RenameError(f"`{key[1]}` already has a meaning, see {Path(place.file.name).name}:{place.line}")
+        raise RenameError(f"`{new}` already has a meaning, see {Path(place.file.name).name}:{place.line}")
 
 
 def _refuse_broken(project: Project, files: list[Outline], edits: list[Edit], new: str) -> None:

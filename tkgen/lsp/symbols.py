@@ -102,8 +102,9 @@ def hints(file: Outline, known: Analysis) -> list[Hint]:
     """The derived values worth showing all the time, after their statements."""
     found = []
     for statement in file.statements:
-        if statement.node is not None and (text := facts.hint(statement.node, known)):
-            found.append(Hint(statement.code_end, text, "\n".join(facts.of_statement(statement.node, known))))
+        if statement.node is not None and (text := facts.hint(statement.node, known, statement.start)):
+            story = facts.of_statement(statement.node, known, statement.start)
+            found.append(Hint(statement.code_end, text, "\n".join(story)))
     return found
 
 

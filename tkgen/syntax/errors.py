@@ -7,7 +7,7 @@ body. Messages speak of the language's words, never of token types.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lark import Token, Tree, UnexpectedCharacters, UnexpectedInput, UnexpectedToken
@@ -85,6 +85,11 @@ def statements(file: SourceFile, found: list[Diagnostic]) -> Iterator[Statement]
         current = Statement(line.code, line.end, line.word, kinds[-1], _opens(line.word))
     if current is not None:
         yield current
+
+
+def statements_of(file: SourceFile, offsets: Sequence[int]) -> list[Statement]:
+    """The statements and headers to which these characters belong."""
+    return [s for s in statements(file, []) if any(s.start <= at <= s.end for at in offsets)]
 
 
 def line_errors(file: SourceFile) -> list[Diagnostic]:

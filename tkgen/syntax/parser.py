@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lark import Tree, UnexpectedInput
@@ -20,13 +20,14 @@ from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
 from tkgen.diagnostics.text import suggestion
 from tkgen.source import SourceFile, Span
 from tkgen.syntax import ast
-from tkgen.syntax.errors import MAX_STATEMENT, line_errors, unexpected
+from tkgen.syntax.errors import MAX_STATEMENT, line_errors, statements_of, unexpected
 from tkgen.syntax.grammar import FILE_WORDS, parser
 from tkgen.syntax.loader import IncludeError, Loader, check_text, identity, read_source
 from tkgen.syntax.sequence import sequence
 from tkgen.syntax.tree import Branch, TreeBuilder, check_once
 
 MAX_INCLUDES = 16
+MAX_REST = 1 << 16  # characters of a text with errors whose other statements are looked at
 
 
 def parse_path(
@@ -71,9 +72,50 @@ def parse(file: SourceFile, *, loader: Loader | None = None) -> ast.Kernel:
     return _alone(parse_any(file, loader=loader))
 
 
+@dataclass(frozen=True)
+class Rest:
+    """What is left of a spec without the statements that cannot be read; `words` are the names in these."""
+
+    tree: ast.Kernel | ast.Sequence
+    words: frozenset[str]
+
+
+class UnreadError(SpecError):
+    """Errors of statements, of which the others make a spec; `rest` is None where they do not."""
+
+    rest: Rest | None = None
+
+
 def parse_any(file: SourceFile, *, loader: Loader | None = None) -> ast.Kernel | ast.Sequence:
-    """The kernel of a spec, or its sequence of them. Raises SpecError as `parse`."""
-    tree = parse_tree(file)
+    """The kernel of a spec, or its sequence of them. Raises SpecError as `parse`, UnreadError for its statements."""
+    try:
+        tree = parse_tree(file)
+    except SpecError as error:
+        unread = UnreadError(error.diagnostics)
+        unread.rest = _rest(file, loader, error.diagnostics)
+        raise unread from None
+    return _built(file, loader, tree)
+
+
+def _rest(file: SourceFile, loader: Loader | None, found: Sequence[Diagnostic]) -> Rest | None:
+    """The spec without the statements that have errors, headers aside; None of a text that nobody writes."""
+    if len(file.text) > MAX_REST:
+        return None
+    wrong = statements_of(file, [d.primary.span.start for d in found if d.primary])
+    if not wrong or any(d.code not in ("E101", "E103", "E108") for d in found) or any(s.opens for s in wrong):
+        return None
+    text = file.text
+    for s in wrong:
+        text = text[: s.start] + re.sub(r"[^\n]", " ", text[s.start : s.end]) + text[s.end :]
+    words = frozenset(w for s in wrong for w in re.findall(r"[A-Za-z_]\w*", file.text[s.start : s.end]))
+    try:
+        return Rest(_built(file, loader, parse_tree(SourceFile(file.name, text))), words)
+    except SpecError:
+        return None
+
+
+def _built(file: SourceFile, loader: Loader | None, tree: Branch) -> ast.Kernel | ast.Sequence:
+    """The nodes of a tree. Raises SpecError."""
     builder = _Includer(file, loader).builder
     items = [t for t in tree.children if isinstance(t, Tree)]
     found: ast.Kernel | ast.Sequence | None

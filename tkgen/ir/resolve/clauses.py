@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Sequence
+
+from tkgen.diagnostics import Diagnostic, Edit, Fix, Label
 from tkgen.ir.resolve.names import Scope
 from tkgen.ir.resolve.sizes import number, positive
 from tkgen.ir.types import Clusters, GridKind, RemapStage
+from tkgen.remap import RemapCall, problems
+from tkgen.source import Span
 from tkgen.syntax import ast
 from tkgen.targets import largest
 
@@ -23,6 +29,20 @@ def remap(scope: Scope) -> tuple[RemapStage, ...]:
         keywords = tuple((n.id, number(scope, v)) for n, v in call.keywords)
         stages.append(RemapStage(call.name.id, positional, keywords, call.span))
     return tuple(stages)
+
+
+def remap_problems(stages: Sequence[RemapStage]) -> Iterator[Diagnostic]:
+    """E601 for everything that is wrong with a block order."""
+    calls = [RemapCall(s.name, dict(s.keywords), s.positional) for s in stages]
+    for problem in problems(calls):
+        span = stages[problem.call].span
+        edits: tuple[Edit, ...] = ()
+        if problem.suggestion:
+            word = re.search(rf"\b{re.escape(problem.parameter or calls[problem.call].name)}\b", span.text)
+            assert word is not None, "a name that is near a known one is written in the call"
+            at = Span(span.file, span.start + word.start(), span.start + word.end())
+            edits = (Edit(at, problem.suggestion),)
+        yield Diagnostic("E601", problem.message, Label(span), fix=Fix(problem.remedy, edits, certain=not edits))
 
 
 def grid(scope: Scope) -> GridKind:

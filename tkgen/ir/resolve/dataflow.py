@@ -110,15 +110,17 @@ def _fragments(
         covered = compute.shape[axis] * tile[axis]
         if block[axis] % covered:
             fix = Fix(f"use a tile side that divides {block[axis] // gcd(block[axis], compute.shape[axis])}")
+            if at.tile is None:
+                fix = Fix(f"use a number of waves that divides {block[axis] // tile[axis]}")
             if at.tile and not scope.roles and not scope.all(ast.Waves):
                 edit = Edit(Span(at.span.file, at.dtype.span.end, at.span.end), "")
                 fix = Fix(f"{fix.text}, or leave `tile` out: the target has one", (edit,))
             raise scope.error(
                 "E206",
                 f"the block's {block[axis]} {what} are no multiple of {compute.shape[axis]} waves x {tile[axis]}",
-                at.tile[axis].span if at.tile else at.span,
+                at.tile[axis].span if at.tile else compute.span,
                 f"{compute.shape[axis]} waves x {tile[axis]} = {covered}",
-                secondary=(Label(compute.span, f"{compute.shape[0]} x {compute.shape[1]} waves"),),
+                secondary=(Label(compute.span, f"{compute.shape[0]} x {compute.shape[1]} waves"),) if at.tile else (),
                 notes=(f"fragment {block[axis] // covered} of the last wave would reach past the block",),
                 fix=fix,
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from math import gcd
 
@@ -20,7 +21,7 @@ MOST_DIMENSIONS = 4  # of a tensor that equations name: those of ThunderKittens'
 
 
 def declarations(scope: Scope) -> None:
-    """Declare them all; stops where any is wrong, since everything else builds on them."""
+    """Declare them all. The names of those that are wrong are broken, so that what needs them is left alone."""
     body = scope.kernel.body
     for statement in flatten(body):
         match statement:
@@ -31,12 +32,14 @@ def declarations(scope: Scope) -> None:
     scope.errors += unknown_defines(scope.kernel, scope.defines)
     for statement in flatten(body):
         match statement:
-            case ast.Global():
-                guarded(partial(_tensor, scope, statement))
-            case ast.Scalar():
-                guarded(partial(_scalar, scope, statement))
-    if scope.errors:
-        raise Stop()
+            case ast.Global() | ast.Scalar():
+                declare = _tensor if isinstance(statement, ast.Global) else _scalar
+                declared, errors = set(scope.declared), len(scope.errors)
+                with suppress(Stop):
+                    declare(scope, statement)  # type: ignore[arg-type]
+                name = statement.name.id
+                if name not in declared and (len(scope.errors) > errors or name not in scope.declared):
+                    scope.broken.add(name)
 
 
 def _binding(scope: Scope, statement: ast.Dims | ast.Param, binding: ast.Binding) -> None:

@@ -44,7 +44,7 @@ class Scope:
     dims: dict[str, Dim] = field(default_factory=dict)
     tensors: dict[str, Tensor] = field(default_factory=dict)
     scalars: dict[str, ScalarArg] = field(default_factory=dict)
-    broken: set[str] = field(default_factory=set)  # dimensions and parameters whose value is already reported
+    broken: set[str] = field(default_factory=set)  # names whose declaration is wrong, which is already reported
 
     @cached_property
     def roles(self) -> list[ast.Role]:
@@ -144,8 +144,14 @@ class Scope:
             )
         self.declared[name.id] = name.span
 
+    def usable(self, name: ast.Name) -> None:
+        """Stop at a name whose declaration is already reported as wrong."""
+        if name.id in self.broken:
+            raise Stop()
+
     def tensor_named(self, name: ast.Name, what: str, known: Iterable[str] | None = None) -> Tensor:
         """The tensor of that name; `what` names it in E200, which offers one of `known`, any where that is None."""
+        self.usable(name)
         if name.id not in self.tensors:
             raise self.error(
                 "E200",

@@ -56,8 +56,8 @@ def equations(scope: Scope) -> Typed:
     for over in scope.all(ast.Over):
         for clause in over.axes:
             guarded(partial(axes.over, clause))
-    if scope.errors:
-        raise Stop()
+            if clause.name.id not in axes.found:
+                scope.broken.add(clause.name.id)
     at = Expressions(scope, axes)
     Body(at).whole(scope.kernel.body)
     if not scope.errors and not at.stores:

@@ -78,6 +78,8 @@ class Axes:
         while isinstance(at, ast.Binary) and at.op in ("+", "-"):
             moves.append(at)
             at = at.left
+        if isinstance(at, ast.Name):
+            self.scope.usable(at)
         parallel = [a.name for a in self.found.values() if a.kind is AxisKind.PARALLEL]
         if not isinstance(at, ast.Name) or at.id not in parallel:
             raise self.scope.error(
@@ -139,6 +141,8 @@ class Axes:
         """`within OFFSETS[g]`: an i32 tensor with an offset for each place of an index of `over`, and a last one; or
         `below LENGTH[g]`: one with a length for each."""
         name, of = clause.offsets, clause.of
+        for used in (name, of):
+            self.scope.usable(used)
         if name.id not in self.scope.tensors:
             raise self.scope.error(
                 "E200", f"`{name.id}` is not a global tensor", name.span,
@@ -201,6 +205,8 @@ class Axes:
         )  # fmt: skip
 
     def _extent(self, expr: ast.Expr) -> Dim:
+        if isinstance(expr, ast.Name):
+            self.scope.usable(expr)
         if isinstance(expr, ast.Name) and expr.id in self.scope.dims:
             return self.scope.dims[expr.id]
         shown = expr.span.text
@@ -268,6 +274,8 @@ class Axes:
 
     def _index(self, tensor: Tensor, dim: Dim, expr: ast.Expr, beside: tuple[ast.Expr, ...], stored: bool) -> Index:
         """An axis, an axis divided, a number, what a tensor holds, or the dimension's own name: all of it."""
+        for name in names(expr):
+            self.scope.usable(name)
         if isinstance(expr, ast.Access):
             return self._through(tensor, expr, stored)
         if isinstance(expr, ast.Name) and expr.id == dim.name:

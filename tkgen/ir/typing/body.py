@@ -81,6 +81,8 @@ class Body:
     def _definition(self, name: ast.Name, value: ast.Expr) -> None:
         at = self.at
         before = at.names.get(name.id)
+        if name.id in at.scope.broken:  # a statement that cannot be read may define it
+            at.broken.add(name.id)
         self._free(name)
         try:
             tile = at.expr(value, name.id)
@@ -159,6 +161,7 @@ class Body:
                 raise at.scope.error("E110", f"loops nest more than {MAX_LOOPS} deep", loop.span,
                                      fix="walk along fewer axes")  # fmt: skip
         except Stop:
+            self._without_axis(loop)
             at.broken |= assigned.keys()
             self.declared = {name: carried for name, carried in self.declared.items() if name not in assigned}
             raise
@@ -172,6 +175,13 @@ class Body:
         if any(not axes and name not in self.declared for name, axes in inside.items()):
             inside |= self._found_axes(loop, axis, inside)
         self._pass(loop, axis, inside)
+
+    def _without_axis(self, loop: ast.Each) -> None:
+        """Names and functions of a loop's body that exist nowhere, where the loop itself is wrong."""
+        at = self.at.trial()
+        at.scope.broken.add(loop.name.id)
+        Body(at).statements(loop.body, loop)
+        self.at.scope.errors += [d for d in at.scope.errors if d.code == "E200"]
 
     def _when(self, when: ast.When) -> None:
         """Definitions that hold for some tiles: outside, each name stands for what its tile has."""
@@ -290,6 +300,7 @@ class Body:
     def _store(self, target: ast.Access, value: ast.Expr, span: Span, adds: bool) -> None:
         at = self.at
         name = target.name
+        at.scope.usable(name)
         if name.id not in at.scope.tensors:
             fix = f"name it without an index: `{name.id} = ...`" if name.id in at.names else "declare it with `global`"
             raise at.scope.error(

@@ -58,6 +58,8 @@ EQUATION = "say by indices what is multiplied: `each k in K by 64`, `c = c + A[m
 def desugared(scope: Scope) -> Typed:
     """Declare what a kernel of clauses declares, and give its equations; stops where any is wrong."""
     declarations(scope)
+    if scope.errors:
+        raise Stop()
     block = scope.one(ast.Block, "block", "block 128 x 128 step 64")
     sizes = (
         positive(scope, block.rows, "the block's rows"),
@@ -86,6 +88,15 @@ def desugared(scope: Scope) -> Typed:
     tensors, scalars = tuple(scope.tensors.values()), tuple(scope.scalars.values())
     kernel = Kernel(scope.kernel.name.id, tensors, scalars, (m, n, k), tuple(writer.ops))
     return Typed(verify(kernel, "desugaring"), tuple(untouched(kernel)))
+
+
+def known_step(scope: Scope, call: ast.Call) -> None:
+    """Raises E211 for an epilogue step that does not exist."""
+    if call.name.id not in EPILOGUES:
+        raise scope.error(
+            "E211", f"unknown epilogue step `{call.name.id}`", call.name.span,
+            fix=f"the steps are {', '.join(EPILOGUES)}", known=EPILOGUES,
+        )  # fmt: skip
 
 
 def _accumulate(scope: Scope) -> ast.Accumulate:
@@ -291,11 +302,7 @@ class _Writer:
     def step(self, call: ast.Call, value: Value) -> Value:
         """Write an epilogue step as equations, and return its result for a value."""
         name, args, span = call.name.id, list(call.args), call.span
-        if name not in EPILOGUES:
-            raise self.scope.error(
-                "E211", f"unknown epilogue step `{name}`", call.name.span,
-                fix=f"the steps are {', '.join(EPILOGUES)}", known=EPILOGUES,
-            )  # fmt: skip
+        known_step(self.scope, call)
         least, most = ARGUMENTS.get(name, (0, 0))
         if call.keywords or not least <= len(args) <= most:
             raise self.scope.error(

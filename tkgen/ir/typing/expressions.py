@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from tkgen.diagnostics import Edit, Fix, Label
@@ -154,6 +155,7 @@ class Expressions:
     def _name(self, node: ast.Name, name: str) -> Tile:
         """A value, an axis' coordinate, a whole tensor, a scalar, a size or a constant."""
         scope, at = self.scope, node.span
+        scope.usable(node)
         if node.id in self.broken:
             raise Stop()
         if node.id in self.names:
@@ -219,6 +221,7 @@ class Expressions:
 
     def _part(self, name: ast.Name, indices: tuple[ast.Expr, ...], at: Span, called: str) -> Tile:
         """A part of a tensor, loaded."""
+        self.scope.usable(name)
         if name.id not in self.scope.tensors:
             what = "a value, which has no index" if name.id in self.names else "not a global tensor"
             fix: Fix | str = f"declare it: `global {name.id} : bf16[...]`"
@@ -276,9 +279,8 @@ class Expressions:
     def _map(self, function: Function, nodes: tuple[ast.Expr, ...], at: Span, name: str) -> Tile:
         """A function of each element."""
         what = f"`{function.operator or function.word}`"
-        tiles = []
-        for i, node in enumerate(nodes):
-            tile = self.expr(node)
+        tiles: list[Tile] = []
+        for i, (node, tile) in enumerate(zip(nodes, self._each(nodes), strict=True)):
             rest = Kind.COORDINATE if function.takes == "place" else Kind.NUMBER
             first = Kind.PREDICATE if function.takes == "choice" else Kind.NUMBER
             kind = Kind.PREDICATE if function.takes == "predicate" else rest if i else first
@@ -295,6 +297,16 @@ class Expressions:
         result = self.value(self._together([(t.value.axes, t.stated) for t in tiles]), at, name, kind)
         self.ops.append(Map(result, function.name, tuple(t.value for t in tiles)))
         return Tile(result, self._together([(t.axes, t.stated) for t in tiles]), stated)
+
+    def _each(self, nodes: tuple[ast.Expr, ...]) -> list[Tile]:
+        """The tile of each expression. Stops after the last one where any is wrong."""
+        tiles = []
+        for node in nodes:
+            with suppress(Stop):
+                tiles.append(self.expr(node))
+        if len(tiles) < len(nodes):
+            raise Stop()
+        return tiles
 
     def _kept_first(self, tiles: list[Tile]) -> list[Tile]:
         """A mask by coordinates that names what is left out, `where(j > q, -inf, s)`, as one that names what is kept.
@@ -508,7 +520,9 @@ class Expressions:
 
     def _product(self, left: ast.Expr, right: ast.Expr, at: Span, name: str, adds: bool = False) -> Tile:
         """`a @ b`: the sum over the last axis of the left factor, which is the first of the right one."""
-        a, b = self.number(left, "`@`"), self.number(right, "`@`")
+        a, b = self._each((left, right))
+        for tile, node in ((a, left), (b, right)):
+            self._expect(tile, Kind.NUMBER, node, "`@`")
         common = [axis for axis in a.axes if axis in b.axes]
         sides = (Label(left.span, axes_text(a.axes)), Label(right.span, axes_text(b.axes)))
         if not common:
