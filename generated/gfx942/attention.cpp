@@ -76,15 +76,15 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
         m_[c][0] = (-3.4e+38f);
     tk::words_4 K_f[tk::CHUNKS<THREADS, st_bf<TILE_j, DIM_D>>];
     tk::words_2 V_f[tk::SQUARES<THREADS, st_bf<DIM_D, TILE_j>>][4];
-    tk::fetch_rows<THREADS>(K_s[0 % 2], K_f, tk::rows_from(g.K, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(0 * TILE_j) * DIM_D, min(DIM_LENGTH - 0 * TILE_j, TILE_j), DIM_D, DIM_D), DIM_D);
-    tk::write_rows<THREADS>(K_s[0 % 2], K_f);
+    tk::fetch<THREADS, tk::WHOLE_BLOCK>(K_s[0 % 2], K_f, tk::rows_from(g.K, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(0 * TILE_j) * DIM_D, min(DIM_LENGTH - 0 * TILE_j, TILE_j), DIM_D, DIM_D), DIM_D);
+    tk::write<THREADS, tk::WHOLE_BLOCK>(K_s[0 % 2], K_f);
     tk::fetch_transposed<THREADS>(V_s[0 % 2], V_f, tk::rows_from(g.V, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(0 * TILE_j) * DIM_D, min(DIM_LENGTH - 0 * TILE_j, TILE_j), DIM_D, DIM_D), DIM_D);
     tk::write_transposed<THREADS>(V_s[0 % 2], V_f);
     tk::lds_barrier();
     #pragma unroll 1
     for (int step = 0; step < STEPS; ++step) {  // spec:17
         const int j_0 = step * TILE_j;
-        tk::fetch_rows<THREADS>(K_s[0 % 2], K_f, tk::rows_from(g.K, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t((step + 1) * TILE_j) * DIM_D, min(DIM_LENGTH - (step + 1) * TILE_j, TILE_j), DIM_D, DIM_D), DIM_D);
+        tk::fetch<THREADS, tk::WHOLE_BLOCK>(K_s[0 % 2], K_f, tk::rows_from(g.K, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t((step + 1) * TILE_j) * DIM_D, min(DIM_LENGTH - (step + 1) * TILE_j, TILE_j), DIM_D, DIM_D), DIM_D);
         tk::fetch_transposed<THREADS>(V_s[0 % 2], V_f, tk::rows_from(g.V, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t((step + 1) * TILE_j) * DIM_D, min(DIM_LENGTH - (step + 1) * TILE_j, TILE_j), DIM_D, DIM_D), DIM_D);
         tile<TILE_j> dot_Q_K;
         #pragma unroll
@@ -127,7 +127,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             auto &part = tk::subtile_inplace<32>(o, n);
             mma_AB(part, V_r, p_bf, part);  // spec:23
         }
-        tk::write_rows<THREADS>(K_s[(step + 1) % 2], K_f);
+        tk::write<THREADS, tk::WHOLE_BLOCK>(K_s[(step + 1) % 2], K_f);
         tk::write_transposed<THREADS>(V_s[(step + 1) % 2], V_f);
         tk::lds_barrier();
         l = l_3;

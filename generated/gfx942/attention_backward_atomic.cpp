@@ -198,10 +198,10 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     float SHIFT__f[tk::LINES<THREADS, sv_fl<TILE_q>>];
     float DELTA__f[tk::LINES<THREADS, sv_fl<TILE_q>>];
     const int first_step = (j_0) / TILE_q;  // spec:34
-    tk::fetch_rows<THREADS>(Q_s[0 % 2], Q_f, tk::rows_from(g.Q, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(first_step * TILE_q) * DIM_D, min(DIM_LENGTH - first_step * TILE_q, TILE_q), DIM_D, DIM_D), DIM_D);
-    tk::write_rows<THREADS>(Q_s[first_step % 2], Q_f);
-    tk::fetch_rows<THREADS>(GO_s[0 % 2], GO_f, tk::rows_from(g.GO, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(first_step * TILE_q) * DIM_D, min(DIM_LENGTH - first_step * TILE_q, TILE_q), DIM_D, DIM_D), DIM_D);
-    tk::write_rows<THREADS>(GO_s[first_step % 2], GO_f);
+    tk::fetch<THREADS, tk::WHOLE_BLOCK>(Q_s[0 % 2], Q_f, tk::rows_from(g.Q, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(first_step * TILE_q) * DIM_D, min(DIM_LENGTH - first_step * TILE_q, TILE_q), DIM_D, DIM_D), DIM_D);
+    tk::write<THREADS, tk::WHOLE_BLOCK>(Q_s[first_step % 2], Q_f);
+    tk::fetch<THREADS, tk::WHOLE_BLOCK>(GO_s[0 % 2], GO_f, tk::rows_from(g.GO, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(first_step * TILE_q) * DIM_D, min(DIM_LENGTH - first_step * TILE_q, TILE_q), DIM_D, DIM_D), DIM_D);
+    tk::write<THREADS, tk::WHOLE_BLOCK>(GO_s[first_step % 2], GO_f);
     tk::fetch_vector<THREADS>(SHIFT__s[0 % 2], SHIFT__f, tk::rows_from(g.SHIFT_, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH + uint64_t(h_0) * DIM_LENGTH + uint64_t(first_step * TILE_q) * 1, min(DIM_LENGTH - first_step * TILE_q, TILE_q), 1, 1), 1);
     tk::write_vector<THREADS>(SHIFT__s[first_step % 2], SHIFT__f);
     tk::fetch_vector<THREADS>(DELTA__s[0 % 2], DELTA__f, tk::rows_from(g.DELTA_, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH + uint64_t(h_0) * DIM_LENGTH + uint64_t(first_step * TILE_q) * 1, min(DIM_LENGTH - first_step * TILE_q, TILE_q), 1, 1), 1);
@@ -210,8 +210,8 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     #pragma unroll 1
     for (int step = first_step; step < STEPS; ++step) {  // spec:34
         const int q_0 = step * TILE_q;
-        tk::fetch_rows<THREADS>(Q_s[0 % 2], Q_f, tk::rows_from(g.Q, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t((step + 1) * TILE_q) * DIM_D, min(DIM_LENGTH - (step + 1) * TILE_q, TILE_q), DIM_D, DIM_D), DIM_D);
-        tk::fetch_rows<THREADS>(GO_s[0 % 2], GO_f, tk::rows_from(g.GO, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t((step + 1) * TILE_q) * DIM_D, min(DIM_LENGTH - (step + 1) * TILE_q, TILE_q), DIM_D, DIM_D), DIM_D);
+        tk::fetch<THREADS, tk::WHOLE_BLOCK>(Q_s[0 % 2], Q_f, tk::rows_from(g.Q, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t((step + 1) * TILE_q) * DIM_D, min(DIM_LENGTH - (step + 1) * TILE_q, TILE_q), DIM_D, DIM_D), DIM_D);
+        tk::fetch<THREADS, tk::WHOLE_BLOCK>(GO_s[0 % 2], GO_f, tk::rows_from(g.GO, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t((step + 1) * TILE_q) * DIM_D, min(DIM_LENGTH - (step + 1) * TILE_q, TILE_q), DIM_D, DIM_D), DIM_D);
         tk::fetch_vector<THREADS>(SHIFT__s[0 % 2], SHIFT__f, tk::rows_from(g.SHIFT_, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH + uint64_t(h_0) * DIM_LENGTH + uint64_t((step + 1) * TILE_q) * 1, min(DIM_LENGTH - (step + 1) * TILE_q, TILE_q), 1, 1), 1);
         tk::fetch_vector<THREADS>(DELTA__s[0 % 2], DELTA__f, tk::rows_from(g.DELTA_, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH + uint64_t(h_0) * DIM_LENGTH + uint64_t((step + 1) * TILE_q) * 1, min(DIM_LENGTH - (step + 1) * TILE_q, TILE_q), 1, 1), 1);
         tile<TILE_q> dot_Q_K;
@@ -321,8 +321,8 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             mma_ABt(PQ_tile, all, turned_0[k], PQ_tile);  // spec:41
         }
         tk::add_rows(g.PQ, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(q_0) * DIM_D, PQ_tile, min(DIM_LENGTH - q_0, TILE_q), DIM_D, wave * 32);  // spec:41
-        tk::write_rows<THREADS>(Q_s[(step + 1) % 2], Q_f);
-        tk::write_rows<THREADS>(GO_s[(step + 1) % 2], GO_f);
+        tk::write<THREADS, tk::WHOLE_BLOCK>(Q_s[(step + 1) % 2], Q_f);
+        tk::write<THREADS, tk::WHOLE_BLOCK>(GO_s[(step + 1) % 2], GO_f);
         tk::write_vector<THREADS>(SHIFT__s[(step + 1) % 2], SHIFT__f);
         tk::write_vector<THREADS>(DELTA__s[(step + 1) % 2], DELTA__f);
         tk::lds_barrier();

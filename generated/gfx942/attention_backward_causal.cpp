@@ -192,10 +192,10 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     float SHIFT__f[tk::LINES<THREADS, sv_fl<TILE_q>>];
     float DELTA__f[tk::LINES<THREADS, sv_fl<TILE_q>>];
     const int first_step = (j_0) / TILE_q;  // spec:33
-    tk::fetch_rows<THREADS>(Q_s[0 % 2], Q_f, tk::rows_from(g.Q, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(first_step * TILE_q) * DIM_D, min(DIM_LENGTH - first_step * TILE_q, TILE_q), DIM_D, DIM_D), DIM_D);
-    tk::write_rows<THREADS>(Q_s[first_step % 2], Q_f);
-    tk::fetch_rows<THREADS>(GO_s[0 % 2], GO_f, tk::rows_from(g.GO, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(first_step * TILE_q) * DIM_D, min(DIM_LENGTH - first_step * TILE_q, TILE_q), DIM_D, DIM_D), DIM_D);
-    tk::write_rows<THREADS>(GO_s[first_step % 2], GO_f);
+    tk::fetch<THREADS, tk::WHOLE_BLOCK>(Q_s[0 % 2], Q_f, tk::rows_from(g.Q, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(first_step * TILE_q) * DIM_D, min(DIM_LENGTH - first_step * TILE_q, TILE_q), DIM_D, DIM_D), DIM_D);
+    tk::write<THREADS, tk::WHOLE_BLOCK>(Q_s[first_step % 2], Q_f);
+    tk::fetch<THREADS, tk::WHOLE_BLOCK>(GO_s[0 % 2], GO_f, tk::rows_from(g.GO, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(first_step * TILE_q) * DIM_D, min(DIM_LENGTH - first_step * TILE_q, TILE_q), DIM_D, DIM_D), DIM_D);
+    tk::write<THREADS, tk::WHOLE_BLOCK>(GO_s[first_step % 2], GO_f);
     tk::fetch_vector<THREADS>(SHIFT__s[0 % 2], SHIFT__f, tk::rows_from(g.SHIFT_, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH + uint64_t(h_0) * DIM_LENGTH + uint64_t(first_step * TILE_q) * 1, min(DIM_LENGTH - first_step * TILE_q, TILE_q), 1, 1), 1);
     tk::write_vector<THREADS>(SHIFT__s[first_step % 2], SHIFT__f);
     tk::fetch_vector<THREADS>(DELTA__s[0 % 2], DELTA__f, tk::rows_from(g.DELTA_, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH + uint64_t(h_0) * DIM_LENGTH + uint64_t(first_step * TILE_q) * 1, min(DIM_LENGTH - first_step * TILE_q, TILE_q), 1, 1), 1);
@@ -204,8 +204,8 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     #pragma unroll 1
     for (int step = first_step; step < STEPS; ++step) {  // spec:33
         const int q_0 = step * TILE_q;
-        tk::fetch_rows<THREADS>(Q_s[0 % 2], Q_f, tk::rows_from(g.Q, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t((step + 1) * TILE_q) * DIM_D, min(DIM_LENGTH - (step + 1) * TILE_q, TILE_q), DIM_D, DIM_D), DIM_D);
-        tk::fetch_rows<THREADS>(GO_s[0 % 2], GO_f, tk::rows_from(g.GO, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t((step + 1) * TILE_q) * DIM_D, min(DIM_LENGTH - (step + 1) * TILE_q, TILE_q), DIM_D, DIM_D), DIM_D);
+        tk::fetch<THREADS, tk::WHOLE_BLOCK>(Q_s[0 % 2], Q_f, tk::rows_from(g.Q, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t((step + 1) * TILE_q) * DIM_D, min(DIM_LENGTH - (step + 1) * TILE_q, TILE_q), DIM_D, DIM_D), DIM_D);
+        tk::fetch<THREADS, tk::WHOLE_BLOCK>(GO_s[0 % 2], GO_f, tk::rows_from(g.GO, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t((step + 1) * TILE_q) * DIM_D, min(DIM_LENGTH - (step + 1) * TILE_q, TILE_q), DIM_D, DIM_D), DIM_D);
         tk::fetch_vector<THREADS>(SHIFT__s[0 % 2], SHIFT__f, tk::rows_from(g.SHIFT_, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH + uint64_t(h_0) * DIM_LENGTH + uint64_t((step + 1) * TILE_q) * 1, min(DIM_LENGTH - (step + 1) * TILE_q, TILE_q), 1, 1), 1);
         tk::fetch_vector<THREADS>(DELTA__s[0 % 2], DELTA__f, tk::rows_from(g.DELTA_, uint64_t(s_0) * DIM_GROUP * DIM_LENGTH + uint64_t(h_0) * DIM_LENGTH + uint64_t((step + 1) * TILE_q) * 1, min(DIM_LENGTH - (step + 1) * TILE_q, TILE_q), 1, 1), 1);
         tile<TILE_q> dot_Q_K;
@@ -294,8 +294,8 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             tk::load_across<4>(Q_r, Q_s[step % 2], k * SIDE);
             mma_AB(gk, Q_r, tk::subtile_inplace<SIDE>(where_lt_q_gx_bf, k), gk);  // spec:39
         }
-        tk::write_rows<THREADS>(Q_s[(step + 1) % 2], Q_f);
-        tk::write_rows<THREADS>(GO_s[(step + 1) % 2], GO_f);
+        tk::write<THREADS, tk::WHOLE_BLOCK>(Q_s[(step + 1) % 2], Q_f);
+        tk::write<THREADS, tk::WHOLE_BLOCK>(GO_s[(step + 1) % 2], GO_f);
         tk::write_vector<THREADS>(SHIFT__s[(step + 1) % 2], SHIFT__f);
         tk::write_vector<THREADS>(DELTA__s[(step + 1) % 2], DELTA__f);
         tk::lds_barrier();
@@ -507,16 +507,16 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     zero(gq);  // spec:59
     tk::words_4 K_f[tk::CHUNKS<THREADS, st_bf<TILE_j, DIM_D>>];
     tk::words_4 V_f[tk::CHUNKS<THREADS, st_bf<TILE_j, DIM_D>>];
-    tk::fetch_rows<THREADS>(K_s[0 % 2], K_f, tk::rows_from(g.K, uint64_t(s_0) * DIM_LENGTH * DIM_D + uint64_t(0 * TILE_j) * DIM_D, min(DIM_LENGTH - 0 * TILE_j, TILE_j), DIM_D, DIM_D), DIM_D);
-    tk::write_rows<THREADS>(K_s[0 % 2], K_f);
-    tk::fetch_rows<THREADS>(V_s[0 % 2], V_f, tk::rows_from(g.V, uint64_t(s_0) * DIM_LENGTH * DIM_D + uint64_t(0 * TILE_j) * DIM_D, min(DIM_LENGTH - 0 * TILE_j, TILE_j), DIM_D, DIM_D), DIM_D);
-    tk::write_rows<THREADS>(V_s[0 % 2], V_f);
+    tk::fetch<THREADS, tk::WHOLE_BLOCK>(K_s[0 % 2], K_f, tk::rows_from(g.K, uint64_t(s_0) * DIM_LENGTH * DIM_D + uint64_t(0 * TILE_j) * DIM_D, min(DIM_LENGTH - 0 * TILE_j, TILE_j), DIM_D, DIM_D), DIM_D);
+    tk::write<THREADS, tk::WHOLE_BLOCK>(K_s[0 % 2], K_f);
+    tk::fetch<THREADS, tk::WHOLE_BLOCK>(V_s[0 % 2], V_f, tk::rows_from(g.V, uint64_t(s_0) * DIM_LENGTH * DIM_D + uint64_t(0 * TILE_j) * DIM_D, min(DIM_LENGTH - 0 * TILE_j, TILE_j), DIM_D, DIM_D), DIM_D);
+    tk::write<THREADS, tk::WHOLE_BLOCK>(V_s[0 % 2], V_f);
     tk::lds_barrier();
     #pragma unroll 1
     for (int step = 0; step < min(STEPS, (q_0 + 127) / TILE_j + 1); ++step) {  // spec:54
         const int j_0 = step * TILE_j;
-        tk::fetch_rows<THREADS>(K_s[0 % 2], K_f, tk::rows_from(g.K, uint64_t(s_0) * DIM_LENGTH * DIM_D + uint64_t((step + 1) * TILE_j) * DIM_D, min(DIM_LENGTH - (step + 1) * TILE_j, TILE_j), DIM_D, DIM_D), DIM_D);
-        tk::fetch_rows<THREADS>(V_s[0 % 2], V_f, tk::rows_from(g.V, uint64_t(s_0) * DIM_LENGTH * DIM_D + uint64_t((step + 1) * TILE_j) * DIM_D, min(DIM_LENGTH - (step + 1) * TILE_j, TILE_j), DIM_D, DIM_D), DIM_D);
+        tk::fetch<THREADS, tk::WHOLE_BLOCK>(K_s[0 % 2], K_f, tk::rows_from(g.K, uint64_t(s_0) * DIM_LENGTH * DIM_D + uint64_t((step + 1) * TILE_j) * DIM_D, min(DIM_LENGTH - (step + 1) * TILE_j, TILE_j), DIM_D, DIM_D), DIM_D);
+        tk::fetch<THREADS, tk::WHOLE_BLOCK>(V_s[0 % 2], V_f, tk::rows_from(g.V, uint64_t(s_0) * DIM_LENGTH * DIM_D + uint64_t((step + 1) * TILE_j) * DIM_D, min(DIM_LENGTH - (step + 1) * TILE_j, TILE_j), DIM_D, DIM_D), DIM_D);
         tile<TILE_j> dot_Q_K;
         #pragma unroll
         for (int n = 0; n < TILE_j / 32; ++n) {
@@ -574,8 +574,8 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             tk::load_across<4>(K_r, K_s[step % 2], k * SIDE);
             mma_AB(gq, K_r, tk::subtile_inplace<SIDE>(where_lt_j_gx_bf, k), gq);  // spec:59
         }
-        tk::write_rows<THREADS>(K_s[(step + 1) % 2], K_f);
-        tk::write_rows<THREADS>(V_s[(step + 1) % 2], V_f);
+        tk::write<THREADS, tk::WHOLE_BLOCK>(K_s[(step + 1) % 2], K_f);
+        tk::write<THREADS, tk::WHOLE_BLOCK>(V_s[(step + 1) % 2], V_f);
         tk::lds_barrier();
         tk::end_iteration();
     }

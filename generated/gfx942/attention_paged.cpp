@@ -93,8 +93,8 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     tk::words_2 V_f[tk::SQUARES<THREADS, st_bf<DIM_D, TILE_j>>][4];
     const int first_step = s_0 * ((steps + 15) / 16);  // spec:25
     { const int K_page = tk::page_of(g.PAGES_, uint64_t(b_0) * DIM_LISTED, (first_step * TILE_j) / 64, DIM_LISTED, DIM_CACHED);
-    tk::fetch_rows<THREADS>(K_s[0 % 2], K_f, tk::rows_from(g.K, uint64_t(h_0 / 8) * DIM_D + (uint64_t(max(K_page, 0)) * 64 + (first_step * TILE_j) % 64) * DIM_KV_HEADS * DIM_D, K_page < 0 ? 0 : min(j_length - first_step * TILE_j, TILE_j), DIM_KV_HEADS * DIM_D, DIM_D), DIM_KV_HEADS * DIM_D); }
-    tk::write_rows<THREADS>(K_s[first_step % 2], K_f);
+    tk::fetch<THREADS, tk::WHOLE_BLOCK>(K_s[0 % 2], K_f, tk::rows_from(g.K, uint64_t(h_0 / 8) * DIM_D + (uint64_t(max(K_page, 0)) * 64 + (first_step * TILE_j) % 64) * DIM_KV_HEADS * DIM_D, K_page < 0 ? 0 : min(j_length - first_step * TILE_j, TILE_j), DIM_KV_HEADS * DIM_D, DIM_D), DIM_KV_HEADS * DIM_D); }
+    tk::write<THREADS, tk::WHOLE_BLOCK>(K_s[first_step % 2], K_f);
     { const int V_page = tk::page_of(g.PAGES_, uint64_t(b_0) * DIM_LISTED, (first_step * TILE_j) / 64, DIM_LISTED, DIM_CACHED);
     tk::fetch_transposed<THREADS>(V_s[0 % 2], V_f, tk::rows_from(g.V, uint64_t(h_0 / 8) * DIM_D + (uint64_t(max(V_page, 0)) * 64 + (first_step * TILE_j) % 64) * DIM_KV_HEADS * DIM_D, V_page < 0 ? 0 : min(j_length - first_step * TILE_j, TILE_j), DIM_KV_HEADS * DIM_D, DIM_D), DIM_KV_HEADS * DIM_D); }
     tk::write_transposed<THREADS>(V_s[first_step % 2], V_f);
@@ -103,7 +103,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
     for (int step = first_step; step < min(steps, first_step + (steps + 15) / 16); ++step) {  // spec:25
         const int j_0 = step * TILE_j;
         { const int K_page = tk::page_of(g.PAGES_, uint64_t(b_0) * DIM_LISTED, ((step + 1) * TILE_j) / 64, DIM_LISTED, DIM_CACHED);
-        tk::fetch_rows<THREADS>(K_s[0 % 2], K_f, tk::rows_from(g.K, uint64_t(h_0 / 8) * DIM_D + (uint64_t(max(K_page, 0)) * 64 + ((step + 1) * TILE_j) % 64) * DIM_KV_HEADS * DIM_D, K_page < 0 ? 0 : min(j_length - (step + 1) * TILE_j, TILE_j), DIM_KV_HEADS * DIM_D, DIM_D), DIM_KV_HEADS * DIM_D); }
+        tk::fetch<THREADS, tk::WHOLE_BLOCK>(K_s[0 % 2], K_f, tk::rows_from(g.K, uint64_t(h_0 / 8) * DIM_D + (uint64_t(max(K_page, 0)) * 64 + ((step + 1) * TILE_j) % 64) * DIM_KV_HEADS * DIM_D, K_page < 0 ? 0 : min(j_length - (step + 1) * TILE_j, TILE_j), DIM_KV_HEADS * DIM_D, DIM_D), DIM_KV_HEADS * DIM_D); }
         { const int V_page = tk::page_of(g.PAGES_, uint64_t(b_0) * DIM_LISTED, ((step + 1) * TILE_j) / 64, DIM_LISTED, DIM_CACHED);
         tk::fetch_transposed<THREADS>(V_s[0 % 2], V_f, tk::rows_from(g.V, uint64_t(h_0 / 8) * DIM_D + (uint64_t(max(V_page, 0)) * 64 + ((step + 1) * TILE_j) % 64) * DIM_KV_HEADS * DIM_D, V_page < 0 ? 0 : min(j_length - (step + 1) * TILE_j, TILE_j), DIM_KV_HEADS * DIM_D, DIM_D), DIM_KV_HEADS * DIM_D); }
         tile<TILE_j> dot_Q_K;
@@ -167,7 +167,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const globals g) {
             auto &part = tk::subtile_inplace<32>(o, n);
             mma_AB(part, V_r, where_lt_j_p_bf, part);  // spec:31
         }
-        tk::write_rows<THREADS>(K_s[(step + 1) % 2], K_f);
+        tk::write<THREADS, tk::WHOLE_BLOCK>(K_s[(step + 1) % 2], K_f);
         tk::write_transposed<THREADS>(V_s[(step + 1) % 2], V_f);
         tk::lds_barrier();
         l = l_3;

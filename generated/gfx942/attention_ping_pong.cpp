@@ -76,10 +76,10 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
         m_[c][0] = (-3.4e+38f);
     tk::words_4 K_f[tk::CHUNKS<THREADS, st_bf<TILE_j, DIM_D>>];
     tk::words_2 V_f[tk::SQUARES<THREADS, st_bf<DIM_D, TILE_j>>][4];
-    tk::fetch_rows<THREADS>(K_s[0 % 2], K_f, tk::rows_from(g.K, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(0 * TILE_j) * DIM_D, min(DIM_LENGTH - 0 * TILE_j, TILE_j), DIM_D, DIM_D), DIM_D);
-    tk::write_rows<THREADS>(K_s[0 % 2], K_f);
-    tk::fetch_rows<THREADS>(K_s[0 % 2], K_f, tk::rows_from(g.K, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(1 * TILE_j) * DIM_D, min(DIM_LENGTH - 1 * TILE_j, TILE_j), DIM_D, DIM_D), DIM_D);
-    tk::write_rows<THREADS>(K_s[1 % 2], K_f);
+    tk::fetch<THREADS, tk::WHOLE_BLOCK>(K_s[0 % 2], K_f, tk::rows_from(g.K, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(0 * TILE_j) * DIM_D, min(DIM_LENGTH - 0 * TILE_j, TILE_j), DIM_D, DIM_D), DIM_D);
+    tk::write<THREADS, tk::WHOLE_BLOCK>(K_s[0 % 2], K_f);
+    tk::fetch<THREADS, tk::WHOLE_BLOCK>(K_s[0 % 2], K_f, tk::rows_from(g.K, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(1 * TILE_j) * DIM_D, min(DIM_LENGTH - 1 * TILE_j, TILE_j), DIM_D, DIM_D), DIM_D);
+    tk::write<THREADS, tk::WHOLE_BLOCK>(K_s[1 % 2], K_f);
     tk::fetch_transposed<THREADS>(V_s[0 % 2], V_f, tk::rows_from(g.V, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t(0 * TILE_j) * DIM_D, min(DIM_LENGTH - 0 * TILE_j, TILE_j), DIM_D, DIM_D), DIM_D);
     tk::write_transposed<THREADS>(V_s[0 % 2], V_f);
     tk::turn();
@@ -97,7 +97,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
     #pragma unroll 2
     for (int step = 0; step < STEPS; ++step) {  // spec:18
         const int j_0 = step * TILE_j;
-        tk::fetch_rows<THREADS>(K_s[0 % 2], K_f, tk::rows_from(g.K, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t((step + 2) * TILE_j) * DIM_D, min(DIM_LENGTH - (step + 2) * TILE_j, TILE_j), DIM_D, DIM_D), DIM_D);
+        tk::fetch<THREADS, tk::WHOLE_BLOCK>(K_s[0 % 2], K_f, tk::rows_from(g.K, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t((step + 2) * TILE_j) * DIM_D, min(DIM_LENGTH - (step + 2) * TILE_j, TILE_j), DIM_D, DIM_D), DIM_D);
         tk::fetch_transposed<THREADS>(V_s[0 % 2], V_f, tk::rows_from(g.V, uint64_t(b_0) * DIM_HEADS * DIM_LENGTH * DIM_D + uint64_t(h_0) * DIM_LENGTH * DIM_D + uint64_t((step + 1) * TILE_j) * DIM_D, min(DIM_LENGTH - (step + 1) * TILE_j, TILE_j), DIM_D, DIM_D), DIM_D);
         tile<TILE_j> s;
         tk::map_pairs(s, [&](int i, int c, int e) { return scale * tk::pair_at(dot_Q_K, i, c, e); });  // spec:19
@@ -148,7 +148,7 @@ __global__ __launch_bounds__(THREADS, 2) void kernel(const globals g) {
         tk::map_pairs(o, [&](int i, int c, int e) { return tk::pair_at(o, i, c, e) * r[c][0]; });  // spec:24
         operand_bf<TILE_j> p_bf;
         tk::round_operand(p_bf, p);  // spec:24
-        tk::write_rows<THREADS>(K_s[(step + 2) % 2], K_f);
+        tk::write<THREADS, tk::WHOLE_BLOCK>(K_s[(step + 2) % 2], K_f);
         tk::write_transposed<THREADS>(V_s[(step + 1) % 2], V_f);
         tk::turn();
         __builtin_amdgcn_s_setprio(1);

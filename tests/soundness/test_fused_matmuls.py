@@ -55,7 +55,7 @@ CLASHES: dict[str, dict[str, str]] = {
         "o": "x",
     },
     "numbers": {"s": "v12", "p": "v9", "n": "v15", "r": "v7", "m": "v4", "l": "v20", "o": "v23"},
-    "tensors": {"Q": "tile", "K": "part", "V": "write_rows", "O": "direct", "scale": "quiet"},
+    "tensors": {"Q": "tile", "K": "part", "V": "write_transposed", "O": "direct", "scale": "quiet"},
     "places": {"Q": "q_0", "K": "j_0", "V": "q_at", "O": "step", "s": "q_in", "scale": "e"},
 }
 

@@ -326,7 +326,7 @@ class LoopLowering(Lowering):
                 if _by_some_lanes(ring, self.m.threads):
                     yield from self.values.under_way.before_branch()
                 order = ", WARP_THREADS / SIDE" if self.m.in_quads(ring) else ""
-                line = f"tk::write{_way(ring)}<THREADS{order}>({to}, {self._staged(n)});"
+                line = f"{_moving('write', ring, order)}({to}, {self._staged(n)});"
                 yield from within(self._span_of(n), [line])
             case Read():
                 x = self.m.multiplications[product_of(step)]
@@ -397,7 +397,7 @@ class LoopLowering(Lowering):
         buffer = f"tk::rows_from(g.{cpp_name(ring.access.tensor.name)}, {begin}, {rows}, {pitch}, {across})"
         to = self.values.ring(ring.access, ring.buffers, "0")
         end = " }" if page is not None else ""
-        yield f"tk::fetch{_way(ring)}<THREADS>({to}, {self._staged(n)}, {buffer}, {pitch});{end}"
+        yield f"{_moving('fetch', ring)}({to}, {self._staged(n)}, {buffer}, {pitch});{end}"
 
     def _page(self, access: Access, index: Index, start: str) -> str:
         """The page that has the tile from place `start` on, as its table says."""
@@ -470,9 +470,10 @@ def _by_some_lanes(ring: Moving, threads: int) -> bool:
     return elements % (threads * of_thread) != 0
 
 
-def _way(ring: Moving) -> str:
-    """Suffix of the functions that load a ring."""
-    return "_direct" if ring.direct else "_vector" if ring.cols is None else "_transposed" if ring.turned else "_rows"
+def _moving(word: str, ring: Moving, order: str = "") -> str:
+    """The function that fetches or writes a ring's tile, with its template arguments; `order` of columns in LDS."""
+    way = "_vector" if ring.cols is None else "_transposed" if ring.turned else "_quads" if order else ""
+    return f"tk::{word}{way}<THREADS{order if way else ', tk::WHOLE_BLOCK'}>"
 
 
 def _item(now: str, ahead: int) -> str:

@@ -5,7 +5,7 @@
  *   common.cuh    what is the same on all machines
  *   sync.cuh      barriers, waits and fences that no access to memory crosses
  *   memory.cuh    buffers, single elements, groups of rows, pages
- *   stage.cuh     global memory -> registers -> LDS, by tensor and tile
+ *   stage.cuh     global memory -> registers -> LDS
  *   tiles.cuh     register tiles element by element: compute, load and store at the end of a tensor
  *   lanes.cuh     values of other lanes
  *   results.cuh   reductions of register tiles

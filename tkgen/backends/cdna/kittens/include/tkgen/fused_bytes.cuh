@@ -80,8 +80,8 @@ template <int groups> __device__ inline int quad_column(int at) {
     return quad / (4 * groups) * (16 * groups) + quad % groups * 16 + quad / groups % 4 * 4;
 }
 
-/// Registers -> LDS: what `fetch_rows` brought, in that order of columns.
-template <int N, int groups, ducks::st::all ST> __device__ inline void write_rows(ST &to, const words_4 (&stage)[CHUNKS<N, ST>]) {
+/// Registers -> LDS: what `fetch` brought, in that order of columns.
+template <int N, int groups, ducks::st::all ST> __device__ inline void write_quads(ST &to, const words_4 (&stage)[CHUNKS<N, ST>]) {
     const uint32_t base = lds_address(&to.data[0]);
 #pragma unroll
     for (int n = 0; n < CHUNKS<N, ST>; ++n) {

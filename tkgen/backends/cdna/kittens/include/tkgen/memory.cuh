@@ -17,10 +17,11 @@ constexpr uint32_t OUTSIDE = 0x80000000;    // an offset past every buffer: load
 constexpr uint64_t MOST_BYTES = 0x7fffff00; // of a buffer, so that nothing added to OUTSIDE comes back into it
 constexpr int NOWHERE = -1;                 // an offset past every buffer of a matrix, to which nothing is added
 
-/// How tiles meet the end of a tensor, and how large that may be: flags of the functions below.
+/// How tiles meet the end of a tensor, how large that may be, and who brings them: flags of the functions below.
 constexpr int MASKED = 1;  // zeros past its end
 constexpr int CLAMPED = 2; // past its end its last rows and columns again; what is made of them is not stored
 constexpr int WIDE = 4;    // it may have more than 2 GiB
+constexpr int WHOLE_BLOCK = 8; // by all threads of the block, not those of a role
 
 /// The matrix of `rows` x `cols` elements from `first` on. The library constructs a gl on the host alone: on the device it
 /// copies one, whose members are public.

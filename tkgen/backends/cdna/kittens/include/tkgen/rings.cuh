@@ -8,50 +8,6 @@
 
 namespace tk {
 
-/// Global memory -> registers by N threads together; waits for nothing.
-template <int N, ducks::st::all ST> __device__ inline void fetch_rows(const ST &, words_4 (&stage)[CHUNKS<N, ST>], buffer from, int pitch) {
-#pragma unroll
-    for (int n = 0; n < CHUNKS<N, ST>; ++n) {
-        const int2 at = chunk_at<ST>(n * N + int(threadIdx.x));
-        const uint32_t offset = (at.x * pitch + at.y) * int(sizeof(typename ST::dtype));
-        stage[n] = __builtin_amdgcn_raw_buffer_load_b128(from, at.x < ST::rows ? offset : OUTSIDE, 0, 0);
-    }
-}
-
-/// Whether all chunks of a thread are as far apart in LDS as those of thread 0 are: it then adds constants to its first one's.
-/// Tiles of a library may lie in any way.
-template <int N, ducks::st::all ST> constexpr bool EVEN_CHUNKS = [] {
-    constexpr int blocks = N / 32, per_row = ST::cols * int(sizeof(typename ST::dtype)) / 16, across = per_row / 4;
-    return EMBEDDED && per_row % 4 == 0 && (blocks % across == 0 || across % blocks == 0);
-}();
-
-/// Rows from one chunk of a thread to its next one, where these are multiples of 16 in the same columns; else 0.
-template <int N, ducks::st::all ST> constexpr int CHUNK_ROWS = [] {
-    constexpr int blocks = N / 32, per_row = ST::cols * int(sizeof(typename ST::dtype)) / 16, across = per_row / 4;
-    if constexpr (per_row % 4 != 0) return 0;
-    else return blocks % (2 * across) == 0 ? blocks / across * 8 : 0;
-}();
-
-/// Registers -> LDS: what `fetch_rows` brought. The same half of two chunks in turn, which the compiler joins to one write.
-template <int N, ducks::st::all ST> __device__ inline void write_rows(ST &to, const words_4 (&stage)[CHUNKS<N, ST>]) {
-    constexpr int elements = 16 / sizeof(typename ST::dtype), chunks = CHUNKS<N, ST>;
-    const uint32_t base = lds_address(&to.data[0]);
-    const int2 first = chunk_at<ST>(int(threadIdx.x));
-#pragma unroll
-    for (int n = 0; n < 2 * chunks; ++n) {
-        const int pair = n / 4 * 2, c = pair + 1 < chunks ? pair + n % 2 : pair, part = pair + 1 < chunks ? n / 2 % 2 : n % 2;
-        const int2 at = chunk_at<ST>(c * N + int(threadIdx.x));
-        if (chunks * N * elements > ST::rows * ST::cols && at.x >= ST::rows) continue;
-        uint32_t place = position(to, base, at.x, at.y + part * elements / 2);
-        if constexpr (!EMBEDDED && CHUNK_ROWS<N, ST> != 0)
-            place = position(to, base, first.x, first.y + part * elements / 2, c * CHUNK_ROWS<N, ST>);
-        if constexpr (EVEN_CHUNKS<N, ST>)
-            place = position(to, base, first.x, first.y + part * elements / 2) + ST::idx(0u, chunk_at<ST>(c * N));
-        auto *here = (__attribute__((address_space(3))) words_2 *)(uintptr_t)place;
-        *here = part ? stage[c].zw : stage[c].xy;
-    }
-}
-
 /// Squares of 4 x 4 elements of a tile in LDS that each of N threads brings, where memory has its columns as rows.
 template <int N, ducks::st::all ST> constexpr int SQUARES = (ST::rows * ST::cols + 16 * N - 1) / (16 * N);
 

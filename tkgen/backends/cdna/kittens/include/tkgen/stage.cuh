@@ -1,6 +1,5 @@
 /**
- * Tiles of matrices on their way to LDS, or to register tiles, by tensor and tile: of kernels whose tiles may meet the end
- * of a tensor, or whose loads stay in flight.
+ * Tiles of matrices on their way to LDS, or to register tiles, which may meet the end of a tensor.
  */
 #pragma once
 
@@ -24,14 +23,30 @@ template <ducks::st::all ST> __device__ inline int2 chunk_at(int at) {
     }
 }
 
-/// Global memory -> registers by N threads together, 16 bytes a thread at a time; waits for nothing.
+/// The number of a thread among N that bring a tile together.
+template <int N, int how> __device__ inline int number_of_thread() { return how & WHOLE_BLOCK ? int(threadIdx.x) : int(threadIdx.x) % N; }
+
+/// Global memory -> registers by N threads together, 16 bytes a thread at a time: rows `pitch` elements apart, from byte
+/// `origin` on; waits for nothing.
+template <int N, int how = 0, int policy = 0, ducks::st::all ST>
+__device__ inline void fetch(const ST &, words_4 (&stage)[CHUNKS<N, ST>], buffer from, int pitch, int origin = 0) {
+#pragma unroll
+    for (int i = 0; i < CHUNKS<N, ST>; ++i) {
+        const int2 at = chunk_at<ST>(i * N + number_of_thread<N, how>());
+        const int offset = (at.x * pitch + at.y) * int(sizeof(typename ST::dtype));
+        stage[i] = __builtin_amdgcn_raw_buffer_load_b128(from, at.x < ST::rows ? offset : NOWHERE, origin, policy);
+    }
+}
+
+/// The same of a tile of a tensor, whose end it may meet.
 template <int N, int how = 0, ducks::st::all ST, ducks::gl::all GL>
-__device__ inline void fetch(const ST &, words_4 (&stage)[CHUNKS<N, ST>], const GL &src, int tile_row, int tile_col) {
+__device__ inline void fetch(const ST &dst, words_4 (&stage)[CHUNKS<N, ST>], const GL &src, int tile_row, int tile_col) {
     constexpr int size = sizeof(typename ST::dtype), elements = 16 / size, policy = policy_of<GL>();
     const int pitch = src.cols(), first_row = tile_row * ST::rows, first_col = tile_col * ST::cols;
     const auto tensor = buffer_at(src, how & WIDE ? uint64_t(min(first_row, int(src.rows()))) * pitch : 0);
     // clang may keep the origin, the same for all lanes, in a vector register, and loop over the lanes at each access.
     const int origin = __builtin_amdgcn_readfirstlane(how & WIDE ? first_col * size : (first_row * pitch + first_col) * size);
+    if constexpr (!(how & (CLAMPED | MASKED))) return fetch<N, how, policy>(dst, stage, tensor, pitch, origin);
 #pragma unroll
     for (int i = 0; i < CHUNKS<N, ST>; ++i) {
         const int2 at = chunk_at<ST>(i * N + int(threadIdx.x) % N);
@@ -58,30 +73,43 @@ __device__ inline void fetch(const ST &, words_4 (&stage)[CHUNKS<N, ST>], const 
                         stage[i][e / 2] |= uint32_t(__builtin_amdgcn_raw_buffer_load_b16(tensor, here, origin, policy)) << e % 2 * 16;
                 }
             }
-        } else {
-            const int offset = (row * pitch + col) * size;
-            stage[i] = __builtin_amdgcn_raw_buffer_load_b128(tensor, row < ST::rows ? offset : NOWHERE, origin, policy);
         }
     }
 }
 
-/// Registers -> LDS: what `fetch` brought. The same half of two chunks in turn, which the compiler joins to one write.
-template <int N, ducks::st::all ST> __device__ inline void write(ST &dst, const words_4 (&stage)[CHUNKS<N, ST>]) {
+/// Whether all chunks of a thread are as far apart in LDS as those of thread 0 are: it then adds constants to its first one's.
+/// Tiles of a library may lie in any way.
+template <int N, ducks::st::all ST> constexpr bool EVEN_CHUNKS = [] {
+    constexpr int blocks = N / 32, per_row = ST::cols * int(sizeof(typename ST::dtype)) / 16, across = per_row / 4;
+    return EMBEDDED && per_row % 4 == 0 && (blocks % across == 0 || across % blocks == 0);
+}();
+
+/// Rows from one chunk of a thread to its next one, where these are multiples of 16 in the same columns; else 0.
+template <int N, ducks::st::all ST> constexpr int CHUNK_ROWS = [] {
+    constexpr int blocks = N / 32, per_row = ST::cols * int(sizeof(typename ST::dtype)) / 16, across = per_row / 4;
+    if constexpr (per_row % 4 != 0) return 0;
+    else return blocks % (2 * across) == 0 ? blocks / across * 8 : 0;
+}();
+
+/// Registers -> LDS: what `fetch` brought. The same half of two chunks in turn, which the compiler joins to one write;
+/// of bytes, for a role, both at once.
+template <int N, int how = 0, ducks::st::all ST> __device__ inline void write(ST &dst, const words_4 (&stage)[CHUNKS<N, ST>]) {
     constexpr int elements = 16 / sizeof(typename ST::dtype), chunks = CHUNKS<N, ST>;
+    constexpr bool even = how & WHOLE_BLOCK && EVEN_CHUNKS<N, ST>, together = elements == 16 && !(how & WHOLE_BLOCK);
     const uint32_t base = lds_address(&dst.data[0]);
+    const int2 first = chunk_at<ST>(number_of_thread<N, how>());
 #pragma unroll
     for (int i = 0; i < 2 * chunks; ++i) {
         const int pair = i / 4 * 2, c = pair + 1 < chunks ? pair + i % 2 : pair, part = pair + 1 < chunks ? i / 2 % 2 : i % 2;
-        const int2 at = chunk_at<ST>(c * N + int(threadIdx.x) % N);
+        const int2 at = chunk_at<ST>(c * N + number_of_thread<N, how>()), from = even ? first : at;
         if (chunks * N * elements > ST::rows * ST::cols && at.x >= ST::rows) continue;
-        if constexpr (elements == 16) { // a chunk of bytes stays together
-            auto *whole = (__attribute__((address_space(3))) words_4 *)(uintptr_t)position(dst, base, at.x, at.y);
-            if (part == 0) *whole = stage[c];
-            continue;
-        }
-        const int half = part * elements / 2;
-        auto *to = (__attribute__((address_space(3))) words_2 *)(uintptr_t)position(dst, base, at.x, at.y + half);
-        *to = part ? stage[c].zw : stage[c].xy;
+        const int half = together ? 0 : part * elements / 2;
+        uint32_t place = position(dst, base, from.x, from.y + half);
+        if constexpr (!EMBEDDED && how & WHOLE_BLOCK && CHUNK_ROWS<N, ST> != 0)
+            place = position(dst, base, first.x, first.y + half, c * CHUNK_ROWS<N, ST>);
+        if constexpr (even) place += ST::idx(0u, chunk_at<ST>(c * N));
+        if constexpr (!together) *(__attribute__((address_space(3))) words_2 *)(uintptr_t)place = part ? stage[c].zw : stage[c].xy;
+        else if (part == 0) *(__attribute__((address_space(3))) words_4 *)(uintptr_t)place = stage[c];
     }
 }
 
