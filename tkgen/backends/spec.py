@@ -14,6 +14,7 @@ from tkgen.diagnostics import Diagnostic, errors_first, refuse
 from tkgen.ir.kernel_program import KernelProgram
 from tkgen.ir.sizing import Sizing, Taking
 from tkgen.ir.types import Dim
+from tkgen.notebooks import Shown
 
 if TYPE_CHECKING:
     from tkgen.backends.protocol import Build
@@ -41,7 +42,7 @@ T = TypeVar("T", bound=Named, covariant=True)
 
 
 @dataclass(frozen=True)
-class TypedSpec(ABC, Generic[P, T]):
+class TypedSpec(Shown, ABC, Generic[P, T]):
     """A spec read from `path` with its `-D` values, typed as `program`, for `target`. What was parsed is not kept."""
 
     path: Path

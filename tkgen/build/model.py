@@ -13,6 +13,7 @@ from tkgen.diagnostics import Diagnostic, Severity, SpecError
 from tkgen.diagnostics.machine import to_json
 from tkgen.diagnostics.text import count_text
 from tkgen.machine_check import NOT_ASKED, UNCHECKED, Verdict
+from tkgen.notebooks import Shown
 from tkgen.targets.model import Occupancy, Resources
 from tkgen.toolchain.compiler import Compiler, ToolchainError
 from tkgen.toolchain.isa import Function, InstructionMix, parse_asm
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Build:
+class Build(Shown):
     """A compiled spec: the machine code, the figures read from it, and what watching it showed."""
 
     spec: Spec[Any]

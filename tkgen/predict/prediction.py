@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tkgen.notebooks import Shown
+
 if TYPE_CHECKING:
     from tkgen.predict.events import Recording  # which wants numpy
 
@@ -76,7 +78,7 @@ MULTIPLYING = "multiplying"  # the part in which matrix units work, in `Predicti
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prediction:
+class Prediction(Shown):
     """The time of one launch on a product of the target, launch overhead included, and what is known of where it goes.
 
     `tflops` counts what is multiplied, None without any; `gbps` counts every byte of the tensors once, and
@@ -165,7 +167,7 @@ def several(name: str, sizes: Mapping[str, int], kernels: Sequence[Prediction]) 
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Shown):
     """Two predictions: the kernel of `b` is `speedup` times as fast as that of `a`."""
 
     a: Prediction

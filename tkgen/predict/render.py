@@ -10,7 +10,7 @@ from rich.table import Table
 from tkgen.diagnostics.text import count_text
 from tkgen.predict.prediction import Comparison, Prediction
 
-_CLOCKS: Mapping[str, str] = {
+CLOCKS: Mapping[str, str] = {
     "power": "held by power", "peak": "the peak", "unknown": "the peak; none published for sustained work",
 }  # fmt: skip
 SHOWN = 0.0005  # parts below this share of the time are left out
@@ -41,7 +41,7 @@ def render_terminal(p: Prediction, console: Console) -> None:
 
 def render_comparison(c: Comparison, console: Console) -> None:
     """Print two predictions side by side: what is known of either."""
-    table = Table(title=_verdict(c))
+    table = Table(title=verdict(c))
     table.add_column("")
     for p in (c.a, c.b):
         table.add_column(f"{p.kernel} {_sizes(p)} {p.product}", justify="right")
@@ -54,7 +54,7 @@ def render_comparison(c: Comparison, console: Console) -> None:
     row("TFLOP/s", _tflops(a), _tflops(b))
     if a.memory_bound or b.memory_bound:
         row("GB/s", *(f"{p.gbps:.0f} ({p.share_of_copy:.0%} of a copy)" for p in (a, b)))
-    row("time", _time(a.seconds), _time(b.seconds))
+    row("time", time_text(a.seconds), time_text(b.seconds))
     row("limiter", a.limiter, b.limiter)
     row("clock, MHz", *("" if p.clock_mhz is None else f"{p.clock_mhz:.0f}" for p in (a, b)))
     for name in dict.fromkeys(p.loop.name for p in (a, b) if p.loop):
@@ -79,16 +79,20 @@ def _tflops(p: Prediction) -> str:
     return "" if p.tflops is None else f"{'at most ' if p.upper_bound else ''}{p.tflops:.0f}"
 
 
+def rates(p: Prediction) -> list[str]:
+    """The rate, in bytes of a kernel that is bound by memory, and what it is compared with."""
+    products = [] if p.tflops is None else [f"{p.tflops:.0f} TFLOP/s"]
+    if p.memory_bound or not products:
+        return [f"{p.gbps:.0f} GB/s", f"{p.share_of_copy:.0%} of what a copy reaches", *products]
+    return [*products, *([] if p.share_of_peak is None else [f"{p.share_of_peak:.0%} of peak"])]
+
+
 def _headline(p: Prediction) -> str:
-    """The result: the rate, in bytes of a kernel that is bound by memory, its time, what limits it."""
-    rates = [] if p.tflops is None else [f"{p.tflops:.0f} TFLOP/s"]
-    time = f"{_time(p.seconds)} predicted"
-    if p.memory_bound or not rates:
-        said = [f"{p.gbps:.0f} GB/s", time, f"{p.share_of_copy:.0%} of what a copy reaches", *rates]
-    else:
-        said = [*rates, time, *([] if p.share_of_peak is None else [f"{p.share_of_peak:.0%} of peak"])]
+    """The result: the rate, its time, what limits it."""
+    first, *others = rates(p)
+    said = [f"{time_text(p.seconds)} predicted", *others]
     bound = "upper bound " if p.upper_bound else ""
-    return f"{bound}[bold]{said[0]}[/], {', '.join(said[1:])}, limited by [bold]{p.limiter}[/]"
+    return f"{bound}[bold]{first}[/], {', '.join(said)}, limited by [bold]{p.limiter}[/]"
 
 
 def _launch(p: Prediction) -> str:
@@ -97,13 +101,13 @@ def _launch(p: Prediction) -> str:
     rounds = f" in {count_text(p.rounds, 'round')}" if p.rounds is not None else ""
     said = [f"{count_text(p.blocks, 'block')}{each}{rounds}, {p.resident} per {p.core}"]
     if p.clock_mhz is not None:
-        said.append(f"{p.clock_mhz:.0f} MHz ({_CLOCKS[p.clock_limit]})")
+        said.append(f"{p.clock_mhz:.0f} MHz ({CLOCKS[p.clock_limit]})")
     if p.loop:
         said.append(f"{p.loop.cycles:.0f} cycles per {p.loop.name}, {p.loop.matrix_cycles:.0f} of them multiplying")
     return "; ".join(said)
 
 
-def _verdict(c: Comparison) -> str:
+def verdict(c: Comparison) -> str:
     """The comparison in a sentence: of times where both do the same work, else of rates."""
     a, b = (c.a.kernel, c.b.kernel) if c.a.kernel != c.b.kernel else ("the first", "the second")
     own, other = dict(c.a.sizes), dict(c.b.sizes)
@@ -143,9 +147,10 @@ def _what_if_table(p: Prediction) -> Table:
     table = _table("what would change it", "with", "time", "faster")
     for x in p.what_if:
         if x.speedup > 1.005:
-            table.add_row(x.change, _time(x.seconds), f"{x.speedup:.2f}x")
+            table.add_row(x.change, time_text(x.seconds), f"{x.speedup:.2f}x")
     return table
 
 
-def _time(seconds: float) -> str:
+def time_text(seconds: float) -> str:
+    """Seconds as milliseconds, or microseconds below one."""
     return f"{seconds * 1e3:.3f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.1f} us"

@@ -23,6 +23,7 @@ from markupsafe import Markup
 from rich.console import Console
 
 from tkgen.diagnostics.text import count_text
+from tkgen.notebooks import Shown
 from tkgen.report.canvas import Canvas
 from tkgen.report.figures import Figure, MixEntry, figures, mix
 from tkgen.report.terminal import bar, plain_table, shown
@@ -76,7 +77,7 @@ class TextChange:
 
 
 @dataclass(frozen=True)
-class Diff:
+class Diff(Shown):
     """Everything that differs between `before` and `after`.
 
     Of sequences, the texts are those of the whole, and `kernels` has what differs in each: kernels of one name are

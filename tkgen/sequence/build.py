@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 from tkgen import __version__
 from tkgen.diagnostics import Diagnostic, Severity, SpecError, distinct
 from tkgen.diagnostics.machine import to_json
+from tkgen.notebooks import Shown
 
 if TYPE_CHECKING:
     from tkgen.sequence.spec import SequenceSpec
 
 
 @dataclass(frozen=True)
-class SequenceBuild:
+class SequenceBuild(Shown):
     """A compiled spec of several kernels, each built as if it stood alone."""
 
     spec: SequenceSpec[Any]

@@ -16,6 +16,7 @@ from tkgen.backends.hopper.machine import Hopper
 from tkgen.backends.hopper.toolchain import Figures, Nvcc, compile_cubin, find_nvcc
 from tkgen.diagnostics import Diagnostic, refuse
 from tkgen.diagnostics.machine import to_json
+from tkgen.notebooks import Shown
 from tkgen.toolchain.cache import default_cache
 from tkgen.toolchain.files import write_atomic
 
@@ -30,7 +31,7 @@ K = TypeVar("K", bound="HopperSpec[Any]", covariant=True)
 
 
 @dataclass(frozen=True)
-class CudaBuild(Generic[K]):
+class CudaBuild(Shown, Generic[K]):
     """A compiled kernel: the cubin and the figures read from it."""
 
     nvcc: Nvcc
