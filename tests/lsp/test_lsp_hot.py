@@ -54,7 +54,7 @@ def test_a_lens_predicts_the_lines_of_a_buffer(editor: Editor) -> None:
     assert lens.range.start.line == 1 and titles(editor, uri) == ["predict by line"]
     assert 7 not in hints(editor, uri) and "Predicted" not in editor.hover(uri, 7, 2)
     (sentence,) = command(editor, lens)
-    assert sentence.startswith("`gelu` in line 8 is ") and "`gelu_tanh` for `gelu`" in sentence
+    assert sentence.startswith("`gelu` in line 8 is ") and "; as `fast gelu` the kernel " in sentence
     assert titles(editor, uri) == [sentence]
     hint = hints(editor, uri)[7]
     assert hint.position.character == len("  b = gelu(gelu(x))")

@@ -122,7 +122,10 @@ class Hot:
             change = self.cheaper
             where = "" if second and change.line == second.line else f" in line {change.line}"
             gain = f"{change.speedup:.2f} times as fast" if abs(change.speedup - 1) >= 0.005 else "no faster"
-            parts.append(f"with {change.change}{where} the kernel is predicted {gain}")
+            form, _, of = change.change.partition(" for ")
+            named = second is not None and not where and _subject(second).startswith(f"{of} in ")
+            how = f"as {form}" if named else f"with {change.change}{where}"
+            parts.append(f"{how} the kernel is predicted {gain}")
         return "; ".join(parts)
 
 
