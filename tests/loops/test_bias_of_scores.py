@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -14,6 +15,12 @@ from sampling import sample
 from torch import Tensor
 
 import tkgen
+from tkgen.backends.hopper import chained
+from tkgen.backends.hopper.loop_lowering import tile_code
+from tkgen.backends.hopper.meant import wrong_chain
+from tkgen.diagnostics import SpecError
+from tkgen.schedule.loop_terms import unlike
+from tkgen.tile.ops import Equations
 
 TEXT = """
 kernel attention
@@ -158,3 +165,80 @@ def meant(case: str, numbers: Tensor) -> Tensor:
         case "of tiles":
             bias = bias.repeat_interleave(128, 1)[:, :, None] * torch.arange(192) / 64
     return bias
+
+
+HURT = ("-inf rows", "first tile -inf", "huge", "nan", "nan of a masked key", "-huge")
+
+
+@pytest.mark.parametrize(
+    ("case", "target"), sample([(c, t) for c in HURT for t in ("gfx942", "sm_90a")], 3, several=True)
+)
+def test_numbers_that_hurt(case: str, target: str) -> None:
+    """NaN is where torch has it, and everything else is near."""
+    build = built(changed((WHOLE, "S : f32[HEADS, LENGTH, KEYS]")), target)
+    given = tensors(build)
+    bias = given["S"]
+    match case:
+        case "-inf rows":  # queries that see no key
+            bias[:, 3:70] = -math.inf
+        case "first tile -inf":
+            bias[:, :, :64] = -math.inf
+        case "huge":
+            bias *= 1e36
+        case "-huge":
+            bias -= 1e30
+        case "nan":
+            bias[1, 5, 7] = math.nan
+        case "nan of a masked key":
+            bias[:, :, 100] = -math.inf
+            given["K"][:, 100] = 1e30
+    (found,) = computed(build, *given.values(), host=target == "sm_90a")
+    wanted = attended(given["Q"], given["K"], given["V"], bias.double())
+    assert torch.equal(found.isnan(), wanted.isnan())
+    assert fault(found.nan_to_num(0), wanted.nan_to_num(0)) <= NEAR
+
+
+# ---------------------------------------------------------------- mistakes
+
+
+def test_a_tile_of_another_iteration_is_refused() -> None:
+    """The proof of stored = equations knows when lanes load."""
+    spec = tkgen.load(changed(), target="gfx942").check()
+    m, wave = spec.layout, spec.schedule
+    first, *others = wave.tiles.body
+    assert isinstance(first, Equations) and unlike(m, wave) is None
+    bodies = {"never": others, "after its use": [*others, first], "of the next one": [replace(first, ahead=1), *others]}
+    for what, body in bodies.items():
+        assert unlike(m, replace(wave, tiles=replace(wave.tiles, body=tuple(body)))), what
+
+
+def test_a_tile_of_another_iteration_is_refused_on_hopper(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = tkgen.load(changed(("  waves 4\n", "")), target="sm_90a").check()
+    code, loads = tile_code(spec.layout), chained._Chained._loads
+    assert code.loads and wrong_chain(spec.layout, code) is None
+    for changed_to in ("first_iteration", "{} + 1", ""):
+        made = loads if changed_to else lambda *_: ()
+        monkeypatch.setattr(
+            chained._Chained, "_loads", lambda self, at, to=changed_to, made=made: made(self, to.format(at))
+        )
+        assert wrong_chain(spec.layout, code), changed_to
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "message"),
+    [
+        ([(READ, "S[h, j, q]")], "E223", "`j` runs over `KEYS`, this dimension of `S` is `LENGTH`"),
+        ([(READ, "S[q, j]")], "E223", "`q` runs over `LENGTH`, this dimension of `S` is `HEADS`"),
+        ([*SQUARE, ("in KEYS", "in LENGTH"), (READ, "S[h, j, q]")], "W201",
+         "`S` is read an element at a time: its last index is `q`"),
+        ([("shared K, V", "shared K, V, S")], "E230",
+         "`S` is no operand that changes in the loop, and no vector along `j`"),
+        ([("S : bf16", "S : i32")], "E230", "`S` is i32, which such loops cannot hold yet"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_named(changes: list[Change], code: str, message: str) -> None:
+    try:
+        found = tkgen.load(changed(*changes), target="gfx942").diagnostics
+    except SpecError as error:
+        found = tuple(error.diagnostics)
+    assert [(d.code, d.message) for d in found] == [(code, message)]

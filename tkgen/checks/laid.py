@@ -10,7 +10,7 @@ from tkgen.checks.recurrences import recurrences
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
 from tkgen.diagnostics.text import count_text
 from tkgen.ir.equation_program import EquationProgram
-from tkgen.ir.equations import accesses
+from tkgen.ir.equations import Axis, Load, Loop, accesses
 from tkgen.ir.limits import BUFFER_BYTES, LAUNCH_THREADS
 from tkgen.ir.room import too_many_registers
 from tkgen.schedule.loop_registers import shares, total
@@ -86,11 +86,24 @@ def _foreign_to_waves(program: EquationProgram, layout: LoopMap) -> Iterator[Dia
         label = Label(program.grid.span or program.spans["kernel"])
         message = f"blocks of groups take a tile each: there is no `grid {program.grid.name}` for them"
         yield Diagnostic("E230", message, label, fix=Fix("leave `grid` out"))
+    yield from read_across(program, layout.loop, layout.split)
     held = {load.source.tensor for load in layout.held}
     for tensor in program.registers:
         if tensor not in held:
             message = f"`{tensor.name}` is no factor that stays in registers"
             yield Diagnostic("E230", message, Label(program.spans["registers"]), fix=Fix("leave it out"))
+
+
+def read_across(program: EquationProgram, loop: Loop, split: Axis) -> Iterator[Diagnostic]:
+    """Warn about numbers for each score, of a loop of fused matmuls, whose neighbours along the loop are far apart."""
+    for load in (op for op in loop.body if isinstance(op, Load) and set(op.result.axes) == {split, loop.axis}):
+        access, name = load.source, load.source.tensor.name
+        if access.indices[-1].axis == split and "slow_reads" not in program.allow:
+            message = f"`{name}` is read an element at a time: its last index is `{split.name}`"
+            label = Label(load.result.span or access.tensor.span, f"lanes have neighbours along `{loop.axis.name}`")
+            fix = Fix(f"swap the indices if its rows are those of `{split.name}`, else store it with "
+                      f"`{loop.axis.name}` last, or write `allow slow_reads`")  # fmt: skip
+            yield Diagnostic("W201", message, label, fix=fix)
 
 
 def _sizes(program: EquationProgram, layout: Layout) -> Iterator[Diagnostic]:

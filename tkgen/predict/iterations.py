@@ -12,14 +12,15 @@ is read from HBM once, where what moves fits the last-level cache.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product as combinations
+from math import prod
 from typing import TYPE_CHECKING, Final
 
 from tkgen.ir.equation_program import EquationProgram
-from tkgen.ir.equations import Axis
+from tkgen.ir.equations import Access, Axis
 from tkgen.ir.launch import Launch
 from tkgen.predict.device import Clock, Device, check_fits, engine_clock
 from tkgen.predict.events import Recording, recorded
@@ -28,6 +29,7 @@ from tkgen.predict.stream import Instruction, Unit, WaveStream, looped
 from tkgen.predict.throughput import launch_at
 from tkgen.predict.timing import BusyUnit, CuTiming, Machine, Memory
 from tkgen.predict.workload import Launched, of_launch
+from tkgen.schedule.loop_tiles import extent
 
 if TYPE_CHECKING:
     from tkgen.build import Build
@@ -47,7 +49,7 @@ class Iterations(Launched):
     A block makes `passes` iterations of the loop on average, and no block more than `most`, which is what number
     `longest` makes; `unrolled` of them, which divide both, stand in the machine code's loop. `moving_bytes` of the
     tensors go through LDS pass by pass; blocks with the same `walks`, by their number, walk along the same tiles of
-    them.
+    them. Lanes load `loaded_share` of what a block reads directly, the same for blocks with the same `loads`.
     """
 
     dtype: str
@@ -58,6 +60,8 @@ class Iterations(Launched):
     written_bytes: int
     moving_bytes: int
     walks: Callable[[int], Hashable] = field(repr=False)
+    loads: Callable[[int], Hashable] = field(repr=False)
+    loaded_share: float = 0.0
     unrolled: int = 1
 
     @classmethod
@@ -69,12 +73,20 @@ class Iterations(Launched):
         kernel = launch.program.kernel
         passes, longest = _passes(launch, layout.loop.axis)
         moving = {ring.access.tensor for ring in layout.moving}
-        indices = [index for ring in layout.moving for index in ring.access.indices]
+        loaded = [load.source for load in layout.loads_of_iterations if len(load.result.axes) > 1]
 
-        def walks(block: int) -> Hashable:
-            place = launch.place(block)
-            along = tuple(place[i.axis] // i.divisor for i in indices if i.axis in place)
-            return (*along, place[kernel.groups]) if kernel.groups is not None else along
+        def along(accesses: Iterable[Access]) -> Callable[[int], Hashable]:
+            indices = [index for access in accesses for index in access.indices]
+
+            def number(block: int) -> Hashable:
+                place = launch.place(block)
+                found = tuple(place[i.axis] // i.divisor for i in indices if i.axis in place)
+                return (*found, place[kernel.groups]) if kernel.groups is not None else found
+
+            return number
+
+        in_lds = sum(ring.bytes // ring.buffers for ring in layout.moving)
+        by_lanes = sum(prod(map(extent, access.axes)) * access.tensor.dtype.bytes for access in loaded)
 
         return cls(
             **of_launch(build, launch, {t: launch.offset_values(axis) for t, axis in kernel.offsets.items()}),
@@ -86,7 +98,9 @@ class Iterations(Launched):
             read_bytes=sum(map(launch.bytes, kernel.inputs)),
             written_bytes=sum(launch.bytes(t) * (1 + (t.name in kernel.added)) for t in kernel.outputs),  # zeros, sums
             moving_bytes=sum(map(launch.bytes, moving)),
-            walks=walks,
+            walks=along(ring.access for ring in layout.moving),
+            loads=along(loaded),
+            loaded_share=by_lanes / (in_lds + by_lanes),
         )
 
 
@@ -206,11 +220,12 @@ class IterationModel:
         """Of the bytes that blocks read, the shares that come from beyond L2, and from beyond the last-level cache."""
         w, xcds = self.workload, self.product.xcds
         at_once = min(w.blocks, self.active * self.resident)
-        shares = []
-        for xcd in range(min(xcds, at_once)):
-            blocks = range(xcd, at_once, xcds)
-            shares.append(len({w.walks(block) for block in blocks}) / len(blocks))
-        beyond_l2 = sum(shares) / len(shares)
+        groups = [range(xcd, at_once, xcds) for xcd in range(min(xcds, at_once))]
+        moved, loaded = (
+            sum(len(set(map(number, blocks))) / len(blocks) for blocks in groups) / len(groups)
+            for number in (w.walks, w.loads)
+        )
+        beyond_l2 = moved + w.loaded_share * (loaded - moved)
         asked = w.blocks * self._of_block("bytes")
         once = min(w.read_bytes / asked, 1.0) if asked else 1.0
         if w.moving_bytes > self.target.llc_bytes:

@@ -14,7 +14,7 @@ from tkgen.backends.hopper.loops import FEWER_REGISTERS, HopperLoop
 from tkgen.backends.hopper.meant import wrong_chain
 from tkgen.backends.hopper.toolchain import Figures
 from tkgen.backends.protocol import Modelled
-from tkgen.checks.laid import unused
+from tkgen.checks.laid import read_across, unused
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
 from tkgen.execute.arguments import SizeError, launched_in
 from tkgen.ir.equation_program import EquationProgram
@@ -43,6 +43,7 @@ def _check(spec: HopperSpec[Any]) -> Iterator[Diagnostic]:
             "E240", f"the schedule for this kernel is not proven: {fault}", Label(spec.program.spans["kernel"]),
             fix=Fix("report this, or use another number of buffers"),
         )  # fmt: skip
+    yield from read_across(spec.program, spec.layout.loop, spec.layout.split)
     yield from unused(spec.program)
 
 
