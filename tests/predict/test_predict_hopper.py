@@ -263,6 +263,20 @@ def test_rows_that_are_read_again_come_from_memory_where_the_l2_has_lost_them() 
     assert short.parts["memory"] < 0.75 * long.parts["memory"]
 
 
+def test_what_would_help_is_what_limits() -> None:
+    """A change of what limits a kernel helps most; each only helps, and none more than leaving that part out."""
+    streamed, busy = rows(STREAM), rows((*STREAM, *["FADD"] * 20000))
+    assert (streamed.what_if[0].resource, busy.what_if[0].resource) == ("memory", "instructions")
+    long, small = product(), product(M=128, N=256, K=64)
+    assert long.what_if[0].resource == "products"
+    for found in (streamed, busy, long, small, attention()):
+        assert [x.speedup for x in found.what_if] == sorted((x.speedup for x in found.what_if), reverse=True)
+        by_name = {x.resource: x for x in found.what_if}
+        assert all(1 <= x.speedup == pytest.approx(found.seconds / x.seconds) for x in found.what_if)
+        assert by_name["launch"].seconds == pytest.approx(found.seconds - found.launch_seconds, rel=0.01)
+    assert "no limit of power" in shown(long)
+
+
 # ---------------------------------------------------------------- other products
 
 

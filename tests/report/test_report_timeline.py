@@ -13,8 +13,10 @@ from report_specs import SPECS, spec_of
 from sampling import slow
 from typer.testing import CliRunner
 
+from tkgen.api import load
 from tkgen.cli import app
 from tkgen.predict import Profile, profile
+from tkgen.report import facts, prediction
 from tkgen.report.timeline import Timeline, timeline, trace
 
 
@@ -92,6 +94,27 @@ def test_code_without_a_loop_is_shown_whole() -> None:
     build = spec_of("eight_wave", M=256, N=128, K=128).build()
     found = timeline(build, profile(build))
     assert found.loop[0] == 0 and found.end == found.loop[1] >= max(b.start for b in found.bars)
+
+
+@pytest.mark.parametrize(("name", "sizes", "said"), [
+    ("rows/softmax", {"ROWS": 4096, "D": 1024}, "e = exp2((x - rowmax(x)) * LOG2E)"),
+    ("attention/attention", {"LENGTH": 1024}, "p = exp2(s - n)"),
+])  # fmt: skip
+def test_kernels_of_equations_are_drawn_to_scale(name: str, sizes: dict[str, int], said: str) -> None:
+    """Their bars are named by lines of the spec; what would change the time is in the table beside it."""
+    build = load(SPECS / f"{name}.tk", sizes).build(machine_check=False)
+    found = prediction(build)
+    lines = [line.strip() for line in (SPECS / f"{name}.tk").read_text().splitlines()]
+    drawn, row = found.timeline, 1 + next(n for n, line in enumerate(lines) if line.startswith(said))
+    assert drawn is not None and drawn.loop[1] == drawn.end > drawn.loop[0]
+    named = {b.line for b in drawn.bars if b.text == said}
+    assert named == {row}
+    assert set(drawn.roles) == {"wave"} and len(drawn.roles) == drawn.waves == 4
+    for t in drawn.times:
+        assert 0 < t.multiplying + t.lds + t.memory + t.barrier <= 1.01
+    assert found.changes and all(factor > 1 for _, factor in found.changes)
+    shown = facts(build, found)
+    assert any(line.cycles for line in shown.texts.isa) and any(line.cycles for line in shown.texts.cpp)
 
 
 def insist_readable(data: dict[str, Any]) -> None:

@@ -24,7 +24,7 @@ from tkgen.ir.launch import Launch
 from tkgen.ir.tensors import Tensor
 from tkgen.predict.device import Clock, Device, check_fits
 from tkgen.predict.events import Recording, recorded
-from tkgen.predict.prediction import PredictError, Prediction
+from tkgen.predict.prediction import PredictError, Prediction, WhatIf
 from tkgen.predict.stream import Instruction, Unit, WaveStream, decoder, paths
 from tkgen.predict.timing import BusyUnit, Machine, Memory, Wave
 from tkgen.predict.workload import Launched, of_launch
@@ -36,6 +36,11 @@ if TYPE_CHECKING:
     from tkgen.backends.cdna.spec import Spec
     from tkgen.build import Build
 
+CHANGES: Final = {
+    "memory": "global memory with no latency and unlimited bandwidth",
+    "issue": "vector and scalar instructions that take no time",
+    "LDS": "an LDS without latency and bank conflicts",
+}  # the meaning of each costing nothing
 MOST_INSTRUCTIONS: Final = 400_000  # of a block's waves together: a trace beyond this takes too long
 SHOWN: Final = 2  # blocks in a row in each place of a CU, in what is written down of a run
 
@@ -102,23 +107,30 @@ class ThroughputModel:
         self.hertz = self.product.clock_mhz * 1e6
         self.each = -(-workload.blocks // self.product.compute_units)  # blocks of a CU
 
-    @cached_property
-    def machine(self) -> Machine:
-        """One CU with its share of the memory."""
+    def machine(self, free: frozenset[str] = frozenset()) -> Machine:
+        """One CU with its share of the memory; what is `free` costs nothing."""
         share = self.device.copy_rate / self.hertz / min(self.product.compute_units, self.workload.blocks)
-        return Machine.of(self.target, Memory(self.timing.hbm_latency_ns * 1e-9 * self.hertz, share, share, "HBM"))
+        memory = Memory(self.timing.hbm_latency_ns * 1e-9 * self.hertz, share, share, "HBM")
+        return Machine.of(self.target, memory, free=free)
 
-    def _given(self, count: int) -> tuple[Sequence[WaveStream], int, Machine, int, float, float]:
+    def _given(
+        self, count: int, free: frozenset[str] = frozenset()
+    ) -> tuple[Sequence[WaveStream], int, Machine, int, float, float]:
         """Return the arguments of a CU (`StreamedUnit`) through which `count` blocks stream."""
         w = self.workload
         needed = (w.bytes + w.read_again_bytes) / w.blocks
-        return self.streams, w.blocks_per_cu, self.machine, count, needed, float(self.timing.l1_bytes_per_clock)
+        return self.streams, w.blocks_per_cu, self.machine(free), count, needed, float(self.timing.l1_bytes_per_clock)
 
     def prediction(self, what_if: bool = True) -> Prediction:
-        """The time of one launch, and where a CU's goes. Nothing is known of what would change it."""
+        """The time of one launch, and where a CU's goes."""
         w, start = self.workload, self.device.launch_seconds
         cycles, busy = self._steady()
         seconds = start + cycles / self.hertz
+        changes = [("launch", seconds - start)] if what_if else []
+        units = {x.unit for stream in self.streams for x in stream.prologue}
+        for name in (n for n in CHANGES if what_if and (n != "LDS" or Unit.LDS in units)):
+            gained = self._some(frozenset({name})).end / self._first.end
+            changes.append((name, start + min(gained, 1.0) * cycles / self.hertz))
         limiter = max(busy, key=lambda unit: busy[unit])
         return self.device.prediction(
             w,
@@ -129,18 +141,31 @@ class ThroughputModel:
             memory_bound=True,
             limiter=limiter if busy[limiter] > 0.7 else "latency",
             busy=busy,
+            what_if=tuple(
+                WhatIf(CHANGES.get(name, "no launch overhead"), name, with_it, seconds / with_it)
+                for name, with_it in sorted(changes, key=lambda change: change[1])
+            ),
         )
 
     def recording(self) -> Recording:
         """Record the events on a CU while `SHOWN` blocks run in each place on it, one after another."""
         return recorded(StreamedUnit, *self._given(min(self.each, SHOWN * self.workload.blocks_per_cu)))
 
+    @cached_property
+    def _first(self) -> StreamedUnit:
+        """The run with everything at its cost."""
+        return self._some()
+
+    def _some(self, free: frozenset[str] = frozenset()) -> StreamedUnit:
+        """A run of two blocks in each place of a CU; what is `free` costs nothing."""
+        unit = StreamedUnit(*self._given(min(self.each, 2 * self.workload.blocks_per_cu), free))
+        unit.run()
+        return unit
+
     def _steady(self) -> tuple[float, dict[str, float]]:
         """Cycles of the blocks of a CU, and how busy its units are."""
         count, resident = self.each, self.workload.blocks_per_cu
-        some, more = min(count, 2 * resident), min(count, 4 * resident)
-        first = StreamedUnit(*self._given(some))
-        first.run()
+        some, more, first = min(count, 2 * resident), min(count, 4 * resident), self._first
         if more == some:
             return first.end, first.busy()
         second = StreamedUnit(*self._given(more))
@@ -173,6 +198,11 @@ class StreamedUnit(BusyUnit):
 
     def memory(self, wave: Wave, x: Instruction, now: float) -> None:
         """An access: its addresses, its lines to or from L2, the bytes of it that memory moves."""
+        if "memory" in self.free:
+            wave.last_vector = max(wave.last_vector, now)
+            wave.vector.append(wave.last_vector)
+            wave.due.append(now)
+            return
         memory = self.machine.memory
         start = max(now, self.address_free)
         self.address_free = start + x.cycles

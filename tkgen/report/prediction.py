@@ -69,7 +69,7 @@ def prediction(build: Any, product: str | None = None, sizes: Mapping[str, int] 
     found = model.prediction()
     if build.function is not None:
         recording = model.recording()
-    if build.spec.plan is not None and recording is not None:
+    if recording is not None:
         position = positions(build)
         waves = tuple({position[a]: c for a, c in w.items() if a in position} for w in recording.spent)
         drawn = timeline(build, Profile(found, recording))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tkgen.predict import Profile
 
 SHOWN_PASSES = 2  # of the steady loop
+LONGEST = 24000.0  # cycles that are shown of code without a loop
 LONG_PASS = 8000  # cycles; of longer passes one is shown
 # Instructions of one operation are one bar unless the wave or the unit does something else for so many cycles.
 _GAP: Mapping[Track, float] = {Track.MFMA: 0, Track.VECTOR: 12, Track.LDS: 64, Track.MEMORY: 64, Track.IDLE: 0}
@@ -99,7 +100,9 @@ def timeline(build: Build, profile: Profile) -> Timeline:
     recording, names = profile.recording, _Names(build)
     loop = _loop(recording)
     bars = [bar for bar in _bars(recording.events, names) if bar.start < loop[1]]
-    roles = tuple(wave.name for w in range(recording.waves) for wave in build.spec.plan.waves if w in wave.waves)
+    tiles = build.spec.tiles
+    role_of = {wave: role.name for role in tiles.block.roles for wave in tiles.agents(role)}
+    roles = tuple(role_of[w] for w in range(recording.waves))
     first = [p for p in recording.passes[: recording.waves] if len(p) == max(map(len, recording.passes))]
     return Timeline(
         simds=recording.simds,
@@ -291,10 +294,10 @@ def _bars(events: Sequence[Event], names: _Names) -> Iterator[Bar]:
 
 
 def _loop(recording: Recording) -> tuple[float, float]:
-    """The steady passes to look at first; all of the code where nothing loops."""
+    """The steady passes to look at first; where nothing loops all of the code, or the first cycles of long code."""
     most = max(map(len, recording.passes))
     if most < 2:
-        return 0.0, recording.end
+        return 0.0, min(recording.end, LONGEST)
     timed = [p for p in recording.passes if len(p) == most]
     warm = min(recording.warm, most - 2)
     begin = min(p[warm] for p in timed)

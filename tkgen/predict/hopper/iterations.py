@@ -97,7 +97,7 @@ class IterationModel(HopperModel):
             found += [len(layout.passes(launch.extents, *tile, groups)) for tile in tiles]
         return found
 
-    def prediction(self, what_if: bool = True) -> Prediction:
+    def predicted(self) -> Prediction:
         """The time of one launch, and where it goes."""
         t, layout = self.timing, self.layout
         passes = self._passes()

@@ -9,28 +9,68 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
 
-from tkgen.backends.hopper.machine import Hopper, HopperProduct
+from tkgen.backends.hopper.machine import Hopper, HopperProduct, HopperTiming
 from tkgen.backends.spec import TypedSpec
 from tkgen.ir.launch import Launch
 from tkgen.predict.hopper.sass import Code
-from tkgen.predict.prediction import PredictError, Prediction
+from tkgen.predict.prediction import PredictError, Prediction, WhatIf
 
 if TYPE_CHECKING:
     from tkgen.predict.events import Recording
+
+
+NEVER = 1e9  # times what is there
+CHANGES = {
+    "products": ("matrix instructions that take no time", {"matrix_efficiency": NEVER}, {}),
+    "memory": (
+        "global memory with no latency and unlimited bandwidth",
+        {"hbm_latency_ns": 0.0, "load_latency_ns": 0.0, "copy_latency_ns": 0.0, "l2_tbps": NEVER},
+        {"hbm_tbps": NEVER},
+    ),
+    "instructions": ("vector and scalar instructions that take no time", {"lone_cycles": 0.0}, {}),
+    "launch": ("no launch overhead", {"launch_us": 0.0}, {}),
+    "power": ("no limit of power", {"power_limit_w": NEVER}, {}),
+}  # the meaning of each costing nothing: numbers of the machine, and of the product, that it has then
 
 
 class HopperModel(ABC):
     """A build at sizes on a device."""
 
     spec: TypedSpec[Any, Hopper]
+    machine: Hopper
+    product: HopperProduct
+    timing: HopperTiming
     repeated: Sequence[tuple[Code, float]] = ()  # loops of the machine code, and how often a tile executes each
 
     @abstractmethod
+    def predicted(self) -> Prediction:
+        """The time of one launch, and where it goes."""
+
     def prediction(self, what_if: bool = True) -> Prediction:
-        """The time of one launch, and where it goes. Nothing is known of what would change it."""
+        """The time of one launch, where it goes, and what would change it."""
+        found = self.predicted()
+        if not what_if:
+            return found
+        changes = []
+        for name, (change, timing, product) in CHANGES.items():
+            seconds = min(self._with(timing, product).predicted().seconds, found.seconds)
+            changes.append(WhatIf(change, name, seconds, found.seconds / seconds))
+        return replace(found, what_if=tuple(sorted(changes, key=lambda x: x.seconds)))
+
+    def _with(self, timing: Mapping[str, float], product: Mapping[str, float]) -> Self:
+        """The same model on a machine with other numbers."""
+        other = copy(self)
+        for name in [n for n in vars(other) if isinstance(getattr(type(self), n, None), cached_property)]:
+            delattr(other, name)
+        numbers: tuple[Any, ...] = timing, product
+        other.timing, other.product = replace(self.timing, **numbers[0]), replace(self.product, **numbers[1])
+        other.machine = replace(self.machine, timing=other.timing)
+        return other
 
     def recording(self) -> Recording:
         """Raises PredictError: there is none."""

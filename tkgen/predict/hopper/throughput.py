@@ -80,10 +80,12 @@ class ThroughputModel(HopperModel):
 
     def issue_seconds(self, hertz: float) -> float:
         """In which a sub-partition issues what its warps execute, of all blocks."""
+        if not self.timing.lone_cycles:  # what takes no time takes no slot
+            return 0.0
         warps = self.launch.blocks * self.build.threads / self.machine.warp_size
         return self.instructions * warps / (self.product.sms * self.machine.sub_partitions) / hertz
 
-    def prediction(self, what_if: bool = True) -> Prediction:
+    def predicted(self) -> Prediction:
         """The time of one launch, and where it goes."""
         moved = float(self.read_bytes + self.written_bytes)
         memory = moved / read_rate(self.machine, self.product, self.read_bytes, self.written_bytes)

@@ -202,7 +202,7 @@ class TileModel(HopperModel):
         rows, columns, _ = self.spec.program.block
         return rows * columns * sum(o.dtype.bytes for o in self.spec.program.outputs)
 
-    def prediction(self, what_if: bool = True) -> Prediction:
+    def predicted(self) -> Prediction:
         """The time of one launch, and where it goes."""
         t = self.timing
         total_steps = sum(p.steps for own in self.work for p in own)
