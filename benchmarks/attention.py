@@ -2,14 +2,14 @@
 
     python benchmarks/attention.py [--write]
 
-Behind it, gradients: the deterministic pair of kernels, and the one that adds dQ atomically; then predicted TFLOP/s at
+After it, gradients: the deterministic pair of kernels, and the one that adds dQ atomically; then predicted TFLOP/s at
 lengths from 1024 to 16384. `--write` puts the tables into docs/codegen.md, the
 predictions into docs/prediction.md. None has been measured.
 
-Each row is one pass of the loop, for a wave, as it stands in the machine code: branches that are seldom taken count,
-too. All but registers are per MFMA, counted in those of 32 x 32 x 8 on gfx942 and of 32 x 32 x 16 on gfx950: the same
-work of the matrix unit in every row of a target. `exp / element` is of transcendental instructions, per element of the
-scores; `vector` is the other vector instructions, `hints` s_nop and s_setprio.
+Each row is one iteration of the loop, for a wave, as it stands in the machine code: branches that are seldom taken
+count, too. All except registers are per MFMA, counted in those of 32 x 32 x 8 on gfx942 and of 32 x 32 x 16 on gfx950:
+the same work of the matrix unit in every row of a target. `exp / element` is of transcendental instructions, per
+element of the scores; `vector` is the other vector instructions, `hints` s_nop and s_setprio.
 
 HipKittens' kernel is a figure, not code: `kernels/attn/gqa/kernel.cpp` of its commit f09e9685 (November 2025), compiled
 by clang 22 with its own options (-O3 -ffast-math), of whose loop four passes are unrolled.
@@ -49,7 +49,8 @@ TRANSCENDENTAL = re.compile(r"v_(exp|log|rcp|rsq|sqrt|sin|cos)_")
 
 @dataclass(frozen=True)
 class Figures:
-    """One pass: VGPRs, AGPRs, spills; instructions of each of KINDS, LDS bytes of a wave, an MFMA; `exp` an element."""
+    """One iteration: VGPRs, AGPRs, spills; instructions of each of KINDS, LDS bytes of a wave, an MFMA; `exp` an
+    element."""
 
     registers: tuple[int, int, int]
     kinds: tuple[float, ...]
@@ -107,7 +108,7 @@ def ours(name: str, target: str, d: int) -> Figures:
 
 
 def triton(target: str, block: tuple[int, int, int], waves: int, stages: int) -> Figures:
-    """Triton's for a block of (rows, keys of a pass, D)."""
+    """Triton's for a block of (rows, keys of an iteration, D)."""
     from triton_attention import compile_attention
 
     asm = compile_attention(target, block, waves, stages).asm

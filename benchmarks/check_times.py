@@ -49,7 +49,7 @@ def check(path: Path, target: str) -> None:
 
 
 def in_process(target: str) -> Times:
-    """`check_all` in a process of its own."""
+    """`check_all` in its own process."""
     command = [sys.executable, __file__, "--target", target]
     return dict(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
 

@@ -34,7 +34,7 @@ TARGET = load_target("gfx950")
 def written(
     clusters: int = 24, buffers: int = 8, phases: int = 1, *, head: tuple[str, ...] = (), k: str = "4096"
 ) -> str:
-    """A correct schedule of 16 waves: every read and multiply in a cluster of its own, `clusters` of them empty."""
+    """A correct schedule of 16 waves: every read and multiply in its own cluster, `clusters` of them empty."""
     ahead = f"[k+{buffers - 1}]" if buffers > 1 else ""
     lines = [f"    cluster load A{ahead} B{ahead}"]
     for t in (0, 1):

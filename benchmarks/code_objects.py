@@ -7,7 +7,7 @@ A mutant is a code object of `SPECS` with its headers, metadata, kernel descript
 function of its seed alone. It goes through everything that reads code objects: the search for compilers, `build` with
 the machine check, `run`, `sanitize`, `predict`, and a launch on the emulator. Each ends with a documented exit code and
 a sentence; a traceback, a crash of the process, more than `SECONDS` or more than `MEGABYTES` is a failure. Every mutant
-has a process of its own.
+has its own process.
 """
 
 from __future__ import annotations
@@ -311,7 +311,7 @@ def made(seed: int) -> tuple[tuple[str, str, str], str, bytes]:
 
 
 def attempt(seed: int) -> Trial:
-    """A mutant through all surfaces, in a process of its own."""
+    """A mutant through all surfaces, in its own process."""
     chosen, kind, data = made(seed)
     start = time.perf_counter()
     reading, writing = os.pipe()

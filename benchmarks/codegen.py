@@ -2,9 +2,9 @@
 
     python benchmarks/codegen.py [--write]
 
-`--write` puts the tables into docs/codegen.md. Each row is one pass of the loop that multiplies, per wave.
+`--write` puts the tables into docs/codegen.md. Each row is one iteration of the loop that multiplies, per wave.
 `others/MFMA` counts every instruction that is no MFMA, per MFMA of 16x16x16 (a 32x32x8 counts as two of them).
-`hoistable` counts what gives the same in every pass.
+`hoistable` counts what gives the same in every iteration.
 """
 
 from __future__ import annotations
@@ -145,14 +145,14 @@ def products() -> Iterator[list[str]]:
 
 
 def low_precision_kernel(name: str, target: str) -> Build:
-    """A spec of that folder; behind a comma may stand how it is changed."""
+    """A spec of that folder; after a comma may stand how it is changed."""
     name, _, changed = name.partition(", ")
     text = (LOW_PRECISION / f"{name}.tk").read_text(encoding="utf-8")
     return tkgen.load(text.replace("] interleaved", "]") if changed else text, target=target).check().build().check()
 
 
 def low_precision() -> Iterator[list[str]]:
-    """The loops of small floats and whole numbers; an MFMA that is deeper than 16 counts as several."""
+    """The loops of small floats and integers; an MFMA that is deeper than 16 counts as several."""
     from triton_gemm import compile_gemm
 
     for name, target, block, peer in (

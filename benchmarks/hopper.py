@@ -1,5 +1,5 @@
 """Matrix products on a Hopper GPU: tkgen's kernels beside cuBLAS, Triton and, of a checkout, ThunderKittens, in one
-run, as tables with ratios; those with more fused behind the product beside torch, eager and compiled; rows and
+run, as tables with ratios; those with more fused after the product beside torch, eager and compiled; rows and
 attention (`hopper_more`), 8-bit floats (`hopper_fp8`), other ways through a product (`hopper_ways`).
 
     python benchmarks/hopper.py [--write docs/measured.md] [--quick] [--limit 540] [--thunderkittens DIR]

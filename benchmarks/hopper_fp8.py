@@ -107,7 +107,7 @@ def starters(name: str, build: Any) -> dict[str, Start]:
 
 
 def made(size: int, whole: bool = False) -> tuple[Any, ...]:
-    """A, B, C and scales of blocks: normally distributed, or so small whole numbers that all sums are exact."""
+    """A, B, C and scales of blocks: normally distributed, or so small integers that all sums are exact."""
     import torch
 
     def numbers() -> Any:

@@ -5,7 +5,7 @@
 
 Every mutant of the generated C++ (`mutating.hopper_sources`) is compiled and launched several times; what it stores is
 compared byte by byte with what the kernel itself stores of the same inputs. A process of its own launches them one
-after another: where one does not end, it is ended with it, and another process, which is ready by then, goes on behind
+after another: where one does not end, it is ended with it, and another process, which is ready by then, goes on after
 it; a few such share the GPU. What does not end is launched again, beside fewer others. Mutants that end are
 launched once more under each tool of compute-sanitizer, which finds nothing in the kernel itself.
 """

@@ -96,7 +96,7 @@ def ours(build: Any, tensors: dict[str, Any]) -> Callable[[], None]:
 
 
 def plainly(build: Any, tensors: dict[str, Any]) -> Callable[[], None]:
-    """A launch of the plain kernel on the same factors, with an output of its own in bf16."""
+    """A launch of the plain kernel on the same factors, with its own output in bf16."""
     import torch
 
     c = torch.empty_like(tensors["C"], dtype=torch.bfloat16)

@@ -44,7 +44,7 @@ SPECS = Path(__file__).parent.parent / "specs"
 
 
 def schedule_of(rows: int, cols: int, slices: int) -> str:
-    """A spec whose schedule reads and multiplies every fragment by an operation of its own."""
+    """A spec whose schedule reads and multiplies every fragment by its own operation."""
     lines = ["cluster load A  load B"]
     for t in range(slices):
         reads = [f"read A({i}; {t})" for i in range(rows)] + [f"read B({j}; {t})" for j in range(cols)]

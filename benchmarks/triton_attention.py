@@ -37,7 +37,7 @@ def attention(q, k, v, o, scale, length, D: tl.constexpr, ROWS: tl.constexpr, KE
 
 
 def compile_attention(target: str, block: tuple[int, int, int], warps: int, stages: int = 2) -> Compiled:
-    """Triton's code for a block of (rows, keys of a pass, D) with `warps` waves."""
+    """Triton's code for a block of (rows, keys of an iteration, D) with `warps` waves."""
     tensors = dict.fromkeys(("q", "k", "v", "o"), "*bf16")
     sizes = {"D": block[2], "ROWS": block[0], "KEYS": block[1]}
     source = ASTSource(

@@ -3,8 +3,8 @@
     python benchmarks/verify.py [SPEC...] [--each N] [--seed N] [--results FILE] [--table | --write] [--list]
 
 Of each spec N mutants are drawn (`mutating.sources`), of each kind as many as of another, and of some products four
-more, that lose a pass of the loop or a product in one, at the spec's own loop counts. Each is compiled, run at the
-small size that `tkgen verify` takes, and judged by it; and by comparisons of numbers with the reference in f64:
+more, that lose an iteration of the loop or a product in one, at the spec's own loop counts. Each is compiled, run at
+the small size that `tkgen verify` takes, and judged by it; and by comparisons of numbers with the reference in f64:
 within the bound of `tkgen run`, on normal and on exact inputs, and within 1 % of the largest number, as is customary.
 One that has the instructions of the original is not counted. One that verify accepts and whose output is that of the
 original bit by bit, on three inputs, is equivalent. One that it accepts with other bits is to be read (`--list`):
@@ -217,7 +217,7 @@ def same(one: Tensors, other: Tensors) -> bool:
 def trials(path: Path, each: int, seed: int, done: Done, apart: Apart | None = None) -> Iterator[dict[str, object]]:
     """So many mutants of a spec, drawn: of each kind as many as of another, where there are enough.
 
-    Each is tried in a process of its own, unless `apart` says how else: a process with threads cannot be forked.
+    Each is tried in its own process, unless `apart` says how else: a process with threads cannot be forked.
     """
     before = (counts for (spec, *_), counts in done.items() if str(spec).split()[0] == path.stem)
     if sum(before) >= each + OWN * (path.stem in LOOPED):
@@ -268,7 +268,7 @@ def tried(of: Original, m: SourceMutant) -> Result:
 
 
 def alone(work: Callable[[], Result], seconds: float) -> Result:
-    """`work` in a process of its own, which may end in any way, or be ended after so many seconds of CPU."""
+    """`work` in its own process, which may end in any way, or be ended after so many seconds of CPU."""
     reader, writer = os.pipe()
     if child := os.fork():
         os.close(writer)

@@ -24,7 +24,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture
 def new_cache(tmp_path: Path) -> Path:
-    """An empty cache but for the emulator's compiled core, which takes half a minute."""
+    """An empty cache except for the emulator's compiled core, which takes half a minute."""
     from tkgen.emulate import native
 
     core = native.build()

@@ -1,6 +1,6 @@
 """Random fused matmuls beyond attention: products, values and names in every role that the language allows them.
 
-Several products onto one carry, values used twice, before and behind products and in parts of tiles, carried values
+Several products onto one carry, values used twice, before and after products and in parts of tiles, carried values
 that nothing uses or that are replaced, vectors along both axes with one to three buffers, one tensor as several
 operands, dimensions of equal names, masks with infinities, odd sizes, and names that generated code has for its own.
 """
@@ -64,7 +64,7 @@ class _Body:
         return form.format(self.row(depth - 1), self.row(depth - 1))
 
     def define(self, wish: str, formula: str, known: list[str], multiplies: str = "") -> str:
-        """An equation; `multiplies`: before or behind what it computes, or nothing else."""
+        """An equation; `multiplies`: before or after what it computes, or nothing else."""
         name = self.name(wish)
         self.put(name, formula, multiplies)
         known.append(name)

@@ -1,6 +1,6 @@
 """Random kernels of the gradients of attention: one of keys and values, or one of queries, in its forms.
 
-Tiles that products take both ways, several products a pass, vectors along either axis.
+Tiles that products take both ways, several products an iteration, vectors along either axis.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Random kernels for Hopper: products of one or several sums, groups of rows, kernels of rows, attention.
 
 Dimensions share names now and then, values are used twice, and names are those of the generated C++. Sizes are small:
-an order of a launch is carried out in Python.
+an order of a launch is executed in Python.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Random kernels with loops that carry more than sums: attention in its forms, with what is chosen tile by tile.
 
-A loop of products of products has a schedule for few of these; the others are refused, and say so. Some have a named
+A loop of fused matmuls has a schedule for few of these; the others are refused, and say so. Some have a named
 schedule, some a written one, and some are of sequences that lie one after the other.
 """
 
@@ -15,7 +15,8 @@ from fuzzing.specs import Sample
 
 
 def loops(seed: int) -> Sample:
-    """Softmax attention: causal, in a window or neither, of heads that share keys, rescaled at every pass or not."""
+    """Softmax attention: causal, in a window or neither, of heads that share keys, rescaled at every iteration or
+    not."""
     rng = random.Random(f"loops {seed}")
     waves = rng.choice([1, 2, 4, 8])
     rows, step, head = 16 * waves * rng.choice([1, 2]), rng.choice([16, 32, 64]), rng.choice([32, 64, 128])

@@ -1,4 +1,4 @@
-"""Random products of 8-bit floats and whole numbers: ways to registers, tails, scales behind and within the loop.
+"""Random products of 8-bit floats and integers: ways to registers, tails, scales after and within the loop.
 
 Some right factors are computed of weights of 8 and 4 bits on their way to the product.
 """
@@ -125,7 +125,7 @@ def _plain(seed: int) -> Sample:
 
 
 def _of_weights(seed: int, lines: list[str], step: int, features: set[str]) -> list[str]:
-    """Half of the times with weights of whole numbers, of which the right factor is computed."""
+    """Half of the times with weights of integers, of which the right factor is computed."""
     rng = random.Random(f"narrow weights {seed}")
     if rng.random() < 0.5:
         return lines

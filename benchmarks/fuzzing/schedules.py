@@ -69,8 +69,8 @@ class Frame:
     """Parameters of a drawn schedule; role `compute` multiplies, `shift` is the largest phase.
 
     The first of the `operands` is the left factor of every product, each other one the right factor of one; `sums` are
-    their names, where they have some. The loop takes `unroll` K-steps a pass. `base` is from where steps are counted:
-    `k`, the loop's own, or in the written `ends` the first (`zero`) or the one behind the last (`end`).
+    their names, where they have some. The loop takes `unroll` K-steps an iteration. `base` is from where steps are
+    counted: `k`, the loop's own, or in the written `ends` the first (`zero`) or the one after the last (`end`).
     """
 
     rng: random.Random
@@ -333,7 +333,7 @@ def _places(operand: Operand, items: Sequence[Item], part: _Part) -> Iterator[tu
 
 
 def _barriers(frame: Frame, items: list[Item]) -> list[int] | None:
-    """The operations behind which a barrier stands: enough of them between all that waves must not do at once."""
+    """The operations after which a barrier stands: enough of them between all that waves must not do at once."""
     if frame.waves == 1 and frame.chance(0.7):
         return []
     n, wanted = len(items), 1 + frame.shift
@@ -399,7 +399,7 @@ def _mistaken(frame: Frame, items: list[Item], gaps: list[int]) -> tuple[list[It
 
 
 def _ends(frame: Frame, items: list[Item], gaps: list[int]) -> tuple[list[list[str]], list[list[str]]]:
-    """Prologue and drain of each role: what passes before the first and behind the last would do of K-steps there are.
+    """Prologue and drain of each role: what passes before the first and after the last would do of K-steps there are.
 
     Now and then a barrier or a line is missing.
     """
@@ -432,7 +432,7 @@ def _lines(frame: Frame, role: int, items: list[Item], gaps: list[int]) -> list[
 
 
 def _between(frame: Frame, role: int, every: list[Item], items: list[Item], gaps: list[int]) -> list[str]:
-    """Those of `items`, one pass of `every`, that the role does."""
+    """Those of `items`, one iteration of `every`, that the role does."""
     lines: list[str] = []
     segment: list[Item] = []
     for i, item in enumerate(items):

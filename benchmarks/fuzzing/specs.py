@@ -429,7 +429,7 @@ def _span(start: int, count: int) -> str:
 
 
 def _roles(d: Draft, compute: list[str]) -> list[str]:
-    """Producers before or behind the consumers, alone or one for each operand, of as many waves or others."""
+    """Producers before or after the consumers, alone or one for each operand, of as many waves or others."""
     rng, consumers = d.rng, prod(d.waves)
     for _ in range(20):
         producers = rng.choice([1, 2, 2, 3, 4, 4, 8])
@@ -495,7 +495,7 @@ def _frame(d: Draft, loading: list[int], roles: int, owners: list[int], compute:
 
 
 def _written(d: Draft, frame: schedules.Frame) -> tuple[list[list[str]] | None, str]:
-    """A schedule written line by line, for each role, and the options behind `schedule`."""
+    """A schedule written line by line, for each role, and the options after `schedule`."""
     frame.automatic_barriers = d.chance(0.02 if frame.roles > 1 else 0.3)
     frame.automatic_waits = d.chance(0.75 if frame.automatic_barriers else 0.3)
     options = ["barriers auto"] if frame.automatic_barriers else ["barriers manual"] * d.chance(0.05)

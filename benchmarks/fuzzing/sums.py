@@ -100,7 +100,7 @@ def _factors(d: Draft, batch: bool) -> tuple[list[str], list[str]]:
 
 
 def _outputs(d: Draft, at: str, extents: dict[str, tuple[int, ...]]) -> tuple[list[str], list[str], set[str]]:
-    """Tensors beside the factors, and the equations behind the loop."""
+    """Tensors beside the factors, and the equations after the loop."""
     rng, before = d.rng, at.upper()
     leaves: dict[str, list[str]] = {BOTH: list(d.sums), ROW: [], COL: [], ONE: ["0.75", "s", "2"]}
     tensors: list[str] = []

@@ -142,7 +142,7 @@ def judge(made: Sample, depth: Depth, tally: Tally) -> str:
 
 
 def _whole(made: Sample, spec: Spec | SequenceSpec, depth: Depth, tally: Tally) -> None:
-    """Build kernels of rows, or a sequence, and run them at their sizes, or several where only run time knows them."""
+    """Build kernels of rows, or a sequence, and run them at their sizes, or several if known only at run time."""
     from tkgen.build import Build
     from tkgen.execute.launch import run, trials
     from tkgen.machine_check import RIGHT

@@ -3,7 +3,7 @@
     for trial in trials("products", count=24): trial.kind, trial.proof, trial.found
 
 A mutant is a slip in the C++ that the schedule stands for: one line of the producer, or one of the consumers, which all
-of their warps run. Its schedule is proven as `tkgen check` would prove it, for any number of tiles, and carried out in
+of their warps run. Its schedule is proven as `tkgen check` would prove it, for any number of tiles, and executed in
 several orders on tiles of torch, for two passes of the proof's loop. `found` is the number of the first order in which
 the model hangs, sees something wrong or leaves wrong numbers.
 """

@@ -21,7 +21,7 @@ NOTHING = "((void)0)"
 
 @dataclass(frozen=True)
 class Call:
-    """A call in the text, its end behind its last bracket."""
+    """A call in the text, its end after its last bracket."""
 
     name: str
     start: int

@@ -3,7 +3,8 @@
     for mutant in mutants(layout):
         mutant.kind, mutant.what, mutant.layout
 
-Steps of a pass, operations of its sweeps, numbers of the layout are changed, one at a time, as a slip of the pen would.
+Steps of an iteration, operations of its sweeps, numbers of the layout are changed, one at a time, as a slip of the pen
+would.
 """
 
 from __future__ import annotations

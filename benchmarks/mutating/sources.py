@@ -1,10 +1,10 @@
 """Mutants of generated C++: one change each in the text of a kernel, such as a compiler's or an author's mistake is.
 
-Kinds: a product dropped (always, in the first pass, by one wave) or done twice; a pass of a loop lost, in its middle;
-two slices exchanged; a whole number in an index, a slice or a bound one more or one less; a comparison of a bound with
-its equal; an element read or written behind the tail; a scale applied twice; an accumulator that is not zero in one
-lane; a sign, a sum in the place of a product; another constant; a maximum for a sum; a statement left out, or left out
-by one lane.
+Kinds: a product dropped (always, in the first iteration, by one wave) or done twice; an iteration of a loop lost, in
+its middle; two slices exchanged; an integer in an index, a slice or a bound one more or one less; a comparison of a
+bound with its equal; an element read or written after the tail; a scale applied twice; an accumulator that is not zero
+in one lane; a sign, a sum in the place of a product; another constant; a maximum for a sum; a statement left out, or
+left out by one lane.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def mutants(source: str) -> Iterator[SourceMutant]:
 def _with_functions(source: str) -> tuple[str, frozenset[int]]:
     """The source with the functions of `tkgen.cuh` in the place of that line, and the numbers of lines to change.
 
-    Of those functions these are the ones that the kernel uses, of the kernel's file all behind its arguments.
+    Of those functions these are the ones that the kernel uses, of the kernel's file all after its arguments.
     """
     texts = [path.read_text(encoding="utf-8") for path in _included(include_dir() / "tkgen.cuh")[:-1]]
     parts = re.split(r"\n\n(?=\S)", re.sub(r'#pragma once|#include ".*"|//.*', "", "\n\n".join(texts)))

@@ -1,7 +1,7 @@
 """Subjects of mutation, by family: a spec made small, its mutants, and the verdicts of the checks and the emulator.
 
 products     plans of one product by clauses (`specs/*.tk`)
-sums         plans of kernels by equations, with what they reduce behind the loop
+sums         plans of kernels by equations, with what they reduce after the loop
 rows         layouts of rows over lanes, at several lengths (`specs/rows`)
 loops        steps of loops that multiply what they made of products (`specs/attention`)
 written      the lines of schedules that such specs write out

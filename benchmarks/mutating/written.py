@@ -41,7 +41,7 @@ class WrittenMutant:
 
 
 def small(folder: Path) -> dict[str, Spec]:
-    """Specs with written schedules, by name, at sizes that run soon: with one meeting a pass, and in phases."""
+    """Specs with written schedules, by name, at sizes that run soon: with one barrier an iteration, and in phases."""
     phased = (folder / "attention_ping_pong.tk").read_text(encoding="utf-8").replace("  schedule ping_pong\n", PHASES)
     found = {}
     for name, text in (("attention_written", folder / "attention_written.tk"), ("attention_written/phases", phased)):

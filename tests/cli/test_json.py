@@ -56,7 +56,7 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_every_command_is_called() -> None:
-    """All but the language server, which speaks JSON anyway, and the programs of others that `emulate` runs."""
+    """All except the language server, which speaks JSON anyway, and the programs of others that `emulate` runs."""
     assert CALLS.keys() == typer.main.get_command(app).commands.keys() - {"lsp", "emulate"}  # type: ignore[attr-defined]
 
 

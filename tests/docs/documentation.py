@@ -11,7 +11,8 @@ In expected output a line `...` stands for any number of lines, and `...` in a l
 `console about` numbers may be a quarter off, and registers and addresses others: they depend on the compiler. A zero
 stays a zero. Rounding errors (`2.29e-05`), which depend on the order of torch's sums, may be ten times as large.
 
-No other command may stand in a block, but for the few of `UNRUN`, each with the reason why no test of a page runs it.
+No other command may stand in a block, except for the few of `UNRUN`, each with the reason why no test of a page runs
+it.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ def test_no_modules_import_each_other() -> None:
 
 
 def test_only_what_reads_text_knows_its_tree() -> None:
-    """Behind resolution no AST is held: what a spec says stands in its typed program, with places in the text."""
+    """After resolution no AST is held: what a spec says stands in its typed program, with places in the text."""
     readers = (
         "syntax",
         "ir.resolve",

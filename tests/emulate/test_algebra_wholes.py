@@ -190,7 +190,7 @@ def test_six_bits_each(assemble, how: str):
 
 
 def test_lanes_that_shift_by_amounts_of_their_own(assemble):
-    """Odd lanes have the second number before the third, even ones behind it; the last 32 take no part in one step."""
+    """Odd lanes have the second number before the third, even ones after it; the last 32 take no part in one step."""
     packed = (
         "v_lshrrev_b32 v50, 2, v1\nv_and_b32 v50, 1, v50\nv_mul_u32_u24 v50, 6, v50\nv_sub_u32 v50, 12, v50\n"
         "v_sub_u32 v51, 18, v50\nv_lshlrev_b32 v12, v50, v30\nv_lshlrev_b32 v13, v51, v40\n"

@@ -290,7 +290,7 @@ def test_a_full_counter_stalls_the_wave(assemble, loads, last, found):
 @pytest.mark.parametrize("poison", [False, True])
 @pytest.mark.parametrize("policy", list(Policy))
 def test_global_memory_of_a_block_is_served_in_order_of_issue(assemble, policy, poison):
-    """Stores that nobody waited for are seen behind the barrier, and loads before it see what was there."""
+    """Stores that nobody waited for are seen after the barrier, and loads before it see what was there."""
     body = """
   v_lshlrev_b32 v2, 2, v0
   v_sub_u32 v3, 508, v2

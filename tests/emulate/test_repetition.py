@@ -1,4 +1,4 @@
-"""Passes of a loop that are not watched again: what a launch says is what it says when every pass is."""
+"""Iterations of a loop that are not watched again: what a launch says is what it says when every iteration is."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ LOOP = """
 
 
 def at(number: int, body: str) -> str:
-    """`body` in the pass of that number alone, behind the read of LDS."""
+    """`body` in the pass of that number alone, after the read of LDS."""
     return f"  s_waitcnt lgkmcnt(0)\n  s_cmp_eq_u32 s20, {number}\n  s_cbranch_scc0 .Lother\n{body}.Lother:\n"
 
 
@@ -112,7 +112,8 @@ def test_it_says_what_every_pass_would_say(assemble, name):
 
 
 def test_what_was_not_waited_for_is_as_old_as_it_is(assemble):
-    """A load into LDS on its way over a barrier, and a read of it in one pass, before the wait of the other wave."""
+    """A load into LDS on its way over a barrier, and a read of it in one iteration, before the wait of the other
+    wave."""
     hooks = {
         "end": "  s_add_i32 m0, s24, 0x800\n  s_nop 0\n  global_load_lds_dword v1, s[8:9]\n  s_barrier\n",
         "begin": at(700, "  ds_read_b32 v9, v3 offset:2048\n  s_waitcnt lgkmcnt(0)\n"),
@@ -123,7 +124,7 @@ def test_what_was_not_waited_for_is_as_old_as_it_is(assemble):
 
 
 def test_what_is_unknown_may_take_longer_to_come_back(assemble):
-    """A value that was loaded goes through a row of registers, one a pass, and is an address at its end."""
+    """A value that was loaded goes through a row of registers, one an iteration, and is an address at its end."""
     moves = "".join(f"  v_mov_b32 v{i}, v{i - 1}\n" for i in range(110, 30, -1)) + "  v_mov_b32 v30, v8\n"
     hooks = {
         "before": "".join(f"  v_mov_b32 v{i}, v1\n" for i in range(31, 111)),
@@ -135,7 +136,7 @@ def test_what_is_unknown_may_take_longer_to_come_back(assemble):
 
 
 def test_registers_hold_what_they_would(assemble):
-    """A scalar that is loaded, and changed, in each pass; after the loop it says how far a load goes."""
+    """A scalar that is loaded, and changed, in each iteration; after the loop it says how far a load goes."""
     hooks = {
         "end": "  s_load_dword s26, s[0:1], 0x0\n  s_waitcnt lgkmcnt(0)\n  s_sub_u32 s26, s26, s8\n"
         "  s_add_u32 s26, s26, s27\n  s_add_u32 s26, s26, 4\n  s_mov_b32 s27, s26\n",

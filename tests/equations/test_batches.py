@@ -1,4 +1,4 @@
-"""Batches of products under every grid, with sizes that only run time knows: built, watched, right on the emulator."""
+"""Batches of products under every grid, with sizes known only at run time: built, watched, right on the emulator."""
 
 from __future__ import annotations
 

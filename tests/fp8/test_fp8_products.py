@@ -1,4 +1,4 @@
-"""Products of 8-bit floats and of whole numbers on the emulator: the specs, and the ways that a factor can go."""
+"""Products of 8-bit floats and of integers on the emulator: the specs, and the ways that a factor can go."""
 
 from __future__ import annotations
 

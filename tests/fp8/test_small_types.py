@@ -1,4 +1,4 @@
-"""8-bit floats and whole numbers: every code loaded, every kind of number stored, on the emulator against torch."""
+"""8-bit floats and integers: every code loaded, every kind of number stored, on the emulator against torch."""
 
 from __future__ import annotations
 

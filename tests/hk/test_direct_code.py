@@ -1,4 +1,4 @@
-"""The machine code of the specs for gfx950: what main loops are made of, and the layout behind their LDS reads."""
+"""The machine code of the specs for gfx950: what main loops are made of, and the layout after their LDS reads."""
 
 from __future__ import annotations
 

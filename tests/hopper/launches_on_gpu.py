@@ -43,7 +43,7 @@ def allocated(call: Callable[[], Tensor]) -> tuple[Tensor, int]:
 
 
 def of_views() -> dict[str, float]:
-    """Heads behind the length, heads of keys shared, parts of wider rows; nothing but outputs is allocated."""
+    """Heads after the length, heads of keys shared, parts of wider rows; nothing but outputs is allocated."""
     found = {}
     for shared in (4, 2, 1):
         qkv = normal(2, 300, 3, 4, 128)
@@ -67,7 +67,7 @@ def of_views() -> dict[str, float]:
 
 
 def on_a_stream() -> float:
-    """After a long kernel on a stream of its own."""
+    """After a long kernel on its own stream."""
     stream = torch.cuda.Stream()
     x, w = normal(512, 256), normal(256)
     with torch.cuda.stream(stream):

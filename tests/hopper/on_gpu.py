@@ -58,7 +58,7 @@ def wrong(build: CudaBuild, kind: Inputs) -> str:
 
 
 def _guarded(shape: list[int], dtype: torch.dtype) -> torch.Tensor:
-    """An output and what lies behind it, NaNs."""
+    """An output and what lies after it, NaNs."""
     return torch.full((shape[0] + GUARD, *shape[1:]), float("nan"), dtype=dtype, device="cuda")
 
 

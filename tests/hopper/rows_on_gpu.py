@@ -40,7 +40,7 @@ def inputs_of(launch: Launch[Any], kind: str) -> dict[str, torch.Tensor]:
 
 
 def guarded(launch: Launch[Any], inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Everything that the kernel takes, on the GPU; outputs that are not read hold NaN, with a guard behind each."""
+    """Everything that the kernel takes, on the GPU; outputs that are not read hold NaN, with a guard after each."""
     found = {}
     for tensor in launch.program.arguments:
         shape, count = launch.shape(tensor), launch.bytes(tensor) // tensor.dtype.bytes

@@ -1,4 +1,4 @@
-"""`tkgen test` and `tkgen tune` on a GPU without one: all but the launch, which the equations stand in for."""
+"""`tkgen test` and `tkgen tune` on a GPU without one: all except the launch, which the equations stand in for."""
 
 from __future__ import annotations
 

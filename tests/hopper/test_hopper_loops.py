@@ -50,7 +50,7 @@ def test_masks_stand_in_the_tiles_that_they_cut() -> None:
 
 
 def test_sums_of_rows_are_gathered_behind_the_loop() -> None:
-    """The sum of a softmax is each lane's own until then; a maximum is of the whole row in each pass."""
+    """The sum of a softmax is each lane's own until then; a maximum is of the whole row in each iteration."""
     text = Attention(256, 256).spec().text
     body, behind = text.split("if (laneid() == 0) arrive(held_empty);")
     assert "sum_p[r] = sum_p_parts.of_lane(r);" in body and "max_s[r] = max_s_parts.of_row(r);" in body

@@ -44,7 +44,7 @@ def test_registers_of_a_lane_are_those_that_an_sm_has_for_so_many_warps() -> Non
 
 @pytest.mark.parametrize("case", [of_length("softmax", 16384), of_length("rmsnorm", 8192)], ids=str)
 def test_the_proof_finds_what_breaks_an_exchange(case: Case) -> None:
-    """Dropped meetings, puts, gets and walks, each kind at every place; one more meeting breaks nothing."""
+    """Dropped barriers, puts, gets and walks, each kind at every place; one more barrier breaks nothing."""
     layout, found = case.spec().layout, dict[str, list[set[str]]]()
     assert layout.exchanges
     for mutant in mutants(layout):

@@ -271,7 +271,7 @@ def test_another_count_of_arrivals_has_a_fault(by: int) -> None:
 
 
 def test_one_stage_hangs() -> None:
-    """Why `buffers 1` is refused: the first stage is given back behind the issue of the second step's products."""
+    """Why `buffers 1` is refused: the first stage is given back after the issue of the second step's products."""
     assert faults(schedule(replace(SMALL, stages=1)).unrolled(1))
 
 

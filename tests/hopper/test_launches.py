@@ -173,7 +173,7 @@ def row_strides(passed: Passed) -> tuple[int, ...]:
 
 
 def test_strides_that_the_copy_engine_takes_are_passed(driver: Recorder) -> None:
-    """Nothing is copied: heads behind the length, as models have them, parts of wider rows."""
+    """Nothing is copied: heads after the length, as models have them, parts of wider rows."""
     qkv = normal(2, 48, 3, 4, 64)
     q, k, v = (t.transpose(1, 2) for t in qkv.unbind(2))
     ops.attention(q, k[:, :2], v[:, :2])

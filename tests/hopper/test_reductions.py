@@ -1,4 +1,4 @@
-"""Reductions of rows and columns behind products on Hopper: the generated C++ on the CPU, the model, against torch."""
+"""Reductions of rows and columns after products on Hopper: the generated C++ on the CPU, the model, against torch."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ SCHEDULE = BODY + "  schedule\n    cluster "
 
 
 def judged(first: int, every: int) -> None:
-    """Judge every `every`-th of the specs in a process of their own, within the bounds."""
+    """Judge every `every`-th of the specs in their own process, within the bounds."""
     script = Path(large_numbers.__file__)
     done = subprocess.run([sys.executable, script, str(first), str(every)], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr

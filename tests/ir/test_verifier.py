@@ -145,13 +145,13 @@ def axis_of(kernel: Kernel, name: str, **fields: object) -> Kernel:
 
 
 def beyond_the_loop(kernel: Kernel) -> Kernel:
-    """The store takes what the last pass defined."""
+    """The store takes what the last iteration defined."""
     inner = next(op for op in walk(kernel.body) if isinstance(op, Product))
     return every(kernel, lambda op: replace(op, value=inner.result) if isinstance(op, Store) else None)
 
 
 def along_the_loop(kernel: Kernel) -> Kernel:
-    """A coordinate of the loop, behind it."""
+    """A coordinate of the loop, after it."""
     axis = next(a for a in kernel.axes if a.kind is AxisKind.SEQUENTIAL)
     w = Writer("late", {})
     w.count, w.axes = 1000, {axis.name: axis}

@@ -1,7 +1,7 @@
 """Every shipped spec that carries a running maximum, on rows whose parts are -inf and on scores near f32's largest.
 
-`SPECS` finds them by their text, but for 8-bit floats, which hold neither (`test_byte_loops.py` has scores for them);
-`wrong` runs one on the emulator, the model, the host or a GPU, and compares it with a softmax of torch in f64.
+`SPECS` finds them by their text, except for 8-bit floats, which hold neither (`test_byte_loops.py` has scores for
+them); `wrong` runs one on the emulator, the model, the host or a GPU, and compares it with a softmax of torch in f64.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`remap` of loops of products: blocks in another order compute the same, and the prediction knows what L2 then has."""
+"""`remap` of fused matmuls: blocks in another order compute the same, and the prediction knows what L2 then has."""
 
 from __future__ import annotations
 

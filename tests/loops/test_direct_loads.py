@@ -78,7 +78,7 @@ def test_the_loop_moves_nothing_through_registers() -> None:
 
 
 def test_what_lands_is_waited_for() -> None:
-    """The proof finds a meeting that does not wait for the loads, a fetch too early, and a read too late."""
+    """The proof finds a barrier that does not wait for the loads, a fetch too early, and a read too late."""
     spec = spec_of(SMALL)
     machine, found = spec.target.synchronisation, spec.schedule
     assert not any(isinstance(step, Write) for step in ops(found.nodes))

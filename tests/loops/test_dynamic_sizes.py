@@ -1,4 +1,4 @@
-"""Loops of products whose sizes only run time knows: numbers, what the host asks, what a build watches, refusals."""
+"""Fused matmuls whose sizes only run time knows: numbers, what the host asks, what a build watches, refusals."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def test_every_bundled_kernel_is_hurt() -> None:
 
 @pytest.mark.parametrize("target", ["gfx942", "gfx950"])
 def test_errors_of_packed_sequences(target: str) -> None:
-    """A sequence of each length, one behind the other: what hurts one must not reach the next."""
+    """A sequence of each length, one after the other: what hurts one must not reach the next."""
     first = torch.tensor([0, *LENGTHS]).cumsum(0).int()
     sizes = {"SEQUENCES": len(LENGTHS), "TOTAL": int(first[-1]), "HEADS": 2, "KV_HEADS": 1, "D": D}
     spec = tkgen.load(FOLDER / "attention_packed.tk", sizes, target=target)

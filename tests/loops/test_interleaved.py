@@ -1,4 +1,4 @@
-"""`schedule interleave` of loops of products: the first product of the next pass between this one's softmax."""
+"""`schedule interleave` of fused matmuls: the first product of the next iteration between this one's softmax."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_many_interleavings(target: str, count: int) -> None:
 
 @pytest.mark.parametrize("target", ["gfx942", "gfx950 direct"])
 def test_vector_instructions_stand_between_mfmas(target: str) -> None:
-    """Many more MFMAs have one behind them than in the order of the equations."""
+    """Many more MFMAs have one after them than in the order of the equations."""
     name, *direct = target.split()
     text = PLAIN.replace("buffers", "via direct buffers") if direct else PLAIN
 

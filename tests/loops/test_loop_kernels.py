@@ -177,7 +177,7 @@ def test_as_many_heads_of_keys_as_of_queries() -> None:
 
 
 def test_what_lies_beyond_the_end_reaches_nothing() -> None:
-    """Keys and values behind the last are not read, whatever stands there: the tensors of a longer launch."""
+    """Keys and values after the last are not read, whatever stands there: the tensors of a longer launch."""
     spec = spec_of(sized(CAUSAL, BATCH=1, HEADS=2, KV_HEADS=1, LENGTH=70, D=64))
     masks = [line for line in spec.text.splitlines() if line.strip().startswith("if (!(")]
     assert [line.split("  //")[0].strip() for line in masks] == [

@@ -205,7 +205,7 @@ def test_each_sequence_is_attended_alone(lengths: list[int], target: str) -> Non
 
 
 def test_queries_without_keys_are_zero() -> None:
-    """Also those of the last sequence, behind whose keys the tensor ends."""
+    """Also those of the last sequence, after whose keys the tensor ends."""
     queries, given = starts([30, 70, 0, 100, 100]), tensors(Q=300, K=320, V=320)
     for text, target in ((CROSS, "gfx942"), VARIANTS[2]):
         for keys in ([64, 0, 65, 1, 150], [64, 0, 65, 151, 0]):

@@ -177,7 +177,7 @@ def test_other_pages_and_one_pass(sizes: dict[str, int]) -> None:
 
 @pytest.mark.parametrize(("length", "target"), [(1, "gfx942"), (63, "gfx950"), (65, "gfx942"), (127, "gfx950")])
 def test_errors_are_within_twice_those_of_torch(length: int, target: str) -> None:
-    """Inputs that hurt, on pages in any order; what is listed behind a sequence's keys has no part in the result."""
+    """Inputs that hurt, on pages in any order; what is listed after a sequence's keys has no part in the result."""
     used = -(-length // 64)
     for case in CASES if length in (1, 63, 65) else CASES[:1]:
         q, k, v = hurting(case, (4, 8, 1, D), (4, 2, length, D))

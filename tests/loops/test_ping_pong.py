@@ -1,4 +1,4 @@
-"""`schedule ping_pong` of loops of products: of two waves of a SIMD one multiplies while the other one computes."""
+"""`schedule ping_pong` of fused matmuls: of two waves of a SIMD one multiplies while the other one computes."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_two_passes_of_the_machine_code_are_predicted_as_two() -> None:
 
 
 def without(wave: Role, *meetings: int) -> Role:
-    """The wave without some meetings of a pass, by their number."""
+    """The wave without some barriers of an iteration, by their number."""
     body = list(wave.ops(Part.BODY))
     at = [n for n, step in enumerate(body) if isinstance(step, Barrier)]
     return wave.with_ops(Part.BODY, (s for n, s in enumerate(body) if n not in {at[k] for k in meetings}))
@@ -144,7 +144,7 @@ def without(wave: Role, *meetings: int) -> Role:
 
 @pytest.mark.parametrize("target", ["gfx942", slow("gfx950 direct")])
 def test_nothing_is_left_out_unseen(target: str) -> None:
-    """But priorities, and meetings that hand over units alone: the next ones order what they order."""
+    """But priorities, and barriers that hand over units alone: the next ones order what they order."""
     spec = spec_of(with_sizes(TEXTS[target], 256), target)
     assert is_right(spec, spec.schedule)
     for part, step, changed in left_out(spec.schedule):

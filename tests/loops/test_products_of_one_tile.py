@@ -1,4 +1,5 @@
-"""Loops with many products a pass, of tiles that are taken both ways, and vectors: the parts of a backward pass."""
+"""Loops with many products an iteration, of tiles that are taken both ways, and vectors: the parts of a backward
+pass."""
 
 from __future__ import annotations
 
@@ -207,7 +208,7 @@ def test_the_report_says_which_tiles_live_where(tmp_path: Path) -> None:
 
 
 def test_a_product_that_is_masked_and_nothing_else(tmp_path: Path) -> None:
-    """Keys end within a tile: what stands behind them is zero, in the product's own place."""
+    """Keys end within a tile: what stands after them is zero, in the product's own place."""
     path = tmp_path / "bare.tk"
     path.write_text("""kernel bare
   dims HEADS = 1, LENGTH = 32, KEYS = 40, D = 32

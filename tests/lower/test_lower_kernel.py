@@ -35,7 +35,7 @@ def code(text: str) -> str:
 
 
 def braces(text: str, start: int) -> str:
-    """The block that opens at or behind `start`."""
+    """The block that opens at or after `start`."""
     depth = 0
     for i in range(text.index("{", start), len(text)):
         depth += {"{": 1, "}": -1}.get(text[i], 0)
@@ -478,7 +478,7 @@ def test_the_matrix_instruction_is_the_one_asked_for(tile: str, shape: str) -> N
 
 
 def test_a_barrier_for_every_phase() -> None:
-    """Waves that start late pass meetings before, all others as many after: the same sum for every wave."""
+    """Waves that start late pass barriers before, all others as many after: the same sum for every wave."""
     text = code(lowered(CONSTRUCTS["two phases"]))
     shifts = [
         (c, body.count("barrier();"))

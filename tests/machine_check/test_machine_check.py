@@ -186,7 +186,7 @@ def test_runs_of_stream_k_of_any_length_are_watched() -> None:
 
 
 def test_a_race_between_two_tiles_of_a_block_is_found() -> None:
-    """Without the barrier behind the last K-step, a wave loads the next tile over what others still read."""
+    """Without the barrier after the last K-step, a wave loads the next tile over what others still read."""
     spec = spec_called("persistent")
     lines = spec.source.text.split("\n")
     last = max(i for i, line in enumerate(lines) if line.strip() == "tk::lds_barrier();")
@@ -215,7 +215,7 @@ def test_the_examples_of_the_pages_are_true(code: str) -> None:
 
 
 def test_a_moved_operation_is_named_in_the_lines_of_the_spec() -> None:
-    """The reads of B stand behind the barrier that was to come after them."""
+    """The reads of B stand after the barrier that was to come after them."""
     spec = spec_called("collective")
     read, multiply = (
         "tk::load(B_r[0][0], subtile_inplace<32, 32>(B_s, {wave_col, 0}));",

@@ -122,7 +122,7 @@ def test_what_such_a_sum_may_lose_is_little() -> None:
 
 
 def test_a_sum_of_multiples_of_one_unit_stays_exact() -> None:
-    """A carry of whole numbers and exact products: no order rounds, and nothing is allowed."""
+    """A carry of integers and exact products: no order rounds, and nothing is allowed."""
     text = added("scaled carry")[0].replace("o * tanh(tanh(0.75))", "o * -1")
     build = tkgen.load(text, target="gfx942").check().build()
     launch = build.spec.launch()

@@ -303,7 +303,7 @@ def test_a_compiled_operator_gives_the_same(name: str) -> None:
 
 
 class Block(torch.nn.Module):
-    """One block of a transformer: attention with rotary places, then a gated MLP, each behind a norm."""
+    """One block of a transformer: attention with rotary places, then a gated MLP, each after a norm."""
 
     def __init__(self, ours: bool, width: int = 128, heads: int = 2, hidden: int = 192):
         super().__init__()

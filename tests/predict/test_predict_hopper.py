@@ -38,7 +38,7 @@ def sass(*opcodes: str) -> str:
 
 
 def product_code(inside: int = 12, outside: int = 100, loads: int = 0) -> str:
-    """A tile loop around a loop of products."""
+    """A tile loop around a fused matmul."""
     first = 2 + outside
     before = [*["LDG.E.128", "BAR.SYNC"] * loads, *["FADD"] * (outside - 2 * loads)]
     code = ["MOV", "S2R", *before, *["HGMMA.64x256x16.F32.BF16"] * 4,

@@ -1,4 +1,4 @@
-"""Predicted times of products of products: within what a device can do, and in the order that the work has."""
+"""Predicted times of fused matmuls: within what a device can do, and in the order that the work has."""
 
 from __future__ import annotations
 

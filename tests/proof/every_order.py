@@ -4,7 +4,7 @@ Agents go on step by step, bytes are delivered at any time after their copy was 
 are complete as late as something waits for them. An access is wrong if it can be issued while one that must come before
 it is not complete, or not fenced by its agent; a program also, if it can hang, if an arrival can count towards one
 phase or another, or a wait be released by one or another, and if the block can end with copies under way that must not
-be, or a block of a cluster before others come to the meetings that lie in it.
+be, or a block of a cluster before others come to the barriers that lie in it.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class _Explorer:
         return self.verdict
 
     def _come(self, state: State, meeting: str) -> None:
-        """Somebody comes to a meeting, or looks whether a phase is complete: its block must be there."""
+        """Somebody comes to a barrier, or looks whether a phase is complete: its block must be there."""
         place = self.places.get(meeting, "")
         mine = [n for n, agent in enumerate(self.program.agents) if place and agent.block == place]
         if place and all(state.at[n] == len(self.program.agents[n].steps) for n in mine):
@@ -244,7 +244,7 @@ class _Explorer:
                     yield _Pair(x, y, a.ring, fence, not x_writes, either)
 
     def _accesses(self, step: Step) -> Iterator[tuple[bool, Access]]:
-        """(does it write, what); who comes to a meeting reads whether it is set up."""
+        """(does it write, what); who comes to a barrier reads whether it is set up."""
         if isinstance(step, Do):
             yield from ((True, access) for access in step.writes)
             yield from ((False, access) for access in step.reads)

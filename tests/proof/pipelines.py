@@ -13,7 +13,8 @@ BYTES = 64
 
 @dataclass(frozen=True)
 class Shape:
-    """`slots` of the ring, all of which a pass of the loop fills; `flight` groups of products may be under way."""
+    """`slots` of the ring, all of which an iteration of the loop fills; `flight` groups of products may be under
+    way."""
 
     slots: int = 3
     consumers: int = 2

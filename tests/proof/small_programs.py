@@ -1,4 +1,4 @@
-"""Small random programs: two or three agents, meetings of every kind, streams and fences, a slip of the pen or two."""
+"""Small random programs: two or three agents, barriers of every kind, streams and fences, a slip of the pen or two."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ def program(seed: int) -> Program:
 
 
 def cluster(seed: int) -> Program:
-    """The same in two blocks: agents and meetings are of one or the other, and all meet at the beginning and the end.
+    """The same in two blocks: agents and barriers are of one or the other, and all meet at the beginning and the end.
 
-    Or not: some of these meetings are left out, by all agents, or come before the meetings are set up.
+    Or not: some of these barriers are left out, by all agents, or come before the barriers are set up.
     """
     rng, made = random.Random(seed), program(seed)
     blocks = ("block 0", "block 1")
@@ -76,7 +76,7 @@ def cluster(seed: int) -> Program:
 
 
 def _ring(rng: random.Random) -> Made:
-    """A producer fills slots, consumers empty them; each slot has a meeting for full and one for empty."""
+    """A producer fills slots, consumers empty them; each slot has a barrier for full and one for empty."""
     consumers = rng.choice([1, 1, 2])
     slots = rng.choice([1, 2])
     instances = rng.choice([2, 3]) if consumers == 2 else rng.choice([2, 3, 4])
@@ -147,7 +147,7 @@ def _barriers(rng: random.Random) -> Made:
 
 
 def _named(rng: random.Random) -> Made:
-    """Two named meetings between two agents, one of whom may arrive without waiting; a third meets all at the end."""
+    """Two named barriers between two agents, one of whom may arrive without waiting; a third meets all at the end."""
     slots = 1
     first: list[Step] = []
     second: list[Step] = []
@@ -167,7 +167,7 @@ def _named(rng: random.Random) -> Made:
 
 
 def _phases(rng: random.Random) -> Made:
-    """One meeting phase after phase; who waits skips some, and all meet now and then."""
+    """One barrier phase after phase; who waits skips some, and all meet now and then."""
     first: list[Step] = []
     second: list[Step] = []
     for i in range(rng.choice([2, 3, 4])):

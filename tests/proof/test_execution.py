@@ -1,4 +1,4 @@
-"""A program carried out in one order: what each order finds, and that it never finds what the proof does not."""
+"""A program executed in one order: what each order finds, and that it never finds what the proof does not."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ def test_what_few_passes_share_with_many_is_looked_at_once() -> None:
 
 
 def lagging(left: int, slots: int) -> Loop:
-    """A reader nine instances behind a writer whose waits leave so many of its writes outstanding."""
+    """A reader nine instances after a writer whose waits leave so many of its writes outstanding."""
 
     def write(i: int) -> Step:
         return Do(writes=(Access("X", i, i % slots),), stream="vm")

@@ -84,7 +84,7 @@ def test_chunks_of_other_widths(name: str, given: str) -> None:
 
 @pytest.mark.parametrize("name", mx.FORMATS)
 def test_blocks_that_hurt_are_those_of_the_library(name: str) -> None:
-    """Bit for bit, but for the elements of a block whose scale is a NaN: those are NaN whatever they are."""
+    """Bit for bit, except for the elements of a block whose scale is a NaN: those are NaN whatever they are."""
     build = tkgen.load(blocks(name)).build().check()
     x = hurting()
     q, scale = tkgen.operator(build, f"mx_{name}_hurt")(x)

@@ -359,7 +359,7 @@ def test_the_prediction_is_that_of_the_model(eight_wave: Build, predicted: Predi
 
 
 def test_the_cycles_of_a_pass_add_up(eight_wave: Build, predicted: Prediction) -> None:
-    """All waves of a block go through the loop at the pace that the model says, but for what no kernel gets back."""
+    """All waves of a block go through the loop at the pace that the model says, except for what no kernel gets back."""
     loop = {i for i, line in enumerate(facts(eight_wave).texts.isa) if line.loop}
     per_step = next(f.value for f in predicted.figures if f.key == "predict.step")
     per_step -= sum(part.per_step or 0 for part in predicted.parts if part.name == "architecture")

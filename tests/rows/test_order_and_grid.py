@@ -1,4 +1,4 @@
-"""Kernels of rows whose blocks go from tile to tile, in an order of their own: right, and without a race in LDS."""
+"""Kernels of rows whose blocks go from tile to tile, in their own order: right, and without a race in LDS."""
 
 from __future__ import annotations
 

@@ -263,7 +263,7 @@ def test_every_rule_finds_what_breaks_the_sums_that_lanes_keep() -> None:
 
 def test_what_a_loop_only_adds_up_is_handed_on_once_behind_it() -> None:
     def meetings(equation: str) -> tuple[int, int]:
-        """In a pass of the loop, and behind it."""
+        """In an iteration of the loop, and after it."""
         spec = spec_of(f"""kernel kept
   dims ROWS = 3, D = 3000
   global X : f32[ROWS, D]
@@ -372,7 +372,7 @@ def test_a_harness_is_written_for_stores_that_some_passes_lack(tmp_path: Path) -
 
 
 def test_functions_are_called_beside_the_locals_of_an_odd_loop() -> None:
-    """A local variable once had the name of a function behind `sin` (found by a drawn kernel)."""
+    """A local variable once had the name of a function after `sin` (found by a drawn kernel)."""
     functions = " + ".join(f"{name}(X[r, i])" for name in ("sin", "cos", "exp", "silu", "gelu", "tanh", "abs"))
     text = FADING.format(rows=2, length=2500, tile=1000).replace(
         "max(u, rowmax(X[r, i] - t))", f"u + rowsum(({functions}) * t)"

@@ -48,7 +48,7 @@ def rules(spec: Spec, kind: str, what: str = "") -> list[set[str]]:
 
 
 def test_every_rule_finds_what_breaks_it() -> None:
-    """Two exchanges a pass, by which waves that share a row hand each other maxima and sums."""
+    """Two exchanges an iteration, by which waves that share a row hand each other maxima and sums."""
     spec = spec_of("softmax", "D=16384")
     assert not [*wrong(spec.layout, spec.target)]
     assert rules(spec, "drop barrier") == [{"races"}] * 2
@@ -68,7 +68,8 @@ def test_no_access_is_of_three_or_five_elements() -> None:
 
 
 def test_one_exchange_a_pass_takes_the_other_half_in_the_next() -> None:
-    """With an odd number of exchanges the halves alternate from pass to pass: with one half alone they would race."""
+    """With an odd number of exchanges the halves alternate from iteration to iteration: with one half alone they would
+    race."""
     spec = spec_of("rmsnorm", "D=8192")
     assert spec.layout.exchanges == 1 and spec.layout.passes > 1
     assert "+ pass) % 2" in spec.text

@@ -227,7 +227,7 @@ def test_quotients_of_extreme_divisors() -> None:
 
 
 def test_two_exchanges_between_barriers_do_not_share_their_half() -> None:
-    """The halves of the exchange alternate through all passes, also where a pass has an odd number of them."""
+    """The halves of the exchange alternate through all passes, also where an iteration has an odd number of them."""
     target = load_target("gfx942")
     text = RowLowering(map_rows(rmsnorm(64, 16384, 8), 4, target)).source(target).text
     assert "exchange[(0 + pass) % 2]" in text

@@ -128,7 +128,7 @@ def test_clauses_that_rows_have_no_use_for(clauses: str, said: str) -> None:
 
 @pytest.mark.parametrize(("columns", "codes"), [(8388608, ["E607"]), (8388604, [])])
 def test_a_tile_that_32_bit_offsets_do_not_reach_is_refused(columns: int, codes: list[str]) -> None:
-    """The last of its 65 rows begins 2^31 bytes behind the first, or a little before that."""
+    """The last of its 65 rows begins 2^31 bytes after the first, or a little before that."""
     found = spec_of(f"""kernel far
   dims M = 128, N = {columns}
   global X : f32[M, N]

@@ -1,7 +1,7 @@
 """A referee for the barrier calculus that knows nothing of epochs: it runs small programs in every order there can be.
 
 Two things are free. The *compiler* puts the accesses between two fences, barriers or waits in any order (a write stays
-behind its own fetch; a collective load in a kernel with direct loads, which ends with a wait of its own, behind the
+after its own fetch; a collective load in a kernel with direct loads, which ends with its own wait, after the
 global loads before it), may do two equal ones once, and leaves out reads that no multiply uses; it may need fewer
 instructions than there are accesses, since neighbours are merged into 16 bytes a lane. The *waves* go on in any order
 between barriers, and memory completes as late as something waits for it: in the order of issue for each counter.
@@ -36,7 +36,7 @@ class Access:
     """One access of a wave, to a tile in an LDS slot; its traffic: counter -> pieces with their bytes.
 
     Of equal pieces in one section only the first counts. `cells` are the (fragment, slice) that it touches; `behind`
-    are accesses of its section that it stays behind, `fetches` is what a write needs, each with whether it is needed by
+    are accesses of its section that it stays after, `fetches` is what a write needs, each with whether it is needed by
     no other write, and `waits` whether it waits for it: a wave may have no part in what a group writes.
     """
 
@@ -304,7 +304,7 @@ class Memory:
 
     @staticmethod
     def _behind(queue: Sequence[Access], at: int, counter: int) -> int:
-        """Instructions surely issued behind an access: in its own section only whole ones of other pieces."""
+        """Instructions surely issued after an access: in its own section only whole ones of other pieces."""
         mine = queue[at]
         sections: dict[int, dict[object, int]] = {}
         for access in queue[at + 1 :]:

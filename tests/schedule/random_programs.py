@@ -53,7 +53,7 @@ FORMS = (
 def program(
     loading: int, multiplying: int, buffers: tuple[int, int], vias: tuple[str, str], form: Form = FORMS[0]
 ) -> Program:
-    """A kernel whose waves have one fragment of B; `loading` waves in a role of their own, or none."""
+    """A kernel whose waves have one fragment of B; `loading` waves in their own role, or none."""
     rows, step = 16 * multiplying * form.fragments, 16 * form.slices
     held = form.held or (form.slices, form.slices)
     registers = "\n  ".join(f"registers {name} slice 16 buffers {n}" for name, n in zip("AB", held, strict=True))

@@ -93,7 +93,7 @@ def test_a_multiply_completes_no_read() -> None:
 
 
 def held_by(*ops: Op, via: str = "collective") -> dict[int, int]:
-    """Position of each barrier that needs a wait of its own -> what that may leave outstanding."""
+    """Position of each barrier that needs its own wait -> what that may leave outstanding."""
     return {at: count for (_, at), count in held(program(via), wave(*ops), 2, 1, 2, 1).items()}
 
 

@@ -15,7 +15,7 @@ from tkgen.targets import load_target
 
 
 def written(path: Path, columns: int) -> tuple[Program, int]:
-    """A schedule that multiplies every fragment by an operation of its own, and how many operations that is."""
+    """A schedule that multiplies every fragment by its own operation, and how many operations that is."""
     lines = ["    cluster load A  load B"]
     for t in range(4):
         lines.append(

@@ -127,7 +127,7 @@ def phased(made: Case, seed: int) -> Case:
 
 
 def _times(e: Event, ends: float) -> tuple[object, ...]:
-    """Behind its last move the last wave has no barrier that would complete anything, and nobody begins anything."""
+    """After its last move the last wave has no barrier that would complete anything, and nobody begins anything."""
     done = (e.done, e.completed) if e.completed <= ends else (NEVER, NEVER)
     return e.op, e.tile, e.step, e.order, e.begin, e.section, *done
 

@@ -92,7 +92,7 @@ def _shuffled(rng: random.Random, a: list[tuple[str, Op]], b: list[tuple[str, Op
 
 
 def with_barriers(base: Plan, sequence: list[tuple[str, Op]], gaps: tuple[int, ...]) -> Plan:
-    """The iteration with a barrier, behind full waits, in each of the gaps; gap 0 is its end."""
+    """The iteration with a barrier, after full waits, in each of the gaps; gap 0 is its end."""
     bodies = {}
     for role in base.program.roles:
         meeting = (Drain("lds"), Drain("vm"), Barrier())

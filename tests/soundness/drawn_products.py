@@ -2,7 +2,7 @@
 
 A kernel is drawn with its roles - rows, columns, contraction, indices - apart from the names and sizes of dimensions
 that they run over: any of these may be the same. `meant` computes what it writes with einsum, in f64, of the roles:
-it reads no spec. Inputs are small whole numbers, and all steps are exact in f32, so results are compared bit by bit.
+it reads no spec. Inputs are small integers, and all steps are exact in f32, so results are compared bit by bit.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Kernel:
         return meant.round().clamp(torch.iinfo(dtype).min, torch.iinfo(dtype).max)
 
     def inputs(self, seed: int) -> dict[str, torch.Tensor]:
-        """Small whole numbers, scales that are powers of two, offsets and places."""
+        """Small integers, scales that are powers of two, offsets and places."""
         made, found = torch.Generator().manual_seed(seed), dict[str, torch.Tensor]()
         for t in self.tensors:
             shape = [-(-self.sizes[r] // t.divided.get(r, 1)) for r in t.roles]
@@ -267,7 +267,7 @@ def _batched(rng: random.Random, roles: str, always: bool = False) -> str:
 
 
 def dynamic(text: str, seed: int) -> tuple[str, dict[str, int]]:
-    """A spec with some dimensions that only run time knows, and their sizes."""
+    """A spec with some dimensions known only at run time, and their sizes."""
     rng = random.Random(f"dynamic {seed}")
     head = next(line for line in text.split("\n") if line.startswith("  dims "))
     sizes = {name: int(size) for name, size in re.findall(r"(\w+) = (\d+)", head)}

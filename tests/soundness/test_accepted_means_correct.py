@@ -154,7 +154,7 @@ def test_the_refused_is_wrong_indeed(name: str, spec: Specs) -> None:
 
 
 def test_a_fix_leaves_the_kernel_right(spec: Specs) -> None:
-    """The wait that W302 calls needless may go: the barrier behind the multiply then has a wait of its own."""
+    """The wait that W302 calls needless may go: the barrier after the multiply then has its own wait."""
     made = spec("fix_breaks", "gfx942", "  wait lds 0", "")
     assert not errors(made)
     waits = [p for p in made.plan.waves[0].tiles.body if isinstance(p, Drain)]

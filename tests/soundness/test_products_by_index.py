@@ -64,7 +64,7 @@ def ran(kernel: Kernel, seed: int) -> int | None:
 
 
 def sized_at_run_time(kernel: Kernel, seed: int, path: Path) -> int | None:
-    """The same with sizes that only run time knows; one block by itself and the referee find nothing, either."""
+    """The same with sizes known only at run time; one block by itself and the referee find nothing, either."""
     text, sizes = dynamic(kernel.text, seed)
     path.write_text(text)
     try:

@@ -89,7 +89,7 @@ class Built:
 
     @cached_property
     def loop(self) -> InstructionMix | None:
-        """One pass of the loop that multiplies."""
+        """One iteration of the loop that multiplies."""
         loop = main_loop(self.function)
         return None if loop is None else instruction_mix(loop.instructions)
 

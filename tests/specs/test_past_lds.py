@@ -228,7 +228,7 @@ def test_what_is_never_multiplied_is_not_counted(tmp_path: Path) -> None:
 
 
 def test_tkgens_own_waits_leave_them_in_flight(tmp_path: Path) -> None:
-    """Of three steps in LDS the one before the last has arrived; two copies and two reads behind it have not."""
+    """Of three steps in LDS the one before the last has arrived; two copies and two reads after it have not."""
     plan = spec(tmp_path, **DIRECT | {"ways": DIRECT["ways"].replace("buffers 2 via", "buffers 3 via")}).check().plan
     waits = [p.count for p in plan.waves[0].tiles.body if isinstance(p, Drain) and p.stream == "vm"]
     assert waits and set(waits) == {4}

@@ -176,7 +176,7 @@ def test_an_op_that_is_left_out_is_found(name: str) -> None:
 
 @pytest.mark.parametrize("times", [0, 2])
 def test_a_cursor_that_goes_on_otherwise_is_found(times: int) -> None:
-    """A pass is one tile here: in each the wait would be for the same phase, or for each second one."""
+    """An iteration is one tile here: in each the wait would be for the same phase, or for each second one."""
     assert IN_TURNS.tiles == 1
     found = verdicts([IN_TURNS], lambda op: (op,) * times, Advance)
     ((_, fault),) = ((op, fault) for op, fault in found if isinstance(op, Advance) and op.cursor.name == "own")

@@ -20,7 +20,7 @@ def gfx942() -> Target:
 
 @pytest.fixture(scope="session")
 def probe_host(tmp_path_factory: pytest.TempPathFactory) -> Host:
-    """This machine, with a cache of its own and without the user's TKGEN_CXX."""
+    """This machine, with its own cache and without the user's TKGEN_CXX."""
     here = this_host()
     environ = {k: v for k, v in os.environ.items() if k != "TKGEN_CXX"}
     environ["TKGEN_CACHE"] = str(tmp_path_factory.mktemp("cache"))

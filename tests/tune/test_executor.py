@@ -119,7 +119,7 @@ def test_a_cluster_that_does_not_answer_is_named_at_once(
 def test_a_search_on_a_real_ray(
     small: Path, searched: Outcome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
-    """A local cluster: two candidates in its processes, one with an error of its own, and the same winner."""
+    """A local cluster: two candidates in its processes, one with its own error, and the same winner."""
     pytest.importorskip("ray", reason="needs Ray: the extra `ray`")
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     values = searched.winner.values

@@ -1,4 +1,4 @@
-"""Searches: all candidates or sampled ones, pruned, verified, resumed, and what they leave behind."""
+"""Searches: all candidates or sampled ones, pruned, verified, resumed, and what they leave after."""
 
 from __future__ import annotations
 

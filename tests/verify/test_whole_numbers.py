@@ -1,4 +1,4 @@
-"""Outputs of whole numbers and of packed floats: `tkgen verify` on a right kernel and on wrong ones."""
+"""Outputs of integers and of packed floats: `tkgen verify` on a right kernel and on wrong ones."""
 
 from __future__ import annotations
 
