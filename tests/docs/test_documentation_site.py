@@ -121,7 +121,7 @@ ANSWERS = {
         word: f"cookbook.html#{section}"
         for word, section in {
             "install": "install",
-            "bias": "bias-and-activation",
+            "bias": "bias",
             "relu squared": "custom-activation-relu-squared",
             "soft cap": "soft-cap",
             "alibi": "alibi",
