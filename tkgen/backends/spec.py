@@ -43,7 +43,7 @@ T = TypeVar("T", bound=Named, covariant=True)
 
 @dataclass(frozen=True)
 class TypedSpec(Shown, ABC, Generic[P, T]):
-    """A spec read from `path` with its `-D` values, typed as `program`, for `target`. What was parsed is not kept."""
+    """A spec read from `path` with its `-D` values, typed as `program`, for `target`. The parsed tree is not kept."""
 
     path: Path
     program: P = field(repr=False)

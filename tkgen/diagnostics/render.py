@@ -11,7 +11,7 @@
      9 -   block 128 x 128 stp 64
      9 +   block 128 x 128 step 64
 
-Whatever comes from a file is shown with control characters escaped, so that no spec can talk to the terminal.
+Text from a file is shown with control characters escaped, so that no spec can talk to the terminal.
 """
 
 from __future__ import annotations

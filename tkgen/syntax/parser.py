@@ -74,7 +74,7 @@ def parse(file: SourceFile, *, loader: Loader | None = None) -> ast.Kernel:
 
 @dataclass(frozen=True)
 class Rest:
-    """What is left of a spec without the statements that cannot be read; `words` are the names in these."""
+    """The rest of a spec without the statements that cannot be read; `words` are the names in these."""
 
     tree: ast.Kernel | ast.Sequence
     words: frozenset[str]
