@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tkgen.cli.common import (
+    USAGE,
     Cxx,
     Defines,
     Jobs,
@@ -18,7 +20,9 @@ from tkgen.cli.common import (
     Specs,
     Target,
     complain,
+    defines,
     each,
+    fail,
     refuse_early,
     reported,
     say,
@@ -51,6 +55,10 @@ def build(
     machine_check: Annotated[
         bool, typer.Option(help="Watch the machine code with the race referee before it counts as good.")
     ] = True,
+    library: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Build for each shape in a file of tuned shapes, into a folder for each."),
+    ] = None,
     roots: Roots = None,
     print_after: PrintAfter = None,
 ) -> None:
@@ -68,6 +76,8 @@ def build(
 
             for kind in (kind for kind in kinds if kind not in EMITS):
                 raise typer.BadParameter(f"--emit {kind}: it is one of {', '.join(EMITS)}")
+            if library is not None:
+                return _library(path, library, target, define, out, kinds, roots, cxx, machine_check)
             spec = go_along(path, define, target, roots, SCHEDULE, wanted)
             backend = backend_of(spec.target.name)
             for kind in set(kinds) - set(backend.emits) - set(DEFAULTS):
@@ -87,3 +97,46 @@ def build(
     if as_json:
         say(json.dumps(reports, indent=2))
     raise typer.Exit(worst)
+
+
+def _library(
+    path: Path, file: Path, target: str | None, define: Sequence[str] | None, out: Path, kinds: Sequence[str],
+    roots: Sequence[Path] | None, cxx: str | None, watch: bool,
+) -> tuple[list[object], list[str]]:  # fmt: skip
+    """Build a spec for each shape that a file has for it, each in its own folder; `library.json` lists them."""
+    from dataclasses import asdict
+
+    from tkgen.api import load
+    from tkgen.backends.registry import backend_of
+    from tkgen.toolchain.files import write_atomic
+    from tkgen.tune.errors import TuneError
+    from tkgen.tune.results import fingerprint, read
+
+    spec = load(path, None, target, roots or ())
+    try:
+        known = [shape for shape in read(file) if shape.kernel == spec.name]
+    except TuneError as error:
+        fail(str(error), USAGE)
+    text = fingerprint(path.read_text(encoding="utf-8"))
+    shapes = [s for s in known if s.spec == text and target in (None, s.target)]
+    if not shapes:
+        others = f"; it has {len(known)} for another text of it, or another target" if known else ""
+        fail(f"{file} has no shape for {path}{others}", USAGE)
+    reports: list[object] = []
+    lines: list[str] = []
+    entries = []
+    for shape in shapes:
+        sizes = {**shape.sizes, **shape.values}
+        folder = "_".join([shape.kernel, shape.target, *(f"{name}{size}" for name, size in shape.sizes.items())])
+        one = load(path, {**defines(define), **sizes}, shape.target, roots or ()).check()
+        backend = backend_of(shape.target)
+        allowed = [kind for kind in kinds if kind in backend.emits]
+        built, files = backend.produce(one, out / folder, allowed, cxx=cxx, kittens=None, watch=watch)
+        show_diagnostics(built.diagnostics)
+        written = {kind: str(Path(found).relative_to(out)) for kind, found in files.items()}
+        entries.append(asdict(shape) | {"files": written})
+        reports.append(built.report() | {"files": {k: str(v) for k, v in files.items()}})
+        lines.append(f"{folder}: {built.line()}")
+    listing = out / f"{spec.name}.library.json"
+    write_atomic(listing, json.dumps(entries, indent=1) + "\n")
+    return reports, [*lines, f"wrote {listing}"]
