@@ -36,6 +36,7 @@ OUTSIDE = {  # rows for what belongs to no line, and what each is
     WAITS: "waits and barriers", BRANCHES: "jumps of loops and masks", OTHER: "addresses, moved code",
     UNUSED: "registers without a value",
 }  # fmt: skip
+LITTLE, SHOWN = 0.05, 0.005  # shares below which a line is not hot, and not named
 _HEAD = re.compile(r"__device__ [^;={]*?(\w+)\(")
 
 
@@ -62,6 +63,7 @@ class HotLine:
     vector: float
     vector_share: float
     matrix: float
+    matrix_share: float
     time: float | None
     cycles: float | None
     registers: int
@@ -130,7 +132,9 @@ class Hot:
 
 
 def _heat(line: HotLine) -> tuple[float, float]:
-    return (line.vector_share if line.time is None else line.time), line.vector
+    if line.time is not None:
+        return line.time, line.vector
+    return (line.vector_share if line.vector_share >= LITTLE else 0.0), line.matrix
 
 
 def _subject(line: HotLine) -> str:
@@ -141,9 +145,11 @@ def _subject(line: HotLine) -> str:
 
 
 def _shares(line: HotLine) -> str:
-    said = [f"{line.vector_share:.0%} of the vector instructions"] if line.vector_share >= 0.005 else []
-    said += [f"{line.time:.0%} of the time"] if line.time is not None and line.time >= 0.005 else []
-    return " and ".join(said) or "less than 1% of everything"
+    shares = ((line.matrix_share, "matrix instructions"), (line.vector_share, "vector instructions"),
+              (line.time or 0.0, "time"))  # fmt: skip
+    said = [f"{share:.0%} of the {what}" for share, what in shares if share >= SHOWN]
+    *others, last = said or ["less than 1% of everything"]
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def to_json(found: Hot) -> dict[str, Any]:
@@ -253,6 +259,11 @@ def _of_hopper(build: Any, model: Any) -> list[Coded]:
     for x in placed(build):
         times = next((times for addresses, times in repeated if x.address in addresses), None)
         found.append(Coded(_sass_kind(x.opcode), x.sources, times is not None, times or 1.0, x.holds))
+    # ptxas moves products and leaves out lines: one that is not of the header with products has a neighbour's line.
+    products = [n for n, x in enumerate(found) if x.kind == "matrix"]
+    placed_ones = [n for n in products if any("wgmma" in at.file.rpartition("/")[2] for at in found[n].sources)]
+    for n in set(products) - set(placed_ones) if placed_ones else ():
+        found[n] = replace(found[n], sources=(), relatives=(min(placed_ones, key=lambda other: abs(other - n)),))
     return found
 
 
@@ -331,6 +342,7 @@ def _summed(build: Any, code: Sequence[Coded], attribution: _Attribution, predic
         if function and x.kind == "vector":
             functions[row][function] = functions[row].get(function, 0.0) + x.executed
     vector = sum(x.executed for x in code if x.kind == "vector")
+    multiplied = sum(x.executed for x in code if x.kind == "matrix")
     known = bool(code) and code[0].cycles is not None
     time = sum(x.cycles or 0.0 for x in code)
     step = sum(x.step_cycles or 0.0 for x in code)
@@ -355,6 +367,7 @@ def _summed(build: Any, code: Sequence[Coded], attribution: _Attribution, predic
             vector=own,
             vector_share=own / vector if vector else 0.0,
             matrix=matrix,
+            matrix_share=matrix / multiplied if multiplied else 0.0,
             time=sum(x.cycles or 0.0 for x in these) / time if known and time else None,
             cycles=sum(x.step_cycles or 0.0 for x in these) / step * shown if known and step else None,
             registers=sum(x.holds for x in these),

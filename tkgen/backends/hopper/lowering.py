@@ -460,7 +460,8 @@ class _Lowering:
         sums = self.program.accumulator.tensor.name if only else product.name
         return ProductModel(
             f"{name(sums)}_acc", name(product.left.name), name(product.right.name), product.layouts,
-            scaled, f"{name(sums)}_step", "" if only else f"_{name(sums)}", end_of(product.span),
+            scaled, f"{name(sums)}_step", "" if only else f"_{name(sums)}",
+            end_of(product.span or self.program.accumulator.span),
         )  # fmt: skip
 
     def tile_type(self, tensor: Tensor, shape: Sequence[str]) -> str:
