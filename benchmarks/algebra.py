@@ -57,8 +57,8 @@ def measure(path: Path) -> tuple[Mapping[str, int], float, float, int]:
         instructions += outcome.instructions
         return outcome
 
-    defines, note = next(iter(chosen_cases(path, None, ())))
-    chosen = given.chosen(path, defines, None, ())
+    defines, note = next(iter(chosen_cases(given.Asked(path))))
+    chosen = given.Asked(path, defines).chosen()
     built = chosen.spec.build(machine_check=False)
     blocks = some_blocks(chosen.launch) if note != "small" else None
     case = case_of(built, chosen.extents, chosen.scalars, blocks, note)

@@ -93,8 +93,8 @@ class Original:
 
 def originals(path: Path) -> Iterator[Original]:
     """The build of a spec at a small size and, of some, one at its own loop counts."""
-    for defines, note in chosen_cases(path, None, ()):
-        chosen = given.chosen(path, defines, None, ())
+    for defines, note in chosen_cases(given.Asked(path)):
+        chosen = given.Asked(path, defines).chosen()
         if note == "small" or path.stem in LOOPED:
             yield original(chosen)
 

@@ -56,7 +56,7 @@ class Row:
 
 def measured(path: Path, defines: Mapping[str, float | None], note: str, draws: int) -> Row:
     """One case of a spec."""
-    chosen = given.chosen(path, defines, None, ())
+    chosen = given.Asked(path, defines).chosen()
     build = chosen.spec.build(machine_check=False)
     blocks = some_blocks(chosen.launch) if note == "own loops" else None
     case = case_of(build, chosen.extents, chosen.scalars, blocks, note)
@@ -93,7 +93,7 @@ def _plain(build: Build, chosen: Chosen, drawn: Drawn, order: Interleaving, bloc
 def rows(paths: Sequence[Path], draws: int, done: set[tuple[str, str]]) -> Iterator[Row]:
     """Rows that are not done yet, spec by spec."""
     for path in paths:
-        for defines, note in chosen_cases(path, None, ()):
+        for defines, note in chosen_cases(given.Asked(path)):
             if (path.stem, note) not in done:
                 yield measured(path, defines, note, draws)
 

@@ -36,11 +36,10 @@ def verify(
         SpecError: the spec is wrong.
         AssertionError: numbers are wrong, or the referee found something; the message says what.
     """
-    from tkgen.execute.given import chosen as choose
-    from tkgen.execute.given import emulated
+    from tkgen.execute.given import Asked, emulated
     from tkgen.execute.launch import run, trials
 
-    chosen = choose(Path(path), defines or {}, None, ())
+    chosen = Asked(Path(path), defines or {}).chosen()
     build = emulated(chosen.spec).build()
     runs: list[Run] = []
     for order, kind in trials(schedules):

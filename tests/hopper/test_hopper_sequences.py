@@ -146,13 +146,13 @@ def test_blocks_that_add_begin_at_zero(executor: str) -> None:
 def test_another_second_kernel_is_found(tmp_path: Path) -> None:
     """Each kernel is compared with its own equations, on the results of the one before."""
     from tkgen.backends.registry import backend_of
-    from tkgen.execute.given import chosen
+    from tkgen.execute.given import Asked
     from tkgen.execute.modelled import trials
 
     text = SPEC.read_text()
     for name, words in (("right", text), ("wrong", text.replace("+ b[n]", "- b[n]"))):
         (tmp_path / f"{name}.tk").write_text(words)
-    right, wrong = (chosen(tmp_path / f"{name}.tk", SMALL, None) for name in ("right", "wrong"))
+    right, wrong = (Asked(tmp_path / f"{name}.tk", SMALL).chosen() for name in ("right", "wrong"))
     exchanged = type(right.spec)(**{**vars_of(right.spec), "parts": (right.spec.kernels[0], wrong.spec.kernels[1])})
     found = type(right)(exchanged, right.launch, right.extents, right.scalars)
     (trial,) = trials(backend_of("sm_90a"), found, 1, executor="model")

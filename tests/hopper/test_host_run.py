@@ -244,7 +244,7 @@ def test_every_shipped_kernel_is_run() -> None:
 @pytest.mark.parametrize("name", [n if n in SAMPLE else pytest.param(n, marks=pytest.mark.slow) for n in SIZES])
 def test_shipped_kernels_are_right(name: str) -> None:
     path = SPECS / f"{name}.tk"
-    found = given.chosen(path, {**check_scalars(load(path).program), **SIZES[name]}, "sm_90a")
+    found = given.Asked(path, {**check_scalars(load(path).program), **SIZES[name]}, "sm_90a").chosen()
     assert [t.failure for t in modelled.trials(backend_of("sm_90a"), found, 2, executor="host")] == ["", ""]
 
 

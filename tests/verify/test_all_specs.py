@@ -53,11 +53,11 @@ def test_mutants_are_caught_or_are_the_same(stem: str) -> None:
 
 
 def test_small_sizes_have_several_blocks_and_tails() -> None:
-    (tail, _), *_ = chosen_cases(SPECS / "tail.tk", None, ())
+    (tail, _), *_ = chosen_cases(given.Asked(SPECS / "tail.tk"))
     assert tail["M"] == 129 and tail["N"] == 251 and tail["K"] == 509
-    (packed, _), *_ = chosen_cases(SPECS / "low_precision" / "w4.tk", None, ())
+    (packed, _), *_ = chosen_cases(given.Asked(SPECS / "low_precision" / "w4.tk"))
     assert (packed["M"], packed["N"]) == (256, 384), "rows of such weights have no tail"
-    (whole, note), (loops, more) = chosen_cases(SPECS / "eight_wave.tk", None, ())
+    (whole, note), (loops, more) = chosen_cases(given.Asked(SPECS / "eight_wave.tk"))
     assert (whole["M"], whole["N"], note) == (256, 384, "small")
     assert (loops.get("K"), loops["M"], more) == (None, 128, "own loops")
 
@@ -75,7 +75,7 @@ def test_small_sizes_have_several_blocks_and_tails() -> None:
     ],
 )
 def test_small_sizes_of_loops_and_runs_have_several_of_all_and_ends(name: str, sizes: dict[str, int | None]) -> None:
-    (small, _), *_ = chosen_cases(SPECS / f"{name}.tk", None, ())
+    (small, _), *_ = chosen_cases(given.Asked(SPECS / f"{name}.tk"))
     assert {dim: small.get(dim) for dim in sizes} == sizes
 
 
@@ -102,16 +102,16 @@ def test_all_of_them_are_one_run_that_may_be_stopped(
 
 
 def test_scalars_have_values_with_which_each_factor_tells() -> None:
-    (small, _), (own, _) = chosen_cases(SPECS / "alpha_beta.tk", None, ())
+    (small, _), (own, _) = chosen_cases(given.Asked(SPECS / "alpha_beta.tk"))
     assert (small["alpha"], small["beta"]) == (0.75, 0.625)
     assert (own["alpha"], own["beta"]) == (1.0, 0.0), "the second time the defaults: beta of zero has a way of its own"
-    (attention, _), *_ = chosen_cases(SPECS / "attention" / "attention.tk", None, ())
+    (attention, _), *_ = chosen_cases(given.Asked(SPECS / "attention" / "attention.tk"))
     assert attention["scale"] == 0.12751743
 
 
 def test_what_a_block_stores_in_the_place_of_a_later_one_is_seen() -> None:
     path = SPECS / "attention" / "attention.tk"
-    of = benchmark.original(given.chosen(path, {"BATCH": 1, "HEADS": 2, "LENGTH": 200}, None, ()))
+    of = benchmark.original(given.Asked(path, {"BATCH": 1, "HEADS": 2, "LENGTH": 200}).chosen())
     ((_, source),) = benchmark.sources(of.build)
     lines = source.split("\n")
     at, line = next((n, line) for n, line in enumerate(lines, 1) if "store_rows<" in line)

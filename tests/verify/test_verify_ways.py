@@ -34,7 +34,7 @@ kernel scales
 
 def original(stem: str, **defines: int) -> benchmark.Original:
     (path,) = SPECS.rglob(f"{stem}.tk")
-    return benchmark.original(given.chosen(path, dict(defines), None, ()))
+    return benchmark.original(given.Asked(path, dict(defines)).chosen())
 
 
 def judged(of: benchmark.Original, old: str, new: str) -> dict[str, object]:
@@ -88,8 +88,8 @@ SECOND_TILES = [
 
 def small(stem: str) -> benchmark.Original:
     (path,) = SPECS.rglob(f"{stem}.tk")
-    (sizes, _), *_ = specs.chosen_cases(path, None, ())
-    return benchmark.original(given.chosen(path, sizes, None, ()))
+    (sizes, _), *_ = specs.chosen_cases(given.Asked(path))
+    return benchmark.original(given.Asked(path, sizes).chosen())
 
 
 @pytest.mark.parametrize(("stem", "old", "new"), sample(SECOND_TILES, 2, several=True))
@@ -111,16 +111,16 @@ def test_few_blocks_of_persistent_grids_have_two_tiles_each() -> None:
         ("persistent", {"M": 128, "N": 128, "K": 192}, 1),
         ("groups/grouped_fp8", {"TOKENS": 257, "EXPERTS": 4, "OUT": 251, "IN": 1021}, 2),
     ):
-        launch = given.chosen(SPECS / f"{path}.tk", dict(sizes), None, ()).launch
+        launch = given.Asked(SPECS / f"{path}.tk", dict(sizes)).chosen().launch
         assert specs.in_turn(launch, first).blocks == 304, "with blocks that have no tile"
         assert specs.in_turn(launch, second).blocks == count
-    split = given.chosen(SPECS / "split_k.tk", {"M": 128, "N": 128, "K": 768}, None, ()).launch
+    split = given.Asked(SPECS / "split_k.tk", {"M": 128, "N": 128, "K": 768}).chosen().launch
     assert specs.in_turn(split, second) == split
 
 
 def test_a_group_is_empty_and_one_is_longer_than_a_tile() -> None:
     path, extents = SPECS / "groups" / "grouped_gemm.tk", {"TOKENS": 257, "EXPERTS": 4}
-    launch = given.chosen(path, dict(extents), None, ()).launch
+    launch = given.Asked(path, dict(extents)).chosen().launch
     each = load_equations(path, extents, None, ())
     for seed in range(20):
         found = inputs.grouped(each, random_inputs(launch, seed), launch.extents, seed)

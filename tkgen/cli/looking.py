@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from tkgen.backends.protocol import Build
     from tkgen.backends.protocol import Spec as AnySpec
     from tkgen.build.saves import State
-    from tkgen.execute.predicted import Asked
+    from tkgen.execute.predicted import PredictionAsked
     from tkgen.predict import Prediction
     from tkgen.report import Facts
     from tkgen.report import Prediction as Shown
@@ -206,6 +206,7 @@ def watch(
     from tkgen.build.outputs import DEFAULT_EMITS
     from tkgen.build.saves import Saves
     from tkgen.execute import rows as launches
+    from tkgen.execute.given import Asked
 
     saves = Saves(spec, roots or ())
 
@@ -217,8 +218,8 @@ def watch(
             if not as_json:
                 say(built.line())
             show_diagnostics(built.diagnostics)
-            small = launches.smallest(spec, defines(define), target, roots or ())
-            rows = launches.run_spec(spec, small, target, roots or (), "emulator", 0, 1, 1, cxx)
+            small = launches.smallest(Asked(spec, target=target, roots=roots or ()), defines(define))
+            rows = launches.run_spec(small, "emulator", 0, 1, 1, cxx)
             if not as_json:
                 say(launches.tables(rows))
         code = OK if all(row.ok for row in rows) else WRONG
@@ -284,10 +285,10 @@ def predict(
     with reported():
         for path, values in places:
             refuse_early(path, values, roots)
-    from tkgen.execute.predicted import Asked
+    from tkgen.execute.predicted import PredictionAsked
     from tkgen.predict import PredictError
 
-    asked = [Asked(path, defines(values), target, tuple(roots or ()), product) for path, values in places]
+    asked = [PredictionAsked(path, defines(values), target, roots or (), product) for path, values in places]
     with reported():
         try:
             alone = lines and len(asked) == 1
@@ -308,7 +309,9 @@ def predict(
         say(f"wrote {trace}")
 
 
-def _predicted(asked: Asked, trace: Path | None, cxx: str | None, lines: bool) -> tuple[Prediction, list[Hot]]:
+def _predicted(
+    asked: PredictionAsked, trace: Path | None, cxx: str | None, lines: bool
+) -> tuple[Prediction, list[Hot]]:
     """The prediction of a spec and of its `lines`, if asked for, with progress shown on a terminal."""
     from tkgen.tune.cheaper import with_cheaper
 
@@ -318,7 +321,7 @@ def _predicted(asked: Asked, trace: Path | None, cxx: str | None, lines: bool) -
     with working(f"predicting {subject.spec.name}"):
         found, hot = subject.predict_lines(cxx, trace, lines)
         seconds = [k.seconds for k in found.kernels or (found,)]
-        return found, with_cheaper(subject.spec, hot, seconds, asked.product, subject.extents, cxx, asked.roots)
+        return found, with_cheaper(subject.spec, hot, seconds, asked.product, subject.extents, cxx, tuple(asked.roots))
 
 
 def _say_predictions(
@@ -347,7 +350,7 @@ def _say_predictions(
             say("--edits tries changes to the spec, one at a time")
 
 
-def _tried(asked: Asked, seconds: float, cxx: str | None) -> tuple[Tried, ...]:
+def _tried(asked: PredictionAsked, seconds: float, cxx: str | None) -> tuple[Tried, ...]:
     """Predict the effect of each edit of a spec, with progress on a terminal."""
     from tkgen.tune.edits import try_edits
     from tkgen.tune.evaluate import editable
@@ -357,7 +360,7 @@ def _tried(asked: Asked, seconds: float, cxx: str | None) -> tuple[Tried, ...]:
         with bar() as shown:
             task = shown.add_task("edits")
             return try_edits(
-                editable(subject.spec), seconds, asked.product, subject.extents, cxx=cxx, roots=asked.roots,
+                editable(subject.spec), seconds, asked.product, subject.extents, cxx=cxx, roots=tuple(asked.roots),
                 jobs=os.cpu_count() or 1, progress=lambda done, total: shown.update(task, completed=done, total=total),
             )  # fmt: skip
 

@@ -82,23 +82,12 @@ def run(
             need_emulator()
         from tkgen.execute import rows as launches
         from tkgen.execute.arguments import SizeError
+        from tkgen.execute.given import Asked
 
         try:
             with reported(), emulating(path.stem, len(files) == 1) as progress:
-                rows = launches.run_spec(
-                    path,
-                    launch_defines(define),
-                    target,
-                    roots or (),
-                    device,
-                    seed,
-                    schedules or 1,
-                    jobs,
-                    cxx,
-                    chosen,
-                    progress,
-                    executor,
-                )
+                asked = Asked(path, launch_defines(define), target, roots or ())
+                rows = launches.run_spec(asked, device, seed, schedules or 1, jobs, cxx, chosen, progress, executor)
         except SizeError as error:
             fail(str(error), USAGE)
         for row in rows:

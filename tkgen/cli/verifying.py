@@ -103,9 +103,11 @@ def verify(
 
     def executed(path: Path) -> tuple[list[object], list[str]]:
         from tkgen.execute import modelled_suite
+        from tkgen.execute.given import Asked
         from tkgen.execute.rows import tables
 
-        rows = modelled_suite.compared(path, launch_defines(define), target, include or (), draws, schedules, seed)
+        asked = Asked(path, launch_defines(define), target, include or ())
+        rows = modelled_suite.compared(asked, draws, schedules, seed)
         unlike.extend(row for row in rows if not row.ok)
         return [row.to_json() for row in rows], [f"{tables(rows)}\n{IN_NUMBERS}"]
 

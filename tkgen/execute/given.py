@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -29,29 +29,39 @@ class Chosen:
     scalars: dict[str, float]
 
 
-def chosen(path: Path, defines: Mapping[str, float | None], target: str | None, roots: Sequence[Path] = ()) -> Chosen:
-    """The spec at `path` for whichever target, checked, and its launch.
+@dataclass(frozen=True)
+class Asked:
+    """The spec at `path` with `-D` values, for the target, else its own; its includes may reach `roots`."""
 
-    Raises:
-        SpecError: the spec is wrong, or a value gives nothing that is there.
-        SizeError: a size that the kernel cannot do, or a scalar without a value.
-    """
-    spec, values = valued(path, defines, target, roots)
-    launch = spec.check().launch(values.extents)
-    return Chosen(spec, launch, values.extents, scalar_values(launch.program, values.scalars))
+    path: Path
+    defines: Mapping[str, float | None] = field(default_factory=dict)
+    target: str | None = None
+    roots: Sequence[Path] = ()
 
+    def load(self, defines: Mapping[str, int | None] | None = None) -> AnySpec:
+        """The spec with these values alone. Raises as `tkgen.load`."""
+        return load(self.path, defines, self.target, self.roots)
 
-def valued(
-    path: Path, defines: Mapping[str, float | None], target: str | None, roots: Sequence[Path] = ()
-) -> tuple[AnySpec, Values]:
-    """The spec at `path` with the `-D` values that its code is built for, and all of them told apart.
+    def chosen(self) -> Chosen:
+        """The spec for whichever target, checked, and its launch.
 
-    Raises:
-        SpecError: the spec is wrong, or a value gives nothing that is there.
-        SizeError: a size that is not an integer, or a `dynamic` scalar.
-    """
-    values = Values.of(load(path, None, target, roots).program, defines)
-    return load(path, values.static, target, roots), values
+        Raises:
+            SpecError: the spec is wrong, or a value gives nothing that is there.
+            SizeError: a size that the kernel cannot do, or a scalar without a value.
+        """
+        spec, values = self.valued()
+        launch = spec.check().launch(values.extents)
+        return Chosen(spec, launch, values.extents, scalar_values(launch.program, values.scalars))
+
+    def valued(self) -> tuple[AnySpec, Values]:
+        """The spec with the `-D` values that its code is built for, and all of them told apart.
+
+        Raises:
+            SpecError: the spec is wrong, or a value gives nothing that is there.
+            SizeError: a size that is not an integer, or a `dynamic` scalar.
+        """
+        values = Values.of(self.load().program, self.defines)
+        return self.load(values.static), values
 
 
 def emulated(spec: AnySpec) -> AnySpec:

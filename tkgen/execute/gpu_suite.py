@@ -19,7 +19,7 @@ from tkgen.execute import gpu
 from tkgen.execute.arguments import check_scalars
 from tkgen.execute.cases import size_cases
 from tkgen.execute.compare import Inputs
-from tkgen.execute.given import chosen
+from tkgen.execute.given import Asked
 from tkgen.execute.suites import Result, Work, attempted
 from tkgen.ir.products import has_products
 
@@ -55,14 +55,14 @@ def is_small(path: Path, target: str, spec: protocol.Spec) -> bool:
     """Return True if a kernel has sizes of its own, and the CPU soon knows what it computes at these."""
     if any(d.size is None for d in spec.program.dims):
         return False
-    launch = chosen(path, check_scalars(spec.program), target).launch
+    launch = Asked(path, check_scalars(spec.program), target).chosen().launch
     nested = any(has_products(one.program.kernel) and not one.summed[0] for one in launch.launches)
     return not nested and launch.flops <= MOST_FLOPS and launch.moved_bytes <= MOST_BYTES
 
 
 def _wrong(path: Path, target: str, values: Mapping[str, int], cxx: str | None, seed: int) -> str:
     """Compare the numbers at these sizes; return an empty text where they are right."""
-    found = chosen(path, {**check_scalars(load(path, None, target).program), **values}, target)
+    found = Asked(path, {**check_scalars(load(path, None, target).program), **values}, target).chosen()
     for kind in Inputs:
         wanted = gpu.expected(backend_of(target), found.launch, found.scalars, seed, kind)
         comparison, _ = gpu.compared_launch(backend_of(target), found.spec, found.launch, found.scalars, wanted, cxx)

@@ -7,7 +7,8 @@ For each spec the same is tried as on a GPU (`gpu_suite`), except for what only 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from tkgen.execute import gpu_suite
 from tkgen.execute.admitted import small
 from tkgen.execute.arguments import check_scalars
 from tkgen.execute.cases import size_cases
-from tkgen.execute.given import chosen
+from tkgen.execute.given import Asked
 from tkgen.execute.modelled import trials
 from tkgen.execute.rows import Row, run_spec
 from tkgen.execute.suites import Result, attempted
@@ -45,27 +46,24 @@ def regression(
     name = target_of(path, target)
 
     def numbers(values: Mapping[str, int]) -> str:
-        found = chosen(path, {**check_scalars(load(path, None, name).program), **values}, name)
+        found = Asked(path, {**check_scalars(load(path, None, name).program), **values}, name).chosen()
         tried = trials(backend_of(name), found, schedules, seed, executor=executor)
         return next((f"{t.order}: {t.failure}" for t in tried if t.failure), "")
 
     return attempted(path, name, cxx, sizes, numbers, partial(gpu_suite.shipped, numbers=numbers), generated)
 
 
-def compared(
-    path: Path, defines: Mapping[str, float | None], target: str | None, roots: Sequence[Path], draws: int,
-    schedules: int, seed: int,
-) -> list[Row]:  # fmt: skip
+def compared(asked: Asked, draws: int, schedules: int, seed: int) -> list[Row]:
     """Launches of the generated C++ with as many inputs, each in as many orders: at small sizes, or those of `-D`.
 
     Raises:
         SpecError, SizeError, ToolchainError: as `run_spec`.
     """
-    if not defines:
-        spec = load(path, None, target, roots)
-        found = small(spec, lambda static: load(path, static, target, roots).check())
-        defines = {**check_scalars(spec.program), **one_matrix(spec), **found}
-    each = [run_spec(path, defines, target, roots, "emulator", seed + n, schedules, 1, None) for n in range(draws)]
+    if not asked.defines:
+        spec = asked.load()
+        found = small(spec, lambda static: asked.load(static).check())
+        asked = replace(asked, defines={**check_scalars(spec.program), **one_matrix(spec), **found})
+    each = [run_spec(asked, "emulator", seed + n, schedules, 1, None) for n in range(draws)]
     return [row for rows in each for row in rows]
 
 

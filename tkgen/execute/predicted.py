@@ -7,12 +7,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from tkgen.api import load
 from tkgen.backends import protocol
 from tkgen.backends.registry import backend_of
-from tkgen.execute.given import Values
+from tkgen.execute.given import Asked
 from tkgen.predict import Prediction, check_device, models, predicted
 from tkgen.report.hot import Hot, hot_kernels
 from tkgen.report.timeline import trace
@@ -21,14 +19,10 @@ from tkgen.toolchain.files import write_atomic
 
 
 @dataclass(frozen=True)
-class Asked:
-    """The spec at `path` with `-D` values, to predict for a `product` of its target, the first without a name."""
+class PredictionAsked(Asked):
+    """A spec to predict for a `product` of its target, the first without a name."""
 
-    path: Path
-    defines: Mapping[str, float | None]
-    target: str | None
-    roots: tuple[Path, ...]
-    product: str | None
+    product: str | None = None
 
     def checked(self) -> Subject:
         """The spec, checked.
@@ -38,9 +32,7 @@ class Asked:
             SizeError: a value that cannot be given.
             PredictError, UnknownTargetError: there is no timing data, or no such product.
         """
-        own: Any = load(self.path, None, self.target, self.roots)
-        values = Values.of(own.program, self.defines)
-        spec = load(self.path, values.static, self.target, self.roots)
+        spec, values = self.valued()
         check_device(spec.target.name, self.product)  # before anything is compiled
         return Subject(spec.check(), values.extents, self.product)
 

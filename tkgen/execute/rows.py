@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from math import isfinite
-from pathlib import Path
 
-from tkgen.api import load, target_of
+from tkgen.api import target_of
 from tkgen.backends.protocol import Backend, Build
 from tkgen.backends.registry import backend_of
 from tkgen.diagnostics.text import table_text
@@ -17,7 +16,7 @@ from tkgen.execute.admitted import small
 from tkgen.execute.arguments import SizeError, check_scalars
 from tkgen.execute.cases import blocks_text
 from tkgen.execute.compare import Comparison, Inputs
-from tkgen.execute.given import Chosen, chosen, emulated
+from tkgen.execute.given import Asked, Chosen, emulated
 from tkgen.execute.launch import run, trials
 from tkgen.ir.sizing import Sizing
 from tkgen.toolchain.compiler import ToolchainError
@@ -94,23 +93,16 @@ def _code(row: Row) -> str:
     return which if row.blocks is None else f"{which}; {blocks_text(row.blocks)} of {row.grid}"
 
 
-def smallest(
-    path: Path, defines: Mapping[str, int | None], target: str | None, roots: Sequence[Path]
-) -> dict[str, float | None]:
-    """`defines`, with values worth running for what they leave alone: small sizes, scalars."""
-    spec = emulated(load(path, defines, target, roots))
-    return {
-        **small(spec, lambda static: load(path, {**static, **defines}, target, roots).check()),
-        **check_scalars(spec.program),
-        **{n: v for n, v in defines.items() if v is not None},
-    }
+def smallest(asked: Asked, defines: Mapping[str, int | None]) -> Asked:
+    """The spec with `defines`, and values worth running for what they leave alone: small sizes, scalars."""
+    spec = emulated(asked.load(defines))
+    found = small(spec, lambda static: asked.load({**static, **defines}).check())
+    given = {n: v for n, v in defines.items() if v is not None}
+    return replace(asked, defines={**found, **check_scalars(spec.program), **given})
 
 
 def run_spec(
-    path: Path,
-    defines: Mapping[str, float | None],
-    target: str | None,
-    roots: Sequence[Path],
+    asked: Asked,
     device: str,
     seed: int,
     schedules: int,
@@ -120,9 +112,7 @@ def run_spec(
     progress: Callable[[int, int], None] | None = None,
     executor: str = "",
 ) -> list[Row]:
-    """Build and launch the spec at `path`, of one kernel or several, once per schedule.
-
-    `defines` also gives dynamic dimensions their sizes, and scalars their values.
+    """Build and launch a spec, of one kernel or several, once per schedule.
 
     `blocks` launches these alone, of each kernel alone. `progress` is told blocks done, and of how many. `executor`
     is one of those of sm_90a, the first where it is empty.
@@ -133,17 +123,17 @@ def run_spec(
             that is not there.
         ToolchainError: nothing here compiles or emulates it, or there is no GPU to run it on.
     """
-    name = target_of(path, target, roots)
+    name = target_of(asked.path, asked.target, asked.roots)
     backend = backend_of(name)
     if backend.executors and device != "gpu":
         if blocks is not None:
             raise SizeError(f"kernels for {name} run whole launches here: leave `--blocks` out, give small sizes by -D")
-        return _executed(path, backend, defines, name, roots, seed, schedules, progress, executor)
+        return _executed(asked.chosen(), backend, seed, schedules, progress, executor)
     if executor:
         raise SizeError(f"`--executor` is for sm_90a: the emulator runs the machine code of {name}")
     if device == "gpu":
-        return [_on_gpu(path, backend, defines, name, roots, seed, cxx)]
-    found = chosen(path, defines, target, roots)
+        return [_on_gpu(asked.chosen(), backend, seed, cxx)]
+    found = asked.chosen()
     launched = _launched(found, found.spec.build(cxx=cxx).check(), alone=blocks is not None)
     each = found.launch.blocks if blocks is None else len(blocks)
     rows: list[Row] = []
@@ -181,20 +171,12 @@ def _launched(found: Chosen, build: Build, alone: bool) -> list[tuple[str, Build
 
 
 def _executed(
-    path: Path,
-    backend: Backend,
-    defines: Mapping[str, float | None],
-    target: str,
-    roots: Sequence[Path],
-    seed: int,
-    schedules: int,
-    progress: Callable[[int, int], None] | None,
+    found: Chosen, backend: Backend, seed: int, schedules: int, progress: Callable[[int, int], None] | None,
     executor: str,
-) -> list[Row]:
+) -> list[Row]:  # fmt: skip
     """Launches by one of the back end's executors, one for each order."""
     from tkgen.execute import modelled
 
-    found = chosen(path, defines, target, roots)
     spec, launch = found.spec, found.launch
     executor = executor or next(iter(backend.executors))
     return [
@@ -207,19 +189,10 @@ def _executed(
     ]  # fmt: skip
 
 
-def _on_gpu(
-    path: Path,
-    backend: Backend,
-    defines: Mapping[str, float | None],
-    target: str,
-    roots: Sequence[Path],
-    seed: int,
-    cxx: str | None,
-) -> Row:
+def _on_gpu(found: Chosen, backend: Backend, seed: int, cxx: str | None) -> Row:
     """One launch on a GPU, timed."""
     from tkgen.execute import gpu
 
-    found = chosen(path, defines, target, roots)
     spec, launch = found.spec, found.launch
     backend.need_gpu()  # before the reference, which takes long
     wanted = gpu.expected(backend, launch, found.scalars, seed)

@@ -156,11 +156,11 @@ def from_spec(
     """
     from tkgen.execute.arguments import SizeError
     from tkgen.execute.compare import random_inputs, references
-    from tkgen.execute.given import chosen, emulated
+    from tkgen.execute.given import Asked, emulated
     from tkgen.execute.launch import check_memory
     from tkgen.ir.rounding import rounded
 
-    found = chosen(path, defines or {}, target, include_roots)
+    found = Asked(path, defines or {}, target, include_roots).chosen()
     emulated(found.spec)
     build = found.spec.build(cxx=cxx, kittens=kittens, machine_check=False)  # the referee runs it
     launches = found.launch.launches

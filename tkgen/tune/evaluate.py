@@ -127,15 +127,16 @@ def _unsound(spec: AnySpec, roots: Sequence[Path]) -> str:
 
     Raises SpecError or ValueError where it has no such size.
     """
-    from tkgen.execute import given as givens
     from tkgen.execute import modelled
     from tkgen.execute.admitted import small
     from tkgen.execute.arguments import check_scalars
+    from tkgen.execute.given import Asked
     from tkgen.execute.modelled_suite import one_matrix
 
-    sizes = small(spec, lambda static: load(spec.path, {**spec.defines, **static}, spec.target.name, roots).check())
+    asked = Asked(spec.path, target=spec.target.name, roots=roots)
+    sizes = small(spec, lambda static: asked.load({**spec.defines, **static}).check())
     given = {**check_scalars(spec.program), **spec.defines, **one_matrix(spec), **sizes}
-    found = givens.chosen(spec.path, given, spec.target.name, roots)
+    found = replace(asked, defines=given).chosen()
     tried = modelled.trials(backend_of(spec.target.name), found, ORDERS, executor="model")
     return next((f"{t.order}: {t.failure}" for t in tried if t.failure), "")
 
@@ -147,14 +148,14 @@ def time_on_gpu(setting: Setting, trial: Trial) -> Trial:
         ToolchainError: there is no GPU here, or its module cannot be built.
     """
     from tkgen.execute.arguments import check_scalars
+    from tkgen.execute.given import Asked
     from tkgen.execute.rows import run_spec
 
     candidate = trial.candidate
     scalars = check_scalars(setting.load(candidate).program)
     defines = {**scalars, **setting.fixed[candidate.spec], **dict(candidate.values), **setting.sizes}
-    row = run_spec(
-        Path(candidate.spec), defines, setting.target, setting.include_roots, "gpu", 0, 1, 1, setting.cxx
-    )[0]  # fmt: skip
+    asked = Asked(Path(candidate.spec), defines, setting.target, setting.include_roots)
+    (row,) = run_spec(asked, "gpu", 0, 1, 1, setting.cxx)
     if not row.comparison.right or row.milliseconds is None:
         return replace(trial, verified=False, message="wrong numbers on the GPU")
     return replace(trial, gpu_seconds=row.milliseconds * 1e-3)

@@ -96,8 +96,9 @@ def device() -> str:
 def _prepared(setting: Setting, candidate: Candidate) -> tuple[Chosen, Backend]:
     """A candidate's launch at the sizes of the search, and what launches it."""
     from tkgen.execute.arguments import check_scalars
-    from tkgen.execute.given import chosen
+    from tkgen.execute.given import Asked
 
     spec = setting.load(candidate)
     given = {**check_scalars(spec.program), **spec.defines, **setting.sizes}
-    return chosen(spec.path, given, spec.target.name, setting.include_roots), backend_of(spec.target.name)
+    asked = Asked(spec.path, given, spec.target.name, setting.include_roots)
+    return asked.chosen(), backend_of(spec.target.name)

@@ -12,17 +12,15 @@ from typing import Any
 
 import torch
 
-from tkgen.api import load
 from tkgen.backends.protocol import Build
 from tkgen.backends.spec import AnySpec
 from tkgen.diagnostics import SpecError
 from tkgen.emulate import Interleaving, Policy
-from tkgen.execute import given
 from tkgen.execute.admitted import like, small, stated
 from tkgen.execute.arguments import check_scalars
 from tkgen.execute.cases import size_cases
 from tkgen.execute.compare import Inputs, random_inputs
-from tkgen.execute.given import emulated
+from tkgen.execute.given import Asked, emulated
 from tkgen.execute.launch import Payload, check_memory, emulate_all
 from tkgen.ir.equations import AxisKind, Kernel, Loop, walk
 from tkgen.ir.launch import Launch
@@ -137,18 +135,16 @@ def _only(launch: Launch[Any], name: str, value: Ring, blocks: Sequence[int], dr
 # ---------------------------------------------------------------- sizes
 
 
-def chosen_cases(
-    path: Path, target: str | None, roots: Sequence[Path]
-) -> Iterator[tuple[dict[str, float | None], str]]:
+def chosen_cases(asked: Asked) -> Iterator[tuple[dict[str, float | None], str]]:
     """The `-D` values at which a spec is verified, and what each is for: a small size, and its own loop counts."""
-    spec = emulated(load(path, None, target, roots))
+    spec = emulated(asked.load())
     sizes, scalars = size_cases(spec), check_scalars(spec.program)
     few = dict.fromkeys(_listed(spec), _PAGES)  # of what tables list: there need not be many
 
     def check(static: Mapping[str, int]) -> object:
-        return load(path, static, target, roots).check()
+        return asked.load(static).check()
 
-    several = _several(spec, sizes, small(spec, check), path, target, roots)
+    several = _several(spec, sizes, small(spec, check), asked)
     if spec.kernels == (spec,) and spec.program.grid.name == "stream_k":  # few steps are one for each of its blocks
         several = {name: size for name, size in several.items() if name not in _looped(spec)}
     yield {**few, **several, **_telling(scalars)}, "small"
@@ -164,15 +160,12 @@ def _telling(scalars: Mapping[str, float]) -> dict[str, float]:
     return {n: value if plain[value] == 1 else 0.5 + 0.25 / 2**i for i, (n, value) in enumerate(scalars.items())}
 
 
-def _several(
-    spec: AnySpec, sizes: Sequence[dict[str, int]], found: dict[str, int], path: Path, target: str | None,
-    roots: Sequence[Path],
-) -> dict[str, int]:  # fmt: skip
+def _several(spec: AnySpec, sizes: Sequence[dict[str, int]], found: dict[str, int], asked: Asked) -> dict[str, int]:
     """A small size with several blocks, with tails where there may be some, if the spec can do it, else `found`."""
 
     def possible(case: Mapping[str, int]) -> bool:
         with suppress(SpecError):
-            given.valued(path, {**case}, target, roots)[0].check()
+            replace(asked, defines=case).valued()[0].check()
             return True
         return False
 
@@ -251,11 +244,12 @@ def verified_spec(
         ToolchainError: nothing here compiles it.
         EmulateError: a launch cannot start.
     """
-    cases = [(dict(defines), "built for -D")] if defines else list(chosen_cases(path, target, roots))
+    asked = Asked(path, defines, target, roots)
+    cases = [(dict(defines), "built for -D")] if defines else list(chosen_cases(asked))
     found = []
-    own = _kernels(emulated(load(path, None, target, roots)))
+    own = _kernels(emulated(asked.load()))
     for values, note in cases:
-        chosen = given.chosen(path, values, target, roots)
+        chosen = replace(asked, defines=values).chosen()
         build = chosen.spec.build(cxx=cxx, machine_check=False)  # all of it is run here
         check_memory(chosen.launch)
         blocks = some_blocks(chosen.launch) if note == "own loops" else None
