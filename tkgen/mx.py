@@ -142,8 +142,8 @@ def quantise(values: Tensor, name: str) -> tuple[Tensor, Tensor]:
     """Numbers as blocks of 32 along the last dimension: elements, packed where bytes hold several, and scales.
 
     A scale is 2 to the exponent of the block's largest magnitude less that of the format's largest number (MX, section
-    6.3), 2^-127 at least, which that of zeros is. What is beyond the largest number becomes that. A NaN stays one; in
-    formats that have none it makes the scale of its block a NaN, as infinities do, and NaNs alone in a block.
+    6.3), 2^-127 at least, which that of zeros is. Values beyond the largest number become that number. A NaN stays one;
+    in formats that have none it makes the scale of its block a NaN, as infinities do, and NaNs alone in a block.
 
     Raises:
         ValueError: another format, or a row that is no multiple of 32.

@@ -7,9 +7,9 @@
     o = o * r + bf16(p) @ V[j]
     m = n
 
-What breaks this rule is computed as it is said: it depends on which keys share a tile, which nobody means. So is a
-bounded walk (`to q`) whose mask keeps places that no tile visits, or that has none: where its last tile ends is by the
-tile's size. These are warnings; the equations mean what they say.
+A kernel that breaks this rule is computed as written, but its result depends on which keys share a tile. The same holds
+of a bounded walk (`to q`) whose mask keeps places that no tile visits, or that has none: where its last tile ends is by
+the tile's size. These are warnings; the equations mean what they say.
 """
 
 from __future__ import annotations

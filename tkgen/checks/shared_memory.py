@@ -188,9 +188,9 @@ def read_ways(operand: Operand) -> tuple[str, int]:
 def write_ways(program: Program, operand: Operand) -> tuple[str, int]:
     """The instruction that writes an operand's tiles to LDS and its bank conflicts (1: none).
 
-    Collective loads write in the headers' own order. What is staged through registers, or masked by a tail clause, is
-    dealt to threads 16 bytes each, as `chunk_at` of the generated code says, and written in two halves; of one-byte
-    elements whole.
+    Collective loads write in the headers' own order. Tiles that are staged through registers, or masked by a tail
+    clause, are dealt to threads 16 bytes each (`chunk_at` of the generated code) and written in two halves, of one-byte
+    elements in one piece.
     """
     size, (rows, cols) = operand.tensor.dtype.bytes, operand.part_stored
     role = next(r for r in program.roles if operand.name in r.loads)

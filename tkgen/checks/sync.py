@@ -2,8 +2,8 @@
 
 Rule. Two accesses to one LDS buffer on different waves, at least one of them a write, are ordered by a barrier between
 the completion of the first and the start of the second. All waves pass the same number of barriers. A collective runs
-on exactly the waves of one aligned group. What a wave multiplies is what it has read, what it writes to LDS what it has
-fetched.
+on exactly the waves of one aligned group. A wave multiplies the values that it has read, and writes to LDS those that
+it has fetched.
 
 Proof idea. The programs of all roles and phases are unrolled until their pattern repeats, every operation gets the
 epochs in which it begins and is complete (`tkgen.schedule.traces`), and every pair that the sequential meaning orders

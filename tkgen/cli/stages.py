@@ -38,7 +38,7 @@ def go_along(
     """Run the stages for a spec up to `to`, and print the texts `wanted` of each; the value of the last stage.
 
     Raises:
-        SpecError: a stage finds an error. What the stages before it give is printed.
+        SpecError: a stage finds an error. The results of earlier stages are printed.
     """
     refuse_early(path, define, roots)
     value: Any = None

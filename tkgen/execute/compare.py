@@ -1,7 +1,7 @@
 """The results that a kernel must compute, the bounds on its errors, and inputs that show a mistake.
 
-What it must compute are its equations (`tkgen.ir.meaning`), and beside each element runs a bound on what f32 arithmetic
-may make of it (`tkgen.ir.rounding`). Two kinds of inputs:
+It must compute its equations (`tkgen.ir.meaning`). Each element has a bound on the error of f32 arithmetic
+(`tkgen.ir.rounding`). Two kinds of inputs:
 
 - **Exact inputs** are whole multiples of a power of two, so few and so small that every partial sum of products is one
   of the multiples that fp32 holds exactly: K `limit`^2 <= 2^24. Then every order of summation gives the same sum (MFMA

@@ -15,7 +15,7 @@ what it carries. A carry that is nothing but a sum of products along the loop is
 
 A kernel with ragged axes is executed group by group, each on the places that its offsets mean (`tkgen.ir.segments`).
 
-What two tiles store in one place is not defined here (`tkgen.ir.verifier` refuses it), except for `adds`.
+Two tiles that store to one position have no meaning here, except for `adds` (`tkgen.ir.verifier` refuses them).
 """
 
 from __future__ import annotations

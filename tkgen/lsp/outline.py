@@ -1,7 +1,7 @@
 """A file statement by statement: tokens with the types their context gives them, and the AST of what parses.
 
 Unlike the parser this never refuses a text: a broken statement keeps the tokens before the error, and hides nothing on
-the other lines. What editors show while one types comes from here.
+the other lines. Editors show these while the user types.
 
 >>> outline(SourceFile("a.tk", "dims M = 64")).statements[0].node
 """

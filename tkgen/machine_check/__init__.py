@@ -12,12 +12,12 @@ addresses do not depend on what other waves write. So the intervals are the same
 verdict. Loads count as complete when a wait says so, in-order queues in order: the latest time that the hardware
 allows.
 
-**No data stands for all data.** Tensors have addresses and no contents (`emulate.Hollow`). What is loaded from them or
-from LDS is unknown, and so is all that is computed from it; a branch, EXEC, M0 or an address that depended on something
-unknown stops the run (emulate/core/unknown.h), and the code is then not called right but not checked. By induction over
-the instructions of a wave, all else is computed as in every run on data. Instructions with unknown operands need no
-executing, and an output of gigabytes no memory. A scalar argument is known to the run; generated code compares one with
-zero where it is the factor of a tensor, and both cases are watched.
+**No data stands for all data.** Tensors have addresses and no contents (`emulate.Hollow`). Values loaded from them or
+from LDS are unknown, and so is everything computed from these; a branch, EXEC, M0 or an address that depended on
+something unknown stops the run (emulate/core/unknown.h), and the code is then not called right but not checked. By
+induction over the instructions of a wave, all else is computed as in every run on data. Instructions with unknown
+operands need no executing, and an output of gigabytes no memory. A scalar argument is known to the run; generated code
+compares one with zero where it is the factor of a tensor, and both cases are watched.
 
 **Few blocks stand for all.** The number of the block is followed like data. Where no branch, EXEC, M0 or LDS address
 depended on it (`Verdict.alike`), every block of the launch goes through the same instructions, LDS addresses, waits

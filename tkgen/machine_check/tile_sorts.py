@@ -5,12 +5,12 @@ tile, one of the middle and the last one are of different sorts, so a block of e
 known only at run time, of blocks or of a loop, is watched at one element, a tile, a tile and one, and three tiles less
 one.
 
-What a block of a ragged axis does hangs on how long its group is: groups are given many lengths, and one block of each
-sort is watched, one that finds no tile among them.
+The work of a block along a ragged axis depends on the length of its group. Groups get many lengths, and one block of
+each sort is watched, including one without a tile.
 
-A kernel that decides by its data (`when any`, or a mask of tiles by a number from memory) is watched on zeros. What it
-does under a condition touches no memory and meets nobody (`tkgen.schedule.loops`): other data give other numbers, and
-the same accesses.
+A kernel that decides by its data (`when any`, or a mask of tiles by a number from memory) is watched on zeros. Its
+steps under a condition touch no memory and have no barrier (`tkgen.schedule.loops`), so other data give other values
+and the same accesses.
 """
 
 from __future__ import annotations

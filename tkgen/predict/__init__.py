@@ -8,8 +8,8 @@
 streams of one block off it and `timing` runs them on a model of a compute unit; behind that stand three models of a
 launch: `tiles` (a grid of output tiles: `cache` follows it through L2, Infinity Cache and HBM), `iterations` (blocks
 that walk along tiles, some farther than others) and `throughput` (blocks that stream through). `device`
-applies the power limit. `hopper` has models of schedules. What is modelled and how far it is from measurements:
-docs/prediction.md.
+applies the power limit. `hopper` has models of schedules. docs/prediction.md has the assumptions of the models and
+their errors.
 """
 
 from tkgen.predict.front import (

@@ -2,7 +2,7 @@
 
 The emulator executes the first iterations of the main loop of one block. From its trace come each wave's path (roles
 and phases take different ones), and the addresses of every LDS and memory access: from these the cycles that LDS spends
-on it with its bank conflicts, and the 64-byte pieces of global memory it touches. What lies after the loop is walked
+on it with its bank conflicts, and the 64-byte pieces of global memory it touches. The code after the loop is followed
 statically, so that the cost does not grow with K.
 
 >>> waves = block_streams(workload, target)

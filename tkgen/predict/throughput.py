@@ -3,8 +3,8 @@
 One compute unit runs the machine code of its blocks as `timing` does, but as a stream: where a block ends, the next one
 begins, so that loads of one block pass beside the arithmetic and the stores of others. Loads and stores share the CU's
 part of the memory's rate (`hbm_efficiency` of the peak); each needed byte counts there once, as lines that several
-accesses touch are found in a cache, while every line that an access touches takes its time on the way to L2. What all
-blocks read (a row of weights) counts once for the whole launch, what another loop reads again counts again.
+accesses touch are found in a cache, while every line that an access touches takes its time on the way to L2. Bytes that
+all blocks read (a row of weights) count once for the launch; bytes that another loop reads again count again.
 
 >>> p = ThroughputModel(Transfer.of(build), Device.of(build.spec.target)).prediction()
 >>> p.gbps, p.share_of_copy

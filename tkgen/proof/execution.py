@@ -40,7 +40,7 @@ class Work(Protocol):
         """Return the results of the writes of a step, given the values that its reads find."""
 
     def lost(self, agent: int, step: Do) -> None:
-        """The same of a step that reads what nobody can know. What it writes is lost, too."""
+        """The same of a step that reads what nobody can know. Its writes are lost, too."""
 
 
 @dataclass(frozen=True)
@@ -260,7 +260,7 @@ class _Execution:
             self._count(op.step.meeting, 0, -op.step.bytes)
 
     def _outstanding(self, agent: int, drain: Drain) -> bool:
-        """Return True if more is under way than a wait leaves. What has done its work has read, and written."""
+        """Return True if more is under way than a wait leaves. A completed operation has read, and written."""
         if self.streams[drain.stream].completion is Completion.COUNTED:
             return any(not op.done for op in _all_but(self.ungrouped.get((agent, drain.stream), []), drain.left))
         groups = self.groups.get((agent, drain.stream), [])

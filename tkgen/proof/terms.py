@@ -2,8 +2,8 @@
 
 A program whose accesses are ordered as its meaning requires (`tkgen.proof.faults`) computes the same in every
 interleaving. So one run decides what it computes, and the run may be one over terms in place of numbers: each operation
-makes the term of its results from those of its arguments. What is stored is right iff its term is the term that the
-equations make. That one comparison says that every product is summed once and no other, that sums begin at zero, that
+makes the term of its results from those of its arguments. A stored value is right iff its term is that of the
+equations. That one comparison says that every product is summed once and no other, that sums begin at zero, that
 registers, staging and buffers hold what is taken from them, that everything is stored, and once.
 
 Terms are hash-consed (Ershov, "On programming of arithmetic operations", 1958; Filliâtre and Conchon, "Type-safe

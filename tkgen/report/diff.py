@@ -81,7 +81,8 @@ class Diff(Shown):
     """Everything that differs between `before` and `after`.
 
     Of sequences, the texts are those of the whole, and `kernels` has what differs in each: kernels of one name are
-    compared, then those that are left, in order. What has no other is compared with nothing, called `-`.
+    compared, then those that are left, in order. A section without a counterpart is compared with nothing, called
+    `-`.
     """
 
     before: str

@@ -4,7 +4,8 @@ A wait is stronger than needed if it may allow more accesses to be on their way 
 registers that are read, bytes of LDS that other waves read or overwrite after a barrier, memory after a flag. A
 barrier orders nothing if no two accesses of two waves that conflict would be without order if the epochs before and
 after it were one. Neither is worked out here. It is tried: the instruction is changed in the loaded code, which is run
-under the referee. What it lets pass is enough, as its verdict holds for every order of the waves (`machine_check`).
+under the referee. A change that it accepts is sufficient, since its verdict holds for every order of the waves
+(`machine_check`).
 
 Barriers that meet are taken out together, first; then each wait allows as much as it can, in the order of the code.
 Each change is tried with all those before it in place, so that two waits of which one would do are not both given up;

@@ -1,8 +1,7 @@
 """From what the referee saw to diagnostics: findings of one cause become one, told in the terms of who writes kernels.
 
-A load of one tile is dozens of instructions, and each may race with dozens of others, on every schedule. What the
-reader wants to know is which two statements those are, so findings are grouped by code, statements and buffer; the
-earliest one is shown.
+A load of one tile is dozens of instructions, and each may race with dozens of others, on every schedule. The reader
+needs the two statements, so findings are grouped by code, statements and buffer; the earliest one is shown.
 """
 
 from __future__ import annotations

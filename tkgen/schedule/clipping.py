@@ -2,9 +2,8 @@
 
 Operations are written for iteration k and touch step k + offset. With depth D = the largest offset, iterations
 -D .. -1 are the prologue (only steps >= 0), 0 .. K-D-1 the steady loop, K-D .. K-1 the epilogue (only steps < K).
-What a `mix` wishes for stands in the steady loop alone: elsewhere the pattern would not be there.
-Register slots are static, so one trip through the loop handles `unroll` iterations; iterations left over by that are
-peeled into the epilogue whole.
+A `mix` applies in the steady loop only: elsewhere there is no such pattern. Register slots are static, so one trip
+through the loop handles `unroll` iterations; iterations left over by that are peeled into the epilogue whole.
 
 Where the spec writes prologue and drain itself (`Schedule.drain`), these stand as they are, and the loop leaves the
 K-steps that the drain multiplies.

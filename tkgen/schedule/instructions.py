@@ -1,7 +1,7 @@
 """The smallest number of instructions of the machine code for an operation, by hardware counter.
 
-What the compiler does once, merges or leaves out is not counted: see "What the machine code keeps of the written order"
-in `tkgen.schedule.traces`.
+Accesses that the compiler merges or drops are not counted: see "Order in the machine code" in
+`tkgen.schedule.traces`.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def _read_weight(program: Program, operand: Operand) -> int:
     """One register tile, in bytes of full instructions.
 
     Two-byte elements of a column layout are read one by one (`kittens/move.cuh`; direct tiles in LDS have transposing
-    reads); everything else may be merged to 16 bytes a lane. What `tail clamped` finds past the end of a tensor may be
-    what another tile has: of such reads from global memory none is counted on.
+    reads); everything else may be merged to 16 bytes a lane. With `tail clamped` a read past the end of a tensor may
+    return the elements of another tile, so no such read from global memory is counted.
     """
     elements, size = operand.fragment_extent * operand.slice, operand.tensor.dtype.bytes
     if not operand.shared and program.tail == "clamped":

@@ -12,9 +12,9 @@
 Half of the waves are one barrier later than the others (`LoopMap.late`), and each SIMD has a wave of both halves, for
 waves are given to SIMDs in turn: so a SIMD's matrix unit and its vector unit have a wave each, which change places at
 every barrier. A wave that multiplies has the higher priority: its MFMAs issue as soon as they can, and leave most issue
-slots to the other wave. What went to LDS directly is read in the phase before, while the wave computes; other tiles are
-read as they are multiplied, where a wave has not the registers for a whole one. (As in HipKittens, arXiv 2511.08083,
-section 3, whose phases are clusters of both kinds of instructions beside memory's.)
+slots to the other wave. Tiles that went to LDS directly are read in the previous phase, while the wave computes. Other
+tiles are read as they are multiplied, if a wave lacks the registers for a full one. (As in HipKittens, arXiv
+2511.08083, section 3, whose phases are clusters of both kinds of instructions beside memory's.)
 
 The two phases of computing that stand around the first product take about as long: the operations between the first
 product and the second one are divided, one of them by halves of its tile. Tiles are fetched where an iteration begins,

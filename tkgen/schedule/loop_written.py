@@ -4,8 +4,8 @@ An equation of the loop gives two steps at most, by its name: `multiply s` is it
 is added, and `compute s` all else that it computes. Each is done once an iteration, whole or in parts of its rows, when
 what it takes is there (`_order`): made before in the iteration, handed over by the iteration before, or loaded.
 `multiply s[k+1]` is the first product of an iteration, done in the iteration before. Tiles are brought as the lines
-say, `k` being the iteration: what comes before the loop is derived from how far ahead that is. What the lines do is
-then proven like what tkgen derives (`tkgen.schedule.loop_steps`), for any number of iterations.
+say, `k` being the iteration: what comes before the loop is derived from how far ahead that is. The steps of the lines
+are then proven like derived ones (`tkgen.schedule.loop_steps`), for any number of iterations.
 """
 
 from __future__ import annotations

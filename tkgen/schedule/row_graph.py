@@ -1,10 +1,10 @@
 """The dataflow graph of a kernel of equations, in the form of `tkgen.ir.graph`: operations, what each takes of others.
 
-A value is in registers of the lanes that made it, so a register dependency needs no barrier. What passes through LDS
-does: a reduction of a row that several waves share, and of fused matmuls the factors that all waves bring and
-the votes of a condition. A barrier, counted from 0 within an iteration, covers what is made of these. Where an element
-is stored that is also read, the read comes first. A loop is a node before what it does: it takes what is carried, at
-its start and from each iteration (distance 1), and hands it on.
+A value is in registers of the lanes that made it, so a register dependency needs no barrier. Values that go through LDS
+need one: a reduction of a row that several waves share; in fused matmuls the operands that all waves load, and the
+votes of a condition. A barrier, counted from 0 within an iteration, covers what is made of these. Where an element is
+stored that is also read, the read comes first. A loop is a node before what it does: it takes what is carried, at its
+start and from each iteration (distance 1), and hands it on.
 """
 
 from __future__ import annotations

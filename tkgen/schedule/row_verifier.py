@@ -12,8 +12,9 @@ mistake of tkgen. The rules:
                in any number of tiles of a persistent block, whichever half the next one begins with
 
 Why a few iterations prove all of them, of the rows and of each loop: an exchange meets those that use its half of the
-LDS, two exchanges apart, and an iteration has one or more; the barriers are the same in each. What comes after a loop
-depends on its number of iterations by their parity alone: both are tried, and none, as in a part that has no tile.
+LDS, two exchanges apart, and an iteration has one or more; the barriers are the same in each. The steps after a loop
+depend only on the parity of its number of iterations. Both parities are tried, and no iteration, as in a part that has
+no tile.
 """
 
 from __future__ import annotations

@@ -21,9 +21,9 @@ are in several waves.
 Of the ways to choose `lanes` and `spacing`, the cheapest is taken: lanes without work, accesses that touch many cache
 lines for few bytes, and barriers of waves cost. `held` rows are in registers at a time, as many as leave room for
 `RESIDENT` blocks on a compute unit: the loads of one pass beside the arithmetic and the stores of the other. A block
-alone on its compute unit leaves memory idle whenever its waves meet. What all rows share, such as weights, is loaded
-once and stays in registers; where these would not leave that room, it is `late`: loaded anew for each row, chunk by
-chunk, by the sweeps that read it, from a cache.
+alone on its compute unit leaves memory idle whenever its waves meet. Values that all rows share, such as weights, are
+loaded once and stay in registers. If the registers are too few for that, they are `late`: the sweeps that read them
+load them anew for each row, chunk by chunk, from a cache.
 
 Rows that no lane could hold are walked by loops (`each j in VOCAB by 512`): the loop's axis is the fast one, a pass
 does with its tile what is done with a whole row else, and what is carried belongs to rows; see `row_loops`.

@@ -5,8 +5,8 @@ Operations stand in the first sweep in which all they need is known. Values of e
 held in registers; what was loaded is held as it stands in memory, and widened at each use.
 
 A loop has sweeps of its own, which each iteration does with the elements of its tile; what is between loops is done
-once. What a loop only adds up, or takes the largest or smallest of (`w = w + rowsum(x)`), each lane keeps for itself,
-pass by pass: the parts of all lanes are put together once, after the loop.
+once. Sums, maxima and minima that a loop only accumulates (`w = w + rowsum(x)`) stay in each lane during the loop. The
+parts of all lanes are combined once, after it.
 """
 
 from __future__ import annotations
@@ -225,9 +225,9 @@ def moments(
 ) -> Iterator[tuple[int, dict[str, int]]]:  # fmt: skip
     """VGPRs of the elements that a lane has in each sweep, by what they hold.
 
-    What was loaded takes whole registers for each chunk, but of `late` ones, which a sweep loads chunk by chunk. What a
-    sweep reads for the last time makes room, chunk by chunk, for what it makes. Elements live in one iteration of a
-    loop.
+    What was loaded takes whole registers for each chunk, but of `late` ones, which a sweep loads chunk by chunk.
+    Elements that a sweep reads for the last time free their registers, chunk by chunk, for its results. Elements live
+    in one iteration of a loop.
     """
     elements = chunks * chunk
     found = sweeps(kernel, fast)

@@ -1,9 +1,9 @@
 """The unrolled events of a wave: every operation with the epochs in which it begins and is complete.
 
-What the machine code keeps of the written order. Every FENCE, BARRIER and WAIT is lowered with a memory clobber that no
-access crosses, in LLVM's IR or in its machine passes; they cut a program into *sections*. Within a section the compiler
-may put accesses in any order, do two equal ones once, and leave out those whose result nobody uses. (Multiplies may
-move anywhere that their data allows, past barriers too.)
+**Order in the machine code.** Every FENCE, BARRIER and WAIT is lowered with a memory clobber that no access crosses, in
+LLVM's IR or in its machine passes; they cut a program into *sections*. Within a section the compiler may put accesses
+in any order, do two equal ones once, and leave out those whose result nobody uses. (Multiplies may move anywhere that
+their data allows, past barriers too.)
 
 Waits follow the hardware's counters: LDS operations complete in order (lgkmcnt), global loads complete in order
 (vmcnt). So a wait that leaves n outstanding completes x iff at least n instructions are *surely* issued after x: those
@@ -13,8 +13,8 @@ relies on it, the plan writes its own wait in front of the barrier (`held`). A c
 its LDS writes, and so for the accesses to LDS of earlier sections; in kernels with direct loads it is a copy that is
 waited for at once (vmcnt alone). A write of staged registers has waited for its fetch, and so, from the next cut on,
 for the direct loads of sections before that fetch. A read past LDS counts on vmcnt, and needs nobody's wait: nothing
-but multiplies of its own wave relies on it, and for these the compiler waits, by data. What else that wait completes is
-relied on for nothing: the compiler counts its own loads alone, and puts it where it puts the multiply.
+but multiplies of its own wave relies on it, and for these the compiler waits, by data. Nothing relies on the other
+accesses that this wait completes: the compiler counts its own loads only, and places the wait with the multiply.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A tile program in the form of the proof: each agent executes its role, with numbers in the place of expressions.
 
 An agent is a thread that copies, or a warp of a group. It executes the nodes of its role as the C++ does: loops so many
-times, cursors on from instance to instance, conditions as they hold. What it does is a step of `tkgen.proof.program`;
-where it stands in a ring is the instance that the step touches. Nothing is said twice: a program that forgot to move a
+times, cursors on from instance to instance, conditions as they hold. Each operation is a step of `tkgen.proof.program`;
+its position in a ring is the instance that the step touches. Nothing is said twice: a program that forgot to move a
 cursor on, or to wait, is a schedule that does, and is found.
 
 Of a cluster all blocks are there: `full s of b` is a barrier of block b, and so are its agents and rings. `memory of b`

@@ -1,7 +1,7 @@
 """Compiling with the headers of a real ThunderKittens or HipKittens checkout, where no HIP need be installed.
 
-What such headers want of HIP and of the standard library the stand-ins have, which also serve sources of others under
-`tkgen sanitize`. Where they do not do and a HIP is installed, its own headers are tried.
+The stand-ins have the parts of HIP and of the standard library that such headers need; they also serve sources of
+others under `tkgen sanitize`. Where they do not do and a HIP is installed, its own headers are tried.
 """
 
 from __future__ import annotations

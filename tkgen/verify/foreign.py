@@ -1,8 +1,8 @@
 """Kernels of others: a code object or a C++ source, its launch as `tkgen sanitize` takes it, and what it means.
 
-What it means is a spec, or a function of torch that takes the kernel's tensors by the names of its parameters and
-returns what must stand in the outputs, in their order. Buffers are named in `--arg` (`A:bf16[256,64]=randn`), else as
-the kernel's parameters are. Outputs are those marked `:out`; where none is, those that the launch changes.
+Its meaning is a spec, or a torch function that takes the kernel's tensors by the names of its parameters and returns
+the expected outputs, in their order. Buffers are named in `--arg` (`A:bf16[256,64]=randn`), else as the kernel's
+parameters are. Outputs are those marked `:out`; where none is, those that the launch changes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Inputs with which ways of a kernel are taken that normally distributed numbers leave out.
 
-What is largest in the first iteration of a loop is mostly about as large as what is largest in all: a branch on how far
-it moved is taken once, in the first iteration. So in every other draw the numbers that such a loop reads rise along it.
+The maximum of the first iteration of a loop is usually about as large as that of all iterations, so a branch on its
+change is taken once, in the first iteration. So in every other draw the numbers that such a loop reads rise along it.
 
 Groups of any length are seldom empty, or longer than a tile: offsets are drawn until there is one of each.
 """

@@ -84,7 +84,8 @@ def _launched(
     build: Build, launch: Sizing, drawn: Drawn, scalars: Mapping[str, float], order: Interleaving,
     blocks: Sequence[int] | None, workers: int,
 ) -> Stored:  # fmt: skip
-    """One launch over payloads. What one block stores in the place of another one is there in one of the two orders."""
+    """One launch over payloads. A store of one block to the position of another one remains in one of the two
+    orders."""
     launch, backwards = in_turn(launch, order), order.policy is not Policy.BARRIER
     words: dict[str, Payload] = {name: payloads.packed(numbers) for name, numbers in drawn.rings.items()}
     adds = {name for single in launch.launches for name in single.program.added}

@@ -20,10 +20,10 @@ WALKER_REGISTERS = 56  # of one that also goes from group to group: with 40 ptxa
 class Layout:
     """The shared memory and the registers of a block of `program`, which `checks.check` has found to fit.
 
-    A stage holds the tiles of one K-step; `stages` of them make the ring. What is made of the sums of a consumer, 64
-    rows of the block or a few times as many, leaves in `panels` of `panel_cols` columns, a row of which is as wide as
-    the swizzle, one output after the other, through `store_buffers` buffers: a divisor of the panels, so that the ring
-    of buffers starts anew with each tile.
+    A stage holds the tiles of one K-step; `stages` of them make the ring. A consumer has 64 rows of the block or a
+    multiple of that. It stores its outputs one after the other, in `panels` of `panel_cols` columns, as wide as the
+    swizzle, through `store_buffers` buffers: a divisor of the panels, so that the ring of buffers starts anew with each
+    tile.
     """
 
     program: Program

@@ -1,8 +1,7 @@
 """Fused matmuls executed as `loop_schedule` says: what each operation makes of what it finds, as in `model`.
 
-What a warp keeps of its rows from iteration to iteration - a running maximum, a sum of a row - are registers that
-nobody else touches and no asynchronous operation, so the schedule does not name them; they stand here, a set for each
-warp.
+Values that a warp carries for its rows, such as a running maximum or a sum, are in registers that nobody else and no
+asynchronous operation touches. The schedule does not name them; they are kept here, a set for each warp.
 """
 
 from __future__ import annotations

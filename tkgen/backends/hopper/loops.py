@@ -10,9 +10,10 @@
 
 Factors of 8 bits lie with the axis that is summed innermost, as wgmma takes no others: `@ V[b, h, D, j].T`.
 
-What stands between the products (`middle`) does not need the second one's sums, so the middle of one iteration runs
-while the second product of the iteration before does. What is done with the carried sums (`carried`) waits for them. A
-lane has two rows of every tile: a row's reductions are over its own elements and those of the three lanes beside it.
+The operations between the products (`middle`) do not need the second one's sums, so the middle of one iteration runs in
+parallel with the second product of the previous iteration. The operations on the carried sums (`carried`) wait for
+them. A lane has two rows of every tile: a row's reductions are over its own elements and those of the three lanes
+beside it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A launch on a Hopper GPU that is prepared once: a call then writes addresses and scalars, and launches.
 
 Everything that follows from shapes, strides and types is worked out when the launch is prepared: the grid, the argument
-with its tensor maps, which inputs the kernel cannot take as they lie. What a call changes is in its own buffer, so
-threads may call one prepared launch at the same time.
+with its tensor maps, which inputs the kernel cannot take as they lie. Each call writes to its own buffer, so threads
+may call one prepared launch at the same time.
 """
 
 from __future__ import annotations

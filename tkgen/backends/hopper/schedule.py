@@ -22,9 +22,8 @@ Of a cluster, all blocks are there.
   write nothing in common: their own parts of A come by their own copies, B they both only read, sums, panels and named
   barriers are their own. Of the warps of a consumer but the first, which stores, no two touch the same rows. So of
   every two accesses that must be ordered, one is the producer's, or both are of one consumer, and one of its warps is
-  the first or both are the same. What orders them in the smaller shape orders them in the whole one: each phase there
-  needs the same arrivals and more. Those that are more run the same steps as the ones that are there, and come as they
-  come.
+  the first or both are the same. Their order in the smaller shape holds in the full one, in which each phase needs the
+  same arrivals and more. Those that are more run the same steps as the ones that are there, and come as they come.
 - Of columns that the warps of all consumers reduce, another shape has all consumers, of one warp each: what one warp
   writes, all read, whichever consumer's they are.
 - A turn of the ring in the middle of a tile that has another one stands for any number of them: what must be ordered

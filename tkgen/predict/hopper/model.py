@@ -1,4 +1,4 @@
-"""What is the same of all predictions for a Hopper GPU: what is said of a kernel, and the clock that the power leaves.
+"""Common parts of all predictions for a Hopper GPU: the description of a kernel, and the clock that the power allows.
 
 **The clock.** A board has so many watts. Some of them go whatever runs, some for each byte that memory moves; the rest
 is what matrix units and the issue of instructions take, which grows with how much of the time they work and with a
@@ -141,8 +141,8 @@ def prediction(
 ) -> Prediction:  # fmt: skip
     """The prediction of a launch that takes `start` and what has settled; `parts` of both are seconds.
 
-    `peak` is that of the products, TFLOP/s, where it is another than that of 16-bit factors. What no data sheet says of
-    the product was measured on another one.
+    `peak` is that of the products, TFLOP/s, where it is another than that of 16-bit factors. Numbers that the data
+    sheet of the product lacks were measured on another one.
     """
     seconds = start + at.seconds
     tflops, gbps = flops / seconds / 1e12, moved_bytes(launch) / seconds / 1e9

@@ -151,7 +151,7 @@ class TileModel(HopperModel):
 
     @cached_property
     def rounds(self) -> list[_Round]:
-        """All rounds of tiles. What was read last is what the L2 still has, as much as fits."""
+        """All rounds of tiles. The L2 holds the most recent reads, as far as they fit."""
         found, kept = [], OrderedDict[Panel, float]()
         for number in range(max(map(len, self.work))):
             pieces = [own[number] for own in self.work if len(own) > number]

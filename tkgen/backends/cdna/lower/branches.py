@@ -3,8 +3,8 @@
 An MFMA's registers are not to be touched for some wait states after it, and LLVM's GCNHazardRecognizer looks for them
 once a block: where a branch goes around instructions, it counts those too, though the other way is shorter. So no
 branch but a loop's own follows an MFMA without the wait states in between, and an iteration of a loop that may be
-passed by begins with one wait state more (`begin_pass`). What branches is known from the helpers and the headers, whose
-arithmetic is written so that nothing else does.
+passed by begins with one wait state more (`begin_pass`). The helpers and headers that branch are known; all other
+arithmetic of the headers is written without branches.
 """
 
 from __future__ import annotations

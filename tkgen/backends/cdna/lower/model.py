@@ -100,8 +100,9 @@ class Size:
 class Scope:
     """Code of the waves of one role.
 
-    `condition` is None where all waves of the block run it. `loop_bound` is the C++ bound of the steady loop. What is
-    `declared` are places of a wave and its registers; the barriers `before` and `after` all else are those of phases.
+    `condition` is None where all waves of the block run it. `loop_bound` is the C++ bound of the steady loop.
+    `declared` are positions of a wave and its registers; `before` and `after` are the barriers of phases around
+    everything else.
     """
 
     role: str

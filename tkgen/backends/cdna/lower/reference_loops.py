@@ -2,10 +2,10 @@
 
 Both languages say the same: a value is numbers and bounds with a direction for each axis of the kernel, of one place
 where nothing changes along it, so names broadcast by themselves. A loop is a loop. In torch a block that does not visit
-a tile keeps what it carries; in C++ it goes on with the next one. What is nothing but sums along a loop is one sum over
-all of it, whose order is not the kernel's (`tkgen.ir.summing`). What blocks add (`T[q] += p @ K[j]`) torch sums over
-all of them, and the C++ check goes through them. Of ragged axes (`tkgen.ir.segments`) torch goes from group to group,
-and a block of the C++ check is one of a group.
+a tile keeps what it carries; in C++ it goes on with the next one. A loop that only sums is one sum over all of it,
+whose order is not the kernel's (`tkgen.ir.summing`). Sums that blocks add to (`T[q] += p @ K[j]`) are sums over all
+blocks in torch; the C++ check loops over the blocks. Of ragged axes (`tkgen.ir.segments`) torch goes from group to
+group, and a block of the C++ check is one of a group.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def host_loops(kernel: Kernel) -> Reference:
 
 
 def loop_places(kernel: Kernel) -> dict[str, str]:
-    """What is the place along each axis where a number of a block is computed or compared."""
+    """The position along each axis at which a value of a block is computed or compared."""
     return {axis.name: f"at[{number}]" for number, axis in enumerate(kernel.axes)}
 
 

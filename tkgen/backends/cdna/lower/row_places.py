@@ -2,8 +2,8 @@
 
 A place within the tile along an axis is the local `AXIS_in`, the tile's origin `AXIS_0`. An access goes through a
 buffer that begins at the tile's first element in its tensor: 64-bit arithmetic once for the block, 32-bit offsets from
-there. What a row adds to an offset is worked out once for the row, OUTSIDE where there is no such row: chunks add
-constants to it, which stand in the instructions, and nothing added to OUTSIDE is inside.
+there. The part of an offset that depends on the row is computed once for the row, OUTSIDE if there is no such row.
+Chunks add constants, which are part of the instructions; OUTSIDE plus any of them is still outside.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ IDENTITY = {"sum": "0.0f", "max": "-__builtin_inff()", "min": "__builtin_inff()"
 
 
 class RowLowering(Lowering):
-    """The C++ of a layout. What differs between back ends is in their headers, and in the C++ of functions.
+    """The C++ of a layout. Back ends differ in their headers, and in the C++ of functions.
 
     `remap` orders the tiles; `persistent` blocks go from tile to tile, where it is not 0.
     """
