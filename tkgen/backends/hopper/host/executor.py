@@ -9,22 +9,18 @@ from torch import Tensor
 
 from tkgen.backends import protocol
 from tkgen.backends.hopper.host.run import run
+from tkgen.backends.hopper.interpreter import HopperInterpreter
 from tkgen.backends.hopper.launch import MapError
-from tkgen.backends.hopper.schedule import MACHINE
 from tkgen.backends.hopper.spec import HopperSpec
 from tkgen.execute.arguments import SizeError
 from tkgen.ir.launch import Launch
-from tkgen.proof.execution import Order, orders
+from tkgen.proof.execution import Order
 
 
-class HostExecutor:
+class HostExecutor(HopperInterpreter):
     """The generated C++ of `sm_90a`, compiled for the CPU and executed there."""
 
     caption = "the generated C++ on the CPU, not the machine code"
-
-    def orders(self, count: int) -> tuple[Order, ...]:
-        """`count` orders of a block's warps and of what they start."""
-        return tuple(orders(count, [stream.name for stream in MACHINE.streams]))
 
     def run(
         self, spec: protocol.Spec, launch: Launch[Any], inputs: Mapping[str, Tensor], scalars: Mapping[str, float],
