@@ -198,6 +198,104 @@ def test_numbers_that_hurt(case: str, target: str) -> None:
     assert fault(found.nan_to_num(0), wanted.nan_to_num(0)) <= NEAR
 
 
+# ---------------------------------------------------------------- stores in the loop, one product
+
+KEPT = [("  global O", "  global P : bf16[HEADS, LENGTH, KEYS]\n  global O"),
+        ("    n = max", "    P[h, q, j] = s\n    n = max")]  # fmt: skip
+KINDS = {"tails": [TAILS], "odd": [ODD], "dynamic": CASES["dynamic"][0],
+         "f32": [("P : bf16", "P : f32"), (WHOLE, "S : f32[HEADS, LENGTH, KEYS]"), ODD]}  # fmt: skip
+
+
+@pytest.mark.parametrize(("case", "target"), sample([(c, t) for c in KINDS for t in AMD], 2, several=True))
+def test_scores_are_stored(case: str, target: str) -> None:
+    build = built(changed(*KEPT, *KINDS[case]), target)
+    given = tensors(build)
+    scores, found = computed(build, *given.values())
+    bias, (q, k) = given["S"].double(), (given[name].double() for name in "QK")
+    wanted = (q @ k.repeat_interleave(2, 0).mT / 8 + bias) * math.log2(math.e)
+    assert fault(scores, wanted) <= NEAR
+    assert fault(found, attended(given["Q"], given["K"], given["V"], bias)) <= NEAR
+
+
+GRADIENT = """
+kernel gradient
+  dims HEADS = 2, LENGTH = 150, KEYS = 130, D = 64
+  global Q : bf16[HEADS, LENGTH, D]
+  global K : bf16[HEADS, KEYS, D]
+  global V : bf16[HEADS, KEYS, D]
+  global G : bf16[HEADS, LENGTH, D]
+  global S : f32[HEADS, LENGTH, KEYS]
+  global LSE : f32[HEADS, LENGTH]
+  global DELTA : f32[HEADS, LENGTH]
+  global DS : f32[HEADS, LENGTH, KEYS]
+  over h in HEADS, q in LENGTH by 128
+  shared K, V
+  each j in KEYS by 64
+    p = exp(0.125 * Q[h, q] @ K[h, j].T + S[h, q, j] - LSE[h, q])
+    DS[h, q, j] = p * (G[h, q] @ V[h, j].T - DELTA[h, q])
+"""
+
+
+@pytest.mark.parametrize("target", sample(AMD, 1))
+def test_the_gradient_of_a_bias(target: str) -> None:
+    build = built(GRADIENT, target)
+    given = tensors(build)
+    q, k, v, g, bias = (given[name].double() for name in "QKVGS")
+    bias.requires_grad_()
+    scores = q @ k.mT / 8 + bias
+    out = scores.softmax(-1) @ v
+    out.backward(g)
+    given["LSE"], given["DELTA"] = scores.logsumexp(-1).float().detach(), (out * g).sum(-1).float().detach()
+    (found,) = computed(build, *given.values())
+    assert bias.grad is not None and fault(found, bias.grad) <= 2.0**-12
+
+
+ONE = """
+kernel sums
+  dims HEADS = 2, LENGTH = 150, KEYS = 130, D = 64
+  global Q : bf16[HEADS, LENGTH, D]
+  global K : bf16[HEADS, KEYS, D]
+  global LSE : f32[HEADS, LENGTH]
+  over h in HEADS, q in LENGTH by 128
+  shared K
+  carry m : f32[q] = -3.4e38, l : f32[q] = 0
+  each j in KEYS by 64
+    s = 0.125 * Q[h, q] @ K[h, j].T
+    n = max(m, rowmax(s))
+    l = l * exp(m - n) + rowsum(exp(s - n))
+    m = n
+  LSE[h, q] = m + log(l)
+"""
+WEIGHTED = """
+kernel weighted
+  dims HEADS = 2, LENGTH = 150, KEYS = 132, D = 64
+  global S : bf16[HEADS, LENGTH, KEYS]
+  global V : bf16[HEADS, KEYS, D]
+  global O : f32[HEADS, LENGTH, D]
+  over h in HEADS, q in LENGTH by 128
+  shared V
+  each j in KEYS by 64
+    p = exp(S[h, q, j])
+    l = l + rowsum(p)
+    o = o + bf16(p) @ V[h, j]
+  O[h, q] = o / l
+"""
+
+
+@pytest.mark.parametrize("target", sample(AMD, 1))
+def test_one_product_in_the_loop(target: str) -> None:
+    """The logarithms of sums of scores; and weights from memory, softmax of them, times values."""
+    build = built(ONE, target)
+    given = tensors(build)
+    (found,) = computed(build, *given.values())
+    q, k = (given[name].double() for name in "QK")
+    assert fault(found, (q @ k.mT / 8).logsumexp(-1)) <= 2.0**-20
+    build = built(WEIGHTED, target)
+    given = tensors(build)
+    (found,) = computed(build, *given.values())
+    assert fault(found, given["S"].double().softmax(-1) @ given["V"].double()) <= NEAR
+
+
 # ---------------------------------------------------------------- mistakes
 
 
@@ -234,6 +332,9 @@ def test_a_tile_of_another_iteration_is_refused_on_hopper(monkeypatch: pytest.Mo
         ([("shared K, V", "shared K, V, S")], "E230",
          "`S` is no operand that changes in the loop, and no vector along `j`"),
         ([("S : bf16", "S : i32")], "E230", "`S` is i32, which such loops cannot hold yet"),
+        ([*KEPT, *CASES["interleave"][0]], "E230", "`P` is stored in a loop with a schedule"),
+        ([*SQUARE, KEPT[0], ("KEYS]", "LENGTH]"), TO, KEPT[1]], "E230",
+         "`P` is stored in a loop that does not visit all of `j`"),
     ],
 )  # fmt: skip
 def test_mistakes_are_named(changes: list[Change], code: str, message: str) -> None:

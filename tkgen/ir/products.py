@@ -253,12 +253,15 @@ def has_products(kernel: Kernel) -> bool:
 
 
 def chains_products(kernel: Kernel) -> bool:
-    """Return True if a loop multiplies what it made of products, or carries something else beside sums of products."""
+    """Return True if a loop multiplies what it made of products, or reduces or stores what it made of them."""
     if any(isinstance(op, Load) and op.source.tensor.dtype is DType.E8M0 for op in walk(kernel.body)):
         return False  # instructions with scales of blocks take tiles of tensors
     for loop in (op for op in kernel.body if isinstance(op, Loop)):
         made = {v: op for op in walk(loop.body) for v in writes(op)}
+        multiplies = any(isinstance(op, Product) for op in loop.body)
         for op in walk(loop.body):
+            if multiplies and isinstance(op, Reduce | Store):
+                return True
             if isinstance(op, Product) and not all(_of_tile(v, made) for v in reads(op)):
                 return True
     return False

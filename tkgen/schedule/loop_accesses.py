@@ -73,7 +73,7 @@ def check_accesses(m: LoopMap) -> None:
         if isinstance(op, Reduce):
             _reduced(m, op)
         if isinstance(op, Store) and not op.adds:  # what adds is of an exchange
-            _stored(m, op)
+            (_stored_now if op in m.loop.body else _stored)(m, op)
     for op in walk(m.kernel.body):
         if isinstance(op, Load) and op.source.axes and op not in m.loads_of_iterations:
             reach(op.source)
@@ -124,6 +124,22 @@ def _stored(m: LoopMap, store: Store) -> None:
     if m.rows(store.value) is None and store.target.tensor.dtype in EIGHT_BITS:
         raise LoopError(f"`{name}` has one 8-bit float for each row", store.span, "use a wider type")
     reach(store.target)
+
+
+def _stored_now(m: LoopMap, store: Store) -> None:
+    """Raises LoopError for a store in the loop that is no tile of results, or leaves elements out."""
+    name, axis = store.target.tensor.name, m.loop.axis
+    if set(store.target.axes) != {m.split, axis}:
+        raise LoopError(f"`{name}` is stored in the loop, and is no tile of `{m.split.name}` and `{axis.name}`",
+                        store.span, "store it after the loop")  # fmt: skip
+    _by_rows(m, store.target, store.span)
+    if axis.bounds or axis.within is not None:
+        raise LoopError(f"`{name}` is stored in a loop that does not visit all of `{axis.name}`", store.span,
+                        "write the loop without bounds, and mask what is stored")  # fmt: skip
+    if m.early is not None or m.written is not None:
+        raise LoopError(f"`{name}` is stored in a loop with a schedule", store.span, "leave `schedule` out")
+    if store.target.tensor.dtype in EIGHT_BITS:
+        raise LoopError(f"`{name}` is stored in the loop, with 8 bits", store.span, "use a wider type")
 
 
 def _by_rows(m: LoopMap, access: Access, span: Span | None) -> None:

@@ -211,7 +211,7 @@ class _Run:
     def _op(self, op: Op, number: int, rows: Sequence[int] | None = None) -> None:
         terms, values = self.terms, self.values
         match op:
-            case Store(adds=True):  # in each pass
+            case Store() if op in self.m.loop.body:
                 self.found[f"{access_text(op.target)} of pass {number}"] = self._whole(op.value)
             case Store():
                 self.found[access_text(op.target)] = self._whole(op.value)

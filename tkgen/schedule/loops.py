@@ -65,7 +65,6 @@ from tkgen.ir.equations import (
     Op,
     Product,
     Reduce,
-    Store,
     Value,
     When,
     reads,
@@ -346,9 +345,6 @@ def _loop(kernel: Kernel) -> Loop:
     for op in walk(kernel.body):
         if isinstance(op, When):
             _condition(op, op in loop.body)
-    for op in walk(loop.body):
-        if isinstance(op, Store) and not op.adds:
-            raise LoopError(f"`{op.target.tensor.name}` is stored in the loop", op.span, "store it behind the loop")
     if product := next((op for op in kernel.body if isinstance(op, Product)), None):
         raise LoopError("a product stands outside of the loop", product.result.span)
     return loop

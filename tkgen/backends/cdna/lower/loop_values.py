@@ -76,7 +76,8 @@ class LoopValues(LoopExpressions):
             multiplication = None if isinstance(op, Store | Loop) else self.by_result.get(writes(op)[0])
             if isinstance(op, Store):
                 close()
-                lines += within(op.span, self.exchanges.added(next(x for x in self.m.exchanges if x.store == op)))
+                exchange = next((x for x in self.m.exchanges if x.store == op), None)
+                lines += within(op.span, self.exchanges.added(exchange) if exchange else self._stored_now(op))
                 self.under_way.store(op.value)
             elif isinstance(op, Product) and (exchange := self.exchanged.get(op.result)) is not None:
                 close()
@@ -434,6 +435,28 @@ class LoopValues(LoopExpressions):
         how = f"tile<{kind}>" if rows else f"columns<{access.tensor.dtype.cpp}>"
         end = self.places.remark(op.result.span)
         yield f"tk::load_{how}({', '.join([name, buffer, *columns, *rows])});{end}"
+
+    def _stored_now(self, op: Store) -> Iterator[str]:
+        """A tile of results of this iteration to memory: what is within the tensor."""
+        access, axis, end = op.target, self.m.loop.axis, self.places.remark(op.span)
+        buffer, tensor, extent = self.places.buffer(access), access.tensor, self.extent(axis)
+        begin = self.places.origin(access, (axis.kind,))
+        yield f"const auto {buffer} = tk::buffer_from(g.{cpp_name(tensor.name)}, {begin});"
+        whole = axis.dim.size is not None and axis.dim.size % (axis.tile or 1) == 0
+        columns = extent if whole else f"{self.places.length(axis)} - {self.places.axis[axis]}_0"
+        kind = f"{tensor.dtype.cpp}, {at_once(self.m, access)}, {extent}, COLS, SIDE"
+        value = f"[&](int i, int c, int e) {{ return {self.text(op.value, {})}; }}"
+        at = f"wave * COLS, {self.rows_left()}, {columns}, {self.places.apart(access, self.m.split)}"
+        yield f"tk::store_tile<{kind}>({buffer}, {at}, {value});{end}"
+
+    def rows_left(self) -> str:
+        """The rows of a block's tile that are within the tensors, and no other block's."""
+        split = self.m.split
+        left, tile = f"{self.places.length(split)} - {self.places.axis[split]}_0", split.tile or 1
+        if split.within is None and split.dim.size is not None and split.dim.size % tile == 0:
+            return str(tile)
+        # A wave may have columns beyond the tile, which are another block's.
+        return left if self.m.waves * self.m.columns == tile else f"min({left}, {tile})"
 
     def number(self, op: Load, at: str) -> str:
         """The number that all lanes take of element `at` of a tensor."""

@@ -453,12 +453,7 @@ class LoopLowering(Lowering):
         if along in self.m.interleaved:
             what, cpp = "store_interleaved", f"{cpp}, {self.m.neighbours(along)}"
         buffer, pitch = self.places.buffer(store.target), self.places.pitch(store.target)
-        split = self.m.split
-        left, tile = f"{self.places.length(split)} - {self.places.axis[split]}_0", split.tile or 1
-        if split.within is None and split.dim.size is not None and split.dim.size % tile == 0:
-            rows = str(tile)
-        else:  # a wave may have columns beyond the tile, which are another block's
-            rows = left if self.m.waves * self.m.columns == tile else f"min({left}, {tile})"
+        rows = self.values.rows_left()
         yield f"tk::{what}<{cpp}>({buffer}, {self.values.name[store.value]}, wave * COLS, {rows}, {pitch});{end}"
 
 

@@ -146,6 +146,24 @@ template <int G, row_tile RT, ducks::st::all ST> __device__ inline void load_acr
         }
 }
 
+/// Neighbours in memory, `offset` bytes into a buffer, and `more` that all lanes have alike.
+template <typename T, int count> struct neighbours { T data[count]; };
+template <typename T, int count> __device__ inline neighbours<T, count> neighbours_at(buffer from, uint32_t offset, uint32_t more = 0) {
+    using found = neighbours<T, count>;
+    if constexpr (sizeof(found) == 16) return __builtin_bit_cast(found, __builtin_amdgcn_raw_buffer_load_b128(from, offset, more, 0));
+    else if constexpr (sizeof(found) == 8) return __builtin_bit_cast(found, __builtin_amdgcn_raw_buffer_load_b64(from, offset, more, 0));
+    else if constexpr (sizeof(found) == 4) return __builtin_bit_cast(found, __builtin_amdgcn_raw_buffer_load_b32(from, offset, more, 0));
+    else if constexpr (sizeof(found) == 1) return __builtin_bit_cast(found, __builtin_amdgcn_raw_buffer_load_b8(from, offset, more, 0));
+    else return __builtin_bit_cast(found, __builtin_amdgcn_raw_buffer_load_b16(from, offset, more, 0));
+}
+
+template <typename T, int count> __device__ __forceinline__ void store_at(buffer to, uint32_t offset, const neighbours<T, count> &out) {
+    if constexpr (sizeof(out) == 16) __builtin_amdgcn_raw_buffer_store_b128(__builtin_bit_cast(words_4, out), to, offset, 0, 0);
+    else if constexpr (sizeof(out) == 8) __builtin_amdgcn_raw_buffer_store_b64(__builtin_bit_cast(words_2, out), to, offset, 0, 0);
+    else if constexpr (sizeof(out) == 4) __builtin_amdgcn_raw_buffer_store_b32(__builtin_bit_cast(uint32_t, out), to, offset, 0, 0);
+    else __builtin_amdgcn_raw_buffer_store_b16(__builtin_bit_cast(uint16_t, out), to, offset, 0, 0);
+}
+
 /// A tile of results to memory: its columns are rows there, `pitch` elements apart, from row `first` on; there are `rows`.
 template <typename T, col_tile RT> __device__ inline void store_rows(buffer to, const RT &tile, int first, int rows, int pitch) {
     constexpr int side = RT::tile_size_row, elements = side * side / WARP_THREADS;
@@ -180,25 +198,11 @@ template <typename T, int G, col_tile RT> __device__ inline void store_interleav
             for (int e = 0; e < elements; ++e) {
                 const int row = first + c * side + laneid() % side;
                 const uint32_t offset = row < rows ? (row * pitch + g * G * side + row_at<side>(0, e) * G) * int(sizeof(T)) : OUTSIDE;
-                T out[G];
+                neighbours<T, G> out;
 #pragma unroll
-                for (int n = 0; n < G; ++n) out[n] = convert<T>(at(tile, g * G + n, c, e));
-                if constexpr (sizeof(out) == 16) __builtin_amdgcn_raw_buffer_store_b128(__builtin_bit_cast(words_4, out), to, offset, 0, 0);
-                else if constexpr (sizeof(out) == 8) __builtin_amdgcn_raw_buffer_store_b64(__builtin_bit_cast(words_2, out), to, offset, 0, 0);
-                else if constexpr (sizeof(out) == 4) __builtin_amdgcn_raw_buffer_store_b32(__builtin_bit_cast(uint32_t, out), to, offset, 0, 0);
-                else __builtin_amdgcn_raw_buffer_store_b16(__builtin_bit_cast(uint16_t, out), to, offset, 0, 0);
+                for (int n = 0; n < G; ++n) out.data[n] = convert<T>(at(tile, g * G + n, c, e));
+                store_at(to, offset, out);
             }
-}
-
-/// Neighbours in memory, `offset` bytes into a buffer, and `more` that all lanes have alike.
-template <typename T, int count> struct neighbours { T data[count]; };
-template <typename T, int count> __device__ inline neighbours<T, count> neighbours_at(buffer from, uint32_t offset, uint32_t more = 0) {
-    using found = neighbours<T, count>;
-    if constexpr (sizeof(found) == 16) return __builtin_bit_cast(found, __builtin_amdgcn_raw_buffer_load_b128(from, offset, more, 0));
-    else if constexpr (sizeof(found) == 8) return __builtin_bit_cast(found, __builtin_amdgcn_raw_buffer_load_b64(from, offset, more, 0));
-    else if constexpr (sizeof(found) == 4) return __builtin_bit_cast(found, __builtin_amdgcn_raw_buffer_load_b32(from, offset, more, 0));
-    else if constexpr (sizeof(found) == 1) return __builtin_bit_cast(found, __builtin_amdgcn_raw_buffer_load_b8(from, offset, more, 0));
-    else return __builtin_bit_cast(found, __builtin_amdgcn_raw_buffer_load_b16(from, offset, more, 0));
 }
 
 /// A column of results from memory, where it begins with element `start`: a lane's elements, each given to `put` with its
@@ -276,6 +280,24 @@ __device__ __forceinline__ void load_tile(row_values<length, shape> &values, buf
     });
 }
 
+/// A tile of `value` of a lane's elements to memory, `count` neighbours of a column at once: what is before row `rows` and column
+/// `left` there. Its columns are rows in memory, `pitch` elements apart, from row `first` on.
+template <typename T, int count, int height, int width, int side, typename F>
+__device__ __forceinline__ void store_tile(buffer to, int first, int rows, int left, int pitch, F value) {
+#pragma unroll
+    for (int i = 0; i < height / side; ++i)
+#pragma unroll
+        for (int c = 0; c < width / side; ++c)
+#pragma unroll
+            for (int e = 0; e < side * side / WARP_THREADS; e += count) {
+                const int row = first + c * side + laneid() % side, col = row_at<side>(i, e);
+                neighbours<T, count> out;
+#pragma unroll
+                for (int n = 0; n < count; ++n) out.data[n] = convert<T>(value(i, c, e + n));
+                store_at(to, row < rows && col < left ? (row * pitch + col) * int(sizeof(T)) : OUTSIDE, out);
+            }
+}
+
 /// A number for each row of results from memory, where they are neighbours.
 template <typename T, int G = 1, int length, typename shape> __device__ inline void load_row(row_values<length, shape> &values, buffer from) {
     load_column<T, G, length / shape::side, shape::side>(from, 0, [&](int i, int e, float x) {
@@ -319,10 +341,7 @@ template <typename T, int G, int length, typename shape, typename F> __device__ 
 #pragma unroll
             for (int n = 0; n < count; ++n) out.data[n] = convert<T>(value(G == 1 ? g : g * G + n, G == 1 ? e + n : e));
             const uint32_t offset = mine ? (g * G * side + row_at<side>(0, e) * G) * int(sizeof(T)) : OUTSIDE;
-            if constexpr (sizeof(out) == 16) __builtin_amdgcn_raw_buffer_store_b128(__builtin_bit_cast(words_4, out), to, offset, 0, 0);
-            else if constexpr (sizeof(out) == 8) __builtin_amdgcn_raw_buffer_store_b64(__builtin_bit_cast(words_2, out), to, offset, 0, 0);
-            else if constexpr (sizeof(out) == 4) __builtin_amdgcn_raw_buffer_store_b32(__builtin_bit_cast(uint32_t, out), to, offset, 0, 0);
-            else __builtin_amdgcn_raw_buffer_store_b16(__builtin_bit_cast(uint16_t, out), to, offset, 0, 0);
+            store_at(to, offset, out);
         }
 }
 
