@@ -76,13 +76,14 @@ def test_a_wrong_spec_is_json(command: str, workplace: Path) -> None:
     assert result.exit_code == 1, (result.output, result.exception)
     said: Any = json.loads(result.stdout)
     if command == "test":
-        assert any("E501" in case["failure"] for case in said)
+        codes = {d["code"] for case in said for d in case["diagnostics"]}
+        assert codes == {"E203", "E501"} and any("E501" in case["failure"] for case in said)
     elif command == "tune":
         assert said["error"]
     else:
         said = said[0] if isinstance(said, list) and command != "check" else said
         codes = {d["code"] for d in (said if command == "check" else said["diagnostics"])}
-        assert codes == ({"E101"} if command == "fmt" else {"E501"})
+        assert codes == ({"E101"} if command == "fmt" else {"E203", "E501"})
 
 
 def test_good_specs_are_reported_beside_a_wrong_one(workplace: Path) -> None:
@@ -159,7 +160,9 @@ def test_an_interrupt_is_json(workplace: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_counts_of_one_are_singular(workplace: Path) -> None:
-    text = CliRunner().invoke(app, ["check", "bad.tk"]).output
+    text = Path("good.tk").read_text()
+    Path("one.tk").write_text(text.replace("buffers 1", "buffers 16").replace("K = 64", "K = 1024"))
+    text = CliRunner().invoke(app, ["check", "one.tk"]).output
     assert "1 spec checked: 1 error, 0 warnings" in text
     assert "1 spill," not in CliRunner().invoke(app, ["build", "good.tk"]).output
     assert "1 barrier/step" in CliRunner().invoke(app, ["build", "specs/double_buffer.tk"]).output

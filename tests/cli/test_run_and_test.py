@@ -204,7 +204,7 @@ def test_the_plugin_makes_a_test_of_everything_tried(
     monkeypatch.setenv("TKGEN_CACHE", CACHE)  # the home of a pytester is another
     specs = pytester.mkdir("specs")
     (specs / "one_wave.tk").write_text(text := (SPECS / "one_wave.tk").read_text())
-    (specs / "wrong.tk").write_text(text.replace("buffers 1", "buffers 99"))
+    (specs / "wrong.tk").write_text(text.replace("buffers 1", "buffers 16"))
     pytester.makepyfile(
         """
         import pytest

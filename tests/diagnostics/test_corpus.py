@@ -44,6 +44,18 @@ def test_every_mistake_says_what_to_do() -> None:
     assert not silent
 
 
+def test_every_race_has_its_interleaving_as_data() -> None:
+    """Two waves, what each does where, and how many barriers they have passed: as the note says it."""
+    races = [d for spec in corpus.SPECS for d in corpus.diagnosed(spec) if d.code in ("E301", "E302", "E304")]
+    assert len(races) >= 10
+    for found in races:
+        first, second = found.interleaving
+        assert first.span is not None and second.span is not None and found.primary is not None
+        assert second.span == found.primary.span
+        assert first.agent in found.notes[0] and second.agent in found.notes[0]
+        assert first.barriers is not None and second.barriers is not None and f"{second.barriers}" in found.notes[0]
+
+
 FIXABLE = [spec for spec in corpus.SPECS if any(d.fix and d.fix.edits for d in corpus.diagnosed(spec))]
 
 

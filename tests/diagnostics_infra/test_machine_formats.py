@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tkgen.diagnostics import Diagnostic, Edit, Fix, Label
+from tkgen.diagnostics import Diagnostic, Edit, Fix, InterleavedStep, Label
 from tkgen.diagnostics.render import apply_fixes, render_github, render_json, render_sarif
 from tkgen.diagnostics.text import distance, nearest
 from tkgen.source import SourceFile, Span
@@ -16,7 +16,9 @@ STORE = Span(FILE, 25, 32)
 
 def error() -> Diagnostic:
     fix = Fix("drop, it: now", (Edit(WAVES, "waves 8"),))
-    return Diagnostic("E101", "100% wrong,\nreally", Label(WAVES, "this"), (Label(STORE, "that"),), ("why",), fix)
+    steps = InterleavedStep("wave 1", "reads", 2, STORE), InterleavedStep("wave 0", "writes")
+    message, that = "100% wrong,\nreally", (Label(STORE, "that"),)
+    return Diagnostic("E101", message, Label(WAVES, "this"), that, ("why",), fix, steps)
 
 
 def test_json() -> None:
@@ -30,6 +32,11 @@ def test_json() -> None:
     assert found["fix"]["text"] == "drop, it: now"
     assert found["fix"]["edits"][0]["replacement"] == "waves 8"
     assert (bare["severity"], bare["primary"], bare["secondary"], bare["fix"]) == ("warning", None, [], None)
+    read, write = found["interleaving"]
+    assert read == {"agent": "wave 1", "action": "reads", "barriers": 2, "at": read["at"]}
+    assert (read["at"]["line"], read["at"]["offset"]) == (3, 25)
+    assert write == {"agent": "wave 0", "action": "writes", "barriers": None, "at": None}
+    assert bare["interleaving"] == []
     assert json.loads(render_json([])) == []
 
 

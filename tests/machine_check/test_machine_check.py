@@ -226,6 +226,7 @@ def test_a_moved_operation_is_named_in_the_lines_of_the_spec() -> None:
     )
     found = [d for d in verdict(compiled(spec, source)).diagnostics if "`read B" in d.message]
     assert found and all(d.code == "E321" for d in found)
+    assert all(len(d.interleaving) == 2 and d.interleaving[0].agent.startswith("wave ") for d in found)
     assert found[0].message.startswith("the compiler moved `read B[0](0; 0)` below the barrier after")
     assert "`load B[1]` overwrites its tile" in found[0].message
     assert found[0].primary is not None and found[0].primary.span.line == 9  # `shared A, B buffers 1`

@@ -6,6 +6,7 @@ those anew.
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import sys
@@ -31,7 +32,7 @@ def check(outcome, arguments):
 """
 
 
-def sanitize(example: Example, folder: Path) -> Result:
+def sanitize(example: Example, folder: Path, *more: str) -> Result:
     """The command on an example of a page, with the options that stand there."""
     source = folder / "kernel.cpp"
     source.write_text(example.text)
@@ -39,7 +40,7 @@ def sanitize(example: Example, folder: Path) -> Result:
     if options[0] == "twos":
         (folder / "twos.py").write_text(TWOS)
         options = ["--args-from", str(folder / "twos.py"), *shlex.split("--grid 1 --block 64")]
-    return CliRunner().invoke(app, ["sanitize", str(source), "--schedules", "3", *options])
+    return CliRunner().invoke(app, ["sanitize", str(source), "--schedules", "3", *options, *more])
 
 
 def shown(result: Result, folder: Path) -> str:
@@ -68,6 +69,15 @@ def test_the_wrong_kernel_is_found_out(code: str, tmp_path: Path) -> None:
 def test_the_mended_kernel_is_clean(code: str, tmp_path: Path) -> None:
     result = sanitize(page(code).passes[0], tmp_path)
     assert result.exit_code == 0 and ": no findings; " in result.output, result.output
+
+
+def test_a_race_has_both_accesses_as_data(tmp_path: Path) -> None:
+    (found, *_) = json.loads(sanitize(page("E701").fails[0], tmp_path, "--json").stdout)
+    lines = [label["line"] for label in (found["primary"], *found["secondary"])]
+    assert found["code"] == "E701" and len(found["interleaving"]) == 2
+    for step in found["interleaving"]:
+        assert re.fullmatch(r"wave \d+", step["agent"]) and step["barriers"] >= 0 and step["at"]["line"] in lines
+        assert re.match(r"(reads|writes|updates): `\w+ ", step["action"])
 
 
 def test_every_code_has_a_page() -> None:

@@ -20,7 +20,7 @@ from typing import TypeVar
 
 from tkgen.checks.repair import RACES, Missing, missing_barriers, missing_wait, never_in_time
 from tkgen.checks.words import names_text, part_text, place, waves_text
-from tkgen.diagnostics import Diagnostic, Edit, Fix, Label
+from tkgen.diagnostics import Diagnostic, Edit, Fix, InterleavedStep, Label
 from tkgen.diagnostics.text import count_text
 from tkgen.ir.types import WAVE_LANES, Program, Role
 from tkgen.ir.verifier import Broken
@@ -278,7 +278,7 @@ def _race(plan: Plan, missing: Missing) -> Diagnostic:
     if missing.edit:
         remedy = "end the line with a barrier" if missing.edit.text == "cluster" else "add a barrier"
     fix = Fix(remedy, (missing.edit,) if missing.edit else ())
-    return Diagnostic(CODES[kind], message, *_labels(plan.program, group[0]), tuple(notes), fix)
+    return Diagnostic(CODES[kind], message, *_labels(plan.program, group[0]), tuple(notes), fix, _steps(plan, group[0]))
 
 
 def _early(plan: Plan, group: Sequence[Conflict]) -> Diagnostic:
@@ -298,6 +298,7 @@ def _early(plan: Plan, group: Sequence[Conflict]) -> Diagnostic:
         *_labels(plan.program, c),
         (_interleaving(plan, c), f"a barrier does not wait for memory: a wave may pass it with {what} outstanding"),
         Fix(f"wait for them before the barrier: `wait {counter} 0`", (edit,) if edit else ()),
+        _steps(plan, c),
     )
 
 
@@ -321,20 +322,38 @@ def _step(event: Event) -> str:
     return f"K-step {event.step}" + (f" of tile {event.tile}" if event.tile else "")
 
 
+def _concurrent(plan: Plan, c: Conflict) -> tuple[Event, Event]:
+    """The two operations of a conflict, their K-steps counted from the end of the tile, not of its proof."""
+    x, y = c.first, c.second
+    assert x and y
+    if x.tile != y.tile and plan.program.steps is not None:
+        x = replace(x, step=x.step + plan.program.steps - plan.shape.steps(plan.passes_to_prove[0]))
+    return x, y
+
+
+_DOES = {Copy: "copies"} | dict.fromkeys(SHARED_READS, "reads")  # everything else writes
+
+
+def _steps(plan: Plan, c: Conflict) -> tuple[InterleavedStep, ...]:
+    """The interleaving of a conflict as data: the operation that is not complete, and the one that does not wait."""
+    part = part_text(plan.program, c.operand, c.part)
+
+    def step(wave: int, event: Event) -> InterleavedStep:
+        action = f"{_DOES.get(type(event.op), 'writes')} {part}`{c.operand}` of {_step(event)}"
+        return InterleavedStep(f"wave {wave}", action, event.begin, place(plan.program, event.op))
+
+    return tuple(map(step, c.waves, _concurrent(plan, c)))
+
+
 def _interleaving(plan: Plan, c: Conflict) -> str:
     """Describe two concurrent operations of waves, with wave numbers, K-steps and the barriers before them."""
-    assert c.first and c.second
-    x, y = c.first, c.second
-    if x.tile != y.tile and plan.program.steps is not None:  # counted from the end of the tile, not of its proof
-        x = replace(x, step=x.step + plan.program.steps - plan.shape.steps(plan.passes_to_prove[0]))
-    u, v = c.waves
+    (x, y), (u, v) = _concurrent(plan, c), c.waves
     buffers, part = rings(plan.program)[c.operand], part_text(plan.program, c.operand, c.part)
     same = (x.step, x.tile) != (y.step, y.tile)
     into = ""
     if same and c.kind != "RAW":
         into = " into the same buffer" if buffers == 1 else f" into the same one of {buffers} buffers"
-    does = {Copy: "copies"} | dict.fromkeys(SHARED_READS, "reads")
-    first, second = (does.get(type(e.op), "writes") for e in (x, y))
+    first, second = (_DOES.get(type(e.op), "writes") for e in (x, y))
     if u == v:
         return f"wave {u} {second} {part}`{c.operand}` of {_step(y)} before its own access to {_step(x)} is complete"
     passed = (

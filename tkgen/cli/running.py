@@ -142,8 +142,6 @@ def test(
     results: list[Result] = []
 
     def one(path: Path) -> tuple[list[object], list[str]]:
-        from dataclasses import asdict
-
         with reported():
             refuse_early(path)
             if device == "emulator":
@@ -163,7 +161,7 @@ def test(
         results.extend(found)
         bad = [r for r in found if r.failure]
         passed = f"{path}: {len(found) - len(bad)} passed, {len(bad)} failed  ({sum(r.seconds for r in found):.1f} s)"
-        return [asdict(r) for r in found], [passed, *(f"  {r.case}: {r.failure}" for r in bad)]
+        return [r.to_json() for r in found], [passed, *(f"  {r.case}: {r.failure}" for r in bad)]
 
     # one after another on a GPU: kernels of others would stand beside those that are compared
     plain, worst = each(one, files, 1 if device == "gpu" else jobs, "testing", as_json)

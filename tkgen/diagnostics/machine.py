@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from tkgen import __version__
 from tkgen.diagnostics.explain import UnknownCode, page
-from tkgen.diagnostics.model import Diagnostic, Edit, Fix, Label
+from tkgen.diagnostics.model import Diagnostic, Edit, Fix, InterleavedStep, Label
 from tkgen.diagnostics.text import escape
 from tkgen.source import Span
 
@@ -32,7 +32,13 @@ def to_json(diagnostic: Diagnostic) -> Json:
         "secondary": [_label(label) for label in diagnostic.secondary],
         "notes": list(diagnostic.notes),
         "fix": _fix(fix) if fix else None,
+        "interleaving": [_step(step) for step in diagnostic.interleaving],
     }
+
+
+def _step(step: InterleavedStep) -> Json:
+    place = _place(step.span) if step.span else None
+    return {"agent": step.agent, "action": step.action, "barriers": step.barriers, "at": place}
 
 
 def _label(label: Label) -> Json:

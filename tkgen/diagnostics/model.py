@@ -46,13 +46,27 @@ class Fix:
 
 
 @dataclass(frozen=True)
+class InterleavedStep:
+    """A step of an interleaving that goes wrong: what `agent`, such as `wave 1`, does after it passed `barriers`.
+
+    `span` is the place of what it does, None where it has none; `barriers` is None where they are not counted.
+    """
+
+    agent: str
+    action: str
+    barriers: int | None = None
+    span: Span | None = None
+
+
+@dataclass(frozen=True)
 class Diagnostic:
     """One finding.
 
     `code` is stable (`E301`; the letter is E for errors, W for warnings) and has a page in `explain/`.
     `message` is one sentence in the user's terms. `primary` is where; it is None only for findings that
     have no place in a spec (a missing file). `secondary` shows the other parties, `notes` the concrete
-    interleaving and the numbers, `fix` what to do.
+    interleaving and the numbers, `fix` what to do. `interleaving` has the steps of two agents as data, in the order in
+    which they go wrong.
     """
 
     code: str
@@ -61,6 +75,7 @@ class Diagnostic:
     secondary: tuple[Label, ...] = ()
     notes: tuple[str, ...] = ()
     fix: Fix | None = None
+    interleaving: tuple[InterleavedStep, ...] = ()
 
     @property
     def severity(self) -> Severity:

@@ -70,7 +70,9 @@ class PythonString:
 
         fix = diagnostic.fix and replace(diagnostic.fix, edits=tuple(map(edit, diagnostic.fix.edits)))
         primary = diagnostic.primary and label(diagnostic.primary)
-        return replace(diagnostic, primary=primary, secondary=tuple(map(label, diagnostic.secondary)), fix=fix)
+        steps = tuple(replace(step, span=step.span and self.span(step.span)) for step in diagnostic.interleaving)
+        secondary = tuple(map(label, diagnostic.secondary))
+        return replace(diagnostic, primary=primary, secondary=secondary, fix=fix, interleaving=steps)
 
 
 def dedented(string: str) -> str:

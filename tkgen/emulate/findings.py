@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import Enum
 
 
@@ -96,6 +96,10 @@ class Finding:
     same_values: bool = False  # of two racing writes
     written_later: bool = False  # of a read of LDS that nobody had written: somebody did afterwards
     in_another_l2: bool = False  # of blocks that a flag orders: what one stored was not written back from its L2
+
+    def to_json(self) -> dict[str, object]:
+        """Plain data, with both accesses."""
+        return asdict(self) | {"kind": self.kind.value, "space": self.space.value}
 
     def __str__(self) -> str:
         lines = [f"{self.kind.value}: {self.message}", f"  {self.first}"]

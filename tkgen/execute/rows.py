@@ -42,6 +42,7 @@ class Row:
     gbps: float | None = None  # of kernels whose multiplications nobody counts: what is read and written, once
     executor: str = ""  # what ran it where nothing emulates the machine code; `instructions` are its steps
     caption: str = ""  # the same in words
+    details: tuple[dict[str, object], ...] = ()  # the findings of the referee as data
 
     @property
     def ok(self) -> bool:
@@ -157,6 +158,7 @@ def run_spec(
                 name, tried.sizes, str(order), kind, tried.comparison, tried.findings, tried.instructions,
                 shipped=not found.spec.defines, grid=launch.blocks,
                 blocks=None if blocks is None else tuple(blocks), watched=seen,
+                details=tuple(f.to_json() for outcome in tried.outcomes for f in outcome.findings),
             )
         )  # fmt: skip
     return rows

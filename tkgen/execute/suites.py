@@ -20,7 +20,8 @@ from tkgen.api import load
 from tkgen.backends import protocol
 from tkgen.backends.registry import backend_of
 from tkgen.backends.spec import AnySpec
-from tkgen.diagnostics import SpecError
+from tkgen.diagnostics import Diagnostic, SpecError
+from tkgen.diagnostics.machine import to_json
 from tkgen.emulate import EmulateError
 from tkgen.execute.admitted import admitted, stated
 from tkgen.execute.arguments import check_scalars
@@ -41,6 +42,14 @@ class Result:
     case: str
     failure: str
     seconds: float = field(compare=False)
+    diagnostics: tuple[Diagnostic, ...] = field(default=(), repr=False)  # where the spec or its machine code is refused
+
+    def to_json(self) -> dict[str, object]:
+        """Plain data."""
+        found = [to_json(d) for d in self.diagnostics]
+        return {
+            "spec": self.spec, "case": self.case, "failure": self.failure, "seconds": self.seconds, "diagnostics": found
+        }  # fmt: skip
 
 
 def regression(
@@ -88,12 +97,12 @@ def attempted(
     results: list[Result] = []
 
     def attempt(case: str, work: Work) -> None:
-        start = time.perf_counter()
+        start, refused = time.perf_counter(), tuple[Diagnostic, ...]()
         try:
             failure = work()
         except (SpecError, ToolchainError, EmulateError, ValueError) as error:
-            failure = str(error)
-        results.append(Result(path.stem, case, failure, time.perf_counter() - start))
+            failure, refused = str(error), tuple(getattr(error, "diagnostics", ()))
+        results.append(Result(path.stem, case, failure, time.perf_counter() - start, refused))
 
     proved: list[AnySpec] = []
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from tkgen.diagnostics import Diagnostic, Fix, Label
+from tkgen.diagnostics import Diagnostic, Fix, InterleavedStep, Label
 from tkgen.emulate import Access, CodeObject, Finding, Kind, Space
 from tkgen.emulate.places import Places
 from tkgen.schedule.traces import NEVER, Event, trace
@@ -212,7 +212,10 @@ class _Words:
         where = f"LDS byte {finding.offset}, " if code == RACE and finding.space is Space.LDS else ""
         sizes = " ".join(f"{name}={size}" for name, size in seen.sizes.items())
         notes.append(f"{where}block {','.join(map(str, finding.block))}, {sizes}")
-        return Diagnostic(code, message, labels[0] if labels else None, secondary, tuple(notes), _FIX)
+        steps = tuple(
+            InterleavedStep(f"wave {p.access.wave}", f"{p}: `{p.access.text}`", p.access.epoch, p.span) for p in parties
+        )
+        return Diagnostic(code, message, labels[0] if labels else None, secondary, tuple(notes), _FIX, steps)
 
     def _label(self, party: _Party) -> Label:
         assert party.span is not None

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from tkgen.diagnostics import Diagnostic, Fix, Label
+from tkgen.diagnostics import Diagnostic, Fix, InterleavedStep, Label
 from tkgen.emulate import Access, Arg, Finding, Kind, Outcome, Space
 from tkgen.emulate.arguments import buffers
 from tkgen.emulate.disassemble import disassemble
@@ -187,9 +187,17 @@ class _Group:
             secondary,
             (*notes, *self.origins, self.where()),
             Fix(fix) if fix else None,
+            tuple(self.step(a) for a in (shown.first, shown.second) if a is not None),
         )
 
     # ------------------------------------------------------------ parts
+
+    def step(self, access: Access) -> InterleavedStep:
+        """An access as a step of the interleaving; one by its instruction alone has no line."""
+        place = statement(self.subject, access)
+        action = f"{access.access}: `{access.text}`, iteration {access.instance}"
+        span = span_of(self.subject, place) if place is not None else None
+        return InterleavedStep(f"wave {access.wave}", action, access.epoch, span)
 
     def label(self, access: Access) -> Label | None:
         text = f"wave {access.wave}"
