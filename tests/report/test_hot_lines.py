@@ -16,6 +16,7 @@ from tkgen.backends.hopper.build import CudaBuild
 from tkgen.backends.hopper.toolchain import Figures, Nvcc, find_nvcc
 from tkgen.cli import app
 from tkgen.predict import models, predict, predicted
+from tkgen.report.facts import facts
 from tkgen.report.hot import OUTSIDE, Cheaper, Hot, HotLine, hot_kernels
 from tkgen.report.hot_text import said
 from tkgen.toolchain.compiler import ToolchainError
@@ -163,6 +164,19 @@ def test_hopper_instructions_have_the_lines_of_line_tables(on_hopper: CudaBuild[
     assert hot.sentence == "`gelu` in line 10 is 67% of the vector instructions"
     # at the peak R2 and R3 of the load's address came with the launch, R4 is what it loaded, R5 what gelu made
     assert lines[8].registers == 1 and lines[10].registers == 1
+
+
+def test_hopper_instructions_stand_beside_their_lines_in_a_report(
+    on_hopper: CudaBuild[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = facts(on_hopper).texts
+    assert [line.kind for line in texts.isa] == ["global load", "other", "other", "other", "branch"]
+    assert texts.isa[0].text == "LDG.E.128 R4, desc[UR4][R2.64]" and texts.cpp_name == "activated.cu"
+    rows = [{row for n in line.cpp for row in texts.cpp[n - 1].spec} for line in texts.isa]
+    assert rows == [{8}, {10}, {10}, {11}, {11}]
+    monkeypatch.setattr(line_tables, "located", lambda *_: ("", ""))  # of other code: it has no lines then
+    bare = facts(on_hopper).texts.isa
+    assert [line.text for line in bare] == [line.text for line in texts.isa] and not any(line.cpp for line in bare)
 
 
 def test_line_tables_that_change_the_code_are_refused(

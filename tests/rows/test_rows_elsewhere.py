@@ -70,7 +70,7 @@ def test_a_build_of_rows_writes_its_report(tmp_path: Path) -> None:
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert(1)" in page
     assert "4 x 4096 by 4 waves: a wave to a row, 8 chunks of 8 for a lane" in page
-    assert '<th scope="row">63</th><td>504..511, 1016..1023, 1528..1535, ..., 4088..4095</td>' in page
+    assert "The first lane of a row has its elements 0..7, 512..519, ..., 3584..3591" in page
     assert "global_load" in page or "buffer_load_dwordx4" in page
     figures = json.loads((tmp_path / "out/softmax.json").read_text())
     vgpr = figures["resources"]["vgpr"]
@@ -91,7 +91,7 @@ def test_the_graph_of_a_kernel_of_rows() -> None:
     def graph(*options: str) -> str:
         result = CliRunner().invoke(app, ["graph", *options])
         assert result.exit_code == 0, result.output
-        return result.stdout
+        return result.stdout.partition("schedule\n")[0]
 
     softmax, rmsnorm = str(SPECS / "softmax.tk"), str(SPECS / "rmsnorm.tk")
     text = graph(softmax)

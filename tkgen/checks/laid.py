@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -10,14 +11,16 @@ from tkgen.checks.recurrences import recurrences
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
 from tkgen.diagnostics.text import count_text
 from tkgen.ir.equation_program import EquationProgram
-from tkgen.ir.equations import Axis, Load, Loop, accesses
+from tkgen.ir.equations import Axis, Load, Loop, Store, accesses, walk
 from tkgen.ir.limits import BUFFER_BYTES, LAUNCH_THREADS
 from tkgen.ir.room import too_many_registers
+from tkgen.ir.types import ACCESS_BYTES
 from tkgen.schedule.loop_registers import shares, total
 from tkgen.schedule.loops import LoopMap
-from tkgen.schedule.row_form import RowError
+from tkgen.schedule.row_form import RowError, Way
 from tkgen.schedule.row_verifier import verify
 from tkgen.schedule.rows import LaneTarget, RowMap, map_rows, reach_bytes
+from tkgen.schedule.sweeps import REGISTER_BYTES
 from tkgen.targets import Target
 
 if TYPE_CHECKING:
@@ -45,7 +48,8 @@ def lane_figures(m: RowMap) -> dict[str, object]:
 
 def of_lanes(program: EquationProgram, layout: RowMap) -> Iterator[Diagnostic]:
     """Check a tile that is laid over lanes."""
-    return _all(program, layout, _foreign_to_lanes(program), _idle_lanes(program, layout))
+    waste = chain(_idle_lanes(program, layout), _narrow(program, layout))
+    return _all(program, layout, _foreign_to_lanes(program), waste)
 
 
 def of_waves(program: EquationProgram, layout: LoopMap, target: Target) -> Iterator[Diagnostic]:
@@ -133,6 +137,32 @@ def _idle_lanes(program: EquationProgram, layout: RowMap) -> Iterator[Diagnostic
         yield Diagnostic("W403", f"{1 - used / covered:.0%} of the lanes have no element of the tile",
                          Label(span, layout.describe()),
                          fix=Fix("give a tile more rows (`by`), or use fewer waves"))  # fmt: skip
+
+
+def _narrow(program: EquationProgram, m: RowMap) -> Iterator[Diagnostic]:
+    """Tensors of long rows of which each access moves less than a register, as their size or their tile is uneven."""
+    if "slow_reads" in program.allow:
+        return
+    written = {op.target for op in walk(m.kernel.body) if isinstance(op, Store)}
+    for access in dict.fromkeys(accesses(m.kernel)):
+        tensor, axis = access.tensor, access.indices[-1].axis
+        size = tensor.dtype.sized({Way.ALONG: m.chunk, Way.ACROSS: m.across}.get(m.way(access), REGISTER_BYTES))
+        if size >= REGISTER_BYTES or axis is None or axis.dim.size is None or axis.within is not None:
+            continue
+        lies_along, unit = axis == m.fast, ACCESS_BYTES * 8 // tensor.dtype.bits
+        if tensor.dtype.sized(m.length if lies_along else m.length * m.row_count) <= m.line_bytes:
+            continue
+        verb, told = "written" if access in written else "read", f"each access moves {count_text(size, 'byte')}"
+        uneven = axis.dim.size % unit
+        if uneven:
+            fix = f"pad {axis.dim.name} to {axis.dim.size + unit - uneven}"
+        elif axis.tile is not None and axis.tile % unit:
+            fix = f"make tiles of `{axis.name}` a multiple of {unit} (`by`)"
+        else:
+            fix = f"store `{tensor.name}` with `{m.fast.dim.name}` last"
+        message = f"`{tensor.name}` is {verb} one element at a time"
+        label = Label(tensor.span, f"{axis.dim.name} = {axis.dim.size}: {told}")
+        yield Diagnostic("W201", message, label, fix=Fix(f"{fix}, or accept it with `allow slow_reads`"))
 
 
 def _too_many(program: EquationProgram, m: LoopMap, target: Target) -> Iterator[Diagnostic]:

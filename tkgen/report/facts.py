@@ -34,7 +34,7 @@ from tkgen.report.order import BlockOrder, block_order
 from tkgen.report.places import Places, known_lines
 from tkgen.report.prediction import Prediction
 from tkgen.report.pressure import Pressure, pressure
-from tkgen.report.texts import Rows, Texts, texts, with_code
+from tkgen.report.texts import Rows, Texts, assembled, listed, texts, with_code
 from tkgen.tile.ops import Barrier
 from tkgen.tile.program import Op
 from tkgen.tile.scheduled import Ownership, Scheduled
@@ -145,8 +145,10 @@ def facts(
             (n,) if n else () for n in known_lines(function, spec.source, known.cpp_name)
         ]  # fmt: skip
         loop = main_loop(function) if report.get("main_loop") else None
-        known = with_code(known, function, loop, lines, _mean(waves))
+        known = with_code(known, tuple(assembled(function, loop, lines, _mean(waves))))
         cycles = _cycles(spec.source, function, lines, waves) if waves else None
+    elif build is not None:
+        known = with_code(known, tuple(listed(build, cpp_name)))
     compiler = report.get("compiler", {})
     return Facts(
         tkgen=__version__,

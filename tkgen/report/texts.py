@@ -10,8 +10,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
+from typing import Any
 
 from tkgen.backends.cdna.lower.origins import Source
+from tkgen.backends.hopper.toolchain import MATRIX
 from tkgen.ir.types import Origins
 from tkgen.report.places import named_schedules
 from tkgen.schedule import Plan
@@ -75,13 +77,13 @@ class Rows:
             shown = "" if file is files[0] else PurePath(file.name).name
             self.lines += [SpecLine(text, shown, number) for number, text in enumerate(_lines(file.text), 1)]
 
-    def row(self, file: SourceFile, line: int) -> int:
-        """The row of a line, 0 where it is in no file of the spec."""
-        return self._first[file.name] + line if file.name in self._first else 0
+    def row(self, file: str, line: int) -> int:
+        """The row of a line of a file with this name, 0 where it is in no file of the spec."""
+        return self._first[file] + line if file in self._first else 0
 
     def of(self, span: Span | None) -> int:
         """The row in which a span begins, 0 for none."""
-        return self.row(span.file, span.line) if span is not None else 0
+        return self.row(span.file.name, span.line) if span is not None else 0
 
     def place(self, row: int) -> str:
         """`line 7`, `line 3 of tensors.tk`; empty for row 0."""
@@ -103,15 +105,8 @@ def texts(origins: Origins, rows: Rows, source: Source, plan: Plan | None, cpp_n
     )
 
 
-def with_code(
-    known: Texts, function: Function, loop: Loop | None, lines: Sequence[tuple[int, ...]], cycles: Mapping[int, float]
-) -> Texts:
-    """The texts with the instructions of `function`, whose main loop is `loop`.
-
-    By the position of an instruction in `function`, `lines` are the C++ lines it executes and `cycles` the
-    predicted ones; several lines share them.
-    """
-    isa = tuple(_isa(function, loop, lines, cycles))
+def with_code(known: Texts, isa: tuple[IsaLine, ...]) -> Texts:
+    """The texts with instructions; lines of the C++ share their cycles."""
     spent: dict[int, float] = {}
     for line in isa:
         for number in line.cpp:
@@ -142,7 +137,7 @@ def _cpp(
     `scheduled` has the row of a schedule's clause for the lines that it placed.
     """
     lines = source.text.split("\n")
-    spec = [tuple(rows.row(o.file, o.line) for o in origins) for origins in source.origins]
+    spec = [tuple(rows.row(o.file.name, o.line) for o in origins) for origins in source.origins]
     for statement in source.operations.values():  # of several lines the first is marked
         marked = tuple(dict.fromkeys(row for number in statement for row in spec[number - 1]))
         for number in statement:
@@ -163,14 +158,35 @@ def _cpp(
             spec[i] = heading
         else:
             heading = ()
+    for i, equation in enumerate(source.equations):
+        spec[i] = spec[i] or ((rows.row(*equation),) if equation else ())
     for i, line in enumerate(lines if lines[-1] else lines[:-1]):
         through = [p for row in spec[i] for p in parameters.get(row, ())]
         yield CppLine(line, tuple(dict.fromkeys([*spec[i], *through])), None)
 
 
-def _isa(
+def listed(build: Any, cpp_name: str) -> Iterator[IsaLine]:
+    """The instructions of a build that a disassembler reads, and the lines of the kernel in the file `cpp_name`."""
+    from tkgen.backends.hopper.line_tables import listing
+    from tkgen.predict.hopper.sass import read
+
+    body = next(n for n, line in enumerate(build.spec.text.split("\n"), 1) if line.startswith("__global__"))
+    loops = read(build.sass).loops
+    main = next((loop for loop in loops if loop.count(*MATRIX)), loops[0] if loops else None)
+    inside = {x.address for x in main.instructions} if main else set()
+    for x in listing(build):
+        own = (s.line for s in x.sources if s.file.rpartition("/")[2] == cpp_name and s.line >= body)
+        yield IsaLine("", x.text, x.kind, tuple(dict.fromkeys(own)), x.address in inside, None)
+
+
+def assembled(
     function: Function, loop: Loop | None, lines: Sequence[tuple[int, ...]], cycles: Mapping[int, float]
 ) -> Iterator[IsaLine]:
+    """The instructions of `function`, whose main loop is `loop`.
+
+    By the position of an instruction in `function`, `lines` are the C++ lines it executes and `cycles` the
+    predicted ones.
+    """
     inside = {i.line for i in loop.instructions} if loop else set()
     labels: dict[int, str] = {}
     for label, index in function.labels.items():

@@ -17,20 +17,33 @@ from tkgen.toolchain.cache import default_cache
 from tkgen.toolchain.compiler import Location, ToolchainError
 
 _PLACE = re.compile(r'"([^"]*)", line (\d+)')
-_CODE = re.compile(r"^\s+/\*([0-9a-f]{4,})\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)")
+_CODE = re.compile(r"^\s+/\*([0-9a-f]{4,})\*/\s+((?:@!?U?P\w+\s+)?([A-Z][\w.]*)[^;]*)")
+_KINDS = {
+    "mfma": ("HGMMA", "QGMMA", "IGMMA"), "lds read": ("LDS", "LDSM"), "lds write": ("STS", "STSM"),
+    "global load": ("LDG", "LD"), "global store": ("STG", "ST", "RED", "ATOMG", "UTMASTG", "UTMAREDG"),
+    "global to lds": ("UTMALDG", "LDGSTS"), "barrier": ("BAR", "SYNCS", "UCGABAR_ARV", "UCGABAR_WAIT"),
+    "wait": ("WARPGROUP", "DEPBAR", "UTMACMDFLUSH", "NANOSLEEP", "MEMBAR"), "branch": ("BRA", "EXIT", "CALL", "RET"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Placed:
     """An instruction at `address`, with the lines it comes from: the innermost first, then each inlined call.
 
-    `holds` counts the registers that have its result where most registers hold a value.
+    `holds` counts the registers that have its result where most registers hold a value; `text` has the operands, too.
     """
 
     address: int
     opcode: str
+    text: str
     sources: tuple[Location, ...]
     holds: int
+
+    @property
+    def kind(self) -> str:
+        """Its sort, as `tkgen.toolchain.isa.classify` names those of other machines."""
+        name = self.opcode.partition(".")[0]
+        return next((kind for kind, names in _KINDS.items() if name in names), "other")
 
 
 def placed(build: CudaBuild[Any]) -> tuple[Placed, ...]:
@@ -44,19 +57,27 @@ def placed(build: CudaBuild[Any]) -> tuple[Placed, ...]:
     )
     found = _with_sources(lines)
     made = Counter(_makers(registers))
-    known = [(int(x[1], 16), x[2]) for x in map(_CODE.match, _rows(build.sass)) if x]
-    if [(address, opcode) for address, opcode, _ in found] != known:
+    known = [(address, opcode) for address, opcode, *_ in _with_sources(build.sass)]
+    if [(address, opcode) for address, opcode, *_ in found] != known:
         raise ToolchainError(f"line tables change the machine code of {spec.name}: it has no lines")
-    return tuple(Placed(address, opcode, sources, made[address]) for address, opcode, sources in found)
+    return tuple(Placed(*each, made[each[0]]) for each in found)
+
+
+def listing(build: CudaBuild[Any]) -> tuple[Placed, ...]:
+    """The same, without lines where nothing here says them; nothing where nothing disassembles."""
+    try:
+        return placed(build)
+    except ToolchainError:
+        return tuple(Placed(*each, 0) for each in _with_sources(build.sass))
 
 
 def _rows(text: str) -> list[str]:
     return text.split("\n")
 
 
-def _with_sources(text: str) -> list[tuple[int, str, tuple[Location, ...]]]:
-    """Address, opcode and lines of each instruction of a disassembly, in which comments precede what they are about."""
-    found = list[tuple[int, str, tuple[Location, ...]]]()
+def _with_sources(text: str) -> list[tuple[int, str, str, tuple[Location, ...]]]:
+    """Address, opcode, text and lines of each instruction of a disassembly, in which comments precede its subject."""
+    found = list[tuple[int, str, str, tuple[Location, ...]]]()
     said, sources = list[Location](), tuple[Location, ...]()
     for row in _rows(text):
         if "//## File" in row:
@@ -64,7 +85,7 @@ def _with_sources(text: str) -> list[tuple[int, str, tuple[Location, ...]]]:
         elif match := _CODE.match(row):
             if said:  # a place and the call that it is inlined at; the latter is the next comment's place, too
                 sources, said = tuple(dict.fromkeys(said)), []
-            found.append((int(match[1], 16), match[2], sources))
+            found.append((int(match[1], 16), match[3], " ".join(match[2].split()), sources))
     return found
 
 
