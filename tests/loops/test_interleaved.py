@@ -106,7 +106,7 @@ def test_the_proof_finds_what_is_too_early_or_too_late(direct: bool) -> None:
     def later(s: Op) -> Op:
         if isinstance(s, Read) and s.offset:
             return read(m, product_of(s), ring_of(s), 2)
-        return replace(s, tiles=tiles(m, rings_of(s), 2), ahead=2) if isinstance(s, Equations) and s.ahead else s
+        return replace(s, reads=tiles(m, rings_of(s), 2), ahead=2) if isinstance(s, Equations) and s.ahead else s
 
     def near(s: Op) -> Op:
         if not isinstance(s, Fetch | Copy | Write) or ring_of(s):

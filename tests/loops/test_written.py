@@ -97,7 +97,7 @@ def work(wave: Role) -> list[Op]:
     for step in wave.ops(Part.BODY):
         if isinstance(step, Equations) and found and isinstance(last := found[-1], Equations):
             same = (last.ahead, last.part, last.parts, last.last) == (step.ahead, step.part, step.parts, step.first)
-            if same and not last.tiles and not step.tiles:
+            if same and not last.reads and not step.reads:
                 found[-1] = replace(last, last=step.last)
                 continue
         if not isinstance(step, Fence | Mix | Priority):
@@ -115,7 +115,7 @@ def test_what_is_written_out_is_what_the_name_gives(written: str, derived: str, 
         type(s) for s in named if not isinstance(s, Equations)
     ]
     products = [
-        [(s.last, rings_of(s), s.ahead) for s in steps if isinstance(s, Equations) and s.tiles]
+        [(s.last, rings_of(s), s.ahead) for s in steps if isinstance(s, Equations) and s.reads]
         for steps in (found, named)
     ]
     assert products[0] == products[1]

@@ -111,7 +111,7 @@ def _multiplied(m: LoopMap, x: Multiplication, ahead: int = 0) -> Iterator[Turn]
     last = next(n for n, op in enumerate(m.loop.body) if x.result in writes(op))
     places = [(at, last + 1)] if last - at <= 1 else [(at, at + 1), (last, last + 1)]
     for place in places:
-        yield x, Equations(*place, tiles(m, factor, ahead), ahead)
+        yield x, Equations(tiles(m, factor, ahead), first=place[0], last=place[1], ahead=ahead)
 
 
 def _works(op: Op) -> bool:
@@ -132,7 +132,7 @@ def _units(m: LoopMap, first: int, last: int) -> tuple[Equations, ...]:
     found, begin = list[Equations](), first
     for end in ends:
         rings = tuple(vectors[op.source] for op in body[begin:end] if isinstance(op, Load) and op.source in vectors)
-        found.append(Equations(begin, end, tiles(m, rings)))
+        found.append(Equations(tiles(m, rings), first=begin, last=end))
         begin = end
     return tuple(found)
 

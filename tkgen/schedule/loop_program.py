@@ -71,7 +71,7 @@ def tiles(m: LoopMap, numbers: Sequence[int], ahead: int = 0) -> tuple[Region, .
 def loads(m: LoopMap) -> tuple[Equations, ...]:
     """Return the first step of an iteration: what lanes load of it, if there is anything."""
     count = len(m.loads_of_iterations)
-    return (Equations(0, count, ()),) if count else ()
+    return (Equations(last=count),) if count else ()
 
 
 def bring(m: LoopMap, ring: int, ahead: int) -> Fetch | Copy:
@@ -113,7 +113,7 @@ def product_of(op: Read) -> int:
 
 def rings_of(op: Equations) -> tuple[int, ...]:
     """The rings that equations read."""
-    return tuple(map(ring_number, op.tiles))
+    return tuple(map(ring_number, op.reads))
 
 
 def touches(step: Op) -> Iterator[tuple[int, bool, int]]:

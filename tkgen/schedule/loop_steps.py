@@ -138,7 +138,7 @@ def _now(m: LoopMap, step: Read | Equations) -> Op:
     """The same of the iteration at hand."""
     if isinstance(step, Read):
         return read(m, product_of(step), ring_of(step))
-    return replace(step, tiles=tiles(m, rings_of(step)), ahead=0)
+    return replace(step, reads=tiles(m, rings_of(step)), ahead=0)
 
 
 def _written(m: LoopMap, schedule: WrittenSchedule, machine: Synchronisation) -> Role:
@@ -213,32 +213,32 @@ def _computes(m: LoopMap) -> Iterator[Op]:
     yield from islice(ahead, 1 if early is None else 2)
     if early is not None:
         place = m.loop.body.index(early)
-        yield Equations(place, place + 1, () if m.direct else tiles(m, [products[early.result]], 1), 1)
+        yield Equations(() if m.direct else tiles(m, [products[early.result]], 1), first=place, last=place + 1, ahead=1)
     for place, op in enumerate(m.loop.body):
         if isinstance(op, When):
             number = m.votes.index(op)
             if first < place:
-                yield Equations(first, place, tiles(m, taken))
+                yield Equations(tiles(m, taken), first=first, last=place)
             yield Vote(number, tile(m, len(m.moving) + number, own=True))
             first, taken = place, [len(m.moving) + number]
         elif given := [n for n, x in enumerate(m.exchanges) if op == x.product]:
             if first < place:
-                yield Equations(first, place, tiles(m, taken))
+                yield Equations(tiles(m, taken), first=first, last=place)
             ring = len(m.moving) + len(m.votes) + given[0]
             yield Share(given[0], tile(m, ring, own=True))
             first, taken = place, [ring]
         elif op == early:
             if first < place:
-                yield Equations(first, place, tiles(m, taken))
+                yield Equations(tiles(m, taken), first=first, last=place)
             first, taken = place + 1, []
         elif product := [products[v] for v in writes(op) if v in products]:
-            yield Equations(first, place + 1, tiles(m, (*taken, *(() if m.direct else product))))
+            yield Equations(tiles(m, (*taken, *(() if m.direct else product))), first=first, last=place + 1)
             first, taken = place + 1, []
             yield from islice(ahead, 1)
         elif isinstance(op, Load) and op.source in vectors:
             taken.append(vectors[op.source])
     if first < len(m.loop.body):
-        yield Equations(first, len(m.loop.body), tiles(m, taken))
+        yield Equations(tiles(m, taken), first=first, last=len(m.loop.body))
 
 
 # ---------------------------------------------------------------- meetings

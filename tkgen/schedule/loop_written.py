@@ -151,7 +151,7 @@ def _computed(m: LoopMap, equation: _Equation, step: WrittenStep) -> Iterator[St
         ops = m.loop.body[first:last]
         rings = tuple(vectors[op.source] for op in ops if isinstance(op, Load) and op.source in vectors)
         if rings or any(map(_works, ops)):
-            yield Equations(first, last, tiles(m, rings), 0, part, parts)
+            yield Equations(tiles(m, rings), first=first, last=last, part=part, parts=parts)
 
 
 def _multiplied(m: LoopMap, equation: _Equation, step: WrittenStep) -> Iterator[Step]:
@@ -168,7 +168,9 @@ def _multiplied(m: LoopMap, equation: _Equation, step: WrittenStep) -> Iterator[
             raise StepError("E216", f"the rows of `{step.name}` lie interleaved, and are multiplied at once", step.span,
                             "do it whole")  # fmt: skip
         for first, last in _runs(at):
-            yield Equations(first, last, tiles(m, rings, step.ahead), step.ahead, part, parts)
+            yield Equations(
+                tiles(m, rings, step.ahead), first=first, last=last, ahead=step.ahead, part=part, parts=parts
+            )
 
 
 def _runs(places: Sequence[int]) -> Iterator[tuple[int, int]]:

@@ -18,7 +18,7 @@ from functools import cache
 from typing import ClassVar, Self, TypeAlias
 
 from tkgen.source import Span
-from tkgen.tile.program import Control, K, Node, Op, Region, Ring, Space, StreamKind
+from tkgen.tile.program import Compute, Control, K, Node, Op, Region, Ring, Space, StreamKind
 
 
 @cache
@@ -408,25 +408,19 @@ class Share(SharedStore):
 
 
 @dataclass(frozen=True)
-class Equations(Op):
+class Equations(Compute):
     """Operations `first` to `last` - 1 of the iteration's equations.
 
-    The last one may be a product, the first one a condition: they read `tiles` of shared memory. `ahead`: of the
+    The last one may be a product, the first one a condition: they read tiles of shared memory. `ahead`: of the
     iteration after this one, which then finds them done. `part`: of `parts` equal ones along the rows of their tiles.
     """
 
     stream_kind: ClassVar[StreamKind | None] = StreamKind.SHARED
-    first: int
-    last: int
-    tiles: tuple[Region, ...] = ()
+    first: int = 0
+    last: int = 0
     ahead: int = 0
     part: int = 0
     parts: int = 1
-
-    @property
-    def reads(self) -> tuple[Region, ...]:
-        """The tiles of shared memory."""
-        return self.tiles
 
 
 # ---------------------------------------------------------------- without data

@@ -325,9 +325,8 @@ class Pin(Op):
 
 @dataclass(frozen=True)
 class Compute(Op):
-    """A function of tiles and of the values `of` expressions: in words (`function`) and as `lines` of C++."""
+    """A function of tiles and of the values `of` expressions, in words. The back end makes its C++."""
 
-    lines: tuple[str, ...]
     reads: tuple[Region, ...] = ()
     writes: tuple[Region, ...] = ()
     function: str = ""
@@ -359,12 +358,11 @@ class StoreRows(Op):
 
 @dataclass(frozen=True)
 class StoreValues(Op):
-    """Registers to `coord` of a tensor, by the warp that has them, as `lines` of C++ say."""
+    """Registers to `coord` of a tensor, by the warp that has them. The back end makes its C++."""
 
     values: tuple[Region, ...]
     tensor: str
     coord: str
-    lines: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -425,9 +423,10 @@ class Let(Op):
 
 @dataclass(frozen=True)
 class Text:
-    """C++ that touches no tile and waits for nothing: declarations, comments."""
+    """C++ of an op, or of none: declarations, comments."""
 
     lines: tuple[str, ...]
+    does: Op | None = None
 
 
 @dataclass(frozen=True)
@@ -559,6 +558,8 @@ def ops(nodes: tuple[Node, ...]) -> Iterator[Op]:
         match node:
             case Op():
                 yield node
+            case Text(does=Op() as op):
+                yield op
             case Loop(body=body) | Tiles(body=body) | Scoped(body=body):
                 yield from ops(body)
             case If(then=then, other=other):

@@ -41,6 +41,7 @@ from tkgen.tile.program import (
     StoreRows,
     StoreValues,
     Sync,
+    Text,
     Tiles,
     ops,
 )
@@ -104,6 +105,8 @@ class Scheduled:
                     yield from self._steps(role, part, other, (*within, self._named(f"unless {condition}")))
                 case Scoped(body=body) | Tiles(body=body):
                     yield from self._steps(role, part, body, within)
+                case Text(does=Op() as op):
+                    yield from self._steps(role, part, (op,), within)
                 case Op() if not isinstance(node, SILENT):
                     around = (*within, self._named(f"if {node.when}")) if node.when else within
                     own, waits = self.written(node), self.waits_for(role, node)

@@ -94,6 +94,8 @@ def _text(nodes: Sequence[Node], lines: Lines) -> Iterator[str]:
                         yield from (title, *made)
             case Scoped(body=body) | Tiles(body=body):
                 yield from _text(body, lines)
+            case Text(does=Op() as op):
+                yield from _text((op,), lines)
             case Op():
                 when = f"if {node.when}: " if node.when else ""
                 who = f", {node.who.value}" if node.who is not Who.ALL else ""

@@ -23,7 +23,6 @@ from tkgen.tile.expressions import evaluate
 from tkgen.tile.ops import (
     Barrier,
     ElementLoop,
-    Equations,
     Fence,
     Load,
     Mix,
@@ -123,8 +122,8 @@ def in_order(nodes: Sequence[Node], values: dict[str, int]) -> Iterator[Op]:
                 yield from in_order(body, values)
             case Op():
                 yield node
-            case Text():
-                pass
+            case Text(does=op):
+                yield from () if op is None else (op,)
             case _:
                 raise AssertionError(f"{node!r} stands within a role's tiles")
 
@@ -331,17 +330,17 @@ class _Agent:
                 yield proof.Commit(stream)
             case Drain(stream=stream, left=left, reads_only=reads_only):
                 yield proof.Drain(stream, self._value(left), reads_only)
-            case Compute(reads=reads, writes=writes, function=function, of=of) if reads or writes:
-                found = tuple(map(self._read, reads))
+            case Compute(reads=reads, writes=writes, function=function, of=of):
+                found, made = tuple(map(self._read, reads)), tuple(map(self._written, writes))
                 does = (COMPUTE, function, *map(self._value, of))
-                yield proof.Do(found, tuple(map(self._written, writes)), does=does)
+                yield proof.Do(found, made, self._stream(op.stream_kind), does=does)
             case StoreValues(values=values, tensor=tensor, coord=coord):
                 yield proof.Do(tuple(map(self._read, values)), does=(STORE, tensor, self._place(coord)))
             case StoreRows(source=source, tensor=tensor, place=place):
                 yield proof.Do((self._read(source),), does=(STORE, tensor, self._place(place)))
             case ElementLoop(number=number):
                 yield proof.Do(name=f"element loop {number}")
-            case Move() | SharedStore() | SharedLoad() | Equations():
+            case Move() | SharedStore() | SharedLoad():
                 stream, waited = self._stream(op.stream_kind), isinstance(op, Load)
                 read, written = ([r for r in group if r.space is Space.SHARED] for group in (op.reads, op.writes))
                 made = tuple(self._written(r, type(op)) for r in written)
@@ -375,7 +374,7 @@ class _Agent:
             case Let(constants=constants):
                 for name, expression in constants:
                     self.values[name] = self._value(expression)
-            case Pin() | Compute() | Bind():
+            case Pin() | Bind():
                 pass
             case _:
                 raise AssertionError(f"{type(op).__name__} has no steps")

@@ -192,7 +192,7 @@ class _Chained:
             *self._done(right, "0", self.sums, self.factor),
         )  # fmt: skip
         if code.some:  # a tile without any has what is carried before the first
-            iterations = (If(code.some, iterations, (Compute((), (), (Region(self.sums),), "initial"),)),)
+            iterations = (If(code.some, iterations, (Compute((), (Region(self.sums),), "initial"),)),)
         body: tuple[Node, ...] = (
             Text((*code.place, *code.declared, "")),
             *iterations,
@@ -218,9 +218,10 @@ class _Chained:
             yield from combining(each, (sums, *map(Region, self.combined[:n])), "WIDTH", Sync(self.consumers, MEETING))
         columns = tuple(map(Region, self.combined))
         for stored in code.columns_stored:
-            yield StoreValues(columns, stored.tensor, stored.coord, stored.lines)
+            yield Text(stored.lines, StoreValues(columns, stored.tensor, stored.coord))
         lines = ("", *code.behind)
-        yield Compute(lines, (sums, *columns), (Region(self.values),), "behind") if code.rounds else Text(lines)
+        made = Compute((sums, *columns), (Region(self.values),), "behind") if code.rounds else None
+        yield Text(lines, made)
 
     def _first(self, left: Cursor) -> tuple[Op, ...]:
         operands = (Region(self.held, "held", "consumer"), Region(self.left, left.name))
@@ -242,19 +243,19 @@ class _Chained:
             Advance(cursor),
         )
 
-    def _loads(self, iteration: str) -> Iterator[Op]:
+    def _loads(self, iteration: str) -> Iterator[Node]:
         """Yield the loads of an iteration's tiles to registers, if there are any."""
         if self.code.loads:
-            yield Compute(self.code.loads, (), (Region(self.loaded),), "loaded", (iteration,))
+            yield Text(self.code.loads, Compute((), (Region(self.loaded),), "loaded", (iteration,)))
 
-    def _middle(self) -> Op:
+    def _middle(self) -> Node:
         loaded = (Region(self.loaded),) if self.code.loads else ()
-        return Compute(self.code.middle, (Region(self.scores), *loaded), (Region(self.made),), "middle")
+        return Text(self.code.middle, Compute((Region(self.scores), *loaded), (Region(self.made),), "middle"))
 
-    def _carried(self, fresh: bool) -> Op:
+    def _carried(self, fresh: bool) -> Node:
         """The sums rescaled, or those that a tile starts with; the second product's factor."""
         reads = (Region(self.made), *(() if fresh else (Region(self.sums),)))
-        return Compute(self.code.carried, reads, (Region(self.sums), Region(self.factor)), "carried")
+        return Text(self.code.carried, Compute(reads, (Region(self.sums), Region(self.factor)), "carried"))
 
 
 def _tiles(count: str, body: tuple[Node, ...]) -> Tiles:

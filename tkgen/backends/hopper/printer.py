@@ -34,7 +34,6 @@ from tkgen.tile.program import (
     Scope,
     Scoped,
     StoreRows,
-    StoreValues,
     Sync,
     Text,
     Tiles,
@@ -51,8 +50,10 @@ def printed(nodes: Sequence[Node], depth: int) -> Iterator[str]:
     margin = INDENT * depth
     for node in nodes:
         match node:
-            case Text(lines=lines) | Compute(lines=lines) | StoreValues(lines=lines):
+            case Text(lines=lines):
                 yield from (margin + each if each else "" for each in lines)
+            case Compute():
+                pass  # of what is there already
             case Op():
                 yield f"{margin}{line(node)}{node.remark}"
             case Tiles(head=head, body=body):

@@ -139,9 +139,9 @@ def columns_of_all(each: Round, columns: str) -> Ring:
 def combining(each: Round, reads: tuple[Region, ...], columns: str, met: Sync) -> Iterator[Node]:
     """Reduce the columns that each warp `reads`, then combine all parts; warps synchronise by `met` after both."""
     parts, whole = columns_of_warps(each, columns), columns_of_all(each, columns)
-    yield Compute(each.lines, reads, (Region(parts, part=OWN),), f"columns {each.number}")
+    yield Text(each.lines, Compute(reads, (Region(parts, part=OWN),), f"columns {each.number}"))
     yield met
-    yield Compute(each.combined, (Region(parts),), (Region(whole, part=OWN),), f"reduced {each.number}")
+    yield Text(each.combined, Compute((Region(parts),), (Region(whole, part=OWN),), f"reduced {each.number}"))
     yield met
 
 
@@ -328,7 +328,7 @@ class _Streamed:
         """The K-steps of a tile, two and two, each from zero."""
         code = self.code
         zero = (
-            Compute((f"warp::zero({p.sums});",), (), (Region(s),), "zero")
+            Text((f"warp::zero({p.sums});",), Compute((), (Region(s),), "zero"))
             for p, s in zip(code.products, self.sums, strict=True)
         )
         pair: tuple[Node, ...] = (
@@ -362,9 +362,8 @@ class _Streamed:
 
     def _added(self, half: str) -> Iterator[Node]:
         for product, sums, step in zip(self.code.products, self.sums, self.steps, strict=True):
-            yield Compute(
-                (product.added.format(half=half),), (Region(step, half), Region(sums)), (Region(sums),), "added"
-            )
+            added = Compute((Region(step, half), Region(sums)), (Region(sums),), "added")
+            yield Text((product.added.format(half=half),), added)
 
     # ------------------------------------------------------------ what leaves
 
@@ -379,11 +378,11 @@ class _Streamed:
         for n, (each, ring) in enumerate(zip(code.rounds, self.reduced, strict=True)):
             reads = (*self._totals, *map(Region, self.reduced[:n]))
             if not each.of_columns:
-                yield Compute(each.lines, reads, (Region(ring),), f"reduced {each.number}")
+                yield Text(each.lines, Compute(reads, (Region(ring),), f"reduced {each.number}"))
                 continue
             yield from combining(each, reads, COLUMNS, Sync(self.consumers, "CONSUMERS + 1"))
         for rows in code.rows_stored:
-            yield StoreValues(tuple(map(Region, self.reduced)), rows.tensor, rows.coord, rows.lines)
+            yield Text(rows.lines, StoreValues(tuple(map(Region, self.reduced)), rows.tensor, rows.coord))
 
     def _panels(self, number: int) -> Loop:
         """The panels of an output, from the sums through shared memory to global memory."""
@@ -402,7 +401,7 @@ class _Streamed:
         stored: Node = If("partial", (rows,), (copy,)) if code.ragged else rows if output.chunks else copy
         body: tuple[Node, ...] = (
             Bind(panel, output.type, cast=number > 0),
-            Compute(output.values, sums, (Region(self.ready),), output.tensor, ("p",)),
+            Text(output.values, Compute(sums, (Region(self.ready),), output.tensor, ("p",))),
             *self._free(),
             Sync(self.group, "consumer + 1"),
             Text(tuple(converted)),
