@@ -33,10 +33,10 @@ FOLDERS = {
 }  # fmt: skip
 HEAD = """# Gallery
 
-Every spec in `specs`, with a picture of the tile of a block by the waves that own it, the figures
-of the machine code, the predicted rate at the spec's own sizes, and its lines beside those of
-peers' kernels for the same. Lines are counted without blanks, comments, and code that launches or
-checks a kernel; `benchmarks/peers.toml` lists the files that were counted.
+Every spec in `specs`. A picture shows the tile of a block and the waves that own its parts. The
+figures are those of the machine code; the rate is predicted at the spec's own sizes. The lines of a
+spec are compared with those of other people's kernels for the same task, without blanks, comments,
+and code that launches or checks a kernel. `benchmarks/peers.toml` lists the counted files.
 Written by `python benchmarks/gallery.py --write`.
 """
 
