@@ -19,7 +19,7 @@ from tkgen.fp8 import convert
 from tkgen.ops.attention import _attention
 from tkgen.ops.groups import _grouped_linear
 from tkgen.ops.kernels import SPECS, _built, forms
-from tkgen.ops.layers import _linear, _rmsnorm, _rotary, _rotary_by_place, _swiglu
+from tkgen.ops.layers import _linear, _matmul, _rmsnorm, _rotary, _rotary_by_place, _swiglu
 from tkgen.ops.quantised import _quantise, _scaled_linear
 from tkgen.targets import UnknownTargetError, load_target
 from tkgen.toolchain.discover import NoCompilerError, find_compiler
@@ -73,6 +73,7 @@ def look_back(window: int) -> tuple[Function, Function]:
 ANGLES = torch.arange(13)[:, None] / torch.arange(1, 17)
 CASES: dict[str, tuple[Function, Function, tuple[torch.Tensor, ...]]] = {
     "linear": (ops.linear, F.linear, (normal(3, 50, 71), normal(137, 71))),
+    "matmul": (ops.matmul, torch.matmul, (normal(3, 50, 71), normal(71, 137))),
     "rmsnorm": (ops.rmsnorm, rms_norm, (normal(3, 17, 100), normal(100))),
     "rotary": (ops.rotary, rotated, (normal(2, 3, 13, 32), ANGLES.cos(), ANGLES.sin())),
     "rotary by place": (ops.rotary, rotated, (normal(2, 13, 3, 32).transpose(1, 2), ANGLES.cos(), ANGLES.sin())),
@@ -249,6 +250,7 @@ def test_another_target_computes_the_same() -> None:
 Q, KV, TABLE = normal(1, 2, 20, 64), normal(1, 2, 20, 64), torch.rand(5, 16)
 OPERATORS = {
     "linear": (_linear, (normal(20, 32), normal(40, 32))),
+    "matmul": (_matmul, (normal(20, 32), normal(32, 40))),
     "rmsnorm": (_rmsnorm, (normal(20, 32), normal(32), 1e-6)),
     "rotary": (_rotary, (normal(1, 3, 5, 32), TABLE, TABLE, 1.0)),
     "rotary by place": (_rotary_by_place, (normal(1, 5, 3, 32), TABLE, TABLE, 1.0)),

@@ -268,7 +268,7 @@ def test_what_would_help_is_what_limits() -> None:
     streamed, busy = rows(STREAM), rows((*STREAM, *["FADD"] * 20000))
     assert (streamed.what_if[0].resource, busy.what_if[0].resource) == ("memory", "instructions")
     long, small = product(), product(M=128, N=256, K=64)
-    assert long.what_if[0].resource == "products"
+    assert {x.resource for x in long.what_if[:2]} == {"products", "power"}  # the matrix units take most of the power
     for found in (streamed, busy, long, small, attention()):
         assert [x.speedup for x in found.what_if] == sorted((x.speedup for x in found.what_if), reverse=True)
         by_name = {x.resource: x for x in found.what_if}
@@ -283,7 +283,7 @@ def test_what_would_help_is_what_limits() -> None:
 def test_an_h200_is_an_h100_with_faster_memory() -> None:
     here, there = (rows(STREAM, on=name) for name in ("H100", "H200"))
     assert 1.1 < here.seconds / there.seconds < 4.8 / 3.35 and there.gbps > 3350 > here.gbps
-    assert product(on="H200").seconds == pytest.approx(product().seconds)
+    assert product(on="H200").seconds == pytest.approx(product().seconds, rel=1e-3)
     assert there.product == "H200" and here.notes == ()
     assert shown(there).endswith("note: H200 with its own rate of memory; all else as measured on an H100\n")
     assert "measured on" not in shown(here)

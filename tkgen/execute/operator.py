@@ -14,6 +14,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
 from keyword import iskeyword
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import torch
@@ -36,6 +37,7 @@ from tkgen.ir.tensors import Dim, Tensor
 from tkgen.proof.execution import Order
 
 NAMESPACE = "tkgen"
+NO_SIZES: Mapping[str, int] = MappingProxyType({})
 MOST_PREPARED = 4096  # launches of a build: sizes that change with every call do not fill the memory
 STORED = {dtype: mx.FORMATS[dtype.spelling].stored for dtype in TORCH if dtype.in_blocks}  # beside plain bytes
 
@@ -52,8 +54,8 @@ def _ours(build: protocol.Build) -> protocol.Build:
     return build
 
 
-def launch_of(build: protocol.Build, tensors: Sequence[torch.Tensor]) -> Sizing:
-    """The launch at the sizes that the inputs have, real or fake ones.
+def launch_of(build: protocol.Build, tensors: Sequence[torch.Tensor], sizes: Mapping[str, int] = NO_SIZES) -> Sizing:
+    """The launch at the sizes that the inputs have, real or fake ones, and at `sizes` of dimensions that no input has.
 
     Raises:
         TypeError: something that is no tensor.
@@ -65,7 +67,7 @@ def launch_of(build: protocol.Build, tensors: Sequence[torch.Tensor]) -> Sizing:
         names = ", ".join(t.name for t in expected)
         raise ValueError(f"{program.name} takes {len(expected)} tensors ({names}), not {len(tensors)}")
     empty = {dim for each in build.spec.kernels for dim in each.places}
-    known = {d.name: d.size for d in program.dims if d.size is not None}
+    known = {d.name: d.size for d in program.dims if d.size is not None} | dict(sizes)
     extents = sizes_of(program.name, list(zip(expected, tensors, strict=True)), empty, known)
     for kernel in build.spec.kernels:
         for found in divided(kernel.program.kernel):
@@ -123,8 +125,10 @@ def run(build: protocol.Build, /, *tensors: torch.Tensor, **scalars: float) -> t
     return _alone(prepared(build, tensors)(tensors, tuple(scalar_values(program, scalars).values())))
 
 
-def prepared(build: protocol.Build, tensors: Sequence[torch.Tensor]) -> Prepared:
+def prepared(build: protocol.Build, tensors: Sequence[torch.Tensor], sizes: Mapping[str, int] = NO_SIZES) -> Prepared:
     """Return the function that computes the outputs of a build from such inputs and scalars, made once a signature.
+
+    `sizes` has those of dimensions that no input has.
 
     Raises:
         TypeError: something that is no tensor, a build for another machine.
@@ -135,9 +139,10 @@ def prepared(build: protocol.Build, tensors: Sequence[torch.Tensor]) -> Prepared
         known = _prepared[id(build)] = {}
         weakref.finalize(build, _prepared.pop, id(build), None).atexit = False
     key = signature(tensors)
+    key = key if key is None else (*key, *sizes.items())
     found = known.get(key) if key is not None else None
     if found is None:
-        found = _prepare(_ours(build), tensors)
+        found = _prepare(_ours(build), tensors, sizes)
         if len(known) >= MOST_PREPARED:
             known.clear()
         if key is not None:
@@ -153,10 +158,10 @@ def signature(tensors: Sequence[torch.Tensor]) -> tuple[object, ...] | None:
         return None
 
 
-def _prepare(build: protocol.Build, tensors: Sequence[torch.Tensor]) -> Prepared:
+def _prepare(build: protocol.Build, tensors: Sequence[torch.Tensor], sizes: Mapping[str, int]) -> Prepared:
     """The launch of a build for inputs of this signature. Raises as `prepared`."""
     program = build.spec.program
-    launch = launch_of(build, tensors)
+    launch = launch_of(build, tensors, sizes)
     devices = {t.device for t in tensors}
     if len(devices) > 1 or next(iter(devices)).type not in ("cpu", "cuda"):
         places = ", ".join(sorted(map(str, devices)))

@@ -13,10 +13,10 @@ an AMD GPU by the module for it, those of a Hopper GPU by the CUDA driver; what 
 from tkgen.ops.attention import attention
 from tkgen.ops.groups import grouped_linear
 from tkgen.ops.kernels import emulated
-from tkgen.ops.layers import linear, rmsnorm, rotary, swiglu
+from tkgen.ops.layers import linear, matmul, rmsnorm, rotary, swiglu
 from tkgen.ops.quantised import fp8, quantise, scaled_linear
 
 __all__ = [
-    "attention", "emulated", "fp8", "grouped_linear", "linear", "quantise", "rmsnorm", "rotary", "scaled_linear",
-    "swiglu",
+    "attention", "emulated", "fp8", "grouped_linear", "linear", "matmul", "quantise", "rmsnorm", "rotary",
+    "scaled_linear", "swiglu",
 ]  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from tkgen.execute.registered import below_autograd
-from tkgen.ops.kernels import HOPPER, Operation, architecture, check
+from tkgen.ops.kernels import HOPPER, Choice, Operation, architecture, check
 
 
 def attention(
@@ -69,7 +70,7 @@ class _Attention(Function):
         return *slopes, None, None, None, None
 
 
-def _kernel(name: str, q: Tensor, k: Tensor, causal: bool, window: int) -> tuple[str, dict[str, int]]:
+def _kernel(name: str, q: Tensor, k: Tensor, causal: bool, window: int) -> Choice:
     """The spec that computes `name`, and the sizes for which it is built; a window of 0 has all keys."""
     (_, heads, _, width), (_, shared, keys, _) = q.shape, k.shape
     sizes = {"GROUP": heads // shared, "D": width}
@@ -77,19 +78,20 @@ def _kernel(name: str, q: Tensor, k: Tensor, causal: bool, window: int) -> tuple
         tile = (128, 128) if width <= 128 else (128, 64) if width <= 192 else (64, 64)
         sizes = {"HEADS": heads, "KV_HEADS": shared, "QUERIES": tile[0], "BLOCK": tile[1], "D": width}
     if 0 < window < keys:
-        return f"{name}_window", sizes | {"WINDOW": window}
-    return f"{name}{'_causal' * causal}", sizes
+        return Choice(f"{name}_window", sizes | {"WINDOW": window})
+    return Choice(f"{name}{'_causal' * causal}", sizes)
 
 
-def _forward(q: Tensor, k: Tensor, v: Tensor, *options: Any) -> tuple[str, dict[str, int]]:
+def _forward(q: Tensor, k: Tensor, v: Tensor, *options: Any) -> Choice:
     causal, window, _ = options
     return _kernel("attention", q, k, causal, window)
 
 
-def _backward(q: Tensor, k: Tensor, *given: Any) -> tuple[str, dict[str, int]]:
+def _backward(q: Tensor, k: Tensor, *given: Any) -> Choice:
     *_, causal, window, deterministic = given
-    name, sizes = _kernel("attention_backward", q, k, causal, window)
-    return name if deterministic or "WINDOW" in sizes else f"{name}_atomic", sizes
+    found = _kernel("attention_backward", q, k, causal, window)
+    plain = deterministic or "WINDOW" in found.defines
+    return found if plain else replace(found, spec=f"{found.spec}_atomic")
 
 
 def _by_heads_of_keys(q: Tensor, k: Tensor, v: Tensor, *others: Tensor) -> tuple[Tensor, ...]:

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from tkgen.execute.registered import below_autograd
-from tkgen.ops.kernels import Operation, check
+from tkgen.ops.kernels import Choice, Operation, check
 
 
 def grouped_linear(x: Tensor, weight: Tensor, offsets: Tensor) -> Tensor:
@@ -54,18 +54,18 @@ def _sizes(weight: Tensor) -> dict[str, int]:
 _grouped_linear = Operation(
     "grouped_linear(Tensor offsets, Tensor x, Tensor weight) -> Tensor",
     lambda offsets, x, weight: (x.new_empty((x.shape[0], weight.shape[1])),),
-    lambda offsets, x, weight: ("grouped_linear", _sizes(weight)),
+    lambda offsets, x, weight: Choice("grouped_linear", _sizes(weight)),
     _GroupedLinear,
 )
 _grouped_linear_input = Operation(
     "grouped_linear_input(Tensor offsets, Tensor gy, Tensor weight) -> Tensor",
     lambda offsets, gy, weight: (gy.new_empty((gy.shape[0], weight.shape[2])),),
-    lambda offsets, gy, weight: ("grouped_linear_input", _sizes(weight)),
+    lambda offsets, gy, weight: Choice("grouped_linear_input", _sizes(weight)),
 )
 _grouped_linear_weight = Operation(
     "grouped_linear_weight(Tensor offsets, Tensor gy, Tensor x) -> Tensor",
     lambda offsets, gy, x: (gy.new_empty((offsets.shape[0] - 1, gy.shape[1], x.shape[1])),),
-    lambda offsets, gy, x: (
+    lambda offsets, gy, x: Choice(
         "grouped_linear_weight", {"GROUPS": offsets.shape[0] - 1, "OUT": gy.shape[1], "IN": x.shape[1]}
     ),
 )  # fmt: skip

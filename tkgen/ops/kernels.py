@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -31,11 +31,22 @@ ABSENT = {
     "grouped_linear_weight": "grouped_linear has no gradient of its weights",
 }
 """What Hopper has no kernel for, by the beginnings of the names of specs."""
-FREE: Mapping[str, int] = MappingProxyType({})  # of a kernel whose sizes are all known at run time, without scalars
+FREE: Mapping[str, int] = MappingProxyType({})  # of a kernel whose sizes are all known at run time
 _target: str | None = None
 _architectures: dict[torch.device, str] = {}
 Tensors: TypeAlias = tuple[torch.Tensor, ...]
-Choose: TypeAlias = Callable[..., tuple[str, Mapping[str, int]]]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The kernel for some tensors: name or text of a spec, values that it is built for, sizes that no input has."""
+
+    spec: str
+    defines: Mapping[str, int] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
+
+
+Choose: TypeAlias = Callable[..., Choice]
 
 
 @contextmanager
@@ -78,7 +89,7 @@ class Operation:
         self.tensors = sum(one.startswith("Tensor ") for one in takes)
         self.rest = self.tensors + sum(one.startswith("float ") for one in takes)
         self.like, self.seen = like, seen
-        self.choose: Choose = (lambda *_: (choose, {})) if isinstance(choose, str) else choose
+        self.choose: Choose = (lambda *_: Choice(choose)) if isinstance(choose, str) else choose
         self.prepared: dict[object, Prepared] = {}
         hopper.forgotten.append(self.prepared.clear)
         alone = not schema.endswith(")")
@@ -115,12 +126,16 @@ class Operation:
     def _prepare(self, tensors: Tensors, numbers: tuple[float, ...], options: tuple[Any, ...]) -> Prepared:
         if any(t.numel() == 0 for t in tensors):
             return lambda given, scalars: tuple([t.zero_() for t in self.like(*given, *scalars, *options)])
-        name, sizes = self.choose(*tensors, *options)
-        build, seen = _built(name, architecture(tensors[0].device), tuple(sorted(sizes.items()))), self.seen
+        found = self.choose(*tensors, *options)
+        build = _built(found.spec, architecture(tensors[0].device), tuple(sorted(found.defines.items())))
+        seen = self.seen
         if seen is None:
-            return prepared(build, tensors)
+            return prepared(build, tensors, found.sizes)
         views = seen(*tensors)
-        launched, shapes = prepared(build, views), [t.shape for t in self.like(*tensors, *numbers, *options)]
+        launched, shapes = (
+            prepared(build, views, found.sizes),
+            [t.shape for t in self.like(*tensors, *numbers, *options)],
+        )
         if isinstance(launched, hopper.Prepared) and all(
             view.data_ptr() == t.data_ptr() for view, t in zip(views, tensors, strict=True)
         ):  # then addresses alone are passed, and no view is made
@@ -152,13 +167,15 @@ def _built(name: str, target: str, sizes: tuple[tuple[str, int], ...]) -> protoc
 
 
 def forms(name: str, target: str, sizes: Mapping[str, int] = FREE) -> tuple[Path | str, ...]:
-    """The spec `name` in the forms in which a target takes it, the one that is predicted to be fastest first.
+    """The spec `name`, or of that text, in the forms in which a target takes it, the predicted fastest one first.
 
     Of what docs/prediction.md says of attention at 4096 queries: in ping-pong its forward pass reaches 619 TFLOP/s on
     gfx942 instead of 572, and on gfx950 1563 instead of 1341, or of 1182 without direct loads; but not for every D.
     Gradients take 0.83 of the time with direct loads. A backward pass must compute the scores of its forward pass bit
     by bit, so both have these, or none. Of what sm_90a executes otherwise it has specs of its own.
     """
+    if "\n" in name:  # a text is the only form
+        return (name,)
     if target == HOPPER:
         own = SPECS / target / f"{name}.tk"
         return (own if own.is_file() else SPECS / f"{name}.tk",)

@@ -10,7 +10,8 @@ from torch import Tensor
 from torch.autograd import Function
 
 from tkgen.execute.registered import below_autograd
-from tkgen.ops.kernels import Choose, Operation, check, matrices, matrix
+from tkgen.ops.kernels import Choice, Choose, Operation, check, matrices, matrix
+from tkgen.ops.products import product
 
 # ---------------------------------------------------------------- linear
 
@@ -46,21 +47,62 @@ class _Linear(Function):
 _linear = Operation(
     "linear(Tensor x, Tensor weight) -> Tensor",
     lambda x, weight: (x.new_empty((*x.shape[:-1], weight.shape[0])),),
-    "linear",
+    lambda x, weight: product("linear", matrix(x), weight, along=True),
     _Linear,
     matrices,
 )
 _linear_input = Operation(
     "linear_input(Tensor gy, Tensor weight) -> Tensor",
     lambda gy, weight: (gy.new_empty((*gy.shape[:-1], weight.shape[1])),),
-    "linear_input",
+    lambda gy, weight: product("linear_input", matrix(gy), weight),
     seen=matrices,
 )
 _linear_weight = Operation(
     "linear_weight(Tensor gy, Tensor x) -> Tensor",
     lambda gy, x: (gy.new_empty((gy.shape[-1], x.shape[-1])),),
-    "linear_weight",
+    lambda gy, x: product("linear_weight", matrix(gy), matrix(x), transposed=True),
     seen=matrices,
+)
+
+# ---------------------------------------------------------------- matmul
+
+
+def matmul(a: Tensor, b: Tensor) -> Tensor:
+    """a b: [..., K] and [K, N] to [..., N], as torch.matmul. A transposed `b` is taken as it is, without a copy.
+
+    Raises:
+        ValueError: tensors that are not bf16 or whose shapes do not go together.
+    """
+    check("matmul", a=a, b=b)
+    if b.dim() != 2 or a.shape[-1:] != b.shape[:1]:
+        raise ValueError(f"matmul: a of {[*a.shape]} and b of {[*b.shape]} do not go together")
+    if b.stride(0) == 1 and b.stride(1) != 1:
+        return linear(a, b.T)
+    return _matmul(a.requires_grad or b.requires_grad, a, b)  # type: ignore[no-any-return]
+
+
+class _Matmul(Function):
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
+        ctx.save_for_backward(a, b)
+        with below_autograd():
+            return _matmul.operator(a, b)  # type: ignore[no-any-return]
+
+    @staticmethod
+    def backward(ctx: Any, gy: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        a, b = ctx.saved_tensors
+        return (
+            _linear(True, gy, b) if ctx.needs_input_grad[0] else None,
+            _linear_weight(True, a, gy) if ctx.needs_input_grad[1] else None,
+        )
+
+
+_matmul = Operation(
+    "matmul(Tensor a, Tensor b) -> Tensor",
+    lambda a, b: (a.new_empty((*a.shape[:-1], b.shape[1])),),
+    lambda a, b: product("linear_input", matrix(a), b),
+    _Matmul,
+    matrices,
 )
 
 # ---------------------------------------------------------------- rmsnorm
@@ -104,20 +146,20 @@ class _RmsNorm(Function):
 _rmsnorm = Operation(
     "rmsnorm(Tensor x, Tensor weight, float eps) -> (Tensor, Tensor)",
     lambda x, weight, eps: (x.new_empty(x.shape), x.new_empty(x.shape[:-1], dtype=torch.float32)),
-    lambda x, weight: ("rmsnorm", {"D": x.shape[-1]}),
+    lambda x, weight: Choice("rmsnorm", {"D": x.shape[-1]}),
     _RmsNorm,
     lambda x, weight: (matrix(x), weight),
 )
 _rmsnorm_input = Operation(
     "rmsnorm_input(Tensor x, Tensor weight, Tensor r, Tensor gy) -> Tensor",
     lambda x, weight, r, gy: (x.new_empty(x.shape),),
-    lambda x, weight, r, gy: ("rmsnorm_input", {"D": x.shape[-1]}),
+    lambda x, weight, r, gy: Choice("rmsnorm_input", {"D": x.shape[-1]}),
     seen=lambda x, weight, r, gy: (matrix(x), weight, r.reshape(-1), matrix(gy)),
 )
 _rmsnorm_weight = Operation(
     "rmsnorm_weight(Tensor x, Tensor r, Tensor gy) -> Tensor",
     lambda x, r, gy: (x.new_empty(x.shape[-1:]),),
-    lambda x, r, gy: ("rmsnorm_weight", {"D": x.shape[-1]}),
+    lambda x, r, gy: Choice("rmsnorm_weight", {"D": x.shape[-1]}),
     seen=lambda x, r, gy: (matrix(x), r.reshape(-1), matrix(gy)),
 )
 
@@ -181,10 +223,10 @@ def _rotation(name: str, choose: Choose, seen: Callable[..., tuple[Tensor, ...]]
     return operation
 
 
-_rotary = _rotation("rotary", lambda x, cos, sin: ("rotary", {"HALF": x.shape[3] // 2}), _heads)
+_rotary = _rotation("rotary", lambda x, cos, sin: Choice("rotary", {"HALF": x.shape[3] // 2}), _heads)
 _rotary_by_place = _rotation(
     "rotary_by_place",
-    lambda x, cos, sin: ("rotary_by_place", {"HEADS": x.shape[2], "HALF": x.shape[3] // 2}),
+    lambda x, cos, sin: Choice("rotary_by_place", {"HEADS": x.shape[2], "HALF": x.shape[3] // 2}),
     _places,
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from tkgen.ops.kernels import Operation, architecture, check, matrices, matrix
+from tkgen.ops.kernels import Choice, Operation, architecture, check, matrices, matrix
 from tkgen.targets import known_names, own_fp8
 
 # e4m3 as the matrix instructions of a target encode it: `fp8` of the language.
@@ -38,7 +38,7 @@ def quantise(x: Tensor) -> tuple[Tensor, Tensor]:
 _quantise = Operation(
     "quantise(Tensor x, ScalarType dtype) -> (Tensor, Tensor)",
     lambda x, dtype: (x.new_empty(x.shape, dtype=dtype), x.new_empty(x.shape[:-1], dtype=torch.float32)),
-    lambda x, dtype: ("quantise_rows", {"D": x.shape[-1]}),
+    lambda x, dtype: Choice("quantise_rows", {"D": x.shape[-1]}),
     seen=matrices,
 )
 

@@ -49,6 +49,7 @@ class HopperTiming:
     fresh_rows_ns: float
     fresh_columns_ns: float
     l2_tbps: float
+    request_cycles: float
     panel_ns: float
     hbm_latency_ns: float
     load_latency_ns: float

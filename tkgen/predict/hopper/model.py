@@ -29,7 +29,13 @@ CHANGES = {
     "products": ("matrix instructions that take no time", {"matrix_efficiency": NEVER}, {}),
     "memory": (
         "global memory with no latency and unlimited bandwidth",
-        {"hbm_latency_ns": 0.0, "load_latency_ns": 0.0, "copy_latency_ns": 0.0, "l2_tbps": NEVER},
+        {
+            "hbm_latency_ns": 0.0,
+            "load_latency_ns": 0.0,
+            "copy_latency_ns": 0.0,
+            "l2_tbps": NEVER,
+            "request_cycles": 0.0,
+        },
         {"hbm_tbps": NEVER},
     ),
     "instructions": ("vector and scalar instructions that take no time", {"lone_cycles": 0.0}, {}),

@@ -5,8 +5,9 @@ products of a step when those of the step before the last are done; the copies. 
 of the step after it have been started, so that of so many stages one less is on its way at a time: a copy's latency is
 waited for that much less often. Blocks that read a panel of a factor at the same time do so in step with each other:
 the first that misses the L2 is waited for by all, and sharing makes no copy faster. What all copies ask of the L2 at
-once, where it serves two neighbours that want the same as one, and what is fresh of memory, are bounds of their own;
-bounds of copies are added smoothly, as each comes late by chance.
+once, where it serves two neighbours that want the same as one, the lines that an SM can ask for, and what is fresh of
+memory, are bounds of their own; bounds of copies are added smoothly, as each comes late by chance. Rows that are no
+multiple of 128 bytes put each row of a box on two lines. Blocks of a cluster ask for half of what they share.
 
 A tile has its steps, and then its sums leave: instructions that nothing hides, what an epilogue reads, and room in the
 L2. Meanwhile the producer fills its stages. A block has its tiles one after the other; the first one's copies come from
@@ -16,7 +17,7 @@ memory, and nothing hides them.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -24,17 +25,18 @@ from typing import TypeAlias
 
 from tkgen.backends.hopper.build import CudaBuild
 from tkgen.backends.hopper.layout import Layout
-from tkgen.backends.hopper.machine import HopperProduct
+from tkgen.backends.hopper.machine import Hopper, HopperProduct
 from tkgen.backends.hopper.spec import HopperSpec
 from tkgen.backends.hopper.toolchain import matrix_opcode
 from tkgen.ir.launch import Launch
 from tkgen.ir.sizing import Piece
 from tkgen.ir.types import Program
-from tkgen.predict.hopper.model import HopperModel, Work, moved_bytes, prediction, read_rate, settled
+from tkgen.predict.hopper.model import HopperModel, Settled, Work, moved_bytes, prediction, read_rate, settled
 from tkgen.predict.hopper.sass import read
 from tkgen.predict.prediction import Prediction
 
 NEIGHBOURS = 2  # blocks whose reads of the same the L2 serves as one: those of a TPC (H100 architecture: two SMs)
+BOX_BYTES = 128  # of a row of a box, and of a line that the L2 serves
 LINE_BYTES = 256  # that a fresh access brings (CUDA driver API, CU_TENSOR_MAP_L2_PROMOTION_L2_256B)
 SMOOTH = 2.5  # exponent by which bounds on copies are added: those of probes where two of them are alike
 FEW_CONSUMERS = 2  # give a stage back at once
@@ -44,18 +46,21 @@ Panel: TypeAlias = tuple[str, int, tuple[int, ...]]  # which factor, its row or 
 
 @dataclass(frozen=True)
 class _Steps:
-    """Seconds of a K-step, by what could be the slowest: copies by their latency, by the L2, by memory."""
+    """Seconds of a K-step, by what could be the slowest: copies by latency, L2, the requests of an SM, memory."""
 
     matrix: float
     chain: float
     latency: float
     l2: float
+    requests: float
     memory: float
 
     @property
     def copies(self) -> float:
         """Of all bounds on them."""
-        return float(sum(bound**SMOOTH for bound in (self.latency, self.l2, self.memory)) ** (1 / SMOOTH))
+        return float(
+            sum(bound**SMOOTH for bound in (self.latency, self.l2, self.requests, self.memory)) ** (1 / SMOOTH)
+        )
 
     @property
     def longest(self) -> float:
@@ -71,70 +76,116 @@ class _Steps:
         """The resource that a step waits for where the matrix units are not the slowest."""
         if self.chain > self.copies:
             return "waiting for products"
-        return "memory" if self.memory > max(self.latency, self.l2) else "copies"
+        return "memory" if self.memory > max(self.latency, self.l2, self.requests) else "copies"
 
 
 @dataclass(frozen=True)
-class _Round:
+class Round:
     """The tiles that blocks have at the same time: how many, their K-steps, and bytes of factors of all of them.
 
-    `asked` is what a step wants of the L2, `fresh` what all steps want of memory.
+    `asked` is what a step wants of the L2, `fresh` what all steps want of memory, `lines` the rows of boxes of each
+    factor that a step copies, each of 128 bytes. `alike` rounds are like this one.
     """
 
     tiles: int
     steps: int
     asked: float
     fresh: float
+    lines: tuple[float, float]
+    alike: int = 1
 
 
-class TileModel(HopperModel):
-    """A build at sizes on a device. Raises SizeError for sizes that it cannot do."""
+@dataclass(frozen=True)
+class Tiling:
+    """Facts of blocks that compute tiles of a product: those of a kernel that its time depends on.
 
-    def __init__(self, build: CudaBuild[HopperSpec[Program]], sizes: Mapping[str, int] | None, product: HopperProduct):
-        self.build, self.product = build, product
-        self.spec: HopperSpec[Program] = build.spec
-        self.machine = build.spec.target
-        self.layout: Layout = build.spec.layout
-        self.timing = build.spec.target.timing
-        self.launch: Launch[Program] = build.spec.launch(sizes)
-        code = read(build.sass)
-        opcode = matrix_opcode(build.spec.program.a.dtype)
-        tile, step = code.loop_with(opcode, "UTMASTG"), code.loop_with(opcode)
-        end = tile or code.before("UTMALDG")
-        self.outside, self.loads = len(end) - (len(step) if step else 0), end.load_groups
-        together = 2 if build.spec.layout.scaled else 1  # steps of a pass of the loop
-        self.step_instructions = len(step) // together if step else 0
-        self.work = self.launch.work
-        if step:
-            pieces = [piece.steps for own in self.work for piece in own]
-            self.repeated = [(step, max(sum(pieces) / len(pieces) / together - 1, 1.0))]
+    `outside` and `step_instructions` count those of a warp's machine code for a tile outside of its K-steps, and for a
+    step; `loads` counts groups of loads of the epilogue that wait for memory one after the other.
+    """
+
+    block: tuple[int, int, int]
+    element_bytes: int
+    stages: int
+    stage_bytes: int
+    consumers: int
+    tile_bytes: int  # of a block's outputs
+    outside: int
+    step_instructions: int
+    panel_writes: int  # how often a panel of shared memory is written for a tile, beyond the first time
+    fragments: int = 1
+    products: int = 1
+    turns: int = 1
+    scaled: bool = False
+    loads: int = 0
+    clusters: bool = False
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of both factors in memory, bytes: `along` is True if the contraction goes along the rows of both."""
+
+    row_bytes: tuple[int, ...]
+    along: bool
+
+    @property
+    def straddle(self) -> bool:
+        """True if rows of boxes of 128 bytes lie on two lines of memory."""
+        return any(n % BOX_BYTES for n in self.row_bytes)
+
+
+class Tiles:
+    """Seconds of the parts of a launch of tiles in `rounds`, at a clock."""
+
+    def __init__(
+        self, machine: Hopper, product: HopperProduct, tiling: Tiling, rows: Rows, rounds: Sequence[Round],
+        read_bytes: float = 0.0,
+    ):  # fmt: skip
+        self.machine, self.product, self.timing = machine, product, machine.timing
+        self.tiling, self.rows, self.rounds = tiling, rows, rounds
+        self.read_bytes = read_bytes  # that the epilogue of a tile reads
 
     @property
     def step_cycles(self) -> float:
         """Of the matrix units, for a K-step of one consumer."""
-        columns, step = self.spec.program.block[1:]
-        depth = self.machine.wgmma_depth_bytes // self.spec.program.a.dtype.bytes
-        products = self.layout.fragments * len(self.spec.program.products)
-        return columns / 2 * (step / depth) * products / self.timing.matrix_efficiency
+        tiling = self.tiling
+        columns, step = tiling.block[1:]
+        depth = self.machine.wgmma_depth_bytes // tiling.element_bytes
+        return columns / 2 * (step / depth) * tiling.fragments * tiling.products / self.timing.matrix_efficiency
 
-    def steps(self, these: _Round, hertz: float) -> _Steps:
+    def steps(self, these: Round, hertz: float) -> _Steps:
         """Seconds of a K-step of a round: of all consumers together, or of the one whose turn it is."""
-        t, stages = self.timing, self.layout.stages
-        all_of_them = self.layout.consumers // self.layout.turns * self.step_cycles
+        t, tiling = self.timing, self.tiling
+        all_of_them = tiling.consumers // tiling.turns * self.step_cycles
         in_turn = t.matrix_chain_cycles + all_of_them
-        if self.layout.scaled:  # two steps of a consumer, the second of which it adds while it has no products
-            in_turn = t.matrix_chain_cycles + 2 * self.step_cycles + t.lone_cycles * self.step_instructions
+        if tiling.scaled:  # two steps of a consumer, the second of which it adds while it has no products
+            in_turn = t.matrix_chain_cycles + 2 * self.step_cycles + t.lone_cycles * tiling.step_instructions
         latency = self.copy_seconds + (self.fresh_seconds if these.fresh else 0.0)
-        memory = these.fresh / (these.steps * self.layout.turns) / read_rate(self.machine, self.product, these.fresh, 0)
-        waited = max(latency / max(stages - 1, 1), (latency + in_turn / hertz) / stages)
-        l2 = these.asked / (t.l2_tbps * 1e12)
-        return _Steps(all_of_them / hertz, in_turn / 2 / hertz, waited, l2, memory)
+        memory = these.fresh / (these.steps * tiling.turns) / read_rate(self.machine, self.product, these.fresh, 0)
+        waited = max(latency / max(tiling.stages - 1, 1), (latency + in_turn / hertz) / tiling.stages)
+        asked = self.request_seconds(these, hertz)
+        return _Steps(all_of_them / hertz, in_turn / 2 / hertz, waited, self.l2_seconds(these), asked, memory)
+
+    def l2_seconds(self, these: Round) -> float:
+        """Seconds in which the L2 serves a K-step of all tiles: whole lines of what two neighbours ask once."""
+        return these.asked * self._lines(these) / sum(these.lines) / (self.timing.l2_tbps * 1e12)
+
+    def request_seconds(self, these: Round, hertz: float) -> float:
+        """Seconds in which an SM asks for the lines of a K-step, for those that go to two blocks once more."""
+        lines = self._lines(these)
+        if self.tiling.clusters:
+            lines += sum(these.lines) / (2 if self.rows.straddle else 1)
+        return lines / these.tiles * self.timing.request_cycles / hertz
+
+    def _lines(self, these: Round) -> float:
+        """Lines of the boxes of a K-step: two for each row that begins anywhere."""
+        each = zip(these.lines, self.rows.row_bytes, strict=True)
+        return sum(rows * (2 if row_bytes % BOX_BYTES else 1) for rows, row_bytes in each)
 
     @property
     def copy_seconds(self) -> float:
         """From when a stage's last consumer is done with it until it is full again, all of it from the L2."""
-        t, beyond = self.timing, max(self.layout.consumers // self.layout.turns - FEW_CONSUMERS, 0)
-        return (t.copy_latency_ns + beyond * t.consumer_ns) * 1e-9 + self.layout.stage_bytes / (t.copy_tbps * 1e12)
+        t, beyond = self.timing, max(self.tiling.consumers // self.tiling.turns - FEW_CONSUMERS, 0)
+        return (t.copy_latency_ns + beyond * t.consumer_ns) * 1e-9 + self.tiling.stage_bytes / (t.copy_tbps * 1e12)
 
     @property
     def fresh_seconds(self) -> float:
@@ -143,25 +194,97 @@ class TileModel(HopperModel):
         Where K goes along the rows of all of them, a step has half of a line of `LINE_BYTES`: of rows that are whole
         lines every second step finds what the one before has brought.
         """
-        t, factors = self.timing, [o.tensor for o in self.spec.program.operands]
-        if any(f.dims[-1] != self.spec.program.k for f in factors):
+        t = self.timing
+        if not self.rows.along:
             return float(t.fresh_columns_ns * 1e-9)
-        row_bytes = [self.launch.extents[f.dims[-1].name] * f.dtype.bytes for f in factors]
-        return float(t.fresh_rows_ns * 1e-9) / (1 if any(n % LINE_BYTES for n in row_bytes) else 2)
+        return float(t.fresh_rows_ns * 1e-9) / (1 if any(n % LINE_BYTES for n in self.rows.row_bytes) else 2)
+
+    def tail(self, these: Round, hertz: float) -> float:
+        """Seconds in which a tile's sums leave and nothing multiplies, but those in which stages are filled."""
+        t, tiling = self.timing, self.tiling
+        issue = max(t.lone_cycles, tiling.consumers) * tiling.outside / hertz
+        reused = tiling.panel_writes * t.panel_ns * 1e-9
+        written = tiling.tile_bytes * these.tiles / (t.l2_write_tbps * 1e12)
+        others = self.read_bytes * these.tiles / read_rate(self.machine, self.product, self.read_bytes, 0)
+        read = tiling.loads * t.load_latency_ns * 1e-9 + others
+        whole, step = max(issue + reused + read, written), self.steps(these, hertz)
+        return whole - min(whole, tiling.stages * step.copies, these.steps * step.waits)
+
+    def exposed(self, hertz: float) -> float:
+        """Seconds in which sums leave and nothing multiplies: others' turns hide some of that."""
+        turns = self.tiling.turns
+        shown = 0.0
+        for these in self.rounds:
+            others = (turns - 1) * these.steps * self.steps(these, hertz).longest
+            shown += these.alike * max(self.tail(these, hertz) - others, 0.0)
+        return shown + (self.tail(self.rounds[-1], hertz) if turns > 1 else 0.0)
+
+    def busy(self, hertz: float) -> float:
+        """Seconds from the first copies to the end."""
+        each = sum(these.alike * these.steps * self.steps(these, hertz).longest for these in self.rounds)
+        return self.tiling.turns * each + self.exposed(hertz)
+
+    def settled(self, total_steps: float, moved: float, written: float) -> Settled:
+        """The clock and the time of a launch, of K-steps of all tiles and bytes that memory moves and writes."""
+        memory = moved / read_rate(self.machine, self.product, moved - written, written)
+        each = total_steps / self.product.sms * self.tiling.consumers
+        cycles = each * self.step_cycles * self.timing.matrix_efficiency
+        work = Work(cycles, each * self.tiling.step_instructions, moved)
+        return settled(self.machine, sum(self.start), lambda hertz: max(self.busy(hertz), memory), lambda _: work)
+
+    @property
+    def start(self) -> tuple[float, float]:
+        """Seconds of the launch, and until the first copies are there."""
+        t = self.timing
+        return t.launch_us * 1e-6, t.block_us * 1e-6 + t.hbm_latency_ns * 1e-9
+
+
+class TileModel(HopperModel):
+    """A build at sizes on a device. Raises SizeError for sizes that it cannot do."""
+
+    def __init__(self, build: CudaBuild[HopperSpec[Program]], sizes: Mapping[str, int] | None, product: HopperProduct):
+        self.build, self.product = build, product
+        self.spec: HopperSpec[Program] = build.spec
+        self.machine, self.timing = build.spec.target, build.spec.target.timing
+        self.layout: Layout = build.spec.layout
+        self.launch: Launch[Program] = build.spec.launch(sizes)
+        program, code = self.spec.program, read(build.sass)
+        opcode = matrix_opcode(program.a.dtype)
+        tile, step = code.loop_with(opcode, "UTMASTG"), code.loop_with(opcode)
+        end = tile or code.before("UTMALDG")
+        together = 2 if self.layout.scaled else 1  # steps of a pass of the loop
+        rows, columns, _ = program.block
+        self.tiling = Tiling(
+            program.block, program.a.dtype.bytes, self.layout.stages, self.layout.stage_bytes, self.layout.consumers,
+            rows * columns * sum(o.dtype.bytes for o in program.outputs),
+            len(end) - (len(step) if step else 0), len(step) // together if step else 0,
+            self.layout.panels // self.layout.store_buffers - 1, self.layout.fragments, len(program.products),
+            self.layout.turns, bool(self.layout.scaled), end.load_groups, self.layout.clusters > 1,
+        )  # fmt: skip
+        factors = [o.tensor for o in program.operands]
+        row_bytes = tuple(self.launch.extents[f.dims[-1].name] * f.dtype.bytes for f in factors)
+        self.rows = Rows(row_bytes, all(f.dims[-1] == program.k for f in factors))
 
     @cached_property
-    def rounds(self) -> list[_Round]:
-        """All rounds of tiles. The L2 holds the most recent reads, as far as they fit."""
-        found, kept = [], OrderedDict[Panel, float]()
-        for number in range(max(map(len, self.work))):
-            pieces = [own[number] for own in self.work if len(own) > number]
+    def tiles(self) -> Tiles:
+        """The parts of the launch on this machine."""
+        factors = {o.tensor.name for o in self.spec.program.operands}
+        read = sum(self.launch.bytes(t) for t in self.spec.program.reads if t.name not in factors)
+        each = read / sum(map(len, self.launch.work))
+        return Tiles(self.machine, self.product, self.tiling, self.rows, self._rounds(), each)
+
+    def _rounds(self) -> list[Round]:
+        """All rounds of tiles. The L2 keeps the panels that were read last, those that fit."""
+        found, kept, work = [], OrderedDict[Panel, float](), self.launch.work
+        for number in range(max(map(len, work))):
+            pieces = [own[number] for own in work if len(own) > number]
             steps = max(p.steps for p in pieces)
             panels = [self._panels(p) for p in pieces]
             pairs = [panels[n : n + NEIGHBOURS] for n in range(0, len(panels), NEIGHBOURS)]
             asked = sum(sum(dict(chain.from_iterable(p.items() for p in pair)).values()) for pair in pairs)
             now = dict(chain.from_iterable(p.items() for p in panels))
             fresh = sum(size for panel, size in now.items() if panel not in kept) * steps
-            found.append(_Round(len(pieces), steps, asked, fresh))
+            found.append(Round(len(pieces), steps, asked, fresh, self._lines(panels)))
             for panel, size in now.items():
                 kept.pop(panel, None)
                 kept[panel] = size * steps
@@ -169,63 +292,33 @@ class TileModel(HopperModel):
                 kept.popitem(last=False)
         return found
 
-    def tail(self, these: _Round, hertz: float) -> float:
-        """Seconds in which a tile's sums leave and nothing multiplies, but those in which stages are filled."""
-        t, consumers = self.timing, self.layout.consumers
-        issue = max(t.lone_cycles, consumers) * self.outside / hertz
-        reused = (self.layout.panels // self.layout.store_buffers - 1) * t.panel_ns * 1e-9
-        written = self.tile_bytes * these.tiles / (t.l2_write_tbps * 1e12)
-        others = self.read_bytes * these.tiles / read_rate(self.machine, self.product, self.read_bytes, 0)
-        read = self.loads * t.load_latency_ns * 1e-9 + others
-        whole, step = max(issue + reused + read, written), self.steps(these, hertz)
-        return whole - min(whole, self.layout.stages * step.copies, these.steps * step.waits)
-
-    @property
-    def read_bytes(self) -> float:
-        """The bytes that the epilogue of a tile reads."""
-        factors = {o.tensor.name for o in self.spec.program.operands}
-        others = [t for t in self.spec.program.reads if t.name not in factors]
-        return sum(map(self.launch.bytes, others)) / sum(map(len, self.work))
-
-    def exposed(self, hertz: float) -> float:
-        """Seconds in which sums leave and nothing multiplies: others' turns hide some of that."""
-        turns = self.layout.turns
-        shown = 0.0
-        for these in self.rounds:
-            others = (turns - 1) * these.steps * self.steps(these, hertz).longest
-            shown += max(self.tail(these, hertz) - others, 0.0)
-        return shown + (self.tail(self.rounds[-1], hertz) if turns > 1 else 0.0)
-
-    @property
-    def tile_bytes(self) -> int:
-        """Of a block's outputs."""
-        rows, columns, _ = self.spec.program.block
-        return rows * columns * sum(o.dtype.bytes for o in self.spec.program.outputs)
+    def _lines(self, panels: Sequence[Mapping[Panel, float]]) -> tuple[float, float]:
+        """Rows of boxes of each factor that tiles with these panels copy; blocks of a cluster share one factor's."""
+        clusters = self.spec.program.clusters
+        shared = {} if clusters is None else {"B" if clusters.rows else "A": self.layout.clusters}
+        a, b = (
+            sum(size for p in panels for (side, *_), size in p.items() if side == of) / shared.get(of, 1) / BOX_BYTES
+            for of in ("A", "B")
+        )
+        return a, b
 
     def predicted(self) -> Prediction:
         """The time of one launch, and where it goes."""
-        t = self.timing
-        total_steps = sum(p.steps for own in self.work for p in own)
+        tiles, program = self.tiles, self.spec.program
+        total_steps = sum(p.steps for own in self.launch.work for p in own)
         moved = self._memory_bytes()
-        written = sum(map(self.launch.bytes, self.spec.program.outputs))
-        memory = moved / read_rate(self.machine, self.product, moved - written, written)
-        launched, copied = t.launch_us * 1e-6, t.block_us * 1e-6 + t.hbm_latency_ns * 1e-9
-        each = total_steps / self.product.sms * self.layout.consumers
-        work = Work(each * self.step_cycles * t.matrix_efficiency, each * self.step_instructions, moved)
-
-        def busy(hertz: float) -> float:
-            each = sum(these.steps * self.steps(these, hertz).longest for these in self.rounds)
-            return self.layout.turns * each + self.exposed(hertz)
-
-        at = settled(self.machine, launched + copied, lambda hertz: max(busy(hertz), memory), lambda _: work)
-        each_step = [(these, self.steps(these, at.hertz)) for these in self.rounds]
+        written = sum(map(self.launch.bytes, program.outputs))
+        at = tiles.settled(total_steps, moved, written)
+        launched, copied = tiles.start
+        each_step = [(these, tiles.steps(these, at.hertz)) for these in tiles.rounds]
         parts = {"launch": launched, "first copies": copied,
                  "products": sum(these.steps * step.matrix for these, step in each_step),
-                 "sums that leave": sum(self.tail(these, at.hertz) for these in self.rounds)}  # fmt: skip
-        slow = "memory" if memory > busy(at.hertz) else each_step[0][1].slow
+                 "sums that leave": sum(tiles.tail(these, at.hertz) for these in tiles.rounds)}  # fmt: skip
+        memory = moved / read_rate(self.machine, self.product, moved - written, written)
+        slow = "memory" if memory > tiles.busy(at.hertz) else each_step[0][1].slow
         parts[slow] = max(at.seconds - parts["products"] - parts["sums that leave"], 0.0)
         flops = total_steps * self._flops_of_step()
-        peak = self.product.peak_fp8_tflops if self.spec.program.a.dtype.bits == 8 else self.product.peak_tflops
+        peak = self.product.peak_fp8_tflops if program.a.dtype.bits == 8 else self.product.peak_tflops
         return prediction(self.spec, self.launch, self.product, at, parts, start=launched + copied, flops=flops,
                           peak=peak)  # fmt: skip
 
@@ -236,14 +329,14 @@ class TileModel(HopperModel):
     def _memory_bytes(self) -> float:
         """Bytes that memory moves: what rounds of tiles find fresh of the factors, and all other tensors once."""
         factors = sum(self.launch.bytes(o.tensor) for o in self.spec.program.operands)
-        return sum(these.fresh for these in self.rounds) + moved_bytes(self.launch) - factors
+        return sum(these.fresh for these in self.tiles.rounds) + moved_bytes(self.launch) - factors
 
     def _panels(self, piece: Piece) -> dict[Panel, float]:
         """Return the panels that a tile reads, with the bytes of a K-step; parts outside of tensors do not count."""
         rows, columns, step = self.spec.program.block
         apart = self.launch.apart(piece.matrix)
-        row = min(rows, self.launch.extents[self.spec.program.m.name] - piece.row * rows)
-        column = min(columns, self.launch.extents[self.spec.program.n.name] - piece.col * columns)
+        row = max(min(rows, self.launch.extents[self.spec.program.m.name] - piece.row * rows), 0)
+        column = max(min(columns, self.launch.extents[self.spec.program.n.name] - piece.col * columns), 0)
         of = {"A": row * step, "B": column * step}
         each = {side: sum(o.tensor.dtype.bytes for o in self.spec.program.operands if o.side.name == side)
                 for side in ("A", "B")}  # fmt: skip
