@@ -16,6 +16,7 @@ from tkgen.backends.hopper.build import CudaBuild
 from tkgen.backends.hopper.toolchain import Figures, Nvcc, find_nvcc
 from tkgen.cli import app
 from tkgen.predict import models, predict, predicted
+from tkgen.report import prediction
 from tkgen.report.facts import facts
 from tkgen.report.hot import OUTSIDE, Cheaper, Hot, HotLine, hot_kernels
 from tkgen.report.hot_text import said
@@ -186,6 +187,8 @@ def test_line_tables_that_change_the_code_are_refused(
     monkeypatch.setattr(line_tables, "located", lambda *_: (placed.replace("FADD", "FMUL"), ""))
     with pytest.raises(ToolchainError, match="line tables change the machine code of activated"):
         found(on_hopper)
+    shown = prediction(on_hopper)
+    assert shown.hot is None and "no lines of the spec: line tables change the machine code" in shown.notes[-1]
 
 
 def _disassembles() -> bool:

@@ -319,7 +319,7 @@ def _predicted(
     if subject.emulated:
         need_emulator()
     with working(f"predicting {subject.spec.name}"):
-        found, hot = subject.predict_lines(cxx, trace, lines)
+        found, hot = subject.predict(cxx, trace, lines)
         seconds = [k.seconds for k in found.kernels or (found,)]
         return found, with_cheaper(subject.spec, hot, seconds, asked.product, subject.extents, cxx, tuple(asked.roots))
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tkgen.backends import protocol
@@ -50,17 +49,12 @@ class Subject:
         """True if its machine code is followed on the emulator."""
         return backend_of(self.spec.target.name).emulated
 
-    def predict(self, cxx: str | None = None, into: Path | None = None) -> Prediction:
-        """Build and predict it; the work and waits of each wave are written as a trace to `into`.
-
-        Raises as `predict_lines`.
-        """
-        return self.predict_lines(cxx, into, lines=False)[0]
-
-    def predict_lines(
+    def predict(
         self, cxx: str | None = None, into: Path | None = None, lines: bool = True
     ) -> tuple[Prediction, tuple[Hot, ...]]:
-        """The same, with the lines of each kernel; none where the machine code has no lines, or not asked for.
+        """Build and predict it, with the `lines` of each kernel; the prediction notes why there are none.
+
+        The work and waits of each wave are written as a trace to `into`.
 
         Raises:
             SpecError, ToolchainError: as `build` of a spec.
@@ -72,8 +66,10 @@ class Subject:
         found = predicted(build, known, self.extents)
         hot = tuple[Hot, ...]()
         if lines:
-            with suppress(ToolchainError):  # there is nothing that says of which lines the machine code is
+            try:
                 hot = hot_kernels(build, known, found.kernels or (found,))
+            except ToolchainError as error:
+                found = replace(found, notes=(*found.notes, f"no lines of the spec: {error}"))
         if into is not None:
             traced = trace(build, found.product, recordings)
             write_atomic(into, json.dumps(traced, separators=(",", ":")))

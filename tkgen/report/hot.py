@@ -359,7 +359,7 @@ def _summed(build: Any, code: Sequence[Coded], attribution: _Attribution, predic
             name="" if line else str(row),
             file=file.rpartition("/")[2] if file and file != attribution.main else "",
             line=line,
-            row=rows.row(files[file], line) if line else 0,
+            row=rows.row(file, line) if line else 0,
             text=files[file].line(line).partition("#")[0].strip() if isinstance(row, tuple) else OUTSIDE.get(row, ""),
             equation=row in equations or bool(matrix and line),
             instructions=len(these),

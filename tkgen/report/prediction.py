@@ -7,8 +7,7 @@ that long on the kernel's instruction 412, in an iteration
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tkgen.report.figures import Figure
@@ -73,8 +72,10 @@ def prediction(build: Any, product: str | None = None, sizes: Mapping[str, int] 
         position = positions(build)
         waves = tuple({position[a]: c for a, c in w.items() if a in position} for w in recording.spent)
         drawn = timeline(build, Profile(found, recording))
-    with suppress(ToolchainError):  # nothing here says of which lines the machine code is
+    try:
         hot = hot_lines(build, model, found, recording)
+    except ToolchainError as error:
+        found = replace(found, notes=(*found.notes, f"no lines of the spec: {error}"))
     size = " ".join(f"{name}={extent}" for name, extent in found.sizes)
     example = ", an example: a size is dynamic" if assumed else ""
     bound = ": an upper bound, as the power limit is not known" if found.upper_bound else ""
