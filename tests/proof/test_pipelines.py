@@ -188,6 +188,25 @@ def test_what_few_passes_share_with_many_is_looked_at_once() -> None:
     assert few > 2
 
 
+def test_a_loop_that_repeats_itself_has_the_verdict_of_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The moment after each iteration says the same as the number of iterations that is enough for any loop."""
+    loops = [pipeline(Shape(2, 1, 0)), pipeline(Shape(3, 2, 1)), lagging(9, 11), lagging(9, 10), overtaken(2)]
+    changes = (Await | Meet | Drain | Fence, lambda s: None), (Await, by(phase=1)), (Drain, by(left=1))
+    loops += [
+        made for loop in loops for wanted, change in changes
+        for made in changed(loop, lambda s, kind=wanted: isinstance(s, kind), change)
+    ]  # fmt: skip
+    fewer, verdicts = 0, set()
+    for loop in (loop for loop in loops if not list(unbalanced(loop))):
+        enough, found = passes_to_prove(loop), {f.kind for f in loop_faults(loop)}
+        with monkeypatch.context() as patch:
+            patch.setattr("tkgen.proof.passes.MOST_TO_SETTLE", 0)
+            fewer += enough < passes_to_prove(loop)
+            assert bool(found) == bool(loop_faults(loop))
+        verdicts.add(frozenset(found))
+    assert fewer > 10 and len(verdicts) > 2
+
+
 def lagging(left: int, slots: int) -> Loop:
     """A reader nine instances after a writer whose waits leave so many of its writes outstanding."""
 

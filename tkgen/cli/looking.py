@@ -285,8 +285,9 @@ def predict(
     with reported():
         for path, values in places:
             refuse_early(path, values, roots)
-    from tkgen.execute.predicted import PredictionAsked
-    from tkgen.predict import PredictError
+    with working(f"reading {spec.name}"):  # seen before what predicts is imported
+        from tkgen.execute.predicted import PredictionAsked
+        from tkgen.predict import PredictError
 
     asked = [PredictionAsked(path, defines(values), target, roots or (), product) for path, values in places]
     with reported():
@@ -315,9 +316,10 @@ def _predicted(
     """The prediction of a spec and of its `lines`, if asked for, with progress shown on a terminal."""
     from tkgen.tune.cheaper import with_cheaper
 
-    subject = asked.checked()
-    if subject.emulated:
-        need_emulator()
+    with working(f"checking {asked.path.name}"):
+        subject = asked.checked()
+        if subject.emulated:
+            need_emulator()
     with working(f"predicting {subject.spec.name}"):
         found, hot = subject.predict(cxx, trace, lines)
         seconds = [k.seconds for k in found.kernels or (found,)]
@@ -355,14 +357,13 @@ def _tried(asked: PredictionAsked, seconds: float, cxx: str | None) -> tuple[Tri
     from tkgen.tune.edits import try_edits
     from tkgen.tune.evaluate import editable
 
-    with reported():
+    with reported(), bar() as shown:
+        task = shown.add_task("edits", total=None)
         subject = asked.checked()
-        with bar() as shown:
-            task = shown.add_task("edits")
-            return try_edits(
-                editable(subject.spec), seconds, asked.product, subject.extents, cxx=cxx, roots=tuple(asked.roots),
-                jobs=os.cpu_count() or 1, progress=lambda done, total: shown.update(task, completed=done, total=total),
-            )  # fmt: skip
+        return try_edits(
+            editable(subject.spec), seconds, asked.product, subject.extents, cxx=cxx, roots=tuple(asked.roots),
+            jobs=os.cpu_count() or 1, progress=lambda done, total: shown.update(task, completed=done, total=total),
+        )  # fmt: skip
 
 
 def _applied(path: Path, spec: AnySpec, name: str, roots: Sequence[Path]) -> str:

@@ -78,18 +78,18 @@ def run(
     def one(path: Path) -> tuple[list[object], list[str]]:
         with reported():
             refuse_early(path, define, roots)
-        if device == "emulator":
-            need_emulator()
-        from tkgen.execute import rows as launches
-        from tkgen.execute.arguments import SizeError
-        from tkgen.execute.given import Asked
+        with reported(), emulating(path.stem, len(files) == 1) as progress:  # seen before torch is imported
+            if device == "emulator":
+                need_emulator()
+            from tkgen.execute import rows as launches
+            from tkgen.execute.arguments import SizeError
+            from tkgen.execute.given import Asked
 
-        try:
-            with reported(), emulating(path.stem, len(files) == 1) as progress:
+            try:
                 asked = Asked(path, launch_defines(define), target, roots or ())
                 rows = launches.run_spec(asked, device, seed, schedules or 1, jobs, cxx, chosen, progress, executor)
-        except SizeError as error:
-            fail(str(error), USAGE)
+            except SizeError as error:
+                fail(str(error), USAGE)
         for row in rows:
             wrong.extend([] if row.ok else [row])
         return [row.to_json() for row in rows], [launches.tables(rows)]

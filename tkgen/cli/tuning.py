@@ -32,6 +32,7 @@ from tkgen.cli.common import (
     reported,
     say,
     spec_files,
+    working,
 )
 
 if TYPE_CHECKING:
@@ -75,7 +76,8 @@ def tune(
             refuse_early(path, define if len(files) == 1 else None, roots)
     from rich.console import Console
 
-    from tkgen import tune as tuner
+    with working("reading the specs"):  # seen before what tunes is imported
+        from tkgen import tune as tuner
     from tkgen.api import target_of
     from tkgen.backends.registry import backend_of
 

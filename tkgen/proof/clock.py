@@ -35,7 +35,7 @@ S_BARRIER and S_WAITCNT.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -122,6 +122,44 @@ class _Phase:
     members: list[Event] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class Moment:
+    """The state that later steps depend on: a `shape`, numbers of clocks by component, and points of events and phases.
+
+    `now` is how far each component is; the first `agents` components are agents, the others barriers.
+    """
+
+    shape: tuple[object, ...]
+    known: tuple[tuple[int, float], ...]
+    points: tuple[tuple[int, float], ...]
+    now: tuple[int, ...]
+    agents: int
+
+    def repeats(self, before: Moment) -> bool:
+        """Return True if from here on all is as it was from an earlier moment on, each component so much further.
+
+        A number of a clock may be constant instead, if it is smaller than all that anybody asks about.
+        """
+        same = (self.shape, len(self.known), len(self.points)) == (before.shape, len(before.known), len(before.points))
+        further = [a - b for a, b in zip(self.now, before.now, strict=True)]
+        if not same or any(
+            (c, at + further[c]) != (d, then) for (c, at), (d, then) in zip(before.points, self.points, strict=True)
+        ):
+            return False
+        least = [now - 2 * (c >= self.agents) for c, now in enumerate(before.now)]  # the oldest phase that counts
+        for c, at in before.points:
+            least[c] = min(least[c], int(at))
+        still: list[tuple[int, float]] = []
+        for (c, at), (d, then) in zip(before.known, self.known, strict=True):
+            if (c, at + further[c]) == (d, then):
+                least[c] = min(least[c], int(at))
+            elif (c, at) == (d, then):
+                still.append((c, at))
+            else:
+                return False
+        return all(at <= least[c] for c, at in still)
+
+
 class Running:
     """A run under way: executes each agent as far as it gets, in turn."""
 
@@ -182,6 +220,36 @@ class Running:
             for stream, groups in self.groups[agent].items():
                 other.groups[agent][stream] = [_own(group, events) for group in groups]
         return other
+
+    def moment(self, drained: Collection[str]) -> Moment:
+        """All that the steps to come depend on: what is known, the last phases, what is under way.
+
+        Of a stream that is not `drained`, what has read stays under way: only steps after a loop complete it.
+        """
+        known = [(n, value) for clock in self.clocks for n, value in enumerate(clock)]
+        points: list[tuple[int, float]] = []
+        shape: list[object] = [event is None for event in self.arrived]
+        for phases in self.phases:
+            for phase in phases[-3:]:
+                known += enumerate(phase.clock)
+                points += [(m.agent, m.position) for m in phase.members]
+                shape.append((phase.arrivals, phase.bytes, phase.delivered, tuple(m.agent for m in phase.members)))
+        for agent in range(len(self.events)):
+            held = [(s, [e]) for s, events in self.outstanding[agent].items() for e in events]
+            held += [(s, group) for s, groups in self.groups[agent].items() for group in groups]
+            for stream, events in held:
+                if stream not in drained and all(e.read is not None for e in events):
+                    continue
+                points += [(e.agent, e.position) for e in events]
+                done = [point for e in events for point in (e.read, e.done) if point is not None]
+                points += [(point.component, point.time) for point in done]
+                shape.append((stream, tuple((e.read is None, e.done is None) for e in events)))
+        for wait, current in self.waits:
+            assert isinstance(wait.step, Await)
+            points += [(wait.agent, wait.position), (self.component[wait.step.meeting], current)]
+            shape.append((wait.agent, wait.step.meeting))
+        now = [*map(len, self.events), *(len(phases) - 1 for phases in self.phases)]
+        return Moment(tuple(shape), tuple(known), tuple(points), tuple(now), len(self.events))
 
     def _step(self, agent: int, steps: tuple[Step, ...]) -> bool:
         """One step of an agent; False where it waits."""

@@ -23,6 +23,17 @@ them or none, occur in a program of W + 1 iterations. There the path exists, or 
 on from iteration to iteration, that has no such path and meets the conditions, is that of every run
 (`tkgen.proof.clock`); so `spread` is the same for all numbers of iterations.
 
+**Fewer.** W is for the worst loop. Most repeat themselves at once: let the `Moment` after k + 1 iterations be the one
+after k, each agent and barrier an iteration further; numbers of clocks may be constant if they are below all others of
+their component. An iteration depends only on the moment before it, and only compares and joins numbers of one
+component. So the next iteration does the same, an iteration further: smaller constants lose every comparison, as they
+did before. By induction all iterations after k are copies of iteration k, also in the clocks of their events. Then a
+program of more than N = k + reach + 2 iterations has a fault only if that of N iterations has one. Of a fault, y is at
+most `reach` iterations after x. If y is in an iteration and x in iteration k or before it, the program of N iterations
+has both; otherwise it has copies, whose clocks differ by the same. If y is in the epilogue, or is the end itself, x may
+be moved towards it, up to iteration k + 1 of N: what is not known at a larger distance is not known at a smaller one,
+since constants are below all points of copies.
+
 Where an access of the loop goes to one instance in all iterations (its ring does not advance), only the nearest
 iteration counts: of one step in successive iterations, what is known of a later one is known of the earlier ones.
 """
@@ -33,9 +44,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import product
 
-from tkgen.proof.clock import Run, Running
+from tkgen.proof.clock import Moment, Run, Running
 from tkgen.proof.faults import Fault, faults, faults_of
-from tkgen.proof.program import Access, Arrive, Await, Box, Do, Loop, Meet, Program, check
+from tkgen.proof.program import Access, Arrive, Await, Box, Do, Drain, Loop, Meet, Program, check
+
+MOST_TO_SETTLE = 8  # iterations after which a loop that does not repeat itself is proven by W
 
 
 def loop_faults(loop: Loop, passes: int | None = None) -> list[Fault]:
@@ -68,15 +81,28 @@ class _Runs:
         self.loop = loop
         self.begun = Running(loop.unrolled(0))
         self.made: list[tuple[Run, list[int]]] = []
+        self.drained = {
+            step.stream for a in loop.agents for step in a.body if isinstance(step, Drain) and not step.reads_only
+        }
+        self.moments: list[Moment | None] = []  # behind each number of iterations; None where an agent still waits
 
     def of(self, iterations: int) -> tuple[Run, list[int]]:
         """A run of the program, and the number of events of each agent that come before the epilogue."""
         for count in range(len(self.made), iterations + 1):
-            self.begun.go(self.loop.unrolled(count, epilogue=False))
+            begun = self.loop.unrolled(count, epilogue=False)
+            self.begun.go(begun)
+            through = all(len(done) == len(a.steps) for done, a in zip(self.begun.events, begun.agents, strict=True))
+            self.moments.append(self.begun.moment(self.drained) if through else None)
             whole = self.begun.copy()
             whole.go(self.loop.unrolled(count))
             self.made.append((whole.ended(), [len(events) for events in self.begun.events]))
         return self.made[iterations]
+
+    def repeats(self, iterations: int) -> bool:
+        """Return True if each iteration after so many leaves all as the one before it did, but further on."""
+        self.of(iterations + 1)
+        before, after = self.moments[iterations : iterations + 2]
+        return before is not None and after is not None and after.repeats(before)
 
 
 def first_wrong(loop: Loop, once: bool = False) -> str | None:
@@ -146,6 +172,12 @@ def passes_to_prove(loop: Loop) -> int:
 def _enough(runs: _Runs) -> int:
     loop = runs.loop
     reach, passes = _reach(loop), 2
+    for settled in range(1, MOST_TO_SETTLE):
+        made, _ = runs.of(settled)
+        if made.stuck or made.unmatched:
+            return settled
+        if runs.repeats(settled):
+            return settled + reach + 2
     while True:
         made, _ = runs.of(passes)
         if made.stuck or made.unmatched:

@@ -13,6 +13,7 @@ from tkgen.ir.resolve import clauses
 from tkgen.ir.resolve.dataflow import MOST_BUFFERS, way
 from tkgen.ir.resolve.names import Scope, Stop, guarded
 from tkgen.ir.resolve.sizes import positive
+from tkgen.ir.resolve.waves import no_axis
 from tkgen.ir.schedules import SCHEDULES
 from tkgen.syntax import ast
 
@@ -63,7 +64,4 @@ def _waves(scope: Scope, waves: ast.Waves) -> None:
         positive(scope, count, "the number of waves", scope.most_waves)
     tiled = [a.name.id for over in scope.all(ast.Over) for a in over.axes if a.tile is not None]
     if waves.along is not None and tiled and waves.along.id not in tiled:
-        scope.error(
-            "E214", f"waves cannot stand along `{waves.along.id}`", waves.along.span, "no axis with tiles of blocks",
-            fix="name an axis of `over` that has a tile: `over t in T by 4`", known=tiled,
-        )  # fmt: skip
+        no_axis(scope, waves.along, tiled)

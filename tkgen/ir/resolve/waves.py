@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from tkgen.diagnostics import Label
-from tkgen.ir.resolve.names import Scope, statements
+from tkgen.ir.resolve.names import Scope, Stop, statements
 from tkgen.ir.resolve.sizes import number, positive
 from tkgen.ir.schedules import alternates
 from tkgen.ir.types import ALL_WAVES, BASE_TILE, SIMDS, WAVE_LANES, Operand, PhaseShift, Role
@@ -77,6 +77,14 @@ def roles(
             fix="indent `accumulate` and `store` under the consumer role",
         )  # fmt: skip
     return tuple(resolved)
+
+
+def no_axis(scope: Scope, along: ast.Name, tiled: Iterable[str]) -> Stop:
+    """E214 for waves along a name that is no axis with a tile; `tiled` are those that are."""
+    return scope.error(
+        "E214", f"waves cannot stand along `{along.id}`", along.span, "no axis with tiles of blocks",
+        fix="name an axis of `over` that has a tile: `over t in T by 4`", known=tiled,
+    )  # fmt: skip
 
 
 def loading_roles(scope: Scope, read: Collection[str]) -> tuple[Role, ...]:

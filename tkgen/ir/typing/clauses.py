@@ -13,7 +13,7 @@ from tkgen.ir.resolve.dataflow import MOST_BUFFERS, way
 from tkgen.ir.resolve.names import Scope, Stop
 from tkgen.ir.resolve.said import said
 from tkgen.ir.resolve.sizes import number, positive
-from tkgen.ir.resolve.waves import loading_roles, wave_limit
+from tkgen.ir.resolve.waves import loading_roles, no_axis, wave_limit
 from tkgen.ir.resolve.written import LEVELS, MOST_AHEAD, MOST_MIXED
 from tkgen.ir.types import BASE_TILE, GridKind, Role, Tensor
 from tkgen.ir.typing import Typed
@@ -131,10 +131,7 @@ def _waves(scope: Scope, kernel: Kernel, roles: tuple[Role, ...]) -> tuple[int, 
         return count, None
     tiled = {a.name: a for a in kernel.axes if a.tile is not None and a.kind is AxisKind.PARALLEL}
     if clause.along.id not in tiled:
-        raise scope.error(
-            "E214", f"waves cannot stand along `{clause.along.id}`", clause.along.span, "no axis with tiles of blocks",
-            fix="name an axis of `over` that has a tile: `over t in T by 4`", known=tiled,
-        )  # fmt: skip
+        raise no_axis(scope, clause.along, tiled)
     axis = tiled[clause.along.id]
     assert axis.tile is not None
     if axis.tile % count:
