@@ -2,6 +2,7 @@
 
     python benchmarks/latency.py               a table: seconds of processor time, the least of five runs, and the bar
     python benchmarks/latency.py --runs 9
+    python benchmarks/latency.py --every       checks of every shipped spec
 
 Each command is a separate process, children included, with warm file caches. `ruff check` of this repository and a
 Triton kernel compiled for gfx942 are beside; a tool that is not installed is left out, and said so.
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+VERBS = ("check", "build", "run", "verify", "predict", "report", "graph", "sanitize", "test", "tune", "diff")
 TRITON = """
 import triton, triton.language as tl
 from triton.backends.compiler import GPUTarget
@@ -48,17 +50,23 @@ def tkgen(*words: str) -> list[str]:
     return [sys.executable, "-m", "tkgen", *words]
 
 
-def cases(folder: Path) -> list[Timed]:
-    """Errors of the command line, checks, and the tools beside."""
+def cases(folder: Path, every: bool) -> list[Timed]:
+    """Errors of the command line, checks of some specs or of every one, and the tools beside."""
     kernel = folder / "add.py"  # Triton reads the source of its kernels
     kernel.write_text(TRITON, encoding="utf-8")
     spec = "specs/eight_wave.tk"
-    errors = [Timed(f"{verb} nope.tk", tkgen(verb, "nope.tk"), 1, 0.3)
-              for verb in ("check", "build", "run", "verify", "predict", "report", "graph", "sanitize")]  # fmt: skip
-    checked = ("eight_wave", "attention/attention", "rows/rmsnorm", "groups/moe", "hopper/h100_ping_pong")
+    errors = [Timed(f"{verb} nope.tk", tkgen(verb, "nope.tk"), 1, 0.3) for verb in VERBS]
+    errors += [Timed(f"{verb} --nope", tkgen(verb, spec, "--nope"), 2, 0.3) for verb in VERBS]
+    errors += [Timed(f"{verb} -t nope", tkgen(verb, spec, "-t", "nope"), 2, 0.3) for verb in VERBS if verb != "graph"]
+    errors += [
+        Timed(f"{verb} -D NOPE=3", tkgen(verb, spec, "-D", "NOPE=3"), 1, 0.3) for verb in VERBS if verb != "test"
+    ]
+    checked = ["eight_wave", "attention/attention", "rows/rmsnorm", "groups/moe", "hopper/h100_ping_pong"]
+    if every:
+        specs = ROOT / "specs"
+        checked = sorted(str(path.relative_to(specs).with_suffix("")) for path in specs.rglob("*.tk"))
     return [
         *errors,
-        Timed("run -D UNKNOWN=3", tkgen("run", spec, "-D", "UNKNOWN=3"), 1, 0.3),
         *(Timed(f"check {name}", tkgen("check", f"specs/{name}.tk"), 0, 1.0) for name in checked),
         Timed("ruff check", [sys.executable, "-m", "ruff", "check", "--no-cache", "."]),
         Timed("triton compile", [sys.executable, str(kernel)]),
@@ -88,15 +96,17 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=5)
-    runs = parser.parse_args().runs
-    print(f"{'command':<32}{'CPU s':>8}{'bar':>6}")
+    parser.add_argument("--every", action="store_true", help="check every shipped spec")
+    options = parser.parse_args()
+    runs = options.runs
+    print(f"{'command':<48}{'CPU s':>8}{'bar':>6}")
     with tempfile.TemporaryDirectory() as name:
-        for timed in cases(Path(name)):
+        for timed in cases(Path(name), options.every):
             taken = seconds(timed, runs, Path(name))
             shown = "left out" if taken is None else f"{taken:.2f}"
             bar = "" if timed.bar is None else f"{timed.bar:.1f}"
             missed = "  missed" if taken is not None and timed.bar is not None and taken > timed.bar else ""
-            print(f"{timed.name:<32}{shown:>8}{bar:>6}{missed}", flush=True)
+            print(f"{timed.name:<48}{shown:>8}{bar:>6}{missed}", flush=True)
 
 
 if __name__ == "__main__":

@@ -46,6 +46,7 @@ def test_a_check_imports_no_packages_of_builds_and_graphs(spec: str) -> None:
     code, _, imported = ended("check", str(Path(SPEC).parent / spec))
     assert code == 0
     assert not {"torch", "numpy", "networkx", "jinja2", "elftools"} & imported
+    assert not {f"tkgen.backends.{part}" for part in ("cdna.lower.render", "cdna.lower.rows", "hopper.rows")} & imported
 
 
 @pytest.mark.parametrize("command", ["check", "build", "run", "verify", "predict", "report", "tune", "diff"])

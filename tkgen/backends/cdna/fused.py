@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 from tkgen.backends.cdna.footprint import fused_footprint
 from tkgen.backends.cdna.form import CdnaForm, loop_mix, loop_words, other_per_mfma
 from tkgen.backends.cdna.lanes import measured
-from tkgen.backends.cdna.lower.loops import LoopLowering
-from tkgen.backends.cdna.lower.origins import Source
 from tkgen.checks.laid import of_waves
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
 from tkgen.execute.arguments import launched_in
@@ -29,6 +27,7 @@ from tkgen.tile.program import Role
 from tkgen.toolchain.isa import Function, instruction_mix
 
 if TYPE_CHECKING:
+    from tkgen.backends.cdna.lower.origins import Source
     from tkgen.backends.cdna.spec import Spec
 
 
@@ -61,6 +60,8 @@ def _check(spec: Spec[Any]) -> Iterator[Diagnostic]:
 
 
 def _source(spec: Spec[Any], alone: bool) -> Source:
+    from tkgen.backends.cdna.lower.loops import LoopLowering  # no check needs it
+
     program = spec.program
     header = program.header.splitlines()
     return LoopLowering(spec.layout, spec.schedule).source(

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from tkgen.backends.cdna.footprint import lanes_footprint
 from tkgen.backends.cdna.form import CdnaForm
-from tkgen.backends.cdna.lower.origins import Source
-from tkgen.backends.cdna.lower.rows import RowLowering
 from tkgen.checks.laid import laid_over_lanes, lane_figures, of_lanes
 from tkgen.diagnostics import Diagnostic, Fix, Label
 from tkgen.execute.arguments import launched_in
@@ -21,10 +19,13 @@ from tkgen.targets.model import Resources
 from tkgen.toolchain.isa import instruction_mix
 
 if TYPE_CHECKING:
+    from tkgen.backends.cdna.lower.origins import Source
     from tkgen.backends.cdna.spec import Spec
 
 
 def _source(spec: Spec[Any], alone: bool) -> Source:
+    from tkgen.backends.cdna.lower.rows import RowLowering  # no check needs it
+
     program = spec.program
     header = program.header.splitlines()
     lowering = RowLowering(spec.layout, remap=program.tile_order, persistent=program.grid.count)

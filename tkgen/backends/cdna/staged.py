@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 from tkgen import checks
 from tkgen.backends.cdna.footprint import staged_footprint
 from tkgen.backends.cdna.form import CdnaForm, loop_mix, loop_words, other_per_mfma
-from tkgen.backends.cdna.lower.origins import Source
-from tkgen.backends.cdna.lower.render import lower
 from tkgen.execute.arguments import launched
 from tkgen.ir.launch import Launch
 from tkgen.ir.limits import dynamic_batch, product_sizes, requirements, with_all
@@ -21,6 +19,7 @@ from tkgen.targets.model import round_up
 from tkgen.toolchain.isa import Function
 
 if TYPE_CHECKING:
+    from tkgen.backends.cdna.lower.origins import Source
     from tkgen.backends.cdna.spec import Spec
 
 
@@ -81,6 +80,8 @@ def _launch(spec: Spec[Any], given: Mapping[str, int] | None) -> Launch[Program]
 
 
 def _source(spec: Spec[Any], alone: bool) -> Source:
+    from tkgen.backends.cdna.lower.render import lower  # no check needs it
+
     return lower(spec.schedule, spec.target.name, str(spec.path), alone=alone)
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from tkgen.backends.cdna.lower import render
 from tkgen.backends.cdna.lower.model import Constant, ScalarMember
 from tkgen.backends.cdna.lower.names import WORD, cpp_name
 from tkgen.backends.cdna.lower.origins import NOWHERE, Marks, Origins, Source
@@ -59,6 +58,8 @@ class File:
 
     def source(self, marks: Marks) -> Source:
         """The file's text, with the origins of its lines."""
+        from tkgen.backends.cdna.lower import render  # no check needs it
+
         text = render.environment(PACKAGE).get_template("file.cu.jinja").render(m=self, remark=marks.remark)
         return marks.source(render.tidy(text).rstrip("\n") + "\n")
 

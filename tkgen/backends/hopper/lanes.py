@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from tkgen.backends.cdna.lower.origins import Source
 from tkgen.backends.hopper.footprint import lanes_footprint
 from tkgen.backends.hopper.form import HopperForm
-from tkgen.backends.hopper.rows import lower_rows
 from tkgen.backends.protocol import Modelled
 from tkgen.checks.laid import laid_over_lanes, lane_figures, of_lanes
 from tkgen.execute.arguments import launched_in
@@ -20,6 +19,8 @@ if TYPE_CHECKING:
 
 
 def _source(spec: HopperSpec[Any]) -> Source:
+    from tkgen.backends.hopper.rows import lower_rows  # no check needs it
+
     program = spec.program
     header = program.header.splitlines()
     return lower_rows(spec.layout, spec.target.lanes, header, spec.path.name, program.occupancy, program.tile_order,

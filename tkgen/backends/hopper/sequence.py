@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from tkgen.backends.cdna.lower.names import comment_text
 from tkgen.backends.cdna.lower.origins import Source, joined
-from tkgen.backends.cdna.lower.render import environment, tidy
 from tkgen.backends.hopper.file import PACKAGE
 from tkgen.backends.hopper.file import name as cpp_name
 from tkgen.execute.arguments import SizeError
@@ -48,6 +47,8 @@ def joined_source(spec: SequenceSpec[Hopper]) -> Source:
         "header": header, "spec": comment_text(spec.path.name), "target": spec.target.name,
         "name": cpp_name(spec.name), "kernels": kernels, "mark": KERNELS,
     }  # fmt: skip
+    from tkgen.backends.cdna.lower.render import environment, tidy  # no check needs it
+
     text = tidy(environment(PACKAGE).get_template("sequence.cu.jinja").render(m=model)).rstrip("\n") + "\n"
     head, _, tail = text.partition(f"{KERNELS}\n")
     return joined([head, *parts, tail])
