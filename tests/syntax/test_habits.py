@@ -124,6 +124,7 @@ TRANSLATED = [
     (ROWS, "waves 4", "waves = 4", "E108", "waves 4"),
     (ROWS, "waves 4", "num_warps 4", "E103", "waves 4"),
     (PRODUCT, "each k in K by 64", "for k in range(0, K, 64):", "E103", "each k in K by 64"),
+    (PRODUCT, "each k in K by 64", "each k in K", "E101", "each k in K by 64"),
     (PRODUCT, "each k in K by 64", "each k in range(0, K, 64)", "E101", "each k in K by 64"),
     (PRODUCT, "B[n, k].T", "B[n, k].transpose(0, 1)", "E101", "c = c + A[m, k] @ B[n, k].T"),
     (PRODUCT, "B[n, k].T", "B[n, k]^T", "E101", "c = c + A[m, k] @ B[n, k].T"),

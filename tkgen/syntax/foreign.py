@@ -263,6 +263,7 @@ def _slices(text: str) -> str:
 def _loop(text: str) -> str:
     """`for k in range(0, K, 64):` as `each k in K by 64`."""
     text = re.sub(r"^for\b", "each", text).rstrip(": ")
+    text = re.sub(rf"^(each {_NAME} in {_NAME})$", r"\1 by 64", text)
     several = re.fullmatch(rf"over ({_NAME}), ({_NAME}) in (\w+), (\w+) by (\w+), (\w+)", text)
     if several is not None:
         return "over {0} in {2} by {4}, {1} in {3} by {5}".format(*several.groups())

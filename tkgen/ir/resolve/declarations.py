@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import partial
 from math import gcd
 
@@ -34,12 +33,12 @@ def declarations(scope: Scope) -> None:
         match statement:
             case ast.Global() | ast.Scalar():
                 declare = _tensor if isinstance(statement, ast.Global) else _scalar
-                declared, errors = set(scope.declared), len(scope.errors)
-                with suppress(Stop):
+                twice = statement.name.id in scope.declared
+                try:
                     declare(scope, statement)  # type: ignore[arg-type]
-                name = statement.name.id
-                if name not in declared and (len(scope.errors) > errors or name not in scope.declared):
-                    scope.broken.add(name)
+                except Stop:
+                    if not twice:
+                        scope.broken.add(statement.name.id)
 
 
 def _binding(scope: Scope, statement: ast.Dims | ast.Param, binding: ast.Binding) -> None:
