@@ -7,8 +7,9 @@ import xml.etree.ElementTree as ET
 from dataclasses import replace
 
 import pytest
-from report_specs import spec_of
+from report_specs import SPECS, spec_of
 
+from tkgen.api import load
 from tkgen.report import Facts, facts, pictures, standalone
 from tkgen.report.canvas import Canvas, style
 
@@ -43,6 +44,23 @@ def test_standalone_pictures_need_nothing_else(ping_pong: Facts) -> None:
 def test_every_variable_has_a_dark_value() -> None:
     light, dark = (set(re.findall(r"(--\w+):", style(n))) for n in ("pictures.css", "pictures-dark.css"))
     assert light == dark
+
+
+@pytest.mark.parametrize(
+    "name", ["attention/attention", "rows/layernorm", "hopper/h100_lcf", "hopper/h100_attention", "linear_softmax"]
+)
+def test_every_kernel_has_pictures_whose_shapes_have_a_fill(name: str) -> None:
+    """Operations of any kernel have a colour: a class without one would be black."""
+    spec = load(SPECS / f"{name}.tk")
+    drawn = pictures(facts(spec))
+    assert {"ownership", "pipeline", "dataflow", "registers"} <= set(drawn)
+    known = set(re.findall(r"\.(k-[a-z]+)", style("pictures.css")))
+    for text in drawn.values():
+        parsed(text)
+        assert set(re.findall(r"\bk-[a-z-]+", text)) <= known
+    lanes = ET.fromstring(drawn["pipeline"])
+    ops = [g for g in lanes.iter(f"{SVG}g") if (g.get("class") or "").startswith("op")]
+    assert len(ops) == sum(len(lane.ops) for lane in facts(spec).pipeline.lanes)
 
 
 def test_ownership_draws_each_fragment(eight_wave_facts: Facts) -> None:

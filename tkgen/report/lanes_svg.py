@@ -66,8 +66,14 @@ def _width(op: LaneOp) -> float:
     if op.action == "barrier":
         return 0.0
     if op.action in ("wait", "priority"):
-        return 20.0 if op.action == "priority" else 28.0 if op.cycles is None or op.cycles < 1000 else 38.0
+        words = max(28.0, 5.6 * len(_waited(op)) + 8)
+        return 20.0 if op.action == "priority" else words if op.cycles is None or op.cycles < 1000 else max(words, 38.0)
     return min(max(len(_short(op)) * CHARACTER + 12, 34.0), WIDEST)
+
+
+def _waited(op: LaneOp) -> str:
+    """The counter, or the barrier, of a wait."""
+    return " ".join(op.text.split(",")[0].split()[1:])
 
 
 def _short(op: LaneOp) -> str:
@@ -133,7 +139,7 @@ def _block(
             c.rect(x + 1, top + main - 4, width - 2, 3, "stripe", style="pointer-events:none")
         if op.action == "wait":
             c.text(x + width / 2, top + 13, "wait", "mid tiny")
-            c.text(x + width / 2, top + 24, " ".join(op.text.split()[1:]), "mid tiny")
+            c.text(x + width / 2, top + 24, _waited(op), "mid tiny")
             if op.cycles is not None:
                 c.text(x + width / 2, top + 36, f"{op.cycles:.0f} cy", "mid tiny")
         elif op.action == "priority":
@@ -185,7 +191,7 @@ def _arc(
     points = ((x1, knee1), (x2, knee2), (x2, y2))
     d = f"M{number(x1)} {number(y1 + 2)}C{' '.join(f'{number(a)} {number(b)}' for a, b in points)}"
     c.open(
-        class_=f"link {'inner' if link.medium != 'lds' else 'across'}",
+        class_=f"link {'across' if link.medium in ('lds', 'shared') else 'inner'}",
         data_link=index,
         data_source=link.source,
         data_target=link.target,
