@@ -36,9 +36,11 @@ def titles(editor: Editor, uri: str) -> list[str]:
 
 
 def hints(editor: Editor, uri: str) -> dict[int, Any]:
+    """The hints of predictions, by line."""
     everything = lsp.Range(lsp.Position(0, 0), lsp.Position(99, 0))
     params = lsp.InlayHintParams(lsp.TextDocumentIdentifier(uri), everything)
-    return {h.position.line: h for h in editor.run(editor.client.text_document_inlay_hint_async(params)) or ()}
+    found = editor.run(editor.client.text_document_inlay_hint_async(params)) or ()
+    return {h.position.line: h for h in found if " of vector, " in str(h.label)}
 
 
 def command(editor: Editor, lens: lsp.CodeLens) -> Any:
