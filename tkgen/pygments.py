@@ -17,12 +17,18 @@ from tkgen.lsp.outline import Outline, Piece, Statement, outline
 from tkgen.source import SourceFile
 from tkgen.syntax.grammar import spellings
 
-_DECLARING = frozenset({"DIMS", "PARAM", "GLOBAL", "SCALAR"})
+_DECLARING = frozenset({"DIMS", "PARAM", "GLOBAL", "SCALAR", "FUNCTION"})
 _OPERATORS = frozenset({
     "PLUS", "MINUS", "TIMES", "DIVIDE", "MODULO", "EQUAL", "VBAR", "_DOTS", "COLON", "AT", "COMPARE", "TRANSPOSED",
     "ADDS",
 })  # fmt: skip
-_DECLARED = {"kernel": Name.Function, "role": Name.Namespace, "dimension": Name.Constant, "parameter": Name.Constant}
+_DECLARED = {
+    "kernel": Name.Function,
+    "function": Name.Function,
+    "role": Name.Namespace,
+    "dimension": Name.Constant,
+    "parameter": Name.Constant,
+}
 _GAP = re.compile(r"(#[^\n]*)|(\s+)|([^\s#]+)")
 
 

@@ -118,3 +118,52 @@ def test_and_what_a_sequence_is_checked_for(target: str | None, code: str | None
     path = Path(__file__).parents[2] / "specs" / "sequences" / "split_k_gelu.tk"
     found = analyze(Request(SourceFile(str(path), path.read_text()), target=target)).diagnostics
     assert [d.code for d in found][:1] == ([code] if code else [])
+
+
+FUNCTIONS = """function softcap(x, c) = c * fast tanh(x / c)
+function twice(x) = 2 * softcap(x, 3)
+kernel rows
+  dims T = 8, D = 128
+  global X : f32[T, D]
+  global Y : f32[T, D]
+  over t in T by 4
+  x = X[t]
+  Y[t] = twice(x) + softcap(x, 2)
+"""
+
+
+def test_functions_of_the_spec() -> None:
+    file = SourceFile("/own.tk", FUNCTIONS)
+    at = file.text.rindex("softcap")
+    assert [(s.line, s.text) for s in definition(EMPTY, file, at)] == [(1, "softcap")]
+    assert [o.span.line for o in references(EMPTY, file, at)] == [1, 2, 9]
+    after = edited(file.text, rename(EMPTY, file, at, "capped"))
+    assert after == file.text.replace("softcap", "capped")
+    assert "function softcap(x, c) = c" in shown(file, "softcap(x, 2)") and "argument" in shown(file, "c) = ")
+    assert "The hyperbolic tangent" in shown(file, "tanh(") and "fast tanh(a)" in shown(file, "tanh(")
+    assert "cheaper form" in shown(file, "fast")
+    assert [(s.name, s.kind) for s in symbols(outline(file))][:3] == [
+        ("softcap", "function"), ("twice", "function"), ("rows", "kernel"),
+    ]  # fmt: skip
+
+
+def test_parameters_are_those_of_their_function() -> None:
+    file = SourceFile("/own.tk", FUNCTIONS)
+    at = file.text.index("x, c")
+    assert [s.line for s in definition(EMPTY, file, at)] == [1]
+    after = edited(file.text, rename(EMPTY, file, at, "score"))
+    assert after == FUNCTIONS.replace("(x, c) = c * fast tanh(x / c)", "(score, c) = c * fast tanh(score / c)")
+    value = file.text.index("x = X[t]")
+    assert edited(file.text, rename(EMPTY, file, value, "row")).splitlines()[:2] == FUNCTIONS.splitlines()[:2]
+    kinds = {c.kind for c in colours(outline(file)) if file.text[c.start : c.end] == "x"}
+    assert kinds == {"argument", "value"}
+
+
+def test_completion_knows_functions() -> None:
+    file = SourceFile("/own.tk", FUNCTIONS)
+    words = {c.label for c in complete(EMPTY, file, file.text.rindex("twice"))}
+    assert {"softcap", "twice", "x", "exp"} <= words
+    words = {c.label for c in complete(EMPTY, file, file.text.index("softcap(x, 3"))}
+    assert {"softcap", "x", "exp"} <= words and not {"X", "D", "t"} & words
+    words = {c.label for c in complete(EMPTY, file, file.text.index("tanh("))}
+    assert {"tanh", "gelu"} <= words and "exp" not in words

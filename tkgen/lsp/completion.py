@@ -27,10 +27,12 @@ _FITTING = {
     "sum": ("tensor", "value"),
     "axis": ("axis",),
     "index": ("axis", "dimension", "parameter", "tensor"),  # a tensor of places: `X[ROW[m], k]`
-    "value": ("value", "tensor", "scalar", "axis", "dimension", "parameter"),
+    "value": ("value", "tensor", "scalar", "axis", "dimension", "parameter", "function"),
+    "epilogue": ("function",),
+    "body": ("function",),
     "target": ("tensor", "value"),
 }
-_EXTRA = {"size": ("function",), "value": ("formula", "dtype")}
+_EXTRA = {"size": ("function",), "value": ("formula", "dtype"), "body": ("formula", "dtype")}
 _IN_LOOP = ("each", "when", "carry")
 
 
@@ -104,6 +106,9 @@ def _names(project: Project, file: SourceFile, start: int, before: list[Piece]) 
     role = stands_for(before)
     if role == "argument":
         yield from _parameters(before)
+    if role == "body":
+        named = next(i for i, p in enumerate(before) if p.type == "RPAR")
+        yield from (Completion(p.text, "argument") for p in before[2:named] if p.type == "NAME")
     of_tensors = role == "argument" and before[0].type in ("EPILOGUE", "REFERENCE")
     fitting = ("tensor", "scalar") if of_tensors else _FITTING.get(role, ())
     yield from _declarations(project, file, start, fitting)

@@ -27,13 +27,16 @@ def stands_for(before: Sequence[Piece]) -> str:
     """The role of a NAME after these tokens of its statement.
 
     A key of `words.CHOICES`, or `tensor`, `dimension`, `size`, `argument` (of a call), `sum`, `axis`, `index`, `value`
-    (of an equation), `new` (a name being declared); empty where a keyword or nothing stands.
+    (of an equation), `body` (of a function), `new` (a name being declared); empty where a keyword or nothing stands.
     """
     if not before:
         return ""
     first, last = before[0].type, before[-1].type
     if last == "FAST":
         return "fast"
+    if first == "FUNCTION":
+        ends = ("NAME", "INT", "FLOAT", "RPAR", "RSQB", "TRANSPOSED")
+        return "new" if all(p.type != "EQUAL" for p in before) else "" if last in ends else "body"
     bracket = _open_bracket(before)
     if bracket is not None:
         return _in_bracket(before, bracket)

@@ -60,7 +60,10 @@ def _markdown(project: Project, here: Outline, statement: Statement, piece: Piec
     return ""
 
 
-_OTHER_ROLES = {"size": ("function", "dynamic"), "preset": ("automatic",), "value": ("formula", "dtype")}
+_OTHER_ROLES = {
+    "size": ("function", "dynamic"), "preset": ("automatic",), "value": ("formula", "dtype"),
+    "body": ("formula", "dtype"),
+}  # fmt: skip
 
 
 def _of_name(project: Project, here: Outline, name: Occurrence, at: Statement, known: Analysis) -> str:

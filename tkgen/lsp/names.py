@@ -1,7 +1,8 @@
 """Declarations and uses of names: definitions, references, renaming, through includes.
 
-Dimensions, parameters, tensors, scalars, roles, axes and values share one namespace; a kernel's name is in none. Of a
-sequence each kernel has names of its own, beside those that are declared above the first one.
+Dimensions, parameters, tensors, scalars, roles, axes, values and functions share one namespace; a kernel's name is in
+none. Of a sequence each kernel has names of its own, beside those that are declared above the first one. The parameters
+of a function are its own.
 """
 
 from __future__ import annotations
@@ -15,14 +16,19 @@ from pathlib import Path
 from tkgen.backends.cdna.lower.names import IDENTIFIER
 from tkgen.diagnostics import Diagnostic, Edit, Severity
 from tkgen.diagnostics.fixes import edited
+from tkgen.ir.resolve.clauses import GRIDS
+from tkgen.ir.typing.desugar import EPILOGUES
+from tkgen.ir.typing.vocabulary import BUILT_IN
 from tkgen.lsp.analysis import resolved
 from tkgen.lsp.outline import Item, Outline, Statement, outline
 from tkgen.lsp.project import BufferLoader, Project
+from tkgen.remap import REMAPS
 from tkgen.source import SourceFile, Span
 from tkgen.syntax import ast
 from tkgen.syntax.loader import IncludeError, identity
 
-Key = tuple[bool, str, int]  # of a kernel; the name; the kernel of a sequence that has it
+Key = tuple[bool, str, int, str]  # of a kernel; the name; the kernel of a sequence, the function that has it
+_WORDS = frozenset((*BUILT_IN, *EPILOGUES, *REMAPS, *GRIDS, "min", "max", "ceil_div"))  # of calls, not declared
 
 
 class RenameError(Exception):
@@ -37,19 +43,20 @@ class Occurrence:
     span: Span
     declares: str = ""
     scope: int = 0  # the number of the kernel of a sequence whose own name it is; 0 of all others
+    inside: str = ""  # the function of which it is a parameter
 
     @property
     def key(self) -> Key:
         """Equal for occurrences of the same thing within a spec."""
-        return self.declares == "kernel", self.name, self.scope
+        return self.declares == "kernel", self.name, self.scope, self.inside
 
 
 @lru_cache(maxsize=256)
 def occurrences(file: Outline) -> tuple[Occurrence, ...]:
     """All names of a file that a declaration gives a meaning, in the order of the text."""
     found = [(n, o) for s, n in _numbered(file) if s.node is not None for o in _in_item(s.node)]
-    own = {(n, o.name) for n, o in found if n and o.declares not in ("", "kernel")}
-    return tuple(replace(o, scope=n) if (n, o.name) in own else o for n, o in found)
+    own = {(n, o.name) for n, o in found if n and o.declares not in ("", "kernel") and not o.inside}
+    return tuple(replace(o, scope=n) if o.inside or (n, o.name) in own else o for n, o in found)
 
 
 def _numbered(file: Outline) -> Iterator[tuple[Statement, int]]:
@@ -73,7 +80,7 @@ def occurrence_at(file: Outline, offset: int) -> Occurrence | None:
 def related(project: Project, file: Outline, key: Key) -> list[Outline]:
     """The files in which `key` means the same as in `file`: those that include each other and hold it."""
     mine = {identity(file.file.name): file}
-    if key[0]:
+    if key[0] or key[2]:
         return list(mine.values())
     groups = []
     for closure in (project.closure(file.file), *project.specs):
@@ -133,7 +140,11 @@ def _refuse_taken(project: Project, files: list[Outline], found: Occurrence, new
     touched = {identity(f.file.name) for f in files}
     closures = [c for c in project.specs if any(identity(o.file.name) in touched for o in c)]
     every = [o for f in (*files, *(o for c in closures for o in c)) for o in occurrences(f) if o.name == new]
-    taken = [o for o in every if not o.key[0] and (o.scope == found.scope or 0 in (o.scope, found.scope))]
+    taken = [
+        o
+        for o in every
+        if not o.key[0] and o.inside == found.inside and (o.scope == found.scope or 0 in (o.scope, found.scope))
+    ]
     if taken and not found.key[0]:
         place = max(taken, key=lambda o: bool(o.declares)).span
         raise RenameError(f"`{new}` already has a meaning, see {Path(place.file.name).name}:{place.line}")
@@ -207,6 +218,11 @@ def _in_item(node: Item) -> Iterator[Occurrence]:
             for value in values:
                 yield _declared(value.name, "value")
                 yield from _in_exprs(*value.axes, value.initial)
+        case ast.Function(name=name, parameters=parameters, value=formula):
+            yield _declared(name, "function")
+            yield from (Occurrence(p.id, p.span, "argument", inside=name.id) for p in parameters)
+            own = {p.id for p in parameters}
+            yield from (replace(o, inside=name.id * (o.name in own)) for o in _in_exprs(formula))
         case ast.Equation(target=ast.Name() as name, value=formula):
             yield _declared(name, "value")
             yield from _in_exprs(formula)
@@ -223,8 +239,10 @@ def _expressions(node: Item) -> tuple[ast.Expr | None, ...]:
     match node:
         case ast.Block(rows=rows, cols=cols, step=step):
             return rows, cols, step
-        case ast.Grid(call=call) | ast.Reference(call=call):
+        case ast.Grid(call=call):
             return (call,)
+        case ast.Reference(call=call):
+            return *call.args, *(value for _, value in call.keywords)
         case ast.Waves(rows=rows, cols=cols_or_none, along=along):
             return rows, cols_or_none, along
         case ast.Clusters(count=count, along=along):
@@ -276,7 +294,9 @@ def _in_exprs(*expressions: ast.Expr | None) -> Iterator[Occurrence]:
                 yield Occurrence(name, expr.span)
             case ast.Binary(left=left, right=right):
                 yield from _in_exprs(left, right)
-            case ast.Call(args=args, keywords=keywords):
+            case ast.Call(name=called, args=args, keywords=keywords):
+                if called.id not in _WORDS:
+                    yield Occurrence(called.id, called.span)
                 yield from _in_exprs(*args, *(value for _, value in keywords))
             case ast.Unary(operand=operand) | ast.Transposed(operand=operand):
                 yield from _in_exprs(operand)

@@ -25,6 +25,7 @@ _SEVERITIES = {
 }
 _SYMBOLS = {
     "kernel": lsp.SymbolKind.Function,
+    "function": lsp.SymbolKind.Function,
     "dimension": lsp.SymbolKind.Constant,
     "parameter": lsp.SymbolKind.Constant,
     "tensor": lsp.SymbolKind.Array,
@@ -47,6 +48,8 @@ _COMPLETIONS = {
     "epilogue": lsp.CompletionItemKind.Function,
     "function": lsp.CompletionItemKind.Function,
     "formula": lsp.CompletionItemKind.Function,
+    "fast": lsp.CompletionItemKind.Function,
+    "argument": lsp.CompletionItemKind.Variable,
     "axis": lsp.CompletionItemKind.Variable,
     "value": lsp.CompletionItemKind.Variable,
     "dtype": lsp.CompletionItemKind.TypeParameter,
@@ -60,6 +63,8 @@ _COLOURS = {
     "parameter": "variable",
     "tensor": "variable",
     "scalar": "parameter",
+    "function": "function",
+    "argument": "parameter",
     "role": "namespace",
     "axis": "variable",
     "value": "variable",

@@ -80,11 +80,11 @@ def _of_statement(file: Outline, statement: Statement) -> Iterator[Symbol]:
             yield Symbol(part.span.text, "store", text, start, end, part.span.start, part.span.end)
         case (
             ast.Kernel() | ast.Role() | ast.Dims() | ast.Param() | ast.Global() | ast.Scalar()
-            | ast.Over() | ast.Each() | ast.Carry() | ast.Equation()
+            | ast.Over() | ast.Each() | ast.Carry() | ast.Equation() | ast.Function()
         ):  # fmt: skip
             only = Outline(file.file, (statement,))
             for o in occurrences(only):
-                if o.declares:
+                if o.declares and not o.inside:
                     yield Symbol(o.name, o.declares, text, start, end, o.span.start, o.span.end)
 
 

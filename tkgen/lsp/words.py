@@ -16,7 +16,7 @@ from tkgen.ir.resolve.written import COUNTERS, LEVELS
 from tkgen.ir.schedules import SCHEDULES
 from tkgen.ir.types import OWN_ENCODING, DType, Via
 from tkgen.ir.typing.desugar import EPILOGUES
-from tkgen.ir.typing.expressions import CALLS, CONSTANTS, LARGEST, PLACE, REDUCTIONS
+from tkgen.ir.typing.vocabulary import CALLS, CONSTANTS, LARGEST, PLACE, REDUCTIONS
 from tkgen.remap import REMAPS
 from tkgen.targets import known_names
 

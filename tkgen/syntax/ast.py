@@ -38,10 +38,8 @@ class Name(Node):
 
 @dataclass(frozen=True)
 class Binary(Node):
-    """`left op right`. In sizes op is one of + - * / %, and division is exact: a remainder is an error.
-
-    In equations it is one of + - * / %, `@` (the product of two tiles), a comparison, `and`, `or`.
-    """
+    """`left op right`: op is one of + - * / %, of which division in sizes has no remainder; in equations also `@` (the
+    product of two tiles), a comparison, `and`, `or`."""
 
     op: str
     left: Expr
@@ -206,11 +204,8 @@ class Stream(Node):
 
 @dataclass(frozen=True)
 class Shared(Node):
-    """`shared A, B buffers 2 via registers`: operands staged in LDS.
-
-    `via` is None, `collective` (a group load that waits for itself), `registers` (fetched to staging
-    registers early, written to LDS late) or `direct` (global to LDS, where the target can).
-    """
+    """`shared A, B buffers 2 via registers`: operands staged in LDS. `via` is None, `collective` (a load that waits for
+    itself), `registers` (fetched to staging registers early, written late) or `direct` (where the target can)."""
 
     names: tuple[Name, ...]
     buffers: Expr | None
@@ -259,10 +254,8 @@ class Store(Node):
 
 @dataclass(frozen=True)
 class Load(Node):
-    """`load A, B by 4 waves`: these operands come from global memory to LDS in collectives of `by` waves.
-
-    In a role it says what the role loads; `by` is None for one group of all its waves.
-    """
+    """`load A, B by 4 waves`: these operands come from global memory to LDS in collectives of `by` waves, of all where
+    it is None; in a role, of its waves."""
 
     names: tuple[Name, ...]
     by: Expr | None = None
@@ -398,6 +391,15 @@ class Equation(Node):
 
 
 @dataclass(frozen=True)
+class Function(Node):
+    """`function softcap(x, c) = c * tanh(x / c)`: a function of values, expanded where equations call it."""
+
+    name: Name
+    parameters: tuple[Name, ...]
+    value: Expr
+
+
+@dataclass(frozen=True)
 class Reference(Node):
     """`reference softmax(X, -1)`: the function of torch that the equations agree with."""
 
@@ -430,9 +432,8 @@ class StepRef(Node):
 class Move(Node):
     """`fetch|write|load|copy|read A[k+1](frags; slices)`.
 
-    `action`: load = global to LDS, waiting for itself; fetch = global to staging registers; write =
-    staging registers to LDS; copy = global to LDS asynchronously (direct); read = LDS to register tiles.
-    None is all fragments or slices.
+    `action`: load = global to LDS, waiting for itself; fetch = global to staging registers; write = staging registers
+    to LDS; copy = global to LDS asynchronously (direct); read = LDS to register tiles. None is all of them.
     """
 
     action: str
@@ -499,12 +500,8 @@ ScheduleOp = Move | Multiply | Compute | Wait | Barrier | Priority | Mix
 
 @dataclass(frozen=True)
 class Cluster(Node):
-    """One line of a schedule.
-
-    `kind` is `cluster` (the compiler may not move anything across its ends; ends with a barrier unless
-    barriers are automatic) or `group` (the same fence for the compiler, no barrier). `part` is `prologue` or `drain`
-    where the line stands before or after the loop.
-    """
+    """One line of a schedule. `kind` is `cluster` (the compiler moves nothing across its ends; a barrier ends it unless
+    they are automatic) or `group` (no barrier); `part` is `prologue` or `drain` before or after the loop."""
 
     kind: str
     ops: tuple[ScheduleOp, ...]
@@ -527,7 +524,7 @@ class Schedule(Node):
 Statement = (
     Dims | Param | Global | Scalar | Targets | Block | Remap | Grid | Clusters | Tail | Waves | Occupancy | Allow
     | Stream | Shared | Registers | Accumulate | Epilogue | Store | Load | Role | Phase | Unroll | Tune | Include
-    | Schedule | Over | Each | When | Carry | Equation | Reference
+    | Schedule | Over | Each | When | Carry | Equation | Function | Reference
 )  # fmt: skip
 
 
@@ -560,9 +557,11 @@ def together(found: Kernel | Sequence) -> Kernel:
 
 
 def names(node: object) -> set[str]:
-    """Every name that stands in a node, or in nodes within each other, those that it declares too."""
+    """Every name in a node, or in nodes within each other, those that it declares too, but not those of parameters."""
     if isinstance(node, Name):
         return {node.id}
+    if isinstance(node, Function):
+        return {node.name.id} | (names(node.value) - {p.id for p in node.parameters})
     parts = node if isinstance(node, tuple) else vars(node).values() if isinstance(node, Node) else ()
     return {name for part in parts for name in names(part)}
 

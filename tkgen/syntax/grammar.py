@@ -19,7 +19,7 @@ FILE_WORDS = ("sequence", "kernel")  # of lines that stand in no body
 STATEMENTS = (
     "dims", "param", "global", "scalar", "target", "block", "remap", "grid", "clusters", "tail", "waves", "occupancy",
     "allow", "stream", "shared", "registers", "accumulate", "epilogue", "store", "load", "role", "phase", "unroll",
-    "tune", "include", "schedule", "over", "each", "when", "carry", "reference",
+    "tune", "include", "schedule", "over", "each", "when", "carry", "function", "reference",
 )  # fmt: skip
 
 _EXPRESSION = frozenset({"NAME", "FAST", "INT", "FLOAT", "MINUS", "LPAR"})

@@ -20,6 +20,7 @@ from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
 from tkgen.diagnostics.text import suggestion
 from tkgen.source import SourceFile, Span
 from tkgen.syntax import ast
+from tkgen.syntax.ast import flatten
 from tkgen.syntax.errors import MAX_STATEMENT, line_errors, statements_of, unexpected
 from tkgen.syntax.grammar import FILE_WORDS, parser
 from tkgen.syntax.loader import IncludeError, Loader, check_text, identity, read_source
@@ -131,8 +132,13 @@ def _built(file: SourceFile, loader: Loader | None, tree: Branch) -> ast.Kernel 
 def _kernel(file: SourceFile, items: list[Branch], builder: TreeBuilder) -> ast.Kernel | None:
     """The one kernel of a file; what is wrong goes to the builder's diagnostics."""
     kernels = [t for t in items if t.data == "kernel"]
-    loose = [t for t in items if t.data != "kernel"]
+    above = [t for t in items if t.data in ("definition", "include")] if kernels else []
+    functions = builder.body(above)
+    strange = {s.span for s in functions if not all(isinstance(f, ast.Function) for f in flatten([s]))}
+    loose = [t for t in items if t.data != "kernel" and (t not in above or builder.span(t) in strange)]
     kernel = builder.kernel(kernels[0], header_comment(file)) if kernels else None
+    if kernel is not None and functions:
+        kernel = replace(kernel, body=(*functions, *kernel.body))
     for other in kernels[1:]:
         first, again = builder.span(kernels[0].children[0]), builder.span(other.children[0])
         labels = (Label(first, "the first one"),)

@@ -22,7 +22,9 @@ from tkgen.syntax import ast
 from tkgen.syntax.ast import flatten
 from tkgen.syntax.tree import Branch, TreeBuilder, check_once
 
-SHARED = (ast.Dims, ast.Param, ast.Global, ast.Scalar, ast.Targets, ast.Tune)  # what stands above the kernels
+SHARED = (  # what stands above the kernels
+    ast.Dims, ast.Param, ast.Global, ast.Scalar, ast.Targets, ast.Tune, ast.Function,
+)  # fmt: skip
 TOGETHER = (ast.Dims, ast.Global, ast.Scalar, ast.Targets)  # and nowhere else
 
 
@@ -114,7 +116,7 @@ def _declared(statement: ast.Statement) -> set[str]:
     match statement:
         case ast.Dims(bindings=bindings) | ast.Param(bindings=bindings):
             return {b.name.id for b in bindings}
-        case ast.Global(name=name) | ast.Scalar(name=name):
+        case ast.Global(name=name) | ast.Scalar(name=name) | ast.Function(name=name):
             return {name.id}
     return set()
 
@@ -125,7 +127,7 @@ def _kept(statement: ast.Statement, names: set[str]) -> list[ast.Statement]:
         case ast.Dims(bindings=bindings) | ast.Param(bindings=bindings):
             kept = tuple(b for b in bindings if b.name.id in names)
             return [replace(statement, bindings=kept)] if kept else []
-        case ast.Global() | ast.Scalar():
+        case ast.Global() | ast.Scalar() | ast.Function():
             return [statement] if _declared(statement) & names else []
         case ast.Tune(name=name):
             return [statement] if name.id in names else []

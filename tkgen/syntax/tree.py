@@ -409,6 +409,14 @@ class TreeBuilder:
         at = self.name(target) if isinstance(target, Token) else self.access(target)
         return ast.Equation(self.span(node), at, self.expr(value), bool(adds))
 
+    def _definition(self, node: Branch) -> ast.Function:
+        name, *parameters, value = node.children
+        names = self.names(parameters)
+        for n, parameter in enumerate(names):
+            if (first := next((p for p in names[:n] if p.id == parameter.id), None)) is not None:
+                self.repeated(f"parameter `{parameter.id}`", parameter.span, first.span)
+        return ast.Function(self.span(node), self.name(name), names, self.expr(value))
+
     def _reference(self, node: Branch) -> ast.Reference:
         return ast.Reference(self.span(node), self.call(_tree(node.children[0])))
 

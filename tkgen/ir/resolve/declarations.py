@@ -39,6 +39,8 @@ def declarations(scope: Scope) -> None:
                 except Stop:
                     if not twice:
                         scope.broken.add(statement.name.id)
+            case ast.Function():
+                guarded(partial(_function, scope, statement))
 
 
 def _binding(scope: Scope, statement: ast.Dims | ast.Param, binding: ast.Binding) -> None:
@@ -70,6 +72,11 @@ def _binding(scope: Scope, statement: ast.Dims | ast.Param, binding: ast.Binding
     scope.broken.discard(name)
     if isinstance(statement, ast.Dims):
         scope.dims[name] = Dim(name, value, binding.span)
+
+
+def _function(scope: Scope, statement: ast.Function) -> None:
+    scope.declare(statement.name)
+    scope.functions[statement.name.id] = statement
 
 
 def _tensor(scope: Scope, statement: ast.Global) -> None:

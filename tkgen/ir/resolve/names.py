@@ -44,6 +44,7 @@ class Scope:
     dims: dict[str, Dim] = field(default_factory=dict)
     tensors: dict[str, Tensor] = field(default_factory=dict)
     scalars: dict[str, ScalarArg] = field(default_factory=dict)
+    functions: dict[str, ast.Function] = field(default_factory=dict)
     broken: set[str] = field(default_factory=set)  # names whose declaration is wrong, which is already reported
 
     @cached_property

@@ -21,6 +21,7 @@ from tkgen.ir.types import Unused
 from tkgen.ir.typing.axes import Axes
 from tkgen.ir.typing.body import Body
 from tkgen.ir.typing.expressions import Expressions
+from tkgen.ir.typing.functions import check_functions
 from tkgen.ir.verifier import verify
 from tkgen.ir.zeros import settled
 from tkgen.syntax import ast
@@ -52,6 +53,7 @@ def typed(kernel: ast.Kernel, defines: Mapping[str, int | None] | None = None, t
 def equations(scope: Scope) -> Typed:
     """Declare what a kernel declares, and type its equations; stops where any is wrong."""
     declarations(scope)
+    check_functions(scope)
     axes = Axes(scope)
     for over in scope.all(ast.Over):
         for clause in over.axes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from tkgen.diagnostics import Edit, Fix, Label
-from tkgen.ir.equations import Access, Axis, AxisKind, Bound, Index, Within
+from tkgen.ir.equations import Access, Axis, AxisKind, Bound, Index, Value, Within
 from tkgen.ir.resolve.names import Scope, Stop
 from tkgen.ir.resolve.sizes import number, positive
 from tkgen.ir.types import Dim, DType, Tensor
@@ -15,6 +15,16 @@ from tkgen.syntax import ast
 
 LENGTH = "length"  # `length(j)`: how many places an axis has, of a ragged one those of the group at hand
 MOST_MOVED = 1 << 29  # places: with a place along an axis still a number of 32 bits
+
+
+@dataclass(frozen=True)
+class Partial:
+    """A reduction of what one tile of several has: some store must say which tile it is of."""
+
+    value: Value
+    axis: Axis
+    what: str
+    span: Span
 
 
 @dataclass

@@ -13,7 +13,8 @@ from tkgen.ir.resolve.sizes import element
 from tkgen.ir.types import DType
 from tkgen.ir.typing import suggestions
 from tkgen.ir.typing.axes import names
-from tkgen.ir.typing.expressions import WORDS, Expressions, Named, Tile, apart, axes_text
+from tkgen.ir.typing.expressions import Expressions, Named, Tile
+from tkgen.ir.typing.vocabulary import WORDS, apart, axes_text
 from tkgen.source import Span
 from tkgen.syntax import ast
 from tkgen.syntax.ast import flatten

@@ -25,7 +25,7 @@ ROW_WAVES = 4  # of a block of rows, unless `waves` says otherwise
 
 _WITH_EQUATIONS = (
     *ast.EQUATIONS, ast.Dims, ast.Param, ast.Global, ast.Scalar, ast.Targets, ast.Remap, ast.Grid, ast.Waves,
-    ast.Occupancy, ast.Allow, ast.Shared, ast.Registers, ast.Tune,
+    ast.Occupancy, ast.Allow, ast.Shared, ast.Registers, ast.Tune, ast.Function,
 )  # fmt: skip
 _INSTEAD = {
     ast.Block: "`over m in M by 128` gives the tile of a block, `each k in K by 64` its steps",

@@ -41,7 +41,10 @@ from tkgen.ir.resolve.names import Scope, Stop, statements
 from tkgen.ir.resolve.sizes import positive, real
 from tkgen.ir.tensors import Dim, DType, Tensor
 from tkgen.ir.typing import Typed, untouched
-from tkgen.ir.typing.expressions import fast_form
+from tkgen.ir.typing.axes import Axes
+from tkgen.ir.typing.expressions import Expressions, Tile
+from tkgen.ir.typing.functions import check_functions
+from tkgen.ir.typing.vocabulary import fast_form
 from tkgen.ir.verifier import verify
 from tkgen.source import Span
 from tkgen.syntax import ast
@@ -58,6 +61,7 @@ EQUATION = "say by indices what is multiplied: `each k in K by 64`, `c = c + A[m
 def desugared(scope: Scope) -> Typed:
     """Declare what a kernel of clauses declares, and give its equations; stops where any is wrong."""
     declarations(scope)
+    check_functions(scope)
     if scope.errors:
         raise Stop()
     block = scope.one(ast.Block, "block", "block 128 x 128 step 64")
@@ -92,10 +96,11 @@ def desugared(scope: Scope) -> Typed:
 
 def known_step(scope: Scope, call: ast.Call) -> None:
     """Raises E211 for an epilogue step that does not exist."""
-    if call.name.id not in EPILOGUES:
+    own = call.name.id in scope.functions and not (call.fast or call.keywords)
+    if not own and call.name.id not in EPILOGUES:
         raise scope.error(
             "E211", f"unknown epilogue step `{call.name.id}`", call.name.span,
-            fix=f"the steps are {', '.join(EPILOGUES)}", known=EPILOGUES,
+            fix=f"the steps are {', '.join(EPILOGUES)}", known=[*scope.functions, *EPILOGUES],
         )  # fmt: skip
 
 
@@ -303,6 +308,8 @@ class _Writer:
         """Write an epilogue step as equations, and return its result for a value."""
         name, args, span = call.name.id, list(call.args), call.span
         known_step(self.scope, call)
+        if name in self.scope.functions:
+            return self.own_function(call, value)
         least, most = ARGUMENTS.get(name, (0, 0))
         if call.keywords or not least <= len(args) <= most:
             raise self.scope.error(
@@ -323,6 +330,15 @@ class _Writer:
         if not factors:
             return self.map("add", (value, self.load(tensor, axes)), span=span)
         return self.added(value, tensor, axes, factors[0], span)
+
+    def own_function(self, call: ast.Call, value: Value) -> Value:
+        """A function of the spec's own: of the value, and of numbers or scalars in parentheses."""
+        others = [self.given(self.factor(argument)) for argument in call.args]
+        axes = Axes(self.scope, {axis.name: axis for axis in (self.m, self.n)})
+        at = Expressions(self.scope, axes, self.ops, count=self.count)
+        found = at.expanded(call, [Tile(v, v.axes) for v in (value, *others)])
+        self.count = at.count
+        return found.value
 
     def added(self, value: Value, tensor: Tensor, axes: tuple[Axis, ...], by: float | str, span: Span) -> Value:
         """A tensor times a factor; as in BLAS, one of zero leaves it out: its NaNs do not matter."""

@@ -30,25 +30,32 @@ from tkgen.ir.equations import (
     Reduce,
     Value,
 )
-from tkgen.ir.functions import FAST, FUNCTIONS, Function
+from tkgen.ir.functions import FUNCTIONS, Function
 from tkgen.ir.resolve.names import Scope, Stop
 from tkgen.ir.resolve.sizes import ELEMENTS, element, real
 from tkgen.ir.types import DType, Tensor
 from tkgen.ir.typing import suggestions
-from tkgen.ir.typing.axes import LENGTH, Axes
+from tkgen.ir.typing.axes import LENGTH, Axes, Partial
+from tkgen.ir.typing.functions import no_value, wrong_call
+from tkgen.ir.typing.vocabulary import (
+    BINARY,
+    CALLS,
+    CONSTANTS,
+    LARGEST,
+    OPPOSITE,
+    PLACE,
+    REDUCTIONS,
+    UNARY,
+    WORDS,
+    apart,
+    axes_text,
+    fast_form,
+)  # fmt: skip
 from tkgen.source import Span
 from tkgen.syntax import ast, habits
 from tkgen.targets import mixes_fp8
 
-CONSTANTS = {"inf": math.inf, "LOG2E": math.log2(math.e)}
-REDUCTIONS = tuple(f"{along}{what}" for along in ("row", "col") for what in ("sum", "max", "min", "mean"))
-LARGEST = "largest"  # `largest(fp8)`: the largest number of a type, on the target that the kernel is for
-PLACE = "coordinate"  # `coordinate(D)`: the place along a dimension that is taken whole
-BINARY = {f.operator: f for f in FUNCTIONS.values() if f.arity == 2}
-UNARY = {f.operator: f for f in FUNCTIONS.values() if f.arity == 1}
-CALLS = {f.name: f for f in FUNCTIONS.values() if not (f.operator or f.internal or f.fast_of)}
-OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq", "and": "or", "or": "and"}
-WORDS = {Kind.PREDICATE: "a truth", Kind.NUMBER: "a number", Kind.COORDINATE: "a coordinate"}
+MOST_EXPANSIONS = 2000  # calls of a kernel: functions of functions multiply
 
 
 @dataclass(frozen=True)
@@ -65,16 +72,6 @@ class Named:
     """The tile of a name, and the place of its definition."""
 
     tile: Tile
-    span: Span
-
-
-@dataclass(frozen=True)
-class Partial:
-    """A reduction of what one tile of several has: some store must say which tile it is of."""
-
-    value: Value
-    axis: Axis
-    what: str
     span: Span
 
 
@@ -96,6 +93,7 @@ class Expressions:
     count: int = 0
     numbered: frozenset[str] = frozenset()  # axes of which some store says the tile: `n / 128`
     partial: list[Partial] = field(default_factory=list)
+    expansions: int = 0  # of the spec's own functions
 
     def trial(self) -> Expressions:
         """A copy that things can be tried on: nothing of it reaches this one, errors included."""
@@ -203,6 +201,8 @@ class Expressions:
                 secondary=(Label(self.later[node.id], "it has one from here on"),),
                 fix=carry if looping else "move the definition up",
             )  # fmt: skip
+        if node.id in scope.functions:
+            raise scope.refuse(no_value(scope.functions[node.id], at))
         known = [*self.names, *self.axes.found, *scope.tensors, *scope.scalars, *scope.values]
         if (number := habits.CONSTANTS.get(node.id)) is not None:
             fix = suggestions.written(at, number)
@@ -362,6 +362,8 @@ class Expressions:
     def _call(self, node: ast.Call, name: str) -> Tile:
         """A function, a reduction, a conversion or a coordinate."""
         word = node.name.id
+        if word in self.scope.functions and not node.fast:
+            return self.expanded(node, [self.expr(argument) for argument in node.args], name)
         if node.fast or word in CALLS:
             function = FUNCTIONS[fast_form(self.scope, node) if node.fast else word]
             least = function.arity - function.optional
@@ -388,6 +390,24 @@ class Expressions:
         self.ops.append(Convert(result, tile.value))
         return Tile(result, tile.axes, tile.stated)
 
+    def expanded(self, node: ast.Call, tiles: Sequence[Tile], name: str = "") -> Tile:
+        """The tile of a call of one of the spec's own functions, whose body is typed for these arguments."""
+        function, scope = self.scope.functions[node.name.id], self.scope
+        if node.name.id in scope.broken or self.expansions > MOST_EXPANSIONS:  # said already
+            raise Stop()
+        self.expansions += 1
+        if len(tiles) != len(function.parameters) or self.expansions > MOST_EXPANSIONS:
+            raise scope.refuse(wrong_call(function, node, len(tiles), MOST_EXPANSIONS))
+        outside, before = (self.names, self.broken), len(scope.errors)
+        self.names = {p.id: Named(t, p.span) for p, t in zip(function.parameters, tiles, strict=True)}
+        self.broken = set()
+        try:
+            return self.expr(function.value, name)
+        finally:
+            self.names, self.broken = outside
+            here = Label(node.span, f"in this call of `{node.name.id}`")
+            scope.errors[before:] = [replace(e, secondary=(*e.secondary, here)) for e in scope.errors[before:]]
+
     def _unknown(self, node: ast.Call) -> Stop:
         """E200 for a function that has another name here, or none."""
         word, message = node.name.id, f"`{node.name.id}` is no function of equations"
@@ -397,7 +417,7 @@ class Expressions:
             return self.scope.error("E200", f"{message}{known[0]}", node.name.span, "not known", fix=known[1])
         return self.scope.error(
             "E200", message, node.name.span, "not known", fix=f"one of {', '.join([*CALLS, *REDUCTIONS])}",
-            known=[*CALLS, *REDUCTIONS, *ELEMENTS, PLACE, LARGEST, LENGTH],
+            known=[*self.scope.functions, *CALLS, *REDUCTIONS, *ELEMENTS, PLACE, LARGEST, LENGTH],
         )  # fmt: skip
 
     def _arguments(self, node: ast.Call, wanted: str) -> None:
@@ -573,26 +593,3 @@ class Expressions:
             "E204", f"one product of {first} and {second}: no matrix instruction takes both", at,
             secondary=(Label(left.span, first), Label(right.span, second)), fix=fix,
         )  # fmt: skip
-
-
-def fast_form(scope: Scope, node: ast.Call) -> str:
-    """The name of the cheaper form of a function that follows `fast`; E200 where it has none."""
-    word = node.name.id
-    if word in FAST:
-        return FAST[word]
-    message = f"`{word}` has no cheaper form" if word in CALLS else f"`fast` takes a function, not `{word}`"
-    raise scope.error(
-        "E200", message, node.name.span, "no faster than it is",
-        fix=f"drop `fast`; these have one: {', '.join(FAST)}", known=() if word in CALLS else FAST,
-    )  # fmt: skip
-
-
-def axes_text(axes: tuple[Axis, ...]) -> str:
-    """`[q, D]`."""
-    return f"[{', '.join(a.name for a in axes)}]"
-
-
-def apart(one: Access, other: Access) -> bool:
-    """Return True if two parts of a tensor have no element in common, by constant indices that differ."""
-    pairs = zip(one.indices, other.indices, strict=True)
-    return any(a.axis is None and b.axis is None and a.at != b.at for a, b in pairs)
