@@ -134,6 +134,10 @@ def test_loads_are_waited_for_once_between_meetings() -> None:
     assert code.load_groups == 2 and code.load_bytes == 16 + 2 + 4
 
 
+def test_rows_of_several_dimensions_together_have_a_size() -> None:
+    assert product(name="h100_grouped_heads").seconds > 0
+
+
 # ---------------------------------------------------------------- the clock
 
 

@@ -118,7 +118,8 @@ class Sizing(ABC):
 
     def shape(self, tensor: Tensor) -> list[int]:
         """The sizes of a tensor in memory: elements, or bytes along a dimension of which they hold several."""
-        return tensor.dtype.stored([self.extents[d.name] for d in tensor.dims])
+        sizes = [self.extents[d.name] if d.size is None else self.extents.get(d.name, d.size) for d in tensor.dims]
+        return tensor.dtype.stored(sizes)
 
     def bytes(self, tensor: Tensor) -> int:
         """The size of a tensor in memory."""

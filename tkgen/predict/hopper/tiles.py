@@ -262,7 +262,7 @@ class TileModel(HopperModel):
             self.layout.turns, bool(self.layout.scaled), end.load_groups, self.layout.clusters > 1,
         )  # fmt: skip
         factors = [o.tensor for o in program.operands]
-        row_bytes = tuple(self.launch.extents[f.dims[-1].name] * f.dtype.bytes for f in factors)
+        row_bytes = tuple(self.launch.shape(f)[-1] * f.dtype.bytes for f in factors)
         self.rows = Rows(row_bytes, all(f.dims[-1] == program.k for f in factors))
 
     @cached_property
