@@ -190,6 +190,8 @@ class Stop(typer.Exit):
         from tkgen.diagnostics.machine import to_json
 
         super().__init__(code)
+        if code == INTERRUPTED:
+            exec("")  # Python ends by the signal that interrupted an `exec`, as imports have it, until the next one
         self.said: dict[str, object] = {"error": message, "diagnostics": [to_json(d) for d in diagnostics]}
 
 
