@@ -19,6 +19,7 @@ from tkgen.emulate import native
 from tkgen.targets import Target, load_target
 from tkgen.toolchain import compile as compile_module
 from tkgen.toolchain import discover
+from tkgen.backends.hopper.toolchain import Nvcc, compile_cubin
 from tkgen.toolchain.cache import _MAGIC, Cache, cache_dir, cache_key, default_cache, hash_headers
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.compiler import Compiler
@@ -296,3 +297,20 @@ def test_a_damaged_core_of_the_emulator_is_never_loaded(tmp_path: Path, monkeypa
     assert kept.parent == tmp_path / "emulate" and kept.read_bytes() == made.read_bytes()
     kept.write_bytes(made.read_bytes()[:4096])
     assert native.build() == kept and kept.read_bytes() == made.read_bytes()
+
+
+def test_a_cubin_from_before_there_was_a_disassembler_is_disassembled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its entry has no machine code to read, which predictions and reports need."""
+    monkeypatch.setattr("tkgen.backends.hopper.toolchain.candidates", lambda: ())
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    nvcc = tmp_path / "bin" / "nvcc"
+    nvcc.parent.mkdir()
+    found = 'while [ "$1" != -o ]; do shift; done; echo cubin > "$2"\n'
+    for name, text in (("nvcc", found), ("cuobjdump", "echo '        /*0000*/ EXIT ;'\n")):
+        cache, tool = Cache(tmp_path / "cache"), nvcc.with_name(name)
+        tool.write_text(f"#!/bin/sh\n{text}")
+        tool.chmod(0o755)
+        built = compile_cubin("source", "kernel", "sm_90a", Nvcc(nvcc, "PATH", "13.0"), (), cache)
+    assert "EXIT" in built.sass

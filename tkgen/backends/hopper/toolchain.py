@@ -125,7 +125,7 @@ def compile_cubin(
     """Machine code of a kernel. Raises ToolchainError with the compiler's words where it is refused."""
     key = cache_key("cubin", source, architecture, str(nvcc.path), nvcc.version, hash_headers(include))
     entry = cache.get(key) if cache else None
-    if entry is None:
+    if entry is None or (not entry["sass"] and nvcc.disassembler):  # it may have been built before there was one
         entry = _compile(source, name, architecture, nvcc, include)
         if cache:
             cache.put(key, entry)
