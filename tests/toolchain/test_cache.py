@@ -15,11 +15,11 @@ import msgpack
 import pytest
 from toolchain_kernels import KERNEL
 
+from tkgen.backends.hopper.toolchain import Nvcc, compile_cubin
 from tkgen.emulate import native
 from tkgen.targets import Target, load_target
 from tkgen.toolchain import compile as compile_module
 from tkgen.toolchain import discover
-from tkgen.backends.hopper.toolchain import Nvcc, compile_cubin
 from tkgen.toolchain.cache import _MAGIC, Cache, cache_dir, cache_key, default_cache, hash_headers
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.compiler import Compiler
@@ -307,7 +307,7 @@ def test_a_cubin_from_before_there_was_a_disassembler_is_disassembled(
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     nvcc = tmp_path / "bin" / "nvcc"
     nvcc.parent.mkdir()
-    found = 'while [ "$1" != -o ]; do shift; done; echo cubin > "$2"\n'
+    found = 'while [ "$1" != -o ]; do shift; done; echo cubin > "$2"; echo "entry function \'kernel\'"\n'
     for name, text in (("nvcc", found), ("cuobjdump", "echo '        /*0000*/ EXIT ;'\n")):
         cache, tool = Cache(tmp_path / "cache"), nvcc.with_name(name)
         tool.write_text(f"#!/bin/sh\n{text}")
