@@ -170,7 +170,7 @@ def test_check_fix_says_what_is_left(spec: Path) -> None:
     spec.write_text(good.replace("global B", "globl B").replace("buffers 1", "buffers 99"))
     done = tkgen("check", str(spec), "--fix")
     assert done.exit_code == 1 and "error[E501]" in done.stderr and "E103" not in done.output
-    assert "1 error, 0 warnings left" in done.stdout and "globl" not in spec.read_text()
+    assert "2 errors, 0 warnings left" in done.stdout and "globl" not in spec.read_text()
     spec.write_text(good.replace("globl", "global"))
     assert "0 errors, 0 warnings left" in tkgen("check", str(spec), "--fix").stdout
 

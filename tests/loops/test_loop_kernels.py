@@ -106,7 +106,7 @@ def test_commands_take_them(tmp_path: Path) -> None:
         result = CliRunner().invoke(app, [arguments[0], str(path), *arguments[1:]])
         assert result.exit_code == 0, result.output
     report = (tmp_path / "small.html").read_text()
-    assert "Tiles over waves" in report and "turned on the way" in report
+    assert "Who owns what" in report and "`Q`, which stays" in report and "64 x 64 bf16" in report
 
 
 SHAPES = [
@@ -298,7 +298,7 @@ def test_votes_have_a_ring_of_their_own() -> None:
 
 @pytest.mark.parametrize(("buffers", "meetings"), [(1, 2), (2, 1), (3, 1)])
 def test_waves_meet_as_rarely_as_the_rings_allow(buffers: int, meetings: int) -> None:
-    assert barriers(spec_of(changed(SMALL, buffers=f"buffers {buffers}")).schedule) == meetings
+    assert barriers(spec_of(changed(SMALL, buffers=f"buffers {buffers}")).schedule.tiles.body) == meetings
 
 
 @pytest.mark.parametrize("buffers", [1, 2, 3])

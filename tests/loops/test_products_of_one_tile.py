@@ -203,8 +203,8 @@ def test_the_report_says_which_tiles_live_where(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["build", str(path), "-o", str(tmp_path)])
     assert result.exit_code == 0, result.output
     report = (tmp_path / "keys.html").read_text()
-    assert "read both ways" in report and "registers, 16 of a lane" in report
-    assert "registers of a lane: " in report
+    assert "16 `K`, which stays, 16 `V`, which stays" in report
+    assert all(f"`{tile}` read of LDS" in report for tile in "QG")
 
 
 def test_a_product_that_is_masked_and_nothing_else(tmp_path: Path) -> None:

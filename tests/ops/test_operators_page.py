@@ -49,7 +49,7 @@ def test_layouts_and_types_are_those_of_the_page(name: str, parameters: str, inp
     found = [(t.dtype, [*t.shape]) for t in ((made,) if isinstance(made, torch.Tensor) else made)]
     assert found == [(kind, shape) for _, kind, shape in listed(outputs)]
     for each, tensor in given.items():
-        ranks = [] if each == "x" and "[...," in inputs else [tensor[None]]
+        ranks = [] if f"`{each}` bf16 [...," in inputs or f"`{each}` 8-bit [...," in inputs else [tensor[None]]
         for wrong in (tensor.to(torch.float16), *ranks):
             with pytest.raises(ValueError, match=f"^{name}: "):
                 operator(**(given | {each: wrong}))

@@ -94,4 +94,4 @@ def test_phases_do_not_multiply_the_work(tmp_path: Path) -> None:
     path.write_text(PHASED + "\n".join([*lines, *["    cluster priority low  wait lds 0"] * 24, ""]))
     program, target = resolve(parse_path(path)), load_target("gfx942")
     assert not plan(program, target).conflicts()
-    assert calls(lambda: plan(program, target)) < 4_000_000
+    assert calls(lambda: plan(program, target)) < 5_000_000

@@ -47,6 +47,18 @@ OTHERS = {
     "ir/resolve/waves.py: WANTED_SUMS = 128": "a default of the language",
     "ir/resolve/dataflow.py: BARRIERS_OF_STAGE = 16": "two objects of eight bytes (PTX ISA, mbarrier)",
     "ir/rounding.py: return rounded(32 * values, dtype)": "numbers worth trying",
+    "ir/limits.py: 1 << 16": "a bound of the language",
+    'schedule/rows.py: "pow": 16, "mod": 30, "expm1": 14, "fast_silu": 12, "fast_gelu": 15}': "of functions",
+    (
+        "ir/functions/definitions/fast.py: ulps=1.0, below=2.0**-21, beyond={HOPPER: 255.0}, "
+        "ring=lambda x: 1 - 2 / (1 + (2 * x).exp()),"
+    ): "an error",
+    "schedule/row_footprint.py: SHOWN = 16": "lines of a table",
+    'ir/functions/definitions/fast.py: _fast("silu", (CUDA_TANH, CUDA_SILU), more={HOPPER: 2.0**-15}),': "an error",
+    (
+        'ir/functions/definitions/fast.py: _fast("gelu_tanh", (CUDA_TANH, CUDA_GELU_TANH), (GELU_TANH,), '
+        "more={HOPPER: 2.0**-15}, ring=_gelu_tanh),"
+    ): "an error",
     "ir/types.py: BASE_TILE = 16": "how the headers lay tiles out",
     "lower/harness.py: DType.E5M2FNUZ: -15,": "an exponent of a type",
     "lower/harness.py: DYNAMIC_SIZE, DYNAMIC_PLACES = 4096, 4": "a size to run with",

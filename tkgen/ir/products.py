@@ -253,18 +253,26 @@ def has_products(kernel: Kernel) -> bool:
 
 
 def chains_products(kernel: Kernel) -> bool:
-    """Return True if a loop multiplies what it made of products, or reduces or stores what it made of them."""
+    """Return True if a loop multiplies, reduces or stores what it made of products, or reduces beside other carries."""
     if any(isinstance(op, Load) and op.source.tensor.dtype is DType.E8M0 for op in walk(kernel.body)):
         return False  # instructions with scales of blocks take tiles of tensors
     for loop in (op for op in kernel.body if isinstance(op, Loop)):
         made = {v: op for op in walk(loop.body) for v in writes(op)}
-        multiplies = any(isinstance(op, Product) for op in loop.body)
+        multiplied = [op for op in loop.body if isinstance(op, Product)]
+        others = len(loop.carries) > len(multiplied)  # carries something else beside sums of products
         for op in walk(loop.body):
-            if multiplies and isinstance(op, Reduce | Store):
+            if multiplied and isinstance(op, Store):
+                return True
+            if multiplied and isinstance(op, Reduce) and (others or _of_products(op, made)):
                 return True
             if isinstance(op, Product) and not all(_of_tile(v, made) for v in reads(op)):
                 return True
     return False
+
+
+def _of_products(op: Reduce, made: Mapping[Value, Op]) -> bool:
+    """Return True if a reduction is of products of the same loop."""
+    return any(isinstance(each, Product) for v in reads(op) for each in needed(tuple(made.values()), v))
 
 
 def _of_tile(value: Value, made: Mapping[Value, Op]) -> bool:
