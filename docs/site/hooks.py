@@ -44,7 +44,7 @@ TARGETS = sorted(path.stem for path in (ROOT / "tkgen/targets").glob("*.toml"))
 SPEC_LINK = re.compile(r"\[(`specs/[^`]+`)\]\(\.\./(specs/[\w/]+\.tk)\)")
 RECIPE = re.compile(r"^```tk title=\"(\w+\.tk)\"\n(.*?)^```$", re.MULTILINE | re.DOTALL)  # of docs/cookbook.md
 # Pages that should come first in the search, and by how much.
-BOOST = {"cookbook.md": 4, "tuning.md": 4}
+BOOST = {"cookbook.md": 4, "tuning.md": 3}
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
