@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import pytest
 import torch
-from executed import computed
+from executed import built, computed, fault
 from sampling import sample
 from torch import Tensor
 
@@ -97,16 +96,6 @@ def changed(*changes: Change, text: str = TEXT) -> str:
     return text
 
 
-@cache
-def built(text: str, target: str) -> Any:
-    """Compiled, watched, without spills; Hopper's warpgroups say themselves how many warps they have."""
-    text = text.replace("  waves 4\n", "") if target == "sm_90a" else text
-    build = tkgen.load(text, target=target).check().build().check()
-    if target != "sm_90a":
-        assert build.machine_check.outcome == "right" and build.resources.clean
-    return build
-
-
 def tensors(build: Any) -> dict[str, Tensor]:
     """Make what a kernel reads: random numbers of a few bits."""
     generator = torch.Generator().manual_seed(1)
@@ -124,13 +113,6 @@ def attended(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
     q, k, v = (x.double() for x in (q, k, v))
     k, v = (x.repeat_interleave(q.shape[0] // x.shape[0], 0) for x in (k, v))
     return torch.softmax(q @ k.mT / 8 + bias, -1) @ v
-
-
-def fault(found: Tensor, wanted: Tensor) -> float:
-    """The largest error, in units of the largest number; NaN and what has another shape are as wrong as can be."""
-    assert found.shape == wanted.shape
-    errors = (found.double() - wanted).abs() / wanted.abs().max()
-    return float(errors.nan_to_num(math.inf).max())
 
 
 NEAR = 2.0**-7  # weights are rounded to bf16

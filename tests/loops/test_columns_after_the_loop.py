@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import pytest
 import torch
-from executed import computed
+from executed import built, computed, fault
 from sampling import sample
 from torch import Tensor
 
@@ -93,14 +92,6 @@ def changed(*changes: Change, text: str = TEXT) -> str:
     return text.replace("SCALE", f"{math.log2(math.e) / math.sqrt(depth)}")
 
 
-@cache
-def built(text: str, target: str) -> Any:
-    """Compiled, watched, without spills."""
-    build = tkgen.load(text, target=target).check().build().check()
-    assert build.machine_check.outcome == "right" and build.resources.clean
-    return build
-
-
 def tensors(build: Any) -> dict[str, Tensor]:
     torch.manual_seed(1)
     program = build.spec.program
@@ -114,13 +105,6 @@ def attended(given: dict[str, Tensor], causal: bool = False) -> Tensor:
     if causal:
         scores = scores.where(torch.ones(scores.shape[-2:]).tril() > 0, -math.inf)
     return torch.softmax(scores, -1) @ v
-
-
-def fault(found: Tensor, wanted: Tensor) -> float:
-    """The largest error, in units of the largest number; NaN is as wrong as can be."""
-    assert found.shape == wanted.shape
-    errors = (found.double() - wanted).abs() / wanted.abs().max()
-    return float(errors.nan_to_num(math.inf).max())
 
 
 def worst(build: Any, tile: int, causal: bool = False) -> float:

@@ -9,13 +9,12 @@ import math
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from executed import computed
+from executed import built, computed, fault
 from sampling import sample
 from torch import Tensor
 from torch.nn import functional
@@ -93,16 +92,6 @@ def changed(*changes: Change, text: str = TEXT) -> str:
     return text.replace("SCALE", f"{math.log2(math.e) / math.sqrt(depth)}")
 
 
-@cache
-def built(text: str, target: str) -> Any:
-    """Compiled, watched, without spills; Hopper's warpgroups say themselves how many warps they have."""
-    text = text.replace("  waves 4\n", "") if target == "sm_90a" else text
-    build = tkgen.load(text, target=target).check().build().check()
-    if target != "sm_90a":
-        assert build.machine_check.outcome == "right" and build.resources.clean
-    return build
-
-
 def tensors(build: Any, **given: Tensor) -> dict[str, Tensor]:
     """Make what a kernel reads: random numbers of a few bits, or those that are `given`."""
     torch.manual_seed(1)
@@ -117,13 +106,6 @@ def attended(q: Tensor, k: Tensor, v: Tensor, causal: bool = False) -> Tensor:
     if causal:
         scores = scores.where(torch.ones(scores.shape[-2:]).tril() > 0, -math.inf)
     return torch.softmax(scores, -1) @ v
-
-
-def fault(found: Tensor, wanted: Tensor) -> float:
-    """The largest error, in units of the largest number; NaN and what has another shape are as wrong as can be."""
-    assert found.shape == wanted.shape
-    errors = (found.double() - wanted).abs() / wanted.abs().max()
-    return float(errors.nan_to_num(math.inf).max())
 
 
 NEAR = 2.0**-7  # weights are rounded to bf16
