@@ -63,6 +63,7 @@ def test_every_form_is_accepted(name: str, form: Form | tuple[Form, int], monkey
     x, w = torch.zeros(40, 72, dtype=torch.bfloat16), torch.zeros(72, 48, dtype=torch.bfloat16)
     with ops.emulated("sm_90a"):
         found = products.product({"linear": "linear", "matmul": "linear_input"}[name], x, w)
+    assert isinstance(form, tuple) or (f"clusters 2 along {form.clusters}" in found.spec) == bool(form.clusters)
     text = found.spec if "\n" in found.spec else (products.SPECS / f"{found.spec}.tk").read_text()
     tkgen.load(text, dict(found.defines), "sm_90a").check()
 

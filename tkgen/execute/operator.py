@@ -139,7 +139,8 @@ def prepared(build: protocol.Build, tensors: Sequence[torch.Tensor], sizes: Mapp
         known = _prepared[id(build)] = {}
         weakref.finalize(build, _prepared.pop, id(build), None).atexit = False
     key = signature(tensors)
-    key = key if key is None else (*key, *sizes.items())
+    if key is not None and sizes:
+        key = (*key, *sizes.items())
     found = known.get(key) if key is not None else None
     if found is None:
         found = _prepare(_ours(build), tensors, sizes)

@@ -132,10 +132,8 @@ class Operation:
         if seen is None:
             return prepared(build, tensors, found.sizes)
         views = seen(*tensors)
-        launched, shapes = (
-            prepared(build, views, found.sizes),
-            [t.shape for t in self.like(*tensors, *numbers, *options)],
-        )
+        launched = prepared(build, views, found.sizes)
+        shapes = [t.shape for t in self.like(*tensors, *numbers, *options)]
         if isinstance(launched, hopper.Prepared) and all(
             view.data_ptr() == t.data_ptr() for view, t in zip(views, tensors, strict=True)
         ):  # then addresses alone are passed, and no view is made

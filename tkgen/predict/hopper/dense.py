@@ -12,7 +12,7 @@ from functools import cache
 
 from tkgen.backends.hopper.machine import Hopper, HopperProduct, load_hopper
 from tkgen.predict.hopper.model import read_rate
-from tkgen.predict.hopper.tiles import BOX_BYTES, NEIGHBOURS, Round, Rows, Tiles, Tiling
+from tkgen.predict.hopper.tiles import BOX_BYTES, L2, NEIGHBOURS, Panel, Round, Rows, Tiles, Tiling
 
 ELEMENT_BYTES = 2
 STEP = BOX_BYTES // ELEMENT_BYTES
@@ -72,12 +72,8 @@ def seconds(form: Form, sizes: Sizes, product: str, parts: int = 1) -> float:
     if parts == 1:
         return found
     t, added = target.timing, outputs + ELEMENT_BYTES * sizes.m * sizes.n
-    return (
-        found
-        + t.launch_us * 1e-6
-        + t.load_latency_ns * 1e-9
-        + added / read_rate(target, chip, outputs, added - outputs)
-    )
+    second = t.launch_us * 1e-6 + t.load_latency_ns * 1e-9
+    return found + second + added / read_rate(target, chip, outputs, added - outputs)
 
 
 def _rounds(form: Form, sizes: Sizes, chip: HopperProduct, parts: int) -> Iterator[Round]:
@@ -88,8 +84,7 @@ def _rounds(form: Form, sizes: Sizes, chip: HopperProduct, parts: int) -> Iterat
     count, steps = down * across * parts, max(-(-sizes.k // (STEP * parts)), 1)
     full, rest = divmod(count, chip.sms)
     watched = [chip.sms] * min(full, WATCHED_ROUNDS) + ([rest] if rest else [])
-    kept: dict[tuple[str, int, int], float] = {}
-    begin = 0
+    begin, l2 = 0, L2(chip.l2_bytes)
     for number, tiles in enumerate(watched):
         if number == WATCHED_ROUNDS:
             begin = full * chip.sms
@@ -107,16 +102,12 @@ def _rounds(form: Form, sizes: Sizes, chip: HopperProduct, parts: int) -> Iterat
             for (row, col, part), (next_row, next_col, next_part), own_rows, own_columns in pairs:
                 if part == next_part:
                     asked -= own_columns if col == next_col else own_rows if row == next_row else 0
-        now = {("A", row, part): size for (row, _, part), size in zip(places, rows, strict=True)}
-        now |= {("B", col, part): size for (_, col, part), size in zip(places, columns, strict=True)}
-        fresh = sum(size for panel, size in now.items() if panel not in kept) * steps * BOX_BYTES
+        now: dict[Panel, float] = {
+            ("A", row, (part,)): size * BOX_BYTES for (row, _, part), size in zip(places, rows, strict=True)
+        }
+        now |= {("B", col, (part,)): size * BOX_BYTES for (_, col, part), size in zip(places, columns, strict=True)}
         alike = full - WATCHED_ROUNDS + 1 if number == WATCHED_ROUNDS - 1 and full > WATCHED_ROUNDS else 1
-        yield Round(tiles, steps, asked * BOX_BYTES, fresh, lines, alike)
-        for panel, size in now.items():
-            kept.pop(panel, None)
-            kept[panel] = size * steps * BOX_BYTES
-        while sum(kept.values()) > chip.l2_bytes:
-            kept.pop(next(iter(kept)))
+        yield Round(tiles, steps, asked * BOX_BYTES, l2.read(now, steps), lines, alike)
 
 
 def _place(at: int, down: int, across: int) -> tuple[int, int, int]:

@@ -133,6 +133,23 @@ class Rows:
         return any(n % BOX_BYTES for n in self.row_bytes)
 
 
+class L2:
+    """The panels that the L2 has: those that were read last, as many as fit."""
+
+    def __init__(self, size: float):
+        self.size, self.panels = size, OrderedDict[Panel, float]()
+
+    def read(self, panels: Mapping[Panel, float], steps: int) -> float:
+        """Bytes that come from memory when `steps` K-steps of panels are read, each panel with the bytes of a step."""
+        fresh = sum(size for panel, size in panels.items() if panel not in self.panels) * steps
+        for panel, size in panels.items():
+            self.panels.pop(panel, None)
+            self.panels[panel] = size * steps
+        while sum(self.panels.values()) > self.size:
+            self.panels.popitem(last=False)
+        return fresh
+
+
 class Tiles:
     """Seconds of the parts of a launch of tiles in `rounds`, at a clock."""
 
@@ -274,8 +291,8 @@ class TileModel(HopperModel):
         return Tiles(self.machine, self.product, self.tiling, self.rows, self._rounds(), each)
 
     def _rounds(self) -> list[Round]:
-        """All rounds of tiles. The L2 keeps the panels that were read last, those that fit."""
-        found, kept, work = [], OrderedDict[Panel, float](), self.launch.work
+        """All rounds of tiles."""
+        found, l2, work = [], L2(self.product.l2_bytes), self.launch.work
         for number in range(max(map(len, work))):
             pieces = [own[number] for own in work if len(own) > number]
             steps = max(p.steps for p in pieces)
@@ -283,13 +300,7 @@ class TileModel(HopperModel):
             pairs = [panels[n : n + NEIGHBOURS] for n in range(0, len(panels), NEIGHBOURS)]
             asked = sum(sum(dict(chain.from_iterable(p.items() for p in pair)).values()) for pair in pairs)
             now = dict(chain.from_iterable(p.items() for p in panels))
-            fresh = sum(size for panel, size in now.items() if panel not in kept) * steps
-            found.append(Round(len(pieces), steps, asked, fresh, self._lines(panels)))
-            for panel, size in now.items():
-                kept.pop(panel, None)
-                kept[panel] = size * steps
-            while sum(kept.values()) > self.product.l2_bytes:
-                kept.popitem(last=False)
+            found.append(Round(len(pieces), steps, asked, l2.read(now, steps), self._lines(panels)))
         return found
 
     def _lines(self, panels: Sequence[Mapping[Panel, float]]) -> tuple[float, float]:
