@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from tkgen.cli import building, inspecting, looking, project, running, tuning, verifying
+from tkgen.cli import building, hardware, inspecting, looking, project, running, tuning, verifying
 from tkgen.cli.common import OK, Commands, say
 
 app = typer.Typer(
@@ -23,7 +23,16 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (building, inspecting, looking, running, verifying, tuning, project):  # the order of `tkgen --help`
+for group in (
+    building,
+    inspecting,
+    looking,
+    running,
+    verifying,
+    tuning,
+    hardware,
+    project,
+):  # the order of `tkgen --help`
     app.add_typer(group.commands)
 
 
