@@ -42,6 +42,7 @@ def hardware_check(
     from tkgen.hardware.report import summary, write
     from tkgen.hardware.sections import chosen
     from tkgen.hardware.state import State, StateError
+    from tkgen.starting import bundled_specs
 
     if target is not None and not stand_in:
         fail("-t says which GPU to emulate: it goes with --stand-in", USAGE)
@@ -52,7 +53,7 @@ def hardware_check(
     except ValueError as error:
         fail(str(error), USAGE)
     emulated = _emulated(target) if stand_in else None
-    options = Options(into, only, sample, seed, limit, cxx, specs, emulated, jobs)
+    options = Options(into, specs or bundled_specs(), only, sample, seed, limit, cxx, emulated, jobs)
     state = State(into)
     try:
         if fresh:

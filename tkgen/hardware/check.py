@@ -26,12 +26,12 @@ class Options:
     """The options of a check, as the command line has them."""
 
     folder: Path
+    specs: Path
     only: str = ""
     sample: int | None = None
     seed: int = 0
     limit: float = 900.0
     cxx: str | None = None
-    specs: Path | None = None
     stand_in: str | None = None  # the target that is emulated
     jobs: int = 1
 
@@ -39,7 +39,8 @@ class Options:
         """The command line of the worker."""
         words = [sys.executable, "-P", "-m", "tkgen.hardware.worker", "--folder", str(self.folder)]
         words += ["--only", self.only, "--seed", str(self.seed), "--limit", str(self.limit)]
-        for name, value in (("--sample", self.sample), ("--cxx", self.cxx), ("--specs", self.specs)):
+        words += ["--specs", str(self.specs)]
+        for name, value in (("--sample", self.sample), ("--cxx", self.cxx)):
             words += [name, str(value)] if value is not None else []
         return words
 

@@ -17,13 +17,12 @@ RIGHT, WRONG, CLOSE, SKIPPED, MEASURED, FAILED = "right", "wrong", "close", "ski
 
 @dataclass(frozen=True)
 class Context:
-    """The GPU and the options of a check. `folder` is free for files of the check itself."""
+    """The GPU and the options of a check; `specs` is the folder of specs."""
 
     hip: Hip
-    folder: Path
+    specs: Path
     seed: int = 0
     cxx: str | None = None
-    specs: Path | None = None
 
     @property
     def target(self) -> Target:

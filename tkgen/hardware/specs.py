@@ -12,7 +12,6 @@ from tkgen.hardware.context import RIGHT, SKIPPED, WRONG, Context
 from tkgen.hardware.hip import HipError
 from tkgen.hardware.state import Result
 from tkgen.packages import install_line
-from tkgen.starting import bundled_specs
 
 NAME = "specs"
 TITLE = "Specs beside torch"
@@ -27,13 +26,9 @@ def missing() -> Sequence[tuple[str, str]]:
 
 def items(context: Context) -> Sequence[str]:
     """The shipped specs, those of other machines left out, by their paths without the ending."""
-    folder = _folder(context)
+    folder = context.specs
     names = [str(path.relative_to(folder).with_suffix("")) for path in sorted(folder.rglob("*.tk"))]
     return [name for name in names if not name.startswith("hopper")]
-
-
-def _folder(context: Context) -> Path:
-    return context.specs or bundled_specs()
 
 
 def run(context: Context, item: str) -> Result:
@@ -42,7 +37,7 @@ def run(context: Context, item: str) -> Result:
     from tkgen.execute.cases import size_cases
     from tkgen.execute.suites import Work, attempted
 
-    path, target = _folder(context) / f"{item}.tk", context.target.name
+    path, target = context.specs / f"{item}.tk", context.target.name
 
     def numbers(values: Mapping[str, int]) -> str:
         try:

@@ -61,7 +61,7 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--limit", type=float, required=True)
     parser.add_argument("--cxx")
-    parser.add_argument("--specs", type=Path)
+    parser.add_argument("--specs", type=Path, required=True)
     return parser.parse_args(arguments)
 
 
@@ -76,7 +76,7 @@ def _work(given: argparse.Namespace, state: State, terminal: TextIO) -> int:
         "compute units": device.compute_units, "memory": device.memory_bytes, "HIP": device.runtime,
         "clock": device.clock_mhz, "stand-in": device.stand_in,
     })  # fmt: skip
-    context = Context(hip, state.folder, given.seed, given.cxx, given.specs)
+    context = Context(hip, given.specs, given.seed, given.cxx)
     for section in chosen(given.only):
         if section.missing():
             continue
