@@ -19,10 +19,11 @@ from rich.console import Console
 from rich.table import Table
 
 import tkgen
-from tkgen.checks import check, estimate
+from tkgen.checks.families import check
+from tkgen.checks.registers import estimate
 from tkgen.diagnostics import Severity, SpecError
 from tkgen.ir.program import matrix_program as resolve
-from tkgen.schedule import Plan, plan
+from tkgen.schedule.plan import Plan, plan
 from tkgen.source import SourceFile
 from tkgen.syntax.parser import parse
 from tkgen.targets import load_target

@@ -25,14 +25,14 @@ from rich.console import Console
 from rich.table import Table
 
 import tkgen
-from tkgen import checks
 from tkgen.backends.cdna.kittens import include_dir
 from tkgen.backends.cdna.lower.render import lower
 from tkgen.build import Build
+from tkgen.checks.families import check
 from tkgen.execute.launch import run
 from tkgen.ir.program import matrix_program as resolve
 from tkgen.predict import predict
-from tkgen.schedule import plan
+from tkgen.schedule.plan import plan
 from tkgen.syntax.parser import parse_path
 from tkgen.targets import load_target
 from tkgen.toolchain.compile import compile_device
@@ -133,7 +133,7 @@ def measure(
         "parse": lambda: parse_path(path),
         "resolve": lambda: resolve(kernel, defines),
         "plan": lambda: plan(program, target),
-        "check": lambda: checks.check(schedule, target),
+        "check": lambda: check(schedule, target),
         "lower": lambda: lower(schedule, target.name, "grown.tk"),
         "compile": lambda: compile_device(spec.source.text, target, compiler, include_dirs=[include_dir()]),
         "emulate": lambda: run(build),

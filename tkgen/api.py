@@ -80,7 +80,7 @@ def load_products(
     Raises SpecError for other specs, too.
     """
     from tkgen.backends.cdna.spec import Spec
-    from tkgen.schedule import plan
+    from tkgen.schedule.plan import plan
 
     _check_whole(defines)
     kernel = parse_path(path, include_roots, text)

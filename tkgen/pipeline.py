@@ -212,7 +212,6 @@ def schedule(resolved: Resolved) -> AnySpec:
     """Choose the back end of the target, which lays out and schedules each kernel."""
     from tkgen.backends.registry import backend_of
     from tkgen.diagnostics import SpecError, distinct
-    from tkgen.sequence.spec import SequenceSpec
     from tkgen.targets import DEFAULT_TARGET
 
     parsed = resolved.parsed
@@ -230,6 +229,8 @@ def schedule(resolved: Resolved) -> AnySpec:
     specs: tuple[AnySpec, ...] = tuple(found)
     if parsed.alone:
         return specs[0]
+    from tkgen.sequence.spec import SequenceSpec
+
     program, target = joined(parsed.tree, [s.program for s in specs]), specs[0].target
     path = Path(parsed.tree.name.span.file.name)
     return SequenceSpec(path, program, target, dict(parsed.defines), specs, backend_of(target.name).joined)

@@ -11,12 +11,12 @@ from tkgen.api import Spec
 from tkgen.backends.cdna.kittens import include_dir
 from tkgen.backends.cdna.lower.render import lower
 from tkgen.build import Build
-from tkgen.checks import check
+from tkgen.checks.families import check
 from tkgen.diagnostics import Severity
 from tkgen.emulate import EmulateError, Interleaving, Outcome
 from tkgen.execute.launch import run
 from tkgen.ir.verifier import Broken
-from tkgen.schedule import Plan, plan
+from tkgen.schedule.plan import Plan, plan
 from tkgen.schedule.verifier import verify
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.compiler import Compiler, ToolchainError

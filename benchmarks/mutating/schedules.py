@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tkgen.ir.types import Program
-from tkgen.schedule import Plan
+from tkgen.schedule.plan import Plan
 from tkgen.tile.ops import (
     LOADS,
     TILE_WRITES,

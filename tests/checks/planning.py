@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tkgen.ir.program import matrix_program
 from tkgen.ir.types import Program
-from tkgen.schedule import Plan, plan
+from tkgen.schedule.plan import Plan, plan
 from tkgen.source import SourceFile
 from tkgen.syntax.parser import parse, parse_path
 from tkgen.targets import Target, load_target

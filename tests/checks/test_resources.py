@@ -8,7 +8,7 @@ import pytest
 
 import tkgen.api
 from tkgen.build import Build
-from tkgen.checks import check_resources, estimate
+from tkgen.checks.registers import check_resources, estimate
 from tkgen.diagnostics import SpecError
 from tkgen.diagnostics.explain import Example, page
 from tkgen.targets import load_target

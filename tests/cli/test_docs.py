@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tkgen import checks
 from tkgen.api import Spec, load
+from tkgen.checks.families import check
 from tkgen.cli import app
 from tkgen.diagnostics import Severity
 from tkgen.ir.program import matrix_program as resolve
-from tkgen.schedule import plan
+from tkgen.schedule.plan import plan
 from tkgen.source import SourceFile
 from tkgen.syntax import ast
 from tkgen.syntax.ast import flatten
@@ -130,7 +130,7 @@ def test_every_fragment_of_the_language_reference_compiles_in_a_kernel(number: i
     kernel = replace(base, body=(*fragment, *kept))
     program = resolve(kernel)
     scheduled = plan(program, target)
-    errors = [d for d in checks.check(scheduled, target) if d.severity is Severity.ERROR]
+    errors = [d for d in check(scheduled, target) if d.severity is Severity.ERROR]
     assert not errors, errors
     built = Spec(tmp_path / "base.tk", program, target, {}, scheduled).build()
     assert built.resources.vgpr_spills == 0

@@ -121,7 +121,7 @@ def test_the_map_of_the_code_names_what_is_there() -> None:
 
     assert not [p for p in paths if not named(p)]
     for family, name in (("ir.typing.desugar", "ACTIVATIONS"), ("ir.typing.desugar", "EPILOGUES"),
-                         ("checks", "FAMILIES"), ("syntax.grammar", "OPERATIONS"),
+                         ("checks.families", "FAMILIES"), ("syntax.grammar", "OPERATIONS"),
                          ("syntax.ast", "ScheduleOp")):  # fmt: skip
         assert f"`{name}`" in text and hasattr(import_module(f"tkgen.{family}"), name), name
 

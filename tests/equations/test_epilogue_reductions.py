@@ -8,7 +8,7 @@ import pytest
 
 from tkgen import load
 from tkgen.api import Spec
-from tkgen.checks import check
+from tkgen.checks.families import check
 from tkgen.diagnostics import SpecError
 from tkgen.execute.launch import run, trials
 from tkgen.report import facts

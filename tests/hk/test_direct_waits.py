@@ -12,7 +12,7 @@ from tkgen.backends.cdna.kittens import include_dir
 from tkgen.diagnostics import SpecError
 from tkgen.emulate import interleavings
 from tkgen.execute.launch import run
-from tkgen.schedule import Plan
+from tkgen.schedule.plan import Plan
 from tkgen.tile.ops import Op
 from tkgen.tile.program import Drain, Node, Part
 from tkgen.toolchain.compile import compile_device

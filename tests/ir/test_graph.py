@@ -8,7 +8,7 @@ import planning
 
 from tkgen.ir import graph as dataflow
 from tkgen.ir.graph import Dependency, dependencies
-from tkgen.schedule import Plan
+from tkgen.schedule.plan import Plan
 
 
 def planned(shared: str = "shared A, B buffers 1", registers: str = "", extra: str = "") -> Plan:

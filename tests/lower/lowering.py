@@ -11,7 +11,7 @@ from planning import planned, planned_file
 from tkgen.backends.cdna.kittens import include_dir
 from tkgen.backends.cdna.lower.origins import Source
 from tkgen.backends.cdna.lower.render import lower
-from tkgen.schedule import Plan
+from tkgen.schedule.plan import Plan
 from tkgen.targets import load_target
 from tkgen.toolchain.compile import CompileResult, compile_device
 from tkgen.toolchain.discover import find_compiler

@@ -22,7 +22,7 @@ from tkgen.api import load
 from tkgen.backends.cdna.lower.harness import harness_cpp, harness_python
 from tkgen.backends.cdna.lower.render import lower
 from tkgen.ir.types import DType
-from tkgen.schedule import Plan
+from tkgen.schedule.plan import Plan
 
 torch = pytest.importorskip("torch")
 from tkgen.ir.meaning import evaluate  # noqa: E402

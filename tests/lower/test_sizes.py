@@ -11,7 +11,7 @@ from lowering import compiled, gemm, lowered
 from on_host import host_compile, needs_clang
 from planning import planned
 
-from tkgen.checks import check
+from tkgen.checks.families import check
 from tkgen.emulate import Buffer, Scalar, Struct, launch
 from tkgen.execute.arguments import SizeError, check_requirements
 from tkgen.ir.limits import requirements

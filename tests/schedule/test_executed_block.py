@@ -16,8 +16,8 @@ from random_programs import PASSES, case
 import tkgen.api
 from tkgen.ir.types import Program
 from tkgen.proof.faults import Fault, Kind, faults
-from tkgen.schedule import Plan
 from tkgen.schedule.epochs import conflicts
+from tkgen.schedule.plan import Plan
 from tkgen.targets import load_target
 from tkgen.tile.program import Role
 from tkgen.tile.unroll import once

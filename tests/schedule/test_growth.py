@@ -6,10 +6,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tkgen import checks
+from tkgen.checks.families import check
 from tkgen.ir.program import matrix_program as resolve
 from tkgen.ir.types import Program
-from tkgen.schedule import plan
+from tkgen.schedule.plan import plan
 from tkgen.syntax.parser import parse_path
 from tkgen.targets import load_target
 
@@ -55,7 +55,7 @@ def test_twice_the_operations_are_about_twice_the_work(tmp_path: Path) -> None:
     large, many = written(tmp_path / "large.tk", 16)
     work_of: dict[str, Callable[[Program], object]] = {
         "plan": lambda p: plan(p, target),
-        "check": lambda p: checks.check(plan(p, target), target),
+        "check": lambda p: check(plan(p, target), target),
     }
     for name, work in work_of.items():
         work(small)  # what is computed once and kept is not counted

@@ -11,9 +11,9 @@ import pytest
 from random_programs import PASSES, Case, case, refilled
 
 from tkgen.api import load_products
-from tkgen.schedule import Plan
 from tkgen.schedule.epochs import conflicts, executed
 from tkgen.schedule.orders import Unrolled, orders
+from tkgen.schedule.plan import Plan
 from tkgen.schedule.traces import NEVER, Event, trace
 from tkgen.tile.ops import Barrier, Fence
 from tkgen.tile.program import Drain, Op, Part, Role

@@ -13,9 +13,9 @@ from planning import scheduled
 
 from tkgen.ir import graph as dataflow
 from tkgen.ir.types import Program
-from tkgen.schedule import Plan
 from tkgen.schedule.barriers import arcs, minimum_stabbing
 from tkgen.schedule.epochs import conflicts
+from tkgen.schedule.plan import Plan
 from tkgen.tile.ops import Barrier, Copy, Fetch, Load, Move, Multiply, Read, Write
 from tkgen.tile.program import Drain, Op
 

@@ -11,7 +11,7 @@ import pytest
 
 from tkgen.api import load
 from tkgen.diagnostics import Severity, SpecError
-from tkgen.schedule import Plan
+from tkgen.schedule.plan import Plan
 from tkgen.tile.ops import Barrier
 from tkgen.tile.program import Drain, Part
 

@@ -14,8 +14,8 @@ import tkgen.api
 from tkgen.backends.cdna.lower.render import lower
 from tkgen.checks.sync import check
 from tkgen.ir.verifier import Broken
-from tkgen.schedule import Plan
 from tkgen.schedule.epochs import conflicts
+from tkgen.schedule.plan import Plan
 from tkgen.schedule.stored import Wrong, wrong_stores
 from tkgen.tile.ops import Fetch, Multiply, Store, Zero
 from tkgen.tile.program import Op, Part

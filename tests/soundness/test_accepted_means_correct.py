@@ -24,12 +24,12 @@ from tkgen.api import Spec, load
 from tkgen.backends.cdna.kittens import include_dir
 from tkgen.backends.cdna.lower.render import lower
 from tkgen.build import Build
-from tkgen.checks import check
+from tkgen.checks.families import check
 from tkgen.diagnostics import Severity, SpecError
 from tkgen.emulate import interleavings
 from tkgen.execute.arguments import SizeError, check_scalars
 from tkgen.execute.launch import Run, run
-from tkgen.schedule import Plan
+from tkgen.schedule.plan import Plan
 from tkgen.tile.program import Drain, Part
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.discover import find_compiler

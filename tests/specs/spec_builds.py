@@ -26,7 +26,7 @@ from tkgen.backends.cdna.kittens import include_dir
 from tkgen.backends.cdna.lower.render import lower
 from tkgen.checks.shared_memory import lds_bytes
 from tkgen.ir.types import Program
-from tkgen.schedule import Plan, plan
+from tkgen.schedule.plan import Plan, plan
 from tkgen.targets import load_target
 from tkgen.targets.model import Resources
 from tkgen.toolchain.compile import compile_device

@@ -14,7 +14,7 @@ from tkgen import api
 from tkgen.diagnostics import SpecError
 from tkgen.emulate import interleavings
 from tkgen.execute.launch import run
-from tkgen.schedule import Plan
+from tkgen.schedule.plan import Plan
 from tkgen.tile.ops import Mix
 from tkgen.tile.program import Part
 from tkgen.toolchain.isa import main_loop

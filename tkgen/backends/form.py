@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tkgen.backends.spec import K, T, TypedSpec
@@ -14,13 +15,12 @@ from tkgen.ir.launch import Launch
 from tkgen.ir.limits import places_of
 from tkgen.ir.products import has_products
 from tkgen.ir.types import Dim
-from tkgen.schedule.tile_graph import tile_graph
-from tkgen.tile.scheduled import Footprint, Scheduled
 
 if TYPE_CHECKING:
     from networkx import MultiDiGraph
 
     from tkgen.backends.cdna.lower.origins import Source
+    from tkgen.tile.scheduled import Footprint, Scheduled
 
 
 V = TypeVar("V")
@@ -31,6 +31,18 @@ def by_ops(program: Any, staged: V, fused: V, lanes: V) -> V:
     if program.contraction is not None:
         return staged
     return fused if has_products(program.kernel) else lanes
+
+
+def form_of(program: Any, machine: str) -> Any:
+    """The form of a kernel on `machine`, `cdna` or `hopper`. Imports the stages of kernels with such ops alone."""
+    sort = by_ops(program, "staged", "fused", "lanes")
+    return getattr(import_module(f"tkgen.backends.{machine}.{sort}"), sort.upper())
+
+
+def _tile_graph(spec: Any) -> MultiDiGraph:
+    from tkgen.schedule.tile_graph import tile_graph  # no check needs it
+
+    return tile_graph(spec.tiles, spec.name)
 
 
 def unchanged(spec: Any, sizes: Mapping[str, int]) -> dict[str, int]:
@@ -52,7 +64,7 @@ class Form:
     launch: Callable[[Any, Mapping[str, int] | None], Launch[Any]]
     size_cases: Callable[[Any], Iterable[dict[str, int]]]
     fitting: Callable[[Any, Mapping[str, int]], dict[str, int]] = unchanged
-    graph: Callable[[Any], MultiDiGraph] = lambda spec: tile_graph(spec.tiles, spec.name)  # of an iteration's dataflow
+    graph: Callable[[Any], MultiDiGraph] = _tile_graph  # of an iteration's dataflow
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,6 @@ from tkgen.ir.equations import Axis, Load, Loop, Store, accesses, walk
 from tkgen.ir.limits import BUFFER_BYTES, LAUNCH_THREADS
 from tkgen.ir.room import too_many_registers
 from tkgen.ir.types import ACCESS_BYTES
-from tkgen.schedule.loop_registers import shares, total
-from tkgen.schedule.loops import LoopMap
 from tkgen.schedule.row_form import RowError, Way
 from tkgen.schedule.row_verifier import verify
 from tkgen.schedule.rows import LaneTarget, RowMap, map_rows, reach_bytes
@@ -25,6 +23,7 @@ from tkgen.targets import Target
 
 if TYPE_CHECKING:
     from tkgen.execute.arguments import Layout
+    from tkgen.schedule.loops import LoopMap
 
 
 def laid_over_lanes(program: EquationProgram, lanes: LaneTarget) -> RowMap:
@@ -167,6 +166,8 @@ def _narrow(program: EquationProgram, m: RowMap) -> Iterator[Diagnostic]:
 
 def _too_many(program: EquationProgram, m: LoopMap, target: Target) -> Iterator[Diagnostic]:
     """Tiles that no wave has the registers for; every lane has elements."""
+    from tkgen.schedule.loop_registers import shares, total  # kernels of rows do not need it
+
     per_simd = program.occupancy or m.waves_per_simd(target)
     found, most = shares(m), target.max_registers(per_simd)
     if total(found) <= most or "spills" in program.allow:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from itertools import product
+from typing import TYPE_CHECKING
 
 from tkgen.checks.words import statement
 from tkgen.diagnostics import Diagnostic, Edit, Fix, Label
@@ -26,9 +27,11 @@ from tkgen.ir.limits import most_blocks, most_tiles, reach
 from tkgen.ir.resolve.clauses import remap_problems
 from tkgen.ir.types import ACCESS_BYTES, Dim, DType, Program, RemapStage, Tensor
 from tkgen.remap import RemapCall, problems
-from tkgen.schedule import Plan
 from tkgen.source import Span
 from tkgen.targets import Target
+
+if TYPE_CHECKING:
+    from tkgen.schedule.plan import Plan
 
 
 def check(plan: Plan, target: Target) -> list[Diagnostic]:

@@ -29,7 +29,7 @@ from tkgen.diagnostics.text import count_text
 from tkgen.ir.reductions import held
 from tkgen.ir.room import too_many_registers
 from tkgen.ir.types import ACCESS_BYTES, BASE_TILE, SIMDS, WAVE_LANES, Operand, Program, Role, Via
-from tkgen.schedule import Plan
+from tkgen.schedule.plan import Plan
 from tkgen.schedule.traces import Conflict
 from tkgen.targets import Target
 from tkgen.targets.model import Resources

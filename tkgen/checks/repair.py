@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tkgen.diagnostics import Edit
-from tkgen.schedule import Plan
 from tkgen.schedule.barriers import minimum_stabbing
+from tkgen.schedule.plan import Plan
 from tkgen.schedule.traces import Conflict, Event
 from tkgen.source import Span
 from tkgen.tile.ops import Barrier, Copy, Fence

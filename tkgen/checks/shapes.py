@@ -21,7 +21,7 @@ from tkgen.diagnostics import Diagnostic, Fix, Label
 from tkgen.diagnostics.edits import also_for, without_option, without_statement
 from tkgen.ir.equations import Access, access_text
 from tkgen.ir.types import ACCESS_BYTES, DType, Operand, Program, Via
-from tkgen.schedule import Plan
+from tkgen.schedule.plan import Plan
 from tkgen.source import Span
 from tkgen.targets import Target, known_names
 from tkgen.tile.ops import LOADS, Copy, Fetch, Load, Write

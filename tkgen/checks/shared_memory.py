@@ -23,7 +23,7 @@ from tkgen.diagnostics.text import count_text
 from tkgen.ir.reductions import BYTES, exchanged
 from tkgen.ir.room import too_much_lds
 from tkgen.ir.types import ACCESS_BYTES, BASE_TILE, Operand, Program, Via
-from tkgen.schedule import Plan
+from tkgen.schedule.plan import Plan
 from tkgen.targets import Target
 from tkgen.targets.model import round_up
 

@@ -24,8 +24,8 @@ from tkgen.diagnostics import Diagnostic, Edit, Fix, InterleavedStep, Label
 from tkgen.diagnostics.text import count_text
 from tkgen.ir.types import WAVE_LANES, Program, Role
 from tkgen.ir.verifier import Broken
-from tkgen.schedule import Plan
 from tkgen.schedule.epochs import Cover, rings
+from tkgen.schedule.plan import Plan
 from tkgen.schedule.traces import NEVER, Conflict, Event
 from tkgen.source import Span
 from tkgen.targets import Target

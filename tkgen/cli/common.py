@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from enum import StrEnum
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Self
 
 import typer
 from typer.core import TyperGroup
@@ -47,9 +47,11 @@ OneSpec = Annotated[Path, typer.Argument(help="A spec file (.tk).")]
 
 def _known(target: str | None) -> str | None:
     """The target of `-t`. Ends the command where there is none of that name, before anything heavy is imported."""
+    if target is None:
+        return None
     from tkgen.targets.facts import target_files
 
-    if target is not None and target not in target_files():
+    if target not in target_files():
         from tkgen.targets.model import UnknownTargetError, load_target
 
         try:
@@ -396,8 +398,32 @@ def block_ids(text: str) -> list[int] | None:
         fail(str(error), USAGE)
 
 
-def bar(wanted: bool = True) -> Progress:
-    """A bar for standard error that is seen on a terminal alone, and leaves standard output to the results."""
+class Unseen:
+    """The methods of a progress bar that commands call, none of which does anything."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def add_task(self, *_: object, **__: object) -> Any:
+        """The number of a task."""
+        return 0
+
+    def update(self, *_: object, **__: object) -> None:
+        """As `Progress` has it."""
+
+    start = stop = advance = update
+
+
+def bar(wanted: bool = True) -> Progress | Unseen:
+    """A bar for standard error that is seen on a terminal alone, and leaves standard output to the results.
+
+    Without a terminal `rich` is not imported, whose import takes longer than an error should.
+    """
+    if not wanted or not (sys.stderr.isatty() or "FORCE_COLOR" in os.environ):
+        return Unseen()
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
@@ -405,7 +431,7 @@ def bar(wanted: bool = True) -> Progress:
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     return Progress(
         *columns, TimeRemainingColumn(), console=console, transient=True, redirect_stdout=False, redirect_stderr=False,
-        disable=not (wanted and console.is_terminal),
+        disable=not console.is_terminal,
     )  # fmt: skip
 
 

@@ -152,13 +152,13 @@ def graph(
     as_json: Json = False,
 ) -> None:
     """Print a spec's dataflow graph and schedule: operations, dependencies, what each waits for, budgets of a block."""
-    from tkgen.ir import graph as dataflow
-    from tkgen.tile import table
-
     with reported():
         found = load_spec(spec, define, target, roots)
         kernels: Sequence[Any] = found.kernels
         known = [(kernel.graph, kernel.tiles, kernel.footprint) for kernel in kernels]
+    from tkgen.ir import graph as dataflow
+    from tkgen.tile import table
+
     if as_json or how is GraphFormat.JSON:
         plain = [dataflow.to_json(graph) | table.as_data(*shown) for graph, *shown in known]
         say(json.dumps(plain[0] if found.kernels[0] is found else plain, indent=2))

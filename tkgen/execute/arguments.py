@@ -12,7 +12,6 @@ from tkgen.ir.launch import Launch
 from tkgen.ir.limits import BUFFER_BYTES, LAUNCH_THREADS, Requirement
 from tkgen.ir.sizing import Sizing
 from tkgen.ir.types import Program, ScalarArg
-from tkgen.schedule.rows import reach_bytes
 
 if TYPE_CHECKING:
     from tkgen.emulate.arguments import Arg, Buffer, Struct
@@ -108,6 +107,8 @@ def launched_in(
     launch, most = Launch(program, extents, meets=layout.meets), LAUNCH_THREADS // layout.threads
     if launch.tile_count > most:
         raise SizeError(f"{program.name}: there must be at most {most} blocks")
+    from tkgen.schedule.rows import reach_bytes  # only launches of kernels that are laid out need it
+
     for access in accesses(layout.kernel) if program.dynamic else ():
         if reach_bytes(access, extents) > BUFFER_BYTES:
             raise SizeError(f"{program.name}: a tile of {access.tensor.name} spans more than {BUFFER_BYTES} bytes")

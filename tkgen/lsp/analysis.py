@@ -10,12 +10,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tkgen import checks
 from tkgen.api import DEFAULT_TARGET
 from tkgen.backends.form import KernelSpec
 from tkgen.backends.protocol import Spec as AnySpec
 from tkgen.backends.registry import backend_of
-from tkgen.checks import RegisterEstimate
+from tkgen.checks.registers import RegisterEstimate, estimate
 from tkgen.diagnostics import Diagnostic, Label, Severity, SpecError
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import Kernel
@@ -25,7 +24,7 @@ from tkgen.ir.types import Program
 from tkgen.ir.typing import typed
 from tkgen.lsp.project import BufferLoader
 from tkgen.pipeline import PARSE, SCHEDULE, Parsed, beside, run
-from tkgen.schedule import Plan
+from tkgen.schedule.plan import Plan
 from tkgen.source import SourceFile
 from tkgen.syntax import ast
 from tkgen.syntax.ast import has_equations
@@ -94,7 +93,7 @@ def analyze(request: Request) -> Analysis:
     found = replace(found, kernels=_kernels(spec, [kernel]))
     if spec.plan is None:
         return found
-    return replace(found, target=name, plan=spec.plan, registers=checks.estimate(spec.plan, spec.target))
+    return replace(found, target=name, plan=spec.plan, registers=estimate(spec.plan, spec.target))
 
 
 def resolved(

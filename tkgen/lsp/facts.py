@@ -11,7 +11,7 @@ from tkgen.ir.types import WAVE_LANES, Operand, Program, Role, Tensor, Via
 from tkgen.lsp import block_facts
 from tkgen.lsp.analysis import Analysis
 from tkgen.remap import RemapError
-from tkgen.schedule import Plan
+from tkgen.schedule.plan import Plan
 from tkgen.syntax import ast
 from tkgen.targets import load_target
 from tkgen.tile.ops import Barrier, Multiply, Read, Take

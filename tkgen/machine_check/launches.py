@@ -14,7 +14,7 @@ from tkgen.ir.launch import Launch
 from tkgen.ir.limits import dynamic_batch, product_sizes, requirements, with_all
 from tkgen.ir.sizing import Piece
 from tkgen.ir.types import ACCESS_BYTES, Program
-from tkgen.schedule import Plan
+from tkgen.schedule.plan import Plan
 from tkgen.targets.model import round_up
 
 MOST_TILES = 1 << 20  # of larger grids, the tiles between the first and the last half of as many are not told apart

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import networkx as nx
 
 from tkgen.ir.graph import Node, dependencies
-from tkgen.schedule import Plan
+from tkgen.schedule.plan import Plan
 from tkgen.source import Span
 
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tkgen.backends.cdna.lower.origins import Performed
 from tkgen.ir.graph import Dependency, dependencies
-from tkgen.schedule import Plan
-from tkgen.schedule.plan import EPILOGUE, PROLOGUE, STEADY
+from tkgen.schedule.plan import EPILOGUE, PROLOGUE, STEADY, Plan
 from tkgen.schedule.tile_graph import tile_graph
 from tkgen.schedule.traces import Event
 from tkgen.source import Span

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from tkgen.backends.cdna.lower.origins import Performed, Source
 from tkgen.ir.types import Side
-from tkgen.schedule import Plan
+from tkgen.schedule.plan import Plan
 from tkgen.source import Span
 from tkgen.tile.ops import LOADS, SHARED_READS, SHARED_WRITES, TILE_WRITES, Barrier, Store, Take
 from tkgen.tile.program import Drain, Op, Part, Place

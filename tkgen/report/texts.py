@@ -16,7 +16,7 @@ from tkgen.backends.cdna.lower.origins import Source
 from tkgen.backends.hopper.toolchain import MATRIX
 from tkgen.ir.types import Origins
 from tkgen.report.places import named_schedules
-from tkgen.schedule import Plan
+from tkgen.schedule.plan import Plan
 from tkgen.source import SourceFile, Span
 from tkgen.toolchain.isa import Function, Loop, classify
 

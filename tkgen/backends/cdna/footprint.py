@@ -7,11 +7,10 @@ from collections.abc import Iterator, Sequence
 from tkgen.checks.registers import estimate, pieces, waves_per_simd
 from tkgen.ir.reductions import BYTES, exchanged
 from tkgen.ir.types import WAVE_LANES, Program, Side
-from tkgen.schedule import Plan
 from tkgen.schedule.loop_registers import moments, shares, total
 from tkgen.schedule.loop_tiles import extent
 from tkgen.schedule.loops import VOTE_BYTES, VOTES, LoopMap
-from tkgen.schedule.plan import EPILOGUE, NEXT
+from tkgen.schedule.plan import EPILOGUE, NEXT, Plan
 from tkgen.schedule.row_footprint import exchanged_rows, row_owners, row_registers
 from tkgen.schedule.rows import RowMap
 from tkgen.schedule.traces import Event

@@ -7,7 +7,6 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tkgen.backends.cdna.footprint import fused_footprint
 from tkgen.backends.cdna.form import CdnaForm, loop_mix, loop_words, other_per_mfma
 from tkgen.backends.cdna.lanes import measured
 from tkgen.checks.laid import of_waves
@@ -29,6 +28,7 @@ from tkgen.toolchain.isa import Function, instruction_mix
 if TYPE_CHECKING:
     from tkgen.backends.cdna.lower.origins import Source
     from tkgen.backends.cdna.spec import Spec
+    from tkgen.tile.scheduled import Footprint
 
 
 def _layout(spec: Spec[Any]) -> LoopMap:
@@ -105,12 +105,18 @@ def _figures(spec: Spec[Any], function: Function) -> dict[str, object]:
     }
 
 
+def _footprint(spec: Spec[Any]) -> Footprint:
+    from tkgen.backends.cdna.footprint import fused_footprint  # no check needs it
+
+    return fused_footprint(spec.layout, spec.target, spec.program.occupancy)
+
+
 FUSED = CdnaForm(
     layout=_layout,
     schedule=_schedule,
     check=_check,
     tiles=lambda spec: loop_program(spec.layout, spec.schedule),
-    footprint=lambda spec: fused_footprint(spec.layout, spec.target, spec.program.occupancy),
+    footprint=_footprint,
     graph=lambda spec: loop_graph(spec.layout, spec.schedule),
     source=partial(_source, alone=True),
     namespace=partial(_source, alone=False),

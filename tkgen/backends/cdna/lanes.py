@@ -7,20 +7,20 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tkgen.backends.cdna.footprint import lanes_footprint
 from tkgen.backends.cdna.form import CdnaForm
 from tkgen.checks.laid import laid_over_lanes, lane_figures, of_lanes
 from tkgen.diagnostics import Diagnostic, Fix, Label
 from tkgen.execute.arguments import launched_in
 from tkgen.ir.size_cases import around_tiles
-from tkgen.schedule.row_graph import row_graph
-from tkgen.schedule.step_text import row_program
 from tkgen.targets.model import Resources
 from tkgen.toolchain.isa import instruction_mix
 
 if TYPE_CHECKING:
+    from networkx import MultiDiGraph
+
     from tkgen.backends.cdna.lower.origins import Source
     from tkgen.backends.cdna.spec import Spec
+    from tkgen.tile.scheduled import Footprint, Scheduled
 
 
 def _source(spec: Spec[Any], alone: bool) -> Source:
@@ -46,13 +46,31 @@ def measured(spec: Spec[Any], r: Resources) -> Iterator[Diagnostic]:
         yield Diagnostic("E404", message, Label(program.spans["occupancy"]), fix=fix)
 
 
+def _tiles(spec: Spec[Any]) -> Scheduled:
+    from tkgen.schedule.step_text import row_program
+
+    return row_program(spec.layout)
+
+
+def _graph(spec: Spec[Any]) -> MultiDiGraph:
+    from tkgen.schedule.row_graph import row_graph
+
+    return row_graph(spec.layout)
+
+
+def _footprint(spec: Spec[Any]) -> Footprint:
+    from tkgen.backends.cdna.footprint import lanes_footprint  # no check needs it
+
+    return lanes_footprint(spec.layout, spec.target)
+
+
 LANES = CdnaForm(
     layout=lambda spec: laid_over_lanes(spec.program, spec.target),
     schedule=lambda spec: spec.layout,
     check=lambda spec: of_lanes(spec.program, spec.layout),
-    tiles=lambda spec: row_program(spec.layout),
-    footprint=lambda spec: lanes_footprint(spec.layout, spec.target),
-    graph=lambda spec: row_graph(spec.layout),
+    tiles=_tiles,
+    footprint=_footprint,
+    graph=_graph,
     source=partial(_source, alone=True),
     namespace=partial(_source, alone=False),
     launch=lambda spec, given: launched_in(spec.layout, spec.program, given),

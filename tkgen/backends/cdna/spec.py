@@ -7,18 +7,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic
 
 from tkgen.backends.cdna.form import CdnaForm
-from tkgen.backends.cdna.fused import FUSED
-from tkgen.backends.cdna.lanes import LANES
 from tkgen.backends.cdna.lower.origins import Source
-from tkgen.backends.cdna.staged import STAGED
-from tkgen.backends.form import KernelSpec, by_ops
+from tkgen.backends.form import KernelSpec, form_of
 from tkgen.backends.spec import K
 from tkgen.backends.stages import Compiling
-from tkgen.schedule import Plan
 from tkgen.targets import Target
 
 if TYPE_CHECKING:
     from tkgen.build.model import Build
+    from tkgen.schedule.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -33,7 +30,8 @@ class Spec(KernelSpec[K, Target], Generic[K]):
     @cached_property
     def form(self) -> CdnaForm:
         """The form that its ops choose."""
-        return by_ops(self.program, STAGED, FUSED, LANES)
+        form: CdnaForm = form_of(self.program, "cdna")
+        return form
 
     @cached_property
     def schedule(self) -> Any:

@@ -7,20 +7,21 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tkgen import checks
-from tkgen.backends.cdna.footprint import staged_footprint
 from tkgen.backends.cdna.form import CdnaForm, loop_mix, loop_words, other_per_mfma
+from tkgen.checks.families import check
+from tkgen.checks.registers import check_resources
 from tkgen.execute.arguments import launched
 from tkgen.ir.launch import Launch
 from tkgen.ir.limits import dynamic_batch, product_sizes, requirements, with_all
 from tkgen.ir.types import ACCESS_BYTES, Program
-from tkgen.schedule import Plan, plan
+from tkgen.schedule.plan import Plan, plan
 from tkgen.targets.model import round_up
 from tkgen.toolchain.isa import Function
 
 if TYPE_CHECKING:
     from tkgen.backends.cdna.lower.origins import Source
     from tkgen.backends.cdna.spec import Spec
+    from tkgen.tile.scheduled import Footprint
 
 
 def _cases(plan: Plan) -> Iterator[dict[str, int]]:
@@ -96,12 +97,18 @@ def _figures(spec: Spec[Any], function: Function) -> dict[str, object]:
     }
 
 
+def _footprint(spec: Spec[Any]) -> Footprint:
+    from tkgen.backends.cdna.footprint import staged_footprint  # no check needs it
+
+    return staged_footprint(spec.schedule, spec.target)
+
+
 STAGED = CdnaForm(
     layout=lambda spec: spec.schedule,
     schedule=lambda spec: plan(spec.program, spec.target),
-    check=lambda spec: checks.check(spec.schedule, spec.target),
+    check=lambda spec: check(spec.schedule, spec.target),
     tiles=lambda spec: spec.schedule.tiles,
-    footprint=lambda spec: staged_footprint(spec.schedule, spec.target),
+    footprint=_footprint,
     text=lambda spec: str(spec.schedule.to_text()),
     graph=lambda spec: spec.schedule.graph,
     source=partial(_source, alone=True),
@@ -109,7 +116,7 @@ STAGED = CdnaForm(
     launch=_launch,
     size_cases=lambda spec: _cases(spec.schedule),
     fitting=_fitting,
-    measured=lambda spec, resources: checks.check_resources(spec.schedule, spec.target, resources),
+    measured=lambda spec, resources: check_resources(spec.schedule, spec.target, resources),
     barriers=lambda spec: ("barriers/step", spec.schedule.barriers_per_step),
     figures=_figures,
     words=lambda spec, function: loop_words(spec.schedule.barriers_per_step, loop_mix(function)),

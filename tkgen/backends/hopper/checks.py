@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from tkgen.backends.hopper.launch import problems
 from tkgen.backends.hopper.layout import Layout
@@ -19,7 +20,6 @@ from tkgen.backends.hopper.machine import Hopper
 from tkgen.backends.hopper.meant import wrong_product
 from tkgen.backends.hopper.port import WORKING_REGISTERS, by_all, fitted, through_shared
 from tkgen.backends.hopper.schedule import unproven
-from tkgen.backends.hopper.toolchain import Figures, lacks_registers, lost
 from tkgen.checks import mapping
 from tkgen.checks.words import names_text, statement
 from tkgen.diagnostics import Diagnostic, Edit, Fix, Label
@@ -32,6 +32,9 @@ from tkgen.ir.room import too_many_registers, too_much_lds
 from tkgen.ir.schedules import alternates, names
 from tkgen.ir.types import DType, Program, Role, Via
 from tkgen.source import Span
+
+if TYPE_CHECKING:
+    from tkgen.backends.hopper.toolchain import Figures
 
 TF32 = "its matrix instructions read f32 as tf32, with 10 of the 23 fraction bits"
 """Why it multiplies no f32 (PTX ISA, alternate floating-point data formats)."""
@@ -62,6 +65,8 @@ def check_figures(
 
     `room` says how many registers a thread has and about how many it takes, `fix` what takes fewer.
     """  # fmt: skip
+    from tkgen.backends.hopper.toolchain import lacks_registers, lost  # no check of a spec needs it
+
     broken, short = lost(remarks), ""
     if kept := figures.spill_bytes or figures.stack_bytes:
         short = f"the compiled kernel keeps {kept} bytes of a thread in memory"

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tkgen.backends.form import Form
-from tkgen.backends.hopper.toolchain import Figures
 from tkgen.backends.protocol import Modelled
 from tkgen.ir.launch import Launch
 from tkgen.ir.types import ACCESS_BYTES
@@ -15,6 +14,7 @@ from tkgen.source import Span
 
 if TYPE_CHECKING:
     from tkgen.backends.hopper.spec import HopperSpec
+    from tkgen.backends.hopper.toolchain import Figures
 
     AnySpec = HopperSpec[Any]
 

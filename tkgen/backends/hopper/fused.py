@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tkgen.backends.hopper.footprint import fused_footprint
 from tkgen.backends.hopper.form import HopperForm
 from tkgen.backends.hopper.loop_layout import hopper_loop
 from tkgen.backends.hopper.loop_lowering import lower_loop, tile_code
 from tkgen.backends.hopper.loop_schedule import scheduled, unproven
 from tkgen.backends.hopper.loops import FEWER_REGISTERS, HopperLoop
 from tkgen.backends.hopper.meant import wrong_chain
-from tkgen.backends.hopper.toolchain import Figures
 from tkgen.backends.protocol import Modelled
 from tkgen.checks.laid import read_across, unused
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
@@ -25,6 +23,8 @@ from tkgen.schedule.loop_tiles import LoopError
 
 if TYPE_CHECKING:
     from tkgen.backends.hopper.spec import HopperSpec
+    from tkgen.backends.hopper.toolchain import Figures
+    from tkgen.tile.scheduled import Footprint
 
 
 def _layout(spec: HopperSpec[Any]) -> HopperLoop:
@@ -98,11 +98,17 @@ def _modelled(spec: HopperSpec[Any], *launched: Any) -> Modelled:
     return run_loop(spec.layout, *launched)
 
 
+def _footprint(spec: HopperSpec[Any]) -> Footprint:
+    from tkgen.backends.hopper.footprint import fused_footprint  # no check needs it
+
+    return fused_footprint(spec.layout)
+
+
 FUSED = HopperForm(
     layout=_layout,
     check=_check,
     tiles=lambda spec: scheduled(spec.layout),
-    footprint=lambda spec: fused_footprint(spec.layout),
+    footprint=_footprint,
     source=lambda spec: lower_loop(spec.layout, spec.program.header.splitlines(), spec.path.name, spec.target.name),
     launch=_launch,
     size_cases=_size_cases,

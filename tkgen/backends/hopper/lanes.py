@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tkgen.backends.cdna.lower.origins import Source
-from tkgen.backends.hopper.footprint import lanes_footprint
 from tkgen.backends.hopper.form import HopperForm
 from tkgen.backends.protocol import Modelled
 from tkgen.checks.laid import laid_over_lanes, lane_figures, of_lanes
 from tkgen.execute.arguments import launched_in
 from tkgen.ir.size_cases import around_tiles
-from tkgen.schedule.row_graph import row_graph
-from tkgen.schedule.step_text import row_program
 
 if TYPE_CHECKING:
+    from networkx import MultiDiGraph
+
     from tkgen.backends.hopper.spec import HopperSpec
+    from tkgen.tile.scheduled import Footprint, Scheduled
 
 
 def _source(spec: HopperSpec[Any]) -> Source:
@@ -33,12 +33,30 @@ def _modelled(spec: HopperSpec[Any], *launched: Any) -> Modelled:
     return run_rows(spec.layout, spec.target.lanes, *launched)
 
 
+def _tiles(spec: HopperSpec[Any]) -> Scheduled:
+    from tkgen.schedule.step_text import row_program
+
+    return row_program(spec.layout)
+
+
+def _graph(spec: HopperSpec[Any]) -> MultiDiGraph:
+    from tkgen.schedule.row_graph import row_graph
+
+    return row_graph(spec.layout)
+
+
+def _footprint(spec: HopperSpec[Any]) -> Footprint:
+    from tkgen.backends.hopper.footprint import lanes_footprint  # no check needs it
+
+    return lanes_footprint(spec.layout, spec.target)
+
+
 LANES = HopperForm(
     layout=lambda spec: laid_over_lanes(spec.program, spec.target.lanes),
     check=lambda spec: of_lanes(spec.program, spec.layout),
-    tiles=lambda spec: row_program(spec.layout),
-    footprint=lambda spec: lanes_footprint(spec.layout, spec.target),
-    graph=lambda spec: row_graph(spec.layout),
+    tiles=_tiles,
+    footprint=_footprint,
+    graph=_graph,
     source=_source,
     launch=lambda spec, given: launched_in(spec.layout, spec.program, given),
     size_cases=lambda spec: around_tiles(spec.program),

@@ -12,20 +12,21 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from math import lcm
+from typing import TYPE_CHECKING
 
 from tkgen.backends.cdna.lower.names import cpp_name
-from tkgen.backends.hopper.chained import Code as Chained
-from tkgen.backends.hopper.chained import constants
-from tkgen.backends.hopper.chained import program as chained_program
 from tkgen.backends.hopper.file import name
 from tkgen.backends.hopper.layout import Layout
-from tkgen.backends.hopper.loops import HopperLoop
 from tkgen.backends.hopper.schedule import MACHINE
 from tkgen.backends.hopper.streamed import Code, program
 from tkgen.ir.equations import Access, Axis
 from tkgen.proof.terms import Term, Terms
 from tkgen.tile.stored import Coordinate, computed, copied, product, stores
 from tkgen.tile.unroll import Tile, unroll
+
+if TYPE_CHECKING:
+    from tkgen.backends.hopper.chained import Code as Chained
+    from tkgen.backends.hopper.loops import HopperLoop
 
 WARPS = 2  # of a consumer, which stand for its four
 TILES = 2
@@ -55,6 +56,9 @@ def wrong_product(layout: Layout, code: Code) -> str | None:
 
 def wrong_chain(m: HopperLoop, code: Chained) -> str | None:
     """The same of a kernel of two products in a loop; where a tile may take no iteration, also of such a tile."""
+    from tkgen.backends.hopper.chained import constants
+    from tkgen.backends.hopper.chained import program as chained_program  # products alone do not need it
+
     values = {**constants(*m.buffers, m.consumers, WARPS)}
     places = [_ChainPlace(m, number) for number in range(TILES + m.of_groups)]
     terms = Terms()

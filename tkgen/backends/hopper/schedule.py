@@ -53,6 +53,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import accumulate
 from math import gcd, lcm
+from typing import TYPE_CHECKING
 
 from tkgen.backends.hopper.layout import Layout
 from tkgen.backends.hopper.machine import load_hopper
@@ -61,8 +62,10 @@ from tkgen.ir.launch import Launch
 from tkgen.proof.passes import first_wrong, unread
 from tkgen.proof.program import Loop
 from tkgen.tile.program import Let
-from tkgen.tile.scheduled import Scheduled
 from tkgen.tile.unroll import Tile, unroll
+
+if TYPE_CHECKING:
+    from tkgen.tile.scheduled import Scheduled
 
 MACHINE = load_hopper().synchronisation
 
@@ -141,6 +144,8 @@ def unproven(layout: Layout) -> str | None:
 
 def scheduled(layout: Layout) -> Scheduled:
     """The tile program of a block."""
+    from tkgen.tile.scheduled import Scheduled  # no check needs it
+
     shape = block_shape(layout, layout.program.steps or 0)
     values = {
         name: n for name, n in _values(shape).items() if n

@@ -7,16 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Self
 
-from tkgen.backends.form import KernelSpec, by_ops
-from tkgen.backends.hopper.build import CudaBuild, compiled
-from tkgen.backends.hopper.checks import check_figures
+from tkgen.backends.form import KernelSpec, form_of
 from tkgen.backends.hopper.form import HopperForm
-from tkgen.backends.hopper.fused import FUSED
-from tkgen.backends.hopper.lanes import LANES
 from tkgen.backends.hopper.launch import Boxes
 from tkgen.backends.hopper.machine import Hopper
-from tkgen.backends.hopper.staged import STAGED
-from tkgen.backends.hopper.toolchain import Figures
 from tkgen.backends.protocol import Modelled
 from tkgen.backends.spec import K
 from tkgen.backends.stages import Compiling
@@ -27,6 +21,9 @@ from tkgen.proof.execution import Order
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from tkgen.backends.hopper.build import CudaBuild
+    from tkgen.backends.hopper.toolchain import Figures
+
 
 @dataclass(frozen=True)
 class HopperSpec(KernelSpec[K, Hopper], Generic[K]):
@@ -35,7 +32,8 @@ class HopperSpec(KernelSpec[K, Hopper], Generic[K]):
     @cached_property
     def form(self) -> HopperForm:
         """The form that its ops choose."""
-        return by_ops(self.program, STAGED, FUSED, LANES)
+        form: HopperForm = form_of(self.program, "hopper")
+        return form
 
     # ------------------------------------------------------------ a block
 
@@ -77,6 +75,8 @@ class HopperSpec(KernelSpec[K, Hopper], Generic[K]):
 
     def measured(self, figures: Figures, remarks: str) -> list[Diagnostic]:
         """Diagnostics of its machine code: spills, and ptxas' remarks that it broke a promise."""
+        from tkgen.backends.hopper.checks import check_figures
+
         return check_figures(self.form.judged(self), self.program.allow, figures, remarks, *self.form.room(self))
 
     def facts(self) -> dict[str, object]:
@@ -98,4 +98,6 @@ class HopperSpec(KernelSpec[K, Hopper], Generic[K]):
             SpecError: the machine code spills or lost what the source promises.
             ToolchainError: there is no nvcc, or it fails.
         """
+        from tkgen.backends.hopper.build import CudaBuild, compiled
+
         return CudaBuild(*compiled(self.text, self.name, self.target, compiling.cxx), self).check()

@@ -7,13 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tkgen.backends.hopper.checks import check
-from tkgen.backends.hopper.footprint import staged_footprint
 from tkgen.backends.hopper.form import HopperForm
 from tkgen.backends.hopper.launch import PAIR_BYTES
 from tkgen.backends.hopper.layout import Layout
 from tkgen.backends.hopper.lowering import lower
 from tkgen.backends.hopper.schedule import scheduled
-from tkgen.backends.hopper.toolchain import Figures, matrix_opcode
 from tkgen.backends.protocol import Modelled
 from tkgen.checks.words import statement
 from tkgen.execute.arguments import launched
@@ -23,6 +21,8 @@ from tkgen.targets.model import round_up
 
 if TYPE_CHECKING:
     from tkgen.backends.hopper.spec import HopperSpec
+    from tkgen.backends.hopper.toolchain import Figures
+    from tkgen.tile.scheduled import Footprint
 
 
 def _size_cases(spec: HopperSpec[Any]) -> Iterator[dict[str, int]]:
@@ -64,6 +64,8 @@ def _facts(spec: HopperSpec[Any]) -> dict[str, object]:
 
 
 def _words(spec: HopperSpec[Any], figures: Figures) -> str:
+    from tkgen.backends.hopper.toolchain import matrix_opcode
+
     opcode = matrix_opcode(spec.program.a.dtype)
     products = "" if figures.products is None else f", {figures.products} {opcode}"
     return f"{spec.layout.stages} stages{products}"
@@ -75,11 +77,17 @@ def _modelled(spec: HopperSpec[Any], *launch: Any) -> Modelled:
     return run_products(spec.layout, *launch)
 
 
+def _footprint(spec: HopperSpec[Any]) -> Footprint:
+    from tkgen.backends.hopper.footprint import staged_footprint  # no check needs it
+
+    return staged_footprint(spec.layout)
+
+
 STAGED = HopperForm(
     layout=lambda spec: Layout(spec.program, spec.target),
     check=lambda spec: check(spec.program, spec.target),
     tiles=lambda spec: scheduled(spec.layout),
-    footprint=lambda spec: staged_footprint(spec.layout),
+    footprint=_footprint,
     source=lambda spec: lower(spec.program, spec.target, str(spec.path)),
     launch=lambda spec, given: launched(spec.program, requirements(spec.program, 1, 0), given),  # each step is a pass
     size_cases=_size_cases,

@@ -14,7 +14,7 @@ from tkgen.ir.equations import Access, Axis
 from tkgen.ir.products import Sums, View
 from tkgen.ir.types import BASE_TILE, Dim, DType, Operand, Product, Tensor
 from tkgen.remap import NamedInt
-from tkgen.schedule import Plan
+from tkgen.schedule.plan import Plan
 from tkgen.source import SourceFile, Span
 
 

@@ -42,7 +42,7 @@ from tkgen.ir.equations import Axis, AxisKind, Kernel, Reduce, When
 from tkgen.ir.limits import with_all
 from tkgen.ir.products import Sums
 from tkgen.ir.types import DType, Tensor
-from tkgen.schedule import Plan
+from tkgen.schedule.plan import Plan
 from tkgen.targets.model import load_target, round_up
 
 # What dynamic dimensions are unless the command line says otherwise, rounded up to what fits: a product's, and others.

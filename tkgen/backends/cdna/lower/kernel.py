@@ -32,7 +32,7 @@ from tkgen.ir.products import View
 from tkgen.ir.reductions import exchanged
 from tkgen.ir.types import ACCESS_BYTES, SIMDS, WAVE_LANES, Operand, Role, Side, Tensor, Via
 from tkgen.remap import NamedInt, RemapCall, compose
-from tkgen.schedule import Plan
+from tkgen.schedule.plan import Plan
 from tkgen.tile import program as tile
 from tkgen.tile.ops import CatchUp
 from tkgen.tile.program import Part

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tkgen.backends.cdna.lower.kernel import kernel_model
 from tkgen.backends.cdna.lower.model import FileModel, KernelModel, Scope
 from tkgen.backends.cdna.lower.origins import Marks, Source
-from tkgen.schedule import Plan
+from tkgen.schedule.plan import Plan
 
 if TYPE_CHECKING:
     import jinja2
