@@ -72,7 +72,7 @@ def measured(path: Path, defines: Mapping[str, float | None], note: str, draws: 
     case.machine(case.draw(0), orders[0])  # its program is decoded, and its lines are read
     plain = [_plain(build, chosen, case.draw(seed), order, blocks) for seed, order in enumerate(orders)]
     verdict = verified(replace(case, machine=machine), draws, draws, 0)
-    said = [f"{name}: {text}" for name, text in verdict.wrong.items()] + [*verdict.lost, *verdict.findings]
+    said = [f"{wrong.output}: {wrong}" for wrong in verdict.wrong] + [*map(str, (*verdict.lost, *verdict.findings))]
     if verdict.undecided:
         said.append(f"undecided: {dict(verdict.undecided)}")
     last = verdict.trials[-1]

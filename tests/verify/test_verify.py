@@ -69,26 +69,35 @@ def test_a_spec_is_as_meant() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "where", "cause"),
+    ("old", "new", "where", "cause", "kind"),
     [
         (
             "mma_ABt(C_acc[0][j], A_r[0][0], B_r[0][j], C_acc[0][j]);  // spec:16\n        tk::lds_barrier();",
             "if (warpid() != 1) mma_ABt(C_acc[0][j], A_r[0][0], B_r[0][j], C_acc[0][j]);\n        tk::lds_barrier();",
             "2048 of 16384 elements, the first [0, 32]: M 0..31; N 32..63, 96..127",
             "C[0, 32] lacks A[0, 0..63] * B[32, 0..63]",
+            "lacks",
         ),
         (
             "mma_ABt(C_acc[0][j], A_r[1][0], B_r[1][j], C_acc[0][j]);",
             "mma_ABt(C_acc[0][j], A_r[1][0], B_r[0][j], C_acc[0][j]);",
             "all elements",
             "C[0, 0] has A[0, 64..127] * B[0, 128..191], in the place of k 64..127",
+            "mixed",
         ),
     ],
 )
-def test_what_is_wrong_is_explained(old: str, new: str, where: str, cause: str) -> None:
+def test_what_is_wrong_is_explained(old: str, new: str, where: str, cause: str, kind: str) -> None:
     verdict = changed(eight_wave(), old, new)
-    assert not verdict.ok and where in verdict.wrong["C"]
-    assert len(verdict.cause) == 1 and verdict.cause[0].startswith(cause)
+    (wrong,) = verdict.wrong
+    assert not verdict.ok and wrong.output == "C" and where in wrong.text
+    assert len(verdict.cause) == 1 and verdict.cause[0].text.startswith(cause)
+    data = json.loads(json.dumps(verdict.to_json()))
+    (said,) = data["wrong"]
+    assert said["output"] == "C" and said["kind"] == "different" and said["elements"] == verdict.trials[0].wrong
+    (found,) = data["cause"]
+    run = {"lacks": [0, 63], "mixed": [64, 128]}[kind]
+    assert (found["kind"], found["element"], found["where"]) == (kind, said["first"], [run])
 
 
 def test_the_command_on_a_spec() -> None:

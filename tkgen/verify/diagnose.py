@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from tkgen.ir import tensors
 from tkgen.verify import field
+from tkgen.verify.cause import Cause
 from tkgen.verify.compare import Judged
 from tkgen.verify.field import P, Q
 from tkgen.verify.probe import probed
@@ -27,8 +29,8 @@ _LOOKED_AT = 32  # wrong elements of an output
 _GIVEN = 1 << 20  # numbers of inputs among which a factor is looked for
 
 
-def explained(d: Difference) -> tuple[str, ...]:
-    """Sentences about the first output that is wrong."""
+def explained(d: Difference) -> tuple[Cause, ...]:
+    """Causes of the first output that is wrong."""
     for tensor in d.case.outputs:
         judged = d.judged[tensor.name]
         known = judged.wrong & ~judged.lost & ~judged.missing
@@ -65,7 +67,11 @@ class _Look:
     def at(self, place: Sequence[int]) -> str:
         return f"{self.tensor.name}[{', '.join(map(str, place))}]"
 
-    def elsewhere(self) -> tuple[str, ...]:
+    def cause(self, kind: str, place: Sequence[int], text: str, **more: Any) -> tuple[Cause]:
+        """The cause of a kind, of which the element at `place` is an example; the text goes on after its name."""
+        return (Cause(kind, self.tensor.name, tuple(place), f"{self.at(place)} {text}", **more),)
+
+    def elsewhere(self) -> tuple[Cause, ...]:
         """Elements that hold what belongs to others."""
         owners: dict[tuple[int, int], int] = {}
         p, q = self.meant.p.flatten().tolist(), self.meant.q.flatten().tolist()
@@ -81,15 +87,16 @@ class _Look:
         place, owner_place = found[0]
         far = {tuple(b - a for a, b in zip(one, other, strict=True)) for one, other in found}
         more = f", and so on, each {_offset(far.pop())}" if len(far) == 1 and len(found) > 1 else ""
-        return (f"{self.at(place)} holds what belongs to {self.at(owner_place)}{more}",)
+        said = f"holds what belongs to {self.at(owner_place)}{more}"
+        return self.cause("moved", place, said, owner=tuple(owner_place))
 
-    def zero(self) -> tuple[str, ...]:
+    def zero(self) -> tuple[Cause, ...]:
         places = self.some()
         if all(not self.judged.p[tuple(x)] and not self.judged.q[tuple(x)].clamp(min=0) for x in places.tolist()):
-            return (f"{self.at(places[0].tolist())} is zero: nothing was added to it",)
+            return self.cause("zero", places[0].tolist(), "is zero: nothing was added to it")
         return ()
 
-    def multiple(self) -> tuple[str, ...]:
+    def multiple(self) -> tuple[Cause, ...]:
         """A factor that is a power of two, or a number of an input."""
         places = self.some().tolist()
         factors = {self._factor(tuple(x)) for x in places}
@@ -97,9 +104,10 @@ class _Look:
         for sign, before in ((1, ""), (-1, "-")):
             for n, text in named.items():
                 if factors == {_image(sign * 2.0**n)}:
-                    return (f"{self.at(places[0])} is {before}{text} times what was meant, as all that are wrong are",)
+                    said = f"is {before}{text} times what was meant, as all that are wrong are"
+                    return self.cause("scaled", places[0], said, factor=sign * 2.0**n)
         if factors == {_image(-1.0)}:
-            return (f"{self.at(places[0])} has the other sign, as all that are wrong have",)
+            return self.cause("scaled", places[0], "has the other sign, as all that are wrong have", factor=-1.0)
         place, first = places[0], self._factor(tuple(places[0]))
         for name, numbers in self.d.drawn.rings.items():
             if numbers.numel() > _GIVEN:
@@ -107,8 +115,10 @@ class _Look:
             for sign, word in ((1, "once too often"), (-1, "missing")):
                 wanted = first[0] if sign > 0 else int(field.inverse(torch.tensor(first[0]), P))
                 if bool((hit := numbers.p == wanted).any()):
-                    at = ", ".join(map(str, hit.nonzero()[0].tolist()))
-                    return (f"{self.at(place)}: the factor {name}[{at}] is {word}",)
+                    index = hit.nonzero()[0].tolist()
+                    text = f"{self.at(place)}: the factor {name}[{', '.join(map(str, index))}] is {word}"
+                    where = tuple((i, i) for i in index)
+                    return (Cause("factor", self.tensor.name, tuple(place), text, name, where),)
         return ()
 
     def _factor(self, place: tuple[int, ...]) -> tuple[int, int]:
@@ -120,7 +130,7 @@ class _Look:
             found.append(int(a * field.inverse(b, modulus) % modulus) if known else -1)
         return found[0], found[1]
 
-    def terms(self) -> tuple[str, ...]:
+    def terms(self) -> tuple[Cause, ...]:
         """Terms of a sum of products that are missing, doubled or mixed up."""
         sums = self.d.case.sums(self.d.drawn) if self.d.case.sums is not None else ()
         places = [tuple(x) for x in self.some().tolist()]
@@ -133,7 +143,8 @@ class _Look:
                 first, guess = said[0]
                 alike = sum(g is not None and g.kind == guess.kind and g.range == guess.range for _, g in found)
                 rest = f" (and {alike - 1} more of {len(found)} that were looked at)" if alike > 1 else ""
-                return (f"{self.at(first)} {guess.text}{rest}",)
+                kind = {"lacks": "lacks", "has twice": "twice", "mixes": "mixed"}[guess.kind]
+                return self.cause(kind, first, f"{guess.text}{rest}", where=(guess.range,))
         return ()
 
     def _off(self, place: tuple[int, ...]) -> tuple[int, int]:

@@ -101,8 +101,7 @@ def verified_file(request: Request, draws: int = 2, schedules: int = 2) -> Verdi
         found = {b.name: b for b in _buffers(args)}
         left = {name: b.payload for name, b in found.items() if b.payload is not None}
         memory = {name: values(b) for name, b in found.items()}
-        findings = tuple(map(str, outcome.findings))
-        return Stored(memory, left, outcome.lost, findings, outcome.instructions, outcome.printed)
+        return Stored(memory, left, outcome.lost, outcome.findings, outcome.instructions, outcome.printed)
 
     inputs = {b.name: values(b) for b in _buffers(first)}
     means = _meaning(request, inputs, scalars, outputs)

@@ -14,6 +14,7 @@ import torch
 
 from tkgen.ir import tensors
 from tkgen.verify import payloads
+from tkgen.verify.cause import Cause
 from tkgen.verify.compare import spread
 from tkgen.verify.ring import Planes, Ring
 from tkgen.verify.run import Difference
@@ -24,8 +25,8 @@ _PARTS = 8  # into which a dimension is divided at a time
 _LAUNCHES, _SECONDS = 60, 30.0
 
 
-def probed(d: Difference, tensor: tensors.Tensor, place: tuple[int, ...]) -> tuple[str, ...]:
-    """A sentence on what an element depends on and should not, or should and does not."""
+def probed(d: Difference, tensor: tensors.Tensor, place: tuple[int, ...]) -> tuple[Cause, ...]:
+    """The cause: what an element depends on and should not, or should and does not."""
     return _Probe(d, tensor, place).said()
 
 
@@ -35,7 +36,7 @@ class _Probe:
         self.left, self.until = _LAUNCHES, time.monotonic() + _SECONDS
         self.known = self.machine(d.drawn.rings), int(d.meant[tensor.name].p[place])
 
-    def said(self) -> tuple[str, ...]:
+    def said(self) -> tuple[Cause, ...]:
         at = f"{self.tensor.name}[{', '.join(map(str, self.place))}]"
         depends: list[str] = []
         for name, numbers in self.d.drawn.rings.items():
@@ -49,14 +50,18 @@ class _Probe:
                 sizes = zip(box, numbers.shape, strict=True)
                 where = ", ".join(spread(list(r)) if len(r) < n else "*" for r, n in sizes)
                 what = "depends on" if told == MACHINE else "does not depend on"
-                return (f"{at} {what} {name}[{where}], and should{' not' if told == MACHINE else ''}",)
+                text = f"{at} {what} {name}[{where}], and should{' not' if told == MACHINE else ''}"
+                kind, part = "depends" if told == MACHINE else "independent", tuple((r.start, r.stop - 1) for r in box)
+                return (Cause(kind, self.tensor.name, self.place, text, name, part),)
             depends += [name] if told == BOTH else []
         if self.spent:
             return ()
         if not depends:
-            return (f"{at} depends on no input, as it should, and is another number",)
+            text = f"{at} depends on no input, as it should, and is another number"
+            return (Cause("constant", self.tensor.name, self.place, text),)
         listed = ", ".join(depends)
-        return (f"{at} depends on all of {listed} that it should: in another way, or by another constant",)
+        text = f"{at} depends on all of {listed} that it should: in another way, or by another constant"
+        return (Cause("function", self.tensor.name, self.place, text),)
 
     @property
     def spent(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 
 from tkgen.diagnostics.text import table_text
 from tkgen.verify.run import Verdict
@@ -22,14 +23,14 @@ def _lines(v: Verdict) -> Iterator[str]:
         yield v.printed.removesuffix("\n")
     yield f"{v.name}  {sizes}{f'  ({v.note})' if v.note else ''}"
     yield from table_text(headings, (list(map(str, trial)) for trial in trials))
-    for name, words in v.wrong.items():
-        yield f"WRONG {name}: {words}"
+    for name, entries in groupby(v.wrong, key=lambda wrong: wrong.output):
+        yield f"WRONG {name}: {'; '.join(map(str, entries))}"
     for cause in v.cause:
         yield f"  {cause}"
     for name, count in v.undecided.items():
         yield f"UNDECIDED {name}: {count} elements hang on choices that rounding leaves open, in every draw"
     yield from (f"STOPPED {finding}" for finding in v.findings)
-    yield from (f"  {line}" for line in grouped(v.lost))
+    yield from (f"  {line}" for line in grouped(map(str, v.lost)))
     if v.ok:
         yield _proven(v)
     if v.unseen:

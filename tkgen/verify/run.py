@@ -8,8 +8,8 @@ meant in a draw; where it differs and what is meant hangs on a choice that round
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Protocol
 
 import torch
@@ -17,10 +17,12 @@ from torch import Tensor
 
 from tkgen.emulate import Interleaving, interleavings
 from tkgen.emulate.algebra import Loss
+from tkgen.emulate.findings import Finding
 from tkgen.execute.launch import Payload
 from tkgen.ir import tensors
 from tkgen.ir.rounding import numbers
 from tkgen.verify import payloads
+from tkgen.verify.cause import Cause, Wrong
 from tkgen.verify.compare import Judged, by_number, by_rounding, judged, where
 from tkgen.verify.field import P
 from tkgen.verify.ring import Ring
@@ -43,7 +45,7 @@ class Stored:
     memory: Mapping[str, Tensor]
     payloads: Mapping[str, Payload]
     lost: tuple[Loss, ...]
-    findings: tuple[str, ...]
+    findings: tuple[Finding, ...]
     instructions: int
     printed: str = ""
 
@@ -100,20 +102,20 @@ class Trial:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of a case. `wrong` describes the wrong elements of each output; `lost` the instructions whose results
-    have no payload; `cause` the likely cause.
+    """The result of a case. `wrong` describes the wrong elements of outputs, one entry for each kind of error; `lost`
+    the instructions whose results have no payload; `cause` the likely cause.
     """
 
     name: str
     sizes: Mapping[str, int]
     note: str
     trials: tuple[Trial, ...]
-    wrong: Mapping[str, str]
+    wrong: tuple[Wrong, ...]
     undecided: Mapping[str, int]  # elements of outputs that no draw decided
-    lost: tuple[str, ...]
-    findings: tuple[str, ...]  # what stopped a launch
+    lost: tuple[Loss, ...]
+    findings: tuple[Finding, ...]  # what stopped a launch
     degree: int | None
-    cause: tuple[str, ...] = ()
+    cause: tuple[Cause, ...] = ()
     printed: str = ""  # by the kernel, in the first draw
     unseen: tuple[str, ...] = ()  # what these sizes cannot show of a spec
 
@@ -131,9 +133,10 @@ class Verdict:
         """Plain data."""
         return {
             "name": self.name, "sizes": dict(self.sizes), "note": self.note, "ok": self.ok,
-            "trials": [vars(t) for t in self.trials], "wrong": dict(self.wrong), "undecided": dict(self.undecided),
-            "lost": list(self.lost), "findings": list(self.findings), "degree": self.degree, "chance": self.chance,
-            "cause": list(self.cause), "printed": self.printed, "unseen": list(self.unseen),
+            "trials": [vars(t) for t in self.trials], "wrong": [w.to_json() for w in self.wrong],
+            "undecided": dict(self.undecided), "lost": [asdict(x) for x in self.lost],
+            "findings": [f.to_json() for f in self.findings], "cause": [c.to_json() for c in self.cause],
+            "degree": self.degree, "chance": self.chance, "printed": self.printed, "unseen": list(self.unseen),
         }  # fmt: skip
 
 
@@ -149,16 +152,16 @@ class Difference:
 
 
 def verified(
-    case: Case, draws: int, schedules: int, seed: int, explain: Callable[[Difference], tuple[str, ...]] | None = None
+    case: Case, draws: int, schedules: int, seed: int, explain: Callable[[Difference], tuple[Cause, ...]] | None = None
 ) -> Verdict:
     """So many draws, each under another of the schedules; more where choices are open.
 
     Raises EmulateError where a launch cannot start, UnsupportedError where the meaning has what the algebra has not.
     """
     orders = list(interleavings(schedules))
-    least, trials, wrong, lost = max(draws, schedules), list[Trial](), dict[str, str](), dict[str, None]()
+    least, trials, wrong, lost = max(draws, schedules), list[Trial](), list[Wrong](), dict[Loss, None]()
     proven: dict[str, Tensor] = {}
-    cause: tuple[str, ...] = ()
+    cause: tuple[Cause, ...] = ()
     printed = ""
     for number in range(least + MORE):
         if number >= least and all(bool(t.all()) for t in proven.values()):
@@ -175,14 +178,14 @@ def verified(
         trials.append(
             Trial(str(order), seed + number, elements, wrongs, undecided, losses, stored.instructions, seconds)
         )
-        lost |= dict.fromkeys(map(str, stored.lost))
+        lost |= dict.fromkeys(stored.lost)
         for t in case.outputs:
             j = found[t.name]
             proven[t.name] = proven.get(t.name, torch.zeros_like(j.right)) | j.right
-            if bool(j.wrong.any()) and t.name not in wrong:
-                wrong[t.name] = _words(t, j)
+            if bool(j.wrong.any()):
+                wrong += _wrongs(t, j)
         if stored.findings:  # what it left undone is not told
-            return replace(_verdict(case, trials, {}, {}, (), stored.findings, ()), printed=printed)
+            return replace(_verdict(case, trials, (), {}, (), stored.findings, ()), printed=printed)
         if wrong:
             if explain is not None:
                 cause = explain(Difference(case, order, drawn, meant, found))
@@ -192,12 +195,12 @@ def verified(
 
 
 def _verdict(
-    case: Case, trials: Sequence[Trial], wrong: Mapping[str, str], undecided: Mapping[str, int],
-    lost: tuple[str, ...], findings: tuple[str, ...], cause: tuple[str, ...],
+    case: Case, trials: Sequence[Trial], wrong: Sequence[Wrong], undecided: Mapping[str, int],
+    lost: tuple[Loss, ...], findings: tuple[Finding, ...], cause: tuple[Cause, ...],
 ) -> Verdict:  # fmt: skip
     told = lost if wrong else ()  # what was lost and did not matter is not told
     return Verdict(
-        case.name, case.sizes, case.note, tuple(trials), wrong, undecided, told, findings, case.degree, cause
+        case.name, case.sizes, case.note, tuple(trials), tuple(wrong), undecided, told, findings, case.degree, cause
     )
 
 
@@ -213,8 +216,11 @@ def _judged(tensor: tensors.Tensor, stored: Stored, meant: Ring) -> Judged:
     return judged(found, meant, plain, tensor.dtype)
 
 
-def _words(tensor: tensors.Tensor, j: Judged) -> str:
-    """Describe the wrong elements of an output, by kind of error."""
+def _wrongs(tensor: tensors.Tensor, j: Judged) -> Iterator[Wrong]:
+    """Yield the wrong elements of an output, by kind of error."""
     names = tuple(d.name for d in tensor.dims)
-    kinds = ((j.missing, "never written"), (j.lost, "lost"), (j.wrong & ~j.missing & ~j.lost, "not what was meant"))
-    return "; ".join(f"{what}: {where(mask, names)}" for mask, what in kinds if bool(mask.any()))
+    kinds = ((j.missing, "never-written"), (j.lost, "lost"), (j.wrong & ~j.missing & ~j.lost, "different"))
+    for mask, kind in kinds:
+        if bool(mask.any()):
+            first = tuple(map(int, mask.nonzero()[0]))
+            yield Wrong(tensor.name, kind, int(mask.sum()), mask.numel(), first, where(mask, names))

@@ -101,7 +101,7 @@ def _launched(
         found,
         {t.name: words[t.name] for t in launch.written if t.name in words},
         tuple(loss for o in outcomes for loss in o.lost),
-        tuple(str(f) for o in outcomes for f in o.findings),
+        tuple(f for o in outcomes for f in o.findings),
         sum(o.instructions for o in outcomes),
     )
 
