@@ -18,9 +18,12 @@ def hardware_check(
     into: Annotated[
         Path, typer.Option(help="Folder of results and report; a check that was stopped continues there.")
     ] = Path("hardware-check"),
-    only: Annotated[str, typer.Option(help="Sections to run, with commas between: specs.")] = "",
+    only: Annotated[str, typer.Option(help="Sections to run, with commas between: specs, instructions.")] = "",
     sample: Annotated[
         int | None, typer.Option(min=1, help="Run this number of items of each section, evenly spread.")
+    ] = None,
+    item: Annotated[
+        list[str] | None, typer.Option(help="Run this item alone, such as `eight_wave`; may be given several times.")
     ] = None,
     stand_in: Annotated[bool, typer.Option("--stand-in", help="Run on the emulator, without a GPU.")] = False,
     target: Target = None,
@@ -32,7 +35,7 @@ def hardware_check(
     as_json: Json = False,
     cxx: Cxx = None,
 ) -> None:
-    """Check an AMD GPU: run every spec on it, compare with torch, and write one report.
+    """Check an AMD GPU: run every spec and instruction on it, and write one report.
 
     The report (report.json) names no host and no folder; attach it to an issue. Exit status: 0 all is
     right, 1 something is wrong, 3 the GPU, ROCm or a package is missing, 130 it was interrupted.
@@ -53,7 +56,7 @@ def hardware_check(
     except ValueError as error:
         fail(str(error), USAGE)
     emulated = _emulated(target) if stand_in else None
-    options = Options(into, specs or bundled_specs(), only, sample, seed, limit, cxx, emulated, jobs)
+    options = Options(into, specs or bundled_specs(), only, tuple(item or ()), sample, seed, limit, cxx, emulated, jobs)
     state = State(into)
     try:
         if fresh:

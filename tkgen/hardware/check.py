@@ -28,6 +28,7 @@ class Options:
     folder: Path
     specs: Path
     only: str = ""
+    items: tuple[str, ...] = ()
     sample: int | None = None
     seed: int = 0
     limit: float = 900.0
@@ -42,6 +43,7 @@ class Options:
         words += ["--specs", str(self.specs)]
         for name, value in (("--sample", self.sample), ("--cxx", self.cxx)):
             words += [name, str(value)] if value is not None else []
+        words += [word for item in self.items for word in ("--item", item)]
         return words
 
 

@@ -58,6 +58,7 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--only", default="")
     parser.add_argument("--sample", type=int)
+    parser.add_argument("--item", action="append", default=[])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--limit", type=float, required=True)
     parser.add_argument("--cxx")
@@ -80,7 +81,8 @@ def _work(given: argparse.Namespace, state: State, terminal: TextIO) -> int:
     for section in chosen(given.only):
         if section.missing():
             continue
-        items = sampled(section.items(context), given.sample)
+        names = section.items(context)
+        items = [n for n in names if n in given.item] if given.item else sampled(names, given.sample)
         with Progress(terminal, section.TITLE, len(items)) as progress:
             for item in items:
                 result = state.result(section.NAME, item)
