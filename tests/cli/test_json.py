@@ -27,6 +27,7 @@ CALLS = {
     "explain": ["explain", "E301"],
     "fmt": ["fmt", "good.tk"],
     "graph": ["graph", "good.tk"],
+    "hardware-check": ["hardware-check", "--stand-in", "--only", "machine", "--item", "compute units"],
     "new": ["new", "mine"],
     "predict": ["predict", "good.tk"],
     "regen": ["regen", "--directory", "one"],

@@ -16,6 +16,7 @@ from sampling import only
 from tkgen.emulate import Buffer, code_object, launch
 from tkgen.emulate.decode import decode
 from tkgen.hardware import instructions
+from tkgen.hardware.assembly import code_of
 from tkgen.hardware.probes import assembling
 from tkgen.hardware.probes.frame import kernel, rows_out
 from tkgen.hardware.probes.inputs import inputs
@@ -53,7 +54,7 @@ def test_probes_keep_wait_states_and_their_own_memory(target):
     for name in GROUPS:
         probes = instructions.groups(target, None)[name]
         of = load_target(target)
-        code = assembling.code_of(kernel(probes, target), of, find_compiler(of))
+        code = code_of(kernel(probes, target), of, find_compiler(of))
         given, out = inputs(probes, 0)[:1], np.zeros((1, sum(map(rows_out, probes)), 64), np.uint32)
         got = launch(code, grid=(1, 1, 1), block=(64, 1, 1), args=[Buffer(given), Buffer(out)], watch=True, poison=True)
         assert got.completed and not got.findings, (name, [str(f) for f in got.findings])
@@ -74,7 +75,7 @@ def test_an_instruction_that_does_something_else_is_named(name, other):
     def wrong(code, given, rows):
         swapped = [replace(p, text=p.text.replace(name, other)) if p.name == name else p for p in probes]
         of = load_target("gfx942")
-        made = assembling.code_of(kernel(swapped, "gfx942"), of, find_compiler(of))
+        made = code_of(kernel(swapped, "gfx942"), of, find_compiler(of))
         return instructions.on_emulator(made, given, rows)
 
     got = instructions.judged(probes, "gfx942", None, 0, wrong)

@@ -29,6 +29,8 @@ _VERSIONS: Final = ("", ".7", ".6", ".5")
 _TO_DEVICE, _TO_HOST = 1, 2  # hipMemcpyKind
 _BUFFER, _SIZE, _END = 1, 2, 3  # HIP_LAUNCH_PARAM_*
 _CLOCK, _MEMORY_CLOCK, _BUS_BITS, _L2_BYTES, _UNITS = 5, 60, 59, 19, 63  # hipDeviceAttribute_t
+_WALL_CLOCK = 10017
+_USUAL_TICKS_KHZ = 100_000  # of s_memrealtime, where HIP does not say
 STAND_IN: Final = b"tkgen-emulator-0"
 """The identifier (hipDeviceGetUuid) of the stand-in's GPU."""
 
@@ -60,6 +62,7 @@ class Device:
     memory_clock_mhz: float
     bus_bits: int
     l2_bytes: int
+    ticks_mhz: float  # of s_memrealtime
     runtime: str
     stand_in: bool
 
@@ -194,6 +197,7 @@ class Hip:
         name, total = ctypes.create_string_buffer(256), ctypes.c_size_t()
         self.call("hipDeviceGetName", name, 256, 0)
         self.call("hipDeviceTotalMem", ctypes.byref(total), 0)
+        ticks = self._attribute(_WALL_CLOCK)
         version, identifier = ctypes.c_int(), ctypes.create_string_buffer(16)
         self.call("hipRuntimeGetVersion", ctypes.byref(version))
         same = not self.library.hipDeviceGetUuid(identifier, 0) and identifier.raw == STAND_IN
@@ -206,6 +210,7 @@ class Hip:
             memory_clock_mhz=self._attribute(_MEMORY_CLOCK) / 1e3,
             bus_bits=self._attribute(_BUS_BITS),
             l2_bytes=self._attribute(_L2_BYTES),
+            ticks_mhz=(ticks if ticks > 1000 else _USUAL_TICKS_KHZ) / 1e3,
             runtime=f"{version.value // 10_000_000}.{version.value // 100_000 % 100}",
             stand_in=same,
         )

@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from tkgen.emulate import Buffer, EmulateError, launch
+from tkgen.hardware.assembly import code_of
 from tkgen.hardware.context import CLOSE, RIGHT, WRONG, Context
 from tkgen.hardware.hip import Hip
 from tkgen.hardware.probes import assembling
@@ -67,7 +68,7 @@ def run(context: Context, item: str) -> Result:
 def judged(probes: Sequence[Probe], target: str, cxx: str | None, seed: int, other: Runner) -> Result:
     """Probes on the emulator and on whatever `other` runs them: the verdict, and every probe that is not equal."""
     of = load_target(target)
-    code = assembling.code_of(kernel(probes, target), of, find_compiler(of, cxx))
+    code = code_of(kernel(probes, target), of, find_compiler(of, cxx))
     given, rows = inputs(probes, seed), sum(map(rows_out, probes))
     results = compare(probes, given, other(code, given, rows), on_emulator(code, given, rows))
     unequal = [r for r in results if r.verdict != RIGHT]

@@ -10,15 +10,15 @@ from typing import Final
 
 from tkgen.emulate import load, native
 from tkgen.emulate.decode import decode
+from tkgen.hardware.assembly import SECONDS, code_of
 from tkgen.hardware.probes import matrix, memory, scalar, vector
 from tkgen.hardware.probes.frame import kernel
 from tkgen.hardware.probes.probe import Probe
 from tkgen.targets import Target
-from tkgen.toolchain.compile import assemble_commands, read_output, run_step
+from tkgen.toolchain.compile import assemble_commands
 from tkgen.toolchain.compiler import Compiler, ToolchainError
 from tkgen.toolchain.process import run_tool
 
-_SECONDS: Final = 120.0
 _ERROR: Final = re.compile(r"^out\.s:(\d+):\d+: error", re.MULTILINE)
 NOT_PROBED: Final = {
     r"s_(getpc|setpc|swappc|call)_b64": "jumps by addresses, which differ from machine to machine",
@@ -57,17 +57,6 @@ def for_target(target: Target, compiler: Compiler) -> list[Probe]:
     return list({p.text: p for p in found}.values())
 
 
-def code_of(assembly: str, target: Target, compiler: Compiler) -> bytes:
-    """The code object of an assembly text. Raises ToolchainError where the assembler refuses it."""
-    with tempfile.TemporaryDirectory(prefix="tkgen-") as folder:
-        work = Path(folder)
-        (work / "out.s").write_text(assembly, encoding="utf-8")
-        commands = assemble_commands(compiler, target)
-        for command in commands:
-            run_step(command, work, _SECONDS, "probes.s", None)
-        return read_output(work / "out.hsaco", commands[-1])
-
-
 def _instructions(probe: Probe) -> list[str]:
     return [line for line in probe.text.splitlines() if not line.rstrip().endswith(":")]
 
@@ -89,7 +78,7 @@ def _assembled(probes: Sequence[Probe], target: Target, compiler: Compiler) -> l
             text += probe.text.splitlines()
         (work / "out.s").write_text("\n".join(text) + "\n", encoding="utf-8")
         command = (*assemble_commands(compiler, target)[0], "-c", "-ferror-limit=0")
-        done = run_tool(tuple(dict.fromkeys(command)), cwd=work, timeout=_SECONDS)
+        done = run_tool(tuple(dict.fromkeys(command)), cwd=work, timeout=SECONDS)
     refused = {int(line) for line in _ERROR.findall(done.stderr + done.stdout)}
     if not done.ok and not refused:
         raise ToolchainError(f"the assembler cannot be run: {done.stderr.strip()}", command=command)

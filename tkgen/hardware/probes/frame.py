@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from tkgen.hardware import assembly
 from tkgen.hardware.probes.probe import SCALAR, Probe
 
 ROW: Final = 256  # bytes
@@ -69,11 +70,8 @@ def kernel(probes: Sequence[Probe], target: str) -> str:
         _probe(probe, lines, source, stored)
     lds = LDS_BYTES if any(p.lds for p in probes) else 0
     scratch = 64 if any("scratch_" in p.text for p in probes) else 0
-    return _FRAME.format(
-        target=target, name=KERNEL, body="\n".join(f"  {line}" for line in lines), lds=lds, scratch=scratch,
-        input=source.total, output=stored.total,
-        private="" if target == "gfx90a" else f"  .amdhsa_enable_private_segment {int(bool(scratch))}",
-    )  # fmt: skip
+    body = _PROLOGUE.format(input=source.total, output=stored.total) + "\n".join(f"  {line}" for line in lines)
+    return assembly.kernel(target, KERNEL, body, lds=lds, scratch=scratch)
 
 
 def _probe(probe: Probe, lines: list[str], source: _Cursor, stored: _Cursor) -> None:
@@ -140,14 +138,7 @@ def _memory(probe: Probe, lines: list[str], source: _Cursor, stored: _Cursor) ->
     lines += ["s_mov_b32 s52, s48", "s_and_b32 s53, s49, 0xffff", "s_movk_i32 s54, 0x400", "s_mov_b32 s55, 0x27000"]
 
 
-_FRAME: Final = """\
-.amdgcn_target "amdgcn-amd-amdhsa--{target}"
-.amdhsa_code_object_version 5
-.text
-.globl {name}
-.p2align 8
-.type {name},@function
-{name}:
+_PROLOGUE: Final = """\
   s_load_dwordx4 s[8:11], s[0:1], 0x0
   v_and_b32 v1, 0x3ff, v0
   v_lshlrev_b32 v1, 2, v1
@@ -160,45 +151,4 @@ _FRAME: Final = """\
   s_mul_hi_u32 s4, s2, {output}
   s_add_u32 s10, s10, s3
   s_addc_u32 s11, s11, s4
-{body}
-  s_endpgm
-.Lend:
-  .size {name}, .Lend-{name}
-.rodata
-.p2align 6
-.amdhsa_kernel {name}
-  .amdhsa_group_segment_fixed_size {lds}
-  .amdhsa_private_segment_fixed_size {scratch}
-  .amdhsa_kernarg_size 16
-  .amdhsa_user_sgpr_kernarg_segment_ptr 1
-  .amdhsa_system_sgpr_workgroup_id_x 1
-  .amdhsa_next_free_vgpr 256
-  .amdhsa_next_free_sgpr 96
-  .amdhsa_accum_offset 128
-  .amdhsa_ieee_mode 1
-  .amdhsa_dx10_clamp 1
-  .amdhsa_float_denorm_mode_32 3
-  .amdhsa_float_denorm_mode_16_64 3
-{private}
-.end_amdhsa_kernel
-.amdgpu_metadata
----
-amdhsa.version: [1, 2]
-amdhsa.kernels:
-  - .name: {name}
-    .symbol: {name}.kd
-    .kernarg_segment_size: 16
-    .kernarg_segment_align: 8
-    .group_segment_fixed_size: {lds}
-    .private_segment_fixed_size: {scratch}
-    .wavefront_size: 64
-    .sgpr_count: 96
-    .vgpr_count: 128
-    .agpr_count: 128
-    .max_flat_workgroup_size: 64
-    .args:
-      - {{.offset: 0, .size: 8, .value_kind: global_buffer, .address_space: global}}
-      - {{.offset: 8, .size: 8, .value_kind: global_buffer, .address_space: global}}
-...
-.end_amdgpu_metadata
 """

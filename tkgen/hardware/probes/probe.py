@@ -29,7 +29,7 @@ class Probe:
 
     `text` may be several lines of assembly, of which one is the instruction in question. `outputs` are the vector and
     accumulation registers that are stored, `result` the format of the first of them. `rows` is memory that the probe
-    may access: so many rows of 64 dwords of LDS (`lds`) or of global memory, filled before and stored after it.
+    may access: this number of rows of 64 dwords, of LDS (`lds`) or of global memory, filled before and stored after it.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Probe:
 
 
 def vectors(first: int, bits: int, file: str = "v") -> str:
-    """An operand of so many bits from a register on, as assembly has it."""
+    """An operand of `bits` bits from a register on, as assembly has it."""
     count = (bits + 31) // 32
     return f"{file}{first}" if count == 1 else f"{file}[{first}:{first + count - 1}]"
 
