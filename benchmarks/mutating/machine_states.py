@@ -1,0 +1,182 @@
+"""A second calculation of wait states, with bounds from above, from the tables of the ISA documents.
+
+The tables "Manually Inserted Wait States (NOPs)" and "Dependency Resolution: Required Independent Instructions" of the
+CDNA2, CDNA3 and CDNA4 ISA documents, each row with its largest number: a pair of instructions that has these is safe,
+one that has fewer may be. Wait states are counted along all paths of the control flow. Nothing is shared with the
+checks of the emulator except decoded instructions and the registers that they read and write.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from mutating.machine_code import after, jumps_to, reachable
+from tkgen.emulate.decode import Encoding, Flag, Program
+
+_SCALAR = 512  # scalar registers of a trace's spans are counted from here
+_VCC, _M0, _EXEC = 106, 124, 126
+_HORIZON = 24  # more wait states than any pair needs
+_TRANSCENDENTAL = re.compile(r"v_(exp|log|rcp|rsq|sqrt|sin|cos)_")
+_LANES = ("v_readlane", "v_readfirstlane", "v_writelane")
+_MEMORY = (Encoding.FLAT, Encoding.GLOBAL, Encoding.SCRATCH, Encoding.MUBUF, Encoding.MTBUF)
+
+Pair = tuple[int, int]  # dwords of two instructions
+
+
+@dataclass(frozen=True)
+class _Instruction:
+    """An instruction: its registers, the vector ones below `_SCALAR`; of a matrix its factors apart from its sum."""
+
+    name: str
+    encoding: Encoding
+    flags: int
+    reads: frozenset[int]
+    writes: frozenset[int]
+    summed: frozenset[int]
+    factors: frozenset[int]
+    moves_part: bool  # writes a half or a byte of a register
+    offset_register: bool  # of a buffer access
+
+    @property
+    def states(self) -> int:
+        """Wait states that it is worth."""
+        found = re.fullmatch(r"s_nop (\d+)", self.name)
+        return int(found[1]) + 1 if found else 1
+
+    @cached_property
+    def matrix(self) -> bool:
+        """True for MFMA and SMFMAC."""
+        return self.encoding == Encoding.MFMA
+
+    @cached_property
+    def vector(self) -> bool:
+        """True for VALU instructions, those of the matrix unit not among them."""
+        return self.name.startswith("v_") and not self.matrix
+
+    @cached_property
+    def memory(self) -> bool:
+        """True for vector memory."""
+        return self.encoding in _MEMORY
+
+    @cached_property
+    def passes(self) -> int:
+        """The most passes of a matrix instruction of this shape."""
+        found = re.search(r"_(\d+)x\d+x\d+", self.name)
+        return max(int(found[1]) // 2, 2) if found else 16
+
+
+class States:
+    """The pairs of instructions of a kernel that may have too few wait states. `spans` are those of a trace."""
+
+    def __init__(self, spans: Any):
+        self.spans: dict[int, list[tuple[int, int, bool]]] = defaultdict(list)
+        for index, first, count, writes in spans.tolist():
+            self.spans[index].append((first, count, bool(writes)))
+
+    def short(self, program: Program, entry: int) -> set[Pair]:
+        """All pairs that have fewer than the bounds ask for; the entry is a dword."""
+        code = {i: self._instruction(program, i) for i in reachable(program, entry)}
+        found: set[Pair] = set()
+        for i, first in code.items():
+            if first.vector or first.matrix or first.memory or first.name.startswith(("s_mov", "s_setreg", "s_add")):
+                found |= {(i, j) for j, gap in _reached(program, code, i) if _bound(first, code[j]) > gap}
+        return found
+
+    def _instruction(self, program: Program, i: int) -> _Instruction:
+        op, name = program.ops[i], program.mnemonic(i)
+        encoding, flags = Encoding(int(op["encoding"])), int(op["flags"])
+        spans = self.spans.get(i, [])
+        reads = {r for first, count, writes in spans if not writes for r in range(first, first + count)}
+        writes = {r for first, count, writes in spans if writes for r in range(first, first + count)}
+        if name == "s_nop":
+            name = f"s_nop {int(op['offset']) & 15}"
+        if name.startswith(("v_cndmask", "v_addc", "v_subb")):
+            reads |= _scalars(int(op["src"][2]))
+        if name.startswith("v_div_fmas"):
+            reads |= _scalars(_VCC)
+        if "_co_" in name:
+            writes |= _scalars(int(op["sdst"]))
+        if name.startswith("v_cmpx"):
+            writes |= _scalars(_EXEC)
+        if encoding in _MEMORY or flags & Flag.DPP or encoding == Encoding.MFMA or name.startswith(_LANES):
+            reads |= _scalars(_EXEC)
+        summed: set[int] = set()
+        if encoding == Encoding.MFMA and int(op["src"][2]) >= 256:
+            first = int(op["src"][2]) - 256
+            summed = next(({*range(f, f + n)} for f, n, w in spans if not w and f == first), set())
+        factors = {r for f, n, w in spans if not w and {*range(f, f + n)} != summed for r in range(f, f + n)}
+        part = bool(flags & Flag.SDWA) or (encoding == Encoding.VOP3 and bool(int(op["opsel"]) & 8 or "_cvt_" in name))
+        register = encoding == Encoding.MUBUF and int(op["src"][2]) < 128
+        sets = (frozenset(each) for each in (reads, writes, summed, factors))
+        return _Instruction(name, encoding, flags, *sets, part, register)
+
+
+def _scalars(code: int) -> set[int]:
+    return {_SCALAR + code, _SCALAR + code + 1} if code < 128 else set()
+
+
+def _reached(program: Program, code: dict[int, _Instruction], i: int) -> Iterator[tuple[int, int]]:
+    """The instructions that follow one within the horizon, each with the fewest wait states between."""
+    nearest: dict[int, int] = {}
+    todo = [(j, 0) for j in _next(program, i)]
+    while todo:
+        j, gap = todo.pop()
+        if j not in code or gap >= _HORIZON or nearest.get(j, _HORIZON) <= gap:
+            continue
+        nearest[j] = gap
+        todo += [(k, gap + code[j].states) for k in _next(program, j)]
+    yield from nearest.items()
+
+
+def _next(program: Program, i: int) -> Iterable[int]:
+    name = program.mnemonic(i)
+    yield from jumps_to(program, i)
+    if not name.startswith(("s_endpgm", "s_setpc", "s_rfe", "s_branch")):
+        yield after(program, i)
+
+
+def _bound(p: _Instruction, c: _Instruction) -> int:
+    """Wait states that are enough between two instructions."""
+    raw, waw, war = p.writes & c.reads, p.writes & c.writes, p.reads & c.writes
+    if p.matrix:
+        return _after_matrix(p, c)
+    needs = [0]
+    scalars = {r for r in raw if r >= _SCALAR}
+    vectors = raw - scalars
+    if p.vector:
+        if scalars:
+            named = c.name.startswith((*_LANES, "v_div_fmas", "s_cbranch"))
+            beyond = named or c.memory or c.matrix or c.flags & Flag.DPP
+            needs.append(5 if beyond or _SCALAR + _EXEC in scalars or "permlane" in c.name else 2)
+        if vectors:
+            moved = c.matrix or c.flags & Flag.DPP or "permlane" in c.name
+            needs.append(2 if moved else 0)
+            needs.append(1 if c.name.startswith(_LANES) or p.moves_part or _TRANSCENDENTAL.match(p.name) else 0)
+        if p.name.startswith("v_dot") and (raw or waw):
+            needs.append(3)
+        if p.writes & _scalars(_VCC) and c.name.startswith(("s_cbranch_vcc", "v_div_fmas")):
+            needs.append(5)
+    if p.memory and "store" in p.name and c.vector | c.matrix and war and not p.offset_register:
+        needs.append(2)
+    if p.name.startswith("s_setreg") and c.name.startswith(("s_setreg", "s_getreg")):
+        needs.append(2)
+    if p.name.startswith("s_") and _SCALAR + _M0 in p.writes:
+        needs.append(1 if c.memory or c.encoding == Encoding.DS or "msg" in c.name else 0)
+    return max(needs)
+
+
+def _after_matrix(p: _Instruction, c: _Instruction) -> int:
+    """After a matrix instruction: results that are read or overwritten, a sum that is overwritten."""
+    wide = "_f64_" in p.name
+    if not (c.vector or c.matrix or c.memory or c.encoding == Encoding.DS):
+        return 0
+    if c.matrix and p.name == c.name and p.writes == c.summed == c.writes and not p.writes & c.factors:
+        return 2 if p.passes <= 2 or wide else 0  # the hardware hands the sum on
+    if p.writes & (c.reads | c.writes):
+        return 19 if wide else p.passes + 4
+    return p.passes - 1 if p.summed & c.writes and not c.memory else 0

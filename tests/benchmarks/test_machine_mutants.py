@@ -1,0 +1,86 @@
+"""Mutants of machine code: what is changed, what the judges find, and the second calculation beside them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import machine_mutants as benchmark
+import pages
+import pytest
+from mutating.machine_arguments import LATER, NOT_NEEDED, argued
+from mutating.machine_judges import JUDGES, Subject
+from sampling import only
+
+ROOT = Path(__file__).parents[2]
+CASES = [("one_wave", "gfx942"), ("rows/layernorm", "gfx950"), ("eight_wave", "gfx90a"), ("hk_eight_wave", "gfx950")]
+
+
+@cache
+def subject(spec: str, target: str) -> Subject:
+    return Subject.of(ROOT / "specs" / f"{spec}.tk", target, 2)
+
+
+@pytest.mark.parametrize("case", only(CASES, CASES[:1]), ids="-".join)
+def test_no_mutant_is_missed_and_the_second_calculation_agrees(case: tuple[str, str]) -> None:
+    """Every judge accepts the code itself; the second calculation faults what the referee catches, and nothing else."""
+    spec, target = case
+    made = subject(spec, target)
+    assert benchmark.sound(made) == ""
+    ends = Counter[str]()
+    for kernel, number in benchmark.chosen(made, spec, target, 3, 7):
+        seen = benchmark.tried(made, spec, target, kernel, number)
+        ends[seen.end] += 1
+        assert seen.end != "missed", seen
+        if seen.kind.startswith(("vmcnt", "lgkmcnt", "barrier")):
+            found = argued(made.units[kernel], made.units[kernel].mutants()[number])
+            assert bool(found.fault) == bool(seen.verdicts["referee"]), (seen, found)
+    assert ends["caught"] >= 5
+
+
+def test_each_mutant_changes_what_its_kind_says() -> None:
+    """One dword differs, or a run of wait states has moved past an instruction."""
+    (unit,) = subject("one_wave", "gfx942").units
+    mutants = unit.mutants()
+    assert Counter(m.kind for m in mutants) == {
+        "lgkmcnt dropped": 9, "lgkmcnt loosened by one": 9, "vmcnt dropped": 4, "vmcnt loosened by one": 4,
+        "wait states dropped": 2, "wait states loosened by one": 2,
+    }  # fmt: skip
+    code = [int.from_bytes(unit.code.code[i : i + 4], "little") for i in range(0, len(unit.code.code), 4)]
+    for m in mutants:
+        old, new = [code[i] for i in m.words], list(m.words.values())
+        assert old != new, m.what
+        assert sorted(old) == sorted(new) if m.kind == "wait states dropped" else len(new) == 1, m.what
+
+
+def test_the_second_calculation_argues_for_what_is_redundant_alone() -> None:
+    """Two waits before others that complete the same; `settle` of tkgen.cuh where nothing needs it."""
+    (unit,) = subject("one_wave", "gfx942").units
+    reasons = Counter(argued(unit, m).reason for m in unit.mutants())
+    assert reasons == {"": 22, LATER: 4, NOT_NEEDED: 4}
+
+
+def test_a_run_goes_on_from_its_file_and_its_tables_have_every_mutant(tmp_path: Path) -> None:
+    """The second run tries nothing again; both tables count the mutants and what each judge found."""
+    made, file = [(ROOT / "specs" / "one_wave.tk", "gfx942")], tmp_path / "seen.jsonl"
+    benchmark.extend(file, made, 10, 1, float("inf"))
+    lines = file.read_text().splitlines()
+    benchmark.extend(file, made, 10, 1, float("inf"))
+    assert file.read_text().splitlines() == lines
+    totals, seen = benchmark.kept(file)
+    assert sum(totals[0].mutants.values()) == 30 and len(seen) == len(lines) - 1 == 3
+    rows = [line.split(" | ") for line in benchmark.page(totals, seen).splitlines() if line.startswith("| all")]
+    caught = [sum(bool(s.verdicts[judge]) for s in seen) for judge in JUDGES]
+    assert [int(n) for n in rows[0][1:6]] == [3, *caught]
+    missed = json.loads(lines[1]) | {"verdicts": dict.fromkeys(JUDGES, ""), "reason": ""}
+    assert benchmark.Seen(**missed).end == "missed"
+
+
+def test_the_page_has_no_missed_mutant() -> None:
+    """Both tables of the page end with 0 in the column of missed mutants."""
+    text = (pages.DOCS / "mutants.md").read_text(encoding="utf-8")
+    table = text.split("<!-- mutants of machine code: begin -->")[1]
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| all")]
+    assert len(rows) == 2 and all(row[-1] == "0" and int(row[1]) >= 40 for row in rows), rows
