@@ -19,6 +19,7 @@ import argparse
 import json
 import random
 import sys
+import textwrap
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -115,7 +116,7 @@ def chosen(subject: Subject, spec: str, target: str, every: int, seed: int) -> l
 
 
 def sound(subject: Subject) -> str:
-    """What the judges find in the code itself, which must be nothing."""
+    """The findings of the judges in the code itself; the text must be empty."""
     found = [f"{judge}: {said}" for k in range(len(subject.units)) for judge, said in subject.verdicts(k, {}).items()
              if said]  # fmt: skip
     return "; ".join(found)
@@ -157,9 +158,8 @@ def page(totals: Sequence[Total], seen: Sequence[Seen]) -> str:
     of_each = ", ".join(f"{count} for {name}" for name, count in sorted(targets.items()))
     drawn = f"{len(totals)} code objects of {specs} specs ({of_each})"
     sample = f"A sample drawn at random: {drawn} have {every:,} mutants, of which {len(seen):,} were tried.\n"
-    return "\n".join([
-        sample, table(seen, "mutant", "kind"), table(seen, "target", "target"), savings(seen),
-    ])  # fmt: skip
+    tables = [table(seen, "mutant", "kind"), table(seen, "target", "target"), savings(seen)]
+    return "\n".join([textwrap.fill(sample, 100) + "\n", *tables])
 
 
 # ---------------------------------------------------------------- the run
@@ -205,7 +205,7 @@ def main() -> None:
     parser.add_argument("--target", choices=TARGETS, action="append")
     parser.add_argument("--every", type=int, default=10, help="try about every N-th mutant of a subject")
     parser.add_argument("--seed", type=int, default=0, help="of the order of subjects and of the samples")
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no subject after so many")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no subject after this time")
     parser.add_argument("--write", action="store_true", help="put the tables into docs/mutants.md")
     args = parser.parse_args()
     torch.set_num_threads(1)

@@ -86,7 +86,7 @@ def _states(unit: Unit, mutant: Mutant, changed: CodeObject) -> Argued:
 
 
 def _moved(program: Program, words: Mapping[int, int], entry: int) -> dict[int, int]:
-    """Where instructions stand after an `s_nop` was moved past them."""
+    """The dwords of instructions after an `s_nop` was moved past them."""
     if len(words) == 1:
         return {}
     first, last = min(words), max(words)

@@ -41,7 +41,7 @@ class DoesNotEndError(Exception):
 
 @contextlib.contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """Raises DoesNotEndError in the block after so many seconds of processor time; the emulator then stops soon."""
+    """Raises DoesNotEndError in the block after these seconds of processor time; the emulator then stops soon."""
 
     def stop(number: int, frame: object) -> None:
         raise DoesNotEndError
@@ -130,7 +130,7 @@ class Subject:
         return replace(self.build, kernels=tuple(kernels))
 
     def verdicts(self, number: int, words: Mapping[int, int]) -> dict[str, str]:
-        """What each judge finds in kernel `number` with other dwords of its text."""
+        """The finding of each judge in kernel `number` with other dwords of its text."""
         unit = self.units[number]
         hsaco = patched_elf(unit.code, words)
         build = self.with_code(number, hsaco)

@@ -59,7 +59,7 @@ class _Wave:
     accesses: list[_Access] = field(default_factory=list)
 
     def pending(self) -> list[_Access]:
-        """What is on its way."""
+        """The accesses that are not complete."""
         return [*self.vector, *self.shared, *self.scalar, *self.flat]
 
 
