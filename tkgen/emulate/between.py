@@ -16,16 +16,35 @@ import numpy.typing as npt
 Rows = npt.NDArray[Any]
 
 # Reads and writes, plain or of the scope of atomic operations: those of the latter kind are no race among themselves.
-_READ, _WRITE, _SCOPED_WRITE, _SCOPED_READ = range(4)
-_CONFLICT: Final = np.zeros((4, 4), dtype=bool)
+# Sums give nothing back. A write that may be atomic races with all but atomic reads, and operations that give something
+# back.
+_READ, _WRITE, _SCOPED_WRITE, _SCOPED_READ, _SUM, _PERHAPS = range(6)
+_CONFLICT: Final = np.zeros((6, 6), dtype=bool)
 for _first, _second in (
     (_READ, _WRITE),
     (_WRITE, _WRITE),
     (_READ, _SCOPED_WRITE),
     (_WRITE, _SCOPED_WRITE),
     (_WRITE, _SCOPED_READ),
+    (_READ, _SUM),
+    (_WRITE, _SUM),
+    (_READ, _PERHAPS),
+    (_WRITE, _PERHAPS),
+    (_SUM, _PERHAPS),
+    (_PERHAPS, _PERHAPS),
 ):
     _CONFLICT[_first, _second] = _CONFLICT[_second, _first] = True
+# By flag (`core/flags.h`: plain, of a block, of all, a sum, perhaps) and by access: read, write, atomic.
+_SORT: Final = np.array(
+    [
+        [_READ, _WRITE, _WRITE],
+        [_READ, _WRITE, _WRITE],
+        [_SCOPED_READ, _SCOPED_WRITE, _SCOPED_WRITE],
+        [_SCOPED_READ, _SUM, _SUM],
+        [_SCOPED_READ, _PERHAPS, _PERHAPS],
+    ]
+)
+_OF_BLOCK: Final = 1
 
 
 def numbered(parts: Sequence[tuple[Rows, Rows]]) -> tuple[Rows, Rows]:
@@ -59,7 +78,7 @@ class Flags:
 
         `anywhere`: leaving aside whether what `x` wrote left the L2 of its XCD.
         """
-        stays = x["writes"] == 1 and not x["scoped"] and not anywhere
+        stays = x["writes"] == 1 and x["flag"] <= _OF_BLOCK and not anywhere
         for block, number in self.known.get(int(y["clock"]), ()):
             if block != int(x["block"]):
                 continue
@@ -80,9 +99,7 @@ def races(intervals: Rows, flags: Flags) -> Iterator[tuple[Any, Any]]:
     for region in np.unique(intervals["region"][intervals["writes"] != 0]):
         rows = intervals[intervals["region"] == region]
         rows = rows[np.lexsort((rows["end"], rows["begin"]))]
-        sorts = np.where(
-            rows["scoped"] != 0, np.where(rows["writes"] == 0, _SCOPED_READ, _SCOPED_WRITE), rows["writes"]
-        )
+        sorts = _SORT[rows["flag"], rows["writes"]]
         if not _meet(rows, sorts):
             continue
         for row, other in _all(rows, sorts) if flags.releases else _furthest(rows, sorts):
@@ -92,7 +109,7 @@ def races(intervals: Rows, flags: Flags) -> Iterator[tuple[Any, Any]]:
 
 def _meet(rows: Rows, sorts: npt.NDArray[np.intp]) -> bool:
     """True if any of the intervals, sorted by where they begin, could conflict: the common case is that none does."""
-    for sort in range(4):
+    for sort in range(len(_CONFLICT)):
         furthest = np.maximum.accumulate(np.where(sorts == sort, rows["end"], 0))[:-1]
         if np.any(_CONFLICT[sort][sorts[1:]] & (furthest > rows["begin"][1:])):
             return True

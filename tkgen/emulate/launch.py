@@ -182,6 +182,7 @@ def _run(record: native.Launch, ids: list[int], done: Callable[[], None]) -> Par
             int(core.tk_instructions(handle)),
             bool(core.tk_block_dependent(handle)),
             np.frombuffer(ctypes.string_at(core.tk_counts(handle), 8 * record.op_count), dtype=np.uint64),
+            np.frombuffer(table("executed_by", 8), dtype=np.uint64),
             [native.RawFinding.from_buffer_copy(raw, i) for i in range(0, len(raw), size)],
             list(np.frombuffer(table("barriers", 4), dtype=np.uint32).tolist()),
             np.frombuffer(table("intervals", _INTERVAL.itemsize), dtype=_INTERVAL),

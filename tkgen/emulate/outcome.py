@@ -57,8 +57,10 @@ class Written:
 class Outcome:
     """The outcome of a launch. `findings` is empty if it was right; `completed` is False if it had to stop.
 
-    `block_dependent`, of launches without data: whether a block's number decided a branch, EXEC, M0 or an LDS address.
-    Where it did not, all blocks go through the same instructions, waits, barriers and LDS addresses.
+    `executed_by` has for each dword of the code a bit for each wave of a block (modulo 64) that executed it. It is
+    empty without a referee. `block_dependent`, of launches without data: whether a block's number decided a branch,
+    EXEC, M0 or an LDS address. Where it did not, all blocks go through the same instructions, waits, barriers and LDS
+    addresses.
     """
 
     findings: tuple[Finding, ...]
@@ -74,6 +76,7 @@ class Outcome:
     trace: Trace | None = field(repr=False)
     lost: tuple[Loss, ...] = ()  # of launches over an algebra
     printed: str = ""  # by a `printf` that the stand-ins for HIP's headers have
+    executed_by: npt.NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64), repr=False)
 
     @property
     def opcodes(self) -> Counter[str]:
@@ -107,6 +110,7 @@ class Part:
     instructions: int
     block_dependent: bool
     counts: npt.NDArray[np.uint64]
+    executed_by: npt.NDArray[np.uint64]
     findings: list[native.RawFinding]
     barriers: list[int]
     intervals: npt.NDArray[Any]
@@ -145,6 +149,7 @@ def collect(guest: Guest, parts: list[Part]) -> Outcome:
         _trace(guest, parts[0].trace) if guest.record.trace_wave != -1 else None,
         _lost(guest, parts),
         printed(guest) if guest.host is None else guest.host.text,
+        executed_by=np.bitwise_or.reduce([p.executed_by for p in parts]),
     )
 
 

@@ -320,6 +320,8 @@ class _Group:
                 return shown.message, "wait first: s_waitcnt vmcnt(0) for global loads, lgkmcnt(0) for LDS"
             case Kind.UNINITIALISED_REGISTER:
                 return shown.message, "is the accumulator zeroed, all of it?"
+            case Kind.BUDGET:
+                return shown.message, "if the loop ends later, raise --budget; a wave may wait for what nobody writes"
             case _:
                 return shown.message, ""
 
@@ -388,11 +390,14 @@ class _Group:
         )
 
     def order(self, read: Access, write: Access) -> int:
-        """Below 0 where one wave would read first, above where it would write first, 0 where the code does not say.
+        """Below 0 where one wave would read first, above where it would write first, 0 where nothing says it.
 
         In one loop the order is by iteration, then by address; before or after a loop by address. Code of different
-        roles has no order.
+        roles has the order of the runs, where all of them have the same one: a flag may order them.
         """
+        if not self.in_one_role(read, write):
+            first = {(m.finding.second or m.finding.first).access == "reads" for m in self.members}
+            return 0 if len(first) > 1 else -1 if first.pop() else 1
         counts = [int(self.outcome.counts[(a.address - self.outcome.code.text[0]) // 4]) for a in (read, write)]
         if counts[0] == counts[1]:
             return -1 if (read.instance, read.address) < (write.instance, write.address) else 1
@@ -400,6 +405,14 @@ class _Group:
         if waves in counts:
             return -1 if read.address < write.address else 1
         return 0
+
+    def in_one_role(self, read: Access, write: Access) -> bool:
+        """Return True if each of the two waves executes both instructions."""
+        waves = self.outcome.executed_by
+        if not len(waves):
+            return True
+        both = np.uint64(1 << read.wave % 64 | 1 << write.wave % 64)
+        return all(waves[(a.address - self.outcome.code.text[0]) // 4] & both == both for a in (read, write))
 
 
 def outside_of_array(subject: Subject, trap: Finding) -> Diagnostic:

@@ -108,7 +108,7 @@ struct TkInterval {  // bytes of one region that one block wrote (or read)
   uint32_t clock;           // the releases that it comes after, by number of the engine's clocks
   uint32_t wave, epoch;
   uint32_t completed;       // releases that there had been of its block when it was complete
-  uint32_t scoped;          // an atomic operation, or an access of agent scope: no race with another
+  uint32_t flag;            // what it may be of one (flags.h): 0 for nothing
 };
 
 struct TkRelease {  // a wave gave a flag to others (flags.h)
@@ -152,6 +152,8 @@ TK_API int tk_run(TkResult* result, const uint64_t* blocks, uint64_t count);
 TK_API int tk_block_dependent(const TkResult* result);
 TK_API uint64_t tk_instructions(const TkResult* result);
 TK_API const uint64_t* tk_counts(const TkResult* result);  // executions per dword index, op_count entries
+// A bit for each wave of a block (modulo 64) that executed it, per dword index; op_count entries, none without a referee.
+TK_API const uint64_t* tk_executed_by(const TkResult* result, uint64_t* count);
 TK_API const TkFinding* tk_findings(const TkResult* result, uint64_t* count);
 TK_API const uint32_t* tk_barriers(const TkResult* result, uint64_t* count);  // per wave of the last block
 TK_API const TkInterval* tk_intervals(const TkResult* result, uint64_t* count);

@@ -97,7 +97,7 @@ TkParty party(const Wave& w) {
   return {w.id, w.pc, number, w.epoch, w.epoch, 0};
 }
 
-Engine::Engine(const TkLaunch& l) : launch(l), counts(l.op_count), random_state_(l.seed * 2 + 1) {
+Engine::Engine(const TkLaunch& l) : launch(l), counts(l.op_count), executed_by(l.watch ? l.op_count : 0), random_state_(l.seed * 2 + 1) {
   if (launch.watch) referee = std::make_unique<Referee>(*this);
   if (launch.dataless) unknown = std::make_unique<Unknown>(*this);
   else if (launch.algebra) algebra = std::make_unique<ring::Algebra>(*this);
@@ -131,6 +131,7 @@ void Engine::load() {
     }
     handlers_[i] = op.flags & F_GDS ? unsupported_instruction : info->run;
     uses_[i] = use;
+    acquires |= begins(info->name, {"buffer_inv", "buffer_wbinvl1"});
     if (unknown) flows_[i] = Unknown::describe(op, *info);
     if (algebra) algebra->rules[i] = ring::Algebra::describe(op, *info, launch.target);
     infos_[i] = info;
@@ -209,6 +210,7 @@ void Engine::start_wave(Wave& w, uint32_t id, uint32_t threads) {
   w.executed = 0;
   w.epoch = 0;
   w.state = Wave::RUNNING;
+  std::fill(std::begin(w.polls), std::end(w.polls), Wave::Poll{0, 0, NONE, 0});
   for (MemoryQueue* q : {&w.vector_ops, &w.lds_ops, &w.scalar_ops}) q->clear();
   w.scratch.assign(size_t(l.scratch_bytes) * LANES, 0);
   w.scratch_state.assign(l.watch ? w.scratch.size() : 0, 0);
@@ -291,7 +293,8 @@ Wave* Engine::choose(uint64_t& quantum) {
   for (uint32_t i = 0; i < n; ++i)
     if (waves[i]->state == Wave::RUNNING) ready.push_back(i);
   if (ready.empty()) return nullptr;
-  constexpr uint64_t SLICE = 100000;  // so that a wave that spins on another's work lets it run
+  // So that a wave that spins on another's work lets it run, and long before the block counts as endless.
+  const uint64_t slice = std::min<uint64_t>(100000, std::max<uint64_t>(1, launch.budget / (8 * n)));
   switch (launch.policy) {
     case ROUND_ROBIN: {
       const auto it = std::upper_bound(ready.begin(), ready.end(), turn_);
@@ -304,7 +307,7 @@ Wave* Engine::choose(uint64_t& quantum) {
       return waves[ready[random(uint32_t(ready.size()))]].get();
     case ADVERSARIAL: {
       // One wave falls behind as far as barriers let it; the others run ahead in random order.
-      quantum = SLICE;
+      quantum = slice;
       if (ready.size() > 1) ready.erase(std::remove(ready.begin(), ready.end(), victim_), ready.end());
       return waves[ready[random(uint32_t(ready.size()))]].get();
     }
@@ -313,7 +316,7 @@ Wave* Engine::choose(uint64_t& quantum) {
       const auto it = std::lower_bound(ready.begin(), ready.end(), turn_);
       const uint32_t chosen = it == ready.end() ? ready[0] : *it;
       turn_ = chosen + 1;
-      quantum = SLICE;
+      quantum = slice;
       return waves[chosen].get();
     }
   }
@@ -335,6 +338,10 @@ void Engine::schedule() {
       const Wave* waiting = nullptr;
       for (auto& other : waves)
         if (other->state == Wave::BARRIER) waiting = other.get();
+      const auto runs_most = [](const auto& x, const auto& y) {  // of those that could go on
+        return std::make_pair(x->state == Wave::RUNNING, x->executed) < std::make_pair(y->state == Wave::RUNNING, y->executed);
+      };
+      w = std::max_element(waves.begin(), waves.end(), runs_most)->get();
       TkParty a = party(*w), b = {};
       if (waiting) b = party(*waiting), --b.index;
       if (TkFinding* f = report(waiting ? DEADLOCK : BUDGET, *w, a, waiting ? &b : nullptr)) f->fatal = 1;
@@ -386,6 +393,7 @@ void Engine::run(Wave& w, uint64_t quantum) {
     if (uses_[w.pc].info_flags & MEMORY) make_room(w, op);
     if (WATCH) {
       ++w.instances[w.pc];
+      executed_by[w.pc] |= 1ull << (w.id & 63);
       referee->check_registers(w, op, uses_[w.pc]);
     }
     if (w.gpr_index_on && is_vector_alu(op)) {
@@ -451,6 +459,7 @@ const T* hand_out(const std::vector<T>& v, uint64_t* count) {
   *count = v.size();
   return v.data();
 }
+const uint64_t* tk_executed_by(const TkResult* r, uint64_t* count) { return hand_out(r->engine.executed_by, count); }
 const TkFinding* tk_findings(const TkResult* r, uint64_t* count) { return hand_out(r->engine.findings, count); }
 const uint32_t* tk_barriers(const TkResult* r, uint64_t* count) { return hand_out(r->engine.barriers, count); }
 const TkInterval* tk_intervals(const TkResult* r, uint64_t* count) { return hand_out(r->engine.intervals, count); }
@@ -459,7 +468,7 @@ const TkKnown* tk_known(TkResult* r, uint64_t* count) {
   Engine& engine = r->engine;
   engine.known.clear();
   for (uint32_t i = 0; i < engine.clocks.size(); ++i)
-    for (uint64_t entry : engine.clocks[i]) engine.known.push_back({i, uint32_t(entry), entry >> 32});
+    for (const Known& x : engine.clocks[i]) engine.known.push_back({i, x.number, x.block});
   return hand_out(engine.known, count);
 }
 const TkLoss* tk_losses(TkResult* r, uint64_t* count) {

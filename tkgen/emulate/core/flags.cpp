@@ -2,95 +2,146 @@
 #include "flags.h"
 
 #include <algorithm>
+#include <tuple>
+
+namespace {
+
+constexpr size_t MOST_PERHAPS = 1 << 16;  // dwords of stores that are remembered as flags, though they may be none
+constexpr size_t COMPARED = 16;           // of the last clocks, to find one that is the same
+
+auto key(const Known& x) { return std::tie(x.block, x.wave, x.written_back, x.number); }
+
+}  // namespace
 
 void join(Clock& into, const Clock& other) {
+  if (other.empty()) return;
   Clock both;
-  std::set_union(into.begin(), into.end(), other.begin(), other.end(), std::back_inserter(both));
-  into.swap(both);
+  std::merge(into.begin(), into.end(), other.begin(), other.end(), std::back_inserter(both), [](const Known& a, const Known& b) { return key(a) < key(b); });
+  into.clear();
+  for (size_t i = 0; i < both.size();) {
+    const Known* last[2] = {nullptr, nullptr};
+    const size_t first = i;
+    for (; i < both.size() && both[i].block == both[first].block && both[i].wave == both[first].wave; ++i) last[both[i].written_back] = &both[i];
+    if (last[0] && !(last[1] && last[1]->number > last[0]->number)) into.push_back(*last[0]);
+    if (last[1]) into.push_back(*last[1]);
+  }
 }
 
-bool is_scoped(const Op& op, Access access, uint32_t target) {
-  if (target == GFX90A) return access == Access::READ && op.flags & F_SC0;
-  return op.flags & F_SC1;
+Flag flag_of(const Engine& e, const MemoryOp& m) {
+  const bool old = e.launch.target == GFX90A;
+  if (m.access == Access::ATOMIC) return m.dst_count ? OF_ALL : SUM;
+  if (!old) return m.op->flags & F_SC1 ? OF_ALL : m.op->flags & F_SC0 && !e.launch.split ? OF_BLOCK : PLAIN;
+  if (m.access == Access::READ) return m.op->flags & F_SC0 ? OF_ALL : PLAIN;
+  const bool one_lane = m.live && !(m.live & (m.live - 1));
+  return e.acquires && one_lane && m.parts == 1 && (m.size == 4 || m.size == 8) ? PERHAPS : PLAIN;
+}
+
+bool apart(Flag a, Flag b) {
+  if (a == PLAIN || b == PLAIN) return false;
+  if (a == PERHAPS || b == PERHAPS) return a == OF_ALL || b == OF_ALL;
+  return true;
 }
 
 bool adds_floats(const char* name) { return std::strstr(name, "_add_f") || std::strstr(name, "_add_bf"); }
 
 void Order::begin_block(size_t waves) {
-  waves_.assign(waves, Known{});
+  waves_.assign(waves, Knows{});
   released_.clear();
+  of_block_.clear();
+  given_.clear();
 }
 
 uint32_t Order::intern(Clock clock) {
-  for (size_t i = engine_.clocks.size(); i-- > 0;)  // mostly the last
+  const size_t count = engine_.clocks.size();
+  for (size_t i = count; i-- > 0 && count - i <= COMPARED;)
     if (engine_.clocks[i] == clock) return uint32_t(i);
   engine_.clocks.push_back(std::move(clock));
-  return uint32_t(engine_.clocks.size() - 1);
+  return uint32_t(count);
 }
 
-void Order::released(const Wave& w, const MemoryOp& m) {
+void Order::released(const Wave& w, const MemoryOp& m, Flag flag) {
   const uint32_t block = uint32_t(engine_.block_linear), number = releases();
-  released_.push_back({block, number, w.id, w.epoch, engine_.launch.target == GFX90A});
-  engine_.releases.push_back(released_.back());
-  Clock given{uint64_t(block) << 32 | number};
-  join(given, engine_.clocks[waves_[w.id].clock]);
-  join(given, waves_[w.id].written);
+  const bool one_l2 = engine_.launch.target == GFX90A;
   TkFlags& flags = *engine_.launch.flags;
   std::lock_guard<std::mutex> lock(flags.mutex);
+  if (flag == PERHAPS) {
+    const uint64_t at = m.address[__builtin_ctzll(m.live)] >> 2;
+    if (!flags.at.count(at) && ++flags.perhaps > MOST_PERHAPS) return;
+  }
+  released_.push_back({block, number, w.id, w.epoch, one_l2});
+  of_block_.push_back(flag == OF_BLOCK);
+  engine_.releases.push_back(released_.back());
+  Clock mine{{block, w.id, number, one_l2}};
+  join(mine, engine_.clocks[waves_[w.id].clock]);
+  join(mine, waves_[w.id].written);
+  const bool goes_on = m.access == Access::ATOMIC;  // with the sequence that others began
   for (int l = 0; l < LANES; ++l) {
     if (!(m.live >> l & 1)) continue;
-    Clock& at = flags.at[m.address[l] >> 2];
-    if (m.access == Access::ATOMIC) join(at, given);  // goes on with the sequence that others began
-    else at = given;
+    Clock &here = given_[m.address[l] >> 2], &there = flags.at[m.address[l] >> 2];
+    if (!goes_on) here.clear(), there.clear();
+    join(here, mine);
+    if (flag != OF_BLOCK) join(there, mine);
   }
 }
 
 void Order::written_back(const Wave& w, uint32_t epoch) {
   const uint32_t block = uint32_t(engine_.block_linear), number = releases();
   released_.push_back({block, number, w.id, epoch, 1});
+  of_block_.push_back(false);
   engine_.releases.push_back(released_.back());
-  Clock& written = waves_[w.id].written;  // covers what the wave's earlier ones did
-  const auto own = [&](uint64_t entry) { return released_[uint32_t(entry)].wave == w.id; };
-  written.erase(std::remove_if(written.begin(), written.end(), own), written.end());
-  written.push_back(uint64_t(block) << 32 | number);
+  join(waves_[w.id].written, {{block, w.id, number, true}});
 }
 
-void Order::acquired(const Wave& w, const MemoryOp& m) {
+// The wave's own releases, which a flag gives back to it, order nothing for it.
+void Order::now_knows(const Wave& w, const Clock& more) {
+  Knows& known = waves_[w.id];
+  Clock now = engine_.clocks[known.clock];
+  Clock others;
+  for (const Known& x : more)
+    if (x.block != engine_.block_linear || x.wave != w.id) others.push_back(x);
+  join(now, others);
+  if (!(now == engine_.clocks[known.clock])) known.clock = intern(std::move(now));
+}
+
+void Order::acquired(const Wave& w, const MemoryOp& m, Flag flag) {
   TkFlags& flags = *engine_.launch.flags;
   std::lock_guard<std::mutex> lock(flags.mutex);
+  Clock found;
   for (int l = 0; l < LANES; ++l) {
     if (!(m.live >> l & 1)) continue;
-    const auto found = flags.at.find(m.address[l] >> 2);
-    if (found != flags.at.end()) join(waves_[w.id].pending, found->second);
+    const uint64_t at = m.address[l] >> 2;
+    const auto here = given_.find(at);
+    if (here != given_.end()) join(found, here->second);
+    const auto there = flags.at.find(at);
+    if (flag != OF_BLOCK && there != flags.at.end()) join(found, there->second);
   }
+  if (flag == OF_BLOCK) now_knows(w, found);
+  else join(waves_[w.id].pending, found);
 }
 
 void Order::invalidated(const Wave& w) {
-  Known& known = waves_[w.id];
-  if (known.pending.empty()) return;
-  Clock now = engine_.clocks[known.clock];
-  join(now, known.pending);
-  known.pending.clear();
-  known.clock = intern(std::move(now));
+  const Clock pending = std::move(waves_[w.id].pending);
+  waves_[w.id].pending.clear();
+  if (!pending.empty()) now_knows(w, pending);
 }
 
 void Order::met() {
   Clock all, pending, written;
-  for (const Known& known : waves_) {
+  for (const Knows& known : waves_) {
     if (known.clock) join(all, engine_.clocks[known.clock]);
-    if (!known.pending.empty()) join(pending, known.pending);
-    if (!known.written.empty()) join(written, known.written);
+    join(pending, known.pending);
+    join(written, known.written);
   }
   if (all.empty() && pending.empty() && written.empty()) return;
   const uint32_t clock = intern(std::move(all));
-  for (Known& known : waves_) known = {clock, pending, written};
+  for (Knows& known : waves_) known = {clock, pending, written};
 }
 
-bool Order::before(uint32_t wave, uint32_t epoch, uint32_t completed, uint32_t clock) const {
-  for (uint64_t entry : engine_.clocks[clock]) {
-    if (entry >> 32 != engine_.block_linear) continue;
-    const TkRelease& r = released_[uint32_t(entry)];
-    if (r.wave == wave ? completed <= r.number : epoch < r.epoch) return true;
+bool Order::before(uint32_t wave, uint32_t epoch, uint32_t issued, uint32_t completed, uint32_t clock) const {
+  for (const Known& entry : engine_.clocks[clock]) {
+    if (entry.block != engine_.block_linear) continue;
+    const TkRelease& r = released_[entry.number];
+    if (r.wave != wave ? epoch < r.epoch : (of_block_[entry.number] && issued != NONE ? issued : completed) <= r.number) return true;
   }
   return false;
 }

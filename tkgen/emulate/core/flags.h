@@ -3,25 +3,31 @@
 //
 // Which accesses are flags. An access of agent or system scope (SC1 from gfx942 on; on gfx90a GLC of a load) and every atomic
 // operation: they do not race with each other. LLVM gives an atomic load or store these bits (AMDGPUUsage, "Memory Model gfx942":
-// "load atomic monotonic agent: sc1=1", "store atomic monotonic agent: sc1=1"; "gfx90a": "glc=1" of loads). On gfx90a an atomic
-// store looks as a plain one does, and is taken for one.
+// "load atomic monotonic agent: sc1=1", "store atomic monotonic agent: sc1=1"; "gfx90a": "glc=1" of loads). Of workgroup scope are
+// SC0 alone from gfx942 on ("load atomic monotonic workgroup: sc0=1"): flags among the waves of a block, outside of TgSplit mode.
+// On gfx90a an atomic store looks as a plain one does. There a store of one lane, of 4 or 8 bytes, may be one (PERHAPS), in a
+// program that has acquires: it does not race with loads that are flags or with atomic operations that return, but with all else.
 //
 // Releases. A store or an atomic operation of these is one of its wave: it covers the wave's own accesses that had been waited
 // for (the model's release waits for vmcnt(0) before it), and what other waves of the block had issued before the last barrier.
+// One of workgroup scope covers accesses of global memory once they are issued, as the waves share an L1 ("Memory Model gfx942",
+// release of workgroup scope: "s_waitcnt lgkmcnt(0)", and vmcnt(0) in TgSplit mode alone).
 // From gfx942 on the XCDs of a GPU have an L2 each: what a block has stored, other blocks see only once it was written back, by
 // buffer_wbl2 sc1 that the wave has waited for ("Memory Model gfx942": "buffer_wbl2 sc1=1: Performs L2 writeback to ensure previous
 // global/generic store/atomicrmw are visible at agent scope"). So a release covers plain stores as far as the last writeback that
 // its wave knows of, its own or one before a barrier. On gfx90a all waves of a GPU share one L2.
 // Acquires. A load, or an atomic operation that returns, takes over what its address was last given, but the wave is only after
-// it once it has executed buffer_inv sc1 (gfx90a: buffer_wbinvl1_vol), without which the L1 may serve older lines. A barrier
-// passes on to all waves what each of them knows, and what each has read: their L1 is one, any of them may invalidate it.
+// it once it has executed buffer_inv sc1 (gfx90a: buffer_wbinvl1_vol), without which the L1 may serve older lines. A load of
+// workgroup scope needs no more than its wait. A barrier passes on to all waves what each of them knows, and what each has
+// read: their L1 is one, any of them may invalidate it.
 #pragma once
 #include <mutex>
 
 #include "machine.h"
 
-// Releases known: block << 32 | number of its release, in order.
-using Clock = std::vector<uint64_t>;
+// Releases known, in order of blocks and waves. The last one of a wave covers its earlier ones, so there are two at most: the
+// last that was written back, and a later one that was not.
+using Clock = std::vector<Known>;
 
 void join(Clock& into, const Clock& other);
 
@@ -29,9 +35,14 @@ void join(Clock& into, const Clock& other);
 struct TkFlags {
   std::mutex mutex;
   std::unordered_map<uint64_t, Clock> at;  // per dword
+  size_t perhaps = 0;  // dwords of stores that may be no flags
 };
 
-bool is_scoped(const Op& op, Access access, uint32_t target);
+// What an access may be: nothing of a flag; a flag for the block's waves; for all; an atomic operation that gives nothing back,
+// a flag, too; a plain store of gfx90a that may be a flag.
+enum Flag : uint8_t { PLAIN, OF_BLOCK, OF_ALL, SUM, PERHAPS };
+Flag flag_of(const Engine& e, const MemoryOp& m);
+bool apart(Flag a, Flag b);  // whether two of them do not race
 bool adds_floats(const char* name);  // sums, which nobody waits for: not worth remembering
 
 // Of one block.
@@ -39,27 +50,31 @@ class Order {
  public:
   explicit Order(Engine& engine) : engine_(engine) {}
   void begin_block(size_t waves);
-  void released(const Wave& w, const MemoryOp& m);
+  void released(const Wave& w, const MemoryOp& m, Flag flag);
   void written_back(const Wave& w, uint32_t epoch);  // by an instruction of that epoch, waited for now
-  void acquired(const Wave& w, const MemoryOp& m);
+  void acquired(const Wave& w, const MemoryOp& m, Flag flag);
   void invalidated(const Wave& w);
   void met();  // a barrier
 
   uint32_t clock(const Wave& w) const { return waves_.empty() ? 0 : waves_[w.id].clock; }  // index into Engine::clocks
   uint32_t releases() const { return uint32_t(released_.size()); }
   bool used() const { return !released_.empty() || engine_.clocks.size() > 1; }
-  // Whether an access of this block, of `wave` in `epoch`, complete when there had been `completed` releases, is before `clock`.
-  bool before(uint32_t wave, uint32_t epoch, uint32_t completed, uint32_t clock) const;
+  // Whether an access of this block, of `wave` in `epoch`, issued and complete when there had been so many releases, is before
+  // `clock`. `issued` is NONE where the order of issue does not count.
+  bool before(uint32_t wave, uint32_t epoch, uint32_t issued, uint32_t completed, uint32_t clock) const;
 
  private:
-  struct Known {
+  struct Knows {
     uint32_t clock = 0;
     Clock pending;
     Clock written;  // writebacks of this block
   };
   uint32_t intern(Clock clock);
+  void now_knows(const Wave& w, const Clock& more);
 
   Engine& engine_;
-  std::vector<Known> waves_;
+  std::vector<Knows> waves_;
   std::vector<TkRelease> released_;
+  std::vector<bool> of_block_;                 // whether a release is of workgroup scope
+  std::unordered_map<uint64_t, Clock> given_;  // per dword: to waves of this block
 };

@@ -113,6 +113,10 @@ struct alignas(64) Wave {
   uint32_t id, epoch;
   uint64_t started, absent;  // lanes there were at first; those that were not at a barrier, which its wave passed at `barrier_pc`
   uint32_t barrier_pc;
+  struct Poll {
+    uint64_t address, at;
+    uint32_t pc, epoch;
+  } polls[4];  // its last loads of flags and of LDS
   enum State : uint8_t { RUNNING, BARRIER, ENDED } state;
   Engine* engine;
   MemoryQueue vector_ops, lds_ops, scalar_ops;  // FLAT ones stand among vector_ops
@@ -133,6 +137,13 @@ struct alignas(64) Wave {
   uint64_t exec() const { return get64(EXEC); }
 };
 
+// A release: the `number`-th of its block, by this wave. `written_back`: what the wave had stored has left its L2.
+struct Known {
+  uint32_t block, wave, number;
+  bool written_back;
+  bool operator==(const Known& o) const { return block == o.block && wave == o.wave && number == o.number && written_back == o.written_back; }
+};
+
 // Everything of one launch on one thread.
 struct Engine {
   explicit Engine(const TkLaunch& launch);
@@ -151,7 +162,7 @@ struct Engine {
   TkFinding* report(FindingKind kind, const Wave& w, const TkParty& a, const TkParty* b = nullptr);
   TkFinding* report(FindingKind kind, const Wave& w);
   void fatal(FindingKind kind, const Wave& w);
-  bool sleeps = false;  // the wave that runs lets the others run first
+  bool sleeps = false;  // the wave that runs lets the others run first: it sleeps, or looks again at what it waits for
   bool tracks() const { return launch.watch || launch.poison; }
 
   TkLaunch launch;
@@ -161,11 +172,13 @@ struct Engine {
   std::vector<uint8_t> lds_state;  // per byte: 0 never written, 1 written, 2 written with an undefined value
   std::vector<std::unique_ptr<Wave>> waves;
   std::vector<uint64_t> counts;
+  std::vector<uint64_t> executed_by;  // per dword index: a bit for each wave of a block, modulo 64; with a referee
   std::vector<TkFinding> findings;
   std::vector<uint32_t> barriers;
   std::vector<TkInterval> intervals;
   std::vector<TkRelease> releases;
-  std::vector<std::vector<uint64_t>> clocks{{}};  // flags.h
+  std::vector<std::vector<Known>> clocks{{}};  // flags.h
+  bool acquires = false;  // the program has flags that it reads, and drops what its caches hold
   std::vector<TkKnown> known;
   std::vector<TkLoss> losses;
   std::vector<TkTraceEntry> trace;

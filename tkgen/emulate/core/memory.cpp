@@ -144,11 +144,25 @@ void trace_addresses(Engine& e, const MemoryOp& m) {
 
 void touch_alone(Wave& w, MemoryOp& m);
 
+// Whether the wave looks again at what it looked at before: a flag, or LDS, at the same address, soon after, with no barrier
+// between. It may wait for another wave, and lets it run.
+bool polls(Wave& w, const MemoryOp& m) {
+  constexpr uint64_t SOON = 256;  // instructions
+  const bool flag = m.op->flags & (F_SC0 | F_SC1) || m.access == Access::ATOMIC;
+  if (!m.live || m.access == Access::WRITE || !(m.dst_count && (m.lds || flag))) return false;
+  Wave::Poll& last = w.polls[m.index % 4];
+  const uint64_t address = m.address[__builtin_ctzll(m.live)];
+  const bool again = last.pc == m.index && last.address == address && last.epoch == w.epoch && w.executed - last.at < SOON;
+  last = {address, w.executed, m.index, w.epoch};
+  return again;
+}
+
 void submit(Wave& w, MemoryOp& m) {
   Engine& e = *w.engine;
   if (e.repetition && e.repetition->takes(w, m)) return;
   trace_addresses(e, m);
   if (e.unknown) e.unknown->submitted(w, m);
+  else e.sleeps |= polls(w, m);
   if (m.hollow) m.perform = touch_alone;
   if (!e.tracks()) return perform(w, m);
   std::unique_ptr<MemoryOp> owned = std::move(e.free_ops.back());

@@ -227,7 +227,7 @@ void Referee::write_lds(const MemoryOp& m, uint64_t address, uint32_t size, int 
 }
 
 bool Referee::ordered(const Instance& x, const Instance& mine, bool lds) const {
-  if (mine.clock && order.before(x.wave, lds ? x.done : x.epoch, x.completed, mine.clock)) return true;
+  if (mine.clock && order.before(x.wave, lds ? x.done : x.epoch, lds || x.scalar ? NONE : x.issued, x.completed, mine.clock)) return true;
   if (!lds && !engine_.launch.split && !x.scalar && !mine.scalar) return x.epoch != mine.epoch;
   return x.done < mine.epoch || (!lds && mine.done < x.epoch);
 }
@@ -236,7 +236,7 @@ void Referee::judge(Wave& w, const MemoryOp& m, const Instance& mine, uint32_t o
   if (!other) return;
   const Instance& x = instances_[other];
   if (x.wave == mine.wave || ordered(x, mine, lds)) return;
-  if (x.scoped && mine.scoped) return;
+  if (apart(x.flag, mine.flag)) return;
   const TkParty a = {mine.wave, mine.index, mine.number, mine.epoch, mine.done, uint32_t(mine.access)};
   const TkParty b = {x.wave, x.index, x.number, x.epoch, x.done, uint32_t(x.access)};
   if (TkFinding* f = engine_.report(RACE, w, a, &b)) {
@@ -377,12 +377,12 @@ bool Referee::touched_as(const Touched& then, uint32_t epochs) const {
   return true;
 }
 
-uint32_t Referee::add_instance(const Wave& w, const MemoryOp& m, Access access, uint32_t done, bool scoped) {
+uint32_t Referee::add_instance(const Wave& w, const MemoryOp& m, Access access, uint32_t done, Flag flag) {
   if (instances_.size() >= compact_at_) {
     compact();
     compact_at_ = std::max(MOST_INSTANCES, 2 * instances_.size());
   }
-  instances_.push_back({w.id, m.index, m.number, m.epoch, done, access, m.queue == Queue::SCALAR, scoped || access == Access::ATOMIC, false, m.clock, NONE});
+  instances_.push_back({w.id, m.index, m.number, m.epoch, done, access, m.queue == Queue::SCALAR, access == Access::ATOMIC && flag == PLAIN ? OF_ALL : flag, false, m.clock, engine_.launch.split ? NONE : order.releases(), NONE});
   return uint32_t(instances_.size() - 1);
 }
 
@@ -394,8 +394,8 @@ bool Referee::in_lds(const MemoryOp& m, int lane) const {
 void Referee::touch_global(Wave& w, MemoryOp& m) {
   if (!m.live || (engine_.launch.dataless && !m.writable)) return;  // nobody writes there
   if (engine_.of_host(m.address[__builtin_ctzll(m.live)])) return;
-  const bool scoped = m.access == Access::ATOMIC || is_scoped(*m.op, m.access, engine_.launch.target);
-  const uint32_t id = m.instance = add_instance(w, m, m.access, engine_.launch.split ? w.epoch : NONE, scoped);
+  const Flag flag = flag_of(engine_, m);
+  const uint32_t id = m.instance = add_instance(w, m, m.access, engine_.launch.split ? w.epoch : NONE, flag);
   bool unchanged = m.access == Access::WRITE && !engine_.launch.split && !m.hollow;  // there it is performed already
   for (int l = 0; l < LANES; ++l) {
     if (!((m.live & ~m.private_lanes) >> l & 1) || in_lds(m, l)) continue;
@@ -404,7 +404,7 @@ void Referee::touch_global(Wave& w, MemoryOp& m) {
       unchanged = !std::memcmp(m.host[l] + i, &m.data[i / 4][l], std::min(4, m.in_range[l] - i));
   }
   instances_[id].unchanged = unchanged;
-  if (scoped && m.access != Access::READ && !adds_floats(engine_.launch.names[m.op->opcode])) order.released(w, m);
+  if (flag && m.access != Access::READ && !adds_floats(engine_.launch.names[m.op->opcode])) order.released(w, m, flag);
 }
 
 // The lanes that are in LDS, and what a load straight into LDS writes there.
@@ -437,7 +437,7 @@ void Referee::completed(Wave& w, MemoryOp& m) {
     Instance& x = instances_[m.instance];
     x.done = w.epoch;
     x.completed = order.releases();
-    if (x.scoped && (m.access == Access::READ || m.dst_count)) order.acquired(w, m);
+    if (x.flag && (m.access == Access::READ || m.dst_count)) order.acquired(w, m, x.flag);
   }
   if (m.queue == Queue::SCALAR) {
     if (m.live && (m.writable || !engine_.launch.dataless) && !engine_.of_host(m.address[0]))
@@ -464,7 +464,7 @@ void Referee::add_intervals(uint64_t page, const Page& cells, int kind) {
     }
     const Instance& x = instances_[id];
     const uint32_t access = uint32_t(x.access);
-    const bool like = open && open->end == base + i && open->writes == access && open->scoped == x.scoped;
+    const bool like = open && open->end == base + i && open->writes == access && open->flag == x.flag;
     const bool written_alike = !kind || (open && open->index == x.index && open->unchanged == x.unchanged);
     const bool in_step = !flags || (open && open->clock == x.clock && open->wave == x.wave && open->epoch == x.epoch && open->completed == x.completed);
     if (like && written_alike && in_step) {
@@ -473,7 +473,7 @@ void Referee::add_intervals(uint64_t page, const Page& cells, int kind) {
     }
     if (engine_.intervals.size() >= MOST_INTERVALS) return engine_.fatal(WATCH_LIMIT, *engine_.waves[0]);
     const TkRegion* r = engine_.find(base + i, 1);
-    engine_.intervals.push_back({r ? r->id : NONE, uint32_t(engine_.block_linear), x.index, access, base + i, base + i + 1, x.unchanged, x.clock, x.wave, x.epoch, x.completed, x.scoped});
+    engine_.intervals.push_back({r ? r->id : NONE, uint32_t(engine_.block_linear), x.index, access, base + i, base + i + 1, x.unchanged, x.clock, x.wave, x.epoch, x.completed, x.flag});
     open = &engine_.intervals.back();
   }
 }

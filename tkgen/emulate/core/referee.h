@@ -52,8 +52,10 @@ class Referee {
   struct Instance {
     uint32_t wave, index, number, epoch, done;
     Access access;
-    bool scalar, scoped, unchanged;
-    uint32_t clock, completed;  // flags.h
+    bool scalar;
+    Flag flag;
+    bool unchanged;
+    uint32_t clock, issued, completed;  // flags.h
   };
   struct Cell {
     uint32_t read[2], write[2];  // indices into instances_, 0 for none
@@ -71,7 +73,7 @@ class Referee {
   void divergent(Wave& w, const MemoryOp& m);
   void meet_direct_loads(Wave& w, const MemoryOp& m);
   void overtake(Wave& w, const MemoryOp& load, const MemoryOp& other);
-  uint32_t add_instance(const Wave& w, const MemoryOp& m, Access access, uint32_t done, bool scoped = false);
+  uint32_t add_instance(const Wave& w, const MemoryOp& m, Access access, uint32_t done, Flag flag = PLAIN);
   void touch_global(Wave& w, MemoryOp& m);
   void touch_lds(Wave& w, const MemoryOp& m, uint32_t done);
   void touch(Wave& w, const MemoryOp& m, uint32_t id, bool lds, Access access, uint64_t address, uint32_t size, int lane);

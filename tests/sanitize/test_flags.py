@@ -1,0 +1,121 @@
+"""Waves that wait for a flag in global memory: what it orders, of every scope, and what waiting costs."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tkgen.sanitize import Launch, Subject, Verdict, from_source, parse, sanitize
+
+# Half of the block writes LDS and sets a flag; the other half waits for the flag, then reads.
+PASSED = """
+template <int SCOPE, int GIVE, int TAKE> __device__ void pass(unsigned *flag, unsigned *out) {
+  __shared__ unsigned box[64];
+  const unsigned t = threadIdx.x % 64;
+  if (threadIdx.x < 64) {
+    box[t] = 3 * t;
+    if (t == 0) __hip_atomic_store(flag, 7u, GIVE, SCOPE);
+  } else {
+    while (__hip_atomic_load(flag, TAKE, SCOPE) != 7u) {}
+    out[t] = box[t];
+  }
+}
+#define KERNEL(NAME, SCOPE, GIVE, TAKE)                                                     \\
+  extern "C" __global__ __launch_bounds__(128) void NAME(unsigned *flag, unsigned *out) { \\
+    pass<__HIP_MEMORY_SCOPE_##SCOPE, __ATOMIC_##GIVE, __ATOMIC_##TAKE>(flag, out);         \\
+  }
+KERNEL(agent, AGENT, RELEASE, ACQUIRE)
+KERNEL(system, SYSTEM, RELEASE, ACQUIRE)
+KERNEL(workgroup, WORKGROUP, RELEASE, ACQUIRE)
+KERNEL(wavefront, WAVEFRONT, RELEASE, ACQUIRE)
+KERNEL(agent_without_release, AGENT, RELAXED, ACQUIRE)
+KERNEL(agent_without_acquire, AGENT, RELEASE, RELAXED)
+KERNEL(workgroup_without_release, WORKGROUP, RELAXED, ACQUIRE)
+"""
+WAITS = """
+extern "C" __global__ __launch_bounds__(128) void waits(unsigned *flag, unsigned *beat, unsigned *out) {
+  if (threadIdx.x < 64) {
+    unsigned n = 0;
+    while (__hip_atomic_load(flag, __ATOMIC_ACQUIRE, __HIP_MEMORY_SCOPE_AGENT) != 7u)
+      __hip_atomic_store(beat, ++n, __ATOMIC_RELEASE, __HIP_MEMORY_SCOPE_AGENT);
+    out[threadIdx.x] = n;
+  } else if (threadIdx.x == 64) {
+    __hip_atomic_store(flag, 7u, __ATOMIC_RELEASE, __HIP_MEMORY_SCOPE_AGENT);
+  }
+}
+extern "C" __global__ __launch_bounds__(128) void waits_in_lds(unsigned *flag, unsigned *beat, unsigned *out) {
+  __shared__ volatile unsigned ready;
+  if (threadIdx.x == 0) ready = flag[0];
+  __syncthreads();
+  if (threadIdx.x < 64) {
+    while (ready != 7u) {}
+    out[threadIdx.x] = beat[0];
+  } else if (threadIdx.x == 64) {
+    ready = 7u;
+  }
+}
+extern "C" __global__ __launch_bounds__(128) void takes_turns(unsigned *flag, unsigned *beat, unsigned *out) {
+  const unsigned wave = threadIdx.x / 64;
+  if (threadIdx.x % 64) return;
+  for (unsigned i = 0; i < 1000; ++i) {
+    while (__hip_atomic_fetch_add(flag, 0u, __ATOMIC_ACQ_REL, __HIP_MEMORY_SCOPE_AGENT) % 2 != wave) {}
+    out[0] += beat[0] + 1;
+    __hip_atomic_fetch_add(flag, 1u, __ATOMIC_ACQ_REL, __HIP_MEMORY_SCOPE_AGENT);
+  }
+}
+extern "C" __global__ __launch_bounds__(128) void never(unsigned *flag, unsigned *beat, unsigned *out) {
+  while (__hip_atomic_load(flag, __ATOMIC_ACQUIRE, __HIP_MEMORY_SCOPE_AGENT) != 7u) {}
+  out[threadIdx.x] = beat[0];
+}
+"""
+
+
+def compiled(folder: Path, text: str, target: str) -> Subject:
+    path = folder / "kernel.hip"
+    path.write_text("#include <hip/hip_runtime.h>\n" + text)
+    return from_source(path, target)
+
+
+def ran(subject: Subject, kernel: str, *arguments: str, schedules: int = 5, budget: int = 50_000_000) -> Verdict:
+    launch = Launch((1, 1, 1), (128, 1, 1), parse(list(arguments)), kernel=kernel)
+    return sanitize(subject, launch, schedules=schedules, budget=budget)
+
+
+BEFORE = "wave 1 may read bytes of LDS before wave 0 has written them: no barrier between"
+
+
+@pytest.mark.parametrize("target", ["gfx90a", "gfx942"])
+def test_flags_of_every_scope_that_covers_the_waves_order_lds(tmp_path: Path, target: str) -> None:
+    """On gfx90a an atomic store looks like a plain one, and a load of workgroup scope, too: such flags are unknown."""
+    subject = compiled(tmp_path, PASSED, target)
+    clean = ["agent", "system", *(["workgroup"] if target == "gfx942" else [])]
+    broken = ["wavefront", "agent_without_release", "agent_without_acquire", "workgroup_without_release"]
+    for name in clean + broken:
+        found = ran(subject, name, "flag:u32[1]", "out:u32[64]=0:out").diagnostics
+        assert {d.code for d in found} == (set() if name in clean else {"E701"}), name
+        assert (BEFORE in {d.message for d in found}) == (name in broken), (
+            name
+        )  # not that wave 0 overwrites what is read
+
+
+def test_a_wave_that_waits_lets_the_others_run(tmp_path: Path) -> None:
+    """Neither takes it long, nor does a small budget accuse it; what really never ends is still found."""
+    subject = compiled(tmp_path, WAITS, "gfx942")
+    arguments = "flag:u32[1]", "beat:u32[1]", "out:u32[128]"
+    verdict = ran(subject, "waits", *arguments, budget=2000)
+    assert not verdict.diagnostics and verdict.instructions < 1000
+    assert {d.code for d in ran(subject, "waits_in_lds", *arguments, budget=2000).diagnostics} <= {"E701"}
+    (endless,) = ran(subject, "never", *arguments, budget=2000).diagnostics
+    assert endless.code == "E710" and endless.fix is not None and "--budget" in endless.fix.text
+    assert endless.primary is not None
+    assert endless.primary.span.text.startswith("while")  # the loop, not where another wave begins
+
+
+def test_waves_that_take_turns_two_thousand_times(tmp_path: Path) -> None:
+    """Each turn is a release; what the waves know of each other stays as large as it is."""
+    subject = compiled(tmp_path, WAITS, "gfx942")
+    begin = time.process_time()
+    assert not ran(subject, "takes_turns", "flag:u32[1]", "beat:u32[1]", "out:u32[1]", schedules=3).diagnostics
+    assert time.process_time() - begin < 20  # 1 s here; a list of all releases at each took minutes
