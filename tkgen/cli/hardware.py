@@ -18,7 +18,9 @@ def hardware_check(
     into: Annotated[
         Path, typer.Option(help="Folder of results and report; a check that was stopped continues there.")
     ] = Path("hardware-check"),
-    only: Annotated[str, typer.Option(help="Sections to run, with commas between: specs, instructions, machine.")] = "",
+    only: Annotated[
+        str, typer.Option(help="Sections to run, with commas between: specs, instructions, machine, times.")
+    ] = "",
     sample: Annotated[
         int | None, typer.Option(min=1, help="Run this number of items of each section, evenly spread.")
     ] = None,
@@ -35,7 +37,7 @@ def hardware_check(
     as_json: Json = False,
     cxx: Cxx = None,
 ) -> None:
-    """Check an AMD GPU: run every spec and instruction on it, measure it, and write one report.
+    """Check an AMD GPU: run every spec and instruction on it, measure it, time kernels, and write one report.
 
     The report (report.json) names no host and no folder; attach it to an issue. Exit status: 0 all is
     right, 1 something is wrong, 3 the GPU, ROCm or a package is missing, 130 it was interrupted.

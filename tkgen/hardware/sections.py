@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import cast
 
-from tkgen.hardware import instructions, machine, specs
+from tkgen.hardware import instructions, machine, specs, times
 from tkgen.hardware.context import Section
 
-SECTIONS: tuple[Section, ...] = tuple(cast(Section, module) for module in (specs, instructions, machine))
+SECTIONS: tuple[Section, ...] = tuple(cast(Section, module) for module in (specs, instructions, machine, times))
 
 
 def names() -> tuple[str, ...]:
