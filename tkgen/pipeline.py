@@ -177,7 +177,7 @@ def beside(unread: UnreadError, defines: Define | None = None, target: str | Non
         return []
     parsed = Parsed(unread.rest.tree, defines or {}, target, unread.rest.words)
     _, problems = _each(lambda _: resolve(simplify(type_equations(parsed))).programs(), [parsed])
-    return [problem for problem in problems if problem.code in OWN]
+    return [problem for problem in problems if problem.code in OWN and unread.rest.beside(problem)]
 
 
 def type_equations(parsed: Parsed) -> TypedEquations:

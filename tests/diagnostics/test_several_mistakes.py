@@ -10,6 +10,92 @@ from tkgen.diagnostics import SpecError
 # (what has mistakes, the spec, the code and the text of each error)
 SPECS = [
     (
+        "a header of a kernel",
+        """kernel my gemm
+  dims M = 1024, N = 1000, K = 1024
+  global A : bf17[M, K]
+  global B : bf16[N, KK]
+  global C : f32[M, N]
+  block 128 x 128 step 32
+  waves 2 x 2
+  shared A, B buffers 1
+  accumulate C : f32 tile 32 x 32
+  epilogue reluu
+  store C
+""",
+        [("E101", "gemm"), ("E204", "bf17"), ("E209", "KK"), ("E211", "reluu")],
+    ),
+    (
+        "a header of a loop",
+        """kernel attention
+  dims HEADS = 64, LENGTH = 4096, D = 128
+  global Q : bf16[HEADS, LENGTH, D]
+  global K : bf16[HEADS, LENGTH, D]
+  global V : bf17[HEADS, LENGTH, D]
+  global O : bf16[HEADS, LENGTH, D]
+
+  over h in HEADS, q in LENGTH by 128
+  waves 4 along q
+  shared K, V
+
+  carry m : f32[q] = -1000000, l : f32[q] = 0, o : f32[q, D] = 0
+  each j in LENGTH by 64 step 3
+    s = 0.1275 * Q[h, q] @ K[h, j].T
+    n = max(m, rowmaxx(s))
+    p = exp2(s - n)
+    r = exp2(m - n)
+    l = l * r + rowsum(p)
+    o = o * r + bf16(p) @ V[h, j]
+    m = n
+  O[h, q] = o / l
+""",
+        [("E101", "step"), ("E204", "bf17"), ("E200", "rowmaxx")],
+    ),
+    (
+        "a loop as Python writes it",
+        """kernel attention
+  dims HEADS = 64, LENGTH = 4096, D = 128
+  global Q : bf16[HEADS, LENGTH, D]
+  global K : bf16[HEADS, LENGTH, D]
+  global V : bf17[HEADS, LENGTH, D]
+  global O : bf16[HEADS, LENGTH, D]
+
+  over h in HEADS, q in LENGTH by 128
+  waves 4 along q
+  shared K, V
+
+  carry m : f32[q] = -1000000, l : f32[q] = 0, o : f32[q, D] = 0
+  for j in range(0, LENGTH, 64):
+    s = 0.1275 * Q[h, q] @ K[h, j].T
+    n = max(m, rowmaxx(s))
+    p = exp2(s - n)
+    r = exp2(m - n)
+    l = l * r + rowsum(p)
+    o = o * r + bf16(p) @ V[h, j]
+    m = n
+  O[h, q] = o / l
+""",
+        [("E103", "for"), ("E204", "bf17"), ("E200", "rowmaxx")],
+    ),
+    (
+        "a header of a role",
+        """kernel gemm
+  dims M = 1024, N = 1024, K = 1024
+  global A : bf17[M, K]
+  global B : bf16[N, KK]
+  global C : f32[M, N]
+  block 128 x 128 step 32
+  shared A, B buffers 1
+  role producer wave 0..3
+    load A, B
+  role consumer waves 4..7 as 2 x 2
+    accumulate C : f32 tile 32 x 32
+    epilogue reluu
+    store C
+""",
+        [("E101", "wave"), ("E204", "bf17"), ("E209", "KK"), ("E211", "reluu")],
+    ),
+    (
         "products in clauses, with statements that cannot be read",
         """kernel gemm
   dims M = 1024, N = 1000, K = 1024

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hopper_builds import NVCC, loop_code, product_code, sass
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -16,7 +17,7 @@ from tkgen.api import load
 from tkgen.backends.hopper.build import CudaBuild
 from tkgen.backends.hopper.machine import load_hopper
 from tkgen.backends.hopper.spec import HopperSpec
-from tkgen.backends.hopper.toolchain import Figures, Nvcc
+from tkgen.backends.hopper.toolchain import Figures
 from tkgen.cli import app
 from tkgen.predict import PredictError, Prediction, predict, render_terminal
 from tkgen.predict.hopper.model import Work, clock
@@ -25,36 +26,6 @@ from tkgen.targets import UnknownTargetError
 
 SPECS = Path(__file__).parents[2] / "specs" / "hopper"
 MACHINE = load_hopper()
-
-
-def sass(*opcodes: str) -> str:
-    """A disassembly: an opcode a line; `BRA n` jumps to instruction n."""
-    lines = []
-    for n, opcode in enumerate((*opcodes, "EXIT")):
-        name, _, target = opcode.partition(" ")
-        to = f" {int(target) * 16:#x}" if target else " R2, R4"
-        lines.append(f"        /*{n * 16:04x}*/                   {name}{to} ;")
-    return "\n".join(lines)
-
-
-def product_code(inside: int = 12, outside: int = 100, loads: int = 0) -> str:
-    """A tile loop around a fused matmul."""
-    first = 2 + outside
-    before = [*["LDG.E.128", "BAR.SYNC"] * loads, *["FADD"] * (outside - 2 * loads)]
-    code = ["MOV", "S2R", *before, *["HGMMA.64x256x16.F32.BF16"] * 4,
-            *["UIADD3"] * inside, f"BRA {first}", "UTMASTG", "BRA 2", "UTMALDG"]  # fmt: skip
-    return sass(*code)
-
-
-def loop_code(inside: int = 500, powers: int = 64) -> str:
-    """The same of attention: powers beside products."""
-    code = ["MOV", *["FADD"] * 400, "HGMMA.64x128x16.F32.BF16", *["MUFU.EX2"] * powers, *["FFMA"] * inside, "BRA 401",
-            "UTMASTG", "BRA 1", "UTMALDG"]  # fmt: skip
-    return sass(*code)
-
-
-NVCC = Nvcc(Path("nvcc"), "PATH", "13.0")
-
 
 PARTS = """
 kernel parts
@@ -108,6 +79,11 @@ def shown(p: Prediction) -> str:
     console = Console(width=200, file=io.StringIO())
     render_terminal(p, console)
     return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", ["h100_swiglu", "h100_swiglu_gates"])
+def test_products_with_several_factors_on_a_side_are_predicted(name: str) -> None:
+    assert product(name=name).seconds > product().seconds
 
 
 # ---------------------------------------------------------------- machine code

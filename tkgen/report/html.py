@@ -55,7 +55,7 @@ KEY = (
     ("k k-load", "global load"),
     ("k k-write", "LDS write"),
     ("k k-read", "LDS read"),
-    ("k k-multiply", "MFMA"),
+    ("k k-multiply", "multiply"),
     ("k k-wait", "wait"),
     ("k k-zero", "zero, store"),
     ("line raw", "read after write"),
@@ -73,6 +73,14 @@ TIME_KEY = (
     ("k t-barrier", "waits at a barrier"),
     ("k starved", "matrix unit starved"),
 )
+SM_KEY = (
+    ("k t-multiply", "WGMMA"),
+    ("k t-vector", "other instructions"),
+    ("k t-load", "copies and stores"),
+    ("k t-wait", "waits"),
+    ("k t-barrier", "waits at a barrier"),
+    ("k starved", "tensor cores starved"),
+)  # of pipelines that are modelled
 
 
 def write_report(builds: Sequence[Any], path: Path, previous: Mapping[str, Mapping[str, Any]] | None = None) -> None:
@@ -105,6 +113,7 @@ def render_html(kernels: Sequence[Facts]) -> str:
             sections=[sections(f) for f in kernels],
             key=KEY,
             time_key=TIME_KEY,
+            sm_key=SM_KEY,
             headline=[headline(f) for f in kernels],
             memory=[dict(sections(f))["lds"] for f in kernels],
             looping=[loops(f) for f in kernels],
@@ -188,7 +197,16 @@ def _time(found: Facts) -> dict[str, Any] | None:
         [b.track, b.kind, b.wave, round(b.start, 1), round(b.end, 1), texts[b.text], b.line, b.count, b.by]
         for b in time.bars
     ]
-    plain = {"simds": time.simds, "waves": time.waves, "blocks": time.blocks, "roles": time.roles, "end": time.end}
+    plain = {
+        "simds": time.simds,
+        "waves": time.waves,
+        "blocks": time.blocks,
+        "roles": time.roles,
+        "end": time.end,
+        "names": time.names,
+        "units": time.units,
+        "places": time.places,
+    }
     return plain | {"loop": time.loop, "passes": time.passes, "texts": list(texts), "bars": bars}
 
 

@@ -72,6 +72,10 @@ def prediction(build: Any, product: str | None = None, sizes: Mapping[str, int] 
         position = positions(build)
         waves = tuple({position[a]: c for a, c in w.items() if a in position} for w in recording.spent)
         drawn = timeline(build, Profile(found, recording))
+    elif build.function is None:
+        from tkgen.report.modelled import modelled  # of Hopper, of which nothing follows machine code
+
+        drawn = modelled(model, found)
     try:
         hot = hot_lines(build, model, found, recording)
     except ToolchainError as error:

@@ -81,6 +81,9 @@ class Timeline:
 
     `loop` is the part of the steady loop to look at first, `passes` where block 0 begins its passes. Wave w is wave
     w mod `waves` of its block, and on SIMD w mod `simds`. Cycles are of an engine clock of `clock_mhz`.
+
+    `names` are those of a block's waves, `units` of each SIMD's matrix unit (empty without one), `places` of the SIMDs,
+    as they are shown. `known` says what is not known of a `core` that no model follows instruction by instruction.
     """
 
     simds: int
@@ -93,6 +96,11 @@ class Timeline:
     end: float
     bars: tuple[Bar, ...]
     times: tuple[WaveTime, ...]
+    names: tuple[str, ...] = ()
+    units: tuple[str, ...] = ()
+    places: tuple[str, ...] = ()
+    core: str = "compute unit"
+    known: str = ""
 
 
 def timeline(build: Build, profile: Profile) -> Timeline:
@@ -115,6 +123,9 @@ def timeline(build: Build, profile: Profile) -> Timeline:
         end=loop[1],
         bars=tuple(bars),
         times=tuple(_times(recording, bars, loop, roles)),
+        names=tuple(f"wave {n}" for n in range(recording.waves)),
+        units=tuple(f"SIMD {n} · MFMA" for n in range(recording.simds)),
+        places=tuple(f"SIMD {n}" for n in range(recording.simds)),
     )
 
 

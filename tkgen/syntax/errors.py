@@ -169,7 +169,7 @@ def _statement_errors(file: SourceFile, statement: Statement) -> list[Diagnostic
 def _foreign(file: SourceFile, statement: Statement, code: str) -> Diagnostic | None:
     """An error for a statement that other languages write otherwise, with the statement of a spec as its fix."""
     text = file.text[statement.start : statement.end].rstrip()
-    found = translated(text, lambda new: _parses(new, statement.inside)) if len(text) < MAX_FOREIGN else None
+    found = translated(text, lambda new: parses(new, statement.inside)) if len(text) < MAX_FOREIGN else None
     if found is None:
         return None
     start, end, new = changed(text, found.text)
@@ -179,7 +179,7 @@ def _foreign(file: SourceFile, statement: Statement, code: str) -> Diagnostic | 
     return Diagnostic(code, found.about[0], Label(span), notes=found.about[1:], fix=fix)
 
 
-def _parses(text: str, inside: str) -> bool:
+def parses(text: str, inside: str) -> bool:
     """Return True if a text is a statement of a body of kind `inside`, or none at all."""
     if not text or text.startswith("#"):
         return True

@@ -24,6 +24,7 @@ from tkgen.syntax.ast import flatten
 from tkgen.syntax.errors import MAX_STATEMENT, line_errors, statements_of, unexpected
 from tkgen.syntax.grammar import FILE_WORDS, parser
 from tkgen.syntax.loader import IncludeError, Loader, check_text, identity, read_source
+from tkgen.syntax.recovery import readable
 from tkgen.syntax.sequence import sequence
 from tkgen.syntax.tree import Branch, TreeBuilder, check_once
 
@@ -75,10 +76,16 @@ def parse(file: SourceFile, *, loader: Loader | None = None) -> ast.Kernel:
 
 @dataclass(frozen=True)
 class Rest:
-    """The rest of a spec without the statements that cannot be read; `words` are the names in these."""
+    """The rest of a spec beside the statements `unread`, which cannot be read; `words` are the names in these."""
 
     tree: ast.Kernel | ast.Sequence
     words: frozenset[str]
+    unread: tuple[Span, ...]
+
+    def beside(self, problem: Diagnostic) -> bool:
+        """Return True if a problem lies in no statement that cannot be read: those have their own errors."""
+        at = problem.primary.span if problem.primary else None
+        return at is None or not any(s.start <= at.start < s.end and s.file is at.file for s in self.unread)
 
 
 class UnreadError(SpecError):
@@ -99,18 +106,20 @@ def parse_any(file: SourceFile, *, loader: Loader | None = None) -> ast.Kernel |
 
 
 def _rest(file: SourceFile, loader: Loader | None, found: Sequence[Diagnostic]) -> Rest | None:
-    """The spec without the statements that have errors, headers aside; None of a text that nobody writes."""
+    """The spec without the statements that have errors; None of a text that nobody writes."""
     if len(file.text) > MAX_REST:
         return None
     wrong = statements_of(file, [d.primary.span.start for d in found if d.primary])
-    if not wrong or any(d.code not in ("E101", "E103", "E108") for d in found) or any(s.opens for s in wrong):
+    if not wrong or any(d.code not in ("E101", "E103", "E108") for d in found):
         return None
-    text = file.text
-    for s in wrong:
-        text = text[: s.start] + re.sub(r"[^\n]", " ", text[s.start : s.end]) + text[s.end :]
+    other = readable(file, wrong, found)
+    if other is None:
+        return None
     words = frozenset(w for s in wrong for w in re.findall(r"[A-Za-z_]\w*", file.text[s.start : s.end]))
     try:
-        return Rest(_built(file, loader, parse_tree(SourceFile(file.name, text))), words)
+        tree = parse_tree(SourceFile(file.name, other.text))
+        other.placed(tree)
+        return Rest(_built(file, loader, tree), words, tuple(Span(file, s.start, s.end) for s in wrong))
     except SpecError:
         return None
 

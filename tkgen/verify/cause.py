@@ -1,4 +1,4 @@
-"""What a verdict says of wrong elements, as data with the sentences that people read."""
+"""Wrong elements and their causes, as data with the sentences that people read."""
 
 from __future__ import annotations
 

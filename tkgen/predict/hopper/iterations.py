@@ -73,6 +73,12 @@ class IterationModel(HopperModel):
         chain = self.first_cycles + t.lone_cycles * self.inside + (consumers - 1) * each
         return consumers * mine, chain
 
+    @property
+    def mean_passes(self) -> float:
+        """Iterations of a tile, on average."""
+        passes = self._passes()
+        return sum(passes) / len(passes)
+
     def tile_seconds(self, passes: int, hertz: float) -> float:
         """Of an output tile."""
         if not passes:

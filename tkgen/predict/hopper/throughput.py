@@ -85,19 +85,34 @@ class ThroughputModel(HopperModel):
         warps = self.launch.blocks * self.build.threads / self.machine.warp_size
         return self.instructions * warps / (self.product.sms * self.machine.sub_partitions) / hertz
 
+    @property
+    def turns(self) -> float:
+        """How many blocks each place of an SM has, one after the other."""
+        return max(self.launch.blocks / (self.resident * self.product.sms), 1.0)
+
+    @property
+    def memory_seconds(self) -> float:
+        """In which memory moves what all blocks read and write."""
+        moved = float(self.read_bytes + self.written_bytes)
+        return moved / read_rate(self.machine, self.product, self.read_bytes, self.written_bytes)
+
+    def busy_seconds(self, hertz: float) -> float:
+        """Of all blocks: the bounds of memory, of a block's own chain and of issued instructions, added smoothly."""
+        smooth = min(1 + self.resident, MOST_SMOOTH)
+        bounds = (self.memory_seconds, self.turns * self.block_seconds(hertz), self.issue_seconds(hertz))
+        return float(sum(bound**smooth for bound in bounds) ** (1 / smooth))
+
     def predicted(self) -> Prediction:
         """The time of one launch, and where it goes."""
         moved = float(self.read_bytes + self.written_bytes)
-        memory = moved / read_rate(self.machine, self.product, self.read_bytes, self.written_bytes)
+        memory = self.memory_seconds
         start = self.timing.launch_us * 1e-6
-        turns = max(self.launch.blocks / (self.resident * self.product.sms), 1.0)
-        smooth = min(1 + self.resident, MOST_SMOOTH)
+        turns = self.turns
 
-        def busy(hertz: float) -> float:
-            bounds = (memory, turns * self.block_seconds(hertz), self.issue_seconds(hertz))
-            return float(sum(bound**smooth for bound in bounds) ** (1 / smooth))
+        def work(hertz: float) -> Work:
+            return Work(0.0, self.issue_seconds(hertz) * hertz, moved)
 
-        at = settled(self.machine, start, busy, lambda hertz: Work(0.0, self.issue_seconds(hertz) * hertz, moved))
+        at = settled(self.machine, start, self.busy_seconds, work)
         issues = self.issue_seconds(at.hertz) > turns * self.block_seconds(at.hertz)
         parts = {"launch": start, "memory": memory, "instructions" if issues else "too few blocks": at.seconds - memory}
         return prediction(self.spec, self.launch, self.product, at, parts, start=start, blocks_per_sm=self.resident)

@@ -30,7 +30,7 @@ from tkgen.backends.hopper.spec import HopperSpec
 from tkgen.backends.hopper.toolchain import matrix_opcode
 from tkgen.ir.launch import Launch
 from tkgen.ir.sizing import Piece
-from tkgen.ir.types import Program
+from tkgen.ir.types import Program, Side
 from tkgen.predict.hopper.model import HopperModel, Settled, Work, moved_bytes, prediction, read_rate, settled
 from tkgen.predict.hopper.sass import read
 from tkgen.predict.prediction import Prediction
@@ -96,6 +96,21 @@ class Round:
 
 
 @dataclass(frozen=True)
+class Leaving:
+    """Seconds in which sums leave: instructions, panels that are written again, loads of the epilogue; and stores."""
+
+    issue: float
+    reused: float
+    read: float
+    written: float
+
+    @property
+    def longest(self) -> float:
+        """Of a tile: the stores go on beside the other parts."""
+        return max(self.issue + self.reused + self.read, self.written)
+
+
+@dataclass(frozen=True)
 class Tiling:
     """Facts of blocks that compute tiles of a product: those of a kernel that its time depends on.
 
@@ -122,9 +137,9 @@ class Tiling:
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of both factors in memory, bytes: `along` is True if the contraction goes along the rows of both."""
+    """Bytes of a row of the factors on both sides; `along` is True if the contraction goes along the rows of all."""
 
-    row_bytes: tuple[int, ...]
+    row_bytes: tuple[int, int]
     along: bool
 
     @property
@@ -216,15 +231,19 @@ class Tiles:
             return float(t.fresh_columns_ns * 1e-9)
         return float(t.fresh_rows_ns * 1e-9) / (1 if any(n % LINE_BYTES for n in self.rows.row_bytes) else 2)
 
-    def tail(self, these: Round, hertz: float) -> float:
-        """Seconds in which a tile's sums leave and nothing multiplies, but those in which stages are filled."""
+    def leaving(self, these: Round, hertz: float) -> Leaving:
+        """Seconds of the parts in which the sums of a round's tiles leave."""
         t, tiling = self.timing, self.tiling
         issue = max(t.lone_cycles, tiling.consumers) * tiling.outside / hertz
         reused = tiling.panel_writes * t.panel_ns * 1e-9
         written = tiling.tile_bytes * these.tiles / (t.l2_write_tbps * 1e12)
         others = self.read_bytes * these.tiles / read_rate(self.machine, self.product, self.read_bytes, 0)
         read = tiling.loads * t.load_latency_ns * 1e-9 + others
-        whole, step = max(issue + reused + read, written), self.steps(these, hertz)
+        return Leaving(issue, reused, read, written)
+
+    def tail(self, these: Round, hertz: float) -> float:
+        """Seconds in which a tile's sums leave and nothing multiplies, but those in which stages are filled."""
+        tiling, whole, step = self.tiling, self.leaving(these, hertz).longest, self.steps(these, hertz)
         return whole - min(whole, tiling.stages * step.copies, these.steps * step.waits)
 
     def exposed(self, hertz: float) -> float:
@@ -279,7 +298,7 @@ class TileModel(HopperModel):
             self.layout.turns, bool(self.layout.scaled), end.load_groups, self.layout.clusters > 1,
         )  # fmt: skip
         factors = [o.tensor for o in program.operands]
-        row_bytes = tuple(self.launch.shape(f)[-1] * f.dtype.bytes for f in factors)
+        row_bytes = (self._row_bytes(Side.A), self._row_bytes(Side.B))
         self.rows = Rows(row_bytes, all(f.dims[-1] == program.k for f in factors))
 
     @cached_property
@@ -289,6 +308,12 @@ class TileModel(HopperModel):
         read = sum(self.launch.bytes(t) for t in self.spec.program.reads if t.name not in factors)
         each = read / sum(map(len, self.launch.work))
         return Tiles(self.machine, self.product, self.tiling, self.rows, self._rounds(), each)
+
+    def _row_bytes(self, side: Side) -> int:
+        """Bytes of a row of the factors on a side; of several those of one whose rows begin anywhere in a line."""
+        factors = (o.tensor for o in self.spec.program.operands if o.side is side)
+        rows = [self.launch.shape(f)[-1] * f.dtype.bytes for f in factors]
+        return max(rows, key=lambda n: (n % BOX_BYTES != 0, n % LINE_BYTES != 0))
 
     def _rounds(self) -> list[Round]:
         """All rounds of tiles."""

@@ -12,7 +12,7 @@ function timeline(kernel, own, jump) {
   const SVG = "http://www.w3.org/2000/svg";
   const bars = own.bars;
   const cycles = (n) => Math.round(n).toLocaleString("en");
-  const waveName = (w) => `wave ${w % own.waves}${own.blocks > 1 ? ` of block ${Math.floor(w / own.waves)}` : ""}`;
+  const waveName = (w) => `${own.names[w % own.waves]}${own.blocks > 1 ? ` of block ${Math.floor(w / own.waves)}` : ""}`;
   const safe = (text) => text.replace(/[&<>"]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[c]);
 
   /* ---- rows: where each track of each wave lies ---- */
@@ -33,8 +33,10 @@ function timeline(kernel, own, jump) {
     for (let w = simd; w < waves; w += own.simds) members.push(w);
     if (!members.length) continue;
     const top = y;
-    add(HEIGHT.unit, ["MFMA", "idle"], members, `SIMD ${simd}`, "unit");
-    add(HEIGHT.vector, ["vector"], members, "", "vector");
+    if (own.units[simd]) {
+      add(HEIGHT.unit, ["MFMA", "idle"], members, own.units[simd], "unit");
+      add(HEIGHT.vector, ["vector"], members, "", "vector");
+    }
     for (const w of members) {
       const row = add(HEIGHT.wave, ["self", "barrier", "wait"], [w], waveName(w), "wave");
       row.wave = w;
@@ -76,7 +78,7 @@ function timeline(kernel, own, jump) {
     }
     out.push(axis());
     for (const row of rows) {
-      if (row.label) out.push(`<text class="${row.look === "unit" ? "strong" : "small"} end" x="${GUTTER - 8}" y="${row.y + row.height - 4}">${row.label}${row.look === "unit" ? " · MFMA" : ""}</text>`);
+      if (row.label) out.push(`<text class="${row.look === "unit" ? "strong" : "small"} end" x="${GUTTER - 8}" y="${row.y + row.height - 4}">${row.label}</text>`);
       out.push(drawn(row));
     }
     out.push(meetings());
@@ -131,11 +133,11 @@ function timeline(kernel, own, jump) {
   /* What may stand in a bar, the longest first. */
   function written(row, bar) {
     const text = own.texts[bar[TEXT]];
-    const wave = `wave ${bar[WAVE] % own.waves}`;
+    const wave = own.names[bar[WAVE] % own.waves];
     if (row.look === "unit") return bar[TRACK] === "idle" ? [text] : [wave, String(bar[WAVE] % own.waves)];
     if (bar[KIND] === "barrier") {
       const by = bar[BY] % own.waves;
-      return bar[BY] >= 0 && bar[BY] !== bar[WAVE] ? [`waits for wave ${by}`, `for wave ${by}`, `for ${by}`] : [];
+      return bar[BY] >= 0 && bar[BY] !== bar[WAVE] ? [`waits for ${own.names[by]}`, `for ${own.names[by]}`, `for ${by}`] : [];
     }
     if (bar[KIND] === "wait") return [`waits for ${text}`, `for ${text.split(":")[0]}`];
     return [text, text.split(" ")[0]];
@@ -179,10 +181,10 @@ function timeline(kernel, own, jump) {
   /* ---- words ---- */
   function said({ bar }) {
     const length = bar[END] - bar[START];
-    const where = `${waveName(bar[WAVE])}${own.blocks > 1 ? "" : ` (${own.roles[bar[WAVE] % own.waves]})`}, SIMD ${bar[WAVE] % own.simds}`;
+    const where = `${waveName(bar[WAVE])}${own.blocks > 1 ? "" : ` (${own.roles[bar[WAVE] % own.waves]})`}, ${own.places[bar[WAVE] % own.simds]}`;
     const when = `${cycles(length)} cycles from ${cycles(bar[START] - own.loop[0])}`;
     const text = own.texts[bar[TEXT]];
-    if (bar[TRACK] === "idle") return `SIMD ${bar[WAVE] % own.simds}: the matrix unit stands still, ${when}: ${text}`;
+    if (bar[TRACK] === "idle") return `${own.places[bar[WAVE] % own.simds]}: the matrix unit stands still, ${when}: ${text}`;
     if (bar[KIND] === "barrier") {
       const by = bar[BY];
       return `${where}: at the barrier, ${when}${by < 0 ? "" : by === bar[WAVE] ? "; it comes last" : `; ${waveName(by)} comes last${doing(by, bar)}`}`;
