@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -15,11 +17,15 @@ from sampling import only
 
 from tkgen import load
 from tkgen.backends.cdna import kittens
-from tkgen.backends.cdna.lower.harness import Kernels, harness_cpp
+from tkgen.backends.cdna.lower.harness import Checked, Kernels, harness_cpp, harness_python
+from tkgen.backends.spec import AnySpec
 from tkgen.execute.admitted import admitted, stated
 from tkgen.execute.cases import size_cases
 from tkgen.sequence import SequenceSpec
-from tkgen.targets import load_target
+from tkgen.targets import Target, load_target
+from tkgen.toolchain.discover import find_compiler
+from tkgen.toolchain.hip import find_hip
+from tkgen.toolchain.module import build_module, missing_for_module
 
 ROOT = Path(__file__).parents[2]
 TARGETS = ("gfx90a", "gfx942", "gfx950")
@@ -62,24 +68,50 @@ def test_every_spec_is_there() -> None:
     assert all(name.startswith("hopper/") for name in specs - kept), specs - kept
 
 
+ALL = [f"{name}-{target}" for name, target in accepted()]
 SOME = ("attention/attention_backward_atomic-gfx90a", "low_precision/w8_decode-gfx942", "rows/softmax-gfx950")
 
 
-@pytest.mark.parametrize("case", only([f"{name}-{target}" for name, target in accepted()], SOME))
+@dataclass(frozen=True)
+class Case:
+    """A spec at small sizes for a target, what its check is made of, and the options of that."""
+
+    spec: AnySpec
+    checked: Checked
+    target: Target
+    options: list[str]
+
+    @classmethod
+    def of(cls, case: str) -> Case:
+        name, _, target = case.rpartition("-")
+        path, sizes = ROOT / "specs" / f"{name}.tk", sizes_of(name, target)
+        dynamic = {d.name for d in load(path, None, target).program.dims if d.size is None}
+        spec = load(path, {n: size for n, size in sizes.items() if n not in dynamic}, target).check()
+        plans = tuple(k.plan or k.program for k in spec.kernels)
+        several = Kernels(spec.name, plans, spec.program.arguments) if isinstance(spec, SequenceSpec) else None
+        options = [word for n in sizes if n in dynamic for word in (f"--{n}", str(sizes[n]))]
+        return cls(spec, several or plans[0], load_target(target), ["--repeats", "1", "--warmup", "0", *options])
+
+
+@pytest.mark.parametrize("case", only(ALL, SOME))
 def test_the_check_program(compiled, ended, case):
     """Its exit status is 0, it finds each output right, and none of its elements is left unchecked."""
-    name, _, target = case.rpartition("-")
-    path, sizes = ROOT / "specs" / f"{name}.tk", sizes_of(name, target)
-    dynamic = {d.name for d in load(path, None, target).program.dims if d.size is None}
-    spec = load(path, {n: size for n, size in sizes.items() if n not in dynamic}, target).check()
-    checked = (
-        Kernels(spec.name, tuple(k.plan or k.program for k in spec.kernels), spec.program.arguments)
-        if isinstance(spec, SequenceSpec)
-        else spec.plan or spec.program
-    )
-    gpu = load_target(target)
-    body = harness_cpp(checked, target).replace(f'#include "{spec.name}.cpp"', spec.text)
-    flags = ("-std=c++20", f"-D{gpu.kittens_define}", f"-I{kittens.include_dir()}", "-Wno-unknown-pragmas")
-    options = [word for n in sizes if n in dynamic for word in (f"--{n}", str(sizes[n]))]
-    got = ended(compiled(body, target, flags=flags), "--repeats", "1", "--warmup", "0", *options, target=target)
+    found = Case.of(case)
+    include = f'#include "{found.spec.name}.cpp"'
+    body = harness_cpp(found.checked, found.target.name).replace(include, found.spec.text)
+    flags = ("-std=c++20", f"-D{found.target.kittens_define}", f"-I{kittens.include_dir()}", "-Wno-unknown-pragmas")
+    got = ended(compiled(body, found.target.name, flags=flags), *found.options, target=found.target.name)
+    assert got.status == 0 and "WRONG" not in got.out and "right" in got.out, got
+
+
+@pytest.mark.parametrize("case", only(ALL, ("quantise/quantise_rows-gfx942",)))
+def test_the_script(ended, tmp_path, case):
+    """`NAME_check.py` beside the module says the same, of every element, with a torch that knows no AMD GPU."""
+    found = Case.of(case)
+    name, compiler = found.spec.name, find_compiler(found.target)
+    if missing := missing_for_module(compiler, find_hip()):
+        pytest.skip("; ".join(f"{m.what} is missing: {m.install}" for m in missing))
+    build_module(found.spec.text, name, found.target, compiler, tmp_path, include_dirs=[kittens.include_dir()])
+    (tmp_path / f"{name}_check.py").write_text(harness_python(found.checked, found.target.name))
+    got = ended(sys.executable, str(tmp_path / f"{name}_check.py"), *found.options, target=found.target.name)
     assert got.status == 0 and "WRONG" not in got.out and "right" in got.out, got
