@@ -62,6 +62,9 @@ UNRUN = {
     "hipcc -O3 -gline-tables-only --offload-arch=gfx942 --cuda-device-only --no-gpu-bundle-output gemm.cpp"
     " -o gemm.hsaco": "needs ROCm; the tests make the same code object with clang",
     "code --install-extension dist/tkgen.vsix": "needs VS Code",
+    "$ tkgen build specs/rows/softmax.tk -t gfx942 -D ROWS=64 --emit module,harness -o out": "needs HIP's headers, and"
+    " tests/hip/test_check_programs.py makes the same files",
+    "$ tkgen emulate -- python out/softmax_check.py --repeats 1 --warmup 0": "tests/hip/test_check_programs.py runs it",
     "$ tkgen verify hipkittens/kernels/gemm/bf16fp32/mi350x/256_256_64_32_with16x32.cpp --kittens hipkittens"
     " --target gfx950 --grid 1 --block 512 --lds 163840 --reference hipkittens.py:gemm"
     " --arg '{gl(A:bf16[256,8192]=randn:in), u64, gl(B:bf16[256,8192]=randn:in), u64,"

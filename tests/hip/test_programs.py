@@ -50,10 +50,21 @@ def test_a_program_as_a_file_of_its_own(compiled, ended, name):
     assert right(got), got
 
 
-@pytest.mark.parametrize("name", only(NAMES, ("last_block", "reduction")))
+@pytest.mark.parametrize("name", only(NAMES, ("last_block", "reduction", "grid_sync")))
 def test_the_referee_accuses_no_program(together, ended, name):
     found: list = []
     program = together("gfx942")
     got = ended(program, name, launcher=Refereed(str(program), emulated(), found.extend, schedules=2))
     assert right(got), got
     assert [d for d in found if d.code.startswith("E")] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["gfx90a", "gfx942"])
+def test_the_referee_asks_for_a_barrier_of_the_grid(compiled, ended, target):
+    """A barrier of the block does not order what other blocks store."""
+    text = (PROGRAMS / "grid_sync.hip").read_text()
+    found: list = []
+    program = compiled(text.replace("grid.sync()", "__syncthreads()"), target)
+    ended(program, target=target, launcher=Refereed(str(program), emulated(), found.extend, schedules=2))
+    assert {d.code for d in found} == {"E701"}, found

@@ -186,3 +186,28 @@ def test_modules(compiled, ended, tmp_path, form):
     got = ended(compiled(LOADING), str(tmp_path / "kernels"), target="gfx942")
     names = ["hipErrorFileNotFound", "hipSuccess", "hipSuccess", "hipErrorNotFound"]
     assert got.out.splitlines() == [*names, "-29.5 300.5 6 6 4"], got
+
+
+LEAVING = """#include <hip/hip_cooperative_groups.h>
+__global__ void f(int *out, int stays) {
+    if (blockIdx.x >= stays) return;
+    cooperative_groups::this_grid().sync();
+    out[blockIdx.x] = 1;
+}
+int main(int count, char **words) {
+    int *out, stays = std::atoi(words[1]), blocks = std::atoi(words[2]);
+    hipMalloc(&out, 1 << 20);
+    void *arguments[] = {&out, &stays};
+    hipError_t status = hipLaunchCooperativeKernel((void *)f, dim3(blocks), dim3(64), arguments, 0, 0);
+    std::puts(hipGetErrorName(status));
+}
+"""
+
+
+def test_blocks_of_a_cooperative_launch(compiled, ended):
+    """All come to a barrier of the grid, or the program ends; more than the GPU holds at once are refused."""
+    program = compiled(START + "#include <cstdlib>\n" + LEAVING, "gfx942")
+    assert ended(program, "3", "3").out == "hipSuccess\n"
+    got = ended(program, "2", "3")
+    assert (got.status, got.out) == (1, "") and "a barrier of the grid for blocks that never come" in got.err
+    assert ended(program, "1", "100000").out == "hipErrorCooperativeLaunchTooLarge\n"

@@ -214,6 +214,7 @@ class Geometry:
     shared_base: int
     private_base: int
     hostcall: int = 0  # address of the buffer for calls of the host
+    grid_information: int = 0  # of a cooperative launch: address of what grid.sync() uses
 
 
 def kernarg(kernel: Kernel, args: Sequence[Arg], layout: Layout, geometry: Geometry) -> bytes:
@@ -273,4 +274,6 @@ def _hidden(kind: str, g: Geometry) -> int | None:
             return g.shared_base >> 32
         case "hidden_hostcall_buffer":
             return g.hostcall
+        case "hidden_multigrid_sync_arg":
+            return g.grid_information
     return None

@@ -110,6 +110,7 @@ def _mnemonics(architecture: str) -> dict[Encoding, dict[int, str]]:
     # The table has GFX9's names; from gfx90a on these fuse, and LLVM writes the accumulator moves with their width.
     tables[Encoding.VOP3P] |= {32: "v_fma_mix_f32", 33: "v_fma_mixlo_f16", 34: "v_fma_mixhi_f16"}
     tables[Encoding.VOP3P] |= {88: "v_accvgpr_read_b32", 89: "v_accvgpr_write_b32"}
+    tables[Encoding.DS] |= {153: "ds_gws_init", 155: "ds_gws_sema_br", 157: "ds_gws_barrier"}  # DSInstructions.td
     if architecture != "CDNA4":
         for encoding, numbers in _GFX950_ONLY.items():
             for number in numbers:

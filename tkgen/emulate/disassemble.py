@@ -92,6 +92,8 @@ def _operands(op: Any, name: str) -> list[str]:
             values = [operand(s, width) for s in (src[1:] if "write2" in name else src[1:2])]
             shown = [operand(dst, width)] if "read" in name or "rtn" in name or "perm" in name else []
             shown += [operand(src[0])] + (values if "read" not in name and "swizzle" not in name else [])
+            if name in ("ds_gws_init", "ds_gws_barrier"):
+                shown = [operand(src[0])]
             if "2" in name.removeprefix("ds_").split("_")[0]:  # ds_read2, ds_write2st64, ...: two offsets
                 return _with_offset(shown, 0, [f"offset{i}:{offset >> 8 * i & 255}" for i in (0, 1)])
             return _with_offset(shown, offset)

@@ -31,6 +31,7 @@ _KERNARG_BASE: Final = 0x5000_0000_0000
 _DISPATCH_BASE: Final = 0x5800_0000_0000
 _BUFFER_BASE: Final = 0x1000_0000_0000
 _HOSTCALL_BASE: Final = 0x5C00_0000_0000
+_GRID_BASE: Final = 0x5E00_0000_0000
 _GUARD: Final = 1 << 20
 _DYNAMIC_STACK: Final = 16384
 _MAX_SCRATCH: Final = 1 << 27  # bytes per block
@@ -72,6 +73,7 @@ class Guest:
         block: Dim,
         dynamic_lds: int,
         resident: Resident | None = None,
+        cooperative: bool = False,
     ):
         self.code, self.kernel = code, kernel
         self.resident = resident or Resident((), np.frombuffer(code.image, dtype=np.uint8).copy())
@@ -84,7 +86,10 @@ class Guest:
         calls = any(argument.kind == "hidden_hostcall_buffer" for argument in kernel.arguments)
         self.host = Host(_HOSTCALL_BASE) if calls else None
         hostcall = _HOSTCALL_BASE if self.host is not None else 0
-        self._place(args, Geometry(grid, block, dynamic_lds, _SHARED_BASE, _PRIVATE_BASE, hostcall))
+        if cooperative:
+            self.regions.append(Region(_GRID_BASE, np.frombuffer(_grid_information(grid), dtype=np.uint8), True))
+        at = _GRID_BASE if cooperative else 0
+        self._place(args, Geometry(grid, block, dynamic_lds, _SHARED_BASE, _PRIVATE_BASE, hostcall, at))
         self._fill(grid, block, dynamic_lds)
 
     def _check(self, grid: Dim, block: Dim, dynamic_lds: int) -> None:
@@ -237,3 +242,8 @@ class Guest:
         """The region that holds a guest address, or the nearest one below it."""
         below = [r for r in self.regions if r.base <= address]
         return below[-1] if below else None
+
+
+def _grid_information(grid: Dim) -> bytearray:
+    """The data of grid.sync(), `mg_info` of ockl/src/cg.cl in ROCm 5 to 7: a counter at 32, the blocks at 40."""
+    return bytearray(struct.pack("<QIIQQIII4x", 0, 0, 0, 0, 0, 0, 0, grid[0] * grid[1] * grid[2]))

@@ -72,6 +72,7 @@ def launch(
     trace: TraceRequest | None = None,
     progress: Callable[[int], None] | None = None,
     resident: Resident | None = None,
+    cooperative: bool = False,
 ) -> Outcome:
     """Run `kernel` on `grid` blocks of `block` threads and return what happened; buffers are written in place.
 
@@ -91,10 +92,12 @@ def launch(
     `algebra` follows numbers in two finite fields, from the payloads of buffers to those of others (`algebra`).
 
     `resident` is memory that stays where it is from one launch to the next, variables of the code object included.
+
+    Blocks of a `cooperative` launch may wait for one another: all are under way at once, on one thread.
     """
     loaded = load(code)
     chosen = loaded.kernel(kernel)
-    guest = Guest(loaded, chosen, args, grid, block, lds_bytes, resident)
+    guest = Guest(loaded, chosen, args, grid, block, lds_bytes, resident, cooperative)
     record = guest.record
     record.policy, record.seed, record.watch, record.poison = policy.value, seed, int(watch), int(poison)
     record.budget = budget
@@ -110,7 +113,7 @@ def launch(
     ids = list(range(grid[0] * grid[1] * grid[2])) if blocks is None else list(blocks)
     if any(not 0 <= b < total for b in ids):
         raise EmulateError(f"the grid has blocks 0..{total - 1}")
-    parts = _shared(record, ids, max(1, min(workers, len(ids))), _counter(progress))
+    parts = _shared(record, ids, max(1, min(workers, len(ids))), _counter(progress), cooperative)
     if guest.host is not None and guest.host.refused:
         raise EmulateError(f"{chosen.name}: {guest.host.refused}")
     return collect(guest, parts)
@@ -135,14 +138,18 @@ def _counter(progress: Callable[[int], None] | None) -> Callable[[], None]:
     return one_more
 
 
-def _shared(record: native.Launch, ids: list[int], workers: int, done: Callable[[], None]) -> list[Part]:
-    """The blocks `ids`, shared by so many threads."""
+def _shared(
+    record: native.Launch, ids: list[int], workers: int, done: Callable[[], None], cooperative: bool
+) -> list[Part]:
+    """The blocks `ids`, shared by so many threads, or all under way at once."""
     cancel = ctypes.c_int32(0)
     record.cancel = ctypes.addressof(cancel)
     record.flags = native.core().tk_flags_new()
     try:
         with ThreadPoolExecutor(workers) as pool:
             try:
+                if cooperative:
+                    return pool.submit(_run_together, record, ids, done).result()
                 return list(pool.map(lambda i: _run(record, ids[i::workers], done), range(workers)))
             except BaseException:  # an interrupt, above all: the pool waits for its threads
                 cancel.value = 1
@@ -168,39 +175,60 @@ def _run(record: native.Launch, ids: list[int], done: Callable[[], None]) -> Par
             if stopped:
                 break
             done()
-
-        def table(name: str, size: int) -> bytes:
-            count = native.u64()
-            pointer = getattr(core, f"tk_{name}")(handle, ctypes.byref(count))
-            return ctypes.string_at(pointer, count.value * size) if count.value else b""
-
-        raw = table("findings", ctypes.sizeof(native.RawFinding))
-        size = ctypes.sizeof(native.RawFinding)
-        entries = np.frombuffer(table("trace", _TRACE.itemsize), dtype=_TRACE)
-        return Part(
-            bool(stopped),
-            int(core.tk_instructions(handle)),
-            bool(core.tk_block_dependent(handle)),
-            np.frombuffer(ctypes.string_at(core.tk_counts(handle), 8 * record.op_count), dtype=np.uint64),
-            np.frombuffer(table("executed_by", 8), dtype=np.uint64),
-            [native.RawFinding.from_buffer_copy(raw, i) for i in range(0, len(raw), size)],
-            list(np.frombuffer(table("barriers", 4), dtype=np.uint32).tolist()),
-            np.frombuffer(table("intervals", _INTERVAL.itemsize), dtype=_INTERVAL),
-            np.frombuffer(table("releases", _RELEASE.itemsize), dtype=_RELEASE),
-            np.frombuffer(table("known", _KNOWN.itemsize), dtype=_KNOWN),
-            _losses(handle),
-            Trace(
-                entries["wave"],
-                entries["index"],
-                np.where(entries["lanes"] >= 0, entries["lanes"] // 64, -1),
-                entries["exec"],
-                np.frombuffer(table("trace_lanes", 8), dtype=np.uint64).reshape(-1, 64),
-                np.frombuffer(table("spans", _SPAN.itemsize), dtype=_SPAN),
-                entries,
-            ),
-        )
+        return _part(record, handle, bool(stopped))
     finally:
         core.tk_free(handle)
+
+
+def _run_together(record: native.Launch, ids: list[int], done: Callable[[], None]) -> list[Part]:
+    """All blocks at once, a part for each."""
+    core = native.core()
+    handles = [core.tk_new(ctypes.byref(record)) for _ in ids]
+    try:
+        count = len(ids)
+        stopped = core.tk_run_together((native.ptr * count)(*handles), (native.u64 * count)(*ids), count)
+        for _ in ids:
+            done()
+        return [_part(record, handle, bool(stopped)) for handle in handles]
+    finally:
+        for handle in handles:
+            core.tk_free(handle)
+
+
+def _part(record: native.Launch, handle: int, stopped: bool) -> Part:
+    """The results of a handle, copied."""
+    core = native.core()
+
+    def table(name: str, size: int) -> bytes:
+        count = native.u64()
+        pointer = getattr(core, f"tk_{name}")(handle, ctypes.byref(count))
+        return ctypes.string_at(pointer, count.value * size) if count.value else b""
+
+    raw = table("findings", ctypes.sizeof(native.RawFinding))
+    size = ctypes.sizeof(native.RawFinding)
+    entries = np.frombuffer(table("trace", _TRACE.itemsize), dtype=_TRACE)
+    return Part(
+        stopped,
+        int(core.tk_instructions(handle)),
+        bool(core.tk_block_dependent(handle)),
+        np.frombuffer(ctypes.string_at(core.tk_counts(handle), 8 * record.op_count), dtype=np.uint64),
+        np.frombuffer(table("executed_by", 8), dtype=np.uint64),
+        [native.RawFinding.from_buffer_copy(raw, i) for i in range(0, len(raw), size)],
+        list(np.frombuffer(table("barriers", 4), dtype=np.uint32).tolist()),
+        np.frombuffer(table("intervals", _INTERVAL.itemsize), dtype=_INTERVAL),
+        np.frombuffer(table("releases", _RELEASE.itemsize), dtype=_RELEASE),
+        np.frombuffer(table("known", _KNOWN.itemsize), dtype=_KNOWN),
+        _losses(handle),
+        Trace(
+            entries["wave"],
+            entries["index"],
+            np.where(entries["lanes"] >= 0, entries["lanes"] // 64, -1),
+            entries["exec"],
+            np.frombuffer(table("trace_lanes", 8), dtype=np.uint64).reshape(-1, 64),
+            np.frombuffer(table("spans", _SPAN.itemsize), dtype=_SPAN),
+            entries,
+        ),
+    )
 
 
 @dataclass(frozen=True)

@@ -81,6 +81,8 @@ def _no_end(kind: Kind, first: Access, second: Access | None, budget: int) -> st
     """Why not all waves come to their end."""
     if kind is Kind.BUDGET:
         return f"still running after {budget} instructions of the block: an endless loop?"
+    if kind is Kind.DEADLOCK and second is None:
+        return f"wave {first.wave} waits at a barrier of the grid for blocks that never come to it: a deadlock"
     assert second is not None
     if kind is Kind.DEADLOCK:
         return (

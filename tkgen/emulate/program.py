@@ -59,6 +59,7 @@ def emulated(workers: int = 1, budget: int = DEFAULT_BUDGET) -> Launcher:
             budget=budget,
             workers=workers,
             resident=what.resident(),
+            cooperative=what.cooperative,
         )
         faults = [finding for finding in outcome.findings if not _works(finding)]
         return Result(outcome.printed, f"{what.kernel.name}: {faults[0]}" if faults else "")

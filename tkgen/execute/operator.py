@@ -5,14 +5,15 @@
 >>> torch.compile(lambda x, y: gemm(x, y).relu())(a, b)
 
 CPU tensors: the emulator runs the machine code, and for sm_90a the CPU runs the generated C++. AMD GPUs: the built
-module. Hopper GPUs: the CUDA driver. Of a sequence all kernels are launched, in order; each call allocates the memory
-between them.
+module, which takes CPU tensors within `through_hip`. Hopper GPUs: the CUDA driver. Of a sequence all kernels are
+launched, in order; each call allocates the memory between them.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from keyword import iskeyword
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -171,7 +172,7 @@ def _prepare(build: protocol.Build, tensors: Sequence[torch.Tensor], sizes: Mapp
     stored = {n: TORCH[t.dtype] for n, t in enumerate(program.reads) if t.dtype in STORED}
     outputs = {t.name: STORED.get(t.dtype) for t in program.outputs}
     scalars = [s.name for s in program.scalars]
-    on_gpu = taken(tensors[0].device)
+    on_gpu = taken(tensors[0].device) or gpu.takes(tensors[0].device)
     kept = weakref.ref(build)  # who calls has it: what is prepared ends with it
 
     def named(given: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -305,6 +306,26 @@ def _operator(name: str) -> Callable[..., torch.Tensor]:
 
 _registered: dict[str, tuple[object, ...]] = {}
 _prepared: dict[int, dict[object, Prepared]] = {}  # by the identity of a build, until that is no more
+
+
+@contextmanager
+def through_hip() -> Iterator[None]:
+    """Within it, CPU tensors are computed by the AMD GPU that HIP finds: for a torch that is not built for ROCm.
+
+    The target is that of `tkgen.ops.emulated`, or of the build, and the GPU must be one of it. Each launch copies its
+    tensors to memory that the GPU and the CPU share.
+    """
+    _forget_all()
+    try:
+        with gpu.through_hip():
+            yield
+    finally:
+        _forget_all()
+
+
+def _forget_all() -> None:
+    for forget in hopper.forgotten:
+        forget()
 
 
 def _forget() -> None:

@@ -10,6 +10,7 @@ an AMD GPU by the module for it, those of a Hopper GPU by the CUDA driver; what 
 `torch.compile` sees operators with fake-tensor rules. Numbers are bf16, or 8-bit floats with scales; sums are f32.
 """
 
+from tkgen.execute.operator import through_hip
 from tkgen.ops.attention import attention
 from tkgen.ops.groups import grouped_linear
 from tkgen.ops.kernels import emulated
@@ -18,5 +19,5 @@ from tkgen.ops.quantised import fp8, quantise, scaled_linear
 
 __all__ = [
     "attention", "emulated", "fp8", "grouped_linear", "linear", "matmul", "quantise", "rmsnorm", "rotary",
-    "scaled_linear", "swiglu",
+    "scaled_linear", "swiglu", "through_hip",
 ]  # fmt: skip

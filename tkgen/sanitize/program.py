@@ -44,7 +44,7 @@ class Refereed:
 
         subject = subjects.Subject(self.name, what.module.code, folder=Path(self.name).parent)
         launch = subjects.Launch(
-            what.grid, what.block, Arguments(make), what.lds_bytes, what.kernel.name, resident=what.resident
+            what.grid, what.block, Arguments(make), what.lds_bytes, what.kernel.name, what.resident, what.cooperative
         )
         try:
             verdict = sanitize(subject, launch, schedules=self.schedules, budget=self.budget, workers=self.workers)

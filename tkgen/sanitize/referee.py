@@ -89,6 +89,7 @@ def sanitize(
             budget=budget,
             workers=workers,
             resident=launch.resident and launch.resident(),
+            cooperative=launch.cooperative,
         )
         done += 1
         printed = printed or outcome.printed
@@ -143,7 +144,7 @@ class _Origins:
             blocks=[block],
             policy=order.policy,
             seed=order.seed,
-            budget=self.budget,
+            budget=min(self.budget, _MOST_TRACED) if self.launch.cooperative else self.budget,
             trace=TraceRequest(limit=_MOST_TRACED),
             resident=self.launch.resident and self.launch.resident(),
         )

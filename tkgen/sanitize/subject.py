@@ -48,6 +48,7 @@ class Launch:
     lds_bytes: int = 0
     kernel: str | None = None
     resident: Callable[[], Resident] | None = None  # memory that is there already, after the arguments were made
+    cooperative: bool = False  # blocks may wait for one another
 
 
 @dataclass(frozen=True)

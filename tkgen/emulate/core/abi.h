@@ -43,6 +43,7 @@ enum FindingNote : uint32_t {
 
 struct TkResult;
 struct TkFlags;
+struct TkGrid;
 
 extern "C" {
 
@@ -148,6 +149,8 @@ TK_API TkResult* tk_new(const TkLaunch* launch);
 TK_API void tk_free(TkResult* result);
 // Runs the blocks (linear ids); returns 0, or 1 when a fatal finding stopped it.
 TK_API int tk_run(TkResult* result, const uint64_t* blocks, uint64_t count);
+// Runs blocks that may wait for one another, one of each result; returns as tk_run (grid.h).
+TK_API int tk_run_together(TkResult** results, const uint64_t* blocks, uint64_t count);
 // Whether the number of the block decided a branch, EXEC, M0 or an LDS address (dataless launches).
 TK_API int tk_block_dependent(const TkResult* result);
 TK_API uint64_t tk_instructions(const TkResult* result);

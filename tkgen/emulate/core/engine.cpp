@@ -4,6 +4,7 @@
 
 #include "algebra.h"
 #include "flags.h"
+#include "grid.h"
 #include "lanes.h"
 #include "referee.h"
 #include "repetition.h"
@@ -17,7 +18,8 @@ constexpr size_t MOST_FINDINGS = 1000;
 
 // All operations, file by file.
 std::vector<Table> tables() {
-  return {scalar_table(), vector_table(), compare_table(), packed_table(), small_float_table(), matrix_table(), memory_table()};
+  return {scalar_table(), vector_table(), compare_table(), packed_table(), small_float_table(), matrix_table(), memory_table(),
+          grid_table()};
 }
 
 const std::unordered_map<std::string, const Info*>& operations() {
@@ -129,7 +131,7 @@ void Engine::load() {
       handlers_[i] = illegal_instruction;  // and no registers: the referee must not follow operands that do not exist
       continue;
     }
-    handlers_[i] = op.flags & F_GDS ? unsupported_instruction : info->run;
+    handlers_[i] = op.flags & F_GDS && !begins(info->name, {"ds_gws_barrier"}) ? unsupported_instruction : info->run;
     uses_[i] = use;
     acquires |= begins(info->name, {"buffer_inv", "buffer_wbinvl1"});
     if (unknown) flows_[i] = Unknown::describe(op, *info);
@@ -322,16 +324,16 @@ Wave* Engine::choose(uint64_t& quantum) {
   }
 }
 
-void Engine::schedule() {
+bool Engine::advance(uint64_t instructions) {
+  const uint64_t until = block_instructions_ > ~instructions ? ~0ull : block_instructions_ + instructions;
   while (!stopped) {
-    if (*launch.cancel) {
-      stopped = true;
-      return;
-    }
+    if (*launch.cancel) return stopped = true;
+    if (block_instructions_ >= until) return false;
     uint64_t quantum = 0;
     Wave* w = choose(quantum);
     if (!w) {
-      if (!meet()) return;
+      if (std::any_of(waves.begin(), waves.end(), [](auto& each) { return each->state == Wave::GRID; })) return false;
+      if (!meet()) return true;
       continue;
     }
     if (block_instructions_ >= launch.budget) {
@@ -345,10 +347,9 @@ void Engine::schedule() {
       TkParty a = party(*w), b = {};
       if (waiting) b = party(*waiting), --b.index;
       if (TkFinding* f = report(waiting ? DEADLOCK : BUDGET, *w, a, waiting ? &b : nullptr)) f->fatal = 1;
-      stopped = true;
-      return;
+      return stopped = true;
     }
-    quantum = std::min(quantum, launch.budget - block_instructions_);
+    quantum = std::min({quantum, launch.budget - block_instructions_, until - block_instructions_});
     const uint64_t before = w->executed;
     sleeps = false;
     if (referee) run<true>(*w, quantum);
@@ -357,6 +358,7 @@ void Engine::schedule() {
     // A wave that spins may wait for the one that is held back.
     if (w->state == Wave::RUNNING && (sleeps || w->executed - before == quantum) && launch.policy == ADVERSARIAL) victim_ = w->id;
   }
+  return true;
 }
 
 void Engine::trace_instruction(const Wave& w) {
@@ -427,10 +429,18 @@ void Engine::run(Wave& w, uint64_t quantum) {
 }
 
 void Engine::run_block(uint64_t linear) {
+  begin_block(linear);
+  advance(~0ull);
+  end_block();
+}
+
+void Engine::begin_block(uint64_t linear) {
   block_linear = linear;
   start_waves();
   if (referee && !instructions) check_wait_states();
-  schedule();
+}
+
+void Engine::end_block() {
   instructions += block_instructions_ + (repetition ? repetition->instructions : 0);
   for (auto& w : waves) barriers.push_back(w->epoch);
   if (referee) referee->end_block();
@@ -448,6 +458,12 @@ void tk_free(TkResult* r) { delete r; }
 int tk_run(TkResult* r, const uint64_t* blocks, uint64_t count) {
   for (uint64_t i = 0; i < count && !r->engine.stopped; ++i) r->engine.run_block(blocks[i]);
   return r->engine.stopped;
+}
+
+int tk_run_together(TkResult** results, const uint64_t* blocks, uint64_t count) {
+  std::vector<Engine*> engines;
+  for (uint64_t i = 0; i < count; ++i) engines.push_back(&results[i]->engine);
+  return run_together(engines, blocks);
 }
 
 int tk_block_dependent(const TkResult* r) { return r->engine.unknown && r->engine.unknown->block_dependent; }

@@ -59,21 +59,32 @@ uint32_t Order::intern(Clock clock) {
   return uint32_t(count);
 }
 
-void Order::released(const Wave& w, const MemoryOp& m, Flag flag) {
+Clock Order::give(const Wave& w, Flag flag) {
   const uint32_t block = uint32_t(engine_.block_linear), number = releases();
   const bool one_l2 = engine_.launch.target == GFX90A;
-  TkFlags& flags = *engine_.launch.flags;
-  std::lock_guard<std::mutex> lock(flags.mutex);
-  if (flag == PERHAPS) {
-    const uint64_t at = m.address[__builtin_ctzll(m.live)] >> 2;
-    if (!flags.at.count(at) && ++flags.perhaps > MOST_PERHAPS) return;
-  }
   released_.push_back({block, number, w.id, w.epoch, one_l2});
   of_block_.push_back(flag == OF_BLOCK);
   engine_.releases.push_back(released_.back());
   Clock mine{{block, w.id, number, one_l2}};
   join(mine, engine_.clocks[waves_[w.id].clock]);
   join(mine, waves_[w.id].written);
+  return mine;
+}
+
+void Order::take(const Wave& w, const Clock& given) {
+  Clock now = engine_.clocks[waves_[w.id].clock];
+  join(now, given);
+  waves_[w.id].clock = intern(std::move(now));
+}
+
+void Order::released(const Wave& w, const MemoryOp& m, Flag flag) {
+  TkFlags& flags = *engine_.launch.flags;
+  std::lock_guard<std::mutex> lock(flags.mutex);
+  if (flag == PERHAPS) {
+    const uint64_t at = m.address[__builtin_ctzll(m.live)] >> 2;
+    if (!flags.at.count(at) && ++flags.perhaps > MOST_PERHAPS) return;
+  }
+  const Clock mine = give(w, flag);
   const bool goes_on = m.access == Access::ATOMIC;  // with the sequence that others began
   for (int l = 0; l < LANES; ++l) {
     if (!(m.live >> l & 1)) continue;

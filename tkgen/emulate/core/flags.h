@@ -51,6 +51,8 @@ class Order {
   explicit Order(Engine& engine) : engine_(engine) {}
   void begin_block(size_t waves);
   void released(const Wave& w, const MemoryOp& m, Flag flag);
+  Clock give(const Wave& w, Flag flag);          // a release: everything that is before it
+  void take(const Wave& w, const Clock& given);  // the acquire of one
   void written_back(const Wave& w, uint32_t epoch);  // by an instruction of that epoch, waited for now
   void acquired(const Wave& w, const MemoryOp& m, Flag flag);
   void invalidated(const Wave& w);

@@ -117,7 +117,7 @@ struct alignas(64) Wave {
     uint64_t address, at;
     uint32_t pc, epoch;
   } polls[4];  // its last loads of flags and of LDS
-  enum State : uint8_t { RUNNING, BARRIER, ENDED } state;
+  enum State : uint8_t { RUNNING, BARRIER, GRID, ENDED } state;  // GRID: waits for other blocks (grid.h)
   Engine* engine;
   MemoryQueue vector_ops, lds_ops, scalar_ops;  // FLAT ones stand among vector_ops
   std::vector<uint8_t> scratch;                 // lane by lane
@@ -149,6 +149,10 @@ struct Engine {
   explicit Engine(const TkLaunch& launch);
   ~Engine();
   void run_block(uint64_t linear);
+  void begin_block(uint64_t linear);
+  bool advance(uint64_t instructions);  // about as many; false where the block has not ended after them
+  void end_block();
+  uint64_t executed() const { return block_instructions_; }  // instructions of the block so far
 
   const TkRegion* find(uint64_t address, uint64_t size) {
     const TkRegion& r = launch.regions[hint_];
@@ -184,6 +188,7 @@ struct Engine {
   std::vector<TkTraceEntry> trace;
   std::vector<uint64_t> trace_lanes;
   std::vector<TkSpan> spans;  // of a traced launch
+  TkGrid* grid = nullptr;     // of a cooperative launch (grid.h)
   uint64_t instructions = 0;
   size_t reports = 0;  // of findings, repeated ones too
   bool stopped = false;
@@ -202,7 +207,6 @@ struct Engine {
   const TkRegion* search(uint64_t address, uint64_t size);
   void start_waves();
   void start_wave(Wave& w, uint32_t id, uint32_t threads);
-  void schedule();
   Wave* choose(uint64_t& quantum);
   bool meet();
   void finish_block();
@@ -245,3 +249,4 @@ Table packed_table();
 Table small_float_table();
 Table matrix_table();
 Table memory_table();
+Table grid_table();

@@ -161,12 +161,26 @@ hipError_t Runtime::module_of(FatBinary& binary, Module** found) {
   return hipSuccess;
 }
 
+/// Blocks that one CU holds.
+static hipError_t resident(int* blocks, const ihipModuleSymbol_t& kernel, int threads, size_t lds) {
+  if (!blocks || threads <= 0) return hipErrorInvalidValue;
+  Answer answer = Runtime::get().ask(
+      Message::OCCUPANCY, Writer().put(kernel.module->number).put(kernel.number).put<uint64_t>(threads).put<uint64_t>(lds));
+  *blocks = answer.body.get<int32_t>();
+  return hipSuccess;
+}
+
 hipError_t Runtime::launch(const ihipModuleSymbol_t& kernel, dim3 grid, dim3 block, size_t lds, const std::string& arguments,
                            bool cooperative) {
   const uint64_t threads = uint64_t(block.x) * block.y * block.z;
   if (!threads || !grid.x || !grid.y || !grid.z) return hipErrorInvalidConfiguration;
   if (threads > kernel.most_threads || threads > device().threads_per_block) return hipErrorInvalidValue;
   if (kernel.group_bytes + lds > device().lds_per_block) return hipErrorInvalidValue;
+  if (cooperative) {
+    int blocks = 0;
+    if (const hipError_t status = resident(&blocks, kernel, int(threads), lds)) return status;
+    if (uint64_t(grid.x) * grid.y * grid.z > uint64_t(blocks) * device().compute_units) return hipErrorCooperativeLaunchTooLarge;
+  }
   for (FatBinary& binary : binaries())  // managed variables of other code objects may be passed by pointer
     if (!binary.managed.empty() && !binary.module) {
       Module* module = nullptr;
@@ -466,14 +480,6 @@ HIP_API hipError_t hipFuncGetAttribute(int* value, int attribute, hipFunction_t 
 HIP_API hipError_t hipFuncSetAttribute(const void*, int, int) { return hipSuccess; }  // LDS needs no leave
 HIP_API hipError_t hipFuncSetCacheConfig(const void*, int) { return hipSuccess; }
 HIP_API hipError_t hipFuncSetSharedMemConfig(const void*, int) { return hipSuccess; }
-
-static hipError_t resident(int* blocks, const ihipModuleSymbol_t& kernel, int threads, size_t lds) {
-  if (!blocks || threads <= 0) return hipErrorInvalidValue;
-  Answer answer = Runtime::get().ask(
-      Message::OCCUPANCY, Writer().put(kernel.module->number).put(kernel.number).put<uint64_t>(threads).put<uint64_t>(lds));
-  *blocks = answer.body.get<int32_t>();
-  return hipSuccess;
-}
 
 HIP_API hipError_t hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, hipFunction_t kernel, int threads, size_t lds) {
   LOCKED;
