@@ -12,12 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
-from mutating.machine_code import Mutant, fences, reachable
+from mutating.machine_code import Mutant, fences
 from mutating.machine_judges import Unit
 from mutating.machine_model import Modelled, modelled
 from mutating.machine_states import States
 from tkgen.emulate import CodeObject, Interleaving, Outcome, patched
 from tkgen.emulate.decode import Program
+from tkgen.emulate.reach import reachable
 
 NOT_RUN = "the launch does not execute it"
 NOTHING = "nothing that it would complete is on its way"

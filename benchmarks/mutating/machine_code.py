@@ -24,6 +24,7 @@ from tkgen.emulate import CodeObject
 from tkgen.emulate.code_object import Kernel
 from tkgen.emulate.decode import Encoding, Program
 from tkgen.emulate.disassemble import disassemble
+from tkgen.emulate.reach import after, jumps_to, reachable
 from tkgen.sanitize.waits import LGKM, NEVER, S_NOP, VECTOR, Wait
 
 DROPPED, LOOSENED = "dropped", "loosened by one"
@@ -59,34 +60,6 @@ def mutants(code: CodeObject, kernel: Kernel) -> Iterator[Mutant]:
         place = f"`{disassemble(program, i)}` at {text + 4 * i:#x}"
         for kind, what, words in _changes(program, i, targets):
             yield Mutant(kind, i, f"{place}: {what}", words)
-
-
-def reachable(program: Program, entry: int) -> set[int]:
-    """Dwords of the instructions that control flow from `entry` reaches; calls are taken to return."""
-    found: set[int] = set()
-    todo = [entry]
-    while todo:
-        i = todo.pop()
-        if i in found or not 0 <= i < len(program.ops):
-            continue
-        found.add(i)
-        name = program.mnemonic(i)
-        todo += jumps_to(program, i)
-        if not name.startswith(("s_endpgm", "s_setpc", "s_rfe", "s_branch")):
-            todo.append(after(program, i))
-    return found
-
-
-def jumps_to(program: Program, i: int) -> list[int]:
-    """The dword that a branch goes to; none of another instruction."""
-    if not program.mnemonic(i).startswith(("s_branch", "s_cbranch", "s_call")):
-        return []
-    return [i + 1 + int(program.ops[i]["offset"])]
-
-
-def after(program: Program, i: int) -> int:
-    """The dword after an instruction."""
-    return i + max(int(program.ops[i]["size"]) // 4, 1)
 
 
 def _word(program: Program, i: int) -> int:

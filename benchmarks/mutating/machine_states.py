@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from mutating.machine_code import after, jumps_to, reachable
 from tkgen.emulate.decode import Encoding, Flag, Program
+from tkgen.emulate.reach import reachable, successors
 
 _SCALAR = 512  # scalar registers of a trace's spans are counted from here
 _VCC, _M0, _EXEC = 106, 124, 126
@@ -123,21 +123,14 @@ def _scalars(code: int) -> set[int]:
 def _reached(program: Program, code: dict[int, _Instruction], i: int) -> Iterator[tuple[int, int]]:
     """The instructions that follow one within the horizon, each with the fewest wait states between."""
     nearest: dict[int, int] = {}
-    todo = [(j, 0) for j in _next(program, i)]
+    todo = [(j, 0) for j in successors(program, i)]
     while todo:
         j, gap = todo.pop()
         if j not in code or gap >= _HORIZON or nearest.get(j, _HORIZON) <= gap:
             continue
         nearest[j] = gap
-        todo += [(k, gap + code[j].states) for k in _next(program, j)]
+        todo += [(k, gap + code[j].states) for k in successors(program, j)]
     yield from nearest.items()
-
-
-def _next(program: Program, i: int) -> Iterable[int]:
-    name = program.mnemonic(i)
-    yield from jumps_to(program, i)
-    if not name.startswith(("s_endpgm", "s_setpc", "s_rfe", "s_branch")):
-        yield after(program, i)
 
 
 def _bound(p: _Instruction, c: _Instruction) -> int:
