@@ -29,6 +29,7 @@ def hardware_check(
     ] = None,
     stand_in: Annotated[bool, typer.Option("--stand-in", help="Run on the emulator, without a GPU.")] = False,
     target: Target = None,
+    page: Annotated[Path | None, typer.Option(help="Also write a page of Markdown, such as measured-amd.md.")] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Forget earlier results in the folder.")] = False,
     limit: Annotated[float, typer.Option(min=1, help="Seconds that an item may take.")] = 900,
     specs: Annotated[Path | None, typer.Option(help="Folder of specs, instead of those that come with tkgen.")] = None,
@@ -39,7 +40,7 @@ def hardware_check(
 ) -> None:
     """Check an AMD GPU: run every spec and instruction on it, measure it, time kernels, and write one report.
 
-    The report (report.json) names no host and no folder; attach it to an issue. Exit status: 0 all is
+    The report (report.html, report.json) names no host and no folder; attach it to an issue. Exit status: 0 all is
     right, 1 something is wrong, 3 the GPU, ROCm or a package is missing, 130 it was interrupted.
     """
     from tkgen.hardware.check import Options, absent, is_wrong
@@ -70,7 +71,7 @@ def hardware_check(
         status = run_check(options)
         if not (into / "run.json").exists():
             raise typer.Exit(status)
-        found = write(state, options.only, missing)
+        found = write(state, options.only, missing, page)
     except StateError as error:
         fail(str(error), USAGE)
     except KeyboardInterrupt:

@@ -196,7 +196,10 @@ class Session:
             if len(body) != size:
                 return
             status, answer = self._answer(what, Reader(body), files[0])
-            self.connection.sendall(struct.pack("<iIQ", status, 0, len(answer)) + answer)
+            try:
+                self.connection.sendall(struct.pack("<iIQ", status, 0, len(answer)) + answer)
+            except ConnectionError:
+                return  # the program was killed
 
     def _receive(self, size: int) -> bytes:
         """`size` bytes, fewer where the program has ended."""

@@ -24,6 +24,7 @@ from tkgen.toolchain.hip import rocm_roots
 Dim = tuple[int, int, int]
 Bytes = npt.NDArray[np.uint8]
 
+_HIP: Final = re.compile(r"^hip\b[^=]*=\s*['\"]\d", re.MULTILINE)
 LIBRARY: Final = "libamdhip64.so"
 _VERSIONS: Final = ("", ".7", ".6", ".5")
 _TO_DEVICE, _TO_HOST = 1, 2  # hipMemcpyKind
@@ -254,8 +255,10 @@ def torch_library() -> list[str]:
 
 def rocm_torch() -> Any | None:
     """The module torch, where it is a ROCm build that has a GPU; None elsewhere."""
-    if importlib.util.find_spec("torch") is None:
-        return None
+    found = importlib.util.find_spec("torch")
+    versions = Path(found.origin).with_name("version.py") if found and found.origin else None
+    if versions is None or not versions.is_file() or not _HIP.search(versions.read_text(encoding="utf-8")):
+        return None  # known without importing it, which takes seconds
     import torch
 
     return torch if torch.version.hip and torch.cuda.is_available() else None

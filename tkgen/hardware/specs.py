@@ -5,13 +5,16 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tkgen.backends import protocol
 from tkgen.emulate import EmulateError
 from tkgen.hardware.context import RIGHT, SKIPPED, WRONG, Context
 from tkgen.hardware.hip import HipError
 from tkgen.hardware.state import Result
 from tkgen.packages import install_line
+
+if TYPE_CHECKING:
+    from tkgen.backends import protocol
 
 NAME = "specs"
 TITLE = "Specs beside torch"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Final
 
 import numpy as np
@@ -49,7 +50,8 @@ class Compared:
         """Plain data."""
         return {
             "instruction": self.probe.text.splitlines()[0], "name": self.probe.name, "verdict": self.verdict,
-            "values": self.values, "differing": self.differing, "NaN bits": self.nan_bits, "ulps": self.ulps,
+            "values": self.values, "differing": self.differing, "NaN bits": self.nan_bits,
+            "ulps": self.ulps if isfinite(self.ulps) else None,
             "examples": self.examples, "note": NOTES.get(self.probe.name, ""),
         }  # fmt: skip
 
