@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pcode
 import pytest
 
-from tests.emulate import frame, pcode
+from tests.emulate import frame
 from tkgen.emulate import Kind
 
 LANE = np.arange(64)

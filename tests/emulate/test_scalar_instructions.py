@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 import numpy as np
+import pcode
 import pytest
 
-from tests.emulate import frame, pcode
+from tests.emulate import frame
 from tkgen.emulate import native
 
 OPERANDS = pytest.importorskip("tinygrad.runtime.autogen.amd.cdna.operands").OPERANDS

@@ -7,9 +7,10 @@ import re
 from functools import cache
 
 import numpy as np
+import pcode
 import pytest
 
-from tests.emulate import frame, pcode
+from tests.emulate import frame
 from tkgen.emulate import native
 
 OPERANDS = pytest.importorskip("tinygrad.runtime.autogen.amd.cdna.operands").OPERANDS

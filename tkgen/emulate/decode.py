@@ -87,7 +87,7 @@ _GFX950_ONLY: Final[dict[Encoding, tuple[int, ...]]] = {
 
 
 @cache
-def _mnemonics(architecture: str) -> dict[Encoding, dict[int, str]]:
+def mnemonics(architecture: str) -> dict[Encoding, dict[int, str]]:
     """Opcode number -> mnemonic per encoding."""
     try:
         from tinygrad.runtime.autogen.amd.cdna import enum as isa
@@ -124,7 +124,7 @@ def _mnemonics(architecture: str) -> dict[Encoding, dict[int, str]]:
 @cache
 def _numbering(target: str) -> tuple[tuple[str, ...], dict[Encoding, npt.NDArray[np.uint16]]]:
     """All mnemonics of a target in one list, and per encoding a map from opcode number to its place in it."""
-    tables = _mnemonics(load_target(target).architecture)
+    tables = mnemonics(load_target(target).architecture)
     names = ["unknown"]
     index = {"unknown": 0}
     maps: dict[Encoding, npt.NDArray[np.uint16]] = {}

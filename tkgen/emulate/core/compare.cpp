@@ -27,7 +27,10 @@ bool is_class(U x, uint32_t wanted) {
 
 template <class A, class U, int EXPONENT, int FRACTION>
 void classify(Wave& w, const Op& op, bool write_exec) {
+  const uint32_t mode = w.mode;
+  w.mode |= 0xf0;  // a subnormal is one, whatever the mode says of those
   Source<A> a(w, op, 0);
+  w.mode = mode;
   Source<U32> b(w, op, 1);
   uint64_t mask = 0;
   for (int l = 0; l < LANES; ++l) {

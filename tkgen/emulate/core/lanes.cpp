@@ -108,23 +108,23 @@ bool flushes(const Wave& w, Kind kind, int bit) {
   return (half_float(kind) || kind == Kind::F64) && !(w.mode >> (6 + bit) & 1);
 }
 
-float scale_and_clamp(float x, const Op& op) {
-  constexpr float scale[] = {1, 2, 4, 0.5f};
-  x *= scale[op.omod];
-  if (op.clamp) x = x != x ? 0 : x < 0 ? 0 : x > 1 ? 1 : x;
-  return x;
+// "Output modifiers are not compatible with output denormals: if output denormals are enabled, then output modifiers are
+// ignored. [...] -0 is flushed to +0. Output modifiers are ignored if the IEEE mode bit is set to 1." (CDNA3 ISA, "Output
+// modifiers").
+template <class F>
+F scale_and_clamp(const Wave& w, F x, unsigned omod, bool clamp) {
+  constexpr F scale[] = {1, 2, 4, F(0.5)};
+  if (omod) x = x * scale[omod] + F(0);
+  return clamp ? clamped(w, x) : x;
 }
 
-void finish_float(const Op& op, Kind kind, uint32_t* lo, uint32_t* hi) {
+void finish_float(const Wave& w, const Op& op, Kind kind, uint32_t* lo, uint32_t* hi) {
+  const unsigned omod = flushes(w, kind, 1) && !ieee(w) ? op.omod : 0;
+  if (omod) flush_subnormals(kind, lo, hi);  // to zeros, which lose their sign
   for (int l = 0; l < LANES; ++l) {
-    if (kind == Kind::F32) lo[l] = bits<uint32_t>(scale_and_clamp(bits<float>(lo[l]), op));
-    else if (half_float(kind)) lo[l] = float_to_half(scale_and_clamp(half_to_float(lo[l]), op));
-    else {
-      constexpr double scale[] = {1, 2, 4, 0.5};
-      double x = F64::get(lo[l], hi[l]) * scale[op.omod];
-      if (op.clamp) x = x != x ? 0 : x < 0 ? 0 : x > 1 ? 1 : x;
-      F64::put(x, lo[l], hi[l]);
-    }
+    if (kind == Kind::F32) lo[l] = bits<uint32_t>(scale_and_clamp(w, bits<float>(lo[l]), omod, op.clamp));
+    else if (half_float(kind)) lo[l] = float_to_half(scale_and_clamp(w, half_to_float(lo[l]), omod, op.clamp));
+    else F64::put(scale_and_clamp(w, F64::get(lo[l], hi[l]), omod, op.clamp), lo[l], hi[l]);
   }
 }
 
@@ -206,10 +206,13 @@ void fetch(Wave& w, const Op& op, int i, Kind kind, Lanes& out) {
     for (int l = 0; l < LANES; ++l) out.low[l] >>= 16;
   }
   if (op.neg | op.abs) apply_modifiers(op, i, kind, out);
-  if (flushes(w, kind, 0)) {
-    own(out, wide(kind));
-    flush_subnormals(kind, out.low, out.high);
-  }
+  flush_operand(w, kind, out);
+}
+
+void flush_operand(const Wave& w, Kind kind, Lanes& out) {
+  if (!flushes(w, kind, 0)) return;
+  own(out, wide(kind));
+  flush_subnormals(kind, out.low, out.high);
 }
 
 void write_row(Wave& w, uint16_t code, const uint32_t* lanes, uint64_t mask) {
@@ -223,7 +226,7 @@ void write_row(Wave& w, uint16_t code, const uint32_t* lanes, uint64_t mask) {
 
 void store(Wave& w, const Op& op, Kind kind, uint32_t* lo, uint32_t* hi) {
   const bool is_float = kind == Kind::F32 || kind == Kind::F64 || half_float(kind);
-  if (is_float && (op.omod | op.clamp)) finish_float(op, kind, lo, hi);
+  if (is_float && (op.omod | op.clamp)) finish_float(w, op, kind, lo, hi);
   if (flushes(w, kind, 1)) flush_subnormals(kind, lo, hi);
   const uint32_t* old = w.v[op.dst - 256];
   if (op.flags & F_SDWA) {

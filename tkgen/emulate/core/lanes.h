@@ -16,6 +16,7 @@ uint32_t scalar32(Wave& w, const Op& op, uint16_t code, Kind kind);
 uint64_t scalar64(Wave& w, const Op& op, uint16_t code, Kind kind);
 void fetch(Wave& w, const Op& op, int i, Kind kind, Lanes& out);
 void fetch_code(Wave& w, const Op& op, uint16_t code, Kind kind, Lanes& out);
+void flush_operand(const Wave& w, Kind kind, Lanes& out);
 void store(Wave& w, const Op& op, Kind kind, uint32_t* lo, uint32_t* hi);
 void store_scalar_mask(Wave& w, uint16_t code, uint64_t mask);
 int dpp_source(uint32_t control, int l);
@@ -32,6 +33,15 @@ inline int swizzled_lane(int lane, int blgp) {  // BLGP of a matrix instruction:
 }
 
 inline bool ieee(const Wave& w) { return w.mode >> 9 & 1; }
+// Subnormals as the mode has them, of operands (output false) and of results.
+inline uint32_t flush_half(const Wave& w, uint32_t h, bool output) { return w.mode >> (6 + output) & 1 || h & 0x7c00 ? h : h & 0x8000; }
+inline float flush_single(const Wave& w, float x, bool output) {
+  const uint32_t u = bits<uint32_t>(x);
+  return w.mode >> (4 + output) & 1 || u & 0x7f800000 ? x : bits<float>(u & 0x80000000);
+}
+// CLAMP of a float: to +0 to 1; DX10_CLAMP makes zero of NaN.
+template <class F>
+inline F clamped(const Wave& w, F x) { return x != x ? (w.mode >> 8 & 1 ? F(0) : x) : std::signbit(x) ? F(0) : x > 1 ? F(1) : x; }
 
 // Types of lane values: `T` is what the operation computes with.
 struct U32 { using T = uint32_t; static constexpr int rows = 1; static constexpr Kind kind = Kind::B32;
@@ -67,7 +77,10 @@ struct Source : Lanes {
 
 template <class A>
 struct Destination : Lanes {  // the old value, for operations that accumulate
-  Destination(Wave& w, const Op& op) { fetch_code(w, op, op.dst, A::kind, *this); }
+  Destination(Wave& w, const Op& op) {
+    fetch_code(w, op, op.dst, A::kind, *this);
+    flush_operand(w, A::kind, *this);
+  }
   typename A::T operator[](int l) const { return A::get(lo[l], A::rows == 2 ? hi[l] : 0); }
 };
 

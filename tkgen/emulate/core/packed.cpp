@@ -19,10 +19,8 @@ struct Halves {
   uint32_t hi(int l) const { return ((lanes.lo[l] >> high) & 0xffff) ^ flip_high; }
 };
 
-uint32_t clamp_half(const Op& op, uint32_t h) {
-  if (!op.clamp) return h;
-  const float x = half_to_float(h);
-  return float_to_half(x != x ? 0 : x < 0 ? 0 : x > 1 ? 1 : x);
+uint32_t finished_half(const Wave& w, const Op& op, uint32_t h) {
+  return flush_half(w, op.clamp ? float_to_half(clamped(w, half_to_float(h))) : h, true);
 }
 
 template <class F>
@@ -31,14 +29,15 @@ void packed(Wave& w, const Op& op, int sources, bool floats, F f) {
   Halves a(w, op, 0, kind, floats), b(w, op, 1, kind, floats), c(w, op, sources == 3 ? 2 : 1, kind, floats);
   alignas(64) uint32_t r[LANES];
   for (int l = 0; l < LANES; ++l) {
-    uint32_t lo = f(a.lo(l), b.lo(l), c.lo(l)) & 0xffff, hi = f(a.hi(l), b.hi(l), c.hi(l)) & 0xffff;
-    if (floats) lo = clamp_half(op, lo), hi = clamp_half(op, hi);
+    const auto in = [&](uint32_t x) { return floats ? flush_half(w, x, false) : x; };
+    uint32_t lo = f(in(a.lo(l)), in(b.lo(l)), in(c.lo(l))) & 0xffff, hi = f(in(a.hi(l)), in(b.hi(l)), in(c.hi(l))) & 0xffff;
+    if (floats) lo = finished_half(w, op, lo), hi = finished_half(w, op, hi);
     r[l] = lo | hi << 16;
   }
   write_row(w, op.dst, r, w.lanes);
 }
 
-float clamp_unit(const Op& op, float x) { return !op.clamp ? x : x != x ? 0 : x < 0 ? 0 : x > 1 ? 1 : x; }
+float finished(const Wave& w, const Op& op, float x) { return flush_single(w, op.clamp ? clamped(w, x) : x, true); }
 
 // v_pk_*_f32: op_sel picks the register of the pair for each result.
 template <class F>
@@ -66,8 +65,9 @@ void packed_f32(Wave& w, const Op& op, int sources, F f) {
   if (sources == 2) first[2] = first[1], second[2] = second[1], sign_low[2] = sign_high[2] = 1;
   alignas(64) uint32_t lo[LANES], hi[LANES];
   for (int l = 0; l < LANES; ++l) {
-    lo[l] = bits<uint32_t>(clamp_unit(op, f(sign_low[0] * bits<float>(first[0][l]), sign_low[1] * bits<float>(first[1][l]), sign_low[2] * bits<float>(first[2][l]))));
-    hi[l] = bits<uint32_t>(clamp_unit(op, f(sign_high[0] * bits<float>(second[0][l]), sign_high[1] * bits<float>(second[1][l]), sign_high[2] * bits<float>(second[2][l]))));
+    const auto in = [&](float sign, const uint32_t* row) { return flush_single(w, sign * bits<float>(row[l]), false); };
+    lo[l] = bits<uint32_t>(finished(w, op, f(in(sign_low[0], first[0]), in(sign_low[1], first[1]), in(sign_low[2], first[2]))));
+    hi[l] = bits<uint32_t>(finished(w, op, f(in(sign_high[0], second[0]), in(sign_high[1], second[1]), in(sign_high[2], second[2]))));
   }
   write_row(w, op.dst, lo, w.lanes);
   write_row(w, op.dst + 1, hi, w.lanes);
@@ -86,10 +86,11 @@ void packed_move(Wave& w, const Op& op) {
 
 // v_fma_mix: each source is an f32 or, by op_sel_hi, the half that op_sel names.
 struct Mixed {
+  const Wave& wave;
   Lanes lanes;
   bool is_half, absolute, negative;
   int shift;
-  Mixed(Wave& w, const Op& op, int i) {
+  Mixed(Wave& w, const Op& op, int i) : wave(w) {
     is_half = op.opsel_hi >> i & 1;
     fetch_code(w, op, op.src[i], is_half ? Kind::PF16 : Kind::F32, lanes);
     shift = op.opsel >> i & 1 ? 16 : 0;
@@ -97,7 +98,7 @@ struct Mixed {
     negative = op.neg >> i & 1;
   }
   float operator[](int l) const {
-    float x = is_half ? half_to_float(lanes.lo[l] >> shift & 0xffff) : bits<float>(lanes.lo[l]);
+    float x = is_half ? half_to_float(flush_half(wave, lanes.lo[l] >> shift & 0xffff, false)) : flush_single(wave, bits<float>(lanes.lo[l]), false);
     if (absolute) x = std::fabs(x);
     return negative ? -x : x;
   }
@@ -108,10 +109,11 @@ void mix(Wave& w, const Op& op, int part) {  // part: 0 f32, 1 low half, 2 high 
   const uint32_t* old = w.v[op.dst - 256];
   alignas(64) uint32_t r[LANES];
   for (int l = 0; l < LANES; ++l) {
-    const float x = clamp_unit(op, std::fma(a[l], b[l], c[l]));
-    if (part == 0) r[l] = bits<uint32_t>(x);
-    else if (part == 1) r[l] = (old[l] & 0xffff0000) | float_to_half(x);
-    else r[l] = (old[l] & 0xffff) | float_to_half(x) << 16;
+    const float sum = std::fma(a[l], b[l], c[l]), x = op.clamp ? clamped(w, sum) : sum;
+    const uint32_t half = flush_half(w, float_to_half(x), true);
+    if (part == 0) r[l] = bits<uint32_t>(flush_single(w, x, true));
+    else if (part == 1) r[l] = (old[l] & 0xffff0000) | half;
+    else r[l] = (old[l] & 0xffff) | half << 16;
   }
   write_row(w, op.dst, r, w.lanes);
 }
@@ -122,11 +124,16 @@ void dot(Wave& w, const Op& op) {
   fetch_code(w, op, op.src[0], Kind::B32, a);
   fetch_code(w, op, op.src[1], Kind::B32, b);
   fetch_code(w, op, op.src[2], Kind::B32, c);
+  // Of halves op_sel names the first, op_sel_hi the second of each source.
+  const auto part = [&](const Lanes& s, int source, int l, int i) {
+    const int from = WIDTH == 16 ? (i ? op.opsel_hi : op.opsel) >> source & 1 : i;
+    return s.lo[l] >> WIDTH * from;
+  };
   alignas(64) uint32_t r[LANES];
   for (int l = 0; l < LANES; ++l) {
     int64_t sum = SIGNED ? int64_t(int32_t(c.lo[l])) : int64_t(c.lo[l]);
     for (int i = 0; i < 32 / WIDTH; ++i) {
-      const uint32_t x = a.lo[l] << (32 - WIDTH - WIDTH * i), y = b.lo[l] << (32 - WIDTH - WIDTH * i);
+      const uint32_t x = part(a, 0, l, i) << (32 - WIDTH), y = part(b, 1, l, i) << (32 - WIDTH);
       sum += SIGNED ? int64_t(int32_t(x) >> (32 - WIDTH)) * (int32_t(y) >> (32 - WIDTH))
                     : int64_t(uint64_t(x >> (32 - WIDTH)) * (y >> (32 - WIDTH)));
     }
@@ -145,7 +152,7 @@ void dot_f32(Wave& w, const Op& op, F to_float) {
   alignas(64) uint32_t r[LANES];
   for (int l = 0; l < LANES; ++l) {
     const float x = std::fma(to_float(a.lo(l)), to_float(b.lo(l)), sign * bits<float>(c.lo[l]));
-    r[l] = bits<uint32_t>(clamp_unit(op, std::fma(to_float(a.hi(l)), to_float(b.hi(l)), x)));
+    r[l] = bits<uint32_t>(finished(w, op, std::fma(to_float(a.hi(l)), to_float(b.hi(l)), x)));
   }
   write_row(w, op.dst, r, w.lanes);
 }

@@ -32,16 +32,27 @@ float from_bf8(const Wave& w, uint32_t x) { return ocp(w) ? small_to_float<5, 2,
 
 // Stochastic rounding: the random bits below the last place are added before the value is cut.
 float add_random(float x, uint32_t random, int kept) {
-  return std::isfinite(x) ? bits<float>(bits<uint32_t>(x) + (random >> (9 + kept))) : x;
+  if (!std::isfinite(x)) return x != x ? quiet(x) : x;
+  const float sum = bits<float>(bits<uint32_t>(x) + (random >> (9 + kept)));
+  return std::isfinite(sum) ? sum : std::copysign(std::numeric_limits<float>::infinity(), x);
 }
 float cut(float x, int kept) {
   return std::isfinite(x) ? bits<float>(bits<uint32_t>(x) & ~((1u << (23 - kept)) - 1)) : x;
 }
 
+// The source with its DPP. An SDWA names the part that is converted, which is not taken out of it first.
+Op without_parts(const Op& op) {
+  Op whole = op;
+  whole.flags &= uint16_t(~F_SDWA);
+  whole.neg = whole.abs = whole.opsel = 0;
+  return whole;
+}
+
 template <class F>
 void pair_from_small(Wave& w, const Op& op, F f) {  // v_cvt_pk_f32_fp8: the low or the high 16 bits
+  const Op whole = without_parts(op);
   Lanes a;
-  fetch_code(w, op, op.src[0], Kind::B32, a);
+  fetch(w, whole, 0, Kind::B32, a);
   const bool high = op.flags & F_SDWA ? (op.control >> 16 & 7) == 5 : op.encoding == ENC_VOP3 && op.opsel & 1;
   alignas(64) uint32_t lo[LANES], hi[LANES];
   for (int l = 0; l < LANES; ++l) {
@@ -49,20 +60,23 @@ void pair_from_small(Wave& w, const Op& op, F f) {  // v_cvt_pk_f32_fp8: the low
     lo[l] = bits<uint32_t>(f(x & 255));
     hi[l] = bits<uint32_t>(f(x >> 8 & 255));
   }
-  write_row(w, op.dst, lo, w.lanes);
-  write_row(w, op.dst + 1, hi, w.lanes);
+  store(w, whole, Kind::F32, lo, nullptr);
+  Op second = whole;
+  ++second.dst;
+  store(w, second, Kind::F32, hi, nullptr);
 }
 
 template <class F>
 void float_from_small(Wave& w, const Op& op, F f) {  // the byte chosen by SDWA or by op_sel
+  const Op whole = without_parts(op);
   Lanes a;
-  fetch_code(w, op, op.src[0], Kind::B32, a);
+  fetch(w, whole, 0, Kind::B32, a);
   int select = 0;
-  if (op.flags & F_SDWA) select = op.control >> 16 & 3;
+  if (op.flags & F_SDWA) select = op.control >> 18 & 1 ? 0 : op.control >> 16 & 3;
   else if (op.encoding == ENC_VOP3) select = (op.opsel & 1) << 1 | (op.opsel >> 1 & 1);
   alignas(64) uint32_t r[LANES];
   for (int l = 0; l < LANES; ++l) r[l] = bits<uint32_t>(f(a.lo[l] >> 8 * select & 255));
-  write_row(w, op.dst, r, w.lanes);
+  store(w, whole, Kind::F32, r, nullptr);
 }
 
 // --- gfx950: v_cvt_scalef32_* -------------------------------------------------------------------------------------
@@ -102,6 +116,12 @@ uint32_t narrowed(float x) {
   return W == Wide::F32 ? bits<uint32_t>(x) : W == Wide::F16 ? float_to_half(x) : float_to_bfloat(x);
 }
 
+// Beyond all floats, a finite number still is one, for the formats that saturate.
+float unscaled(float x, double scale) {
+  const float r = float(double(x) / scale);
+  return std::isinf(r) && std::isfinite(x) ? std::copysign(std::numeric_limits<float>::max(), r) : r;
+}
+
 void fetch_scale(Wave& w, const Op& op, int i, double* scale) {
   Lanes s;
   fetch_code(w, op, op.src[i], Kind::B32, s);
@@ -129,7 +149,7 @@ void scaled_to_small(Wave& w, const Op& op, int values) {
     uint32_t code = 0, noise = RANDOM ? random.lo[l] : 0;
     for (int i = 0; i < values; ++i) {
       const uint32_t raw = two_registers && i ? second.lo[l] : packed ? first.lo[l] >> 16 * (values == 2 ? i : op.opsel & 1) : first.lo[l];
-      float x = float(double(widened<W>(raw)) / scale[l]);
+      float x = unscaled(widened<W>(raw), scale[l]);
       if (RANDOM) x = cut(add_random(x, noise, MANTISSA<S>), MANTISSA<S>);
       code |= to_small<S>(w, x) << BITS<S> * i;
       noise = next_random(noise);

@@ -350,6 +350,11 @@ void half_with_constant(Wave& w, const Op& op, bool last) {
   });
 }
 
+uint32_t fmac_half(const Wave& w, uint32_t a, uint32_t b, uint32_t c) {
+  const auto in = [&](uint32_t x) { return flush_half(w, x & 0xffff, false); };
+  return flush_half(w, half_fma(in(a), in(b), in(c)), true);
+}
+
 float half_round(float x) { return half_to_float(float_to_half(x)); }
 
 
@@ -439,9 +444,10 @@ const Info TABLE[] = {
     V1(v_cvt_i16_f16, I16, F16, int32_t(saturate<int16_t>(std::trunc(a)))),
     V1(v_cvt_norm_i16_f16, U16, F16, signed_norm(a)),
     V1(v_cvt_norm_u16_f16, U16, F16, unsigned_norm(a)),
-    V1(v_cvt_f32_bf16, F32, U16, bfloat_to_float(a)),
-    V2(v_cvt_pkrtz_f16_f32, U32, F32, F32, pack(float_to_half_toward_zero(a), float_to_half_toward_zero(b))),
-    V2(v_cvt_pk_f16_f32, U32, F32, F32, pack(float_to_half(a), float_to_half(b))),
+    // An inline constant is the bf16: the upper half of the f32.
+    V1(v_cvt_f32_bf16, F32, U16, op.src[0] >= 240 && op.src[0] <= 248 ? bits<float>(scalar32(w, op, op.src[0], Kind::B32) & 0xffff0000) : bfloat_to_float(a)),
+    V2(v_cvt_pkrtz_f16_f32, U32, F32, F32, pack(flush_half(w, float_to_half_toward_zero(a), true), flush_half(w, float_to_half_toward_zero(b), true))),
+    V2(v_cvt_pk_f16_f32, U32, F32, F32, pack(flush_half(w, float_to_half(a), true), flush_half(w, float_to_half(b), true))),
     V2(v_cvt_pk_bf16_f32, U32, F32, F32, pack(float_to_bfloat(a), float_to_bfloat(b))),
     V2(v_cvt_pknorm_i16_f32, U32, F32, F32, pack(signed_norm(a), signed_norm(b))),
     V2(v_cvt_pknorm_u16_f32, U32, F32, F32, pack(unsigned_norm(a), unsigned_norm(b))),
@@ -673,7 +679,7 @@ const Info TABLE[] = {
     VACC(v_dot2c_i32_i16, I32, U32, U32, (add_clamped<int32_t>(op, c + dot_integer<16, true>(a, b)))),
     VACC(v_dot4c_i32_i8, I32, U32, U32, (add_clamped<int32_t>(op, c + dot_integer<8, true>(a, b)))),
     VACC(v_dot8c_i32_i4, I32, U32, U32, (add_clamped<int32_t>(op, c + dot_integer<4, true>(a, b)))),
-    VACC(v_pk_fmac_f16, U32, U32, U32, pack(half_fma(a & 0xffff, b & 0xffff, c & 0xffff), half_fma(a >> 16, b >> 16, c >> 16))),
+    VACC(v_pk_fmac_f16, U32, U32, U32, pack(fmac_half(w, a, b, c), fmac_half(w, a >> 16, b >> 16, c >> 16))),
 };
 
 }  // namespace

@@ -1,0 +1,1 @@
+"""Every instruction of the emulator beside AMD's pseudo-code (`benchmarks/opcodes.py`)."""

@@ -1,0 +1,111 @@
+"""All families of instructions, on all targets: which opcodes agree with their text, and which do not."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from instructions import machine, scalar, vector, vector_cases
+from instructions.machine import State
+from instructions.table import TARGETS, Opcode, opcodes
+from tkgen.emulate.decode import Encoding
+
+E = Encoding
+VECTOR = (E.VOP1, E.VOP2, E.VOPC, E.VOP3, E.VOP3P)
+SCALAR = (E.SOP1, E.SOP2, E.SOPC, E.SOPK)
+# The texts of these say something else, or nothing that can be run; tests by hand are named in `WITHOUT`.
+WITHOUT = {
+    re.compile(r"v_trig_preop_f64"): "the text shifts an unbounded number; tests/emulate/test_special_functions.py",
+    re.compile(r"v_(nop|clrexcp)$|s_nop$|ds_nop$"): "it does nothing",
+    re.compile(r"v_accvgpr_(read|write|mov)"): "no text: a move; tests/emulate/test_matrix_instructions.py",
+    re.compile(r"v_(exp|log)_legacy_f32"): "no text: as v_exp_f32 and v_log_f32; tests/emulate/test_conversions.py",
+    scalar.BY_HAND: "jumps, indexed and hardware registers: tests/emulate/test_control.py",
+}
+
+
+@dataclass
+class Record:
+    """The result for one opcode: cases by target, differences in words, or why it is not compared."""
+
+    opcode: Opcode
+    cases: Counter[str] = field(default_factory=Counter)
+    forms: set[str] = field(default_factory=set)
+    wrong: Counter[str] = field(default_factory=Counter)
+    samples: list[str] = field(default_factory=list)
+    reason: str = ""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.opcode.encoding.name, self.opcode.name
+
+
+def without_text(opcode: Opcode) -> str:
+    """The reason why an opcode has no comparison; "" if it has one."""
+    for pattern, reason in WITHOUT.items():
+        if pattern.match(opcode.name):
+            return reason
+    if opcode.encoding is E.SOPP:
+        return "waits, barriers, messages, branches: tests/emulate/test_control.py"
+    if opcode.encoding is E.MFMA:
+        return "the text says that it is a product of matrices: tests/emulate/test_matrix_instructions.py"
+    if opcode.encoding not in (*VECTOR, *SCALAR):
+        return "memory: tests/emulate/test_memory_instructions.py"
+    return "" if opcode.text else "no text"
+
+
+def flavour(target: str) -> str:
+    return "ocp" if target == "gfx950" else "fnuz"
+
+
+def records(chosen: Iterable[Opcode] | None = None, targets: Sequence[str] = TARGETS, count: int = 7) -> list[Record]:
+    """Compare the opcodes; `count` cases for each form of one."""
+    made = [Record(o) for o in (opcodes() if chosen is None else chosen)]
+    for record in made:
+        record.reason = without_text(record.opcode)
+    compared = [r for r in made if not r.reason]
+
+    def some(encodings: Iterable[Encoding]) -> list[Record]:
+        return [r for r in compared if r.opcode.encoding in encodings]
+
+    compare(some(VECTOR), targets, lambda o: vector_cases.uses(o, count), of_vector)
+    compare(some(SCALAR), targets, lambda o: scalar.uses(o, 2 * count), of_scalar)
+    return made
+
+
+def of_vector(use: vector.Use, before: State, target: str, known: dict[str, Any]) -> Callable[[State], list[str]]:
+    eight = re.search(r"[fb][pf]8", use.opcode.text or "")
+    key = flavour(target) if eight else "all"
+    if key not in known:
+        known[key] = vector.expected(use, before, flavour(target))
+    return lambda got: vector.differences(use, got, known[key])
+
+
+def of_scalar(use: scalar.ScalarUse, before: State, target: str, known: dict[str, Any]) -> Callable[[State], list[str]]:
+    if not known:
+        known["all"] = scalar.expected(use, before)
+    return lambda got: scalar.differences(got, known["all"])
+
+
+def compare(
+    some: list[Record],
+    targets: Sequence[str],
+    uses: Callable[[Opcode], Iterator[tuple[Any, list[int], State]]],
+    judge: Callable[[Any, State, str, dict[str, Any]], Callable[[State], list[str]]],
+) -> None:
+    """Run the cases of some opcodes on each target, and note what differs."""
+    cases = [(record, *case, {}) for record in some for case in uses(record.opcode)]
+    for target in targets:
+        mine = [c for c in cases if target in c[0].opcode.targets]
+        for (record, use, words, before, known), got in zip(
+            mine, machine.run([(words, before) for _, _, words, before, _ in mine], target), strict=True
+        ):
+            found = judge(use, before, target, known)(got)
+            record.cases[target] += 1
+            record.forms.add(getattr(use, "form", ""))
+            if found:
+                record.wrong[target] += 1
+                words_text = " ".join(f"{w:08x}" for w in words)
+                record.samples.append(f"{target} {getattr(use, 'form', '')} [{words_text}] {'; '.join(found[:2])}")

@@ -1,0 +1,76 @@
+"""Opcodes beside AMD's pseudo-code in all their forms (`benchmarks/opcodes.py`), and what is left to a GPU."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("tinygrad.runtime.autogen.amd.cdna.str_pcode")
+
+from instructions import checks, machine, page
+from instructions.table import opcodes, readings, texts
+
+from tests.emulate import frame
+from tests.sampling import slow
+
+ROOT = Path(__file__).parent.parent.parent
+PROBES = tomllib.loads((ROOT / "tkgen/emulate/undecided.toml").read_text())["probe"]
+
+
+@pytest.mark.parametrize(("every", "targets", "count"), [(9, ("gfx942",), 2), slow(1, checks.TARGETS, 7)])
+def test_opcodes_agree_with_their_texts(every, targets, count):
+    found = checks.records(opcodes()[::every], targets, count)
+    wrong = {r.key: r.samples[:2] for r in found if r.samples}
+    assert not wrong
+    assert sum(not r.reason for r in found) > len(found) / 2
+
+
+@pytest.mark.parametrize("name", ["v_add_f32", "v_cmp_class_f32", "v_pk_add_f16"])
+def test_a_wrong_text_is_found(name, monkeypatch):
+    """Another text for an opcode: the comparison sees it in every form."""
+    real = checks.vector.pcode.run
+    instead = {"v_add_f32": ("+", "-"), "v_cmp_class_f32": ("S1.u32[0]", "S1.u32[1]"), "v_pk_add_f16": ("+", "-")}[name]
+    monkeypatch.setattr(checks.vector.pcode, "run", lambda text, **e: real(text.replace(*instead), **e))
+    found = checks.records([o for o in opcodes() if o.name == name], ("gfx950",), 2)
+    assert found and all(r.samples for r in found)
+
+
+def test_readings_change_the_texts_they_name():
+    any_ = texts()[1]
+    for reading in readings():
+        some = [n for n in any_ if reading.opcodes.match(n.replace("v_mad_mix", "v_fma_mix"))]
+        assert some, reading.opcodes.pattern
+        for n in some:
+            assert reading.of(n.replace("v_mad_mix", "v_fma_mix"), any_[n][0]) != any_[n][0], n
+        assert bool(reading.source) != bool(reading.probe)
+        assert not reading.probe or reading.probe in {p["name"] for p in PROBES}
+
+
+@pytest.mark.parametrize("probe", PROBES, ids=lambda p: p["name"])
+def test_probes_of_a_gpu_say_what_the_emulator_does(assemble, probe):
+    inputs = np.zeros((1, frame.ROWS_IN, 64), dtype=np.uint32)
+    for lane, words in enumerate(probe["inputs"]):
+        for i, word in enumerate(words):
+            inputs[0, 2 * i, lane] = word
+    inputs[0, 6] = probe.get("before", 0)
+    out = frame.run_vector(assemble, [probe["instruction"]], inputs, probe.get("targets", ["gfx942"])[0])
+    assert [hex(x) for x in out[0, 0, : len(probe["emulator"])]] == [hex(x) for x in probe["emulator"]]
+    assert len(probe["inputs"]) == len(probe["emulator"]) == len(probe["other"])
+    assert probe["emulator"] != probe["other"]
+
+
+def test_the_page_has_the_readings_and_the_probes():
+    text = (ROOT / "docs/opcodes.md").read_text()
+    assert "No opcode differs from its text or its reading." in text
+    assert all(p["name"] in text and p["source"].replace("|", "\\|") in text for p in page.probes())
+    assert all(r.emulator in text for r in readings())
+
+
+def test_a_case_leaves_other_registers_alone():
+    state = machine.State(np.arange(12 * 64, dtype=np.uint32).reshape(12, 64), [1, 2, 3, 4], 5, 6, 7, 1, 8, 9)
+    (after,) = machine.run([([0xBF800000], state)], "gfx942")  # s_nop 0
+    np.testing.assert_array_equal(after.rows, state.rows)
+    assert (after.vcc, after.exec, after.m0, after.scc, after.low, after.high) == (5, 6, 7, 1, 8, 9)
