@@ -450,6 +450,23 @@ def _rotary(t: Tensors, scalars: Mapping[str, float]) -> Answers:
     return {"Y": Answer(torch.stack([turned.real, turned.imag], 2))}
 
 
+@of("rows/causal_conv1d")
+def _causal_conv1d(t: Tensors, scalars: Mapping[str, float]) -> Answers:
+    """A grouped convolution, padded at both ends; the outputs beyond the sequence are cut off."""
+    x, taps = number(t["X"]).movedim(2, 1), number(t["W"]).T[:, None]
+    made = functional.conv1d(x, taps, number(t["BIAS"]), padding=3, groups=x.shape[1])
+    return {"Y": Answer(functional.silu(made[..., : x.shape[2]]).movedim(1, 2))}
+
+
+@of("rows/stencil")
+def _stencil(t: Tensors, scalars: Mapping[str, float]) -> Answers:
+    """A padded grid, moved in each direction."""
+    x = number(t["X"])
+    wide = functional.pad(x, (1, 1, 1, 1))
+    around = wide[:-2, 1:-1] + wide[2:, 1:-1] + wide[1:-1, :-2] + wide[1:-1, 2:]
+    return {"Y": Answer(x + scalars["rate"] * (around - 4 * x))}
+
+
 @of("rows/transpose", "hopper/h100_transpose")
 def _transpose(t: Tensors, scalars: Mapping[str, float]) -> Answers:
     return {"Y": Answer(number(t["X"]).T)}

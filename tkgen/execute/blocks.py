@@ -22,6 +22,7 @@ from tkgen.execute.compare import Comparison, Inputs, Reference, compare, drawn,
 from tkgen.execute.pages import laid_out
 from tkgen.ir.equations import (
     Access,
+    Axis,
     AxisKind,
     Constant,
     Coordinate,
@@ -36,6 +37,7 @@ from tkgen.ir.equations import (
     Value,
     When,
     accesses,
+    affine_text,
     walk,
     writes,
 )
@@ -159,13 +161,20 @@ def _by_axes(kernel: Kernel, box: Box) -> tuple[Kernel, dict[str, str]]:
     """`kernel` where a tensor that is read along several axes is one for each of them, and what those are parts of."""
     names, seen, others = dict[str, str](), dict[Tensor, object](), dict[Named, Named]()
     for access in (op.source for op in walk(kernel.body) if isinstance(op, Load)):
-        axes = tuple(i.axis.name if i.axis is not None and i.axis.name in box.places else "" for i in access.indices)
+        axes = tuple(_named(index, box) for index in access.indices)
         if seen.setdefault(access.tensor, axes) != axes:
             tensor = replace(access.tensor, name=f"{access.tensor.name} by {' '.join(axes)}")
             names[tensor.name] = access.tensor.name
             others[access] = replace(access, tensor=tensor)
     made = tuple(dict.fromkeys(a.tensor for a in others.values() if isinstance(a, Access)))
     return replace(substituted(kernel, others), tensors=(*kernel.tensors, *made)), names
+
+
+def _named(index: Index, box: Box) -> str:
+    """What an index goes along, of what a piece of a block has a part of."""
+    if index.terms:
+        return affine_text([(term.of.name, term.factor) for term in index.terms], index.at)
+    return index.axis.name if index.axis is not None and index.axis.name in box.places else ""
 
 
 def _apart(
@@ -207,8 +216,23 @@ def _apart(
     groups = kernel.groups if kernel.groups in axes else None  # a piece is of one: an index of it is the first place
     for access in (*accesses(kernel), *kernel.places):
         found |= {index: Index(None) for index in access.indices if groups is not None and index.axis == groups}
+    for access in accesses(kernel):
+        if any(index.terms for index in access.indices):
+            begins = (part.start or 0 for part in parts[access.tensor.name])
+            indices = tuple(_counted(i, box, begin, groups) for i, begin in zip(access.indices, begins, strict=True))
+            found[access] = substituted(replace(access, indices=indices), found)
     made = substituted(replace(kernel, axes=tuple(a for a in kernel.axes if a != groups)), found)
     return made, sizes
+
+
+def _counted(index: Index, box: Box, begin: int, groups: Axis | None) -> Index:
+    """An affine index whose axes count from their first positions in a piece, in a dimension that starts at `begin`."""
+    if not index.terms:
+        return index
+    cut = [term for term in index.terms if isinstance(term.of, Axis) and term.of.name in box.places]
+    first = sum(term.factor * box.first(term.of.name) for term in cut)
+    left = tuple(term for term in index.terms if term.of != groups)
+    return Index(None, at=index.at + first - begin, terms=left)
 
 
 def _moved(kernel: Kernel, launch: Launch[Any], box: Box) -> Kernel:

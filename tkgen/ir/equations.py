@@ -13,7 +13,7 @@ they name. `tkgen.ir.verifier` states what must hold, `tkgen.ir.meaning` what it
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -129,8 +129,19 @@ class Axis:
 
 
 @dataclass(frozen=True)
+class Term:
+    """A part of an affine index: `factor` times the position along an axis, or times the size of a dimension."""
+
+    of: Axis | Dim
+    factor: int = 1
+
+
+@dataclass(frozen=True)
 class Index:
     """The place in one dimension of a tensor: along an axis (an index may be divided: `h / 8`), or the number `at`.
+
+    An affine index, `X[2 * p + r - 1]`, is the sum of its `terms` and of `at`, and has no `axis` of its own. Positions
+    along axes are counted as coordinates are. Where the sum is no position of the dimension, the element is zero.
 
     An axis with tiles is divided by its tile: `n / 128` is the number of the tile, the same for all of it, and where
     tiles are of one place `numbered` tells `h / 1` from the tile `h`. Or it is
@@ -146,6 +157,19 @@ class Index:
     through: Access | None = None
     numbered: bool = False
     remainder: bool = False
+    terms: tuple[Term, ...] = ()
+
+    @property
+    def is_constant(self) -> bool:
+        """True if it is the number `at`."""
+        return self.axis is None and not self.terms
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """The axes along which the index changes, those without tiles too."""
+        if self.axis is not None:
+            return (self.axis,)
+        return tuple(term.of for term in self.terms if isinstance(term.of, Axis))
 
     @property
     def of_tile(self) -> bool:
@@ -181,7 +205,7 @@ class Access:
     @property
     def axes(self) -> tuple[Axis, ...]:
         """The axes of the tile that is touched: those along which it has an extent."""
-        return tuple(i.axis for i in self.indices if i.axis is not None and i.extends)
+        return tuple(a for i in self.indices for a in (i.axes if i.extends or i.terms else ()) if not a.is_index)
 
 
 class Kind(Enum):
@@ -542,12 +566,23 @@ def access_text(access: Access) -> str:
 
 
 def _index_text(index: Index) -> str:
+    if index.terms:
+        return affine_text([(term.of.name, term.factor) for term in index.terms], index.at)
     if index.axis is None:
         return str(index.at)
     if index.through is not None:
         return access_text(index.through)
     how = "%" if index.remainder else "/"
     return index.axis.name + (f" {how} {index.divisor}" if index.divisor != 1 or index.numbered else "")
+
+
+def affine_text(terms: Sequence[tuple[str, int]], at: int) -> str:
+    """`2 * p - q + 1`: each name times its factor, and a number. Expressions of C++ and Python have the same form."""
+    parts = [(factor < 0, f"{abs(factor)} * {name}" if abs(factor) != 1 else name) for name, factor in terms]
+    parts += [(at < 0, str(abs(at)))] if at or not parts else []
+    parts.sort(key=lambda part: part[0])  # what is subtracted comes last
+    first = "-" if parts[0][0] else ""
+    return first + parts[0][1] + "".join(f" {'-' if minus else '+'} {text}" for minus, text in parts[1:])
 
 
 def _typed(value: Value) -> str:

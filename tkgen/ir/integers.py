@@ -9,13 +9,29 @@ fit 64 are refused (E607).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
+from operator import add, mul, sub
 from typing import Any
 
-from tkgen.ir.equations import Axis, Constant, Coordinate, Extent, Kernel, Kind, Loop, Map, Op, Value, When, walk
+from tkgen.ir.equations import (
+    Access,
+    Axis,
+    Constant,
+    Coordinate,
+    Extent,
+    Kernel,
+    Kind,
+    Load,
+    Loop,
+    Map,
+    Op,
+    Value,
+    When,
+    walk,
+)
 from tkgen.ir.functions import FUNCTIONS
-from tkgen.ir.tensors import Dim
+from tkgen.ir.tensors import Dim, Tensor
 
 LARGEST = (1 << 31) - 1  # of a size, and of a whole number beside coordinates
 LARGEST_LONG = (1 << 63) - 1
@@ -274,4 +290,18 @@ def too_large(kernel: Kernel, most: int = LARGEST) -> Map | None:
             found = ranges.of.get(op.result.number)
             if found is not None and _beyond(found, LARGEST_LONG):
                 return op
+    return None
+
+
+def op_range(op: Op, known: Mapping[Value, tuple[float, ...]]) -> tuple[float, ...] | None:
+    """The ends of the integers that an operation can give; None where others are among them."""
+    match op:
+        case Load(source=Access(tensor=Tensor(dtype=dtype))) if dtype.whole:
+            return tuple(map(float, dtype.range))
+        case Constant(value=value) if value == round(value):
+            return (value, value)
+        case Map(function="add" | "sub" | "mul" as function, arguments=(a, b)) if a in known and b in known:
+            meaning = {"add": add, "sub": sub, "mul": mul}[function]
+            ends = [meaning(x, y) for x in known[a] for y in known[b]]
+            return min(ends), max(ends)
     return None

@@ -14,6 +14,7 @@ from functools import cached_property
 from math import prod
 from typing import Any, Generic, TypeVar
 
+from tkgen.ir.affine import reached
 from tkgen.ir.equations import Axis, AxisKind, Kernel, accesses
 from tkgen.ir.flops import multiplied
 from tkgen.ir.segments import alike, parts
@@ -451,6 +452,11 @@ class Launch(Sizing, Generic[K]):
                 own = None if index.axis is None else box.places.get(index.axis.name)
                 walked = index.axis is not None and index.axis.kind is AxisKind.SEQUENTIAL
                 paged = walked and index.divisor != 1 and access in places  # a table of pages is read as it is
+                if index.terms and found[at] != slice(None):
+                    own = reached(index, tensor.dims[at], box.places, self.extents)
+                    before = found[at] or slice(own.start, own.stop)
+                    found[at] = slice(min(before.start, own.start), max(before.stop, own.stop))
+                    continue
                 if own is None or index.through is not None or index.remainder or paged or found[at] == slice(None):
                     found[at] = slice(None)
                     continue

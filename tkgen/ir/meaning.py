@@ -238,16 +238,6 @@ class _Evaluation(Directions):
     def number(self, value: float) -> Tile:
         return Tile((), torch.tensor(value, dtype=self.precision))
 
-    def integer(self, value: float) -> Tile:
-        return Tile((), torch.tensor(int(value)))
-
-    def coordinate(self, axis: Axis) -> Tile:
-        place, one = self.place(axis), self.at(axis)
-        if one is not None:
-            return self.integer(one)
-        first = self.first(axis)
-        return Tile((axis.name,), torch.arange(place.start - first, place.stop - first))
-
     def map(self, op: Map) -> Tile:
         function = FUNCTIONS[op.function]
         whole = function.whole and all(a.kind is Kind.COORDINATE for a in op.arguments)
@@ -368,6 +358,11 @@ class _Evaluation(Directions):
         dims: list[str] = []
         for index in access.indices:
             at, axis = len(dims), index.axis
+            if index.terms:
+                places = self.affine(index)
+                tensor = picked(tensor, at, places.value)
+                dims += places.dims
+                continue
             if axis is None:
                 tensor = tensor.select(at, index.at)
                 continue

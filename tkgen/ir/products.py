@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from math import inf, prod
-from operator import add, mul, sub
 
+from tkgen.ir.affine import first_affine
 from tkgen.ir.deciding import decided
 from tkgen.ir.equations import (
     Access,
@@ -37,10 +37,12 @@ from tkgen.ir.equations import (
     Value,
     When,
     access_text,
+    accesses,
     reads,
     walk,
     writes,
 )
+from tkgen.ir.integers import op_range
 from tkgen.ir.liveness import pruned
 from tkgen.ir.tensors import Dim, DType, Tensor
 from tkgen.source import Span
@@ -159,7 +161,7 @@ class Made:
         assert isinstance(value, Convert)
         ranges = {self.tile.result: tuple(map(float, self.tensor.dtype.range))}
         for op in self.ops[:-1]:
-            found = _range(op, ranges)
+            found = op_range(op, ranges)
             if found is None:
                 return False
             ranges |= dict.fromkeys(writes(op), found)
@@ -295,6 +297,9 @@ def sums(kernel: Kernel) -> Sums:
         if when := next((op for op in loop.body if isinstance(op, When)), None):
             raise Unfit("`when any` stands in a loop that sums products: decide behind it, by what was summed",
                         when.span)  # fmt: skip
+    if affine := first_affine(accesses(kernel)):
+        raise Unfit(f"`{access_text(affine)}` is an affine index, at which kernels without products read: store what "
+                    "is read there in a kernel before", affine.tensor.span)  # fmt: skip
     meant, kernel = kernel, decided(kernel)
     loops = [op for op in kernel.body if isinstance(op, Loop)]
     if len(loops) != 1:
@@ -487,20 +492,6 @@ def _gathered(left: Access, right: Access, epilogue: tuple[Op, ...]) -> None:
             if index.through is not None and (access is not left or n != first):
                 held, name = index.through.tensor.name, access.tensor.name
                 raise Unfit(f"`{held}` holds places of `{name}` that are no rows of a left factor", access.tensor.span)
-
-
-def _range(op: Op, known: Mapping[Value, tuple[float, ...]]) -> tuple[float, ...] | None:
-    """The ends of the integers that an operation can give; None where others are among them."""
-    match op:
-        case Load(source=Access(tensor=Tensor(dtype=dtype))) if dtype.whole:
-            return tuple(map(float, dtype.range))
-        case Constant(value=value) if value == round(value):
-            return (value, value)
-        case Map(function="add" | "sub" | "mul" as function, arguments=(a, b)) if a in known and b in known:
-            meaning = {"add": add, "sub": sub, "mul": mul}[function]
-            ends = [meaning(x, y) for x in known[a] for y in known[b]]
-            return min(ends), max(ends)
-    return None
 
 
 def _computed(

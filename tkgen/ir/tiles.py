@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tkgen.ir.equations import Axis, AxisKind
+from tkgen.ir.equations import Axis, AxisKind, Index
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def picked(tensor: Tensor, at: int, places: Tensor) -> Tensor:
     """The parts of a tensor at `places` along dimension `at`, whose dimensions are theirs; zeros for none."""
     there = (places >= 0) & (places < tensor.shape[at])
     found = tensor.index_select(at, places.clamp(0, tensor.shape[at] - 1).flatten())
-    found = found.reshape(*tensor.shape[:at], *places.shape, *tensor.shape[at + 1 :])
+    found = found.reshape((*tensor.shape[:at], *places.shape, *tensor.shape[at + 1 :]))
     return torch.where(there[(..., *[None] * (tensor.dim() - 1 - at))], found, 0.0)
 
 
@@ -96,6 +96,31 @@ class Directions:
         """The one place of an index that values have no direction along: a loop's, or that of the group at hand."""
         one = axis.is_index and (axis.kind is AxisKind.SEQUENTIAL or axis.name in self.group)
         return self.place(axis).start if one else None
+
+    def integer(self, value: float) -> Tile:
+        """An integer, which has no direction."""
+        return Tile((), torch.tensor(int(value)))
+
+    def coordinate(self, axis: Axis) -> Tile:
+        """The positions along an axis."""
+        place, one = self.place(axis), self.at(axis)
+        if one is not None:
+            return self.integer(one)
+        first = self.first(axis)
+        return Tile((axis.name,), torch.arange(place.start - first, place.stop - first))
+
+    def affine(self, index: Index) -> Tile:
+        """The positions that an affine index takes."""
+        places, dims = torch.tensor(index.at), list[str]()
+        for term in index.terms:
+            if not isinstance(term.of, Axis):
+                places = places + term.factor * self.extents[term.of.name]
+                continue
+            along = self.coordinate(term.of)
+            places = places.unsqueeze(-1) if along.dims else places
+            places = places + term.factor * along.value.long()
+            dims += along.dims
+        return Tile(tuple(dims), places)
 
     def tiles(self, axis: Axis) -> int:
         """The number of an axis' tiles."""

@@ -260,9 +260,16 @@ class _Verifier:
     def access(self, access: Access, op: Op) -> None:
         tensor, indices = access.tensor, access.indices
         self.insist(tensor in self.kernel.tensors, "names", op)
-        axes = [i.axis for i in indices if i.axis is not None and not i.of_page]
+        axes = [a for i in indices for a in i.axes if not i.of_page]
         self.insist(len(indices) == len(tensor.dims) and len(set(axes)) == len(axes), "rank", op)
         for index, dim, before in zip(indices, tensor.dims, (None, *indices), strict=False):
+            if index.terms:
+                self.insist(index.axis is None and index.divisor == 1 and isinstance(op, Load), "place", op)
+                self.insist(all(term.factor for term in index.terms), "place", op)
+                for axis in index.axes:
+                    self.own(axis, op)
+                    self.insist(not axis.is_moved, "place", op)
+                continue
             if index.axis is None:
                 self.insist(index.at >= 0 and (dim.size is None or index.at < dim.size), "bounds", op)
                 continue
@@ -327,4 +334,4 @@ def _is_handed_on(c: Carry) -> bool:
 def _apart(one: Access, other: Access) -> bool:
     """Return True if two parts of a tensor have no element in common, by numbers that differ."""
     pairs = zip(one.indices, other.indices, strict=True)
-    return any(a.axis is None and b.axis is None and a.at != b.at for a, b in pairs)
+    return any(a.is_constant and b.is_constant and a.at != b.at for a, b in pairs)

@@ -294,10 +294,11 @@ def _in_exprs(*expressions: ast.Expr | None) -> Iterator[Occurrence]:
                 yield Occurrence(name, expr.span)
             case ast.Binary(left=left, right=right):
                 yield from _in_exprs(left, right)
-            case ast.Call(name=called, args=args, keywords=keywords):
+            case ast.Call(name=called, args=args, keywords=keywords, along=along):
                 if called.id not in _WORDS:
                     yield Occurrence(called.id, called.span)
-                yield from _in_exprs(*args, *(value for _, value in keywords))
+                yield from _in_exprs(*args, *(value for _, value in keywords), *(clause.extent for clause in along))
+                yield from (_declared(clause.name, "axis") for clause in along)
             case ast.Unary(operand=operand) | ast.Transposed(operand=operand):
                 yield from _in_exprs(operand)
             case ast.Access(name=tensor, indices=indices):

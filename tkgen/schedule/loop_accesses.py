@@ -4,7 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tkgen.ir.equations import Access, Axis, AxisKind, Kernel, Load, Product, Reduce, Store, Value, reads, walk
+from tkgen.ir.affine import first_affine
+from tkgen.ir.equations import (
+    Access,
+    Axis,
+    AxisKind,
+    Kernel,
+    Load,
+    Product,
+    Reduce,
+    Store,
+    Value,
+    access_text,
+    reads,
+    walk,
+)
 from tkgen.ir.types import DType
 from tkgen.schedule.loop_tiles import LoopError, extent, reach
 from tkgen.source import Span
@@ -81,6 +95,9 @@ def check_accesses(m: LoopMap) -> None:
 
 def _loaded(m: LoopMap, op: Load, factors: set[Value]) -> None:
     source, name = op.source, op.source.tensor.name
+    if first_affine([source]):
+        raise LoopError(f"`{access_text(source)}` is read at an affine index, which kernels without products do",
+                        op.result.span, "store what is read there in a kernel before")  # fmt: skip
     moves = any(ring.access == source for ring in m.moving)
     if table := next((i.through for i in source.indices if i.through and not (i.of_page and moves)), None):
         raise LoopError(f"`{name}` lies where `{table.tensor.name}` says, and such loops read tables of pages alone, "

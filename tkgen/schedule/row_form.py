@@ -10,6 +10,7 @@ from tkgen.ir.equations import (
     Access,
     Axis,
     AxisKind,
+    Index,
     Kernel,
     Load,
     Loop,
@@ -22,6 +23,7 @@ from tkgen.ir.equations import (
 )
 from tkgen.ir.limits import LARGEST_ROWS_SIZE
 from tkgen.ir.tensors import Dim
+from tkgen.ir.types import ACCESS_BYTES
 from tkgen.schedule.row_loops import loops
 from tkgen.source import Span
 
@@ -47,8 +49,18 @@ def way(access: Access, fast: Axis) -> Way:
     """Return the way in which a lane accesses a tensor when it goes along `fast`."""
     if fast not in access.axes:
         return Way.ROW
-    last = access.indices[-1]
-    return Way.ALONG if last.axis == fast else Way.ACROSS
+    *others, last = access.indices
+    if any(fast in index.axes for index in others):
+        return Way.ACROSS
+    aligned = last.axis == fast or _aligned(last, fast, ACCESS_BYTES * 8 // access.tensor.dtype.bits)
+    return Way.ALONG if aligned else Way.ACROSS
+
+
+def _aligned(index: Index, fast: Axis, unit: int) -> bool:
+    """Return True if an affine index goes along `fast` one by one, from a multiple of `unit` on."""
+    others = [term.factor for term in index.terms if term.of != fast]
+    straight = any(term.of == fast and term.factor == 1 for term in index.terms)
+    return straight and all(number % unit == 0 for number in (index.at, *others))
 
 
 def refuse(kernel: Kernel) -> None:
@@ -153,7 +165,7 @@ def _meet(one: Access, other: Access) -> bool:
     if one.tensor.name != other.tensor.name:
         return False
     pairs = zip(one.indices, other.indices, strict=True)
-    return not any(a.axis is None and b.axis is None and a.at != b.at for a, b in pairs)
+    return not any(a.is_constant and b.is_constant and a.at != b.at for a, b in pairs)
 
 
 def refuse_places(kernel: Kernel, fast: Axis) -> None:

@@ -42,6 +42,7 @@ from tkgen.ir.equations import (
     Access,
     Axis,
     AxisKind,
+    Index,
     Kernel,
     Load,
     Map,
@@ -344,10 +345,11 @@ def _rows(kernel: Kernel, fast: Axis) -> tuple[Axis, ...]:
 def _width(kernel: Kernel, axis: Axis, along: Iterable[Access]) -> int:
     """Neighbours on `axis` that these accesses move at once: 16 bytes, or less where rows are not aligned to that."""
     tensors = [access.tensor for access in along]
+    lines = [tensor.dims[-1].size for tensor in tensors]  # an affine index may go along a dimension of another size
     if not tensors or axis.dim.size is None or axis.within is not None:  # a group begins anywhere
         return 1
     widest = ACCESS_BYTES // max(t.dtype.bytes for t in tensors)
-    return gcd(widest, axis.dim.size, extent(axis))
+    return gcd(widest, axis.dim.size, extent(axis), *(line or 1 for line in lines))
 
 
 def _powers(most: int) -> Iterable[int]:
@@ -449,6 +451,8 @@ def _lines(m: RowMap, access: Access) -> float:
     """Lines that one wave touches for a chunk of each lane, and what issuing the accesses costs beside them."""
     size, line = access.tensor.dtype.bytes, m.line_bytes
     lanes, groups = m.lanes_of_wave, m.groups_of_wave
+    if m.way(access) is Way.ACROSS and m.fast in access.indices[-1].axes:  # neighbours, an element at a time
+        return m.chunk * (max(groups * lanes * m.chunk * size / line, 1.0) + ISSUE)
     if m.way(access) is Way.ACROSS:  # groups follow one another along the tensor's rows
         accesses_made = m.chunk / m.across
         return accesses_made * (lanes * max(groups * m.across * size / line, 1.0) + ISSUE)
@@ -463,14 +467,21 @@ def far(access: Access) -> list[tuple[int, tuple[Dim, ...]]]:
     """Return the extent of a tile along each dimension: positions after its first, and the inner dimensions it
     multiplies.
     """
-    tiled = [(n, i) for n, i in enumerate(access.indices) if i.axis is not None and not i.axis.is_index]
     found = []
-    for n, index in tiled:
-        assert index.axis is not None
-        whole = index.through is not None  # a row may lie anywhere
-        places = (access.tensor.dims[n].size or 0) if whole else extent(index.axis)
-        found.append((places - 1, access.tensor.dims[n + 1 :]))
+    for n, index in enumerate(access.indices):
+        if index.terms:
+            found.append((spread(index), access.tensor.dims[n + 1 :]))
+        elif index.axis is not None and not index.axis.is_index:
+            whole = index.through is not None  # a row may lie anywhere
+            places = (access.tensor.dims[n].size or 0) if whole else extent(index.axis)
+            found.append((places - 1, access.tensor.dims[n + 1 :]))
     return found
+
+
+def spread(index: Index) -> int:
+    """Positions from the first to the last that an affine index takes within a tile."""
+    tiled = [(axis, term.factor) for term in index.terms if isinstance(axis := term.of, Axis) and not axis.is_index]
+    return sum(abs(factor) * (extent(axis) - 1) for axis, factor in tiled)
 
 
 def reach_bytes(access: Access, extents: Mapping[str, int] | None = None) -> int:

@@ -38,8 +38,7 @@ class Name(Node):
 
 @dataclass(frozen=True)
 class Binary(Node):
-    """`left op right`: op is one of + - * / %, of which division in sizes has no remainder; in equations also `@` (the
-    product of two tiles), a comparison, `and`, `or`."""
+    """`left op right`: op is one of + - * / % (in sizes without a remainder), in equations also @, and comparisons."""
 
     op: str
     left: Expr
@@ -48,13 +47,14 @@ class Binary(Node):
 
 @dataclass(frozen=True)
 class Call(Node):
-    """`name(positional, keyword = value)`: an epilogue step, a remap, a grid clause, min/max/ceil_div in a size, or a
-    function in an equation; `fast tanh(x)` is its cheaper form."""
+    """`name(positional, keyword = value)`: a step, a remap, a grid clause, a function of sizes or in an equation;
+    `fast tanh(x)` is its cheaper form, `sum(X[t - w], w in WIDTH)` goes `along` the positions of names."""
 
     name: Name
     args: tuple[Expr, ...] = ()
     keywords: tuple[tuple[Name, Expr], ...] = ()
     fast: bool = False
+    along: tuple[AxisClause, ...] = ()
 
 
 @dataclass(frozen=True)

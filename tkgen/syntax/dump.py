@@ -55,8 +55,9 @@ def _inline(value: object) -> str:
             return f"{'below' if lengths else 'within'} {offsets.id}[{of.id}]"
         case ast.Carried(name=name, dtype=dtype, axes=axes, initial=initial):
             return f"{name.id}:{dtype.id}{_inline(axes)}={_inline(initial)}"
-        case ast.Call(name=name, args=args, keywords=keywords, fast=fast):
+        case ast.Call(name=name, args=args, keywords=keywords, fast=fast, along=along):
             words = [*map(_inline, args), *(f"{key.id}={_inline(value)}" for key, value in keywords)]
+            words += map(_inline, along)
             return f"{'fast ' * fast}{name.id}({', '.join(words)})"
         case ast.Binding(name=name, value=bound):
             return f"{name.id}={_inline(bound) if bound else 'dynamic'}"

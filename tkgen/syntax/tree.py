@@ -124,9 +124,10 @@ class TreeBuilder:
         return ast.Access(self.span(node), self.name(name), self.exprs(indices))
 
     def call(self, node: Branch, depth: int = 0) -> ast.Call:
-        """`name(a, b = c)`, `fast name(a)`; the same keyword twice is E107."""
+        """`name(a, b = c)`, `fast name(a)`, `name(a, w in W)`; the same keyword twice is E107."""
         args: list[ast.Expr] = []
         keywords: dict[str, tuple[ast.Name, ast.Expr]] = {}
+        along: list[ast.AxisClause] = []
         fast = isinstance(node.children[0], Token) and node.children[0].type == "FAST"
         name, *arguments = node.children[fast:]
         for argument in arguments:
@@ -135,11 +136,13 @@ class TreeBuilder:
                 if key.id in keywords:
                     self.repeated(f"argument `{key.id}`", key.span, keywords[key.id][0].span)
                 keywords[key.id] = (key, self.expr(argument.children[1], depth + 1))
+            elif isinstance(argument, Tree) and argument.data == "places":
+                along.append(self._axis(argument))
             else:
                 args.append(self.expr(argument, depth + 1))
                 if keywords:
                     self.error("E101", "a positional argument follows a keyword argument", args[-1].span)
-        return ast.Call(self.span(node), self.name(name), tuple(args), tuple(keywords.values()), fast)
+        return ast.Call(self.span(node), self.name(name), tuple(args), tuple(keywords.values()), fast, tuple(along))
 
     def repeated(self, what: str, span: Span, first: Span) -> None:
         """E107."""

@@ -94,7 +94,11 @@ class RowMemory(Memory):
         dims: list[str] = []
         for index in access.indices:
             at, axis = len(dims), index.axis
-            if axis is None:
+            if index.terms:
+                taken = self.affine(index)
+                tensor = picked(tensor, at, taken.value)
+                dims += taken.dims
+            elif axis is None:
                 tensor = tensor.select(at, index.at)
             elif index.through is not None:
                 held, along = self.view(self.tensors[index.through.tensor.name].value, index.through)

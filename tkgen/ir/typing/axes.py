@@ -10,6 +10,7 @@ from tkgen.ir.resolve.names import Scope, Stop
 from tkgen.ir.resolve.sizes import number, positive
 from tkgen.ir.types import Dim, DType, Tensor
 from tkgen.ir.typing import suggestions
+from tkgen.ir.typing.affine import Reader
 from tkgen.source import Span
 from tkgen.syntax import ast
 
@@ -273,7 +274,7 @@ class Axes:
             place = self._in_page(tensor, dim, expr, found[-1]) if found and found[-1].of_page else None
             found.append(place or self._index(tensor, dim, expr, indices, stored))
         found += [Index(self.whole(dim, at)) for dim in tensor.dims[len(indices) :]]
-        axes = [i.axis for i in found if i.axis is not None and not i.of_page]
+        axes = [a for i in found for a in i.axes if not i.of_page]
         twice = next((a for a in axes if axes.count(a) > 1), None)
         if twice is not None:
             raise self.scope.error(
@@ -283,7 +284,7 @@ class Axes:
         return Access(tensor, tuple(found))
 
     def _index(self, tensor: Tensor, dim: Dim, expr: ast.Expr, beside: tuple[ast.Expr, ...], stored: bool) -> Index:
-        """An axis, an axis divided, a number, what a tensor holds, or the dimension's own name: all of it."""
+        """An axis, an axis divided, a sum, a number, what a tensor holds, or the dimension's own name: all of it."""
         for name in names(expr):
             self.scope.usable(name)
         if isinstance(expr, ast.Access):
@@ -295,14 +296,15 @@ class Axes:
             if axis.dim != dim:
                 raise self._misfit(tensor, dim, axis, expr, beside)
             return Index(axis)
-        if isinstance(expr, ast.Binary) and isinstance(expr.left, ast.Name) and self.is_axis(expr.left.id):
-            return self._divided(tensor, dim, expr, self.named(expr.left), stored)
-        stray = next((n for n in names(expr) if self.is_axis(n.id)), None)
-        if stray is not None:
-            raise self.scope.error(
-                "E223", f"`{expr.span.text}` is no index", expr.span, f"`{stray.id}` is an axis",
-                fix="an index is an axis, an index axis divided by a number, or a number",
-            )  # fmt: skip
+        match expr:
+            case ast.Binary(op=op, left=ast.Name() as first) if self.is_axis(first.id) and (
+                op == "/" or self._counts_tiles(dim, expr, self.found[first.id])
+            ):
+                return self._divided(tensor, dim, expr, self.named(first), stored)
+        if isinstance(expr, ast.Binary | ast.Call):
+            index = self._affine(tensor, dim, expr, stored)
+            if not index.is_constant:
+                return index
         if isinstance(expr, ast.Name) and expr.id not in self.scope.values:
             inside = [
                 name for name, value in self.scope.values.items() if value is not None and value < (dim.size or 1)
@@ -320,6 +322,28 @@ class Axes:
                 secondary=(Label(dim.span, "declared here"),), fix="write a place that is there",
             )  # fmt: skip
         return Index(None, at=place)
+
+    def _counts_tiles(self, dim: Dim, expr: ast.Binary, axis: Axis) -> bool:
+        """Return True if an index multiplies an axis by its tile, as if the axis were the number of a block."""
+        sized = expr.op == "*" and dim == axis.dim and axis.tile not in (None, 1) and not self._axes_in(expr.right)
+        return sized and number(self.scope, expr.right) == axis.tile
+
+    def _axes_in(self, expr: ast.Expr) -> list[ast.Name]:
+        """The names in an expression that are axes."""
+        return [name for name in names(expr) if self.is_axis(name.id)]
+
+    def _affine(self, tensor: Tensor, dim: Dim, expr: ast.Expr, stored: bool) -> Index:
+        """`2 * p + r - 1`; an index without terms is a number. E233 where it is stored to."""
+        reader = Reader(self.scope, lambda name: self.named(name) if self.is_axis(name.id) else None, self.whole)
+        index = reader.index(tensor, dim, expr)
+        if index.terms and stored:
+            raise self.scope.error(
+                "E233", f"`{tensor.name}` is stored at `{expr.span.text}`, and a store goes along its axes", expr.span,
+                "some positions might be stored twice, others never",
+                fix="store by the axis, and move the index to what is read: for `Y[t + 1] = f(X[t])` write "
+                "`Y[t] = f(X[t - 1])`",
+            )  # fmt: skip
+        return index
 
     def _through(self, tensor: Tensor, expr: ast.Access, stored: bool) -> Index:
         """`ROW[m]`: the places that a tensor of i32 holds along an axis."""
@@ -424,11 +448,8 @@ class Axes:
         """`h / GROUP`, or the number of a tile: `n / 128`, of what is loaded `k / 128`, too."""
         by_tile = axis.tile is not None and (axis.kind is AxisKind.PARALLEL or not stored)
         if expr.op != "/" or not (axis.is_index or by_tile):
-            fix = Fix("an index is an axis, an index axis divided by a number, or a number")
-            if expr.op in "+-":
-                where = f"{tensor.name}[PAST[{axis.name}]]"
-                fix = Fix(f"list the positions in an i32 tensor, and load through it: `{where}`")
-            elif expr.op == "*" and dim == axis.dim:
+            fix = Fix("an index is an axis, an index axis divided by a number, or a sum of axes times numbers")
+            if expr.op == "*":
                 fix = suggestions.written(expr.span, axis.name, ": the axis counts its tiles itself")
             what = f"`{axis.name}` has tiles" if expr.op == "/" else f"`{axis.name}` is an axis"
             raise self.scope.error("E223", f"`{expr.span.text}` is no index", expr.span, what, fix=fix)

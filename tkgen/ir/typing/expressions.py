@@ -33,10 +33,12 @@ from tkgen.ir.equations import (
 from tkgen.ir.functions import FUNCTIONS, Function
 from tkgen.ir.resolve.names import Scope, Stop
 from tkgen.ir.resolve.sizes import ELEMENTS, element, real
-from tkgen.ir.types import DType, Tensor
+from tkgen.ir.types import DType
 from tkgen.ir.typing import suggestions
 from tkgen.ir.typing.axes import LENGTH, Axes, Partial
 from tkgen.ir.typing.functions import no_value, wrong_call
+from tkgen.ir.typing.products import mixed_factors
+from tkgen.ir.typing.summed import summed
 from tkgen.ir.typing.vocabulary import (
     BINARY,
     CALLS,
@@ -286,6 +288,10 @@ class Expressions:
             kind = Kind.PREDICATE if function.takes == "predicate" else rest if i else first
             self._expect(tile, kind, node, what)
             tiles.append(tile)
+        return self.mapped(function, tiles, at, name)
+
+    def mapped(self, function: Function, tiles: list[Tile], at: Span, name: str = "") -> Tile:
+        """The tile of a function of tiles of the kinds that it takes."""
         while len(tiles) < function.arity:  # what may be left out
             tiles.append(self.constant(0.0, at))
         coordinates = all(t.value.kind is Kind.COORDINATE for t in tiles)
@@ -362,6 +368,8 @@ class Expressions:
     def _call(self, node: ast.Call, name: str) -> Tile:
         """A function, a reduction, a conversion or a coordinate."""
         word = node.name.id
+        if node.along:
+            return summed(self, node, name)
         if word in self.scope.functions and not node.fast:
             return self.expanded(node, [self.expr(argument) for argument in node.args], name)
         if node.fast or word in CALLS:
@@ -565,31 +573,8 @@ class Expressions:
             raise self.needs_whole(axis, f"the sum over `{axis.name}`", at, reduced=False)
         mixed = a.value.dtype.encoded and b.value.dtype.encoded and mixes_fp8(self.scope.chosen)
         if a.value.dtype is not b.value.dtype and not mixed:
-            raise self._mixed(a, b, left, right, at)
+            raise mixed_factors(self, a, b, left, right, at)
         axes = tuple(x for x in (*a.axes, *b.axes) if x != axis)
         result = self.value(axes, at, name)
         self.ops.append(Product(result, a.value, b.value, axis))
         return Tile(result, axes)
-
-    def _loaded(self, tile: Tile) -> Tensor | None:
-        """The tensor of which a tile is a part as it stands in memory."""
-        loads = (op for op in self.ops if isinstance(op, Load) and op.result == tile.value)
-        return next((op.source.tensor for op in loads), None)
-
-    def _mixed(self, a: Tile, b: Tile, left: ast.Expr, right: ast.Expr, at: Span) -> Stop:
-        """E204, with the conversion of the factor that is computed."""
-        wide, node, to = (a, left, b.value.dtype) if a.value.dtype is DType.F32 else (b, right, a.value.dtype)
-        first, second = a.value.dtype.spelling, b.value.dtype.spelling
-        fix = Fix("make both factors of one type")
-        scaled = any(isinstance(op, Load) and op.source.tensor.dtype is DType.E8M0 for op in self.ops)
-        if scaled and DType.F32 in (a.value.dtype, b.value.dtype):
-            fix = Fix("scale the blocks of both factors: `(s[m, k / 32] * A[m, k]) @ (t[n, k / 32] * B[n, k]).T`")
-        elif (loaded := self._loaded(wide)) is not None:
-            fix = Fix(f"declare `{loaded.name}` as {to.spelling}, like the other factor")
-        elif wide.value.dtype is DType.F32:
-            text = f"{to.spelling}({node.span.text})"
-            fix = Fix(f"round it first: `{text}`", (Edit(node.span, text),), certain=False)
-        return self.scope.error(
-            "E204", f"one product of {first} and {second}: no matrix instruction takes both", at,
-            secondary=(Label(left.span, first), Label(right.span, second)), fix=fix,
-        )  # fmt: skip

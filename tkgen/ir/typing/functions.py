@@ -91,6 +91,11 @@ def _known(scope: Scope, function: ast.Function, node: ast.Expr) -> None:
                 else f"a function takes values, and reads no tensor such as `{name.id}`",
                 node.span, "no part of a tensor", fix="drop the index" if value else "pass the part as an argument",
             )  # fmt: skip
+        case ast.Call(along=(clause, *_)):
+            raise scope.error(
+                "E234", f"`{clause.span.text}` names positions, and `{function.name.id}` sees no tensor to index",
+                clause.span, "functions see their parameters alone", fix="sum where the function is called",
+            )  # fmt: skip
         case ast.Call(name=name) if name.id in OF_AXES:
             raise scope.error(
                 "E234", f"`{name.id}` takes the name of an axis, which `{function.name.id}` does not see", node.span,

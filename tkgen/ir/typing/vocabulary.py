@@ -46,4 +46,4 @@ def axes_text(axes: tuple[Axis, ...]) -> str:
 def apart(one: Access, other: Access) -> bool:
     """Return True if two parts of a tensor have no element in common, by constant indices that differ."""
     pairs = zip(one.indices, other.indices, strict=True)
-    return any(a.axis is None and b.axis is None and a.at != b.at for a, b in pairs)
+    return any(a.is_constant and b.is_constant and a.at != b.at for a, b in pairs)

@@ -20,9 +20,7 @@ from tkgen.backends.cdna.lower.reference import (
     TORCH_TYPES,
     Formula,
     Reference,
-    element,
     host_reference,
-    is_gathered,
     places,
     torch_reference,
 )
@@ -34,6 +32,7 @@ from tkgen.backends.cdna.lower.reference_loops import (
     some_store,
     torch_loops,
 )
+from tkgen.backends.cdna.lower.reference_places import element, is_gathered
 from tkgen.backends.cdna.lower.render import environment
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
 from tkgen.ir.divided import completed, divided

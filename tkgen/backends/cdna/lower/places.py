@@ -9,9 +9,10 @@ from math import prod
 from tkgen.backends.cdna.lower.model import Offsets
 from tkgen.backends.cdna.lower.names import EXTENTS, cpp_name
 from tkgen.backends.cdna.lower.origins import NOWHERE, Marks, Origin, Origins
-from tkgen.ir.equations import Access, Axis, AxisKind, Kernel, Load, Store, walk
+from tkgen.ir.equations import Access, Axis, AxisKind, Index, Kernel, Load, Store, affine_text, walk
 from tkgen.ir.types import Dim, Tensor
 from tkgen.remap import Remap
+from tkgen.schedule.rows import extent
 from tkgen.source import Span
 
 # Locals made from the name of an axis, of an access.
@@ -188,9 +189,7 @@ class BlockPlaces:
         for axis in self.kernel.ragged:
             yield from self._group(axis)
         # What goes along a loop has another tile in each pass.
-        stay = [
-            a for a in self.base if all(i.axis is None or i.axis.kind is not AxisKind.SEQUENTIAL for i in a.indices)
-        ]
+        stay = [a for a in self.base if all(x.kind is not AxisKind.SEQUENTIAL for i in a.indices for x in i.axes)]
         yield from self.buffers([a for a in stay if a.axes or self.numbers])
 
     def _ordered(self, remap: Remap) -> Iterator[str]:
@@ -280,7 +279,9 @@ class BlockPlaces:
         """The first element of the tile at hand in its tensor; it has a place along axes of a kind in `also`, too."""
         terms = []
         for place, index in enumerate(access.indices):
-            if index.axis is None:
+            if index.terms:
+                number = self.lowest(index)
+            elif index.axis is None:
                 number = str(index.at) if index.at else ""
             elif index.through is not None:
                 number = ""  # each row lies where another tensor says
@@ -293,6 +294,19 @@ class BlockPlaces:
                 stride = self.stride(access, place)
                 terms.append(f"uint64_t({number}) * {stride}" if stride else f"uint64_t({number})")
         return " + ".join(terms) or "0"
+
+    def lowest(self, index: Index) -> str:
+        """The least position that an affine index takes in the tile at hand; it may be no position of the tensor."""
+        terms, at = [], index.at
+        for term in index.terms:
+            if not isinstance(term.of, Axis):
+                terms.append((self.size(term.of.name), term.factor))
+                continue
+            if term.of.kind is not AxisKind.WHOLE:
+                terms.append((f"{self.axis[term.of]}_0", term.factor))
+            if term.factor < 0 and not term.of.is_index:
+                at += term.factor * (extent(term.of) - 1)
+        return affine_text(terms, at) if terms or at else ""
 
 
 def tile_constant(axis: Axis) -> str:

@@ -16,11 +16,11 @@ from dataclasses import dataclass, replace
 from math import isfinite
 
 from tkgen.backends.cdna.lower.elements import literal
+from tkgen.backends.cdna.lower.reference_places import directions, element, is_gathered, is_one_place, place_text
 from tkgen.ir.equations import (
     Access,
     Argument,
     Axis,
-    AxisKind,
     Constant,
     Convert,
     Coordinate,
@@ -35,6 +35,7 @@ from tkgen.ir.equations import (
     Store,
     Value,
     access_text,
+    affine_text,
     reads,
     walk,
     writes,
@@ -42,7 +43,7 @@ from tkgen.ir.equations import (
 from tkgen.ir.functions import FUNCTIONS, HOST, TORCH, Function, helpers
 from tkgen.ir.integers import rounded_as_numbers
 from tkgen.ir.products import Sum, Sums
-from tkgen.ir.types import DType, Tensor
+from tkgen.ir.types import Dim, DType, Tensor
 
 TORCH_TYPES = {
     DType.BF16: "bfloat16", DType.F16: "float16", DType.F32: "float32", DType.E4M3FN: "float8_e4m3fn",
@@ -284,27 +285,6 @@ def _number(value: Value, say: Language) -> str:
     return say.called("a", say.rounded(DType.F32), EXACT, [name])
 
 
-def is_gathered(access: Access) -> bool:
-    """Return True if a tensor holds places of what is read."""
-    return any(i.through is not None for i in access.indices)
-
-
-def is_one_place(index: Index) -> bool:
-    """Return True if it is the number of the tile that a loop is at: the same for all of the tile."""
-    return index.of_tile and index.axis is not None and index.axis.kind is AxisKind.SEQUENTIAL
-
-
-def directions(access: Access) -> list[Axis]:
-    """The axes along which what is read may change, in the order of the tensor's dimensions."""
-    found = list[Axis]()
-    for index in access.indices:
-        if index.through is not None:
-            found += [a for a in directions(index.through) if a not in found]
-        elif index.axis is not None and not is_one_place(index):
-            found.append(index.axis)
-    return found
-
-
 def needed_by(values: Iterable[Value], formula: Formula) -> set[Value]:
     """Values to compute for `values` at one position; of reductions only those that do not change along the axis."""
     found = set(values)
@@ -370,12 +350,23 @@ class _Torch(Language):
         """The places along a dimension of a tensor, with all directions from the first on that they have."""
         if index.through is not None:
             return self._aligned(index.through, "long")
+        if index.terms:
+            return affine_text([(self._term(term.of), term.factor) for term in index.terms], index.at)
         if index.axis is None:
             return str(index.at)
         divided = f" {'%' if index.remainder else '//'} {index.divisor}" if index.divisor != 1 else ""
         if is_one_place(index):
             return f"place_{index.axis.name}.start{divided}"
         return f"{self.along(index.axis)}{self._shaped((index.axis,))}{divided}"
+
+    def _term(self, of: Axis | Dim) -> str:
+        """The positions along an axis, or the size of a dimension."""
+        return f"{self.along(of)}{self._shaped((of,))}" if isinstance(of, Axis) else self.size(of)
+
+    def size(self, dim: Dim) -> str:
+        """The size of a dimension that some tensor has."""
+        tensors = [access.tensor for access in self._accesses()]
+        return next(f'tensors["{t.name}"].shape[{n}]' for t in tensors for n, d in enumerate(t.dims) if d == dim)
 
     def along(self, axis: Axis) -> str:
         """The places along an axis, in its dimension."""
@@ -460,16 +451,19 @@ class _Torch(Language):
 
     def extent(self, axis: Axis) -> str:
         """The extent of an axis: the size of some tensor that has a position for each."""
-        accesses = [s.target for s in self.formula.stores] + [a for s in self.formula.sums for a in (s.left, s.right)]
-        accesses += [op.source for op in walk(self.formula.body) if isinstance(op, Load)]
-        accesses += [i.through for a in accesses for i in a.indices if i.through is not None]
-        for access in accesses:
+        for access in self._accesses():
             for at, i in enumerate(access.indices):
                 packed = access.tensor.dtype.packed and at == len(access.indices) - 1
                 if i.axis == axis and i.divisor == 1 and i.through is None and not i.numbered and not packed:
                     return f'tensors["{access.tensor.name}"].shape[{at}]'
         assert axis.dim.size is not None  # no argument says it: a launch would not know it
         return str(axis.dim.size)
+
+    def _accesses(self) -> list[Access]:
+        """What the formula touches."""
+        found = [s.target for s in self.formula.stores] + [a for s in self.formula.sums for a in (s.left, s.right)]
+        found += [op.source for op in walk(self.formula.body) if isinstance(op, Load)]
+        return found + [i.through for a in found for i in a.indices if i.through is not None]
 
     def stored(self, target: Access) -> tuple[str, str]:
         """The index of the part of a tensor that is stored, and what brings a value with all directions to its form."""
@@ -525,8 +519,8 @@ class _Host(Language):
             signed, mixed = (str(x).lower() for x in (tensor.dtype.range[0] < 0, tensor.interleaved))
             text = f"nibble<{signed}, {mixed}>(tensor_{tensor.name}.host, {place})"
         for dim, index in zip(source.tensor.dims, source.indices, strict=True):
-            if index.through is not None:
-                text = f"(inside({_place(index, self.at)}, extent_{dim.name}) ? {text} : 0.0f)"
+            if index.through is not None or index.terms:
+                text = f"(inside({place_text(index, self.at)}, extent_{dim.name}) ? {text} : 0.0f)"
         return text
 
     def coordinate(self, axis: Axis) -> str:
@@ -573,25 +567,3 @@ class _Host(Language):
         yield from (f"    {line}" for line in _lines(self, inside))
         yield f"    return {self.names[op.argument.number]};"
         yield "});"
-
-
-def element(access: Access, at: Mapping[str, str]) -> str:
-    """The number of the element of a row-major tensor that an access picks at a place."""
-    text = ""
-    for dim, index in zip(access.tensor.dims, access.indices, strict=True):
-        place = _place(index, at)
-        text = (
-            f"size_t({place})"
-            if not text
-            else f"{text if '+' not in text else f'({text})'} * extent_{dim.name} + {place}"
-        )
-    return text
-
-
-def _place(index: Index, at: Mapping[str, str]) -> str:
-    if index.through is not None:
-        return f"tensor_{index.through.tensor.name}.host[{element(index.through, at)}]"
-    if index.axis is None:
-        return str(index.at)
-    divided = f" {'%' if index.remainder else '/'} {index.divisor}" if index.divisor != 1 else ""
-    return at[index.axis.name] + divided

@@ -22,12 +22,11 @@ from tkgen.backends.cdna.lower.reference import (
     Reference,
     _Host,
     _Torch,
-    directions,
-    is_gathered,
     made_by,
     reference,
     variables,
 )
+from tkgen.backends.cdna.lower.reference_places import directions, is_gathered
 from tkgen.ir.equations import (
     Access,
     Axis,

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from tkgen.backends.cdna.lower.places import BlockPlaces, Names, in_bytes
-from tkgen.ir.equations import Access, Axis, AxisKind
+from tkgen.ir.affine import may_leave
+from tkgen.ir.equations import Access, Axis, AxisKind, Index, affine_text
 from tkgen.remap import Remap
 from tkgen.schedule.rows import RowMap, extent
 
@@ -194,7 +195,39 @@ class Places(BlockPlaces):
         if not self._by_row(access):
             return self._offset(access, access.axes, element, more)
         row = _used(self.named_of_row, f"{self.base[access]}_row")
-        return self._where([*self.inside([fast], element), *more], f"{row} + {self._bytes(access, [fast], element)}")
+        there = [*self.inside([fast], element), *self._reached(access, True, element), *more]
+        return self._where(there, f"{row} + {self._bytes(access, [fast], element)}")
+
+    def of_block(self, access: Access) -> str:
+        """The byte offset of one element for the block, OUTSIDE where nothing is there."""
+        return self._where(self._reached(access, False), "0")
+
+    def _reached(self, access: Access, of_elements: bool, element: str = "") -> list[str]:
+        """Conditions on which affine indices are positions of their dimensions: along the fast axis, or others.
+
+        A position that may be negative is compared as a large number without a sign.
+        """
+        found = []
+        for dim, index in zip(access.tensor.dims, access.indices, strict=True):
+            if index.terms and (self.m.fast in index.axes) == of_elements and may_leave(index, dim):
+                found.append(f"uint32_t({self._position(index, element)}) < {self.size(dim.name)}")
+        return found
+
+    def _position(self, index: Index, element: str) -> str:
+        """The position that an affine index takes, counted over the whole dimension."""
+        terms, at = list[tuple[str, int]](), index.at
+        for term in index.terms:
+            axis = term.of
+            if not isinstance(axis, Axis):
+                terms.append((self.size(axis.name), term.factor))
+                continue
+            if axis.kind is not AxisKind.WHOLE:
+                terms.append((f"{self.axis[axis]}_0", term.factor))
+            if not axis.is_index:
+                terms.append((self.local(axis), term.factor))
+                if element and axis == self.m.fast:
+                    terms.append((element, term.factor))
+        return affine_text(terms, at)
 
     def _by_row(self, access: Access) -> bool:
         """Return True if an access is of many elements of a row: what the row adds to its offset is a local."""
@@ -207,11 +240,18 @@ class Places(BlockPlaces):
             for dim, index in zip(access.tensor.dims, access.indices, strict=True)
             if index.through is not None and index.axis in axes
         ]
+        there += self._reached(access, False)
+        there += self._reached(access, True, element) if self.m.fast in axes else []
         return self._where([*self.inside(axes, element), *there, *more], self._bytes(access, axes, element))
 
     def _bytes(self, access: Access, axes: Sequence[Axis], element: str = "") -> str:
         terms, is_sum = list[str](), False
         for place, index in enumerate(access.indices):
+            for term in index.terms:
+                if term.of in axes and isinstance(term.of, Axis) and not term.of.is_index:
+                    text = self._from_lowest(term.of, term.factor, element, self.stride(access, place))
+                    is_sum |= text[0] != "(" and ("+" in text or "-" in text)
+                    terms.append(text)
             if index.axis is None or index.axis not in axes or index.axis.is_index:
                 continue
             stride = self.stride(access, place)
@@ -219,11 +259,19 @@ class Places(BlockPlaces):
                 number, moved = self._place_held(index.through), False
             else:
                 number, moved = self._at(index.axis, element), bool(element) and index.axis == self.m.fast
-            is_sum = bool(terms) or (moved and not stride)
+            is_sum |= bool(terms) or (moved and not stride)
             number = f"({number})" if moved and stride else number
             terms.append(f"{number} * {stride}" if stride else number)
-        total = f"({' + '.join(terms)})" if is_sum else " + ".join(terms)
+        total = f"({' + '.join(terms)})" if is_sum or len(terms) > 1 else " + ".join(terms)
         return f"{total} {in_bytes(access.tensor)}" if terms else "0"
+
+    def _from_lowest(self, axis: Axis, factor: int, element: str, stride: str) -> str:
+        """What a term adds to an offset from the least position in the tile: never less than nothing."""
+        place = self._at(axis, element)
+        if factor < 0:
+            place = f"{extent(axis) - 1} - {place if place == self.local(axis) else f'({place})'}"
+        times = " * ".join([*([str(abs(factor))] if abs(factor) != 1 else []), *([stride] if stride else [])])
+        return (f"({place}) * {times}" if "+" in place or "-" in place else f"{place} * {times}") if times else place
 
     def _place_held(self, access: Access) -> str:
         """The local with the place that a tensor of i32 holds for a row, for a statement that names it."""

@@ -121,7 +121,8 @@ class RowLowering(Lowering):
         values = self.values
         for access, op in self.loads.items():
             if not op.result.axes:
-                raw = f"tk::load_elements<{access.tensor.dtype.cpp}, 1>({self.places.buffer(access)}, 0).at[0]"
+                buffer, where = self.places.buffer(access), self.places.of_block(access)
+                raw = f"tk::load_elements<{access.tensor.dtype.cpp}, 1>({buffer}, {where}).at[0]"
                 end = self.places.remark(op.result.span)
                 yield f"const float {values.name[op.result]} = tk::widen({raw});{end}"
         for row in self.m.sweeps[0].rows:

@@ -1,0 +1,96 @@
+"""Kernels that read tensors at affine indices: their meaning beside plain torch, their code on each machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+import torch
+from affine_cases import CASES, Case
+from sampling import only
+from torch import Tensor
+
+from tkgen.api import load
+from tkgen.backends.hopper.host.run import run as run_on_host
+from tkgen.execute.compare import Inputs, compare, random_inputs
+from tkgen.execute.launch import run
+from tkgen.ir.meaning import evaluate
+from tkgen.proof.execution import Order
+
+BY_NAME = {case.name: case for case in CASES}
+SCALARS = {"h": 0.5}
+HURTING = {"infinite": torch.inf, "not a number": torch.nan}
+
+
+def inputs_of(case: Case, dtype: str, filler: float | None = None) -> dict[str, Tensor]:
+    """Normal numbers; with a filler, it is at both ends of each dimension of X."""
+    spec = load(case.of(dtype)).check()
+    given = random_inputs(spec.launch(case.sizes or None), kind=Inputs.NORMAL)
+    if filler is not None:
+        for dim, size in enumerate(given["X"].shape):
+            for end in (0, size - 1):
+                given["X"].select(dim, end).fill_(filler)
+    return given
+
+
+def assert_meant(case: Case, given: Mapping[str, Tensor], dtype: str) -> None:
+    """The equations mean what torch computes: NaN and infinity where it has them."""
+    kernel = load(case.of(dtype)).check().program.kernel
+    found = evaluate(kernel, given, SCALARS, case.sizes)["Y"].value
+    expected = case.reference({name: x.double() for name, x in given.items()})
+    assert found.shape == expected.shape
+    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6, equal_nan=True)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("dtype", only(["bf16", "f16", "f32"], ["bf16"]))
+def test_meaning_is_what_torch_computes(case: Case, dtype: str) -> None:
+    assert_meant(case, inputs_of(case, dtype), dtype)
+
+
+@pytest.mark.parametrize("filler", HURTING.values(), ids=HURTING)
+def test_elements_outside_are_zero_beside_numbers_that_hurt(filler: float) -> None:
+    """A zero for what is outside, not a zero times what is inside: no NaN comes of an infinity next to it."""
+    for name in ("causal conv1d", "rotary halves swapped", "flip of both, dynamic", "3 x 3 stencil of images"):
+        case = BY_NAME[name]
+        given = inputs_of(case, "f32", filler)
+        assert_meant(case, given, "f32")
+
+
+SOME = [BY_NAME[n] for n in ("causal conv1d", "flip of both, dynamic", "3 x 3 stencil of images", "long rows in a loop",
+                             "heads of a flat row", "the batch before, and one number of it")]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", only(CASES, SOME), ids=str)
+def test_machine_code(case: Case) -> None:
+    """The code of gfx942 stores what the equations mean, touches nothing outside of tensors and spills nothing."""
+    build = load(case.text, target="gfx942").check().build().check()
+    assert build.resources.clean
+    for kind in (Inputs.NORMAL, Inputs.EXACT):
+        tried = run(build, extents=case.sizes or None, kind=kind, scalars=SCALARS if "scalar" in case.text else None)
+        assert tried.ok, tried.failure
+
+
+@pytest.mark.parametrize("case", only(CASES, [SOME[0]]), ids=str)
+@pytest.mark.parametrize("target", ["gfx90a", "gfx950"])
+@pytest.mark.parametrize("dtype", only(["bf16", "f16", "f32"], ["f16"]))
+def test_machine_code_of_other_machines_and_types(case: Case, target: str, dtype: str) -> None:
+    build = load(case.of(dtype), target=target).check().build().check()
+    tried = run(build, extents=case.sizes or None, scalars=SCALARS if "scalar" in case.text else None)
+    assert tried.ok, tried.failure
+
+
+@pytest.mark.parametrize("case", only(CASES, SOME[:2]), ids=str)
+def test_code_for_hopper(case: Case) -> None:
+    """The C++ for sm_90a, executed on the CPU, and the model of its schedule."""
+    spec = load(case.text, target="sm_90a").check()
+    launch = spec.launch(case.sizes or None)
+    given = random_inputs(launch, kind=Inputs.NORMAL)
+    scalars = SCALARS if "scalar" in case.text else {}
+    meant = evaluate(spec.program.kernel, given, scalars, launch.extents, "hopper")["Y"]
+    for made in (
+        run_on_host(spec, launch, given, scalars, Order()),
+        spec.modelled(launch, given, scalars, Order()),
+    ):
+        assert not made.findings
+        assert compare(made.outputs["Y"], meant.value, meant.bound).right

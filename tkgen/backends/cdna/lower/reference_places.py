@@ -1,0 +1,54 @@
+"""The elements of tensors that references of generated checks read: along which axes, and where they lie."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tkgen.ir.equations import Access, Axis, AxisKind, Index, affine_text
+
+
+def is_gathered(access: Access) -> bool:
+    """Return True if what is read may lie anywhere: a tensor holds its places, or an index is affine."""
+    return any(i.through is not None or i.terms for i in access.indices)
+
+
+def is_one_place(index: Index) -> bool:
+    """Return True if it is the number of the tile that a loop is at: the same for all of the tile."""
+    return index.of_tile and index.axis is not None and index.axis.kind is AxisKind.SEQUENTIAL
+
+
+def directions(access: Access) -> list[Axis]:
+    """The axes along which what is read may change, in the order of the tensor's dimensions."""
+    found = list[Axis]()
+    for index in access.indices:
+        if index.through is not None:
+            found += [a for a in directions(index.through) if a not in found]
+        elif not is_one_place(index):
+            found += [a for a in index.axes if a not in found]
+    return found
+
+
+def element(access: Access, at: Mapping[str, str]) -> str:
+    """The number of the element of a row-major tensor that an access picks at a place."""
+    text = ""
+    for dim, index in zip(access.tensor.dims, access.indices, strict=True):
+        place = place_text(index, at)
+        text = (
+            f"size_t({place})"
+            if not text
+            else f"{text if '+' not in text else f'({text})'} * extent_{dim.name} + {place}"
+        )
+    return text
+
+
+def place_text(index: Index, at: Mapping[str, str]) -> str:
+    """The position that an index takes, where `at` has the variable of each axis."""
+    if index.through is not None:
+        return f"tensor_{index.through.tensor.name}.host[{element(index.through, at)}]"
+    if index.terms:
+        named = [(at[x.of.name] if isinstance(x.of, Axis) else f"extent_{x.of.name}", x.factor) for x in index.terms]
+        return f"({affine_text(named, index.at)})"
+    if index.axis is None:
+        return str(index.at)
+    divided = f" {'%' if index.remainder else '/'} {index.divisor}" if index.divisor != 1 else ""
+    return at[index.axis.name] + divided
