@@ -35,7 +35,11 @@ SIZES = {
     "embedding": "TOKENS=8 VOCABULARY=100 D=512",
     "transpose": "ROWS=128 COLUMNS=128",
     "column_sum": "ROWS=128 D=128",
-    "conv1d": "TOKENS=32 D=256",
+    "conv1d": "BATCH=2 LENGTH=20 D=256",
+    "packed_conv1d": "TOKENS=32 D=256",
+    "blur": "H=20 W=300",
+    "pool": "H=12 W=36",
+    "token_shift": "T=9 D=256",
     "conv2d": "PIXELS=128 OUT=128 PATCH=192",
     "causal": "BATCH=1 HEADS=2 LENGTH=192 D=64",
     "soft_cap": "BATCH=1 HEADS=2 LENGTH=192 D=64",
@@ -103,6 +107,7 @@ WORDS = {
     **{word: word for word in ("softmax", "layer norm", "rms norm", "cross entropy", "top-k", "argmax", "dropout")},
     **{word: word for word in ("embedding", "gather", "rotary", "rope", "transpose", "scan", "cumulative sum", "fp8")},
     **{word: word for word in ("int8", "int4", "moe", "mixture of experts", "autotune", "debug a race", "aot")},
+    **{word: word for word in ("stencil", "pooling", "shift")},
     **{word: word for word in ("port a cuda kernel", "benchmark", "convolution", "warp specialisation", "wgmma")},
     "quantise": "int8",
 }
@@ -122,7 +127,6 @@ def test_what_cannot_be_said_is_said_with_what_comes_closest() -> None:
         "Linear attention with gates",
         "Top-k and argmax",
         "Embedding (gather)",
-        "Causal conv1d",
         "2-D convolution",
         "Scan (cumulative sum)",
     ]

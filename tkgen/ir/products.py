@@ -125,9 +125,9 @@ def view(access: Access, name: str = "") -> View:
 class Unfit(Exception):
     """Equations of another form: the message says in which way, `span` where."""
 
-    def __init__(self, message: str, span: Span | None):
+    def __init__(self, message: str, span: Span | None, fix: str = ""):
         super().__init__(message)
-        self.span = span
+        self.span, self.fix = span, fix
 
 
 @dataclass(frozen=True)
@@ -298,8 +298,8 @@ def sums(kernel: Kernel) -> Sums:
             raise Unfit("`when any` stands in a loop that sums products: decide behind it, by what was summed",
                         when.span)  # fmt: skip
     if affine := first_affine(accesses(kernel)):
-        raise Unfit(f"`{access_text(affine)}` is an affine index, at which kernels without products read: store what "
-                    "is read there in a kernel before", affine.tensor.span)  # fmt: skip
+        raise Unfit(f"`{access_text(affine)}` has an affine index, which kernels without products read",
+                    affine.tensor.span, "store what is read there in a kernel before")  # fmt: skip
     meant, kernel = kernel, decided(kernel)
     loops = [op for op in kernel.body if isinstance(op, Loop)]
     if len(loops) != 1:

@@ -46,7 +46,7 @@ def matrix(scope: Scope, typed: Typed) -> Program:
         found = sums(typed.kernel)
         views = {v.access: v for v in found.views}
     except Unfit as problem:
-        raise scope.error("E230", str(problem), problem.span or at) from None
+        raise scope.error("E230", str(problem), problem.span or at, fix=problem.fix or None) from None
     _supported(scope, found, at)
     block = (_tile(found.rows), _tile(found.cols), _tile(found.contraction))
     written = has_equations(scope.kernel)

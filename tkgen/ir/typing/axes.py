@@ -10,7 +10,7 @@ from tkgen.ir.resolve.names import Scope, Stop
 from tkgen.ir.resolve.sizes import number, positive
 from tkgen.ir.types import Dim, DType, Tensor
 from tkgen.ir.typing import suggestions
-from tkgen.ir.typing.affine import Reader
+from tkgen.ir.typing.affine_indices import Reader
 from tkgen.source import Span
 from tkgen.syntax import ast
 

@@ -37,7 +37,7 @@ from tkgen.ir.types import DType
 from tkgen.ir.typing import suggestions
 from tkgen.ir.typing.axes import LENGTH, Axes, Partial
 from tkgen.ir.typing.functions import no_value, wrong_call
-from tkgen.ir.typing.products import mixed_factors
+from tkgen.ir.typing.mixed_factors import mixed_factors
 from tkgen.ir.typing.summed import summed
 from tkgen.ir.typing.vocabulary import (
     BINARY,

@@ -24,6 +24,7 @@ from tkgen.backends.cdna.lower.reference import (
     places,
     torch_reference,
 )
+from tkgen.backends.cdna.lower.reference_elements import element, is_gathered
 from tkgen.backends.cdna.lower.reference_loops import (
     added_over,
     has_loops,
@@ -32,7 +33,6 @@ from tkgen.backends.cdna.lower.reference_loops import (
     some_store,
     torch_loops,
 )
-from tkgen.backends.cdna.lower.reference_places import element, is_gathered
 from tkgen.backends.cdna.lower.render import environment
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
 from tkgen.ir.divided import completed, divided

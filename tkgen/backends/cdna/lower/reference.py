@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from math import isfinite
 
 from tkgen.backends.cdna.lower.elements import literal
-from tkgen.backends.cdna.lower.reference_places import directions, element, is_gathered, is_one_place, place_text
+from tkgen.backends.cdna.lower.reference_elements import directions, element, is_gathered, is_one_place, place_text
 from tkgen.ir.equations import (
     Access,
     Argument,

@@ -26,7 +26,7 @@ from tkgen.backends.cdna.lower.reference import (
     reference,
     variables,
 )
-from tkgen.backends.cdna.lower.reference_places import directions, is_gathered
+from tkgen.backends.cdna.lower.reference_elements import directions, is_gathered
 from tkgen.ir.equations import (
     Access,
     Axis,
