@@ -171,7 +171,7 @@ def _by_axes(kernel: Kernel, box: Box) -> tuple[Kernel, dict[str, str]]:
 
 
 def _named(index: Index, box: Box) -> str:
-    """What an index goes along, of what a piece of a block has a part of."""
+    """A name for the direction of an index, which tells apart the parts that a piece of a block has."""
     if index.terms:
         return affine_text([(term.of.name, term.factor) for term in index.terms], index.at)
     return index.axis.name if index.axis is not None and index.axis.name in box.places else ""

@@ -35,6 +35,6 @@ def mixed_factors(at: Expressions, a: Tile, b: Tile, left: ast.Expr, right: ast.
 
 
 def _loaded(at: Expressions, tile: Tile) -> Tensor | None:
-    """The tensor of which a tile is a part as it stands in memory."""
+    """Return the tensor from which a tile is loaded, if it is."""
     loads = (op for op in at.ops if isinstance(op, Load) and op.result == tile.value)
     return next((op.source.tensor for op in loads), None)

@@ -460,7 +460,7 @@ class _Torch(Language):
         return str(axis.dim.size)
 
     def _accesses(self) -> list[Access]:
-        """What the formula touches."""
+        """The accesses of the formula, those of tensors that hold positions too."""
         found = [s.target for s in self.formula.stores] + [a for s in self.formula.sums for a in (s.left, s.right)]
         found += [op.source for op in walk(self.formula.body) if isinstance(op, Load)]
         return found + [i.through for a in found for i in a.indices if i.through is not None]

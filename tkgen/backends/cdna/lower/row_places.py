@@ -266,7 +266,7 @@ class Places(BlockPlaces):
         return f"{total} {in_bytes(access.tensor)}" if terms else "0"
 
     def _from_lowest(self, axis: Axis, factor: int, element: str, stride: str) -> str:
-        """What a term adds to an offset from the least position in the tile: never less than nothing."""
+        """The part of an offset that a term adds to the least position in the tile: never less than zero."""
         place = self._at(axis, element)
         if factor < 0:
             place = f"{extent(axis) - 1} - {place if place == self.local(axis) else f'({place})'}"
