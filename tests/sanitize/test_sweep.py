@@ -36,6 +36,18 @@ __global__ __launch_bounds__(64) void decides(const int *mode, float *out) {
     out[threadIdx.x] = x;
 }
 """
+SHARED = """
+#include <hip/hip_runtime.h>
+__global__ __launch_bounds__(128) void shared(volatile int *flag, float *out) {
+    __shared__ float kept[64];
+    kept[threadIdx.x % 64] = out[threadIdx.x];
+    __syncthreads();
+#ifdef SPIN
+    while (flag[blockIdx.x] == 0) {}
+#endif
+    out[threadIdx.x] = kept[threadIdx.x % 64];
+}
+"""
 PLANAR = """
 #include <hip/hip_runtime.h>
 __global__ __launch_bounds__(128) void planar(float *out, int width) {
@@ -101,6 +113,16 @@ def test_kernels_that_cannot_be_run_are_never_clean(tmp_path: Path) -> None:
     assert "gfx1100" in rows["other.co"]["target"] and "no code for" in rows["other.co"]["reason"]
     text = CliRunner().invoke(app, ["sanitize", str(tmp_path)]).stdout
     assert "4 kernels: 1 run partly, 3 not run" in text
+
+
+def test_a_launch_that_does_not_end_shows_wait_states_alone(tmp_path: Path) -> None:
+    """Two waves write the same bytes: named where the kernel ends, with the note that values are unknown."""
+    (tmp_path / "ends.hsaco").write_bytes(built(SHARED))
+    (tmp_path / "spins.hsaco").write_bytes(built(SHARED, "SPIN"))
+    code, rows = swept(tmp_path)
+    assert code == 1 and rows["spins.hsaco"]["result"] == "not run" and not rows["spins.hsaco"]["diagnostics"]
+    (found,) = rows["ends.hsaco"]["diagnostics"]
+    assert found["code"] == "E701" and any("values are unknown here" in note for note in found["notes"])
 
 
 def test_a_bundle_is_read_for_each_gpu_that_is_known(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import typer
 
 from tkgen.cli.common import OK, USAGE, WRONG, Format, complain, fail, need_emulator, say, show_diagnostics
 
+_MOST = 5  # findings of a kernel that are printed
 UNCHECKED = 4  # nothing was found, and not everything was checked
 
 
@@ -37,7 +38,9 @@ def swept(folder: Path, how: Format, options: Mapping[str, object]) -> int:
         say(json.dumps([row.to_json() for row in rows], indent=2))
     else:
         for row in rows:
-            show_diagnostics(row.diagnostics)
+            show_diagnostics(row.diagnostics[:_MOST])
+            if len(row.diagnostics) > _MOST:
+                complain(f"{len(row.diagnostics) - _MOST} more in {row.kernel}; --json has all")
         say(sweep.table(rows))
     results = {row.result for row in rows}
     return WRONG if sweep.FINDINGS in results else OK if results == {sweep.CLEAN} else UNCHECKED

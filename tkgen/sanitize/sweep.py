@@ -5,7 +5,8 @@ registers, races and initialisation of LDS, barriers, in the launches that `gues
 runs to its end is `not run`, with the reason, and one of which less than `MOST` of the code was executed is `partly`:
 neither is ever called clean.
 
-Findings in global memory are left out: extents and strides there are guessed.
+Findings in global memory are left out: extents and strides there are guessed. So are those of launches that did not
+end, but for wait states.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _LATE: Final = 2  # launches that do not end, after which no other number is tri
 _COUNTED: Final = frozenset({
     Kind.RACE, Kind.LANE_RACE, Kind.READ_BEFORE_WAIT, Kind.OVERWRITE_BEFORE_WAIT, Kind.WAIT_STATES,
     Kind.DIVERGENT_BARRIER, Kind.BARRIER_COUNT, Kind.UNINITIALISED_LDS, Kind.UNINITIALISED_REGISTER,
-    Kind.LDS_OUT_OF_BOUNDS, Kind.UNKNOWN_INSTRUCTION,
+    Kind.LDS_OUT_OF_BOUNDS,
 })  # fmt: skip
 _FAT: Final = ".hip_fatbin"
 _MAGIC: Final = (b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB")
@@ -184,7 +185,7 @@ def watched(subject: Subject, kernel: Kernel, compiled: Compiled | None = None) 
         runs.search()
     except EmulateError as error:
         return replace(row, reason=str(error), seconds=time.perf_counter() - start)
-    found = tuple(diagnostics(subject, runs.seen, 1))
+    found = tuple(map(_with_values, diagnostics(subject, runs.seen, 1)))
     errors = any(d.severity is Severity.ERROR for d in found)
     result = FINDINGS if errors else NOT_RUN if not runs.ended else CLEAN if runs.executed >= MOST else PARTLY
     reason = runs.stopped if not runs.ended else f"{runs.executed:.0%} of its code" if result == PARTLY else ""
@@ -193,6 +194,13 @@ def watched(subject: Subject, kernel: Kernel, compiled: Compiled | None = None) 
         reason=reason, executed=runs.executed, diagnostics=found, left_out=runs.left_out,
         seconds=time.perf_counter() - start,
     )  # fmt: skip
+
+
+def _with_values(found: Diagnostic) -> Diagnostic:
+    """The diagnostic, with a note where values decide whether it matters."""
+    if "both write" not in found.message:
+        return found
+    return replace(found, notes=(*found.notes, "values are unknown here: where both write the same, this does no harm"))
 
 
 class _Runs:
@@ -247,7 +255,8 @@ class _Runs:
             self.stopped = reason if given.zeros else self.stopped or reason
             self.late += last is None or last.kind in (Kind.BUDGET, Kind.DEADLOCK)
         for finding in outcome.findings:
-            self._add(finding, outcome, given)
+            if outcome.completed or finding.kind is Kind.WAIT_STATES:
+                self._add(finding, outcome, given)
         return {f.kind for f in outcome.findings}
 
     def _add(self, finding: Finding, outcome: Outcome, given: Given) -> None:
