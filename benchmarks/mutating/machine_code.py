@@ -77,7 +77,7 @@ def _changes(program: Program, i: int, targets: set[int]) -> Iterator[tuple[str,
     elif name == "s_nop":
         yield from _fewer_states(program, i, targets)
     elif name.startswith((*_WRITES_BACK, *_INVALIDATES)):
-        sort = "write-back" if name.startswith(_WRITES_BACK) else "invalidate"
+        sort = "invalidate" if name.startswith(_INVALIDATES) else "write-back"
         yield f"{sort} {DROPPED}", f"no {sort}", dict.fromkeys(range(i, after(program, i)), S_NOP)
         yield from _narrower(program, i, name)
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -11,8 +12,13 @@ import machine_mutants as benchmark
 import pages
 import pytest
 from mutating.machine_arguments import LATER, NOT_NEEDED, argued
+from mutating.machine_code import mutants, patched_elf
 from mutating.machine_judges import JUDGES, Subject
 from sampling import only
+
+from tkgen.emulate import launch as emulate
+from tkgen.emulate import load
+from tkgen.sanitize import Launch, from_source, parse, sanitize
 
 ROOT = Path(__file__).parents[2]
 CASES = [("one_wave", "gfx942"), ("rows/layernorm", "gfx950"), ("eight_wave", "gfx90a"), ("hk_eight_wave", "gfx950")]
@@ -43,13 +49,13 @@ def test_no_mutant_is_missed_and_the_second_calculation_agrees(case: tuple[str, 
 def test_each_mutant_changes_what_its_kind_says() -> None:
     """One dword differs, or a run of wait states has moved past an instruction."""
     (unit,) = subject("one_wave", "gfx942").units
-    mutants = unit.mutants()
-    assert Counter(m.kind for m in mutants) == {
+    found = unit.mutants()
+    assert Counter(m.kind for m in found) == {
         "lgkmcnt dropped": 9, "lgkmcnt loosened by one": 9, "vmcnt dropped": 4, "vmcnt loosened by one": 4,
         "wait states dropped": 2, "wait states loosened by one": 2,
     }  # fmt: skip
     code = [int.from_bytes(unit.code.code[i : i + 4], "little") for i in range(0, len(unit.code.code), 4)]
-    for m in mutants:
+    for m in found:
         old, new = [code[i] for i in m.words], list(m.words.values())
         assert old != new, m.what
         assert sorted(old) == sorted(new) if m.kind == "wait states dropped" else len(new) == 1, m.what
@@ -76,6 +82,37 @@ def test_a_run_goes_on_from_its_file_and_its_tables_have_every_mutant(tmp_path: 
     assert [int(n) for n in rows[0][1:6]] == [3, *caught]
     missed = json.loads(lines[1]) | {"verdicts": dict.fromkeys(JUDGES, ""), "reason": ""}
     assert benchmark.Seen(**missed).end == "missed"
+
+
+FLAG = """
+#include <hip/hip_runtime.h>
+__global__ __launch_bounds__(64) void pass(float *data, int *flag, float *out) {
+    if (blockIdx.x == 0) {
+        data[threadIdx.x] = threadIdx.x;
+        if (threadIdx.x == 0) __hip_atomic_store(flag, 1, __ATOMIC_RELEASE, __HIP_MEMORY_SCOPE_AGENT);
+    } else {
+        while (__hip_atomic_load(flag, __ATOMIC_ACQUIRE, __HIP_MEMORY_SCOPE_AGENT) == 0) {}
+        out[threadIdx.x] = data[threadIdx.x];
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("target", only(["gfx90a", "gfx942", "gfx950"], ["gfx942"]))
+def test_fences_scopes_and_waits_of_a_flag_are_found_wherever_they_are_executed(target: str, tmp_path: Path) -> None:
+    """Our kernels have no flags: this one hands data from block to block, with a release and an acquire."""
+    (tmp_path / "flag.cpp").write_text(FLAG)
+    made = from_source(tmp_path / "flag.cpp", target)
+    given = ["data:f32[64]=zeros", "flag:i32[16]=zeros", "out:f32[64]=nan:out"]
+    launch = Launch((2, 1, 1), (64, 1, 1), parse(given))
+    whole = emulate(made.code, args=launch.arguments.make(), grid=launch.grid, block=launch.block)
+    kinds = set()
+    for mutant in mutants(made.code, made.code.kernel()):
+        changed = replace(made, bounded=None, code=load(patched_elf(made.code, mutant.words)))
+        clean = sanitize(changed, launch, schedules=1, budget=20_000).clean
+        assert clean != bool(whole.counts[mutant.index]), mutant.what
+        kinds |= set() if clean else {mutant.kind.split()[0]}
+    assert kinds == {"vmcnt", "lgkmcnt", "scope", "invalidate", *(() if target == "gfx90a" else ("write-back",))}
 
 
 def test_the_page_has_no_missed_mutant() -> None:
