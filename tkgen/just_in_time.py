@@ -18,11 +18,12 @@ from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch._subclasses import FakeTensor
 
+from tkgen.api import load
 from tkgen.backends import protocol
 from tkgen.diagnostics import SpecError
 from tkgen.diagnostics.python_strings import PythonString, dedented, find
@@ -32,6 +33,9 @@ from tkgen.ir.types import ACCESS_BYTES
 from tkgen.ops.kernels import architecture, emulated_target
 from tkgen.pipeline import RESOLVE, SCHEDULE, Request, run
 from tkgen.tune.results import TunedShape, add, fingerprint, read
+
+if TYPE_CHECKING:
+    from tkgen.tune.trial import Trial
 
 SPEC = re.compile(r"(\s*#[^\n]*\n|\s)*(kernel|sequence|target)\b")
 Tensors: TypeAlias = torch.Tensor | tuple[torch.Tensor, ...]
@@ -57,7 +61,8 @@ def jit(
     first target of the spec, or gfx942.
 
     `tune` searches the parameters at each new size, and keeps what it finds in the file `tuned` (without it, the name
-    of the kernel and `.tuned.json`, beside the file that has the spec); a mapping has the values to try.
+    of the kernel and `.tuned.json`, beside the file that has the spec); a mapping has the values to try. Without a
+    `tune` clause the numbers of the spec are searched on AMD targets, as `tkgen tune` offers them.
 
     Raises:
         TypeError: `source` is neither text, nor a path, nor a function.
@@ -355,7 +360,7 @@ class Jit:
     ) -> tuple[protocol.Build, Callable[..., Tensors]]:
         text = call.text
         if self.tune:
-            defines = self._tuned(call, target, defines, sizes)
+            text, defines = self._tuned(call, target, defines, sizes)
         build: protocol.Build = text.checked(lambda: text.load(defines, target).check().build())
         program = build.spec.program
         identity = (*(k.code for k in build.kernels), *(d.size for d in program.dims))
@@ -364,13 +369,12 @@ class Jit:
 
     def _tuned(
         self, call: _Call, target: str | None, defines: Mapping[str, int], sizes: Mapping[str, int]
-    ) -> Mapping[str, int]:
-        """The defines with the parameters that are fastest at these sizes: of the file, else of a search.
+    ) -> tuple[_Text, Mapping[str, int]]:
+        """The text and the defines that are fastest at these sizes: of the file, else of a search.
 
         Raises:
-            TuneError, NothingFits: no parameter is tuned, or no candidate is right.
+            TuneError, NothingFits: nothing of the spec varies, or no candidate is right.
         """
-        from tkgen import tune as tuner
 
         text, program = call.text, call.face.program
         spec = text.checked(lambda: text.load(defines, target).check())
@@ -378,23 +382,47 @@ class Jit:
         shape = {**sizes, **defines}
         known = TunedShape(program.name, fingerprint(text.text), spec.target.name, shape, {}, 0.0, False)
         path = self._file_of_results(program.name)
-        values = next((each.values for each in read(path) if each.shape == known.shape), None)
-        if values is None:
-            with TemporaryDirectory() as folder:
-                copy = Path(folder) / f"{program.name}.tk"
-                copy.write_text(text.text, encoding="utf-8")
-                request = tuner.Request(
-                    (copy,), {n: v for n, v in defines.items() if n not in dims}, self.ranges,
-                    {n: v for n, v in shape.items() if n in dims}, spec.target.name,
-                    include_roots=(text.folder,), device="gpu" if call.inputs[0].is_cuda else "emulator",
-                )  # fmt: skip
-                outcome = tuner.tune(request)
-            if not outcome.winner.values:
+        found = next((each for each in read(path) if each.shape == known.shape), None)
+        if found is None:
+            device = "gpu" if call.inputs[0].is_cuda else "emulator"
+            winner, written = self._searched(text, spec, defines, {n: shape[n] for n in shape if n in dims}, device)
+            measured = winner.gpu_seconds is not None
+            found = replace(known, values=winner.values, seconds=winner.rank, measured=measured, text=written)
+            add(path, found)
+        if found.text:
+            return replace(text, text=found.text, place=None), defines
+        return text, {**defines, **found.values}
+
+    def _searched(
+        self, text: _Text, spec: protocol.Spec, defines: Mapping[str, int], sizes: Mapping[str, int], device: str
+    ) -> tuple[Trial, str]:
+        """The winner of a search, and its text where the spec says nothing of what to tune: then its numbers vary.
+
+        Raises:
+            TuneError, NothingFits: nothing of the spec varies, or no candidate is right.
+        """
+        from tkgen import tune as tuner
+        from tkgen.tune.offers import searched
+        from tkgen.tune.space import Space
+
+        fixed = {n: v for n, v in defines.items() if n not in sizes}
+        with TemporaryDirectory() as folder:
+            copy = Path(folder) / f"{spec.name}.tk"
+            copy.write_text(text.text, encoding="utf-8")
+            roots: tuple[Path, ...] = (text.folder,)
+            files: tuple[Path, ...] = (copy,)
+            said = any(variant.axes for variant in Space.of(files, self.ranges, fixed, roots).variants)
+            if not said:
+                own = load(copy, defines, spec.target.name, roots)
+                files = searched(copy, own, roots)
+            if not files:
                 advice = "add a line `tune NAME in 64, 128`, or pass `tune={...}` with values of its parameters"
                 raise tuner.TuneError(f"{self.__name__} has nothing to tune: {advice}")
-            values, winner = outcome.winner.values, outcome.winner
-            add(path, replace(known, values=values, seconds=winner.rank, measured=winner.gpu_seconds is not None))
-        return {**defines, **values}
+            request = tuner.Request(
+                files, fixed, self.ranges, sizes, spec.target.name, include_roots=roots, device=device
+            )
+            outcome = tuner.tune(request)
+        return outcome.winner, "" if said else outcome.winner_spec
 
     def _file_of_results(self, kernel: str) -> Path:
         if self.tuned is not None:

@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from typer.testing import CliRunner
 
 import tkgen
 from tkgen import ops, tune
+from tkgen.cli import app
 from tkgen.diagnostics import Diagnostic, Edit, Fix
 from tkgen.diagnostics.fixes import apply_fixes, edited
-from tkgen.diagnostics.python_strings import find
+from tkgen.diagnostics.python_strings import dedented, find
 from tkgen.source import Span
 
 SPECS = Path(__file__).parents[2] / "specs"
@@ -332,8 +334,30 @@ def test_tuned_parameters_are_kept_by_shape_in_a_file(tmp_path: Path, monkeypatc
         tkgen.jit(axpy.function, tune=True, tuned=path)(x, x)
 
 
+def test_a_kernel_without_tune_clauses_has_its_numbers_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On CPU tensors; what is found is written into the spec, and builds of a library and later calls read it."""
+    monkeypatch.chdir(tmp_path)
+    spec, x = Path("axpy.tk"), normal(8, 64)
+    spec.write_text(dedented(axpy.function.__doc__ or "").lstrip())
+    tuned = tkgen.jit(spec, tune=True, tuned="shapes.json")
+    torch.testing.assert_close(tuned(x, x, 2.0), wanted(x, x))
+    (found,) = json.loads(Path("shapes.json").read_text())["shapes"]
+    assert found["sizes"]["ROWS"] == 8 and found["values"].keys() >= {"AT", "WAVES"} and "kernel axpy" in found["text"]
+    assert tuned.build(x, x, 2.0).spec.program.waves == found["values"]["WAVES"]
+    monkeypatch.setattr(tune, "tune", None)  # no search
+    again = tkgen.jit(spec, tune=True, tuned="shapes.json")
+    assert again.build(x, x, 2.0).spec.text == tuned.build(x, x, 2.0).spec.text
+    built = CliRunner().invoke(app, ["build", "axpy.tk", "--library", "shapes.json", "-o", "out", "--emit", "cpp"])
+    assert built.exit_code == 0, built.output
+    (entry,) = json.loads(Path("out/axpy.library.json").read_text())
+    library = (Path("out") / entry["files"]["cpp"]).read_text()
+    assert library.splitlines()[1:] == tuned.build(x, x, 2.0).spec.text.splitlines()[1:]  # the first names the file
+
+
 def test_a_kernel_with_nothing_to_tune_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(tune.TuneError, match="axpy has nothing to tune: add a line `tune NAME in 64, 128`"):
-        tkgen.jit(axpy.function, tune=True)(normal(8, 64), normal(8, 64))
+        tkgen.jit(axpy.function, tune=True, target="sm_90a")(normal(8, 64), normal(8, 64))
     assert os.listdir(tmp_path) == []

@@ -128,7 +128,8 @@ def _library(
     for shape in shapes:
         sizes = {**shape.sizes, **shape.values}
         folder = "_".join([shape.kernel, shape.target, *(f"{name}{size}" for name, size in shape.sizes.items())])
-        one = load(path, {**defines(define), **sizes}, shape.target, roots or ()).check()
+        given = {**defines(define), **(shape.sizes if shape.text else sizes)}
+        one = load(path, given, shape.target, roots or (), shape.text or None).check()
         backend = backend_of(shape.target)
         allowed = [kind for kind in kinds if kind in backend.emits]
         built, files = backend.produce(one, out / folder, allowed, cxx=cxx, kittens=None, watch=watch)

@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from tkgen.api import load
+from tkgen.backends.registry import backend_of
+from tkgen.backends.spec import AnySpec
 from tkgen.edits import tunable, worded
 from tkgen.toolchain.files import write_atomic
 from tkgen.tune.engine import Outcome, Request
 from tkgen.tune.evaluate import editable
+
+
+def searched(path: Path, spec: AnySpec, roots: Sequence[Path] = ()) -> tuple[Path, ...]:
+    """Files beside `path`, the spec's own, that have its numbers as parameters to tune; none where no number varies.
+
+    Of fused matmuls, such as attention, there is one for each schedule and way to LDS that the checks let pass.
+    """
+    if not backend_of(spec.target.name).emulated:
+        return ()
+    texts = {name: tunable(one, roots) for name, one in ({"": spec} | worded(spec, roots)).items()}
+    files = {path.with_name(f"{path.stem}_{name or 'own'}.tk"): text for name, text in texts.items() if text}
+    for file, text in files.items():
+        write_atomic(file, text)
+    return tuple(files)
 
 
 def offered(request: Request, outcome: Outcome) -> dict[Path, tuple[Path, ...]]:

@@ -19,7 +19,8 @@ class TunedShape:
     """The parameters `values` that are fastest for the kernel at `sizes`, all by name, on `target`.
 
     `spec` is the `fingerprint` of the text that was tuned. A launch takes `seconds`, measured on the device or
-    predicted for it.
+    predicted for it. `text` is the spec with the values written into it, where it has no parameters of these names
+    (its numbers were searched); else it is empty.
     """
 
     kernel: str
@@ -29,6 +30,7 @@ class TunedShape:
     values: Mapping[str, int]
     seconds: float
     measured: bool
+    text: str = ""
 
     @property
     def shape(self) -> tuple[object, ...]:
