@@ -60,3 +60,31 @@ def test_the_fixes_are_right() -> None:
     wide = load(text(4104)).layout
     narrow = load(text(4097)).layout
     assert (wide.chunk, narrow.chunk) == (8, 1)
+
+
+DYNAMIC = """kernel norm
+  target {target}
+  dims ROWS = dynamic, D = {size}
+  global X : {kind}[ROWS, D]
+  global Y : {kind}[ROWS, D]
+  over r in ROWS by 4
+  waves 4
+  {allow}
+  each i in D by 1024
+    Y[r, i] = X[r, i] * 2
+"""
+
+
+@pytest.mark.parametrize("target", ["gfx942", "sm_90a"])
+def test_rows_whose_length_only_the_launch_knows_are_said(target: str) -> None:
+    """Their rows may begin anywhere, so lanes move an element at a time; with a size they move 16 bytes."""
+    narrow = DYNAMIC.format(target=target, size="dynamic", kind="bf16", allow="")
+    fix = "give `D` a size: a build for each"
+    assert warned(narrow) == [("X", "read", fix), ("Y", "written", fix)]
+    spec, wide = load(narrow), load(narrow.replace("D = dynamic", "D = 4096"))
+    assert (spec.layout.chunk, wide.layout.chunk) == (1, 8)
+    first = spec.diagnostics[0].primary
+    assert first is not None and "D = dynamic, so rows may begin anywhere: each access moves 2 bytes" in first.text
+    assert warned(narrow.replace("D = dynamic", "D = 4096")) == []
+    assert warned(DYNAMIC.format(target=target, size="dynamic", kind="f32", allow="")) == []
+    assert warned(DYNAMIC.format(target=target, size="dynamic", kind="bf16", allow="allow slow_reads")) == []

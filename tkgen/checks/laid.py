@@ -146,21 +146,25 @@ def _narrow(program: EquationProgram, m: RowMap) -> Iterator[Diagnostic]:
     for access in dict.fromkeys(accesses(m.kernel)):
         tensor, axis = access.tensor, access.indices[-1].axis
         size = tensor.dtype.sized({Way.ALONG: m.chunk, Way.ACROSS: m.across}.get(m.way(access), REGISTER_BYTES))
-        if size >= REGISTER_BYTES or axis is None or axis.dim.size is None or axis.within is not None:
+        if size >= REGISTER_BYTES or axis is None or axis.within is not None:
             continue
         lies_along, unit = axis == m.fast, ACCESS_BYTES * 8 // tensor.dtype.bits
         if tensor.dtype.sized(m.length if lies_along else m.length * m.row_count) <= m.line_bytes:
             continue
+        known = str(axis.dim.size)
         verb, told = "written" if access in written else "read", f"each access moves {count_text(size, 'byte')}"
-        uneven = axis.dim.size % unit
-        if uneven:
+        uneven = axis.dim.size % unit if axis.dim.size is not None else 0
+        if axis.dim.size is None:
+            known = "dynamic, so rows may begin anywhere"
+            fix = f"give `{axis.dim.name}` a size: a build for each, as `tkgen.jit` makes them"
+        elif uneven:
             fix = f"pad {axis.dim.name} to {axis.dim.size + unit - uneven}"
         elif axis.tile is not None and axis.tile % unit:
             fix = f"make tiles of `{axis.name}` a multiple of {unit} (`by`)"
         else:
             fix = f"store `{tensor.name}` with `{m.fast.dim.name}` last"
         message = f"`{tensor.name}` is {verb} one element at a time"
-        label = Label(tensor.span, f"{axis.dim.name} = {axis.dim.size}: {told}")
+        label = Label(tensor.span, f"{axis.dim.name} = {known}: {told}")
         yield Diagnostic("W201", message, label, fix=Fix(f"{fix}, or accept it with `allow slow_reads`"))
 
 

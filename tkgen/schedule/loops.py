@@ -285,6 +285,15 @@ class LoopMap:
             f"MFMAs of {self.side} x {self.side}; LDS: {rings}"
         )
 
+    def transposes(self) -> str:
+        """The tiles that are transposed, and where, for people; empty without any."""
+        stored = [m.name for m in self.moving if m.turned]
+        read = [m.name for m in self.moving if any(x.by_columns and x.moving == m for x in self.multiplications)]
+        said = [(stored, "transposed on the way to LDS"), (read, "read transposed from LDS")]
+        return "; ".join(
+            f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} {how}" for names, how in said if names
+        )
+
 
 def _shape(ring: Moving) -> str:
     return " x ".join(str(extent(a)) for a in (ring.rows, ring.cols) if a is not None)

@@ -80,10 +80,11 @@ def fused_footprint(m: LoopMap, target: Target, occupancy: int | None) -> Footpr
     )  # fmt: skip
     split, other = (tuple(m.side * n for n in range(count)) for count in (m.waves * rows, columns))
     shape = (m.waves * m.columns, columns * m.side)
+    how = "; ".join(filter(None, (m.describe(), m.transposes())))
     if along:
-        owned = Ownership(name, shape, split, other, fragments, m.describe())
+        owned = Ownership(name, shape, split, other, fragments, how)
     else:
-        owned = Ownership(name, shape[::-1], other, split, fragments, m.describe())
+        owned = Ownership(name, shape[::-1], other, split, fragments, how)
     roles = (RoleMoments("wave", moments(m), total(shares(m)), budget),)
     return footprint(target, tuple(_loop_buffers(m)), roles, owned, m.waves, sharing)
 

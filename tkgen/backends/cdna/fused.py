@@ -98,7 +98,12 @@ def _fitting(spec: Spec[Any], sizes: Mapping[str, int]) -> dict[str, int]:
 def _figures(spec: Spec[Any], function: Function) -> dict[str, object]:
     m, loop = spec.layout, loop_mix(function)
     return {
-        "layout": {"text": m.describe(), "columns": m.columns, "side": m.side, "predicted_registers": m.registers},
+        "layout": {
+            "text": m.describe(),
+            "columns": m.columns,
+            "side": m.side,
+            "predicted_registers": max(r.needs for r in spec.footprint.registers),
+        },
         "barriers_per_step": barriers(spec.schedule.tiles.body),
         "instructions": asdict(instruction_mix(function.instructions)),
         "main_loop": None if loop is None else asdict(loop) | {"other_per_mfma": other_per_mfma(loop)},

@@ -55,6 +55,8 @@ def fused_footprint(m: HopperLoop) -> Footprint:
     moments = (_moment("both products", "multiply", [first, second, factor]), _moment("the output", "store", [second]))
     groups = [_warps(m, n) for n in range(m.consumers)]
     how = f"{m.describe()}; a warp has {_rows(m.machine)} rows of each {rows}"
+    if not m.keys_innermost:
+        how += f"; wgmma reads {m.right.tensor.name} transposed"
     owned = _owned((*m.tile_stored, *m.stored)[0].target.tensor.name, m.width, m.machine, groups, how)
     return _roles(m, tuple(_tiles(m)), launched_registers(m.machine, m.threads), moments, m.registers, owned)
 
