@@ -76,6 +76,7 @@ UNRUN = {
     " u64, gl(L:f32[1,1,1,512]=nan), u64, u64}'": "a published kernel, which is not here",
     "$ hipcc -O2 -gline-tables-only --offload-arch=gfx942 reverse.hip -o reverse": "needs ROCm; tests/hip compiles"
     " such programs with clang",
+    "tkgen hardware-check": "needs an AMD GPU; tests/hardware runs it on the stand-in",
     "$ tkgen emulate -- ./reverse": "needs the program; tests/hip/test_runtime.py runs such",
     "$ tkgen emulate --sanitize -- ./reverse": "needs the program; tests/hip/test_runtime.py runs such",
     "clang++-22 -x hip --offload-arch=gfx942 -O2 -gline-tables-only --rocm-path=/usr -D__AMDGCN_WAVEFRONT_SIZE=64"

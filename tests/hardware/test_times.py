@@ -86,7 +86,7 @@ def test_wrong_numbers_are_told_before_times(monkeypatch):
             return self.tensor.view(-1).view(torch.uint8).numpy()
 
     def distance(output):
-        one = times.Tensors({"X": 0, "Y": 0}, (Held(given["X"]), Held(output)), {})
+        one = times.TensorSet({"X": 0, "Y": 0}, (Held(given["X"]), Held(output)), {})
         return times._distance(bar, given, one, {"Y": output}, 0, None)
 
     assert distance(right) <= bar.error < distance(right * 1.1)

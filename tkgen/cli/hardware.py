@@ -43,7 +43,7 @@ def hardware_check(
     The report (report.html, report.json) names no host and no folder; attach it to an issue. Exit status: 0 all is
     right, 1 something is wrong, 3 the GPU, ROCm or a package is missing, 130 it was interrupted.
     """
-    from tkgen.hardware.check import Options, absent, is_wrong
+    from tkgen.hardware.check import CheckOptions, absent, is_wrong
     from tkgen.hardware.check import run as run_check
     from tkgen.hardware.report import summary, write
     from tkgen.hardware.sections import chosen
@@ -59,7 +59,9 @@ def hardware_check(
     except ValueError as error:
         fail(str(error), USAGE)
     emulated = _emulated(target) if stand_in else None
-    options = Options(into, specs or bundled_specs(), only, tuple(item or ()), sample, seed, limit, cxx, emulated, jobs)
+    options = CheckOptions(
+        into, specs or bundled_specs(), only, tuple(item or ()), sample, seed, limit, cxx, emulated, jobs
+    )
     state = State(into)
     try:
         if fresh:

@@ -22,7 +22,7 @@ _LINES: Final = 6
 
 
 @dataclass(frozen=True)
-class Options:
+class CheckOptions:
     """The options of a check, as the command line has them."""
 
     folder: Path
@@ -47,7 +47,7 @@ class Options:
         return words
 
 
-def run(options: Options) -> int:
+def run(options: CheckOptions) -> int:
     """Run all items that have no result; the worker's last exit status.
 
     An item that ends the worker is kept as failed, with the last lines of what it said, and the rest goes on.
@@ -78,7 +78,7 @@ def _failure(state: State, begun: tuple[str, str], status: int) -> Result:
     return {"section": section, "item": item, "verdict": FAILED, "said": said, "seconds": 0.0}
 
 
-def _start(options: Options) -> int:
+def _start(options: CheckOptions) -> int:
     """Run the worker to its end; its exit status, negative for a signal or 128 and the signal."""
     package = str(Path(__file__).parents[2])
     environ = dict(os.environ)
@@ -97,7 +97,7 @@ def _start(options: Options) -> int:
         raise
 
 
-def absent(options: Options) -> list[tuple[str, str, str]]:
+def absent(options: CheckOptions) -> list[tuple[str, str, str]]:
     """Sections that cannot run for want of a package: the section, the package, how to get it."""
     return [(s.NAME, name, install) for s in chosen(options.only) for name, install in s.missing()]
 

@@ -16,7 +16,7 @@ _TRITON: Final = ((256, 256, 64, 8, 2), (128, 256, 64, 8, 2), (128, 128, 64, 4, 
 
 
 @dataclass(frozen=True)
-class Bar:
+class BarKernel:
     """A kernel that is timed: its spec, sizes, and what torch has for it.
 
     `error` is the largest distance from torch in f32, by norms. `product` tells that it is A times B transposed.
@@ -66,20 +66,20 @@ def softmax(t: Tensors) -> Any:
 _SQUARES: Final = tuple({"M": n, "N": n, "K": n} for n in (4096, 8192))
 _LONG: Final = ({"LENGTH": 2048}, {"LENGTH": 8192})
 BARS: Final = (
-    Bar("eight_wave", _SQUARES, product, "C", product=True),
-    Bar("ping_pong", _SQUARES, product, "C", product=True),
-    Bar("hk_ping_pong", _SQUARES, product, "C", product=True),
-    Bar("low_precision/fp8", _SQUARES, product, "C", product=True, scaled=True),
-    Bar("attention/attention", _LONG, attention, "O"),
-    Bar("attention/attention_ping_pong", _LONG, attention, "O"),
-    Bar("attention/attention_ping_pong_direct", _LONG, attention, "O"),
-    Bar("attention/attention_causal", ({"LENGTH": 2048}, {"LENGTH": 8192}), causal_attention, "O"),
-    Bar("rows/layernorm", ({"TOKENS": 32768},), layer_norm, "Y"),
-    Bar("rows/softmax", ({"ROWS": 32768},), softmax, "Y"),
+    BarKernel("eight_wave", _SQUARES, product, "C", product=True),
+    BarKernel("ping_pong", _SQUARES, product, "C", product=True),
+    BarKernel("hk_ping_pong", _SQUARES, product, "C", product=True),
+    BarKernel("low_precision/fp8", _SQUARES, product, "C", product=True, scaled=True),
+    BarKernel("attention/attention", _LONG, attention, "O"),
+    BarKernel("attention/attention_ping_pong", _LONG, attention, "O"),
+    BarKernel("attention/attention_ping_pong_direct", _LONG, attention, "O"),
+    BarKernel("attention/attention_causal", ({"LENGTH": 2048}, {"LENGTH": 8192}), causal_attention, "O"),
+    BarKernel("rows/layernorm", ({"TOKENS": 32768},), layer_norm, "Y"),
+    BarKernel("rows/softmax", ({"ROWS": 32768},), softmax, "Y"),
 )
 
 
-def others(bar: Bar, torch: Any) -> dict[str, Callable[[Tensors], Launch]]:
+def others(bar: BarKernel, torch: Any) -> dict[str, Callable[[Tensors], Launch]]:
     """Contestants beside tkgen's kernel: functions that prepare a launch on tensors of the GPU, by name."""
     found: dict[str, Callable[[Tensors], Launch]] = {}
     if bar.scaled:

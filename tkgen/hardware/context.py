@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -16,7 +16,7 @@ RIGHT, WRONG, CLOSE, SKIPPED, MEASURED, FAILED = "right", "wrong", "close", "ski
 
 
 @dataclass(frozen=True)
-class Context:
+class CheckContext:
     """The GPU and the options of a check; `specs` is the folder of specs."""
 
     hip: Hip
@@ -44,14 +44,11 @@ class Section(Protocol):
     def missing(self) -> Sequence[tuple[str, str]]:
         """Packages that it needs and that are not installed: the name, and how to get it."""
 
-    def items(self, context: Context) -> Sequence[str]:
+    def items(self, context: CheckContext) -> Sequence[str]:
         """The names of its items."""
 
-    def run(self, context: Context, item: str) -> Result:
+    def run(self, context: CheckContext, item: str) -> Result:
         """Do one: at least `verdict` and `said`."""
-
-
-Progress = Callable[[str], None]
 
 
 def sampled(items: Sequence[str], count: int | None) -> list[str]:

@@ -52,7 +52,7 @@ class HipError(Exception):
 
 
 @dataclass(frozen=True)
-class Device:
+class HipDevice:
     """The GPU: marketing name, target (gfx942), and what HIP says of it. Clocks in MHz, sizes in bytes."""
 
     name: str
@@ -68,7 +68,7 @@ class Device:
     stand_in: bool
 
 
-class Memory:
+class HipMemory:
     """An allocation of device memory; freed with the object."""
 
     def __init__(self, hip: Hip, size: int) -> None:
@@ -106,7 +106,7 @@ class Memory:
         self.free()
 
 
-class Function:
+class HipFunction:
     """A kernel of a loaded code object."""
 
     def __init__(self, hip: Hip, hsaco: bytes, name: str) -> None:
@@ -154,17 +154,17 @@ class Hip:
         named.restype = ctypes.c_char_p
         return (named(status) or b"").decode() or f"status {status}"
 
-    def allocate(self, data: Bytes | int) -> Memory:
-        """Device memory with these bytes, or of a size, with any contents."""
+    def allocate(self, data: Bytes | int) -> HipMemory:
+        """HipDevice memory with these bytes, or of a size, with any contents."""
         if isinstance(data, int):
-            return Memory(self, data)
-        made = Memory(self, data.nbytes)
+            return HipMemory(self, data)
+        made = HipMemory(self, data.nbytes)
         made.write(data.reshape(-1).view(np.uint8))
         return made
 
-    def function(self, hsaco: bytes, name: str) -> Function:
+    def function(self, hsaco: bytes, name: str) -> HipFunction:
         """A kernel of a code object, loaded."""
-        return Function(self, hsaco, name)
+        return HipFunction(self, hsaco, name)
 
     def synchronize(self) -> None:
         """Wait for everything that was started. Raises HipError where some of it failed."""
@@ -194,7 +194,7 @@ class Hip:
         status = self.library.hipDeviceGetAttribute(ctypes.byref(value), number, 0)
         return 0 if status else value.value
 
-    def _device(self) -> Device:
+    def _device(self) -> HipDevice:
         name, total = ctypes.create_string_buffer(256), ctypes.c_size_t()
         self.call("hipDeviceGetName", name, 256, 0)
         self.call("hipDeviceTotalMem", ctypes.byref(total), 0)
@@ -202,7 +202,7 @@ class Hip:
         version, identifier = ctypes.c_int(), ctypes.create_string_buffer(16)
         self.call("hipRuntimeGetVersion", ctypes.byref(version))
         same = not self.library.hipDeviceGetUuid(identifier, 0) and identifier.raw == STAND_IN
-        return Device(
+        return HipDevice(
             name=name.value.decode(errors="replace").strip(),
             target=self._target(),
             compute_units=self._attribute(_UNITS),

@@ -11,7 +11,7 @@ import numpy as np
 
 from tkgen.emulate import Buffer, EmulateError, launch
 from tkgen.hardware.assembly import code_of
-from tkgen.hardware.context import CLOSE, RIGHT, WRONG, Context
+from tkgen.hardware.context import CLOSE, RIGHT, WRONG, CheckContext
 from tkgen.hardware.hip import Hip
 from tkgen.hardware.probes import assembling
 from tkgen.hardware.probes.frame import KERNEL, kernel, rows_out
@@ -54,12 +54,12 @@ def groups(target: str, cxx: str | None) -> dict[str, list[Probe]]:
     return found
 
 
-def items(context: Context) -> Sequence[str]:
+def items(context: CheckContext) -> Sequence[str]:
     """The kernels of probes."""
     return list(groups(context.target.name, context.cxx))
 
 
-def run(context: Context, item: str) -> Result:
+def run(context: CheckContext, item: str) -> Result:
     """Run one kernel of probes on the GPU and on the emulator."""
     probes = groups(context.target.name, context.cxx)[item]
     return judged(probes, context.target.name, context.cxx, context.seed, on_gpu(context.hip))

@@ -14,7 +14,7 @@ from tkgen.emulate import Buffer, load
 from tkgen.emulate.arguments import Geometry, Layout, kernarg
 from tkgen.execute.arguments import packed
 from tkgen.execute.launch import memory
-from tkgen.hardware.hip import Dim, Function, Hip, Memory
+from tkgen.hardware.hip import Dim, Hip, HipFunction, HipMemory
 from tkgen.ir.launch import Launch
 from tkgen.ir.sizing import Sizing
 
@@ -23,7 +23,7 @@ from tkgen.ir.sizing import Sizing
 class Ready:
     """One kernel with everything that a launch takes."""
 
-    function: Function
+    function: HipFunction
     grid: Dim
     block: Dim
     arguments: bytes
@@ -34,15 +34,15 @@ class Ready:
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedKernels:
     """The kernels of a build on the GPU."""
 
     hip: Hip
     build: protocol.Build
-    functions: tuple[Function, ...]
+    functions: tuple[HipFunction, ...]
 
     @classmethod
-    def of(cls, hip: Hip, build: protocol.Build) -> Loaded:
+    def of(cls, hip: Hip, build: protocol.Build) -> LoadedKernels:
         """Load every code object. Raises HipError where the runtime refuses one."""
         return cls(hip, build, tuple(hip.function(k.hsaco, k.resources.kernel) for k in build.kernels))
 
@@ -89,7 +89,7 @@ def _extents(given: tuple[int, ...]) -> Dim:
     return x, y, z
 
 
-def _tensor(held: Memory, like: torch.Tensor) -> torch.Tensor:
+def _tensor(held: HipMemory, like: torch.Tensor) -> torch.Tensor:
     """The bytes of device memory as a tensor of the CPU."""
     if not prod(like.shape):
         return torch.empty_like(like)

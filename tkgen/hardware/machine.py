@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from tkgen.hardware import microkernels as micro
 from tkgen.hardware.assembly import code_of
-from tkgen.hardware.context import MEASURED, SKIPPED, Context
-from tkgen.hardware.hip import Function, Memory
+from tkgen.hardware.context import MEASURED, SKIPPED, CheckContext
+from tkgen.hardware.hip import HipFunction, HipMemory
 from tkgen.hardware.microkernels import NAME as KERNEL
 from tkgen.hardware.microkernels import Micro
 from tkgen.hardware.state import Result
@@ -37,7 +37,7 @@ Clocks = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
-class Value:
+class MeasuredValue:
     """A measured number, with its unit; None where the clocks did not move."""
 
     measured: float | None
@@ -51,7 +51,7 @@ def missing() -> Sequence[tuple[str, str]]:
     return [("numpy", install_line("emulate"))] if importlib.util.find_spec("numpy") is None else []
 
 
-def product(context: Context) -> Product:
+def product(context: CheckContext) -> Product:
     """The product of the target's file that this GPU is; the first where its name is none of them."""
     target = context.target
     return next((p for p in target.products if p.name in context.hip.device.name), target.product)
@@ -64,9 +64,9 @@ def product(context: Context) -> Product:
 class Bench:
     """Measuring kernels on the GPU of a check."""
 
-    context: Context
+    context: CheckContext
 
-    def function(self, text: str) -> Function:
+    def function(self, text: str) -> HipFunction:
         """The kernel of an assembly text."""
         target = self.context.target
         compiler = find_compiler(target, self.context.cxx)
@@ -82,7 +82,7 @@ class Bench:
         iterations: int,
         *,
         blocks: int = 1,
-        data: Memory | None = None,
+        data: HipMemory | None = None,
         mask: int = 0,
         step: int = 0,
     ) -> tuple[Clocks, float]:
@@ -108,7 +108,7 @@ class Bench:
         ((begin, end, *_), *_), _ = self.clocks(kernel, count)
         return float(end - begin) / (count * kernel.count) or None
 
-    def nanoseconds(self, kernel: Micro, iterations: int, data: Memory | None, mask: int) -> float | None:
+    def nanoseconds(self, kernel: Micro, iterations: int, data: HipMemory | None, mask: int) -> float | None:
         """Time of an instruction of interest, of one wave."""
         count = self.iterations(iterations)
         ((_, _, begin, end), *_), _ = self.clocks(kernel, count, data=data, mask=mask)
@@ -118,7 +118,7 @@ class Bench:
         """Bytes that all waves of one block move between the first start and the last end, a core clock."""
         count = self.iterations(iterations)
         data, mask, step = memory.get("data"), memory.get("mask", 0), memory.get("step", 0)
-        assert data is None or isinstance(data, Memory)
+        assert data is None or isinstance(data, HipMemory)
         assert isinstance(mask, int) and isinstance(step, int)
         clocks, _ = self.clocks(kernel, count, data=data, mask=mask, step=step)
         spent = float(clocks[:, 1].max() - clocks[:, 0].min())
@@ -144,26 +144,26 @@ class Bench:
 
 # ---------------------------------------------------------------- what is measured
 
-Measure = Callable[[Context], Value | str]
+Measure = Callable[[CheckContext], MeasuredValue | str]
 """Measures a value; a text says why it cannot."""
 
 
-def _clock(context: Context) -> Value:
+def _clock(context: CheckContext) -> MeasuredValue:
     bench = Bench(context)
     kernel = micro.chained(context.target.name, "v_add_f32 v3, v3, v3")
     ((begin, end, start, stop), *_), _ = bench.clocks(kernel, bench.iterations(20000))
     real = float(stop - start)
     found = float(end - begin) / real * context.hip.device.ticks_mhz if real else None
-    return Value(found, "MHz, one busy wave", product(context).clock_mhz, "product.clock_mhz")
+    return MeasuredValue(found, "MHz, one busy wave", product(context).clock_mhz, "product.clock_mhz")
 
 
-def _cycles(context: Context, kernel: Callable[[str], Micro], entry: str) -> Value:
+def _cycles(context: CheckContext, kernel: Callable[[str], Micro], entry: str) -> MeasuredValue:
     timing = context.target.timing
     assumed = getattr(timing, entry) if timing is not None else None
-    return Value(Bench(context).cycles(kernel(context.target.name)), "cycles", assumed, f"timing.{entry}")
+    return MeasuredValue(Bench(context).cycles(kernel(context.target.name)), "cycles", assumed, f"timing.{entry}")
 
 
-def _mfma(context: Context, mfma: Mfma) -> Value | str:
+def _mfma(context: CheckContext, mfma: Mfma) -> MeasuredValue | str:
     bits = _OPERAND_BITS.get(mfma.dtype)
     if bits is None:
         return f"no operands of {mfma.dtype} are known here"
@@ -182,43 +182,43 @@ def _mfma(context: Context, mfma: Mfma) -> Value | str:
     before = [f"v_mov_b32 v{r}, 0" for r in range(16, 32)]
     before += [f"v_accvgpr_write_b32 a{r}, 0" for r in range(4 * sums)]
     cycles = Bench(context).cycles(micro.rotating(context.target.name, text, before=before))
-    return Value(cycles, "cycles", mfma.cycles, "mfma.cycles")
+    return MeasuredValue(cycles, "cycles", mfma.cycles, "mfma.cycles")
 
 
-def _lds_rate(context: Context, threads: int, write: bool, entry: str, assumed: float | None) -> Value:
+def _lds_rate(context: CheckContext, threads: int, write: bool, entry: str, assumed: float | None) -> MeasuredValue:
     kernel = micro.lds(context.target.name, threads, write)
-    return Value(Bench(context).bytes_per_clock(kernel, 16, 2000), "bytes per clock and CU", assumed, entry)
+    return MeasuredValue(Bench(context).bytes_per_clock(kernel, 16, 2000), "bytes per clock and CU", assumed, entry)
 
 
-def _lds_pair(context: Context) -> Value:
+def _lds_pair(context: CheckContext) -> MeasuredValue:
     timing = context.target.timing
     assumed = timing.lds_pair_bytes_per_clock if timing is not None else None
     found = Bench(context).bytes_per_clock(micro.lds(context.target.name, 64, False), 16, 2000)
-    return Value(found, "bytes per clock, one wave", assumed, "timing.lds_pair_bytes_per_clock")
+    return MeasuredValue(found, "bytes per clock, one wave", assumed, "timing.lds_pair_bytes_per_clock")
 
 
-def _lds_latency(context: Context) -> Value:
+def _lds_latency(context: CheckContext) -> MeasuredValue:
     timing = context.target.timing
     found = Bench(context).cycles(micro.lds_chain(context.target.name))
     beyond = found - 4 if found is not None else None  # 256 bytes at 64 bytes per clock
-    return Value(
+    return MeasuredValue(
         beyond, "cycles beyond the transfer", timing.lds_latency_cycles if timing else None, "timing.lds_latency_cycles"
     )
 
 
-def _l1(context: Context) -> Value:
+def _l1(context: CheckContext) -> MeasuredValue:
     size, threads = 1 << 13, 512
     data = context.hip.allocate(size)
     data.fill(0)
     kernel = micro.streams(context.target.name, threads)
     found = Bench(context).bytes_per_clock(kernel, 16, 2000, data=data, mask=size - 1, step=16 * threads)
     timing = context.target.timing
-    return Value(
+    return MeasuredValue(
         found, "bytes per clock and CU", timing.l1_bytes_per_clock if timing else None, "timing.l1_bytes_per_clock"
     )
 
 
-def _latency(context: Context, size: int, entry: str) -> Value:
+def _latency(context: CheckContext, size: int, entry: str) -> MeasuredValue:
     bench, target = Bench(context), context.target
     size = min(size, 1 << 20) if context.stand_in else size
     data = context.hip.allocate(size)
@@ -227,33 +227,37 @@ def _latency(context: Context, size: int, entry: str) -> Value:
     other = bench.nanoseconds(micro.pointer_chase(target.name, False), 20000, data, size - 1)
     found = whole - (other or 0.0) if whole is not None else None
     assumed = getattr(target.timing, entry) if target.timing is not None else None
-    return Value(found, "ns", assumed, f"timing.{entry}")
+    return MeasuredValue(found, "ns", assumed, f"timing.{entry}")
 
 
-def _l2_rate(context: Context) -> Value:
+def _l2_rate(context: CheckContext) -> MeasuredValue:
     target, of = context.target, product(context)
     rate, _ = Bench(context).streamed(target.l2_bytes_per_xcd // 4, 20000)
     assumed = target.timing.l2_bytes_per_clock if target.timing is not None else None
     per_clock = rate / of.xcds / (of.clock_mhz * 1e6)
-    return Value(per_clock or None, "bytes per clock of the peak rate and XCD", assumed, "timing.l2_bytes_per_clock")
+    return MeasuredValue(
+        per_clock or None, "bytes per clock of the peak rate and XCD", assumed, "timing.l2_bytes_per_clock"
+    )
 
 
-def _llc_rate(context: Context) -> Value | str:
+def _llc_rate(context: CheckContext) -> MeasuredValue | str:
     target = context.target
     if not target.llc_bytes:
         return f"{target.name} has no Infinity Cache"
     rate, _ = Bench(context).streamed(target.llc_bytes // 4, 300)
-    return Value(rate / 1e12 or None, "TB/s", target.timing.llc_tbps if target.timing else None, "timing.llc_tbps")
+    return MeasuredValue(
+        rate / 1e12 or None, "TB/s", target.timing.llc_tbps if target.timing else None, "timing.llc_tbps"
+    )
 
 
-def _hbm_rate(context: Context) -> Value:
+def _hbm_rate(context: CheckContext) -> MeasuredValue:
     of, timing = product(context), context.target.timing
     rate, _ = Bench(context).streamed(1 << 31, 3)
     assumed = of.hbm_tbps * timing.hbm_efficiency if timing is not None else of.hbm_tbps
-    return Value(rate / 1e12 or None, "TB/s read", assumed, "product.hbm_tbps * timing.hbm_efficiency")
+    return MeasuredValue(rate / 1e12 or None, "TB/s read", assumed, "product.hbm_tbps * timing.hbm_efficiency")
 
 
-def _peak(context: Context) -> Value:
+def _peak(context: CheckContext) -> MeasuredValue:
     """bf16 matrix instructions of all CUs at once."""
     target, bench, hip = context.target, Bench(context), context.hip
     mfma = max((m for m in target.mfmas if m.dtype == "bf16"), key=lambda m: (m.flops_per_cycle, m.m))
@@ -268,13 +272,13 @@ def _peak(context: Context) -> Value:
     blocks, count = 1 if context.stand_in else hip.device.compute_units * 4, bench.iterations(4000)
     _, seconds = bench.clocks(kernel, count, blocks=blocks)
     done = blocks * 4 * count * kernel.count * mfma.flops
-    return Value(
+    return MeasuredValue(
         done / seconds / 1e12 if seconds else None, "TFLOP/s, bf16, of zeros", product(context).peak_tflops,
         "product.peak_tflops",
     )  # fmt: skip
 
 
-def _launch(context: Context) -> Value:
+def _launch(context: CheckContext) -> MeasuredValue:
     hip, target = context.hip, context.target
     function = Bench(context).function(micro.empty(target.name))
     count, times = 5 if context.stand_in else 500, []
@@ -284,14 +288,16 @@ def _launch(context: Context) -> Value:
                 function.launch((1, 1, 1), (64, 1, 1), bytes(4 * micro.WORDS))
         times.append(seconds[0] / count)
     assumed = target.timing.launch_us if target.timing is not None else None
-    return Value(statistics.median(times) * 1e6 or None, "us a launch, back to back", assumed, "timing.launch_us")
+    return MeasuredValue(
+        statistics.median(times) * 1e6 or None, "us a launch, back to back", assumed, "timing.launch_us"
+    )
 
 
-def _said_by_hip(context: Context, field: str, unit: str, assumed: float, source: str) -> Value:
-    return Value(float(getattr(context.hip.device, field)) or None, unit, assumed, source)
+def _said_by_hip(context: CheckContext, field: str, unit: str, assumed: float, source: str) -> MeasuredValue:
+    return MeasuredValue(float(getattr(context.hip.device, field)) or None, unit, assumed, source)
 
 
-def measures(context: Context) -> Mapping[str, Measure]:
+def measures(context: CheckContext) -> Mapping[str, Measure]:
     """Everything that is measured, by name."""
     target, of = context.target, product(context)
     waves = 16
@@ -340,12 +346,12 @@ def measures(context: Context) -> Mapping[str, Measure]:
     return found
 
 
-def items(context: Context) -> Sequence[str]:
+def items(context: CheckContext) -> Sequence[str]:
     """The names of what is measured."""
     return list(measures(context))
 
 
-def run(context: Context, item: str) -> Result:
+def run(context: CheckContext, item: str) -> Result:
     """Measure one value, beside the assumed one."""
     found = measures(context)[item](context)
     if isinstance(found, str):

@@ -15,7 +15,7 @@ from tkgen.hardware.context import FAILED, WRONG
 _SECONDS: Final = 10.0  # between two lines
 
 
-class Progress:
+class SectionProgress:
     """The items of one section, as they end."""
 
     def __init__(self, terminal: TextIO, title: str, total: int) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tkgen.emulate import EmulateError
-from tkgen.hardware.context import RIGHT, SKIPPED, WRONG, Context
+from tkgen.hardware.context import RIGHT, SKIPPED, WRONG, CheckContext
 from tkgen.hardware.hip import HipError
 from tkgen.hardware.state import Result
 from tkgen.packages import install_line
@@ -27,14 +27,14 @@ def missing() -> Sequence[tuple[str, str]]:
     return [(", ".join(absent), TORCH_INSTALL)] if absent else []
 
 
-def items(context: Context) -> Sequence[str]:
+def items(context: CheckContext) -> Sequence[str]:
     """The shipped specs, those of other machines left out, by their paths without the ending."""
     folder = context.specs
     names = [str(path.relative_to(folder).with_suffix("")) for path in sorted(folder.rglob("*.tk"))]
     return [name for name in names if not name.startswith("hopper")]
 
 
-def run(context: Context, item: str) -> Result:
+def run(context: CheckContext, item: str) -> Result:
     """Build a spec and compare its numbers at each size; a spec that is refused for the target is left out."""
     from tkgen.execute import gpu_suite
     from tkgen.execute.cases import size_cases
@@ -61,19 +61,19 @@ def run(context: Context, item: str) -> Result:
     return {"verdict": WRONG if wrong else RIGHT, "said": said, "cases": cases}
 
 
-def _wrong(context: Context, path: Path, values: Mapping[str, int]) -> str:
+def _wrong(context: CheckContext, path: Path, values: Mapping[str, int]) -> str:
     """Compare the numbers at these sizes with the equations; return an empty text where they are right."""
     from tkgen.api import load
     from tkgen.execute.arguments import check_scalars
     from tkgen.execute.compare import Inputs, compared, random_inputs, references, worst
     from tkgen.execute.given import Asked
     from tkgen.execute.launch import check_memory
-    from tkgen.hardware.launching import Loaded
+    from tkgen.hardware.launching import LoadedKernels
 
     target = context.target
     scalars = check_scalars(load(path, None, target.name).program)
     found = Asked(path, {**scalars, **values}, target.name).chosen()
-    loaded = Loaded.of(context.hip, found.spec.build(cxx=context.cxx))
+    loaded = LoadedKernels.of(context.hip, found.spec.build(cxx=context.cxx))
     check_memory(found.launch)
     for kind in Inputs:
         inputs = random_inputs(found.launch, context.seed, kind)

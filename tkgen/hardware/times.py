@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tkgen.diagnostics import SpecError
-from tkgen.hardware.contestants import BARS, Bar, Launch, others
-from tkgen.hardware.context import MEASURED, SKIPPED, WRONG, Context
-from tkgen.hardware.hip import Hip, Memory, rocm_torch
+from tkgen.hardware.contestants import BARS, BarKernel, Launch, others
+from tkgen.hardware.context import MEASURED, SKIPPED, WRONG, CheckContext
+from tkgen.hardware.hip import Hip, HipMemory, rocm_torch
 from tkgen.hardware.machine import product
 from tkgen.hardware.specs import TORCH_INSTALL
 from tkgen.hardware.state import Result
@@ -35,13 +35,13 @@ def missing() -> Sequence[tuple[str, str]]:
     return [(", ".join(absent), TORCH_INSTALL)] if absent else []
 
 
-def items(context: Context) -> Sequence[str]:
+def items(context: CheckContext) -> Sequence[str]:
     """The kernels, each at its sizes."""
     return list(_jobs(context))
 
 
-def _jobs(context: Context) -> dict[str, tuple[Bar, Mapping[str, int]]]:
-    found: dict[str, tuple[Bar, Mapping[str, int]]] = {}
+def _jobs(context: CheckContext) -> dict[str, tuple[BarKernel, Mapping[str, int]]]:
+    found: dict[str, tuple[BarKernel, Mapping[str, int]]] = {}
     for bar in BARS:
         if (context.specs / f"{bar.spec}.tk").exists():
             for sizes in bar.sizes[:1] if context.stand_in else bar.sizes:
@@ -51,21 +51,21 @@ def _jobs(context: Context) -> dict[str, tuple[Bar, Mapping[str, int]]]:
 
 
 @dataclass(frozen=True)
-class Tensors:
+class TensorSet:
     """One set of tensors: addresses by name, what keeps them alive, and tensors of torch where it has this GPU."""
 
     addresses: Mapping[str, int]
-    held: Sequence[Memory]
+    held: Sequence[HipMemory]
     torch: Mapping[str, Any]
 
 
-def run(context: Context, item: str) -> Result:
+def run(context: CheckContext, item: str) -> Result:
     """Time one kernel at its sizes, after its numbers have been compared with torch's."""
     from tkgen.execute.arguments import check_scalars
     from tkgen.execute.compare import Inputs, random_inputs
     from tkgen.execute.given import Asked
     from tkgen.execute.launch import memory
-    from tkgen.hardware.launching import Loaded
+    from tkgen.hardware.launching import LoadedKernels
 
     bar, sizes = _jobs(context)[item]
     path, target = context.specs / f"{bar.spec}.tk", context.target.name
@@ -76,7 +76,7 @@ def run(context: Context, item: str) -> Result:
         return {"verdict": SKIPPED, "said": f"refused for {target}: {first.code} {first.message}"}
     given = list(spec.size_cases())[1] if context.stand_in else sizes
     found = Asked(path, {**check_scalars(spec.program), **given}, target).chosen()
-    loaded = Loaded.of(context.hip, found.spec.build(cxx=context.cxx))
+    loaded = LoadedKernels.of(context.hip, found.spec.build(cxx=context.cxx))
     launch = found.launch
     inputs = random_inputs(launch, context.seed, Inputs.NORMAL)
     whole = memory(launch, inputs, poison=True)
@@ -98,7 +98,7 @@ def run(context: Context, item: str) -> Result:
     return told(times, launch.flops, launch.moved_bytes, predicted, {"sizes": dict(launch.extents), "distance": off})
 
 
-def sets_of(size: int, context: Context) -> int:
+def sets_of(size: int, context: CheckContext) -> int:
     """The number of sets of tensors of `size` bytes that are together twice as large as the caches, two at least."""
     target, of = context.target, product(context)
     caches = max(target.llc_bytes, target.l2_bytes_per_xcd * of.xcds)
@@ -113,19 +113,19 @@ def _launch_of(kernels: Sequence[Any], stream: int) -> Launch:
     return launch
 
 
-def _placed(hip: Hip, tensors: Mapping[str, Any], torch: Any | None) -> Tensors:
+def _placed(hip: Hip, tensors: Mapping[str, Any], torch: Any | None) -> TensorSet:
     """A copy of the tensors on the GPU, in memory of torch's where that has the GPU."""
     from tkgen.emulate import Buffer
 
     if torch is not None:
         there = {name: t.cuda() for name, t in tensors.items()}
-        return Tensors({name: t.data_ptr() for name, t in there.items()}, (), there)
+        return TensorSet({name: t.data_ptr() for name, t in there.items()}, (), there)
     held = {name: hip.allocate(Buffer(t.contiguous()).bytes()) for name, t in tensors.items()}
-    return Tensors({name: m.address for name, m in held.items()}, tuple(held.values()), {})
+    return TensorSet({name: m.address for name, m in held.items()}, tuple(held.values()), {})
 
 
 def _distance(
-    bar: Bar, inputs: Mapping[str, Any], one: Tensors, whole: Mapping[str, Any], flops: int, torch: Any | None
+    bar: BarKernel, inputs: Mapping[str, Any], one: TensorSet, whole: Mapping[str, Any], flops: int, torch: Any | None
 ) -> float | None:
     """The distance of a kernel from torch in f32, by norms; None where the CPU would take too long."""
     import torch as cpu
@@ -212,7 +212,7 @@ def best(ratios: Mapping[str, float]) -> dict[str, float]:
     return {**found, "Triton": min(triton)} if triton else found
 
 
-def _predicted(context: Context, build: Any) -> float | None:
+def _predicted(context: CheckContext, build: Any) -> float | None:
     """The seconds that `tkgen predict` says; None where it says nothing of this machine."""
     from tkgen.predict.front import predict
     from tkgen.predict.prediction import PredictError

@@ -20,10 +20,10 @@ from typing import TextIO
 
 from tkgen.diagnostics import SpecError
 from tkgen.emulate import EmulateError
-from tkgen.hardware.context import WRONG, Context, Section, sampled
+from tkgen.hardware.context import WRONG, CheckContext, Section, sampled
 from tkgen.hardware.hip import Hip, HipError
 from tkgen.hardware.private import cleaned
-from tkgen.hardware.progress import Progress
+from tkgen.hardware.progress import SectionProgress
 from tkgen.hardware.sections import chosen
 from tkgen.hardware.state import FORMAT, Result, State, StateError, tkgen_identity
 from tkgen.targets.facts import target_files
@@ -77,13 +77,13 @@ def _work(given: argparse.Namespace, state: State, terminal: TextIO) -> int:
         "compute units": device.compute_units, "memory": device.memory_bytes, "HIP": device.runtime,
         "clock": device.clock_mhz, "stand-in": device.stand_in,
     })  # fmt: skip
-    context = Context(hip, given.specs, given.seed, given.cxx)
+    context = CheckContext(hip, given.specs, given.seed, given.cxx)
     for section in chosen(given.only):
         if section.missing():
             continue
         names = section.items(context)
         items = [n for n in names if n in given.item] if given.item else sampled(names, given.sample)
-        with Progress(terminal, section.TITLE, len(items)) as progress:
+        with SectionProgress(terminal, section.TITLE, len(items)) as progress:
             for item in items:
                 result = state.result(section.NAME, item)
                 if result is None:
@@ -96,7 +96,7 @@ def _work(given: argparse.Namespace, state: State, terminal: TextIO) -> int:
     return DONE
 
 
-def _done(section: Section, context: Context, item: str) -> Result:
+def _done(section: Section, context: CheckContext, item: str) -> Result:
     """The result of an item; an error that it raises is its result, too."""
     start = time.perf_counter()
     try:

@@ -20,14 +20,16 @@ from tkgen.toolchain.compiler import Compiler, ToolchainError
 from tkgen.toolchain.process import run_tool
 
 _ERROR: Final = re.compile(r"^out\.s:(\d+):\d+: error", re.MULTILINE)
+_BY_REGISTER: Final = "CDNA2"  # a kernel must itself say where its scratch is
 NOT_PROBED: Final = {
     r"s_(getpc|setpc|swappc|call)_b64": "jumps by addresses, which differ from machine to machine",
     r"s_(setreg|set_gpr_idx|sethalt|trap|sendmsg|endpgm|barrier|waitcnt|sleep|setprio|wakeup|nop|icache|incperf|decperf"
     r"|ttrace|set_valu|cbranch_cdbg)\w*": "acts on the wave and has no result",
     r"v_(nop|clrexcp)": "has no result",
     r"s_(memtime|memrealtime)": "reads a clock",
+    r"ds_gws\w*": "waits for other blocks",
     r"(s_dcache|buffer_(inv|wb))\w*": "acts on caches and has no result",
-    r"s_buffer_load\w*|scratch_\w+|ds_nop|\w+_load_lds_(ubyte|sbyte|ushort|sshort)": "is in no kernel of tkgen's yet",
+    r"s_buffer_load\w*|ds_nop|scratch_load_lds\w*|\w+_load_lds_(ubyte|sbyte|ushort|sshort)": "has no probe yet",
 }
 """Instructions without a probe, by a pattern of their names, and why."""
 
@@ -52,7 +54,7 @@ def for_target(target: Target, compiler: Compiler) -> list[Probe]:
     at, found = iter(program.starts()), []
     for probe in taken:
         mnemonics = [program.mnemonic(next(at)) for _ in _instructions(probe)]
-        if probe.name in mnemonics:
+        if probe.name in mnemonics and not (target.architecture == _BY_REGISTER and "scratch_" in probe.text):
             found.append(probe)
     return list({p.text: p for p in found}.values())
 

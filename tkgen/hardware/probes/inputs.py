@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tkgen.hardware.probes.frame import loaded, rows_in
-from tkgen.hardware.probes.probe import MATRIX, MEMORY, SCALAR, Probe, Source
+from tkgen.hardware.probes.probe import MATRIX, MEMORY, SCALAR, Probe, ProbeOperand
 from tkgen.hardware.probes.values import INTEGERS, LONG, drawn, element, encoded, operand
 
 LANES: Final = 64
@@ -92,7 +92,7 @@ def _scalar_operand(rows: Rows, stride: int, rng: np.random.Generator) -> None:
     rows[3 * blocks // 4 :, 0] = rng.choice(short, blocks - 3 * blocks // 4)
 
 
-def _factors(source: Source, blocks: int, addend: bool, rng: np.random.Generator) -> Rows:
+def _factors(source: ProbeOperand, blocks: int, addend: bool, rng: np.random.Generator) -> Rows:
     """A matrix operand by block: integers, numbers of many magnitudes, then some of them edges."""
     words = len(source.registers)
     found = np.zeros((blocks, words, LANES), np.uint32)

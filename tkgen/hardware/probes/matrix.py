@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from tkgen.hardware.probes.probe import MATRIX, Probe, Source, each, vectors
+from tkgen.hardware.probes.probe import MATRIX, Probe, ProbeOperand, each, vectors
 from tkgen.hardware.probes.vector import Operands, tables
 
 _A, _B, _C, _D = 32, 40, 48, 80
@@ -24,7 +24,7 @@ def probes(names: frozenset[str]) -> Iterator[Probe]:
     """Candidates for all of these mnemonics."""
     for name in sorted(n for n in names if n.startswith("v_mfma")):
         operands = _operands(name)
-        a, b, c = (Source(r, *operands[f]) for r, f in ((_A, "src0"), (_B, "src1"), (_C, "src2")))
+        a, b, c = (ProbeOperand(r, *operands[f]) for r, f in ((_A, "src0"), (_B, "src1"), (_C, "src2")))
         format, bits = operands["vdst"]
         words = [vectors(_D, bits), *(vectors(s.register, s.bits) for s in (a, b, c))]
         options = [""]

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from tkgen.hardware.probes.probe import MEMORY, Probe, Source, each, vectors
+from tkgen.hardware.probes.probe import MEMORY, Probe, ProbeOperand, each, vectors
 from tkgen.hardware.probes.vector import Operands, tables
 
 _ROWS: Final = 8
@@ -28,26 +28,29 @@ def probes(names: frozenset[str]) -> Iterator[Probe]:
         for name, operands in sorted(by_encoding[kind].items()):
             if name in names and "lds" not in name and not re.match(r"buffer_(inv|wb)", name):
                 yield from _of_memory(kind, name, operands)
+    for name, operands in sorted(by_encoding["SCRATCH"].items()):
+        if name in names and "lds" not in name:
+            yield from _of_scratch(name, operands)
     for size in ("ubyte", "sbyte", "ushort", "sshort", "dword", "dwordx3", "dwordx4"):
         name = f"global_load_lds_{size}"
         if name in names:
             yield _direct(name)
 
 
-def _data(operands: Operands, field: str, register: int) -> Source | None:
+def _data(operands: Operands, field: str, register: int) -> ProbeOperand | None:
     if field not in operands:
         return None
     format, bits = operands[field]
-    return Source(register, format if bits <= 64 else "B32", max(bits, 32))
+    return ProbeOperand(register, format if bits <= 64 else "B32", max(bits, 32))
 
 
-def _float(name: str, source: Source) -> Source:
+def _float(name: str, source: ProbeOperand) -> ProbeOperand:
     """The operand of an atomic operation, as its name says what it is: tables of memory say `ANY`."""
     found = re.search(r"(pk_add_)?(b?f)(16|32|64)$", name)
     if found is None:
         return source
     kind = found[2].upper() + found[3]
-    return Source(source.register, f"PK2_{kind}" if found[1] else kind, source.bits)
+    return ProbeOperand(source.register, f"PK2_{kind}" if found[1] else kind, source.bits)
 
 
 def _of_lds(name: str, operands: Operands) -> Iterator[Probe]:
@@ -57,13 +60,13 @@ def _of_lds(name: str, operands: Operands) -> Iterator[Probe]:
     bits = operands["vdst"][1] if "vdst" in operands else 0
     result = each(_RESULT, bits) if bits else ()
     if name in ("ds_bpermute_b32", "ds_permute_b32"):
-        index = Source(12, "U32", 32)
+        index = ProbeOperand(12, "U32", 32)
         text = f"{name} v20, v12, v10\n{_WAIT}"
         yield Probe(name, text, MEMORY, (sources[0], index), ("v20",), "B32", indices=(12, 64))
         return
     if name == "ds_swizzle_b32":
         for pattern in ("0x8055", "0x041f", "0x7c1f", "0x401f", "0xc060"):
-            lane = Source(_DATA, "B32", 32)
+            lane = ProbeOperand(_DATA, "B32", 32)
             yield Probe(name, f"{name} v20, v10 offset:{pattern}\n{_WAIT}", MEMORY, (lane,), ("v20",), "B32")
         return
     if name in ("ds_append", "ds_consume"):
@@ -71,7 +74,7 @@ def _of_lds(name: str, operands: Operands) -> Iterator[Probe]:
         return
     if "addtid" in name:
         text = f"{name} v20 offset:8" if "read" in name else f"{name} v10 offset:8"
-        taken = sources or [Source(_DATA, "B32", 32)]
+        taken = sources or [ProbeOperand(_DATA, "B32", 32)]
         yield Probe(name, f"{text}\n{_WAIT}", MEMORY, tuple(taken), result, "B32", "", _ROWS, True)
         return
     words = [*([vectors(_RESULT, bits)] if bits else []), "v2", *(vectors(s.register, s.bits) for s in sources)]
@@ -100,9 +103,9 @@ def _of_memory(kind: str, name: str, operands: Operands) -> Iterator[Probe]:
     field = "vdata" if kind == "MUBUF" else "data" if atomic or store else "vdst"
     _, bits = operands[field]
     bits = max(bits, 32)
-    data = _float(name, Source(_DATA, "B32", bits)) if atomic or store else None
+    data = _float(name, ProbeOperand(_DATA, "B32", bits)) if atomic or store else None
     if data is not None and bits == 64 and not atomic:
-        data = Source(_DATA, "B64", 64)
+        data = ProbeOperand(_DATA, "B64", 64)
     swaps = "cmpswap" in name
     old = bits // 2 if swaps else bits
     taken = () if data is None else (data,)
@@ -130,6 +133,24 @@ def _of_memory(kind: str, name: str, operands: Operands) -> Iterator[Probe]:
             for flag in (" glc", " sc0") if returns else ("",):
                 text = f"{name} {', '.join(words)} offset:{offset}{flag}"
                 yield Probe(name, f"{text}\n{_WAIT}", MEMORY, taken, stored, _float_of(name), "", _ROWS)
+
+
+def _of_scratch(name: str, operands: Operands) -> Iterator[Probe]:
+    """Accesses to a lane's scratch, 32 bytes of which are filled before; a store is read back."""
+    store = "store" in name
+    bits = max(operands["data" if store else "vdst"][1], 32)
+    old, data = ProbeOperand(24, "B32", 128), ProbeOperand(_DATA, "B32", bits)
+    before = "v_mov_b32 v2, 16\nscratch_store_dwordx4 off, v[24:27], off\n"
+    before += f"scratch_store_dwordx4 off, v[24:27], off offset:16\n{_WAIT}"
+    offset = 3 if "byte" in name else 2 if "short" in name else 4
+    for address in ("off", "v2"):
+        place = f"{address}, {vectors(_DATA, bits)}, off" if store else f"{vectors(_RESULT, bits)}, {address}, off"
+        at = offset if bits <= 64 else 0
+        text = f"{name} {place}{f' offset:{at}' if at else ''}\n{_WAIT}"
+        if store:
+            text += f"\nscratch_load_dwordx4 v[{_RESULT}:{_RESULT + 3}], {address}, off\n{_WAIT}"
+        outputs = each(_RESULT, 128 if store else bits)
+        yield Probe(name, text, MEMORY, (old, data) if store else (old,), outputs, "B32", before)
 
 
 def _direct(name: str) -> Probe:

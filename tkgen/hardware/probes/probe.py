@@ -10,7 +10,7 @@ VECTOR, MATRIX, SCALAR, MEMORY = "vector", "matrix", "scalar", "memory"
 
 
 @dataclass(frozen=True)
-class Source:
+class ProbeOperand:
     """A vector operand: its first register, and the format of its bits as AMD's tables name it (`F32`, `PK2_F16`)."""
 
     register: int
@@ -35,7 +35,7 @@ class Probe:
     name: str
     text: str
     family: str
-    sources: Sequence[Source]
+    sources: Sequence[ProbeOperand]
     outputs: Sequence[str]
     result: str
     before: str = ""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, Final
 
-from tkgen.hardware.probes.probe import VECTOR, Probe, Source, each, vectors
+from tkgen.hardware.probes.probe import VECTOR, Probe, ProbeOperand, each, vectors
 
 Operands = dict[str, tuple[str, int]]  # field -> format and bits
 
@@ -68,7 +68,7 @@ def probes(names: frozenset[str]) -> Iterator[Probe]:
     yield from (p for p in _special() if p.name in names)
 
 
-def _sources(operands: Operands) -> list[Source]:
+def _sources(operands: Operands) -> list[ProbeOperand]:
     fields = [f for f in ("src0", "src1", "vsrc1", "src2") if f in operands]
     if {"src1", "vsrc1"} <= set(fields):
         fields.remove("vsrc1")
@@ -77,7 +77,7 @@ def _sources(operands: Operands) -> list[Source]:
         format, bits = operands[name]
         if format == "M64":  # the carry, which is in VCC
             continue
-        found.append(Source(_FIRST + 2 * number, format, max(bits, 32)))
+        found.append(ProbeOperand(_FIRST + 2 * number, format, max(bits, 32)))
     return found
 
 
@@ -89,7 +89,7 @@ def _operation(kind: str, name: str, operands: Operands) -> Iterator[Probe]:
     if re.match(r"v_(readlane|readfirstlane|writelane|swap|permlane)", name):
         return
     if re.search(r"_64|64_|q?sad_(pk|u32)", name) and kind == "VOP3" and len(result) == 4:
-        sources = [s if s.register != _FIRST + 4 else Source(s.register, "B32", s.bits) for s in sources]
+        sources = [s if s.register != _FIRST + 4 else ProbeOperand(s.register, "B32", s.bits) for s in sources]
 
     def probe(text: str) -> Probe:
         return Probe(name, text, VECTOR, tuple(sources), tuple(result), format)
@@ -144,7 +144,7 @@ def _narrow_too(name: str) -> bool:
 
 
 def _narrow(
-    name: str, words: list[str], head: list[str], tail: list[str], sources: list[Source], kind: str
+    name: str, words: list[str], head: list[str], tail: list[str], sources: list[ProbeOperand], kind: str
 ) -> Iterator[str]:
     """Texts in the encodings of 32 bits, with constants, and with the words of DPP and SDWA."""
     if _WITH_CONSTANT.match(name):
@@ -171,7 +171,7 @@ def _narrow(
 
 def _special() -> Iterator[Probe]:
     """Operations across lanes and between register files."""
-    a, b = Source(10, "B32", 32), Source(20, "B32", 32)
+    a, b = ProbeOperand(10, "B32", 32), ProbeOperand(20, "B32", 32)
 
     def probe(name: str, text: str, outputs: tuple[str, ...], before: str = "") -> Probe:
         return Probe(name, text, VECTOR, (a, b), outputs, "B32", before)
@@ -185,6 +185,6 @@ def _special() -> Iterator[Probe]:
     yield probe("v_accvgpr_write_b32", "v_accvgpr_write_b32 a20, v10", ("a20",))
     yield probe("v_accvgpr_read_b32", "v_accvgpr_read_b32 v20, a10", ("v20",), "v_accvgpr_write_b32 a10, v10")
     yield probe("v_accvgpr_mov_b32", "v_accvgpr_mov_b32 a20, a10", ("a20",), "v_accvgpr_write_b32 a10, v10")
-    wide = Source(10, "B64", 64)
+    wide = ProbeOperand(10, "B64", 64)
     yield Probe("v_mov_b64", "v_mov_b64 v[20:21], v[10:11]", VECTOR, (wide,), ("v20", "v21"), "B64")
     yield probe("v_nop", "v_nop", ("v20",))
