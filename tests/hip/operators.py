@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 
 import torch
 import torch.nn.functional as F
@@ -35,7 +36,7 @@ def attended(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
 
 
 def grouped(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    return torch.cat([F.linear(x[a:b], w) for a, b, w in zip(ENDS, ENDS[1:], weight, strict=True)])
+    return torch.cat([F.linear(x[a:b], w) for (a, b), w in zip(pairwise(ENDS), weight, strict=True)])
 
 
 ENDS = [0, 30, 30, 71]
