@@ -64,9 +64,11 @@ def test_code_for_another_gpu_is_refused(compiled, ended):
 
 
 def test_what_is_not_there_is_named(compiled, ended):
-    program = compiled(START + 'int main() { hipGraph_t g; hipGraphCreate(&g, 0); std::puts("went on"); }', "gfx942")
+    program = compiled(
+        START + 'int main() { hipArray_t a; hipMallocArray(&a, nullptr, 1, 1); std::puts("went on"); }', "gfx942"
+    )
     got = ended(program)
-    assert (got.status, got.out, got.err) == (3, "", "tkgen emulate: not there: hipGraphCreate\n")
+    assert (got.status, got.out, got.err) == (3, "", "tkgen emulate: not there: hipMallocArray\n")
 
 
 @pytest.mark.parametrize("size, access", [("200", "past its end"), ("256", "after it was freed")])

@@ -42,6 +42,20 @@ constexpr Named ERRORS[] = {
      "pointer does not correspond to a registered memory region"},
     {hipErrorCooperativeLaunchTooLarge, "hipErrorCooperativeLaunchTooLarge", "too many blocks in cooperative launch"},
     {hipErrorNotSupported, "hipErrorNotSupported", "operation not supported"},
+    {hipErrorIllegalState, "hipErrorIllegalState",
+     "the operation cannot be performed in the present state"},
+    {hipErrorStreamCaptureUnsupported, "hipErrorStreamCaptureUnsupported",
+     "operation not permitted when stream is capturing"},
+    {hipErrorStreamCaptureInvalidated, "hipErrorStreamCaptureInvalidated",
+     "operation failed due to a previous error during capture"},
+    {hipErrorStreamCaptureUnmatched, "hipErrorStreamCaptureUnmatched", "capture was not initiated in this stream"},
+    {hipErrorStreamCaptureUnjoined, "hipErrorStreamCaptureUnjoined",
+     "capturing stream has unjoined work"},
+    {hipErrorStreamCaptureImplicit, "hipErrorStreamCaptureImplicit",
+     "operation would make the legacy stream depend on a capturing blocking stream"},
+    {hipErrorGraphExecUpdateFailure, "hipErrorGraphExecUpdateFailure",
+     "the graph update was not performed because it included changes which violated constraints specific to instantiated graph "
+     "update"},
     {hipErrorUnknown, "hipErrorUnknown", "unknown error"},
 };
 
@@ -168,7 +182,7 @@ HIP_API hipError_t hipGetDevicePropertiesR0600(DevicePropertiesOf6* found, int d
   found->streamPrioritiesSupported = 1, found->sharedMemPerMultiprocessor = d.lds_per_cu;
   found->regsPerMultiprocessor = int(d.registers_per_cu), found->canUseHostPointerForRegisteredMem = 1;
   found->sharedMemPerBlockOptin = d.lds_per_block, found->maxBlocksPerMultiProcessor = int(d.waves_per_cu);
-  found->hostRegisterSupported = 1, found->unifiedFunctionPointers = 1;
+  found->hostRegisterSupported = found->memoryPoolsSupported = 1, found->unifiedFunctionPointers = 1;
   return hipSuccess;
 }
 
@@ -234,7 +248,7 @@ HIP_API hipError_t hipDeviceGetAttribute(int* value, int attribute, int device) 
     case 84: *value = int(p.totalGlobalMem); break;
     case 85: *value = p.unifiedAddressing; break;
     case 87: *value = p.warpSize; break;
-    case 88: *value = 0; break;  // no memory pools
+    case 88: *value = p.memoryPoolsSupported; break;
     case 10000: *value = p.clockInstructionRate; break;
     case 10002: *value = int(p.maxSharedMemoryPerMultiProcessor); break;
     case 10007: case 10008: case 10009: case 10010: *value = 0; break;

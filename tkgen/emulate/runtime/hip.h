@@ -10,9 +10,12 @@ enum hipError_t : int {
   hipErrorInvalidDevicePointer = 17, hipErrorInvalidMemcpyDirection = 21, hipErrorInvalidDeviceFunction = 98,
   hipErrorNoDevice = 100, hipErrorInvalidDevice = 101, hipErrorInvalidImage = 200, hipErrorInvalidContext = 201,
   hipErrorNoBinaryForGpu = 209, hipErrorUnsupportedLimit = 215, hipErrorPeerAccessUnsupported = 217,
-  hipErrorFileNotFound = 301, hipErrorInvalidHandle = 400, hipErrorNotFound = 500, hipErrorNotReady = 600,
+  hipErrorFileNotFound = 301, hipErrorInvalidHandle = 400, hipErrorIllegalState = 401,
+  hipErrorNotFound = 500, hipErrorNotReady = 600,
   hipErrorHostMemoryAlreadyRegistered = 712, hipErrorHostMemoryNotRegistered = 713,
-  hipErrorCooperativeLaunchTooLarge = 720, hipErrorNotSupported = 801, hipErrorUnknown = 999,
+  hipErrorCooperativeLaunchTooLarge = 720, hipErrorNotSupported = 801, hipErrorStreamCaptureUnsupported = 900,
+  hipErrorStreamCaptureInvalidated = 901, hipErrorStreamCaptureUnmatched = 903, hipErrorStreamCaptureUnjoined = 904,
+  hipErrorStreamCaptureImplicit = 906, hipErrorGraphExecUpdateFailure = 910, hipErrorUnknown = 999,
 };
 
 struct dim3 {

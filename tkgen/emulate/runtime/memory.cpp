@@ -1,7 +1,7 @@
 // Memory of the device and the host, and copies. Each copy is complete when its call returns, whatever its stream.
 #include <cstring>
 
-#include "runtime.h"
+#include "graph.h"
 
 namespace {
 
@@ -62,7 +62,6 @@ char* at(const hipPitchedPtr& memory, const hipPos& place, size_t slice) {
 }  // namespace
 
 HIP_API hipError_t hipMalloc(void** pointer, size_t size) { return allocated(pointer, size, Kind::DEVICE); }
-HIP_API hipError_t hipMallocAsync(void** pointer, size_t size, hipStream_t) { return hipMalloc(pointer, size); }
 HIP_API hipError_t hipExtMallocWithFlags(void** pointer, size_t size, unsigned flags) {
   return allocated(pointer, size, Kind::DEVICE, flags);
 }
@@ -76,7 +75,6 @@ HIP_API hipError_t hipHostAlloc(void** pointer, size_t size, unsigned flags) { r
 HIP_API hipError_t hipMallocHost(void** pointer, size_t size) { return hipHostMalloc(pointer, size, 0); }
 HIP_API hipError_t hipMemAllocHost(void** pointer, size_t size) { return hipHostMalloc(pointer, size, 0); }
 HIP_API hipError_t hipFree(void* pointer) { return freed(pointer, false); }
-HIP_API hipError_t hipFreeAsync(void* pointer, hipStream_t) { return hipFree(pointer); }
 HIP_API hipError_t hipHostFree(void* pointer) { return freed(pointer, true); }
 HIP_API hipError_t hipFreeHost(void* pointer) { return hipHostFree(pointer); }
 
@@ -173,51 +171,55 @@ HIP_API hipError_t hipMemAdvise(const void*, size_t, int, int) { return hipSucce
 HIP_API hipError_t hipMemPrefetchAsync(const void*, size_t, int, hipStream_t) { return hipSuccess; }
 HIP_API hipError_t hipStreamAttachMemAsync(hipStream_t, void*, size_t, unsigned) { return hipSuccess; }
 
-HIP_API hipError_t hipMemcpy(void* target, const void* source, size_t size, hipMemcpyKind kind) {
+/// A copy of bytes, in the order of its stream.
+static hipError_t copying(hipStream_t stream, void* target, const void* source, size_t size, hipMemcpyKind kind = hipMemcpyDefault) {
   NEED(kind >= hipMemcpyHostToHost && kind <= hipMemcpyDefault, hipErrorInvalidMemcpyDirection);
-  return copied(target, size, source, size, size, 1);
+  return failed(in_order(stream, MEMCPY, [=] { return copied(target, size, source, size, size, 1); }));
 }
 
-HIP_API hipError_t hipMemcpyAsync(void* target, const void* source, size_t size, hipMemcpyKind kind, hipStream_t) {
-  return hipMemcpy(target, source, size, kind);
+HIP_API hipError_t hipMemcpy(void* target, const void* source, size_t size, hipMemcpyKind kind) {
+  return copying(nullptr, target, source, size, kind);
 }
-HIP_API hipError_t hipMemcpyWithStream(void* target, const void* source, size_t size, hipMemcpyKind kind, hipStream_t) {
-  return hipMemcpy(target, source, size, kind);
+
+HIP_API hipError_t hipMemcpyAsync(void* target, const void* source, size_t size, hipMemcpyKind kind, hipStream_t stream) {
+  return copying(stream, target, source, size, kind);
 }
-HIP_API hipError_t hipMemcpyHtoD(void* target, void* source, size_t size) {
-  return copied(target, size, source, size, size, 1);
+HIP_API hipError_t hipMemcpyWithStream(void* target, const void* source, size_t size, hipMemcpyKind kind, hipStream_t stream) {
+  return copying(stream, target, source, size, kind);
 }
+HIP_API hipError_t hipMemcpyHtoD(void* target, void* source, size_t size) { return copying(nullptr, target, source, size); }
 HIP_API hipError_t hipMemcpyDtoH(void* target, void* source, size_t size) { return hipMemcpyHtoD(target, source, size); }
 HIP_API hipError_t hipMemcpyDtoD(void* target, void* source, size_t size) { return hipMemcpyHtoD(target, source, size); }
-HIP_API hipError_t hipMemcpyHtoDAsync(void* target, void* source, size_t size, hipStream_t) {
-  return hipMemcpyHtoD(target, source, size);
+HIP_API hipError_t hipMemcpyHtoDAsync(void* target, void* source, size_t size, hipStream_t stream) {
+  return copying(stream, target, source, size);
 }
-HIP_API hipError_t hipMemcpyDtoHAsync(void* target, void* source, size_t size, hipStream_t) {
-  return hipMemcpyHtoD(target, source, size);
+HIP_API hipError_t hipMemcpyDtoHAsync(void* target, void* source, size_t size, hipStream_t stream) {
+  return copying(stream, target, source, size);
 }
-HIP_API hipError_t hipMemcpyDtoDAsync(void* target, void* source, size_t size, hipStream_t) {
-  return hipMemcpyHtoD(target, source, size);
+HIP_API hipError_t hipMemcpyDtoDAsync(void* target, void* source, size_t size, hipStream_t stream) {
+  return copying(stream, target, source, size);
 }
+HIP_API hipError_t hipMemcpyPeerAsync(void*, int, const void*, int, size_t, hipStream_t);
 HIP_API hipError_t hipMemcpyPeer(void* target, int to, const void* source, int from, size_t size) {
-  NEED(!to && !from, hipErrorInvalidDevice);
-  return copied(target, size, source, size, size, 1);
+  return hipMemcpyPeerAsync(target, to, source, from, size, nullptr);
 }
-HIP_API hipError_t hipMemcpyPeerAsync(void* target, int to, const void* source, int from, size_t size, hipStream_t) {
-  return hipMemcpyPeer(target, to, source, from, size);
+HIP_API hipError_t hipMemcpyPeerAsync(void* target, int to, const void* source, int from, size_t size, hipStream_t stream) {
+  NEED(!to && !from, hipErrorInvalidDevice);
+  return copying(stream, target, source, size);
 }
 
+HIP_API hipError_t hipMemcpy2DAsync(void*, size_t, const void*, size_t, size_t, size_t, hipMemcpyKind, hipStream_t);
 HIP_API hipError_t hipMemcpy2D(void* target, size_t target_pitch, const void* source, size_t source_pitch, size_t width,
-                               size_t height, hipMemcpyKind) {
-  return copied(target, target_pitch, source, source_pitch, width, height);
+                               size_t height, hipMemcpyKind kind) {
+  return hipMemcpy2DAsync(target, target_pitch, source, source_pitch, width, height, kind, nullptr);
 }
 
 HIP_API hipError_t hipMemcpy2DAsync(void* target, size_t target_pitch, const void* source, size_t source_pitch, size_t width,
-                                    size_t height, hipMemcpyKind, hipStream_t) {
-  return copied(target, target_pitch, source, source_pitch, width, height);
+                                    size_t height, hipMemcpyKind, hipStream_t stream) {
+  return failed(in_order(stream, MEMCPY, [=] { return copied(target, target_pitch, source, source_pitch, width, height); }));
 }
 
-HIP_API hipError_t hipMemcpy3D(const hipMemcpy3DParms* what) {
-  NEED(what, hipErrorInvalidValue);
+static hipError_t copied(const hipMemcpy3DParms* what) {
   if (what->srcArray || what->dstArray) refuse("arrays in hipMemcpy3D");
   for (size_t slice = 0; slice < what->extent.depth; ++slice)
     TRY(copied(at(what->dstPtr, what->dstPos, slice), what->dstPtr.pitch, at(what->srcPtr, what->srcPos, slice),
@@ -225,37 +227,51 @@ HIP_API hipError_t hipMemcpy3D(const hipMemcpy3DParms* what) {
   return hipSuccess;
 }
 
-HIP_API hipError_t hipMemcpy3DAsync(const hipMemcpy3DParms* what, hipStream_t) { return hipMemcpy3D(what); }
+HIP_API hipError_t hipMemcpy3DAsync(const hipMemcpy3DParms* what, hipStream_t stream) {
+  NEED(what, hipErrorInvalidValue);
+  return failed(in_order(stream, MEMCPY, [copy = *what] { return copied(&copy); }));
+}
+HIP_API hipError_t hipMemcpy3D(const hipMemcpy3DParms* what) { return hipMemcpy3DAsync(what, nullptr); }
 
-HIP_API hipError_t hipMemset(void* target, int value, size_t size) { return filled(target, size, uint8_t(value), size); }
-HIP_API hipError_t hipMemsetAsync(void* target, int value, size_t size, hipStream_t) { return hipMemset(target, value, size); }
-HIP_API hipError_t hipMemset2D(void* target, size_t pitch, int value, size_t width, size_t height) {
+template <typename T> static hipError_t filling(hipStream_t stream, void* target, size_t pitch, T value, size_t width, size_t height = 1) {
+  return failed(in_order(stream, MEMSET, [=] { return filled(target, pitch, value, width, height); }));
+}
+
+HIP_API hipError_t hipMemsetAsync(void* target, int value, size_t size, hipStream_t stream) {
+  return filling(stream, target, size, uint8_t(value), size);
+}
+HIP_API hipError_t hipMemset(void* target, int value, size_t size) { return hipMemsetAsync(target, value, size, nullptr); }
+HIP_API hipError_t hipMemset2DAsync(void* target, size_t pitch, int value, size_t width, size_t height, hipStream_t stream) {
   NEED(width <= pitch, hipErrorInvalidPitchValue);
-  return filled(target, pitch, uint8_t(value), width, height);
+  return filling(stream, target, pitch, uint8_t(value), width, height);
 }
-HIP_API hipError_t hipMemset2DAsync(void* target, size_t pitch, int value, size_t width, size_t height, hipStream_t) {
-  return hipMemset2D(target, pitch, value, width, height);
+HIP_API hipError_t hipMemset2D(void* target, size_t pitch, int value, size_t width, size_t height) {
+  return hipMemset2DAsync(target, pitch, value, width, height, nullptr);
 }
-HIP_API hipError_t hipMemset3D(hipPitchedPtr memory, int value, hipExtent extent) {
+HIP_API hipError_t hipMemset3DAsync(hipPitchedPtr memory, int value, hipExtent extent, hipStream_t stream) {
   for (size_t slice = 0; slice < extent.depth; ++slice)
-    TRY(hipMemset2D(at(memory, {0, 0, 0}, slice), memory.pitch, value, extent.width, extent.height));
+    TRY(hipMemset2DAsync(at(memory, {0, 0, 0}, slice), memory.pitch, value, extent.width, extent.height, stream));
   return hipSuccess;
 }
-HIP_API hipError_t hipMemset3DAsync(hipPitchedPtr memory, int value, hipExtent extent, hipStream_t) {
-  return hipMemset3D(memory, value, extent);
+HIP_API hipError_t hipMemset3D(hipPitchedPtr memory, int value, hipExtent extent) {
+  return hipMemset3DAsync(memory, value, extent, nullptr);
 }
-HIP_API hipError_t hipMemsetD8(void* target, unsigned char value, size_t count) { return filled(target, 0, value, count); }
-HIP_API hipError_t hipMemsetD16(void* target, unsigned short value, size_t count) { return filled(target, 0, value, count); }
-HIP_API hipError_t hipMemsetD32(void* target, int value, size_t count) { return filled(target, 0, value, count); }
-HIP_API hipError_t hipMemsetD8Async(void* target, unsigned char value, size_t count, hipStream_t) {
-  return hipMemsetD8(target, value, count);
+HIP_API hipError_t hipMemsetD8Async(void* target, unsigned char value, size_t count, hipStream_t stream) {
+  return filling(stream, target, 0, value, count);
 }
-HIP_API hipError_t hipMemsetD16Async(void* target, unsigned short value, size_t count, hipStream_t) {
-  return hipMemsetD16(target, value, count);
+HIP_API hipError_t hipMemsetD16Async(void* target, unsigned short value, size_t count, hipStream_t stream) {
+  return filling(stream, target, 0, value, count);
 }
-HIP_API hipError_t hipMemsetD32Async(void* target, int value, size_t count, hipStream_t) {
-  return hipMemsetD32(target, value, count);
+HIP_API hipError_t hipMemsetD32Async(void* target, int value, size_t count, hipStream_t stream) {
+  return filling(stream, target, 0, value, count);
 }
+HIP_API hipError_t hipMemsetD8(void* target, unsigned char value, size_t count) {
+  return hipMemsetD8Async(target, value, count, nullptr);
+}
+HIP_API hipError_t hipMemsetD16(void* target, unsigned short value, size_t count) {
+  return hipMemsetD16Async(target, value, count, nullptr);
+}
+HIP_API hipError_t hipMemsetD32(void* target, int value, size_t count) { return hipMemsetD32Async(target, value, count, nullptr); }
 
 PER_THREAD(hipMemcpy);
 PER_THREAD(hipMemcpyAsync);

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <list>
 
-#include "runtime.h"
+#include "graph.h"
 
 namespace {
 
@@ -76,14 +76,59 @@ std::string packed(const ihipModuleSymbol_t& kernel, void** arguments) {
   return bytes;
 }
 
-hipError_t launch(const void* function, dim3 grid, dim3 block, void** arguments, size_t lds, bool cooperative) {
+/// A launch, in the order of its stream; the arguments are copied now.
+hipError_t submitted(const ihipModuleSymbol_t& kernel, dim3 grid, dim3 block, size_t lds, std::string arguments, bool cooperative,
+                     hipStream_t stream) {
+  return in_order(stream, KERNEL, [=, &kernel, arguments = std::move(arguments)] {
+    return Runtime::get().launch(kernel, grid, block, lds, arguments, cooperative);
+  });
+}
+
+hipError_t launch(const void* function, dim3 grid, dim3 block, void** arguments, size_t lds, bool cooperative,
+                  hipStream_t stream) {
   const ihipModuleSymbol_t* kernel = nullptr;
   if (const hipError_t status = function_of(function, &kernel)) return status;
   if (!arguments && !kernel->arguments.empty()) return hipErrorInvalidValue;
-  return Runtime::get().launch(*kernel, grid, block, lds, packed(*kernel, arguments), cooperative);
+  return submitted(*kernel, grid, block, lds, packed(*kernel, arguments), cooperative, stream);
+}
+
+/// The kernarg bytes of arguments that are given one by one, or by `extra`.
+hipError_t bytes_of(const ihipModuleSymbol_t& kernel, void** arguments, void** extra, std::string* bytes) {
+  if (arguments && extra) return hipErrorInvalidValue;
+  if (!extra) {
+    if (!arguments && !kernel.arguments.empty()) return hipErrorInvalidValue;
+    *bytes = packed(kernel, arguments);
+    return hipSuccess;
+  }
+  // HIP_LAUNCH_PARAM_BUFFER_POINTER, its value, _BUFFER_SIZE, the address of its value, _END
+  const void* data = nullptr;
+  size_t size = 0, explicit_end = 0;
+  for (; uintptr_t(extra[0]) != 3; extra += 2) {
+    if (uintptr_t(extra[0]) == 1) data = extra[1];
+    else if (uintptr_t(extra[0]) == 2) size = *static_cast<const size_t*>(extra[1]);
+    else return hipErrorInvalidValue;
+  }
+  for (const Argument& each : kernel.arguments) explicit_end = std::max<size_t>(explicit_end, each.offset + each.size);
+  if ((!data && size) || size < explicit_end) return hipErrorInvalidValue;
+  bytes->assign(kernel.kernarg_bytes, '\0');
+  if (data) std::memcpy(bytes->data(), data, std::min(size, bytes->size()));
+  return hipSuccess;
 }
 
 }  // namespace
+
+/// What a kernel node of a graph does: `function` is a function of the host, or a hipFunction_t.
+hipError_t kernel_work(const void* function, dim3 grid, dim3 block, size_t lds, void** arguments, void** extra,
+                       std::function<hipError_t()>* work) {
+  const ihipModuleSymbol_t* kernel = nullptr;
+  if (functions().count(function)) TRY(function_of(function, &kernel));
+  else kernel = static_cast<const ihipModuleSymbol_t*>(function);
+  NEED(kernel, hipErrorInvalidDeviceFunction);
+  std::string bytes;
+  TRY(bytes_of(*kernel, arguments, extra, &bytes));
+  *work = [=] { return Runtime::get().launch(*kernel, grid, block, lds, bytes, false); };
+  return hipSuccess;
+}
 
 size_t code_size(const void* data) {
   if (!std::memcmp(data, BUNDLE, sizeof(BUNDLE) - 1)) {
@@ -263,15 +308,16 @@ HIP_API hipError_t __hipPopCallConfiguration(dim3* grid, dim3* block, size_t* ld
 
 // ---------------------------------------------------------------- launches
 
-HIP_API hipError_t hipLaunchKernel(const void* function, dim3 grid, dim3 block, void** arguments, size_t lds, hipStream_t) {
+HIP_API hipError_t hipLaunchKernel(const void* function, dim3 grid, dim3 block, void** arguments, size_t lds,
+                                   hipStream_t stream) {
   LOCKED;
-  return failed(launch(function, grid, block, arguments, lds, false));
+  return failed(launch(function, grid, block, arguments, lds, false, stream));
 }
 
 HIP_API hipError_t hipLaunchCooperativeKernel(const void* function, dim3 grid, dim3 block, void** arguments, unsigned lds,
-                                              hipStream_t) {
+                                              hipStream_t stream) {
   LOCKED;
-  return failed(launch(function, grid, block, arguments, lds, true));
+  return failed(launch(function, grid, block, arguments, lds, true, stream));
 }
 
 HIP_API hipError_t hipEventRecord(hipEvent_t event, hipStream_t stream);
@@ -280,45 +326,28 @@ HIP_API hipError_t hipExtLaunchKernel(const void* function, dim3 grid, dim3 bloc
                                       hipStream_t stream, hipEvent_t start, hipEvent_t end, int) {
   LOCKED;
   if (start) TRY(hipEventRecord(start, stream));
-  TRY(launch(function, grid, block, arguments, lds, false));
+  TRY(launch(function, grid, block, arguments, lds, false, stream));
   return end ? hipEventRecord(end, stream) : hipSuccess;
 }
 
 HIP_API hipError_t hipModuleLaunchKernel(hipFunction_t kernel, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-                                         unsigned block_x, unsigned block_y, unsigned block_z, unsigned lds, hipStream_t,
-                                         void** arguments, void** extra) {
+                                         unsigned block_x, unsigned block_y, unsigned block_z, unsigned lds,
+                                         hipStream_t stream, void** arguments, void** extra) {
   LOCKED;
   NEED(kernel, hipErrorInvalidHandle);
-  NEED(!arguments || !extra, hipErrorInvalidValue);
-  std::string bytes(kernel->kernarg_bytes, '\0');
-  if (extra) {  // HIP_LAUNCH_PARAM_BUFFER_POINTER, its value, _BUFFER_SIZE, the address of its value, _END
-    const void* data = nullptr;
-    size_t size = 0;
-    for (; uintptr_t(extra[0]) != 3; extra += 2) {
-      NEED(uintptr_t(extra[0]) == 1 || uintptr_t(extra[0]) == 2, hipErrorInvalidValue);
-      if (uintptr_t(extra[0]) == 1) data = extra[1];
-      else size = *static_cast<const size_t*>(extra[1]);
-    }
-    NEED(data || !size, hipErrorInvalidValue);
-    size_t explicit_end = 0;
-    for (const Argument& each : kernel->arguments) explicit_end = std::max<size_t>(explicit_end, each.offset + each.size);
-    NEED(size >= explicit_end, hipErrorInvalidValue);
-    std::memcpy(bytes.data(), data, std::min(size, bytes.size()));
-  } else {
-    NEED(arguments || kernel->arguments.empty(), hipErrorInvalidValue);
-    bytes = packed(*kernel, arguments);
-  }
-  return failed(Runtime::get().launch(*kernel, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, lds, bytes, false));
+  std::string bytes;
+  TRY(bytes_of(*kernel, arguments, extra, &bytes));
+  return failed(submitted(*kernel, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, lds, bytes, false, stream));
 }
 
 HIP_API hipError_t hipModuleLaunchCooperativeKernel(hipFunction_t kernel, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                                                     unsigned block_x, unsigned block_y, unsigned block_z, unsigned lds,
-                                                    hipStream_t, void** arguments) {
+                                                    hipStream_t stream, void** arguments) {
   LOCKED;
   NEED(kernel, hipErrorInvalidHandle);
-  NEED(arguments || kernel->arguments.empty(), hipErrorInvalidValue);
-  const std::string bytes = packed(*kernel, arguments);
-  return failed(Runtime::get().launch(*kernel, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, lds, bytes, true));
+  std::string bytes;
+  TRY(bytes_of(*kernel, arguments, nullptr, &bytes));
+  return failed(submitted(*kernel, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, lds, bytes, true, stream));
 }
 
 /// The grid in threads, which blocks must divide.
@@ -435,13 +464,13 @@ HIP_API hipError_t hipMemcpyFromSymbol(void* target, const void* symbol, size_t 
 }
 
 HIP_API hipError_t hipMemcpyToSymbolAsync(const void* symbol, const void* source, size_t size, size_t offset,
-                                          hipMemcpyKind kind, hipStream_t) {
-  return hipMemcpyToSymbol(symbol, source, size, offset, kind);
+                                          hipMemcpyKind kind, hipStream_t stream) {
+  return failed(in_order(stream, MEMCPY, [=] { return hipMemcpyToSymbol(symbol, source, size, offset, kind); }));
 }
 
 HIP_API hipError_t hipMemcpyFromSymbolAsync(void* target, const void* symbol, size_t size, size_t offset, hipMemcpyKind kind,
-                                            hipStream_t) {
-  return hipMemcpyFromSymbol(target, symbol, size, offset, kind);
+                                            hipStream_t stream) {
+  return failed(in_order(stream, MEMCPY, [=] { return hipMemcpyFromSymbol(target, symbol, size, offset, kind); }));
 }
 
 // ---------------------------------------------------------------- kernels: attributes, occupancy

@@ -2,7 +2,7 @@
 #include <chrono>
 #include <cstdio>
 
-#include "runtime.h"
+#include "graph.h"
 
 struct ihipStream_t {
   unsigned flags;
@@ -41,10 +41,13 @@ HIP_API hipError_t hipStreamDestroy(hipStream_t stream) {
   delete stream;
   return hipSuccess;
 }
-HIP_API hipError_t hipStreamSynchronize(hipStream_t) { return hipSuccess; }
-HIP_API hipError_t hipStreamQuery(hipStream_t) { return hipSuccess; }
-HIP_API hipError_t hipStreamWaitEvent(hipStream_t, hipEvent_t event, unsigned) {
-  return failed(event ? hipSuccess : hipErrorInvalidHandle);
+HIP_API hipError_t hipStreamSynchronize(hipStream_t stream) { return failed(synchronized(stream)); }
+HIP_API hipError_t hipStreamQuery(hipStream_t stream) { return failed(synchronized(stream)); }
+HIP_API hipError_t hipStreamWaitEvent(hipStream_t stream, hipEvent_t event, unsigned) {
+  LOCKED;
+  NEED(event, hipErrorInvalidHandle);
+  waits(stream, event);
+  return hipSuccess;
 }
 HIP_API hipError_t hipStreamGetFlags(hipStream_t stream, unsigned* flags) {
   NEED(flags, hipErrorInvalidValue);
@@ -61,28 +64,26 @@ HIP_API hipError_t hipStreamGetDevice(hipStream_t, hipDevice_t* device) {
   *device = 0;
   return hipSuccess;
 }
-HIP_API hipError_t hipStreamIsCapturing(hipStream_t, int* status) {
-  NEED(status, hipErrorInvalidValue);
-  *status = 0;
-  return hipSuccess;
-}
 HIP_API hipError_t hipDeviceGetStreamPriorityRange(int* least, int* greatest) {
   if (least) *least = 1;
   if (greatest) *greatest = -1;
   return hipSuccess;
 }
-HIP_API hipError_t hipDeviceSynchronize() { return hipSuccess; }
-HIP_API hipError_t hipCtxSynchronize() { return hipSuccess; }
+HIP_API hipError_t hipDeviceSynchronize() { return failed(synchronized(nullptr, true)); }
+HIP_API hipError_t hipCtxSynchronize() { return hipDeviceSynchronize(); }
 
 HIP_API hipError_t hipStreamAddCallback(hipStream_t stream, void (*call)(hipStream_t, hipError_t, void*), void* data, unsigned) {
   NEED(call, hipErrorInvalidValue);
+  TRY(synchronized(stream));  // a callback of this form cannot be captured
   call(stream, hipSuccess, data);
   return hipSuccess;
 }
-HIP_API hipError_t hipLaunchHostFunc(hipStream_t, void (*call)(void*), void* data) {
+HIP_API hipError_t hipLaunchHostFunc(hipStream_t stream, void (*call)(void*), void* data) {
   NEED(call, hipErrorInvalidValue);
-  call(data);
-  return hipSuccess;
+  return failed(in_order(stream, HOST, [=] {
+    call(data);
+    return hipSuccess;
+  }));
 }
 
 HIP_API hipError_t hipEventCreateWithFlags(hipEvent_t* event, unsigned flags) {
@@ -93,11 +94,14 @@ HIP_API hipError_t hipEventCreateWithFlags(hipEvent_t* event, unsigned flags) {
 HIP_API hipError_t hipEventCreate(hipEvent_t* event) { return hipEventCreateWithFlags(event, 0); }
 HIP_API hipError_t hipEventDestroy(hipEvent_t event) {
   NEED(event, hipErrorInvalidHandle);
+  forget(event);
   delete event;
   return hipSuccess;
 }
-HIP_API hipError_t hipEventRecord(hipEvent_t event, hipStream_t) {
+HIP_API hipError_t hipEventRecord(hipEvent_t event, hipStream_t stream) {
+  LOCKED;
   NEED(event, hipErrorInvalidHandle);
+  if (records(event, stream)) return hipSuccess;
   event->recorded = true, event->time = std::chrono::steady_clock::now();
   return hipSuccess;
 }
