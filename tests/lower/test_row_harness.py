@@ -88,11 +88,32 @@ ADDING = """kernel adding
     Y[h, m] += p @ K[h, n]
   Z[h, n] = z
 """
+# Windows and flips, in whole rows and in a loop.
+AFFINE = """kernel affine
+  dims H = 3, M = 10, N = 12, SIDE = 3
+  global X : f32[H, M, N]
+  global F : f32[SIDE, SIDE]
+  global Y : f32[H, M, N]
+  over h in H, m in M by 4, n in N by 8
+  waves 1
+  Y[h, m, n] = sum(F[i, j] * X[h, m + i - 1, N - n - j], i in SIDE, j in SIDE) + X[h - 1, 2 * m, n]
+"""
+AFFINE_LOOP = """kernel affine_loop
+  dims M = 10, N = 11
+  global X : f32[M, N]
+  global Y : f32[M]
+  over m in M by 4
+  waves 1
+  each j in N by 4
+    s = s + rowsum(X[m, j] * X[m, j - 1] + X[m + 1, N - 1 - j])
+  Y[m] = s
+"""
 HEADS: dict[str, int | None] = {"BATCH": 1, "HEADS": 2, "D": 32}
 LOOPS: dict[str, tuple[Path | str, dict[str, int | None]]] = {
     "long_softmax": (SPECS / "long_softmax.tk", {"ROWS": 5, "D": 5000}),
     "norm_gradient": (SPECS / "norm_gradient.tk", {"TOKENS": 600, "D": 40}),
     "causal": (CAUSAL, {}),
+    "affine_loop": (AFFINE_LOOP, {}),
     "adding": (ADDING, {}),
     "attention": (ATTENTION / "attention.tk", HEADS | {"LENGTH": 200}),
     "attention_causal": (ATTENTION / "attention_causal.tk", HEADS | {"KV_HEADS": 1, "LENGTH": 200}),
@@ -109,9 +130,10 @@ CASES: dict[str, tuple[Path | str, dict[str, int | None]]] = {
     "transpose": (SPECS / "transpose.tk", {"ROWS": 12, "COLS": 7}),
     "odd": (ODD, {}),
     "masked": (MASKED, {}),
+    "affine": (AFFINE, {}),
     **LOOPS,
 }
-COMPILED = ("softmax", "odd", "norm_gradient", "causal", "attention_mqa")
+COMPILED = ("softmax", "odd", "affine", "affine_loop", "norm_gradient", "causal", "attention_mqa")
 
 
 def program(name: str) -> EquationProgram:

@@ -264,4 +264,29 @@ CASES = (
 """,
         lambda t: pad(t["X"], (3, 40))[:80:2] + pad(t["X"].flip(0), (0, 40))[:80:2],
     ),
+    Case(
+        "pixel shuffle of six dimensions",
+        """kernel shuffle
+  dims N = 2, C = 3, R = 2, H = 5, W = 24
+  global X : bf16[N, C, R, R, H, W]
+  global Y : bf16[N, C, H, R, W, R]
+  over n in N, c in C, i in R, h in H by 2, w in W by 24, j in R by 2
+  waves 1
+  Y[n, c, h, i, w, j] = X[n, c, i, j, h, w]
+""",
+        lambda t: t["X"].permute(0, 1, 4, 2, 5, 3),
+    ),
+    Case(
+        "five dimensions, one dynamic",
+        """kernel five
+  dims A = 2, B = 2, C = 3, T = dynamic, D = 40
+  global X : bf16[A, B, C, T, D]
+  global Y : f32[A, B, C, T, D]
+  over a in A, b in B, c in C, t in T by 4
+  waves 1
+  Y[a, b, c, t] = X[a, b, c, t - 1] + X[a, 1 - b, c + 1, t]
+""",
+        lambda t: shifted(t["X"], 3, 1) + shifted(t["X"].flip(1), 2, -1),
+        {"T": 7},
+    ),
 )  # fmt: skip

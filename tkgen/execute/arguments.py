@@ -11,6 +11,7 @@ from tkgen.ir.equations import Kernel, accesses
 from tkgen.ir.launch import Launch
 from tkgen.ir.limits import BUFFER_BYTES, LAUNCH_THREADS, Requirement
 from tkgen.ir.sizing import Sizing
+from tkgen.ir.tensors import GLOBAL_DIMENSIONS
 from tkgen.ir.types import Program, ScalarArg
 
 if TYPE_CHECKING:
@@ -69,8 +70,9 @@ def packed(launch: Sizing, buffers: Mapping[str, Buffer], scalars: Mapping[str, 
         sizes = [None if d.size is not None else Scalar("u64", launch.extents[d.name]) for d in tensor.dims]
         nothing = Bytes(b"\0")
         members += [buffers[tensor.name], *(s for s in sizes if s)]
-        known = [nothing] * (4 - len(sizes))
-        foreign.append(Struct([buffers[tensor.name], *known, *(s or nothing for s in sizes), nothing]))
+        known = [nothing] * (GLOBAL_DIMENSIONS - len(sizes))
+        global_sizes = sizes[-GLOBAL_DIMENSIONS:]  # of more than that the first ones are one, of known size
+        foreign.append(Struct([buffers[tensor.name], *known, *(s or nothing for s in global_sizes), nothing]))
     rest = [*(Scalar("f32", scalars[s.name]) for s in launch.program.scalars), Scalar("u64", 0)]  # then the stream
     return Struct([*members, *rest], otherwise=[*foreign, *rest])
 

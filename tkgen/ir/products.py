@@ -44,7 +44,7 @@ from tkgen.ir.equations import (
 )
 from tkgen.ir.integers import op_range
 from tkgen.ir.liveness import pruned
-from tkgen.ir.tensors import Dim, DType, Tensor
+from tkgen.ir.tensors import GLOBAL_DIMENSIONS, Dim, DType, Tensor
 from tkgen.source import Span
 
 SCALED_BLOCK = 32  # elements along the contraction that share a scale (OCP Microscaling formats, revision 1.0)
@@ -297,6 +297,9 @@ def sums(kernel: Kernel) -> Sums:
         if when := next((op for op in loop.body if isinstance(op, When)), None):
             raise Unfit("`when any` stands in a loop that sums products: decide behind it, by what was summed",
                         when.span)  # fmt: skip
+    if many := next((a.tensor for a in accesses(kernel) if len(a.indices) > GLOBAL_DIMENSIONS), None):
+        raise Unfit(f"`{many.name}` has {len(many.dims)} dimensions, and factors have at most {GLOBAL_DIMENSIONS}",
+                    many.span, "let dimensions that are neighbours in memory be one")  # fmt: skip
     if affine := first_affine(accesses(kernel)):
         raise Unfit(f"`{access_text(affine)}` has an affine index, which kernels without products read",
                     affine.tensor.span, "store what is read there in a kernel before")  # fmt: skip

@@ -127,6 +127,9 @@ DTYPE_NAMES = {d.spelling: d for d in DType} | {"fp16": DType.F16, "fp32": DType
 OWN_ENCODING = ("fp8", "bf8")  # names of the target's own e4m3 and e5m2, as its instructions have them
 
 
+GLOBAL_DIMENSIONS = 4  # of ThunderKittens' global layouts; of a tensor with more the first ones are one there
+
+
 @dataclass(frozen=True)
 class Dim:
     """A named extent; `size` is None when it is known only at run time."""
@@ -138,7 +141,7 @@ class Dim:
 
 @dataclass(frozen=True)
 class Tensor:
-    """A row-major tensor in global memory, one or two dimensions."""
+    """A row-major tensor in global memory, of one to six dimensions."""
 
     name: str
     dtype: DType

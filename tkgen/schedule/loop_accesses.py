@@ -16,9 +16,11 @@ from tkgen.ir.equations import (
     Store,
     Value,
     access_text,
+    accesses,
     reads,
     walk,
 )
+from tkgen.ir.tensors import GLOBAL_DIMENSIONS
 from tkgen.ir.types import DType
 from tkgen.schedule.loop_tiles import LoopError, extent, reach
 from tkgen.source import Span
@@ -30,11 +32,19 @@ EIGHT_BITS = (DType.E4M3FN, DType.E4M3FNUZ, DType.E5M2, DType.E5M2FNUZ)
 BYTE_COLUMNS = 64  # a row of a tile of bytes in LDS: panels of `st` of the ThunderKittens surface
 
 
+def _check_dimensions(kernel: Kernel) -> None:
+    """Raises LoopError for a tensor of more dimensions than the global layout of a factor has."""
+    if many := next((a.tensor for a in accesses(kernel) if len(a.indices) > GLOBAL_DIMENSIONS), None):
+        raise LoopError(f"`{many.name}` has {len(many.dims)} dimensions, and fused matmuls take {GLOBAL_DIMENSIONS}",
+                        many.span, "let dimensions that are neighbours in memory be one")  # fmt: skip
+
+
 def check_types(kernel: Kernel) -> None:
     """Raises LoopError for tensors of types that no tile has: 8-bit floats are factors of products, or stored.
 
     Lanes read `i8` in each iteration, such as masks.
     """
+    _check_dimensions(kernel)
     multiplied = {v for op in walk(kernel.body) if isinstance(op, Product) for v in reads(op)}
     loads = [op for op in walk(kernel.body) if isinstance(op, Load) and op.result not in multiplied]
     others = {op.source.tensor for op in loads}

@@ -81,8 +81,6 @@ def refuse(kernel: Kernel) -> None:
         if isinstance(op, Store) and op.adds:
             raise RowError("blocks that add to a tensor are for matrix products", op.span)
     for access in accesses(kernel):
-        if len(access.indices) > 4:
-            raise RowError(f"{access.tensor.name} has more than four dimensions", access.tensor.span)
         for index in access.indices:
             if (index.of_tile or index.of_blocks) and index.axis is not None:
                 raise RowError(f"{index.axis.name} is divided, but a tile extends along it", index.axis.span)

@@ -9,6 +9,7 @@ from tkgen.diagnostics import Diagnostic, Edit, Fix, Label
 from tkgen.diagnostics.text import suggestion
 from tkgen.ir.resolve.names import Scope, Stop, guarded
 from tkgen.ir.resolve.sizes import element, positive, real
+from tkgen.ir.tensors import GLOBAL_DIMENSIONS
 from tkgen.ir.types import Dim, DType, ScalarArg, Tensor
 from tkgen.source import Span
 from tkgen.syntax import ast
@@ -16,7 +17,7 @@ from tkgen.syntax.ast import flatten, has_equations
 from tkgen.syntax.parser import unknown_defines
 
 INTERLEAVED = 128  # elements of a row that lie interleaved (`tkgen.packing`)
-MOST_DIMENSIONS = 4  # of a tensor that equations name: those of ThunderKittens' global layouts
+MOST_DIMENSIONS = 6  # of a tensor that equations name
 
 
 def declarations(scope: Scope) -> None:
@@ -108,6 +109,13 @@ def _tensor(scope: Scope, statement: ast.Global) -> None:
             statement.span,
             fix="let dimensions that are neighbours in memory be one" if most > 2 else fix,
         )
+    together = dims[: len(dims) - GLOBAL_DIMENSIONS + 1] if len(dims) > GLOBAL_DIMENSIONS else ()
+    if unknown := next((d for d in together if d.size is None), None):
+        raise scope.error(
+            "E209", f"`{statement.name.id}` has {len(dims)} dimensions, and `{unknown.name}` is dynamic",
+            statement.span, f"the first {len(together)} are one for the kernel, whose size it knows",
+            secondary=(Label(unknown.span, "dynamic"),), fix=f"give `{unknown.name}` a size",
+        )  # fmt: skip
     found = Tensor(statement.name.id, dtype, tuple(dims), statement.span, statement.order is not None)
     _order(scope, found, statement.order)
     scope.tensors[statement.name.id] = found

@@ -16,6 +16,7 @@ from tkgen.ir.divided import divided
 from tkgen.ir.equations import Kernel, Map, accesses, walk
 from tkgen.ir.functions import CDNA, helpers
 from tkgen.ir.limits import BUFFER_BYTES, LAUNCH_THREADS
+from tkgen.ir.tensors import GLOBAL_DIMENSIONS
 from tkgen.ir.types import Tensor
 from tkgen.schedule.rows import far, reach_bytes
 from tkgen.targets import Target
@@ -161,5 +162,6 @@ class Lowering(ABC):
 def _tensor(tensor: Tensor) -> GlobalTensor:
     extents = [f"DIM_{d.name}" if d.size is not None else "-1" for d in tensor.dims]
     extents[-1:] = [f"{e} {in_bytes(tensor)}" if tensor.dtype.packed else e for e in extents[-1:]]
+    extents = [" * ".join(extents[:-3]), *extents[-3:]] if len(extents) > GLOBAL_DIMENSIONS else extents
     batch, depth, rows, cols = *["1"] * (4 - len(extents)), *extents
     return GlobalTensor(cpp_name(tensor.name), tensor.dtype.cpp, (batch, depth, rows, cols), origin(tensor.span))

@@ -33,7 +33,7 @@ inline void check_hip(hipError_t error, const char *what) {
     if (error != hipSuccess) throw std::runtime_error(std::string(what) + ": " + hipGetErrorString(error));
 }
 
-/// The gl of a contiguous torch tensor on the GPU, of at most four dimensions; missing leading ones are 1.
+/// The gl of a contiguous torch tensor on the GPU, of at most six dimensions; missing leading ones are 1, of more than four the first are one.
 template <ducks::gl::all GL> GL tensor_to_gl(const pybind11::object &tensor) {
     require(pybind11::hasattr(tensor, "data_ptr") && pybind11::hasattr(tensor, "is_contiguous"),
             "expected a torch.Tensor");
@@ -44,9 +44,10 @@ template <ducks::gl::all GL> GL tensor_to_gl(const pybind11::object &tensor) {
             "the tensor's elements must be of " + std::to_string(sizeof(typename GL::dtype)) + " bytes");
 
     const auto shape = tensor.attr("shape").cast<pybind11::tuple>();
-    require(shape.size() <= 4, "the tensor must have at most 4 dimensions");
+    require(shape.size() <= 6, "the tensor must have at most 6 dimensions");
     std::array<size_t, 4> extents = {1, 1, 1, 1};
-    for (size_t i = 0; i < shape.size(); i++) extents[4 - shape.size() + i] = pybind11::cast<size_t>(shape[i]);
+    for (size_t i = 0; i < shape.size(); i++)
+        extents[4 + i < shape.size() ? 0 : 4 + i - shape.size()] *= pybind11::cast<size_t>(shape[i]);
     constexpr std::array<int, 4> fixed = {GL::__b__, GL::__d__, GL::__r__, GL::__c__};
     constexpr std::array<const char *, 4> names = {"batch", "depth", "rows", "columns"};
     for (int axis = 0; axis < 4; axis++) {
