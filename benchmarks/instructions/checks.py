@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from instructions import machine, scalar, vector, vector_cases
+from instructions import machine, memory, scalar, vector, vector_cases
 from instructions.machine import State
 from instructions.table import TARGETS, Opcode, opcodes
 from tkgen.emulate.decode import Encoding
@@ -21,6 +21,9 @@ WITHOUT = {
     re.compile(r"v_trig_preop_f64"): "the text shifts an unbounded number; tests/emulate/test_special_functions.py",
     re.compile(r"v_(nop|clrexcp)$|s_nop$|ds_nop$"): "it does nothing",
     re.compile(r"v_accvgpr_(read|write|mov)"): "no text: a move; tests/emulate/test_matrix_instructions.py",
+    re.compile(
+        r"v_(mac|madmk|madak|mad|mad_legacy)_f32"
+    ): "no text: on gfx90a alone, as its v_fma and v_fmac with two roundings",
     re.compile(r"v_(exp|log)_legacy_f32"): "no text: as v_exp_f32 and v_log_f32; tests/emulate/test_conversions.py",
     scalar.BY_HAND: "jumps, indexed and hardware registers: tests/emulate/test_control.py",
 }
@@ -37,6 +40,15 @@ class Record:
     samples: list[str] = field(default_factory=list)
     reason: str = ""
 
+    def note(self, target: str, form: str, words: Sequence[int], found: Sequence[str]) -> None:
+        """Count a case, and keep what differs."""
+        self.cases[target] += 1
+        self.forms.add(form)
+        if found:
+            self.wrong[target] += 1
+            code = " ".join(f"{w:08x}" for w in words)
+            self.samples.append(f"{target} {form} [{code}] {'; '.join(found[:2])}")
+
     @property
     def key(self) -> tuple[str, str]:
         return self.opcode.encoding.name, self.opcode.name
@@ -51,8 +63,8 @@ def without_text(opcode: Opcode) -> str:
         return "waits, barriers, messages, branches: tests/emulate/test_control.py"
     if opcode.encoding is E.MFMA:
         return "the text says that it is a product of matrices: tests/emulate/test_matrix_instructions.py"
-    if opcode.encoding not in (*VECTOR, *SCALAR):
-        return "memory: tests/emulate/test_memory_instructions.py"
+    if opcode.encoding in memory.ENCODINGS:
+        return memory.without_text(opcode)
     return "" if opcode.text else "no text"
 
 
@@ -72,6 +84,7 @@ def records(chosen: Iterable[Opcode] | None = None, targets: Sequence[str] = TAR
 
     compare(some(VECTOR), targets, lambda o: vector_cases.uses(o, count), of_vector)
     compare(some(SCALAR), targets, lambda o: scalar.uses(o, 2 * count), of_scalar)
+    memory.compare(some(memory.ENCODINGS), targets, count)
     return made
 
 
@@ -102,10 +115,4 @@ def compare(
         for (record, use, words, before, known), got in zip(
             mine, machine.run([(words, before) for _, _, words, before, _ in mine], target), strict=True
         ):
-            found = judge(use, before, target, known)(got)
-            record.cases[target] += 1
-            record.forms.add(getattr(use, "form", ""))
-            if found:
-                record.wrong[target] += 1
-                words_text = " ".join(f"{w:08x}" for w in words)
-                record.samples.append(f"{target} {getattr(use, 'form', '')} [{words_text}] {'; '.join(found[:2])}")
+            record.note(target, getattr(use, "form", ""), words, judge(use, before, target, known)(got))

@@ -21,7 +21,7 @@ from tkgen.toolchain.compile import assemble_commands, run_step
 from tkgen.toolchain.discover import find_compiler
 
 ROWS_IN = 12  # v10..v17, v20..v23
-_IN, _OUT = 3 * 1024 + 64, 5 * 1024
+_IN, OUT = 3 * 1024 + 64, 5 * 1024
 ALL_LANES = (1 << 64) - 1
 Rows = npt.NDArray[np.uint32]
 
@@ -43,12 +43,10 @@ class State:
     overflow: int = 0
 
 
-def _frame(words: Sequence[int]) -> str:
-    code = "\n".join(f"  .long 0x{w:08x}" for w in words)
-    moves = "\n".join(
-        f"  v_mov_b32 v{30 + i}, {s}"
-        for i, s in enumerate(("s30", "s31", "s32", "s33", "vcc_lo", "vcc_hi", "s34", "s35", "s56", "s57"))
-    )
+def around(middle: str, step: int) -> str:
+    """Assembly of a case: its state loaded, `middle`, and the state stored. The next result is `step` bytes on."""
+    results = ("s30", "s31", "s32", "s33", "vcc_lo", "vcc_hi", "s34", "s35", "s56", "s57")
+    moves = "\n".join(f"  v_mov_b32 v{30 + i}, {s}" for i, s in enumerate(results))
     return f"""
   global_load_dwordx4 v[10:13], v2, s[8:9]
   global_load_dwordx4 v[14:17], v2, s[8:9] offset:1024
@@ -65,8 +63,7 @@ def _frame(words: Sequence[int]) -> str:
   s_bfe_u32 s56, s52, 0x10001
   s_setreg_b32 hwreg(HW_REG_MODE, 23, 1), s56
   s_bitcmp1_b32 s52, 0
-  s_mov_b64 exec, s[48:49]
-{code}
+{middle}
   s_cselect_b32 s56, 1, 0
   s_mov_b64 s[34:35], exec
   s_mov_b64 exec, -1
@@ -81,9 +78,14 @@ def _frame(words: Sequence[int]) -> str:
   global_store_dwordx2 v2, v[38:39], s[12:13]
   s_add_u32 s8, s8, {_IN}
   s_addc_u32 s9, s9, 0
-  s_add_u32 s10, s10, {_OUT}
+  s_add_u32 s10, s10, {step}
   s_addc_u32 s11, s11, 0
 """
+
+
+def _frame(words: Sequence[int]) -> str:
+    code = "\n".join(f"  .long 0x{w:08x}" for w in words)
+    return around(f"  s_mov_b64 exec, s[48:49]\n{code}", OUT)
 
 
 def kernel(body: str, target: str, *, lds: int = 0, scratch: int = 0) -> str:
@@ -157,7 +159,8 @@ def assembled(text: str, target: str) -> bytes:
         return (Path(folder) / "out.hsaco").read_bytes()
 
 
-def _packed(states: Sequence[State]) -> npt.NDArray[np.uint8]:
+def packed(states: Sequence[State]) -> npt.NDArray[np.uint8]:
+    """The states as the kernel reads them."""
     made = np.zeros((len(states), _IN // 4), dtype=np.uint32)
     for out, s in zip(made, states, strict=True):
         for group in range(3):
@@ -170,7 +173,9 @@ def _packed(states: Sequence[State]) -> npt.NDArray[np.uint8]:
     return made.view(np.uint8)
 
 
-def _unpacked(raw: npt.NDArray[np.uint32], before: State) -> State:
+def unpacked(raw: npt.NDArray[np.uint32], before: State) -> State:
+    """The state that a case left; what it does not store is as before."""
+
     def rows(group: int) -> Rows:
         return raw[256 * group : 256 * group + 256].reshape(64, 4).T
 
@@ -199,9 +204,9 @@ def run(cases: Sequence[tuple[Sequence[int], State]], target: str, batch: int = 
     for first in range(0, len(cases), batch):
         some = cases[first : first + batch]
         code = assembled(kernel("".join(_frame(words) for words, _ in some), target), target)
-        out = np.zeros((len(some), _OUT // 4), dtype=np.uint32)
-        inputs = _packed([s for _, s in some])
+        out = np.zeros((len(some), OUT // 4), dtype=np.uint32)
+        inputs = packed([s for _, s in some])
         outcome = launch(code, grid=(1, 1, 1), block=(64, 1, 1), args=[Buffer(inputs), Buffer(out)])
         assert outcome.completed and not outcome.findings, [str(f) for f in outcome.findings][:3]
-        made += [_unpacked(raw, state) for raw, (_, state) in zip(out, some, strict=True)]
+        made += [unpacked(raw, state) for raw, (_, state) in zip(out, some, strict=True)]
     return made

@@ -20,14 +20,17 @@ pseudo-code, which tinygrad publishes in machine-readable form. An interpreter o
 (`benchmarks/pcode`) is independent of the emulator, as is the encoder of the instructions.
 `python benchmarks/opcodes.py --write` makes this page.
 
-Every opcode runs in each form that it has: with 32 and 64 bits, with a DPP, with an SDWA. Operands
+Every opcode runs in each form that it has: in 32 and 64 bits, with a DPP, with an SDWA. Operands
 are random and edge values: NaNs of both kinds, infinities, subnormal numbers, extremes, scalar
 registers, inline and literal constants. Negation, absolute values, `clamp`, `omod`, `op_sel`,
 `op_sel_hi`, masks in EXEC, SCC, VCC and M0, and the modes of subnormal numbers, of IEEE and of
 clamping vary with them. The emulator rounds to nearest even only.
 
-All registers are compared after each instruction, NaNs as NaNs. Approximations (`exp`, `log`,
-`rcp`, `rsq`, `sqrt`, `sin`, `cos`) may differ by their error.
+Accesses of LDS, scratch, buffers, global and flat memory run with offsets, scalar bases, results of
+atomics or without, and buffers whose range ends within the lanes.
+
+All registers and the memory of each lane are compared afterwards, NaNs as NaNs. Approximations
+(`exp`, `log`, `rcp`, `rsq`, `sqrt`, `sin`, `cos`) may differ by their error.
 
 """
 

@@ -223,6 +223,9 @@ FUNCTIONS: dict[str, Callable[..., Value]] = (
     }
     | {
         "float32": lambda s, e, m: B(32, number(s) << 31 | number(e) << 23 | number(m)),
+        "CalcDsAddr": lambda a, low, high: number(a) + number(low) + (number(high) << 8),
+        **{f"Calc{kind}Addr": lambda address, *rest: number(address) for kind in ("Flat", "Global", "Scratch")},
+        "CalcBufferAddr": lambda address, *rest: number(address),
         "s_ff1_i32_b64": lambda x: (number(x) & -number(x)).bit_length() - 1,
         "v_prng_b32": lambda x: (number(x) << 1 & 0xFFFFFFFF) ^ (197 if number(x) >> 31 & 1 else 0),
         "f32_to_f16_sr": at_random(10),
@@ -261,6 +264,8 @@ def of_turns(f: Callable[[float], float]) -> Callable[[F], F]:
 
 FUNCTIONS |= {
     "round_to_even": whole(round),
+    "smaller_number": minimum,
+    "larger_number": maximum,
     "fraction_below_one": fraction_below_one,
     "exponent_of_number": lambda x: math.frexp(x.value)[1] if math.isfinite(x.value) else 0,
     "fma_scaled": fma_scaled,
