@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from tkgen.cli import app
 from tkgen.cli.fixing import Builder
 from tkgen.diagnostics import Diagnostic, Edit, Fix, Label, Severity
-from tkgen.diagnostics.fixes import harmless_fixes
+from tkgen.diagnostics.fixes import apply_fixes, harmless_fixes
 from tkgen.source import SourceFile, Span
 from tkgen.targets import load_target
 from tkgen.toolchain.compiler import CompilerKind
@@ -55,6 +55,23 @@ def test_no_spec_of_the_corpus_gets_worse(spec: Path, tmp_path: Path) -> None:
         assert not errors(after) - errors(before)
     if not errors(before):
         assert not errors(after)
+
+
+@pytest.mark.parametrize("name", [
+    "buffers_never_filled", "eq_parts_do_not_divide", "four_xcds", "k07_lds_budget", "k09_spills", "lds_mixed",
+    "must_spill", "never_stored", "occupancy_too_high", "odd_steps", "persistent_blocks",
+])  # fmt: skip
+def test_a_fix_of_one_number_or_line_is_an_edit_that_holds(name: str, tmp_path: Path) -> None:
+    """The remedy can be applied, and the spec that it makes has no error and does not need it again."""
+    copy = tmp_path / f"{name}.tk"
+    shutil.copy(ROOT / "tests" / "diagnostics" / copy.name, copy)
+    found = before = corpus.diagnosed(copy)
+    for _ in range(4):
+        text = copy.read_text(encoding="utf-8")
+        copy.write_text(apply_fixes(text, [d for d in found if d.code == before[0].code], guesses=True))
+        found = corpus.diagnosed(copy)
+    assert before[0].fix is not None and before[0].fix.edits
+    assert before[0].code not in {d.code for d in found} and not errors(found)
 
 
 def test_a_fix_that_breaks_a_right_spec_is_left_out(tmp_path: Path) -> None:

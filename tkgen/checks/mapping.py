@@ -12,6 +12,7 @@ linear block index: AMD documentation.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from itertools import product
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from tkgen.checks.words import statement
 from tkgen.diagnostics import Diagnostic, Edit, Fix, Label
-from tkgen.diagnostics.edits import with_option
+from tkgen.diagnostics.edits import replaced, with_option, without_statement
 from tkgen.diagnostics.text import count_text
 from tkgen.ir.equations import Argument, Constant, Convert, Coordinate, Load, Map, Reduce, Store, reads
 from tkgen.ir.launch import Launch
@@ -163,6 +164,7 @@ def _grid(program: Program, target: Target) -> Iterator[Diagnostic]:
         return
     n = _argument(xcd, "n")
     if program.grid.name == "persistent" and program.grid.span and program.grid.count % n:
+        blocks = program.grid.count - program.grid.count % n or n
         yield Diagnostic(
             "W601",
             f"{program.grid.count} persistent blocks are no multiple of the {n} XCDs that the remap deals them to",
@@ -172,7 +174,7 @@ def _grid(program: Program, target: Target) -> Iterator[Diagnostic]:
                 f"block b takes tiles b, b + {program.grid.count}, ...: from the second on they are on another XCD "
                 "than the remap assumes, and its L2 reuse is lost",
             ),
-            Fix(f"use {program.grid.count - program.grid.count % n or n} blocks"),
+            Fix(f"use {blocks} blocks", _number(program.grid.span, program.grid.count, blocks)),
         )
     elif n != target.product.xcds:
         yield Diagnostic(
@@ -184,8 +186,14 @@ def _grid(program: Program, target: Target) -> Iterator[Diagnostic]:
                 "blocks are dispatched to XCDs round robin; with another number, neighbours share no L2",
                 target.cited(f"product.{target.product.name}.xcds"),
             ),
-            Fix(f"write `xcd({target.product.xcds}, ...)`"),
+            Fix(f"write `xcd({target.product.xcds}, ...)`", _number(xcd.span, n, target.product.xcds)),
         )
+
+
+def _number(span: Span, old: int, new: int) -> tuple[Edit, ...]:
+    """Write another number in a clause that has the old one; nothing where that is a parameter."""
+    found = re.search(rf"\b{old}\b", span.text)
+    return (replaced(span, *found.span(), str(new)),) if found else ()
 
 
 def _argument(stage: RemapStage, name: str) -> int:
@@ -298,7 +306,11 @@ def _unrolling(program: Program) -> Iterator[Diagnostic]:
             Label(statement(program, "unroll"), f"{n} K-steps a pass"),
             (Label(program.k.span, f"{program.k.size} = {steps} x {program.block[2]}"),),
             (f"the last pass would have {steps % n} of {n} steps left",),
-            Fix(f"use {program.k.name} = {size} or {size + n * program.block[2]}, or remove `unroll {n}`"),
+            Fix(
+                f"use {program.k.name} = {size} or {size + n * program.block[2]}, or remove `unroll {n}`",
+                without_statement(statement(program, "unroll")),
+                certain=False,
+            ),
         )
 
 

@@ -22,9 +22,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
+from tkgen.checks.blocks import resized
 from tkgen.checks.shared_memory import lds_bytes
 from tkgen.checks.words import block_text, place, statement, waves_text
-from tkgen.diagnostics import Diagnostic, Fix, Label
+from tkgen.diagnostics import Diagnostic, Edit, Fix, Label
+from tkgen.diagnostics.edits import with_option
 from tkgen.diagnostics.text import count_text
 from tkgen.ir.reductions import held
 from tkgen.ir.room import too_many_registers
@@ -270,7 +272,7 @@ def _spills(plan: Plan, target: Target, found: RegisterEstimate) -> Iterator[Dia
         f"a wave needs at least {worst.least} registers",
         f"{per_simd} waves on a SIMD leave it {found.budget}",
         Label(span, f"{worst.accumulators} registers of sums"),
-        " or ".join(_changes(plan, target)) or "make the block smaller",
+        _changed(plan, target, "make the block smaller"),
         secondary=(secondary,),
         notes=(
             f"{target.name} has {target.registers_per_lane} registers for each lane of a SIMD; the kernel would spill",
@@ -280,22 +282,30 @@ def _spills(plan: Plan, target: Target, found: RegisterEstimate) -> Iterator[Dia
     )
 
 
-def _changes(plan: Plan, target: Target) -> list[str]:
-    """The smallest changes of one number that would fit."""
+def _changed(plan: Plan, target: Target, other: str) -> Fix:
+    """The fix of one number with which registers suffice, as an edit; `other` where there is none."""
+    found = _changes(plan, target)
+    return Fix(" or ".join(text for text, _ in found) or other, found[0][1] if found else (), certain=len(found) == 1)
+
+
+def _changes(plan: Plan, target: Target) -> list[tuple[str, tuple[Edit, ...]]]:
+    """The smallest changes of one number that would fit, in words and as edits."""
     program = plan.program
     rows, cols, step = program.block
     per_simd = waves_per_simd(program)
     worst = max((_role(plan, r) for r in program.roles), key=lambda r: r.least)
-    found = []
+    found = list[tuple[str, tuple[Edit, ...]]]()
     if program.occupancy:
         fits = next((n for n in range(per_simd - 1, 0, -1) if worst.least <= target.max_registers(n)), None)
         if fits is not None and fits >= -(-program.waves // SIMDS):
-            found.append(f"ask for `occupancy {count_text(fits, 'wave')} per simd`")
+            edits = with_option(statement(program, "occupancy"), "occupancy", str(fits))
+            found.append((f"ask for `occupancy {count_text(fits, 'wave')} per simd`", edits))
     excess = worst.least - target.max_registers(per_simd)
     if worst.accumulators // 2 >= excess:
         by_rows = program.accumulator.fragments[0] % 2 == 0
         smaller = (rows // 2, cols, step) if by_rows else (rows, cols // 2, step)
-        found.append(f"halve the fragments of a wave: {block_text(program, smaller)}")
+        text = f"halve the fragments of a wave: {block_text(program, smaller)}"
+        found.append((text, tuple(resized(program, smaller))))
     return found
 
 
@@ -336,7 +346,7 @@ def check_resources(plan: Plan, target: Target, resources: Resources) -> list[Di
                 Label(program.accumulator.span, f"about {predicted.allotted} registers were expected"),
                 (),
                 (f"{waves_per_simd(program)} waves on a SIMD leave {predicted.budget} registers",),
-                Fix(" or ".join(_changes(plan, target)) or "make the slice or the block smaller, or `allow spills`"),
+                _changed(plan, target, "make the slice or the block smaller, or `allow spills`"),
             )
         )
     elif spilled_scalars and "spills" not in program.allow:
@@ -358,7 +368,7 @@ def check_resources(plan: Plan, target: Target, resources: Resources) -> list[Di
                 f"{resources.total_vgpr} registers let {count_text(real, 'wave')} share a SIMD, "
                 f"the spec asks for {program.occupancy}",
                 Label(statement(program, "occupancy")),
-                fix=Fix(" or ".join(_changes(plan, target)) or f"ask for {count_text(real, 'wave')} per simd"),
+                fix=_changed(plan, target, f"ask for {count_text(real, 'wave')} per simd"),
             )
         )
     return found

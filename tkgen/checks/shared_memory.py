@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 
 from tkgen.backends.cdna.kittens import layout
+from tkgen.checks.blocks import resized
 from tkgen.checks.words import block_text, names_text
 from tkgen.diagnostics import Diagnostic, Edit, Fix, Label
 from tkgen.diagnostics.edits import with_option
@@ -24,6 +25,7 @@ from tkgen.ir.reductions import BYTES, exchanged
 from tkgen.ir.room import too_much_lds
 from tkgen.ir.types import ACCESS_BYTES, BASE_TILE, Operand, Program, Via
 from tkgen.schedule.plan import Plan
+from tkgen.source import Span
 from tkgen.targets import Target
 from tkgen.targets.model import round_up
 
@@ -53,15 +55,15 @@ def _budget(program: Program, target: Target) -> Iterator[Diagnostic]:
     if exchanged(program):
         parts.append(f"what waves reduce together = {BYTES * exchanged(program)} bytes")
     labels = [Label(o.span, f"{o.buffers * o.lds_bytes} bytes for `{o.name}`") for o in _one_a_line(program.shared)]
-    labels = labels or [Label(program.accumulator.span)]
+    labels, smaller = labels or [Label(program.accumulator.span)], _smaller(program, have)
     yield too_much_lds(
         need,
         f"a block on {target.name} has {have}",
         labels[0],
-        " or ".join(_smaller(program, have)) or "make the block smaller",
+        " or ".join(text for text, _ in smaller) or "make the block smaller",
         secondary=tuple(labels[1:]),
         notes=("\n".join(parts), target.cited("lds.bytes_per_block")),
-        edits=_fewer_buffers(program, have),
+        edits=smaller[-1][1] if smaller else (),
     )
 
 
@@ -70,20 +72,21 @@ def _one_a_line(operands: Iterable[Operand]) -> list[Operand]:
     return list({o.span: o for o in reversed(list(operands))}.values())[::-1]
 
 
-def _smaller(program: Program, have: int) -> list[str]:
-    """The changes of one number that make the tiles fit."""
+def _smaller(program: Program, have: int) -> list[tuple[str, tuple[Edit, ...]]]:
+    """The changes of one number that make the tiles fit, in words and as edits."""
     rows, cols, step = program.block
     room = have - BYTES * exchanged(program)
     all_buffers = sum(o.buffers * o.lds_bytes for o in program.shared)
-    found = []
+    found = list[tuple[str, tuple[Edit, ...]]]()
     smaller = step // 2
     while smaller >= BASE_TILE and smaller % BASE_TILE == 0:
         if all_buffers * smaller // step <= room:
-            found.append(f"make the K-step smaller: {block_text(program, (rows, cols, smaller))}")
+            block = rows, cols, smaller
+            found.append((f"make the K-step smaller: {block_text(program, block)}", tuple(resized(program, block))))
             break
         smaller //= 2
     if buffers := _fitting_buffers(program, have):  # last: it gives up the depth that was asked for
-        found.append(f"use `buffers {buffers}`")
+        found.append((f"use `buffers {buffers}`", _fewer_buffers(program, have)))
     return found
 
 
@@ -96,8 +99,13 @@ def _fitting_buffers(program: Program, have: int) -> int:
 
 def _fewer_buffers(program: Program, have: int) -> tuple[Edit, ...]:
     """Give operands as many buffers as fit."""
-    buffers, spans = _fitting_buffers(program, have), dict.fromkeys(o.span for o in program.shared)
-    return tuple(e for span in spans if buffers for e in with_option(span, "buffers", str(buffers)))
+    buffers = _fitting_buffers(program, have)
+    return _buffers([o.span for o in program.shared], buffers) if buffers else ()
+
+
+def _buffers(spans: Iterable[Span], buffers: int) -> tuple[Edit, ...]:
+    """Give the tiles of these statements another number of buffers."""
+    return tuple(e for span in dict.fromkeys(spans) for e in with_option(span, "buffers", str(buffers)))
 
 
 def _unused(plan: Plan) -> Iterator[Diagnostic]:
@@ -128,7 +136,7 @@ def _unused(plan: Plan) -> Iterator[Diagnostic]:
                 Label(idle[0].span, f"{idle[0].buffers - program.steps} would never hold anything"),
                 (Label(program.k.span, f"{program.k.name} = {program.k.size}, a K-step is {program.block[2]}"),),
                 (),
-                Fix(f"use `buffers {program.steps}`"),
+                Fix(f"use `buffers {program.steps}`", _buffers([o.span for o in idle], program.steps)),
             )
 
 

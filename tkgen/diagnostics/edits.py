@@ -56,6 +56,14 @@ def line_above(span: Span, line: str) -> tuple[Edit, ...]:
     return (Edit(Span(span.file, begin, begin), f"{' ' * depth}{line}\n"),)
 
 
+def line_below(span: Span, line: str) -> tuple[Edit, ...]:
+    """Insert a line below a statement without a body, indented as it is."""
+    begin, end = lines_of(span)
+    text = span.file.text
+    depth = indentation(text[begin : span.end])
+    return (Edit(Span(span.file, end, end), f"{'' if text[:end].endswith(chr(10)) else chr(10)}{' ' * depth}{line}\n"),)
+
+
 def without_option(span: Span, option: str) -> tuple[Edit, ...]:
     """Leave an option of a statement out, such as `via collective`; nothing where it is not there."""
     found = re.search(rf"\s+{option}\b\s*\w+", span.text)

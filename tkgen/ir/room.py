@@ -29,11 +29,18 @@ def too_many_registers(
     need: str,
     limit: str,
     primary: Label,
-    fix: str,
+    fix: str | Fix,
     *,
     secondary: tuple[Label, ...] = (),
     notes: tuple[str, ...] = (),
     asked: bool = False,
 ) -> Diagnostic:
     """E403, or E404 where the spec has `asked` for so many waves: what needs how many registers, and what it has."""
-    return Diagnostic("E404" if asked else "E403", f"{need}, {limit}", primary, secondary, notes, Fix(fix))
+    return Diagnostic(
+        "E404" if asked else "E403",
+        f"{need}, {limit}",
+        primary,
+        secondary,
+        notes,
+        fix if isinstance(fix, Fix) else Fix(fix),
+    )

@@ -8,7 +8,8 @@ from itertools import product
 from tkgen.backends.hopper.layout import launched_registers, moved_registers
 from tkgen.backends.hopper.loops import FEWER_REGISTERS, PRODUCER_REGISTERS, HopperLoop, registers_of
 from tkgen.backends.hopper.machine import Hopper
-from tkgen.backends.hopper.port import MOST_CONSUMERS, tiled
+from tkgen.backends.hopper.port import MOST_CONSUMERS
+from tkgen.checks.blocks import tiled
 from tkgen.diagnostics import Edit
 from tkgen.diagnostics.edits import without_option, without_statement
 from tkgen.ir.equation_program import EquationProgram

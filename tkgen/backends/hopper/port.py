@@ -12,6 +12,7 @@ from itertools import product
 
 from tkgen.backends.hopper.layout import Layout, launched_registers, moved_registers
 from tkgen.backends.hopper.machine import Hopper
+from tkgen.checks.blocks import resized
 from tkgen.diagnostics import Edit
 from tkgen.diagnostics.edits import body_of, indentation, lines_of, replaced, without_statement
 from tkgen.ir.equations import Axis
@@ -21,8 +22,6 @@ from tkgen.source import Span
 WORKING_REGISTERS = 32
 """Registers of a consumer thread beside its sums: with fewer, ptxas takes no 64 x 192 for three consumers."""
 MOST_CONSUMERS = 3
-
-_TILE = re.compile(r"\s+in\b[^,\n#]*?\bby\s+(\w+)(?=\s*(?:,|#|\n|$|from\b|to\b|part\b))")
 
 
 def by_all(span: Span) -> tuple[Edit, ...]:
@@ -46,7 +45,7 @@ def fitted(program: Program, machine: Hopper) -> tuple[Edit, ...]:
     if sums.text.startswith("accumulate") and (tile := re.search(r"\s+tile\b", sums.text)):
         begin, (_, end) = sums.start + tile.start(), lines_of(sums)  # a comment behind it is about the tiles
         edits.append(Edit(Span(sums.file, begin, end - sums.file.text[:end].endswith("\n")), ""))
-    return (*edits, *_resized(program, _block(program, machine)))
+    return (*edits, *resized(program, _block(program, machine)))
 
 
 def _flattened(span: Span) -> Iterator[Edit]:
@@ -63,22 +62,6 @@ def _flattened(span: Span) -> Iterator[Edit]:
             yield Edit(Span(span.file, at, at + len(line)), "")
         elif line.strip():
             yield Edit(Span(span.file, at, at + inner - depth), "")
-
-
-def _resized(program: Program, block: tuple[int, int, int]) -> Iterator[Edit]:
-    """Give the block other sides."""
-    equations = program.equations
-    axes = (equations.rows, equations.cols, equations.contraction)
-    clause = program.spans["block"].text.startswith("block")
-    for axis, old, new in zip(axes, program.block, block, strict=True):
-        if old != new and axis.span is not None:
-            yield from (Edit(axis.span, str(new)),) if clause else tiled(axis.span, new)
-
-
-def tiled(span: Span, size: int) -> Iterator[Edit]:
-    """Give an axis of equations, whose name `span` is, another tile."""
-    if found := _TILE.match(span.file.text, span.end):
-        yield Edit(Span(span.file, *found.span(1)), str(size))
 
 
 def _block(program: Program, machine: Hopper) -> tuple[int, int, int]:

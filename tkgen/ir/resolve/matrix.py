@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from tkgen.diagnostics import Edit, Fix, Label
+from tkgen.diagnostics.edits import line_above
 from tkgen.ir.equations import Access, Axis, Convert
 from tkgen.ir.limits import BUFFER_BYTES
 from tkgen.ir.products import Sums, Unfit, View, sums
@@ -228,7 +229,8 @@ def _supported_parts(scope: Scope, found: Sums, at: Span) -> None:
         raise scope.error(
             "E230", f"{size} elements of {axis.dim.name} do not divide into {parts} parts of steps of {tile}",
             axis.span or at, f"{size} = {size // tile} x {tile}" + (f" + {size % tile}" if size % tile else ""),
-            fix="add `tail masked`, under which steps beyond the end add nothing",
+            fix=Fix("add `tail masked`, under which steps beyond the end add nothing",
+                    line_above(axis.span, "tail masked") if axis.span else ()),
         )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from tkgen.diagnostics import Edit, Fix, Label
+from tkgen.diagnostics.edits import line_below
 from tkgen.ir.equations import (
     Access,
     Argument,
@@ -214,7 +215,7 @@ def _store(scope: Scope, at: ast.Accumulate) -> ast.Store:
     if not found:
         raise scope.error(
             "E215", f"`{at.name.id}` is accumulated and never stored", at.name.span,
-            fix=f"add `store {at.name.id}`",
+            fix=Fix(f"add `store {at.name.id}`", line_below(at.span, f"store {at.name.id}")),
         )  # fmt: skip
     if len(found) > 1:
         scope.error(
