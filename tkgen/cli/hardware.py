@@ -31,7 +31,9 @@ def hardware_check(
     target: Target = None,
     page: Annotated[Path | None, typer.Option(help="Also write a page of Markdown, such as measured-amd.md.")] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Forget earlier results in the folder.")] = False,
-    limit: Annotated[float, typer.Option(min=1, help="Seconds that an item may take.")] = 900,
+    limit: Annotated[
+        float | None, typer.Option(min=1, help="Seconds that an item may take; else 900, 7200 on the stand-in.")
+    ] = None,
     specs: Annotated[Path | None, typer.Option(help="Folder of specs, instead of those that come with tkgen.")] = None,
     seed: Seed = 0,
     jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="Threads of the emulator.")] = 1,

@@ -16,6 +16,8 @@ from tkgen.hardware.sections import chosen
 from tkgen.hardware.state import Result, State
 from tkgen.hardware.worker import DONE, INTERRUPTED, MISSING
 
+LIMIT: Final = 900.0
+EMULATED_LIMIT: Final = 7200.0
 MOST_ENDS: Final = 40
 """Items that may end the worker before the check gives up: then it is the GPU, and not the items."""
 _LINES: Final = 6
@@ -31,15 +33,20 @@ class CheckOptions:
     items: tuple[str, ...] = ()
     sample: int | None = None
     seed: int = 0
-    limit: float = 900.0
+    limit: float | None = None
     cxx: str | None = None
     stand_in: str | None = None  # the target that is emulated
     jobs: int = 1
 
+    @property
+    def seconds(self) -> float:
+        """Seconds that an item may take; the emulator takes longer than a GPU."""
+        return self.limit or (LIMIT if self.stand_in is None else EMULATED_LIMIT)
+
     def command(self) -> list[str]:
         """The command line of the worker."""
         words = [sys.executable, "-P", "-m", "tkgen.hardware.worker", "--folder", str(self.folder)]
-        words += ["--only", self.only, "--seed", str(self.seed), "--limit", str(self.limit)]
+        words += ["--only", self.only, "--seed", str(self.seed), "--limit", str(self.seconds)]
         words += ["--specs", str(self.specs)]
         for name, value in (("--sample", self.sample), ("--cxx", self.cxx)):
             words += [name, str(value)] if value is not None else []

@@ -15,6 +15,7 @@ from tkgen.packages import install_line
 
 if TYPE_CHECKING:
     from tkgen.backends import protocol
+    from tkgen.backends.spec import AnySpec
 
 NAME = "specs"
 TITLE = "Specs beside torch"
@@ -51,7 +52,11 @@ def run(context: CheckContext, item: str) -> Result:
     def shipped(spec: protocol.Spec) -> Iterator[tuple[str, Work]]:
         return iter(()) if context.stand_in else gpu_suite.shipped(spec, numbers)
 
-    found = attempted(path, target, context.cxx, size_cases, numbers, shipped, None)
+    def sizes(spec: AnySpec) -> list[dict[str, int]]:
+        cases = size_cases(spec)
+        return cases[:1] if context.stand_in else cases  # there it is the way to the kernel that is tried
+
+    found = attempted(path, target, context.cxx, sizes, numbers, shipped, None)
     cases = [{"case": r.case, "failure": r.failure, "seconds": round(r.seconds, 3)} for r in found]
     if found[0].failure and found[0].diagnostics:
         first = found[0].diagnostics[0]
