@@ -52,6 +52,16 @@ class Total:
 
 
 @dataclass(frozen=True)
+class Done:
+    """A subject of which the whole sample of these options was tried."""
+
+    spec: str
+    target: str
+    every: int
+    seed: int
+
+
+@dataclass(frozen=True)
 class Seen:
     """A mutant, what each judge says of it, and the argument where all are silent.
 
@@ -125,9 +135,14 @@ def sound(subject: Subject) -> str:
 # ---------------------------------------------------------------- tables
 
 
+def entries(file: Path) -> list[dict[str, Any]]:
+    """The lines of a file of an earlier run as plain data; none where there is no file."""
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
+
+
 def kept(file: Path) -> tuple[list[Total], list[Seen]]:
     """The subjects and the mutants in a file of an earlier run."""
-    plain = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    plain = entries(file)
     return [Total(**p) for p in plain if "mutants" in p], [Seen(**p) for p in plain if "kind" in p]
 
 
@@ -167,7 +182,8 @@ def page(totals: Sequence[Total], seen: Sequence[Seen]) -> str:
 
 def extend(file: Path, found: Sequence[tuple[Path, str]], every: int, seed: int, until: float) -> None:
     """Try what the file does not have, subject after subject, until a time."""
-    totals, seen = kept(file) if file.exists() else ([], [])
+    totals, seen = kept(file)
+    done = [Done(**p) for p in entries(file) if "every" in p]
     known = {(s.spec, s.target, s.kernel, s.number) for s in seen}
     counted = {(t.spec, t.target) for t in totals}
     with file.open("a", encoding="utf-8") as lines:
@@ -180,10 +196,10 @@ def extend(file: Path, found: Sequence[tuple[Path, str]], every: int, seed: int,
             spec = path.relative_to(SPECS).with_suffix("").as_posix()
             if time.time() > until:
                 return
+            if Done(spec, target, every, seed) in done:
+                continue
             subject = Subject.of(path, target, ORDERS)
             wanted = [c for c in chosen(subject, spec, target, every, seed) if (spec, target, *c) not in known]
-            if not wanted and (spec, target) in counted:
-                continue
             if said := sound(subject):
                 print(f"{spec} for {target}, the code itself: {said}", file=sys.stderr, flush=True)
                 continue
@@ -194,6 +210,7 @@ def extend(file: Path, found: Sequence[tuple[Path, str]], every: int, seed: int,
                 add(entry)
                 if entry.end == "missed":
                     print(f"missed: {spec} for {target}: {entry.kind}: {entry.what} {entry.fault}", flush=True)
+            add(Done(spec, target, every, seed))
 
 
 def main() -> None:

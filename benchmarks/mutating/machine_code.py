@@ -6,8 +6,9 @@ write-back, invalidate   an instruction that writes back or invalidates caches b
 scope                    a bit of the scope of an access or of such an instruction is cleared
 wait states              an `s_nop` is moved past the instruction that it delays, or waits one state less
 
-Only instructions that control flow from the entry of the kernel can reach are changed. Positions of bits are those of
-the chapter "Microcode formats" of the CDNA2 and CDNA3 ISA documents.
+Only instructions that control flow from the entry of the kernel can reach are changed. An `s_nop` between two loads of
+one kind is left as it is. Positions of bits are those of the chapter "Microcode formats" of the CDNA2 and CDNA3 ISA
+documents.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ _SCOPES = {
     Encoding.GLOBAL: (16, 25),
     Encoding.SMEM: (16,),
 }
+_VECTOR = (Encoding.MUBUF, Encoding.MTBUF, Encoding.FLAT, Encoding.GLOBAL, Encoding.SCRATCH)
 _JUMPS = ("s_branch", "s_cbranch", "s_call", "s_setpc", "s_swappc", "s_getpc", "s_endpgm", "s_rfe")
 
 
@@ -56,7 +58,10 @@ def mutants(code: CodeObject, kernel: Kernel) -> Iterator[Mutant]:
     program, text = code.program, code.text[0]
     reached = reachable(program, (kernel.entry - text) // 4)
     targets = {target for i in reached for target in jumps_to(program, i)}
-    for i in sorted(reached):
+    order = sorted(reached)
+    for before, i in zip([order[0], *order], order, strict=False):
+        if program.mnemonic(i) == "s_nop" and _ends_clause(program, before, i):
+            continue
         place = f"`{disassemble(program, i)}` at {text + 4 * i:#x}"
         for kind, what, words in _changes(program, i, targets):
             yield Mutant(kind, i, f"{place}: {what}", words)
@@ -65,6 +70,15 @@ def mutants(code: CodeObject, kernel: Kernel) -> Iterator[Mutant]:
 def _word(program: Program, i: int) -> int:
     (word,) = struct.unpack_from("<I", program.code, 4 * i)
     return int(word)
+
+
+def _ends_clause(program: Program, before: int, i: int) -> bool:
+    """Return True if an `s_nop` is between two loads of one kind, where it is no wait state.
+
+    It ends a clause of loads that overwrite their own address, which hardware may issue again (XNACK).
+    """
+    one, other = (Encoding(int(program.ops[at]["encoding"])) for at in (before, after(program, i)))
+    return (one in _VECTOR and other in _VECTOR) or one == other == Encoding.SMEM
 
 
 def _changes(program: Program, i: int, targets: set[int]) -> Iterator[tuple[str, str, Mapping[int, int]]]:

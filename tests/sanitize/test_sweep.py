@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from kernels import GEMM
+from mutating.machine_code import mutants, patched_elf
 from typer.testing import CliRunner
 
 from tkgen.cli import app
@@ -123,6 +124,17 @@ def test_a_launch_that_does_not_end_shows_wait_states_alone(tmp_path: Path) -> N
     assert code == 1 and rows["spins.hsaco"]["result"] == "not run" and not rows["spins.hsaco"]["diagnostics"]
     (found,) = rows["ends.hsaco"]["diagnostics"]
     assert found["code"] == "E701" and any("values are unknown here" in note for note in found["notes"])
+
+
+def test_too_few_wait_states_are_a_result_of_their_own(tmp_path: Path) -> None:
+    """An `s_nop` is moved past the read of a mask, in code that no launch executes: the exit code is 1."""
+    code = load(built(DECIDES))
+    states = next(m for m in mutants(code, code.kernel()) if m.kind == "wait states dropped")
+    (tmp_path / "close.hsaco").write_bytes(patched_elf(code, states.words))
+    exit_code, rows = swept(tmp_path)
+    row = rows["close.hsaco"]
+    assert exit_code == 1 and row["result"] == "wait states" and "of its code" in row["reason"]
+    assert [d["code"] for d in row["diagnostics"]] == ["E714"]
 
 
 def test_a_bundle_is_read_for_each_gpu_that_is_known(tmp_path: Path) -> None:

@@ -43,4 +43,4 @@ def swept(folder: Path, how: Format, options: Mapping[str, object]) -> int:
                 complain(f"{len(row.diagnostics) - _MOST} more in {row.kernel}; --json has all")
         say(sweep.table(rows))
     results = {row.result for row in rows}
-    return WRONG if sweep.FINDINGS in results else OK if results == {sweep.CLEAN} else UNCHECKED
+    return WRONG if results & {sweep.FINDINGS, sweep.WAIT_STATES} else OK if results == {sweep.CLEAN} else UNCHECKED

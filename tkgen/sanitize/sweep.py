@@ -39,7 +39,8 @@ from tkgen.sanitize.subject import Subject, is_code_object
 from tkgen.sanitize.triton import Compiled
 from tkgen.targets import load_target
 
-FINDINGS, CLEAN, PARTLY, NOT_RUN = "findings", "clean", "partly", "not run"
+FINDINGS, WAIT_STATES, CLEAN, PARTLY, NOT_RUN = "findings", "wait states", "clean", "partly", "not run"
+_TOO_CLOSE: Final = "E714"
 MOST: Final = 0.8  # of a kernel's instructions, from which on it counts as run
 _ENOUGH: Final = 0.97  # from which on no other numbers are tried
 _BUDGET: Final = 1 << 22  # instructions of a block
@@ -58,7 +59,8 @@ _MAGIC: Final = (b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB")
 class Row:
     """A kernel, how it was launched, and what was seen.
 
-    `result` is `findings`, `clean`, `partly` or `not run`, which `reason` explains. `executed` is the part of the
+    `result` is `findings`, `wait states` where these are all, `clean`, `partly` or `not run`; `reason` explains the
+    last two. `executed` is the part of the
     kernel's instructions that launches that ran to their end executed, from 0 to 1. `left_out` counts findings in
     global memory.
     """
@@ -84,7 +86,7 @@ class Row:
     @property
     def checked(self) -> str:
         """The checks that were made, in words."""
-        if self.result == NOT_RUN:
+        if not self.executed:
             return "wait states" if self.launch else "nothing"
         return "wait states, waits, barriers, LDS"
 
@@ -92,9 +94,8 @@ class Row:
     def said(self) -> str:
         """The result in a few words."""
         codes = Counter(d.code for d in self.diagnostics)
-        if codes:
-            return ", ".join(f"{code} x{count}" if count > 1 else code for code, count in sorted(codes.items()))
-        return self.result + (f": {self.reason}" if self.reason else "")
+        found = ", ".join(f"{code} x{count}" if count > 1 else code for code, count in sorted(codes.items()))
+        return (found or self.result) + (f": {self.reason}" if self.reason else "")
 
 
 def sweep(folder: Path, progress: Callable[[str], None] | None = None) -> Iterator[Row]:
@@ -186,9 +187,10 @@ def watched(subject: Subject, kernel: Kernel, compiled: Compiled | None = None) 
     except EmulateError as error:
         return replace(row, reason=str(error), seconds=time.perf_counter() - start)
     found = tuple(map(_with_values, diagnostics(subject, runs.seen, 1)))
-    errors = any(d.severity is Severity.ERROR for d in found)
-    result = FINDINGS if errors else NOT_RUN if not runs.ended else CLEAN if runs.executed >= MOST else PARTLY
-    reason = runs.stopped if not runs.ended else f"{runs.executed:.0%} of its code" if result == PARTLY else ""
+    errors = {d.code for d in found if d.severity is Severity.ERROR}
+    run = NOT_RUN if not runs.ended else CLEAN if runs.executed >= MOST else PARTLY
+    result = FINDINGS if errors - {_TOO_CLOSE} else WAIT_STATES if errors else run
+    reason = {NOT_RUN: runs.stopped, PARTLY: f"{runs.executed:.0%} of its code"}.get(run, "")
     return replace(
         row, launch=str(shape), arguments=f"{described(kernel, runs.pointers)}; {runs.given}", result=result,
         reason=reason, executed=runs.executed, diagnostics=found, left_out=runs.left_out,
@@ -287,7 +289,7 @@ def table(rows: Sequence[Row]) -> str:
     headings = ("file", "kernel", "target", "launch", "checked", ">code run", "result")
     lines = table_text(headings, (
         (r.file, _short(r.kernel), r.target, r.launch.partition(" (")[0], r.checked,
-         f"{r.executed:.0%}" if r.result != NOT_RUN else "-", r.said)
+         f"{r.executed:.0%}" if r.executed else "-", r.said)
         for r in rows
     ))  # fmt: skip
     return "\n".join([*lines, summary(rows)])
@@ -300,6 +302,12 @@ def _short(name: str) -> str:
 def summary(rows: Sequence[Row]) -> str:
     """The number of kernels with each result."""
     counts = Counter(r.result for r in rows)
-    words = {FINDINGS: "with findings", CLEAN: "clean", PARTLY: "run partly", NOT_RUN: "not run"}
+    words = {
+        FINDINGS: "with findings",
+        WAIT_STATES: "with too few wait states alone",
+        CLEAN: "clean",
+        PARTLY: "run partly",
+        NOT_RUN: "not run",
+    }
     parts = [f"{counts[result]} {text}" for result, text in words.items() if counts[result]]
     return f"{count_text(len(rows), 'kernel')}: {', '.join(parts)}" if rows else "no code object"
