@@ -10,6 +10,7 @@ import pytest
 from tkgen.emulate import Buffer, Scalar, Struct
 from tkgen.emulate.arguments import Layout
 from tkgen.sanitize import ArgumentError, Output, from_file, parse
+from tkgen.sanitize.arguments import lines_of
 
 
 def one(text: str) -> object:
@@ -122,12 +123,51 @@ def test_structs_and_tensors() -> None:
         ("3:f32[2]", "expected a name"),
         ("f32[999999999999]", "bytes; a launch may have"),
         ("f32[99999,99999]", "bytes; a launch may have"),
+        ("f32[4]=1{4: 2}", "column 10: expected the number of an element, 0..3, found `4`"),
+        ("f32[4]=1{1}", "expected `:`, found `}`"),
+        ("u8[4]=1{1: 300}", "300 does not fit u8"),
+        ("f32[4]={1: 2}", "expected a number, found `{`"),
     ],
 )
 def test_what_cannot_be_understood(text: str, message: str) -> None:
     with pytest.raises(ArgumentError) as caught:
         parse([text])
     assert message in str(caught.value)
+
+
+def test_single_elements_have_other_values() -> None:
+    texts = ["flags:u32[2,3]=ones{0: 7, 5: 0xff}:in", "bf16[3]{1: 0.5}", "fp8[2]=zeros{1: 1}"]
+    flags, numbers, small = parse(texts).make()
+    assert isinstance(flags, Buffer) and flags.data.tolist() == [[7, 1, 1], [1, 1, 255]] and not flags.writable
+    assert isinstance(numbers, Buffer) and numbers.data.tolist() == [0, 0x3F00, 0]
+    assert isinstance(small, Buffer) and small.data.tolist() == [0, 0x38]
+
+
+def test_a_file_of_arguments(tmp_path: Path) -> None:
+    path = tmp_path / "inputs.txt"
+    path.write_text("# of the kernel\nA:f32[4]=ones:in, i32=7\n\nC:f32[4]=nan:out  # every byte\n")
+    texts = lines_of(path)
+    assert texts == ["A:f32[4]=ones:in, i32=7", "C:f32[4]=nan:out"]
+    assert [type(a).__name__ for a in parse(texts).make()] == ["Buffer", "Scalar", "Output"]
+    path.write_text("f32[4]\nf32[4\n")
+    with pytest.raises(ArgumentError, match=r"inputs\.txt:2: argument `f32\[4`, column 6"):
+        lines_of(path)
+    path.write_text("# nothing\n")
+    with pytest.raises(ArgumentError, match="has no arguments"):
+        lines_of(path)
+    with pytest.raises(ArgumentError, match="cannot read arguments"):
+        lines_of(tmp_path / "nowhere.txt")
+
+
+def test_a_file_with_dataclasses_is_loaded(tmp_path: Path) -> None:
+    """Their annotations are looked up in the module by its name."""
+    path = tmp_path / "made.py"
+    path.write_text(
+        "from __future__ import annotations\nfrom dataclasses import dataclass\nfrom tkgen.emulate import Scalar\n"
+        "@dataclass\nclass Shape:\n    rows: int\ndef arguments(): return [Scalar('i32', Shape(3).rows)]\n"
+    )
+    (only,) = from_file(str(path)).make()
+    assert isinstance(only, Scalar) and only.value == 3
 
 
 def test_many_buffers_are_too_much_together() -> None:

@@ -181,6 +181,16 @@ HOST = """\
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <fstream>
+#include <initializer_list>
+#include <map>
+#include <new>
+#include <numbers>
+#include <optional>
+#include <thread>
+#include <unordered_map>
+#include <hip/amd_detail/amd_warp_functions.h>
+#include <hip/hip_ext.h>
 #define CHECK(call) if ((call) != hipSuccess) fprintf(stderr, "%s", hipGetErrorString(call)), exit(1)
 
 template <typename T, std::enable_if_t<std::is_floating_point_v<T>, int> = 0>
@@ -201,7 +211,14 @@ int main(int argc, char **argv) {
     for (int i = 0; i < n; i++) host[i] = sqrtf(rand() / float(RAND_MAX));
     const auto many = std::make_unique<float[]>(n);
     const auto one = std::make_unique<int>(n);
-    many[0] = *one;
+    many[0] = *one * std::numbers::pi_v<float>;
+    std::map<std::string, int> counts;
+    std::unordered_map<int, std::string> names;
+    counts["one"] = 1, names[1] = "one";
+    std::optional<int> found;
+    std::ofstream("numbers.txt") << counts.size() << found.has_value();
+    std::thread([] {}).join();
+    for (int i : {1, 2, 3}) many[i] = *new (&many[i]) float(i);
     hipStream_t stream;
     hipEvent_t begin;
     hipDeviceProp_t properties;

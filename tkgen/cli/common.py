@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 LONG = 20  # seconds of work from which on an estimate is said
 MANY = 1000  # blocks of a launch that takes minutes
-OK, WRONG, USAGE, TOOLCHAIN, INTERRUPTED = 0, 1, 2, 3, 130
+OK, WRONG, USAGE, TOOLCHAIN, TOO_EARLY, INTERRUPTED = 0, 1, 2, 3, 4, 130
 
 
 class Format(StrEnum):

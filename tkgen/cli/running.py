@@ -11,6 +11,7 @@ import typer
 
 from tkgen.cli.common import (
     OK,
+    TOO_EARLY,
     USAGE,
     WRONG,
     Blocks,
@@ -192,6 +193,9 @@ def sanitize(
         list[str] | None,
         typer.Option(help="An argument, in order: `bf16[256,192]=randn`, `i32=7`, `{...}`."),
     ] = None,
+    args: Annotated[
+        Path | None, typer.Option(help="A file of arguments, a line each; those of --arg come after them.")
+    ] = None,
     args_from: Annotated[str, typer.Option(help="FILE.py:FUNCTION that returns the arguments.")] = "",
     schedules: Annotated[int, typer.Option(min=1, help="Interleavings of the waves to try.")] = 5,
     blocks: Annotated[str, typer.Option(help="Run these linear block ids alone: 0,3,8..11.")] = "",
@@ -239,7 +243,8 @@ def sanitize(
     from tkgen.emulate import EmulateError
 
     request = referee.Request(
-        file, grid, block, lds, kernel, arg or (), args_from, target, macros(define), include or (), kittens, cxx, seed
+        file, grid, block, lds, kernel, arg or (), args_from, target, macros(define), include or (), kittens, cxx, seed,
+        args,
     )  # fmt: skip
     try:
         with reported():
@@ -256,13 +261,16 @@ def sanitize(
     except (referee.ArgumentError, EmulateError) as error:
         fail(str(error), USAGE)
     _show_sanitized(file, verdicts, advised, how)
-    raise typer.Exit(OK if all(verdict.clean for verdict in verdicts) else WRONG)
+    found = [verdict for verdict in verdicts if not verdict.clean]
+    alone = all(verdict.wait_states_alone for verdict in found)
+    raise typer.Exit(OK if not found else TOO_EARLY if alone else WRONG)
 
 
 def _show_sanitized(file: Path, verdicts: Sequence[Verdict], advised: Sequence[Advised], how: Format) -> None:
     """Findings, a line about them, and advice where it was asked for: JSON is then an object that has both."""
     from tkgen.diagnostics.machine import to_json
     from tkgen.sanitize.advice import advice_json, advice_text
+    from tkgen.sanitize.referee import WAIT_STATES
 
     diagnostics = [d for verdict in verdicts for d in verdict.diagnostics]
     if advised and how is Format.JSON:
@@ -273,8 +281,11 @@ def _show_sanitized(file: Path, verdicts: Sequence[Verdict], advised: Sequence[A
             (say if how is Format.TEXT else complain)(verdict.printed.removesuffix("\n"))
     show_diagnostics(diagnostics, how)
     if how is Format.TEXT:
-        errors = sum(d.severity.value == "error" for d in diagnostics)
+        early = sum(d.code == WAIT_STATES for d in diagnostics)
+        errors = sum(d.severity.value == "error" for d in diagnostics) - early
         found = f"{errors or 'no'} finding{'s' if errors != 1 else ''}"
+        if early:
+            found += f", and {early} of too few wait states ({WAIT_STATES}, whatever runs)"
         effort = [f"{file}: {found}; {verdicts[0].effort}", *(f"  then {v.effort}" for v in verdicts[1:])]
         say("\n".join([*effort, *map(advice_text, advised)]))
 

@@ -59,6 +59,9 @@ def verify(
     arg: Annotated[
         list[str] | None, typer.Option(help="An argument, in order: `A:bf16[256,192]=randn`, `i32=7`, `{...}`.")
     ] = None,
+    args: Annotated[
+        Path | None, typer.Option(help="A file of arguments, a line each; those of --arg come after them.")
+    ] = None,
     args_from: Annotated[str, typer.Option(help="FILE.py:FUNCTION that returns the arguments.")] = "",
     include: Roots = None,
     kittens: Annotated[
@@ -96,7 +99,7 @@ def verify(
             return verified_spec(path, launch_defines(define), target, include or (), draws, schedules, seed, cxx)
         launched = sanitize.Request(
             path, grid, block, lds, kernel, arg or (), args_from, target, macros(define), include or (), kittens, cxx,
-            seed,
+            seed, args,
         )  # fmt: skip
         request = kernels_of_others.Request(launched, against, reference)
         return [kernels_of_others.verified_file(request, draws, schedules)]

@@ -2,6 +2,7 @@
 
     bf16[256,192]=randn          a buffer and what is in it; randn*4 is four times as large
     C:f32[256,256]=nan:out       named C in findings; every byte must be written
+    u32[64]=zeros{3: 7, 5: 0x10} elements 3 and 5, counted in the order of memory, have other values
     B:bf16[192,256]=randn:in     a store into it is a finding
     i32=7                        a number
     {bf16[256,192]=randn, i64=1} a struct passed by value
@@ -10,7 +11,7 @@
     desc(f16[256,192]=randn)     a tensor descriptor of Triton's, with the parameters that Triton makes of it
     i32=7, i32=9                 two arguments
 
-or as a Python function in a file of the user's, for `--args-from`.
+or lines of them in a file, for `--args`, or as a Python function in a file of the user's, for `--args-from`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import re
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -210,17 +212,20 @@ class _Parser:
         return _Maker(lambda g: Descriptor(data.make(g), data.extents), data.size)
 
     def scalar(self, kind: str, name: str) -> _Maker:
-        value: int | float = 0
-        if self.accept("="):
-            value = self.number()
-        if not kind.startswith("f") and kind != "bf16":
-            limits = np.iinfo(_ELEMENTS[kind])
-            if value != value or value in (float("inf"), -float("inf")) or value != int(value):
-                raise ArgumentError(f"argument `{self.text}`: {kind} holds integers")
-            value = int(value)
-            if not limits.min <= value <= limits.max:
-                raise ArgumentError(f"argument `{self.text}`: {value} does not fit {kind}")
+        value = self.scalar_value(kind) if self.accept("=") else 0
         return _Maker(lambda g: Scalar(kind, value, name), 0)
+
+    def scalar_value(self, kind: str) -> int | float:
+        """A number that a type holds."""
+        value = self.number()
+        if kind.startswith(("f", "bf")):
+            return value
+        limits = np.iinfo(_ELEMENTS[kind])
+        if value != value or value in (float("inf"), -float("inf")) or value != int(value):
+            raise ArgumentError(f"argument `{self.text}`: {kind} holds integers")
+        if not limits.min <= value <= limits.max:
+            raise ArgumentError(f"argument `{self.text}`: {int(value)} does not fit {kind}")
+        return int(value)
 
     def number(self) -> int | float:
         token = self.peek()
@@ -242,6 +247,7 @@ class _Parser:
             fill = self.take() if self.peek() in _FILLS else self.number()
         role = "inout"
         factor = self.number() if fill in _RANDOM and self.accept("*") else 1
+        single = self.elements(kind, count) if self.accept("{") else {}
         if self.accept(":"):
             role = self.peek()
             if role not in _ROLES:
@@ -251,13 +257,30 @@ class _Parser:
             raise ArgumentError(f"argument `{self.text}`: {size} bytes; a launch may have {_MAX_BYTES}")
 
         def make(generator: np.random.Generator) -> Arg:
-            data = filled(kind, count, fill, generator, factor).reshape(extents)
+            data = filled(kind, count, fill, generator, factor)
+            for place, value in single.items():
+                data[place] = value
+            data = data.reshape(extents)
             held = kind if kind in ("bf16", *SMALL) else ""  # numpy has no such type
             if role == "out":
                 return Output(data, name, format=held)
             return Buffer(data, name, writable=role != "in", format=held)
 
         return _Maker(make, size, tuple(extents))
+
+    def elements(self, kind: str, count: int) -> dict[int, Any]:
+        """Single elements of a buffer, by their position in memory, as numpy stores them."""
+        found = {}
+        while True:
+            if not re.fullmatch(r"\d{1,12}", self.peek()) or int(self.peek()) >= count:
+                raise self.error(f"the number of an element, 0..{count - 1}")
+            place = int(self.take())
+            self.expect(":")
+            value = self.scalar_value(kind)
+            found[place] = filled(kind, 1, value, np.random.default_rng())[0]
+            if self.accept("}"):
+                return found
+            self.expect(",")
 
     def extents(self) -> list[int]:
         self.expect("[")
@@ -334,6 +357,31 @@ def named(args: Sequence[Arg], kernel: Kernel) -> list[Arg]:
     ]
 
 
+def lines_of(path: Path) -> list[str]:
+    """The arguments in a file, one or more a line; `#` begins a comment.
+
+    Raises:
+        ArgumentError: the file cannot be read, or a line is no argument; the message has its number.
+    """
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ArgumentError(f"cannot read arguments from {path}: {error}") from error
+    found = []
+    for number, line in enumerate(lines, 1):
+        text = line.partition("#")[0].strip().removesuffix(",")
+        if not text:
+            continue
+        try:
+            _Parser(text).whole()
+        except ArgumentError as error:
+            raise ArgumentError(f"{path}:{number}: {error}") from error
+        found.append(text)
+    if not found:
+        raise ArgumentError(f"{path} has no arguments")
+    return found
+
+
 # ---------------------------------------------------------------- arguments by a Python function
 
 
@@ -387,6 +435,7 @@ def _module(file: Path) -> object:
     if spec is None or spec.loader is None:
         raise ArgumentError(f"{file} is no Python file")
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
     _called(lambda: spec.loader.exec_module(module), str(file))  # type: ignore[union-attr]
     return module
 

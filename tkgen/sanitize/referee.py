@@ -17,6 +17,7 @@ from tkgen.toolchain.compiler import ToolchainError
 from tkgen.toolchain.metadata import read_resources
 
 DEFAULT_BUDGET = 50_000_000
+WAIT_STATES = "E714"  # seen in the code, whatever runs: no race, and of no run
 MAX_BLOCKS = 1 << 20
 _MOST_TRACED = 300_000  # instructions of a block, of all waves together
 _MOST_TRACES = 3  # blocks that are run again to say where values come from
@@ -43,6 +44,11 @@ class Verdict:
     def clean(self) -> bool:
         """True if nothing worse than a warning was found."""
         return not any(d.severity is Severity.ERROR for d in self.diagnostics)
+
+    @property
+    def wait_states_alone(self) -> bool:
+        """True if there are errors, and all of them are too few wait states."""
+        return not self.clean and {d.code for d in self.diagnostics if d.severity is Severity.ERROR} == {WAIT_STATES}
 
 
 def sanitize(

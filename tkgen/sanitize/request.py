@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tkgen.emulate import Arg, Kernel
 from tkgen.sanitize import triton
-from tkgen.sanitize.arguments import ArgumentError, Arguments, from_file, parse
+from tkgen.sanitize.arguments import ArgumentError, Arguments, from_file, lines_of, parse
 from tkgen.sanitize.subject import (
     SOURCES,
     Dim,
@@ -41,6 +41,7 @@ class Request:
     kittens: Path | None = None
     cxx: str | None = None
     seed: int = 0
+    arguments_file: Path | None = None  # the first of the arguments, line by line
 
 
 def prepare(request: Request) -> tuple[tuple[Subject, Launch], ...]:
@@ -81,14 +82,15 @@ def prepare(request: Request) -> tuple[tuple[Subject, Launch], ...]:
     wanted = kernel.explicit_arguments
     if given is None and wanted:
         listed = ", ".join(f"{a.name} ({a.size} bytes{' by value' if a.kind == 'by_value' else ''})" for a in wanted)
-        raise ArgumentError(f"{kernel.name} takes arguments: {listed}; give each with --arg, or all with --args-from")
+        how = "give each with --arg, or all with --args or --args-from"
+        raise ArgumentError(f"{kernel.name} takes arguments: {listed}; {how}")
     fitting = _fitting(given or Arguments(list), kernel, compiled)
     return ((subject, Launch(grid, block, fitting, lds, kernel.name)),)
 
 
 def _spec(request: Request) -> tuple[tuple[Subject, Launch], ...]:
-    if request.arguments or request.arguments_from or request.kernel:
-        raise ArgumentError("a spec makes its own arguments: leave out --arg, --args-from and --kernel")
+    if request.arguments or request.arguments_from or request.arguments_file or request.kernel:
+        raise ArgumentError("a spec makes its own arguments: leave out --arg, --args, --args-from and --kernel")
     from tkgen.api import define_value
 
     numbers: dict[str, float | None] = {}
@@ -125,11 +127,12 @@ def _changed(launch: Launch, request: Request) -> Launch:
 
 
 def _arguments(request: Request) -> Arguments | None:
-    if request.arguments and request.arguments_from:
-        raise ArgumentError("--arg and --args-from exclude each other")
+    if (request.arguments or request.arguments_file) and request.arguments_from:
+        raise ArgumentError("--arg and --args do not go together with --args-from")
     if request.arguments_from:
         return from_file(request.arguments_from)
-    return parse(request.arguments, request.seed) if request.arguments else None
+    texts = [*(lines_of(request.arguments_file) if request.arguments_file else ()), *request.arguments]
+    return parse(texts, request.seed) if texts else None
 
 
 def _fitting(given: Arguments, kernel: Kernel, compiled: triton.Compiled | None) -> Arguments:

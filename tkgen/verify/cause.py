@@ -39,8 +39,9 @@ class Cause:
 
     `kind` is `moved` (it holds what belongs to `owner`), `zero`, `scaled` (by `factor`), `factor` (an element of an
     input, once too often or missing), `lacks`, `twice` or `mixed` (terms of a sum, `where` are their numbers),
-    `depends` or `independent` (of a part of an input, which it should not be), `constant` or `function` (another one of
-    the same inputs). `where` has the first and the last index along each dimension of `input`.
+    `changed` (the meaning gives it with one step changed), `depends` or `independent` (of a part of an input, which it
+    should not be), `constant` or `function` (another one of the same inputs). `where` has the first and the last index
+    along each dimension of `input`.
     """
 
     kind: str

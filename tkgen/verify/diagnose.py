@@ -2,9 +2,10 @@
 
 A wrong element is known in both fields, 61 bits, so a guess that gives exactly that value is hardly an accident. The
 guesses in order: the element holds the value of another one; it is zero; it is the right value times a power of two, or
-times a value that is given; a sum of products lacks, doubles or mixes up a range of its terms. If none of these
-explains it, the kernel is launched again with other payloads in a part of an input. The result shows on which parts it
-depends, and the meaning shows on which parts it should (`tkgen.verify.probe`).
+times a value that is given; a sum of products lacks, doubles or mixes up a range of its terms; the meaning gives it
+with one step changed (`tkgen.verify.changes`). If none of these explains it, the kernel is launched again with other
+payloads in a part of an input. The result shows on which parts it depends, and the meaning shows on which parts it
+should (`tkgen.verify.probe`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from torch import Tensor
 from tkgen.ir import tensors
 from tkgen.verify import field
 from tkgen.verify.cause import Cause
+from tkgen.verify.changes import changed
 from tkgen.verify.compare import Judged
 from tkgen.verify.field import P, Q
 from tkgen.verify.probe import probed
@@ -42,6 +44,8 @@ def explained(d: Difference) -> tuple[Cause, ...]:
         for guess in (look.elsewhere, look.zero, look.multiple, look.terms):
             if said := guess():
                 return said
+        if said := changed(d, tensor, judged, known):
+            return said
         return probed(d, tensor, tuple(known.nonzero()[0].tolist()))
     return ()
 

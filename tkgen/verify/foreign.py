@@ -106,8 +106,13 @@ def verified_file(request: Request, draws: int = 2, schedules: int = 2) -> Verdi
     inputs = {b.name: values(b) for b in _buffers(first)}
     means = _meaning(request, inputs, scalars, outputs)
     note = " ".join(_shown(b, inputs[b.name]) for b in _buffers(first))
+
+    def by_clang(drawn: Drawn) -> Mapping[str, Ring]:
+        with ring.split_constants():
+            return means.of(drawn)
+
     case = Case(f"{request.kernel.path.name}: {kernel.name}", {}, outputs, draw, machine, means.of, means.degree, note,
-                means.sums)  # fmt: skip
+                means.sums, (by_clang,))  # fmt: skip
     return verified(case, draws, schedules, seed, explained)
 
 

@@ -22,7 +22,7 @@ from tkgen.ir.functions import FUNCTIONS
 from tkgen.ir.functions.definitions.waves import LOW, TURNS
 from tkgen.verify import field, ring
 from tkgen.verify.field import P
-from tkgen.verify.ring import LN2, LOG2E, Planes, Ring, UnsupportedError, numeric, planes, truth
+from tkgen.verify.ring import Planes, Ring, UnsupportedError, numeric, planes, truth
 
 aten = torch.ops.aten
 Rule = Callable[..., Any]
@@ -124,11 +124,11 @@ def _div(a: Any, b: Any, rounding_mode: str | None = None) -> Tensor:
 
 
 def _exponential(x: Planes) -> Tensor:
-    return ring.power(ring.product(x, numeric(LOG2E)).planes)
+    return ring.power(ring.product(x, ring.log2e()).planes)
 
 
 def _log(x: Planes) -> Tensor:
-    return ring.product(ring.uninterpreted("log2", x).planes, numeric(LN2))
+    return ring.product(ring.uninterpreted("log2", x).planes, ring.ln2())
 
 
 def _sigmoid(x: Planes) -> Tensor:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any, ClassVar
 
 import torch
@@ -32,6 +33,10 @@ from tkgen.verify.field import ABSENT, P, Q
 
 NEVER = -2  # the p value of what nobody has written
 LOG2E, LN2 = 1.44269504088896341, 0.69314718055994531  # of `exp` and `log`, rounded to f32 as the code has them
+# The same as clang has them for expf and logf: two numbers of f32, whose products with x are added
+# (LLVM, AMDGPULegalizerInfo: legalizeFExp, legalizeFlogCommon).
+_TWO_LOG2E = 1.4426950216293335 + 1.925962855864327e-08  # 0x3fb8aa3b, 0x32a5705f
+_TWO_LN2 = 0.6931471228599548 + 5.769998878690785e-08  # 0x3f317217, 0x3377d1cf
 FLUSHED, LEAST = 2.0**-150, 2.0**-126  # powers below the first are zero, below the second they may be
 
 
@@ -185,6 +190,69 @@ def unwritten(shape: Iterable[int]) -> Ring:
     return given(real, never, torch.full_like(never, ABSENT))
 
 
+_split: ContextVar[bool] = ContextVar("_split", default=False)
+
+
+@contextmanager
+def split_constants() -> Iterator[None]:
+    """Within it the constants of `exp` and `log` are those of clang's functions, of twice the precision."""
+    token = _split.set(True)
+    try:
+        yield
+    finally:
+        _split.reset(token)
+
+
+def log2e() -> Planes:
+    """The factor of `exp`'s exponent."""
+    return plain(torch.tensor(_TWO_LOG2E, dtype=torch.float64)).planes if _split.get() else planes(LOG2E)
+
+
+def ln2() -> Planes:
+    """The factor of a logarithm of base 2 in `log`."""
+    return plain(torch.tensor(_TWO_LN2, dtype=torch.float64)).planes if _split.get() else planes(LN2)
+
+
+# ---------------------------------------------------------------- steps of a meaning
+
+Watcher = Callable[[int, str, Callable[..., "Ring"], tuple[Any, ...]], "Ring"]
+_watcher: ContextVar[Watcher | None] = ContextVar("_watcher", default=None)
+_count: ContextVar[list[int]] = ContextVar("_count")
+
+
+@contextmanager
+def watched(watcher: Watcher) -> Iterator[None]:
+    """Within it `watcher` is called in the place of each step, with its number, its name, itself and its operands."""
+    tokens = _watcher.set(watcher), _count.set([0])
+    try:
+        yield
+    finally:
+        _watcher.reset(tokens[0])
+        _count.reset(tokens[1])
+
+
+def _step(name: str) -> Callable[[Callable[..., Ring]], Callable[..., Ring]]:
+    """A function whose calls are steps; those within it are none of their own."""
+
+    def wrapped(of: Callable[..., Ring]) -> Callable[..., Ring]:
+        @wraps(of)
+        def called(*operands: Any) -> Ring:
+            watcher = _watcher.get()
+            if watcher is None:
+                return of(*operands)
+            count = _count.get()
+            count[0] += 1
+            number, token = count[0], _watcher.set(None)
+            try:
+                return watcher(number, name, of, operands)
+            finally:
+                _watcher.reset(token)
+
+        return called
+
+    return wrapped
+
+
 # ---------------------------------------------------------------- arithmetic
 
 
@@ -217,6 +285,7 @@ def settled(real: Tensor, error: Tensor | None, p: Tensor, q: Tensor, *arguments
     return Ring(Planes(real, error.double(), unsure, p, q))
 
 
+@_step("add")
 def added(a: Planes, b: Planes) -> Ring:
     """The sum."""
     return settled(*_bounded("add", a, b), (a.p + b.p) % P, both((a.q + b.q) % Q, a.q, b.q), a, b)
@@ -227,16 +296,19 @@ def negated(a: Planes) -> Ring:
     return Ring(Planes(-a.real, a.error, a.unsure, -a.p % P, both(-a.q % Q, a.q)))
 
 
+@_step("sub")
 def subtracted(a: Planes, b: Planes) -> Ring:
     """The difference."""
     return settled(*_bounded("sub", a, b), (a.p - b.p) % P, both((a.q - b.q) % Q, a.q, b.q), a, b)
 
 
+@_step("mul")
 def product(a: Planes, b: Planes) -> Ring:
     """The product."""
     return settled(*_bounded("mul", a, b), a.p * b.p % P, both(a.q * b.q % Q, a.q, b.q), a, b)
 
 
+@_step("rcp")
 def reciprocal(a: Planes) -> Ring:
     """One through it. A number whose image is zero and that is none has no inverse: another draw decides."""
     q = both(field.inverse(torch.where(a.q < 0, 1, a.q), Q), a.q)
@@ -245,6 +317,7 @@ def reciprocal(a: Planes) -> Ring:
     return settled(*_bounded("rcp", a), field.inverse(a.p, P), q, zero)
 
 
+@_step("div")
 def quotient(a: Planes, b: Planes) -> Ring:
     """The quotient."""
     one = reciprocal(b).planes
@@ -252,6 +325,7 @@ def quotient(a: Planes, b: Planes) -> Ring:
     return settled(*_bounded("div", a, b), a.p * one.p % P, q, a, one, b)
 
 
+@_step("exp2")
 def power(a: Planes) -> Ring:
     """2 to the power of it. Where f32 cannot hold that, numbers do not say what it stands for: another draw does."""
     real, error = _bounded("exp2", a)
@@ -266,13 +340,20 @@ def power(a: Planes) -> Ring:
     return settled(real, error, p, q, Planes(a.real, a.error, a.unsure | near, a.p, a.q))
 
 
+@_step("root")
 def uninterpreted(name: str, a: Planes, of: Planes | None = None) -> Ring:
-    """A function of which nothing is used but that it is one; its payload is that of `of` where that is given."""
-    argument = (of or a).p
-    p, q = field.hashed(name, argument, P), field.hashed(f"{name}q", argument, Q)
+    """A function of which nothing is used but that it is one; its payload is that of `of` where that is given.
+
+    `rsqrt` is one through what `sqrt` is.
+    """
+    argument, tag = (of or a).p, "sqrt" if name == "rsqrt" else name
+    p, q = field.hashed(tag, argument, P), field.hashed(f"{tag}q", argument, Q)
+    if name == "rsqrt":
+        p, q = field.inverse(p, P), field.inverse(q, Q)
     return settled(*_bounded(name, a), p, q, a)
 
 
+@_step("product")
 def multiplied(a: Planes, b: Planes) -> Ring:
     """The product of batches of matrices."""
     n, (left, right) = a.real.shape[-1], ((x.real, x.error if bool(x.error.any()) else None) for x in (a, b))
@@ -285,6 +366,7 @@ def multiplied(a: Planes, b: Planes) -> Ring:
     return Ring(Planes(real, error, unsure, p, torch.where(absent, ABSENT, q)))
 
 
+@_step("sum")
 def summed(a: Planes, at: int) -> Ring:
     """The sum along a dimension."""
     real, error = rounding.summed(a.real, a.error if bool(a.error.any()) else None, at)
@@ -303,6 +385,7 @@ def same(a: Planes, b: Planes) -> Tensor:
     return numbers | (a.real.isinf() & (a.real == b.real)) | (a.real.isnan() & b.real.isnan())
 
 
+@_step("chosen")
 def chosen(condition: Planes, a: Planes, b: Planes) -> Ring:
     """The first where the condition is true, else the second."""
     open_ = condition.unsure & (~same(a, b) | a.unsure | b.unsure)
@@ -320,6 +403,7 @@ def compared(name: str, a: Planes, b: Planes) -> Tensor:
     return truth(value, unsure if turns is None else unsure | (turns > 0))
 
 
+@_step("max of two")
 def extreme(a: Planes, b: Planes, least: bool) -> Ring:
     """The larger (or smaller) one; of a number and NaN the number. Of equal ones either may be taken."""
     first = (a.real <= b.real if least else a.real >= b.real) | b.real.isnan()
@@ -328,6 +412,7 @@ def extreme(a: Planes, b: Planes, least: bool) -> Ring:
     return chosen(Planes(first, a.error, near, a.p, a.q), a, b)
 
 
+@_step("max")
 def reduced(a: Planes, at: int, least: bool) -> Ring:
     """The largest (or smallest) along a dimension. Another one as large within the bounds makes it unsure."""
     missing = torch.inf if least else -torch.inf

@@ -44,8 +44,9 @@ bool ends(const std::string& s, const char* with) {
 bool has(const std::string& s, const char* part) { return s.find(part) != std::string::npos; }
 
 void hashes(const std::string& name, Rule& r) {
-  const bool reciprocal = name == "rsq";
-  const std::string tags = reciprocal ? "rsqrt" : name == "log_legacy" || name == "log" ? "log2" : name;
+  // One through a root is one through what the root is, so that 1 / sqrt(x) is rsqrt(x).
+  const std::string tags = name == "rsq" ? "sqrt" : name == "log_legacy" || name == "log" ? "log2" : name;
+  if (name == "rsq") r.part = 'r';
   r.key[0] = tag(tags.c_str()), r.key[1] = tag((tags + "q").c_str());
 }
 

@@ -182,6 +182,7 @@ void Algebra::compute(Wave& w, const Op& op, const Rule& rule, const Numbers* s,
     case Act::HASH:
       for (int l = 0; l < LANES; ++l) {
         p[l] = uint32_t(hash(rule.key[0], s[0].p[l]) % P), q[l] = uint32_t(hash(rule.key[1], s[0].p[l]) % Q);
+        if (rule.part == 'r') p[l] = inverse<P>(p[l]), q[l] = inverse<Q>(q[l]);
         if (s[0].p[l] == 0 && real[0][l] == 0) r.special |= 1ull << l;
       }
       break;

@@ -106,4 +106,66 @@ template <typename T> struct uniform_int_distribution {
     template <typename G> T operator()(G &);
 };
 
+template <typename T> struct optional {
+    optional();
+    optional(const T &);
+    explicit operator bool() const;
+    bool has_value() const;
+    const T &value() const;
+    const T &operator*() const;
+    const T *operator->() const;
+};
+template <typename K, typename V> struct key_and_value {
+    K first;
+    V second;
+};
+template <typename K, typename V> struct map {
+    map();
+    ~map();
+    V &operator[](const K &);
+    V &at(const K &);
+    size_t count(const K &) const;
+    size_t size() const;
+    bool empty() const;
+    key_and_value<K, V> *find(const K &);
+    key_and_value<K, V> *begin();
+    key_and_value<K, V> *end();
+    void clear();
+};
+template <typename K, typename V> struct unordered_map : map<K, V> {};
+
+struct mutex {
+    void lock();
+    void unlock();
+};
+template <typename M> struct lock_guard {
+    explicit lock_guard(M &);
+    ~lock_guard();
+};
+struct thread {
+    template <typename F, typename... A> explicit thread(F, A &&...) {}
+    void join();
+};
+struct ifstream {
+    explicit ifstream(const string &, int = 0);
+    explicit operator bool() const;
+    ifstream &read(char *, long);
+    template <typename T> ifstream &operator>>(T &);
+};
+struct ofstream : ostream {
+    explicit ofstream(const string &, int = 0);
+    explicit operator bool() const;
+    ofstream &write(const char *, long);
+};
+struct ios {
+    static constexpr int in = 1, out = 2, binary = 4;
+};
+struct string_view {
+    string_view(const char * = "");
+    string_view(const string &);
+    const char *data() const;
+    size_t size() const;
+    bool operator==(const string_view &) const;
+};
+
 } // namespace std
