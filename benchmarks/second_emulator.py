@@ -64,10 +64,12 @@ def run_there(guest: Guest, grid: tuple[int, int, int], block: tuple[int, int, i
 
     d, record = guest.kernel.descriptor, guest.record
     regions = [(r.base, np.asarray(r.data)) for r in guest.regions if len(r.data)]
-    for base, data in regions:
-        mapped(base, len(data))
-        ctypes.memmove(base, data.ctypes.data, len(data))
+    there: list[tuple[int, int]] = []
     try:
+        for base, data in regions:
+            mapped(base, len(data))
+            there.append((base, len(data)))
+            ctypes.memmove(base, data.ctypes.data, len(data))
         granules = -(-(d.group_bytes + lds) // 512)
         rsrc2 = d.rsrc2 & ~(0x1FF << 15) | granules << 15
         user = list(record.user_sgprs[: record.user_sgpr_count])
@@ -79,8 +81,8 @@ def run_there(guest: Guest, grid: tuple[int, int, int], block: tuple[int, int, i
             if r.buffer is not None and r.buffer.writable
         }
     finally:
-        for base, data in regions:
-            unmapped(base, len(data))
+        for base, size in there:
+            unmapped(base, size)
 
 
 class Both:
