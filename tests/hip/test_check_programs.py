@@ -19,8 +19,11 @@ from tkgen import load
 from tkgen.backends.cdna import kittens
 from tkgen.backends.cdna.lower.harness import Checked, Kernels, harness_cpp, harness_python
 from tkgen.backends.spec import AnySpec
+from tkgen.emulate.program import emulated
 from tkgen.execute.admitted import admitted, stated
 from tkgen.execute.cases import size_cases
+from tkgen.predict import predict
+from tkgen.predict.launches import Times
 from tkgen.sequence import SequenceSpec
 from tkgen.targets import Target, load_target
 from tkgen.toolchain.discover import find_compiler
@@ -115,3 +118,21 @@ def test_the_script(ended, tmp_path, case):
     (tmp_path / f"{name}_check.py").write_text(harness_python(found.checked, found.target.name))
     got = ended(sys.executable, str(tmp_path / f"{name}_check.py"), *found.options, target=found.target.name)
     assert got.status == 0 and "WRONG" not in got.out and "right" in got.out, got
+
+
+@pytest.mark.parametrize("case", only(ALL, ("rows/softmax-gfx950",)))
+def test_times_of_events_are_those_of_predict(compiled, ended, case):
+    """`--times` knows the machine code alone, `tkgen predict` the spec, too: they agree within a factor."""
+    found = Case.of(case)
+    if found.target.timing is None:
+        pytest.skip("no timing data for this target")
+    include = f'#include "{found.spec.name}.cpp"'
+    body = harness_cpp(found.checked, found.target.name).replace(include, found.spec.text)
+    flags = ("-std=c++20", f"-D{found.target.kittens_define}", f"-I{kittens.include_dir()}", "-Wno-unknown-pragmas")
+    program = compiled(body, found.target.name, flags=flags)
+    got = ended(program, *found.options, target=found.target.name, launcher=emulated(timer=Times()))
+    assert "times of events are predicted" in got.err
+    shown = re.search(r"time +([\d.]+) ms", got.out)
+    assert shown
+    wanted = predict(found.spec.build(), sizes_of(*case.rsplit("-", 1))).seconds
+    assert wanted / 2 < float(shown[1]) / 1e3 < 2 * wanted

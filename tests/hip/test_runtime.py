@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from tkgen.emulate.program import emulated
+from tkgen.predict.launches import Times
 from tkgen.sanitize.program import Refereed
 from tkgen.targets import load_target
 from tkgen.toolchain.discover import find_compiler
@@ -213,3 +214,43 @@ def test_blocks_of_a_cooperative_launch(compiled, ended):
     got = ended(program, "2", "3")
     assert (got.status, got.out) == (1, "") and "a barrier of the grid for blocks that never come" in got.err
     assert ended(program, "1", "100000").out == "hipErrorCooperativeLaunchTooLarge\n"
+
+
+TIMED = """
+__global__ void work(float *out, int n) {
+    float x = threadIdx.x;
+    for (int i = 0; i < n; ++i) x = x * 0.5f + 1;
+    out[threadIdx.x] = x;
+}
+int main() {
+    float *p, host[64], ms[4];
+    hipEvent_t at[5];
+    for (auto &event : at) hipEventCreate(&event);
+    hipMalloc(&p, sizeof host);
+    hipEventRecord(at[0]);
+    work<<<1, 64>>>(p, 10);
+    hipEventRecord(at[1]);
+    for (int i = 0; i < 2; ++i) work<<<1, 64>>>(p, 10);
+    hipEventRecord(at[2]);
+    work<<<1, 64>>>(p, 1000);
+    hipEventRecord(at[3]);
+    hipMemcpy(host, p, sizeof host, hipMemcpyDeviceToHost);
+    hipEventRecord(at[4]);
+    for (int i = 0; i < 4; ++i) hipEventElapsedTime(ms + i, at[i], at[i + 1]);
+    std::printf("%g %g %g %g\\n", ms[0], ms[1], ms[2], ms[3]);
+}
+"""
+
+
+def test_events_have_predicted_times(compiled, ended):
+    """Those of the launches between them; each is the same every time, and copies take none."""
+    program = compiled(START + TIMED, "gfx942", "gfx90a")
+    got = ended(program, target="gfx942", launcher=emulated(timer=Times()))
+    one, two, longer, copy = map(float, got.out.split())
+    assert got.err.count("times of events are predicted") == 1
+    launch = load_target("gfx942").timing.launch_us / 1e3
+    cycles = load_target("gfx942").product.clock_mhz * 1e3  # a millisecond
+    assert one > launch and two == pytest.approx(2 * one, rel=1e-4) and copy == 0
+    assert longer - one > 990 * 4 / cycles  # one vector instruction an iteration, at least
+    got = ended(program, target="gfx90a", launcher=emulated(timer=Times()))
+    assert (got.status, got.out) == (1, "") and "its time cannot be predicted, leave out --times" in got.err

@@ -309,6 +309,7 @@ def emulate(
         int, typer.Option(min=1, help="Instructions of a block until it counts as endless.")
     ] = 200_000_000,
     jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="Threads that share the blocks of a launch.")] = 1,
+    times: Annotated[bool, typer.Option("--times", help="Give events the predicted times of launches.")] = False,
 ) -> None:
     """Run a HIP program, unchanged, on an emulated GPU: its kernels are executed on the CPU.
 
@@ -319,12 +320,13 @@ def emulate(
     from tkgen.emulate.decode import TARGETS
     from tkgen.emulate.program import emulated
     from tkgen.emulate.program import run as started
+    from tkgen.predict.launches import Times
     from tkgen.sanitize.program import Refereed
 
     if target is not None and target not in TARGETS:
         fail(f"there is no emulator for '{target}'; known are {', '.join(TARGETS)}", USAGE)
     need_emulator()
-    plain = emulated(jobs, budget)
+    plain = emulated(jobs, budget, Times() if times else None)
     referee = Refereed(program[0], plain, show_diagnostics, schedules, budget, jobs) if watched else None
     try:
         status = started(program, referee or plain, target)

@@ -13,12 +13,13 @@ import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from tkgen.emulate import native
 from tkgen.emulate.errors import EmulateError
 from tkgen.emulate.findings import Finding, Kind
-from tkgen.emulate.launch import launch
+from tkgen.emulate.launch import TraceRequest, launch
+from tkgen.emulate.outcome import Outcome
 from tkgen.emulate.session import Launch, Launcher, Result, Session
 
 _RUNTIME: Final = Path(__file__).parent / "runtime"
@@ -45,8 +46,20 @@ def library_folder() -> Path:
     return folder
 
 
-def emulated(workers: int = 1, budget: int = DEFAULT_BUDGET) -> Launcher:
-    """Runs kernels as they are; what one must not do ends the program."""
+class Timer(Protocol):
+    """Predicts the times of launches."""
+
+    def request(self, what: Launch) -> TraceRequest | None:
+        """The trace that it needs of a launch."""
+        ...
+
+    def seconds(self, what: Launch, outcome: Outcome) -> float:
+        """The time of a launch, from its run. Raises EmulateError where it cannot tell."""
+        ...
+
+
+def emulated(workers: int = 1, budget: int = DEFAULT_BUDGET, timer: Timer | None = None) -> Launcher:
+    """Runs kernels as they are; what one must not do ends the program. With a `timer` launches have predicted times."""
 
     def run(what: Launch) -> Result:
         outcome = launch(
@@ -60,9 +73,12 @@ def emulated(workers: int = 1, budget: int = DEFAULT_BUDGET) -> Launcher:
             workers=workers,
             resident=what.resident(),
             cooperative=what.cooperative,
+            trace=timer.request(what) if timer is not None else None,
         )
         faults = [finding for finding in outcome.findings if not _works(finding)]
-        return Result(outcome.printed, f"{what.kernel.name}: {faults[0]}" if faults else "")
+        stopped = f"{what.kernel.name}: {faults[0]}" if faults else ""
+        seconds = timer.seconds(what, outcome) if timer is not None and not stopped else None
+        return Result(outcome.printed, stopped, seconds)
 
     return run
 

@@ -89,6 +89,10 @@ class Launch:
         explicit = self.kernel.explicit_arguments
         return [Bytes(self.arguments[a.offset : a.offset + a.size]) for a in explicit]
 
+    def blocks_per_cu(self) -> int:
+        """Blocks of the launch that one CU holds."""
+        return blocks_per_cu(self.module, self.kernel, self.block[0] * self.block[1] * self.block[2], self.lds_bytes)
+
     def resident(self) -> Resident:
         """The memory as it is now, named after the arguments that point to it."""
         names: dict[int, str] = {}
@@ -108,10 +112,11 @@ class Launch:
 
 @dataclass(frozen=True)
 class Result:
-    """The text that a launch printed, and why the program must end, if it must."""
+    """The text that a launch printed, and why the program must end, if it must; its predicted time, if there is one."""
 
     printed: str = ""
     stopped: str = ""
+    seconds: float | None = None
 
 
 Launcher = Callable[[Launch], Result]
@@ -225,7 +230,10 @@ class Session:
                 return self._load(message.bytes())
             case _ if what == _LAUNCH:
                 result = self._launch(message)
-                return int(bool(result.stopped)), _text(result.printed) + _text(result.stopped)
+                seconds = -1.0 if result.seconds is None else result.seconds
+                return int(bool(result.stopped)), _text(result.printed) + _text(result.stopped) + struct.pack(
+                    "<d", seconds
+                )
             case _ if what == _OCCUPANCY:
                 return 0, struct.pack("<i", self._occupancy(message))
         raise AssertionError(f"message {what}")
@@ -312,13 +320,16 @@ class Session:
         """Blocks of a kernel that one CU holds."""
         number, which = message.get("II")
         threads, lds = message.get("QQ")
-        assert self.target is not None
-        target, kernel = load_target(self.target), self.modules[number].code.kernels[which]
-        registers = read_resources(self.modules[number].code.elf)[kernel.name]
-        waves = round_up(threads, target.wave_size) // target.wave_size
-        return target.occupancy(
-            registers.vgpr, kernel.descriptor.group_bytes + lds, waves, registers.agpr
-        ).blocks_per_cu
+        module = self.modules[number]
+        return blocks_per_cu(module, module.code.kernels[which], threads, lds)
+
+
+def blocks_per_cu(module: Module, kernel: Kernel, threads: int, lds_bytes: int) -> int:
+    """Blocks of so many threads, with so much dynamic LDS, that one CU holds."""
+    target, resources = load_target(module.code.target), read_resources(module.code.elf)[kernel.name]
+    waves = round_up(threads, target.wave_size) // target.wave_size
+    lds = kernel.descriptor.group_bytes + lds_bytes
+    return target.occupancy(resources.vgpr, lds, waves, resources.agpr).blocks_per_cu
 
 
 def chosen_target(data: bytes) -> str:

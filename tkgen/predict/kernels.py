@@ -43,7 +43,7 @@ class LoopCost:
             raise PredictError(f"no block of {name} fits on a compute unit")
         streams = looped(run, name, waves, target)
         passing = tuple(replace(s, passes=_PASSES if s.body else 0) for s in streams)
-        return cls(passing, blocks, Machine.of(target, _memory(device)))
+        return cls(passing, blocks, Machine.of(target, l2_memory(device)))
 
     def cycles(self, changed: Mapping[int, Instruction] | None = None) -> float:
         """Cycles of an iteration of the loop, of the whole where there is none; `changed`: instructions by dword
@@ -60,7 +60,7 @@ def _with(stream: WaveStream, changed: Mapping[int, Instruction]) -> WaveStream:
     return WaveStream(prologue, body, stream.passes, epilogue)
 
 
-def _memory(device: Device) -> Memory:
+def l2_memory(device: Device) -> Memory:
     """Global memory as one of all compute units sees it, all of them reading what is in the last-level cache."""
     timing, product = device.timing, device.product
     hertz = product.clock_mhz * 1e6

@@ -241,7 +241,9 @@ hipError_t Runtime::launch(const ihipModuleSymbol_t& kernel, dim3 grid, dim3 blo
   Answer answer = ask(Message::LAUNCH, body);
   const std::string printed = answer.body.text();
   std::fwrite(printed.data(), 1, printed.size(), stdout);
-  if (answer.status) stop(answer.body.text());
+  const std::string why = answer.body.text();
+  if (answer.status) stop(why);
+  if (const double seconds = answer.body.get<double>(); seconds >= 0) predicts = true, predicted_seconds += seconds;
   return hipSuccess;
 }
 

@@ -128,6 +128,8 @@ class Runtime {
   std::recursive_mutex mutex;
   std::map<uint64_t, Allocation> live;  // by base
   uint64_t used = 0;
+  bool predicts = false;           // launches have predicted times,
+  double predicted_seconds = 0;    // of all of them so far
   const void* first_code = nullptr;  // of the program: what the GPU is, where nobody says it
 
   const Device& device();
