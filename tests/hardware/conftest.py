@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,9 +24,11 @@ SCALED = """kernel scaled
 
 @pytest.fixture(scope="session")
 def specs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with one small spec."""
+    """A folder with one small spec, and one of the bar kernels."""
     folder = tmp_path_factory.mktemp("specs")
     (folder / "scaled.tk").write_text(SCALED)
+    (folder / "rows").mkdir()
+    shutil.copy(Path(__file__).parents[2] / "specs" / "rows" / "softmax.tk", folder / "rows")
     return folder
 
 

@@ -10,13 +10,17 @@ pytest.importorskip("torch")
 pytest.importorskip("tinygrad")
 
 
-def test_a_spec_runs_on_the_stand_in_and_is_reported(checked, specs, tmp_path):
-    got = checked("--stand-in", "--only", "specs", "--specs", specs, "--into", tmp_path)
+def test_a_whole_check_runs_on_the_stand_in_and_is_reported(checked, specs, tmp_path):
+    got = checked("--stand-in", "--sample", 1, "--specs", specs, "--into", tmp_path)
     assert got.exit_code == 0, got.output
     report = json.loads((tmp_path / "report.json").read_text())
-    (result,) = report["results"]
-    assert report["run"]["stand-in"] and report["run"]["target"] == "gfx942"
-    assert result["verdict"] == "right" and len(result["cases"]) == 3
+    assert report["run"]["stand-in"] and report["run"]["target"] == "gfx942" and "emulator" in report["note"]
+    found = {r["section"]: r for r in report["results"]}
+    assert {name: r["verdict"] for name, r in found.items()} == {
+        "specs": "right", "instructions": "right", "machine": "measured", "times": "measured",
+    }  # fmt: skip
+    assert len(found["specs"]["cases"]) == 3 and found["instructions"]["values"] > 10_000
+    assert found["times"]["item"] == "rows/softmax small" and 0 < found["times"]["distance"] < 2.0**-6
 
 
 def test_what_is_wrong_with_the_command_line_is_said(checked, tmp_path):

@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("tinygrad")
 
-from tkgen.emulate import Buffer, Scalar, launch
-from tkgen.hardware import microkernels
+from tkgen.emulate import Buffer, Scalar, launch, load
+from tkgen.hardware import machine, microkernels
 from tkgen.hardware.assembly import code_of
 from tkgen.targets import load_target
 from tkgen.toolchain.discover import find_compiler
@@ -40,6 +40,17 @@ def test_measuring_kernels_are_sound_and_leave_their_clocks(target):
         assert got.completed and not got.findings, (name, [str(f) for f in got.findings])
         assert (out[:, 1] > out[:, 0]).all() and (out[:, 3] > out[:, 2]).all(), name
         assert got.instructions > waves * iterations * kernel.count
+
+
+@pytest.mark.parametrize("target", ["gfx90a", "gfx942", "gfx950"])
+def test_every_matrix_instruction_of_a_target_is_measured(target):
+    """Each kernel assembles, and has that instruction 64 times."""
+    of = load_target(target)
+    assert len(of.mfmas) > 7
+    for mfma in of.mfmas:
+        program = load(code_of(machine.mfma_kernel(target, mfma).text, of, find_compiler(of))).program
+        names = [program.mnemonic(i) for i in program.starts()]
+        assert sum(name.startswith("v_mfma") for name in names) == 64, mfma
 
 
 def test_measured_values_are_beside_assumed_ones(checked, tmp_path):

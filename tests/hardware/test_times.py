@@ -11,7 +11,7 @@ pytest.importorskip("torch")
 pytest.importorskip("tinygrad")
 
 import torch
-from sampling import only
+from sampling import slow
 
 from tkgen.hardware import times
 from tkgen.hardware.contestants import BARS, others
@@ -19,7 +19,7 @@ from tkgen.hardware.contestants import BARS, others
 NAMES = [bar.spec for bar in BARS]
 
 
-@pytest.mark.parametrize("spec", only(NAMES, ("rows/softmax",)))
+@pytest.mark.parametrize("spec", [slow(name) for name in NAMES])
 def test_a_bar_kernel_is_compared_and_timed_on_the_stand_in(checked, tmp_path, spec):
     got = checked("--stand-in", "--only", "times", "--item", f"{spec} small", "--into", tmp_path)
     assert got.exit_code == 0, got.output

@@ -74,7 +74,7 @@ def _state(probe: Probe, rows: Rows, rng: np.random.Generator) -> None:
         rows[1::16, 2:4] = 0  # s_cbranch_execz
         rows[2::16, 0:2] = 0
     rows[:, 4] = np.arange(blocks) // 2 % 2
-    rows[:, 5] = 0 if probe.family == MEMORY else np.arange(blocks) % 4
+    rows[:, 5] = 0 if probe.family == MEMORY else np.arange(blocks) % 2 * 2  # an index of pairs, too
     if probe.family == SCALAR:
         for place, stride in ((8, 1), (10, 3)):
             _scalar_operand(rows[:, place : place + 2], stride, rng)
