@@ -12,10 +12,12 @@ from tkgen.predict.hopper.dense import STEP, Form, Sizes, seconds
 
 SPECS = Path(__file__).with_name("specs") / HOPPER
 FORMS = (
-    Form(64, 64, 12), Form(64, 128, 8), Form(128, 64, 8), Form(128, 128, 6), Form(128, 192, 5), Form(192, 128, 5),
-    Form(256, 128, 4), Form(128, 256, 4), Form(192, 128, 5, "n"), Form(256, 128, 4, "n"), Form(128, 256, 4, "m"),
+    Form(64, 64, 12), Form(64, 128, 8), Form(128, 64, 8), Form(128, 128, 6), Form(192, 128, 5),
+    Form(256, 128, 4), Form(128, 256, 4), Form(128, 64, 8, "m"), Form(128, 128, 6, "m"), Form(192, 128, 5, "m"),
+    Form(128, 256, 4, "m"), Form(192, 128, 5, "n"), Form(256, 128, 4, "n"),
 )  # fmt: skip
-"""Blocks of one launch. Clusters copy less where rows of memory are no multiple of 128 bytes."""
+"""Blocks of one launch. Clusters make fewer requests, which count where rows of memory are no multiple of 64 bytes."""
+ALONG = Form(128, 192, 5, "m")  # where K goes along the rows of both factors: else halves of three panels are none
 SHORT = {Form(64, 64, 4): 3, Form(64, 64, 6): 2}
 """Blocks of a few K-steps, with the number that an SM holds: fewer barriers to initialise, and no loop over tiles."""
 PARTED = (
@@ -67,7 +69,7 @@ def chosen(sizes: Sizes, product: str) -> tuple[Form, int]:
     for form, resident in SHORT.items():
         if steps <= form.stages and _tiles(form, sizes) <= resident * BLOCKS:
             return form, 1
-    found = [(seconds(form, sizes, product), form, 1) for form in FORMS]
+    found = [(seconds(form, sizes, product), form, 1) for form in (*FORMS, *([ALONG] if sizes.along else ()))]
     most = min(steps // 2, MOST_PARTED_BYTES // (4 * sizes.m * sizes.n))
     found += [
         (seconds(form, sizes, product, parts), form, parts)

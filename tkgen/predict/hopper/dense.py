@@ -61,7 +61,7 @@ def seconds(form: Form, sizes: Sizes, product: str, parts: int = 1) -> float:
     tiling = Tiling(
         (form.rows, form.columns, STEP), ELEMENT_BYTES, form.stages, (form.rows + form.columns) * BOX_BYTES, consumers,
         form.rows * form.columns * stored, OUTSIDE + OUTSIDE_OF_PANEL * panels, OF_STEP, panels // buffers - 1,
-        clusters=bool(form.clusters),
+        shared=(form.clusters == "n", form.clusters == "m"),
     )  # fmt: skip
     rounds = list(_rounds(form, sizes, chip, parts))
     tiles = Tiles(target, chip, tiling, Rows(sizes.row_bytes, sizes.along), rounds)
