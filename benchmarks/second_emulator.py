@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import ctypes
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -126,7 +127,10 @@ def main() -> int:
     if not checkout or not (Path(checkout) / "test/mockgpu/amd/emu.py").exists():
         print("TKGEN_TINYGRAD must name a checkout of tinygrad's repository", file=sys.stderr)
         return 2
-    sys.path.insert(0, checkout)
+    found = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    if checkout not in found:  # again, with the checkout before the wheel of tinygrad
+        paths = os.pathsep.join([checkout, *found])
+        return subprocess.run([sys.executable, *sys.argv], env={**os.environ, "PYTHONPATH": paths}).returncode
     from tkgen.cli import main as tkgen
     from tkgen.execute import launch as executed
 
