@@ -5,7 +5,8 @@
     python benchmarks/latency.py --every       checks of every shipped spec
 
 Each command is a separate process, children included, with warm file caches. `ruff check` of this repository and a
-Triton kernel compiled for gfx942 are beside; a tool that is not installed is left out, and said so.
+Triton kernel compiled for gfx942 are beside; a tool that is not installed is left out, and said so. Then the language
+server's answer to an edit: the analysis of the new text in a process that has analysed the old one.
 """
 
 from __future__ import annotations
@@ -33,6 +34,30 @@ def add(x, y, n: tl.constexpr):
 source = ASTSource(fn=add, signature={"x": "*fp32", "y": "*fp32", "n": "constexpr"}, constexprs={"n": 256})
 triton.compile(source, target=GPUTarget("hip", "gfx942", 64))
 """
+
+
+# Edits of shipped specs as one types: what is replaced, by what. The last changes a schedule that must be proven anew.
+KEYSTROKES = (
+    ("eight_wave", "store C", "store  C"),
+    ("attention/attention", "by 64", "by 32"),
+    ("rows/rmsnorm", "waves 4", "waves 8"),
+    ("hopper/h100_ping_pong", "STAGES = 6", "STAGES = 5"),
+)
+ANALYSED = """
+import sys, time
+from pathlib import Path
+from tkgen.lsp.analysis import Request, analyze
+from tkgen.source import SourceFile
+
+path, old, new = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+text = path.read_text()
+assert old in text
+analyze(Request(SourceFile(str(path), text)))
+begin = time.process_time()
+analyze(Request(SourceFile(str(path), text.replace(old, new, 1))))
+print(time.process_time() - begin)
+"""
+KEYSTROKE_BAR = 0.1
 
 
 @dataclass(frozen=True)
@@ -92,6 +117,14 @@ def seconds(timed: Timed, runs: int, folder: Path) -> float | None:
     return least
 
 
+def keystroke(spec: str, old: str, new: str, runs: int) -> float:
+    """The least processor time in which the language server analyses a spec anew after an edit."""
+    command = [sys.executable, "-c", ANALYSED, str(ROOT / "specs" / f"{spec}.tk"), old, new]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    made = (subprocess.run(command, env=environment, check=True, capture_output=True, text=True) for _ in range(runs))
+    return min(float(done.stdout) for done in made)
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -107,6 +140,10 @@ def main() -> None:
             bar = "" if timed.bar is None else f"{timed.bar:.1f}"
             missed = "  missed" if taken is not None and timed.bar is not None and taken > timed.bar else ""
             print(f"{timed.name:<48}{shown:>8}{bar:>6}{missed}", flush=True)
+    for spec, old, new in KEYSTROKES:
+        taken = keystroke(spec, old, new, runs)
+        missed = "  missed" if taken > KEYSTROKE_BAR else ""
+        print(f"{f'edit of {spec}':<48}{taken:>8.2f}{KEYSTROKE_BAR:>6.1f}{missed}", flush=True)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,9 @@ def evaluate(expression: str, values: Mapping[str, int]) -> int:
         KeyError: a name without a value.
         ValueError: what is no such expression.
     """
-    return _value(_parsed(expression), values)
+    if expression in values:  # most are a name or a number
+        return values[expression]
+    return int(expression) if expression.isdecimal() else _value(_parsed(expression), values)
 
 
 def renamed(expression: str, names: Mapping[str, str]) -> str:

@@ -254,6 +254,7 @@ class _Agent:
     passed: Counter[str] = field(default_factory=Counter)  # instances by which cursors go on in a pass
     dealt: Mapping[str, _Shares] = field(default_factory=dict)
     blocks: tuple[str, ...] = ("",)  # the endings of the names of all blocks of its cluster
+    streams: dict[StreamKind | None, str] = field(default_factory=dict)  # those of the machine, by what they carry
 
     @property
     def block(self) -> str:
@@ -381,7 +382,10 @@ class _Agent:
 
     def _stream(self, kind: StreamKind | None) -> str:
         """The machine's stream for operations; without one they are complete at once."""
-        return next((s.name for s in self.machine.streams if kind and s.carries == kind.value), "")
+        if kind not in self.streams:
+            found = (s.name for s in self.machine.streams if kind and s.carries == kind.value)
+            self.streams[kind] = next(found, "")
+        return self.streams[kind]
 
     def _fence(self, kind: StreamKind | None) -> Iterator[proof.Fence]:
         """A fence after which these operations, if the machine has them, see what was written."""
