@@ -123,7 +123,7 @@ def main() -> None:
         given.write.write_text(text, encoding="utf-8")
 
 
-PAGE = """# Products of drawn shapes on a Hopper GPU
+PAGE = """# Products of random shapes on a Hopper GPU
 
 Written by `python benchmarks/hopper_drawn.py --write PAGE`, never by hand. bf16 in and out, f32
 sums.

@@ -62,7 +62,7 @@ def main() -> None:
     parser.add_argument("-o", "--out", type=Path)
     options = parser.parse_args()
     table = Table(title="predicted, gfx942 (MI300X); hand: specs/ping_pong_wide.tk, 256 x 256 x 64, 8 waves")
-    for heading in ("M x N x K", "hand, us", "TFLOP/s", "tuned, us", "TFLOP/s", "times as fast", "choice"):
+    for heading in ("M x N x K", "hand-written, us", "TFLOP/s", "tuned, us", "TFLOP/s", "times as fast", "choice"):
         table.add_column(heading, justify="left" if heading in ("M x N x K", "choice") else "right")
     for text in options.sizes:
         m, n, k = (int(part) for part in text.split("x"))

@@ -35,7 +35,7 @@ REMAP = "remap xcd(8, chunk = 32) | group(rows = 8)"  # what pays for large prod
 
 @dataclass(frozen=True)
 class Knob:
-    """A number of a spec: where it stands, what to call a value of it, and the values worth trying beside its own.
+    """A number of a spec: its place, the name of a value, and other values worth trying.
 
     `shown` is the name of a value with `{}` in its place. `parameter` is the parameter whose default it is, where it is
     `declared`, else what it would be called as one.

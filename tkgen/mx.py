@@ -146,7 +146,7 @@ def quantise(values: Tensor, name: str) -> tuple[Tensor, Tensor]:
     in formats that have none it makes the scale of its block a NaN, as infinities do, and NaNs alone in a block.
 
     Raises:
-        ValueError: another format, or a row that is no multiple of 32.
+        ValueError: another format, or a row that is not a multiple of 32.
     """
     if name not in LARGEST_EXPONENTS:
         raise ValueError(f"`{name}` is no element of MX blocks: these are {', '.join(LARGEST_EXPONENTS)}")

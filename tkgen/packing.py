@@ -75,4 +75,4 @@ def _range(dtype: str) -> tuple[int, int]:
 
 def _whole_rows(shape: torch.Size, unit: int) -> None:
     if not shape or shape[-1] % unit:
-        raise ValueError(f"rows of {shape[-1] if shape else 0} elements are no multiple of {unit}")
+        raise ValueError(f"rows of {shape[-1] if shape else 0} elements are not a multiple of {unit}")

@@ -1,7 +1,7 @@
-"""Steps of the site's build that MkDocs has not.
+"""Build steps of the site that MkDocs lacks.
 
-Marks for the tests are dropped from pages, search works in pages opened as files, and the playground gets Python, tkgen
-and its examples.
+They remove the marks that only tests need, make the search work in pages that are opened as files, and give the
+playground Python, tkgen and its examples.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
-# The theme's plugin `offline` puts this address into every page; the file of our own does the same from the site.
+# The theme's plugin `offline` puts this address into every page; `worker.js` does the same without another host.
 SHIM = "https://unpkg.com/iframe-worker/shim"
 WORKER = "assets/javascripts/worker.js"
 
@@ -68,7 +68,7 @@ def on_post_page(output: str, page: Any, **_: Any) -> str:
 
 
 def on_post_build(config: Any, **_: Any) -> None:
-    """Called at the end: put the script into the site; the page for what is missing needs none."""
+    """Called at the end: put the script into the site; the page for missing pages needs none."""
     site = Path(config["site_dir"])
     shutil.copy(Path(__file__).with_name("worker.js"), site / WORKER)
     _add_playground(site / "assets" / "playground")

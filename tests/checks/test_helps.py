@@ -118,8 +118,8 @@ SAID = [
     (BATCHED, ("global W : bf16", "global W : f32"), "E204", "declare `W` as bf16"),
     (BATCHED, ("each k in", "each kx in"), "E200", "declare it"),
     (ATTENTION, ("  shared K, V buffers 2\n", ""), "E230", "`shared K, V buffers 2`"),
-    (ATTENTION, ("o / l\n", "o\n"), "W502", "its place in `carry`"),
-    (ATTENTION, ("  shared", "  tail masked\n  shared"), "E222", "leave it out"),
+    (ATTENTION, ("o / l\n", "o\n"), "W502", "and from `carry`"),
+    (ATTENTION, ("  shared", "  tail masked\n  shared"), "E222", "remove it"),
     (ATTENTION, ("shared K, V", "shared o, V"), "E200", "write `V`|write `Q`|declare it"),
 ]
 

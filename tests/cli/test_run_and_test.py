@@ -56,7 +56,7 @@ def test_run_gives_dynamic_sizes_to_the_launch_and_refuses_wrong_ones() -> None:
     wrong = tkgen("run", spec, "-D", "M=100 N=128 K=192")
     assert wrong.exit_code == 2 and "M must be a multiple of" in wrong.output
     missing = tkgen("run", spec, "-D", "M=256")
-    assert missing.exit_code == 2 and "is dynamic: give its size" in missing.output
+    assert missing.exit_code == 2 and "is dynamic: give it a size" in missing.output
 
 
 def test_run_says_which_code_it_runs_and_some_blocks_of_the_shipped_one() -> None:

@@ -20,7 +20,8 @@ def check(text: str | bytes, *options: str) -> Result:
 
 
 @pytest.mark.parametrize(
-    ("spec", "proven"), [("rows/rmsnorm.tk", "watches the machine code"), ("hopper/h100_lcf.tk", "the plan for sm_90a")]
+    ("spec", "proven"),
+    [("rows/rmsnorm.tk", "checks the machine code"), ("hopper/h100_lcf.tk", "the schedule is proven for sm_90a")],
 )
 def test_a_spec_is_checked_as_from_a_file(spec: str, proven: str) -> None:
     done = check((SPECS / spec).read_text(encoding="utf-8"))

@@ -19,7 +19,8 @@ from tkgen.diagnostics.explain import page as explained
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "composition.md"
 TARGETS = ("gfx90a", "gfx942", "gfx950", "sm_90a")
-KINDS = {"machine": "the hardware cannot", "computed": "what is computed forbids it", "open": "not done yet"}
+KINDS = {"machine": "the hardware cannot do it", "computed": "the computation rules it out", "open": "not done yet"}
+LABELS = {"machine": "hardware", "computed": "ruled out", "open": "not yet"}
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,10 @@ class Cell:
     @property
     def name(self) -> str:
         return f"{self.feature} of {self.kernel}"
+
+    @property
+    def heading(self) -> str:
+        return f"{self.feature[0].upper()}{self.feature[1:]}: {self.kernel}"
 
 
 def _changed(text: str, change: Mapping[str, Any]) -> str:
@@ -97,7 +102,7 @@ def _percent(part: int, whole: int) -> str:
 
 
 def _counts(all_cells: Sequence[Cell]) -> str:
-    lines = ["| | accepted | " + " | ".join(KINDS.values()) + " | accepted of all | accepted of what is possible |"]
+    lines = ["| | accepted | " + " | ".join(KINDS.values()) + " | accepted of all | accepted of the possible |"]
     lines.append("|---" * 7 + "|")
     for target in TARGETS:
         kinds = [cell.refusals[target].kind for cell in all_cells if target in cell.refusals]
@@ -114,7 +119,7 @@ def _anchor(heading: str) -> str:
 
 def _verdict(cell: Cell, target: str) -> str:
     refusal = cell.refusals.get(target)
-    return "yes" if refusal is None else f"[{refusal.kind}](#{_anchor(cell.name)})"
+    return "yes" if refusal is None else f"[{LABELS[refusal.kind]}](#{_anchor(cell.heading)})"
 
 
 def _table(target: str, features: Mapping[str, Sequence[Cell]]) -> str:
@@ -136,7 +141,7 @@ def _reasons(cell: Cell) -> str:
         reason = refusal.reason[0].upper() + refusal.reason[1:]
         text = f"- {', '.join(targets)}: {KINDS[refusal.kind]}{code}. {reason}."
         lines.append(textwrap.fill(text, 100, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False))
-    return f"### {cell.name}\n\n" + "\n".join(lines) + "\n"
+    return f"### {cell.heading}\n\n" + "\n".join(lines) + "\n"
 
 
 def page() -> str:
@@ -147,17 +152,23 @@ def page() -> str:
         features.setdefault(cell.feature, []).append(cell)
     parts = [
         "# What can be combined\n",
-        "Each feature of the language, on each kind of kernel, for each target. Every cell is a small spec.\n"
-        "A test checks it, and another one runs the accepted ones and compares them with torch.\n"
-        "`python tests/composition/cells.py` writes this page.\n",
+        "This page says which feature of the language can be used in which kind of kernel, for each target.\n"
+        "Every cell of the tables is a small spec. One test checks each spec; another one runs the accepted\n"
+        "specs and compares them with torch. `python tests/composition/cells.py` writes this page.\n",
         "| kernel | |\n|---|---|\n"
         "| product | a [product of matrices](language.md#matrix-products) |\n"
         "| attention | a [fused matmul](language.md#fused-matmuls) |\n"
-        "| rows | a [kernel without products](language.md#rows) |\n"
-        '| groups | a product of [groups of rows](language.md#matrix-products); "groups" groups its contraction |\n',
-        '"Accepted of what is possible" leaves out what the hardware cannot do and what the\ncomputation forbids.\n',
-        'The values of the cell "low precision" of attention are stored with their keys innermost, because\n'
-        "wgmma takes 8-bit floats in no other layout. AMD targets take both layouts.\n",
+        "| rows | a [row kernel](language.md#rows), which has no product |\n"
+        "| groups | a product of [groups of rows](language.md#matrix-products), such as experts; in the cell "
+        '"groups", K is divided into groups, not M |\n',
+        "| answer | meaning |\n|---|---|\n"
+        "| yes | tkgen accepts the spec, and its results are right |\n"
+        "| hardware | the hardware cannot do it |\n"
+        "| ruled out | the computation has no use for the feature, or makes it impossible |\n"
+        "| not yet | it could be done, but tkgen does not do it yet |\n",
+        'The last column of the next table counts only cells that are "yes" or "not yet".\n',
+        'In the cell "low precision" of attention, keys are the innermost dimension of the values, because\n'
+        "wgmma takes 8-bit floats in no other layout. AMD targets accept both layouts.\n",
         _counts(all_cells) + "\n",
         *(_table(target, features) for target in TARGETS),
         "## Why not\n",

@@ -143,7 +143,7 @@ def test_a_fix_whose_machine_code_races_is_left_out(waiting: Path, losing: None)
     before = waiting.read_text()
     done = CliRunner().invoke(app, ["check", str(waiting), "--fix"])
     assert done.exit_code == 0 and waiting.read_text() == before
-    assert f"note: {waiting}: a fix is left out, as the build fails with it: E32" in done.stderr
+    assert f"note: {waiting}: a fix was not applied, because the build fails with it: E32" in done.stderr
     assert "warning[W302]" in done.stderr and "1 warning left" in done.stdout
 
 

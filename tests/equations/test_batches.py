@@ -187,14 +187,14 @@ def test_matrices_begin_beyond_4_gib() -> None:
     ("text", "message"),
     [
         (HEADS.replace("each k in K by 32", "each k in K by 32 part b"),
-         "E230: parts of K, of which only the launch knows how many, need `tail masked` and a K that is dynamic, too"),
+         "E230: parts of K, whose number is known only at launch, need `tail masked` and a K that is dynamic, too"),
         (HEADS.replace(*STATIC).replace("each k in K by 32", "each k in K by 32 part b") + "  grid persistent(4)\n",
-         "E230: `grid persistent` deals out whole sums, and each part of K is one"),
+         "E230: `grid persistent` distributes complete sums, and each part of K is one"),
         (HEADS.replace("K = 64", "K = dynamic") + "  tail masked\n",
-         "E230: `Q` has others between its rows: a tail along K would reach them"),
+         "E230: `Q` has other data between its rows, which a tail along K would reach"),
         (HEADS.replace("KV = dynamic", "KV = 2"), "E223: `h / 2` does not run over `KV` of `K_`"),
         (HEADS.replace("S : f32", "S : bf16") + "  grid stream_k(5)\n",
-         "E608: `stream_k` would round `S` to bf16 each time that a part of a sum is added"),
+         "E608: `stream_k` would round `S` to bf16 at every addition of a part"),
     ],
 )  # fmt: skip
 def test_what_a_batch_cannot_be(text: str, message: str) -> None:

@@ -150,14 +150,14 @@ def test_any_and_when_are_names_like_others() -> None:
     ("change", "message"),
     [
         (("any(x > 2)", "any(x)"), "E229: `when any` takes a truth, not a number"),
-        (("y = z + 1", "Y[t] = z"), "E222: `Y[t]` stands under `when any`, where only definitions do"),
+        (("y = z + 1", "Y[t] = z"), "E222: `Y[t]` is under `when any`, where only definitions are allowed"),
         (
             ("    y = z + 1", "    carry k : f32[t] = 0"),
-            "E222: `carry` stands under `when any`, where only definitions do",
+            "E222: `carry` is under `when any`, where only definitions are allowed",
         ),
         (("y = z + 1", "y = rowmax(z)"), "E225: `y` was [t, D], and would be [t] here"),
-        (("    y = z + 1", "    when any(x > 3)\n      y = z + 1"), "E110: a `when any` stands in another"),
-        (("Y[t] = y", "Y[t] = z"), "E227: `z` is a value of `when any`, which not every tile has"),
+        (("    y = z + 1", "    when any(x > 3)\n      y = z + 1"), "E110: a `when any` is inside another one"),
+        (("Y[t] = y", "Y[t] = z"), "E227: `z` is defined under `when any`, so it does not exist in every tile"),
         (("any(x > 2)", "all(x > 2)"), "E101: expected `any`, found `all`"),
         (("    z = x * 10\n    y = z + 1\n", ""), "E102: `when` has no body"),
     ],
@@ -178,9 +178,9 @@ WITHIN = SUMS.replace("  when any(c > 4)\n    c = c", "    when any(c > 4)\n    
         (
             ROWS,
             "E406",
-            "`when any` asks for all 4 places along `t` of a tile, and lanes that have other rows do not vote",
+            "`when any` is about all 4 places along `t` of a tile, but lanes that have other rows do not vote",
         ),
-        (WITHIN, "E230", "`when any` stands in a loop that sums products: decide behind it, by what was summed"),
+        (WITHIN, "E230", "`when any` is in a loop that sums products: decide after the loop, by the sums"),
     ],
     ids=["rows", "within"],
 )

@@ -214,17 +214,17 @@ def errors(tensors: str, equations: str, **options: Any) -> list[str]:
 @pytest.mark.parametrize(
     ("tensors", "equations", "message"),
     [
-        ("R : f32[M]", "R[m] = rowmax(s)", "E226: `rowmax` along `n` would end with the block's tile of 64"),
+        ("R : f32[M]", "R[m] = rowmax(s)", "E226: `rowmax` along `n` would be over only the block's tile of 64"),
         ("R : f32[M, COLS]; v : f32[M]; Y : f32[M, N]", "Y[m, n] = s / rowsum(s); R[m, n / 64] = v[m]",
-         "E226: `rowsum` along `n` would end with the block's tile of 64"),
+         "E226: `rowsum` along `n` would be over only the block's tile of 64"),
         ("R : f32[M, COLS]", "R[m, n / 64] = rowmean(s)", "E226: `rowmean` along `n` would be the mean of one tile"),
         ("R : f32[M, K]", "R[m, n / 32] = rowmax(s)", "E223: `n / 32` is no tile of `n`"),
         ("R : f32[M, M]", "R[m, n / 64] = rowmax(s)", "E223: `n / 64` does not run over `M` of `R`"),
-        ("R : f32[M, COLS]", "R[m, n / 64] = s", "E225: `R[m, n / 64]` is [m], and the value stored has `n` beside"),
+        ("R : f32[M, COLS]", "R[m, n / 64] = s", "E225: `R[m, n / 64]` is [m], but the value stored has `n` beside"),
         ("R : f32[M, COLS]", "R[m, n / 64] = rowmax(s * R[m, n / 64])",
          "E230: `R` is read by the tile outside of the loop"),
         ("R : f32[COLS]; Y : f32[M, N]", "R[n / 64] = 1; Y[m, n] = s",
-         "E602: every block along `m` writes `R[n / 64]`, another value each"),
+         "E602: every block along `m` writes `R[n / 64]`, each with a different value"),
     ],
 )  # fmt: skip
 def test_mistakes(tensors: str, equations: str, message: str) -> None:
@@ -233,15 +233,15 @@ def test_mistakes(tensors: str, equations: str, message: str) -> None:
 
 def test_what_blocks_add_up_is_not_reduced() -> None:
     found = errors("Y : f32[M, N]", "Y[m, n] = s - rowmax(s)", clauses="grid split_k(2)")
-    assert found == ["E608: `max` would be applied to every block's part of a sum",
-                     "E608: `sub` would be applied to every block's part of a sum"]  # fmt: skip
+    assert found == ["E608: `max` would be applied to the partial sum of every block",
+                     "E608: `sub` would be applied to the partial sum of every block"]  # fmt: skip
 
 
 def test_local_memory_has_room_for_what_waves_hand_over() -> None:
     full = {"sizes": (256, 256, 64), "block": (256, 256), "waves": "2 x 4", "shared": " buffers 2"}
     equations = SOFTMAX.replace("Y[m, n] = e / l; ", "")
     found = errors("L : f32[M]", equations, **full)
-    assert found == ["E501: the tiles need 73728 bytes of LDS, a block on gfx942 has 65536"]
+    assert found == ["E501: the tiles need 73728 bytes of LDS, but a block on gfx942 has 65536"]
 
 
 def test_the_proof_knows_of_the_meeting_at_which_waves_hand_over() -> None:

@@ -182,22 +182,24 @@ def test_functions_are_formatted_and_dumped() -> None:
 
 MISTAKES = [
     (SOFTCAP, "softcap(x)", "E234", "`softcap` takes 2 arguments, not 1", "softcap(x)", ["softcap(x, c) ="]),
-    (SOFTCAP, "softcap", "E200", "`softcap` is a function, which takes arguments", "softcap", []),
+    (SOFTCAP, "softcap", "E200", "`softcap` is a function, which needs arguments", "softcap", []),
     (SOFTCAP, "fast softcap(x, 2)", "E200", "`fast` takes a function of the language, not `softcap`", "softcap", []),
-    (SOFTCAP, "softcpa(x, 2)", "E200", "`softcpa` is no function of equations; did you mean `softcap`?", "softcpa", []),
+    (SOFTCAP, "softcpa(x, 2)", "E200", "`softcpa` is not a function of equations; did you mean "
+                                       "`softcap`?", "softcpa", []),
     (SOFTCAP, "softcap(x > 0, 2)", "E229", "`/` takes a number, not a truth", "x", ["softcap(x > 0, 2)"]),
     ("function f(x) = softcap(x > 1, 2)\n" + SOFTCAP, "f(x)", "E229", "`/` takes a number, not a truth", "x",
      ["softcap(x > 1, 2)", "f(x)"]),
     ("function f(x) = x + cap\n", "f(x)", "E234", "`cap` is no parameter of `f`", "cap", ["cap"]),
     ("function f(first) = frist\n", "x", "E234", "`frist` is no parameter of `f`; did you mean `first`?", "frist", []),
-    ("function f(x) = x + W[x]\n", "x", "E234", "a function takes values, and reads no tensor such as `W`", "W[x]", []),
+    ("function f(x) = x + W[x]\n", "x", "E234", "a function takes values and cannot read a tensor such as "
+                                                "`W`", "W[x]", []),
     ("function f(x) = x[0]\n", "x", "E234", "`x` is a parameter, which has no index", "x[0]", []),
-    ("function f(x) = x + length(x)\n", "x", "E234", "`length` takes the name of an axis, which `f` does not see",
+    ("function f(x) = x + length(x)\n", "x", "E234", "`length` needs the name of an axis, which `f` cannot use",
      "length(x)", []),
     ("function f(x) = f\n", "x", "E234", "`f` is a function, not a value", "f", []),
     ("function f(x) = x + f(x)\n", "x", "E234", "`f` calls itself", "f", []),
     ("function f(x) = g(x)\nfunction g(x) = 2 * f(x)\n", "x", "E234", "`f` calls itself", "g", ["f"]),
-    ("function f(x) = rowmaxx(x)\n", "x", "E200", "`rowmaxx` is no function of equations; did you mean `rowmax`?",
+    ("function f(x) = rowmaxx(x)\n", "x", "E200", "`rowmaxx` is not a function of equations; did you mean `rowmax`?",
      "rowmaxx", []),
     ("function tanh(x) = x\n", "x", "E202", "`tanh` is a function of equations, so no function can have this name",
      "tanh", []),
@@ -232,7 +234,7 @@ def test_functions_are_not_expanded_without_end(count: int) -> None:
     with pytest.raises(SpecError) as caught:
         load("own.tk", text=ROWS.format(above=above, inside="", formula="g0(x)"))
     (found,) = caught.value.diagnostics
-    assert (found.code, found.message) == ("E234", "`g0` expands to more than 100 operations in one another")
+    assert (found.code, found.message) == ("E234", "`g0` expands to more than 100 nested operations")
 
 
 def test_functions_of_functions_do_not_multiply_without_end() -> None:

@@ -140,19 +140,19 @@ def test_each_sum_is_multiplied_once() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("silu(g) * u", "silu(g) * rowsum(X[m])"), "E230: `K` is no axis of the tile of sums, which has m and n"),
+        (("silu(g) * u", "silu(g) * rowsum(X[m])"), "E230: `K` is not an axis of the tile of sums, which has m and n"),
         (("shared X, G, U", "shared X, G"), "E201: nothing says how `U` gets to registers"),
         (("U : bf16", "U : f16"), "E2"),
         (
             ("+ X[m, k] @ U[n, k].T", "+ (X[m, k] @ U[n, k].T) * (X[m, k] @ G[n, k].T)"),
-            "E230: `u` is no sum of products",
+            "E230: `u` is not a sum of products",
         ),
         (("waves 2 x 2", "waves 4 along k"), "E200: `k` is no axis of the output tile"),
         (
             ("  each k", "  accumulate g : f32 tile 16 x 16\n  each k"),
-            "E201: `accumulate` does not say each sum once: u",
+            "E201: `accumulate` must name each sum once: u",
         ),
-        (("  each k", "  store Y\n  each k"), "E202: the equations say this already"),
+        (("  each k", "  store Y\n  each k"), "E202: the equations already state this"),
     ],
 )
 def test_mistakes(change: tuple[str, str], message: str) -> None:
@@ -163,11 +163,11 @@ def test_a_factor_that_is_another_for_each_tile_is_refused() -> None:
     """It was accepted, and its C++ did not compile."""
     text = DUAL.replace("global G : bf16[N, K]", "global G : bf16[TILES, N, K]").replace("G[n, k]", "G[m / 64, n, k]")
     found = errors(text.replace("K = 96", "K = 96, TILES = ceil_div(M, 64)"))
-    assert found == ["E230: `G[m / 64, n, k]` is another matrix for each tile"]
+    assert found == ["E230: `G[m / 64, n, k]` is a different matrix for each tile"]
 
 
 def test_split_sums_take_linear_epilogues_alone() -> None:
     split = DUAL.replace("Y : bf16", "Y : f32").replace(LINE, LINE + "  grid split_k(blocks = 3)\n")
-    assert any("E608: `silu` would be applied to every block's part" in e for e in errors(split))
+    assert any("E608: `silu` would be applied to the partial sum of every block" in e for e in errors(split))
     one = split.replace("    u = u + X[m, k] @ U[n, k].T\n", "").replace("silu(g) * u", "0.5 * g").replace("G, U", "G")
     right(load(one.replace("  global U : bf16[N, K]\n", "")))

@@ -99,9 +99,9 @@ def test_register_buffers_and_two_sums() -> None:
         ("s[m, k / 128]", "s[m, k / 64]", "E223", "`k / 64` is no tile of `k`"),
         ("s[m, k / 128]", "s[m / 128, k / 128]", "E223", "`m / 128` does not run over `M` of `s`"),
         ("s[m, k / 128]", "s[m, k]", "E223", "`k` runs over `K`, this dimension of `s` is `K_BLOCKS`"),
-        ("  each k", "  carry c : f32[m, n] = 1\n  each k", "E230", "does not begin at zero"),
-        ("/ 128] * p", "/ 128] * p * (A[m, k] @ B[n, k].T)", "E230", "is no sum of products"),
-        ("shared A, B", "shared A, B\n  registers A, B slice 64", "E230", "scales the products of whole steps"),
+        ("  each k", "  carry c : f32[m, n] = 1\n  each k", "E230", "must start at zero"),
+        ("/ 128] * p", "/ 128] * p * (A[m, k] @ B[n, k].T)", "E230", "is not a sum of products"),
+        ("shared A, B", "shared A, B\n  registers A, B slice 64", "E230", "scales the products of complete K-steps"),
         ("fp8[", "i8[", "E230", "scales products of i8, which has no schedule yet"),
     ],
 )

@@ -173,7 +173,7 @@ def test_scales_of_rows_columns_and_the_output_agree_with_torch() -> None:
 @pytest.mark.parametrize(
     ("change", "code", "message"),
     [
-        (("B : fp8[N, K]", "B : bf16[N, K]"), "E204", "no matrix instruction takes both"),
+        (("B : fp8[N, K]", "B : bf16[N, K]"), "E204", "no matrix instruction accepts both"),
         (("B : fp8[N, K]", "B : fp8[K, N]"), "E204", "`B` of e4m3fnuz is stored with `K` first"),
         (("by 128", "by 96"), "E208", "does not divide the K-step of 96 into multiples of 64"),
         (("waves 2 x 2", "waves 2 x 2\n  accumulate c : i32 tile 32 x 32"), "E204", "are summed in f32, not i32"),
@@ -191,5 +191,5 @@ def test_mistakes(change: tuple[str, str], code: str, message: str) -> None:
 
 def test_parts_of_whole_sums_are_not_added_as_floats() -> None:
     text = gemm("i8", "f32", "waves 2 x 2\nshared A, B\ngrid split_k(2)")
-    with pytest.raises(SpecError, match="would add parts of whole sums as floats"):
+    with pytest.raises(SpecError, match="would add parts of integer sums as floats"):
         tkgen.load(text).check()

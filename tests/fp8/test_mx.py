@@ -143,10 +143,10 @@ def test_against_torch() -> None:
             "E230",
             "a factor of a product is a tile of a tensor, of e8m0",
         ),
-        ("C[m, n] = c", "C[m, n] = c * t[0, 0]", "E230", "`t` is e8m0, and such scales multiply the factors"),
+        ("C[m, n] = c", "C[m, n] = c * t[0, 0]", "E230", "`t` is e8m0, and such scales must multiply both operands"),
         ("by 128\n", "by 64\n", "E230", "128 of k at a time, and a slice is"),
         (" A : e4m3fn", " A : bf16", "E230", "`s` scales blocks of bf16"),
-        ("waves 2 x 4", "waves 2 x 4\n  tail clamped", "E230", "would begin within a block that has one scale"),
+        ("waves 2 x 4", "waves 2 x 4\n  tail clamped", "E230", "would start inside a block that shares one scale"),
         ("= ceil_div(K, 32)", "= K / 64", "E223", "`k / 32` does not run over `K_BLOCKS` of `s`"),
     ],
 )
@@ -160,7 +160,7 @@ def test_mistakes(old: str, new: str, code: str, message: str) -> None:
 
 def test_scales_of_other_blocks() -> None:
     text = SPEC.replace("ceil_div(K, 32)", "ceil_div(K, 64)").replace("k / 32", "k / 64")
-    with pytest.raises(SpecError, match=r"`s\[m, k / 64\]` is no scale for each block of 32 along k") as raised:
+    with pytest.raises(SpecError, match=r"`s\[m, k / 64\]` is not a scale for each block of 32 along k") as raised:
         tkgen.load(text).check()
     assert {d.code for d in raised.value.diagnostics} == {"E230"}
 
@@ -185,4 +185,6 @@ def test_nothing_makes_such_scales(types: tuple[str, str], stored: str) -> None:
             tkgen.load(text)
         (found,) = error.value.diagnostics
         assert found.code == "E204"
-        assert re.search(r"(is e8m0|converts what products make), and no product makes such numbers yet", found.message)
+        assert re.search(
+            r"(is e8m0|would convert results of products), and no product stores such values yet", found.message
+        )

@@ -250,17 +250,17 @@ def test_a_tensor_that_is_not_packed_is_refused() -> None:
     [
         ("target gfx950", "target gfx942", "E204", "gfx942 has no e2m1"),
         ("(s[m, k / 32] * A[m, k]) @ (t[n, k / 32] * B[n, k]).T", "A[m, k] @ B[n, k].T", "E230",
-         "`A` is e2m1: blocks of both factors have scales"),
+         "`A` is e2m1: blocks of both operands must have scales"),
         ("(t[n, k / 32] * B[n, k]).T", "B[n, k].T", "E204", "one product of f32 and e2m1"),
         ("K by 256", "K by 192", "E208", "multiples of 128"),
         ("slice 128", "slice 64", "E208", "multiples of 128"),
         ("A : e2m1[M, K]", "A : e2m1[K, M]", "E204", "stored with `K` first"),
         (" K = 8192, K_BLOCKS = ceil_div(K, 32)", " K = 8191, K_BLOCKS = ceil_div(K, 32)", "E209",
-         "a row of `A` has bytes of several elements, and `K` is 8191"),
-        ("C : bf16", "C : e2m1", "E204", "`C` is e2m1, and no product makes such numbers yet"),
+         "a row of `A` has several elements in a byte, and `K` is 8191"),
+        ("C : bf16", "C : e2m1", "E204", "`C` is e2m1, and no product stores such values yet"),
         ("C[m, n] = c", "C[m, n] = e3m2(c)", "E204",
-         "`e3m2` converts to e3m2, which is packed and made by stores alone"),
-        ("C[m, n] = c", "C[m, n] = c * A[m, 0]", "E230", "`A` is e2m1, and such numbers are factors of products alone"),
+         "`e3m2` converts to e3m2, a packed type that only stores create"),
+        ("C[m, n] = c", "C[m, n] = c * A[m, 0]", "E230", "`A` is e2m1, which can only be an operand of a product"),
         ("shared A, B buffers 2 via direct\n  registers A, B slice 128", "registers A, B", "", ""),
     ],
 )  # fmt: skip
@@ -277,7 +277,7 @@ def test_mistakes(old: str, new: str, code: str, message: str) -> None:
 
 def test_six_bits_go_through_lds() -> None:
     text = FP6.replace("  shared A, B buffers 2 via direct\n  registers A, B slice 256\n", "  registers A, B\n")
-    with pytest.raises(SpecError, match="`A` of e2m3 goes to registers through LDS") as raised:
+    with pytest.raises(SpecError, match="`A` of e2m3 must go to registers through LDS") as raised:
         tkgen.load(text).check()
     assert {d.code for d in raised.value.diagnostics} == {"E230"}
 
@@ -295,7 +295,7 @@ def test_clauses_have_no_scales_of_blocks() -> None:
   accumulate C : f32 tile 32 x 32
   store C
 """
-    with pytest.raises(SpecError, match="`A` is e2m1: blocks of both factors have scales") as raised:
+    with pytest.raises(SpecError, match="`A` is e2m1: blocks of both operands must have scales") as raised:
         tkgen.load(text).check()
     assert {d.code for d in raised.value.diagnostics} == {"E230"}
 
@@ -310,5 +310,7 @@ def test_rows_hold_no_packed_numbers() -> None:
   waves 4
   Y[m] = S[m]
 """
-    with pytest.raises(SpecError, match="`S` is e2m1, of which factors of matrix products are made alone"):
+    with pytest.raises(
+        SpecError, match="`S` is e2m1, which can only be used to compute an operand of a matrix product"
+    ):
         tkgen.load(text).check()

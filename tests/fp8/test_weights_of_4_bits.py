@@ -173,7 +173,7 @@ MISTAKES = {
     "a length that only run time knows": ("K = 8192, GROUPS = K / 32", "K = dynamic, GROUPS = 256", "E209"),
     "another word": ("] interleaved", "] swizzled", "E209"),
     "an order of another type": ("bf16[M, K]", "bf16[M, K] interleaved", "E209"),
-    "multiplied as it is": ("bf16(s[n, k / 32] * W[n, k])", "W[n, k]", "E2"),
+    "multiplied both unchanged": ("bf16(s[n, k / 32] * W[n, k])", "W[n, k]", "E2"),
     "not rounded": ("bf16(s[n, k / 32] * W[n, k])", "(s[n, k / 32] * W[n, k])", "E204"),
     "groups of 16": ("GROUPS = K / 32", "GROUPS = K / 16", "E230"),
     "a group that no step is made of": ("GROUPS = K / 32", "GROUPS = ceil_div(K, 48)", "E223"),

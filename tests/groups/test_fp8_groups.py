@@ -96,8 +96,8 @@ def test_weights_of_4_bits_in_groups() -> None:
 
 
 MISTAKES = [
-    ("W : fp8", "W : bf16", "E204: one product of e4m3fnuz and bf16: no matrix instruction takes both"),
-    ("  tail masked\n", "", "E604: groups of TOKENS end anywhere, and their last tiles hang over into the next group"),
+    ("W : fp8", "W : bf16", "E204: one product of e4m3fnuz and bf16: no matrix instruction accepts both"),
+    ("  tail masked\n", "", "E604: groups of TOKENS have any length, so their last tiles reach into the next group"),
     ("W : fp8[GROUPS, N, K]", "W : fp8[GROUPS, K, N]", "E204"),
     ("y = y + X[m, k] @ W[g, n, k].T", "y = y + s[m] * (X[m, k] @ W[g, n, k].T)",
      "E230: `s` scales products of ragged rows, which has no schedule yet"),

@@ -205,15 +205,16 @@ def test_groups_that_share_a_matrix() -> None:
 
 
 MISTAKES = [
-    ("  tail masked\n", "", "E604: groups of TOKENS end anywhere, and their last tiles hang over into the next group"),
-    ("tail masked", "tail clamped", "E230: a tile that moved into its group would write rows of the one before"),
+    ("  tail masked\n", "", "E604: groups of TOKENS have any length, so their last tiles reach into the next group"),
+    ("tail masked", "tail clamped", "E230: a tile that is moved into its group would write rows of the previous group"),
     ("  tail masked", "  grid stream_k(2)\n  tail masked",
-     "E230: `grid stream_k` divides a known number of tiles, and groups have as many as they need"),
+     "E230: `grid stream_k` divides a known number of tiles, but groups have as many as they need"),
     ("k in K by 32", "k in K within FIRST[g] by 32",
-     "E230: rows and contraction are ragged, and one of them may be"),
+     "E230: the rows and the contraction are ragged, but only one of them may be"),
     ("m in TOKENS within FIRST[g] by 64, n in N by 64", "m in TOKENS by 64, n in N within FIRST[g] by 64",
-     "E230: `n` is ragged, and of products the rows or the contraction may be"),
-    ("n in N by 64", "h in HEADS, n in N by 64", "E602: every block along `h` writes `Y[m, n]`, another value each"),
+     "E230: `n` is ragged, but in a product only the rows or the contraction may be"),
+    ("n in N by 64", "h in HEADS, n in N by 64", "E602: every block along `h` writes `Y[m, n]`, each with a "
+                                                 "different value"),
 ]  # fmt: skip
 
 

@@ -95,9 +95,9 @@ def test_features_together_compute_what_torch_does(spec: str) -> None:
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
-        (text("schedule ping_pong", rows=64), "has no other one to take turns with"),
-        (text("grid persistent(2)", parts=True), "differ in how long"),
-        (text("", parts=True).replace("PARTS = 3", "PARTS = 6"), "takes no pass"),
+        (text("schedule ping_pong", rows=64), "cannot take turns"),
+        (text("grid persistent(2)", parts=True), "have loops of different lengths"),
+        (text("", parts=True).replace("PARTS = 3", "PARTS = 6"), "has no iteration"),
         (text("").replace("B[h, q, j]", "rowmean(o)"), "after the loop over `D`"),
     ],
 )

@@ -200,7 +200,7 @@ def test_packed_sequences_are_refused() -> None:
     with pytest.raises(SpecError) as caught:
         load(PACKED, target="sm_90a").check()
     messages = [(d.code, d.message) for d in caught.value.diagnostics]
-    assert messages == [("E230", "the copy engine ends no row of `V` where a group ends")]
+    assert messages == [("E230", "the copy engine cannot end a row of `V` at the end of a group")]
 
 
 @pytest.mark.parametrize(
@@ -236,17 +236,17 @@ def test_values_that_lie_otherwise_are_not_what_the_equations_say() -> None:
     assert wrong_chain(layout, replace(code, right=replace(code.right, coord=place)))
 
 
-INNERMOST = "wgmma takes 8-bit floats only with the axis that the product sums over innermost"
+INNERMOST = "wgmma takes 8-bit floats only with the summed axis innermost"
 REFUSED = {
     "values": ({}, ("V : fp8[HEADS, D, KEYS]", "V : fp8[HEADS, KEYS, D]"), ("V[h, D, j].T", "V[h, j]"),
-               f"`V` has not `j` innermost: {INNERMOST}"),
+               f"`V` does not have `j` innermost: {INNERMOST}"),
     "keys": ({"k": "K[h, D, j]"}, ("K : fp8[HEADS, KEYS, D]", "K : fp8[HEADS, D, KEYS]"), ("", ""),
-             f"`K` has not `D` innermost: {INNERMOST}"),
+             f"`K` does not have `D` innermost: {INNERMOST}"),
     "half a row": ({"step": "64"}, ("", ""), ("", ""),
-                   "64 of `j` are no multiple of 128, which a row of `V` has in shared memory"),
-    "outputs": ({"out": "fp8"}, ("", ""), ("", ""), "`O` is e4m3fn, and no factor of a product"),
+                   "64 of `j` are not a multiple of 128, the length of a row of `V` in shared memory"),
+    "outputs": ({"out": "fp8"}, ("", ""), ("", ""), "`O` is e4m3fn, but not an operand of a product"),
     "rows of keys": ({"keys": "200"}, ("", ""), ("", ""),
-                     "a row of `V` is 200 bytes, and the copy engine steps over multiples of 16"),
+                     "a row of `V` is 200 bytes, but the copy engine needs a multiple of 16"),
 }  # fmt: skip
 
 

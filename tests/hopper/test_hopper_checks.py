@@ -175,7 +175,7 @@ def test_blocks_of_a_cluster_have_whole_tiles_and_no_turns() -> None:
 
 def test_one_consumer_has_nobody_to_take_turns_with() -> None:
     text = gemm(block=(64, 128, 64), dims=(200, 328, 136)).replace("    store C", "    store C\n    schedule ping_pong")
-    with pytest.raises(SpecError, match="nobody to take turns with"):
+    with pytest.raises(SpecError, match="cannot take turns"):
         loaded(text).check()
 
 
@@ -183,9 +183,9 @@ BYTES = gemm("NT", (128, 128, 128), operand="fp8", output="fp8", dims=(256, 256,
 PROMOTED = SCALED["promoted"]
 OF_BYTES = {
     "a contraction that comes first": (BYTES, ("A : fp8[M, K]", "A : fp8[K, M]"), "E204", "neighbours along"),
-    "half a swizzle": (BYTES, ("step 128", "step 64"), "E240", "a K-step of 64 is no multiple of 128"),
+    "half a swizzle": (BYTES, ("step 128", "step 64"), "E240", "a K-step of 64 is not a multiple of 128"),
     "half a panel": (BYTES, ("128 x 128 step", "128 x 64 step", "tile 16 x 128", "tile 16 x 64"), "E240",
-                     "64 columns of e4m3fn are no whole number of panels of 128"),
+                     "64 columns of e4m3fn are not a multiple of a panel of 128"),
     "a factor of 16 bits": (BYTES, ("B : fp8", "B : bf16"), "E204", "products of e4m3fn and bf16"),
     "floats of 32 bits": (gemm("NT", (128, 128, 32), operand="f32"), (), "E240", "10 of the 23 fraction bits"),
     "another encoding": (BYTES, ("A : fp8", "A : e4m3fnuz"), "E204", "its fp8 is e4m3fn"),
@@ -193,10 +193,10 @@ OF_BYTES = {
         PROMOTED, ("by 128\n  grid", "by 256\n  grid", "16 x 128", "16 x 256"), "E403", "384 registers"),
     "one sum that is scaled": (
         PROMOTED, ("  C[m, n] = c", "    d = d + p\n  C[m, n] = c + d", "accumulate c", "accumulate c, d"), "E240",
-        "of all sums before it adds them, or of none"),
+        "of all sums must be scaled before they are added, or of none"),
     "consumers that take turns": (
         PROMOTED, ("  each k", "  schedule ping_pong\n  each k"), "E240",
-        "add products as they are"),
+        "cannot scale products before they are added"),
 }  # fmt: skip
 
 

@@ -72,8 +72,8 @@ def test_tensors_that_the_copy_engine_cannot_move() -> None:
     found = layout()
     a = found.program.a.tensor
     assert not problems(found, a, 100, 64, address=256)
-    assert "no multiple of 16" in problems(found, a, 100, 60)[0]
-    assert "does not begin" in problems(found, a, 100, 64, address=8)[0]
+    assert "not a multiple of 16" in problems(found, a, 100, 60)[0]
+    assert "does not start" in problems(found, a, 100, 64, address=8)[0]
 
 
 def test_no_dead_spec() -> None:

@@ -63,13 +63,13 @@ def test_sums_of_rows_are_gathered_behind_the_loop() -> None:
     "old, new, said",
     [
         ("waves 8", "waves 4", "write `waves 8 along q`"),
-        (" via direct", " via collective", "leave `via collective` out"),
+        (" via direct", " via collective", "remove `via collective`"),
         ("j in KEYS by 128", "j in KEYS by 96", "128, 192, 256"),
         ("buffers 2", "buffers 3", "bytes of shared memory"),
         ("j in KEYS by 128", "j in KEYS by 256", "bytes of shared memory"),
-        ("  shared K", "  registers Q\n  shared K", "leave `registers` out"),
+        ("  shared K", "  registers Q\n  shared K", "remove `registers`"),
         ("bf16(p) @", "bf16(p + 0 * rowmax(o)) @", "`q`"),
-        ("  shared K", "  schedule simple\n  shared K", "loops on Hopper take `ping_pong` alone"),
+        ("  shared K", "  schedule simple\n  shared K", "fused matmuls on Hopper have only `ping_pong` as a schedule"),
         ("  each j", "  grid persistent(132)\n  each j", ""),
     ],
 )

@@ -213,7 +213,7 @@ def test_test_takes_one_of_a_batch() -> None:
 
 def test_run_is_of_whole_launches() -> None:
     code, out = tkgen("run", SPECS / "h100_lcf.tk", "-D", "M=200 N=264 K=136", "--blocks", "0")
-    assert code == 2 and "leave `--blocks` out" in out
+    assert code == 2 and "remove `--blocks`" in out
 
 
 def test_run_fails_where_numbers_are_wrong(monkeypatch: pytest.MonkeyPatch) -> None:

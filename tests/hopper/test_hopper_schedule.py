@@ -211,7 +211,7 @@ def test_a_store_that_is_left_out_is_refused() -> None:
 
 def test_check_says_that_it_is_proven() -> None:
     result = CliRunner().invoke(app, ["check", str(SPEC)])
-    assert result.exit_code == 0 and "not proven" not in result.output and "proven: the plan" in result.output
+    assert result.exit_code == 0 and "not proven" not in result.output and "the schedule is proven" in result.output
 
 
 @pytest.mark.parametrize("stages", [2, 3])

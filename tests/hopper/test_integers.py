@@ -79,10 +79,10 @@ def test_integers_compile_without_spills() -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"C : f32": "C : i32"}, "stores no i32 of products"),
-        ({"C : f32": "C : i8"}, "stores no i8 of products"),
+        ({"C : f32": "C : i32"}, "cannot store products as i32"),
+        ({"C : f32": "C : i8"}, "cannot store products as i8"),
         ({"A : i8[M, K]": "A : i8[K, M]", "A[m, k]": "A[k, m].T"}, "is stored with `K` first"),
-        ({"K by 128": "K by 64"}, "a K-step of 64 is no multiple of 128"),
+        ({"K by 128": "K by 64"}, "a K-step of 64 is not a multiple of 128"),
     ],
 )
 def test_what_no_instruction_has_is_refused(changes: dict[str, str], said: str) -> None:

@@ -113,7 +113,7 @@ def test_one_build_serves_all_batches_and_lengths_of_attention() -> None:
 
 def test_queries_in_a_window_that_see_no_key_are_refused_on_hopper() -> None:
     q, k = normal(1, 1, 400, 64), normal(1, 1, 64, 64)
-    with ops.emulated(HOPPER), pytest.raises(ValueError, match="at this KEYS and LENGTH some tile of q has no `j`"):
+    with ops.emulated(HOPPER), pytest.raises(ValueError, match="at this KEYS and LENGTH a tile of q has no `j`"):
         ops.attention(q, k, k, causal=True, window=20)
 
 

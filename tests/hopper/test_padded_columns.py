@@ -79,5 +79,5 @@ def test_padded_columns_compile_without_spills() -> None:
 
 @pytest.mark.parametrize(("d", "e", "name"), [(100, 64, "Q"), (64, 68, "V")])
 def test_rows_that_the_copy_engine_cannot_step_over_are_refused(d: int, e: int, name: str) -> None:
-    with pytest.raises(SpecError, match=f"a row of `{name}` is .* the copy engine steps over multiples of 16"):
+    with pytest.raises(SpecError, match=f"a row of `{name}` is .* the copy engine needs a multiple of 16"):
         load(TEXT.format(d=d, e=e)).check()

@@ -94,7 +94,7 @@ def test_named_roles_compile_without_spills(roles: str) -> None:
         (FIRST.replace("load K, V", "load W"), "E200", "is not a global tensor"),
         (FIRST.replace("store O", "store K"), "E200", "which no equation writes"),
         (FIRST.replace("store O", "load Q"), "E230", "of which 2 load"),
-        (FIRST.replace("0..3", "0..7").replace("4..11", "8..15"), "E230", "one warpgroup loads"),
+        (FIRST.replace("0..3", "0..7").replace("4..11", "8..15"), "E230", "one warpgroup must load"),
         (FIRST.replace("4..11", "4..7"), "E230", "want `waves 8 along q`"),
         (FIRST.replace("4..11", "5..12"), "E214", "wave 4 of 13 has no role"),
         (FIRST.replace("4..11", "4..11 as 8 x 1"), "E214", "a grid of waves"),

@@ -78,9 +78,9 @@ def test_large_numbers_are_answered_quickly_everywhere(first: int) -> None:
         ("  shared A, B buffers 2\n" + SCHEDULE + "load A B  read A B  multiply  wait vm 256\n", "E216",
          "256 operations cannot be left", "256"),
         ("  shared A, B buffers 2\n" + SCHEDULE + "load A B  read A B  multiply  wait vm 64\n", "E216",
-         "the counter ends at 63", "wait vm 64"),
+         "the largest count is 63", "wait vm 64"),
         ("  shared A, B buffers 2\n" + SCHEDULE + "load A B  read A B  multiply  wait lds 16\n", "E216",
-         "the counter ends at 15", "wait lds 16"),
+         "the largest count is 15", "wait lds 16"),
     ],
 )  # fmt: skip
 def test_a_number_out_of_bounds_is_named_with_its_place(

@@ -110,7 +110,7 @@ def test_a_named_schedule(package: Path) -> None:
     assert "The next tiles are copied last." in ran(package, "-c", hover).stdout
     spec.write_text(PRODUCT.replace(" via direct", " via registers"), encoding="utf-8")
     refused = ran(package, "-m", "tkgen", "check", "a.tk").stderr
-    assert "`schedule loads_last` cannot be made here: operands must come `via direct`" in refused
+    assert "`schedule loads_last` is not possible here: operands must come `via direct`" in refused
 
 
 def test_a_named_schedule_that_is_wrong(package: Path) -> None:

@@ -218,7 +218,7 @@ def test_the_operator_looks_at_both() -> None:
     rows = [torch.randn(n, heads, D).bfloat16() for n, heads in ((300, 2), (420, 1), (420, 1))]
     for lie, message in (
         (([99, 3, 2, 1, 0, -1], [0] * 6), r"FIRST\[1\] is 3, less than the 99"),
-        (([0] * 6, [0, 1, 2, 3, 4, 421]), r"FIRST_K\[5\] is 421, which is outside of 0..420"),
+        (([0] * 6, [0, 1, 2, 3, 4, 421]), r"FIRST_K\[5\] is 421, which is not in 0..420"),
     ):
         with pytest.raises(ValueError, match=message):
             attend(*offsets(*lie).values(), *rows)
@@ -244,9 +244,9 @@ def test_known_lengths_are_a_number() -> None:
     ("old", "new", "code", "message"),
     [
         (ENDS, "to q + length(j)", "E223",
-         "`q + length(j)` is moved by another length than the difference of the two axes'"),
+         "`q + length(j)` is moved by a length that is not the difference of the lengths of the two axes"),
         (ENDS, "to q + length(q) - length(j)", "E223",
-         "`q + length(q) - length(j)` is moved by another length than the difference of the two axes'"),
+         "`q + length(q) - length(j)` is moved by a length that is not the difference of the lengths of the two axes"),
         (ENDS, "to q + length(h) - length(q)", "E223", None),
         ("where(q + length(j)", "where(q + length(KEYS)", "E200", "`KEYS` is no axis"),
         ("where(q + length(j)", "where(q + length(j, q)", "E200", "`length` takes 1 argument, not 2"),

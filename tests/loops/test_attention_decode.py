@@ -118,8 +118,8 @@ def test_a_part_whose_scores_are_all_infinitely_small_counts_for_nothing(part: i
     [
         ("K[b, j, h / GROUP]", "K[b, j, h / 4]", "E223", "`h / 4` is no tile of `h`"),
         ("by GROUP", "by 16", "E223", "`h / GROUP` is no tile of `h`"),
-        ("waves 1", "waves 2", "E230", "2 waves cannot share a tile of 8 in parts of 16"),
-        ("part s", "part h", "E223", "`part h` names no index of `over`"),
+        ("waves 1", "waves 2", "E230", "2 waves cannot divide a tile of 8 in parts of 16"),
+        ("part s", "part h", "E223", "`part h` does not name an index of `over`"),
         ("WEIGHT[b, s, h] =", "WEIGHT[b, 0, h] =", "E602", None),
         ("K[b, j, h / GROUP].T", "K[b, j, h].T", "E223",
          "`h` runs over `HEADS`, this dimension of `K` is `KV_HEADS`"),

@@ -217,8 +217,8 @@ def test_what_is_added_twice_or_before_it_is_given_is_found() -> None:
     assert "2 times in a pass" in twice and all("PQ" in wrong for wrong in fewer)
 
 
-MADE = "the right factor of what is added is no tile of a tensor along `j`"
-NO_SUM = "`+=` adds what each block sums of its own tile, and this is no such sum"
+MADE = "the right operand of the added product is not a tile of a tensor along `j`"
+NO_SUM = "`+=` adds a sum of each block over its own tile, but this is not such a sum"
 ADDS = "PQ[s, h, q] += gx @ K[s, j]"
 
 
@@ -230,14 +230,15 @@ ADDS = "PQ[s, h, q] += gx @ K[s, j]"
         ("  PV[s, h, j] = gv", "  PQ[s, h, j] = gv", "E602", "`PQ` is stored twice"),
         ("gk = gk", "z = PQ[s, h, q] * 2\n    gk = gk", "E228", "blocks add to `PQ`, which the kernel reads"),
         ("PV[s, h, j] = gv", "PV[s, h, j] = gv + PQ[s, h, j]", "E228", "`PQ` is read after a store to it"),
-        (" += gx", " = gx", "E226", "the sum over `j` would end with the block's tile of 128"),
+        (" += gx", " = gx", "E226", "the sum over `j` would be over only the block's tile of 128"),
         ("+= gx @ K[s, j]", "+= GO[s, h, q]", "E226", NO_SUM),
         ("+= gx", "+= scale * gx", "E226", NO_SUM),
-        ("PQ[s, h, q] +=", "PQ[s, 0, q] +=", "E602", "every block along `h` writes `PQ[s, 0, q]`, another value each"),
+        ("PQ[s, h, q] +=", "PQ[s, 0, q] +=", "E602", "every block along `h` writes `PQ[s, 0, q]`, each with a "
+                                                     "different value"),
         ("gx @ K[s, j]", "gx @ bf16(2 * K[s, j])", "E230", MADE),
-        ("D = 128", "D = 32", "E230", "4 waves cannot share 32 along `D` in parts of 16"),
+        ("D = 128", "D = 32", "E230", "4 waves cannot divide 32 along `D` in parts of 16"),
         ("registers K, V", "registers K, V\n  schedule interleave", "E230",
-         "what the waves exchange has no place in this schedule"),
+         "this schedule has no step for values that waves exchange"),
     ],
 )  # fmt: skip
 def test_mistakes_in_what_is_added(old: str, new: str, code: str, message: str) -> None:
@@ -260,7 +261,7 @@ def test_ping_pong_of_gradients_is_refused_with_its_reason(kernel: str, tile: st
     before, behind = SPECS[0].read_text(encoding="utf-8").split(f"kernel {kernel}\n")
     text = f"{before}kernel {kernel}\n{behind.replace('LENGTH by 128', 'LENGTH by 256').replace('waves 4', 'waves 8')}"
     place = text.index("  registers", text.index(f"kernel {kernel}\n"))
-    said = f"`{tile}` is read a pass ahead: it needs 2 buffers, and no other use"
+    said = f"`{tile}` is read an iteration ahead: it needs 2 buffers and no other use"
     assert first_of(f"{text[:place]}  schedule ping_pong\n{text[place:]}") == ("E230", said)
 
 
@@ -279,6 +280,6 @@ def test_rows_add_to_nothing() -> None:
   waves 4 along m
   Y[N] += colsum(X[m])
 """
-    with pytest.raises(tkgen.SpecError, match="adds what each block sums of its own tile") as error:
+    with pytest.raises(tkgen.SpecError, match="adds a sum of each block over its own tile") as error:
         tkgen.load(text)
     assert error.value.diagnostics[0].code == "E226"

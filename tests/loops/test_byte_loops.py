@@ -114,14 +114,15 @@ def test_columns_of_lds_in_another_order_than_registers_are_found(target: str, m
 
 
 REFUSED = {
-    "rows of 64 bytes": ({"d": "96"}, "96 along `D` is no multiple of 64, which a row of 8-bit floats has in LDS"),
-    "steps": ({"step": "32"}, "32 along `j` is no multiple of 64, which a row of 8-bit floats has in LDS"),
+    "rows of 64 bytes": ({"d": "96"}, "96 along `D` is not a multiple of 64, which a row of 8-bit floats has in LDS"),
+    "steps": ({"step": "32"}, "32 along `j` is not a multiple of 64, which a row of 8-bit floats has in LDS"),
     "direct": (
         {"buffers": "2 via direct", "target": "gfx950"},
-        "`K` has 8-bit floats, which direct loads bring in another order than fused matmuls take them",
+        "`K` has 8-bit floats, which direct loads store in another order than fused matmuls need",
     ),
     "both ways": (
-        {"v": "K[h, j]"}, "`K` has 8-bit floats, and a tile of it is taken both ways: no read of LDS turns them",
+        {"v": "K[h, j]"}, "`K` has 8-bit floats, and a tile of it is used both directly and transposed: no read of "
+                          "LDS transposes 8-bit floats",
     ),
 }  # fmt: skip
 

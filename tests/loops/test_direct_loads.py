@@ -96,13 +96,13 @@ def test_what_lands_is_waited_for() -> None:
 
 
 REFUSED = {
-    "on_gfx942": ("move 4 bytes a lane on gfx942", ()),
+    "on_gfx942": ("move 4 bytes per lane on gfx942", ()),
     "one_of_two": ("`V` does not go to LDS directly", (("shared K, V buffers 2 via direct",
                                                         "shared K buffers 2 via direct\n  shared V buffers 2"),)),
-    "few_boxes": ("8 waves cannot share a tile of `K` of 16 x 64", (("by 64", "by 16"),)),
+    "few_boxes": ("8 waves cannot divide a tile of `K` of 16 x 64", (("by 64", "by 16"),)),
     "order": ("in another order", (("V : bf16[BATCH, HEADS, LENGTH, D]", "V : bf16[BATCH, HEADS, D, LENGTH]"),
                                    ("@ V[b, h, j]", "@ V[b, h, D, j].T"))),
-    "far": ("which direct loads cannot count", (("BATCH, HEADS, LENGTH, D]", "BATCH, LENGTH, HEADS, D]"),
+    "far": ("which direct loads cannot address", (("BATCH, HEADS, LENGTH, D]", "BATCH, LENGTH, HEADS, D]"),
                                                 ("h, q]", "q, h]"), ("h, j]", "j, h]"),
                                                 ("HEADS = 1, LENGTH = 256", "HEADS = 64, LENGTH = 524288"))),
 }  # fmt: skip

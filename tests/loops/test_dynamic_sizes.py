@@ -122,7 +122,8 @@ TURNED = CAUSAL.replace("K : bf16[BATCH, LENGTH, KV_HEADS, D]", "K : bf16[BATCH,
     [
         (TURNED.replace("K[b, j, h / GROUP].T", "K[b, h / GROUP, D, j]"),
          "the rows of `K` are LENGTH apart, which is dynamic"),
-        (CAUSAL.replace("by 64 to q", "by 64 part b"), "how many parts `j` has must be known, and BATCH is dynamic"),
+        (CAUSAL.replace("by 64 to q", "by 64 part b"), "the number of parts of `j` must be known, but BATCH is "
+                                                       "dynamic"),
     ],
 )  # fmt: skip
 def test_what_must_be_known_at_build_time(text: str, message: str) -> None:

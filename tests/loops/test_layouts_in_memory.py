@@ -30,20 +30,20 @@ kernel attention
   O[h, q] = W[h, q] * o / l
 """
 ROW, AT = (("  global O", f"  global {table}\n  global O") for table in ("ROW : i32[LENGTH]", "AT : i32[KEYS]"))
-TABLES = "and such loops read tables of pages alone, for what goes through LDS"
+TABLES = "but fused matmuls read only tables of pages, for operands that go through LDS"
 REFUSED = {
     "output": ([("O : bf16[HEADS, LENGTH, D]", "O : bf16[LENGTH, D, HEADS]"), ("O[h, q]", "O[q, D, h]")],
-               "`O` has not `D` innermost"),
+               "`O` does not have `D` innermost"),
     "queries": ([("Q : bf16[HEADS, LENGTH, D]", "Q : bf16[LENGTH, D, HEADS]"), ("Q[h, q]", "Q[q, D, h]")],
-                "`Q` has not `D` innermost"),
+                "`Q` does not have `D` innermost"),
     "keys": ([("K : bf16[HEADS, KEYS, D]", "K : bf16[KEYS, D, HEADS]"), ("K[h, j]", "K[j, D, h]")],
              "`K` has neither `j` nor `D` innermost"),
     "values": ([("V : bf16[HEADS, KEYS, D]", "V : bf16[KEYS, D, HEADS]"), ("V[h, j]", "V[j, D, h]")],
                "`V` has neither `j` nor `D` innermost"),
-    "gathered keys": ([AT, ("K[h, j]", "K[h, AT[j]]")], f"`K` lies where `AT` says, {TABLES}"),
-    "gathered queries": ([ROW, ("Q[h, q]", "Q[h, ROW[q]]")], f"`Q` lies where `ROW` says, {TABLES}"),
-    "gathered numbers of keys": ([AT, ("S[j, h]", "S[AT[j], h]")], f"`S` lies where `AT` says, {TABLES}"),
-    "gathered numbers of queries": ([ROW, ("W[h, q]", "W[h, ROW[q]]")], f"`W` lies where `ROW` says, {TABLES}"),
+    "gathered keys": ([AT, ("K[h, j]", "K[h, AT[j]]")], f"`K` is indexed by `AT`, {TABLES}"),
+    "gathered queries": ([ROW, ("Q[h, q]", "Q[h, ROW[q]]")], f"`Q` is indexed by `ROW`, {TABLES}"),
+    "gathered numbers of keys": ([AT, ("S[j, h]", "S[AT[j], h]")], f"`S` is indexed by `AT`, {TABLES}"),
+    "gathered numbers of queries": ([ROW, ("W[h, q]", "W[h, ROW[q]]")], f"`W` is indexed by `ROW`, {TABLES}"),
 }  # fmt: skip
 
 
@@ -69,4 +69,4 @@ def test_an_output_whose_columns_are_no_neighbours_is_refused_on_hopper() -> Non
     tkgen.load(changed(*plain), target="sm_90a").check()
     with pytest.raises(SpecError) as caught:
         tkgen.load(changed(*plain, *REFUSED["output"][0]), target="sm_90a").check()
-    assert [(d.code, d.message) for d in caught.value.diagnostics] == [("E230", "`O` has not `D` innermost")]
+    assert [(d.code, d.message) for d in caught.value.diagnostics] == [("E230", "`O` does not have `D` innermost")]

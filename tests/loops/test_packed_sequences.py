@@ -300,15 +300,15 @@ def test_the_host_can_ask_for_true_offsets() -> None:
     ("old", "new", "code", "message"),
     [
         ("j in TOTAL within FIRST[s] by 64 to q", "j in TOTAL by 64 to q", "E232",
-         "`j` is counted from the dimension's first place, `q` from its group's"),
+         "`j` is counted from the start of the dimension, `q` from the start of its group"),
         ("FIRST : i32[OFFSETS]", "FIRST : i32[SEQUENCES]", "E232",
-         "`FIRST` has 5 offsets for 5 groups: it is to have one more than these"),
-        ("h in HEADS, s in SEQUENCES,", "h in HEADS,", "E223", "`within FIRST[s]` names no index of `over`"),
+         "`FIRST` has 5 offsets for 5 groups: it must have one more"),
+        ("h in HEADS, s in SEQUENCES,", "h in HEADS,", "E223", "`within FIRST[s]` does not name an index of `over`"),
         ("O[q, h] =", "O[s, h] =", "E223", None),
         ("FIRST[s] by 64 to q", "FIRST[s] by 64 part h", "E232",
-         "`j` walks a group of its own length, which is not divided into parts"),
+         "`j` is over a group of unknown length, which cannot be divided into parts"),
         ("  waves 4", "  grid persistent(304)\n  waves 4", "E230",
-         "blocks of groups take a tile each: there is no `grid persistent` for them"),
+         "blocks of groups compute one tile each, so they cannot have `grid persistent`"),
     ],
 )  # fmt: skip
 def test_what_people_get_wrong(old: str, new: str, code: str, message: str | None) -> None:
@@ -323,4 +323,4 @@ def test_keys_with_their_rows_innermost_are_refused() -> None:
                    ("@ K[j, h / GROUP].T", "@ K[h / GROUP, D, j]"))  # fmt: skip
     with pytest.raises(SpecError) as caught:
         tkgen.load(text).check()
-    assert [d.message for d in caught.value.diagnostics] == ["`K` has `j` innermost, whose groups end anywhere"]
+    assert [d.message for d in caught.value.diagnostics] == ["`K` has `j` innermost, but its groups have any length"]

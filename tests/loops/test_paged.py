@@ -292,7 +292,7 @@ def test_an_operator_looks_at_the_lengths() -> None:
     given = inputs([200, 0, 130, 64])
     for lie in (-1, 201):
         given["LENGTH"][2] = lie
-        with pytest.raises(ValueError, match=rf"LENGTH\[2\] is {lie}, which is outside of 0..200"):
+        with pytest.raises(ValueError, match=rf"LENGTH\[2\] is {lie}, which is not in 0..200"):
             decode(*(given[t.name] for t in built("gfx942").spec.program.reads))
 
 
@@ -348,26 +348,30 @@ def test_pages_mean_what_indexing_by_them_gives() -> None:
     ("old", "new", "code", "message"),
     [
         ("K[PAGES[b, j / PAGE], j % PAGE]", "K[PAGES[b, j / PAGE], j]", "E233",
-         "`j` is not the place in a page of 64"),
+         "`j` is not the position in a page of 64"),
         ("K[PAGES[b, j / PAGE], j % PAGE]", "K[PAGES[b, j / PAGE], j % 32]", "E233",
-         "`j % 32` is not the place in a page of 64"),
-        ("j in KEYS by 32", "j in KEYS by 48", "E233", "`PAGES[b, j / PAGE]` is no page for each tile of `j`"),
-        ("K[PAGES[b, j / PAGE]", "K[PAGES[j / PAGE]", "E233", "`PAGES[j / PAGE]` is no page for each tile of `j`"),
+         "`j % 32` is not the position in a page of 64"),
+        ("j in KEYS by 32", "j in KEYS by 48", "E233", "`PAGES[b, j / PAGE]` does not have one page for each tile of "
+                                                       "`j`"),
+        ("K[PAGES[b, j / PAGE]", "K[PAGES[j / PAGE]", "E233", "`PAGES[j / PAGE]` does not have one page for each "
+                                                              "tile of `j`"),
         ("K[PAGES[b, j / PAGE]", "K[PAGES[q, j / PAGE]", "E223", None),
         ("LISTED = ceil_div(KEYS, PAGE)", "LISTED = KEYS / PAGE - 1", "E203", None),
-        ("LISTED = ceil_div(KEYS, PAGE)", "LISTED = 2", "E233", "`PAGES` has no page for each 64 places of `j`"),
+        ("LISTED = ceil_div(KEYS, PAGE)", "LISTED = 2", "E233", "`PAGES` does not have one page for each 64 "
+                                                                "positions of `j`"),
         ("KEYS = 150", "KEYS = dynamic", "E203", None),
-        ("PAGES : i32", "PAGES : f32", "E233", "`PAGES` holds f32, and places are i32"),
+        ("PAGES : i32", "PAGES : f32", "E233", "`PAGES` holds f32, but positions are i32"),
         ("K : bf16[CACHED, PAGE, D]", "K : bf16[PAGE, CACHED, D]", "E233",
-         "`j % PAGE` is not the place in a page of 64"),
+         "`j % PAGE` is not the position in a page of 64"),
         ("each j in KEYS", "each j in KEYS below PAGES[b]", "E232", "`PAGES` holds no lengths"),
         ("each j in KEYS", "each j in KEYS below OTHER[b]", "E200", "`OTHER` is not a global tensor"),
-        ("each j in KEYS", "each j in KEYS below PAGES[q]", "E223", "`below PAGES[q]` names no index of `over`"),
+        ("each j in KEYS", "each j in KEYS below PAGES[q]", "E223", "`below PAGES[q]` does not name an index of "
+                                                                    "`over`"),
         ("  global PAGES", "  global N : i32[LISTED]\n  global PAGES", "E232",
-         "`N` has a length for each place of `LISTED`, and `b` runs over `BATCH`"),
+         "`N` has a length for each position of `LISTED`, and `b` runs over `BATCH`"),
         ("q in LENGTH by 64", "q in LENGTH below N[b] by 64", "E101", None),
         ("buffers 3", "buffers 2 via direct", "E230",
-         "loads from global memory to LDS move 4 bytes a lane on gfx942, tiles lie in chunks of 16"),
+         "loads from global memory to LDS move 4 bytes per lane on gfx942, but tiles are made of chunks of 16"),
     ],
 )  # fmt: skip
 def test_what_people_get_wrong(old: str, new: str, code: str, message: str | None) -> None:
@@ -382,9 +386,10 @@ def test_what_people_get_wrong(old: str, new: str, code: str, message: str | Non
 def test_direct_loads_and_other_kernels_do_not_read_pages() -> None:
     for text, target, message in (
         (PREFILL.replace("buffers 3", "buffers 2 via direct"), "gfx950",
-         "`K` lies in pages, which direct loads cannot count"),
-        (SUM, "gfx942", "`K` lies in pages, which loops of products of products alone read"),
-        (LIMITED, "gfx942", "sums of products go over all of `KEYS`, or groups of it, not its first places"),
+         "`K` is paged, which direct loads cannot address"),
+        (SUM, "gfx942", "`K` is paged, which only fused matmuls can read"),
+        (LIMITED, "gfx942", "sums of products are over all of `KEYS`, or over its groups, not over its first "
+                            "positions"),
     ):  # fmt: skip
         with pytest.raises(SpecError) as caught:
             tkgen.load(text, target=target).check()

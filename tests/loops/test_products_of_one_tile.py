@@ -166,13 +166,13 @@ def test_what_is_rounded_for_a_product_may_be_summed() -> None:
     ("kernel", "old", "new", "message"),
     [
         ("keys", "LSE, DELTA buffers", "LSE, DELTA, K buffers",
-         "`K` is no operand that changes in the loop, and no vector along `q`"),
+         "`K` is neither an operand that changes in the loop nor a vector along `q`"),
         ("queries", "shared K, V", "shared K, V, LSE",
-         "`LSE` is no operand that changes in the loop, and no vector along `j`"),
+         "`LSE` is neither an operand that changes in the loop nor a vector along `j`"),
         ("keys", "dk = dk + bf16(ds) @ Q[h, q]", "dk = dk + bf16(ds) @ Q[h, q] + K[h, j]",
-         "a tile that is multiplied is a factor of products alone, which hold it in another layout"),
+         "a tile that is an operand of a product cannot be used otherwise, because it has another layout in registers"),
         ("queries", "bf16(ds) @ K[h, j]", "bf16(ds) @ K[h, j] + bf16(bf16(dq) @ K[h, j].T) @ V[h, j]",
-         "what is multiplied has its places along `D` interleaved, for a tile of `K` is taken both ways"),
+         "the positions of an operand along `D` interleaved, for a tile of `K` is taken both ways"),
     ],
 )  # fmt: skip
 def test_what_has_no_schedule_is_refused(kernel: str, old: str, new: str, message: str) -> None:

@@ -248,9 +248,9 @@ def test_a_wrong_row_or_column_shows(slip: int, tmp_path: Path) -> None:
 
 def test_tiles_that_lanes_do_not_hold_are_refused() -> None:
     cases = {
-        "`G` has not `D` innermost": [("G : bf16[HEADS, LENGTH, D]", "G : bf16[HEADS, D, LENGTH]"),
+        "`G` does not have `D` innermost": [("G : bf16[HEADS, LENGTH, D]", "G : bf16[HEADS, D, LENGTH]"),
                                       ("G[h, q]", "G[h, D, q].T")],
-        "40 along `E` is no multiple of 32": [
+        "40 along `E` is not a multiple of 32": [
             ("  global O", "  global X : f32[HEADS, LENGTH, E]\n  global O"), ("D = 64", "D = 64, E = 40"),
             ("+ B[h]\n", "+ B[h] + rowsum(X[h, q])\n")],
     }  # fmt: skip

@@ -131,14 +131,14 @@ def failure(text: str, target: str = "gfx942") -> tuple[str, str]:
 
 
 MISTAKES = {  # what is written instead of what, and what is said
-    "forgotten": (" r l", " l", "E312", "`compute r` stands in no line"),
-    "forgotten product": ("multiply o", "", "E312", "`multiply o` stands in no line"),
+    "forgotten": (" r l", " l", "E312", "`compute r` is in no line"),
+    "forgotten product": ("multiply o", "", "E312", "`multiply o` is in no line"),
     "forgotten half": ("compute p half 1 r", "compute r", "E312", "`compute p part 1`"),
-    "forgotten tile": ("fetch K[k+2] V[k+1]", "fetch V[k+1]", "E312", "`fetch K` stands in no line"),
-    "twice": ("compute s n", "compute s n n", "E312", "`compute n` is done twice"),
-    "half twice": ("compute p half 1", "compute p half 0", "E312", "`compute p` is done twice"),
-    "tile twice": ("write K[k+2]", "write K[k+2] K[k+2]", "E312", "`write K` is done twice"),
-    "too early": ("compute s n ", "compute n s ", "E313", "`compute n` takes `s` before it is made"),
+    "forgotten tile": ("fetch K[k+2] V[k+1]", "fetch V[k+1]", "E312", "`fetch K` is in no line"),
+    "twice": ("compute s n", "compute s n n", "E312", "`compute n` is twice"),
+    "half twice": ("compute p half 1", "compute p half 0", "E312", "`compute p` is twice"),
+    "tile twice": ("write K[k+2]", "write K[k+2] K[k+2]", "E312", "`write K` is twice"),
+    "too early": ("compute s n ", "compute n s ", "E313", "`compute n` takes `s` before it is computed"),
     "half too early": ("compute p half 1 r l o", "compute r l o p half 1", "E313", "`compute l` takes `p`"),
     "product too early": ("multiply o", "multiply o  compute o", "E312", "twice"),
     "no barrier": ("cluster fetch", "group fetch", "E314", ""),
@@ -149,7 +149,7 @@ MISTAKES = {  # what is written instead of what, and what is said
     "no such part": ("half 1", "half 2", "E216", "2 such halves"),
     "not in parts": (" r l o", " r l half 0 o", "E216", "row by row"),
     "read of staged": ("multiply o", "read V  multiply o", "E216", "write `fetch` and `write`"),
-    "a wait": ("multiply o", "multiply o  wait lds 0", "E216", "waits of a loop of equations are derived"),
+    "a wait": ("multiply o", "multiply o  wait lds 0", "E216", "waits of a fused matmul are derived"),
     "not whole": ("multiply o", "multiply (0, *)", "E216", "write `multiply NAME`"),
     "phase of others": ("4..7", "0..3", "E309", "phase waves 4..7"),
 }
@@ -185,4 +185,4 @@ def test_a_condition_of_the_whole_block_has_no_step() -> None:
     lazy = (SPECS / "attention_lazy.tk").read_text(encoding="utf-8")
     text = lazy.replace("  carry m", PLAIN.replace("compute s n p r l o", "compute s n m p l o") + "  carry m", 1)
     code, said = failure(of_size(text, 256, 128))
-    assert code == "E216" and "no step of a written schedule is a `when any`" in said
+    assert code == "E216" and "a written schedule cannot have a `when any` in its loop" in said

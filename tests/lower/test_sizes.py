@@ -91,16 +91,17 @@ def test_stream_k_counts_in_an_int_where_that_will_do() -> None:
             ),
             "`V` span 8589934080 bytes",
         ),
-        (gemm(shape="M = 1048576, N = 4194304, K = 256"), "8192 x 32768 output tiles are more than a kernel can count"),
+        (gemm(shape="M = 1048576, N = 4194304, K = 256"), "8192 x 32768 output tiles are more than a kernel can "
+                                                          "number"),
         (
             gemm(body="  grid split_k(8)\n", shape="M = 131072, N = 524288, K = 256"),
-            "1024 x 4096 output tiles are more than a kernel can count",
+            "1024 x 4096 output tiles are more than a kernel can number",
         ),
         (gemm(body="  grid persistent(16777216)\n"), "16777216 blocks of 256 threads cannot be launched"),
         (
             gemm(body="  grid persistent(4194304)\n", block="32 x 32 step 32", waves="  waves 1\n",
                  shape="M = 2097152, N = 1073676288, K = 32"),
-            "65536 x 33552384 output tiles are more than a kernel can count",
+            "65536 x 33552384 output tiles are more than a kernel can number",
         ),
     ],
 )  # fmt: skip

@@ -84,7 +84,7 @@ def test_dynamic_sizes_and_persistent_grids() -> None:
     assert "K = dynamic" in facts.of_name("K", found)
     lines = [f for s in outline(found.file).statements for f in facts.of_statement(s.node, found)]
     assert "32 x 16 = 512 output tiles, 304 blocks of 256 threads, 1.7 tiles each" in lines
-    assert any("as many passes as K needs" in line for line in lines)
+    assert any("as many iterations as K needs" in line for line in lines)
 
 
 def test_blocks_that_share_a_tile() -> None:

@@ -68,7 +68,7 @@ def test_a_lens_predicts_the_lines_of_a_buffer(editor: Editor) -> None:
 
 def test_a_wrong_spec_has_a_reason(editor: Editor) -> None:
     uri = editor.open("wrong.tk", SPEC.replace("b + x", "c + x"))
-    with pytest.raises(JsonRpcException, match="nothing is called `c` here"):
+    with pytest.raises(JsonRpcException, match="the name `c` is not defined here"):
         command(editor, lenses(editor, uri)[0])
     assert lenses(editor, uri)[0].command.title != "predict by line"  # type: ignore[union-attr]
     fragment = editor.open("fragment.tk", "dims M = 4\n")

@@ -104,4 +104,4 @@ def test_the_library_refuses_it_as_well(losing: str) -> None:
 
 def test_check_says_what_is_proven_and_what_is_left_to_a_build() -> None:
     result = CliRunner().invoke(app, ["check", COLLECTIVE])
-    assert "proven: the plan; `tkgen build` watches the machine code, too" in result.output
+    assert "the schedule is proven; `tkgen build` also checks the machine code" in result.output

@@ -378,8 +378,8 @@ def test_what_does_not_go_together_is_refused(call: Callable[[], torch.Tensor], 
         call()
 
 
-@pytest.mark.parametrize(("width", "reason"), [(272, "69632 bytes of LDS, a block on gfx942 has 65536"),
-                                               (100, "100 along `D` is no multiple of 16")])  # fmt: skip
+@pytest.mark.parametrize(("width", "reason"), [(272, "69632 bytes of LDS, but a block on gfx942 has 65536"),
+                                               (100, "100 along `D` is not a multiple of 16")])  # fmt: skip
 def test_a_width_of_heads_that_cannot_be_is_refused_with_the_reason(width: int, reason: str) -> None:
     with pytest.raises(SpecError, match=reason):
         ops.attention(*3 * [normal(1, 1, 8, width)])

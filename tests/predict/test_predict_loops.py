@@ -29,7 +29,7 @@ def predicted(name: str, length: int, target: str = "gfx942", product: str | Non
 
 
 def loop_of(found: Prediction) -> Iteration:
-    assert found.loop is not None and found.loop.name == "pass"
+    assert found.loop is not None and found.loop.name == "iteration"
     return found.loop
 
 
@@ -115,8 +115,8 @@ def test_the_command_and_the_report_show_it(tmp_path: Path) -> None:
     assert data["loop"]["count"] == 8 and data["tflops"] > 0 and data["sizes"]["LENGTH"] == 512
     result = CliRunner().invoke(app, ["report", str(path), *small, "-o", str(tmp_path / "r.html")])
     assert result.exit_code == 0 and "no prediction" not in result.stderr
-    assert "cycles per pass" in result.stdout and "limited by" in result.stdout
-    assert "cycles per pass" in (tmp_path / "r.html").read_text()
+    assert "cycles per iteration" in result.stdout and "limited by" in result.stdout
+    assert "cycles per iteration" in (tmp_path / "r.html").read_text()
 
 
 def test_two_kernels_are_compared(tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ def test_dynamic_sizes_are_given() -> None:
     assert dims
     double = dict.fromkeys(dims, 4096)
     assert predict(dynamic, double, what_if=False).seconds > predict(dynamic, dims, what_if=False).seconds
-    with pytest.raises(PredictError, match="M is dynamic: give its size"):
+    with pytest.raises(PredictError, match="M is dynamic: give it a size"):
         predict(dynamic)
     with pytest.raises(PredictError, match="M must be a multiple of 128"):
         predict(dynamic, double | {"M": 1000})

@@ -135,13 +135,13 @@ def test_an_element_that_is_wrong_is_seen() -> None:
     [
         ("target gfx950", "target gfx942", "E204",
          "gfx942 has no e2m1: none of its instructions multiplies or converts it"),
-        ("COLS = 256", "COLS = 255", "E209", "a row of `Q` has bytes of several elements, and `COLS` is 255"),
+        ("COLS = 256", "COLS = 255", "E209", "a row of `Q` has several elements in a byte, and `COLS` is 255"),
         ("Q[r] = X[r]", "Q[r] = e2m1(X[r])", "E204",
-         "`e2m1` converts to e2m1, which is packed and made by stores alone"),
+         "`e2m1` converts to e2m1, a packed type that only stores create"),
         ("X : f32", "X : e2m1", "E406",
-         "`X` is e2m1, of which factors of matrix products are made alone"),
+         "`X` is e2m1, which can only be used to compute an operand of a matrix product"),
         ("X : f32[ROWS, COLS]", "X : f32[COLS, ROWS]", "E406",
-         "lanes store 1 neighbours of `Q` at a time, and e2m1 shares bytes among 2"),
+         "lanes store 1 neighbors of `Q` at a time, but e2m1 shares bytes among 2"),
     ],
 )  # fmt: skip
 def test_what_people_get_wrong(old: str, new: str, code: str, message: str) -> None:
@@ -171,10 +171,10 @@ def test_products_and_harnesses_do_not_make_them(tmp_path: Path) -> None:
 """
     with pytest.raises(SpecError) as caught:
         tkgen.load(product).check()
-    assert caught.value.diagnostics[0].message == "`C` is e2m1, and no product makes such numbers yet"
+    assert caught.value.diagnostics[0].message == "`C` is e2m1, and no product stores such values yet"
     spec = tkgen.load(STORED.format(given="f32", made="e2m1"))
     assert isinstance(spec, Spec)
     with pytest.raises(SpecError) as caught:
         produce(spec, tmp_path, ("cpp", "harness"))
-    assert caught.value.diagnostics[0].message == "`Q` is e2m1, and no harness compares such outputs yet"
+    assert caught.value.diagnostics[0].message == "`Q` is e2m1, but harnesses cannot compare such outputs yet"
     assert not list(tmp_path.iterdir())

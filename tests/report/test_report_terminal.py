@@ -37,7 +37,7 @@ def test_every_part_is_there(eight_wave: Build) -> None:
         "LDS",
         "Block order",
     )
-    for title in (*titles, "One pass of the main loop", "Figures"):
+    for title in (*titles, "One iteration of the main loop", "Figures"):
         assert f"\n{title}\n" in text
     assert "w3 (0, 1)" in text
     assert f"VGPRs per lane {eight_wave.resources.vgpr:>19}".split() in [line.split() for line in text.splitlines()]

@@ -257,14 +257,15 @@ def test_blocks_of_each_sort_are_watched(name: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (replace(CASES["norm"], clauses="remap reversed\n  waves 4").text, "taken in their order"),
+        (replace(CASES["norm"], clauses="remap reversed\n  waves 4").text, "`remap` needs a number of blocks"),
         (CASES["norms of columns"].text.replace(EACH.format("i"), "each i in ROWS within ROW[g] by 16")
-         .replace("ROW : i32[ROWS]", "ROW : i32[OFFSETS]"), "goes over other tiles than `r`"),
+         .replace("ROW : i32[ROWS]", "ROW : i32[OFFSETS]"), "is over other tiles than `r`"),
         (CASES["less the mean"].text.replace("FIRST[g] by 16", "ROW[g] by 16 to q + length(r) - length(q)")
-         .replace("ROW : i32[ROWS]", "ROW : i32[OFFSETS]"), "known only at run time says"),
+         .replace("ROW : i32[ROWS]", "ROW : i32[OFFSETS]"), "known only at run time"),
         (CASES["norm"].text.replace("OFFSETS = GROUPS + 1, D = 96", "OFFSETS = GROUPS + 1, D = 96, COLS = 8")
          .replace("by 4\n", "by 4, c in COLS within FIRST[g] by 4\n").replace("[ROWS, D]", "[ROWS, COLS]")
-         .replace("[r]", "[r, c]").replace(NORM.format(r="r, c"), "Y[r, c] = X[r, c]"), "find a group of one axis"),
+         .replace("[r]", "[r, c]").replace(NORM.format(r="r, c"), "Y[r, c] = X[r, c]"), "can find a group along one "
+                                                                                        "axis only"),
     ],
 )  # fmt: skip
 def test_what_is_refused(target: str, text: str, message: str) -> None:

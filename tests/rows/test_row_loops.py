@@ -342,11 +342,12 @@ def changed(old: str, new: str) -> str:
 
 
 @pytest.mark.parametrize(("text", "message"), [
-    (changed("each i in D by 512", "each i in D by 256"), "`i` goes over other tiles than `j`"),
-    (changed("each i in D by 512", "each i in D by 512 from r"), "`i` goes over other tiles than `j`"),
-    (changed("each j in D by 512", "each j in D by 512 from r"), "`i` goes over other tiles than `j`"),
-    (changed("LSE[r] = m +", "LSE[r] = m + rowsum(X[r]) +"), "a row of D elements is held whole beside the loop"),
-    (NESTED, "a loop along `k` stands within another"),
+    (changed("each i in D by 512", "each i in D by 256"), "`i` is over other tiles than `j`"),
+    (changed("each i in D by 512", "each i in D by 512 from r"), "`i` is over other tiles than `j`"),
+    (changed("each j in D by 512", "each j in D by 512 from r"), "`i` is over other tiles than `j`"),
+    (changed("LSE[r] = m +", "LSE[r] = m + rowsum(X[r]) +"), "a row of D elements is complete in registers next to "
+                                                             "the loop"),
+    (NESTED, "a loop along `k` is inside another one"),
 ])  # fmt: skip
 def test_what_is_refused(text: str, message: str) -> None:
     with pytest.raises(SpecError) as error:

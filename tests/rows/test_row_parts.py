@@ -152,7 +152,7 @@ def test_code_with_other_ends_gives_other_sums(
         (COLUMNS.format(parts=80_000_000, length=100), "beyond what 32 bits count"),
         (COLUMNS.format(parts=2, length=100).replace("Y[p, d]", "Y[0, d]"), "every block along `p` writes"),
         (SOFTMAX.format(parts=2, length=512).replace("each i in D by 256 part p", "each i in D by 256"),
-         "`i` goes over other tiles than `j`"),
+         "`i` is over other tiles than `j`"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("target", TARGETS)

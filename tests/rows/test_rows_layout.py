@@ -55,7 +55,9 @@ def test_every_element_has_one_lane(length: int, by: int, waves: int, dtype: DTy
 
 @pytest.mark.parametrize("dtype", [d for d in DType if d.packed])
 def test_rows_of_what_is_packed_are_refused(dtype: DType) -> None:
-    with pytest.raises(RowError, match=f"`X` is {dtype.spelling}, of which factors of matrix products are made alone"):
+    with pytest.raises(
+        RowError, match=f"`X` is {dtype.spelling}, which can only be used to compute an operand of a matrix product"
+    ):
         map_rows(softmax(100, 64, 4, dtype), 4, TARGET)
 
 
@@ -160,7 +162,7 @@ def test_what_is_refused() -> None:
     b.tensor("X Y", DType.F32, "M", "N")
     b.over("m", "M", 4)
     b.store(b.load("X", "m"), "Y", "m")
-    assert refused(b) == "a row of N elements is held whole: its size must be known"
+    assert refused(b) == "a row of N elements is complete in registers: its size must be known at build time"
 
     b = Builder("k", {"M": 64, "N": 64})
     b.tensor("X Y", DType.F32, "M", "N")

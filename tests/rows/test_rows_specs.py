@@ -118,7 +118,7 @@ def test_dynamic_sizes_are_watched_around_the_tile() -> None:
 
 
 @pytest.mark.parametrize(("clauses", "said"), [
-    ("\n  shared X buffers 2", "need not go through LDS"),
+    ("\n  shared X buffers 2", "does not need LDS"),
 ])  # fmt: skip
 def test_clauses_that_rows_have_no_use_for(clauses: str, said: str) -> None:
     found = spec_of(PLAIN.format(length=64, clauses=clauses)).diagnostics

@@ -136,7 +136,7 @@ def test_of_two_barriers_that_do_for_each_other_one_stays() -> None:
 def test_barriers_that_meet_go_together() -> None:
     found = advised(ROLES.replace("BARRIER", "s_barrier"))
     (one,) = [a for a in found.advice if "barrier" in a.enough]
-    assert len(one.addresses) == 2 and one.now == "s_barrier at 2 places, which meet"
+    assert len(one.addresses) == 2 and one.now == "s_barrier at 2 places, which belong together"
 
 
 @pytest.mark.parametrize("text", [kernel(0), kernel(0, "__syncthreads();"), ROLES.replace("BARRIER", "s_barrier")])

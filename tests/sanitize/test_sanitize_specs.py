@@ -57,7 +57,7 @@ def test_an_empty_batch_is_named(tmp_path: Path) -> None:
 """)
     result = run(path, "-D", "B=0")
     assert result.exit_code == 2, result.output
-    assert "B=0: batch launches nothing, so there is nothing to watch" in " ".join(result.output.split())
+    assert "B=0: batch launches no kernel, so there is nothing to check" in " ".join(result.output.split())
     assert run(path, "-D", "B=1", "--schedules", "1").exit_code == 0
 
 
@@ -70,7 +70,7 @@ def test_a_spec_needs_no_arguments(spec: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message", "code"),
     [
-        ([], "M is dynamic: give its size", 2),
+        ([], "M is dynamic: give it a size", 2),
         (["-D", "M=100"], "M must be a multiple of 64", 2),
         (["-D", "M=x"], "integers or `dynamic`", 2),
         (["-D", "M=128", "--arg", "i32"], "a spec makes its own arguments", 2),

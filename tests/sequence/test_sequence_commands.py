@@ -239,7 +239,7 @@ def test_the_sanitizer_compares_what_each_kernel_writes(name: str, monkeypatch: 
         return {n: (value + (n == name), bound) for n, (value, bound) in meant(*args).items()}
 
     monkeypatch.setattr(compare, "references", other)
-    assert "the numbers are wrong" in tkgen_("sanitize", str(SPLIT), "--schedules", "1", code=1)
+    assert "the results are wrong" in tkgen_("sanitize", str(SPLIT), "--schedules", "1", code=1)
 
 
 def test_a_kernel_of_a_sequence_may_be_of_products_of_products(tmp_path: Path) -> None:

@@ -77,11 +77,11 @@ def test_the_help_for_slow_reads_keeps_the_index_of_a_batch(shape: str, index: s
 )
 def test_clauses_do_not_guess_which_dimension_is_which(a: str, b: str, c: str, code: str) -> None:
     error = refused(CLAUSES.format(a=a, b=b, c=c))
-    assert error.code == code and error.fix and "by indices" in error.fix.text
+    assert error.code == code and error.fix and "with indices" in error.fix.text
 
 
 def test_what_is_no_matrix_instruction_is_called_so_on_every_target() -> None:
-    assert refused(TYPES).message == "one product of bf16 and f16: no matrix instruction takes both"
+    assert refused(TYPES).message == "one product of bf16 and f16: no matrix instruction accepts both"
 
 
 def test_a_tensor_that_is_only_read_is_not_said_to_be_written() -> None:
@@ -106,7 +106,7 @@ GRAM = """kernel gram
 def test_rows_times_rows_of_one_tensor_are_two_tensors_that_a_launch_may_pass_once() -> None:
     error = refused(GRAM)
     assert error.code == "E230" and error.fix is not None
-    assert error.fix.text == "declare it as two tensors; a launch may pass one for both"
+    assert error.fix.text == "declare it as two tensors; a launch may pass the same tensor for both"
     two = GRAM.replace("  global Y", "  global B : bf16[M, K]\n  global Y").replace("A[n, k]", "B[n, k]")
     rows = torch.randint(-4, 5, (128, 64), generator=torch.Generator().manual_seed(0)).bfloat16()
     found = tkgen.run(tkgen.load(two.replace("shared A", "shared A, B")).check().build(), rows, rows)

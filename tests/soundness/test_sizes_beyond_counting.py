@@ -50,7 +50,7 @@ MOST = 2**30 - 2
 @pytest.mark.parametrize(("text", "target"), [(ROWS, "gfx942"), (ROWS, "sm_90a"), (LONG_ROWS, "gfx950"),
                                               (LONG_ROWS, "sm_90a"), (WINDOW, "gfx942")])  # fmt: skip
 def test_a_size_that_no_launch_can_have_is_refused_by_check(text: str, target: str) -> None:
-    with pytest.raises(SpecError, match=rf"E607\]: \w = {MOST + 1} is more than the kernel can count"):
+    with pytest.raises(SpecError, match=rf"E607\]: \w = {MOST + 1} is more than a 32-bit integer holds"):
         load(text.format(size=MOST + 1), None, target).check()
 
 

@@ -95,7 +95,7 @@ def test_without_a_masked_tail_parts_are_whole_steps() -> None:
     """A number of K-steps that does not divide is refused, at build time or at the launch."""
     whole = SPLIT.replace("  tail masked\n", "")
     known = whole.format(dims="M = 128, N = 128, K = 1024", grid="grid split_k(3)", waves=AMD, step=32, **ADDED)
-    with pytest.raises(SpecError, match=r"E608\]: 32 K-steps do not divide among 3 blocks"):
+    with pytest.raises(SpecError, match=r"E608\]: 32 K-steps cannot be divided equally among 3 blocks"):
         tkgen.load(known, target="gfx942").check()
     dims = "M = dynamic, N = dynamic, K = dynamic"
     spec = tkgen.load(whole.format(dims=dims, grid="grid split_k(3)", waves=AMD, step=32, **ADDED), target="gfx942")
@@ -120,5 +120,5 @@ def test_each_part_has_the_steps_that_a_schedule_needs() -> None:
 )
 def test_a_number_of_parts_of_the_launch_needs_a_length_of_the_launch(dims: str, tail: str) -> None:
     text = SPLIT.replace("tail masked", tail).format(dims=dims, waves=AMD, step=32, **STORED)
-    with pytest.raises(SpecError, match=r"E230\]: parts of K, of which only the launch knows how many, need"):
+    with pytest.raises(SpecError, match=r"E230\]: parts of K, whose number is known only at launch, need"):
         tkgen.load(text, target="gfx942").check()

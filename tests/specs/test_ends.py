@@ -159,5 +159,5 @@ def test_mistakes(tmp_path: Path, name: str) -> None:
 def test_a_size_that_leaves_a_step(tmp_path: Path) -> None:
     path = tmp_path / "half_tiles.tk"
     path.write_text(half_tiles())
-    with pytest.raises(SpecError, match="3 K-steps are not 2 of the drain and passes of 2"):
+    with pytest.raises(SpecError, match="3 K-steps are not 2 of the drain plus iterations of 2"):
         api.load(path, {"K": 192}).check()

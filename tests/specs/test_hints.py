@@ -86,7 +86,7 @@ def test_a_mix_orders_instructions_and_leaves_the_numbers(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("wish", ["mix (multiply 0, read 1) x 8", "mix (multiply 2, read 1) x 1000"])
 def test_a_mix_of_too_few_or_too_many(tmp_path: Path, wish: str) -> None:
-    with pytest.raises(SpecError, match="is no number of instructions to mix"):
+    with pytest.raises(SpecError, match="is not a valid number of instructions to mix"):
         spec(tmp_path, MIXED.replace("mix (multiply 2, read 1) x 4", wish))
 
 

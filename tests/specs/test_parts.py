@@ -146,5 +146,5 @@ def test_mistakes(tmp_path: Path, name: str) -> None:
 
 def test_parts_too_small_for_the_waves_of_a_direct_load(tmp_path: Path) -> None:
     lines = REFILLED.format(move="copy", ahead=2)
-    with pytest.raises(SpecError, match="4 waves cannot share the 2 boxes of its parts of 32 x 32 evenly"):
+    with pytest.raises(SpecError, match="4 waves cannot divide the 2 boxes of its parts of 32 x 32 evenly"):
         spec(tmp_path, lines, via="direct", slice=32, rest="  target gfx950\n").check()

@@ -170,7 +170,7 @@ def test_the_report_of_a_kernel_without_lds(tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     write_report([build], page)
     text = page.read_text()
-    assert "Nothing of this kernel passes through LDS." in text and 'data-picture="swizzle"' not in text
+    assert "This kernel does not use LDS." in text and 'data-picture="swizzle"' not in text
     found = facts(build)
     reads = {k.covered for k in found.pipeline.links if k.kind == "RAW"}
     assert not found.lds.buffers and not found.lds.accesses and reads == {"vmcnt, program order"}
@@ -287,9 +287,7 @@ def test_hopper_takes_shared_memory(tmp_path: Path) -> None:
     path = tmp_path / "hopper.tk"
     path.write_text(TEXT.format(**DEFAULTS | {"target": "sm_90a"}))
     result = CliRunner().invoke(app, ["check", str(path)])
-    assert (
-        result.exit_code == 1 and "operands go past shared memory, and sm_90a has `via direct` alone" in result.output
-    )
+    assert result.exit_code == 1 and "operands bypass shared memory, but sm_90a has only `via direct`" in result.output
 
 
 def test_single_elements_are_said(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_a_case_of_which_no_size_is_admitted_is_a_failure() -> None:
         raise error
 
     ((sizes, refusal),) = admitted([{"M": 3}], {"M": 128}, check)
-    assert sizes == {"M": 3} and refusal.startswith("no sizes like these are admitted: E226")
+    assert sizes == {"M": 3} and refusal.startswith("no sizes near these are allowed: E226")
 
 
 # Its K is a multiple of 512, or there is no whole number of parts: of small sizes none but its own.

@@ -38,7 +38,7 @@ def underlined(found: Diagnostic) -> str:
         (
             "shared A, buffers 2",
             "E101",
-            "names are separated by commas, and what is said of them follows: `shared A, B buffers 2`",
+            "names are separated by commas and followed by their options: `shared A, B buffers 2`",
             "A,",
         ),
         ("waves 4 2", "E101", "expected `x`, `along` or the end of the line, found `2`", "2"),
@@ -61,9 +61,9 @@ def underlined(found: Diagnostic) -> str:
         ("remap xcd(n = 1, n = 2)", "E107", "argument `n` is given twice", "n"),
         ("global copy : f32[M]", "E108", "`copy` is a reserved word", "copy"),
         ("dims dynamic = 2", "E108", "`dynamic` is a reserved word", "dynamic"),
-        ("multiply slice 0", "E109", "`multiply` stands in a schedule, not here", "multiply"),
-        ("cluster fetch A", "E109", "`cluster` stands in a schedule, not here", "cluster"),
-        ("kernel b", "E109", "`kernel` cannot stand inside a body", "kernel"),
+        ("multiply slice 0", "E109", "`multiply` is allowed only in a schedule", "multiply"),
+        ("cluster fetch A", "E109", "`cluster` is allowed only in a schedule", "cluster"),
+        ("kernel b", "E109", "`kernel` is not allowed inside a body", "kernel"),
         (
             "unroll " + "(" * 9 + "1" + "+1)" * 9 + "+1" * 60,
             "E110",
@@ -85,7 +85,7 @@ def test_a_wrong_statement(line: str, code: str, message: str, at: str | None) -
 @pytest.mark.parametrize(
     ("line", "code", "message"),
     [
-        ("fetch A", "E109", "`fetch` stands in a line of a schedule, not on its own"),
+        ("fetch A", "E109", "`fetch` must be in a line that starts with `cluster` or `group`"),
         ("store C", "E109", "`store` is not a line of a schedule"),
         ("clutser read A", "E103", "unknown schedule line `clutser`"),
         ("cluster", "E101", "expected an operation, found the end of the line"),
@@ -191,11 +191,11 @@ def test_a_lone_carriage_return_is_no_line_end() -> None:
 @pytest.mark.parametrize(
     ("text", "message", "at"),
     [
-        ("", "this file holds no kernel", ""),
-        ("# nothing\n\n", "this file holds no kernel", ""),
-        ("waves 1\n", "this file holds statements but no kernel", "waves 1"),
+        ("", "this file has no kernel", ""),
+        ("# nothing\n\n", "this file has no kernel", ""),
+        ("waves 1\n", "this file has statements but no kernel", "waves 1"),
         ("kernel a\n  waves 1\nstore C\n", "a statement outside the kernel", "store C"),
-        ("kernel a\n  waves 1\nkernel b\n  waves 1\n", "a spec holds one kernel, this file more", "kernel b"),
+        ("kernel a\n  waves 1\nkernel b\n  waves 1\n", "a spec has one kernel, but this file has more", "kernel b"),
     ],
 )
 def test_one_kernel_per_file(text: str, message: str, at: str) -> None:

@@ -44,7 +44,7 @@ def test_a_spec_without_parameters_is_one_candidate(write: Write) -> None:
         ({"ROWZ": [1]}, {}, "did you mean `ROWS`"),
         ({"M": [256]}, {}, "is a dimension of the problem"),
         ({"ROWS": []}, {}, "no value"),
-        ({"ROWS": [32, 32]}, {}, "stands twice"),
+        ({"ROWS": [32, 32]}, {}, "is repeated"),
         ({"ROWS": [0]}, {}, "0 is no size"),
         ({"ROWS": [1 << 31]}, {}, "fit 31 bits"),
         ({"ROWS": [32]}, {"ROWS": 32}, "leave one out"),

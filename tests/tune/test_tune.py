@@ -232,7 +232,7 @@ def run(*words: str) -> tuple[int, str]:
         (["--range", "ROWS"], "--range takes NAME=NUMBER"),
         (["--range", "ROWS=a"], "--range takes NAME=NUMBER"),
         (["--range", "ROWS=32,"], "--range takes NAME=NUMBER"),
-        (["--range", "ROWS=32,32"], "stands twice"),
+        (["--range", "ROWS=32,32"], "is repeated"),
         (["--range", "ROWS=32 ROWS=64"], "given twice"),
         (["--range", "M=256"], "is a dimension"),
         (["--sizes", "M=dynamic"], "--sizes takes"),

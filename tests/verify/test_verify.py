@@ -82,7 +82,7 @@ def test_a_spec_is_as_meant() -> None:
             "mma_ABt(C_acc[0][j], A_r[1][0], B_r[1][j], C_acc[0][j]);",
             "mma_ABt(C_acc[0][j], A_r[1][0], B_r[0][j], C_acc[0][j]);",
             "all elements",
-            "C[0, 0] has A[0, 64..127] * B[0, 128..191], in the place of k 64..127",
+            "C[0, 0] has A[0, 64..127] * B[0, 128..191], in place of k 64..127",
             "mixed",
         ),
     ],

@@ -144,7 +144,10 @@ def test_what_does_not_fit_a_kernel_of_tritons(built: Callable[..., Path]) -> No
         ),
         (("f32[80,80]", *STRIDED[1:], SIZES), "left points to f16, a buffer of f32 was given"),
         ((*STRIDED, SIZES, "i32, i32, i32"), "product takes 11 arguments (left: 8 bytes, right: 8 bytes,"),
-        (("desc(f16[80,80]=randn:in)", *STRIDED[1:], SIZES), "desc(...) stands for parameter 1, left: no descriptor"),
+        (
+            ("desc(f16[80,80]=randn:in)", *STRIDED[1:], SIZES),
+            "desc(...) is given for parameter 1, left, which is not a descriptor",
+        ),
         (("x:f16[80,80]", "x:f16[48,80]", STRIDED[2], SIZES), "2 buffers are called x: give each a name of its own"),
     ):
         result = verify(path, "product", "3,2", *words)

@@ -103,7 +103,7 @@ class TypedSpec(Shown, ABC, Generic[P, T]):
 
     @property
     def places(self) -> set[Dim]:
-        """The dimensions that may be empty: then there is nothing to do."""
+        """The dimensions that may be empty, for which a launch does no work."""
         return set()
 
     @property

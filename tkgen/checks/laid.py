@@ -76,24 +76,24 @@ def unused(program: EquationProgram) -> Iterator[Diagnostic]:
 def _foreign_to_lanes(program: EquationProgram) -> Iterator[Diagnostic]:
     """Clauses that rows have no use for."""
     for staging in program.shared:
-        message = f"`{staging.tensor.name}` need not go through LDS: each of its elements has one lane"
-        yield Diagnostic("E406", message, Label(staging.span), fix=Fix("leave `shared` out"))
+        message = f"`{staging.tensor.name}` does not need LDS: only one lane uses each of its elements"
+        yield Diagnostic("E406", message, Label(staging.span), fix=Fix("remove `shared`"))
     if program.remap and (program.kernel.ragged or any(a.dim.size is None for a in program.parallel)):
-        message = "blocks whose number only run time knows are taken in their order"
-        yield Diagnostic("E406", message, Label(program.remap[0].span), fix=Fix("leave `remap` out"))
+        message = "`remap` needs a number of blocks that is known at build time"
+        yield Diagnostic("E406", message, Label(program.remap[0].span), fix=Fix("remove `remap`"))
 
 
 def _foreign_to_waves(program: EquationProgram, layout: LoopMap) -> Iterator[Diagnostic]:
     """Clauses that these loops have no use for."""
     if program.grid.name != "linear" and program.kernel.ragged:
         label = Label(program.grid.span or program.spans["kernel"])
-        message = f"blocks of groups take a tile each: there is no `grid {program.grid.name}` for them"
-        yield Diagnostic("E230", message, label, fix=Fix("leave `grid` out"))
+        message = f"blocks of groups compute one tile each, so they cannot have `grid {program.grid.name}`"
+        yield Diagnostic("E230", message, label, fix=Fix("remove `grid`"))
     yield from read_across(program, layout.loop, layout.split)
     held = {load.source.tensor for load in layout.held}
     for tensor in program.registers:
         if tensor not in held:
-            message = f"`{tensor.name}` is no factor that stays in registers"
+            message = f"`{tensor.name}` is not an operand that stays in registers"
             yield Diagnostic("E230", message, Label(program.spans["registers"]), fix=Fix("leave it out"))
 
 
@@ -102,8 +102,10 @@ def read_across(program: EquationProgram, loop: Loop, split: Axis) -> Iterator[D
     for load in (op for op in loop.body if isinstance(op, Load) and set(op.result.axes) == {split, loop.axis}):
         access, name = load.source, load.source.tensor.name
         if access.indices[-1].axis == split and "slow_reads" not in program.allow:
-            message = f"`{name}` is read an element at a time: its last index is `{split.name}`"
-            label = Label(load.result.span or access.tensor.span, f"lanes have neighbours along `{loop.axis.name}`")
+            message = f"`{name}` is read one element at a time: its last index is `{split.name}`"
+            label = Label(
+                load.result.span or access.tensor.span, f"neighboring lanes read neighbors along `{loop.axis.name}`"
+            )
             fix = Fix(f"swap the indices if its rows are those of `{split.name}`, else store it with "
                       f"`{loop.axis.name}` last, or write `allow slow_reads`")  # fmt: skip
             yield Diagnostic("W201", message, label, fix=fix)
@@ -113,12 +115,12 @@ def _sizes(program: EquationProgram, layout: Layout) -> Iterator[Diagnostic]:
     blocks = prod(count or 1 for count in program.blocks)
     for dim in program.dims:
         if dim.size is not None and dim.size > (largest := layout.largest(dim.name)):
-            message = f"{dim.name} = {dim.size} is more than the kernel can count"
+            message = f"{dim.name} = {dim.size} is more than a 32-bit integer holds"
             yield Diagnostic("E607", message, Label(dim.span, f"{largest} at most"))
     most = LAUNCH_THREADS // layout.threads
     if blocks > most:
         span = program.spans["kernel"]
-        yield Diagnostic("E607", f"{blocks} blocks are more than a launch can have, {most}", Label(span))
+        yield Diagnostic("E607", f"{blocks} blocks are more than the maximum of a launch, {most}", Label(span))
     for access in dict.fromkeys(accesses(layout.kernel)):
         if (spanned := reach_bytes(access)) > BUFFER_BYTES:
             message = f"a tile of `{access.tensor.name}` spans {spanned} bytes"

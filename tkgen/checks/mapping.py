@@ -71,12 +71,12 @@ def _runs(plan: Plan) -> Iterator[Diagnostic]:
         buffers = f"{deep.buffers} buffers" if deep.shared else f"{deep.register_depth} register buffers"
         need, at = f"{buffers} are filled {deep.steps_ahead} steps ahead", deep.span
     elif plan.shape.depth > 1 or plan.shape.unroll > 1:
-        need = f"this schedule needs {plan.shape.depth} before its loop and {plan.shape.unroll} a pass"
+        need = f"this schedule needs {plan.shape.depth} before its loop and {plan.shape.unroll} per iteration"
         at = program.a.span
     else:
         return
     yield Diagnostic(
-        "E608", f"a run of `stream_k` may be one K-step long, and {need}", Label(grid.span),
+        "E608", f"a block of `stream_k` may compute a single K-step of a tile, and {need}", Label(grid.span),
         (Label(at, "the depth comes from these buffers"),), (),
         Fix("use at most two LDS buffers and one register buffer",
             with_option(deep.span, "buffers", "2") if deep.buffers > 2 else ()),
@@ -101,19 +101,19 @@ def check_parts(program: Program) -> Iterator[Diagnostic]:
                     f"give {k.name} a size")  # fmt: skip
         return
     if program.accumulator.dtype.whole:
-        yield error(f"`{grid.name}` would add parts of whole sums as floats", Label(program.accumulator.span, "i32"),
-                    "leave the grid out: a sequence can add parts up")  # fmt: skip
+        yield error(f"`{grid.name}` would add parts of integer sums as floats", Label(program.accumulator.span, "i32"),
+                    "remove the grid: a sequence can add up the parts")  # fmt: skip
     for rounded in (t for t in program.outputs if t.dtype is not DType.F32):
         dtype = rounded.dtype.spelling
-        yield error(f"`{grid.name}` would round `{rounded.name}` to {dtype} each time that a part of a sum is added",
+        yield error(f"`{grid.name}` would round `{rounded.name}` to {dtype} at every addition of a part",
                     Label(rounded.span, "f32 holds the sum of the parts"), f"make `{rounded.name}` f32")  # fmt: skip
     for what, step_at in _not_linear(program):
-        yield error(f"`{what}` would be applied to every block's part of a sum", Label(step_at),
-                    f"leave `{what}` to another kernel; `scale` may stand")  # fmt: skip
+        yield error(f"`{what}` would be applied to the partial sum of every block", Label(step_at),
+                    f"apply `{what}` in a second kernel; only `scale` is allowed here")  # fmt: skip
     steps = program.tile_steps
     if grid.name == "split_k" and steps is not None and steps % grid.count and program.tail != "masked":
         yield error(
-            f"{steps} K-steps do not divide among {grid.count} blocks",
+            f"{steps} K-steps cannot be divided equally among {grid.count} blocks",
             Label(k.span, f"{k.size} = {steps} x {program.block[2]}"),
             f"use a divisor of {steps}, or `tail masked`, which fills the last part with zeros",
         )
@@ -127,7 +127,9 @@ def _not_linear(program: Program) -> Iterator[tuple[str, Span]]:
     for op in program.equations.epilogue:
         if isinstance(op, Load | Store | Constant | Argument | Coordinate) or not of_sums & set(reads(op)):
             continue
-        assert isinstance(op, Map | Convert | Reduce), "an epilogue is element by element, and reductions of that"
+        assert isinstance(op, Map | Convert | Reduce), (
+            "an epilogue has only elementwise operations, and reductions of their results"
+        )
         if not isinstance(op, Map) or op.function != "mul" or of_sums.issuperset(op.arguments):
             name = op.result.dtype.spelling if isinstance(op, Convert) else op.function
             yield name, op.result.span or program.spans["kernel"]
@@ -144,10 +146,10 @@ def _grid(program: Program, target: Target) -> Iterator[Diagnostic]:
         rows, cols = launch.tile_grid
         yield Diagnostic(
             "E607",
-            f"{rows} x {cols} output tiles are more than a kernel can count",
+            f"{rows} x {cols} output tiles are more than a kernel can number",
             Label(statement(program, "block")),
             (Label(program.m.span), Label(program.n.span)),
-            (f"tiles and the threads of a launch are counted in 32 bits: at most {most} tiles here",),
+            (f"tiles and threads of a launch are numbered with 32 bits: at most {most} tiles here",),
             Fix("make the block larger"),
         )
     if program.grid.span and program.grid.count > most_blocks(program):
@@ -156,7 +158,7 @@ def _grid(program: Program, target: Target) -> Iterator[Diagnostic]:
             f"{program.grid.count} blocks of {program.threads} threads cannot be launched",
             Label(program.grid.span),
             (),
-            ("the threads of a launch are counted in 32 bits",),
+            ("the threads of a launch are numbered with 32 bits",),
             Fix(f"use at most {most_blocks(program)} blocks"),
         )
     xcd = next((s for s in program.remap if s.name == "xcd"), None)
@@ -167,11 +169,13 @@ def _grid(program: Program, target: Target) -> Iterator[Diagnostic]:
         blocks = program.grid.count - program.grid.count % n or n
         yield Diagnostic(
             "W601",
-            f"{program.grid.count} persistent blocks are no multiple of the {n} XCDs that the remap deals them to",
+            f"{program.grid.count} persistent blocks are not a multiple of the {n} XCDs over which the remap "
+            "distributes them",
             Label(program.grid.span),
             (Label(xcd.span, f"assumes that tile t runs on XCD t mod {n}"),),
             (
-                f"block b takes tiles b, b + {program.grid.count}, ...: from the second on they are on another XCD "
+                f"block b computes tiles b, b + {program.grid.count}, ...; after the first tile they are on another "
+                "XCD "
                 "than the remap assumes, and its L2 reuse is lost",
             ),
             Fix(f"use {blocks} blocks", _number(program.grid.span, program.grid.count, blocks)),
@@ -179,11 +183,11 @@ def _grid(program: Program, target: Target) -> Iterator[Diagnostic]:
     elif n != target.product.xcds:
         yield Diagnostic(
             "W601",
-            f"the remap deals blocks to {n} XCDs, {target.product.name} has {target.product.xcds}",
+            f"the remap distributes blocks over {n} XCDs, {target.product.name} has {target.product.xcds}",
             Label(xcd.span),
             (),
             (
-                "blocks are dispatched to XCDs round robin; with another number, neighbours share no L2",
+                "blocks are dispatched to XCDs round robin; with another number, neighboring tiles do not share an L2",
                 target.cited(f"product.{target.product.name}.xcds"),
             ),
             Fix(f"write `xcd({target.product.xcds}, ...)`", _number(xcd.span, n, target.product.xcds)),
@@ -251,7 +255,7 @@ def _stores(plan: Plan) -> Iterator[Diagnostic]:
 
 
 def _sizes(program: Program) -> Iterator[Diagnostic]:
-    """Static sizes that are no multiple of block or step, without a tail clause that covers them.
+    """Static sizes that are not a multiple of block or step, without a tail clause that covers them.
 
     `tail masked` covers all three; `tail clamped` reads the last rows again, which is right for rows and columns of
     the output, whose repetitions are not stored, but would add products along K.
@@ -264,7 +268,7 @@ def _sizes(program: Program) -> Iterator[Diagnostic]:
         edit = Edit(Span(after.file, after.end, after.end), f"\n{_indent(after)}tail masked")
         yield Diagnostic(
             "E604",
-            f"groups of {ragged.dim.name} end anywhere, and their last tiles hang over into the next group",
+            f"groups of {ragged.dim.name} have any length, so their last tiles reach into the next group",
             Label(at, f"tiles of {ragged.tile}"),
             fix=Fix("add a tail clause", (edit,)),
         )
@@ -284,7 +288,7 @@ def _sizes(program: Program) -> Iterator[Diagnostic]:
             remedy = Fix("mask the tail", (Edit(tail, "tail masked"),)) if tail else Fix("add a tail clause", (edit,))
             yield Diagnostic(
                 "E604",
-                f"{dim.name} = {dim.size} is no multiple of the {what}, {unit}",
+                f"{dim.name} = {dim.size} is not a multiple of the {what}, {unit}",
                 Label(dim.span, f"{dim.size} = {dim.size // unit} x {unit} + {dim.size % unit}"),
                 (Label(at, f"{what}: {unit}"),),
                 (f"the last {dim.size % unit} would {missed}; the nearest sizes are {near}",),
@@ -302,10 +306,10 @@ def _unrolling(program: Program) -> Iterator[Diagnostic]:
         size = steps // n * n * program.block[2] or n * program.block[2]
         yield Diagnostic(
             "E605",
-            f"{count_text(steps, 'K-step')} under a schedule that takes {n} at a time",
+            f"{count_text(steps, 'K-step')} for a schedule whose iteration takes {n}",
             Label(statement(program, "unroll"), f"{n} K-steps a pass"),
             (Label(program.k.span, f"{program.k.size} = {steps} x {program.block[2]}"),),
-            (f"the last pass would have {steps % n} of {n} steps left",),
+            (f"the last iteration would have {steps % n} of {n} steps left",),
             Fix(
                 f"use {program.k.name} = {size} or {size + n * program.block[2]}, or remove `unroll {n}`",
                 without_statement(statement(program, "unroll")),
@@ -336,7 +340,8 @@ def _tail(program: Program) -> Iterator[Diagnostic]:
         assert inner.size is not None
         yield Diagnostic(
             "E606",
-            f"a row of `{tensor.name}` is {tensor.dtype.sized(inner.size)} bytes, no multiple of {ACCESS_BYTES}",
+            f"a row of `{tensor.name}` is {tensor.dtype.sized(inner.size)} bytes, which is not a multiple of "
+            f"{ACCESS_BYTES}",
             Label(inner.span, f"{inner.name} = {inner.size}"),
             (Label(tensor.span, f"{tensor.dtype.spelling}, {inner.name} innermost"), Label(statement(program, "tail"))),
             (f"rows are read in chunks of {ACCESS_BYTES} bytes; one would reach across the end of a row",),
@@ -352,7 +357,7 @@ def _extents(program: Program) -> Iterator[Diagnostic]:
         if dim.size is None or dim.size <= limit.most:
             continue
         if limit.tensor is None:
-            message, note = f"{dim.name} = {dim.size} cannot be counted", "rows and columns are counted in 32 bits"
+            message, note = f"{dim.name} = {dim.size} cannot be counted", "rows and columns are numbered with 32 bits"
         else:
             rows = f"{limit.rows} rows of " if limit.rows > 1 else ""
             message = f"{rows}`{limit.tensor.name}` span {limit.tensor.dtype.sized(limit.rows * dim.size)} bytes"

@@ -102,7 +102,7 @@ class _Loop:
                     carry.inside.span,
                     f"the maximum `{name}` starts at {first.value:g}",
                     "scores far below that vanish",
-                    f"start with the least: `{name} : f32[...] = -3.4e38`",
+                    f"start with the lowest f32 number: `{name} : f32[...] = -3.4e38`",
                 )
             yield from self._rescaled(carry)
 
@@ -120,8 +120,8 @@ class _Loop:
         name = carry.inside.name
         return self._warn(
             carry.update.span,
-            f"`{name}` becomes the maximum of one tile, not of all so far",
-            "where a later one is smaller, what was summed overflows",
+            f"`{name}` becomes the maximum of this tile only, not of all tiles so far",
+            "if a later one is smaller, the sums overflow",
             f"take both: `max({name}, ...)`",
         )
 
@@ -165,23 +165,23 @@ class _Loop:
         if made & parts and made & inverse:
             yield self._warn(
                 carry.update.span,
-                f"`{name}` is multiplied by what grows with the maximum",
+                f"`{name}` is multiplied by a factor that grows with the maximum",
                 f"relative to `{n}` it is smaller",
                 f"turn it round: `{m} - {n}`",
             )
         elif made & parts and not made & factors:
             yield self._warn(
                 carry.update.span,
-                f"`{name}` adds what is relative to `{n}` to what is relative to `{m}`",
-                "what was summed before is not rescaled",
+                f"`{name}` adds a value relative to `{n}` to values relative to `{m}`",
+                "the earlier sum is not rescaled",
                 rescaled,
             )
         elif made & factors and not made & parts:
             yield self._warn(
                 carry.update.span,
-                f"`{name}` is rescaled from `{m}` to `{n}`, and adds what is relative to neither",
+                f"`{name}` is rescaled from `{m}` to `{n}`, and adds a value that is relative to neither",
                 "",
-                f"add what was made with `{n}`: powers of the differences with it",
+                f"add a value computed with `{n}`: powers of the differences from it",
             )
 
     def _stored(self, maximum: Carry, parts: set[Value]) -> Iterator[Diagnostic]:
@@ -199,7 +199,7 @@ class _Loop:
                 yield self._warn(
                     store.span,
                     f"`{store.target.tensor.name}` is relative to the maximum "
-                    f"`{maximum.inside.name}`, which it has not in it",
+                    f"`{maximum.inside.name}`, but does not include it",
                     f"`{name}` as the loop leaves it",
                     fix,
                 )
@@ -248,8 +248,8 @@ class _Loop:
             if None in kept or False in kept:
                 continue
             side, sign = ("behind", ">=") if step > 0 else ("before", "<=")
-            message = f"nothing {side} the tile `{word} {bound}` is visited, and no mask leaves out what is {side} it"
-            where = "this keeps it" if masks else "no place of the tile itself is masked"
+            message = f"nothing {side} the tile `{word} {bound}` is visited, and no mask excludes what is {side} it"
+            where = "this keeps it" if masks else "no position of the tile itself is masked"
             yield self._warn(
                 masks[0].result.span if masks else axis.span,
                 message,
@@ -278,16 +278,16 @@ class _Loop:
                 finite = "" if self._starts_finite else "start the maximum at -3.4e38, "
                 yield self._warn(
                     op.result.span,
-                    f"the first place of `{of.name}` has no place of `{self.loop.axis.name}`",
-                    "its maximum is -inf, and -inf less -inf is NaN" if finite else "its sum is 0, and 0 / 0 is NaN",
-                    f"let each see itself, or {finite}store `where(l > 0, o / l, 0)`",
+                    f"the first position of `{of.name}` sees no position of `{self.loop.axis.name}`",
+                    "its maximum is -inf, and -inf minus -inf is NaN" if finite else "its sum is 0, and 0 / 0 is NaN",
+                    f"let each position see itself, or {finite}store `where(l > 0, o / l, 0)`",
                 )
             score = any(isinstance(u, Reduce) and u.function == "max" for u in users.get(op.result, []))
             if score and other.value > LEAST_SCORE:
                 yield self._warn(
                     op.result.span,
                     f"a score is masked with {other.value:g}",
-                    f"its power is that of a key whose score is {other.value:g}",
+                    f"its power is that of a key with the score {other.value:g}",
                     "mask it with -inf, whose power is 0",
                 )
 

@@ -216,7 +216,7 @@ def _in_flight(program: Program, role: Role, run: list[tuple[int, Load]]) -> _Li
 
 
 def pieces(operand: Operand, role: Role, parts: int) -> int:
-    """16-byte pieces of so many parts of a tile that one lane moves."""
+    """16-byte pieces that one lane moves of `parts` parts of a tile."""
     return parts * -(-operand.part_bytes // (ACCESS_BYTES * WAVE_LANES * role.group))
 
 
@@ -238,7 +238,7 @@ def _sums(plan: Plan) -> Iterator[Diagnostic]:
     zeros = [c for c in conflicts if c.kind == "zero"]
     sums = [c for c in conflicts if c.kind == "products"]
     if zeros:
-        yield _sum(plan, zeros[0], "is never zeroed", "starts from what the registers held before")
+        yield _sum(plan, zeros[0], "is never zeroed", "starts from the old contents of the registers")
     elif sums and not kinds & {"register", "unwritten"}:  # what is summed would follow from what is read
         *_, s, t = sums[0].where
         text = "is summed twice" if sums[0].how == "twice" else "is missing from the sum"
@@ -252,7 +252,7 @@ def _sum(plan: Plan, c: Conflict, what: str, label: str) -> Diagnostic:
         f"the sum in fragment ({i}, {j}) {what}",
         Label(place(plan.program, c.second.op if c.second else None), label),
         (),
-        ("every fragment gets each slice of every K-step once",),
+        ("every fragment needs each slice of every K-step exactly once",),
         Fix("multiply every fragment and slice once in an iteration"),
     )
 
@@ -299,7 +299,7 @@ def _changes(plan: Plan, target: Target) -> list[tuple[str, tuple[Edit, ...]]]:
         fits = next((n for n in range(per_simd - 1, 0, -1) if worst.least <= target.max_registers(n)), None)
         if fits is not None and fits >= -(-program.waves // SIMDS):
             edits = with_option(statement(program, "occupancy"), "occupancy", str(fits))
-            found.append((f"ask for `occupancy {count_text(fits, 'wave')} per simd`", edits))
+            found.append((f"write `occupancy {count_text(fits, 'wave')} per simd`", edits))
     excess = worst.least - target.max_registers(per_simd)
     if worst.accumulators // 2 >= excess:
         by_rows = program.accumulator.fragments[0] % 2 == 0
@@ -356,8 +356,8 @@ def check_resources(plan: Plan, target: Target, resources: Resources) -> list[Di
                 f"the compiled kernel keeps {spilled_scalars.replace('spilled ', '')} in lanes of a vector register",
                 Label(program.spans["kernel"], f"{resources.sgpr} scalar registers in use"),
                 (),
-                ("each use of one costs a `v_readlane_b32` more; memory is not touched",),
-                Fix("unroll less or use fewer LDS buffers, or `allow spills` where it does not matter"),
+                ("each use of one costs an extra `v_readlane_b32`; no memory is used",),
+                Fix("unroll less or use fewer LDS buffers, or write `allow spills` if it does not matter"),
             )
         )
     real = target.waves_per_simd(resources.vgpr, resources.agpr)

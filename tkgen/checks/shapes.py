@@ -83,9 +83,9 @@ def _clusters(program: Program, target: Target) -> Iterator[Diagnostic]:
     if program.clusters is not None:
         yield Diagnostic(
             "E219",
-            f"blocks of {target.name} have no memory of one another: there are no clusters of them",
+            f"blocks of {target.name} share no LDS, so there are no clusters",
             Label(program.clusters.span),
-            fix=Fix("leave `clusters` out, or build for sm_90a", without_statement(program.clusters.span)),
+            fix=Fix("remove `clusters`, or build for sm_90a", without_statement(program.clusters.span)),
         )
 
 
@@ -101,7 +101,7 @@ def _factors(program: Program, target: Target) -> Iterator[Diagnostic]:
             Label(first.tensor.span, dtype.spelling),
             (),
             (),
-            Fix(f"factors are {', '.join(known)}; `bf16(...)` cannot stand in a sum of products"),
+            Fix(f"operands are {', '.join(known)}; `bf16(...)` is not allowed in a sum of products"),
         )
 
 
@@ -111,12 +111,12 @@ def _direct(program: Program, target: Target) -> Iterator[Diagnostic]:
     if direct and widest < ACCESS_BYTES:
         yield Diagnostic(
             "E218",
-            f"{target.name} cannot bring {names_text([o.name for o in direct])} to LDS directly",
+            f"{target.name} cannot load {names_text([o.name for o in direct])} to LDS directly",
             Label(direct[0].span, "`via direct`"),
             (),
             (
-                f"its loads from global memory to LDS move {widest} bytes a lane; "
-                f"tiles are laid out in chunks of {ACCESS_BYTES}",
+                f"its loads from global memory to LDS move {widest} bytes per lane; "
+                f"tiles in LDS consist of chunks of {ACCESS_BYTES}",
                 target.cited("lds.direct_load_bytes"),
             ),
             Fix(
@@ -140,21 +140,23 @@ def _direct_tiles(program: Program, target: Target) -> Iterator[Diagnostic]:
             problem = f"its elements are {operand.tensor.dtype.spelling}, and its tiles hold elements of 2 bytes"
             way = "use bf16 or f16 operands, or another way to LDS"
         elif cols % across or rows % BOX[0]:
-            problem = f"its tile of {rows} x {cols} is not cut evenly into boxes of {BOX[0]} x {across}"
-            way = f"use a tile of whole boxes: {-(-rows // BOX[0]) * BOX[0]} x {-(-cols // across) * across}"
+            problem = f"its tile of {rows} x {cols} cannot be divided into boxes of {BOX[0]} x {across}"
+            way = f"use a multiple of the box: {-(-rows // BOX[0]) * BOX[0]} x {-(-cols // across) * across}"
         elif operand.slice % across:
-            problem = f"its slices of {operand.slice} are not whole boxes, which hold {across}"
+            problem = f"its slices of {operand.slice} are not multiples of a box, which has {across}"
             way = f"use `slice {across}`"
         else:
             group = next(r for r in program.roles if operand.name in r.loads).group
             boxes = dtype.sized(rows * cols) // (BOX[0] * BOX[1])
             if boxes % group:
-                problem = f"{group} waves cannot share the {boxes} boxes of its {tile} evenly"
+                problem = f"{group} waves cannot divide the {boxes} boxes of its {tile} evenly"
                 way = "load with a number of waves that divides it (`load ... by N waves`)"
         last = operand.tensor.dims[-1]
         if not problem and program.tail and operand.via is not Via.REGISTERS:
             if last.size is None:
-                problem = f"with a tail its rows are whole chunks of {ACCESS_BYTES} bytes, and `{last.name}` is dynamic"
+                problem = (
+                    f"with a tail its rows must be a multiple of {ACCESS_BYTES} bytes, and `{last.name}` is dynamic"
+                )
                 way = f"give `{last.name}` a size, or use `via registers`"
             elif dtype.sized(last.size) % ACCESS_BYTES:
                 problem = f"its rows of {last.size} elements end within a load of {ACCESS_BYTES} bytes"
@@ -203,16 +205,16 @@ def _slow_reads(program: Program, target: Target) -> Iterator[Diagnostic]:
                 Label(operand.tensor.span, f"stored with `{first}` first"),
                 (Label(program.accumulator.span, f"multiplied with `mma_{product.layouts}`"),),
                 (
-                    f"the matrix instruction wants {operand.tensor.dtype.spelling} values that are neighbours along "
-                    f"`{first}`; in this layout they lie a row apart, so a lane needs four 2-byte reads "
-                    "where another layout needs a fraction of one 16-byte read",
+                    f"the matrix instruction needs {operand.tensor.dtype.spelling} values that are neighbors along "
+                    f"`{first}`; in this layout they are a row apart, so a lane needs four 2-byte reads "
+                    "instead of a part of one 16-byte read",
                 ),
                 Fix(f"{_transposed(program, operand)}, or accept it with `allow slow_reads`"),
             )
 
 
 def _stored_first(program: Program, operand: Operand) -> str:
-    """The first dimension of a factor; of two with one name the index that stands there."""
+    """The first dimension of an operand; of two with one name the index at that position."""
     first, last = operand.tensor.dims
     return first.name if first != last else _factor(program, operand).axes[0].name
 
@@ -272,5 +274,5 @@ def _slow_products(program: Program, target: Target) -> Iterator[Diagnostic]:
             f"peak {target.peak_tflops('f32'):.0f} against {target.peak_tflops('bf16'):.0f} TFLOP/s",
             target.cited(f"mfma.{fastest.instruction}.cycles"),
         ),
-        Fix("use bf16 or f16 operands; sums are f32 in any case"),
+        Fix("use bf16 or f16 operands; sums are always f32"),
     )

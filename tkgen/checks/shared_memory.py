@@ -53,7 +53,7 @@ def _budget(program: Program, target: Target) -> Iterator[Diagnostic]:
     parts = [f"{o.name}: {count_text(o.buffers, 'buffer')} of {o.lds_shape[0]} x {o.lds_shape[1]} "
              f"{o.tensor.dtype.spelling} = {o.buffers * o.lds_bytes} bytes" for o in program.shared]  # fmt: skip
     if exchanged(program):
-        parts.append(f"what waves reduce together = {BYTES * exchanged(program)} bytes")
+        parts.append(f"values that waves reduce together = {BYTES * exchanged(program)} bytes")
     labels = [Label(o.span, f"{o.buffers * o.lds_bytes} bytes for `{o.name}`") for o in _one_a_line(program.shared)]
     labels, smaller = labels or [Label(program.accumulator.span)], _smaller(program, have)
     yield too_much_lds(
@@ -112,8 +112,8 @@ def _unused(plan: Plan) -> Iterator[Diagnostic]:
     program = plan.program
     for unused in program.unused:
         note = {
-            "shared tile": "the product has two operands; nothing else goes through LDS, and no memory is set aside",
-            "register tile": "register tiles hold the operands of the product",
+            "shared tile": "only the two operands of the product go through LDS; no LDS is reserved for anything else",
+            "register tile": "register tiles hold only the operands of the product",
             "tensor": "it would be an argument of the kernel that nothing reads",
             "value": "no store depends on it, so nothing computes it",
             "scalar": "it would be an argument of the kernel that nothing reads",
@@ -151,11 +151,11 @@ def _conflicts(program: Program, target: Target) -> Iterator[Diagnostic]:
                 dtype = operand.tensor.dtype
                 yield Diagnostic(
                     "W501",
-                    f"{what} of {names_text(names)} meet in LDS banks, {ways} ways",
+                    f"{what} of {names_text(names)} have {ways}-way conflicts in LDS banks",
                     Label(operand.span, f"`{instruction}` on {operand.part_shape[0]} x {operand.part_shape[1]} tiles"),
                     (),
                     (f"each of these {what} takes {ways} passes instead of one",),
-                    Fix(f"use rows of whole 64 bytes: a multiple of {dtype.unit(64)} columns of {dtype.spelling}"),
+                    Fix(f"use rows that are a multiple of 64 bytes: {dtype.unit(64)} columns of {dtype.spelling}"),
                 )
 
 

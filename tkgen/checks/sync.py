@@ -88,13 +88,15 @@ def _collectives(program: Program) -> Iterator[Diagnostic]:
         if n > waves:
             label = f"{n} waves together"
             note = (
-                f"`group<{n}>::load` gives each of {n} x {WAVE_LANES} threads its part of the tile; "
+                f"`group<{n}>::load`loads one part of the tile for each of {n} x {WAVE_LANES} threads; "
                 f"{waves_text(role.waves)} are {waves}, so {n - waves} of {n} parts of {named} would never be loaded"
             )
             remedy = f"load by {count_text(waves, 'wave')}, or give the role {n} waves"
         elif waves % n:
             label = f"{n} waves together"
-            note = f"{waves} waves make {waves // n} whole groups of {n}; {waves % n} waves would run a part of one"
+            note = (
+                f"{waves} waves make {waves // n} whole groups of {n}; {waves % n} waves would be an incomplete group"
+            )
             remedy = f"use a group size that divides {waves}"
         elif role.first % n:
             label = f"the group starts at wave {role.first}"
@@ -116,7 +118,7 @@ def _one_group(role: Role) -> str:
     n, waves = role.group, len(role.waves)
     if n > waves:
         return f"{count_text(waves, 'wave')}, but are collectives of {n}"
-    return f"{count_text(waves, 'wave')}, which are no aligned groups of {n}"
+    return f"{count_text(waves, 'wave')}, which do not form aligned groups of {n}"
 
 
 def _loaded_twice(program: Program) -> Iterator[Diagnostic]:
@@ -131,7 +133,7 @@ def _loaded_twice(program: Program) -> Iterator[Diagnostic]:
                 (Label(roles[0].loads_span or roles[0].span, "first loaded here"),),
                 (
                     f"{waves_text(roles[0].waves)} and {waves_text(roles[1].waves)} write the same bytes of "
-                    "LDS with no order between them, and global memory is read twice",
+                    "LDS without an order between the writes, and global memory is read twice",
                 ),
                 Fix(f"let one role load `{operand.name}` and the other the rest"),
             )
@@ -140,7 +142,7 @@ def _loaded_twice(program: Program) -> Iterator[Diagnostic]:
         if role.loads and groups > 1:
             yield Diagnostic(
                 "E308",
-                f"each of {groups} groups of role `{role.name}` loads the whole of {names_text(role.loads)}",
+                f"each of {groups} groups of role `{role.name}` loads all of {names_text(role.loads)}",
                 Label(role.loads_span or role.span, f"{count_text(role.group, 'wave')} of {len(role.waves)}"),
                 (),
                 (
@@ -158,11 +160,11 @@ def _counts(plan: Plan, target: Target) -> Iterator[Diagnostic]:
         if op.count > most and op.span is not None:
             yield Diagnostic(
                 "E216",
-                f"`{op.span.text}` waits for nothing: the counter ends at {most}",
+                f"`{op.span.text}` waits for nothing: the largest count is {most}",
                 Label(op.span),
                 (),
                 (f"{target.name} has no more than {most} operations of this kind in flight in a wave",),
-                Fix(f"write {most} or less, or leave the wait out"),
+                Fix(f"write {most} or less, or remove the wait"),
             )
 
 
@@ -176,7 +178,7 @@ def _phases(plan: Plan) -> Iterator[Diagnostic]:
                 "a phase shift needs a written schedule",
                 Label(phase.span, "shifts by clusters"),
                 (),
-                ("the schedule that tkgen derives has no clusters; its barriers are placed for waves in step",),
+                ("a derived schedule has no clusters, and its barriers are for waves without a phase shift",),
                 Fix("write a `schedule` block, or remove the phase"),
             )
         elif phase.last >= program.waves:
@@ -189,8 +191,8 @@ def _phases(plan: Plan) -> Iterator[Diagnostic]:
         elif shifts != {0} and 0 not in shifts:
             yield Diagnostic(
                 "E309",
-                "every wave is shifted, so none runs ahead of another",
-                Label(phase.span, "together with the other phases: all waves"),
+                "every wave is shifted, so no wave is ahead of another",
+                Label(phase.span, "all waves, together with the other phases"),
                 (),
                 (f"the smallest shift is {count_text(min(shifts), 'cluster')}; a shift counts from waves without one",),
                 Fix("shift a part of the waves"),
@@ -200,7 +202,7 @@ def _phases(plan: Plan) -> Iterator[Diagnostic]:
             yield Diagnostic(
                 "E309",
                 "a phase shift by clusters, but no line of the schedule ends with a barrier",
-                Label(phase.span, "nothing to shift by"),
+                Label(phase.span, "a shift by clusters needs one"),
                 (),
                 ("a cluster ends with a barrier, a group does not",),
                 Fix("make lines of the schedule clusters"),
@@ -219,11 +221,11 @@ def _deadlock(plan: Plan, conflict: Conflict) -> Diagnostic:
         few = 0 if per_step[0] < per_step[1] else 1
         note = (
             f"`s_barrier` counts waves: after {count_text(min(totals), 'barrier')} {waves_text(owners[few].waves)} are "
-            f"through while {waves_text(owners[1 - few].waves)} wait at their next one for ever"
+            f"past the barrier while {waves_text(owners[1 - few].waves)} wait at their next one forever"
         )
     else:
         message = f"waves {conflict.waves[0]} and {conflict.waves[1]} pass {totals[0]} and {totals[1]} barriers"
-        note = "`s_barrier` counts waves: those with more barriers wait for ever"
+        note = "`s_barrier` counts waves: those with more barriers wait forever"
     return Diagnostic(
         "E307",
         message + ": deadlock",
@@ -262,17 +264,17 @@ def _race(plan: Plan, missing: Missing) -> Diagnostic:
     names = names_text(sorted(c.operand for c in same))
     plural = "are" if " and " in names else "is"
     message = {
-        "RAW": f"{names} {plural} read before the waves that load the tile are done",
+        "RAW": f"{names} {plural} read before the waves that load the tile have finished",
         "WAR": f"{names} {plural} overwritten while other waves still read the tile",
-        "WAW": f"{names} {plural} written twice with no order between the writes",
+        "WAW": f"{names} {plural} written twice without an order between the writes",
     }[kind]
     others = sorted({c.kind for c in group} - {kind})
     notes = [_interleaving(plan, group[0])]
     if others:
         notes.append("the same barrier is missing for the next writes to the buffer")
-    remedy = "put a barrier between the two: a `cluster` ends with one, a `group` does not"
+    remedy = "put a barrier between the two accesses: a `cluster` ends with one, a `group` does not"
     if plan.automatic:
-        remedy = "remove what holds the waves apart, or write the schedule"
+        remedy = "remove the phase shift, or write the schedule"
     elif kind == "WAR" and never_in_time(plan, group[0]):
         remedy = "load fewer steps ahead, read earlier in the iteration, or add a buffer"
     if missing.edit:
@@ -290,7 +292,7 @@ def _early(plan: Plan, group: Sequence[Conflict]) -> Diagnostic:
         type(c.first.op), "loads"
     )
     counter = "vm" if isinstance(c.first.op, Copy) else "lds"
-    waited = "nothing waits for them" if c.first.done is NEVER else "they are waited for only behind it"
+    waited = "nothing waits for them" if c.first.done is NEVER else "they are waited for only after it"
     edit = missing_wait(plan, c)
     return Diagnostic(
         "E304",
@@ -389,10 +391,10 @@ def _absent(plan: Plan, conflicts: Sequence[Conflict]) -> list[Conflict]:
 def _not_loaded(plan: Plan, c: Conflict) -> Diagnostic:
     assert c.second
     step, part = _step(c.second), part_text(plan.program, c.operand, c.part)
-    later = f"only a load that comes later brings {part}{step}" if c.first else f"no load brings {part}{step}"
+    later = f"only a later load brings {part}{step}" if c.first else f"no load brings {part}{step}"
     return Diagnostic(
         "E305",
-        f"`{c.operand}` is read for a K-step that nobody has loaded",
+        f"`{c.operand}` is read for a K-step that no wave has loaded",
         Label(place(plan.program, c.second.op), f"reads {step}"),
         tuple(_loads(plan, c.operand)),
         (f"wave {c.waves[1]} reads `{c.operand}` of {step} here, and {later}",),
@@ -423,7 +425,7 @@ def _registers(plan: Plan, group: Sequence[Conflict]) -> Diagnostic:
     others = f" ({names_text([o.operand for o in group[1:]])} likewise)" if len(group) > 1 else ""
     return Diagnostic(
         "E310",
-        f"a multiply of {step} finds another tile of {names} in its registers",
+        f"a multiply of {step} finds a different tile of {names} in its registers",
         Label(place(program, c.second.op), f"needs `{c.operand}` fragment {fragment}, slice {slice_} of {step}"),
         tuple(secondary),
         (
@@ -431,7 +433,7 @@ def _registers(plan: Plan, group: Sequence[Conflict]) -> Diagnostic:
             f"{count_text(buffers, 'register buffer')}, and slice t of step s lives in buffer "
             f"(s * {slices} + t) mod {buffers}",
         ),
-        Fix("read every slice before it is multiplied, and no more than the buffers ahead"),
+        Fix("read every slice before it is multiplied, and at most as far ahead as there are buffers"),
     )
 
 
@@ -444,7 +446,7 @@ def _staging(plan: Plan, group: Sequence[Conflict]) -> Diagnostic:
         message = f"the staging registers of {names} are filled again before they are written to LDS"
         label = f"fetches {_step(c.second)}"
     elif c.first is None:
-        message = f"a write of {names} finds nothing in the staging registers"
+        message = f"a write of {names} finds no data in the staging registers"
     else:
         message = f"a write of {names} of {_step(c.second)} finds {_step(c.first)} in the staging registers"
     if secondary and secondary[0].span == place(plan.program, c.second.op):
@@ -524,10 +526,10 @@ def _redundant_barriers(plan: Plan, covers: Mapping[int, Cover]) -> Iterator[Dia
             if shared and shared[2].span != op.span
             else (),
             (
-                f"of the accesses on its two sides, such as {' and '.join(pair)}, all that must be ordered "
+                f"of the accesses before and after it, such as {' and '.join(pair)}, all that must be ordered "
                 "are ordered by another barrier"
                 if shared
-                else "nothing that is complete before it meets, in one buffer, what another wave does after it",
+                else "no access that completes before it conflicts with an access of another wave after it",
             ),
             _removal(op) if len(plan.bodies) == 1 else Fix("remove it in the schedule of every role"),
         )
@@ -582,12 +584,12 @@ def _redundant_waits(plan: Plan, completing: Set[int]) -> Iterator[Diagnostic]:
             continue
         span = place(plan.program, op)
         note = (
-            "what it waits for is waited for again before the barrier that orders it"
+            "the same operations are waited for again before the barrier that orders them"
             if op.identity in late
-            else "everything it could wait for is complete by then"
+            else "all operations that it could wait for are already complete"
         )
         yield Diagnostic(
-            "W302", "nothing depends on this wait", Label(span), (), (note,), Fix("remove it", (_deletion(span),))
+            "W302", "no operation depends on this wait", Label(span), (), (note,), Fix("remove it", (_deletion(span),))
         )
 
 

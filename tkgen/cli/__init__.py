@@ -18,7 +18,8 @@ from tkgen.cli.common import OK, Commands, say
 app = typer.Typer(
     name="tkgen",
     cls=Commands,
-    help="Declarative specs of tiled kernels -> proven ThunderKittens HIP C++ -> machine code, run without a GPU.",
+    help="Compile short specs of tiled GPU kernels to proven ThunderKittens C++ and machine code; run it without a "
+    "GPU.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -41,28 +41,30 @@ DEFAULTS = ("cpp", "asm", "hsaco", "report", "html")
 def build(
     specs: Specs,
     target: Target = None,
-    emit: Annotated[str, typer.Option(help="Comma list of cpp, asm, hsaco, module, harness, report, html.")] = ",".join(
-        DEFAULTS
-    ),
+    emit: Annotated[
+        str, typer.Option(help="Files to write, separated by commas: cpp, asm, hsaco, module, harness, report, html.")
+    ] = ",".join(DEFAULTS),
     define: Defines = None,
     out: Out = Path("out"),
     jobs: Jobs = None,
     as_json: Json = False,
     cxx: Cxx = None,
     kittens: Annotated[
-        Path | None, typer.Option(help="Compile against a real ThunderKittens checkout instead.")
+        Path | None, typer.Option(help="Compile with the headers of this checkout of ThunderKittens.")
     ] = None,
     machine_check: Annotated[
-        bool, typer.Option(help="Watch the machine code with the race referee before it counts as good.")
+        bool, typer.Option(help="Run the machine code under the race referee, and refuse it if it races.")
     ] = True,
     library: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Build for each shape in a file of tuned shapes, into a folder for each."),
+        typer.Option(
+            metavar="FILE", help="Build for each shape in a file of tuned shapes, each into a separate folder."
+        ),
     ] = None,
     roots: Roots = None,
     print_after: PrintAfter = None,
 ) -> None:
-    """Check specs, generate their C++, compile it, measure the machine code and write a report of it."""
+    """Check specs, generate their C++, compile and run it to find races, and write a report on the machine code."""
     from tkgen.pipeline import COMPILE, LOWER, SCHEDULE, along
 
     wanted = print_after or []

@@ -40,7 +40,7 @@ class Format(StrEnum):
     GITHUB = "github"
 
 
-Specs = Annotated[list[Path], typer.Argument(help="Spec files (.tk); a directory stands for the specs in it.")]
+Specs = Annotated[list[Path], typer.Argument(help="Spec files (.tk); a directory means all specs in it.")]
 STANDARD_INPUT = Path("-")
 OneSpec = Annotated[Path, typer.Argument(help="A spec file (.tk).")]
 
@@ -63,7 +63,12 @@ def _known(target: str | None) -> str | None:
 
 Target = Annotated[
     str | None,
-    typer.Option("--target", "-t", help="A GPU, such as gfx942 or sm_90a; else what the spec says.", callback=_known),
+    typer.Option(
+        "--target",
+        "-t",
+        help="A GPU, such as gfx942 or sm_90a; by default the first one that the spec names, else gfx942.",
+        callback=_known,
+    ),
 ]
 Defines = Annotated[
     list[str] | None,
@@ -72,15 +77,16 @@ Defines = Annotated[
     ),
 ]
 Roots = Annotated[list[Path] | None, typer.Option("--include-root", "-I", help="Folders that `include` may reach.")]
-Json = Annotated[bool, typer.Option("--json", help="Print plain JSON instead.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Cxx = Annotated[str | None, typer.Option("--cxx", help="The compiler to use (also TKGEN_CXX).")]
 Jobs = Annotated[
-    int | None, typer.Option("-j", "--jobs", min=1, help="Specs handled side by side; else as many as there are cores.")
+    int | None,
+    typer.Option("-j", "--jobs", min=1, help="Specs that are processed in parallel; by default one per core."),
 ]
 Blocks = Annotated[
-    str, typer.Option("--blocks", metavar="0,8..11", help="Run these blocks of the launch alone, at full size.")
+    str, typer.Option("--blocks", metavar="0,8..11", help="Run only these blocks of the launch, at full size.")
 ]
-Seed = Annotated[int, typer.Option(min=0, max=(1 << 32) - 1, help="Seed of what is random.")]
+Seed = Annotated[int, typer.Option(min=0, max=(1 << 32) - 1, help="Seed of the random numbers.")]
 Out = Annotated[Path, typer.Option("-o", "--out", help="Folder for the outputs.")]
 
 

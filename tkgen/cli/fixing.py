@@ -46,7 +46,7 @@ class Builder:
 
         target = self.load(before).target.name
         if not backend_of(target).emulated:
-            self.unwatched = f"not built: nothing here runs machine code for {target}"
+            self.unwatched = f"not built: this machine cannot run machine code for {target}"
             return True
         try:
             find_compiler(load_target(target))
@@ -90,7 +90,7 @@ def fixed(
             break
         found = findings(path, define, target, roots)
     for reason in dict.fromkeys(builder.refused):
-        complain(f"note: {path}: a fix is left out, as the build fails with it: {reason}")
+        complain(f"note: {path}: a fix was not applied, because the build fails with it: {reason}")
     if target and not _errors(found) and path.read_text(encoding="utf-8") != before:
         _named(path, before, target, lambda text, name: _errors(findings(path, define, name, roots, text)), roots)
     return found
@@ -132,7 +132,7 @@ def _named(
     edit = Edit(clause.span, f"target {kept}") if clause else Edit(Span(file, end, end), f"\n  target {kept}")
     write_atomic(path, edited(text, [edit]))
     for name, found in lost.items():
-        complain(f"note: {path}: written for {kept}; {name} no longer takes it: {found[0].code} {found[0].message}")
+        complain(f"note: {path}: written for {kept}; {name} no longer accepts it: {found[0].code} {found[0].message}")
 
 
 def _pass(

@@ -53,7 +53,7 @@ def hardware_check(
     from tkgen.starting import bundled_specs
 
     if target is not None and not stand_in:
-        fail("-t says which GPU to emulate: it goes with --stand-in", USAGE)
+        fail("-t names the GPU to emulate, so it needs --stand-in", USAGE)
     if specs is not None and not specs.is_dir():
         fail(f"no folder {specs}", USAGE)
     try:
@@ -79,7 +79,7 @@ def hardware_check(
     except StateError as error:
         fail(str(error), USAGE)
     except KeyboardInterrupt:
-        complain("stopped; the same command continues")
+        complain("stopped; run the same command to continue")
         raise
     say(json.dumps(found, indent=2) if as_json else summary(found, into))
     raise typer.Exit(status or (WRONG if is_wrong(found["results"]) else TOOLCHAIN if missing else OK))

@@ -57,8 +57,8 @@ def _standing(files: list[Path], target: str | None, roots: list[Path] | None, t
 
     found = {target_of(path, target, roots or (), texts.get(path)) for path in files}
     unwatched = sorted(name for name in found if not backend_of(name).emulated)
-    said = [f"proven: the plan for {name}; its machine code is tested on the GPU" for name in unwatched]
-    said += ["proven: the plan; `tkgen build` watches the machine code, too"] if found - set(unwatched) else []
+    said = [f"the schedule is proven for {name}; its machine code is tested on the GPU" for name in unwatched]
+    said += ["the schedule is proven; `tkgen build` also checks the machine code"] if found - set(unwatched) else []
     return "\n".join(said)
 
 
@@ -66,13 +66,13 @@ def _standing(files: list[Path], target: str | None, roots: list[Path] | None, t
 def check(
     specs: Annotated[
         list[Path],
-        typer.Argument(help="Spec files (.tk); a directory stands for the specs in it, `-` for standard input."),
+        typer.Argument(help="Spec files (.tk); a directory means all specs in it, `-` for standard input."),
     ],
     target: Target = None,
     define: Defines = None,
-    how: Annotated[Format, typer.Option("--format", help="How to print what is found.")] = Format.TEXT,
+    how: Annotated[Format, typer.Option("--format", help="Format of the findings.")] = Format.TEXT,
     as_json: Json = False,
-    fix: Annotated[bool, typer.Option("--fix", help="Apply the fixes that are certain, proven and built.")] = False,
+    fix: Annotated[bool, typer.Option("--fix", help="Apply the fixes that are certain and pass the checks.")] = False,
     roots: Roots = None,
     print_after: PrintAfter = None,
 ) -> None:
@@ -117,11 +117,11 @@ def check(
 def fmt(
     specs: Specs,
     check_only: Annotated[
-        bool, typer.Option("--check", help="Change nothing; exit 1 where a file would change.")
+        bool, typer.Option("--check", help="Change nothing; exit with 1 if a file would change.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Format specs: canonical spacing, every comment kept."""
+    """Format specs with standard spacing; comments are kept."""
     from tkgen.syntax.format import format_source
     from tkgen.syntax.loader import read_source
     from tkgen.toolchain.files import write_atomic
@@ -151,7 +151,7 @@ def graph(
     roots: Roots = None,
     as_json: Json = False,
 ) -> None:
-    """Print a spec's dataflow graph and schedule: operations, dependencies, what each waits for, budgets of a block."""
+    """Print the dataflow graph and the schedule of a spec: operations, dependencies, waits, budgets of a block."""
     with reported():
         found = load_spec(spec, define, target, roots)
         kernels: Sequence[Any] = found.kernels
@@ -173,7 +173,7 @@ def graph(
 def explain(
     code: Annotated[str, typer.Argument(help="A diagnostic's code, such as E301.")], as_json: Json = False
 ) -> None:
-    """Explain a diagnostic: what it means, an example that fails, and the same one fixed."""
+    """Explain a diagnostic: its meaning, an example that fails, and the same example fixed."""
     from dataclasses import asdict
 
     from tkgen.diagnostics.explain import UnknownCode, explain_text, page

@@ -60,17 +60,19 @@ def report(
     out: Annotated[Path, typer.Option("-o", "--out", help="The HTML file to write.")] = Path("report.html"),
     open_it: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
     product: Annotated[
-        str | None, typer.Option(help="The GPU to predict for, such as MI325X; else the target's first.")
+        str | None, typer.Option(help="The GPU to predict for, such as MI325X; by default the first of the target.")
     ] = None,
     predicted: Annotated[
-        bool, typer.Option("--predict/--no-predict", help="Predict time and cycles (some seconds a kernel).")
+        bool, typer.Option("--predict/--no-predict", help="Predict time and cycles (takes some seconds per kernel).")
     ] = True,
-    previous: Annotated[Path, typer.Option(help="Folder of an earlier build, to show its figures.")] = Path("out"),
+    previous: Annotated[
+        Path, typer.Option(help="Folder of an earlier build whose figures are shown for comparison.")
+    ] = Path("out"),
     cxx: Cxx = None,
     as_json: Json = False,
     roots: Roots = None,
 ) -> None:
-    """Write one HTML file: source and machine code side by side, who owns what, the pipeline, registers, LDS."""
+    """Write one HTML file: source and machine code side by side, the layout, the pipeline, registers, LDS."""
     with reported():
         for path in spec_files(specs):
             refuse_early(path, define, roots)
@@ -194,12 +196,12 @@ def watch(
     target: Target = None,
     define: Defines = None,
     out: Out = Path("out"),
-    once: Annotated[bool, typer.Option("--once", help="Handle the spec as it is and stop.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Check, build and run the spec once, and stop.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON for each save instead.")] = False,
     cxx: Cxx = None,
     roots: Roots = None,
 ) -> None:
-    """Check, build and run a spec on the emulator each time it, or a file it includes, is saved."""
+    """Check, build and run a spec on the emulator whenever it or a file that it includes is saved."""
     import time
 
     from tkgen.backends.registry import backend_of
@@ -251,23 +253,28 @@ def predict(
     target: Target = None,
     define: Defines = None,
     product: Annotated[
-        str | None, typer.Option(help="The GPU, such as MI300X or MI325X; else the target's first.")
+        str | None, typer.Option(help="The GPU, such as MI300X or MI325X; by default the first of the target.")
     ] = None,
     compare: Annotated[Path | None, typer.Option(help="Another spec to compare with.")] = None,
     compare_define: Annotated[
-        list[str] | None, typer.Option("--compare-D", metavar="NAME=VALUE", help="Its -D values; else the same.")
+        list[str] | None,
+        typer.Option(
+            "--compare-D", metavar="NAME=VALUE", help="The -D values of the second kernel; by default the same."
+        ),
     ] = None,
     lines: Annotated[
         bool, typer.Option("--lines/--no-lines", help="Show instructions, cycles and registers by line of the spec.")
     ] = True,
     edits: Annotated[
-        bool, typer.Option("--edits", help="Try edits of the spec, one at a time: what each would bring.")
+        bool, typer.Option("--edits", help="Try edits of the spec, one at a time, and predict the effect of each.")
     ] = False,
     apply: Annotated[
-        str | None, typer.Option(metavar="EDIT", help="Write one of the edits that --edits names to the spec, and end.")
+        str | None,
+        typer.Option(metavar="EDIT", help="Write one of the edits that --edits lists to the spec, and stop."),
     ] = None,
     trace: Annotated[
-        Path | None, typer.Option(help="Write every wave's work and waits to a file for Perfetto or chrome://tracing.")
+        Path | None,
+        typer.Option(help="Write the work and waits of every wave to a file for Perfetto or chrome://tracing."),
     ] = None,
     cxx: Cxx = None,
     as_json: Json = False,

@@ -32,7 +32,7 @@ commands = typer.Typer()
 
 @commands.command()
 def doctor(cxx: Cxx = None, as_json: Json = False) -> None:
-    """Show which compilers and packages are here, what each enables, and how to add what is missing."""
+    """List the compilers and packages of this machine, what each enables, and how to install missing ones."""
     from dataclasses import asdict
 
     from tkgen.targets import load_target, target_names
@@ -60,7 +60,7 @@ def doctor(cxx: Cxx = None, as_json: Json = False) -> None:
 
 @commands.command()
 def specs(as_json: Json = False) -> None:
-    """List the specs that come with tkgen and what each shows."""
+    """List the specs that come with tkgen, each with a description."""
     from tkgen.starting import bundled_specs
     from tkgen.syntax.loader import read_source
     from tkgen.syntax.parser import header_comment
@@ -80,7 +80,7 @@ def specs(as_json: Json = False) -> None:
 def new(
     name: Annotated[str | None, typer.Argument(help="The new kernel's name; the file is NAME.tk.")] = None,
     source: Annotated[
-        str | None, typer.Option("--from", help="Start from this spec: a file, or a name `tkgen specs` lists.")
+        str | None, typer.Option("--from", help="Start from this spec: a file, or a name that `tkgen specs` lists.")
     ] = None,
     layout: Annotated[str | None, typer.Option(help="AB, ABt, AtB or AtBt.")] = None,
     dtype: Annotated[str | None, typer.Option(help="bf16, f16 or f32.")] = None,
@@ -138,12 +138,12 @@ def new(
 
 @commands.command()
 def regen(
-    directory: Annotated[Path, typer.Option(help="Where the specs are.")] = Path("specs"),
+    directory: Annotated[Path, typer.Option(help="Folder of the specs.")] = Path("specs"),
     out: Out = Path("generated"),
-    check_only: Annotated[bool, typer.Option("--check", help="Change nothing; exit 1 where a file differs.")] = False,
+    check_only: Annotated[bool, typer.Option("--check", help="Change nothing; exit with 1 if a file differs.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Rewrite generated/TARGET/*.cpp, and *.cu, from the specs and those in folders beside them."""
+    """Rewrite the generated C++ (generated/TARGET/*.cpp and *.cu) of all specs in a folder."""
     from tkgen.backends.registry import backend_of
     from tkgen.toolchain.files import write_atomic
 
@@ -170,13 +170,11 @@ def regen(
 
 @commands.command()
 def lsp(
-    tcp: Annotated[
-        bool, typer.Option("--tcp", help="Listen on a port instead of speaking over standard input.")
-    ] = False,
+    tcp: Annotated[bool, typer.Option("--tcp", help="Listen on a port instead of standard input.")] = False,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on.")] = 2087,
 ) -> None:
-    """Start the language server that editors talk to."""
+    """Start the language server for editors."""
     try:
         from tkgen.lsp.server import main as serve
     except ImportError:

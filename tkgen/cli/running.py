@@ -46,10 +46,12 @@ if TYPE_CHECKING:
 
 commands = typer.Typer()
 
-Device = Annotated[str, typer.Option(help="`emulator` (for sm_90a see `--executor`), or a `gpu` here.")]
+Device = Annotated[str, typer.Option(help="`emulator` (for sm_90a see `--executor`) or `gpu`.")]
 Executor = Annotated[
     str,
-    typer.Option(help="Of sm_90a, without a GPU: `host` runs the generated C++, `model` its schedule; else `host`."),
+    typer.Option(
+        help="For sm_90a without a GPU: `host` (the default) runs the generated C++, `model` a model of its schedule."
+    ),
 ]
 
 
@@ -59,7 +61,9 @@ def run(
     target: Target = None,
     define: Defines = None,
     seed: Seed = 0,
-    schedules: Annotated[int | None, typer.Option(min=1, help="Interleavings of the waves to try; else 1.")] = None,
+    schedules: Annotated[
+        int | None, typer.Option(min=1, help="Interleavings of the waves to try; 1 by default.")
+    ] = None,
     device: Device = "emulator",
     executor: Executor = "",
     blocks: Blocks = "",
@@ -68,10 +72,10 @@ def run(
     cxx: Cxx = None,
     roots: Roots = None,
 ) -> None:
-    """Build specs, run their machine code (of sm_90a the generated C++) with random inputs, and compare with torch.
+    """Build specs, run their machine code (for sm_90a the generated C++) with random inputs, and compare with torch.
 
-    Sizes that the spec gives are constants of the code: `-D` builds another kernel than the one shipped. `--blocks`
-    runs some blocks of that one.
+    Sizes of the spec are constants of the code, so `-D` builds a different kernel from the one that is shipped.
+    `--blocks` runs some blocks of the shipped one.
     """
     _check_device(device, schedules, blocks, executor)
     wrong = []
@@ -119,11 +123,11 @@ def test(
     specs: Specs,
     target: Target = None,
     schedules: Annotated[
-        int | None, typer.Option(min=1, help="Interleavings of the waves to try on each size; else 5.")
+        int | None, typer.Option(min=1, help="Interleavings of the waves to try at each size; 5 by default.")
     ] = None,
     generated: Annotated[Path | None, typer.Option(help="Folder of checked-in sources to compare with.")] = None,
     blocks: Annotated[
-        str, typer.Option(metavar="0,8..11", help="Blocks of the shipped code to run at full size; else a few.")
+        str, typer.Option(metavar="0,8..11", help="Blocks of the shipped code to run at full size; a few by default.")
     ] = "",
     device: Device = "emulator",
     executor: Executor = "",
@@ -132,10 +136,10 @@ def test(
     as_json: Json = False,
     cxx: Cxx = None,
 ) -> None:
-    """The regression run: every spec at several sizes, under several schedules, against source and figures expected.
+    """Test specs at several sizes, in several interleavings, and compare with the expected source and figures.
 
-    A GPU launches all blocks in its own order: `--schedules` and `--blocks` are for the emulator.
-    Kernels for sm_90a run as generated C++, compiled for the CPU, or by `--executor model` as their schedules.
+    A GPU launches all blocks in its own order, so `--schedules` and `--blocks` are for the emulator only.
+    Kernels for sm_90a run as generated C++ on the CPU, or with `--executor model` as a model of their schedules.
     """
     _check_device(device, schedules, blocks, executor)
     if generated is not None and not generated.is_dir():
@@ -188,7 +192,7 @@ def sanitize(
     grid: Annotated[str, typer.Option(help="Blocks to launch: X, X,Y or X,Y,Z.")] = "",
     block: Annotated[str, typer.Option(help="Threads of a block: X, X,Y or X,Y,Z.")] = "",
     lds: Annotated[int | None, typer.Option(min=0, help="Dynamic LDS of a block, in bytes.")] = None,
-    kernel: Annotated[str | None, typer.Option(help="The kernel, where there are several.")] = None,
+    kernel: Annotated[str | None, typer.Option(help="The kernel to run, if the file has several.")] = None,
     arg: Annotated[
         list[str] | None,
         typer.Option(help="An argument, in order: `bf16[256,192]=randn`, `i32=7`, `{...}`."),
@@ -198,16 +202,16 @@ def sanitize(
     ] = None,
     args_from: Annotated[str, typer.Option(help="FILE.py:FUNCTION that returns the arguments.")] = "",
     schedules: Annotated[int, typer.Option(min=1, help="Interleavings of the waves to try.")] = 5,
-    blocks: Annotated[str, typer.Option(help="Run these linear block ids alone: 0,3,8..11.")] = "",
+    blocks: Annotated[str, typer.Option(help="Run only the blocks with these linear indices: 0,3,8..11.")] = "",
     budget: Annotated[
-        int, typer.Option(min=1, help="Instructions of a block until it counts as endless.")
+        int, typer.Option(min=1, help="Instructions after which a block counts as endless.")
     ] = 50_000_000,
     kittens: Annotated[
-        Path | None, typer.Option(help="Compile against a real ThunderKittens checkout instead.")
+        Path | None, typer.Option(help="Compile with the headers of this checkout of ThunderKittens.")
     ] = None,
     target: Target = None,
     define: Annotated[
-        list[str] | None, typer.Option("-D", "--define", metavar="NAME[=VALUE]", help="A macro, or a spec's size.")
+        list[str] | None, typer.Option("-D", "--define", metavar="NAME[=VALUE]", help="A macro, or a size of the spec.")
     ] = None,
     include: Annotated[
         list[Path] | None, typer.Option("-I", "--include-root", help="Folders of headers, or that `include` may reach.")
@@ -215,16 +219,19 @@ def sanitize(
     seed: Seed = 0,
     advice: Annotated[
         bool,
-        typer.Option("--advice", help="Also say which waits are stronger than needed, which barriers order nothing."),
+        typer.Option(
+            "--advice", help="Also report waits that are stronger than needed, and barriers that order nothing."
+        ),
     ] = False,
-    how: Annotated[Format, typer.Option("--format", help="How to print what is found.")] = Format.TEXT,
+    how: Annotated[Format, typer.Option("--format", help="Format of the findings.")] = Format.TEXT,
     as_json: Json = False,
     jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="Threads that share the blocks.")] = 1,
     cxx: Cxx = None,
 ) -> None:
-    """Run any gfx9 kernel under the race referee: races, waits, bounds, barriers, half-loaded tiles.
+    """Run any gfx9 kernel and report races, missing waits and barriers, wrong addresses, half-loaded tiles.
 
-    All kernels of a folder are launched by a rule, without arguments; exit code 4 then says that some were not checked.
+    For a folder, all kernels are launched with arguments that tkgen chooses. Exit code 4 then means that some kernels
+    were not checked.
     """
     how = Format.JSON if as_json else how
     if file.is_dir():
@@ -300,21 +307,22 @@ def emulate(
         typer.Option(
             "--target",
             "-t",
-            help="An AMD GPU, such as gfx950; else gfx942, or what the program is compiled for.",
+            help="An AMD GPU, such as gfx950; by default the one that the program is compiled for, else gfx942.",
         ),
     ] = None,
-    watched: Annotated[bool, typer.Option("--sanitize", help="Watch every launch with the race referee.")] = False,
+    watched: Annotated[bool, typer.Option("--sanitize", help="Run every launch under the race referee.")] = False,
     schedules: Annotated[int, typer.Option(min=1, help="Interleavings of the waves that --sanitize tries.")] = 5,
     budget: Annotated[
-        int, typer.Option(min=1, help="Instructions of a block until it counts as endless.")
+        int, typer.Option(min=1, help="Instructions after which a block counts as endless.")
     ] = 200_000_000,
     jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="Threads that share the blocks of a launch.")] = 1,
     times: Annotated[bool, typer.Option("--times", help="Give events the predicted times of launches.")] = False,
 ) -> None:
     """Run a HIP program, unchanged, on an emulated GPU: its kernels are executed on the CPU.
 
-    The program finds a libamdhip64 that is tkgen's. Its exit status is the command's; with --sanitize it is 1 where
-    something was found. A function of HIP that is not there ends the program with the function's name and status 3.
+    The program is linked with tkgen's libamdhip64. The exit status is that of the program; with --sanitize it is 1 if
+    there are findings. If the program calls a HIP function that tkgen lacks, it ends with the function's name and
+    status 3.
     """
     from tkgen.emulate import EmulateError
     from tkgen.emulate.decode import TARGETS

@@ -51,19 +51,21 @@ def tune(
         typer.Option("--range", metavar="NAME=64,128", help="Values of a parameter, in place of a `tune` clause."),
     ] = None,
     sizes: Annotated[
-        list[str] | None, typer.Option("--sizes", metavar="M=..,N=..", help="The problem to tune for.")
+        list[str] | None, typer.Option("--sizes", metavar="M=..,N=..", help="The sizes to tune for.")
     ] = None,
-    trials: Annotated[int, typer.Option(min=1, help="Candidates to compile; fewer than there are: Optuna picks.")] = 64,
+    trials: Annotated[int, typer.Option(min=1, help="Candidates to compile; if there are more, Optuna chooses.")] = 64,
     best: Annotated[int, typer.Option(min=1, help="Fastest candidates to verify, and to time on a GPU.")] = 3,
-    product: Annotated[str | None, typer.Option(help="The device to predict for, such as MI325X.")] = None,
-    device: Annotated[str, typer.Option(help="`gpu` also times the fastest, on the GPU that is here.")] = "emulator",
+    product: Annotated[str | None, typer.Option(help="The GPU to predict for, such as MI325X.")] = None,
+    device: Annotated[
+        str, typer.Option(help="`gpu` also times the fastest candidates on the GPU of this machine.")
+    ] = "emulator",
     executor: Annotated[str, typer.Option(help="`process`, or `ray` for a cluster.")] = "process",
     jobs: Annotated[
         int | None,
-        typer.Option("-j", "--jobs", min=1, help="Candidates evaluated side by side; else as many as there are cores."),
+        typer.Option("-j", "--jobs", min=1, help="Candidates that are evaluated in parallel; by default one per core."),
     ] = None,
     seed: Seed = 0,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the trials in the output folder.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the search in the output folder.")] = False,
     out: Out = Path("tune"),
     as_json: Json = False,
     cxx: Cxx = None,
@@ -99,7 +101,10 @@ def tune(
         return
     tuner.render_terminal(outcome, Console())
     for spec, paths in offers.items():
-        say(f"{spec} has nothing to tune; with sensible parameters: tkgen tune {' '.join(map(str, paths))}")
+        say(
+            f"{spec} has no `tune` clause; a spec with parameters was written, so run: tkgen tune "
+            f"{' '.join(map(str, paths))}"
+        )
 
 
 def _searched(request: tuner.Request, out: Path) -> tuner.Outcome:
@@ -128,7 +133,10 @@ def _searched(request: tuner.Request, out: Path) -> tuner.Outcome:
             except tuner.TuneError as error:
                 fail(str(error), USAGE)
             except KeyboardInterrupt:
-                fail(f"interrupted; the trials are in {out}: the same command with `--resume` goes on", INTERRUPTED)
+                fail(
+                    f"interrupted; the trials are in {out}: run the same command with `--resume` to continue",
+                    INTERRUPTED,
+                )
 
 
 def _ranges(values: Sequence[str] | None) -> dict[str, list[int]]:

@@ -35,27 +35,31 @@ if TYPE_CHECKING:
 
 commands = typer.Typer()
 
-IN_NUMBERS = "compared in numbers, within bounds of f32 arithmetic: nothing carries payloads of finite fields on sm_90a"
+IN_NUMBERS = "compared within bounds of f32 arithmetic: on sm_90a values have no payloads in finite fields"
 
 
 @commands.command()
 def verify(
     files: Annotated[
         list[Path],
-        typer.Argument(help="Specs (.tk), a directory of them; or one code object or C++ source, with what it means."),
+        typer.Argument(
+            help="Specs (.tk), a directory of them; or one code object or C++ source with its meaning (`--against`, "
+            "`--reference`)."
+        ),
     ],
     target: Target = None,
     define: Annotated[
-        list[str] | None, typer.Option("-D", "--define", metavar="NAME=VALUE", help="A size or scalar; of C++ a macro.")
+        list[str] | None,
+        typer.Option("-D", "--define", metavar="NAME=VALUE", help="A size or scalar of a spec, or a macro of C++."),
     ] = None,
     draws: Annotated[int, typer.Option(min=1, help="Random inputs, each with random payloads.")] = 2,
-    schedules: Annotated[int, typer.Option(min=1, help="Interleavings of the waves, in turn.")] = 2,
-    against: Annotated[Path | None, typer.Option(help="The spec that says what FILE means.")] = None,
-    reference: Annotated[str, typer.Option(help="FILE.py:FUNCTION of torch that says what FILE means.")] = "",
+    schedules: Annotated[int, typer.Option(min=1, help="Interleavings of the waves to use, one after the other.")] = 2,
+    against: Annotated[Path | None, typer.Option(help="A spec whose equations FILE must compute.")] = None,
+    reference: Annotated[str, typer.Option(help="FILE.py:FUNCTION, a torch function that FILE must compute.")] = "",
     grid: Annotated[str, typer.Option(help="Blocks to launch: X, X,Y or X,Y,Z.")] = "",
     block: Annotated[str, typer.Option(help="Threads of a block: X, X,Y or X,Y,Z.")] = "",
     lds: Annotated[int | None, typer.Option(min=0, help="Dynamic LDS of a block, in bytes.")] = None,
-    kernel: Annotated[str | None, typer.Option(help="The kernel, where there are several.")] = None,
+    kernel: Annotated[str | None, typer.Option(help="The kernel to run, if the file has several.")] = None,
     arg: Annotated[
         list[str] | None, typer.Option(help="An argument, in order: `A:bf16[256,192]=randn`, `i32=7`, `{...}`.")
     ] = None,
@@ -65,18 +69,18 @@ def verify(
     args_from: Annotated[str, typer.Option(help="FILE.py:FUNCTION that returns the arguments.")] = "",
     include: Roots = None,
     kittens: Annotated[
-        Path | None, typer.Option(help="Compile against a real ThunderKittens checkout instead.")
+        Path | None, typer.Option(help="Compile with the headers of this checkout of ThunderKittens.")
     ] = None,
     seed: Seed = 0,
     jobs: Jobs = None,
     as_json: Json = False,
     cxx: Cxx = None,
 ) -> None:
-    """Run machine code over finite fields and compare every number it stores with what is meant, without tolerance.
+    """Run machine code over finite fields and compare every stored value exactly with its meaning.
 
-    A spec is built at a small size and at its own loop counts, or at those that `-D` says. Any other kernel needs what
-    it means, `--against` a spec or a `--reference` of torch, and its launch, as `tkgen sanitize` takes it. For
-    sm_90a the generated C++ is executed on the CPU, and its numbers are compared with a tolerance.
+    A spec is built at a small size with its own loop counts, or at the sizes of `-D`. Any other kernel needs its
+    meaning, a spec (`--against`) or a torch function (`--reference`), and its launch, as for `tkgen sanitize`. For
+    sm_90a the generated C++ runs on the CPU, and its results are compared with a tolerance.
     """
     wrong: list[Verdict] = []
     unlike: list[Row] = []
@@ -86,9 +90,13 @@ def verify(
         "--kernel": kernel, "--arg": arg, "--args-from": args_from, "--kittens": kittens,
     }  # fmt: skip
     if not foreign and (said := [option for option, value in launch.items() if value not in (None, "", [])]):
-        raise typer.BadParameter(f"{said[0]} is for kernels that are no specs: a spec says what it means itself")
+        raise typer.BadParameter(
+            f"{said[0]} is for kernels that are not specs: the equations of a spec are its meaning"
+        )
     if foreign and (bool(against) == bool(reference) or len(files) > 1):
-        raise typer.BadParameter("a kernel that is no spec, alone, has --against SPEC or --reference FILE.py:FUNCTION")
+        raise typer.BadParameter(
+            "a kernel that is not a spec must be the only file, with --against SPEC or --reference FILE.py:FUNCTION"
+        )
 
     def verdicts(path: Path) -> list[Verdict]:
         from tkgen import sanitize

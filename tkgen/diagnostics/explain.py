@@ -1,6 +1,6 @@
 """The long explanation of every diagnostic code: one Markdown file each, in `pages/`.
 
-    # E101: a word or sign that cannot stand here
+    # E101: a word or sign that is not allowed here
     Prose.
     ```tk fails
     ...
@@ -9,9 +9,10 @@
     ...
     ```
 
-After `fails` and `passes` may stand the command line the example needs (`target=gfx950`, `-D M=100`), `fragment` for
-statements without a kernel, and `escaped` where the text is written with `\\x00`-style bytes that no page can hold.
-What `tkgen sanitize` finds has ```cpp examples, with the options of the launch behind `fails` and `passes`.
+`fails` and `passes` may be followed by the command line that the example needs (`target=gfx950`, `-D M=100`),
+`fragment` for statements without a kernel, and `escaped` where the text is written with `\\x00`-style bytes that no
+page can hold. What `tkgen sanitize` finds has ```cpp examples, with the options of the launch after `fails` and
+`passes`.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Page:
-    """The explanation of one code; `markdown` is the whole page, `prose` what stands before the first example."""
+    """The explanation of one code; `markdown` is the complete page, `prose` the text before the first example."""
 
     code: str
     title: str

@@ -135,7 +135,7 @@ class _Renderer:
     # ------------------------------------------------------------ source lines
 
     def excerpt(self, file: SourceFile, labels: Sequence[Label], diagnostic: Diagnostic, first: bool) -> list[str]:
-        """The lines of one file that labels stand on, each with its underlines."""
+        """The lines of one file that have labels, each with its underlines."""
         at = labels[0].span
         arrow = " " * self.gutter + self.style("gutter", "-->" if first else ":::")
         lines = [f"{arrow} {escape(file.name)}:{at.line}:{at.column}"]

@@ -1,6 +1,6 @@
 """Accesses of different blocks to the same bytes: which of them conflict, and which of those a flag orders.
 
-Blocks are ordered by nothing but flags in global memory (`core/flags.h`): what a block released, and another acquired
+Only flags in global memory order blocks (`core/flags.h`): what a block released, and another acquired
 before its access, is before it.
 """
 

@@ -139,7 +139,7 @@ class CodeObject:
         raise EmulateError(f"no kernel {name!r} in the code object; it has {self._listed()}")
 
     def _with_code(self, kernel: Kernel) -> Kernel:
-        """`kernel`, unless it has no instructions: what stands at its address is another's."""
+        """`kernel`, unless it has no instructions: those at its address belong to another."""
         if kernel.empty:
             raise EmulateError(_left_out(kernel.name))
         return kernel

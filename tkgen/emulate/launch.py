@@ -32,7 +32,7 @@ class Policy(Enum):
     """In which order the waves of a block run.
 
     `BARRIER`: each up to its next barrier, in turn (fast). `ROUND_ROBIN`: one instruction each. `RANDOM`: any wave, a
-    few instructions at a time, from a seed. `ADVERSARIAL`: one wave, chosen anew after each barrier, falls behind as
+    few instructions at a time, from a seed. `ADVERSARIAL`: one wave, chosen anew after each barrier, is delayed as
     far as barriers let it, which turns hidden races into wrong numbers.
     """
 

@@ -48,7 +48,7 @@ def describe(
         case Kind.BLOCK_RACE:
             assert second is not None
             return (
-                f"two blocks touch {where}: one {second.access}, another {first.access} it, and nothing orders blocks"
+                f"two blocks touch {where}: one {second.access}, another {first.access} it, and blocks are not ordered"
             )
         case Kind.UNINITIALISED_LDS:
             return f"lane {lane} of wave {first.wave} reads {size} bytes of LDS, of which byte {offset} was not written"

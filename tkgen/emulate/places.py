@@ -22,7 +22,7 @@ from tkgen.toolchain.compiler import Location
 
 @dataclass(frozen=True)
 class _Call:
-    """An inlined call: addresses `begin`..`end`, how many calls stand around it, and the place of the call."""
+    """An inlined call: addresses `begin`..`end`, the number of calls around it, and the place of the call."""
 
     begin: int
     end: int
@@ -64,7 +64,7 @@ class Places:
         return not any(begin <= address < end for begin, end in self._merged)
 
     def own(self, address: int) -> Location | None:
-        """The innermost line in the file that the kernel itself stands in, which is nobody's header."""
+        """The innermost line in the file of the kernel itself, which is not a header."""
         frames = self.frames(address)
         return next((f for f in frames if f.file == frames[-1].file), None)
 

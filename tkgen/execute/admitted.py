@@ -43,7 +43,7 @@ def like(
             refusal = refusal or error.sentences
         else:
             return sizes, ""
-    return dict(case), f"no sizes like these are admitted: {refusal}"
+    return dict(case), f"no sizes near these are allowed: {refusal}"
 
 
 def small(spec: AnySpec, check: Check) -> dict[str, int]:

@@ -123,7 +123,7 @@ def sizes(program: Program | EquationProgram, given: Mapping[str, int] | None = 
     for dim in program.dims:
         size = dim.size if dim.size is not None else (given or {}).get(dim.name)
         if size is None:
-            raise SizeError(f"{dim.name} is dynamic: give its size")
+            raise SizeError(f"{dim.name} is dynamic: give it a size")
         found[dim.name] = size
     return found
 

@@ -33,7 +33,7 @@ def expectations(header: str) -> list[Expectation]:
             for term in line.removeprefix("expect ").split(", "):
                 match = TERM.fullmatch(term.strip())
                 if match is None:
-                    raise ValueError(f"`{term}` is no expectation: write `name value` or `name <= value`")
+                    raise ValueError(f"`{term}` is not an expectation: write `name value` or `name <= value`")
                 found.append(Expectation(match["name"], match["sign"] is not None, int(match["value"])))
     return found
 
@@ -43,7 +43,7 @@ def unmet(build: Build) -> str:
     have, wrong = build.named_figures(), []
     for e in expectations(build.spec.program.header):
         if e.name not in have:
-            wrong.append(f"nothing is called {e.name}; there are {', '.join(have)}")
+            wrong.append(f"there is no {e.name}; the names are {', '.join(have)}")
         elif not (have[e.name] <= e.value if e.at_most else have[e.name] == e.value):
             wrong.append(f"{e.name} is {have[e.name]}, expected {'at most ' if e.at_most else ''}{e.value}")
     return "; ".join(wrong)

@@ -3,7 +3,7 @@
 It must compute its equations (`tkgen.ir.meaning`). Each element has a bound on the error of f32 arithmetic
 (`tkgen.ir.rounding`). Two kinds of inputs:
 
-- **Exact inputs** are whole multiples of a power of two, so few and so small that every partial sum of products is one
+- **Exact inputs** are whole multiples of a power of two, few and small enough that every partial sum of products is one
   of the multiples that fp32 holds exactly: K `limit`^2 <= 2^24. Then every order of summation gives the same sum (MFMA
   trees and atomics included, and matrix units that align to the largest addend with 24 bits or more), and the bound of
   the sum is zero. Of 8-bit floats on matrix units that keep 14 bits it is K `limit`^2 <= 2^14. A product that is lost,
@@ -85,7 +85,7 @@ class Comparison:
 
     def __str__(self) -> str:
         error = f"largest error {self.max_error:.3g} ({self.ulps:.3g} ulp, {self.bound:.3g} allowed)"
-        open_ = f"{self.undecided} of {self.elements} elements are off, and nothing bounds by how much they may be"
+        open_ = f"{self.undecided} of {self.elements} elements differ, but their error has no known bound"
         if self.verdict == "undecided":
             return f"undecided: {open_}, {error}"
         more = f"; undecided: {open_}" if self.undecided else ""

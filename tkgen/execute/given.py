@@ -103,7 +103,7 @@ class Values:
                 raise SizeError(f"{name} is a scalar: its value is a number, not `dynamic`")
             elif isinstance(value, float):
                 raise SizeError(
-                    f"{name} = {value:g}: sizes are integers from 1 to {MAX_INT}; other numbers are for scalars"
+                    f"{name} = {value:g}: sizes are integers from 1 to {MAX_INT}; only scalars can be other numbers"
                 )
             elif name in dynamic and value is not None:
                 found.extents[name] = value

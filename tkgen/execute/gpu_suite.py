@@ -24,7 +24,7 @@ from tkgen.execute.suites import Result, Work, attempted
 from tkgen.ir.products import has_products
 
 MOST_FLOPS, MOST_BYTES = 2**35, 2**27
-"""What the CPU works out of a launch at the sizes that are shipped, in seconds."""
+"""Limits of a launch at shipped sizes whose reference the CPU computes in seconds."""
 
 
 def regression(

@@ -92,7 +92,7 @@ def check_blocks(launch: Sizing, blocks: Sequence[int]) -> None:
     """
     if beyond := [b for b in blocks if not 0 <= b < launch.blocks]:
         raise SizeError(f"there is no block {beyond[0]}: the launch has blocks 0..{launch.blocks - 1}")
-    _fits(launch, launch.moved_bytes, "such tensors, of which chosen blocks touch parts,")
+    _fits(launch, launch.moved_bytes, "such tensors, of which the chosen blocks use only parts,")
 
 
 def check_memory(launch: Sizing) -> None:
@@ -289,7 +289,7 @@ def run(
     if blocks is not None:
         (one, *others) = launch.launches
         if others or one is not launch:
-            raise SizeError(f"{build.spec.name} is a sequence: blocks are those of one of its kernels")
+            raise SizeError(f"{build.spec.name} is a sequence: `--blocks` is for a single kernel")
         check_blocks(one, blocks)
         inputs, watch = inputs_of(one, blocks, seed, kind), watch and one.watched(blocks)
     else:

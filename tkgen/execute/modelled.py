@@ -66,7 +66,7 @@ def trials(
     backend: Backend, found: Chosen, count: int, seed: int = 0,
     progress: Callable[[int, int], None] | None = None, executor: str = "",
 ) -> Iterator[Trial]:  # fmt: skip
-    """Launches in so many orders, on both kinds of inputs in turn; `progress` is told blocks done of all launches.
+    """Launches in several orders, on both kinds of inputs in turn; `progress` is told blocks done of all launches.
     `executor` is a name of `Backend.executors`, the first of them where it is empty.
 
     Raises:

@@ -51,7 +51,7 @@ tensors that share no memory with the inputs, if it has one.
 def _ours(build: protocol.Build) -> protocol.Build:
     """The build, where it is one that can be called. Raises TypeError for another."""
     if not isinstance(getattr(build, "code", None), bytes):
-        raise TypeError(f"this takes a built kernel, not {type(build).__name__}")
+        raise TypeError(f"this needs a built kernel, not {type(build).__name__}")
     return build
 
 
@@ -104,7 +104,7 @@ def sizes_of(
                 shapes = "".join(f"{other}, " for other in [first.get(dim.name)] if other) + shown
                 raise ValueError(f"{name}: {spec.name} has {dim.name} = {size}, expected {extents[dim.name]}: {shapes}")
             if size == 0 and dim not in empty:
-                raise ValueError(f"{name}: {spec.name} has {dim.name} = 0, there is nothing to compute")
+                raise ValueError(f"{name}: {spec.name} has {dim.name} = 0, but this dimension cannot be empty")
             first.setdefault(dim.name, shown)
     return extents
 
@@ -167,7 +167,7 @@ def _prepare(build: protocol.Build, tensors: Sequence[torch.Tensor], sizes: Mapp
     devices = {t.device for t in tensors}
     if len(devices) > 1 or next(iter(devices)).type not in ("cpu", "cuda"):
         places = ", ".join(sorted(map(str, devices)))
-        raise ValueError(f"{program.name}: all tensors are on the CPU or on one GPU, not on {places}")
+        raise ValueError(f"{program.name}: all tensors must be on the CPU or on one GPU, not on {places}")
     names = [t.name for t in program.reads]
     stored = {n: TORCH[t.dtype] for n, t in enumerate(program.reads) if t.dtype in STORED}
     outputs = {t.name: STORED.get(t.dtype) for t in program.outputs}
@@ -268,7 +268,7 @@ def operator(build: protocol.Build, name: str | None = None) -> Callable[..., to
         raise ValueError(f"`{name}` cannot name an operator: pass another as `name`")
     if name in _registered:
         if _registered[name] != _identity(build):
-            raise ValueError(f"torch.ops.{NAMESPACE}.{name} is another kernel already: rename this one, or pass `name`")
+            raise ValueError(f"torch.ops.{NAMESPACE}.{name} is already another kernel: rename this one, or pass `name`")
         return _operator(name)
     parameters = [f"Tensor {parameter(t.name)}" for t in program.reads]
     for scalar in program.scalars:

@@ -71,7 +71,7 @@ def table(rows: Sequence[Row]) -> str:
     measures = ("steps" if rows[0].executor else "instructions", "findings")
     if rows[0].milliseconds is not None:
         measures = "ms", "GB/s" if rows[0].tflops is None else "TFLOP/s"
-    headings = ("schedule", "inputs", "numbers", *(f">{h}" for h in ("max error", "ulp", "bound", *measures)))
+    headings = ("interleaving", "inputs", "results", *(f">{h}" for h in ("max error", "ulp", "bound", *measures)))
     cells = []
     for row in rows:
         c = row.comparison
@@ -128,7 +128,7 @@ def run_spec(
     backend = backend_of(name)
     if backend.executors and device != "gpu":
         if blocks is not None:
-            raise SizeError(f"kernels for {name} run whole launches here: leave `--blocks` out, give small sizes by -D")
+            raise SizeError(f"kernels for {name} run whole launches here: remove `--blocks`, give small sizes by -D")
         return _executed(asked.chosen(), backend, seed, schedules, progress, executor)
     if executor:
         raise SizeError(f"`--executor` is for sm_90a: the emulator runs the machine code of {name}")

@@ -88,6 +88,6 @@ def extents_of(kernel: Kernel, inputs: Mapping[str, Tensor], given: Mapping[str,
     for dim in used:
         if dim.name not in found:
             if dim.size is None:
-                raise ValueError(f"{dim.name} is not known: give its size")
+                raise ValueError(f"{dim.name} has no size: give one")
             found[dim.name] = dim.size
     return found

@@ -126,7 +126,7 @@ class KernelProgram:
 
     @property
     def parallel(self) -> tuple[Axis, ...]:
-        """The axes along which blocks have a tile each, outermost first."""
+        """The axes along which each block has one tile, outermost first."""
         return tuple(axis for axis in self.kernel.axes if axis.kind is AxisKind.PARALLEL)
 
     @property

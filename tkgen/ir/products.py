@@ -110,7 +110,7 @@ def view(access: Access, name: str = "") -> View:
     tensor = access.tensor
     at = [n for n, i in enumerate(access.indices) if i.extends]
     if at and at[-1] != len(tensor.dims) - 1:
-        raise Unfit(f"an index of `{tensor.name}` stands behind those of its tile, `{access_text(access)}`: tiles go "
+        raise Unfit(f"an index of `{tensor.name}` comes after those of its tile, `{access_text(access)}`: tiles go "
                     "along the last dimension", tensor.span)  # fmt: skip
     dims = [tensor.dims[n] if i.through is None or i.axis is None else i.axis.dim
             for n, i in enumerate(access.indices) if n in at]  # fmt: skip
@@ -295,7 +295,7 @@ def sums(kernel: Kernel) -> Sums:
     """The sums of products that `kernel` is. Raises Unfit where it is something else."""
     for loop in (op for op in kernel.body if isinstance(op, Loop)):
         if when := next((op for op in loop.body if isinstance(op, When)), None):
-            raise Unfit("`when any` stands in a loop that sums products: decide behind it, by what was summed",
+            raise Unfit("`when any` is in a loop that sums products: decide after the loop, by the sums",
                         when.span)  # fmt: skip
     if many := next((a.tensor for a in accesses(kernel) if len(a.indices) > GLOBAL_DIMENSIONS), None):
         raise Unfit(f"`{many.name}` has {len(many.dims)} dimensions, and factors have at most {GLOBAL_DIMENSIONS}",
@@ -309,7 +309,7 @@ def sums(kernel: Kernel) -> Sums:
         raise Unfit("the products of a kernel are summed in one loop, `each k in K by ...`", None)
     (loop,) = loops
     if loop.axis.bounds:
-        raise Unfit("a loop that sums products goes over all of its axis", loop.axis.span)
+        raise Unfit("a loop that sums products must be over its complete axis", loop.axis.span)
     rows, cols = _output(kernel.stores, loop)
     at = kernel.body.index(loop)
     before, after = kernel.body[:at], kernel.body[at + 1 :]
@@ -325,12 +325,12 @@ def _groups(kernel: Kernel, rows: Axis, contraction: Axis, batch: tuple[Axis, ..
     """Raises Unfit for ragged axes that no schedule walks: others than the rows or the contraction, beside a batch."""
     for axis in kernel.ragged:
         if axis not in (rows, contraction):
-            raise Unfit(f"`{axis.name}` is ragged, and of products the rows or the contraction may be", axis.span)
+            raise Unfit(f"`{axis.name}` is ragged, but in a product only the rows or the contraction may be", axis.span)
         if rows.within and contraction.within:
-            raise Unfit("rows and contraction are ragged, and one of them may be", contraction.span)
+            raise Unfit("the rows and the contraction are ragged, but only one of them may be", contraction.span)
         if len(batch) > 1:
             other = next(a for a in batch if axis.within and a.name != axis.within.of)
-            raise Unfit(f"`{other.name}` is another index beside that of the groups", other.span)
+            raise Unfit(f"`{other.name}` is another index next to that of the groups", other.span)
 
 
 def _output(stores: tuple[Store, ...], loop: Loop) -> tuple[Axis, Axis]:
@@ -344,9 +344,9 @@ def _output(stores: tuple[Store, ...], loop: Loop) -> tuple[Axis, Axis]:
     else:
         axes = ()
     if len(axes) != 2 or any(a.kind is AxisKind.SEQUENTIAL for a in axes):
-        raise Unfit("what is made of products is stored in tiles of two axes: rows, columns", first)
+        raise Unfit("results of products must be stored in tiles of two axes: rows and columns", first)
     if len(found) > 1:
-        raise Unfit("all that is made of products is stored in tiles of the same axes", list(found.values())[1].span)
+        raise Unfit("all results of products must be stored in tiles of the same axes", list(found.values())[1].span)
     rows, cols = axes
     return rows, cols
 
@@ -359,48 +359,48 @@ def _of_the_tile(op: Op, rows: Axis, cols: Axis, after: bool) -> None:
         raise Unfit(f"`{op.source.tensor.name}` is read by the tile outside of the loop", op.result.span)
     span = None if isinstance(op, Store | Loop | When) else op.result.span
     if not isinstance(op, ELEMENTWISE) and not (after and isinstance(op, Reduce)):
-        raise Unfit("beside the loop that sums products, equations are element by element, and what is reduced of "
-                    "them", span)  # fmt: skip
+        raise Unfit("outside of the loop that sums products, equations must be elementwise, or reductions of "
+                    "their results", span)  # fmt: skip
     if isinstance(op, Store | Loop | When):
         return
     if stray := [a.name for a in op.result.axes if a not in (rows, cols)]:
-        raise Unfit(f"`{stray[0]}` is no axis of the tile of sums, which has {rows.name} and {cols.name}", span)
+        raise Unfit(f"`{stray[0]}` is not an axis of the tile of sums, which has {rows.name} and {cols.name}", span)
 
 
 def _scaling(op: Op, carry: Carry, product: Product, rows: Axis, cols: Axis) -> None:
     """Raises Unfit for an operation that no schedule executes between a product and its sum."""
     name, span = carry.inside.name, None if isinstance(op, Store | Loop | When) else op.result.span
     if not isinstance(op, Map | Convert | Load | Constant | Argument | Coordinate):
-        raise Unfit(f"between a product and `{name}` equations are element by element", span)
+        raise Unfit(f"between a product and `{name}` equations must be elementwise", span)
     if isinstance(op, Load):
         _no_scale_of_blocks(op)
     if stray := [a.name for a in op.result.axes if a not in (rows, cols)]:
         raise Unfit(f"`{stray[0]}` is no axis of `{name}`, which has {rows.name} and {cols.name}", span)
     if carry.inside in reads(op) and op.result != carry.update:
-        raise Unfit(f"`{name}` is changed by more than what is added to it", span)
+        raise Unfit(f"`{name}` must change only by additions", span)
     if isinstance(op, Load) and rows.within is not None:
         raise Unfit(f"`{op.source.tensor.name}` scales products of ragged rows, which has no schedule yet", span)
     if isinstance(op, Load) and any(i.through is not None for i in op.source.indices):
-        raise Unfit(f"`{op.source.tensor.name}` scales products from places that a tensor holds", span)
+        raise Unfit(f"`{op.source.tensor.name}` scales products by a gathered value", span)
     if isinstance(op, Load) and len(op.result.axes) > 1:
-        raise Unfit(f"`{op.source.tensor.name}` has a number for each element of a product: one for each row or column "
-                    "can scale it", span)  # fmt: skip
+        raise Unfit(f"`{op.source.tensor.name}` has a value for each element of a product, but only a value for each "
+                    "row or column can scale it", span)  # fmt: skip
 
 
 def _no_scale_of_blocks(op: Load) -> None:
     """Raises Unfit for scales of e8m0 that are numbers of an equation, and for packed ones."""
     tensor = op.source.tensor
     if tensor.dtype in (DType.I4, DType.U4):
-        raise Unfit(f"`{tensor.name}` is {tensor.dtype.spelling}, and of such tensors factors of products are made: "
+        raise Unfit(f"`{tensor.name}` is {tensor.dtype.spelling}, which can only be used to compute an operand: "
                     f"`bf16({tensor.name}[n, k]) ...`", op.result.span)  # fmt: skip
     if tensor.dtype.in_blocks:
-        raise Unfit(f"`{tensor.name}` is {tensor.dtype.spelling}, and such numbers are factors of products alone, of "
-                    "blocks that have scales", op.result.span)  # fmt: skip
+        raise Unfit(f"`{tensor.name}` is {tensor.dtype.spelling}, which can only be an operand of a product whose "
+                    "blocks have scales", op.result.span)  # fmt: skip
     if any(i.of_blocks for i in op.source.indices):
-        raise Unfit(f"`{access_text(op.source)}` is several numbers in a step, and one is added at a time",
+        raise Unfit(f"`{access_text(op.source)}` has several values in a K-step, but only one can be added",
                     op.result.span)  # fmt: skip
     if tensor.dtype is DType.E8M0:
-        raise Unfit(f"`{tensor.name}` is e8m0, and such scales multiply the factors of a product, both of them: "
+        raise Unfit(f"`{tensor.name}` is e8m0, and such scales must multiply both operands of a product: "
                     f"`({tensor.name}[m, k / {SCALED_BLOCK}] * A[m, k]) @ ...`", op.result.span)  # fmt: skip
 
 
@@ -425,22 +425,23 @@ def _scales(
     """Raises Unfit for scales of blocks that no matrix instruction takes: of factors `along` the rows, the columns."""
     for factor, scale, own in zip(factors, scales, along, strict=True):
         if scales == (None, None):
-            raise Unfit(f"`{factor.tensor.name}` is {factor.tensor.dtype.spelling}: blocks of both factors have scales,"
-                        f" `(s[m, k / {SCALED_BLOCK}] * A[m, k]) @ (t[n, k / {SCALED_BLOCK}] * B[n, k]).T`",
+            raise Unfit(f"`{factor.tensor.name}` is {factor.tensor.dtype.spelling}: blocks of both operands must have "
+                        f"scales, `(s[m, k / {SCALED_BLOCK}] * A[m, k]) @ (t[n, k / {SCALED_BLOCK}] * B[n, k]).T`",
                         at)  # fmt: skip
         if scale is None:
-            raise Unfit(f"the blocks of one factor have scales, those of `{factor.tensor.name}` have none", at)
+            raise Unfit(f"the blocks of one operand have scales, but those of `{factor.tensor.name}` have none", at)
         if not (factor.tensor.dtype.encoded or factor.tensor.dtype.in_blocks):
-            raise Unfit(f"`{scale.tensor.name}` scales blocks of {factor.tensor.dtype.spelling}: matrix instructions "
-                        "scale those of floats of 8, 6 and 4 bits", at)  # fmt: skip
+            raise Unfit(f"`{scale.tensor.name}` scales blocks of {factor.tensor.dtype.spelling}, but matrix "
+                        "instructions scale only blocks of 8-, 6- and 4-bit floats", at)  # fmt: skip
         last = scale.indices[-1]
         if last.axis != loop.axis or last.divisor != SCALED_BLOCK or not last.of_blocks:
-            raise Unfit(f"`{access_text(scale)}` is no scale for each block of {SCALED_BLOCK} along {loop.axis.name}, "
-                        f"as `{loop.axis.name} / {SCALED_BLOCK}` is, the last index", at)  # fmt: skip
+            raise Unfit(f"`{access_text(scale)}` is not a scale for each block of {SCALED_BLOCK} along "
+                        f"{loop.axis.name}: its last index must be `{loop.axis.name} / {SCALED_BLOCK}`",
+                        at)  # fmt: skip
         before = scale.indices[-2] if len(scale.indices) > 1 else last
         if before.axis != own or before.divisor != 1 or before.through is not None or own.within is not None:
-            raise Unfit(f"`{access_text(scale)}` has no scale for each place along {own.name} of "
-                        f"`{factor.tensor.name}`, its index before the last", at)  # fmt: skip
+            raise Unfit(f"`{access_text(scale)}` does not have a scale for each position along {own.name} of "
+                        f"`{factor.tensor.name}` as its second to last index", at)  # fmt: skip
         if any(i.extends or i.of_tile for i in scale.indices[:-2]):
             raise Unfit(f"`{access_text(scale)}` has more axes than `{factor.tensor.name}`", at)
 
@@ -490,7 +491,7 @@ def _gathered(left: Access, right: Access, epilogue: tuple[Op, ...]) -> None:
         first = 0 if access is left else -1
         for n, index in enumerate(access.indices):
             if index.of_page:
-                raise Unfit(f"`{access.tensor.name}` lies in pages, which loops of products of products alone read",
+                raise Unfit(f"`{access.tensor.name}` is paged, which only fused matmuls can read",
                             access.tensor.span)  # fmt: skip
             if index.through is not None and (access is not left or n != first):
                 held, name = index.through.tensor.name, access.tensor.name
@@ -529,7 +530,7 @@ def _making(op: Op, tile: Load, sides: tuple[Axis, Axis], contraction: Axis) -> 
         raise Unfit(f"`{op.source.tensor.name}` is {op.source.tensor.dtype.spelling}: numbers that a factor is made of "
                     "beside its tile have whole bytes", span)  # fmt: skip
     if any(i.through is not None for i in op.source.indices):
-        raise Unfit(f"`{op.source.tensor.name}` scales `{name}` from places that a tensor holds", span)
+        raise Unfit(f"`{op.source.tensor.name}` scales `{name}` by a gathered value", span)
     if any(i.axis is not None and i.axis.within for i in op.source.indices):
         raise Unfit(f"`{op.source.tensor.name}` scales `{name}` along a ragged axis, which has no schedule yet", span)
     blocks = [i for i in op.source.indices if i.of_blocks]
@@ -551,7 +552,7 @@ def _sums(loop: Loop, before: tuple[Op, ...], after: tuple[Op, ...], rows: Axis,
     for carry in loop.carries:
         name, start, step = carry.inside.name, defined.get(carry.initial), defined.get(carry.update)
         if not isinstance(start, Constant) or start.value != 0:
-            raise Unfit(f"`{name}`, a sum of products, does not begin at zero", carry.inside.span)
+            raise Unfit(f"`{name}`, a sum of products, must start at zero", carry.inside.span)
         terms = step.arguments if isinstance(step, Map) and step.function == "add" else ()
         made = needed((*before, *loop.body), carry.update, known=(carry.inside,))
         products = [op for op in made if isinstance(op, Product)]
@@ -559,7 +560,8 @@ def _sums(loop: Loop, before: tuple[Op, ...], after: tuple[Op, ...], rows: Axis,
         if carry.inside not in terms or product is None:
             wanted = f"`{name} = {name} + X @ Y`"
             raise Unfit(
-                f"`{name}` is no sum of products, as {wanted} is; no other loop has a schedule yet", carry.update.span
+                f"`{name}` is not a sum of products, as {wanted} is; no other loop has a schedule yet",
+                carry.update.span,
             )
         computed = list[Made]()
         (left, left_scale), (right, right_scale) = (_factor(defined, v) for v in (product.left, product.right))
@@ -569,9 +571,9 @@ def _sums(loop: Loop, before: tuple[Op, ...], after: tuple[Op, ...], rows: Axis,
             left, right, left_scale, right_scale = right, left, right_scale, left_scale
         _gathered(left, right, (*before, *after))
         if by_tile := next((f for f in (left, right) if any(i.of_tile for i in f.indices)), None):
-            raise Unfit(f"`{access_text(by_tile)}` is another matrix for each tile", product.result.span)
+            raise Unfit(f"`{access_text(by_tile)}` is a different matrix for each tile", product.result.span)
         if set(left.axes) != {rows, loop.axis} or set(right.axes) != {cols, loop.axis}:
-            message = f"`{name}` is no product of a factor along {rows.name} and one along {cols.name}"
+            message = f"`{name}` is not a product of an operand along {rows.name} and one along {cols.name}"
             raise Unfit(message, product.result.span)
         found = ((left, right), (left_scale, right_scale))
         if found[1] != (None, None) or any(f.tensor.dtype.in_blocks for f in found[0]):
@@ -589,5 +591,5 @@ def _sums(loop: Loop, before: tuple[Op, ...], after: tuple[Op, ...], rows: Axis,
         used |= {v for op in (*scaled, *needed(loop.body, product.left, product.right)) for v in writes(op)}
     for op in loop.body:
         if isinstance(op, Store | Loop | When) or op.result not in used:
-            raise Unfit("the loop does nothing but sum products", op.span if isinstance(op, Store) else loop.span)
+            raise Unfit("the loop must only sum products", op.span if isinstance(op, Store) else loop.span)
     return tuple(result)

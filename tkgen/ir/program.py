@@ -121,7 +121,7 @@ def of_products(kernel: ast.Kernel, found: Program | EquationProgram) -> Program
     """The program of `kernel`, if it is one of matrix products. Raises SpecError where it is not."""
     if isinstance(found, EquationProgram):
         label = Label(kernel.name.span, "no product in it")
-        fix = Fix("`tkgen.load` takes kernels of rows")
-        message = f"the equations of `{kernel.name.id}` sum no products, and this is for matrix products"
+        fix = Fix("`tkgen.load` accepts row kernels")
+        message = f"the equations of `{kernel.name.id}` sum no products, but this function is for matrix products"
         raise SpecError(Diagnostic("E230", message, label, fix=fix))
     return found

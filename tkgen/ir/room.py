@@ -21,7 +21,7 @@ def too_much_lds(
     edits: tuple[Edit, ...] = (),
 ) -> Diagnostic:
     """E501: the tiles need so many bytes of what waves share; `limit` says who has how many."""
-    message = f"the tiles need {need} bytes of {memory}, {limit}"
+    message = f"the tiles need {need} bytes of {memory}, but {limit}"
     return Diagnostic("E501", message, primary, secondary, notes, Fix(fix, edits))
 
 

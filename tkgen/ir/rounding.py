@@ -30,7 +30,7 @@ takes the arguments' values and bounds to the result's.
   c with each partial sum: min(n, t sqrt(n)) u |c| more. Products whose sum would be exact are so only onto a c that is
   a multiple of their unit too; else their partial sums round like those of any sum.
 - **Subnormal factors** that matrix units take for zero (f16 on CDNA2) may be off by all that they are.
-- **Exact sums**: whole multiples of a power of two, so few and so small that every partial sum is one that f32 holds
+- **Exact sums**: whole multiples of a power of two, few and small enough that every partial sum is one that f32 holds
   (2^24 of them), have no error in any order; matrix units that align to the largest addend with 24 bits or more too.
   Matrix units that keep fewer bits (`tkgen.ir.short_sums`) add as many multiples exactly as these bits count.
 """

@@ -44,7 +44,7 @@ def problem(offsets: Sequence[int], size: int, lengths: bool = False) -> str:
     """In which way offsets into a dimension of `size`, or lengths, lie; empty where they do not."""
     for at, offset in enumerate(offsets):
         if not 0 <= offset <= size:
-            return f"[{at}] is {offset}, which is outside of 0..{size}"
+            return f"[{at}] is {offset}, which is not in 0..{size}"
         if at and offset < offsets[at - 1] and not lengths:
             return f"[{at}] is {offset}, less than the {offsets[at - 1]} before it"
     return ""

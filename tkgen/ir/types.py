@@ -354,7 +354,7 @@ class Program(KernelProgram):
 
     @property
     def parallel(self) -> tuple[Axis, ...]:
-        """The axes along which blocks have a tile each: indices, rows, columns."""
+        """The axes along which each block has one tile: indices, rows, columns."""
         return (*self.batch, self.equations.rows, self.equations.cols)
 
     @property
@@ -473,7 +473,7 @@ class Program(KernelProgram):
 
     @property
     def direct(self) -> bool:
-        """True if any operand goes straight from global memory to LDS."""
+        """True if any operand goes directly from global memory to LDS."""
         return any(o.via is Via.DIRECT for o in self.operands)
 
     @property

@@ -358,7 +358,7 @@ def _of_schedule(plan: Plan | None) -> list[str]:
     if plan is None:
         return []
     shape = plan.shape
-    passes = "as many passes as K needs" if shape.passes is None else f"{shape.passes:,} passes"
+    passes = "as many iterations as K needs" if shape.passes is None else f"{shape.passes:,} iterations"
     return [
         f"{barriers(plan)}: each K-step takes every wave {_count(plan.barriers_per_step, 'epoch')} further",
         f"{_count(shape.depth, 'K-step')} ahead in the prologue, {passes} of {_count(shape.unroll, 'K-step')}, "

@@ -210,7 +210,7 @@ def _wide(text: str, width: int) -> str:
 
 
 def _direct(text: str) -> str:
-    """The same kernels, where what is multiplied goes straight from global memory to LDS."""
+    """The same kernels, where what is multiplied goes directly from global memory to LDS."""
     return re.sub(r"(shared (?:K, V|Q, GO) buffers 2)", r"\1 via direct", text)
 
 

@@ -38,7 +38,7 @@ CHANGES: Final = {
     "MFMA": "matrix instructions that take no time",
     "LDS": "an LDS without latency and bank conflicts",
     "issue": "no issue slots but for matrix instructions and barriers",
-    "memory": "global memory without latency, at any rate",
+    "memory": "global memory with no latency and unlimited bandwidth",
 }  # the meaning of each costing nothing
 
 
@@ -69,7 +69,7 @@ class Iterations(Launched):
         """The workload of a build; `sizes` for its dynamic dimensions. PredictError for sizes it cannot do."""
         launch, layout = launch_at(build.spec, sizes), build.spec.layout
         if launch.program.grid.name == "persistent":
-            raise PredictError("blocks of fused matmuls that go from tile to tile are not modelled: leave `grid` out")
+            raise PredictError("fused matmuls whose blocks compute several tiles are not modelled: remove `grid`")
         kernel = launch.program.kernel
         passes, longest = _passes(launch, layout.loop.axis)
         moving = {ring.access.tensor for ring in layout.moving}
@@ -198,7 +198,7 @@ class IterationModel:
             limiter=changes[0].resource,
             busy=self.busy(clock, steady),
             loop=Iteration(
-                "pass", w.passes * w.unrolled, steady.pass_cycles / w.unrolled, steady.busy / w.unrolled, lost
+                "iteration", w.passes * w.unrolled, steady.pass_cycles / w.unrolled, steady.busy / w.unrolled, lost
             ),
             what_if=tuple(changes) if what_if else (),
         )

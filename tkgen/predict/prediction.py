@@ -43,7 +43,7 @@ class WhatIf:
 
 @dataclass(frozen=True)
 class Iteration:
-    """An iteration of a block's loop in the steady state; `name` says what one is, "K-step" or "pass".
+    """An iteration of a block's loop in the steady state; `name` says what one is, "K-step" or "iteration".
 
     A block makes `count` of them, on average. One takes `cycles`: a matrix unit multiplies in `matrix_cycles` of them
     and waits in the others, `lost`, by cause.

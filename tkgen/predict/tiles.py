@@ -25,7 +25,7 @@ _CHANGES: Final = {
     "LDS": "an LDS without latency and bank conflicts",
     "issue": "no issue slots but for matrix instructions and barriers",
     "barriers": "waves that wait for no other wave's multiplies",
-    "L2": "global memory without latency, at any rate",
+    "L2": "global memory with no latency and unlimited bandwidth",
     "LLC": "every access found in L2",
     "HBM": "every access found in the last-level cache",
     "tail": "all CUs busy to the end (smaller blocks, split-K, stream-K)",

@@ -61,7 +61,7 @@ class Lack(Enum):
 
     ORDER = "nothing orders them"
     COMPLETION = "the second waits for the agent of the first, but too early: the first is not complete then"
-    FENCE = "they take different ways to memory, and no fence stands between"
+    FENCE = "they use different paths to memory without a fence between them"
 
 
 @dataclass(frozen=True)

@@ -340,7 +340,7 @@ def _numbers(found: Facts) -> Iterator[tuple[str, str, str]]:
         yield "Occupancy", by_key["occupancy.waves_per_simd"].show(), f"waves per SIMD, {blocks:g} blocks per CU"
     if "main_loop.other_per_mfma" in by_key:
         mfma = next((m.count for m in found.mix if m.key == "mfma"), 0)
-        yield "Others per MFMA", by_key["main_loop.other_per_mfma"].show(), f"{mfma} MFMA in a pass of the loop"
+        yield "Non-MFMA per MFMA", by_key["main_loop.other_per_mfma"].show(), f"{mfma} MFMA in an iteration of the loop"
 
 
 def loops(found: Facts) -> bool:

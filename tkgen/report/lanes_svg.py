@@ -104,7 +104,12 @@ def _lane(
         at[op.epoch] = x + width + 4
         if (op.segment, op.within) != segment and op.action != "barrier":
             segment = op.segment, op.within
-            names = {PROLOGUE: "prologue", NEXT: "next pass", "steady": "one pass of the loop", "epilogue": "epilogue"}
+            names = {
+                PROLOGUE: "prologue",
+                NEXT: "next iteration",
+                "steady": "one iteration of the loop",
+                "epilogue": "epilogue",
+            }
             c.text(x, top - 4, op.within or names[op.segment], "tiny strong muted")
         elif op.cluster >= 0 and op.cluster != cluster and op.segment != PROLOGUE:
             c.text(x, top - 4, f"cluster {op.cluster}", "tiny muted")

@@ -124,7 +124,7 @@ def _figures(p: predict.Prediction) -> Iterator[Figure]:
 
 
 def assumed_sizes(build: Any) -> dict[str, int]:
-    """Extents for the dimensions that are known at run time only."""
+    """Extents for the dimensions that are known only at run time."""
     program = build.spec.program
     found = {dim.name: ASSUMED for dim in program.dims if dim.size is None}
     if build.spec.plan is not None:

@@ -94,7 +94,7 @@ def _moved(roles: Sequence[RoleRegisters]) -> str:
 
 def _note(idle: Sequence[RoleRegisters], reserved: int, wasted: int, measured: bool) -> str:
     if not idle:
-        return "Every wave computes, so none reserves registers on another role's account."
+        return "Every wave computes, so no wave reserves registers that only another role needs."
     verb = "use" if measured else "need"
     parts = [
         f"{len(r.waves)} {r.role} wave{f's {verb}' if len(r.waves) > 1 else f' {verb}s'} "

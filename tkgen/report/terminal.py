@@ -66,7 +66,7 @@ def _sections(found: Facts, plain: bool) -> Iterator[tuple[str, ConsoleRenderabl
     yield found.lds.memory[0].upper() + found.lds.memory[1:], _lds(found.lds, plain)
     yield "Block order", _order(found.order, plain)
     if found.mix:
-        yield "One pass of the main loop" if loops(found) else "Instructions", _mix(found.mix, plain)
+        yield "One iteration of the main loop" if loops(found) else "Instructions", _mix(found.mix, plain)
     if found.figures:
         yield "Figures", _figures(found.figures, found.previous, plain)
     if found.machine_check:
@@ -163,9 +163,11 @@ def _pipeline(pipe: Pipeline, schedule: str, plain: bool) -> ConsoleRenderable:
     for epoch in range(pipe.epochs):
         cells = [_epoch(lane, epoch) for lane in pipe.lanes]
         table.add_row(shown(str(epoch), "dim"), *cells)
-    trips = "passes" if pipe.passes is None else f"{pipe.passes} pass{'es' * (pipe.passes != 1)}"
+    trips = "iterations" if pipe.passes is None else count_text(pipe.passes, "iteration")
     steps, barriers = count_text(pipe.steps_per_pass, pipe.step), count_text(pipe.barriers_per_step, "barrier")
-    head = [f"{f'{trips} of {steps}, ' * bool(schedule)}{barriers} per {pipe.step}; `|` is a barrier, * the next pass"]
+    head = [
+        f"{f'{trips} of {steps}, ' * bool(schedule)}{barriers} per {pipe.step}; `|` is a barrier, * the next iteration"
+    ]
     return Group(*(shown(line, "dim") for line in (*head, *([f"schedule {schedule}"] if schedule else []))), table)
 
 
@@ -228,7 +230,8 @@ def _registers(found: Pressure, plain: bool) -> ConsoleRenderable:
     """Per role a bar for each operation: how many registers hold tiles, of those that every wave reserves."""
     most = max(found.allotted, *(r.peak for r in found.roles))
     kind = "uses" if found.measured else "needs about"
-    head = f"the neediest wave {kind} {found.used}, {found.allotted} with whole granules; budget {found.budget}"
+    head = f"the wave with the most registers {kind} {found.used}, {found.allotted} rounded up to granules; "
+    head += f"budget {found.budget}"
     head += f" at {count_text(found.sharing, 'wave')} per SIMD"
     parts: list[ConsoleRenderable] = [shown(head), shown(found.note, "dim")]
     for role in found.roles:

@@ -44,7 +44,7 @@ _FEW_PASSES: Final = 4
 # wait for vector memory may be for another block, which a wait too loose need not show.
 _CACHES: Final = ("buffer_inv", "buffer_wb", "s_dcache")
 _Key = tuple[object, ...]
-_Change = Mapping[int, int]  # words by dword index, in the place of barriers that meet or of a wait
+_Change = Mapping[int, int]  # words by dword index, in place of barriers that meet or of a wait
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def advise(
 ) -> Advised:
     """Advice on a kernel whose launch gave `verdict`. Where that is not clean there is none: a note says so."""
     if not verdict.clean:
-        return Advised((), 0, 0, None, ("no advice before its findings are mended",), {})
+        return Advised((), 0, 0, None, ("no advice until its findings are fixed",), {})
     return _Search(subject, launch, verdict, schedules, blocks, budget, workers).advised()
 
 
@@ -202,11 +202,15 @@ class _Search:
         """Of what the advice depends beside the code."""
         notes = []
         if self._caches():
-            notes.append("waits for vector memory are left alone: caches are written back or emptied beside them")
+            notes.append(
+                "waits for vector memory are not analyzed, because caches are written back or invalidated next to them"
+            )
         for header, passes in sorted(self.streams.loops().items()):
             if passes < _FEW_PASSES:
                 place, _ = self._place(header)
-                notes.append(f"the loop at {place} was passed {passes} times: more passes may need what these do not")
+                notes.append(
+                    f"the loop at {place} ran {passes} times: more iterations may need waits that these do not"
+                )
         return notes
 
     # ------------------------------------------------------------ what is said of it
@@ -227,8 +231,8 @@ class _Search:
             saved = before - cost.cycles(self._instructions(change))
         addresses = tuple(self.outcome.address(i) for i in change)
         if self.program.mnemonic(first) == "s_barrier":
-            now = "s_barrier" if len(change) == 1 else f"s_barrier at {len(change)} places, which meet"
-            reason = "no two waves touch the same bytes before and behind it, one of them writing"
+            now = "s_barrier" if len(change) == 1 else f"s_barrier at {len(change)} places, which belong together"
+            reason = "no two waves access the same bytes before and after it with at least one write"
             return Advice(addresses, place, source, now, "no barrier", reason, saved)
         wait, enough = Wait.at(self.program, first), self._wait(change, first)
         loosened = [c for c in (VECTOR, LGKM) if wait.count(c) != enough.count(c)]
@@ -243,14 +247,14 @@ class _Search:
     def _reason(self, index: int, counter: str, enough: int) -> str:
         found = self.streams.released(index, counter, enough)
         if found is None:
-            return f"{counter}: nothing is on its way that it would wait for"
+            return f"{counter}: no operation is in flight that it would wait for"
         text = self.streams.text
         what = text(found.access) if found.count == 1 else f"{found.count} accesses, among them {text(found.access)}"
         if found.user is None:
-            return f"{counter}: it waits for {what}, which no instruction behind it needs before another wait"
+            return f"{counter}: it waits for {what}, which no later instruction needs before another wait"
         place = self._place(found.user)[0] if self.subject.places else ""
         where = f" ({place})" if place else ""
-        behind = f"{found.distance} instruction{'s' if found.distance != 1 else ''} behind the wait"
+        behind = f"{found.distance} instruction{'s' if found.distance != 1 else ''} after the wait"
         return f"{counter}: it waits for {what}, first needed by {text(found.user)}{where}, {behind}"
 
     # ------------------------------------------------------------ what it costs
@@ -305,7 +309,10 @@ def advice_text(advised: Advised) -> str:
     notes = [f"note: {note}" for note in advised.notes]
     if not found:
         return "\n".join([f"advice: none; {looked}" if advised.waits or advised.barriers else "advice: none", *notes])
-    head = f"advice: {len(found)} of {looked} can do with less, all together, as the referee finds"
+    head = (
+        f"advice: {len(found)} of {looked} can be weaker; the referee finds no fault when all of them are changed "
+        "together"
+    )
     lines = [head, *_table(advised)]
     for number, one in enumerate(found, 1):
         source = textwrap.shorten(one.source, _SOURCE, placeholder="...")
@@ -313,7 +320,7 @@ def advice_text(advised: Advised) -> str:
         lines += textwrap.wrap(said, _WIDTH, subsequent_indent="   ", break_long_words=False, break_on_hyphens=False)
     if advised.cycles is not None:
         before, after = advised.cycles
-        change = f"{before:.0f} -> {after:.0f} cycles a pass of the main loop{_percent(before, after)}"
+        change = f"{before:.0f} -> {after:.0f} cycles per iteration of the main loop{_percent(before, after)}"
         lines.append(f"all together, predicted: {change}")
     return "\n".join([*lines, *notes])
 

@@ -414,7 +414,7 @@ def function_of(place: str) -> Callable[..., Any]:
     file, _, name = place.partition(":")
     found = getattr(_module(Path(file)), name, None) if name else None
     if not callable(found):
-        raise ArgumentError(f"{place} is no function: write FILE.py:FUNCTION")
+        raise ArgumentError(f"{place} is not a function: write FILE.py:FUNCTION")
 
     def called(**given: Any) -> Any:
         try:
@@ -433,7 +433,7 @@ def _module(file: Path) -> object:
         raise ArgumentError(f"no file {file}")
     spec = importlib.util.spec_from_file_location(f"tkgen_arguments_{file.stem}", file)
     if spec is None or spec.loader is None:
-        raise ArgumentError(f"{file} is no Python file")
+        raise ArgumentError(f"{file} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look their module up
     _called(lambda: spec.loader.exec_module(module), str(file))  # type: ignore[union-attr]

@@ -110,7 +110,7 @@ def sanitize(
             wrong = launch.arguments.check(outcome, args) if launch.arguments.check is not None else ""
             if wrong:
                 note = f"on the schedule `{order}`"
-                rest.setdefault("numbers", Diagnostic("E712", f"the numbers are wrong: {wrong}", notes=(note,)))
+                rest.setdefault("numbers", Diagnostic("E712", f"the results are wrong: {wrong}", notes=(note,)))
     origins = _Origins(subject, launch, budget, lds_bytes)
     found = [*diagnostics(subject, seen, done, origins), *rest.values(), *_scratch(subject, launch)]
     if not any(s.finding.kind is Kind.TRAP for s in seen):

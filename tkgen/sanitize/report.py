@@ -202,9 +202,11 @@ class _Group:
     def label(self, access: Access) -> Label | None:
         text = f"wave {access.wave}"
         if self.shown.kind is Kind.WAIT_STATES:
-            return self.line(access, "too early" if access is self.shown.first else "the result is not there yet")
+            return self.line(access, "too early" if access is self.shown.first else "the result is not available yet")
         if self.shown.kind is Kind.DIVERGENT_BARRIER:
-            return self.line(access, "not all lanes are here" if access is self.shown.first else "they are here again")
+            return self.line(
+                access, "not all lanes reach this point" if access is self.shown.first else "the others rejoin here"
+            )
         if access.text == "s_barrier":
             text += " waits here"
         elif access.text == "s_endpgm":
@@ -259,7 +261,7 @@ class _Group:
         elif shown.kind in _ACCESSES and shown.buffer:
             parts.append(f"byte {shown.offset} of {shown.buffer}")
         if shown.kind is Kind.WAIT_STATES:
-            parts.append("seen in the code, whatever runs")
+            parts.append("found in the code, on a path that may not have run")
         else:
             parts.append(f"block {shown.block[0]},{shown.block[1]},{shown.block[2]}")
             seen = len({m.schedule for m in self.members})
@@ -295,7 +297,7 @@ class _Group:
             case Kind.GLOBAL_OUT_OF_BOUNDS if shown.buffer is None and shown.offset < _NULL_PAGE:
                 return shown.message, "is the pointer null? Give every pointer that the kernel uses a buffer"
             case Kind.GLOBAL_OUT_OF_BOUNDS:
-                return shown.message, "tile coordinates are in units of the tile moved, not of elements"
+                return shown.message, "tile coordinates are in units of the loaded or stored tile, not of elements"
             case Kind.READ_ONLY_WRITE:
                 return shown.message, ""
             case Kind.WAIT_STATES:
@@ -303,25 +305,28 @@ class _Group:
             case Kind.DIVERGENT_BARRIER:
                 return (
                     shown.message,
-                    "take the barrier out of the branch or loop that only some threads of a wave go through",
+                    "move the barrier out of the branch or loop that only some threads of a wave execute",
                 )
             case Kind.LANE_RACE:
                 return (
                     f"{shown.message}: one of the two is lost",
-                    "check the map from lanes to addresses: each byte belongs to one lane",
+                    "check the map from lanes to addresses: each byte must belong to one lane",
                 )
             case Kind.MISALIGNED if code_of(shown) == "W703":
                 return shown.message + "; the hardware splits it", "align the data, or the pointer's type to the data"
             case Kind.MISALIGNED:
-                return shown.message, "align the data: the hardware does not do this one"
+                return shown.message, "align the data: the hardware cannot execute this access unaligned"
             case Kind.BARRIER_COUNT | Kind.DEADLOCK:
-                return shown.message, "let all waves pass the same barriers: none inside the branch of one role alone"
+                return shown.message, "let all waves execute the same barriers: none inside a branch of a single role"
             case Kind.READ_BEFORE_WAIT | Kind.OVERWRITE_BEFORE_WAIT:
                 return shown.message, "wait first: s_waitcnt vmcnt(0) for global loads, lgkmcnt(0) for LDS"
             case Kind.UNINITIALISED_REGISTER:
-                return shown.message, "is the accumulator zeroed, all of it?"
+                return shown.message, "is the complete accumulator zeroed?"
             case Kind.BUDGET:
-                return shown.message, "if the loop ends later, raise --budget; a wave may wait for what nobody writes"
+                return (
+                    shown.message,
+                    "if the loop ends later, raise --budget; a wave may wait for a value that is never written",
+                )
             case _:
                 return shown.message, ""
 
@@ -337,7 +342,7 @@ class _Group:
         if shown.kind is Kind.RACE and twice:
             return (
                 f"waves {second.wave} and {first.wave} both write {place}{self.same}",
-                "give each wave its own part of the output: coordinates are in units of the tile stored",
+                "give each wave a separate part of the output: coordinates are in units of the stored tile",
             )
         if shown.kind is Kind.RACE:
             return (
@@ -347,14 +352,14 @@ class _Group:
         if twice:
             return (
                 f"two blocks write {place}{self.same}",
-                "every output tile belongs to one block: coordinates are in units of the tile stored",
+                "every output tile must belong to one block: coordinates are in units of the stored tile",
             )
         if shown.in_another_l2:
             return (
-                f"a block hands {place} to another by a flag, but nothing writes it back from its L2",
+                f"a block hands {place} to another by a flag, but it is not written back from the L2",
                 "put __threadfence(), or buffer_wbl2 sc1 and a wait for it, between the store and the flag",
             )
-        return f"two blocks touch {place}, and nothing orders blocks", ""
+        return f"two blocks touch {place}, and blocks are not ordered", ""
 
     def lds_race(self, first: Access, second: Access) -> tuple[str, str]:
         """`second` came earlier in the run, which says nothing; program order says which was meant to."""
@@ -419,9 +424,13 @@ def outside_of_array(subject: Subject, trap: Finding) -> Diagnostic:
     """A diagnostic for a trap of code that was compiled to check the indices of arrays."""
     place = statement(subject, trap.first)
     label = Label(span_of(subject, place), f"wave {trap.first.wave} is outside of an array here") if place else None
-    note = "what follows is undefined: the optimiser may leave out the access, or the code around it"
+    note = "the behavior is undefined: the optimizer may remove the access, or the code around it"
     return Diagnostic(
-        "E703", "an array is indexed outside of its bounds", label, notes=(note,), fix=Fix("check the loop's limit")
+        "E703",
+        "an array is indexed outside of its bounds",
+        label,
+        notes=(note,),
+        fix=Fix("check the limit of the loop"),
     )
 
 
@@ -441,7 +450,7 @@ def unwritten(outcome: Outcome, args: Sequence[Arg]) -> list[Diagnostic]:
                         "E707",
                         f"{missing} of {size} bytes of {name} are never written",
                         notes=(f"bytes {ranges}",),
-                        fix=Fix("check the grid, and that the waves' tiles cover the block's"),
+                        fix=Fix("check the grid, and that the tiles of the waves cover the tile of the block"),
                     )
                 )
     return found

@@ -55,7 +55,7 @@ def prepare(request: Request) -> tuple[tuple[Subject, Launch], ...]:
         return _spec(request)
     code = is_code_object(path)
     if not code and path.suffix not in SOURCES:
-        raise ArgumentError(f"{path} is no ELF file, and its name does not end in .tk, {', '.join(SOURCES)}")
+        raise ArgumentError(f"{path} is not an ELF file, and its name does not end in .tk, {', '.join(SOURCES)}")
     given = _arguments(request)  # before the compiler is called
     grid = _extents("--grid", request.grid)
     compiled = triton.beside(path) if code else None
@@ -90,7 +90,7 @@ def prepare(request: Request) -> tuple[tuple[Subject, Launch], ...]:
 
 def _spec(request: Request) -> tuple[tuple[Subject, Launch], ...]:
     if request.arguments or request.arguments_from or request.arguments_file or request.kernel:
-        raise ArgumentError("a spec makes its own arguments: leave out --arg, --args, --args-from and --kernel")
+        raise ArgumentError("tkgen chooses the arguments of a spec: remove --arg, --args, --args-from and --kernel")
     from tkgen.api import define_value
 
     numbers: dict[str, float | None] = {}
@@ -128,7 +128,7 @@ def _changed(launch: Launch, request: Request) -> Launch:
 
 def _arguments(request: Request) -> Arguments | None:
     if (request.arguments or request.arguments_file) and request.arguments_from:
-        raise ArgumentError("--arg and --args do not go together with --args-from")
+        raise ArgumentError("use either --arg and --args, or --args-from")
     if request.arguments_from:
         return from_file(request.arguments_from)
     texts = [*(lines_of(request.arguments_file) if request.arguments_file else ()), *request.arguments]

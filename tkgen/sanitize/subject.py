@@ -168,7 +168,7 @@ def from_spec(
     for launch in launches:
         if not launch.blocks:
             none = " ".join(f"{name}=0" for name, size in launch.extents.items() if not size)
-            raise SizeError(f"{none}: {launch.program.name} launches nothing, so there is nothing to watch")
+            raise SizeError(f"{none}: {launch.program.name} launches no kernel, so there is nothing to check")
         check_memory(launch)
     inputs = random_inputs(found.launch, seed)
     memory, subjects = dict(inputs), []

@@ -202,7 +202,9 @@ def _with_values(found: Diagnostic) -> Diagnostic:
     """The diagnostic, with a note where values decide whether it matters."""
     if "both write" not in found.message:
         return found
-    return replace(found, notes=(*found.notes, "values are unknown here: where both write the same, this does no harm"))
+    return replace(
+        found, notes=(*found.notes, "values are unknown here: if both write the same value, this is harmless")
+    )
 
 
 class _Runs:

@@ -135,7 +135,7 @@ def _check(given: Arg, parameter: Parameter) -> None:
         dtype = str(given.data.dtype).removeprefix("torch.").removeprefix("u")
         held = "bf16" if given.format == "bf16" else _ELEMENTS.get(dtype, "")
         if held and parameter.element in _ELEMENTS.values() and parameter.element != held:
-            raise ArgumentError(f"{name} points to {parameter.element}, a buffer of {held} was given")
+            raise ArgumentError(f"{name} points to {parameter.element}, but a buffer of {held} was given")
 
 
 def _taken_apart(given: Descriptor, parameters: Sequence[Parameter], at: int) -> list[Arg]:
@@ -149,7 +149,9 @@ def _taken_apart(given: Descriptor, parameters: Sequence[Parameter], at: int) ->
             break
         parts.append(p)
     if not parts:
-        raise ArgumentError(f"desc(...) stands for parameter {at + 1}, {first or 'which is not there'}: no descriptor")
+        raise ArgumentError(
+            f"desc(...) is given for parameter {at + 1}, {first or 'which does not exist'}, which is not a descriptor"
+        )
     extents = given.extents
     strides = [1] * len(extents)
     for d in reversed(range(len(extents) - 1)):

@@ -56,7 +56,7 @@ def check_types(kernel: Kernel) -> None:
         known = tensor in masks if tensor.dtype is DType.I8 else tensor.dtype in EIGHT_BITS and tensor not in others
         if narrow and not known:
             raise LoopError(
-                f"`{tensor.name}` is {tensor.dtype.spelling}, which such loops cannot hold yet", tensor.span
+                f"`{tensor.name}` is {tensor.dtype.spelling}, which fused matmuls cannot hold yet", tensor.span
             )
 
 
@@ -72,16 +72,17 @@ def check_bytes(m: LoopMap) -> None:
             continue
         assert ring.cols is not None
         if ring.direct:
-            raise LoopError(f"`{name}` has 8-bit floats, which direct loads bring in another order than fused matmuls "
-                            "take them", ring.span, "leave `via direct` out")  # fmt: skip
+            raise LoopError(f"`{name}` has 8-bit floats, which direct loads store in another order than "
+                            "fused matmuls need", ring.span, "remove `via direct`")  # fmt: skip
         if x.across:
             raise LoopError(f"`{name}` has 8-bit floats, and a tile of it is taken both ways: no read of LDS turns "
                             "them", x.product.result.span, "use a tensor of 16-bit floats")  # fmt: skip
         if extent(ring.cols) % BYTE_COLUMNS:
-            raise LoopError(f"{extent(ring.cols)} along `{ring.cols.name}` is no multiple of {BYTE_COLUMNS}, which a "
+            raise LoopError(f"{extent(ring.cols)} along `{ring.cols.name}` is not a multiple of {BYTE_COLUMNS}, "
+                            "which a "
                             "row of 8-bit floats has in LDS", ring.cols.span)  # fmt: skip
     if given := next((x for x in m.exchanges if x.given.dtype in EIGHT_BITS), None):
-        raise LoopError("waves exchange factors of 16 bits", given.product.result.span, "convert to bf16")
+        raise LoopError("waves exchange only operands of 16 bits", given.product.result.span, "convert to bf16")
 
 
 def check_accesses(m: LoopMap) -> None:
@@ -92,7 +93,8 @@ def check_accesses(m: LoopMap) -> None:
         if isinstance(op, Load):
             _loaded(m, op, factors)
         if not isinstance(op, Product) and (other := next((v for v in reads(op) if v in factors), None)) is not None:
-            raise LoopError("a tile that is multiplied is a factor of products alone, which hold it in another layout",
+            raise LoopError("a tile that is an operand of a product cannot be used otherwise, because it has another "
+                            "layout in registers",
                             other.span)  # fmt: skip
         if isinstance(op, Reduce):
             _reduced(m, op)
@@ -110,14 +112,16 @@ def _loaded(m: LoopMap, op: Load, factors: set[Value]) -> None:
                         op.result.span, "store what is read there in a kernel before")  # fmt: skip
     moves = any(ring.access == source for ring in m.moving)
     if table := next((i.through for i in source.indices if i.through and not (i.of_page and moves)), None):
-        raise LoopError(f"`{name}` lies where `{table.tensor.name}` says, and such loops read tables of pages alone, "
-                        "for what goes through LDS", op.result.span)  # fmt: skip
+        raise LoopError(f"`{name}` is indexed by `{table.tensor.name}`, but fused matmuls read only tables of pages, "
+                        "for operands that go through LDS", op.result.span)  # fmt: skip
     if op in m.tiles_loaded:
         _by_rows(m, source, op.result.span)
     elif op in m.loads_of_iterations:
         _of_iterations(m, op)
     elif op.result not in factors and op.result.axes not in ((m.split,), (m.loop.axis,), ()):
-        raise LoopError(f"`{name}` is no factor of a product, and no vector along `{m.loop.axis.name}`", op.result.span)
+        raise LoopError(
+            f"`{name}` is neither an operand of a product nor a vector along `{m.loop.axis.name}`", op.result.span
+        )
     if op.result in factors and source.indices[-1].axis not in source.axes:
         first, second = (a.name for a in source.axes)
         raise LoopError(f"`{name}` has neither `{first}` nor `{second}` innermost", op.result.span)
@@ -126,7 +130,7 @@ def _loaded(m: LoopMap, op: Load, factors: set[Value]) -> None:
 def _of_iterations(m: LoopMap, op: Load) -> None:
     """Raises LoopError for a tile of other axes than those of results, or of which several results share an element."""
     if not set(op.result.axes) <= {m.split, m.loop.axis}:
-        raise LoopError(f"`{op.source.tensor.name}` is no factor of a product", op.result.span)
+        raise LoopError(f"`{op.source.tensor.name}` is not an operand of a product", op.result.span)
     if any(i.extends and i.divisor != 1 for i in op.source.indices):
         raise LoopError(f"several results share an element of `{op.source.tensor.name}`", op.result.span)
 
@@ -139,7 +143,7 @@ def _reduced(m: LoopMap, op: Reduce) -> None:
     if across and m.waves * m.columns != extent(m.split):
         raise LoopError(f"the waves have more than a tile of `{m.split.name}`", op.result.span)
     if op.argument in m.factors:
-        raise LoopError("what is rounded to be multiplied is a factor of products alone", op.result.span,
+        raise LoopError("a value that is rounded for a product can only be an operand of products", op.result.span,
                         "reduce it before it is rounded")  # fmt: skip
 
 
@@ -157,14 +161,14 @@ def _stored_now(m: LoopMap, store: Store) -> None:
     """Raises LoopError for a store in the loop that is no tile of results, or leaves elements out."""
     name, axis = store.target.tensor.name, m.loop.axis
     if set(store.target.axes) != {m.split, axis}:
-        raise LoopError(f"`{name}` is stored in the loop, and is no tile of `{m.split.name}` and `{axis.name}`",
+        raise LoopError(f"`{name}` is stored in the loop, but is not a tile of `{m.split.name}` and `{axis.name}`",
                         store.span, "store it after the loop")  # fmt: skip
     _by_rows(m, store.target, store.span)
     if axis.bounds or axis.within is not None:
         raise LoopError(f"`{name}` is stored in a loop that does not visit all of `{axis.name}`", store.span,
-                        "write the loop without bounds, and mask what is stored")  # fmt: skip
+                        "write the loop without bounds, and mask the stored values")  # fmt: skip
     if m.early is not None or m.written is not None:
-        raise LoopError(f"`{name}` is stored in a loop with a schedule", store.span, "leave `schedule` out")
+        raise LoopError(f"`{name}` is stored in a loop with a schedule", store.span, "remove `schedule`")
     if store.target.tensor.dtype in EIGHT_BITS:
         raise LoopError(f"`{name}` is stored in the loop, with 8 bits", store.span, "use a wider type")
 
@@ -173,6 +177,6 @@ def _by_rows(m: LoopMap, access: Access, span: Span | None) -> None:
     """Raises LoopError for a tile whose columns are not the base tiles of results, or no neighbours in memory."""
     inner = next((a for a in access.axes if a != m.split), None)
     if inner is not None and access.indices[-1].axis != inner:
-        raise LoopError(f"`{access.tensor.name}` has not `{inner.name}` innermost", span)
+        raise LoopError(f"`{access.tensor.name}` does not have `{inner.name}` innermost", span)
     if inner is not None and extent(inner) % m.side:
-        raise LoopError(f"{extent(inner)} along `{inner.name}` is no multiple of {m.side}", span)
+        raise LoopError(f"{extent(inner)} along `{inner.name}` is not a multiple of {m.side}", span)

@@ -54,11 +54,11 @@ def vectors(program: EquationProgram, loop: Loop) -> tuple[Moving, ...]:
     for source in (source for source in loads if source.tensor.name in staged):
         name, staging = source.tensor.name, staged[source.tensor.name]
         if staging.via is Via.DIRECT:
-            raise LoopError(f"`{name}` is a vector, which cannot go to LDS directly", staging.span,
-                            "leave `via direct` out")  # fmt: skip
+            raise LoopError(f"`{name}` is a vector, which cannot go to LDS via direct loads", staging.span,
+                            "remove `via direct`")  # fmt: skip
         if source.tensor.dtype is DType.I8:
             raise LoopError(f"`{name}` is a vector of i8, which lanes read from memory", staging.span,
-                            "leave it out of `shared`")  # fmt: skip
+                            "remove it from `shared`")  # fmt: skip
         rings.append(Moving(source, loop.axis, None, staging.buffers, span=staging.span))
     return tuple(dict.fromkeys(rings))
 

@@ -107,7 +107,8 @@ def _crowded(m: LoopMap, machine: Synchronisation) -> StepError:
     names = " and ".join(f"`{ring.name}`" for ring in few)
     have = "has one buffer" if len(few) == 1 else "have one buffer each"
     fix = f"write `buffers 2` in the line `shared` of {names}"
-    return StepError("E230", f"{names} {have}, which waves still read when those a phase ahead write the next tile",
+    return StepError("E230", f"{names} {have}, which some waves still read when the waves one phase ahead write the "
+                             "next tile",
                      few[0].span, fix)  # fmt: skip
 
 
@@ -152,11 +153,11 @@ def _written(m: LoopMap, schedule: WrittenSchedule, machine: Synchronisation) ->
         if (problem := unproven(m, made, machine)) is None:
             break
     if problem is not None:
-        raise StepError("E314", f"some order of the waves gets it wrong: {problem}", schedule.span,
-                        "let the waves meet between the two, or write `schedule barriers auto`")  # fmt: skip
+        raise StepError("E314", f"it fails in some order of the waves: {problem}", schedule.span,
+                        "put a barrier between the two, or write `schedule barriers auto`")  # fmt: skip
     if (problem := unlike(m, made)) is not None:
-        raise StepError("E314", f"the passes take other tiles than the equations say: {problem}", schedule.span,
-                        "bring each tile as far ahead as its ring has room for it")  # fmt: skip
+        raise StepError("E314", f"the iterations use other tiles than the equations say: {problem}", schedule.span,
+                        "load each tile at most as far ahead as it has buffers")  # fmt: skip
     return made
 
 

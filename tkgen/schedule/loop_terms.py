@@ -56,16 +56,16 @@ def unlike(m: LoopMap, wave: Role) -> str | None:
     )
     if (twice := next((n for (n, _), times in done.items() if times > 1), None)) is not None:
         times = max(count for (n, _), count in done.items() if n == twice)
-        return f"`{op_text(m.loop.body[twice])}` is done {times} times in a pass"
+        return f"`{op_text(m.loop.body[twice])}` is executed {times} times in an iteration"
     for passes in range(1, 2 * max(ring.buffers for ring in m.moving) + 2):
         terms = Terms()
         meant = _Run(m, wave, terms, scheduled=False).stores(passes)
         found = _Run(m, wave, terms, scheduled=True).stores(passes)
         for name, term in meant.items():
             if found.get(name) != term:
-                return f"after {passes} passes {name} is not what the equations say"
+                return f"after {passes} iterations {name} is not the value of the equations"
         if extra := found.keys() - meant.keys():
-            return f"after {passes} passes {min(extra)} is added, which the equations do not say"
+            return f"after {passes} iterations {min(extra)} is added, which is not in the equations"
     return None
 
 
@@ -233,7 +233,7 @@ class _Run:
             case When(condition=condition):
                 self._choose(op, condition, number)
             case Loop():
-                raise AssertionError("no loop in the loop is scheduled")
+                raise AssertionError("a loop inside this loop has no schedule")
             case Map() | Convert():
                 like = op.result
                 made = {

@@ -30,7 +30,7 @@ def extent(axis: Axis) -> int:
     """Elements of a tile along an axis that has an extent. Raises LoopError if it is known only at run time."""
     size = axis.tile if axis.kind is not AxisKind.WHOLE else axis.dim.size
     if size is None:
-        raise LoopError(f"{axis.dim.name} is held whole: its size must be known", axis.span)
+        raise LoopError(f"{axis.dim.name} is complete in registers: its size must be known at build time", axis.span)
     return size
 
 
@@ -41,13 +41,13 @@ def reach(access: Access, all_rows: bool = False) -> None:
     """
     pitch, axis = pitch_bytes(access), access.axes[0]
     if pitch * extent(axis) > BUFFER_BYTES:
-        raise LoopError(f"a tile of `{access.tensor.name}` reaches over {BUFFER_BYTES} bytes", access.tensor.span)
+        raise LoopError(f"a tile of `{access.tensor.name}` spans more than {BUFFER_BYTES} bytes", access.tensor.span)
     if all_rows and any(i.of_page for i in access.indices):
-        raise LoopError(f"`{access.tensor.name}` lies in pages, which direct loads cannot count", access.tensor.span,
-                        "leave `via direct` out")  # fmt: skip
+        raise LoopError(f"`{access.tensor.name}` is paged, which direct loads cannot address", access.tensor.span,
+                        "remove `via direct`")  # fmt: skip
     if all_rows and pitch * (axis.dim.size or 1) > BUFFER_BYTES:
         raise LoopError(f"the rows of `{access.tensor.name}` along `{axis.name}` reach over {BUFFER_BYTES} bytes, "
-                        "which direct loads cannot count", access.tensor.span, "leave `via direct` out")  # fmt: skip
+                        "which direct loads cannot address", access.tensor.span, "remove `via direct`")  # fmt: skip
 
 
 def pitch_bytes(access: Access) -> int:

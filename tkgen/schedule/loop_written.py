@@ -59,8 +59,9 @@ def written(m: LoopMap, schedule: WrittenSchedule) -> tuple[Step, ...]:
         StepError: a step that is not there, cannot be divided, is forgotten, done twice or too early.
     """
     if m.votes:
-        raise StepError("E216", "no step of a written schedule is a `when any`", m.votes[0].span or schedule.span,
-                        "leave the lines of the schedule out, or choose element by element, with `where`")  # fmt: skip
+        raise StepError("E216", "a written schedule cannot have a `when any` in its "
+                                "loop", m.votes[0].span or schedule.span,
+                        "remove the lines of the schedule, or choose element by element with `where`")  # fmt: skip
     named, found = _equations(m), list[Found]()
     steps: list[Step] = [*loads(m)]
     for line in schedule.lines:
@@ -130,12 +131,12 @@ def _moved(m: LoopMap, word: str, step: WrittenStep) -> Step:
     direct = m.moving[ring].direct
     right = ("copy", "read") if direct else ("fetch", "write")
     if word not in right:
-        how = "goes to LDS directly" if direct else "goes to LDS through registers, and is read as it is multiplied"
+        how = "goes to LDS directly" if direct else "goes to LDS through registers, and is read when it is multiplied"
         raise StepError("E216", f"`{step.name}` {how}", step.span, f"write `{right[0]}` and `{right[1]}`")
     if word == "read":
         at = [n for n, x in enumerate(m.multiplications) if m.moving.index(x.moving) == ring]
         if len(at) > 1:
-            raise StepError("E216", f"`{step.name}` is a factor of several products", step.span, "name a schedule")
+            raise StepError("E216", f"`{step.name}` is an operand of several products", step.span, "name a schedule")
         return read(m, at[0], ring, step.ahead)
     return (write if word == "write" else bring)(m, ring, step.ahead)
 
@@ -159,13 +160,15 @@ def _multiplied(m: LoopMap, equation: _Equation, step: WrittenStep) -> Iterator[
         raise StepError("E216", f"`{step.name}` is no product", step.span, f"write `compute {step.name}`")
     for x in equation.products:
         if step.ahead > 1 or (step.ahead == 1) != (x == m.early):
-            raise StepError("E216", "only the first product of a pass can be done in the pass before", step.span,
-                            "leave `[k+1]` out")  # fmt: skip
+            raise StepError("E216", "only the first product of an iteration can be computed in the previous "
+                                    "iteration", step.span,
+                            "remove `[k+1]`")  # fmt: skip
         rings = () if m.direct else (m.moving.index(x.moving),)
         at = [n for n, op in enumerate(m.loop.body) if op == x.product or x.result in writes(op)]
         part, parts = _piece(m, step, [x.product])
         if parts > 1 and x.across:
-            raise StepError("E216", f"the rows of `{step.name}` lie interleaved, and are multiplied at once", step.span,
+            raise StepError("E216", f"the rows of `{step.name}` are interleaved, so they are multiplied "
+                                    "together", step.span,
                             "do it whole")  # fmt: skip
         for first, last in _runs(at):
             yield Equations(
@@ -229,9 +232,9 @@ def _brought(m: LoopMap, found: Sequence[Found], schedule: WrittenSchedule) -> N
 
 def _exactly(what: str, steps: Sequence[WrittenStep], whole: Span) -> None:
     if not steps:
-        raise StepError("E312", f"`{what}` stands in no line of the schedule", whole, f"add `{what}`")
+        raise StepError("E312", f"`{what}` is in no line of the schedule", whole, f"add `{what}`")
     if len(steps) > 1:
-        raise StepError("E312", f"`{what}` is done twice in a pass", steps[1].span, "leave one of them out",
+        raise StepError("E312", f"`{what}` is twice in the schedule", steps[1].span, "remove one of them",
                         (steps[0].span, "once here"))  # fmt: skip
 
 
@@ -280,9 +283,9 @@ def _order(m: LoopMap, found: Sequence[Found]) -> None:
 
 
 def _early(m: LoopMap, step: WrittenStep, value: Value, makers: Sequence[WrittenStep]) -> StepError:
-    what = f"`{value.name}`" if value.name else "a product, or what is computed of it,"
+    what = f"`{value.name}`" if value.name else "a product, or a value computed from it,"
     other = (makers[-1].span, "made here") if makers else None
-    text = f"`{step.word} {step.name}` takes {what} before it is made"
+    text = f"`{step.word} {step.name}` takes {what} before it is computed"
     return StepError("E313", text, step.span, f"put it behind `{makers[-1].word} {makers[-1].name}`" if makers else "",
                      other)  # fmt: skip
 

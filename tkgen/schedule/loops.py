@@ -318,7 +318,7 @@ def map_loops(program: EquationProgram, target: Target) -> LoopMap:
     _parts(kernel, loop.axis)
     for word, bound in (("from", loop.axis.since), ("to", loop.axis.until)):
         if bound is not None and bound.axis != split.name:
-            message = f"`{word} {bound}` names another axis than the one that the waves divide"
+            message = f"`{word} {bound}` is not on the axis that the waves divide"
             raise LoopError(message, loop.axis.span)
     multiplications = _multiplications(program, kernel, loop, split)
     found = LoopMap(kernel, loop, split, program.waves, multiplications, vectors(program, loop))
@@ -335,12 +335,13 @@ def map_loops(program: EquationProgram, target: Target) -> LoopMap:
     small = next((x for x in found.multiplications if x.held.dtype is DType.F16 and x.held not in loaded), None)
     if target.flushes_f16 and small is not None:
         raise LoopError(
-            f"MFMAs of {target.name} take subnormal numbers of f16 for zero, and what is computed may be one",
+            f"MFMAs of {target.name} treat subnormal f16 values as zero, and a computed operand may be subnormal",
             small.product.result.span, "convert to bf16",
         )  # fmt: skip
     if found.lds_bytes > target.lds_bytes_per_block:
         raise LoopError(
-            f"the tiles need {found.lds_bytes} bytes of LDS, a block on {target.name} has {target.lds_bytes_per_block}",
+            f"the tiles need {found.lds_bytes} bytes of LDS, but a block on {target.name} has "
+            f"{target.lds_bytes_per_block}",
             program.shared[0].span, "use fewer buffers, or smaller tiles of the loop's axis (`by`)",
         )  # fmt: skip
     return found
@@ -349,30 +350,32 @@ def map_loops(program: EquationProgram, target: Target) -> LoopMap:
 def _loop(kernel: Kernel) -> Loop:
     loops = [op for op in walk(kernel.body) if isinstance(op, Loop)]
     if len(loops) != 1:
-        raise LoopError("a kernel of products has one loop", loops[1].span if loops else None)
+        raise LoopError("a kernel with products has one loop", loops[1].span if loops else None)
     (loop,) = loops
     for op in walk(kernel.body):
         if isinstance(op, When):
             _condition(op, op in loop.body)
     if product := next((op for op in kernel.body if isinstance(op, Product)), None):
-        raise LoopError("a product stands outside of the loop", product.result.span)
+        raise LoopError("a product is outside of the loop", product.result.span)
     return loop
 
 
 def _parts(kernel: Kernel, axis: Axis) -> None:
     """Raises LoopError for parts of a loop of which only run time knows how many there are."""
     if dynamic := next((a.dim for a in kernel.axes if a.name == axis.part and a.dim.size is None), None):
-        raise LoopError(f"how many parts `{axis.name}` has must be known, and {dynamic.name} is dynamic", axis.span)
+        raise LoopError(f"the number of parts of `{axis.name}` must be known, but {dynamic.name} is dynamic", axis.span)
 
 
 def _condition(when: When, in_loop: bool) -> None:
     """Raises LoopError for a condition that the waves do not decide on together."""
     if not in_loop:
-        raise LoopError("`when any` has a schedule in the loop of products alone", when.span,
-                        "choose element by element, with `where`")  # fmt: skip
+        raise LoopError("`when any` is supported only in the loop of the products", when.span,
+                        "choose element by element with `where`")  # fmt: skip
     for op in when.body:
         if isinstance(op, Product | Reduce):
-            raise LoopError("products and reductions do not stand under a condition", op.result.span, "do them before")
+            raise LoopError(
+                "products and reductions are not allowed under `when any`", op.result.span, "do them before"
+            )
 
 
 def _split(program: EquationProgram) -> Axis:
@@ -380,12 +383,12 @@ def _split(program: EquationProgram) -> Axis:
     tiled = [a for a in program.parallel if a.tile is not None]
     if len(tiled) != 1:
         names = " and ".join(f"`{a.name}`" for a in tiled) or "none"
-        raise LoopError(f"one axis of `over` has tiles, which the waves divide; here {names}", None)
+        raise LoopError(f"one axis of `over` must have tiles, which the waves divide; here {names}", None)
     (split,) = tiled
     at = program.spans.get("waves", split.span)
     if round_up(extent(split), BASE_TILE) % (program.waves * BASE_TILE):
         raise LoopError(
-            f"{program.waves} waves cannot share a tile of {split.tile} in parts of {BASE_TILE}", at,
+            f"{program.waves} waves cannot divide a tile of {split.tile} in parts of {BASE_TILE}", at,
             f"make tiles of `{split.name}` a multiple of {program.waves * BASE_TILE}",
         )  # fmt: skip
     return split
@@ -429,20 +432,20 @@ def _pair(op: Product, made: Mapping[Value, Op], loop: Loop, split: Axis) -> _Pa
     """Raises LoopError where a product's factors are not what stays and what moves."""
     held, other = (op.left, op.right) if split in op.left.axes else (op.right, op.left)
     if split not in held.axes or split in other.axes:
-        raise LoopError(f"one factor of a product has the axis `{split.name}`", op.result.span)
+        raise LoopError(f"one operand of a product must have the axis `{split.name}`", op.result.span)
     if held.dtype not in FACTORS:
-        raise LoopError(f"a product of {held.dtype.spelling}", op.result.span, "convert its factors: `bf16(...)`")
+        raise LoopError(f"a product of {held.dtype.spelling}", op.result.span, "convert its operands: `bf16(...)`")
     _held(held, made[held], op, loop)
     source = made[other]
     if not isinstance(source, Load) or loop.axis not in other.axes:
-        raise LoopError("the other factor is a tile of a tensor along the loop's axis", op.result.span)
+        raise LoopError("the other operand must be a tile of a tensor along the axis of the loop", op.result.span)
     name = source.source.tensor.name
     if source.source.indices[-1].axis == loop.axis and loop.axis.within is not None:
-        raise LoopError(f"`{name}` has `{loop.axis.name}` innermost, whose groups end anywhere", op.result.span)
+        raise LoopError(f"`{name}` has `{loop.axis.name}` innermost, but its groups have any length", op.result.span)
     known = loop.axis.dim.size is not None  # else its rows are too far apart: `_reach`
     if source.source.indices[-1].axis == loop.axis and known and (loop.axis.dim.size or 1) % extent(loop.axis):
         raise LoopError(
-            f"`{name}` has `{loop.axis.name}` innermost, and {loop.axis.dim.name} is no multiple of its tiles",
+            f"`{name}` has `{loop.axis.name}` innermost, and {loop.axis.dim.name} is not a multiple of its tiles",
             op.result.span,
         )
     return _Pair(op, held, source.source)
@@ -466,19 +469,19 @@ def _staged(program: EquationProgram, m: LoopMap) -> None:
     """Raises LoopError for a tensor that is `shared` and does not go through LDS."""
     used = {ring.name for ring in m.moving}
     if stray := next((s for s in program.shared if s.tensor.name not in used), None):
-        what = f"no operand that changes in the loop, and no vector along `{m.loop.axis.name}`"
-        raise LoopError(f"`{stray.tensor.name}` is {what}", stray.span, "leave it out of `shared`")
+        what = f"neither an operand that changes in the loop nor a vector along `{m.loop.axis.name}`"
+        raise LoopError(f"`{stray.tensor.name}` is {what}", stray.span, "remove it from `shared`")
 
 
 def _held(held: Value, made: Op, product: Product, loop: Loop) -> None:
     """Raises LoopError where the factor that stays in registers is not one that a lane can hold."""
     if isinstance(made, Load):
         if loop.axis in held.axes:
-            raise LoopError(f"both factors change along `{loop.axis.name}`", product.result.span)
+            raise LoopError(f"both operands change along `{loop.axis.name}`", product.result.span)
         if made.source.indices[-1].axis != product.axis:
-            raise LoopError(f"`{made.source.tensor.name}` has not `{product.axis.name}` innermost", held.span)
+            raise LoopError(f"`{made.source.tensor.name}` does not have `{product.axis.name}` innermost", held.span)
     else:
-        assert isinstance(made, Convert), "only loads and conversions give other types than f32"
+        assert isinstance(made, Convert), "only loads and conversions have types other than f32"
 
 
 def _onto(product: Product, loop: Loop, pairs: Sequence[_Pair]) -> tuple[Value | None, Value]:
@@ -514,7 +517,7 @@ def _tiles(m: LoopMap) -> None:
     for multiplication in m.multiplications:
         for axis in (multiplication.rows, multiplication.summed):
             if extent(axis) % BASE_TILE:
-                raise LoopError(f"{extent(axis)} along `{axis.name}` is no multiple of {BASE_TILE}", axis.span)
+                raise LoopError(f"{extent(axis)} along `{axis.name}` is not a multiple of {BASE_TILE}", axis.span)
 
 
 def _direct(program: EquationProgram, m: LoopMap, target: Target) -> None:
@@ -524,27 +527,27 @@ def _direct(program: EquationProgram, m: LoopMap, target: Target) -> None:
     rings = [ring for ring in m.moving if ring.cols is not None]
     at = next(s.span for s in program.shared if s.via is Via.DIRECT)
     if max(target.direct_load_bytes, default=0) < ACCESS_BYTES:
-        raise LoopError(f"loads from global memory to LDS move {max(target.direct_load_bytes, default=0)} bytes a lane "
-                        f"on {target.name}, tiles lie in chunks of {ACCESS_BYTES}", at,
-                        "leave `via direct` out, or build for gfx950",
+        raise LoopError(f"loads from global memory to LDS move {max(target.direct_load_bytes, default=0)} bytes per "
+                        f"lane on {target.name}, but tiles are made of chunks of {ACCESS_BYTES}", at,
+                        "remove `via direct`, or build for gfx950",
                         tuple(e for s in program.shared for e in without_option(s.span, "via")))  # fmt: skip
     if staged := next((ring for ring in rings if not ring.direct), None):
-        raise LoopError(f"`{staged.name}` does not go to LDS directly, other factors do", at, "add it to that line")
+        raise LoopError(f"`{staged.name}` is not loaded via direct, but other operands are", at, "add it to that line")
     for ring in rings:
         assert ring.cols is not None
         rows, cols = extent(ring.rows), extent(ring.cols)
         if rows % BOX[0] or cols % BOX[1] or rows * cols // (BOX[0] * BOX[1]) % m.waves:
-            raise LoopError(f"{m.waves} waves cannot share a tile of `{ring.name}` of {rows} x {cols} in boxes of "
-                            f"{BOX[0]} x {BOX[1]}, which direct loads bring", at, "leave `via direct` out")  # fmt: skip
+            raise LoopError(f"{m.waves} waves cannot divide a tile of `{ring.name}` of {rows} x {cols} in boxes of "
+                            f"{BOX[0]} x {BOX[1]}, the unit of direct loads", at, "remove `via direct`")  # fmt: skip
         reach(ring.access, all_rows=True)
     loaded, depth = {load.result for load in m.held}, BOX[0] * BOX[1] // m.side
     for x in m.multiplications:
         if x.held not in loaded and not x.by_columns:
             raise LoopError(f"`{x.moving.name}` has `{x.summed.name}` innermost, in another order than what it is "
-                            "multiplied with has in registers", at, "leave `via direct` out")  # fmt: skip
+                            "multiplied with has in registers", at, "remove `via direct`")  # fmt: skip
         if extent(x.summed) % depth:
-            raise LoopError(f"{extent(x.summed)} along `{x.summed.name}` is no multiple of the {depth} that an MFMA "
-                            "sums", at, "leave `via direct` out")  # fmt: skip
+            raise LoopError(f"{extent(x.summed)} along `{x.summed.name}` is not a multiple of the {depth} that an MFMA "
+                            "sums", at, "remove `via direct`")  # fmt: skip
 
 
 def _early(program: EquationProgram, m: LoopMap) -> Multiplication | None:
@@ -552,15 +555,16 @@ def _early(program: EquationProgram, m: LoopMap) -> Multiplication | None:
     ahead = [s for line in program.written.lines for s in line.steps if s.ahead] if program.written else []
     at = program.spans.get("schedule")
     if program.schedule is not None and program.schedule not in SCHEDULES:
-        raise LoopError(f"attention-like loops have no schedule `{program.schedule}`", at, f"choose from {names()}")
+        raise LoopError(f"fused matmuls have no schedule `{program.schedule}`", at, f"choose from {names()}")
     if not runs_ahead(program.schedule) and not any(s.word == "multiply" for s in ahead):
         return None
     first = m.multiplications[0]
     if first.onto is not None or first.held not in {load.result for load in m.held} or m.votes:
-        raise LoopError("the first product stands a pass ahead: it is of a loaded factor, added to nothing, and no "
-                        "`when any` stands in the loop", at, "leave `schedule` out")  # fmt: skip
+        raise LoopError("the first product is computed an iteration ahead: it must multiply a loaded operand and "
+                        "start a sum, "
+                        "and the loop must have no `when any`", at, "remove `schedule`")  # fmt: skip
     if first.moving.buffers < 2 or sum(x.moving == first.moving for x in m.multiplications) > 1:
-        raise LoopError(f"`{first.moving.name}` is read a pass ahead: it needs 2 buffers, and no other use", at)
+        raise LoopError(f"`{first.moving.name}` is read an iteration ahead: it needs 2 buffers and no other use", at)
     return first
 
 
@@ -569,8 +573,8 @@ def _remap(program: EquationProgram) -> Remap | None:
     if not program.remap:
         return None
     if program.kernel.ragged or any(a.dim.size is None for a in program.parallel):
-        raise LoopError("blocks whose number only run time knows are taken in their order", program.remap[0].span,
-                        "leave `remap` out")  # fmt: skip
+        raise LoopError("`remap` needs a number of blocks that is known at build time", program.remap[0].span,
+                        "remove `remap`")  # fmt: skip
     return compose([RemapCall(s.name, dict(s.keywords), s.positional) for s in program.remap])
 
 
@@ -579,7 +583,8 @@ def _late(program: EquationProgram, target: Target) -> int:
     if not alternates(program.schedule):
         return program.written.late if program.written else 0
     if program.waves != 2 * target.simds_per_cu:
-        raise LoopError(f"of two waves of a SIMD one multiplies while the other one computes: {program.waves} waves",
+        raise LoopError("of the two waves of a SIMD one multiplies while the other one computes, so this needs "
+                        f"{2 * target.simds_per_cu} waves, not {program.waves}",
                         program.spans.get("waves"), f"use {2 * target.simds_per_cu} waves")  # fmt: skip
     return target.simds_per_cu
 
@@ -590,7 +595,7 @@ def _interleaved(m: LoopMap) -> None:
     for x in m.multiplications:
         if x.summed in m.interleaved and x.held not in loaded:
             raise LoopError(
-                f"what is multiplied has its places along `{x.summed.name}` interleaved, for a tile of "
+                f"the positions of an operand along `{x.summed.name}` interleaved, for a tile of "
                 f"`{next(y for y in m.multiplications if y.across).moving.name}` is taken both ways",
                 x.product.result.span,
             )

@@ -19,7 +19,7 @@ def preset(program: Program, target: Target) -> tuple[NamedSchedule, str]:
     block = program.schedule
     _even(program)
     if block is None or block.preset is None:
-        return DEFAULT, "no schedule is asked for"
+        return DEFAULT, "the spec names no schedule"
     name, span = block.preset, block.preset_span or block.span
     if name == "auto":
         return _automatic(program, target)
@@ -32,11 +32,11 @@ def preset(program: Program, target: Target) -> tuple[NamedSchedule, str]:
     if obstacle:
         raise SpecError(
             Diagnostic(
-                "E216", f"`schedule {name}` cannot be made here: {obstacle}", Label(span),
-                fix=Fix("write `schedule auto`, which takes the best that can be made", (Edit(span, "auto"),)),
+                "E216", f"`schedule {name}` is not possible here: {obstacle}", Label(span),
+                fix=Fix("write `schedule auto`, which chooses the best possible one", (Edit(span, "auto"),)),
             )
         )  # fmt: skip
-    return SCHEDULES[name], "the spec asks for it"
+    return SCHEDULES[name], "the spec names it"
 
 
 def _even(program: Program) -> None:

@@ -56,4 +56,4 @@ def _lanes(m: RowMap) -> str:
     """The elements that the first lane of a row has, for example."""
     ranges = [f"{at}..{min(at + m.chunk, m.length) - 1}" for at in range(0, m.length, m.lanes * m.chunk)]
     some = ", ".join(ranges if len(ranges) < 4 else [*ranges[:2], "...", ranges[-1]])
-    return f"The first lane of a row has its elements {some}; the next lanes go on from there"
+    return f"The first lane of a row has its elements {some}; the next lanes continue from there"

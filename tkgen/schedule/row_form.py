@@ -66,16 +66,18 @@ def _aligned(index: Index, fast: Axis, unit: int) -> bool:
 def refuse(kernel: Kernel) -> None:
     """Raises RowError for what these layouts cannot do."""
     if len(tiled := [a for a in kernel.ragged if a.kind is AxisKind.PARALLEL]) > 1:
-        raise RowError(f"blocks have tiles along `{tiled[0].name}` and `{tiled[1].name}`, and find a group of one axis",
-                       tiled[1].span, "take one of the two whole")  # fmt: skip
+        raise RowError(f"blocks have tiles along `{tiled[0].name}` and `{tiled[1].name}`, but can find a group along "
+                       "one axis only",
+                       tiled[1].span, "remove `by` from one of the two")  # fmt: skip
     for op in walk(kernel.body):
         if isinstance(op, Loop) and any(b.aligned for b in op.axis.bounds):
-            raise RowError("loops of rows do not begin or end where a length known only at run time says", op.axis.span,
+            raise RowError("loops of row kernels cannot start or end at a length that is known only at run "
+                           "time", op.axis.span,
                            "give the dimension a size")  # fmt: skip
         if isinstance(op, When) and (several := [a for a in asked_along(op) if a.kind is AxisKind.PARALLEL]):
-            raise RowError(f"`when any` asks for all {several[0].tile} places along `{several[0].name}` of a tile, and "
+            raise RowError(f"`when any` is about all {several[0].tile} places along `{several[0].name}` of a tile, and "
                            "lanes that have other rows do not vote", op.span,
-                           "take one row a block, `by 1`, or choose element by element, with `where`")  # fmt: skip
+                           "use one row per block, `by 1`, or choose element by element with `where`")  # fmt: skip
         if isinstance(op, Product):
             raise RowError(f"{kernel.name} multiplies: its tiles are not rows", op.result.span)
         if isinstance(op, Store) and op.adds:
@@ -100,20 +102,20 @@ def _refuse_loop(kernel: Kernel, loop: Loop) -> None:
     span = loop.span or axis.span
     if loop not in kernel.body:
         raise RowError(
-            f"a loop along `{axis.name}` stands within another", span, "loops of rows stand one after another"
+            f"a loop along `{axis.name}` is inside another one", span, "loops of row kernels cannot be nested"
         )
     if axis.part is not None:
         _refuse_parts(axis, next(a.dim for a in kernel.axes if a.name == axis.part))
     if any(getattr(axis, of) != getattr(first, of) for of in ("dim", "tile", "since", "until", "part", "within")):
         raise RowError(
-            f"`{axis.name}` goes over other tiles than `{first.name}`: lanes can walk along one axis", axis.span,
-            f"let it go over the same tiles: `in {first.dim.name} by {first.tile}`, of the same bounds, part and group",
+            f"`{axis.name}` is over other tiles than `{first.name}`, but lanes can loop along one axis only", axis.span,
+            f"use the same tiles: `in {first.dim.name} by {first.tile}`, of the same bounds, part and group",
         )  # fmt: skip
     whole = next((a for a in kernel.axes if a.kind is AxisKind.WHOLE and a.dim == axis.dim), None)
     if whole is not None:
         raise RowError(
-            f"a row of {axis.dim.name} elements is held whole beside the loop along `{axis.name}`", span,
-            "walk over it in a loop, too",
+            f"a row of {axis.dim.name} elements is complete in registers next to the loop along `{axis.name}`", span,
+            "loop over it, too",
         )  # fmt: skip
 
 
@@ -123,7 +125,8 @@ def _refuse_parts(axis: Axis, parts: Dim) -> None:
         raise RowError(f"`{axis.name}` is divided into {parts.name} parts, a number known only at run time",
                        axis.span, f"give {parts.name} a size")  # fmt: skip
     if (parts.size + 1) * (axis.tile or 1) > LARGEST_ROWS_SIZE:
-        raise RowError(f"{parts.size} parts of `{axis.name}`, a tile or more in each, end beyond what 32 bits count",
+        raise RowError(f"{parts.size} parts of `{axis.name}`, each with at least one tile, end beyond the range of "
+                       "32 bits",
                        axis.span, f"make {parts.name} smaller")  # fmt: skip
 
 
@@ -144,9 +147,9 @@ def _refuse_store(kernel: Kernel, store: Store, before: Sequence[Op], after: Seq
     reads_it = [op for op in (*before, *after) if isinstance(op, Load) and _meet(op.source, target)]
     for load in reads_it:
         if load in after:
-            raise RowError(f"{name} is read after it has been stored: use what was stored", load.result.span)
+            raise RowError(f"{name} is read after it has been stored: use the stored value", load.result.span)
         if load.source != target:
-            raise RowError(f"{name} is stored, but read at another place: blocks would race", load.result.span)
+            raise RowError(f"{name} is stored, but read at another position: blocks would race", load.result.span)
     own = {index.axis for index in target.indices if index.divisor == 1}
     if any(axis is not None and axis.is_moved for axis in own):  # groups share no place
         own.add(kernel.groups)
@@ -174,10 +177,11 @@ def refuse_places(kernel: Kernel, fast: Axis) -> None:
                 continue
             held, name = index.through.tensor.name, access.tensor.name
             if index.of_page:
-                raise RowError(f"`{name}` lies in pages, which loops of products of products alone read",
+                raise RowError(f"`{name}` is paged, which only fused matmuls can read",
                                access.tensor.span)  # fmt: skip
             if index.axis == fast:
-                raise RowError(f"`{held}` holds places along {fast.name}, in which lanes take elements side by side",
+                raise RowError(f"`{held}` holds positions along {fast.name}, but neighboring lanes read neighboring "
+                               "elements along it",
                                access.tensor.span, "gather whole rows")  # fmt: skip
             if dim.size is None:
                 raise RowError(f"rows of `{name}` are gathered, so {dim.name} must be known", access.tensor.span,
@@ -190,7 +194,7 @@ def refuse_packed(kernel: Kernel, fast: Axis, chunk: int) -> None:
         dtype, name = access.tensor.dtype, access.tensor.name
         if dtype.packed and (way(access, fast) is not Way.ALONG or chunk * dtype.bits % 8):
             raise RowError(
-                f"lanes store {chunk if way(access, fast) is Way.ALONG else 1} neighbours of `{name}` at a time, and "
+                f"lanes store {chunk if way(access, fast) is Way.ALONG else 1} neighbors of `{name}` at a time, but "
                 f"{dtype.spelling} shares bytes among {dtype.unit(1)}", access.tensor.span,
-                f"let rows of all tensors along {fast.name} be multiples of {dtype.unit(1)}, innermost in `{name}`",
+                f"make the rows of all tensors along {fast.name} multiples of {dtype.unit(1)}, innermost in `{name}`",
             )  # fmt: skip

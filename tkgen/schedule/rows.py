@@ -258,7 +258,10 @@ def extent(axis: Axis) -> int:
     """Elements of a tile along an axis that has an extent. Raises RowError if it is known only at run time."""
     size = axis.tile if axis.kind is not AxisKind.WHOLE else axis.dim.size
     if size is None:
-        raise RowError(f"a row of {axis.dim.name} elements is held whole: its size must be known", axis.span)
+        raise RowError(
+            f"a row of {axis.dim.name} elements is complete in registers: its size must be known at build time",
+            axis.span,
+        )
     return size
 
 
@@ -297,7 +300,7 @@ def map_rows(kernel: Kernel, waves: int, target: LaneTarget, along: Axis | None 
                                     target.wave_size, target.line_bytes)) is not None
     ]  # fmt: skip
     if not found:
-        raise RowError(f"{waves} waves of {target.wave_size} lanes cannot share such a tile", kernel.axes[0].span)
+        raise RowError(f"{waves} waves of {target.wave_size} lanes cannot divide such a tile", kernel.axes[0].span)
     most = min(target.max_registers(of_block), target.max_vgprs)
     best = min(found, key=lambda m: (m.registers > most, _cost(m)))
     late = replace(best, late=_shared(best))
@@ -319,7 +322,7 @@ def _fast(kernel: Kernel) -> Axis:
     if len(reduced) > 1:
         names = " and ".join(a.name for a in reduced)
         what = "loops and reductions" if loops(kernel) else "reductions"
-        raise RowError(f"{what} along {names}: lanes can share one axis", [*reduced.values()][-1])
+        raise RowError(f"{what} along {names}: lanes can divide one axis only", [*reduced.values()][-1])
     if reduced:
         return next(iter(reduced))
     weight: dict[Axis, int] = {}
@@ -328,7 +331,7 @@ def _fast(kernel: Kernel) -> Axis:
         if last is not None and not last.is_index:
             weight[last] = weight.get(last, 0) + prod(map(extent, access.axes)) * access.tensor.dtype.bytes
     if not weight:
-        raise RowError("no tensor has a tile along its last dimension: nothing to share among lanes")
+        raise RowError("no tensor has a tile along its last dimension, so lanes have nothing to divide")
     return max(weight, key=lambda axis: weight[axis])
 
 
@@ -338,7 +341,9 @@ def _rows(kernel: Kernel, fast: Axis) -> tuple[Axis, ...]:
     inner = {a.indices[-1].axis for a in accesses(kernel) if way(a, fast) is Way.ACROSS} & set(axes)
     if len(inner) > 1:
         names = " and ".join(sorted(a.name for a in inner if a))
-        raise RowError(f"beside {fast.name}, tensors have {names} innermost: a lane can hold two directions")
+        raise RowError(
+            f"besides {fast.name}, tensors have {names} innermost, but a lane can have at most two directions"
+        )
     return tuple(sorted(axes, key=lambda axis: axis in inner))
 
 

@@ -167,7 +167,7 @@ class Clusters(Node):
 
 @dataclass(frozen=True)
 class Tail(Node):
-    """`tail masked` or `tail clamped`: how sizes that are no multiple of the block are handled."""
+    """`tail masked` or `tail clamped`: how sizes that are not a multiple of the block are handled."""
 
     mode: Name
 

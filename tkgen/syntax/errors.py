@@ -60,7 +60,7 @@ def statements(file: SourceFile, found: list[Diagnostic]) -> Iterator[Statement]
             tabs = True
             found.append(_tab_error(file, line))
         if current is None and line.width:
-            text = "the first statement starts at the beginning of its line"
+            text = "the first statement must start at the beginning of its line"
             found.append(_indentation(file, line, "the file starts with an indented line", text))
             levels.widths[0] = line.width
         try:
@@ -68,8 +68,8 @@ def statements(file: SourceFile, found: list[Diagnostic]) -> Iterator[Statement]
         except DedentError:
             if not tabs:
                 known = " or ".join(str(width + 1) for width in levels.widths)
-                text = f"it starts in column {line.width + 1}, the bodies around it in column {known}"
-                found.append(_indentation(file, line, "this line's indentation matches no body around it", text))
+                text = f"it starts in column {line.width + 1}, the enclosing bodies in column {known}"
+                found.append(_indentation(file, line, "the indentation of this line matches no enclosing body", text))
             change = min(0, len(levels.widths) - len(kinds))
         if change is None:
             assert current is not None
@@ -131,9 +131,9 @@ def _repair(token: Token, span: Span, accepted: set[str]) -> Fix | None:
     """The remedy for an unexpected token, where one is likely."""
     by = re.fullmatch(r"x([0-9]+)", token)
     if by and "X" in accepted:
-        return Fix("separate the sizes by a lone `x`", (Edit(span, f" x {by[1]}"),))
+        return Fix("write `x` between spaces to separate the sizes", (Edit(span, f" x {by[1]}"),))
     if token == "(" and {"LSQB", "READ"} <= accepted:
-        return Fix("only `read` picks fragments and slices: drop the parentheses")
+        return Fix("only `read` selects fragments and slices: remove the parentheses")
     meant = nearest(token, keywords(accepted)) if token.type == "NAME" else None
     return Fix(f"write `{meant}`", (Edit(span, meant),)) if meant else None
 
@@ -202,7 +202,7 @@ def _continuation_error(file: SourceFile, statement: Statement, error: Unexpecte
     return Diagnostic(
         "E102",
         f"this line is indented further than the `{statement.word}` above, so it continues that statement",
-        Label(Span(file, start, start + len(word[0])), "a statement of its own?"),
+        Label(Span(file, start, start + len(word[0])), "if it is a separate statement"),
         (Label(first, "this statement goes on"),),
         fix=Fix(f"align `{word[0]}` with `{statement.word}`"),
     )
@@ -230,15 +230,18 @@ def _misplaced(file: SourceFile, statement: Statement) -> list[Diagnostic]:
         return [wrong]
     fix: Fix | None = None
     if word in FILE_WORDS:
-        message, text = f"`{word}` cannot stand inside a body", f"a {word} starts at the beginning of its line"
+        message, text = f"`{word}` is not allowed inside a body", f"a {word} starts at the beginning of its line"
     elif inside == "schedule" and word in OPERATIONS:
-        message, text = f"`{word}` stands in a line of a schedule, not on its own", "start the line with a cluster"
+        message, text = (
+            f"`{word}` must be in a line that starts with `cluster` or `group`",
+            ("start the line with a cluster"),
+        )
         fix = Fix("start the line with `cluster` or `group`", (Edit(Span(file, span.start, span.start), "cluster "),))
     elif inside == "schedule" and word in STATEMENTS:
         message, text = f"`{word}` is not a line of a schedule", "expected `cluster` or `group`"
         fix = Fix("indent it like `schedule`, and put it before or after")
     elif word in LINES or word in OPERATIONS:
-        message, text = f"`{word}` stands in a schedule, not here", "expected a statement"
+        message, text = f"`{word}` is allowed only in a schedule", "expected a statement"
         fix = Fix("write `schedule` on a line above, and this line indented under it")
     else:
         kind = "schedule line" if inside == "schedule" else "statement"
@@ -247,7 +250,7 @@ def _misplaced(file: SourceFile, statement: Statement) -> list[Diagnostic]:
         text = f"did you mean `{meant}`?" if meant else ""
         notes = () if meant else (f"a {kind} starts with one of {', '.join(allowed)}",)
         if word in habits.STATEMENTS:
-            text, fix, notes = "a word of other languages", Fix(habits.STATEMENTS[word]), ()
+            text, fix, notes = "a word of another language", Fix(habits.STATEMENTS[word]), ()
         if fix is None or not fix.edits:
             foreign = _foreign(file, statement, "E103")
             if foreign is not None and foreign.fix is not None:
@@ -281,7 +284,7 @@ def _tab_error(file: SourceFile, line: PhysicalLine) -> Diagnostic:
     return Diagnostic(
         "E102",
         "a tab in the indentation",
-        Label(Span(file, line.start, line.code), "indentation is made of spaces"),
+        Label(Span(file, line.start, line.code), "use spaces for indentation"),
         fix=Fix("indent by two spaces per level", edits),
     )
 

@@ -37,16 +37,17 @@ ADVICE: Mapping[str, str] = {
     **dict.fromkeys(("mod", "fmod", "fmodf", "remainder"), "write `a % b`: the remainder, with the sign of `b`"),
     "square": "write `x * x`",
     "transpose": "`K[j].T` swaps the two axes of an operand",
-    "arange": "a coordinate is the name of its axis; of a dimension that is taken whole it is `coordinate(D)`",
-    "zeros_like": "a value is a number without more: `0`; a loop's first value is `carry c : f32[m, n] = 0`",
-    "full": "a value is a number without more: `0`; a loop's first value is `carry c : f32[m, n] = 0`",
+    "arange": "the name of an axis is the position on it; for a complete dimension write `coordinate(D)`",
+    "zeros_like": "a constant is just a number: `0`; the start value of a loop is `carry c : f32[m, n] = 0`",
+    "full": "a constant is just a number: `0`; the start value of a loop is `carry c : f32[m, n] = 0`",
     "layernorm": "write it out: `d = x - rowmean(x)`, then `d * rsqrt(rowmean(d * d) + 1e-5)`",
     "rmsnorm": "write it out: `x * rsqrt(rowmean(x * x) + 1e-6)`",
     "norm": "write it out: `sqrt(rowsum(x * x))`",
     "var": "write it out: `d = x - rowmean(x)`, then `rowmean(d * d)`",
     "std": "write it out: `d = x - rowmean(x)`, then `sqrt(rowmean(d * d))`",
     "logsumexp": "write it out: `n = rowmax(x)`, then `n + log(rowsum(exp(x - n)))`",
-    "argmax": "reductions give numbers; the last such place is `rowmax(where(x == rowmax(x), coordinate(D), 0))`",
+    "argmax": "reductions return values, not positions; the last position of the maximum is `rowmax(where(x == "
+    "rowmax(x), coordinate(D), 0))`",
     "cumsum": "there are no prefix sums; `rowsum(x)` is the sum of a row",
     "dropout": "write it out: `where(random(seed, t, coordinate(D)) < p, 0, x / (1 - p))`",
     "leaky_relu": "write it out: `where(x > 0, x, 0.01 * x)`",
@@ -54,11 +55,12 @@ ADVICE: Mapping[str, str] = {
     "softplus": "write it out: `max(x, 0) + log(1 + exp(-abs(x)))`",
     "mish": "write it out: `x * tanh(max(x, 0) + log(1 + exp(-abs(x))))`",
     "erfc": "write it out: `1 - erf(x)`",
-    "len": "how many there are is the dimension's name, `D`; of a group or at run time `length(j)`",
+    "len": "the length of a dimension is its name, `D`; the length of a group, or one known only at run time, is "
+    "`length(j)`",
     "load": "a tile is read by its indices: `X[m, k]`",
     "store": "a store is an equation: `C[m, n] = c`",
     "atomic_add": "blocks add by `T[q] += bf16(p) @ K[j]`; a sum over tiles is a loop, or `grid split_k(4)`",
-    "zeros": "a value is a number without more: `0`; a loop's first value is `carry c : f32[m, n] = 0`",
+    "zeros": "a constant is just a number: `0`; the start value of a loop is `carry c : f32[m, n] = 0`",
     "range": "a loop over tiles is `each k in K by 64`",
 }
 """Advice for functions that specs lack."""
@@ -71,9 +73,9 @@ STATEMENTS: Mapping[str, str] = {
     "while": "loops run over a dimension: `each k in K by 64`, also `each j in KEYS by 64 to q`",
     "def": "a file has `kernel NAME`, and its equations below",
     "return": "a result is stored: `C[m, n] = c`",
-    "import": '`include "file.tk"` takes the statements of another file',
-    "from": '`include "file.tk"` takes the statements of another file',
-    "threads": "a block's waves are said, of 64 threads each on AMD GPUs: `waves 4`",
+    "import": '`include "file.tk"` inserts the statements of another file',
+    "from": '`include "file.tk"` inserts the statements of another file',
+    "threads": "give the number of waves, of 64 threads each on AMD GPUs: `waves 4`",
     "__syncthreads": "barriers are derived and proven; in a written schedule `barrier`",
     "assert": "sizes are checked by tkgen and by the generated host code",
     "printf": "`tkgen check --print-after equations` shows what a kernel computes",
@@ -98,7 +100,7 @@ POWER = "a power is `pow(x, y)`; the square is `x * x`"
 _AUGMENTED = re.compile(r"[ \t]*([-+*/])=[ \t]*(?=\S)")
 _SIGNS: tuple[tuple[str, str], ...] = (
     ("**", POWER),
-    ("//", "division is `/`; an index may be divided as it is: `K[h / 4]`"),
+    ("//", "division is `/`; an index may be divided, too: `K[h / 4]`"),
     ("&&", "it is `and`"),
     ("||", "it is `or`"),
     ("<<", "multiply by a power of two"),
@@ -137,11 +139,11 @@ def advice(file: SourceFile, start: int) -> tuple[str, ...]:
         if sign in around:
             return (f"there is no `{sign}`: {note}",)
     if text[start] in "\"'":
-        return ("texts are for `include` alone",)
+        return ("quoted text is only for `include`",)
     if text[start] in ",=" and re.fullmatch(r"[ \t]*[\w, \t=]*", text[text.rfind("\n", 0, start) + 1 : start]):
         return ("a line defines one value: `x = ...`",)
     if text[start] == ":":
-        return ("leave an index out to take its dimension whole: `X[t]`, or name the dimension: `X[t, D]`",)
+        return ("omit an index to select the complete dimension: `X[t]`, or name the dimension: `X[t, D]`",)
     if text.startswith("if ", start):
         return ("a choice is `where(x > 0, a, b)`",)
     if text[start] == "." and re.search(r"\b(torch|tl|np|numpy|math|F|jnp)$", text[:start]):

@@ -39,7 +39,7 @@ def read_source(path: Path, name: str | None = None) -> SourceFile:
 def decode(data: bytes, name: str) -> SourceFile:
     """Bytes as a source file. Raises SpecError (E100) where they are too many or not UTF-8 text."""
     if len(data) > MAX_BYTES:
-        raise SpecError(Diagnostic("E100", f"`{name}` is larger than 1 MiB, which no spec is"))
+        raise SpecError(Diagnostic("E100", f"`{name}` is larger than 1 MiB, the limit for a spec"))
     try:
         file = SourceFile(name, data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
@@ -55,11 +55,11 @@ def decode(data: bytes, name: str) -> SourceFile:
 def check_text(file: SourceFile) -> None:
     """Raises SpecError (E100) where a text cannot be a spec: too long, or with NUL bytes."""
     if len(file.text) > MAX_BYTES:
-        raise SpecError(Diagnostic("E100", f"`{file.name}` is larger than 1 MiB, which no spec is"))
+        raise SpecError(Diagnostic("E100", f"`{file.name}` is larger than 1 MiB, the limit for a spec"))
     nul = file.text.find("\0")
     if nul >= 0:
         label = Label(Span(file, nul, nul + 1), "a NUL byte")
-        raise SpecError(Diagnostic("E100", f"`{file.name}` is not text: it holds NUL bytes", label))
+        raise SpecError(Diagnostic("E100", f"`{file.name}` is not text: it contains NUL bytes", label))
 
 
 @dataclass(frozen=True)
@@ -81,11 +81,11 @@ class Loader:
         if "\0" in path or not path:
             raise IncludeError("this is not a path")
         if os.path.isabs(path):
-            raise IncludeError("an include path is relative to the file it stands in")
+            raise IncludeError("an include path is relative to the file that contains it")
         name = os.path.join(os.path.dirname(including.name), path)
         real = identity(name)
         if not any(real.is_relative_to(root) for root in self.roots):
-            raise IncludeError("this path leads out of the folders that specs may include from")
+            raise IncludeError("this path is outside of the folders from which specs may include")
         if not os.path.lexists(real):
             raise IncludeError("there is no such file")
         return read_source(real, name)

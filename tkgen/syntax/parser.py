@@ -151,9 +151,11 @@ def _kernel(file: SourceFile, items: list[Branch], builder: TreeBuilder) -> ast.
     for other in kernels[1:]:
         first, again = builder.span(kernels[0].children[0]), builder.span(other.children[0])
         labels = (Label(first, "the first one"),)
-        fix = Fix("name what they do together in a line above all: `sequence NAME`")
+        fix = Fix("for a sequence of kernels write `sequence NAME` in the first line")
         builder.diagnostics.append(
-            Diagnostic("E106", "a spec holds one kernel, this file more", Label(again, "another one"), labels, fix=fix)
+            Diagnostic(
+                "E106", "a spec has one kernel, but this file has more", Label(again, "another one"), labels, fix=fix
+            )
         )
     if loose or kernel is None:
         builder.diagnostics.append(_not_a_spec(file, [_header(t, builder) for t in loose], kernel))
@@ -172,8 +174,8 @@ def _alone(found: ast.Kernel | ast.Sequence) -> ast.Kernel:
     if isinstance(found, ast.Kernel):
         return found
     label = Label(found.name.span, f"{len(found.kernels)} kernels")
-    fix = Fix("give the kernel that is wanted a file of its own")
-    message = f"`{found.name.id}` is a sequence of kernels, where one is wanted"
+    fix = Fix("put that kernel into a separate file")
+    message = f"`{found.name.id}` is a sequence of kernels, but a single kernel is needed"
     raise SpecError(Diagnostic("E231", message, label, fix=fix))
 
 
@@ -232,7 +234,7 @@ class _Includer:
         for item in tree.children:
             if isinstance(item, Tree) and item.data in FILE_WORDS:
                 span = self.builder.span(item.children[0] if item.data == "kernel" else item)
-                self.builder.error("E106", f"an included file holds statements, not a {item.data}", span)
+                self.builder.error("E106", f"an included file contains statements, not a {item.data}", span)
         return self.builder.body(t for t in tree.children if isinstance(t, Tree) and t.data not in FILE_WORDS)
 
     def include(self, path: str, span: Span) -> tuple[ast.Statement, ...]:
@@ -282,13 +284,13 @@ def _not_a_spec(file: SourceFile, loose: list[Span], kernel: ast.Kernel | None) 
         return Diagnostic("E106", "a statement outside the kernel", label, (Label(kernel.span, "the kernel"),))
     if not loose:
         label = Label(Span(file, 0, 0), "a spec starts with `kernel NAME`")
-        return Diagnostic("E106", "this file holds no kernel", label)
+        return Diagnostic("E106", "this file has no kernel", label)
     label = Label(loose[0], "expected `kernel NAME` before the first statement")
     return Diagnostic(
         "E106",
-        "this file holds statements but no kernel",
+        "this file has statements but no kernel",
         label,
-        notes=("a file of statements alone is a fragment, for `include`",),
+        notes=("a file that has only statements is a fragment for `include`",),
     )
 
 
@@ -308,7 +310,7 @@ def unknown_defines(kernel: ast.Kernel, given: Iterable[str]) -> list[Diagnostic
             f"-D {name} sets nothing in kernel `{kernel.name.id}`{suggestion(name, names)}",
             primary=Label(kernel.name.span, "no dimension or parameter of that name"),
             notes=(f"it has {', '.join(sorted(names)) or 'none'}",),
-            fix=Fix("leave it out, or name one of these"),
+            fix=Fix("remove it, or use one of these"),
         )
         for name in given
         if name not in names

@@ -36,11 +36,11 @@ def sequence(items: Sequence[Branch], builder: TreeBuilder, header: str) -> ast.
     for again in heads[1:]:
         builder.repeated("`sequence`", builder.span(again), builder.span(head))
     if items[0] is not head:
-        builder.error("E106", "`sequence` stands above all that belongs to it", builder.span(head),
+        builder.error("E106", "`sequence` must be above everything that belongs to it", builder.span(head),
                       fix=Fix("move it to the first line"))  # fmt: skip
     if len(kernels) < 2:
         builder.error("E106", f"a sequence of {len(kernels) or 'no'} kernel{'' if kernels else 's'}",
-                      builder.span(head), fix=Fix("leave `sequence` out, or write the other kernels"))  # fmt: skip
+                      builder.span(head), fix=Fix("remove `sequence`, or write the other kernels"))  # fmt: skip
     first = next((n for n, t in enumerate(items) if t.data == "kernel"), len(items))
     shared = _shared(items[:first], builder)
     for item in items[first:]:
@@ -69,15 +69,15 @@ def _shared(items: Iterable[Branch], builder: TreeBuilder) -> list[ast.Statement
     for statement in found:
         if not isinstance(statement, SHARED):
             word = statement.span.text.split()[0]
-            builder.error("E106", f"`{word}` says how one kernel works, and stands above several", statement.span,
+            builder.error("E106", f"`{word}` belongs to one kernel, but is above all of them", statement.span,
                           fix=Fix("indent it under the kernel that it is for"))  # fmt: skip
     return [s for s in found if isinstance(s, SHARED)]
 
 
 def _not_shared(span: Span, builder: TreeBuilder) -> None:
     word = span.text.split()[0]
-    builder.error("E106", f"`{word}` stands in a kernel of a sequence", span, "the other kernels do not see it",
-                  Fix(f"move it above the first kernel: there `{word}` holds for all"))  # fmt: skip
+    builder.error("E106", f"`{word}` is declared in one kernel of a sequence", span, "the other kernels do not see it",
+                  Fix(f"move it above the first kernel, where `{word}` holds for all"))  # fmt: skip
 
 
 def _named_once(names: Sequence[ast.Name], builder: TreeBuilder) -> None:

@@ -319,7 +319,9 @@ class TreeBuilder:
         for inner in node.children[1:]:
             if isinstance(inner, Tree) and inner.data == "role":
                 span = self.span(inner.children[0])
-                self.error("E109", "a role cannot stand inside a role", span, fix=Fix("move it beside the other"))
+                self.error(
+                    "E109", "a role cannot be inside another role", span, fix=Fix("move it next to the other role")
+                )
         sizes = self.exprs(shape)
         return ast.Role(
             self.span(head),
@@ -390,7 +392,7 @@ class TreeBuilder:
         statements: tuple[ast.Statement, ...] = ()
         self.conditions += 1
         if self.conditions > 1:
-            self.error("E110", "a `when any` stands in another", self.span(head), "joined with `and` they are one")
+            self.error("E110", "a `when any` is inside another one", self.span(head), "join the conditions with `and`")
         else:
             statements = self.body(body)
         self.conditions -= 1
@@ -430,7 +432,7 @@ class TreeBuilder:
         head = _tree(node.children[0])
         preset = next((self.name(t) for t in head.children if isinstance(t, Token)), None)
         if preset and has_lines:
-            fix = Fix("drop the name or the lines")
+            fix = Fix("remove the name or the lines")
             self.error("E109", "a preset schedule has no lines", preset.span, "tkgen builds this schedule itself", fix)
         if not preset and not has_lines:
             self.error("E102", "`schedule` has no lines", self.span(head), "lines must follow, indented further",

@@ -181,7 +181,7 @@ def _validate(request: Request, emulated: bool) -> None:
         import torch
 
         if not torch.cuda.is_available() or torch.version.hip is None:
-            raise ToolchainError("no AMD GPU here that torch can use; without `--device gpu` prediction decides")
+            raise ToolchainError("torch finds no AMD GPU here; without `--device gpu` prediction decides")
 
 
 def _setting(request: Request, space: Space) -> Setting:

@@ -113,7 +113,7 @@ def _check_names(
         if name in fixed:
             raise TuneError(f"`{name}` is fixed by -D and ranges by --range; leave one out")
         if not values or len(set(values)) < len(values):
-            raise TuneError(f"--range {name}: {'no value' if not values else 'a value stands twice'}")
+            raise TuneError(f"--range {name}: {'no value' if not values else 'a value is repeated'}")
         wrong = [v for v in values if not 0 < v < 1 << 31]
         if wrong:
             raise TuneError(f"--range {name}: {wrong[0]} is no size; values are positive and fit 31 bits")

@@ -30,7 +30,7 @@ class Wrong:
         return {**vars(self), "first": list(self.first)}
 
 
-_KINDS = {"never-written": "never written", "lost": "lost", "different": "not what was meant"}
+_KINDS = {"never-written": "never written", "lost": "lost", "different": "not the meaning"}
 
 
 @dataclass(frozen=True)

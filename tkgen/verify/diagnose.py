@@ -146,7 +146,7 @@ class _Look:
             if said:
                 first, guess = said[0]
                 alike = sum(g is not None and g.kind == guess.kind and g.range == guess.range for _, g in found)
-                rest = f" (and {alike - 1} more of {len(found)} that were looked at)" if alike > 1 else ""
+                rest = f" (and {alike - 1} more of {len(found)} that were checked)" if alike > 1 else ""
                 kind = {"lacks": "lacks", "has twice": "twice", "mixes": "mixed"}[guess.kind]
                 return self.cause(kind, first, f"{guess.text}{rest}", where=(guess.range,))
         return ()
@@ -231,12 +231,12 @@ def _mixed(
                 i, j = hit
                 used, with_ = (j, i) if side == "left" else (i, j)
                 text = s.text(place, _run(used, size), _run(with_, size))
-                return _Guess("mixes", (i * size, j * size), f"has {text}, in the place of {s.along(_run(i, size))}")
+                return _Guess("mixes", (i * size, j * size), f"has {text}, in place of {s.along(_run(i, size))}")
         both = [(c + c.T - d[:, None] - d[None, :]) % m for c, d, m in zip(crossed, own, (P, Q), strict=True)]
         if (hit := _hit(both, wanted)) is not None:
             i, j = hit
-            text = f"multiplies {s.along(_run(i, size))} of one factor with {s.along(_run(j, size))} of the other"
-            return _Guess("mixes", (i * size, j * size), f"{text}, and the other way round")
+            text = f"multiplies {s.along(_run(i, size))} of one operand with {s.along(_run(j, size))} of the other"
+            return _Guess("mixes", (i * size, j * size), f"{text}, and the reverse")
     return None
 
 

@@ -133,7 +133,7 @@ def _check_names(buffers: Sequence[Buffer]) -> None:
     """Raises ArgumentError where two buffers are called the same."""
     for name, count in Counter(b.name for b in buffers).items():
         if count > 1:
-            raise ArgumentError(f"{count} buffers are called {name}: give each a name of its own, NAME:TYPE[...]")
+            raise ArgumentError(f"{count} buffers are called {name}: give each a different name, NAME:TYPE[...]")
 
 
 def _scalars(args: Sequence[Arg]) -> Iterator[tuple[str, float]]:
@@ -204,7 +204,7 @@ def _outputs(subject: sanitize.Subject, launch: sanitize.Launch, args: Sequence[
         )  # fmt: skip
         found = [b for b in buffers if not np.array_equal(before[b.name], b.bytes())]
     if not found:
-        raise ArgumentError("the launch changes no buffer: nothing to compare; what it is to write is marked `:out`")
+        raise ArgumentError("the launch changes no buffer, so there is nothing to compare; mark outputs with `:out`")
     if not any(len(b.bytes()) for b in found):
         raise ArgumentError(f"{', '.join(b.name for b in found)} has no elements: nothing to compare")
     return tuple(_declared(b) for b in found)
@@ -239,7 +239,7 @@ def _of_spec(
     missing = [name for name in arguments if name not in inputs]
     if missing:
         raise ArgumentError(
-            f"no buffer is called {missing[0]}; there are {', '.join(inputs)}: name them as the spec does"
+            f"there is no buffer {missing[0]}; the buffers are {', '.join(inputs)}: use the names of the spec"
         )
     sizes: dict[str, int] = {}
     said = _numbers(request.kernel.defines or {})
@@ -272,7 +272,7 @@ def _of_spec(
         found = meant(kernels, memory, rings, given, sizes)
         lacking = [t.name for t in outputs if t.name not in found]
         if lacking:
-            raise ArgumentError(f"the spec writes no {lacking[0]}: mark what it writes `:out`")
+            raise ArgumentError(f"the spec does not write {lacking[0]}: mark its outputs with `:out`")
         return found
 
     def sums(drawn: Drawn) -> Sequence[Sum]:

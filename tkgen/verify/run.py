@@ -84,7 +84,7 @@ class Sum(Protocol):
         """Terms from one to another in words."""
 
     def text(self, place: Sequence[int], left: tuple[int, int], right: tuple[int, int]) -> str:
-        """Such products in words: these terms of one factor with those of the other."""
+        """Such products in words: these terms of one operand with those of the other."""
 
 
 @dataclass(frozen=True)

@@ -39,10 +39,12 @@ def loop_mix(function: Function) -> InstructionMix | None:
 
 
 def loop_words(barriers: int, loop: InstructionMix | None) -> list[str]:
-    """Barriers, and what stands in the loop."""
+    """Barriers, and the instructions of the loop."""
     found = [f"{count_text(barriers, 'barrier')}/step"]
     if loop is not None:
-        found.append(f"{sum(loop.mfma.values())} MFMA in the loop, {other_per_mfma(loop):.2f} others per MFMA")
+        found.append(
+            f"{sum(loop.mfma.values())} MFMA in the loop, {other_per_mfma(loop):.2f} non-MFMA instructions per MFMA"
+        )
     return found
 
 

@@ -70,7 +70,7 @@ def _source(spec: Spec[Any], alone: bool) -> Source:
 
 
 def _size_cases(spec: Spec[Any]) -> Iterator[dict[str, int]]:
-    """One, two and three times what holds whole tiles of each axis; where only run time knows some, around tiles."""
+    """One, two and three times the size of complete tiles of each axis; sizes around tiles if some are dynamic."""
     program = spec.program
     if program.dynamic:
         yield from around_tiles(program)
@@ -87,7 +87,7 @@ def _size_cases(spec: Spec[Any]) -> Iterator[dict[str, int]]:
 
 
 def _fitting(spec: Spec[Any], sizes: Mapping[str, int]) -> dict[str, int]:
-    """`sizes` with a whole number of heads of queries for each head of keys."""
+    """`sizes` with an integer number of query heads for each head of keys."""
     found = dict(sizes)
     for d in divided(spec.program.kernel):
         if d.large.name in found:

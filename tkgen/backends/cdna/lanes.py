@@ -42,7 +42,7 @@ def measured(spec: Spec[Any], r: Resources) -> Iterator[Diagnostic]:
         yield Diagnostic("E405", f"the compiled kernel keeps registers in memory: {spilled}", label, fix=fix)
     real = spec.target.waves_per_simd(r.vgpr, r.agpr)
     if program.occupancy and real < program.occupancy and "low_occupancy" not in program.allow:
-        message = f"{r.total_vgpr} registers let {real} waves share a SIMD, the spec asks for {program.occupancy}"
+        message = f"{r.total_vgpr} registers let {real} waves share a SIMD, but the spec asks for {program.occupancy}"
         yield Diagnostic("E404", message, Label(program.spans["occupancy"]), fix=fix)
 
 

@@ -23,7 +23,7 @@ def need_gpu() -> None:
     """Raises ToolchainError where torch has no AMD GPU here."""
     if not torch.cuda.is_available() or torch.version.hip is None:
         raise ToolchainError(
-            "no AMD GPU here that torch can use (it needs a ROCm build of torch and the amdgpu driver); "
+            "torch finds no AMD GPU here (it needs a ROCm build of torch and the amdgpu driver); "
             "`--device emulator` runs without one"
         )
 

@@ -50,7 +50,7 @@ class Spec(KernelSpec[K, Target], Generic[K]):
 
     @cached_property
     def namespace(self) -> Source:
-        """The C++ without the file around it, as it stands among other kernels."""
+        """The C++ without the file around it, to be placed next to other kernels."""
         return self.form.namespace(self)
 
     def compiled(self, compiling: Compiling) -> Build:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tkgen.sequence.spec import SequenceSpec
 
 OUTPUTS = {"cpp": "cu", "asm": "sass", "hsaco": "cubin", "report": "report"}
-"""What stands here for what AMD's tools leave."""
+"""Hopper's name for each output of AMD's tools."""
 
 
 class HopperBackend:

@@ -71,12 +71,15 @@ def check_figures(
     if kept := figures.spill_bytes or figures.stack_bytes:
         short = f"the compiled kernel keeps {kept} bytes of a thread in memory"
     elif any(map(lacks_registers, broken)):
-        short = "the compiled kernel's products wait for one another: there are too few registers to run them at once"
+        short = (
+            "the products of the compiled kernel wait for one another, because there are too few registers to "
+            "run them together"
+        )
     found = []
     if short and "spills" not in allow:
         found.append(Diagnostic("E405", short, Label(at, room or f"{figures.registers} registers a thread"), (), (),
                                 Fix(fix)))  # fmt: skip
-    found += [_refused(f"ptxas could not keep what the schedule promises: {line}", at, "report this") for line in
+    found += [_refused(f"ptxas could not keep the promises of the schedule: {line}", at, "report this") for line in
               broken if not lacks_registers(line)]  # fmt: skip
     return found
 
@@ -116,7 +119,7 @@ def _language(program: Program) -> Iterator[Diagnostic]:
     if program.tail == "clamped":
         tail = statement(program, "tail")
         yield _refused("sm_90a does not clamp tails", tail, "write `tail masked`", "",
-                       "outside a tensor the copy engine reads zeros and drops what is written",
+                       "outside of a tensor the copy engine reads zeros and drops stores",
                        edits=(Edit(tail, "tail masked"),))  # fmt: skip
     for name, clause in (
         ("occupancy", program.occupancy),
@@ -130,7 +133,7 @@ def _language(program: Program) -> Iterator[Diagnostic]:
                            edits=without_statement(at))  # fmt: skip
     if program.schedule is not None and not alternates(program.schedule.preset):
         at = statement(program, "schedule")
-        yield _refused("sm_90a has schedules of its own and does not read another yet", at,
+        yield _refused("sm_90a has two built-in schedules and does not accept a written one yet", at,
                        f"remove the `schedule` block, or choose from {names(alternating=True)}",
                        edits=without_statement(at))  # fmt: skip
     for unused in program.unused:
@@ -141,50 +144,55 @@ def _stream_k(program: Program) -> Iterator[Diagnostic]:
     """Runs of K-steps that are not proven."""
     at = program.grid.span or statement(program, "kernel")
     if unknown := next((d for d in program.dims if d.size is None), None):
-        yield _refused(f"only run time knows {unknown.name}, and how many steps a block has of each tile is proven", at,
+        yield _refused(f"{unknown.name} is known only at run time, but the proof needs the number of K-steps of each "
+                       "tile", at,
                        f"give {unknown.name} a size, or use `grid persistent(132)`")  # fmt: skip
     if program.schedule is not None:
-        yield _refused("consumers that take turns have the same steps of all tiles", at,
+        yield _refused("consumers that take turns need the same number of K-steps in all tiles", at,
                        "remove the `schedule` line, or use `grid persistent(132)`")  # fmt: skip
 
 
 def _equations(program: Program, equations: Sums) -> Iterator[Diagnostic]:
     """Equations of more than sums of products and what is made of their elements."""
     if program.schedule is not None and any(s.scaled for s in equations.sums):
-        yield _refused("consumers that take turns add products as they are", statement(program, "schedule"),
-                       "remove the `schedule` block", "", "others' products run while one scales its own")  # fmt: skip
+        yield _refused("consumers that take turns cannot scale products before they are "
+                       "added", statement(program, "schedule"),
+                       "remove the `schedule` block", "", "the products of the other consumers run "
+                                                          "meanwhile")  # fmt: skip
     if len({bool(s.scaled) for s in equations.sums}) > 1:
         plain = next(s for s in equations.sums if not s.scaled)
-        yield _refused("sm_90a scales the products of all sums before it adds them, or of none", plain.span or
-                       statement(program, "kernel"), "write a kernel for each")  # fmt: skip
+        yield _refused("on sm_90a the products of all sums must be scaled before they are added, or of "
+                       "none", plain.span or
+                       statement(program, "kernel"), "write a separate kernel for each")  # fmt: skip
     if made := next(iter(equations.made.values()), None):
-        yield _refused("sm_90a multiplies tiles as they are stored", made.value.span or statement(program, "kernel"),
-                       "store the operand in the type that is multiplied", "this operand is computed",
+        yield _refused("sm_90a multiplies only tiles in their stored "
+                       "type", made.value.span or statement(program, "kernel"),
+                       "store the operand in the type of the product", "this operand is computed",
                        "the copy engine writes tiles to shared memory, and matrix instructions read them there: they "
-                       "do not pass through registers, where numbers could be converted")  # fmt: skip
+                       "do not go through registers, where values could be converted")  # fmt: skip
     yield from _ragged(program)
     for operand in (o for o in program.operands if o.name in program.gathered):
-        yield _refused(f"rows of `{operand.name}` are gathered, and the copy engine brings whole tiles of them",
-                       operand.tensor.span, "gather them in a kernel of rows first")  # fmt: skip
+        yield _refused(f"rows of `{operand.name}` are gathered, but the copy engine copies complete tiles",
+                       operand.tensor.span, "gather them in a row kernel first")  # fmt: skip
     scaled = next((s.span for s in equations.sums if s.scaled), None)
     if (program.grid.shares_tiles or program.part) and scaled:
         yield _refused("sm_90a does not divide the K-steps of scaled products among blocks", scaled,
-                       "leave `part` out" if program.part else "use `grid persistent(132)`")  # fmt: skip
+                       "remove `part`" if program.part else "use `grid persistent(132)`")  # fmt: skip
     known = (program.m, program.n, program.k, *([] if program.ragged else [a.dim for a in program.batch]))
     others = (d for t in program.arguments for d in t.dims if d not in known)
     for dim in dict.fromkeys(d for d in others if d.size is None):
         yield _refused(f"sm_90a needs a size of {dim.name} that is known at build time", dim.span,
                        f"give {dim.name} a size", "dynamic")  # fmt: skip
     if program.grid.name != "linear" and not program.ragged and any(not v.is_whole for v in equations.views):
-        yield _refused(f"sm_90a deals out the tiles of one matrix under `grid {program.grid.name}`, not of many",
+        yield _refused(f"on sm_90a `grid {program.grid.name}` distributes the tiles of one matrix, not of a batch",
                        program.grid.span or statement(program, "kernel"),
                        "leave the grid out: each tile of each matrix gets a block",
                        edits=without_statement(program.grid.span) if program.grid.span else ())  # fmt: skip
     yield from _reduced(program, equations)
     tensors = [s.target.tensor for s in equations.stores]
     if again := next((s for n, s in enumerate(equations.stores) if s.target.tensor in tensors[:n]), None):
-        yield _refused(f"sm_90a stores one matrix of `{again.target.tensor.name}`", again.span or
-                       statement(program, "kernel"), "give each output a tensor")  # fmt: skip
+        yield _refused(f"sm_90a stores only one matrix of `{again.target.tensor.name}`", again.span or
+                       statement(program, "kernel"), "use a separate tensor for each output")  # fmt: skip
 
 
 def _reduced(program: Program, equations: Sums) -> Iterator[Diagnostic]:
@@ -193,13 +201,14 @@ def _reduced(program: Program, equations: Sums) -> Iterator[Diagnostic]:
     reductions = [r for each in equations.rounds for r in each]
     for reduced in reductions:
         if reduced.axis == equations.rows and program.schedule is not None:
-            yield _refused("consumers that take turns have their rows at different times, and no column as a whole",
-                           reduced.result.span or at, "leave `schedule` out", secondary=
+            yield _refused("consumers that take turns finish their rows at different times, so no complete column "
+                           "exists",
+                           reduced.result.span or at, "remove `schedule`", secondary=
                            (Label(statement(program, "schedule")),),
                            edits=without_statement(statement(program, "schedule")))  # fmt: skip
     if reductions and program.grid.shares_tiles:
-        yield _refused("blocks that add to a tile have parts of its sums, of which nothing is reduced",
-                       reductions[0].result.span or at, "leave the grid out", secondary=
+        yield _refused("blocks that add to a tile have only parts of its sums, which cannot be reduced",
+                       reductions[0].result.span or at, "remove the grid", secondary=
                        (Label(statement(program, "grid")),))  # fmt: skip
     matrices = [s for s in equations.stores if len(s.target.axes) == 2]
     for store in equations.stores:
@@ -207,10 +216,10 @@ def _reduced(program: Program, equations: Sums) -> Iterator[Diagnostic]:
             continue
         if store.target.tensor.dtype not in (DType.F32, DType.BF16, DType.F16):
             kind = store.target.tensor.dtype.spelling
-            yield _refused(f"sm_90a stores what it reduces as f32, bf16 or f16, not {kind}",
+            yield _refused(f"sm_90a stores results of reductions as f32, bf16 or f16, not {kind}",
                            store.target.tensor.span, "store a wider type")  # fmt: skip
     if not matrices:
-        yield _refused("sm_90a stores a matrix of each product's sums", equations.stores[0].span or at,
+        yield _refused("sm_90a must store the sums of each product as a matrix", equations.stores[0].span or at,
                        "store the sums, too")  # fmt: skip
 
 
@@ -219,18 +228,18 @@ def _ragged(program: Program) -> Iterator[Diagnostic]:
     equations, at = program.equations, statement(program, "kernel")
     if program.ragged_sum:
         yield _refused("sm_90a has no ragged sums yet", program.ragged_sum.span or at,
-                       "leave `within` out: each block then sums over all of it")  # fmt: skip
+                       "remove `within`: each block then sums over the complete axis")  # fmt: skip
     if (rows := program.ragged) is None:
         return
     if any(isinstance(op, Coordinate) and op.axis == rows for op in equations.epilogue):
-        yield _refused(f"sm_90a does not tell which place of its group `{rows.name}` is yet", rows.span or at,
-                       "read what depends on it from a tensor")  # fmt: skip
+        yield _refused(f"sm_90a cannot use the position of `{rows.name}` in its group yet", rows.span or at,
+                       "read values that depend on it from a tensor")  # fmt: skip
     if scaled := next((s for s in equations.sums if s.scaled), None):
         yield _refused("sm_90a does not scale products of ragged rows before they are added yet", scaled.span or at,
-                       "scale the whole sum behind the loop")  # fmt: skip
+                       "scale the sum after the loop")  # fmt: skip
     for store in equations.stores:
         if len(store.target.tensor.dims) != 2:
-            yield _refused("sm_90a stores ragged rows in matrices", store.span or at,
+            yield _refused("sm_90a stores ragged rows only in matrices", store.span or at,
                            "give the output two dimensions")  # fmt: skip
 
 
@@ -243,25 +252,26 @@ def _operands(program: Program) -> Iterator[Diagnostic]:
                        TF32 if other.tensor.dtype is DType.F32 else "")  # fmt: skip
     others = {o.span: o.via for o in program.operands if o.via is not Via.DIRECT}
     for span, via in others.items():
-        way, fix, edits = "go past shared memory", "write `shared` in place of `registers`", through_shared(span)
+        way, fix, edits = "bypass shared memory", "write `shared` in place of `registers`", through_shared(span)
         if via is not None:
-            way, fix, edits = f"come `via {via.value}`", f"leave `via {via.value}` out", without_option(span, "via")
-        yield _refused(f"operands {way}, and sm_90a has `via direct` alone", span,
-                       f"{fix}: the copy engine brings them, with an mbarrier for each stage", edits=edits)  # fmt: skip
+            way, fix, edits = f"come `via {via.value}`", f"remove `via {via.value}`", without_option(span, "via")
+        yield _refused(f"operands {way}, but sm_90a has only `via direct`", span,
+                       f"{fix}: the copy engine copies them, with an mbarrier for each stage", edits=edits)  # fmt: skip
     for span in dict.fromkeys(o.registers_span for o in program.shared if o.registers_span is not None):
         yield _refused("register tiles of operands have no meaning for sm_90a", span, "remove the `registers` line",
-                       "", "its matrix instructions read both factors from shared memory",
+                       "", "its matrix instructions read both operands from shared memory",
                        edits=without_statement(span))  # fmt: skip
     for other in rest:
         if other.buffers != first.buffers:
             yield _refused(f"`{first.name}` has {first.buffers} buffers, `{other.name}` {other.buffers}", other.span,
-                           "give all the same number: they arrive together", "", "one stage holds a tile of each",
+                           "use the same number for all operands: they arrive together", "", "one stage holds a tile "
+                                                                                             "of each",
                            edits=without_option(other.span, "buffers"))  # fmt: skip
             return
     if first.buffers < 2:
-        yield _refused("a ring of one stage never turns on sm_90a", first.span,
-                       "use `buffers 2` or more, or leave `buffers` out", "",
-                       "a stage is given back when the products of the next one have been issued",
+        yield _refused("sm_90a needs at least two stages", first.span,
+                       "use `buffers 2` or more, or remove `buffers`", "",
+                       "a stage is released when the products of the next one have been issued",
                        edits=without_option(first.span, "buffers"))  # fmt: skip
 
 
@@ -276,39 +286,40 @@ def _roles(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
     producers = [r for r in program.roles if not r.multiplies]
     consumer = program.compute
     if len(producers) != 1:
-        yield _refused(f"sm_90a wants one role that loads and one that multiplies, not {len(program.roles)} roles",
+        yield _refused(f"sm_90a needs one role that loads and one that multiplies, not {len(program.roles)} roles",
                        program.roles[-1].span if producers else consumer.span,
                        "write `role producer waves 0..3` with `load A, B`, and the rest in a second role",
                        edits=edits)  # fmt: skip
         return
     for role in (producers[0], consumer):
         if role.first % group or len(role.waves) % group:
-            yield _refused(f"role `{role.name}` is no whole number of warpgroups", role.span,
-                           f"give it waves by {group}, the first a multiple of {group}", edits=edits)  # fmt: skip
+            yield _refused(f"role `{role.name}` does not consist of complete warpgroups", role.span,
+                           f"use a multiple of {group} waves, starting at a multiple of "
+                           f"{group}", edits=edits)  # fmt: skip
     yield from _producer(program, producers[0], group, edits)
     if consumer.loads:
         yield _refused(f"role `{consumer.name}` multiplies and loads {names_text(consumer.loads)}",
                        consumer.loads_span or at, f"leave loading to `{producers[0].name}`",
                        edits=edits)  # fmt: skip
     if program.schedule is not None and len(consumer.waves) < 2 * group:
-        yield _refused("one warpgroup has nobody to take turns with", statement(program, "schedule"),
+        yield _refused("a single warpgroup cannot take turns", statement(program, "schedule"),
                        f"give `{consumer.name}` {2 * group} waves, or remove the `schedule` line")  # fmt: skip
     if consumer.shape is not None and consumer.shape[1] != 1:
-        yield _refused("consumers stand one above the other on sm_90a", consumer.span,
+        yield _refused("consumers must be one above the other on sm_90a", consumer.span,
                        f"write `as {len(consumer.waves)} x 1`", edits=edits)  # fmt: skip
 
 
 def _producer(program: Program, role: Role, group: int, edits: tuple[Edit, ...]) -> Iterator[Diagnostic]:
     if len(role.waves) != group:
-        yield _refused(f"one warpgroup loads on sm_90a, not {len(role.waves)} waves", role.span,
-                       f"give `{role.name}` {group} waves: one thread of them feeds the copy engine",
+        yield _refused(f"exactly one warpgroup must load on sm_90a, not {len(role.waves)} waves", role.span,
+                       f"give `{role.name}` {group} waves: one of their threads drives the copy engine",
                        edits=edits)  # fmt: skip
     if set(role.loads) != {o.name for o in program.operands}:
         yield _refused(f"role `{role.name}` must load all operands on sm_90a", role.loads_span or role.span,
                        f"write `load {', '.join(o.name for o in program.operands)}` there",
                        edits=edits)  # fmt: skip
     elif role.group != len(role.waves):
-        yield _refused("one thread feeds the copy engine: `by` has no meaning for sm_90a",
+        yield _refused("one thread drives the copy engine: `by` has no meaning for sm_90a",
                        role.loads_span or role.span, "remove `by ... waves`",
                        edits=by_all(role.loads_span or role.span))  # fmt: skip
 
@@ -320,20 +331,20 @@ def _tiles(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
     panel = machine.swizzle_bytes // program.a.tensor.dtype.bytes
     wanted = machine.wgmma_rows // machine.warpgroup_warps
     if step % panel or step > machine.max_box:
-        yield _refused(f"a K-step of {step} is no multiple of {panel} up to {machine.max_box}", at,
+        yield _refused(f"a K-step of {step} is not a multiple of {panel} up to {machine.max_box}", at,
                        f"use {panel} or {2 * panel}", "",
-                       f"shared tiles are made of panels of {panel} elements", edits=edits)  # fmt: skip
+                       f"shared tiles consist of panels of {panel} elements", edits=edits)  # fmt: skip
     if cols not in machine.wgmma_columns:
         yield _refused(f"no product has {cols} columns on sm_90a", at,
                        f"use {', '.join(map(str, machine.wgmma_columns))} columns", edits=edits)  # fmt: skip
     for out in program.outputs:
         if out.dtype.whole or not (_multiplied(out.dtype) or out.dtype is DType.F32):
-            yield _refused(f"sm_90a stores no {out.dtype.spelling} of products yet", out.span,
+            yield _refused(f"sm_90a cannot store products as {out.dtype.spelling} yet", out.span,
                            "use f32, bf16, f16, fp8 or bf8")  # fmt: skip
         elif cols % (wide := machine.swizzle_bytes // out.dtype.bytes):
-            yield _refused(f"{cols} columns of {out.dtype.spelling} are no whole number of panels of {wide}", at,
+            yield _refused(f"{cols} columns of {out.dtype.spelling} are not a multiple of a panel of {wide}", at,
                            f"use {wide} or {2 * wide} columns, or store a wider type", "",
-                           f"sums leave in panels, {machine.swizzle_bytes} bytes of a row in each",
+                           f"sums are stored in panels, {machine.swizzle_bytes} bytes of a row in each",
                            edits=edits)  # fmt: skip
     tall = program.schedule is not None and acc.fragments[1] == 1
     if acc.tile != (wanted, cols) or (acc.fragments != (1, 1) and not tall):
@@ -342,7 +353,7 @@ def _tiles(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
                        f"write `tile {wanted} x {cols}`, and a wave for every {wanted} rows", "",
                        f"four waves make the {machine.wgmma_rows} rows of a product", edits=edits)  # fmt: skip
     if acc.mfma != (16, 16):
-        yield _refused("`mfma` chooses among AMD's instructions", acc.span, "remove it", edits=edits)
+        yield _refused("`mfma` chooses an instruction of AMD", acc.span, "remove it", edits=edits)
 
 
 def _clusters(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
@@ -354,30 +365,30 @@ def _clusters(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
         yield _refused(f"a cluster has two blocks on sm_90a, not {clusters.count}", clusters.span, "write `clusters 2`")
         return
     if layout.ragged:
-        yield _refused("groups of rows have tiles of their own, and no clusters of them yet", clusters.span,
-                       "leave `clusters` out")  # fmt: skip
+        yield _refused("groups of rows cannot use clusters yet", clusters.span,
+                       "remove `clusters`")  # fmt: skip
     if layout.ping_pong:
-        yield _refused("blocks of a cluster whose consumers take turns have no schedule yet", clusters.span,
-                       "leave `clusters` out", secondary=(Label(statement(program, "schedule")),))  # fmt: skip
+        yield _refused("clusters cannot have consumers that take turns yet", clusters.span,
+                       "remove `clusters`", secondary=(Label(statement(program, "schedule")),))  # fmt: skip
     if program.grid.shares_tiles:
-        yield _refused("blocks of a cluster do not share the sums of a tile yet", clusters.span, "leave `clusters` out",
+        yield _refused("blocks of a cluster do not share the sums of a tile yet", clusters.span, "remove `clusters`",
                        secondary=(Label(statement(program, "grid")),))  # fmt: skip
     elif program.grid.count % clusters.count:
-        yield _refused(f"{program.grid.count} blocks are no whole number of clusters of {clusters.count}",
+        yield _refused(f"{program.grid.count} blocks are not a multiple of the cluster of {clusters.count}",
                        program.grid.span or clusters.span, f"use {program.grid.count + 1} blocks",
                        secondary=(Label(clusters.span),))  # fmt: skip
     for operand in program.operands:
         panels = layout.tile_shape(operand)[1] // layout.panel_cols(operand.tensor)
         if layout.parted(operand) == 0 and panels > 1:
-            yield _refused(f"the {panels} panels of a tile of `{operand.name}` are not two halves", clusters.span,
-                           "use a block of an even number of panels, or leave `clusters` out",
+            yield _refused(f"the {panels} panels of a tile of `{operand.name}` cannot be halved", clusters.span,
+                           "use a block with an even number of panels, or remove `clusters`",
                            secondary=(Label(statement(program, "block")),))  # fmt: skip
 
 
 def _counted(program: Program) -> Iterator[Diagnostic]:
     launch, most = Launch.known(program), most_tiles(program)
     if launch and (launch.matrix_tiles > most or counts_steps_in_64_bits(program)):
-        yield Diagnostic("E607", f"{launch.matrix_tiles} output tiles are more than a kernel can count",
+        yield Diagnostic("E607", f"{launch.matrix_tiles} output tiles are more than a kernel can number",
                          Label(statement(program, "block")), (), (), Fix("make the block larger"))  # fmt: skip
 
 
@@ -409,7 +420,7 @@ def _room(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
             Label(program.accumulator.span),
             "use fewer columns, or fewer consumers",
             secondary=(Label(program.compute.span, f"{layout.consumers} consumers"),),
-            notes=(f"some {WORKING_REGISTERS} are needed beside them", machine.cited("registers.per_sm")),
+            notes=(f"about {WORKING_REGISTERS} more are needed", machine.cited("registers.per_sm")),
         )
         yield _with_edits(beside, fitted(program, machine))
 

@@ -75,7 +75,7 @@ def element_function(parameters: Sequence[str]) -> str:
 
 
 def function(head: str, made: Element | Scaling, remark: str, end: str) -> Iterator[str]:
-    """A statement with a function whose head ends `head`, and which returns what is made; `end` stands after it."""
+    """A statement with a function whose head ends `head`, and which returns what is made; `end` is written after it."""
     yield f"{head} {{{remark}"
     yield from (INDENT + line for line in made.lines)
     yield f"{INDENT}return {made.value};"

@@ -48,7 +48,7 @@ def _check(spec: HopperSpec[Any]) -> Iterator[Diagnostic]:
 
 
 def _one_matrix(spec: HopperSpec[Any]) -> dict[str, int]:
-    """One place of each index that says nothing but which matrix, such as a batch's."""
+    """One position of each index that only selects a matrix, such as that of a batch."""
     touched = accesses(spec.program.kernel)
     used = [(i.axis, d) for a in touched for i, d in zip(a.indices, a.tensor.dims, strict=True)]
     alone = [a for a in spec.program.parallel if a.is_index and all(d == a.dim for axis, d in used if axis == a)]
@@ -61,7 +61,7 @@ def _launch(spec: HopperSpec[Any], given: Mapping[str, int] | None) -> Launch[Eq
     launch = launched_in(layout, spec.program, given)
     if layout.pass_counts is None and not layout.of_groups and layout.counts(launch.extents)[0] == 0:
         names, loop = " and ".join(sorted(d.name for d in layout.deciding if d.size is None)), layout.loop.axis.name
-        raise SizeError(f"{spec.name}: at this {names} some tile of {layout.split.name} has no `{loop}` to loop over")
+        raise SizeError(f"{spec.name}: at this {names} a tile of {layout.split.name} has no `{loop}` to loop over")
     return launch
 
 

@@ -65,7 +65,9 @@ def problems(
     box, found = layout.box(tensor), []
     pitch, *outer = strides or [cols * size]
     if pitch % machine.stride_alignment:
-        found.append(f"a row of `{tensor.name}` is {pitch} bytes, no multiple of {machine.stride_alignment}")
+        found.append(
+            f"a row of `{tensor.name}` is {pitch} bytes, which is not a multiple of {machine.stride_alignment}"
+        )
     if max(pitch, cols * size) >= machine.most_stride:
         found.append(f"a row of `{tensor.name}` is {pitch} bytes, not less than {machine.most_stride}")
     if pitch < cols * size:
@@ -74,7 +76,7 @@ def problems(
         found.append(f"`{tensor.name}` has strides of {', '.join(map(str, outer))} bytes, not multiples of "
                      f"{machine.stride_alignment} below {machine.most_stride}")  # fmt: skip
     if address % machine.stride_alignment:
-        found.append(f"`{tensor.name}` does not begin at a multiple of {machine.stride_alignment} bytes")
+        found.append(f"`{tensor.name}` does not start at a multiple of {machine.stride_alignment} bytes")
     if max(box) > machine.max_box:
         found.append(f"a tile of `{tensor.name}` has a side of {max(box)}; a box of the copy engine has "
                      f"at most {machine.max_box}")  # fmt: skip
@@ -97,11 +99,11 @@ def need_gpu(capability: tuple[int, int] = (9, 0)) -> None:
     import torch
 
     if not torch.cuda.is_available() or torch.version.cuda is None:
-        raise ToolchainError("no NVIDIA GPU here that torch can use (it needs a CUDA build of torch and the driver)")
+        raise ToolchainError("torch finds no NVIDIA GPU here (it needs a CUDA build of torch and the driver)")
     found = torch.cuda.get_device_capability()
     if found != capability:
         raise ToolchainError(f"{torch.cuda.get_device_name()} is of compute capability {found[0]}.{found[1]}, "
-                             f"these kernels are for {capability[0]}.{capability[1]}")  # fmt: skip
+                             f"but these kernels are for {capability[0]}.{capability[1]}")  # fmt: skip
 
 
 def _done(result: tuple[Any, ...], what: str) -> Any:
@@ -158,7 +160,7 @@ def described(layout: Boxes, tensor: Tensor, data: torch.Tensor) -> TensorMap:
         strides.append(stride * tensor.dtype.bytes if size > 1 else inner * strides[-1])
     found = problems(layout, tensor, rows, cols, data.data_ptr(), strides[1:rank])
     if cols > 1 and data.stride(-1) != 1:
-        found.append(f"columns of `{tensor.name}` do not lie side by side")
+        found.append(f"columns of `{tensor.name}` are not contiguous")
     box = [1, 1, 1, layout.box(tensor)[1]]
     box[along] = layout.box(tensor)[0]
     before = 0
@@ -167,7 +169,7 @@ def described(layout: Boxes, tensor: Tensor, data: torch.Tensor) -> TensorMap:
         sizes, box, rank = [sizes[along] + 1, *sizes], [1, *box], 5
         strides.append(strides[3 - along])
         if before > data.data_ptr() > 0:
-            found.append(f"`{tensor.name}` lies within its own {before} bytes of address 0")
+            found.append(f"`{tensor.name}` is less than {before} bytes, its own size, from address 0")
     return TensorMap(
         tensor.name, tensor.dtype, data.data_ptr() - before, tuple(sizes[: -rank - 1 : -1]), tuple(strides[1:rank]),
         tuple(box[: -rank - 1 : -1]), layout.machine.swizzle_bytes, tuple(found), before,
@@ -248,7 +250,7 @@ def _checked(launch: Launch[Any], tensors: Mapping[str, torch.Tensor], alignment
         if not data.is_contiguous() or not data.is_cuda:
             raise ValueError(f"`{tensor.name}` is not a contiguous tensor on the GPU")
         if data.data_ptr() % alignment:
-            raise ValueError(f"`{tensor.name}` does not begin at a multiple of {alignment} bytes")
+            raise ValueError(f"`{tensor.name}` does not start at a multiple of {alignment} bytes")
 
 
 def launcher(

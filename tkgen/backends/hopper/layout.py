@@ -173,7 +173,7 @@ class Layout:
         return self.machine.wgmma_rows * self.machine.swizzle_bytes
 
     def shared_bytes(self, store_buffers: int) -> int:
-        """Bytes of shared memory with so many buffers for the output: tiles, what aligning them takes, mbarriers."""
+        """Bytes of shared memory with `store_buffers` buffers for the output: tiles, their alignment, mbarriers."""
         tiles = self.stages * self.stage_bytes + self.consumers * store_buffers * self.panel_bytes
         return tiles + self.column_bytes + self.machine.tile_alignment + self.barrier_bytes
 
@@ -203,7 +203,7 @@ class Layout:
 
     @property
     def moved_registers(self) -> tuple[int, int] | None:
-        """Registers of producer and consumer threads after `setmaxnreg`; None where there is nothing to gain."""
+        """Registers of producer and consumer threads after `setmaxnreg`; None if it would gain none."""
         producer = WALKER_REGISTERS if self.ragged else PRODUCER_OVERHEAD
         return moved_registers(self.machine, self.threads, self.consumers, producer)
 
@@ -257,7 +257,7 @@ def launched_registers(machine: Hopper, threads: int) -> int:
 def moved_registers(
     machine: Hopper, threads: int, consumers: int, producer: int = PRODUCER_OVERHEAD
 ) -> tuple[int, int] | None:
-    """Registers of a producer's and of a consumer's thread after `setmaxnreg`; None where there is nothing to gain."""
+    """Registers of a producer's and of a consumer's thread after `setmaxnreg`; None if it would gain none."""
     granule, launched = machine.register_granule, launched_registers(machine, threads)
     least = max(machine.least_registers, producer)
     gained = (launched - least) // consumers // granule * granule

@@ -1,4 +1,4 @@
-"""The layout of a fused matmul on Hopper: found in a program's equations, or refused with what stands in its way."""
+"""The layout of a fused matmul on Hopper: found in a program's equations, or refused with the reason."""
 
 from __future__ import annotations
 
@@ -56,7 +56,9 @@ def hopper_loop(program: EquationProgram, machine: Hopper) -> HopperLoop:
         if tensor in kernel.offsets:
             continue
         if tensor.dtype is DType.I32:
-            raise LoopError(f"`{tensor.name}` is i32: such a loop cannot read tables of indices yet", tensor.span)
+            raise LoopError(
+                f"`{tensor.name}` is i32: a fused matmul on Hopper cannot read tables of indices yet", tensor.span
+            )
         masks = tensor.dtype is DType.I8 and _read_by_lanes(kernel, tensor)
         if tensor.dtype not in (*FACTORS, DType.F32) and not masks:
             raise LoopError(f"`{tensor.name}` is {tensor.dtype.spelling}", tensor.span, "use bf16, f16 or f32")
@@ -84,13 +86,13 @@ def _read_by_lanes(kernel: Kernel, tensor: Tensor) -> bool:
 def _loop(kernel: Kernel) -> Loop:
     loops = [op for op in walk(kernel.body) if isinstance(op, Loop)]
     if len(loops) != 1:
-        raise LoopError("a kernel of products has one loop", loops[1].span if loops else None)
+        raise LoopError("a kernel with products has one loop", loops[1].span if loops else None)
     if when := next((op for op in walk(kernel.body) if isinstance(op, When)), None):
-        raise LoopError(
-            "`when any` has no schedule on Hopper yet", when.span, "choose element by element, with `where`"
-        )
+        raise LoopError("`when any` has no schedule on Hopper yet", when.span, "choose element by element with `where`")
     if loops[0].axis.part is not None and loops[0].axis.bounds:
-        raise LoopError("a loop begins or ends with a block's tile, or has parts", loops[0].axis.span)
+        raise LoopError(
+            "on Hopper a loop cannot both start or end at the tile of a block and have parts", loops[0].axis.span
+        )
     return loops[0]
 
 
@@ -99,17 +101,21 @@ def _products(program: EquationProgram, kernel: Kernel, loop: Loop, machine: Hop
     made = {value: op for op in walk(kernel.body) for value in writes(op)}
     products = [op for op in loop.body if isinstance(op, Product)]
     if len(products) != 2 or any(isinstance(op, Product) for op in kernel.body):
-        raise LoopError("on Hopper such a loop has two products, the second of what was made of the first", loop.span)
+        raise LoopError(
+            "on Hopper a fused matmul has two products, of which the second multiplies a result of the first", loop.span
+        )
     first, second = products
     tiled = [a for a in program.parallel if a.tile is not None]
     if len(tiled) != 1 or any(bound.axis != tiled[0].name for bound in loop.axis.bounds):
-        raise LoopError("one axis of `over` has tiles, which the warpgroups divide; the loop may begin and end with it",
+        raise LoopError("one axis of `over` must have tiles, which the warpgroups divide; only this axis can bound "
+                        "the loop",
                         loop.axis.span)  # fmt: skip
     (split,) = tiled
     loads = [made[v] for v in (first.left, first.right, second.right)]
     held, left, right = (op.source if isinstance(op, Load) else None for op in loads)
     if held is None or left is None or right is None or not isinstance(made[second.left], Convert):
-        raise LoopError("the first product is of two tensors, the second of a conversion (`bf16(...)`) and a tensor",
+        raise LoopError("the first product must multiply two tensors, the second a converted value (`bf16(...)`) and "
+                        "a tensor",
                         second.result.span)  # fmt: skip
     of_bytes = _of_bytes(kernel, held, left, right, second)
     wanted = [(held, split, first.axis), (left, loop.axis, first.axis)]
@@ -118,11 +124,11 @@ def _products(program: EquationProgram, kernel: Kernel, loop: Loop, machine: Hop
     for access, rows, cols in wanted:
         if of_bytes and access.indices[-1].axis != cols:
             name = access.tensor.name
-            raise LoopError(f"`{name}` has not `{cols.name}` innermost: wgmma takes 8-bit floats only with the axis "
-                            "that the product sums over innermost", access.tensor.span,
+            raise LoopError(f"`{name}` does not have `{cols.name}` innermost: wgmma takes 8-bit floats only with "
+                            "the summed axis innermost", access.tensor.span,
                             f"store `{name}` with `{cols.dim.name}` as its last dimension")  # fmt: skip
         if access.axes != (rows, cols) or access.indices[-1].axis != cols:
-            raise LoopError(f"a tile of `{access.tensor.name}` is of `{rows.name}` by `{cols.name}`, in this order",
+            raise LoopError(f"a tile of `{access.tensor.name}` is of `{rows.name}` x `{cols.name}`, in this order",
                             access.tensor.span)  # fmt: skip
     onto, result = _onto(second, loop)
     buffers = tuple(_buffers(program, access.tensor) for access in (left, right))
@@ -134,7 +140,7 @@ def _products(program: EquationProgram, kernel: Kernel, loop: Loop, machine: Hop
         raise LoopError(
             f"a warpgroup of {warps} warps has {machine.wgmma_rows} rows of `{split.name}`: {extent(split)} of them "
             f"want `waves {extent(split) // 16} along {split.name}`", said or split.span,
-            f"write `waves {extent(split) // 16} along {split.name}`, or leave the line out",
+            f"write `waves {extent(split) // 16} along {split.name}`, or remove the line",
             (*_whole_groups(split, machine), *(without_statement(said) if said else ())),
         )  # fmt: skip
     both = (buffers[0], buffers[1])
@@ -146,11 +152,11 @@ def _of_bytes(kernel: Kernel, held: Access, left: Access, right: Access, second:
     """Return True if the factors are 8-bit floats. Raises LoopError if only some of them are, or anything else is."""
     factors = [access.tensor for access in (held, left, right)]
     if stray := next((t for t in kernel.tensors if t.dtype in BYTES and t not in factors), None):
-        raise LoopError(f"`{stray.name}` is {stray.dtype.spelling}, and no factor of a product", stray.span,
+        raise LoopError(f"`{stray.name}` is {stray.dtype.spelling}, but not an operand of a product", stray.span,
                         "use bf16, f16 or f32")  # fmt: skip
     sizes = {dtype.bytes for dtype in (*(t.dtype for t in factors), second.left.dtype)}
     if len(sizes) > 1:
-        raise LoopError("the factors of both products have 16 bits, or 8 bits", second.result.span)
+        raise LoopError("all operands of both products must have 16 bits, or all must have 8 bits", second.result.span)
     return sizes == {1}
 
 
@@ -161,15 +167,16 @@ def _roles(program: EquationProgram, factors: tuple[Access, ...], warps: int) ->
         return
     loading = [role for role in roles if role.loads]
     if len(roles) != 2 or len(loading) != 1:
-        raise LoopError(f"one role loads and one multiplies, not {len(roles)} roles, of which {len(loading)} load",
-                        roles[-1].span, "write `load` of all factors of products in one of two roles")  # fmt: skip
+        raise LoopError(f"one role must load and the others multiply, not {len(roles)} roles, of which "
+                        f"{len(loading)} load",
+                        roles[-1].span, "write `load` with all operands of products in one of the roles")  # fmt: skip
     (loads,) = loading
     needed = {access.tensor.name for access in factors[1:]}
     if not needed <= set(loads.loads) <= names:
         raise LoopError(f"role `{loads.name}` loads {', '.join(loads.loads)}", loads.loads_span,
                         f"write `load {', '.join(sorted(needed))}`")  # fmt: skip
     if len(loads.waves) != warps or loads.first % warps:
-        raise LoopError(f"one warpgroup loads, {warps} waves from a multiple of {warps} on", loads.span,
+        raise LoopError(f"one warpgroup must load: {warps} waves, starting at a multiple of {warps}", loads.span,
                         f"give `{loads.name}` waves 0..{warps - 1}")  # fmt: skip
 
 
@@ -178,7 +185,8 @@ def _whole_rows(kernel: Kernel, split: Axis, machine: Hopper) -> None:
     sharing = any(i.axis == split and i.divisor > 1 for access in accesses(kernel) for i in access.indices)
     if sharing and extent(split) % machine.wgmma_rows:
         raise LoopError(f"a product has {machine.wgmma_rows} rows on Hopper; tiles of `{split.name}` have "
-                        f"{extent(split)}, as many as share one index", split.span, "let more share it")  # fmt: skip
+                        f"{extent(split)}, the number that shares one index", split.span, "make more of them share "
+                                                                                          "it")  # fmt: skip
 
 
 def _remap(program: EquationProgram) -> Remap | None:
@@ -193,11 +201,11 @@ def _scheduled(m: HopperLoop, program: EquationProgram) -> None:
     edits += without_statement(program.spans["phase"]) if "phase" in program.spans else ()
     message = ""
     if not alternates(program.schedule) or "phase" in program.spans:
-        message = f"loops on Hopper take {names(alternating=True)} alone"
+        message = f"fused matmuls on Hopper have only {names(alternating=True)} as a schedule"
     elif m.consumers == 1:
-        message = f"one warpgroup of `{m.split.name}` has no other one to take turns with"
+        message = f"one warpgroup of `{m.split.name}` cannot take turns"
     if message:
-        raise LoopError(message, program.spans["schedule"], "leave `schedule` out", edits)
+        raise LoopError(message, program.spans["schedule"], "remove `schedule`", edits)
 
 
 def _onto(second: Product, loop: Loop) -> tuple[Value, Value]:
@@ -208,14 +216,14 @@ def _onto(second: Product, loop: Loop) -> tuple[Value, Value]:
         others = [v for v in add.arguments if v != second.result]
         if len(others) == 1 and add.result in handed:
             return others[0], add.result
-    raise LoopError("the second product is added to what the loop carries, once", second.result.span)
+    raise LoopError("the second product must be added once, to a carried value", second.result.span)
 
 
 def _buffers(program: EquationProgram, tensor: Tensor) -> int:
     staging = next((s for s in program.shared if s.tensor == tensor), None)
     if staging is None or staging.via is not Via.DIRECT:
-        raise LoopError(f"`{tensor.name}` comes through the copy engine", staging.span if staging else tensor.span,
-                        f"leave `via {staging.via.value}` out" if staging else f"write `shared {tensor.name}`",
+        raise LoopError(f"`{tensor.name}` is loaded by the copy engine", staging.span if staging else tensor.span,
+                        f"remove `via {staging.via.value}`" if staging else f"write `shared {tensor.name}`",
                         without_option(staging.span, "via") if staging else ())  # fmt: skip
     return staging.buffers
 
@@ -226,26 +234,28 @@ def _fits(m: HopperLoop, program: EquationProgram) -> None:
     at: Span | None = m.loop.axis.span
     if m.keys not in machine.wgmma_columns or m.width not in machine.wgmma_columns:
         found = ", ".join(map(str, machine.wgmma_columns))
-        raise LoopError(f"products are of {found} columns: not {m.keys} of `{m.loop.axis.name}`, {m.width} columns",
+        raise LoopError(f"products have {found} columns, not {m.keys} of `{m.loop.axis.name}`, {m.width} columns",
                         at, "choose another tile (`by`)", _fitting_tiles(m))  # fmt: skip
     panel = machine.swizzle_bytes // m.element_bytes
     if m.keys_innermost and m.keys % panel:
-        raise LoopError(f"{m.keys} of `{m.loop.axis.name}` are no multiple of {panel}, which a row of "
-                        f"`{m.right.tensor.name}` has in shared memory", at, "choose another tile (`by`)",
+        raise LoopError(f"{m.keys} of `{m.loop.axis.name}` are not a multiple of {panel}, the length of a row of "
+                        f"`{m.right.tensor.name}` in shared memory", at, "choose another tile (`by`)",
                         _fitting_tiles(m))  # fmt: skip
     if m.keys_innermost and m.loop.axis.within is not None:
-        raise LoopError(f"the copy engine ends no row of `{m.right.tensor.name}` where a group ends", at)
+        raise LoopError(f"the copy engine cannot end a row of `{m.right.tensor.name}` at the end of a group", at)
     for inner, tensor in ((access.tensor.dims[-1], access.tensor) for access in m.moved.values()):
         if (row := (inner.size or 0) * tensor.dtype.bytes) % machine.stride_alignment:
-            raise LoopError(f"a row of `{tensor.name}` is {row} bytes, and the copy engine steps over multiples of "
+            raise LoopError(f"a row of `{tensor.name}` is {row} bytes, but the copy engine needs a multiple of "
                             f"{machine.stride_alignment}", inner.span, f"pad {inner.name}")  # fmt: skip
     if m.shared_bytes > machine.shared_bytes_per_block:
         raise LoopError(
-            f"the tiles need {m.shared_bytes} bytes of shared memory, a block has {machine.shared_bytes_per_block}", at,
+            f"the tiles need {m.shared_bytes} bytes of shared memory, but a block has "
+            f"{machine.shared_bytes_per_block}", at,
             "use fewer buffers, or smaller tiles of the loop's axis (`by`)", _fitting_tiles(m),
         )  # fmt: skip
     if m.threads > machine.max_threads_per_block:
-        raise LoopError(f"{m.threads} threads are more than a block has, {machine.max_threads_per_block}", at,
+        raise LoopError(f"{m.threads} threads are more than the maximum of a block, "
+                        f"{machine.max_threads_per_block}", at,
                         f"use a smaller tile of `{m.split.name}`", _fitting_tiles(m))  # fmt: skip
     if m.registers > m.most_registers:
         raise LoopError(
@@ -255,19 +265,19 @@ def _fits(m: HopperLoop, program: EquationProgram) -> None:
     vectors = {op.source.tensor for op in m.loop.body if isinstance(op, Load) and op.result.axes == (m.loop.axis,)}
     named = (s for s in program.shared if s.tensor not in vectors)  # lanes read vectors: AMD GPUs take them from LDS
     if stray := next((s for s in named if s.tensor.name not in m.moved), None):
-        raise LoopError(f"`{stray.tensor.name}` is no factor that changes in the loop", stray.span, "leave it out")
+        raise LoopError(f"`{stray.tensor.name}` is not an operand that changes in the loop", stray.span, "leave it out")
     if program.grid.name not in ("linear", "persistent"):
-        raise LoopError(f"there is no `grid {program.grid.name}` of such loops", program.grid.span)
+        raise LoopError(f"there is no `grid {program.grid.name}` for fused matmuls on Hopper", program.grid.span)
     counts, most = m.pass_counts, {d.name: LARGEST_ROWS_SIZE for d in m.deciding}
     if not m.of_groups and (counts[0] if counts else len(m.passes(most, 0))) == 0:
-        raise LoopError("some tile takes no pass of the loop", m.loop.axis.span, "give each of them one")
+        raise LoopError("a tile has no iteration of the loop", m.loop.axis.span, "give each tile at least one")
     if m.persistent and (m.bounded or m.kernel.ragged or (len(counts) > 1 if counts else m.part is not None)):
-        raise LoopError("tiles differ in how long their loop is: a block takes one each",
-                        program.grid.span, "leave `grid persistent` out",
+        raise LoopError("tiles have loops of different lengths, so each block must compute one tile",
+                        program.grid.span, "remove `grid persistent`",
                         without_statement(program.spans["grid"]))  # fmt: skip
     if program.registers:
         raise LoopError(f"`{program.registers[0].name}` stays in shared memory on Hopper", program.spans["registers"],
-                        "leave `registers` out", without_statement(program.spans["registers"]))  # fmt: skip
+                        "remove `registers`", without_statement(program.spans["registers"]))  # fmt: skip
     _maps(m)
 
 
@@ -281,7 +291,7 @@ def _maps(m: HopperLoop) -> None:
             if access.tensor == other.tensor and (rows[access] != rows[other] or unlike):
                 sizes = f"{rows[other]} rows, and of {rows[access]}" if not unlike else "rows along two dimensions"
                 sizes = "rows of a group, and of others" if unlike and not along else sizes
-                message = f"`{access.tensor.name}` is multiplied as tiles of {sizes}: a tensor map has one shape"
+                message = f"`{access.tensor.name}` is multiplied in tiles of {sizes}, but a tensor map has one shape"
                 raise LoopError(message, m.loop.axis.span, "pass the tensor twice, under two names")
 
 
@@ -292,29 +302,31 @@ def _middle(m: HopperLoop) -> None:
     factors = {op.result: op.source.tensor for op in walk(m.kernel.body) if isinstance(op, Load) and op.source in moved}
     for op in m.middle:
         if late & set(reads(op)):
-            raise LoopError("the sums of the second product are used for more than to be carried", writes(op)[0].span)
+            raise LoopError(
+                "the sums of the second product are used in the loop, but can only be carried", writes(op)[0].span
+            )
     for op in walk(m.kernel.body):
         if isinstance(op, Load) and op.source not in moved and (fault := _unreadable(m, op.source)):
             raise LoopError(fault, op.result.span)
         if not isinstance(op, Product) and (tile := next((v for v in reads(op) if v in factors), None)) is not None:
             name = factors[tile].name
-            raise LoopError(f"`{name}` is a factor, which stays in shared memory for products alone", tile.span)
+            raise LoopError(f"`{name}` is an operand of a product, so it cannot be used otherwise", tile.span)
         of_row = isinstance(op, Reduce) and m.split in op.result.axes and (op.axis == m.loop.axis or op in m.behind)
         of_column = op in m.combined and op.result.axes == (m.columns,) and m.split.within is None
         if isinstance(op, Reduce) and not of_row and not of_column:
             over = f"over `{m.loop.axis.name}`, and after the loop over `{m.columns.name}`, or columns of a tile"
-            raise LoopError(f"only rows along `{m.split.name}` are reduced, {over}", op.result.span)
+            raise LoopError(f"only rows along `{m.split.name}` can be reduced, {over}", op.result.span)
 
 
 def _unreadable(m: HopperLoop, access: Access) -> str:
     """Why lanes cannot read the elements of a tensor beside those of their sums; empty where they can."""
     name = access.tensor.name
     if any(i.through is not None or i.remainder for i in access.indices):
-        return f"`{name}` lies where another tensor says"
+        return f"`{name}` is indexed by another tensor"
     if any(i.extends and i.divisor != 1 for i in access.indices):
         return f"several elements of a tile share one of `{name}`"
     if m.loop.axis in access.axes and m.columns in access.axes:
-        return f"`{name}` is no factor of a product"
+        return f"`{name}` is not an operand of a product"
     return ""
 
 
@@ -326,14 +338,14 @@ def _stores(m: HopperLoop) -> None:
             raise LoopError(f"blocks add to `{name}`", store.span)
         known = ((m.split,), m.result.axes, (m.split, m.result.axes[-1]), *([(m.columns,)] if m.combined else []))
         if axes not in known:
-            raise LoopError(f"`{name}` has other axes than `{m.split.name}` and the sums' columns", store.span)
+            raise LoopError(f"`{name}` has axes other than `{m.split.name}` and the columns of the sums", store.span)
         if len(axes) > 1 and store.target.indices[-1].axis != axes[-1]:
-            raise LoopError(f"`{name}` has not `{axes[-1].name}` innermost", store.span)
+            raise LoopError(f"`{name}` does not have `{axes[-1].name}` innermost", store.span)
     if len(m.tile_stored) != 1:
-        raise LoopError("one tile is stored behind such a loop", m.stored[0].span if m.stored else None)
+        raise LoopError("only one tile can be stored after the loop", m.stored[0].span if m.stored else None)
     for op in walk(m.loop.body):
         if isinstance(op, Store):
-            raise LoopError(f"`{op.target.tensor.name}` is stored in the loop", op.span, "store it behind the loop")
+            raise LoopError(f"`{op.target.tensor.name}` is stored in the loop", op.span, "store it after the loop")
 
 
 def _fitting_tiles(m: HopperLoop) -> tuple[Edit, ...]:

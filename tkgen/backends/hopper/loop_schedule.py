@@ -2,7 +2,7 @@
 
 Agents are the thread that issues copies and every warp of the consumers. Rings: `held` has a tile's factor, a part for
 each consumer; `left` and `right` the buffers of the factors that move; `out c` what consumer c stores. Of the registers
-of warp w, `scores c w` has the first product's sums, `made c w` what stands between the products, `factor c w` the
+of warp w, `scores c w` has the first product's sums, `made c w` the values between the products, `factor c w` the
 second one's left factor, and `sums c w` alternates between rescaled and summed. Barriers: the mbarriers `full` and
 `empty` of each buffer, the named barriers `group c` of a consumer and `turn c`, at which a consumer waits until the one
 before it has issued its products: it arrives there itself, as `bar.sync` does, and awaits the phase.
@@ -96,7 +96,7 @@ def shapes(m: HopperLoop) -> list[Shape]:
 
 
 def representatives(shape: Shape, numbers: Iterable[int]) -> list[Shape]:
-    """The shapes that stand for `shape` with so many iterations in a tile: no two the same."""
+    """The shapes that represent `shape` with `numbers` iterations in a tile: no two the same."""
     turn = shape.turn
     passes = {n if n < 2 * turn else turn + n % turn for n in numbers}
     found = [replace(shape, passes=n, consumers=1, warps=2) for n in sorted(passes)]
@@ -111,7 +111,7 @@ def _wrong(shape: Shape) -> str | None:
 def schedule(shape: Shape, tiles: int = 0) -> Loop:
     """The kernel as a loop that a block passes for its output tiles, as many as it may be.
 
-    With so many `tiles` in an iteration, which is then the only one, where they do not bring the rings to their
+    With `tiles` tiles in an iteration, which is then the only one, where they do not bring the rings to their
     beginning.
     """
     values = constants(shape.left, shape.right, shape.consumers, shape.warps)

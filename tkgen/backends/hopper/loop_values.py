@@ -1,11 +1,11 @@
 """C++ of a fused matmul's values, element by element, over a lane's two rows of each tile.
 
 A tile that a product sums, or that is needed in a later nest, is an array of registers (`rt_fl`); what one nest makes
-and uses is a local of it; numbers of rows are arrays of two. Operations stand in the first nest in which all that they
+and uses is a local of it; numbers of rows are arrays of two. Operations are in the first nest in which all that they
 need is known: the one after a reduction is another. Predicates, and values without a name that one operation uses, are
 part of its expression. Others are named after the spec's (`value_names`). A nest in which `where`
-chooses by coordinates stands twice: once without, for tiles that are wholly inside. A sum of rows that the loop carries
-is one of each lane's own elements until the loop is done.
+chooses by coordinates is written twice: once without, for tiles that are wholly inside. A sum of rows that the loop
+carries is one of each lane's own elements until the loop is done.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ class LoopValues:
     def text(self, value: Value, clear: bool, column: str = COLUMN, alone: bool = False) -> str:
         """A value of the element at hand; `clear`: where all conditions on coordinates hold.
 
-        Operators of it stand in parentheses, unless it stands `alone` in those of a call. `column` is the element's.
+        Its operators are in parentheses, unless it is `alone` in those of a call. `column` is the element's.
         """
         made = self.made.get(value)
         match made:
@@ -400,7 +400,7 @@ class LoopValues:
         return [*before, *lines, *arrays, *_rows(after)]
 
     def _local(self, op: Op) -> bool:
-        """Return True if an array belongs to the scope in which its nest stands."""
+        """Return True if an array belongs to the scope of its nest."""
         return self.name[writes(op)[0]] not in {self.sums, self.name[self.m.first.result]}
 
     def _body(self, ops: Sequence[Op], columns: str, clear: bool) -> list[str]:

@@ -105,7 +105,7 @@ DIMENSIONS = {0: "dim::BATCH", 1: "dim::DEPTH"}  # beside dim::ROW, which is mea
 
 
 CHUNKS = {1: "uint8_t", 2: "uint16_t", 4: "uint32_t", 8: "uint2"}
-"""Types of so many bytes."""
+"""Types by their number of bytes."""
 
 
 def copied_along(along: int) -> str:

@@ -133,7 +133,7 @@ class Hopper:
         raise UnknownTargetError(f"{self.name} has no product '{name}'; it has {known}")
 
     def blocks_per_sm(self, threads: int, registers: int, shared_bytes: int) -> int:
-        """Blocks that share an SM: of so many threads, registers of each at the launch, bytes of shared memory."""
+        """Blocks that share an SM, by their threads, registers of a thread at launch, and bytes of shared memory."""
         granules = -(-registers // self.register_granule) * self.register_granule
         by_threads = self.sub_partitions * self.max_warps_per_sub_partition * self.warp_size // threads
         by_registers = self.registers_per_sm // (granules * threads)
@@ -187,7 +187,7 @@ class SmLanes:
         return self.machine.synchronisation
 
     def max_registers(self, waves_per_simd: int) -> int:
-        """Most registers of a lane at which so many warps share a sub-partition."""
+        """Most registers of a lane with which `waves_per_simd` warps share a sub-partition."""
         share = self.machine.registers_per_sm // (self.simds_per_cu * self.wave_size * waves_per_simd)
         return min(share - share % self.machine.register_granule, self.max_vgprs)
 

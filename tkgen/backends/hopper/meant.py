@@ -1,9 +1,9 @@
 """Values that a block must store, from the equations, in the terms of its tile program (`tkgen.tile.stored`).
 
-`wrong_product` and `wrong_chain` compare it with what the program stores: of two output tiles at places of their own,
-with all consumers, two warps of each, and so many K-steps, or iterations, as go around the rings twice. Coordinates of
-the program are what its C++ says, evaluated; here they are worked out from the indices of the equations. Of a cluster
-one block is compared, which copies all of its tiles itself.
+`wrong_product` and `wrong_chain` compare it with what the program stores: of two output tiles at different places,
+with all consumers, two warps of each, and the number of K-steps, or iterations, that goes around the rings twice.
+Coordinates of the program are what its C++ says, evaluated; here they are worked out from the indices of the equations.
+Of a cluster one block is compared, which copies all of its tiles itself.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _compared(found: Expected, meant: Expected) -> str | None:
 
 
 def _coordinate(access: Access, at: Mapping[Axis, int], indices: Mapping[str, int]) -> Coordinate:
-    """Batch, depth, row and column of a tile: along the tile's axes as `at` says, else where the indices stand."""
+    """Batch, depth, row and column of a tile: along the axes of the tile as `at` says, otherwise by `indices`."""
     found = []
     for index in access.indices:
         if index.axis is None:

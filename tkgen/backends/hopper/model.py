@@ -1,4 +1,4 @@
-"""Kernels of products executed as their schedule says, on tiles of torch: what stands in for a GPU.
+"""Kernels of products executed as their schedule says, on tiles of torch, in place of a GPU.
 
 `run_products` gives each block of a launch the steps of `schedule.schedule`, the data that is proven and printed as
 C++, and executes them in one order (`tkgen.proof.execution`). Here stands only
@@ -68,7 +68,7 @@ class Memory(Computation):
     def inside(self, axes: Sequence[Axis], first: Sequence[int], shape: Sequence[int]) -> dict[str, range]:
         """The part of a tile that is not beyond the end of its axes, which it begins within or after.
 
-        Along a ragged axis whose group is known it begins so many positions after the group's first one.
+        Along a ragged axis whose group is known it begins that number of positions after the start of the group.
         """
         wholes = [self.group.get(a.name, range(self.extents[a.dim.name])) for a in axes]
         return {
@@ -429,7 +429,8 @@ def run_products(
 ) -> Modelled:  # fmt: skip
     """A launch of a kernel of products in one order, block after block.
 
-    `warps` has a consumer's rows divided among so many, `edit` makes another schedule of each block's: for mutants.
+    `warps` is the number of warps that divide the rows of a consumer, `edit` makes another schedule of each block's:
+    for mutants.
     """
     program = layout.program
     if layout.ragged and program.offsets is not None:

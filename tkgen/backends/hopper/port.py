@@ -49,7 +49,7 @@ def fitted(program: Program, machine: Hopper) -> tuple[Edit, ...]:
 
 
 def _flattened(span: Span) -> Iterator[Edit]:
-    """Have the body of a role stand in the kernel, without what says who loads; `span` is its name."""
+    """Move the body of a role into the kernel, without the lines that say who loads; `span` is its name."""
     begin, end = lines_of(span)
     header = span.file.text[begin:end]
     if not header.lstrip().startswith("role "):

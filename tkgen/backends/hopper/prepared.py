@@ -99,7 +99,7 @@ class Cuda:
 
 _simulated: Driver | None = None
 forgotten: list[Callable[[], None]] = []
-"""What forgets the launches that were prepared, called where another driver takes over."""
+"""Functions that forget prepared launches, called when another driver takes over."""
 
 
 @cache

@@ -65,7 +65,7 @@ class RowMemory(Memory):
     begin: int
 
     def get(self, value: Value) -> Tile:
-        """A value; what stands in no sweep is made where it is first read."""
+        """A value; one that is in no sweep is computed at its first read."""
         if value.number not in self.values and isinstance(op := self.facts.made[value.number], THERE):
             self.values[value.number] = self.result(op)
         return self.values[value.number]

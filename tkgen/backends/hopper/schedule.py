@@ -131,7 +131,7 @@ class Shape:
         return len(self.run) or self.stages // gcd(self.stages, self.turns * self.steps) * (2 if self.ragged else 1)
 
     def spans(self, tiles: int) -> list[range]:
-        """The steps of each pass over K for so many tiles, counted from the first."""
+        """The steps of each turn over K for `tiles` tiles, counted from the first."""
         counts = self.run or (self.steps,) * (tiles * self.turns)
         ends = list(accumulate(counts))
         return [range(end - count, end) for end, count in zip(ends, counts, strict=True)]
@@ -162,7 +162,7 @@ def shapes(layout: Layout) -> list[Shape]:
 
 
 def block_shape(layout: Layout, steps: int) -> Shape:
-    """The shape of a kernel with this layout whose tiles take so many steps."""
+    """The shape of a kernel with this layout whose tiles take `steps` steps."""
     lefts, rights = (list(dict.fromkeys(p.factors[i].name for p in layout.program.products)) for i in (0, 1))
     products = tuple((lefts.index(p.left.name), rights.index(p.right.name)) for p in layout.program.products)
     return Shape(layout.stages, layout.consumers, steps, layout.panels, layout.store_buffers, products,
@@ -175,7 +175,7 @@ def block_shape(layout: Layout, steps: int) -> Shape:
 
 
 def representatives(shape: Shape, numbers: Iterable[int]) -> list[Shape]:
-    """The shapes that stand for `shape` with so many steps in a tile: no two the same."""
+    """The shapes that represent `shape` with `numbers` steps in a tile: no two the same."""
     turn, panels = shape.turn, _few_panels(shape)
     steps = {_fewer(n, turn) for n in numbers}
     alone = replace(shape, consumers=shape.turns, warps=2, panels=panels, blocks=1, common="")
@@ -190,12 +190,12 @@ def representatives(shape: Shape, numbers: Iterable[int]) -> list[Shape]:
 
 
 def _fewer(n: int, turn: int) -> int:
-    """So many, with no more than one whole turn and what is left of another."""
+    """`n`, reduced to at most one complete turn and the rest of another."""
     return n if n < 2 * turn else turn + n % turn
 
 
 def _few_panels(shape: Shape) -> int:
-    """Twice around their ring, and one of each output; of a whole number of times around it, as a tile's panels are."""
+    """Twice around their ring, and one of each output; of complete turns around it, as the panels of a tile are."""
     few = max(min(shape.panels // shape.fragments, 2 * shape.buffers), shape.outputs)
     return -(-few // shape.buffers) * shape.buffers * shape.fragments
 
@@ -235,7 +235,7 @@ Part = tuple[int, int]  # a tile's rows of a consumer
 def schedule(shape: Shape, tiles: int = 0, ends: Mapping[Part, int] | None = None) -> Loop:
     """The kernel as a loop that a block, or a cluster of them, passes for its output tiles, as many as it may be.
 
-    With so many `tiles` in an iteration, which is then the only one, where they do not bring the ring to its beginning.
+    With `tiles` tiles in an iteration, which is then the only one, where they do not bring the ring to its beginning.
     Of ragged rows `ends` says how many times 64 rows are before a group's end, where it ends within a part, or before
     it: where it is not said, `shape.whole` of each second tile.
     """

@@ -24,7 +24,7 @@ from tkgen.toolchain.files import write_atomic
 from tkgen.toolchain.process import run_tool
 
 STANDARD = "-std=c++20"
-NOTHING = "nothing here compiles CUDA: no nvcc in TKGEN_NVCC, PATH, CUDA_HOME or the wheels of the extra `cuda`; "
+NOTHING = "no CUDA compiler found: no nvcc in TKGEN_NVCC, PATH, CUDA_HOME or the wheels of the extra `cuda`; "
 
 
 @dataclass(frozen=True)

@@ -14,32 +14,33 @@ from tkgen.ir.functions.model import CDNA, HOPPER, Function
 HEAD = """\
 # Functions of equations
 
-The functions and operators of [equations](language.md#equations), element by element. Numbers are f32.
+The functions and operators of [equations](language.md#equations), which are elementwise. Values are
+f32.
 
-- **Error**: that of the generated code for exact arguments, in units of the last place (ulp) of the
-  result. Some functions also have an absolute error. `tkgen run` and `tkgen test` derive their
-  bounds from these errors.
+- **Error**: the error of the generated code for exact arguments, in units of the last place (ulp)
+  of the result. Some functions also have an absolute error. `tkgen run` and `tkgen test` derive
+  their bounds from these errors.
 - *Exact* functions do not round; 0.5 ulp is one rounding to nearest.
 - *Flushes*: arguments below 2^-126 may count as zero.
-- The approximating instructions are assumed to be within 1 ulp, as LLVM's guide of the back end
-  says. For sine and cosine nothing is published; they are assumed to be within 2^-20.
+- Approximating instructions are assumed to be within 1 ulp, as LLVM's guide to the AMDGPU back end
+  says. For sine and cosine no error is published; it is assumed to be at most 2^-20.
 
-| function | what it is | error | C++ |
+| function | result | error | C++ |
 |---|---|---|---|
 """
 FAST_HEAD = """
 ## Fast forms
 
-`fast` before a function takes its cheaper form, which has the same meaning and a larger error. The
-two are different functions: a proof or `tkgen verify` does not take one for the other, and
-`tkgen run` allows each its own error. Functions that are not listed have no cheaper form: `exp` and
-`exp2` are one approximating instruction already.
+`fast` before a function selects its cheaper form, which has the same meaning and a larger error.
+For proofs and for `tkgen verify` the two forms are different functions, and `tkgen run` has a
+separate error bound for each. Functions that are not listed have no cheaper form: `exp` and `exp2`,
+for example, already use one approximating instruction.
 
-- **AMD**: vector instructions of the machine code for gfx942, those that are transcendental (four
-  times as slow) in brackets.
-- **H200**: the measured time of a call, in additions.
-- **Error**: that of the generated code, as above. The last column is the largest error over all f32
-  numbers that was measured on an H200.
+- **AMD**: the number of vector instructions in the machine code for gfx942; in brackets, how many
+  of them are transcendental (four times as slow).
+- **H200**: the measured time of a call, in units of the time of an addition.
+- **Error**: the error of the generated code, as above. The last column is the largest error over
+  all f32 numbers, measured on an H200.
 
 | function | AMD | `fast` | H200 | `fast` | error on AMD | error on Hopper | measured |
 |---|---|---|---|---|---|---|---|

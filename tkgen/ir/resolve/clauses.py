@@ -39,7 +39,7 @@ def remap_problems(stages: Sequence[RemapStage]) -> Iterator[Diagnostic]:
         edits: tuple[Edit, ...] = ()
         if problem.suggestion:
             word = re.search(rf"\b{re.escape(problem.parameter or calls[problem.call].name)}\b", span.text)
-            assert word is not None, "a name that is near a known one is written in the call"
+            assert word is not None, "the call has a name that is similar to a known one"
             at = Span(span.file, span.start + word.start(), span.start + word.end())
             edits = (Edit(at, problem.suggestion),)
         yield Diagnostic("E601", problem.message, Label(span), fix=Fix(problem.remedy, edits, certain=not edits))
@@ -112,7 +112,7 @@ def allow(scope: Scope) -> frozenset[str]:
     for name in names:
         if name.id not in ALLOWANCES:
             scope.error(
-                "E200", f"nothing called `{name.id}` can be allowed", name.span,
+                "E200", f"`{name.id}` is not a condition that `allow` accepts", name.span,
                 fix=f"one of {', '.join(ALLOWANCES)}", known=ALLOWANCES,
             )  # fmt: skip
     return frozenset(n.id for n in names)

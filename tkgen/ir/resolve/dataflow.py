@@ -58,7 +58,7 @@ def accumulator(
     for expr, size in zip(at.tile or (), tile, strict=False):
         if size % BASE_TILE:
             raise scope.error(
-                "E207", f"a tile side of {size} is no multiple of {BASE_TILE}", expr.span,
+                "E207", f"a tile side of {size} is not a multiple of {BASE_TILE}", expr.span,
                 fix=f"register tiles are made of {BASE_TILE} x {BASE_TILE} base tiles",
             )  # fmt: skip
     fragments = _fragments(scope, at, block, compute, tile)
@@ -67,7 +67,7 @@ def accumulator(
         mfma = (number(scope, at.mfma[0]), number(scope, at.mfma[1]))
         if mfma not in product_sides() or tile[0] % mfma[0] or tile[1] % mfma[1]:
             raise scope.error(
-                "E207", f"no MFMA makes {mfma[0]} x {mfma[1]} of a {tile[0]} x {tile[1]} tile",
+                "E207", f"no MFMA computes {mfma[0]} x {mfma[1]} in a {tile[0]} x {tile[1]} tile",
                 at.mfma[0].span.to(at.mfma[1].span),
                 fix="use " + " or ".join(f"`mfma {rows} x {cols}`" for rows, cols in product_sides()),
             )  # fmt: skip
@@ -114,10 +114,10 @@ def _fragments(
                 fix = Fix(f"use a number of waves that divides {block[axis] // tile[axis]}")
             if at.tile and not scope.roles and not scope.all(ast.Waves):
                 edit = Edit(Span(at.span.file, at.dtype.span.end, at.span.end), "")
-                fix = Fix(f"{fix.text}, or leave `tile` out: the target has one", (edit,))
+                fix = Fix(f"{fix.text}, or remove `tile`: the target has a default", (edit,))
             raise scope.error(
                 "E206",
-                f"the block's {block[axis]} {what} are no multiple of {compute.shape[axis]} waves x {tile[axis]}",
+                f"the block's {block[axis]} {what} are not a multiple of {compute.shape[axis]} waves x {tile[axis]}",
                 at.tile[axis].span if at.tile else compute.span,
                 f"{compute.shape[axis]} waves x {tile[axis]} = {covered}",
                 secondary=(Label(compute.span, f"{compute.shape[0]} x {compute.shape[1]} waves"),) if at.tile else (),
@@ -159,9 +159,9 @@ def operands(
     for other in found:
         if other.slice % common.slice:
             raise scope.error(
-                "E208", f"slices of {common.slice} and of {other.slice}: the longer one is no multiple of the other",
+                "E208", f"slices of {common.slice} and of {other.slice}: the longer one is not a multiple of the other",
                 next(s.span for s in scope.all(ast.Registers)),
-                notes=("a product consumes both operands in pieces of the shorter one",),
+                notes=("a product reads both operands in slices of the shorter length",),
                 fix=f"write one line for both: `registers {common.name}, {other.name} slice {common.slice} ...`",
             )  # fmt: skip
     return tuple(_in_slices_of(o, common.slice) for o in found)
@@ -188,8 +188,8 @@ def _operand(
     clause = shared or registers
     if clause is None:
         raise scope.error(
-            "E201", f"nothing says how `{tensor.name}` gets to registers", tensor.span, "an operand",
-            notes=("`shared` brings it through LDS, `registers` alone straight from global memory",),
+            "E201", f"no line says how `{tensor.name}` gets to registers", tensor.span, "an operand",
+            notes=("`shared` loads it through LDS, `registers` alone loads it directly from global memory",),
             fix=f"add a line such as `shared {tensor.name} buffers 1`",
         )  # fmt: skip
     axis = 0 if side is Side.A else 1
@@ -201,15 +201,15 @@ def _operand(
                 inner, outer = (a.name for a in factor.axes)
             raise scope.error(
                 "E204", f"`{tensor.name}` of {tensor.dtype.spelling} is stored with `{inner}` first",
-                tensor.span, f"its neighbours in memory lie along `{outer}`",
-                notes=(f"matrix instructions take bytes that are neighbours along `{inner}`",),
+                tensor.span, f"its neighbors in memory are along `{outer}`",
+                notes=(f"matrix instructions need bytes that are neighbors along `{inner}`",),
                 fix=f"store it transposed, `[{outer}, {inner}]`",
             )  # fmt: skip
         base = (SCALED_BLOCK if tensor.dtype.in_blocks else tensor.dtype.elements(ACCESS_BYTES)) * WAVE_LANES // base
         base = lcm(base, tensor.dtype.unit(LDS_ROW)) if shared else base
         if not shared and BYTE % tensor.dtype.bits:
             raise scope.error(
-                "E230", f"`{tensor.name}` of {tensor.dtype.spelling} goes to registers through LDS", tensor.span,
+                "E230", f"`{tensor.name}` of {tensor.dtype.spelling} must go to registers through LDS", tensor.span,
                 fix=f"add a line such as `shared {tensor.name} buffers 2`",
             )  # fmt: skip
     return Operand(
@@ -236,7 +236,7 @@ def way(scope: Scope, shared: ast.Shared) -> Via:
         return Via.DIRECT if scope.groups else Via.COLLECTIVE
     if shared.via.id not in ways:
         raise scope.error(
-            "E213", f"`via {shared.via.id}` is no way into LDS", shared.via.span,
+            "E213", f"`via {shared.via.id}` is not a path to LDS", shared.via.span,
             fix="use `via collective`, `via registers` or `via direct`", known=ways,
         )  # fmt: skip
     return Via(shared.via.id)
@@ -283,8 +283,8 @@ def _register_buffers(scope: Scope, registers: ast.Registers | None, shared: boo
     buffers = positive(scope, registers.buffers, "buffers")
     if shared and buffers > 2:
         raise scope.error(
-            "E208", "registers are buffered once or twice", registers.span,
-            notes=("a third register buffer would only hold what LDS holds already",), fix="write `buffers 2`",
+            "E208", "an operand has one or two register buffers", registers.span,
+            notes=("a third register buffer would only repeat data of LDS",), fix="write `buffers 2`",
         )  # fmt: skip
     if buffers > MOST_BUFFERS:
         raise scope.error(

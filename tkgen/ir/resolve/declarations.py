@@ -95,19 +95,19 @@ def _tensor(scope: Scope, statement: ast.Global) -> None:
                 "E209",
                 f"`{shown}` is not a declared dimension",
                 extent.span,
-                "tensors are shaped by names, so that tkgen knows which extents are the same",
+                "shapes consist of names, so that tkgen knows which extents are equal",
                 fix=_as_dimension(scope, shown) or f"name it: `dims X = {shown}`",
                 known=scope.dims,
             )
         dims.append(scope.dims[extent.id])
     most = MOST_DIMENSIONS if has_equations(scope.kernel) else 2
     if len(dims) > most:
-        fix = "write a kernel of one matrix, and launch it once for each of a batch"
+        fix = "write a kernel for one matrix, and launch it once for each matrix of a batch"
         raise scope.error(
             "E209",
             f"`{statement.name.id}` has {len(dims)} dimensions, at most {most}",
             statement.span,
-            fix="let dimensions that are neighbours in memory be one" if most > 2 else fix,
+            fix="combine dimensions that are neighbors in memory" if most > 2 else fix,
         )
     together = dims[: len(dims) - GLOBAL_DIMENSIONS + 1] if len(dims) > GLOBAL_DIMENSIONS else ()
     if unknown := next((d for d in together if d.size is None), None):
@@ -135,7 +135,7 @@ def _order(scope: Scope, tensor: Tensor, order: ast.Name | None) -> None:
     """Raises E209 for an order that tensors of its type have not, and for rows that are no whole bytes."""
     if order is not None and (order.id != "interleaved" or tensor.dtype not in (DType.I4, DType.U4)):
         raise scope.error(
-            "E209", f"`{tensor.name}` of {tensor.dtype.spelling} does not lie `{order.id}`", order.span,
+            "E209", f"`{tensor.name}` of {tensor.dtype.spelling} cannot be `{order.id}`", order.span,
             notes=("tensors are row-major; rows of i4 and u4 may be `interleaved` (`tkgen.packing`)",),
             fix="leave the word out", known=("interleaved",),
         )  # fmt: skip
@@ -143,13 +143,13 @@ def _order(scope: Scope, tensor: Tensor, order: ast.Name | None) -> None:
         return
     inner, unit = tensor.dims[-1], INTERLEAVED if tensor.interleaved else 8 // gcd(8, tensor.dtype.bits)
     if inner.size is None or inner.size % unit:
-        size = "known at run time only" if inner.size is None else f"{inner.size}"
-        what = "is interleaved" if tensor.interleaved else "has bytes of several elements"
+        size = "known only at run time" if inner.size is None else f"{inner.size}"
+        what = "is interleaved" if tensor.interleaved else "has several elements in a byte"
         raise scope.error(
             "E209", f"a row of `{tensor.name}` {what}, and `{inner.name}` is {size}", tensor.span,
             f"wants a multiple of {unit}",
             secondary=(Label(inner.span, "declared here"),),
-            fix=f"give `{inner.name}` a size that is a multiple of {unit}: fill rows up with zeros",
+            fix=f"give `{inner.name}` a size that is a multiple of {unit}: pad rows with zeros",
         )  # fmt: skip
 
 
@@ -161,7 +161,10 @@ def _scalar(scope: Scope, statement: ast.Scalar) -> None:
     default = statement.default
     if default is not None and not isinstance(default, ast.Number):
         raise scope.error(
-            "E203", "the default of a scalar is a number", default.span, fix="write a number, or leave it out"
+            "E203",
+            "the default of a scalar must be a number",
+            default.span,
+            fix="write a number, or remove the default",
         )
     value = None if default is None else real(scope, default, default.value)
     scope.scalars[statement.name.id] = ScalarArg(statement.name.id, dtype, value, statement.span)
@@ -185,14 +188,16 @@ def tune_clauses(kernel: ast.Kernel) -> tuple[dict[str, tuple[int, ...]], list[D
             problems.append(Diagnostic("E200", message, Label(clause.name.span, "not declared"), fix=fix))
         elif name in found:
             label = Label(clause.name.span, "a second clause")
-            problems.append(Diagnostic("E202", f"`{name}` is tuned twice", label, fix=Fix("list all values in one")))
+            problems.append(
+                Diagnostic("E202", f"`{name}` is tuned twice", label, fix=Fix("list all values in one line"))
+            )
         values = []
         for expr in clause.values:
             if isinstance(expr, ast.Number) and isinstance(expr.value, int) and 0 < expr.value < 1 << 31:
                 values.append(expr.value)
             else:
                 fix = Fix("write integers from 1 up")
-                message = "the values of `tune` are positive integers"
+                message = "the values of `tune` must be positive integers"
                 problems.append(Diagnostic("E203", message, Label(expr.span), fix=fix))
         found[name] = tuple(dict.fromkeys(values))
     return found, problems

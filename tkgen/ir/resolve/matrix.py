@@ -64,8 +64,8 @@ def matrix(scope: Scope, typed: Typed) -> Program:
     operands = divided(operands, roles)
     for o in operands:
         if o.part_count > 1 and any(v.gathered and v.tensor.name == o.name for v in found.views):
-            raise scope.error("E230", f"`{o.name}`, whose rows are gathered, is moved whole", o.span,
-                              fix="move all fragments of it at a time")  # fmt: skip
+            raise scope.error("E230", f"`{o.name}`, whose rows are gathered, must be moved as a whole", o.span,
+                              fix="move all its fragments at once")  # fmt: skip
     by_name = {o.name: o for o in operands}
     products = tuple(
         Product(s.name, by_name[left], by_name[right], s.span)
@@ -98,31 +98,31 @@ def _scaled(scope: Scope, found: Sums, operands: tuple[Operand, ...]) -> None:
     if scaled is not None and operand.dtype.whole:
         raise scope.error(
             "E230", f"`{scaled.name}` scales products of {operand.tensor.dtype.spelling}, which has no schedule yet",
-            scaled.span or operand.span, fix="sum them whole, and scale the sum",
+            scaled.span or operand.span, fix="add up the products without the scale, and scale the sum",
         )  # fmt: skip
     if scaled is not None and operand.slices > 1:
         raise scope.error(
-            "E230", f"`{scaled.name}` scales the products of whole steps, and a slice is {operand.slice} of "
+            "E230", f"`{scaled.name}` scales the products of complete K-steps, but a slice is {operand.slice} of "
             f"{operand.step}", operand.registers_span or operand.span,
-            secondary=(Label(scaled.span),) if scaled.span else (), fix="leave `slice` out",
+            secondary=(Label(scaled.span),) if scaled.span else (), fix="remove `slice`",
         )  # fmt: skip
 
 
 def _blocks(scope: Scope, found: Sums, operands: tuple[Operand, ...], mfma: tuple[int, int]) -> None:
-    """E230 where slices are no multiple of what an instruction with scales of blocks sums, or these cannot be read."""
+    """E230 if slices are not a multiple of the depth of an instruction with scales, or the scales cannot be read."""
     sum_ = next((s for s in found.sums if s.scales), None)
     if sum_ is None:
         return
     at, deep = sum_.span or operands[0].span, 2 * ACCESS_BYTES * WAVE_LANES // mfma[0]  # two base tiles (CDNA4 ISA)
     if any(o.slice % deep for o in operands):
         raise scope.error(
-            "E230", f"`{sum_.name}` is summed by instructions that scale blocks, {deep} of "
+            "E230", f"`{sum_.name}` is computed by instructions that scale blocks, {deep} of "
             f"{found.contraction.name} at a time, and a slice is {operands[0].slice}",
             operands[0].registers_span or found.contraction.span or at, secondary=(Label(at),),
             fix=f"make the step and slices of it multiples of {deep}",
         )  # fmt: skip
     if clauses.tail(scope) == "clamped":
-        raise scope.error("E230", "a tile that moved back would begin within a block that has one scale",
+        raise scope.error("E230", "a tile that is moved inward would start inside a block that shares one scale",
                           next(iter(scope.all(ast.Tail))).span, fix="write `tail masked`")  # fmt: skip
 
 
@@ -137,14 +137,15 @@ def _tile(axis: Axis) -> int:
 def _supported(scope: Scope, found: Sums, at: Span) -> None:
     for op in found.epilogue:
         if isinstance(op, Convert) and op.result.dtype is DType.E8M0:
-            raise scope.error("E204", f"`{DType.E8M0.spelling}` converts what products make, and {unmade(DType.E8M0)}",
-                              op.result.span or at, fix="store it, and quantise it with a kernel of rows")  # fmt: skip
+            raise scope.error("E204", f"`{DType.E8M0.spelling}` would convert results of products, and "
+                                      f"{unmade(DType.E8M0)}",
+                              op.result.span or at, fix="store it, and quantize it with a row kernel")  # fmt: skip
     for s in found.stores:
         dtype = s.target.tensor.dtype
         if dtype is DType.E8M0 or dtype.in_blocks:
             raise scope.error("E204", f"`{s.target.tensor.name}` is {dtype.spelling}, and {unmade(dtype)}",
                               s.span or at, secondary=(Label(s.target.tensor.span),),
-                              fix="store another type, and quantise it with a kernel of rows")  # fmt: skip
+                              fix="store another type, and quantize it with a row kernel")  # fmt: skip
     if found.contraction.part is not None:
         _supported_parts(scope, found, at)
     if found.rows.within is not None or found.contraction.within is not None:
@@ -157,7 +158,7 @@ def _supported(scope: Scope, found: Sums, at: Span) -> None:
             inner, along = v.tensor.dims[-1], v.access.indices[-1].axis
             if len(v.pitch) > 1 and along is not None and (inner.size is None or inner.size % _tile(along)):
                 raise scope.error(
-                    "E230", f"`{v.name}` has others between its rows: a tail along {inner.name} would reach them",
+                    "E230", f"`{v.name}` has other data between its rows, which a tail along {inner.name} would reach",
                     v.tensor.span, fix=f"make {inner.name} a multiple of {_tile(along)}",
                 )  # fmt: skip
 
@@ -166,20 +167,21 @@ def _supported_groups(scope: Scope, found: Sums, at: Span) -> None:
     """Blocks take whole tiles of groups, which end anywhere; a row of a matrix is within a group."""
     if found.contraction.within is not None and found.contraction.within.lengths:
         raise scope.error(
-            "E230", f"sums of products go over all of `{found.contraction.dim.name}`, or groups of it, not its first "
-            "places", found.contraction.span or at, fix="put zeros behind them, or let groups lie one after the other: "
+            "E230", f"sums of products are over all of `{found.contraction.dim.name}`, or groups of it, not its first "
+            "places", found.contraction.span or at, fix="pad with zeros, or store groups one after the other: "
             "`within OFFSETS[g]`",
         )  # fmt: skip
     kind, tail = clauses.grid(scope), next(iter(scope.all(ast.Tail)), None)
     if kind.name == "stream_k" or (kind.shares_tiles and found.contraction.within is not None):
         what = "tiles" if kind.name == "stream_k" else "K-steps"
         raise scope.error(
-            "E230", f"`grid {kind.name}` divides a known number of {what}, and groups have as many as they need",
-            kind.span or at, fix="deal out whole tiles: `grid persistent(304)`, or none for a block each",
+            "E230", f"`grid {kind.name}` divides a known number of {what}, but groups have as many as they need",
+            kind.span or at, fix="distribute complete tiles: `grid persistent(304)`, or no grid for one block per tile",
         )  # fmt: skip
     if tail is not None and clauses.tail(scope) != "masked":
         fix = Fix("write `tail masked`", (Edit(tail.span, "tail masked"),), certain=False)
-        raise scope.error("E230", "a tile that moved into its group would write rows of the one before", tail.span,
+        raise scope.error("E230", "a tile that is moved into its group would write rows of the previous "
+                                  "group", tail.span,
                           fix=fix)  # fmt: skip
     for v in found.views:
         last = v.access.indices[-1].axis
@@ -196,18 +198,19 @@ def _supported_places(scope: Scope, found: Sums, v: View) -> None:
     via = staged[v.tensor.name].via if v.tensor.name in staged else None
     if v.tensor.name not in staged or (via is not None and via.id == "direct"):
         raise scope.error(
-            "E230", f"rows of `{v.tensor.name}` are gathered, through registers to LDS", v.tensor.span,
-            fix=f"write `shared {v.tensor.name}`, `via registers` or without a way",
+            "E230", f"rows of `{v.tensor.name}` are gathered, which needs registers on the way to LDS", v.tensor.span,
+            fix=f"write `shared {v.tensor.name}`, with `via registers` or without `via`",
         )  # fmt: skip
     if len(v.tensor.dims) != 2 or inner.size is None or v.tensor.dtype.sized(inner.size) % ACCESS_BYTES:
         raise scope.error(
-            "E230", f"rows of `{v.tensor.name}` are gathered in whole chunks of {ACCESS_BYTES} bytes, one row a place",
-            v.tensor.span, fix=f"declare it as [{rows.name}, {inner.name}], of a known {inner.name} that divides so",
+            "E230", f"rows of `{v.tensor.name}` are gathered in chunks of {ACCESS_BYTES} bytes, one row per position",
+            v.tensor.span, fix=f"declare it as [{rows.name}, {inner.name}], with a known {inner.name} that is a "
+                               "multiple of a chunk",
         )  # fmt: skip
     if rows.size is None or v.tensor.dtype.sized(rows.size * inner.size) > BUFFER_BYTES:
         raise scope.error(
-            "E230", f"rows are gathered of a tensor of at most {BUFFER_BYTES} bytes, known at build time",
-            v.tensor.span, fix=f"give {rows.name} a size, or take fewer of them at a time",
+            "E230", f"rows can be gathered only from a tensor of at most {BUFFER_BYTES} bytes, known at build time",
+            v.tensor.span, fix=f"give {rows.name} a size, or gather fewer of them at once",
         )  # fmt: skip
 
 
@@ -219,12 +222,13 @@ def _supported_parts(scope: Scope, found: Sums, at: Span) -> None:
     masked = clauses.tail(scope) == "masked"
     if parts is None and (size is not None or not masked):
         raise scope.error(
-            "E230", f"parts of {axis.dim.name}, of which only the launch knows how many, need `tail masked` and a "
+            "E230", f"parts of {axis.dim.name}, whose number is known only at launch, need `tail masked` and a "
             f"{axis.dim.name} that is dynamic, too", axis.span or at, secondary=(Label(index.dim.span, "dynamic"),),
             fix=f"give {index.dim.name} a size" if masked else "add `tail masked`")  # fmt: skip
     if kind.name != "linear":
-        raise scope.error("E230", f"`grid {kind.name}` deals out whole sums, and each part of {axis.dim.name} is one",
-                          kind.span or at, fix="leave the grid out: each tile of each part gets a block")  # fmt: skip
+        raise scope.error("E230", f"`grid {kind.name}` distributes complete sums, and each part of {axis.dim.name} "
+                                  "is one",
+                          kind.span or at, fix="remove the grid: each tile of each part gets a block")  # fmt: skip
     if size is not None and parts is not None and size % (tile * parts) and not masked:
         raise scope.error(
             "E230", f"{size} elements of {axis.dim.name} do not divide into {parts} parts of steps of {tile}",
@@ -239,7 +243,7 @@ def _accumulate(scope: Scope, found: Sums) -> ast.Accumulate:
     names = [s.name for s in found.sums]
     said = (*scope.all(ast.Accumulate)[1:], *scope.all(ast.Epilogue), *scope.all(ast.Store), *scope.all(ast.Block))
     for extra in said:
-        raise scope.error("E202", "the equations say this already", extra.span, "beside equations",
+        raise scope.error("E202", "the equations already state this", extra.span, "beside equations",
                           fix="remove this line")  # fmt: skip
     if not scope.all(ast.Accumulate) and not scope.roles:
         at = found.contraction.span or scope.kernel.name.span
@@ -250,14 +254,14 @@ def _accumulate(scope: Scope, found: Sums) -> ast.Accumulate:
     given = [clause.name, *clause.others]
     for name in given:
         if name.id not in names:
-            raise scope.error("E200", f"`accumulate` names `{name.id}`, which is no sum of products", name.span,
+            raise scope.error("E200", f"`accumulate` names `{name.id}`, which is not a sum of products", name.span,
                               fix=f"name {', '.join(f'`{n}`' for n in names)}", known=names)  # fmt: skip
     missing = [n for n in names if n not in {g.id for g in given}]
     if missing or len(given) > len(names):
-        raise scope.error("E201", f"`accumulate` does not say each sum once: {', '.join(missing) or 'one is doubled'}",
+        raise scope.error("E201", f"`accumulate` must name each sum once: {', '.join(missing) or 'one is doubled'}",
                           clause.span, fix=f"write `accumulate {', '.join(names)} : ...`")  # fmt: skip
     if clause.product:
-        raise scope.error("E202", "the product is said by an equation", clause.product[0].span,
+        raise scope.error("E202", "an equation already states the product", clause.product[0].span,
                           fix="leave out `= ... * ...`")  # fmt: skip
     return clause
 
@@ -276,19 +280,21 @@ def _operands(
         for access in accesses:
             name = access.tensor.name
             if part.setdefault(name, access) != access:
-                raise scope.error("E230", f"the products take two parts of `{name}`", access.tensor.span,
-                                  fix="declare it as two tensors; a launch may pass one for both")  # fmt: skip
+                raise scope.error("E230", f"the products use two parts of `{name}`", access.tensor.span,
+                                  fix="declare it as two tensors; a launch may pass the same tensor for "
+                                      "both")  # fmt: skip
             if wanted.setdefault(name, (side, views[access]))[0] is not side:
-                raise scope.error("E205", f"`{name}` is a left and a right factor; its tiles are of one of them",
+                raise scope.error("E205", f"`{name}` is a left and a right operand, but its tiles can have only one "
+                                          "layout",
                                   access.tensor.span)  # fmt: skip
     types = {_multiplied(found, factor.tensor): factor.tensor for _, factor in wanted.values()}
     each = all(s.scales for s in found.sums) or (all(d.encoded for d in types) and mixes_fp8(scope.chosen))
     if len(types) > 1 and not each:  # instructions that take each factor in a format of its own
         (one, first), (other, second) = list(types.items())[:2]
         raise scope.error(
-            "E204", f"products of {one.spelling} and {other.spelling}: no matrix instruction takes both", second.span,
+            "E204", f"products of {one.spelling} and {other.spelling}: no matrix instruction accepts both", second.span,
             secondary=(Label(first.span, one.spelling),),
-            fix=f"make all factors {one.spelling}, or all {other.spelling}",
+            fix=f"make all operands {one.spelling}, or all {other.spelling}",
         )  # fmt: skip
     step_at = found.contraction.span or scope.kernel.name.span
     made = {name: m.multiplied for name, m in found.made.items()}
@@ -310,13 +316,14 @@ def _computed(scope: Scope, found: Sums, operands: tuple[Operand, ...]) -> None:
         at = made.value.span or operand.span
         direct = next((o for o in operands if o.via is Via.DIRECT), None) if scope.groups is None else None
         if not operand.shared:
-            raise scope.error("E230", f"`{operand.name}` is computed as it is read from LDS", operand.span,
-                              "straight from global memory", fix=f"write `shared {operand.name}`")  # fmt: skip
+            raise scope.error("E230", f"`{operand.name}` is computed after the read from LDS", operand.span,
+                              "directly from global memory", fix=f"write `shared {operand.name}`")  # fmt: skip
         if direct is not None:
-            raise scope.error("E230", f"`{operand.name}` is computed, and tiles of direct loads lie otherwise",
+            raise scope.error("E230", f"`{operand.name}` is computed, but tiles of direct loads have another layout",
                               direct.span, fix="use `via registers`")  # fmt: skip
         if made.block and operand.slice % made.block and made.block % operand.slice:
-            raise scope.error("E230", f"slices of {operand.slice} are no whole blocks of {made.block}", operand.span,
+            raise scope.error("E230", f"slices of {operand.slice} are not a multiple of the block of "
+                                      f"{made.block}", operand.span,
                               f"`{operand.name}` is computed in these",
                               fix="use slices that are a power of two")  # fmt: skip
         if any(m.ops != made.ops for s in found.sums for m in s.made if m.tensor == made.tensor):
@@ -324,7 +331,7 @@ def _computed(scope: Scope, found: Sums, operands: tuple[Operand, ...]) -> None:
                               fix="declare it as two tensors")  # fmt: skip
         plain = (s for s in found.sums if made.tensor in (s.left.tensor, s.right.tensor))
         if any(made.tensor not in [m.tensor for m in s.made] for s in plain):
-            raise scope.error("E230", f"`{operand.name}` is multiplied as it is, and computed", at,
+            raise scope.error("E230", f"`{operand.name}` is multiplied both unchanged and computed", at,
                               fix="declare it as two tensors")  # fmt: skip
 
 

@@ -38,7 +38,7 @@ def number(scope: Scope, expr: ast.Expr) -> int:
             if size is None:
                 raise scope.error(
                     "E203",
-                    f"`{name}` is dynamic, so it cannot size anything at build time",
+                    f"`{name}` is dynamic, so it cannot be a size at build time",
                     expr.span,
                     secondary=(Label(scope.declared[name], "dynamic"),),
                     fix=f"give `{name}` a size, or use a `param`",
@@ -87,7 +87,7 @@ def _arithmetic(scope: Scope, expr: ast.Expr, op: str, left: int, right: int) ->
             f"{left} / {right} is not an integer",
             expr.span,
             f"{left} % {right} = {left % right}",
-            fix=f"use `ceil_div({left}, {right})` where rounding up is meant",
+            fix=f"use `ceil_div({left}, {right})` to round up",
         )
     return left // right
 
@@ -147,7 +147,7 @@ def element(scope: Scope, name: ast.Name) -> DType:
 
 def unmade(dtype: DType) -> str:
     """Return the note of an error about storing or computing values of a type that only products read."""
-    return "no product makes such numbers yet"
+    return "no product stores such values yet"
 
 
 def _foreign(scope: Scope, name: ast.Name, own: tuple[str, ...]) -> Stop:
@@ -165,10 +165,10 @@ def _foreign(scope: Scope, name: ast.Name, own: tuple[str, ...]) -> Stop:
     return scope.error(
         "E204", f"{scope.chosen} has no {name.id}: its {kind} is {mine}", name.span,
         notes=(
-            "a code of the fnuz encoding means half of what the same code means in OCP's; 0x80 is -0 in one, NaN in "
-            "the other",
-            f"write `{kind}` for the encoding of whichever target; `tkgen.fp8.convert` brings tensors from one to the "
-            "other",
+            "a byte of the fnuz encoding means half of what the same byte means in OCP's encoding; 0x80 is NaN in the "
+            "fnuz encoding, -0 in OCP's",
+            f"write `{kind}` for the encoding of the target; `tkgen.fp8.convert` converts tensors"
+            " between encodings",
             fp8_cited(scope.chosen),
         ),
         fix=Fix(f"write `{kind}`, or build for {elsewhere}", (Edit(name.span, kind),), certain=False),

@@ -61,10 +61,10 @@ def roles(
             if shape[0] * shape[1] != last - first + 1:
                 raise scope.error(
                     "E214",
-                    f"{shape[0]} x {shape[1]} is {shape[0] * shape[1]} waves, the role has {last - first + 1}",
+                    f"{shape[0]} x {shape[1]} is {shape[0] * shape[1]} waves, but the role has {last - first + 1}",
                     role.span if role.shape is None else role.shape[0].span.to(role.shape[1].span),
                     secondary=(Label(role.waves.span, f"{last - first + 1} waves"),),
-                    fix="make the two agree",
+                    fix="make the two equal",
                 )
         elif multiplies:
             shape = _split(last - first + 1, block, tile)
@@ -73,7 +73,7 @@ def roles(
     _partition(scope, resolved)
     if not any(r.multiplies for r in resolved):
         raise scope.error(
-            "E215", "no role multiplies: `accumulate` must stand inside a role", accumulate.span,
+            "E215", "no role multiplies: `accumulate` must be inside a role", accumulate.span,
             fix="indent `accumulate` and `store` under the consumer role",
         )  # fmt: skip
     return tuple(resolved)
@@ -82,7 +82,7 @@ def roles(
 def no_axis(scope: Scope, along: ast.Name, tiled: Iterable[str]) -> Stop:
     """E214 for waves along a name that is no axis with a tile; `tiled` are those that are."""
     return scope.error(
-        "E214", f"waves cannot stand along `{along.id}`", along.span, "no axis with tiles of blocks",
+        "E214", f"waves cannot be along `{along.id}`", along.span, "not an axis with tiles",
         fix="name an axis of `over` that has a tile: `over t in T by 4`", known=tiled,
     )  # fmt: skip
 
@@ -97,13 +97,13 @@ def loading_roles(scope: Scope, read: Collection[str]) -> tuple[Role, ...]:
         scope.declare(role.name)
         if role.shape is not None:
             at = role.shape[0].span.to(role.shape[1].span)
-            raise scope.error("E214", "a grid of waves is of matrix products", at, fix="leave `as` out")
+            raise scope.error("E214", "a grid of waves is only for matrix products", at, fix="remove `as`")
         first, last = _wave_range(scope, role.waves)
         loads = statements(ast.Load, role.body)
         for name in (n for load in loads for n in load.names):
             scope.tensor_named(name, "`load`", read)
         if load := next((load for load in loads if load.by is not None), None):
-            raise scope.error("E214", "all waves of a role load together here", load.span, fix="leave `by` out")
+            raise scope.error("E214", "all waves of a role load together here", load.span, fix="remove `by`")
         names = tuple(dict.fromkeys(n.id for load in loads for n in load.names))
         span = loads[0].span if loads else None
         found.append(Role(role.name.id, first, last, None, names, last - first + 1, None, role.name.span, span))
@@ -150,7 +150,7 @@ def _wave_range(scope: Scope, waves: ast.WaveRange) -> tuple[int, int]:
     first, last = number(scope, waves.first), number(scope, waves.last)
     if first < 0 or last < first:
         raise scope.error(
-            "E214", f"{first}..{last} is no range of waves", waves.span, fix="write the first wave, then the last"
+            "E214", f"{first}..{last} is not a range of waves", waves.span, fix="write the first wave, then the last"
         )
     wave_limit(scope, last + 1, waves.span)
     return first, last
@@ -188,7 +188,7 @@ def _partition(scope: Scope, roles: list[Role]) -> None:
             "E214",
             f"wave {idle[0]} of {max(owner) + 1} has no role",
             roles[-1].span,
-            notes=("waves are launched from 0 on; every one must belong to a role",),
+            notes=("waves are numbered from 0; each must belong to a role",),
             fix="renumber the roles so that they cover 0..n without a gap",
         )
 
@@ -227,14 +227,14 @@ def loads(
             for name in load.names:
                 if name.id not in names:
                     raise scope.error(
-                        "E200", f"`load` names `{name.id}`, which is no operand of the product", name.span,
+                        "E200", f"`load` names `{name.id}`, which is not an operand of the product", name.span,
                         fix=f"the operands are {', '.join(names[:-1])} and {names[-1]}",
                     )  # fmt: skip
                 if name.id not in shared:
                     raise scope.error(
-                        "E220", f"`load {name.id}` brings tiles to LDS, and `{name.id}` goes past it", name.span,
+                        "E220", f"`load {name.id}` loads tiles to LDS, but `{name.id}` bypasses it", name.span,
                         notes=("each wave that multiplies reads its register tiles from global memory",),
-                        fix=f"leave `{name.id}` out, or add `shared {name.id}`",
+                        fix=f"remove `{name.id}`, or add `shared {name.id}`",
                     )  # fmt: skip
         loaded = tuple(dict.fromkeys(n.id for load in found for n in load.names))
         if not scope.roles and not found and body:
@@ -243,11 +243,11 @@ def loads(
         if len(by) > 1:
             raise scope.error(
                 "E214",
-                "the loads of one role run in groups of one size",
+                "all loads of a role must have the same group size",
                 found[1].span,
                 "another size",
                 secondary=(Label(found[0].span, "the first"),),
-                fix="write one `load` line for all",
+                fix="write one `load` line for all operands",
             )
         group = by.pop() if by else len(role.waves)
         at = found[0].span if found else None

@@ -74,7 +74,7 @@ def _named_in_vain(scope: Scope, role: Role, body: Sequence[ast.Statement]) -> N
         if clause.preset is not None and not role.multiplies:
             message = f"role `{role.name}` does not multiply, and `schedule {clause.preset.id}` orders multiplies"
             scope.error("E216", message, clause.span, secondary=(Label(role.span, "loads alone"),),
-                        fix="put it into the role that multiplies, or write this role's clusters")  # fmt: skip
+                        fix="move it to the role that multiplies, or write clusters for this role")  # fmt: skip
 
 
 def divided(operands: tuple[Operand, ...], roles: Sequence[Role]) -> tuple[Operand, ...]:
@@ -107,7 +107,7 @@ def _agree(scope: Scope, roles: Sequence[Role]) -> None:
     if len(set(spans)) > 1 and any(r.schedule and r.schedule.barriers for r in roles):
         scope.error(
             "E216",
-            "barriers of schedules that differ by role cannot be placed automatically",
+            "if roles have different schedules, barriers cannot be placed automatically",
             spans[0],
             fix="write the barriers, or drop the schedules",
         )
@@ -167,7 +167,7 @@ def _op(kernel: _Kernel, item: ast.ScheduleOp) -> Op:
                             fix="write `low`, `high` or a number 0..3")  # fmt: skip
             return Priority(value, span=item.span)
         case ast.Compute() | ast.Mix() if isinstance(item, ast.Compute) or "compute" in dict(item.pattern):
-            raise error("E216", "`compute` is of equations in a loop, and this one sums products alone", item.span,
+            raise error("E216", "`compute` is for fused matmuls, but this loop only sums products", item.span,
                         fix="leave it out")  # fmt: skip
         case ast.Mix(pattern=pattern, times=times):
             sizes = [number(kernel.scope, size) for _, size in pattern]
@@ -177,7 +177,7 @@ def _op(kernel: _Kernel, item: ast.ScheduleOp) -> Op:
             ]
             for at, n in found:
                 if not 1 <= n <= MOST_MIXED:
-                    raise error("E216", f"{n} is no number of instructions to mix", at.span,
+                    raise error("E216", f"{n} is not a valid number of instructions to mix", at.span,
                                 fix=f"write 1..{MOST_MIXED}")  # fmt: skip
             kinds = tuple((kind, n) for (kind, _), n in zip(pattern, sizes, strict=True))
             return Mix(kinds, found[0][1], span=item.span)
@@ -189,14 +189,14 @@ def _op(kernel: _Kernel, item: ast.ScheduleOp) -> Op:
 def _multiplies(kernel: _Kernel, item: ast.Multiply) -> tuple[Op, ...]:
     """The products that a `multiply` names; all where it names none."""
     if item.piece is not None:
-        raise kernel.scope.error("E216", f"`{item.piece[0]}` is of equations in a loop", item.span,
+        raise kernel.scope.error("E216", f"`{item.piece[0]}` is for fused matmuls", item.span,
                                  fix="write `(ROWS, COLUMNS; SLICES)`")  # fmt: skip
     rows, cols, slices, offset = _multiplied(kernel, item)
     names = tuple(kernel.sums)
     if item.name is not None and item.name.id not in names:
         raise kernel.scope.error(
-            "E200", f"`multiply` names `{item.name.id}`, which is no sum of products", item.name.span,
-            fix=f"name {' or '.join(f'`{n}`' for n in names)}, or none for all", known=names,
+            "E200", f"`multiply` names `{item.name.id}`, which is not a sum of products", item.name.span,
+            fix=f"name {' or '.join(f'`{n}`' for n in names)}, or no name for all sums", known=names,
         )  # fmt: skip
     return tuple(
         Multiply.of(factors, rows, cols, slices, offset, name if len(names) > 1 else "", item.span)
@@ -218,7 +218,7 @@ def _multiplied(kernel: _Kernel, item: ast.Multiply) -> tuple[_Indices, _Indices
     rows, cols = kernel.accumulator.fragments
     offset = _step(kernel, item.step, item.span)
     if offset and not kernel.part and item.step is not None:
-        raise kernel.scope.error("E216", "the loop multiplies its own K-step", item.step.span, fix="leave the step out")
+        raise kernel.scope.error("E216", "the loop multiplies its own K-step", item.step.span, fix="remove the step")
     return (
         _range(kernel.scope, item.rows, rows, "fragment row"),
         _range(kernel.scope, item.cols, cols, "fragment column"),
@@ -234,13 +234,13 @@ def _load(kernel: _Kernel, move: ast.Move) -> Op:
     if not operand.shared:
         raise kernel.scope.error(
             "E220",
-            f"`{move.action} {operand.name}` in the schedule, but `{operand.name}` goes past LDS",
+            f"`{move.action} {operand.name}` in the schedule, but `{operand.name}` bypasses LDS",
             move.span, secondary=(Label(operand.span, f"no `shared` line names `{operand.name}`"),),
-            fix=f"write `read {operand.name}`, which brings it from global memory to registers",
+            fix=f"write `read {operand.name}`, which loads it from global memory to registers",
         )  # fmt: skip
     if operand.name not in role.loads:
         owner = next((r.name for r in kernel.roles if operand.name in r.loads), None)
-        fix = f"role `{owner}` loads it; leave it to its schedule, or" if owner else "for it to do so,"
+        fix = f"role `{owner}` loads it; leave it to its schedule, or" if owner else "to load it here,"
         fix += f" write `load {operand.name}` in role `{role.name}`"
         raise kernel.scope.error("E401", f"role `{role.name}` does not load `{operand.name}`", move.span, fix=fix)
     fragments, slices = _touched(kernel, operand, move)
@@ -249,9 +249,11 @@ def _load(kernel: _Kernel, move: ast.Move) -> Op:
     elif not _side_by_side(kernel, operand):
         raise kernel.scope.error(
             "E216",
-            f"fragments of `{operand.name}` cannot move alone: those of one wave lie together in its tile",
+            f"fragments of `{operand.name}` cannot be moved separately: the fragments of one wave are together in "
+            "its tile",
             move.span,
-            fix="write `interleaved` at the end of the `accumulate` line, so that the same fragments of all waves do",
+            fix="write `interleaved` at the end of the `accumulate` line, so that equal fragments of all waves are "
+            "together",
         )
     slices = slices if len(slices) < operand.slices else ()
     return MOVES[move.action].of(operand.name, offset, fragments, slices, move.span)
@@ -290,7 +292,7 @@ def _operand(kernel: _Kernel, move: ast.Move) -> tuple[Operand, int]:
     if found is None:
         names = [f"`{o.name}`" for o in kernel.operands]
         raise kernel.scope.error(
-            "E200", f"`{move.name.id}` is no operand of the product", move.name.span,
+            "E200", f"`{move.name.id}` is not an operand of the product", move.name.span,
             fix=f"the operands are {', '.join(names[:-1])} and {names[-1]}",
         )  # fmt: skip
     return found, _step(kernel, move.step, move.span)
@@ -311,7 +313,7 @@ def _step(kernel: _Kernel, step: ast.StepRef | None, at: Span) -> int:
         sign = "+" if offset > 0 else "-"
         raise kernel.scope.error(
             "E216",
-            f"`{step.span.text}` is {abs(offset)} K-steps away; nothing is held so long",
+            f"`{step.span.text}` is {abs(offset)} K-steps away; no buffer holds data that long",
             step.span,
             fix=f"write `{'' if base == 'zero' else step.base + sign}{MOST_AHEAD}` at most",
         )

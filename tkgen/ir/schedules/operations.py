@@ -54,18 +54,18 @@ def multiplies(program: Program, rows: tuple[int, ...], cols: tuple[int, ...], s
 def staged_obstacle(program: Program) -> str:
     """The reason why the waves of a program cannot order their own loads, reads and multiplies; empty without one."""
     if len(program.roles) > 1:
-        return "the waves have roles"
+        return "the block has roles"
     ways, buffers = {o.via for o in program.shared}, {o.buffers for o in program.shared}
     if not ways:
-        return "no operand passes through LDS: there is nothing that waves wait for each other for"
+        return "no operand goes through LDS, so waves do not wait for each other"
     if ways not in ({Via.REGISTERS}, {Via.DIRECT}):
         return "operands must come `via registers` or `via direct`, so that loads can be in flight across clusters"
     if ways == {Via.REGISTERS} and buffers != {1}:
-        return "it needs one LDS buffer: the staging registers are the second"
+        return "it needs one LDS buffer, because the staging registers are the second"
     if ways == {Via.DIRECT} and buffers != {2}:
         return "it needs two LDS buffers: one is copied to while the other is read"
     if any(o.together != 1 for o in program.operands):
         return "the operands have different slices"
     if any(o.register_buffers != 1 for o in program.shared):
-        return "it needs one register buffer a slice: clusters, not buffers, separate reads from multiplies"
+        return "it needs one register buffer, because clusters separate reads from multiplies"
     return ""

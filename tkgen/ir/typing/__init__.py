@@ -82,9 +82,8 @@ def _exact(kernel: Kernel, scope: Scope) -> Kernel:
     if (large := too_large(kernel)) is not None:
         span = large.result.span or scope.kernel.name.span
         scope.error(
-            "E607", f"`{span.text}` may be beyond 64 bits", span, "a product of coordinates is an exact integer",
-            fix="compute it as a number: convert what it is made of first, `f32(t)`; or make sizes smaller, "
-            "dynamic ones known",
+            "E607", f"`{span.text}` may not fit 64 bits", span, "a product of coordinates is an exact integer",
+            fix="convert the operands to f32 first, `f32(t)`; or make the sizes smaller, or known at build time",
         )  # fmt: skip
         raise Stop()
     return kernel
@@ -109,7 +108,7 @@ def _unused(at: Expressions, kernel: Kernel) -> list[Unused]:
     alive = live(tuple(at.ops))
     dead = [name for name, value in at.defined if value.number not in alive]
     carried = {c.inside.name for op in at.ops if isinstance(op, Loop) for c in op.carries}
-    whole = "remove it, and its place in `carry`"
+    whole = "remove it here and from `carry`"
     found = [Unused("value", n.id, n.span, *([whole] if n.id in carried else [])) for n in dead]
     return [*found, *untouched(kernel)]
 

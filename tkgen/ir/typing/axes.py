@@ -46,7 +46,7 @@ class Axes:
         within = None if clause.within is None else self._within(clause.within, dim)
         if within is not None and tile is None:
             raise self.scope.error(
-                "E232", f"`{clause.name.id}` walks a group of its own length, and has no tile", clause.span,
+                "E232", f"`{clause.name.id}` is over a group of unknown length, so it needs a tile", clause.span,
                 fix=f"give it one: `{clause.span.text} by 128`",
             )  # fmt: skip
         self.scope.declare(clause.name)
@@ -62,8 +62,9 @@ class Axes:
         within = None if loop.within is None else self._within(loop.within, dim)
         if within is not None and loop.part is not None and not within.lengths:
             raise self.scope.error(
-                "E232", f"`{name}` walks a group of its own length, which is not divided into parts", loop.part.span,
-                fix=f"leave `part {part}` out",
+                "E232", f"`{name}` is over a group of unknown length, which cannot be divided into "
+                        "parts", loop.part.span,
+                fix=f"remove `part {part}`",
             )  # fmt: skip
         axis = Axis(name, dim, AxisKind.SEQUENTIAL, tile, part=part, within=within, span=loop.name.span)
         since = None if loop.since is None else self._bound("from", loop.since, axis)
@@ -78,7 +79,7 @@ class Axes:
             raise self.scope.error(
                 "E202", f"`{name}` is declared twice", loop.name.span, "declared again here",
                 secondary=(Label(self.scope.declared[name], "first declared here"),),
-                fix="rename one of them; loops one after the other may share an axis of the same tile and end",
+                fix="rename one of them; successive loops may share an axis if their tile and end are the same",
             )  # fmt: skip
         self.found[name] = axis
         return axis
@@ -94,9 +95,9 @@ class Axes:
         parallel = [a.name for a in self.found.values() if a.kind is AxisKind.PARALLEL]
         if not isinstance(at, ast.Name) or at.id not in parallel:
             raise self.scope.error(
-                "E223", f"`{word} {expr.span.text}` names no axis of `over`", at.span,
-                fix=f"name the axis whose tile is the {'first' if word == 'from' else 'last'} to be visited, and then "
-                "how many places before or behind it: `q - 512`", known=parallel,
+                "E223", f"`{word} {expr.span.text}` is not bounded by an axis of `over`", at.span,
+                fix=f"name the axis whose tile is the {'first' if word == 'from' else 'last'} to be visited, and "
+                "then an offset: `q - 512`", known=parallel,
             )  # fmt: skip
         of = self.found[at.id]
         lengths = [m for m in moves if _is_length(m.right)]
@@ -104,10 +105,11 @@ class Axes:
             f"+ {LENGTH}({loop.name})", f"- {LENGTH}({of.name})",
         ]:  # fmt: skip
             raise self.scope.error(
-                "E223", f"`{expr.span.text}` is moved by another length than the difference of the two axes'",
+                "E223", f"`{expr.span.text}` is moved by a length that is not the difference of the lengths of the "
+                        "two axes",
                 lengths[0].right.span,
-                fix=f"`{of.name} + {LENGTH}({loop.name}) - {LENGTH}({of.name})` is the place of `{loop.name}` as far "
-                "from its last one",
+                fix=f"`{of.name} + {LENGTH}({loop.name}) - {LENGTH}({of.name})` is the position of `{loop.name}` "
+                "with the same distance from the end",
             )  # fmt: skip
         moved = sum(number(self.scope, m.right) * (1 if m.op == "+" else -1) for m in moves if m not in lengths)
         alike = loop.dim == of.dim and loop.within == of.within  # as many places of both
@@ -115,8 +117,9 @@ class Axes:
         if lengths and known is not None:
             moved += (loop.dim.size or 0) - known
         if abs(moved) > MOST_MOVED:
-            raise self.scope.error("E203", f"a loop is bounded within {MOST_MOVED} places of a tile, not {moved}",
-                                   expr.span, fix="leave it out: no axis is longer")  # fmt: skip
+            raise self.scope.error("E203", f"a bound of a loop is at most {MOST_MOVED} positions from a tile, not "
+                                           f"{moved}",
+                                   expr.span, fix="remove the bound: no axis is longer")  # fmt: skip
         self.used.add(at.id)
         return Bound(at.id, moved, bool(lengths) and known is None and not alike)
 
@@ -125,9 +128,9 @@ class Axes:
         for axis in (self.found[b.axis] for b in bounds if b is not None):
             if axis.within is not None:
                 raise self.scope.error(
-                    "E232", f"`{loop.name.id}` is counted from the dimension's first place, `{axis.name}` from its "
-                    "group's", loop.name.span, secondary=(Label(axis.span, "ragged"),) if axis.span else (),
-                    fix=f"walk the group, too: `{loop.name.id} in {loop.extent.span.text} within "
+                    "E232", f"`{loop.name.id}` is counted from the start of the dimension, `{axis.name}` from the "
+                    "start of its group", loop.name.span, secondary=(Label(axis.span, "ragged"),) if axis.span else (),
+                    fix=f"loop over the group, too: `{loop.name.id} in {loop.extent.span.text} within "
                     f"{axis.within.offsets.name}[{axis.within.of}]`",
                 )  # fmt: skip
 
@@ -137,8 +140,8 @@ class Axes:
         if name.id not in indices:
             tiled = name.id in self.found
             raise self.scope.error(
-                "E223", f"`part {name.id}` names no index of `over`", name.span,
-                f"`{name.id}` has tiles, and a part is for one block" if tiled else "not declared",
+                "E223", f"`part {name.id}` does not name an index of `over`", name.span,
+                f"`{name.id}` has tiles, but a part belongs to one block" if tiled else "not declared",
                 fix="declare one without a tile: `over s in PARTS, ...`", known=indices,
             )  # fmt: skip
         self.used.add(name.id)
@@ -164,9 +167,9 @@ class Axes:
         indices = {a.name: a for a in self.found.values() if a.kind is AxisKind.PARALLEL and a.is_index}
         if of.id not in indices:
             raise self.scope.error(
-                "E223", f"`{clause.span.text}` names no index of `over`", of.span,
-                f"`{of.id}` has tiles, and a group is one place" if of.id in self.found else "not declared before",
-                fix="declare one without a tile in front: `over g in GROUPS, ...`", known=indices,
+                "E223", f"`{clause.span.text}` does not name an index of `over`", of.span,
+                f"`{of.id}` has tiles, but a group has one position" if of.id in self.found else "not declared before",
+                fix="declare one without a tile before it: `over g in GROUPS, ...`", known=indices,
             )  # fmt: skip
         index = indices[of.id]
         if offsets.dtype is not DType.I32 or len(offsets.dims) != 1:
@@ -185,7 +188,7 @@ class Axes:
             raise self.scope.error(
                 "E232", f"groups of `{of.id}`, and of `{other.within.of}`", clause.span,
                 secondary=(Label(other.span, f"within groups of `{other.within.of}`"),) if other.span else (),
-                fix="let all ragged axes of a kernel be of one index",
+                fix="use the same index for all ragged axes of a kernel",
             )  # fmt: skip
         self.used.add(of.id)
         return Within(offsets, of.id, clause.lengths)
@@ -195,7 +198,8 @@ class Axes:
         (dim,) = lengths.dims
         if dim != index.dim and (dim.size is None or dim.size != index.dim.size):
             raise self.scope.error(
-                "E232", f"`{lengths.name}` has a length for each place of `{dim.name}`, and `{index.name}` runs over "
+                "E232", f"`{lengths.name}` has a length for each position of `{dim.name}`, and `{index.name}` runs "
+                        "over "
                 f"`{index.dim.name}`", at.span, secondary=(Label(dim.span), Label(index.dim.span)),
                 fix=f"declare it as `global {lengths.name} : i32[{index.dim.name}]`",
             )  # fmt: skip
@@ -206,9 +210,9 @@ class Axes:
         if dim.size is not None and groups.size is not None and dim.size == groups.size + 1:
             return
         unknown = next((d for d in (groups, dim) if d.size is None), None)
-        message = f"`{offsets.name}` has {dim.size} offsets for {groups.size} groups: it is to have one more than these"
+        message = f"`{offsets.name}` has {dim.size} offsets for {groups.size} groups: it must have one more"
         if unknown is not None:
-            message = f"how many groups there are must be known at build time, and `{unknown.name}` is dynamic"
+            message = f"the number of groups must be known at build time, but `{unknown.name}` is dynamic"
         raise self.scope.error(
             "E232", message, at.span, secondary=(Label(dim.span), Label(groups.span)),
             fix=f"give `{unknown.name}` a size" if unknown
@@ -223,7 +227,7 @@ class Axes:
         shown = expr.span.text
         raise self.scope.error(
             "E209", f"`{shown}` is not a declared dimension", expr.span,
-            "an axis runs over a dimension, so that tkgen knows which tensors it goes through",
+            "an axis runs over a dimension, so that tkgen knows the tensors that it indexes",
             fix=f"name it: `dims X = {shown}`", known=self.scope.dims,
         )  # fmt: skip
 
@@ -238,7 +242,7 @@ class Axes:
         axis = self.found[name.id]
         if axis.kind is AxisKind.SEQUENTIAL and axis not in self.active:
             raise self.scope.error(
-                "E227", f"`{name.id}` has no place outside its loop", name.span, "not within `each`",
+                "E227", f"`{name.id}` is not defined outside of its loop", name.span, "not within `each`",
                 secondary=(Label(axis.span, "the loop"),) if axis.span else (),
                 fix=f"move this into the loop over `{name.id}`",
             )  # fmt: skip
@@ -252,10 +256,10 @@ class Axes:
         if dim.size is None:
             self.scope.broken.add(dim.name)
             raise self.scope.error(
-                "E203", f"`{dim.name}` is dynamic, and a tile that is as long must be known at build time", at,
+                "E203", f"`{dim.name}` is dynamic, but the length of a tile must be known at build time", at,
                 f"takes `{dim.name}` whole",
                 secondary=(Label(dim.span, "dynamic"),),
-                fix=f"give `{dim.name}` a size, or walk along it: `each i in {dim.name} by 256`",
+                fix=f"give `{dim.name}` a size, or loop over it: `each i in {dim.name} by 256`",
             )  # fmt: skip
         return self.found.setdefault(dim.name, Axis(dim.name, dim, AxisKind.WHOLE, span=dim.span))
 
@@ -278,8 +282,8 @@ class Axes:
         twice = next((a for a in axes if axes.count(a) > 1), None)
         if twice is not None:
             raise self.scope.error(
-                "E223", f"`{at.text}` goes through two dimensions of `{shape}` along `{twice.name}`", at,
-                secondary=declared, fix="give one of the two an axis of its own",
+                "E223", f"`{at.text}` indexes two dimensions of `{shape}` along `{twice.name}`", at,
+                secondary=declared, fix="use a separate axis for one of the two",
             )  # fmt: skip
         return Access(tensor, tuple(found))
 
@@ -316,10 +320,10 @@ class Axes:
             )  # fmt: skip
         place = number(self.scope, expr)
         if place < 0 or place >= (dim.size or 1):
-            known = f"0..{dim.size - 1}" if dim.size else "known at run time only"
+            known = f"0..{dim.size - 1}" if dim.size else "known only at run time"
             raise self.scope.error(
-                "E223", f"`{tensor.name}` has no place {place} along `{dim.name}`", expr.span, f"it is {known}",
-                secondary=(Label(dim.span, "declared here"),), fix="write a place that is there",
+                "E223", f"`{tensor.name}` has no position {place} along `{dim.name}`", expr.span, f"it is {known}",
+                secondary=(Label(dim.span, "declared here"),), fix="write a position that exists",
             )  # fmt: skip
         return Index(None, at=place)
 
@@ -356,13 +360,13 @@ class Axes:
         holding = self.scope.tensors[name.id]
         if stored:
             raise self.scope.error(
-                "E233", f"where `{tensor.name}` is stored would be what `{name.id}` holds", expr.span,
-                "two rows may hold one place, and then which of them is kept is not said",
+                "E233", f"the position of the store to `{tensor.name}` would come from `{name.id}`", expr.span,
+                "two rows may have the same position, and then it is undefined which of them is stored",
                 fix="store by the axis, and gather in a kernel that reads it",
             )  # fmt: skip
         if holding.dtype is not DType.I32:
             raise self.scope.error(
-                "E233", f"`{name.id}` holds {holding.dtype.spelling}, and places are i32", name.span,
+                "E233", f"`{name.id}` holds {holding.dtype.spelling}, but positions are i32", name.span,
                 secondary=(Label(holding.span, "declared here"),),
                 fix=f"declare it as `global {name.id} : i32[...]`",
             )  # fmt: skip
@@ -372,8 +376,8 @@ class Axes:
         axes = [i.axis for i in access.indices if i.axis is not None]
         if len(axes) != 1 or not access.axes or axes[0].kind is AxisKind.WHOLE or access.indices[-1].through:
             raise self.scope.error(
-                "E233", f"`{expr.span.text}` is no place for each place of one axis", expr.span,
-                fix="index it with one axis that has tiles, else with numbers: `ROW[m]`, `SLOT[t, 0]`",
+                "E233", f"`{expr.span.text}` does not have one position for each position of one axis", expr.span,
+                fix="index it with one axis that has tiles, and otherwise with numbers: `ROW[m]`, `SLOT[t, 0]`",
             )  # fmt: skip
         return Index(axes[0], through=access)
 
@@ -385,7 +389,7 @@ class Axes:
         axis = self.named(last.left) if self.is_axis(last.left.id) else None
         if axis is None or axis.kind is not AxisKind.SEQUENTIAL:
             return None
-        places = positive(self.scope, last.right, "the places of a page")
+        places = positive(self.scope, last.right, "the positions of a page")
         before = [
             self._index(table, dim, e, expr.indices, False)
             for dim, e in zip(table.dims, expr.indices[:-1], strict=False)
@@ -393,14 +397,15 @@ class Axes:
         moved = axis.is_moved or any(i.extends or i.through is not None for i in before)
         if len(expr.indices) != len(table.dims) or moved or places % (axis.tile or 1):
             raise self.scope.error(
-                "E233", f"`{expr.span.text}` is no page for each tile of `{axis.name}`", expr.span,
+                "E233", f"`{expr.span.text}` does not have one page for each tile of `{axis.name}`", expr.span,
                 f"tiles are of {axis.tile}", secondary=(Label(axis.span, "the axis"),) if axis.span else (),
-                fix=f"let a page have a multiple of {axis.tile} places, and index the table with axes without tiles",
+                fix=f"make the page a multiple of {axis.tile} positions, and index the table with axes without tiles",
             )  # fmt: skip
         dim, size = table.dims[-1], axis.dim.size
         if dim.size is None or size is None or dim.size * places < size:
             raise self.scope.error(
-                "E233", f"`{table.name}` has no page for each {places} places of `{axis.name}`", expr.span,
+                "E233", f"`{table.name}` does not have one page for each {places} positions of "
+                        f"`{axis.name}`", expr.span,
                 f"`{dim.name}` is {dim.size or 'dynamic'}, `{axis.dim.name}` {size or 'dynamic'}",
                 secondary=(Label(table.span, "declared here"),),
                 fix=f"declare `dims {dim.name} = ceil_div({axis.dim.name}, {places})`, both known at build time",
@@ -415,9 +420,9 @@ class Axes:
         of = rest and isinstance(rest.left, ast.Name) and rest.left.id == name
         if not rest or not of or number(self.scope, rest.right) != places or dim.size != places:
             raise self.scope.error(
-                "E233", f"`{expr.span.text}` is not the place in a page of {places}", expr.span,
+                "E233", f"`{expr.span.text}` is not the position in a page of {places}", expr.span,
                 f"`{dim.name}` is {dim.size or 'dynamic'}", secondary=(Label(tensor.span, "declared here"),),
-                fix=f"behind a page comes `{name} % {places}`, along a dimension of {places}",
+                fix=f"the index after a page is `{name} % {places}`, for a dimension of {places}",
             )  # fmt: skip
         return Index(page.axis, places, remainder=True)
 
@@ -431,7 +436,9 @@ class Axes:
         fix = Fix(f"declare an axis of `{dim.name}`, or change the shape of `{tensor.name}`")
         if every:
             shape = f"{tensor.name}[{', '.join(d.name for d in tensor.dims)}]"
-            fix = swapped or Fix(f"write the indices in the order of `{shape}`; of a factor, add or drop `.T` as well")
+            fix = swapped or Fix(
+                f"write the indices in the order of `{shape}`; for an operand, also add or remove `.T`"
+            )
         if fitting:
             fix = Fix(f"write `{fitting[0]}`, which runs over `{dim.name}`", (Edit(expr.span, fitting[0]),), False)
         elif axis.is_index and dim.size and axis.dim.size and axis.dim.size % dim.size == 0:
@@ -450,13 +457,14 @@ class Axes:
         if expr.op != "/" or not (axis.is_index or by_tile):
             fix = Fix("an index is an axis, an index axis divided by a number, or a sum of axes times numbers")
             if expr.op == "*":
-                fix = suggestions.written(expr.span, axis.name, ": the axis counts its tiles itself")
+                fix = suggestions.written(expr.span, axis.name, ": the axis counts its tiles")
             what = f"`{axis.name}` has tiles" if expr.op == "/" else f"`{axis.name}` is an axis"
             raise self.scope.error("E223", f"`{expr.span.text}` is no index", expr.span, what, fix=fix)
         divisor = positive(self.scope, expr.right, "the divisor of an index")
         if axis.is_moved:
             raise self.scope.error(
-                "E232", f"`{expr.span.text}` is one place in every group", expr.span, "each group counts its own tiles",
+                "E232", f"`{expr.span.text}` is the same position in every group", expr.span, "each group counts its "
+                                                                                              "tiles from 0",
                 secondary=(Label(axis.span, "ragged"),) if axis.span else (),
                 fix="store a result for each row, or reduce along another axis",
             )  # fmt: skip
@@ -467,7 +475,8 @@ class Axes:
             assert isinstance(expr.left, ast.Name)
             text = f"{expr.left.id} / {axis.tile}"
             raise self.scope.error(
-                "E223", f"`{expr.span.text}` is no tile of `{axis.name}`", expr.span, f"its tiles are of {axis.tile}",
+                "E223", f"`{expr.span.text}` is not the number of a tile of `{axis.name}`", expr.span,
+                f"its tiles have {axis.tile} positions",
                 secondary=(Label(axis.span, "the axis"),) if axis.span else (),
                 fix=Fix(f"write `{text}`", (Edit(expr.span, text),), False),
             )  # fmt: skip
@@ -480,7 +489,7 @@ class Axes:
                 "E223", f"`{expr.span.text}` does not run over `{dim.name}` of `{tensor.name}`", expr.span, sizes,
                 secondary=(Label(tensor.span, "declared here"),),
                 fix=f"declare `{dim.name} = ceil_div({axis.dim.name}, {divisor})`" if by_tile
-                else f"divide by {count}, and let that be an integer",
+                else f"divide by {count}, such that the result is an integer",
             )  # fmt: skip
         return Index(axis, divisor, numbered=axis.tile == 1)
 

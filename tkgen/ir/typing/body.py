@@ -59,7 +59,7 @@ class Body:
     def _stray(self, statement: ast.Statement, loop: ast.Each) -> Stop:
         word = statement.span.text.split()[0]
         return self.at.scope.error(
-            "E222", f"`{word}` stands in a loop, where only equations do", statement.span,
+            "E222", f"`{word}` is in a loop, where only equations are allowed", statement.span,
             secondary=(Label(loop.span, "the loop"),), fix="move it before the loop, and indent it like `each`",
         )  # fmt: skip
 
@@ -98,7 +98,7 @@ class Body:
             was, now = axes_text(before.tile.axes), axes_text(tile.axes)
             raise at.scope.error(
                 "E225", f"`{name.id}` was {was}, and would be {now} here", name.span, now,
-                secondary=(Label(before.span, was),), fix="give the new value a name of its own",
+                secondary=(Label(before.span, was),), fix="give the new value another name",
             )  # fmt: skip
         at.names[name.id] = Named(tile, name.span)
         at.broken.discard(name.id)
@@ -124,8 +124,8 @@ class Body:
             initial = at.number(carried.initial, "`carry`")
             if not set(initial.axes) <= set(axes):
                 raise at.scope.error(
-                    "E225", f"`{name.id}` is {axes_text(axes)}, and starts as {axes_text(initial.axes)}",
-                    carried.initial.span, axes_text(initial.axes), fix="let both have the same axes",
+                    "E225", f"`{name.id}` is {axes_text(axes)}, but starts as {axes_text(initial.axes)}",
+                    carried.initial.span, axes_text(initial.axes), fix="make both have the same axes",
                 )  # fmt: skip
         except Stop:
             at.broken.add(name.id)
@@ -160,7 +160,7 @@ class Body:
             axis = at.axes.each(loop)
             if len(at.axes.active) == MAX_LOOPS:
                 raise at.scope.error("E110", f"loops nest more than {MAX_LOOPS} deep", loop.span,
-                                     fix="walk along fewer axes")  # fmt: skip
+                                     fix="loop over fewer axes")  # fmt: skip
         except Stop:
             self._without_axis(loop)
             at.broken |= assigned.keys()
@@ -211,8 +211,8 @@ class Body:
                     was, now = axes_text(before.axes), axes_text(after.axes)
                     at.broken.add(name)
                     raise at.scope.error(
-                        "E225", f"`{name}` was {was}, and would be {now} where the condition holds", ended[name].span,
-                        now, secondary=(Label(outer[name].span, was),), fix="let both have the same axes",
+                        "E225", f"`{name}` was {was}, but would be {now} if the condition holds", ended[name].span,
+                        now, secondary=(Label(outer[name].span, was),), fix="make both have the same axes",
                     )  # fmt: skip
                 result = at.value(after.axes, ended[name].span, name)
                 chosen.append(Chosen(before.value, after.value, result))
@@ -223,9 +223,9 @@ class Body:
     def _not_chosen(self, statement: ast.Statement, when: ast.When) -> Stop:
         word = statement.span.text.split()[0]
         return self.at.scope.error(
-            "E222", f"`{word}` stands under `when any`, where only definitions do", statement.span,
+            "E222", f"`{word}` is under `when any`, where only definitions are allowed", statement.span,
             secondary=(Label(when.span, "the condition"),),
-            fix="give a name its new value here, and use it behind",
+            fix="assign the new value here, and use it after `when any`",
         )  # fmt: skip
 
     def _found_axes(
@@ -277,14 +277,14 @@ class Body:
             return
         self.at.broken.add(name)
         was, now = axes_text(value.axes), axes_text(update.axes)
-        message = f"`{name}` comes into a pass as {was}, and leaves it as {now}"
-        fix = f"let both have the same axes, as with `carry {name} : f32{now} = ...`"
+        message = f"`{name}` is {was} at the start of an iteration, but {now} at its end"
+        fix = f"make both have the same axes, as with `carry {name} : f32{now} = ...`"
         if update.value.kind is not Kind.NUMBER:
-            message = f"`{name}` leaves the pass as {WORDS[update.value.kind]}, and a loop carries numbers"
-            fix = "make it one: `where(x, 1, 0)` of a truth, `f32(q)` of a coordinate"
+            message = f"`{name}` is {WORDS[update.value.kind]} at the end of the iteration, but a loop carries numbers"
+            fix = "convert it: `where(x, 1, 0)` for a condition, `f32(q)` for a position"
         elif axis in update.axes:
-            message = f"`{name}` has the loop's own axis `{axis.name}`, so another pass cannot take it over"
-            fix = "reduce it, or give the value of the loop another name"
+            message = f"`{name}` has the loop's own axis `{axis.name}`, so the next iteration cannot use it"
+            fix = "reduce it, or use another name in the loop"
         raise self.at.scope.error("E225", message, at, now, fix=fix)
 
     def _all_updated(self) -> None:
@@ -292,7 +292,7 @@ class Body:
         for carried in self.declared.values():
             name = carried.name
             self.at.scope.error(
-                "E227", f"no loop gives `{name.id}` a new value", carried.span, "carried in vain",
+                "E227", f"no loop assigns `{name.id}` a new value", carried.span, "carried in vain",
                 fix=f"define `{name.id} = ...` within a loop, or name the value without `carry`",
             )  # fmt: skip
 
@@ -309,7 +309,8 @@ class Body:
                 known=at.scope.tensors,
             )  # fmt: skip
         if at.axes.holds_places(at.scope.tensors[name.id]):
-            raise at.scope.error("E204", f"`{name.id}` holds places, and equations store numbers", name.span, "i32",
+            raise at.scope.error("E204", f"`{name.id}` is an i32 tensor of positions, but equations store "
+                                         "floats", name.span, "i32",
                                  fix="store to a tensor of f32, bf16 or f16")  # fmt: skip
         access: Access | None = None
         with suppress(Stop):
@@ -321,11 +322,11 @@ class Body:
             raise at.scope.error(
                 "E204", f"blocks add to `{access.tensor.name}`, which is {access.tensor.dtype.spelling}", target.span,
                 secondary=(Label(access.tensor.span),) if access.tensor.span else (),
-                fix="add to a tensor of f32, and round it in a kernel behind",
+                fix="add to a tensor of f32, and round it in a later kernel",
             )  # fmt: skip
         if access.tensor.dtype.packed and not access.tensor.dtype.in_blocks:
             raise at.scope.error(
-                "E204", f"`{access.tensor.name}` is {access.tensor.dtype.spelling}, and no kernel packs numbers yet",
+                "E204", f"`{access.tensor.name}` is {access.tensor.dtype.spelling}, but no kernel packs values yet",
                 target.span, secondary=(Label(access.tensor.span),),
                 fix="store i8, and pack it with `tkgen.packing.pack`",
             )  # fmt: skip
@@ -345,7 +346,7 @@ class Body:
             if isinstance(made, Product) and made.axis.kind is AxisKind.PARALLEL:
                 return tile, made.axis
         raise at.scope.error(
-            "E226", "`+=` adds what each block sums of its own tile, and this is no such sum", value.span,
+            "E226", "`+=` adds a sum of each block over its own tile, but this is not such a sum", value.span,
             fix=self._plain(value),
         )  # fmt: skip
 
@@ -360,9 +361,10 @@ class Body:
         over = [a.name for a in tile.axes if a not in access.axes]
         words = [f"lacks {_listed(lacking)}"] * bool(lacking) + [f"has {_listed(over)} beside"] * bool(over)
         return self.at.scope.error(
-            "E225", f"`{target.span.text}` is {axes_text(access.axes)}, and the value stored {' and '.join(words)}",
+            "E225", f"`{target.span.text}` is {axes_text(access.axes)}, but the value stored {' and '.join(words)}",
             target.span, axes_text(access.axes), secondary=(Label(value.span, axes_text(tile.axes)),),
-            fix=self._unindexed(access, over, value) or "let both have the same axes: index, reduce or leave out",
+            fix=self._unindexed(access, over, value) or "make both have the same axes: index it, reduce it, or "
+                                                        "remove an axis",
         )  # fmt: skip
 
     def _unindexed(self, access: Access, over: Sequence[str], value: ast.Expr) -> Fix | None:
@@ -382,7 +384,7 @@ class Body:
             return found[0] if found else None
         texts = " and ".join(f"`{edit.text}`" for f in found for edit in f.edits)
         edits = tuple(edit for f in found for edit in f.edits)
-        return Fix(f"write {texts}: the parts that belong to the tile", edits, certain=False)
+        return Fix(f"write {texts}: the parts for this tile", edits, certain=False)
 
     def _once(self, access: Access, target: ast.Access, over: Axis | None = None) -> None:
         """E602 where several blocks, passes or stores write one element; blocks along `over` add to it."""
@@ -391,7 +393,7 @@ class Body:
             if other.tensor is access.tensor and not apart(other, access):
                 raise at.scope.error(
                     "E602", f"`{access.tensor.name}` is stored twice", target.span,
-                    "every element would be written again",
+                    "every element would be written twice",
                     secondary=(Label(stored, "first stored here"),), fix="remove one of the stores",
                 )  # fmt: skip
         full = [i.axis for i in access.indices if i.axis is not None and i.divisor in (1, i.axis.tile)]
@@ -400,9 +402,9 @@ class Body:
         for axis in [*parallel, *at.axes.active]:
             if axis not in full and axis != over:
                 who = "pass" if axis.kind is AxisKind.SEQUENTIAL else "block"
-                fix = "move the store behind the loop" if who == "pass" else f"index a dimension with `{axis.name}`"
+                fix = "move the store after the loop" if who == "pass" else f"index a dimension with `{axis.name}`"
                 raise at.scope.error(
-                    "E602", f"every {who} along `{axis.name}` writes `{target.span.text}`, another value each",
+                    "E602", f"every {who} along `{axis.name}` writes `{target.span.text}`, each with a different value",
                     target.span, f"no `{axis.name}`",
                     secondary=(Label(axis.span, "declared here"),) if axis.span else (), fix=fix,
                 )  # fmt: skip
@@ -413,14 +415,15 @@ class Body:
             if adds and read.tensor is access.tensor:
                 raise self.at.scope.error(
                     "E228", f"blocks add to `{access.tensor.name}`, which the kernel reads", target.span,
-                    "what is read there depends on which blocks are done",
+                    "the value read depends on which blocks have finished",
                     secondary=(Label(where, "read here"),), fix="add to another tensor",
                 )  # fmt: skip
             if read.tensor is access.tensor and read != access and not apart(read, access):
                 raise self.at.scope.error(
                     "E228", f"`{access.tensor.name}` is read at one place and stored to at another", target.span,
-                    "maybe what another block has yet to read",
-                    secondary=(Label(where, "read here"),), fix="store where it was read, or to another tensor",
+                    "another block may not have read it yet",
+                    secondary=(Label(where, "read here"),), fix="store to the position that was read, or to another "
+                                                                "tensor",
                 )  # fmt: skip
 
 

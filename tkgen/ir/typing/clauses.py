@@ -30,9 +30,9 @@ _WITH_EQUATIONS = (
 _INSTEAD = {
     ast.Block: "`over m in M by 128` gives the tile of a block, `each k in K by 64` its steps",
     ast.Accumulate: "a sum over the steps is `c = c + A[m, k] @ B[n, k].T`",
-    ast.Epilogue: "functions stand in the equations: `C[m, n] = relu(c)`",
+    ast.Epilogue: "functions are part of the equations: `C[m, n] = relu(c)`",
     ast.Store: "a store is an equation: `C[m, n] = c`",
-    ast.Tail: "leave it out: what lies beyond an end is not read, and writes to it are dropped",
+    ast.Tail: "remove it: elements beyond the end are not read, and stores to them are dropped",
 }
 
 
@@ -69,14 +69,14 @@ def _foreign(scope: Scope, kernel: Kernel) -> None:
         if statement in named or statement in within:
             if statement in within:
                 word = statement.span.text.split()[0]
-                scope.error("E222", f"`{word}` is the kernel's here, not a role's", statement.span,
+                scope.error("E222", f"`{word}` belongs to the kernel here, not to a role", statement.span,
                             fix="write it above the roles, in which `load` and `store` name tensors")  # fmt: skip
             continue
         if not isinstance(statement, _WITH_EQUATIONS) and not (orders and multiplies):
             word = statement.span.text.split()[0]
-            message, label = f"`{word}` is of matrix products, and these equations have none", "such as this one"
+            message, label = f"`{word}` is only for matrix products, but these equations have none", "such as this one"
             if multiplies:
-                message = f"`{word}` is of loops that only sum products, and this one computes with what it multiplied"
+                message = f"`{word}` is only for loops that just sum products, but this one computes with the products"
                 label = "such as here"
             scope.error(
                 "E222", message, statement.span, secondary=(Label(products[-1] if products else equation.span, label),),
@@ -98,8 +98,10 @@ def _roles(scope: Scope, kernel: Kernel, read: frozenset[str]) -> tuple[Role, ..
                                   fix="name a tensor that is written", known=written)  # fmt: skip
         left = sorted(written - {n.id for n in names}) if names else []
         if names and (role.loads or left):
-            message = f"`{left[0]}` is stored by the same waves" if left else f"role `{role.name}` loads, and stores"
-            raise scope.error("E215", message, names[0].span, fix="let one role store all that the kernel writes")
+            message = (
+                f"`{left[0]}` must be stored by the same waves" if left else f"role `{role.name}` loads, and stores"
+            )
+            raise scope.error("E215", message, names[0].span, fix="store all outputs in one role")
     if found and (waves := next(iter(scope.all(ast.Waves)), None)):
         raise scope.error(
             "E214", "`waves` and `role` both divide the block's waves", waves.span,
@@ -124,7 +126,7 @@ def _waves(scope: Scope, kernel: Kernel, roles: tuple[Role, ...]) -> tuple[int, 
     wave_limit(scope, count, clause.span)
     if clause.cols is not None:
         raise scope.error(
-            "E214", "a grid of waves is of matrix products", clause.span,
+            "E214", "a grid of waves is only for matrix products", clause.span,
             fix=f"write `waves {count}`, or `waves {count} along` an axis",
         )  # fmt: skip
     if clause.along is None:
@@ -136,10 +138,10 @@ def _waves(scope: Scope, kernel: Kernel, roles: tuple[Role, ...]) -> tuple[int, 
     assert axis.tile is not None
     if axis.tile % count:
         raise scope.error(
-            "E214", f"{count} waves cannot share a tile of {axis.tile} along `{axis.name}`", clause.span,
+            "E214", f"{count} waves cannot divide a tile of {axis.tile} along `{axis.name}`", clause.span,
             f"{axis.tile} % {count} = {axis.tile % count}",
             secondary=(Label(axis.span, f"tiles of {axis.tile}"),) if axis.span else (),
-            fix="let the number of waves divide the tile",
+            fix="use a number of waves that divides the tile",
         )  # fmt: skip
     return count, axis
 
@@ -176,7 +178,7 @@ def _registers(scope: Scope, read: frozenset[str], staged: tuple[Staging, ...]) 
     for clause in scope.all(ast.Registers):
         if clause.slice or clause.buffers:
             raise scope.error(
-                "E222", "slices and buffers of registers are of matrix products", clause.span,
+                "E222", "slices and buffers of registers are only for matrix products", clause.span,
                 fix="name the tensors only",
             )  # fmt: skip
         for tensor in _read(scope, clause, read):
@@ -209,7 +211,7 @@ def _grid(scope: Scope) -> GridKind:
     found = clauses.grid(scope)
     if found.span is not None and found.name in ("split_k", "stream_k"):
         raise scope.error(
-            "E212", f"`grid {found.name}` is of matrix products", found.span,
+            "E212", f"`grid {found.name}` is only for matrix products", found.span,
             fix="use `linear` or `persistent(blocks)`",
         )  # fmt: skip
     return found
@@ -229,17 +231,17 @@ def written_schedule(scope: Scope, waves: int) -> WrittenSchedule | None:
     clause = next((s for s in scope.all(ast.Schedule) if s.preset is None), None)
     if clause is None:
         if phase := next(iter(scope.all(ast.Phase)), None):
-            raise scope.error("E216", "a phase is counted in clusters, and no schedule is written", phase.span,
+            raise scope.error("E216", "a phase is counted in clusters, but there is no written schedule", phase.span,
                               fix="write a `schedule` block, or `schedule ping_pong`")  # fmt: skip
         return None
     if clause.waits is not None:
-        raise scope.error("E216", "waits of a loop of equations are always derived", clause.waits.span,
-                          fix="leave `waits` out")  # fmt: skip
+        raise scope.error("E216", "waits of a fused matmul are always derived", clause.waits.span,
+                          fix="remove `waits`")  # fmt: skip
     lines = []
     for line in clause.clusters:
         if line.part is not None:
-            raise scope.error("E216", f"the {line.part} of a loop of equations is derived", line.span,
-                              fix="leave the line out")  # fmt: skip
+            raise scope.error("E216", f"the {line.part} of a fused matmul is derived", line.span,
+                              fix="remove the line")  # fmt: skip
         lines.append(WrittenLine(tuple(_step(scope, op) for op in line.ops), line.kind == "cluster", line.span))
     auto = clause.barriers is not None and clause.barriers.id == "auto"
     return WrittenSchedule(tuple(lines), auto, _late(scope, waves), clause.span)
@@ -251,7 +253,7 @@ def _late(scope: Scope, waves: int) -> int:
     for phase in phases:
         first, last, amount = (number(scope, e) for e in (phase.waves.first, phase.waves.last, phase.amount))
         if len(phases) > 1 or last != waves - 1 or not 0 < first <= last or amount != 1:
-            message = "in a loop of equations the last waves run one cluster behind the others"
+            message = "in a fused matmul the second half of the waves must run one cluster later than the first"
             fix = f"write `phase waves {waves // 2}..{waves - 1} by 1 cluster`"
             raise scope.error("E309", message, phase.span, fix=fix)
         return first
@@ -277,23 +279,24 @@ def _step(scope: Scope, op: ast.ScheduleOp) -> WrittenStep:
         case ast.Mix(pattern=pattern, times=times):
             sizes = [number(scope, size) for size in (*(size for _, size in pattern), times)]
             if wrong := next((n for n in sizes if not 1 <= n <= MOST_MIXED), None):
-                raise scope.error("E216", f"{wrong} is no number of instructions to mix", op.span,
+                raise scope.error("E216", f"{wrong} is not a valid number of instructions to mix", op.span,
                                   fix=f"write 1..{MOST_MIXED}")  # fmt: skip
             kinds = tuple((kind, n) for (kind, _), n in zip(pattern, sizes, strict=False))
             return WrittenStep("mix", op.span, mix=(kinds, sizes[-1]))
     fixes = {
         ast.Multiply: "write `multiply NAME`, with the name of an equation",
-        ast.Wait: "leave it out: waits of a loop of equations are derived",
+        ast.Wait: "remove it: waits of a fused matmul are derived",
     }
-    raise scope.error("E216", "a loop of equations has no such step", op.span,
-                      fix=fixes.get(type(op), "write `fetch`, `copy`, `write` or `read` of a whole tile"))  # fmt: skip
+    raise scope.error("E216", "a fused matmul has no such step", op.span,
+                      fix=fixes.get(type(op), "write `fetch`, `copy`, `write` or `read` of a complete "
+                                              "tile"))  # fmt: skip
 
 
 def _ahead(scope: Scope, step: ast.StepRef | None) -> int:
     if step is None:
         return 0
     if step.base != "k" or not 0 <= step.offset <= MOST_AHEAD:
-        raise scope.error("E216", "a pass names its own tiles, or those of later passes", step.span,
+        raise scope.error("E216", "an iteration names its own tiles or those of later iterations", step.span,
                           fix="write `[k+1]`")  # fmt: skip
     return step.offset
 

@@ -56,7 +56,7 @@ EPILOGUES = ("scale", "add", "bias", "mul", "clamp", *ACTIVATIONS)
 ARGUMENTS = {"scale": (1, 1), "add": (1, 2), "bias": (1, 1), "mul": (1, 1), "clamp": (2, 2)}  # from, to; else none
 WRITTEN = {"scale": "scale(factor)", "add": "add(tensor, factor)", "bias": "bias(vector)", "mul": "mul(tensor)",
            "clamp": "clamp(least, most)"}  # fmt: skip
-EQUATION = "say by indices what is multiplied: `each k in K by 64`, `c = c + A[m, k] @ B[n, k].T`"
+EQUATION = "state the product with indices: `each k in K by 64`, `c = c + A[m, k] @ B[n, k].T`"
 
 
 def desugared(scope: Scope) -> Typed:
@@ -114,7 +114,7 @@ def _accumulate(scope: Scope) -> ast.Accumulate:
             extra.span,
             "a second one",
             secondary=(Label(first.span, "the first"),),
-            fix="write a kernel for each product",
+            fix="write a separate kernel for each product",
         )
     return first
 
@@ -151,15 +151,15 @@ def _factors(scope: Scope, at: ast.Accumulate, output: Tensor) -> tuple[Tensor, 
         names = list(dict.fromkeys([*through, *(n.id for r in scope.all(ast.Registers) for n in r.names)]))
     if len(names) < 2:
         raise scope.error(
-            "E205", f"only `{names[0]}` gets to registers" if names else "no tensor gets to registers", at.span,
-            "a product of two tensors",
-            notes=("a factor is named in `shared`, or in `registers` alone where it goes there straight from global "
-                   "memory",),
+            "E205", f"only `{names[0]}` is loaded to registers" if names else "no tensor is loaded to "
+                                                                              "registers", at.span,
+            "a product has two operands",
+            notes=("name an operand in `shared`, or only in `registers` if it bypasses LDS",),
             fix="name both, such as `shared A, B buffers 2`",
         )  # fmt: skip
     if len(names) > 2:
         raise scope.error(
-            "E205", f"the product is not clear: `shared` and `registers` name {len(names)} tensors", at.span,
+            "E205", f"the product is ambiguous: `shared` and `registers` name {len(names)} tensors", at.span,
             fix=f"write it out: `accumulate {at.name.id} = A * B : f32 ...`",
         )  # fmt: skip
     first, second = (scope.tensors[n] for n in names)
@@ -185,20 +185,20 @@ def _no_product(scope: Scope, factors: tuple[Tensor, Tensor], output: Tensor, at
     twice = next((t.dims[0].name for t in (a, b, output) if len(set(t.dims)) < len(t.dims)), None)
     if twice is not None:
         raise scope.error(
-            "E205", f"clauses tell rows, columns and the contraction by their names, and `{twice}` is two of them",
+            "E205", f"clauses identify rows, columns and the contraction by name, but `{twice}` is two of them",
             at.span, secondary=(Label(a.span), Label(b.span), Label(output.span)),
-            fix=f"give each a name of its own, or {EQUATION}",
+            fix=f"give each a different name, or {EQUATION}",
         )  # fmt: skip
     shape = {t.name: f"[{', '.join(d.name for d in t.dims)}]" for t in (a, b, output)}
     return scope.error(
         "E205",
-        f"`{a.name}{shape[a.name]}` times `{b.name}{shape[b.name]}` does not make "
+        f"`{a.name}{shape[a.name]}` times `{b.name}{shape[b.name]}` is not "
         f"`{output.name}{shape[output.name]}`",
         at.span,
         secondary=(Label(a.span, "the left factor"), Label(b.span, "the right factor")),
-        notes=("the left factor has the output's first dimension, the right one its second, "
-               "and both have one contracted dimension in common",),
-        fix=f"change the dimensions of `{a.name}`, `{b.name}` or `{output.name}`, or the order of the factors",
+        notes=("the left operand must have the first dimension of the output, the right operand the second, "
+               "and both must share the contracted dimension",),
+        fix=f"change the dimensions of `{a.name}`, `{b.name}` or `{output.name}`, or the order of the operands",
     )  # fmt: skip
 
 
@@ -219,7 +219,7 @@ def _store(scope: Scope, at: ast.Accumulate) -> ast.Store:
         )  # fmt: skip
     if len(found) > 1:
         scope.error(
-            "E602", f"`{at.name.id}` is stored twice", found[1].span, "every element would be written again",
+            "E602", f"`{at.name.id}` is stored twice", found[1].span, "every element would be written twice",
             secondary=(Label(found[0].span, "first stored here"),),
             fix=Fix("remove the second store", ()),
         )  # fmt: skip
@@ -229,18 +229,18 @@ def _store(scope: Scope, at: ast.Accumulate) -> ast.Store:
             continue
         for store in statements(ast.Store, body):
             scope.error(
-                "E401", f"role `{role.name.id}` stores `{store.name.id}`, whose registers it does not own",
+                "E401", f"role `{role.name.id}` stores `{store.name.id}`, but another role has its registers",
                 store.span, secondary=(Label(at.span, "these registers belong to the role that accumulates"),),
-                notes=("a register tile lives in the waves that filled it; other waves cannot see it",),
-                fix="move `store` into the role that accumulates",
+                notes=("a register tile is in the waves that loaded it; other waves cannot read it",),
+                fix="move `store` to the role that accumulates",
             )  # fmt: skip
         for registers in statements(ast.Registers, body):
             scope.error(
                 "E401",
                 f"role `{role.name.id}` declares register tiles, but another role multiplies them",
                 registers.span, secondary=(Label(at.span, "multiplied by the waves of this role"),),
-                notes=("a register tile lives in the waves that filled it; other waves cannot see it",),
-                fix="move `registers` into the role that accumulates",
+                notes=("a register tile is in the waves that loaded it; other waves cannot read it",),
+                fix="move `registers` to the role that accumulates",
             )  # fmt: skip
     return found[0]
 
@@ -314,7 +314,7 @@ class _Writer:
         least, most = ARGUMENTS.get(name, (0, 0))
         if call.keywords or not least <= len(args) <= most:
             raise self.scope.error(
-                "E211", f"`{name}` does not take these arguments", span, fix=f"write `{WRITTEN.get(name, name)}`"
+                "E211", f"`{name}` does not accept these arguments", span, fix=f"write `{WRITTEN.get(name, name)}`"
             )
         if name in ACTIVATIONS or call.fast:
             return self.map(fast_form(self.scope, call) if call.fast else name, (value,), span=span)
@@ -380,6 +380,6 @@ class _Writer:
             case ast.Name(id=scalar) if scalar in self.scope.scalars:
                 return scalar
         raise self.scope.error(
-            "E211", f"a factor is a number or a scalar, not `{argument.span.text}`", argument.span,
+            "E211", f"an argument must be a number or a scalar, not `{argument.span.text}`", argument.span,
             fix="declare `scalar alpha : f32 = 1.0`",
         )  # fmt: skip

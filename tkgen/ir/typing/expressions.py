@@ -173,7 +173,7 @@ class Expressions:
             size = scope.values[node.id]
             if size is None:
                 raise scope.error(
-                    "E203", f"`{node.id}` is dynamic, and a number of an equation is known at build time", at,
+                    "E203", f"`{node.id}` is dynamic, but a number in an equation must be known at build time", at,
                     secondary=(Label(scope.declared[node.id], "dynamic"),),
                     fix=f"give `{node.id}` a size, or pass the number as a `scalar`",
                 )  # fmt: skip
@@ -185,22 +185,23 @@ class Expressions:
             axis, defined = self.gone[node.id]
             if axis is None:
                 raise scope.error(
-                    "E227", f"`{node.id}` is a value of `when any`, which not every tile has", at, "behind it",
-                    secondary=(Label(defined, "defined here"),), fix=f"give `{node.id}` a value before it",
+                    "E227", f"`{node.id}` is defined under `when any`, so it does not exist in every "
+                            "tile", at, "behind it",
+                    secondary=(Label(defined, "defined here"),), fix=f"assign `{node.id}` a value before `when any`",
                 )  # fmt: skip
             raise scope.error(
-                "E227", f"`{node.id}` is a value of the loop over `{axis.name}`, one of every pass", at,
+                "E227", f"`{node.id}` is a value of the loop over `{axis.name}`, so it exists only in the loop", at,
                 "after the loop",
                 secondary=(Label(defined, "defined here"),),
                 fix=suggestions.summed(scope.kernel.body, node.id, defined)
-                or f"hand it on: `carry {node.id} : f32[...] = ...` before the loop",
+                or f"pass it on: `carry {node.id} : f32[...] = ...` before the loop",
             )  # fmt: skip
         if node.id in self.later:
             looping = bool(self.axes.active)
-            carry = f"give it one before the loop: `carry {node.id} : f32[...] = ...`; a sum begins at zero"
+            carry = f"give it a value before the loop: `carry {node.id} : f32[...] = ...`; a sum starts at zero"
             raise scope.error(
-                "E227", f"`{node.id}` has no value yet", at, "not in the first pass" if looping else "too early",
-                secondary=(Label(self.later[node.id], "it has one from here on"),),
+                "E227", f"`{node.id}` has no value yet", at, "not in the first iteration" if looping else "too early",
+                secondary=(Label(self.later[node.id], "it has a value only from here on"),),
                 fix=carry if looping else "move the definition up",
             )  # fmt: skip
         if node.id in scope.functions:
@@ -210,7 +211,7 @@ class Expressions:
             fix = suggestions.written(at, number)
             raise scope.error("E200", f"`{node.id}` is written `{number}` in equations", at, "not defined", fix=fix)
         raise scope.error(
-            "E200", f"nothing is called `{node.id}` here", at, "not defined",
+            "E200", f"the name `{node.id}` is not defined here", at, "not defined",
             fix="define it in a line above", known=known,
         )  # fmt: skip
 
@@ -225,25 +226,25 @@ class Expressions:
         """A part of a tensor, loaded."""
         self.scope.usable(name)
         if name.id not in self.scope.tensors:
-            what = "a value, which has no index" if name.id in self.names else "not a global tensor"
+            what = "a value, which cannot be indexed" if name.id in self.names else "not a global tensor"
             fix: Fix | str = f"declare it: `global {name.id} : bf16[...]`"
             if name.id in self.names:
-                fix = Fix("drop the index: values have none", (Edit(at, name.id),), certain=False)
+                fix = Fix("remove the index: values have none", (Edit(at, name.id),), certain=False)
             raise self.scope.error("E200", f"`{name.id}` is {what}", name.span, fix=fix, known=self.scope.tensors)
         tensor = self.scope.tensors[name.id]
         if self.axes.holds_places(tensor):
             raise self.scope.error(
-                "E204", f"`{name.id}` holds places, and no numbers that equations compute with", at, "i32",
+                "E204", f"`{name.id}` holds positions, with which equations cannot compute", at, "i32",
                 secondary=(Label(tensor.span, "declared here"),),
-                fix=f"let an axis go by it, `over g in GROUPS, m in ROWS within {name.id}[g] by 128`, or make it f32",
+                fix=f"use it for an axis, `over g in GROUPS, m in ROWS within {name.id}[g] by 128`, or make it f32",
             )  # fmt: skip
         source = self.axes.access(tensor, indices, at)
         for target, stored in self.stores:
             if target.tensor is source.tensor and not apart(target, source):
                 raise self.scope.error(
-                    "E228", f"`{name.id}` is read after a store to it", at, "what stands here then is not said",
+                    "E228", f"`{name.id}` is read after a store to it", at, "the value here would be undefined",
                     secondary=(Label(stored, "stored here"),),
-                    fix="use the value that was stored, by its name",
+                    fix="use the name of the stored value",
                 )  # fmt: skip
         self.loads.append((source, at))
         if source not in self.known:
@@ -273,7 +274,7 @@ class Expressions:
         fixes = {
             Kind.NUMBER: suggestions.number(node),
             Kind.PREDICATE: suggestions.truth(node),
-            Kind.COORDINATE: Fix(f"name an axis, or `{PLACE}(D)` for a dimension that is taken whole"),
+            Kind.COORDINATE: Fix(f"name an axis, or `{PLACE}(D)` for a complete dimension"),
         }
         raise self.scope.error("E229", f"{what} takes {WORDS[kind]}, not {WORDS[given]}", node.span,
                                f"{WORDS[given]}", fix=fixes[kind])  # fmt: skip
@@ -392,7 +393,7 @@ class Expressions:
             return self._length(node, name)
         tile, dtype = self.number(node.args[0], f"`{word}`"), element(self.scope, node.name)
         if dtype.packed:
-            what = f"`{word}` converts to {dtype.spelling}, which is packed and made by stores alone"
+            what = f"`{word}` converts to {dtype.spelling}, a packed type that only stores create"
             raise self.scope.error("E204", what, node.name.span, fix="convert to another type, or store it")
         result = self.value(tile.value.axes, node.span, name, dtype=dtype)
         self.ops.append(Convert(result, tile.value))
@@ -418,9 +419,9 @@ class Expressions:
 
     def _unknown(self, node: ast.Call) -> Stop:
         """E200 for a function that has another name here, or none."""
-        word, message = node.name.id, f"`{node.name.id}` is no function of equations"
+        word, message = node.name.id, f"`{node.name.id}` is not a function of equations"
         if (fix := suggestions.indexed(node, self.scope.tensors)) is not None:
-            return self.scope.error("E200", f"`{word}` is a tensor, and no function", node.name.span, fix=fix)
+            return self.scope.error("E200", f"`{word}` is a tensor, not a function", node.name.span, fix=fix)
         if (known := suggestions.renamed(node)) is not None:
             return self.scope.error("E200", f"{message}{known[0]}", node.name.span, "not known", fix=known[1])
         return self.scope.error(
@@ -432,7 +433,7 @@ class Expressions:
         word, plural = node.name.id, "" if wanted == "1" else "s"
         fix = suggestions.of_arguments(node, word in REDUCTIONS)
         if len(node.args) == 1 and word in ("max", "min"):
-            raise self.scope.error("E200", f"`{word}` compares two values, and has one", node.span, fix=fix)
+            raise self.scope.error("E200", f"`{word}` compares two values, but has one", node.span, fix=fix)
         about = CALLS[word].doc if word in CALLS else "of a tile"
         raise self.scope.error(
             "E200", f"`{word}` takes {wanted} argument{plural}, not {len(node.args)}", node.span,
@@ -445,7 +446,7 @@ class Expressions:
             self._arguments(node, "1")
         (argument,) = node.args
         if not isinstance(argument, ast.Name):
-            raise self.scope.error("E204", f"`{argument.span.text}` is no data type", argument.span,
+            raise self.scope.error("E204", f"`{argument.span.text}` is not a data type", argument.span,
                                    fix="name one: `largest(fp8)`", known=ELEMENTS)  # fmt: skip
         return self.constant(element(self.scope, argument).largest, node.span, name)
 
@@ -479,8 +480,8 @@ class Expressions:
         tile = self.expr(operand)
         if len(tile.axes) != 2:
             raise self.scope.error(
-                "E224", f"`.T` swaps two axes, this tile has {len(tile.axes)}", at, axes_text(tile.axes),
-                fix="drop it" if len(tile.axes) < 2 else "name the axes in the order that you want",
+                "E224", f"`.T` swaps two axes, but this tile has {len(tile.axes)}", at, axes_text(tile.axes),
+                fix="drop it" if len(tile.axes) < 2 else "index the axes in the order that you want",
             )  # fmt: skip
         return Tile(tile.value, tile.axes[::-1])
 
@@ -491,13 +492,17 @@ class Expressions:
         tile = self.number(argument, f"`{word}`")
         if not tile.axes:
             raise self.scope.error(
-                "E226", f"`{word}` has nothing to go along: this is one number", argument.span, "no axis", fix="drop it"
+                "E226",
+                f"`{word}` has no axis to reduce: this is a single number",
+                argument.span,
+                "no axis",
+                fix="drop it",
             )
         axis = tile.axes[-1 if along == "row" else 0]
         what, several = f"`{word}` along `{axis.name}`", axis.kind is AxisKind.PARALLEL and not axis.is_one_tile
         if several and axis.name not in self.numbered:
             other, swapped = tile.axes[0 if along == "row" else -1], {"row": "col", "col": "row"}[along] + function
-            fix = f"use `{swapped}`, which goes along `{other.name}`: this tile is {axes_text(tile.axes)}"
+            fix = f"use `{swapped}`, which is over `{other.name}`: this tile is {axes_text(tile.axes)}"
             raise self.needs_whole(axis, what, node.span, fix=fix if other.kind is not AxisKind.PARALLEL else "")
         if function == "mean" and (several or axis.kind is AxisKind.SEQUENTIAL):
             raise self.scope.error(
@@ -522,21 +527,21 @@ class Expressions:
         """E226 where a sum would be of one block's tile, so that its meaning hung on the tile's size."""
         usual = (
             f"walk along `{axis.name}` with `each {axis.name} in {axis.dim.name} by {axis.tile}`, "
-            "or take the dimension whole by leaving its index out"
+            "or omit the index to select the complete dimension"
         )
         if axis.within:
             walked = f"each {axis.name} in {axis.dim.name} within {axis.within.offsets.name}[{axis.within.of}] by ..."
-            usual = f"sum over all of a group in a loop: `{walked}`"
+            usual = f"sum over a complete group in a loop: `{walked}`"
         elif reduced:
             whole = f"`{axis.name} in {axis.dim.name} by {axis.dim.size or '...'}`"
             usual = (
-                f"let a block have all of `{axis.name}`, {whole} or without an index; or store one result for each "
+                f"give a block all of `{axis.name}`, {whole} or without an index; or store one result for each "
                 f"tile, at a place `{axis.name} / {axis.tile}`"
             )
         return self.scope.error(
-            "E226", f"{what} would end with the block's tile of {axis.tile}", at,
-            "what it is would depend on how the work is divided",
-            secondary=(Label(axis.span, "blocks have a tile each"),) if axis.span else (),
+            "E226", f"{what} would be over only the block's tile of {axis.tile}", at,
+            "the result would depend on how the work is divided",
+            secondary=(Label(axis.span, "each block has one tile"),) if axis.span else (),
             fix=f"{fix}; or {usual}" if fix else usual,
         )  # fmt: skip
 
@@ -554,18 +559,19 @@ class Expressions:
         common = [axis for axis in a.axes if axis in b.axes]
         sides = (Label(left.span, axes_text(a.axes)), Label(right.span, axes_text(b.axes)))
         if not common:
-            fix = "use `*`" if not a.axes or not b.axes else "a product sums over an axis that both factors have"
+            fix = "use `*`" if not a.axes or not b.axes else "a product sums over an axis that both operands have"
             message = f"a product of {axes_text(a.axes)} and {axes_text(b.axes)} has no axis in common"
             raise self.scope.error("E224", message, at, secondary=sides, fix=fix)
         axis = common[0]
         if len(common) > 1:
             raise self.scope.error(
                 "E224", f"both factors have {' and '.join(f'`{c.name}`' for c in common)}", at, secondary=sides,
-                fix="let them share one axis only, the one that is summed",
+                fix="make them share only the axis that is summed",
             )  # fmt: skip
         if a.axes[-1] != axis or b.axes[0] != axis:
             raise self.scope.error(
-                "E224", f"`@` sums over the last axis of the left factor and the first of the right, not `{axis.name}`",
+                "E224", "`@` sums over the last axis of the left operand and the first of the right one, not "
+                        f"`{axis.name}`",
                 at, secondary=sides,
                 fix=suggestions.transposing(axis, left, a.axes, right, b.axes),
             )  # fmt: skip

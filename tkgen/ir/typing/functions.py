@@ -16,7 +16,7 @@ from tkgen.ir.typing.vocabulary import BUILT_IN, CALLS, CONSTANTS, LARGEST, OF_A
 from tkgen.source import Span
 from tkgen.syntax import ast
 
-MOST_DEEP = 100  # operations in one another
+MOST_DEEP = 100  # nested operations
 
 
 def check_functions(scope: Scope) -> None:
@@ -40,7 +40,7 @@ def check_functions(scope: Scope) -> None:
 def no_value(function: ast.Function, at: Span) -> Diagnostic:
     """E200 for the name of a function where a value is wanted."""
     form = f"{function.name.id}({', '.join(p.id for p in function.parameters)})"
-    message = f"`{function.name.id}` is a function, which takes arguments"
+    message = f"`{function.name.id}` is a function, which needs arguments"
     return Diagnostic("E200", message, Label(at, "no value"), fix=Fix(f"call it: `{form}`"))
 
 
@@ -79,7 +79,7 @@ def _known(scope: Scope, function: ast.Function, node: ast.Expr) -> None:
             known = Label(scope.declared[name], "declared here, for the kernel") if declared else None
             raise scope.error(
                 "E234", f"`{name}` {what} of `{function.name.id}`" if what == "is no parameter" else f"`{name}` {what}",
-                node.span, "functions see their parameters alone", secondary=(known,) if known else (),
+                node.span, "functions can use only their parameters", secondary=(known,) if known else (),
                 fix=f"pass it as an argument: `{function.name.id}({', '.join([*parameters, name])})`"
                 if what == "is no parameter" else f"call it: `{name}(...)`",
                 known=() if declared else parameters,
@@ -88,30 +88,30 @@ def _known(scope: Scope, function: ast.Function, node: ast.Expr) -> None:
             value = name.id in parameters
             raise scope.error(
                 "E234", f"`{name.id}` is a parameter, which has no index" if value
-                else f"a function takes values, and reads no tensor such as `{name.id}`",
-                node.span, "no part of a tensor", fix="drop the index" if value else "pass the part as an argument",
+                else f"a function takes values and cannot read a tensor such as `{name.id}`",
+                node.span, "not a part of a tensor", fix="drop the index" if value else "pass the part as an argument",
             )  # fmt: skip
         case ast.Call(along=(clause, *_)):
             raise scope.error(
                 "E234", f"`{clause.span.text}` names positions, and `{function.name.id}` sees no tensor to index",
-                clause.span, "functions see their parameters alone", fix="sum where the function is called",
+                clause.span, "functions can use only their parameters", fix="sum where the function is called",
             )  # fmt: skip
         case ast.Call(name=name) if name.id in OF_AXES:
             raise scope.error(
-                "E234", f"`{name.id}` takes the name of an axis, which `{function.name.id}` does not see", node.span,
-                "functions see their parameters alone", fix=f"pass `{node.span.text}` as an argument",
+                "E234", f"`{name.id}` needs the name of an axis, which `{function.name.id}` cannot use", node.span,
+                "functions can use only their parameters", fix=f"pass `{node.span.text}` as an argument",
             )  # fmt: skip
         case ast.Call(name=name) if name.id not in BUILT_IN and name.id not in scope.functions:
             said, fix = suggestions.renamed(node) or ("", None)
             raise scope.error(
-                "E200", f"`{name.id}` is no function of equations{said}", name.span, "not known",
+                "E200", f"`{name.id}` is not a function of equations{said}", name.span, "not known",
                 fix=fix or f"define it: `function {name.id}(x) = ...`",
                 known=() if fix else [*scope.functions, *CALLS, *REDUCTIONS],
             )  # fmt: skip
 
 
 def _too_deep(scope: Scope) -> None:
-    """E234 for functions that call themselves, or that expand to more than `MOST_DEEP` operations in one another."""
+    """E234 for functions that call themselves, or that expand to more than `MOST_DEEP` nested operations."""
     depth = dict.fromkeys(scope.functions, 0)
     for _ in range(MOST_DEEP + 1):
         depth = {name: _depth(f.value, depth) for name, f in scope.functions.items()}
@@ -129,18 +129,18 @@ def _too_deep(scope: Scope) -> None:
                 "E234", f"`{function.name.id}` calls itself", cycle[0].name.span,
                 "functions are expanded where they are called",
                 secondary=tuple(Label(call.name.span, "which calls this") for call in cycle[1:]),
-                fix="repeat the expression as often as it is wanted, or write a loop: `each k in K by 64`",
+                fix="repeat the expression, or write a loop: `each k in K by 64`",
             )  # fmt: skip
         elif not any(cycles.values()):
             said |= {*scope.functions}
             scope.error(
-                "E234", f"`{function.name.id}` expands to more than {MOST_DEEP} operations in one another",
-                function.name.span, "too deep", fix="name parts of it in equations of the kernel",
+                "E234", f"`{function.name.id}` expands to more than {MOST_DEEP} nested operations",
+                function.name.span, "too deep", fix="define parts of it in equations of the kernel",
             )  # fmt: skip
 
 
 def _depth(node: ast.Expr, depth: Mapping[str, int]) -> int:
-    """The operations in one another of an expression, with those of the functions that it calls."""
+    """The nested operations of an expression, with those of the functions that it calls."""
     match node:
         case ast.Binary(left=left, right=right):
             return min(1 + max(_depth(left, depth), _depth(right, depth)), MOST_DEEP + 1)

@@ -44,7 +44,7 @@ def reduced(node: ast.Call, word: str) -> Fix:
     """A reduction without the number of a dimension: `rowsum(x)` for `rowsum(x, -1)`, `colsum(x)` for dimension 0."""
     along = "col" if node.args[1].span.text in ("0", "-2") else "row"
     return written(
-        node.span, f"{along}{word[3:]}({node.args[0].span.text})", ": along the last axis, `col...` the first"
+        node.span, f"{along}{word[3:]}({node.args[0].span.text})", ": over the last axis; `col...` is over the first"
     )
 
 
@@ -59,7 +59,7 @@ def of_arguments(node: ast.Call, row_wise: bool) -> Fix | None:
             nested = f"{word}({nested}, {each})"
         return written(node.span, nested)
     if word in ("max", "min") and len(args) == 1:
-        return written(node.name.span, f"row{word}", f" for that of a row; of a column it is `col{word}`")
+        return written(node.name.span, f"row{word}", f" for a row; for a column it is `col{word}`")
     if word == "clamp" and len(args) == 2:
         return written(node.span, f"max({args[0]}, {args[1]})", f", or `min({args[0]}, {args[1]})` for an upper end")
     return None
@@ -72,7 +72,9 @@ def truth(node: ast.Expr) -> Fix:
 
 def number(node: ast.Expr) -> Fix:
     """A number of a truth: 1 where it holds."""
-    return written(node.span, f"where({node.span.text}, 1, 0)", "; or choose numbers by it: `where(q >= j, s, 0)`")
+    return written(
+        node.span, f"where({node.span.text}, 1, 0)", "; or use it to choose between values: `where(q >= j, s, 0)`"
+    )
 
 
 # ---------------------------------------------------------------- parts of tensors
@@ -94,9 +96,7 @@ def axes_of(dims: Iterable[Dim], axes: Iterable[Axis]) -> list[str]:
 def part(name: ast.Name, tensor: Tensor, axes: Sequence[Axis]) -> Fix | None:
     """`A[m, k]` for `A`, where an axis runs over each of its first dimensions."""
     found = axes_of(tensor.dims, axes)
-    return (
-        written(name.span, f"{name.id}[{', '.join(found)}]", ": the part that belongs to the tile") if found else None
-    )
+    return written(name.span, f"{name.id}[{', '.join(found)}]", ": the part for this tile") if found else None
 
 
 def without_none(name: str, indices: Sequence[ast.Expr], at: Span) -> Fix | None:
@@ -104,7 +104,7 @@ def without_none(name: str, indices: Sequence[ast.Expr], at: Span) -> Fix | None
     left = [i.span.text for i in indices if not (isinstance(i, ast.Name) and i.id in ("None", "newaxis"))]
     if len(left) == len(indices):
         return None
-    return written(at, f"{name}[{', '.join(left)}]" if left else name, ": axes go together by their names")
+    return written(at, f"{name}[{', '.join(left)}]" if left else name, ": axes broadcast by name")
 
 
 def swapped(tensor: Tensor, indices: Sequence[ast.Expr], axes: Mapping[str, Axis], at: Span) -> Fix | None:
@@ -148,7 +148,7 @@ def transposing(axis: Axis, left: ast.Expr, lefts: tuple[Axis, ...], right: ast.
     """Suggest the `.T` that make the product valid."""
     wanted = [(left, lefts, lefts[-1] != axis), (right, rights, rights[0] != axis)]
     if any(turn and len(axes) != 2 for _, axes, turn in wanted):
-        return Fix(f"bring `{axis.name}` to the end of the left factor and to the front of the right one")
+        return Fix(f"make `{axis.name}` the last axis of the left operand and the first of the right one")
     texts = [(node, _turned(node)) for node, _, turn in wanted if turn]
     words = " and ".join(f"`{text}`" for _, text in texts)
     return Fix(f"write {words}", tuple(Edit(node.span, text) for node, text in texts))

@@ -33,7 +33,7 @@ def fast_form(scope: Scope, node: ast.Call) -> str:
     if word not in CALLS:
         message = f"`fast` takes a function{' of the language' * (word in scope.functions)}, not `{word}`"
     raise scope.error(
-        "E200", message, node.name.span, "no faster than it is",
+        "E200", message, node.name.span, "it is no faster",
         fix=f"drop `fast`; these have one: {', '.join(FAST)}", known=() if word in CALLS else FAST,
     )  # fmt: skip
 

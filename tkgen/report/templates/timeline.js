@@ -101,7 +101,7 @@ function timeline(kernel, own, jump) {
     own.passes.forEach((t, i) => {
       if (t < view.from - 1 || t > view.to) return;
       const px = x(t);
-      out.push(`<line class="pass" x1="${px}" x2="${px}" y1="${AXIS - 8}" y2="${total - 8}"><title>pass ${i + 1} of the loop</title></line>`);
+      out.push(`<line class="pass" x1="${px}" x2="${px}" y1="${AXIS - 8}" y2="${total - 8}"><title>iteration ${i + 1} of the loop</title></line>`);
     });
     return out.join("");
   }

@@ -159,7 +159,8 @@ class EpilogueStatements:
         return found
 
     def _tile(self, op: OfSums, held: Mapping[str, Value]) -> tuple[tuple[Loop, ...], Epilogue]:
-        """The loops over fragments, and the epilogue of the one that they stand at; `held` is what sums' tiles hold."""
+        """The loops over fragments, and the epilogue of the current fragment; `held` has the values of the tiles of
+        sums."""
         p = self.c.program
         loops, (i, j) = loops_over(("i", op.rows), ("j", op.cols))
         products = zip(self.equations.sums, p.products, strict=True)

@@ -66,8 +66,8 @@ def refuse_packed(outputs: Iterable[Tensor]) -> None:
     """Raises SpecError where a harness would compare floats that share bytes."""
     if packed := next((t for t in outputs if t.dtype.packed), None):
         raise SpecError(Diagnostic(
-            "E204", f"`{packed.name}` is {packed.dtype.spelling}, and no harness compares such outputs yet",
-            Label(packed.span), fix=Fix("leave the harness: `tkgen run` and `tkgen.operator` know them"),
+            "E204", f"`{packed.name}` is {packed.dtype.spelling}, but harnesses cannot compare such outputs yet",
+            Label(packed.span), fix=Fix("build without the harness: `tkgen run` and `tkgen.operator` handle them"),
         ))  # fmt: skip
 
 
@@ -374,7 +374,7 @@ def _defaults(programs: Sequence[Any], unrolls: Mapping[str, int]) -> dict[str, 
 
 
 def _row_defaults(program: EquationProgram, given: Mapping[str, int]) -> dict[str, int]:
-    """The same where any size will do: as large as tensors of MOST_ELEMENTS allow; `given` ones stand."""
+    """The same where any size will do: as large as tensors of MOST_ELEMENTS allow; `given` ones are kept."""
     size, known = DYNAMIC_SIZE, {d.name: given[d.name] for d in program.dims if d.name in given}
     while True:
         found = completed(program.dims, divided(program.kernel), known, size)

@@ -2,7 +2,7 @@
 
 A value that extends along the split axis and another is a register tile of f32 in the layout of MFMA results, one along
 the split axis alone a register vector (a number for each column of such tiles). Without the split axis, a value that is
-loaded along the rows of tiles is a vector of a number for each row; a computed one is an expression that stands
+loaded along the rows of tiles is a vector of a number for each row; a computed one is an expression that is written
 wherever it is used. Predicates and coordinates are worked out where they are used.
 """
 

@@ -10,7 +10,7 @@ from tkgen.schedule.loops import SIDES, LoopMap
 
 
 def interleaved(m: LoopMap, constant: Callable[[Axis], str]) -> str:
-    """The hint that the product of the next iteration stands between what is computed of this one's.
+    """The hint that places the product of the next iteration between the computations of this one.
 
     `constant` names the extent of a tile along an axis.
     """

@@ -161,7 +161,7 @@ class LoopValues(LoopExpressions):
             yield from self.nest(self.rows(group[0].result), body, "ELEMENTS / 2" if paired else "ELEMENTS")
 
     def _users(self, value: Value) -> Iterator[Op]:
-        """The operations whose expressions have a value: those that stand within others are written with these."""
+        """The operations whose expressions have a value: those inside others are written with these."""
         for user in self.users.get(value, []):
             if isinstance(user, Map) and user.result in self.inlined:
                 yield from self._users(user.result)
@@ -305,7 +305,7 @@ class LoopValues(LoopExpressions):
         yield f"tk::take_rows<base_ops::{op.function}>({self.name[op.result]}, parts_{number});"
 
     def early(self, item: str, ahead: bool, part: tuple[int, int] = (0, 1)) -> Iterator[str]:
-        """The product that stands an iteration ahead, of `item`, or a part; before the loop that of the first
+        """The product of `item` that is computed an iteration ahead, or a part; before the loop that of the first
         iteration."""
         x = self.m.early
         assert x is not None

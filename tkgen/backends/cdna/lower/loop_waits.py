@@ -22,7 +22,7 @@ SETTLE = "tk::settle();"
 
 
 class UnderWay:
-    """Products whose results may be under way where the next statement stands.
+    """Products whose results may be in flight at the next statement.
 
     `made` has the operation that defines each value, `users` the operations that read it.
     """

@@ -1,8 +1,8 @@
 """Origins of generated lines, carried beside the text from the model to the end of rendering.
 
-A template or a statement ends a line with a mark, which stands for a comment, the spec lines behind the line, and the
-operations of the schedule that it executes. `Marks.source` puts the comments in the places of the marks and says
-what came from where. So nothing is read back out of comments.
+A template or a statement ends a line with a mark, which stands for a comment, the spec lines from which the line comes,
+and the operations of the schedule that it executes. `Marks.source` puts the comments in the places of the marks and
+says what came from where. So nothing is read back out of comments.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Origins:
-    """The spec lines behind something; the first one matters most."""
+    """The spec lines from which something comes; the first one matters most."""
 
     lines: tuple[Origin, ...] = ()
 
@@ -84,7 +84,7 @@ class Source:
     equations: tuple[tuple[str, int] | None, ...] = field(default=(), repr=False)
 
     def origin(self, line: int) -> Origin | None:
-        """The first spec line behind generated line `line`, or behind the nearest line above it that has one."""
+        """The first spec line of generated line `line`, or of the nearest line above it that has one."""
         above = self.origins[: max(line, 0)]
         return next((found[0] for found in reversed(above) if found), None)
 

@@ -104,7 +104,7 @@ class BlockPlaces:
         return [a for a in self.parallel if self.walked is None or a != self.kernel.groups]
 
     def _blocks(self, axis: Axis, size: str) -> str:
-        """Tiles along an axis of so many elements; in groups as many as these may need, whatever the offsets are."""
+        """Tiles along an axis of `size` elements; for groups the number that they may need for any offsets."""
         if axis.within is None:
             return _blocks(axis, size)
         return f"({size} + {self._index.dim.size} * {(axis.tile or 1) - 1}) / {axis.tile}"
@@ -120,12 +120,12 @@ class BlockPlaces:
         return str(self.persistent) if self.persistent else self.tiles()
 
     def tiles(self, of: str = "") -> str:
-        """The number of tiles, over the argument struct's members, which `of` stands before."""
+        """The number of tiles, over the members of the argument struct; `of` is their prefix."""
         parts = [self._blocks(axis, self.extent(axis.dim, of)) for axis in self.numbered]
         return " * ".join(f"({p})" if "/" in p and len(parts) > 1 else p for p in parts) or "1"
 
     def extent(self, dim: Dim, of: str = "") -> str:
-        """The extent of a dimension: a constant, or from a member of the argument struct, which `of` stands before."""
+        """The extent of a dimension: a constant, or a member of the argument struct; `of` is its prefix."""
         return f"DIM_{dim.name}" if dim.size is not None else of + self.member(dim.name)
 
     def member(self, dim: str) -> str:
@@ -329,7 +329,7 @@ def _accesses(kernel: Kernel) -> Iterator[Access]:
 
 
 def _blocks(axis: Axis, size: str) -> str:
-    """Tiles along an axis of so many elements."""
+    """Tiles along an axis of `size` elements."""
     return size if axis.tile in (None, 1) else f"({size} + {axis.tile} - 1) / {axis.tile}"
 
 

@@ -1,6 +1,6 @@
 """References of generated checks, as text: the equations in torch and in C++.
 
-Torch computes all elements at once, C++ one, both in f64. Beside each value stands a bound on how far f32 arithmetic
+Torch computes all elements at once, C++ one, both in f64. Next to each value is a bound on how far f32 arithmetic
 may be from it: `apply` takes a function at the corners of what its arguments may be, and adds what
 `tkgen.ir.functions` states; `reduced` adds the rounding of a sum. The sums of products are of exact inputs
 (`tkgen.execute.compare`), so they have no error; where a kernel before has made a factor, they round
@@ -446,7 +446,7 @@ class _Torch(Language):
         return f"unpacked({text}, {tensor.dtype.range[0] < 0}, {tensor.interleaved})"
 
     def part(self, axis: Axis, at: int) -> str:
-        """An index of the places along an axis that are looked at, which is direction `at` of a tensor; all here."""
+        """An index of the positions along an axis that are compared, which is direction `at` of a tensor; all here."""
         return ""
 
     def extent(self, axis: Axis) -> str:

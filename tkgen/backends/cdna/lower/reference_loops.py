@@ -134,7 +134,7 @@ class _Loops(Language):
 
     @abstractmethod
     def whole(self, axis: Axis) -> str:
-        """A line that makes all of an axis the part that is looked at."""
+        """A line that makes all of an axis the compared part."""
 
     @abstractmethod
     def passes(self, op: Loop, body: Iterable[str]) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """Values of a kernel of rows as C++: names, and expressions in the order and with the names of the spec.
 
-A value without a name that one operation of the same sweep uses stands within its expression. Elements that are divided
+A value without a name that one operation of the same sweep uses is part of its expression. Elements that are divided
 by something of a row are multiplied with its reciprocal (`divisor` of the template).
 """
 

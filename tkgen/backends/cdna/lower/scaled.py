@@ -58,7 +58,8 @@ class Making:
     def read(self, tile: str, subtile: str, rows: int, place: str, step: str, slice_: int, length: int) -> list[str]:
         """The read of a `subtile` of `rows` rows in LDS to a register `tile` at K-step `step`, with what is computed.
 
-        `place` is the tile's along its rows. It has slice number `slice_` of the step, so many elements of it.
+        `place` is the tile's along its rows. It has slice number `slice_` of the step, with the given number of
+        elements.
         """
 
         def loaded(source: Access, _: str) -> str:

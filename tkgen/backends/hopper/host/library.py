@@ -46,7 +46,7 @@ def compiler() -> list[str]:
     except EmulateError:
         raise ToolchainError(
             "running the generated C++ needs a C++ compiler, and found none; install one with `apt install g++`, or "
-            f"`{install_line('toolchain')}`, which brings its own (`TKGEN_HOST_CXX` names another). "
+            f"`{install_line('toolchain')}`, which includes one (`TKGEN_HOST_CXX` names another). "
             "The model of the schedule needs none: `--executor model`"
         ) from None
 
@@ -76,7 +76,7 @@ def _loaded(command: Sequence[str], kernel: str) -> ctypes.CDLL:
         except OSError:
             if made.exists():
                 raise
-    raise ToolchainError(f"{made} disappears as soon as it is made: other processes empty the cache")
+    raise ToolchainError(f"{made} disappears as soon as it is created, because another process empties the cache")
 
 
 def _directory() -> Path:

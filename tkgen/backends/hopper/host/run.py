@@ -104,13 +104,13 @@ def _launched(
     """Faults seen in a launch, and the number of its steps."""
     expected = loaded.tkgen_host_argument_bytes()
     if expected != len(whole):
-        return (f"the kernel's argument has {expected} bytes, the launch gives {len(whole)}",), 0
+        return (f"the argument of the kernel has {expected} bytes, but the launch passes {len(whole)}",), 0
     if shape.threads > loaded.tkgen_host_threads():
         bound = loaded.tkgen_host_threads()
-        return (f"the kernel is for {bound} threads at most, the launch has {shape.threads}",), 0
+        return (f"the kernel is for at most {bound} threads, but the launch has {shape.threads}",), 0
     cluster = loaded.tkgen_host_cluster()
     if shape.blocks % cluster:
-        return (f"{shape.blocks} blocks are no whole number of clusters of {cluster}",), 0
+        return (f"{shape.blocks} blocks are not a multiple of the cluster of {cluster}",), 0
     named = [(name, t.data_ptr(), t.numel() * t.element_size()) for name, t in tensors.items()]
     memories = (_TensorMemory * len(named))(*(_TensorMemory(name.encode(), *place) for name, *place in named))
     held = ctypes.create_string_buffer(whole, len(whole) + 64)

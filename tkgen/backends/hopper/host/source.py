@@ -41,7 +41,7 @@ def host_source(kernel: str) -> HostSource:
     """
     found = NAMESPACE.search(kernel)
     if found is None or "__global__" not in kernel:
-        raise ValueError("this is no generated kernel: it has no namespace with a `__global__` function")
+        raise ValueError("this is not a generated kernel: it has no namespace with a `__global__` function")
     cluster, bounds = CLUSTER.search(kernel), BOUNDS.search(kernel)
     parts = ['#include "cuda_host.h"']
     included: set[Path] = set()

@@ -127,7 +127,7 @@ FUNCTIONS = (
         {CDNA: (EXPONENTIAL, SILU), HOPPER: _cuda(SILU)}, ulps=4.0, growth=1.5, below=2.0**-118, beyond={HOPPER: 3.0},
     ),
     Function(
-        "gelu", 1, "x times the normal distribution's cumulative function.", _gelu, _gelu_slope,
+        "gelu", 1, "x times the cumulative distribution function of the normal distribution.", _gelu, _gelu_slope,
         {CDNA: "gelu({0})", HOPPER: "gelu({0})",
          HOST: "0.5 * {0} * std::erfc(-0.70710678118654752 * {0})"}, "torch.nn.functional.gelu({0})",
         {CDNA: (EXPONENTIAL, GELU), HOPPER: _cuda(GELU)}, ulps=4.0, below=1e-6, beyond={HOPPER: 3.0},

@@ -44,5 +44,5 @@ FUNCTIONS = (
     # No `&&`: of that clang makes a branch where the second truth is costly to find out, and lanes differ.
     _logic("and", 2, "Both.", lambda a, b: a & b, "bool({0}) & bool({1})", "{0} & {1}"),
     _logic("or", 2, "One or both.", lambda a, b: a | b, "bool({0}) | bool({1})", "{0} | {1}"),
-    _logic("not", 1, "The contrary.", lambda a: ~a, "!{0}", "~{0}"),
+    _logic("not", 1, "The negation.", lambda a: ~a, "!{0}", "~{0}"),
 )

@@ -78,8 +78,8 @@ POSITION = 9
 FUNCTIONS = (
     Function(
         "random", 5,
-        "Uniform in [0, 1): a function of the seed and of up to four coordinates, alike in every run. Numbers of four "
-        "neighbours along the second one are made together.",
+        "A number uniform in [0, 1) that depends only on the seed and on up to four positions. The numbers of four "
+        "neighbors along the second argument are computed together.",
         uniform, lambda *arguments: tuple(a.new_zeros(()) for a in arguments),
         {CDNA: f"uniform({{0}}, {PLACE})", HOPPER: f"uniform({{0}}, {PLACE})", HOST: f"uniform(float({{0}}), {PLACE})"},
         "uniform({0}, {1}, {2}, {3}, {4})",

@@ -86,13 +86,13 @@ FUNCTIONS = (
         "torch.log({0})", ulps=3.0, flushes=True,
     ),
     Function(
-        "expm1", 1, "exp(x) - 1, without the error of the difference near 0.",
+        "expm1", 1, "exp(x) - 1, without cancellation near 0.",
         lambda x: x.expm1(), lambda x: (x.exp(),),
         {CDNA: "exponential_less_one({0})", HOPPER: "expm1f({0})", HOST: "std::expm1({0})"}, "torch.expm1({0})",
         {CDNA: (EXPONENTIAL, LESS_ONE)}, ulps=3.0, growth=3.0, ring=_less_one,
     ),
     Function(
-        "log1p", 1, "log(1 + x), without the error of the sum near 0.",
+        "log1p", 1, "log(1 + x), without rounding of the sum near 0.",
         lambda x: x.log1p(), lambda x: (1 / (1 + x).abs(),),
         {CDNA: "logarithm_of_more({0})", HOPPER: "log1pf({0})", HOST: "std::log1p({0})"}, "torch.log1p({0})",
         {CDNA: (OF_MORE,)}, ulps=6.0, ring=_of_more,

@@ -144,7 +144,7 @@ FUNCTIONS = (
             CDNA: "__builtin_amdgcn_exp2f({1} * __builtin_amdgcn_logf({0}))",
             HOPPER: "power_of_2({1} * fast_log2({0}))", HOST: "std::exp2({1} * std::log2({0}))",
         },
-        doc="a to the power of b, of positive a: 2 to the power of b log2(a).", meaning=_power,
+        doc="a to the power of b for positive a: 2 to the power of b log2(a).", meaning=_power,
         torch="torch.exp2({1} * torch.log2({0}))", ring=_power, growth=5.0,
         grows=lambda a, b: b.abs() * a.log2().abs().nan_to_num(0.0).clamp(min=1.0),
         grows_by="abs(b) max(1, abs(log2(a)))",

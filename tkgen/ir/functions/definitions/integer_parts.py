@@ -60,11 +60,11 @@ def _quotient(a: Tensor, b: Tensor) -> Tensor:
 POSITION = 10
 FUNCTIONS = (
     _part("floor", "The largest integer that is not above x.", "floor"),
-    _part("ceil", "The least integer that is not below x.", "ceil"),
-    _part("round", "The nearest integer; of two the even one.", "rint"),
+    _part("ceil", "The smallest integer that is not below x.", "ceil"),
+    _part("round", "The nearest integer; ties go to the even one.", "rint"),
     _part("trunc", "The integer part: x rounded toward zero.", "trunc"),
     Function(
-        "mod", 2, "The remainder a - floor(a / b) b, which has the sign of b, as torch.remainder has it.",
+        "mod", 2, "The remainder a - floor(a / b) b, which has the sign of b, as in torch.remainder.",
         lambda a, b: a.remainder(b), lambda a, b: (a.new_ones(()), _quotient(a, b).abs()),
         {CDNA: "remainder_of({0}, {1})", HOPPER: "remainder_of({0}, {1})", HOST: "remainder_of({0}, {1})"},
         "torch.remainder({0}, {1})",

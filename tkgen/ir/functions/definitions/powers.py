@@ -73,20 +73,21 @@ def _power_formula(a: Tensor, b: Tensor) -> Tensor:
 POSITION = 5
 FUNCTIONS = (
     Function(
-        "exponent", 1, "The largest whole n for which 2^n is at most |x|: of 0 minus infinity, of infinities infinity.",
+        "exponent", 1, "The largest integer n for which 2^n is at most |x|. For 0 it is minus infinity, for "
+                       "infinities infinity.",
         _exponent, lambda x: (x.new_zeros(()),),
         {CDNA: "exponent_of({0})", HOPPER: "logbf({0})", HOST: "std::logb({0})"}, "exponent_of({0})",
         {CDNA: (EXPONENT,), TORCH: (TORCH_EXPONENT,)}, jumps=True,
     ),
     Function(
-        "ldexp", 2, "x times 2^n, of n what is whole, from -300 to 300.",
+        "ldexp", 2, "x times 2^n. n is truncated to an integer and limited to -300 to 300.",
         _times_power, lambda x, n: (_times_power(x.new_ones(()), n), n.new_zeros(())),
         {CDNA: "times_power({0}, {1})", HOPPER: "times_power({0}, {1})", HOST: "times_power({0}, {1})"},
         "{0} * torch.exp2({1}.nan_to_num(-300).clamp(-300, 300).trunc())",
         {CDNA: (TIMES_POWER,), HOPPER: (CUDA_TIMES_POWER,), HOST: (HOST_TIMES_POWER,)}, ulps=0.5, jumps=True,
     ),
     Function(
-        "pow", 2, "a to the power of b; of negative a only whole powers are numbers.",
+        "pow", 2, "a to the power of b. For negative a and b that is not an integer, the result is NaN.",
         lambda a, b: a.pow(b), _power_slopes,
         {CDNA: "power({0}, {1})", HOPPER: "powf({0}, {1})", HOST: "std::pow({0}, {1})"}, "torch.pow({0}, {1})",
         {CDNA: (POWER,)}, ulps=2.0, growth=2.1, grows=lambda a, b: (b * a.abs().log2()).abs().nan_to_num(0.0),

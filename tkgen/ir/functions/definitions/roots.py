@@ -26,12 +26,12 @@ FUNCTIONS = (
         ulps=1.0, flushes=True, steep=True,
     ),
     Function(
-        "rsqrt", 1, "One through the square root.", lambda x: x.rsqrt(), lambda x: (0.5 * x.abs().pow(-1.5),),
+        "rsqrt", 1, "One divided by the square root.", lambda x: x.rsqrt(), lambda x: (0.5 * x.abs().pow(-1.5),),
         {CDNA: "__builtin_amdgcn_rsqf({0})", HOPPER: "rsqrtf({0})", HOST: "1.0 / std::sqrt({0})"}, "torch.rsqrt({0})",
         ulps=1.0, flushes=True, beyond={HOPPER: 1.0},
     ),
     Function(
-        "rcp", 1, "One through x.", lambda x: 1 / x, lambda x: (1 / x.square(),),
+        "rcp", 1, "One divided by x.", lambda x: 1 / x, lambda x: (1 / x.square(),),
         {CDNA: "__builtin_amdgcn_rcpf({0})", HOPPER: "reciprocal({0})", HOST: "1.0 / {0}"}, "1 / {0}",
         {HOPPER: (CUDA_RECIPROCAL,)}, ulps=1.0, below=LEAST, flushes=True,
     ),

@@ -57,19 +57,19 @@ def _clamp(x: Tensor, low: Tensor, high: Tensor) -> Tensor:
 POSITION = 3
 FUNCTIONS = (
     Function(
-        "where", 3, "The second argument where the first is true, else the third.",
+        "where", 3, "The second argument if the first is true, else the third.",
         lambda c, a, b: a.where(c, b), _where_slopes,
         {CDNA: "choose({0}, {1}, {2})", HOPPER: "{0} ? {1} : {2}", HOST: "{0} ? {1} : {2}"},
         "torch.where({0}, {1}, {2})", {CDNA: (CHOOSE,)}, takes="choice",
     ),
     Function(
-        "max", 2, "The larger one; of a number and NaN the number, of zeros of both signs either.", _max,
+        "max", 2, "The larger one; if one is NaN, the other; of zeros with different signs, either.", _max,
         lambda a, b: ((a >= b).double(), (a <= b).double()),
         {CDNA: "__builtin_fmaxf({0}, {1})", HOPPER: "fmaxf({0}, {1})", HOST: "std::fmax({0}, {1})"},
         "torch.fmax({0}, {1})", ring=lambda a, b: a.fmax(b),
     ),
     Function(
-        "min", 2, "The smaller one; of a number and NaN the number, of zeros of both signs either.", _min,
+        "min", 2, "The smaller one; if one is NaN, the other; of zeros with different signs, either.", _min,
         lambda a, b: ((a <= b).double(), (a >= b).double()),
         {CDNA: "__builtin_fminf({0}, {1})", HOPPER: "fminf({0}, {1})", HOST: "std::fmin({0}, {1})"},
         "torch.fmin({0}, {1})", ring=lambda a, b: a.fmin(b),
@@ -79,7 +79,8 @@ FUNCTIONS = (
         {CDNA: "__builtin_fabsf({0})", HOPPER: "fabsf({0})", HOST: "std::abs({0})"}, "{0}.abs()",
     ),
     Function(
-        "clamp", 3, "The first, not below the second nor above the third, which wins over it; NaN of any stays NaN.",
+        "clamp", 3, "The first, limited to the range from the second to the third. If the second is larger than the "
+                    "third, the result is the third. NaN of any argument gives NaN.",
         _clamp, _clamp_slopes,
         dict.fromkeys(BACK_ENDS, "clamp({0}, {1}, {2})"), "torch.minimum(torch.maximum({0}, {1}), {2})",
         {

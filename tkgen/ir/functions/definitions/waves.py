@@ -20,13 +20,13 @@ CUDA_TURN = TURN.replace("__builtin_", "")
 POSITION = 8
 FUNCTIONS = (
     Function(
-        "sin", 1, "The sine of radians, up to 2^20 of them.", lambda x: x.sin(), lambda x: (x.cos().abs(),),
+        "sin", 1, "The sine of x in radians, for x up to 2^20.", lambda x: x.sin(), lambda x: (x.cos().abs(),),
         {CDNA: "__builtin_amdgcn_sinf(turn({0}))", HOPPER: "sinpif(2.0f * turn({0}))", HOST: "std::sin({0})"},
         "torch.sin({0})",
         {CDNA: (TURN,), HOPPER: (CUDA_TURN,)}, ulps=1.0, below=2.0**-20, beyond={HOPPER: 1.0},
     ),
     Function(
-        "cos", 1, "The cosine of radians, up to 2^20 of them.", lambda x: x.cos(), lambda x: (x.sin().abs(),),
+        "cos", 1, "The cosine of x in radians, for x up to 2^20.", lambda x: x.cos(), lambda x: (x.sin().abs(),),
         {CDNA: "__builtin_amdgcn_cosf(turn({0}))", HOPPER: "cospif(2.0f * turn({0}))", HOST: "std::cos({0})"},
         "torch.cos({0})",
         {CDNA: (TURN,), HOPPER: (CUDA_TURN,)}, ulps=1.0, below=2.0**-20, beyond={HOPPER: 1.0},

@@ -16,7 +16,7 @@ from tkgen.tile.program import Op
 def obstacle(program: Program) -> str:
     """It needs one wave to a SIMD."""
     if program.waves != SIMDS:
-        return f"it wants {SIMDS} waves, one to a SIMD, not {program.waves}"
+        return f"it needs {SIMDS} waves, one per SIMD, not {program.waves}"
     return staged_obstacle(program)
 
 
@@ -24,9 +24,11 @@ def slower(program: Program, target: Target) -> str:
     """A second wave on the SIMD hides more, where there are registers for one."""
     sums = program.sum_registers
     if sums < target.registers_per_lane // 2:  # with that many, a wave has a SIMD for itself
-        return f"{sums} registers of sums leave room for a second wave on the SIMD, which hides more"
+        return f"{sums} registers of sums allow a second wave on the SIMD, which hides more latency"
     if program.direct:
-        return "direct loads need no instructions between the multiplies to put them into LDS"
+        return (
+            "direct loads need no instructions to write tiles to LDS, so there is nothing to place between multiplies"
+        )
     return ""
 
 
@@ -48,11 +50,11 @@ def order(program: Program) -> IterationOrder:
 
 SPEC = NamedSchedule(
     name="interleave",
-    doc="Each wave's own reads and loads are placed between its multiplies, one wave per SIMD.",
+    doc="One wave per SIMD, whose reads and loads are placed between its multiplies.",
     position=2,
     order=order,
     obstacle=obstacle,
     slower=slower,
-    reason="4 waves, one to a SIMD, hide memory operations between their own multiplies",
+    reason="4 waves, one per SIMD, hide memory operations between their multiplies",
     ahead=True,
 )

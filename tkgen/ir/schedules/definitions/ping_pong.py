@@ -22,7 +22,7 @@ _Part = tuple[tuple[int, ...], tuple[int, ...]]  # fragment rows and columns
 def obstacle(program: Program) -> str:
     """It needs two waves to a SIMD, and enough to multiply in a block."""
     if program.waves != 2 * SIMDS:
-        return f"it wants {2 * SIMDS} waves, two to a SIMD, not {program.waves}"
+        return f"it needs {2 * SIMDS} waves, two per SIMD, not {program.waves}"
     if program.block[0] * program.block[1] < SMALLEST_BLOCK:
         return f"a {program.block[0]} x {program.block[1]} block is too small to fill its clusters"
     if not _parts(program)[1]:
@@ -34,7 +34,9 @@ def obstacle(program: Program) -> str:
 def slower(program: Program, _target: Target) -> str:
     """Loads through registers take clusters of their own, and so barriers."""
     if not program.direct and program.block[0] * program.block[1] < 2 * SMALLEST_BLOCK:
-        return f"the multiplies of a {program.block[0]} x {program.block[1]} block do not pay for its eight barriers"
+        return (
+            f"the multiplies of a {program.block[0]} x {program.block[1]} block cost less time than its eight barriers"
+        )
     return ""
 
 
@@ -86,11 +88,11 @@ def _cluster(ops: list[Op]) -> list[Op]:
 
 SPEC = NamedSchedule(
     name="ping_pong",
-    doc="Two halves of the waves, one cluster apart: one half multiplies while the other moves data.",
+    doc="Two halves of the waves are phase-shifted by one cluster: one half multiplies while the other moves data.",
     position=1,
     order=order,
     obstacle=obstacle,
     slower=slower,
-    reason="8 waves of a large block, two to a SIMD, hide each other's memory operations",
+    reason="8 waves of a large block, two per SIMD, hide each other's memory operations",
     alternates=True,
 )

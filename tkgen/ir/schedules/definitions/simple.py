@@ -83,7 +83,7 @@ def _multiplies(program: Program, slice_: int) -> list[tuple[str, Op]]:
 
 SPEC = NamedSchedule(
     name="simple",
-    doc="Barriers only where data needs them; the compiler orders the rest.",
+    doc="Barriers are placed only where data needs them; the compiler orders the rest.",
     position=0,
     order=order,
 )
