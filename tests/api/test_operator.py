@@ -151,7 +151,7 @@ def test_odd_inputs_are_named(dynamic: tkgen.Build, wrong: Any, error: type[Exce
 
 def test_what_is_no_kernel_for_an_amd_gpu_is_named() -> None:
     for taken in (tkgen.run, tkgen.operator):
-        with pytest.raises(TypeError, match="takes a built kernel, not Spec"):
+        with pytest.raises(TypeError, match="needs a built kernel, not Spec"):
             taken(tkgen.load(SPECS / "one_wave.tk"))  # type: ignore[arg-type]
 
 

@@ -41,7 +41,7 @@ def test_a_check_that_is_stopped_goes_on(checked, tmp_path, how):
         os.killpg(process.pid, how)
     _, said = process.communicate(timeout=60)
     if how is signal.SIGINT:
-        assert process.returncode == 130 and "the same command continues" in said
+        assert process.returncode == 130 and "run the same command to continue" in said
     before = {name: path.stat().st_mtime_ns for name, path in results(tmp_path).items()}
     assert 0 < len(before) < len(ITEMS)
     while _held(tmp_path) and time.monotonic() < deadline:

@@ -34,7 +34,7 @@ CASES = {
     "roles": (
         "  accumulate C : f32\n  store C\n",
         "  role loading waves 0..1\n    load A, B by 1 waves\n\n  role computing waves 2..5 as 2 x 2\n"
-        "    accumulate C : f32 tile 32 x 32\n    # behind the loop\n    store C\n",
+        "    accumulate C : f32 tile 32 x 32\n    # after the loop\n    store C\n",
     ),
     "loads by groups": ("  accumulate", "  load A, B by 2 waves\n  accumulate"),
     "the tallest block": ("block 128 x 128", "block 512 x 64"),
@@ -106,7 +106,7 @@ def test_a_target_that_no_longer_takes_a_spec_is_not_named_any_more(tmp_path: Pa
     written = PLAIN.replace("step 64", "step 32").replace("shared A, B", "shared A, B buffers 4")
     text, said = fixed(written, tmp_path)
     assert "kernel gemm\n  target gfx950, sm_90a\n" in text
-    assert "gfx942 no longer takes it: E501" in said
+    assert "gfx942 no longer accepts it: E501" in said
     text, said = fixed(written.replace("  dims", "  target gfx942\n  dims"), tmp_path)
     assert "  target sm_90a\n" in text and "written for sm_90a" in said
 

@@ -146,7 +146,7 @@ def test_a_spec_is_accepted_once_it_is_fixed_or_the_reason_is_given(name: str, t
     kept = [t for t in taken if not errors(path, t)]
     assert kept or name in ALONE
     for target in set(taken) - set(kept):  # they are no longer named, and that is said
-        assert "  target " in path.read_text(encoding="utf-8") and f"{target} no longer takes it" in said
+        assert "  target " in path.read_text(encoding="utf-8") and f"{target} no longer accepts it" in said
 
 
 def test_four_of_five_specs_are_brought_over() -> None:

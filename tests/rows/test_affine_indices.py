@@ -173,4 +173,4 @@ def test_factors_of_more_than_four_dimensions_are_refused(target: str) -> None:
         load(PRODUCT, target=target).check()
     (found,) = caught.value.diagnostics
     assert found.code == "E230" and found.message == "`X` has 5 dimensions, and factors have at most 4"
-    assert found.fix is not None and found.fix.text == "let dimensions that are neighbours in memory be one"
+    assert found.fix is not None and found.fix.text == "combine dimensions that are neighbors in memory"

@@ -189,14 +189,14 @@ def test_no_advice_where_something_is_wrong(tmp_path: Path) -> None:
     path.write_text("#include <hip/hip_runtime.h>\n" + kernel(2))
     shown = CliRunner().invoke(app, command(path))
     assert shown.exit_code == 1 and "E705" in shown.output
-    assert "advice: none" in shown.output and "before its findings are mended" in shown.output
+    assert "advice: none" in shown.output and "until its findings are fixed" in shown.output
 
 
 def test_few_passes_are_said() -> None:
     launch = replace(LAUNCH, arguments=parse([*ARGUMENTS[:2], "i32=2"]))
     verdict = sanitize(subject(kernel(0)), launch, schedules=1)
     found = advise(subject(kernel(0)), launch, verdict, schedules=1)
-    assert any("was passed 2 times" in note for note in found.notes)
+    assert any("ran 2 times" in note for note in found.notes)
 
 
 SPECS = {

@@ -127,7 +127,7 @@ PAIRS = {
     "the flag is given before the data is there": Pair(
         {"E701"}, FLAG, HAND.replace("STORE", "EDIT"), "", "\\nbuffer_wbl2 sc1\\ns_waitcnt vmcnt(0)", HANDED, 64, 2,
     ),
-    "nothing writes the data back from its L2": Pair(
+    "it is not written back from the L2": Pair(
         {"E701"}, FLAG, HAND.replace("STORE", "\\nEDIT\\ns_waitcnt vmcnt(0)"), "", "buffer_wbl2 sc1", HANDED, 64, 2,
     ),
     "the writeback is not waited for": Pair(

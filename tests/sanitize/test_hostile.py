@@ -115,8 +115,8 @@ def test_files(tmp_path: Path, hsaco: Path) -> None:
 
     good = hsaco.read_bytes()
     assert "No such file" in says(None, "nowhere.hsaco")
-    assert "is no ELF file" in says(b"", "empty.hsaco")
-    assert "is no ELF file" in says(b"hello", "text.txt")
+    assert "is not an ELF file" in says(b"", "empty.hsaco")
+    assert "is not an ELF file" in says(b"hello", "text.txt")
     assert "not a usable AMDGPU code object" in says(good[:100], "short.hsaco")
     assert "not for AMD GPUs" in says(_host_elf(good), "host.o")
     assert "is for another GPU" in says(good[:48] + bytes([0x2F]) + good[49:], "other.hsaco")

@@ -73,7 +73,7 @@ def test_a_spec_needs_no_arguments(spec: Path) -> None:
         ([], "M is dynamic: give it a size", 2),
         (["-D", "M=100"], "M must be a multiple of 64", 2),
         (["-D", "M=x"], "integers or `dynamic`", 2),
-        (["-D", "M=128", "--arg", "i32"], "a spec makes its own arguments", 2),
+        (["-D", "M=128", "--arg", "i32"], "tkgen chooses the arguments of a spec", 2),
         (["-D", "Q=128"], "E210", 1),
         (["-D", "M=128", "-t", "gfx000"], "gfx000", 2),
     ],

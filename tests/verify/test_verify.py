@@ -137,7 +137,7 @@ def test_a_kernel_beside_a_function_of_torch(add: Callable[..., Result]) -> None
     assert result.exit_code == 0 and "as meant" in result.output, result.output
     wrong = add("add", "i < 99 ? i : 98")
     assert wrong.exit_code == 1
-    assert "WRONG z: not what was meant: the element [99]" in wrong.output
+    assert "WRONG z: not the intended value: the element [99]" in wrong.output
     assert "z[99] is what `x + y * scale` gives with y -1 along dimension 0" in wrong.output
 
 
@@ -147,12 +147,12 @@ def test_what_is_asked_for_wrongly(add: Callable[..., Result], tmp_path: Path) -
         ("more", 2, "takes `w`, and there are"),
         ("both", 2, "returns 2 tensors, the kernel writes 1: z"),
         ("fails", 2, "failed: AttributeError"),
-        ("none", 2, "is no function: write FILE.py:FUNCTION"),
+        ("none", 2, "is not a function: write FILE.py:FUNCTION"),
     ):
         result = add(reference)
         assert result.exit_code == code and message in " ".join(result.output.split()), result.output
     alone = run(str(tmp_path / "add.hip"))
-    assert alone.exit_code == 2 and "a kernel that is no spec, alone, has --against" in alone.output
+    assert alone.exit_code == 2 and "a kernel that is not a spec must be the only file, with --against" in alone.output
 
 
 def test_places_in_words() -> None:

@@ -132,7 +132,7 @@ def test_what_depends_on_nothing_is_another_number(verify: Verify) -> None:
         (("X:f32[100]=randn:in", "Z:f32[90]=nan:out", "i32=90"), "addition.tk", "N is 90 in Z, and 100 in X"),
         (("X:i32[100]=randn:in", "Z:f32[100]=nan:out", "i32=9"), "addition.tk", "bf16 in the spec: a buffer of int32"),
         (("X:f32[0]=randn:in", "Z:f32[0]=nan:out", "i32=0"), "", "Z has no elements: nothing to compare"),
-        (("X:f32[9]", "Z:f32[9]", "i32=0"), "", "what it is to write is marked `:out`"),
+        (("X:f32[9]", "Z:f32[9]", "i32=0"), "", "mark outputs with `:out`"),
     ],
 )  # fmt: skip
 def test_buffers_that_do_not_fit(verify: Verify, given: tuple[str, ...], means: str, message: str) -> None:

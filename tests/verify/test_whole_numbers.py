@@ -52,7 +52,7 @@ def test_a_quantised_output_is_compared_as_what_was_rounded(quantised: Callable[
     assert right.exit_code == 0 and "as meant" in right.output, right.output
     for changed in ("+ 1e-4f", "+ 1e-4f * x[0]"):  # no byte changes
         wrong = quantised(changed)
-        assert wrong.exit_code == 1 and "WRONG q: not the meaning" in wrong.output, wrong.output
+        assert wrong.exit_code == 1 and "WRONG q: not the intended value" in wrong.output, wrong.output
 
 
 def changed(name: str, sizes: dict[str, int], old: str, new: str, folder: Path) -> Verdict:

@@ -299,7 +299,7 @@ def sums(kernel: Kernel) -> Sums:
                         when.span)  # fmt: skip
     if many := next((a.tensor for a in accesses(kernel) if len(a.indices) > GLOBAL_DIMENSIONS), None):
         raise Unfit(f"`{many.name}` has {len(many.dims)} dimensions, and factors have at most {GLOBAL_DIMENSIONS}",
-                    many.span, "let dimensions that are neighbours in memory be one")  # fmt: skip
+                    many.span, "combine dimensions that are neighbors in memory")  # fmt: skip
     if affine := first_affine(accesses(kernel)):
         raise Unfit(f"`{access_text(affine)}` has an affine index, which kernels without products read",
                     affine.tensor.span, "store what is read there in a kernel before")  # fmt: skip

@@ -36,7 +36,7 @@ def _check_dimensions(kernel: Kernel) -> None:
     """Raises LoopError for a tensor of more dimensions than the global layout of a factor has."""
     if many := next((a.tensor for a in accesses(kernel) if len(a.indices) > GLOBAL_DIMENSIONS), None):
         raise LoopError(f"`{many.name}` has {len(many.dims)} dimensions, and fused matmuls take {GLOBAL_DIMENSIONS}",
-                        many.span, "let dimensions that are neighbours in memory be one")  # fmt: skip
+                        many.span, "combine dimensions that are neighbors in memory")  # fmt: skip
 
 
 def check_types(kernel: Kernel) -> None:

@@ -30,7 +30,7 @@ class Wrong:
         return {**vars(self), "first": list(self.first)}
 
 
-_KINDS = {"never-written": "never written", "lost": "lost", "different": "not the meaning"}
+_KINDS = {"never-written": "never written", "lost": "lost", "different": "not the intended value"}
 
 
 @dataclass(frozen=True)
