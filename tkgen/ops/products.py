@@ -16,7 +16,8 @@ FORMS = (
     Form(256, 128, 4), Form(128, 256, 4), Form(128, 64, 8, "m"), Form(128, 128, 6, "m"), Form(192, 128, 5, "m"),
     Form(128, 256, 4, "m"), Form(192, 128, 5, "n"), Form(256, 128, 4, "n"),
 )  # fmt: skip
-"""Blocks of one launch. Clusters make fewer requests, which count where rows of memory are not a multiple of 64 bytes."""
+"""Blocks of one launch. Clusters make fewer requests, which count where rows of memory are not a multiple of 64
+bytes."""
 ALONG = Form(128, 192, 5, "m")  # where K goes along the rows of both factors: else halves of three panels are none
 SHORT = {Form(64, 64, 4): 3, Form(64, 64, 6): 2}
 """Blocks of a few K-steps, with the number that an SM holds: fewer barriers to initialise, and no loop over tiles."""
