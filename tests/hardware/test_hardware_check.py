@@ -34,7 +34,7 @@ def test_what_is_wrong_with_the_command_line_is_said(checked, tmp_path):
 
 
 def test_without_rocm_it_says_how_to_get_it(checked, tmp_path, capfd):
-    got = checked("--into", tmp_path, "--only", "specs")
-    assert got.exit_code == 3
+    got = checked("--into", tmp_path, "--only", "specs", "--json")
+    assert got.exit_code == 3 and "could not start" in json.loads(got.stdout)["error"]
     said = capfd.readouterr().err
     assert "to get it: " in said and ("no ROCm here" in said or "finds no AMD GPU" in said)

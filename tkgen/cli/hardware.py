@@ -8,7 +8,21 @@ from typing import Annotated
 
 import typer
 
-from tkgen.cli.common import OK, TOOLCHAIN, USAGE, WRONG, Cxx, Json, Seed, Target, complain, fail, need_emulator, say
+from tkgen.cli.common import (
+    OK,
+    TOOLCHAIN,
+    USAGE,
+    WRONG,
+    Cxx,
+    Json,
+    Seed,
+    Stop,
+    Target,
+    complain,
+    fail,
+    need_emulator,
+    say,
+)
 
 commands = typer.Typer()
 
@@ -73,8 +87,8 @@ def hardware_check(
         for section, name, install in missing:
             complain(f"{section}: needs {name}, which is not installed\n  to get it: {install}")
         status = run_check(options)
-        if not (into / "run.json").exists():
-            raise typer.Exit(status)
+        if status in (USAGE, TOOLCHAIN) or not (into / "run.json").exists():
+            raise Stop(status, "the check could not start: standard error says why")
         found = write(state, options.only, missing, page)
     except StateError as error:
         fail(str(error), USAGE)
