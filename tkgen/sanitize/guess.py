@@ -82,7 +82,7 @@ def shape_of(kernel: Kernel, compiled: Compiled | None) -> Shape:
 
 
 @dataclass(frozen=True)
-class Given:
+class GuessedValues:
     """Arguments: the number in all places, and whether pointers are to zeros instead of memory without contents."""
 
     number: int
@@ -99,12 +99,12 @@ class Given:
 Pointers = dict[str, frozenset[int]]  # of structs by name: the offsets of the 8 bytes that are pointers
 
 
-def arguments(kernel: Kernel, given: Given, pointers: Pointers) -> list[Arg]:
+def arguments(kernel: Kernel, given: GuessedValues, pointers: Pointers) -> list[Arg]:
     """The arguments of a kernel; findings call a pointer in a struct after the struct and its offset."""
     return [_argument(a, given, pointers.get(a.name, frozenset())) for a in kernel.explicit_arguments]
 
 
-def _argument(a: Argument, given: Given, pointers: frozenset[int]) -> Arg:
+def _argument(a: Argument, given: GuessedValues, pointers: frozenset[int]) -> Arg:
     if a.kind != "by_value":
         return given.buffer(a.name) if a.size == 8 else Bytes(bytes(a.size))
     if a.size <= 8 and not pointers:
@@ -146,7 +146,7 @@ def pointers_of(code: CodeObject, kernel: Kernel, shape: Shape) -> Pointers:
 
 def _accessed(code: CodeObject, kernel: Kernel, shape: Shape, pointers: Pointers) -> tuple[Pointers, bool]:
     """The pointers whose memory a short run accesses, and whether it accesses memory near address 0, or none."""
-    args = arguments(kernel, Given(NUMBERS[0]), pointers)
+    args = arguments(kernel, GuessedValues(NUMBERS[0]), pointers)
     outcome = emulate(
         code, args=args, kernel=kernel.name, grid=shape.grid, block=shape.block, blocks=[0],
         budget=_PROBED, trace=TraceRequest(0, _TRACED),

@@ -33,7 +33,7 @@ from tkgen.emulate.code_object import BROKEN
 from tkgen.emulate.decode import TARGETS
 from tkgen.emulate.reach import reachable
 from tkgen.sanitize import triton
-from tkgen.sanitize.guess import NUMBERS, Given, Shape, arguments, described, pointers_of, shape_of
+from tkgen.sanitize.guess import NUMBERS, GuessedValues, Shape, arguments, described, pointers_of, shape_of
 from tkgen.sanitize.report import Seen, diagnostics
 from tkgen.sanitize.subject import Subject, is_code_object
 from tkgen.sanitize.triton import Compiled
@@ -218,7 +218,7 @@ class _Runs:
         self.seen: list[Seen] = []
         self.known: set[tuple[object, ...]] = set()
         self.done: set[int] = set()
-        self.ended: list[Given] = []
+        self.ended: list[GuessedValues] = []
         self.stopped, self.left_out, self.late = "", 0, 0
 
     @property
@@ -235,13 +235,13 @@ class _Runs:
         """Launch with one number after another. Raises EmulateError where it cannot be launched at all."""
         numbers = any(a.kind == "by_value" for a in self.kernel.explicit_arguments)
         for number in NUMBERS if numbers else NUMBERS[:1]:
-            kinds = self._try(Given(number))
+            kinds = self._try(GuessedValues(number))
             if Kind.DATA_DEPENDENT in kinds:
-                self._try(Given(number, zeros=True))
+                self._try(GuessedValues(number, zeros=True))
             if self.executed >= _ENOUGH or self.late == _LATE:
                 return
 
-    def _try(self, given: Given) -> set[Kind]:
+    def _try(self, given: GuessedValues) -> set[Kind]:
         """One launch, and again with all LDS where it reaches beyond its own; the kinds of its findings."""
         outcome = self._launch(given)
         if any(f.kind is Kind.LDS_OUT_OF_BOUNDS for f in outcome.findings):
@@ -263,7 +263,7 @@ class _Runs:
                 self._add(finding, outcome, given)
         return {f.kind for f in outcome.findings}
 
-    def _add(self, finding: Finding, outcome: Outcome, given: Given) -> None:
+    def _add(self, finding: Finding, outcome: Outcome, given: GuessedValues) -> None:
         if finding.kind not in _COUNTED or finding.space is Space.GLOBAL:
             self.left_out += finding.space is Space.GLOBAL
             return
@@ -272,7 +272,7 @@ class _Runs:
             self.known.add(key)
             self.seen.append(Seen(f"{Interleaving()}, {given}", finding, outcome))
 
-    def _launch(self, given: Given) -> Outcome:
+    def _launch(self, given: GuessedValues) -> Outcome:
         return emulate(
             self.subject.code, args=arguments(self.kernel, given, self.pointers), kernel=self.kernel.name,
             grid=self.shape.grid, block=self.shape.block, lds_bytes=self.lds, blocks=self.shape.blocks, watch=True,
