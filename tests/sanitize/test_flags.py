@@ -34,6 +34,24 @@ KERNEL(agent_without_release, AGENT, RELAXED, ACQUIRE)
 KERNEL(agent_without_acquire, AGENT, RELEASE, RELAXED)
 KERNEL(workgroup_without_release, WORKGROUP, RELAXED, ACQUIRE)
 """
+# The wave that waits looks with relaxed loads; then it has a fence, or acquires by another word.
+ACQUIRED = """
+template <bool FENCE> __device__ void pass(unsigned *flag, unsigned *out) {
+  __shared__ unsigned box[64];
+  const unsigned t = threadIdx.x % 64;
+  if (threadIdx.x < 64) {
+    box[t] = 3 * t;
+    if (t == 0) __hip_atomic_fetch_or(flag, 7u, __ATOMIC_RELEASE, __HIP_MEMORY_SCOPE_AGENT);
+  } else {
+    while (__hip_atomic_load(flag, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT) != 7u) {}
+    if (FENCE) __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "agent");
+    else if (__hip_atomic_fetch_or(flag + 1, 0u, __ATOMIC_ACQ_REL, __HIP_MEMORY_SCOPE_AGENT) == 9) return;
+    out[t] = box[t];
+  }
+}
+extern "C" __global__ __launch_bounds__(128) void fenced(unsigned *flag, unsigned *out) { pass<true>(flag, out); }
+extern "C" __global__ __launch_bounds__(128) void by_another(unsigned *flag, unsigned *out) { pass<false>(flag, out); }
+"""
 WAITS = """
 extern "C" __global__ __launch_bounds__(128) void waits(unsigned *flag, unsigned *beat, unsigned *out) {
   if (threadIdx.x < 64) {
@@ -98,6 +116,14 @@ def test_flags_of_every_scope_that_covers_the_waves_order_lds(tmp_path: Path, ta
         assert (BEFORE in {d.message for d in found}) == (name in broken), (
             name
         )  # not that wave 0 overwrites what is read
+
+
+@pytest.mark.parametrize("target", ["gfx90a", "gfx942"])
+def test_an_acquire_is_of_its_own_word_and_a_fence_of_all(tmp_path: Path, target: str) -> None:
+    subject = compiled(tmp_path, ACQUIRED, target)
+    for name, codes in (("fenced", set()), ("by_another", {"E701"})):
+        found = ran(subject, name, "flag:u32[2]", "out:u32[64]=0:out").diagnostics
+        assert {d.code for d in found} == codes, name
 
 
 def test_a_wave_that_waits_lets_the_others_run(tmp_path: Path) -> None:

@@ -120,6 +120,7 @@ void Engine::load() {
   uses_.resize(launch.op_count);
   flows_.resize(launch.dataless ? launch.op_count : 0);
   infos_.resize(launch.op_count, nullptr);
+  waits_.resize(launch.op_count);
   for (uint64_t i = 0; i < launch.op_count; ++i) {
     const Op& op = launch.ops[i];
     const Info* info = op.opcode < by_name.size() ? by_name[op.opcode] : nullptr;
@@ -134,6 +135,7 @@ void Engine::load() {
     handlers_[i] = op.flags & F_GDS && !begins(info->name, {"ds_gws_barrier"}) ? unsupported_instruction : info->run;
     uses_[i] = use;
     acquires |= begins(info->name, {"buffer_inv", "buffer_wbinvl1"});
+    waits_[i] = begins(info->name, {"s_waitcnt", "s_nop", "buffer_inv", "buffer_wbinvl1"});
     if (unknown) flows_[i] = Unknown::describe(op, *info);
     if (algebra) algebra->rules[i] = ring::Algebra::describe(op, *info, launch.target);
     infos_[i] = info;
@@ -422,6 +424,7 @@ void Engine::run(Wave& w, uint64_t quantum) {
       if (unknown) unknown->after(w, op, uses_[w.pc], flows_[w.pc]);
       if (WATCH) referee->define_registers(w, op, uses_[w.pc]);
     }
+    if (WATCH && acquires && !waits_[w.pc]) referee->order.passed(w);
     if (stopped) return;
     if (w.next >= launch.op_count && w.state != Wave::ENDED) return fatal(BAD_JUMP, w);
     if (w.state != Wave::ENDED) w.pc = w.next;

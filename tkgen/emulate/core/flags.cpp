@@ -127,25 +127,41 @@ void Order::acquired(const Wave& w, const MemoryOp& m, Flag flag) {
     if (flag != OF_BLOCK && there != flags.at.end()) join(found, there->second);
   }
   if (flag == OF_BLOCK) now_knows(w, found);
-  else join(waves_[w.id].pending, found);
+  else if (!found.empty()) join(waves_[w.id].pending[m.index], found);
+}
+
+void Order::reads(const Wave& w, const MemoryOp& m) { waves_[w.id].just_read.emplace_back(m.index, w.executed); }
+
+void Order::passed(const Wave& w) {
+  auto& just_read = waves_[w.id].just_read;
+  if (!just_read.empty() && just_read.back().second != w.executed) just_read.clear();
 }
 
 void Order::invalidated(const Wave& w) {
-  const Clock pending = std::move(waves_[w.id].pending);
-  waves_[w.id].pending.clear();
-  if (!pending.empty()) now_knows(w, pending);
+  Knows& known = waves_[w.id];
+  Clock taken;
+  for (const auto& read : known.just_read) {
+    join(taken, known.pending[read.first]);
+    known.pending.erase(read.first);
+  }
+  if (known.just_read.empty()) {
+    for (const auto& pending : known.pending) join(taken, pending.second);
+    known.pending.clear();
+  }
+  if (!taken.empty()) now_knows(w, taken);
 }
 
 void Order::met() {
-  Clock all, pending, written;
+  Clock all, written;
+  std::unordered_map<uint32_t, Clock> pending;
   for (const Knows& known : waves_) {
     if (known.clock) join(all, engine_.clocks[known.clock]);
-    join(pending, known.pending);
+    for (const auto& read : known.pending) join(pending[read.first], read.second);
     join(written, known.written);
   }
   if (all.empty() && pending.empty() && written.empty()) return;
   const uint32_t clock = intern(std::move(all));
-  for (Knows& known : waves_) known = {clock, pending, written};
+  for (Knows& known : waves_) known = {clock, pending, {}, written};
 }
 
 bool Order::before(uint32_t wave, uint32_t epoch, uint32_t issued, uint32_t completed, uint32_t clock) const {

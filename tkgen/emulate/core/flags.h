@@ -17,7 +17,9 @@
 // global/generic store/atomicrmw are visible at agent scope"). So a release covers plain stores as far as the last writeback that
 // its wave knows of, its own or one before a barrier. On gfx90a all waves of a GPU share one L2.
 // Acquires. A load, or an atomic operation that returns, takes over what its address was last given, but the wave is only after
-// it once it has executed buffer_inv sc1 (gfx90a: buffer_wbinvl1_vol), without which the L1 may serve older lines. A load of
+// it once it has executed buffer_inv sc1 (gfx90a: buffer_wbinvl1_vol), without which the L1 may serve older lines. One that follows
+// accesses of flags with nothing but waits between, as in what LLVM makes of an acquire, is for these flags alone. Elsewhere it is
+// a fence, for all that the wave has read. A load of
 // workgroup scope needs no more than its wait. A barrier passes on to all waves what each of them knows, and what each has
 // read: their L1 is one, any of them may invalidate it.
 #pragma once
@@ -54,8 +56,10 @@ class Order {
   Clock give(const Wave& w, Flag flag);          // a release: everything that is before it
   void take(const Wave& w, const Clock& given);  // the acquire of one
   void written_back(const Wave& w, uint32_t epoch);  // by an instruction of that epoch, waited for now
+  void reads(const Wave& w, const MemoryOp& m);  // a flag
   void acquired(const Wave& w, const MemoryOp& m, Flag flag);
   void invalidated(const Wave& w);
+  void passed(const Wave& w);  // an instruction that is neither a wait nor an invalidation
   void met();  // a barrier
 
   uint32_t clock(const Wave& w) const { return waves_.empty() ? 0 : waves_[w.id].clock; }  // index into Engine::clocks
@@ -68,7 +72,8 @@ class Order {
  private:
   struct Knows {
     uint32_t clock = 0;
-    Clock pending;
+    std::unordered_map<uint32_t, Clock> pending;  // by the instruction that read it
+    std::vector<std::pair<uint32_t, uint64_t>> just_read;  // flags, with nothing but waits since: instructions, and when
     Clock written;  // writebacks of this block
   };
   uint32_t intern(Clock clock);

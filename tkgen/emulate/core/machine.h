@@ -221,6 +221,7 @@ struct Engine {
   std::vector<Use> uses_;
   std::vector<Flow> flows_;
   std::vector<const Info*> infos_;  // null where the core knows no such instruction
+  std::vector<uint8_t> waits_;      // waits and invalidations
   std::unordered_map<uint64_t, size_t> seen_;
 };
 

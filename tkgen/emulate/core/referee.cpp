@@ -404,6 +404,7 @@ void Referee::touch_global(Wave& w, MemoryOp& m) {
       unchanged = !std::memcmp(m.host[l] + i, &m.data[i / 4][l], std::min(4, m.in_range[l] - i));
   }
   instances_[id].unchanged = unchanged;
+  if (flag && (m.access == Access::READ || m.dst_count)) order.reads(w, m);
   if (flag && m.access != Access::READ && !adds_floats(engine_.launch.names[m.op->opcode])) order.released(w, m, flag);
 }
 
