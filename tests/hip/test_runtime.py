@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
 
@@ -254,3 +255,26 @@ def test_events_have_predicted_times(compiled, ended):
     assert longer - one > 990 * 4 / cycles  # one vector instruction an iteration, at least
     got = ended(program, target="gfx90a", launcher=emulated(timer=Times()))
     assert (got.status, got.out) == (1, "") and "its time cannot be predicted, leave out --times" in got.err
+
+
+LARGE = """
+__global__ void mark(float *p, size_t n) { p[threadIdx.x * (n / 64)] = threadIdx.x; }
+int main() {
+    const size_t n = size_t(35) << 30;
+    float *p, last = 0;
+    hipError_t status = hipMalloc(&p, n * sizeof(float));
+    mark<<<1, 64>>>(p, n);
+    hipMemcpy(&last, p + 63 * (n / 64), sizeof last, hipMemcpyDeviceToHost);
+    std::printf("%d %g\\n", status, last);
+}
+"""
+
+
+def test_memory_that_nobody_touches_costs_nothing(compiled, ended):
+    """140 GiB of a GPU of 192: pages that are written alone are kept, restored and watched."""
+    found: list = []
+    program = compiled(START + LARGE, "gfx942")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    got = ended(program, launcher=Refereed(str(program), emulated(), found.extend, schedules=2))
+    assert (got.status, got.out, found) == (0, "0 63\n", [])
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 20  # KiB
