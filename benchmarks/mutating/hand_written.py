@@ -126,9 +126,9 @@ MUTANTS = (
     Wrong("attention", "int j = 0; j < 48; ++j) o", "int j = 0; j < 47; ++j) o", r"without.* 47 .*V\[47, 0\]"),
     Wrong("attention", "0.1767767f", "0.25f", r"0\.25|\* 1 "),
     Wrong("attention", "o / sum", "o", r"without `/ "),
-    Wrong("attention", "V[j * 32 + d]", "V[(j ^ 1) * 32 + d]", r"V at the neighbour along dimension 0"),
+    Wrong("attention", "V[j * 32 + d]", "V[(j ^ 1) * 32 + d]", r"at the neighbour along dimension [01]"),
     Wrong("stencil", "t[y][x - 1] + ", "", r"without `"),
-    Wrong("stencil", "t[y + 1][x])", "t[y - 1][x])", r"X .*dimension 0"),
+    Wrong("stencil", "t[y + 1][x])", "t[y - 1][x])", r"-2 along dimension 0"),
     Wrong("stencil", "0.6f * t", "0.5f * t", r"with 0\.5 in the place of 0\.6"),
     Wrong("stencil", "if (x == 16) t[y][17] = at(row, col + 1);", "if (x == 16) t[y][17] = 0;", r"without `"),
 )  # fmt: skip
