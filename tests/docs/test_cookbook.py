@@ -36,7 +36,7 @@ SIZES = {
     "transpose": "ROWS=128 COLUMNS=128",
     "column_sum": "ROWS=128 D=128",
     "conv1d": "BATCH=2 LENGTH=20 D=256",
-    "packed_conv1d": "TOKENS=32 D=256",
+    "packed_conv1d": "SEQUENCES=3 TOKENS=32 D=256",
     "blur": "H=20 W=300",
     "pool": "H=12 W=36",
     "token_shift": "T=9 D=256",

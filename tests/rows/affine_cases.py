@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -40,6 +41,16 @@ def shifted(x: Tensor, dim: int, by: int) -> Tensor:
 def _stencil(t: Mapping[str, Tensor]) -> Tensor:
     x = t["X"]
     return sum((shifted(x, d, s) for d in (0, 1) for s in (1, -1)), torch.zeros_like(x)) - 4 * x
+
+
+def _packed(t: Mapping[str, Tensor]) -> Tensor:
+    """Sequence by sequence; rows of none are NaN, as no block stores them."""
+    found, ends = torch.full_like(t["X"], torch.nan), t["FIRST"].long().tolist()
+    for first, last in pairwise(ends):
+        x = t["X"][first:last]
+        taps = sum((shifted(x, 0, w) * t["W"][w] for w in range(4)), torch.zeros_like(x))
+        found[first:last] = taps + shifted(x, 0, -1)
+    return found
 
 
 CASES = (
@@ -263,6 +274,20 @@ CASES = (
   Y[p] = X[2 * p - 3] + X[60 - 2 * p]
 """,
         lambda t: pad(t["X"], (3, 40))[:80:2] + pad(t["X"].flip(0), (0, 40))[:80:2],
+    ),
+    Case(
+        "causal conv1d of packed sequences",
+        """kernel packed
+  dims S = 4, T = 61, ENDS = S + 1, C = 72, WIDTH = 4
+  global FIRST : i32[ENDS]
+  global X : bf16[T, C]
+  global W : f32[WIDTH, C]
+  global Y : bf16[T, C]
+  over s in S, t in T within FIRST[s] by 8, c in C by 64
+  waves 2
+  Y[t, c] = sum(X[t - w, c] * W[w, c], w in WIDTH) + X[t + 1, c]
+""",
+        _packed,
     ),
     Case(
         "pixel shuffle of six dimensions",

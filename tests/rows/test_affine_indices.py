@@ -174,3 +174,12 @@ def test_factors_of_more_than_four_dimensions_are_refused(target: str) -> None:
     (found,) = caught.value.diagnostics
     assert found.code == "E230" and found.message == "`X` has 5 dimensions, and factors have at most 4"
     assert found.fix is not None and found.fix.text == "combine dimensions that are neighbors in memory"
+
+
+@pytest.mark.parametrize("index", ["2 * t", "T - 1 - t", "t + s"])
+def test_of_a_group_an_index_is_a_shift(index: str) -> None:
+    text = BY_NAME["causal conv1d of packed sequences"].text.replace("X[t + 1, c]", f"X[{index}, c]")
+    with pytest.raises(SpecError) as caught:
+        load(text)
+    (found,) = caught.value.diagnostics
+    assert (found.code, found.message) == ("E232", f"`{index}` is no shift of `t`, which is counted in each group")

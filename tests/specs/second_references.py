@@ -464,7 +464,8 @@ def _stencil(t: Tensors, scalars: Mapping[str, float]) -> Answers:
     x = number(t["X"])
     wide = functional.pad(x, (1, 1, 1, 1))
     around = wide[:-2, 1:-1] + wide[2:, 1:-1] + wide[1:-1, :-2] + wide[1:-1, 2:]
-    return {"Y": Answer(x + scalars["rate"] * (around - 4 * x))}
+    rate = number(torch.tensor(scalars["rate"], dtype=torch.float32))  # a launch takes it as f32
+    return {"Y": Answer(x + rate * (around - 4 * x))}
 
 
 @of("rows/transpose", "hopper/h100_transpose")

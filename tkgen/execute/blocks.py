@@ -231,6 +231,8 @@ def _counted(index: Index, box: Box, begin: int, groups: Axis | None) -> Index:
         return index
     cut = [term for term in index.terms if isinstance(term.of, Axis) and term.of.name in box.places]
     first = sum(term.factor * box.first(term.of.name) for term in cut)
+    if index.shifted is not None:  # counted from where the group begins
+        first += box.groups[index.shifted.name].start
     left = tuple(term for term in index.terms if term.of != groups)
     return Index(None, at=index.at + first - begin, terms=left)
 

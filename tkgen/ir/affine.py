@@ -30,6 +30,8 @@ def ends(index: Index, along: Callable[[Axis], Ends], size: Callable[[Dim], int]
 
 def may_leave(index: Index, dim: Dim) -> bool:
     """Return True if the index may be outside of `dim` for elements that exist; also if a size is not known."""
+    if index.shifted is not None:
+        return True
     sizes = [dim, *(term.of.dim if isinstance(term.of, Axis) else term.of for term in index.terms)]
     if any(each.size is None for each in sizes):
         return True
@@ -42,16 +44,22 @@ def whole_ends(index: Index, unknown: int) -> Ends:
     return ends(index, lambda axis: (0, (axis.dim.size or unknown) - 1), lambda dim: dim.size or unknown)
 
 
-def reached(index: Index, dim: Dim, places: Mapping[str, range], extents: Mapping[str, int]) -> range:
-    """The positions of `dim` that an index takes, where `places` has the positions along some axes; at least one."""
+def reached(
+    index: Index, dim: Dim, places: Mapping[str, range], extents: Mapping[str, int], groups: Mapping[str, range]
+) -> range:
+    """The positions of `dim` that an index takes, where `places` has the positions along some axes; at least one.
+
+    A ragged axis is in the group that `groups` has, beyond which its index takes none.
+    """
 
     def along(axis: Axis) -> Ends:
         own = places.get(axis.name, range(extents[axis.dim.name]))
         return own.start, max(own.stop - 1, own.start)
 
     low, high = ends(index, along, lambda each: extents[each.name])
-    first = min(max(low, 0), extents[dim.name] - 1)
-    return range(first, max(min(high + 1, extents[dim.name]), first + 1))
+    whole = range(extents[dim.name]) if index.shifted is None else groups[index.shifted.name]
+    first = min(max(low, whole.start), whole.stop - 1)
+    return range(first, max(min(high + 1, whole.stop), first + 1))
 
 
 def first_affine(accesses: Iterable[Access]) -> Access | None:

@@ -165,6 +165,11 @@ class Index:
         return self.axis is None and not self.terms
 
     @property
+    def shifted(self) -> Axis | None:
+        """The ragged axis that an affine index shifts: outside of the group at hand elements are zero."""
+        return next((a for a in self.axes if a.is_moved), None) if self.terms else None
+
+    @property
     def axes(self) -> tuple[Axis, ...]:
         """The axes along which the index changes, those without tiles too."""
         if self.axis is not None:

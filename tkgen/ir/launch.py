@@ -453,7 +453,7 @@ class Launch(Sizing, Generic[K]):
                 walked = index.axis is not None and index.axis.kind is AxisKind.SEQUENTIAL
                 paged = walked and index.divisor != 1 and access in places  # a table of pages is read as it is
                 if index.terms and found[at] != slice(None):
-                    own = reached(index, tensor.dims[at], box.places, self.extents)
+                    own = reached(index, tensor.dims[at], box.places, self.extents, box.groups)
                     before = found[at] or slice(own.start, own.stop)
                     found[at] = slice(min(before.start, own.start), max(before.stop, own.stop))
                     continue

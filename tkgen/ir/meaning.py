@@ -360,6 +360,7 @@ class _Evaluation(Directions):
             at, axis = len(dims), index.axis
             if index.terms:
                 places = self.affine(index)
+                tensor = self.of_group(tensor, at, index)
                 tensor = picked(tensor, at, places.value)
                 dims += places.dims
                 continue

@@ -109,6 +109,11 @@ class Directions:
         first = self.first(axis)
         return Tile((axis.name,), torch.arange(place.start - first, place.stop - first))
 
+    def of_group(self, tensor: Tensor, at: int, index: Index) -> Tensor:
+        """The part of a tensor along dimension `at` that an affine index reaches: of a ragged axis its group."""
+        group = self.group.get(index.shifted.name) if index.shifted is not None else None
+        return tensor if group is None else tensor.narrow(at, group.start, len(group))
+
     def affine(self, index: Index) -> Tile:
         """The positions that an affine index takes."""
         places, dims = torch.tensor(index.at), list[str]()

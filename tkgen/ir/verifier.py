@@ -48,6 +48,7 @@ from tkgen.ir.equations import (
     Product,
     Reduce,
     Store,
+    Term,
     Value,
     When,
     axis_text,
@@ -268,7 +269,7 @@ class _Verifier:
                 self.insist(all(term.factor for term in index.terms), "place", op)
                 for axis in index.axes:
                     self.own(axis, op)
-                    self.insist(not axis.is_moved, "place", op)
+                    self.insist(not axis.is_moved or (axis.dim == dim and index.terms == (Term(axis),)), "place", op)
                 continue
             if index.axis is None:
                 self.insist(index.at >= 0 and (dim.size is None or index.at < dim.size), "bounds", op)

@@ -96,6 +96,7 @@ class RowMemory(Memory):
             at, axis = len(dims), index.axis
             if index.terms:
                 taken = self.affine(index)
+                tensor = self.of_group(tensor, at, index)
                 tensor = picked(tensor, at, taken.value)
                 dims += taken.dims
             elif axis is None:

@@ -46,13 +46,12 @@ class Reader:
         """The index that an expression is, along a dimension of a tensor. Stops where it is none (E223, E203)."""
         found = self.sum(expr, expr)
         index = Index(None, at=found.at, terms=tuple(Term(of, factor) for of, factor in found.factors.items()))
-        for axis in index.axes:
-            if axis.is_moved:
-                raise self.scope.error(
-                    "E232", f"`{expr.span.text}` moves `{axis.name}`, which is counted in each group", expr.span,
-                    secondary=(Label(axis.span, "ragged"),) if axis.span else (),
-                    fix="list the positions in an i32 tensor, and load through it",
-                )  # fmt: skip
+        if (axis := index.shifted) is not None and (axis.dim != dim or index.terms != (Term(axis),)):
+            raise self.scope.error(
+                "E232", f"`{expr.span.text}` is no shift of `{axis.name}`, which is counted in each group", expr.span,
+                secondary=(Label(axis.span, "ragged"),) if axis.span else (),
+                fix=f"shift it along its own dimension, `{axis.name} - 1`, or list positions in an i32 tensor",
+            )  # fmt: skip
         if index.terms:
             self._inside(tensor, dim, expr, index)
         match index:

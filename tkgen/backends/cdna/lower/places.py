@@ -302,6 +302,8 @@ class BlockPlaces:
             if not isinstance(term.of, Axis):
                 terms.append((self.size(term.of.name), term.factor))
                 continue
+            if term.of.is_moved:
+                terms.append((f"{self.axis[term.of]}_first", 1))
             if term.of.kind is not AxisKind.WHOLE:
                 terms.append((f"{self.axis[term.of]}_0", term.factor))
             if term.factor < 0 and not term.of.is_index:

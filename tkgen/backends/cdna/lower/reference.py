@@ -520,8 +520,12 @@ class _Host(Language):
             text = f"nibble<{signed}, {mixed}>(tensor_{tensor.name}.host, {place})"
         for dim, index in zip(source.tensor.dims, source.indices, strict=True):
             if index.through is not None or index.terms:
-                text = f"(inside({place_text(index, self.at)}, extent_{dim.name}) ? {text} : 0.0f)"
+                text = f"(inside({self.reached(index, dim)}) ? {text} : 0.0f)"
         return text
+
+    def reached(self, index: Index, dim: Dim) -> str:
+        """A position, and the number of those that there are."""
+        return f"{place_text(index, self.at)}, extent_{dim.name}"
 
     def coordinate(self, axis: Axis) -> str:
         return f"double({self.at[axis.name]})"

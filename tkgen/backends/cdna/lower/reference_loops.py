@@ -26,12 +26,13 @@ from tkgen.backends.cdna.lower.reference import (
     reference,
     variables,
 )
-from tkgen.backends.cdna.lower.reference_elements import directions, is_gathered
+from tkgen.backends.cdna.lower.reference_elements import directions, is_gathered, place_text
 from tkgen.ir.equations import (
     Access,
     Axis,
     AxisKind,
     Carry,
+    Index,
     Kernel,
     Load,
     Loop,
@@ -48,11 +49,12 @@ from tkgen.ir.equations import (
 )
 from tkgen.ir.functions import FUNCTIONS, HOST, TORCH, Function
 from tkgen.ir.summing import adds_to_carry, is_sums
+from tkgen.ir.tensors import Dim
 
 
 def has_loops(kernel: Kernel) -> bool:
     """Return True if a kernel needs these references."""
-    return any(isinstance(op, Loop | When | Product) for op in kernel.body)
+    return bool(kernel.ragged) or any(isinstance(op, Loop | When | Product) for op in kernel.body)
 
 
 def some_store(kernel: Kernel) -> frozenset[str]:
@@ -283,6 +285,12 @@ class _TorchLoops(_Torch, _Loops):
         place = f"place_{axis.name}"
         return f"torch.arange({place}.start, {place}.stop, device=device)"
 
+    def _picks(self, index: Index) -> str:
+        picked = super()._picks(index)
+        if (axis := index.shifted) is None:
+            return picked
+        return f"in_group({picked}, first_{axis.name}, last_{axis.name})"
+
     def coordinate(self, axis: Axis) -> str:
         first = f" - first_{axis.name}" if axis.within else ""
         return f"({self.along(axis)}{first}).double(){self._shaped((axis,))}"
@@ -441,6 +449,11 @@ class _HostLoops(_Host, _Loops):
 
     def element(self, source: Access) -> str:
         return self._made(directions(source), super().element(source))
+
+    def reached(self, index: Index, dim: Dim) -> str:
+        if (axis := index.shifted) is None:
+            return super().reached(index, dim)
+        return f"{place_text(index, self.at)} - {self._first(axis)}, {self._extent(axis)}"
 
     def coordinate(self, axis: Axis) -> str:
         first = f" - {self._first(axis)}" if axis.within else ""

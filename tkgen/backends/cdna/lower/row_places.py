@@ -210,7 +210,9 @@ class Places(BlockPlaces):
         found = []
         for dim, index in zip(access.tensor.dims, access.indices, strict=True):
             if index.terms and (self.m.fast in index.axes) == of_elements and may_leave(index, dim):
-                found.append(f"uint32_t({self._position(index, element)}) < {self.size(dim.name)}")
+                size = self.size(dim.name) if index.shifted is None else self.length(index.shifted)
+                known = index.shifted is None and dim.size is not None
+                found.append(f"uint32_t({self._position(index, element)}) < {size if known else f'uint32_t({size})'}")
         return found
 
     def _position(self, index: Index, element: str) -> str:
