@@ -368,18 +368,25 @@ def fused_table(lines: list[dict[str, Any]]) -> str:
 
 HEAD = """# Measured on an {device}
 
-Written by `python benchmarks/hopper.py --write PAGE`, never by hand. bf16 in and out, f32 sums, TFLOP/s.
+`python benchmarks/hopper.py --write PAGE` writes this page. Inputs and outputs are bf16, sums are
+f32, and rates are in TFLOP/s, unless a section says otherwise.
 
 {machine}
 
-Method: launches back to back in a CUDA graph over rotating inputs and outputs, {megabytes} MB or more together, beyond
-the L2; the graphs of all contestants replayed by turns, {rounds} rounds after two to warm up, each in another order,
-as what follows one that draws less power meets a higher clock; the median, and half of the distance between the fastest
-and the slowest round. The card lowers its clock at its power limit, which is most of that distance; all contestants of
-a row meet the same. Inputs are normally distributed. Each of tkgen's kernels has given exact sums on these shapes
-before its time was taken. Layouts: NN is B[K, N], NT is B[N, K]; the specs are `specs/hopper/h100_lcf.tk` and
-`h100_lcf_abt.tk`, with other parameters where the block is another than 128 x 256. cuBLAS is called through torch;
-Triton is a plain kernel of `benchmarks/hopper_triton.py`, the best of its configurations.
+How it was measured:
+
+- Launches are back to back in a CUDA graph. They use rotating inputs and outputs of {megabytes} MB or
+  more together, which exceeds the L2. Inputs are normally distributed.
+- The graphs of all contestants are replayed in turn: two rounds to warm up, then {rounds} rounds, each
+  in a different order, because a kernel after one that draws less power runs at a higher clock.
+- The tables have the median, and ± half of the difference between the fastest and the slowest
+  round. Most of it comes from the clock, which the card lowers at its power limit; that affects all
+  contestants of a row.
+- Before it was timed, each tkgen kernel gave exact sums on these shapes.
+- Layouts: NN is B[K, N], NT is B[N, K]. The specs are `specs/hopper/h100_lcf.tk` and
+  `h100_lcf_abt.tk`, with other parameters if the block is not 128 x 256.
+- cuBLAS is called through torch. Triton is a plain kernel of `benchmarks/hopper_triton.py` with the
+  best of its configurations.
 {theirs}
 
 {table}
@@ -388,11 +395,14 @@ Triton is a plain kernel of `benchmarks/hopper_triton.py`, the best of its confi
 
 ## More in one kernel
 
-The same method; TFLOP/s of the products alone. `h100_projection` is `gelu_tanh(x Wt + b) + r`, `h100_swiglu` is
-`silu(x Gt) * (x Ut)`, `h100_grouped_heads` is `scale q kt` of 32 heads of queries and 8 of keys (M x N x K is one
-head's; to write the scores takes most of its time). torch calls cuBLAS and then kernels for the rest; `torch.compile`
-is its default mode, which fuses the rest into one. The last two ratios are tkgen's to these. Each of tkgen's kernels
-has been compared with torch in f32 before (2^-8 of the norm at most).
+The same method. TFLOP/s count only the products.
+
+- `h100_projection` is `gelu_tanh(x Wt + b) + r`, and `h100_swiglu` is `silu(x Gt) * (x Ut)`.
+- `h100_grouped_heads` is `scale q kt` of 32 query heads and 8 key heads. M x N x K is that of one
+  head; most of its time is the store of the scores.
+- torch calls cuBLAS and then separate kernels for the rest. `torch.compile` is used in its default
+  mode, which fuses the rest into one kernel. The last two columns are the ratios of tkgen to these.
+- Each tkgen kernel was first compared with torch in f32 (error at most 2^-8 of the norm).
 
 {fused}
 
@@ -403,8 +413,9 @@ has been compared with torch in f32 before (2^-8 of the norm at most).
 {predicted}"""
 
 
-THEIRS = """ThunderKittens' is the product of its `kernels/gemm/bf16_h100` (April 2026), for NN and whole blocks, with
-the block that its own benchmark has: 128 x 256 x 64, four stages, groups of eight rows of blocks."""
+THEIRS = """- ThunderKittens is its `kernels/gemm/bf16_h100` (April 2026), which supports NN and complete
+  blocks, with the settings of its own benchmark: blocks of 128 x 256 x 64, four stages, groups of
+  eight rows of blocks."""
 
 
 def page(lines: list[dict[str, Any]]) -> str:
@@ -416,7 +427,7 @@ def page(lines: list[dict[str, Any]]) -> str:
     predicted = hopper_predicted.page() if "H100" in device else ""  # made before the first run, for that chip
     return HEAD.format(
         device=device, machine="; ".join(f"{key} {value}" for key, value in facts.items()),
-        theirs=THEIRS if any(r.who == "ThunderKittens" for r in results(lines)) else "ThunderKittens was not measured.",
+        theirs=THEIRS if any(r.who == "ThunderKittens" for r in results(lines)) else "- ThunderKittens was not measured.",
         megabytes=ROTATED_BYTES // 1_000_000, rounds=ROUNDS, table=rows, below=said, fused=fused_table(lines),
         more=more.page(lines), fp8=fp8.page(lines), ways=ways.page(lines), predicted=predicted,
     )  # fmt: skip

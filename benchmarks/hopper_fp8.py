@@ -188,10 +188,14 @@ def measure(quick: bool) -> None:
 
 TEXT = """## 8-bit floats
 
-The same method, e4m3 in and bf16 out, B[N, K], M = N = K, TFLOP/s. `h100_fp8` leaves all sums to the matrix units, as
-torch's `_scaled_mm` does with `use_fast_accum`; `h100_fp8_promoted` adds each 128 of K in f32, as `_scaled_mm` does
-without; `h100_fp8_blocks` scales each of them before, as `_scaled_mm` does with scales of 1 x 128 and 128 x 128. How
-far a result is from one in f32 stands behind its rate, by norms. Triton is the best of a few configurations.
+The same method, in TFLOP/s: e4m3 in and bf16 out, B[N, K], M = N = K. After each rate is the
+distance of the result from one in f32, relative to its norm. Triton has the best of a few
+configurations.
+
+- In `h100_fp8` the matrix units add all products, as in torch's `_scaled_mm` with `use_fast_accum`.
+- `h100_fp8_promoted` adds the sum of each 128 elements of K in f32, as `_scaled_mm` does otherwise.
+- `h100_fp8_blocks` scales each of these sums first, as `_scaled_mm` does with scales of 1 x 128 and
+  128 x 128.
 
 {table}
 """

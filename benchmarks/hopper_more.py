@@ -235,8 +235,9 @@ def _attention(build: Any, launch: Any, causal: bool, flops: float) -> dict[str,
 
 HEAD = """## Rows
 
-The same method, GB/s of what is read and written once. The copy is torch's, of as many bytes; torch.compile is its
-default mode. Each of tkgen's kernels has been compared with torch before (2^-7 of the norm at most).
+The same method. GB/s count every byte that is read or written once. The copy is torch's copy of the
+same number of bytes, and torch.compile is used in its default mode. Each tkgen kernel was first
+compared with torch (error at most 2^-7 of the norm).
 
 {rows}
 
@@ -244,9 +245,10 @@ default mode. Each of tkgen's kernels has been compared with torch before (2^-7 
 
 ## Attention, forward
 
-The same method; TFLOP/s, of 4 B H N^2 D operations, half of them when causal. cuDNN and FlashAttention-2 are the
-backends of torch's scaled_dot_product_attention. tkgen's kernels store the logarithms of the sums, too; each has been
-compared with FlashAttention-2 before. `h100_attention_dynamic` is one kernel, whose batch and lengths are the launch's.
+The same method. TFLOP/s count 4 B H N^2 D operations, and half of them for causal attention. cuDNN
+and FlashAttention-2 are the backends of torch's scaled_dot_product_attention. tkgen's kernels also
+store the logarithms of the sums. Each was first compared with FlashAttention-2.
+`h100_attention_dynamic` is one kernel for all rows; it gets the batch and the lengths at the launch.
 
 {attention}
 

@@ -38,10 +38,11 @@ KEPT = Path(__file__).with_suffix(".json")
 PAGE = ROOT / "docs" / "measured.md"
 HEAD = """## Predictions
 
-Forty kernels at a time, later eighty, drawn and predicted by `benchmarks/hopper_predicted.py`, and committed before
-they were measured: ten problems, later twenty, four variants of each. [prediction.md](prediction.md#hopper) says what
-is modelled, and what each time taught. Launches back to back in a graph, tensors beyond the L2, the median after half a
-second of them, when the card has settled at its power limit.
+`benchmarks/hopper_predicted.py` chose random kernels and predicted them: ten problems with four
+variants each, later twenty problems. The predictions were committed before the kernels were
+measured. [Prediction](prediction.md#hopper) says what is modelled, and what each group taught.
+Launches are back to back in a graph, with tensors that exceed the L2. The time is the median after
+half a second of launches, when the card has settled at its power limit.
 
 """
 ROUNDS, VARIANTS = 2, 4
