@@ -413,6 +413,7 @@ The same method. TFLOP/s count only the products.
 {predicted}"""
 
 
+UNMEASURED = "- ThunderKittens was not measured."
 THEIRS = """- ThunderKittens is its `kernels/gemm/bf16_h100` (April 2026), which supports NN and complete
   blocks, with the settings of its own benchmark: blocks of 128 x 256 x 64, four stages, groups of
   eight rows of blocks."""
@@ -427,7 +428,7 @@ def page(lines: list[dict[str, Any]]) -> str:
     predicted = hopper_predicted.page() if "H100" in device else ""  # made before the first run, for that chip
     return HEAD.format(
         device=device, machine="; ".join(f"{key} {value}" for key, value in facts.items()),
-        theirs=THEIRS if any(r.who == "ThunderKittens" for r in results(lines)) else "- ThunderKittens was not measured.",
+        theirs=THEIRS if any(r.who == "ThunderKittens" for r in results(lines)) else UNMEASURED,
         megabytes=ROTATED_BYTES // 1_000_000, rounds=ROUNDS, table=rows, below=said, fused=fused_table(lines),
         more=more.page(lines), fp8=fp8.page(lines), ways=ways.page(lines), predicted=predicted,
     )  # fmt: skip

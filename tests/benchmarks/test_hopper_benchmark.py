@@ -43,7 +43,7 @@ def test_the_page_says_what_is_below_its_bar() -> None:
     text = hopper.page(lines)
     assert "| `h100_swiglu` | 64 x 32 x 16 | 60 ± 1.0 % | 50 ± 1.0 % | 80 ± 1.0 % | 1.200 | 0.750 | block |" in text
     assert "| 97 ± 1.0 % | 100 ± 1.0 % | 80 ± 1.0 % | 60 ± 1.0 % | 0.970 | 1.212 |" in text
-    assert "ThunderKittens' is the product" in text and "device some GPU; date today" in text
+    assert "ThunderKittens is its" in text and "device some GPU; date today" in text
     assert "0.970 of cuBLAS, 0.98 is aimed at" in text and "Every ratio" not in text
     assert "of ThunderKittens, 0.98" not in text
     lines = [{**line, "tflops": 120.0} if line.get("who") == "ThunderKittens" else line for line in lines]
