@@ -167,7 +167,7 @@ def test_a_ragged_sum_is_refused() -> None:
 def test_blocks_of_a_cluster_have_whole_tiles_and_no_turns() -> None:
     text = gemm(dims=(200, 328, 136), clusters="2", output="f32")
     loaded(text).check()
-    with pytest.raises(SpecError, match="whose consumers take turns"):
+    with pytest.raises(SpecError, match="consumers that take turns"):
         loaded(text.replace("    store C", "    store C\n    schedule ping_pong")).check()
     with pytest.raises(SpecError, match="do not share the sums of a tile"):
         loaded(text.replace("persistent(132)", "split_k(3)")).check()
@@ -182,7 +182,7 @@ def test_one_consumer_has_nobody_to_take_turns_with() -> None:
 BYTES = gemm("NT", (128, 128, 128), operand="fp8", output="fp8", dims=(256, 256, 256))
 PROMOTED = SCALED["promoted"]
 OF_BYTES = {
-    "a contraction that comes first": (BYTES, ("A : fp8[M, K]", "A : fp8[K, M]"), "E204", "neighbours along"),
+    "a contraction that comes first": (BYTES, ("A : fp8[M, K]", "A : fp8[K, M]"), "E204", "neighbors along"),
     "half a swizzle": (BYTES, ("step 128", "step 64"), "E240", "a K-step of 64 is not a multiple of 128"),
     "half a panel": (BYTES, ("128 x 128 step", "128 x 64 step", "tile 16 x 128", "tile 16 x 64"), "E240",
                      "64 columns of e4m3fn are not a multiple of a panel of 128"),
