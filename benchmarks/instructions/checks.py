@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from instructions import machine, memory, scalar, vector, vector_cases
+from instructions import machine, matrix, memory, scalar, vector, vector_cases
 from instructions.machine import State
 from instructions.table import TARGETS, Opcode, opcodes
 from tkgen.emulate.decode import Encoding
@@ -21,10 +21,6 @@ WITHOUT = {
     re.compile(r"v_trig_preop_f64"): "the text shifts an unbounded number; tests/emulate/test_special_functions.py",
     re.compile(r"v_(nop|clrexcp)$|s_nop$|ds_nop$"): "it does nothing",
     re.compile(r"v_accvgpr_(read|write|mov)"): "no text: a move; tests/emulate/test_matrix_instructions.py",
-    re.compile(
-        r"v_(mac|madmk|madak|mad|mad_legacy)_f32"
-    ): "no text: on gfx90a alone, as its v_fma and v_fmac with two roundings",
-    re.compile(r"v_(exp|log)_legacy_f32"): "no text: as v_exp_f32 and v_log_f32; tests/emulate/test_conversions.py",
     scalar.BY_HAND: "jumps, indexed and hardware registers: tests/emulate/test_control.py",
 }
 
@@ -62,7 +58,7 @@ def without_text(opcode: Opcode) -> str:
     if opcode.encoding is E.SOPP:
         return "waits, barriers, messages, branches: tests/emulate/test_control.py"
     if opcode.encoding is E.MFMA:
-        return "the text says that it is a product of matrices: tests/emulate/test_matrix_instructions.py"
+        return ""
     if opcode.encoding in memory.ENCODINGS:
         return memory.without_text(opcode)
     return "" if opcode.text else "no text"
@@ -85,6 +81,7 @@ def records(chosen: Iterable[Opcode] | None = None, targets: Sequence[str] = TAR
     compare(some(VECTOR), targets, lambda o: vector_cases.uses(o, count), of_vector)
     compare(some(SCALAR), targets, lambda o: scalar.uses(o, 2 * count), of_scalar)
     memory.compare(some(memory.ENCODINGS), targets, count)
+    matrix.compare(some((E.MFMA,)), targets, count)
     return made
 
 

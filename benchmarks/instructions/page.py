@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from instructions import matrix
 from instructions.checks import Record
 from instructions.table import readings
 
@@ -31,6 +32,9 @@ atomics or without, and buffers whose range ends within the lanes.
 
 All registers and the memory of each lane are compared afterwards, NaNs as NaNs. Approximations
 (`exp`, `log`, `rcp`, `rsq`, `sqrt`, `sin`, `cos`) may differ by their error.
+
+Matrix instructions are compared with a formula and not with the text, which says `D = A * B + C`
+and leaves the rounding open (below).
 
 """
 
@@ -56,14 +60,17 @@ def table(records: Sequence[Record]) -> str:
     groups: dict[str, list[Record]] = defaultdict(list)
     for record in records:
         groups[record.opcode.encoding.name].append(record)
-    text = head("encoding", "opcodes", "agree", "of them by a reading", "differ", "by hand", "cases", numbers=6)
-    total = [0] * 6
+    text = head(
+        "encoding", "opcodes", "agree", "of them by a reading", "by a formula", "differ", "by hand", "cases", numbers=7
+    )
+    total = [0] * 7
     for encoding, some in groups.items():
         compared = [r for r in some if not r.reason]
         agree = [r for r in compared if not r.samples]
         read = sum(any(x.opcodes.match(r.opcode.name) for x in readings()) for r in agree)
         cases = sum(sum(r.cases.values()) for r in some)
-        cells = [len(some), len(agree), read, len(compared) - len(agree), len(some) - len(compared), cases]
+        formula = len(agree) if encoding == "MFMA" else 0
+        cells = [len(some), len(agree), read, formula, len(compared) - len(agree), len(some) - len(compared), cases]
         total = [a + b for a, b in zip(total, cells, strict=True)]
         text += row([encoding, *cells])
     return text + row(["all", *total])
@@ -80,6 +87,24 @@ READINGS = """
 These texts are not what hardware does, by the named source, or leave a choice to a probe (below).
 The emulator is compared with the reading instead.
 
+"""
+_MEASURED = matrix.SOURCES["measured"]
+FORMULAS = f"""
+## Formulas
+
+Each matrix instruction runs on each target that has it, with values of many magnitudes, subnormal
+numbers, infinities and NaNs, and with `cbsz`, `abid`, `blgp` and `neg`. Sampled elements of D are
+compared bit by bit with `benchmarks/instructions/matrix.py`: the layouts of AMD's CDNA3 ISA
+document and matrix instruction calculator, and the arithmetic below in exact rationals.
+
+| operands | arithmetic | source |
+| --- | --- | --- |
+| f64, f32 | a fused multiply-add for each k, ascending | {matrix.SOURCES["fused"]} |
+| i8 | exact, wrapping | the text |
+| f16, bf16 on gfx90a | sums of four products, or two, each step rounded and flushed | {_MEASURED} |
+| f16, bf16, xf32 on gfx942 | groups of 8 (xf32: 4) cut at 24 bits, added exactly, rounded once | {_MEASURED} |
+| fp8, bf8 on gfx942 | groups of 16, even and odd k apart | {_MEASURED} |
+| all of these on gfx950, and `f8f6f4` | as on gfx942 | {matrix.SOURCES["unmeasured"]} |
 """
 UNDECIDED = """
 ## Probes
@@ -104,7 +129,7 @@ def page(records: Sequence[Record]) -> str:
     text += READINGS + head("opcodes", "the text", "the emulator", "decided by")
     for r in readings():
         text += row([names(r.opcodes.pattern.removesuffix("$")), r.text, r.emulator, r.source or f"a probe: {r.probe}"])
-    text += UNDECIDED + head("what", "opcodes", "source")
+    text += FORMULAS + UNDECIDED + head("what", "opcodes", "source")
     for p in probes():
         text += row([p["name"], names(p["opcodes"]), p["source"].replace("|", "\\|")])
     text += BY_HAND + head("encoding", "opcodes", "why")

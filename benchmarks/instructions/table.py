@@ -78,6 +78,7 @@ class Reading:
     source: str = ""
     probe: str = ""
     instead: str = ""
+    like: str = ""  # the mnemonic whose operands an opcode without a text has
     replace: tuple[tuple[str, str], ...] = ()
 
     def of(self, name: str, text: str) -> str:
@@ -150,8 +151,10 @@ def opcodes() -> tuple[Opcode, ...]:
         found = exact.get((kind, looked)) or exact.get(("VOP3SDOp", looked)) or any_.get(looked)
         text, fields = found if found else (None, {})
         reading = reading_of(name)
-        if reading and text:
-            text = reading.of(name, text)
+        if reading and reading.like:
+            fields = (exact.get((kind, reading.like)) or any_[reading.like])[1]
+        if reading and (text or reading.like):
+            text = reading.of(name, text or any_[reading.like][0])
         made.append(
             Opcode(
                 encoding,

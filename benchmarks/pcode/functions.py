@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
-from pcode.operations import bfloat, resized
+from pcode.operations import bfloat, binary, is_denormal, resized
 from pcode.values import B, Env, F, Value, bits_of, exactly, float_of, fma, number, raw, rounded
 
 
@@ -262,7 +262,21 @@ def of_turns(f: Callable[[float], float]) -> Callable[[F], F]:
     return run
 
 
+def without_subnormals(x: F) -> F:
+    return F(x.width, math.copysign(0.0, x.value)) if is_denormal(x) else x
+
+
+def multiply_add(a: F, b: F, c: F, legacy: bool = False) -> Value:
+    """The product and the sum, each rounded and without subnormal numbers; `legacy`: zero times anything is zero."""
+    a, b, c = (without_subnormals(x) for x in (a, b, c))
+    zero = legacy and (a.value == 0 or b.value == 0)
+    product = F(a.width, 0.0) if zero else without_subnormals(binary("*", a, b))
+    return without_subnormals(binary("+", product, c))
+
+
 FUNCTIONS |= {
+    "multiply_add": multiply_add,
+    "multiply_add_legacy": lambda a, b, c: multiply_add(a, b, c, legacy=True),
     "round_to_even": whole(round),
     "smaller_number": minimum,
     "larger_number": maximum,

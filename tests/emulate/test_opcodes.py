@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("tinygrad.runtime.autogen.amd.cdna.str_pcode")
 
-from instructions import checks, machine, page
+from instructions import checks, encode, machine, matrix_models, page
 from instructions.table import opcodes, readings, texts
 
 from tests.emulate import frame
@@ -38,9 +38,38 @@ def test_a_wrong_text_is_found(name, monkeypatch):
     assert found and all(r.samples for r in found)
 
 
+@pytest.mark.parametrize(
+    ("name", "target", "arithmetic", "other"),
+    [
+        ("v_mfma_f32_16x16x16_f16", "gfx942", "cdna3", 4),  # groups of four
+        ("v_mfma_f32_16x16x16_bf16", "gfx90a", "cdna2", 2),
+        ("v_mfma_f32_16x16x4_f32", "gfx942", "fused", 16),  # sums in f16
+    ],
+)
+def test_another_arithmetic_of_a_matrix_is_found(name, target, arithmetic, other, monkeypatch):
+    chosen, real = [o for o in opcodes() if o.name == name], getattr(matrix_models, arithmetic)
+    assert not any(r.samples for r in checks.records(chosen, (target,), 2))
+    monkeypatch.setattr(matrix_models, arithmetic, lambda terms, c, _: real(terms, c, other))
+    assert any(r.samples for r in checks.records(chosen, (target,), 2))
+
+
+def test_subnormal_numbers_of_multiply_add_on_gfx90a():
+    """v_mad_f32 flushes them even where MODE keeps them: 2^-130 * 1 + 0."""
+    (mad,) = [o for o in opcodes() if o.name == "v_mad_f32"]
+    rows = np.zeros((12, 64), dtype=np.uint32)
+    rows[0], rows[2] = 1 << 19, 0x3F800000
+    words = encode.vop3(mad.number, 256 + 20, (256 + 10, 256 + 12, 256 + 14))
+    (after,) = machine.run([(words, machine.State(rows, mode=0b11_1111))], "gfx90a")
+    assert not after.rows[8].any()
+
+
 def test_readings_change_the_texts_they_name():
     any_ = texts()[1]
     for reading in readings():
+        assert not reading.like or reading.like in any_
+        if reading.like:  # where there is no text to change
+            assert [o for o in opcodes() if reading.opcodes.match(o.name) and o.text], reading.opcodes.pattern
+            continue
         some = [n for n in any_ if reading.opcodes.match(n.replace("v_mad_mix", "v_fma_mix"))]
         assert some, reading.opcodes.pattern
         for n in some:

@@ -334,6 +334,15 @@ void bit_operation(Wave& w, const Op& op, bool wide) {
   store(w, plain, wide ? Kind::B32 : Kind::B16, r, nullptr);
 }
 
+// "v_mad_f32/v_mac_f32 do not support denormals" (LLVM, SITargetLowering::isFMADLegal), whatever the mode says; it takes them for
+// a v_mul_f32 and a v_add_f32 that flush. Of the legacy form, zero times anything is zero.
+float without_subnormals(float x) { return bits<uint32_t>(x) & 0x7f800000 ? x : bits<float>(bits<uint32_t>(x) & 0x80000000); }
+float multiply_add(float a, float b, float c, bool legacy = false) {
+  a = without_subnormals(a), b = without_subnormals(b);
+  const float product = legacy && (a == 0 || b == 0) ? 0.0f : without_subnormals(a * b);
+  return without_subnormals(product + without_subnormals(c));
+}
+
 // fmamk/fmaak and their mad forms: the constant stands between or after the sources.
 template <class F>
 void with_constant(Wave& w, const Op& op, bool last, F f) {
@@ -524,14 +533,14 @@ const Info TABLE[] = {
     V2(v_min_f32, F32, F32, F32, minimum_number(a, b, ieee(w))),
     V2(v_max_f32, F32, F32, F32, maximum_number(a, b, ieee(w))),
     V3(v_fma_f32, F32, F32, F32, F32, std::fma(a, b, c)),
-    V3(v_mad_f32, F32, F32, F32, F32, a * b + c),
-    V3(v_mad_legacy_f32, F32, F32, F32, F32, ((a == 0 || b == 0) ? 0.0f : a * b) + c),
+    V3(v_mad_f32, F32, F32, F32, F32, multiply_add(a, b, c)),
+    V3(v_mad_legacy_f32, F32, F32, F32, F32, multiply_add(a, b, c, true)),
     VACC(v_fmac_f32, F32, F32, F32, std::fma(a, b, c)),
-    VACC(v_mac_f32, F32, F32, F32, a * b + c),
+    VACC(v_mac_f32, F32, F32, F32, multiply_add(a, b, c)),
     SPECIAL(v_fmamk_f32, with_constant(w, op, false, [](float a, float b, float c) { return std::fma(a, b, c); }), 1, 1, 1, 0, 0),
     SPECIAL(v_fmaak_f32, with_constant(w, op, true, [](float a, float b, float c) { return std::fma(a, b, c); }), 1, 1, 1, 0, 0),
-    SPECIAL(v_madmk_f32, with_constant(w, op, false, [](float a, float b, float c) { return a * b + c; }), 1, 1, 1, 0, 0),
-    SPECIAL(v_madak_f32, with_constant(w, op, true, [](float a, float b, float c) { return a * b + c; }), 1, 1, 1, 0, 0),
+    SPECIAL(v_madmk_f32, with_constant(w, op, false, [](float a, float b, float c) { return multiply_add(a, b, c); }), 1, 1, 1, 0, 0),
+    SPECIAL(v_madak_f32, with_constant(w, op, true, [](float a, float b, float c) { return multiply_add(a, b, c); }), 1, 1, 1, 0, 0),
     SPECIAL(v_madmk_f16, half_with_constant(w, op, false), 1, 1, 1, 0, 0),
     SPECIAL(v_madak_f16, half_with_constant(w, op, true), 1, 1, 1, 0, 0),
     V3(v_min3_f32, F32, F32, F32, F32, minimum_number(minimum_number(a, b, ieee(w)), c, ieee(w))),
