@@ -88,15 +88,13 @@ def _collectives(program: Program) -> Iterator[Diagnostic]:
         if n > waves:
             label = f"{n} waves together"
             note = (
-                f"`group<{n}>::load`loads one part of the tile for each of {n} x {WAVE_LANES} threads; "
+                f"`group<{n}>::load` loads one part of the tile for each of {n} x {WAVE_LANES} threads; "
                 f"{waves_text(role.waves)} are {waves}, so {n - waves} of {n} parts of {named} would never be loaded"
             )
             remedy = f"load by {count_text(waves, 'wave')}, or give the role {n} waves"
         elif waves % n:
             label = f"{n} waves together"
-            note = (
-                f"{waves} waves make {waves // n} whole groups of {n}; {waves % n} waves would be an incomplete group"
-            )
+            note = f"{waves} waves make {waves // n} whole groups of {n}, and {waves % n} waves are left over"
             remedy = f"use a group size that divides {waves}"
         elif role.first % n:
             label = f"the group starts at wave {role.first}"

@@ -560,9 +560,8 @@ def _early(program: EquationProgram, m: LoopMap) -> Multiplication | None:
         return None
     first = m.multiplications[0]
     if first.onto is not None or first.held not in {load.result for load in m.held} or m.votes:
-        raise LoopError("the first product is computed an iteration ahead: it must multiply a loaded operand and "
-                        "start a sum, "
-                        "and the loop must have no `when any`", at, "remove `schedule`")  # fmt: skip
+        raise LoopError("the first product is computed an iteration ahead: it must multiply a loaded operand and start "
+                        "a sum, and the loop must have no `when any`", at, "remove `schedule`")  # fmt: skip
     if first.moving.buffers < 2 or sum(x.moving == first.moving for x in m.multiplications) > 1:
         raise LoopError(f"`{first.moving.name}` is read an iteration ahead: it needs 2 buffers and no other use", at)
     return first
@@ -595,7 +594,7 @@ def _interleaved(m: LoopMap) -> None:
     for x in m.multiplications:
         if x.summed in m.interleaved and x.held not in loaded:
             raise LoopError(
-                f"the positions of an operand along `{x.summed.name}` interleaved, for a tile of "
-                f"`{next(y for y in m.multiplications if y.across).moving.name}` is taken both ways",
+                f"positions of an operand along `{x.summed.name}` are interleaved, because a tile of "
+                f"`{next(y for y in m.multiplications if y.across).moving.name}` is read both ways",
                 x.product.result.span,
             )
