@@ -109,8 +109,8 @@ document and matrix instruction calculator, and the arithmetic below in exact ra
 UNDECIDED = """
 ## Probes
 
-Only a GPU can decide these. `tkgen/emulate/undecided.toml` has an instruction and operands for
-each.
+Only a GPU can decide these: `tkgen hardware-check --only instructions` says which reading it has.
+`tkgen/emulate/undecided.toml` has an instruction, operands and both results for each.
 
 """
 BY_HAND = """
@@ -129,9 +129,10 @@ def page(records: Sequence[Record]) -> str:
     text += READINGS + head("opcodes", "the text", "the emulator", "decided by")
     for r in readings():
         text += row([names(r.opcodes.pattern.removesuffix("$")), r.text, r.emulator, r.source or f"a probe: {r.probe}"])
-    text += FORMULAS + UNDECIDED + head("what", "opcodes", "source")
+    text += FORMULAS + UNDECIDED + head("what", "opcodes", "the emulator", "the other reading", "source")
     for p in probes():
-        text += row([p["name"], names(p["opcodes"]), p["source"].replace("|", "\\|")])
+        does = (p["emulator_does"], p["other_does"])
+        text += row([p["name"], names(p["opcodes"]), *does, p["source"].replace("|", "\\|")])
     text += BY_HAND + head("encoding", "opcodes", "why")
     groups: dict[tuple[str, str], list[str]] = defaultdict(list)
     for record in records:

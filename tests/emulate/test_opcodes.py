@@ -13,7 +13,6 @@ pytest.importorskip("tinygrad.runtime.autogen.amd.cdna.str_pcode")
 from instructions import checks, encode, machine, matrix_models, page
 from instructions.table import opcodes, readings, texts
 
-from tests.emulate import frame
 from tests.sampling import slow
 
 ROOT = Path(__file__).parent.parent.parent
@@ -76,19 +75,6 @@ def test_readings_change_the_texts_they_name():
             assert reading.of(n.replace("v_mad_mix", "v_fma_mix"), any_[n][0]) != any_[n][0], n
         assert bool(reading.source) != bool(reading.probe)
         assert not reading.probe or reading.probe in {p["name"] for p in PROBES}
-
-
-@pytest.mark.parametrize("probe", PROBES, ids=lambda p: p["name"])
-def test_probes_of_a_gpu_say_what_the_emulator_does(assemble, probe):
-    inputs = np.zeros((1, frame.ROWS_IN, 64), dtype=np.uint32)
-    for lane, words in enumerate(probe["inputs"]):
-        for i, word in enumerate(words):
-            inputs[0, 2 * i, lane] = word
-    inputs[0, 6] = probe.get("before", 0)
-    out = frame.run_vector(assemble, [probe["instruction"]], inputs, probe.get("targets", ["gfx942"])[0])
-    assert [hex(x) for x in out[0, 0, : len(probe["emulator"])]] == [hex(x) for x in probe["emulator"]]
-    assert len(probe["inputs"]) == len(probe["emulator"]) == len(probe["other"])
-    assert probe["emulator"] != probe["other"]
 
 
 def test_the_page_has_the_readings_and_the_probes():

@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from tkgen.emulate import Buffer, EmulateError, launch
+from tkgen.hardware import undecided
 from tkgen.hardware.assembly import code_of
 from tkgen.hardware.context import CLOSE, RIGHT, WRONG, CheckContext
 from tkgen.hardware.hip import Hip
@@ -55,12 +56,14 @@ def groups(target: str, cxx: str | None) -> dict[str, list[Probe]]:
 
 
 def items(context: CheckContext) -> Sequence[str]:
-    """The kernels of probes."""
-    return list(groups(context.target.name, context.cxx))
+    """The kernels of probes, and that of open questions."""
+    return [*groups(context.target.name, context.cxx), undecided.ITEM]
 
 
 def run(context: CheckContext, item: str) -> Result:
     """Run one kernel of probes on the GPU and on the emulator."""
+    if item == undecided.ITEM:
+        return undecided.judged(context.target.name, context.cxx, on_gpu(context.hip))
     probes = groups(context.target.name, context.cxx)[item]
     return judged(probes, context.target.name, context.cxx, context.seed, on_gpu(context.hip))
 

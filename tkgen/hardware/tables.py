@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tkgen.hardware.contestants import BARS
-from tkgen.hardware.context import FAILED, MEASURED, RIGHT, SKIPPED, WRONG
+from tkgen.hardware.context import CLOSE, FAILED, MEASURED, RIGHT, SKIPPED, WRONG
 from tkgen.hardware.probes.judge import NOTES
 from tkgen.hardware.times import best
+from tkgen.hardware.undecided import EMULATOR, OTHER
 
 Results = Sequence[Mapping[str, Any]]
 
@@ -46,6 +47,8 @@ def _specs(results: Results) -> list[Table]:
 
 
 def _instructions(results: Results) -> list[Table]:
+    asked = [a for r in results for a in r.get("undecided", ())]
+    results = [r for r in results if "undecided" not in r]
     names = {n for r in results for n in r.get("instructions", ())}
     probes, values = (sum(r.get(key, 0) for r in results) for key in ("probes", "values"))
     unequal = [u for r in results for u in r.get("unequal", ())]
@@ -73,7 +76,22 @@ def _instructions(results: Results) -> list[Table]:
         found.append(
             Table("Instructions about which texts differ", about, ("instruction", "here", ""), noted, [""] * len(noted))
         )
+    if asked:
+        found.append(_undecided(asked))
     return found
+
+
+def _undecided(asked: Results) -> Table:
+    text = (
+        "AMD's documents leave these open, or contradict the emulator. The results of this GPU decide; where it has "
+        "the other reading, the emulator is to follow (tkgen/emulate/undecided.toml)."
+    )
+    rows = [
+        (a["question"], a["instruction"], a["emulator"], a["other"], a["answer"], ", ".join(a["GPU"])) for a in asked
+    ]
+    headings = ("question", "instruction", "the emulator", "the other reading", "this GPU has", "its results")
+    marks = [{EMULATOR: RIGHT, OTHER: CLOSE}.get(a["answer"], WRONG) for a in asked]
+    return Table("Open questions about instructions", text, headings, rows, marks)
 
 
 def _example(found: Mapping[str, str]) -> str:
