@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from instructions import machine, matrix, memory, scalar, vector, vector_cases
+from instructions import control, machine, matrix, memory, scalar, vector, vector_cases
 from instructions.machine import State
 from instructions.table import TARGETS, Opcode, opcodes
 from tkgen.emulate.decode import Encoding
@@ -21,7 +21,7 @@ WITHOUT = {
     re.compile(r"v_trig_preop_f64"): "the text shifts an unbounded number; tests/emulate/test_special_functions.py",
     re.compile(r"v_(nop|clrexcp)$|s_nop$|ds_nop$"): "it does nothing",
     re.compile(r"v_accvgpr_(read|write|mov)"): "no text: a move; tests/emulate/test_matrix_instructions.py",
-    scalar.BY_HAND: "jumps, indexed and hardware registers: tests/emulate/test_control.py",
+    scalar.BY_HAND: "indexed and hardware registers: tests/emulate/test_control.py",
 }
 
 
@@ -52,11 +52,13 @@ class Record:
 
 def without_text(opcode: Opcode) -> str:
     """The reason why an opcode has no comparison; "" if it has one."""
+    if control.JUMPS.match(opcode.name) or control.LOADS.match(opcode.name):
+        return "" if opcode.text else "no text"
     for pattern, reason in WITHOUT.items():
         if pattern.match(opcode.name):
             return reason
     if opcode.encoding is E.SOPP:
-        return "waits, barriers, messages, branches: tests/emulate/test_control.py"
+        return "waits, barriers, messages: tests/emulate/test_control.py"
     if opcode.encoding is E.MFMA:
         return ""
     if opcode.encoding in memory.ENCODINGS:
@@ -79,6 +81,9 @@ def records(chosen: Iterable[Opcode] | None = None, targets: Sequence[str] = TAR
         return [r for r in compared if r.opcode.encoding in encodings]
 
     compare(some(VECTOR), targets, lambda o: vector_cases.uses(o, count), of_vector)
+    programs = [r for r in compared if control.JUMPS.match(r.opcode.name) or control.LOADS.match(r.opcode.name)]
+    control.compare(programs, targets, 2 * count)
+    compared = [r for r in compared if r not in programs]
     compare(some(SCALAR), targets, lambda o: scalar.uses(o, 2 * count), of_scalar)
     memory.compare(some(memory.ENCODINGS), targets, count)
     matrix.compare(some((E.MFMA,)), targets, count)

@@ -83,7 +83,9 @@ def around(middle: str, step: int) -> str:
 """
 
 
-def _frame(words: Sequence[int]) -> str:
+def _frame(words: Sequence[int] | str) -> str:
+    if isinstance(words, str):
+        return around(words, OUT)
     code = "\n".join(f"  .long 0x{w:08x}" for w in words)
     return around(f"  s_mov_b64 exec, s[48:49]\n{code}", OUT)
 
@@ -198,8 +200,8 @@ def unpacked(raw: npt.NDArray[np.uint32], before: State) -> State:
     )
 
 
-def run(cases: Sequence[tuple[Sequence[int], State]], target: str, batch: int = 1500) -> list[State]:
-    """The state after each instruction (its words, the state before)."""
+def run(cases: Sequence[tuple[Sequence[int] | str, State]], target: str, batch: int = 1500) -> list[State]:
+    """The state after each instruction (its words, or a body of assembly; the state before)."""
     made: list[State] = []
     for first in range(0, len(cases), batch):
         some = cases[first : first + batch]

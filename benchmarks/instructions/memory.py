@@ -35,7 +35,7 @@ MASKS = (ALL_LANES, 0x5555_5555_5555_5555, 0xFFFF_0000_F0F0_0001, ALL_LANES, 1 <
 def without_text(opcode: Opcode) -> str:
     """The reason why an opcode is not compared here, or ""."""
     if BY_HAND.match(opcode.name):
-        return "caches, scalar memory, copies into LDS, transposed reads: tests/emulate/test_memory_instructions.py"
+        return "caches, clocks, copies into LDS, transposed reads: tests/emulate/test_memory_instructions.py"
     return "" if opcode.text else "no text"
 
 

@@ -30,6 +30,9 @@ clamping vary with them. The emulator rounds to nearest even only.
 Accesses of LDS, scratch, buffers, global and flat memory run with offsets, scalar bases, results of
 atomics or without, and buffers whose range ends within the lanes.
 
+Branches and jumps run in small programs with places to land before and after them. Scalar loads
+have offsets of each kind, and buffers whose range ends within the result.
+
 All registers and the memory of each lane are compared afterwards, NaNs as NaNs. Approximations
 (`exp`, `log`, `rcp`, `rsq`, `sqrt`, `sin`, `cos`) may differ by their error.
 

@@ -225,6 +225,10 @@ FUNCTIONS: dict[str, Callable[..., Value]] = (
         "float32": lambda s, e, m: B(32, number(s) << 31 | number(e) << 23 | number(m)),
         "CalcDsAddr": lambda a, low, high: number(a) + number(low) + (number(high) << 8),
         **{f"Calc{kind}Addr": lambda address, *rest: number(address) for kind in ("Flat", "Global", "Scratch")},
+        **{
+            f"CalcScalar{kind}Addr": lambda base, register, offset: number(base) + number(register) + number(offset)
+            for kind in ("Global", "Buffer")
+        },
         "CalcBufferAddr": lambda address, *rest: number(address),
         "s_ff1_i32_b64": lambda x: (number(x) & -number(x)).bit_length() - 1,
         "v_prng_b32": lambda x: (number(x) << 1 & 0xFFFFFFFF) ^ (197 if number(x) >> 31 & 1 else 0),

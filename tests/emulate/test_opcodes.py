@@ -27,11 +27,17 @@ def test_opcodes_agree_with_their_texts(every, targets, count):
     assert sum(not r.reason for r in found) > len(found) / 2
 
 
-@pytest.mark.parametrize("name", ["v_add_f32", "v_cmp_class_f32", "v_pk_add_f16"])
+@pytest.mark.parametrize("name", ["v_add_f32", "v_cmp_class_f32", "v_pk_add_f16", "s_cbranch_scc0", "s_load_dwordx2"])
 def test_a_wrong_text_is_found(name, monkeypatch):
     """Another text for an opcode: the comparison sees it in every form."""
     real = checks.vector.pcode.run
-    instead = {"v_add_f32": ("+", "-"), "v_cmp_class_f32": ("S1.u32[0]", "S1.u32[1]"), "v_pk_add_f16": ("+", "-")}[name]
+    instead = {
+        "v_add_f32": ("+", "-"),
+        "v_cmp_class_f32": ("S1.u32[0]", "S1.u32[1]"),
+        "v_pk_add_f16": ("+", "-"),
+        "s_cbranch_scc0": ("SCC == 1'0U", "SCC == 1'1U"),
+        "s_load_dwordx2": ("addr + 4U", "addr + 8U"),
+    }[name]
     monkeypatch.setattr(checks.vector.pcode, "run", lambda text, **e: real(text.replace(*instead), **e))
     found = checks.records([o for o in opcodes() if o.name == name], ("gfx950",), 2)
     assert found and all(r.samples for r in found)
