@@ -116,7 +116,7 @@ def test_the_same_kernel_registers_again_and_another_one_not(dynamic: tkgen.Buil
     path = tmp_path / "other.tk"
     path.write_text((SPECS / "dynamic_sizes.tk").read_text().replace("buffers 2", "buffers 1"))
     other = tkgen.load(path).build()
-    with pytest.raises(ValueError, match="another kernel already"):
+    with pytest.raises(ValueError, match="already another kernel"):
         tkgen.operator(other)
     a, b = tensors((128, 64), (128, 64))
     named = tkgen.operator(other, name="other_dynamic_sizes")

@@ -189,7 +189,7 @@ def test_expect_lines() -> None:
         Expectation("vgpr", True, 128),
     ]
     assert expectations("no such line") == []
-    with pytest.raises(ValueError, match="is no expectation"):
+    with pytest.raises(ValueError, match="is not an expectation"):
         expectations("expect waves >= 8")
 
 

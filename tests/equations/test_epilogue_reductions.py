@@ -218,7 +218,7 @@ def errors(tensors: str, equations: str, **options: Any) -> list[str]:
         ("R : f32[M, COLS]; v : f32[M]; Y : f32[M, N]", "Y[m, n] = s / rowsum(s); R[m, n / 64] = v[m]",
          "E226: `rowsum` along `n` would be over only the block's tile of 64"),
         ("R : f32[M, COLS]", "R[m, n / 64] = rowmean(s)", "E226: `rowmean` along `n` would be the mean of one tile"),
-        ("R : f32[M, K]", "R[m, n / 32] = rowmax(s)", "E223: `n / 32` is no tile of `n`"),
+        ("R : f32[M, K]", "R[m, n / 32] = rowmax(s)", "E223: `n / 32` is not the number of a tile of `n`"),
         ("R : f32[M, M]", "R[m, n / 64] = rowmax(s)", "E223: `n / 64` does not run over `M` of `R`"),
         ("R : f32[M, COLS]", "R[m, n / 64] = s", "E225: `R[m, n / 64]` is [m], but the value stored has `n` beside"),
         ("R : f32[M, COLS]", "R[m, n / 64] = rowmax(s * R[m, n / 64])",

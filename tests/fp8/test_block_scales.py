@@ -96,7 +96,7 @@ def test_register_buffers_and_two_sums() -> None:
     [
         ("K_BLOCKS = K / 128", "K_BLOCKS = K / 64", "E223", "`k / 128` does not run over `K_BLOCKS` of `s`"),
         ("K_BLOCKS = K / 128", "K_BLOCKS = 1 + K / 128", "E223", "`k / 128` does not run over `K_BLOCKS` of `s`"),
-        ("s[m, k / 128]", "s[m, k / 64]", "E223", "`k / 64` is no tile of `k`"),
+        ("s[m, k / 128]", "s[m, k / 64]", "E223", "`k / 64` is not the number of a tile of `k`"),
         ("s[m, k / 128]", "s[m / 128, k / 128]", "E223", "`m / 128` does not run over `M` of `s`"),
         ("s[m, k / 128]", "s[m, k]", "E223", "`k` runs over `K`, this dimension of `s` is `K_BLOCKS`"),
         ("  each k", "  carry c : f32[m, n] = 1\n  each k", "E230", "must start at zero"),

@@ -133,8 +133,8 @@ def test_against_torch() -> None:
     [
         ("target gfx950", "target gfx942", "E204", "gfx942 has no e4m3fn"),
         ("ceil_div(K, 32)", "ceil_div(K, 64)", "E223", "`k / 32` does not run over `K_BLOCKS` of `s`"),
-        ("s[m, k / 32]", "s[m, k / 48]", "E223", "`k / 48` is no tile of `k`"),
-        ("e8m0[M, K_BLOCKS]", "f32[M, K_BLOCKS]", "E223", "`k / 32` is no tile of `k`"),
+        ("s[m, k / 32]", "s[m, k / 48]", "E223", "`k / 48` is not the number of a tile of `k`"),
+        ("e8m0[M, K_BLOCKS]", "f32[M, K_BLOCKS]", "E223", "`k / 32` is not the number of a tile of `k`"),
         ("e8m0[N, K_BLOCKS]", "e8m0[M, K_BLOCKS]", "E223", "`n` runs over `N`, this dimension of `t` is `M`"),
         ("(t[n, k / 32] * B[n, k]).T", "B[n, k].T", "E204", "one product of f32 and e4m3fn"),
         (

@@ -84,7 +84,7 @@ def test_steps_of_another_part_are_found(old: str, new: str) -> None:
     first, *others = code.operands
     assert old in first.coord
     changed = replace(code, operands=(replace(first, coord=first.coord.replace(old, new)), *others))
-    assert "is not what the equations say" in str(wrong_product(spec.layout, changed))
+    assert "is not the value of the equations" in str(wrong_product(spec.layout, changed))
 
 
 def test_products_that_are_scaled_are_not_divided() -> None:

@@ -100,7 +100,7 @@ def test_named_roles_compile_without_spills(roles: str) -> None:
         (FIRST.replace("4..11", "4..11 as 8 x 1"), "E214", "a grid of waves"),
         (FIRST.replace("load K, V", "load K, V by 2 waves"), "E214", "load together"),
         (FIRST.replace("load K, V", "load K, V\n    store O"), "E215", "loads, and stores"),
-        (FIRST + "\n    registers Q", "E222", "`registers` is the kernel's here"),
+        (FIRST + "\n    registers Q", "E222", "`registers` belongs to the kernel here"),
         (FIRST + "\n  waves 8 along q", "E214", "both divide the block's waves"),
     ],
 )

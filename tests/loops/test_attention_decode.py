@@ -116,8 +116,8 @@ def test_a_part_whose_scores_are_all_infinitely_small_counts_for_nothing(part: i
 @pytest.mark.parametrize(
     ("old", "new", "code", "message"),
     [
-        ("K[b, j, h / GROUP]", "K[b, j, h / 4]", "E223", "`h / 4` is no tile of `h`"),
-        ("by GROUP", "by 16", "E223", "`h / GROUP` is no tile of `h`"),
+        ("K[b, j, h / GROUP]", "K[b, j, h / 4]", "E223", "`h / 4` is not the number of a tile of `h`"),
+        ("by GROUP", "by 16", "E223", "`h / GROUP` is not the number of a tile of `h`"),
         ("waves 1", "waves 2", "E230", "2 waves cannot divide a tile of 8 in parts of 16"),
         ("part s", "part h", "E223", "`part h` does not name an index of `over`"),
         ("WEIGHT[b, s, h] =", "WEIGHT[b, 0, h] =", "E602", None),

@@ -214,7 +214,7 @@ def test_what_is_added_twice_or_before_it_is_given_is_found() -> None:
     added = next(n for n, step in enumerate(body) if n > give and isinstance(step, Equations))
     bodies = (body[: added + 1] + body[added:], body[:give] + body[give + 1 :], body[:added] + body[added + 1 :])
     twice, *fewer = (unlike(keys.layout, keys.schedule.with_ops(Part.BODY, changed)) or "" for changed in bodies)
-    assert "2 times in a pass" in twice and all("PQ" in wrong for wrong in fewer)
+    assert "2 times in an iteration" in twice and all("PQ" in wrong for wrong in fewer)
 
 
 MADE = "the right operand of the added product is not a tile of a tensor along `j`"

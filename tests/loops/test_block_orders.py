@@ -73,4 +73,4 @@ def test_blocks_that_nobody_can_count_have_no_order() -> None:
     with pytest.raises(SpecError) as caught:
         ordered(text, "xcd(8)").check()
     (diagnostic,) = caught.value.diagnostics
-    assert diagnostic.code == "E230" and "only run time knows" in diagnostic.message
+    assert diagnostic.code == "E230" and "known at build time" in diagnostic.message

@@ -234,7 +234,7 @@ def test_parts_that_are_not_given_or_of_another_reduction_are_other_terms() -> N
         tuple(s for s in wave.behind if s != load),
         tuple(replace(s, to=other.to) if s == store else s for s in wave.behind),
     ):
-        assert "is not what the equations say" in str(unlike(m, replace(wave, behind=behind)))
+        assert "is not the value of the equations" in str(unlike(m, replace(wave, behind=behind)))
 
 
 SLIPS = [

@@ -97,7 +97,7 @@ def test_what_lands_is_waited_for() -> None:
 
 REFUSED = {
     "on_gfx942": ("move 4 bytes per lane on gfx942", ()),
-    "one_of_two": ("`V` does not go to LDS directly", (("shared K, V buffers 2 via direct",
+    "one_of_two": ("`V` is not loaded via direct", (("shared K, V buffers 2 via direct",
                                                         "shared K buffers 2 via direct\n  shared V buffers 2"),)),
     "few_boxes": ("8 waves cannot divide a tile of `K` of 16 x 64", (("by 64", "by 16"),)),
     "order": ("in another order", (("V : bf16[BATCH, HEADS, LENGTH, D]", "V : bf16[BATCH, HEADS, D, LENGTH]"),

@@ -321,7 +321,7 @@ def test_what_is_stored_is_compared_with_the_equations() -> None:
     for n, step in enumerate(body):  # a sum that is added to twice is wrong, and stands in registers once
         if isinstance(step, Equations):
             twice = unlike(m, found.with_ops(Part.BODY, (*body[:n], step, *body[n:])))
-            assert twice is not None and twice.endswith("is done 2 times in a pass")
+            assert twice is not None and twice.endswith("is executed 2 times in an iteration")
 
 
 def test_steps_are_the_same_each_time() -> None:

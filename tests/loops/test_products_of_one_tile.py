@@ -172,7 +172,7 @@ def test_what_is_rounded_for_a_product_may_be_summed() -> None:
         ("keys", "dk = dk + bf16(ds) @ Q[h, q]", "dk = dk + bf16(ds) @ Q[h, q] + K[h, j]",
          "a tile that is an operand of a product cannot be used otherwise, because it has another layout in registers"),
         ("queries", "bf16(ds) @ K[h, j]", "bf16(ds) @ K[h, j] + bf16(bf16(dq) @ K[h, j].T) @ V[h, j]",
-         "the positions of an operand along `D` interleaved, for a tile of `K` is taken both ways"),
+         "positions of an operand along `D` are interleaved, because a tile of `K` is read both ways"),
     ],
 )  # fmt: skip
 def test_what_has_no_schedule_is_refused(kernel: str, old: str, new: str, message: str) -> None:

@@ -75,8 +75,9 @@ def check_bytes(m: LoopMap) -> None:
             raise LoopError(f"`{name}` has 8-bit floats, which direct loads store in another order than "
                             "fused matmuls need", ring.span, "remove `via direct`")  # fmt: skip
         if x.across:
-            raise LoopError(f"`{name}` has 8-bit floats, and a tile of it is taken both ways: no read of LDS turns "
-                            "them", x.product.result.span, "use a tensor of 16-bit floats")  # fmt: skip
+            raise LoopError(f"`{name}` has 8-bit floats, and a tile of it is used both directly and transposed: no "
+                            "read of LDS transposes 8-bit floats", x.product.result.span,
+                            "use a tensor of 16-bit floats")  # fmt: skip
         if extent(ring.cols) % BYTE_COLUMNS:
             raise LoopError(f"{extent(ring.cols)} along `{ring.cols.name}` is not a multiple of {BYTE_COLUMNS}, "
                             "which a "

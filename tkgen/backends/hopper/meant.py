@@ -70,7 +70,7 @@ def _compared(found: Expected, meant: Expected) -> str | None:
     for place, terms in meant.items():
         if Counter(found.get(place, ())) != Counter(terms):
             times = len(found.get(place, ()))
-            what = "is not what the equations say" if times == len(terms) else f"is stored {times} times"
+            what = "is not the value of the equations" if times == len(terms) else f"is stored {times} times"
             return f"tile {place[1]} of `{place[0]}` {what}"
     if others := found.keys() - meant.keys():
         tensor, coordinate = min(others)
