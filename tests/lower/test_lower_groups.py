@@ -125,5 +125,5 @@ def test_the_host_looks_at_the_pages_and_lengths_of_a_sequence(tmp_path: Path) -
     assert said(0, 1, 2, -1, 0, 100) == said(2, 2, 2, 2, 100, 64) == "right"
     assert said(0, 1, 3, 0, 7, 9) == "sums: number 2 of PAGES is 3, which is outside of -1..2"
     assert said(0, 1, 2, -2, 7, 9) == "sums: number 3 of PAGES is -2, which is outside of -1..2"
-    assert said(0, 1, 2, 0, 7, 101) == "sums: number 1 of LENGTH is 101, which is not in 0..100"
-    assert said(0, 1, 2, 0, -1, 9) == "sums: number 0 of LENGTH is -1, which is not in 0..100"
+    assert said(0, 1, 2, 0, 7, 101) == "sums: number 1 of LENGTH is 101, which is outside of 0..100"
+    assert said(0, 1, 2, 0, -1, 9) == "sums: number 0 of LENGTH is -1, which is outside of 0..100"
