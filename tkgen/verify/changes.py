@@ -156,12 +156,19 @@ class _Search:
 
     def needed(self, s: MeaningStep) -> tuple[Tensor, Tensor] | None:
         """The number that a step's result lacks at each wrong element, if each element of the output is a multiple of
-        the same element of the result and something added."""
+        the same element of the result and something added. None where the result has another shape than the output."""
         meant = self.meaning(self.d.drawn)[self.tensor.name]
         zeros = torch.zeros(meant.shape, dtype=torch.float64)
         moved = Ring.random(zeros, torch.Generator().manual_seed(1))
-        made = self.evaluated(ChangedStep(s, "", lambda f: ring.added(f(*s.operands, *s.rest).planes, moved.planes)))
-        if made is None or made.shape != meant.shape:
+        shapes = set[torch.Size]()
+
+        def added(f: Callable[..., Ring]) -> Ring:
+            result = f(*s.operands, *s.rest)
+            shapes.add(result.shape)
+            return ring.added(result.planes, moved.planes)
+
+        made = self.evaluated(ChangedStep(s, "", added))
+        if made is None or shapes != {meant.shape}:
             return None
         absent = bool((made.q < 0).any()) or min(meant.q.min(), self.judged.q[self.known].min()) < 0
         found = []
