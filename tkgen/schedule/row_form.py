@@ -88,8 +88,8 @@ def refuse(kernel: Kernel) -> None:
                 raise RowError(f"{index.axis.name} is divided, but a tile extends along it", index.axis.span)
     loaded = {op.source.tensor for op in walk(kernel.body) if isinstance(op, Load)}
     if packed := next((t for t in kernel.tensors if t in loaded and t.dtype.packed), None):
-        raise RowError(f"`{packed.name}` is {packed.dtype.spelling}, of which factors of matrix products are made "
-                       "alone", packed.span)  # fmt: skip
+        raise RowError(f"`{packed.name}` is {packed.dtype.spelling}, which can only be used to compute an operand of a "
+                       "matrix product", packed.span)  # fmt: skip
     for loop in loops(kernel):
         _refuse_loop(kernel, loop)
     _refuse_stores(kernel)

@@ -167,9 +167,9 @@ def _supported_groups(scope: Scope, found: Sums, at: Span) -> None:
     """Blocks take whole tiles of groups, which end anywhere; a row of a matrix is within a group."""
     if found.contraction.within is not None and found.contraction.within.lengths:
         raise scope.error(
-            "E230", f"sums of products are over all of `{found.contraction.dim.name}`, or over its groups, not over its "
-            "first positions", found.contraction.span or at, fix="pad with zeros, or store groups one after the other: "
-            "`within OFFSETS[g]`",
+            "E230", f"sums of products are over all of `{found.contraction.dim.name}`, or over its groups, not over "
+            "its first positions", found.contraction.span or at,
+            fix="pad with zeros, or store groups one after the other: `within OFFSETS[g]`",
         )  # fmt: skip
     kind, tail = clauses.grid(scope), next(iter(scope.all(ast.Tail)), None)
     if kind.name == "stream_k" or (kind.shares_tiles and found.contraction.within is not None):
