@@ -178,7 +178,7 @@ WITHIN = SUMS.replace("  when any(c > 4)\n    c = c", "    when any(c > 4)\n    
         (
             ROWS,
             "E406",
-            "`when any` is about all 4 places along `t` of a tile, but lanes that have other rows do not vote",
+            "`when any` is about all 4 positions along `t` of a tile, but lanes that have other rows do not vote",
         ),
         (WITHIN, "E230", "`when any` is in a loop that sums products: decide after the loop, by the sums"),
     ],

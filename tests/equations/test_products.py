@@ -141,7 +141,7 @@ def test_each_sum_is_multiplied_once() -> None:
     ("change", "message"),
     [
         (("silu(g) * u", "silu(g) * rowsum(X[m])"), "E230: `K` is not an axis of the tile of sums, which has m and n"),
-        (("shared X, G, U", "shared X, G"), "E201: nothing says how `U` gets to registers"),
+        (("shared X, G, U", "shared X, G"), "E201: no line says how `U` gets to registers"),
         (("U : bf16", "U : f16"), "E2"),
         (
             ("+ X[m, k] @ U[n, k].T", "+ (X[m, k] @ U[n, k].T) * (X[m, k] @ G[n, k].T)"),

@@ -228,4 +228,4 @@ def test_hopper_multiplies_tiles_as_they_are() -> None:
     text = DECODE.replace("  target gfx942, gfx950\n", "").replace(" via registers", "")
     with pytest.raises(SpecError) as caught:
         tkgen.load(text, target="sm_90a").check()
-    assert any("as they are stored" in d.message for d in caught.value.diagnostics), str(caught.value)
+    assert any("in their stored type" in d.message for d in caught.value.diagnostics), str(caught.value)

@@ -149,7 +149,7 @@ def test_code_with_other_ends_gives_other_sums(
     ("text", "message"),
     [
         (COLUMNS.format(parts="dynamic", length=100), "known only at run time"),
-        (COLUMNS.format(parts=80_000_000, length=100), "beyond what 32 bits count"),
+        (COLUMNS.format(parts=80_000_000, length=100), "beyond the range of 32 bits"),
         (COLUMNS.format(parts=2, length=100).replace("Y[p, d]", "Y[0, d]"), "every block along `p` writes"),
         (SOFTMAX.format(parts=2, length=512).replace("each i in D by 256 part p", "each i in D by 256"),
          "`i` is over other tiles than `j`"),

@@ -176,7 +176,7 @@ def test_what_is_refused() -> None:
     b.over("m", "M", 4)
     b.over("n", "N", 4)
     b.store(b.load("X", "n", "m"), "X", "m", "n")
-    assert refused(b).startswith("X is stored, but read at another place")
+    assert refused(b).startswith("X is stored, but read at another position")
 
 
 def test_parts_of_a_tensor_are_told_apart_by_constant_indices() -> None:
