@@ -51,7 +51,7 @@ def test_names_and_factors_that_are_read_twice_on_hopper() -> None:
     [
         ("factor / (1 + pass)", "held_s[q] * factor", "`held_s`"),
         ("factor = factor + p @ right[j]", "t = p @ right[j]\n    factor = factor + t + t", "once"),
-        ("factor = factor + p @ right[j]", "factor = p @ right[j]", "what the loop carries"),
+        ("factor = factor + p @ right[j]", "factor = p @ right[j]", "added once, to a carried value"),
         ("held_s[q] @ K_c[j].T", "right[q] @ K_c[j].T", "tiles of 128 rows, and of 64"),
     ],
 )

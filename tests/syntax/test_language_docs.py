@@ -44,6 +44,7 @@ def test_kernels_of_equations_are_typed() -> None:
         "mx",
         "quantise",
         "rmsnorm",
+        "convolve",
         "capped_softmax",
         "attention",
         "grouped",

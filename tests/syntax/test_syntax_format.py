@@ -56,6 +56,7 @@ def test_corpus(text: str) -> None:
             "schedule\n     cluster fetch A [ k + 1 ]B[k]read A [k+1] ( * ; 0 ) wait vm 4",
             "schedule\n    cluster fetch A[k+1] B[k]  read A[k+1](*; 0)  wait vm 4",
         ),
+        ("Y[t]=X[ t-1 ]+X[2*t+ 1]", "Y[t] = X[t - 1] + X[2 * t + 1]"),
         ("schedule\n   group multiply( 0 .. 1,* ;2 )barrier", "schedule\n    group multiply (0..1, *; 2)  barrier"),
     ],
 )

@@ -26,6 +26,7 @@ OTHERS = {
     "checks/shared_memory.py: block, lane = divmod(at, 32)": "how generated code deals out a tile",
     "ir/functions/definitions/dropout.py: a, b = (right >> 32 & MASK) ^ b ^ low, right & MASK": "halves of 64 bits",
     "ir/functions/definitions/dropout.py: c, d = (left >> 32 & MASK) ^ d ^ high, left & MASK": "halves of 64 bits",
+    "ir/typing/summed.py: MOST_TERMS = 64": "terms of a sum that is written out",
     "ir/integers.py: LARGEST_LONG = (1 << 63) - 1": "numbers of 64 bits",
     "ir/limits.py: LAUNCH_THREADS = (1 << 32) - 1": "numbers of 32 bits",
     "ir/resolve/dataflow.py: LDS_ROW = 64": "how the headers lay tiles out",

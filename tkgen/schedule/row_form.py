@@ -75,8 +75,8 @@ def refuse(kernel: Kernel) -> None:
                            "time", op.axis.span,
                            "give the dimension a size")  # fmt: skip
         if isinstance(op, When) and (several := [a for a in asked_along(op) if a.kind is AxisKind.PARALLEL]):
-            raise RowError(f"`when any` is about all {several[0].tile} positions along `{several[0].name}` of a tile, but "
-                           "lanes that have other rows do not vote", op.span,
+            raise RowError(f"`when any` is about all {several[0].tile} positions along `{several[0].name}` of a tile, "
+                           "but lanes that have other rows do not vote", op.span,
                            "use one row per block, `by 1`, or choose element by element with `where`")  # fmt: skip
         if isinstance(op, Product):
             raise RowError(f"{kernel.name} multiplies: its tiles are not rows", op.result.span)

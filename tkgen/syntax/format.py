@@ -130,9 +130,10 @@ def _spaced(tokens: list[Token]) -> str:
     """A line's tokens with canonical spaces between them."""
     text = ""
     brackets: list[str] = []  # those open in this line
+    tight = all(token.type != "EQUAL" for token in tokens)  # `A[k+1]` of a step, `X[t - 1]` of an equation
     for i, token in enumerate(tokens):
         if i:
-            text += _space(tokens, i, brackets[-1] if brackets else "")
+            text += _space(tokens, i, brackets[-1] if brackets else "", tight)
         if token.type in ("LPAR", "LSQB"):
             brackets.append(str(token))
         elif token.type in ("RPAR", "RSQB"):
@@ -141,8 +142,8 @@ def _spaced(tokens: list[Token]) -> str:
     return text
 
 
-def _space(tokens: list[Token], i: int, bracket: str) -> str:
-    """The space before token `i`, inside the given bracket or none."""
+def _space(tokens: list[Token], i: int, bracket: str, tight: bool) -> str:
+    """The space before token `i`, inside the given bracket or none; `tight`: no space between a step and its offset."""
     before, token = tokens[i - 1], tokens[i]
     if token.type in _OPERATION_TOKENS and not bracket:  # else it is one of those that a `mix` mixes
         return " " if before.type in ("CLUSTER", "GROUP") else "  "
@@ -152,4 +153,4 @@ def _space(tokens: list[Token], i: int, bracket: str) -> str:
         return "" if before.type in _BEFORE_CALL else " "
     if before.type == "MINUS" and (i < 2 or tokens[i - 2].type not in _ENDS_OPERAND):
         return ""  # a sign
-    return "" if bracket == "[" and {before.type, token.type} & _STEP else " "
+    return "" if tight and bracket == "[" and {before.type, token.type} & _STEP else " "
