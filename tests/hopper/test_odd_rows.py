@@ -115,5 +115,5 @@ def test_odd_rows_compile_without_spills(name: str) -> None:
 
 
 def test_factors_still_need_rows_of_16_bytes() -> None:
-    with pytest.raises(SpecError, match="no multiple of 16"):
+    with pytest.raises(SpecError, match="not a multiple of 16"):
         load(gemm("NN", dims=(72, 133, 384))).check()

@@ -142,7 +142,7 @@ def test_what_does_not_fit_a_kernel_of_tritons(built: Callable[..., Path]) -> No
             (*STRIDED, SIZES.replace("i32=80, i32=80,", "i32=80, i32=72,")),
             "right_row is 72; Triton compiled this code for",
         ),
-        (("f32[80,80]", *STRIDED[1:], SIZES), "left points to f16, a buffer of f32 was given"),
+        (("f32[80,80]", *STRIDED[1:], SIZES), "left points to f16, but a buffer of f32 was given"),
         ((*STRIDED, SIZES, "i32, i32, i32"), "product takes 11 arguments (left: 8 bytes, right: 8 bytes,"),
         (
             ("desc(f16[80,80]=randn:in)", *STRIDED[1:], SIZES),
@@ -275,8 +275,8 @@ def test_a_struct_of_tensors_with_the_headers_of_a_checkout(tmp_path: Path) -> N
 def test_what_is_asked_of_a_spec(tmp_path: Path) -> None:
     spec = str(Path(__file__).parents[2] / "specs/rows/softmax.tk")
     for words, message in (
-        ((spec, "--grid", "2"), "--grid is for kernels that are no specs"),
-        ((spec, "--reference", "meaning.py:softmax"), "--reference is for kernels that are no specs"),
+        ((spec, "--grid", "2"), "--grid is for kernels that are not specs"),
+        ((spec, "--reference", "meaning.py:softmax"), "--reference is for kernels that are not specs"),
         ((str(tmp_path / "none.hsaco"), "--reference", "meaning.py:softmax"), "No such file or directory: "),
     ):
         result = CliRunner().invoke(app, ["verify", *words])
