@@ -289,7 +289,7 @@ def test_what_is_missing_is_said() -> None:
     kernel = softmax(rows=None)
     with pytest.raises(ValueError, match="X is missing: the kernel reads it"):
         evaluate(kernel, {}, {}, {"ROWS": 4})
-    with pytest.raises(ValueError, match="ROWS is not known"):
+    with pytest.raises(ValueError, match="ROWS has no size"):
         evaluate(kernel, {})
     with pytest.raises(ValueError, match="COLUMNS is 5, but 100"):
         evaluate(kernel, {"X": torch.ones(3, 100)}, {}, {"COLUMNS": 5})

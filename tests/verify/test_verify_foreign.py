@@ -148,7 +148,7 @@ def test_what_does_not_fit_a_kernel_of_tritons(built: Callable[..., Path]) -> No
             ("desc(f16[80,80]=randn:in)", *STRIDED[1:], SIZES),
             "desc(...) is given for parameter 1, left, which is not a descriptor",
         ),
-        (("x:f16[80,80]", "x:f16[48,80]", STRIDED[2], SIZES), "2 buffers are called x: give each a name of its own"),
+        (("x:f16[80,80]", "x:f16[48,80]", STRIDED[2], SIZES), "2 buffers are called x: give each a different name"),
     ):
         result = verify(path, "product", "3,2", *words)
         assert result.exit_code == 2 and message in " ".join(result.output.split()), result.output
