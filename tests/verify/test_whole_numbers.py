@@ -81,6 +81,7 @@ SIX = {  # a number one bit too far, another number's neighbour, an exponent tha
 
 
 @pytest.mark.parametrize("old", [next(iter(SIX)), *(pytest.param(o, marks=pytest.mark.slow) for o in list(SIX)[1:])])
-def test_numbers_of_six_bits_that_the_kernel_packs(old: str, tmp_path: Path) -> None:
+def test_numbers_of_six_bits_that_the_kernel_packs(old: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tkgen.verify.changes._SECONDS", 1)  # of the search for a cause
     verdict = changed("quantise/mxfp6_rows", {"TOKENS": 1, "BLOCKS": 3}, old, SIX[old], tmp_path)
     assert not verdict.ok and "Q" in {wrong.output for wrong in verdict.wrong}
