@@ -64,6 +64,11 @@ def test_spacing(line: str, expected: str) -> None:
     assert formatted(f"kernel a\n  {line}\n") == f"kernel a\n  {expected}\n"
 
 
+def test_every_line_of_an_equation_has_the_same_spaces() -> None:
+    text = "kernel k\n  dims N = 4\n  Y[t] = (X[t-1]\n    + X[t+1])\n"
+    assert formatted(text) == "kernel k\n  dims N = 4\n  Y[t] = (X[t - 1]\n    + X[t + 1])\n"
+
+
 def test_comments_find_their_place() -> None:
     text = """\
 

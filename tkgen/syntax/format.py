@@ -26,10 +26,14 @@ _NO_SPACE_AFTER = frozenset({"LPAR", "LSQB", "_DOTS"})
 
 @dataclass
 class _Line:
-    """An output line: its indentation, the code's tokens, the comment after or instead of them."""
+    """An output line: its indentation, the code's tokens, the comment after or instead of them.
+
+    `statement` has the tokens of all lines of its statement.
+    """
 
     depth: int
     tokens: list[Token] = field(default_factory=list)
+    statement: list[Token] = field(default_factory=list)
     comment: str = ""
     blank_before: bool = False
 
@@ -62,11 +66,13 @@ def _lines(text: str) -> Iterator[_Line]:
             gap = text[position : token.start_pos]
             if "\n" in gap or first:
                 yield from _gap(gap, line, depth if fresh else depth + 1, widths)
-                line = _Line(depth if fresh else depth + 1, blank_before=_ends_blank(gap))
+                statement = [] if fresh else line.statement
+                line = _Line(depth if fresh else depth + 1, statement=statement, blank_before=_ends_blank(gap))
                 if fresh:
                     width = token.start_pos - text.rfind("\n", 0, token.start_pos) - 1
                     widths = [*widths[:depth], width]
             line.tokens.append(token)
+            line.statement.append(token)
             position, fresh, first = token.end_pos, False, False
     yield from _gap(text[position:], line, 0, widths)
 
@@ -116,7 +122,7 @@ def _grouped(lines: list[_Line]) -> Iterator[tuple[int, _Line]]:
 
 def _aligned(lines: list[_Line]) -> list[str]:
     """The text of a group of lines, comments after code in one column."""
-    codes = ["  " * line.depth + _spaced(line.tokens) for line in lines]
+    codes = ["  " * line.depth + _spaced(line) for line in lines]
     pairs = list(zip(codes, lines, strict=True))
     column = max((len(code) + 2 for code, line in pairs if line.comment and line.tokens), default=0)
     out: list[str] = []
@@ -126,14 +132,14 @@ def _aligned(lines: list[_Line]) -> list[str]:
     return out
 
 
-def _spaced(tokens: list[Token]) -> str:
+def _spaced(line: _Line) -> str:
     """A line's tokens with canonical spaces between them."""
     text = ""
     brackets: list[str] = []  # those open in this line
-    tight = all(token.type != "EQUAL" for token in tokens)  # `A[k+1]` of a step, `X[t - 1]` of an equation
-    for i, token in enumerate(tokens):
+    tight = all(token.type != "EQUAL" for token in line.statement)  # `A[k+1]` of a step, `X[t - 1]` of an equation
+    for i, token in enumerate(line.tokens):
         if i:
-            text += _space(tokens, i, brackets[-1] if brackets else "", tight)
+            text += _space(line.tokens, i, brackets[-1] if brackets else "", tight)
         if token.type in ("LPAR", "LSQB"):
             brackets.append(str(token))
         elif token.type in ("RPAR", "RSQB"):
