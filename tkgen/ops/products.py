@@ -18,7 +18,7 @@ FORMS = (
 )  # fmt: skip
 """Blocks of one launch. Clusters make fewer requests, which count where rows of memory are not a multiple of 64
 bytes."""
-ALONG = Form(128, 192, 5, "m")  # where K goes along the rows of both factors: else halves of three panels are none
+ALONG = Form(128, 192, 5, "m")  # only where K is along the rows of both factors: three panels of B have no halves
 SHORT = {Form(64, 64, 4): 3, Form(64, 64, 6): 2}
 """Blocks of a few K-steps, with the number that an SM holds: fewer barriers to initialise, and no loop over tiles."""
 PARTED = (
