@@ -6,18 +6,17 @@ v[20:23], v[10:13], s[30:33], VCC, EXEC, SCC and M0.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from tkgen.emulate import Buffer, launch
-from tkgen.targets import load_target
-from tkgen.toolchain.compile import assemble_commands, run_step
+from tkgen.hardware import assembly
+from tkgen.targets import Target, load_target
+from tkgen.toolchain.compiler import Compiler
 from tkgen.toolchain.discover import find_compiler
 
 ROWS_IN = 12  # v10..v17, v20..v23
@@ -92,73 +91,26 @@ def _frame(words: Sequence[int] | str) -> str:
 
 def kernel(body: str, target: str, *, lds: int = 0, scratch: int = 0) -> str:
     """Assembly of one kernel `k`: two pointers in s[8:9] and s[10:11], lane * 16 in v2."""
-    private = f"  .amdhsa_enable_private_segment {int(bool(scratch))}\n" if target != "gfx90a" else ""
-    return f"""
-.amdgcn_target "amdgcn-amd-amdhsa--{target}"
-.text
-.globl k
-.p2align 8
-.type k,@function
-k:
+    return assembly.kernel(target, "k", _ARGUMENTS + body, lds=lds, scratch=scratch, threads=64)
+
+
+_ARGUMENTS = """\
   s_load_dwordx4 s[8:11], s[0:1], 0x0
   v_and_b32 v1, 0x3ff, v0
   v_lshlrev_b32 v2, 4, v1
   s_waitcnt lgkmcnt(0)
-{body}
-  s_endpgm
-.Lend:
-  .size k, .Lend-k
-.rodata
-.p2align 6
-.amdhsa_kernel k
-  .amdhsa_group_segment_fixed_size {lds}
-  .amdhsa_private_segment_fixed_size {scratch}
-  .amdhsa_kernarg_size 16
-  .amdhsa_user_sgpr_kernarg_segment_ptr 1
-  .amdhsa_system_sgpr_workgroup_id_x 1
-  .amdhsa_next_free_vgpr 256
-  .amdhsa_next_free_sgpr 96
-  .amdhsa_accum_offset 128
-  .amdhsa_ieee_mode 1
-  .amdhsa_dx10_clamp 1
-  .amdhsa_float_denorm_mode_32 3
-  .amdhsa_float_denorm_mode_16_64 3
-{private}.end_amdhsa_kernel
-.amdgpu_metadata
----
-amdhsa.version: [1, 2]
-amdhsa.kernels:
-  - .name: k
-    .symbol: k.kd
-    .kernarg_segment_size: 16
-    .kernarg_segment_align: 8
-    .group_segment_fixed_size: {lds}
-    .private_segment_fixed_size: {scratch}
-    .wavefront_size: 64
-    .sgpr_count: 96
-    .vgpr_count: 128
-    .max_flat_workgroup_size: 64
-    .args:
-      - {{.offset: 0, .size: 8, .value_kind: global_buffer, .address_space: global}}
-      - {{.offset: 8, .size: 8, .value_kind: global_buffer, .address_space: global}}
-...
-.end_amdgpu_metadata
 """
 
 
 @cache
-def _commands(target: str) -> tuple[tuple[str, ...], ...]:
+def _toolchain(target: str) -> tuple[Target, Compiler]:
     found = load_target(target)
-    return assemble_commands(find_compiler(found), found)
+    return found, find_compiler(found)
 
 
 def assembled(text: str, target: str) -> bytes:
     """The code object of an assembly text."""
-    with tempfile.TemporaryDirectory(prefix="tkgen-opcodes-") as folder:
-        (Path(folder) / "out.s").write_text(text)
-        for command in _commands(target):
-            run_step(command, Path(folder), 300, "out.s", None)
-        return (Path(folder) / "out.hsaco").read_bytes()
+    return assembly.code_of(text, *_toolchain(target))
 
 
 def packed(states: Sequence[State]) -> npt.NDArray[np.uint8]:
