@@ -59,17 +59,17 @@ def rights_exchanged(code: streamed.Code) -> streamed.Code:
 
 
 WRONG: dict[str, tuple[str, Callable[[streamed.Code], streamed.Code], str]] = {
-    "another step's tile": ("h100_lcf", operand(1, "k", "k + 1"), "is not what"),
-    "another block's rows": ("h100_lcf", operand(0, "tile_row", "tile_col"), "is not what"),
-    "rows of one consumer for all": ("h100_lcf", operand(0, "+ i", "+ 0"), "is not what"),
-    "an operand that is transposed": ("h100_lcf", first("products", layouts="ABt"), "is not what"),
-    "an operand that is not transposed": ("h100_lcf_abt", first("products", layouts="AB"), "is not what"),
-    "operands exchanged": ("h100_swiglu", rights_exchanged, "is not what"),
+    "another step's tile": ("h100_lcf", operand(1, "k", "k + 1"), "is not the value"),
+    "another block's rows": ("h100_lcf", operand(0, "tile_row", "tile_col"), "is not the value"),
+    "rows of one consumer for all": ("h100_lcf", operand(0, "+ i", "+ 0"), "is not the value"),
+    "an operand that is transposed": ("h100_lcf", first("products", layouts="ABt"), "is not the value"),
+    "an operand that is not transposed": ("h100_lcf_abt", first("products", layouts="AB"), "is not the value"),
+    "operands exchanged": ("h100_swiglu", rights_exchanged, "is not the value"),
     "one panel for all": ("h100_lcf", first("outputs", coord="{0, 0, tile_row * CONSUMERS + consumer, 0}"), "0 times"),
     "another tensor": ("h100_lcf", first("outputs", tensor="A"), "0 times"),
-    "rows of the other part": ("h100_ping_pong", operand(0, "FRAGMENTS + i", "FRAGMENTS + 1 - i"), "is not what"),
-    "from the first step on in each part": ("h100_split_k", operand(0, "first + k", "k"), "is not what"),
-    "rows behind a group's": ("h100_grouped", operand(0, "walk.first", "walk.end"), "is not what"),
+    "rows of the other part": ("h100_ping_pong", operand(0, "FRAGMENTS + i", "FRAGMENTS + 1 - i"), "is not the value"),
+    "from the first step on in each part": ("h100_split_k", operand(0, "first + k", "k"), "is not the value"),
+    "rows behind a group's": ("h100_grouped", operand(0, "walk.first", "walk.end"), "is not the value"),
 }  # fmt: skip
 
 
@@ -83,9 +83,9 @@ def test_what_is_stored_otherwise_is_found(name: str) -> None:
 
 
 OTHER_LOOPS = {
-    "keys for values": ("right", {"name": "K"}, "is not what"),
-    "the first keys in each iteration": ("left", {"coord": "{b_i, h_i / 2, 0, 0}"}, "is not what"),
-    "another consumer's rows": ("held", {"coord": "{b_i, h_i, q_i * CONSUMERS, 0}"}, "is not what"),
+    "keys for values": ("right", {"name": "K"}, "is not the value"),
+    "the first keys in each iteration": ("left", {"coord": "{b_i, h_i / 2, 0, 0}"}, "is not the value"),
+    "another consumer's rows": ("held", {"coord": "{b_i, h_i, q_i * CONSUMERS, 0}"}, "is not the value"),
     "rows of one consumer alone": ("out", {"coord": "{b_i, h_i, q_i * CONSUMERS, 0}"}, "is stored 2 times"),
 }
 
