@@ -226,11 +226,12 @@ def test_transposing_reads(assemble, bits: int, form: str, width: int):
     name = f"ds_read_b{width}_tr_b{bits}"
     text = f"""
   v_mul_u32_u24 v9, {dwords}, v1
+  v_lshlrev_b32 v8, {1 if width == 64 else 2}, v1
   global_load_dwordx{dwords} v[10:{9 + dwords}], v9, s[8:9]
   s_waitcnt vmcnt(0)
-  ds_write_b{width} v9, v[10:{9 + dwords}]
+  ds_write_b{width} v8, v[10:{9 + dwords}]
   s_waitcnt lgkmcnt(0)
-  {name} v[20:{19 + dwords}], v9
+  {name} v[20:{19 + dwords}], v8
   s_waitcnt lgkmcnt(0)
   global_store_dwordx{dwords} v9, v[20:{19 + dwords}], s[10:11]
 """

@@ -317,7 +317,7 @@ def test_lanes_that_meet_at_one_address(assemble):
   v_mov_b32 v4, 1
   v_mov_b32 v22, 0
   ds_write_b32 v3, v3
-  s_mov_b32 m0, 0x01000000
+  s_mov_b32 m0, 256
   ds_write_b32 v3, v3 offset:256
   s_waitcnt lgkmcnt(0)
   ds_add_u32 v3, v4

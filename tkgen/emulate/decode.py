@@ -50,7 +50,8 @@ _VCC: Final = 106
 _VOP3_SDST: Final = (281, 282, 283, 284, 285, 286, 480, 481, 488, 489)
 _READFIRSTLANE: Final = 2
 _ACCVGPR_MOV: Final = 82
-_VOP3_SCALAR: Final = (320 + _READFIRSTLANE, 649)  # and v_readlane_b32
+_VOP3_OF_VOP1: Final = 320  # a VOP1 opcode in its 64-bit form
+_VOP3_SCALAR: Final = (_VOP3_OF_VOP1 + _READFIRSTLANE, 649)  # and v_readlane_b32
 # VOP2 operations with a mandatory 32-bit constant: v_fmamk/v_fmaak (v_madmk/v_madak), f32 and f16.
 _VOP2_LITERAL: Final = (23, 24, 36, 37)
 
@@ -74,6 +75,7 @@ _GFX90A: Final[dict[Encoding, dict[int, str]]] = {
         109: "v_mfma_f32_16x16x8_bf16",
     },
 }
+_SCRATCH_TO_LDS: Final = range(38, 43)  # scratch_load_lds_*, from gfx942 on (LLVM's FLATInstructions.td)
 # Opcodes of the shared table that only gfx950 has.
 _GFX950_ONLY: Final[dict[Encoding, tuple[int, ...]]] = {
     Encoding.MFMA: (44, 45, 46, 53, 54, 55, 56, 57, 58, 59, 60, 61, 67, 70, 71, 75, 78, 79, 83, 84, 85, 90, 91),
@@ -111,6 +113,7 @@ def mnemonics(architecture: str) -> dict[Encoding, dict[int, str]]:
     tables[Encoding.VOP3P] |= {32: "v_fma_mix_f32", 33: "v_fma_mixlo_f16", 34: "v_fma_mixhi_f16"}
     tables[Encoding.VOP3P] |= {88: "v_accvgpr_read_b32", 89: "v_accvgpr_write_b32"}
     tables[Encoding.DS] |= {153: "ds_gws_init", 155: "ds_gws_sema_br", 157: "ds_gws_barrier"}  # DSInstructions.td
+    tables[Encoding.VOP3].pop(_VOP3_OF_VOP1 + _ACCVGPR_MOV)  # it has no 64-bit form (LLVM's VOP1Instructions.td)
     if architecture != "CDNA4":
         for encoding, numbers in _GFX950_ONLY.items():
             for number in numbers:
@@ -118,6 +121,8 @@ def mnemonics(architecture: str) -> dict[Encoding, dict[int, str]]:
     if architecture == "CDNA2":
         for encoding, extra in _GFX90A.items():
             tables[encoding] |= extra
+        for number in _SCRATCH_TO_LDS:
+            tables[Encoding.SCRATCH].pop(number)
     return tables
 
 

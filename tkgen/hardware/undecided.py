@@ -26,6 +26,7 @@ ITEM: Final = "undecided"
 KERNEL: Final = "probes"
 EMULATOR, OTHER, NEITHER = "the emulator's", "the other", "neither"
 _LANES: Final = 64
+_LDS: Final = 256  # bytes, for the instructions that use it
 _FILE: Final = Path(__file__).parents[1] / "emulate/undecided.toml"
 
 Rows = npt.NDArray[np.uint32]
@@ -46,6 +47,8 @@ class Question:
     source: str
     before: int = 0  # v20
     targets: Sequence[str] = ()  # all without one
+    setup: str = ""  # instructions before it and after it
+    then: str = ""
 
     def answer(self, got: Sequence[int]) -> str:
         """The reading whose results these are."""
@@ -68,10 +71,11 @@ def assembly(asked: Sequence[Question], target: str) -> str:
     lines.append("s_waitcnt lgkmcnt(0)")
     for question in asked:
         lines += [f"global_load_dword v{r}, v1, s[8:9] offset:{256 * n}" for n, r in enumerate((10, 12, 14, 20))]
-        lines += ["s_waitcnt vmcnt(0)", "s_nop 7", question.instruction, "s_nop 7"]
+        lines += ["s_waitcnt vmcnt(0)", "s_nop 7", *question.setup.splitlines(), question.instruction]
+        lines += [*question.then.splitlines(), "s_nop 7"]
         lines += ["global_store_dword v1, v20, s[10:11]", "s_waitcnt vmcnt(0)"]
         lines += ["s_add_u32 s8, s8, 1024", "s_addc_u32 s9, s9, 0", "s_add_u32 s10, s10, 256", "s_addc_u32 s11, s11, 0"]
-    return kernel(target, KERNEL, "".join(f"  {line}\n" for line in lines))
+    return kernel(target, KERNEL, "".join(f"  {line}\n" for line in lines), lds=_LDS)
 
 
 def inputs(asked: Sequence[Question]) -> Rows:

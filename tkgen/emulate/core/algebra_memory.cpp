@@ -316,12 +316,12 @@ void Algebra::store(Wave& w, MemoryOp& m) {
 }
 
 void Algebra::to_lds(Wave& w, MemoryOp& m) {
-  const uint32_t width = std::max<uint32_t>(m.size, 4);
+  const uint32_t width = m.lds_width();
   for (int l = 0; l < LANES; ++l) {
     if (!(m.exec >> l & 1)) continue;
     Cell x[4];
     lane_cells(w, m, l, 1, x);
-    const uint64_t to = m.lds_base + uint64_t(l) * width;
+    const uint64_t to = m.lds_base + uint64_t(l) * m.lds_step();
     if (to + width > engine_.lds.size()) continue;
     for (unsigned d = 0; d < width / 4; ++d) lds_[to / 4 + d] = x[d];
   }

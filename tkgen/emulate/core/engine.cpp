@@ -49,6 +49,10 @@ bool legal(const Use& use) {
   return true;
 }
 
+bool accumulates(const Use& use) {
+  return std::any_of(use.spans, use.spans + use.count, [](const Use::Span& s) { return s.first >= 256 && s.first < ROWS; });
+}
+
 bool is_vector_alu(const Op& op) { return op.encoding >= ENC_VOP1 && op.encoding <= ENC_VOP3P; }
 
 // The registers of an instruction that is no memory access. False if an operand cannot exist.
@@ -208,7 +212,7 @@ void Engine::start_wave(Wave& w, uint32_t id, uint32_t threads) {
   std::fill(std::begin(w.s), std::end(w.s), UNDEFINED);
   w.engine = this;
   w.id = id;
-  w.scc = w.gpr_index_on = 0;
+  w.scc = w.priority = 0;
   w.mode = l.mode;
   w.pc = uint32_t(l.entry);
   w.executed = 0;
@@ -368,14 +372,18 @@ void Engine::trace_instruction(const Wave& w) {
   if (tracing) trace.push_back({w.id, w.pc, -1, w.exec(), 0, 0, 0, 0});
 }
 
-// s_set_gpr_idx_on: M0 bits 0..7 are added to the vector operands that M0 bits 12..15 name.
+// s_set_gpr_idx_on: M0 bits 0..7 are added to the vector operands that M0 bits 12..15 name (CDNA3 ISA, "VGPR Indexing"). Of
+// accumulation registers it says nothing.
 bool Engine::indexed(Wave& w, const Op& op, Op& shifted) {
   shifted = op;
+  const char* name = infos_[w.pc] ? infos_[w.pc]->name : "";
   const uint32_t index = w.s[M0] & 255, which = w.s[M0] >> 12 & 15;
   const Use& use = uses_[w.pc];
   unsigned widest = 1;
   for (int i = 0; i < use.count; ++i) widest = std::max<unsigned>(widest, use.spans[i].count);
   uint16_t* operands[4] = {&shifted.src[0], &shifted.src[1], &shifted.src[2], &shifted.dst};
+  // The constant of these is their second operand, so that the second register is their third.
+  if (begins(name, {"v_madmk", "v_fmamk"})) std::swap(operands[1], operands[2]);
   for (int i = 0; i < 4; ++i) {
     if (!(which >> i & 1) || *operands[i] < 256) continue;
     if (*operands[i] % 256 + index + widest > 256) return false;
@@ -400,7 +408,8 @@ void Engine::run(Wave& w, uint64_t quantum) {
       executed_by[w.pc] |= 1ull << (w.id & 63);
       referee->check_registers(w, op, uses_[w.pc]);
     }
-    if (w.gpr_index_on && is_vector_alu(op)) {
+    if (w.indexes() && op.encoding >= ENC_VOP1 && op.encoding <= ENC_MFMA) {
+      if (accumulates(uses_[w.pc]) || op.encoding == ENC_MFMA) return fatal(UNSUPPORTED, w);
       Op shifted;
       if (!indexed(w, op, shifted)) return fatal(ILLEGAL_OPERAND, w);
       Use touched;

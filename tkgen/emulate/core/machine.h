@@ -88,7 +88,8 @@ struct MemoryOp {
   uint64_t private_lanes;  // lanes whose address is in scratch
   uint64_t changed;        // lanes whose store changed what stood there, once it is performed
   uint32_t written = ~0u;  // bits of each result register that the load fills; d16 forms keep a half
-  bool dma;                // loads from memory into LDS at lds_base + lane * size
+  bool transposes;         // gfx950's transposing reads of LDS
+  bool dma;                // loads from memory into LDS, from lds_base on
   uint16_t dst, dst_count; // operand code of the result registers; 0 dwords for none
   uint16_t size, parts;    // bytes per lane and part; parts is 2 for ds_read2 and its kin
   uint32_t lds_base;
@@ -97,6 +98,10 @@ struct MemoryOp {
   uint8_t* host[LANES];
   uint8_t in_range[LANES]; // buffer accesses: bytes within the descriptor's range
   uint32_t data[4][LANES];
+  // Bytes in LDS of one lane's data, and from one lane's to the next, of a load that goes there: narrow ones fill a dword,
+  // three dwords leave a fourth free (CDNA4 ISA, "Memory Buffer Load to LDS").
+  uint32_t lds_width() const { return size > 4 ? size : 4; }
+  uint32_t lds_step() const { return size > 4 ? 16 : 4; }
   bool high;                           // stores the upper halves of its data
   std::shared_ptr<ring::Taken> taken;  // in launches over an algebra (algebra.h)
 };
@@ -106,7 +111,7 @@ using MemoryQueue = std::vector<std::unique_ptr<MemoryOp>>;
 struct alignas(64) Wave {
   uint32_t v[ROWS][LANES];
   uint32_t s[SCALARS + 16];  // 16 spare so that wide reads at the end stay inside
-  uint32_t scc, mode, gpr_index_on;
+  uint32_t scc, mode, priority;
   uint32_t pc, next;  // dword indices
   uint64_t lanes;     // lanes that the current vector instruction writes: EXEC, less what DPP masks out
   uint64_t executed;
@@ -135,6 +140,7 @@ struct alignas(64) Wave {
   uint64_t get64(int i) const { uint64_t x; std::memcpy(&x, s + i, 8); return x; }
   void set64(int i, uint64_t x) { std::memcpy(s + i, &x, 8); }
   uint64_t exec() const { return get64(EXEC); }
+  bool indexes() const { return mode >> 27 & 1; }  // MODE.GPR_IDX_EN
 };
 
 // A release: the `number`-th of its block, by this wave. `written_back`: what the wave had stored has left its L2.

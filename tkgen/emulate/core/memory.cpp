@@ -52,7 +52,7 @@ MemoryOp& begin(Wave& w, const Op& op, MemoryOp::Perform perform, Queue queue, A
   m->queue = queue;
   m->access = access;
   m->lds = queue == Queue::LDS;
-  m->performed = m->seen_vector = m->seen_lgkm = m->dma = m->writes_back = m->high = m->hollow = m->writable = false;
+  m->performed = m->seen_vector = m->seen_lgkm = m->dma = m->transposes = m->writes_back = m->high = m->hollow = m->writable = false;
   m->private_lanes = m->changed = 0;
   m->instance = 0;
   m->dst = 256;
@@ -188,9 +188,11 @@ void bad_lane(Wave& w, MemoryOp& m, FindingKind kind, int lane, uint64_t address
 }
 
 // Below four bytes an access must be aligned to its size, atomics always; wider ones need four (the unaligned access
-// mode that HSA sets lets the rest pass, LLVM's SITargetLowering::allowsMisalignedMemoryAccesses).
+// mode that HSA sets lets the rest pass, LLVM's SITargetLowering::allowsMisalignedMemoryAccesses). Transposing reads
+// need their whole size, and those of 12 bytes 16 (CDNA4 ISA, "MFMA Transpose Load from LDS").
 void check_alignment(Wave& w, const MemoryOp& m, int lane, uint64_t address, uint32_t size, uint32_t space) {
-  const uint32_t need = m.access == Access::ATOMIC ? size : std::min<uint32_t>(size, 4) & ~(size == 3 ? 3u : 0u);
+  uint32_t need = m.access == Access::ATOMIC ? size : std::min<uint32_t>(size, 4) & ~(size == 3 ? 3u : 0u);
+  if (m.transposes) need = size == 12 ? 16 : size;
   if (need && address % need == 0) return;
   if (TkFinding* f = w.engine->report(MISALIGNED, w)) f->a.writes = uint32_t(m.access), f->lane = uint32_t(lane), f->address = address, f->size = size, f->space = space;
 }
@@ -367,8 +369,8 @@ void touch_alone(Wave& w, MemoryOp& m) {
         if (m.access != Access::WRITE) touch_lds_read(w, m, at, m.size, l);
         if (m.access != Access::READ) touch_lds_write(w, m, at, m.size, l, part);
       }
-    const uint64_t width = std::max<uint32_t>(m.size, 4), to = m.lds_base + uint64_t(l) * width;
-    if (m.dma && m.exec >> l & 1 && to + width <= w.engine->lds.size()) touch_lds_write(w, m, to, uint32_t(width), l);
+    const uint64_t to = m.lds_base + uint64_t(l) * m.lds_step();
+    if (m.dma && m.exec >> l & 1 && to + m.lds_width() <= w.engine->lds.size()) touch_lds_write(w, m, to, m.lds_width(), l);
   }
 }
 
@@ -418,7 +420,7 @@ void perform_store(Wave& w, MemoryOp& m) {
   }
 }
 
-// Straight into LDS: lane l to lds_base + l * size; narrow loads are widened to a dword.
+// Straight into LDS: lane l to lds_base + l * lds_step(); narrow loads are widened to a dword.
 template <class T>
 void perform_dma(Wave& w, MemoryOp& m) {
   for (int l = 0; l < LANES; ++l) {
@@ -433,12 +435,19 @@ void perform_dma(Wave& w, MemoryOp& m) {
         std::memcpy(x, m.host[l], m.in_range[l]);
       }
     }
-    const uint32_t width = std::max<uint32_t>(m.size, 4);
-    const uint64_t to = m.lds_base + uint64_t(l) * width;
+    const uint32_t width = m.lds_width();
+    const uint64_t to = m.lds_base + uint64_t(l) * m.lds_step();
     if (to + width > w.engine->lds.size()) continue;
     std::memcpy(w.engine->lds.data() + to, x, width);
     touch_lds_write(w, m, to, width, l);
   }
+}
+
+// The byte in LDS that M0 gives: buffers take all of its low bits, others whole dwords (CDNA3 ISA, "Memory Buffer Load to
+// LDS", "Flat memory, Addressing"; CDNA4 has 18 bits for both).
+uint32_t lds_place(const Wave& w, const Op& op) {
+  if (op.encoding != ENC_MUBUF) return w.s[M0] & 0x3fffc;
+  return w.s[M0] & (w.engine->launch.target == GFX950 ? 0x3ffff : 0xffff);
 }
 
 template <class T>
@@ -446,12 +455,12 @@ void load_to_lds(Wave& w, const Op& op, int bytes) {
   MemoryOp& m = begin(w, op, perform_dma<T>, vector_queue(op), Access::READ);
   m.size = uint16_t(bytes);
   m.dma = true;
-  m.lds_base = w.s[M0] + uint32_t(op.offset);
+  m.lds_base = lds_place(w, op) + uint32_t(op.offset);
   vector_addresses(w, op, m);
-  const uint64_t width = std::max(bytes, 4);
+  const uint64_t width = m.lds_width();
   for (int l = 0; l < LANES; ++l)
     if (m.exec >> l & 1) {
-      const uint64_t to = m.lds_base + uint64_t(l) * width;
+      const uint64_t to = m.lds_base + uint64_t(l) * m.lds_step();
       if (to + width > w.engine->lds.size())
         if (TkFinding* f = w.engine->report(LDS_OUT_OF_BOUNDS, w)) f->lane = uint32_t(l), f->address = to, f->size = uint32_t(width), f->space = 0;
     }
@@ -767,8 +776,10 @@ void perform_transpose(Wave& w, MemoryOp& m) {
 }
 template <int BITS, int DWORDS>
 void lds_transpose(Wave& w, const Op& op) {
+  if (~w.exec()) return w.engine->fatal(UNSUPPORTED, w);  // "EXEC must be all 1's" (CDNA4 ISA, 11.4)
   MemoryOp& m = begin(w, op, perform_transpose<BITS, DWORDS>, Queue::LDS, Access::READ);
   m.size = 4 * DWORDS;
+  m.transposes = true;
   m.dst = op.dst;
   m.dst_count = DWORDS;
   lds_addresses(w, op, m, uint16_t(op.offset));
@@ -790,7 +801,13 @@ void perform_permute(Wave& w, MemoryOp& m) {
 
 int swizzle_lane(uint32_t offset, int l) {
   if (offset & 0x8000) {
-    if ((offset & 0xe000) == 0xc000) {  // rotate within 32 lanes
+    if (offset >= 0xe000) {  // the order of a Fourier transform: bits reversed above those that the mask keeps
+      const int mask = int(offset & 31);
+      int reversed = 0;
+      for (int i = 0; i < 5; ++i) reversed |= (l >> i & 1) << (4 - i);
+      return (l & 32) | (l & mask) | reversed >> __builtin_popcount(unsigned(mask));
+    }
+    if (offset >= 0xc000) {  // rotate within 32 lanes
       const int mask = int(offset & 31), by = int(offset >> 5 & 31);
       const int in = l & 31, to = offset >> 10 & 1 ? in - by : in + by;
       return (l & 32) | (in & mask) | (to & 31 & ~mask);
@@ -824,7 +841,8 @@ void swizzle(Wave& w, const Op& op) {
   permute(w, op, perform_bpermute, op.src[0], [&](int l) { return swizzle_lane(uint16_t(op.offset), l); });
 }
 
-// ds_append, ds_consume: one counter at M0[31:16] + offset moves by the number of active lanes.
+// ds_append, ds_consume: one counter at M0[15:0] + offset moves by the number of active lanes. M0 holds the pointer that LLVM
+// gives it (AMDGPUInstructionSelector::selectDSAppendConsume); of LDS, CDNA4's ISA document names the offset alone.
 template <int SIGN>
 void perform_count(Wave& w, MemoryOp& m) {
   std::lock_guard<std::mutex> lock(atomic_mutex());
@@ -846,8 +864,9 @@ void lds_count(Wave& w, const Op& op) {
   m.dst_count = 1;
   m.live = m.exec ? 1ull << first_set(m.exec) : 0;
   for (int l = 0; l < LANES; ++l) {
-    m.address[l] = (w.s[M0] >> 16) + uint16_t(op.offset);
+    m.address[l] = (w.s[M0] & 0xffff) + uint16_t(op.offset);
     if (m.live >> l & 1) m.host[l] = lds_pointer(w, m, l, m.address[l], 4);
+    if (m.live >> l & 1) check_alignment(w, m, l, m.address[l], 4, 0);
   }
   submit(w, m);
 }
@@ -893,7 +912,9 @@ void read_clock(Wave& w, const Op& op) {
   m.live = 0;
   m.dst = op.dst;
   m.dst_count = 2;
-  m.address[0] = w.executed * 4;  // one instruction per four cycles: monotonic, nothing more
+  uint64_t issued = w.engine->instructions;  // by all waves, so that a time after a barrier is later than one before it
+  for (const auto& each : w.engine->waves) issued += each->executed;
+  m.address[0] = issued * 4;
   submit(w, m);
 }
 
@@ -1083,6 +1104,13 @@ void reach_memory(Wave& w) {
   }
 }
 
+// Buffer loads that can go to LDS (LLVM's BUFInstructions.td).
+bool goes_to_lds(const char* name, uint32_t target) {
+  if (begins(name, {"buffer_load_ubyte_d16", "buffer_load_sbyte_d16", "buffer_load_dwordx2"})) return false;
+  if (begins(name, {"buffer_load_dwordx"})) return target == GFX950;
+  return begins(name, {"buffer_load_ubyte", "buffer_load_sbyte", "buffer_load_ushort", "buffer_load_sshort", "buffer_load_dword"});
+}
+
 // Which registers a memory instruction reads: addresses, data, descriptors. False if they cannot exist.
 bool describe_memory(const Op& op, const Info& info, uint32_t target, Use& use) {
   const uint8_t address = Use::ADDRESS;
@@ -1098,6 +1126,7 @@ bool describe_memory(const Op& op, const Info& info, uint32_t target, Use& use) 
       if (info.src[2]) use.add(op.src[2], info.src[2], 0);
       break;
     case ENC_MUBUF: {
+      if (op.flags & F_LDS && !goes_to_lds(info.name, target)) return false;
       use.add(op.src[1], 4, address);
       const unsigned registers = (op.flags & F_OFFEN ? 1 : 0) + (op.flags & F_IDXEN ? 1 : 0);
       if (registers) use.add(op.src[0], registers, address);

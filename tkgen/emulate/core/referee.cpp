@@ -163,7 +163,7 @@ void Referee::issued(Wave& w, MemoryOp& m) {
 
 // A load straight into LDS while the wave's own access of the same bytes is under way, by another path: neither waits.
 void Referee::overtake(Wave& w, const MemoryOp& load, const MemoryOp& other) {
-  const uint64_t begin = load.lds_base, end = begin + LANES * std::max<uint32_t>(load.size, 4);
+  const uint64_t begin = load.lds_base, end = begin + LANES * load.lds_step();
   for (int i = 0; i < LANES * other.parts; ++i) {
     const int l = i / other.parts;
     if (!(other.live >> l & 1) || !in_lds(other, l)) continue;
@@ -186,7 +186,7 @@ void Referee::overtake(Wave& w, const MemoryOp& load, const MemoryOp& other) {
 void Referee::meet_direct_loads(Wave& w, const MemoryOp& m) {
   for (auto& other : w.vector_ops) {
     if (!other->dma) continue;
-    const uint64_t width = std::max<uint32_t>(other->size, 4), begin = other->lds_base, end = begin + LANES * width;
+    const uint64_t begin = other->lds_base, end = begin + LANES * other->lds_step();
     for (int i = 0; i < LANES * m.parts; ++i) {
       const int l = i / m.parts;
       if (!(m.live >> l & 1) || !in_lds(m, l)) continue;
@@ -424,10 +424,9 @@ void Referee::touch_lds(Wave& w, const MemoryOp& m, uint32_t done) {
   if (!m.dma) return;
   id = add_instance(w, m, Access::WRITE, done);
   instances_[id].completed = order.releases();
-  const uint64_t width = std::max<uint32_t>(m.size, 4);
   for (int l = 0; l < LANES; ++l) {
-    const uint64_t to = m.lds_base + uint64_t(l) * width;
-    if (m.exec >> l & 1 && to + width <= lds_.size()) touch(w, m, id, true, Access::WRITE, to, uint32_t(width), l);
+    const uint64_t to = m.lds_base + uint64_t(l) * m.lds_step();
+    if (m.exec >> l & 1 && to + m.lds_width() <= lds_.size()) touch(w, m, id, true, Access::WRITE, to, m.lds_width(), l);
   }
 }
 

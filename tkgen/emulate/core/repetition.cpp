@@ -49,7 +49,7 @@ void Repetition::begin_block() {
 }
 
 Repetition::Stand Repetition::stand(const Wave& w) {
-  Stand s{w.pc, w.epoch, w.mode, uint32_t(w.state), w.gpr_index_on, w.exec(), w.absent, {}, w.vector_ops.size(), w.lds_ops.size(), {}, {}, {}, {}};
+  Stand s{w.pc, w.epoch, w.mode, uint32_t(w.state), w.exec(), w.absent, {}, w.vector_ops.size(), w.lds_ops.size(), {}, {}, {}, {}};
   for (const MemoryQueue* q : {&w.vector_ops, &w.lds_ops, &w.scalar_ops})
     for (auto& m : *q) s.queued.push_back(*m);
   s.unknown.assign(std::begin(w.unknown), std::end(w.unknown));
@@ -62,7 +62,7 @@ Repetition::Stand Repetition::stand(const Wave& w) {
 
 bool Repetition::alike(const Stand& then, const Wave& w) const {
   const Stand now = stand(w);
-  if (now.mode != then.mode || now.state != then.state || now.gpr_index_on || now.exec != then.exec || now.absent != then.absent) return false;
+  if (now.mode != then.mode || now.state != then.state || w.indexes() || now.exec != then.exec || now.absent != then.absent) return false;
   if (now.vector_ops != then.vector_ops || now.lds_ops != then.lds_ops || now.queued.size() != then.queued.size()) return false;
   if (now.unknown != then.unknown || now.unknown_lanes != then.unknown_lanes || now.defined != then.defined || now.pending != then.pending) return false;
   for (size_t i = 0; i < now.queued.size(); ++i)

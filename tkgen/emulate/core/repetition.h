@@ -46,7 +46,7 @@ class Repetition {
     uint64_t count = 0;
   };
   struct Stand {  // of a wave at a barrier
-    uint32_t pc, epoch, mode, state, gpr_index_on;
+    uint32_t pc, epoch, mode, state;
     uint64_t exec, absent;
     std::vector<MemoryOp> queued;
     size_t vector_ops, lds_ops;

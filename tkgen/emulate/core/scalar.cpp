@@ -87,23 +87,46 @@ void branch(Wave& w, const Op& op, bool taken) {
   if (taken) jump(w, address_of(w, w.next) + int64_t(op.offset) * 4);
 }
 
-constexpr int HW_MODE = 1, HW_STATUS = 2, HW_ID = 4, HW_XCC_ID = 20;
+constexpr int HW_MODE = 1, HW_STATUS = 2, HW_ID = 4, HW_SH_MEM_BASES = 15, HW_XCC_ID = 20;
+constexpr uint32_t GPR_IDX_EN = 1u << 27;
+// Of MODE: rounding but to nearest even, debugging, exceptions, skipped vector instructions.
+constexpr uint32_t NOT_EXECUTED = 0x101ff80f;
 
-uint32_t hardware_register(const Wave& w, int id) {
+// A hardware register (CDNA3 ISA, "Kernel state"; the numbers are LLVM's, AMDGPU::Hwreg), and the bits of it that are known.
+uint32_t hardware_register(const Wave& w, int id, uint32_t& known) {
+  known = ~0u;
+  const TkLaunch& l = w.engine->launch;
   switch (id) {
     case HW_MODE: return w.mode;
-    case HW_STATUS: return w.scc | (w.exec() == 0) << 9 | (w.get64(VCC) == 0) << 10;
-    case HW_ID: return w.id & 15;
-    case HW_XCC_ID: return uint32_t(w.engine->block_linear % 8);  // blocks go round robin over the XCDs
+    case HW_STATUS: {
+      known = 0x17e3f;  // neither traps, nor traces, nor graphics
+      const uint32_t in_group = w.engine->waves.size() > 1, valid = 1;
+      return w.scc | w.priority << 3 | (w.exec() == 0) << 9 | (w.get64(VCC) == 0) << 10 | in_group << 11 | valid << 16;
+    }
+    case HW_ID: return w.id / 4 | w.id % 4 << 4;  // slot and SIMD of a block that is alone on the first compute unit
+    case HW_SH_MEM_BASES: return uint32_t(l.private_base >> 48 | l.shared_base >> 48 << 16);
+    case HW_XCC_ID:
+      if (l.target != GFX90A) return uint32_t(w.engine->block_linear % 8);  // blocks go round robin over the XCDs
   }
+  known = 0;
   return 0;
 }
+
+uint32_t bits_of(const Op& op) {
+  const int low = op.offset >> 6 & 31, size = (op.offset >> 11 & 31) + 1;
+  return uint32_t((uint64_t(1) << size) - 1) << low;
+}
+void get_hardware_register(Wave& w, const Op& op) {
+  uint32_t known;
+  const uint32_t value = hardware_register(w, op.offset & 63, known), mask = bits_of(op);
+  if (mask & ~known) return w.engine->fatal(UNSUPPORTED, w);
+  w.s[op.dst] = (value & mask) >> (op.offset >> 6 & 31);
+}
 void set_hardware_register(Wave& w, const Op& op, uint32_t value) {
-  const int id = op.offset & 63, low = op.offset >> 6 & 31, size = (op.offset >> 11 & 31) + 1;
-  if (id != HW_MODE) return;
-  const uint32_t mask = uint32_t((uint64_t(1) << size) - 1) << low;
-  w.mode = (w.mode & ~mask) | (value << low & mask);
-  if (w.mode & 15) w.engine->fatal(UNSUPPORTED, w);  // only round to nearest even is there
+  if ((op.offset & 63) != HW_MODE) return w.engine->fatal(UNSUPPORTED, w);
+  const uint32_t mask = bits_of(op), now = (w.mode & ~mask) | (value << (op.offset >> 6 & 31) & mask);
+  if (now & NOT_EXECUTED) return w.engine->fatal(UNSUPPORTED, w);
+  w.mode = now;
 }
 
 void end(Wave& w) {
@@ -239,7 +262,7 @@ const Info TABLE[] = {
     S2(s_bitcmp1_b32, 0, 1, 1, w.scc = s32(w, op, 0) >> (s32(w, op, 1) & 31) & 1),
     S2(s_bitcmp0_b64, 0, 2, 1, w.scc = !(s64(w, op, 0) >> (s32(w, op, 1) & 63) & 1)),
     S2(s_bitcmp1_b64, 0, 2, 1, w.scc = uint32_t(s64(w, op, 0) >> (s32(w, op, 1) & 63) & 1)),
-    S2(s_set_gpr_idx_on, 0, 1, 0, w.gpr_index_on = 1; w.s[M0] = (w.s[M0] & ~0xf0ffu) | (s32(w, op, 0) & 255) | uint32_t(op.src[1] & 15) << 12),
+    S2(s_set_gpr_idx_on, 0, 1, 0, w.mode |= GPR_IDX_EN; w.s[M0] = (w.s[M0] & ~0xf0ffu) | (s32(w, op, 0) & 255) | uint32_t(op.src[1] & 15) << 12),
 
     // SOPK
     {"s_movk_i32", [](Wave& w, const Op& op) { w.s[op.dst] = uint32_t(k16(op)); }, 1, {0, 0, 0}, 0},
@@ -250,7 +273,7 @@ const Info TABLE[] = {
     CMPK(s_cmpk_ge_u32, uint32_t, uint16_t(k16(op)), >=), CMPK(s_cmpk_lt_u32, uint32_t, uint16_t(k16(op)), <), CMPK(s_cmpk_le_u32, uint32_t, uint16_t(k16(op)), <=),
     {"s_addk_i32", [](Wave& w, const Op& op) { const uint32_t a = w.s[op.dst], b = uint32_t(k16(op)), r = a + b; w.scc = overflow_add(a, b, r); w.s[op.dst] = r; }, 1, {0, 0, 0}, READS_DST},
     {"s_mulk_i32", [](Wave& w, const Op& op) { w.s[op.dst] *= uint32_t(k16(op)); }, 1, {0, 0, 0}, READS_DST},
-    {"s_getreg_b32", [](Wave& w, const Op& op) { w.s[op.dst] = hardware_register(w, op.offset & 63) >> (op.offset >> 6 & 31) & uint32_t((uint64_t(2) << (op.offset >> 11 & 31)) - 1); }, 1, {0, 0, 0}, 0},
+    {"s_getreg_b32", get_hardware_register, 1, {0, 0, 0}, 0},
     {"s_setreg_b32", [](Wave& w, const Op& op) { set_hardware_register(w, op, w.s[op.dst]); }, 1, {0, 0, 0}, READS_DST},
     {"s_setreg_imm32_b32", [](Wave& w, const Op& op) { set_hardware_register(w, op, op.literal); }, 0, {0, 0, 0}, 0},
     {"s_call_b64", [](Wave& w, const Op& op) { w.set64(op.dst, address_of(w, w.next)); branch(w, op, true); }, 2, {0, 0, 0}, 0},
@@ -269,7 +292,7 @@ const Info TABLE[] = {
     // vmcnt is split: bits 0..3 and 14..15; lgkmcnt is bits 8..11.
     CONTROL(s_waitcnt, wait(w, (op.offset & 15) | (op.offset >> 10 & 0x30), op.offset >> 8 & 15)),
     CONTROL(s_sleep, w.engine->sleeps = true),  // another wave's turn: who sleeps may be waiting for it
-    CONTROL(s_setprio, ),
+    CONTROL(s_setprio, w.priority = op.offset & 3),  // of waves that wait to issue: time alone
     CONTROL(s_wakeup, ),
     CONTROL(s_icache_inv, ),
     CONTROL(s_incperflevel, ),
@@ -284,7 +307,7 @@ const Info TABLE[] = {
     // An interrupt goes to the host: HIP's printf rings it. Other messages are of graphics.
     CONTROL(s_sendmsg, if ((op.offset & 15) != 1) w.engine->fatal(UNSUPPORTED, w); else if (w.engine->launch.interrupt) interrupt_host(*w.engine)),
     CONTROL(s_trap, w.engine->fatal(TRAP, w)),
-    CONTROL(s_set_gpr_idx_off, w.gpr_index_on = 0),
+    CONTROL(s_set_gpr_idx_off, w.mode &= ~GPR_IDX_EN),
     CONTROL(s_set_gpr_idx_mode, w.s[M0] = (w.s[M0] & ~0xf000u) | uint32_t(op.offset & 15) << 12),
 };
 
