@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from instructions import control, machine, matrix, memory, scalar, vector, vector_cases
+from instructions import control, lds, machine, matrix, memory, order, registers, scalar, vector, vector_cases
 from instructions.machine import State
 from instructions.table import TARGETS, Opcode, opcodes
 from tkgen.emulate.decode import Encoding
@@ -16,25 +16,28 @@ from tkgen.emulate.decode import Encoding
 E = Encoding
 VECTOR = (E.VOP1, E.VOP2, E.VOPC, E.VOP3, E.VOP3P)
 SCALAR = (E.SOP1, E.SOP2, E.SOPC, E.SOPK)
-# The texts of these say something else, or nothing that can be run; tests by hand are named in `WITHOUT`.
-WITHOUT = {
-    re.compile(r"v_trig_preop_f64"): "the text shifts an unbounded number; tests/emulate/test_special_functions.py",
-    re.compile(r"v_(nop|clrexcp)$|s_nop$|ds_nop$"): "it does nothing",
-    re.compile(r"v_accvgpr_(read|write|mov)"): "no text: a move; tests/emulate/test_matrix_instructions.py",
-    scalar.BY_HAND: "indexed and hardware registers: tests/emulate/test_control.py",
-}
+TEXT, FORMULA, ORDER = "text", "formula", "order"
 
 
 @dataclass
 class Record:
-    """The result for one opcode: cases by target, differences in words, or why it is not compared."""
+    """The result for one opcode: cases by target, differences in words."""
 
     opcode: Opcode
     cases: Counter[str] = field(default_factory=Counter)
     forms: set[str] = field(default_factory=set)
     wrong: Counter[str] = field(default_factory=Counter)
     samples: list[str] = field(default_factory=list)
-    reason: str = ""
+
+    @property
+    def by(self) -> str:
+        """What it is compared with: TEXT, FORMULA, or ORDER for one without a result."""
+        name = self.opcode.name
+        if order.purpose(name):
+            return ORDER
+        if self.opcode.encoding is E.MFMA or registers.ACCUMULATORS.match(name) or registers.CLOCKS.match(name):
+            return FORMULA
+        return FORMULA if of_lds(self.opcode) else TEXT
 
     def note(self, target: str, form: str, words: Sequence[int], found: Sequence[str]) -> None:
         """Count a case, and keep what differs."""
@@ -50,20 +53,9 @@ class Record:
         return self.opcode.encoding.name, self.opcode.name
 
 
-def without_text(opcode: Opcode) -> str:
-    """The reason why an opcode has no comparison; "" if it has one."""
-    if control.JUMPS.match(opcode.name) or control.LOADS.match(opcode.name):
-        return "" if opcode.text else "no text"
-    for pattern, reason in WITHOUT.items():
-        if pattern.match(opcode.name):
-            return reason
-    if opcode.encoding is E.SOPP:
-        return "waits, barriers, messages: tests/emulate/test_control.py"
-    if opcode.encoding is E.MFMA:
-        return ""
-    if opcode.encoding in memory.ENCODINGS:
-        return memory.without_text(opcode)
-    return "" if opcode.text else "no text"
+def of_lds(opcode: Opcode) -> bool:
+    """Return True for an instruction that `lds` alone compares; buffer loads are compared there, too."""
+    return lds.models(opcode) is not None and opcode.encoding is not E.MUBUF
 
 
 def flavour(target: str) -> str:
@@ -73,9 +65,10 @@ def flavour(target: str) -> str:
 def records(chosen: Iterable[Opcode] | None = None, targets: Sequence[str] = TARGETS, count: int = 7) -> list[Record]:
     """Compare the opcodes; `count` cases for each form of one."""
     made = [Record(o) for o in (opcodes() if chosen is None else chosen)]
-    for record in made:
-        record.reason = without_text(record.opcode)
-    compared = [r for r in made if not r.reason]
+    order.compare([r for r in made if r.by == ORDER], targets, count)
+    lds.compare([r for r in made if lds.models(r.opcode)], targets, 2 * count)
+    registers.compare([r for r in made if registers.programs(r.opcode)], targets, 2 * count)
+    compared = [r for r in made if r.by != ORDER and not of_lds(r.opcode) and not registers.programs(r.opcode)]
 
     def some(encodings: Iterable[Encoding]) -> list[Record]:
         return [r for r in compared if r.opcode.encoding in encodings]

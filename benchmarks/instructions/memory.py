@@ -26,17 +26,9 @@ from tkgen.emulate.decode import Encoding
 
 E = Encoding
 ENCODINGS = (E.DS, E.FLAT, E.GLOBAL, E.SCRATCH, E.MUBUF, E.SMEM, E.MTBUF)
-BY_HAND = re.compile(r"(ds_(swizzle|append|consume|nop|read_b\d+_tr_b\d+)|.*_load_lds_|buffer_(wbl2|inv|wbinv)|s_)")
 BYTES = 32  # of a lane
 SIZE = OUT + 64 * BYTES
 MASKS = (ALL_LANES, 0x5555_5555_5555_5555, 0xFFFF_0000_F0F0_0001, ALL_LANES, 1 << 63, 0)
-
-
-def without_text(opcode: Opcode) -> str:
-    """The reason why an opcode is not compared here, or ""."""
-    if BY_HAND.match(opcode.name):
-        return "caches, clocks, copies into LDS, transposed reads: tests/emulate/test_memory_instructions.py"
-    return "" if opcode.text else "no text"
 
 
 @dataclass(frozen=True)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from instructions import matrix
-from instructions.checks import Record
+from instructions import lds, matrix, order, registers
+from instructions.checks import FORMULA, ORDER, Record
 from instructions.table import readings
 
 PROBES = Path(__file__).parent.parent.parent / "tkgen/emulate/undecided.toml"
@@ -31,13 +30,15 @@ Accesses of LDS, scratch, buffers, global and flat memory run with offsets, scal
 atomics or without, and buffers whose range ends within the lanes.
 
 Branches and jumps run in small programs with places to land before and after them. Scalar loads
-have offsets of each kind, and buffers whose range ends within the result.
+have offsets of each kind, and buffers whose range ends within the result. So do indexed registers,
+before each of which come instructions that set an index, and hardware registers.
 
 All registers and the memory of each lane are compared afterwards, NaNs as NaNs. Approximations
 (`exp`, `log`, `rcp`, `rsq`, `sqrt`, `sin`, `cos`) may differ by their error.
 
-Matrix instructions are compared with a formula and not with the text, which says `D = A * B + C`
-and leaves the rounding open (below).
+Where there is no text that can be run, the comparison is with a formula (below). That of a matrix
+instruction says `D = A * B + C` and leaves the rounding open. Instructions without a result are
+shown to change no register; most have an order to keep instead (below).
 
 """
 
@@ -63,16 +64,15 @@ def table(records: Sequence[Record]) -> str:
     groups: dict[str, list[Record]] = defaultdict(list)
     for record in records:
         groups[record.opcode.encoding.name].append(record)
-    text = head(
-        "encoding", "opcodes", "agree", "of them by a reading", "by a formula", "differ", "by hand", "cases", numbers=7
-    )
+    columns = ("opcodes", "agree", "of them by a reading", "by a formula", "differ", "no result", "cases")
+    text = head("encoding", *columns, numbers=len(columns))
     total = [0] * 7
     for encoding, some in groups.items():
-        compared = [r for r in some if not r.reason]
+        compared = [r for r in some if r.by != ORDER]
         agree = [r for r in compared if not r.samples]
         read = sum(any(x.opcodes.match(r.opcode.name) for x in readings()) for r in agree)
         cases = sum(sum(r.cases.values()) for r in some)
-        formula = len(agree) if encoding == "MFMA" else 0
+        formula = sum(r.by == FORMULA for r in agree)
         cells = [len(some), len(agree), read, formula, len(compared) - len(agree), len(some) - len(compared), cases]
         total = [a + b for a, b in zip(total, cells, strict=True)]
         text += row([encoding, *cells])
@@ -108,7 +108,41 @@ document and matrix instruction calculator, and the arithmetic below in exact ra
 | f16, bf16, xf32 on gfx942 | groups of 8 (xf32: 4) cut at 24 bits, added exactly, rounded once | {_MEASURED} |
 | fp8, bf8 on gfx942 | groups of 16, even and odd k apart | {_MEASURED} |
 | all of these on gfx950, and `f8f6f4` | as on gfx942 | {matrix.SOURCES["unmeasured"]} |
+
+Other instructions without a text that runs have a model in `benchmarks/instructions/lds.py` and
+`registers.py`. LDS is compared with all registers afterwards.
+
 """
+# Of each model: what it says, and where that is from.
+MODELS = (
+    (
+        lds.SWIZZLES,
+        "the lane that each lane reads: bit masks, four lanes, rotation, the order of a Fourier transform",
+        "CDNA3 ISA, DS_SWIZZLE_B32; the pseudo-code of RDNA 3",
+    ),
+    (
+        lds.COUNTERS,
+        "a dword at M0 + offset moves by the number of active lanes, which get the old value",
+        "CDNA3 ISA, DS_APPEND; LLVM, selectDSAppendConsume (a probe asks for the address)",
+    ),
+    (
+        lds.TRANSPOSES,
+        "sixteen lanes hold a matrix of 16 columns, row after row; lane i receives column i",
+        'rocRoller\'s test on a gfx950, TransposeLoadsTest; CDNA4 ISA, "MFMA Transpose Load from LDS"',
+    ),
+    (
+        lds.TO_LDS,
+        "lane i's data at M0[17:2] * 4 + offset + i * 4, or i * 16 of three and four dwords; bytes extended",
+        'CDNA3 and CDNA4 ISA, "Flat memory, Addressing"',
+    ),
+    (
+        lds.BUFFER_TO_LDS,
+        "with `lds`: the same, at M0[15:0], on gfx950 M0[17:0]; zeros beyond the range",
+        'CDNA3 and CDNA4 ISA, "Memory Buffer Load to LDS"',
+    ),
+    (registers.ACCUMULATORS, "the bits of the active lanes", 'CDNA3 ISA, "Matrix core"'),
+    (registers.CLOCKS, "later by what was issued between", "CDNA3 ISA, S_MEMTIME; nothing is said of its rate"),
+)
 UNDECIDED = """
 ## Probes
 
@@ -116,10 +150,15 @@ Only a GPU can decide these: `tkgen hardware-check --only instructions` says whi
 `tkgen/emulate/undecided.toml` has an instruction, operands and both results for each.
 
 """
-BY_HAND = """
-## By hand
+ORDERED = f"""
+## No result
 
-These have no text that can be run. The named tests compare them with arithmetic of their own.
+These order other instructions. `{order.TEST}` has code for each that needs it, and runs it once
+more on an emulator that ignores the instruction, which must be found out.
+
+"""
+TIMED = """
+These act on time, counters or caches that the emulator has no model of.
 
 """
 
@@ -132,23 +171,21 @@ def page(records: Sequence[Record]) -> str:
     text += READINGS + head("opcodes", "the text", "the emulator", "decided by")
     for r in readings():
         text += row([names(r.opcodes.pattern.removesuffix("$")), r.text, r.emulator, r.source or f"a probe: {r.probe}"])
-    text += FORMULAS + UNDECIDED + head("what", "opcodes", "the emulator", "the other reading", "source")
+    text += FORMULAS + head("opcodes", "model", "source")
+    text += "".join(row([names(pattern.pattern.removesuffix("$")), says, source]) for pattern, says, source in MODELS)
+    text += UNDECIDED + head("what", "opcodes", "the emulator", "the other reading", "source")
     for p in probes():
         does = (p["emulator_does"], p["other_does"])
         text += row([p["name"], names(p["opcodes"]), *does, p["source"].replace("|", "\\|")])
-    text += BY_HAND + head("encoding", "opcodes", "why")
-    groups: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for record in records:
-        if record.reason:
-            groups[record.opcode.encoding.name, record.reason].append(record.opcode.name)
-    return text + "".join(row([encoding, shortened(some), reason]) for (encoding, reason), some in groups.items())
+    for seen, title, heads in ((True, ORDERED, "order"), (False, TIMED, "effect")):
+        text += title + head("opcodes", heads)
+        text += "".join(
+            row([", ".join(f"`{n}`" for n in some), p.does]) for p, some in silent(records) if p.seen == seen
+        )
+    return text
 
 
-def shortened(some: Sequence[str]) -> str:
-    """Mnemonics, those with a common beginning as a group where there are many."""
-    if len(some) <= 12:
-        return ", ".join(f"`{n}`" for n in some)
-    groups: dict[str, int] = defaultdict(int)
-    for n in some:
-        groups[re.sub(r"^((?:[a-z]+_){1,2}).*", r"\1*", n)] += 1
-    return ", ".join(f"`{n}` ({count})" for n, count in groups.items())
+def silent(records: Sequence[Record]) -> list[tuple[order.Purpose, list[str]]]:
+    """The instructions without a result, by their purpose."""
+    found = [(p, {r.opcode.name: None for r in records if order.purpose(r.opcode.name) is p}) for p in order.purposes()]
+    return [(p, list(some)) for p, some in found if some]

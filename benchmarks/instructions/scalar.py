@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -18,8 +17,6 @@ from instructions.vector_cases import INTEGERS, seed_of
 from tkgen.emulate.decode import Encoding
 
 E = Encoding
-# What jumps, waits, or moves indexed registers: tests/emulate/test_control.py.
-BY_HAND = re.compile(r"s_(getpc|setpc|swappc|rfe|movrel|set_gpr|cbranch|branch|getreg|setreg|call|setvskip)")
 CONTROLS = (0x001F0004, 0x00200000, 0x00400000, 0x00010000, 0x0020001F, 0x007F0000, 0x00080018)
 IMMEDIATES = (0, 5, 0x7FFF, 0x8000, 0xFFFF, 0x1234)
 

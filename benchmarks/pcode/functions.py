@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import cache
 
 from pcode.operations import bfloat, binary, is_denormal, resized
 from pcode.values import B, Env, F, Value, bits_of, exactly, float_of, fma, number, raw, rounded
@@ -278,7 +279,30 @@ def multiply_add(a: F, b: F, c: F, legacy: bool = False) -> Value:
     return without_subnormals(binary("+", product, c))
 
 
+def arctangent(inverse: int, bits: int) -> int:
+    """The arctangent of 1 / inverse in units of 2^-bits, its terms cut."""
+    term, square, total, n = (1 << bits) // inverse, inverse * inverse, 0, 1
+    while term:
+        total += term // n if n % 4 == 1 else -(term // n)
+        term, n = term // square, n + 2
+    return total
+
+
+@cache
+def two_over_pi(bits: int) -> int:
+    """The first bits of 2 / pi, by Machin's formula with 64 bits to spare."""
+    more = bits + 64
+    pi = 4 * (4 * arctangent(5, more) - arctangent(239, more))
+    return (1 << bits + more + 1) // pi
+
+
+def bits_of_two_over_pi(shift: Value) -> F:
+    """53 bits of 2 / pi behind the first `shift`, as an integer; 1,201 bits are there."""
+    return F(64, float(two_over_pi(1201) << number(shift) >> 1201 - 53 & (1 << 53) - 1))
+
+
 FUNCTIONS |= {
+    "bits_of_two_over_pi": bits_of_two_over_pi,
     "multiply_add": multiply_add,
     "multiply_add_legacy": lambda a, b, c: multiply_add(a, b, c, legacy=True),
     "round_to_even": whole(round),

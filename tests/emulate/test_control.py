@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from tests.emulate import frame
-from tkgen.emulate import TraceRequest
+from tkgen.emulate import Kind, TraceRequest
 
 
 def run(assemble, body: str, count: int = 4, target: str = "gfx942", **options):
@@ -118,3 +119,81 @@ def test_indexed_registers(assemble):
   v_readfirstlane_b32 s43, v38
 """
     assert run(assemble, body)[0] == [99, 99, 6, 5]
+
+
+@pytest.mark.parametrize("target", ["gfx90a", "gfx942"])
+def test_an_index_moves_the_operands_that_its_mask_names(assemble, target):
+    """The second register of v_madmk is its third operand; MODE itself turns the index on and off."""
+    name = "v_madmk_f32" if target == "gfx90a" else "v_fmamk_f32"
+    body = f"""
+  v_mov_b32 v20, 1.0
+  v_mov_b32 v21, 2.0
+  v_mov_b32 v22, 4.0
+  v_mov_b32 v23, 8.0
+  s_mov_b32 s20, 1
+  s_set_gpr_idx_on s20, 4
+  {name} v24, v20, 0x41200000, v22
+  s_set_gpr_idx_mode 2
+  {name} v25, v20, 0x41200000, v22
+  s_set_gpr_idx_off
+  s_setreg_imm32_b32 hwreg(HW_REG_MODE, 27, 1), 1
+  s_set_gpr_idx_mode 1
+  v_mov_b32 v26, v20
+  s_setreg_imm32_b32 hwreg(HW_REG_MODE, 27, 1), 0
+  v_mov_b32 v27, v20
+  v_cvt_u32_f32 v24, v24
+  v_cvt_u32_f32 v25, v25
+  v_cvt_u32_f32 v26, v26
+  v_cvt_u32_f32 v27, v27
+""" + "".join(f"  v_readfirstlane_b32 s{40 + i}, v{24 + i}\n" for i in range(4))
+    assert run(assemble, body, target=target)[0] == [18, 14, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("target", "text"),
+    [
+        ("gfx942", "s_getreg_b32 s20, hwreg(HW_REG_TRAPSTS)"),
+        ("gfx942", "s_getreg_b32 s20, hwreg(HW_REG_STATUS)"),
+        ("gfx942", "s_getreg_b32 s20, hwreg(HW_REG_LDS_ALLOC, 12, 9)"),
+        ("gfx90a", "s_getreg_b32 s20, hwreg(20)"),
+        ("gfx942", "s_setreg_imm32_b32 hwreg(HW_REG_STATUS, 3, 2), 1"),
+        ("gfx942", "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 2), 1"),
+        ("gfx942", "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 12, 7), 4"),
+        ("gfx942", "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 28, 1), 1"),
+        ("gfx942", "s_mov_b32 s20, 0\n  s_set_gpr_idx_on s20, 1\n  v_accvgpr_write_b32 a1, v1"),
+        ("gfx942", "s_mov_b32 s20, 0\n  s_set_gpr_idx_on s20, 1\n  v_mfma_f32_4x4x1_16b_f32 v[4:7], v1, v1, 0"),
+        ("gfx950", "s_mov_b64 exec, -2\n  ds_read_b64_tr_b16 v[4:5], v1"),
+    ],
+)
+def test_what_is_not_modelled_is_refused(assemble, target, text):
+    words = np.zeros(64, dtype=np.uint32)
+    outcome = frame.run_body(assemble, f"  {text}\n", words, words.copy(), target, lds=1024)
+    assert [f.kind for f in outcome.findings] == [Kind.UNSUPPORTED] and not outcome.completed
+
+
+def test_a_clock_of_the_block(assemble):
+    """What one wave reads behind a barrier is later than what another has read before it."""
+    body = """
+  v_readfirstlane_b32 s20, v1
+  s_mov_b64 s[24:25], 0
+  s_cmp_lg_u32 s20, 0
+  s_cbranch_scc1 .Lmeet
+  s_nop 0
+  s_nop 0
+  s_nop 0
+  s_nop 0
+  s_memtime s[24:25]
+  s_waitcnt lgkmcnt(0)
+.Lmeet:
+  s_barrier
+  s_cmp_lg_u32 s20, 0
+  s_cbranch_scc0 .Lstore
+  s_memtime s[24:25]
+  s_waitcnt lgkmcnt(0)
+.Lstore:
+  v_mov_b32 v10, s24
+  global_store_dword v1, v10, s[10:11]
+"""
+    words, out = np.zeros(64, dtype=np.uint32), np.zeros(128, dtype=np.uint32)
+    assert frame.run_body(assemble, body, words, out, threads=128).completed
+    assert 0 < out[0] < out[64]

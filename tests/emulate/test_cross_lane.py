@@ -175,6 +175,7 @@ def test_lds_permutations(assemble):
         'ds_swizzle_b32 v20, v10 offset:swizzle(BITMASK_PERM, "01pi0")\ns_waitcnt lgkmcnt(0)',
         "ds_swizzle_b32 v20, v10 offset:swizzle(ROTATE, 0, 5)\ns_waitcnt lgkmcnt(0)",
         "s_mov_b64 exec, 0xffff\nds_bpermute_b32 v20, v12, v10\ns_waitcnt lgkmcnt(0)",
+        "ds_swizzle_b32 v20, v10 offset:swizzle(FFT, 1)\ns_waitcnt lgkmcnt(0)",
     ]
     inputs = data(len(texts))
     order = np.random.default_rng(5).permutation(64)
@@ -193,3 +194,6 @@ def test_lds_permutations(assemble):
     active = LANE < 16
     want = np.where(active, np.where(order < 16, inputs[6, 0][order], 0), inputs[6, 6])
     np.testing.assert_array_equal(out[6, 0], want)
+    # The order of a Fourier transform: bits reversed, but for the lowest one, which the mask keeps.
+    reverse = np.array([int(f"{lane % 32:05b}"[::-1], 2) // 2 | lane % 2 | lane & 32 for lane in LANE])
+    np.testing.assert_array_equal(out[7, 0], inputs[7, 0][reverse])

@@ -8,6 +8,8 @@ import pytest
 
 from tests.emulate import frame
 from tkgen.emulate import Kind
+from tkgen.emulate.decode import Encoding, mnemonics
+from tkgen.targets import load_target
 
 LANE = np.arange(64)
 RNG = np.random.default_rng(20)
@@ -569,6 +571,39 @@ def test_direct_to_lds(assemble, target):
         np.testing.assert_array_equal(out[2:6].T.reshape(-1), WORDS.reshape(-1)[:256])
 
 
+def test_three_dwords_into_lds_leave_a_fourth_free(assemble):
+    body = """
+  v_lshlrev_b32 v4, 2, v1
+  v_mov_b32 v20, 7
+  v_mov_b32 v21, 7
+  v_mov_b32 v22, 7
+  v_mov_b32 v23, 7
+  ds_write_b128 v4, v[20:23] offset:16
+  s_waitcnt lgkmcnt(0)
+  s_mov_b32 m0, 0xffd00010
+  s_nop 0
+  global_load_lds_dwordx3 v4, s[8:9]
+  s_waitcnt vmcnt(0)
+  ds_read_b128 v[20:23], v4 offset:16
+  s_waitcnt lgkmcnt(0)
+"""
+    out = run(assemble, body, "v20", "v21", "v22", "v23", target="gfx950", lds=2048)
+    np.testing.assert_array_equal(out[:3].T, WORDS.reshape(-1)[:256].reshape(64, 4)[:, :3])
+    assert (out[3] == 7).all()
+
+
+@pytest.mark.parametrize("target", ["gfx90a", "gfx942", "gfx950"])
+def test_buffer_loads_that_do_not_go_to_lds(assemble, target):
+    """The assembler has no such forms, and nothing says what the bit does in them."""
+    numbers = {name: n for n, name in mnemonics(load_target(target).architecture)[Encoding.MUBUF].items()}
+    wide = () if target == "gfx950" else ("dwordx3", "dwordx4")
+    for name in ("short_d16", "ubyte_d16_hi", "dwordx2", *wide):
+        word = 0b111000 << 26 | numbers[f"buffer_load_{name}"] << 18 | 1 << 16
+        body = f"  .long 0x{word:08x}\n  .long 0x{20 << 8 | 3 << 16 | 128 << 24:08x}\n"
+        outcome = frame.run_body(assemble, body, WORDS, WORDS.copy(), target, lds=4096)
+        assert [f.kind for f in outcome.findings] == [Kind.ILLEGAL_OPERAND], name
+
+
 @pytest.mark.parametrize(
     ("name", "bits"), [("ds_read_b64_tr_b16", 16), ("ds_read_b64_tr_b8", 8), ("ds_read_b64_tr_b4", 4)]
 )
@@ -626,12 +661,16 @@ def test_scalar_loads(assemble):
         ("v_add_u32 v3, 2, v1\nds_read_b32 v20, v3", Kind.MISALIGNED),
         ("v_add_u32 v3, 2, v1\nglobal_load_dword v20, v3, s[8:9]", Kind.MISALIGNED),
         ("v_lshlrev_b32 v3, 1, v1\nv_add_u32 v3, 4, v3\nds_add_u64 v3, v[10:11]", Kind.MISALIGNED),
+        ("s_mov_b32 m0, 2\nds_append v20", Kind.MISALIGNED),
+        ("v_lshlrev_b32 v3, 1, v1\nds_read_b64_tr_b8 v[20:21], v3 offset:4", Kind.MISALIGNED),
+        ("v_lshlrev_b32 v3, 1, v1\nds_read_b96_tr_b6 v[20:22], v3", Kind.MISALIGNED),
     ],
 )
 def test_bad_addresses_are_findings(assemble, text, kind):
     out = np.zeros((8, 64), dtype=np.uint32)
     body = LOAD_ROWS + text + "\ns_waitcnt vmcnt(0) lgkmcnt(0)\n"
-    outcome = frame.run_body(assemble, body, WORDS, out, lds=1024, scratch=64)
+    target = "gfx950" if "_tr_b" in text else "gfx942"
+    outcome = frame.run_body(assemble, body, WORDS, out, target, lds=1024, scratch=64)
     assert kind in {f.kind for f in outcome.findings}
     finding = next(f for f in outcome.findings if f.kind is kind)
     assert finding.first.text.split()[0] in text

@@ -65,7 +65,7 @@ def _of_lds(name: str, operands: Operands) -> Iterator[Probe]:
         yield Probe(name, text, MEMORY, (sources[0], index), ("v20",), "B32", indices=(12, 64))
         return
     if name == "ds_swizzle_b32":
-        for pattern in ("0x8055", "0x041f", "0x7c1f", "0x401f", "0xc060"):
+        for pattern in ("0x8055", "0x041f", "0x7c1f", "0x401f", "0xc060", "0xe005"):
             lane = ProbeOperand(_DATA, "B32", 32)
             yield Probe(name, f"{name} v20, v10 offset:{pattern}\n{_WAIT}", MEMORY, (lane,), ("v20",), "B32")
         return
