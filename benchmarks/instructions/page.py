@@ -153,8 +153,8 @@ Only a GPU can decide these: `tkgen hardware-check --only instructions` says whi
 ORDERED = f"""
 ## No result
 
-These order other instructions. `{order.TEST}` has code for each that needs it, and runs it once
-more on an emulator that ignores the instruction, which must be found out.
+These order other instructions. `{order.TEST}` has code that needs each of them,
+and runs it once more on an emulator that ignores the instruction, which must be found out.
 
 """
 TIMED = """

@@ -297,7 +297,7 @@ def two_over_pi(bits: int) -> int:
 
 
 def bits_of_two_over_pi(shift: Value) -> F:
-    """53 bits of 2 / pi behind the first `shift`, as an integer; 1,201 bits are there."""
+    """53 of the 1,201 bits of 2 / pi, after the first `shift`, as an integer."""
     return F(64, float(two_over_pi(1201) << number(shift) >> 1201 - 53 & (1 << 53) - 1))
 
 
