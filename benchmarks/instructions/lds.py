@@ -26,7 +26,7 @@ from tkgen.emulate import Buffer, launch
 SWIZZLES = re.compile(r"ds_swizzle_b32$")
 COUNTERS = re.compile(r"ds_(append|consume)$")
 TRANSPOSES = re.compile(r"ds_read_b(64|96)_tr_b(4|6|8|16)$")
-TO_LDS = re.compile(r"(global|scratch)_load_lds_")
+TO_LDS = re.compile(r"(global|scratch)_load_lds_\w+$")
 BUFFER_TO_LDS = re.compile(r"buffer_load_(ubyte|sbyte|ushort|sshort|dword|dwordx3|dwordx4)$")
 LDS = 64 * BYTES
 SOURCE = 3 * 1024  # bytes of the case's own registers, which the loads read

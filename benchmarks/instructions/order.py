@@ -26,7 +26,7 @@ NOT_RUN = re.compile(r"s_(endpgm|trap|sethalt|sendmsg)$|ds_gws_barrier$")
 
 @dataclass(frozen=True)
 class Purpose:
-    """What instructions do, and whether a test sees their order."""
+    """The purpose of some instructions; `seen` where a test sees their order."""
 
     opcodes: re.Pattern[str]
     does: str

@@ -91,6 +91,8 @@ def test_the_page_has_the_readings_and_the_probes():
     assert "No opcode differs from its text or its reading." in text
     assert all(p["name"] in text and p["source"].replace("|", "\\|") in text for p in page.probes())
     assert all(r.emulator in text for r in readings())
+    assert all(model in text and source in text for _, model, source in page.MODELS)
+    assert all(p.does in text for p in order.purposes())
 
 
 def test_every_instruction_without_a_result_has_a_purpose_and_most_a_test():
