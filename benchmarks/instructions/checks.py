@@ -31,7 +31,7 @@ class Record:
 
     @property
     def by(self) -> str:
-        """What it is compared with: TEXT, FORMULA, or ORDER for one without a result."""
+        """The comparison: with a TEXT, with a FORMULA, or ORDER for one without a result."""
         name = self.opcode.name
         if order.purpose(name):
             return ORDER
