@@ -3,10 +3,11 @@
     python benchmarks/latency.py               a table: seconds of processor time, the least of five runs, and the bar
     python benchmarks/latency.py --runs 9
     python benchmarks/latency.py --every       checks of every shipped spec
+    python benchmarks/latency.py --write       also puts the tables into docs/editor.md
 
 Each command is a separate process, children included, with warm file caches. `ruff check` of this repository and a
 Triton kernel compiled for gfx942 are beside; a tool that is not installed is left out, and said so. Then the language
-server's answer to an edit: the analysis of the new text in a process that has analysed the old one.
+server's analysis of edits (`keystrokes`).
 """
 
 from __future__ import annotations
@@ -16,8 +17,12 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import keystrokes
+import pages
 
 ROOT = Path(__file__).parents[1]
 VERBS = ("check", "build", "run", "verify", "predict", "report", "graph", "sanitize", "test", "tune", "diff")
@@ -34,30 +39,6 @@ def add(x, y, n: tl.constexpr):
 source = ASTSource(fn=add, signature={"x": "*fp32", "y": "*fp32", "n": "constexpr"}, constexprs={"n": 256})
 triton.compile(source, target=GPUTarget("hip", "gfx942", 64))
 """
-
-
-# Edits of shipped specs as one types: what is replaced, by what. The last changes a schedule that must be proven anew.
-KEYSTROKES = (
-    ("eight_wave", "store C", "store  C"),
-    ("attention/attention", "by 64", "by 32"),
-    ("rows/rmsnorm", "waves 4", "waves 8"),
-    ("hopper/h100_ping_pong", "STAGES = 6", "STAGES = 5"),
-)
-ANALYSED = """
-import sys, time
-from pathlib import Path
-from tkgen.lsp.analysis import Request, analyze
-from tkgen.source import SourceFile
-
-path, old, new = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
-text = path.read_text()
-assert old in text
-analyze(Request(SourceFile(str(path), text)))
-begin = time.process_time()
-analyze(Request(SourceFile(str(path), text.replace(old, new, 1))))
-print(time.process_time() - begin)
-"""
-KEYSTROKE_BAR = 0.1
 
 
 @dataclass(frozen=True)
@@ -117,33 +98,51 @@ def seconds(timed: Timed, runs: int, folder: Path) -> float | None:
     return least
 
 
-def keystroke(spec: str, old: str, new: str, runs: int) -> float:
-    """The least processor time in which the language server analyses a spec anew after an edit."""
-    command = [sys.executable, "-c", ANALYSED, str(ROOT / "specs" / f"{spec}.tk"), old, new]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    made = (subprocess.run(command, env=environment, check=True, capture_output=True, text=True) for _ in range(runs))
-    return min(float(done.stdout) for done in made)
-
-
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--every", action="store_true", help="check every shipped spec")
-    options = parser.parse_args()
-    runs = options.runs
-    print(f"{'command':<48}{'CPU s':>8}{'bar':>6}")
+def rows_of_commands(runs: int, every: bool) -> Iterator[list[str]]:
+    """(command, seconds, bar), printed as they are measured."""
     with tempfile.TemporaryDirectory() as name:
-        for timed in cases(Path(name), options.every):
+        for timed in cases(Path(name), every):
             taken = seconds(timed, runs, Path(name))
             shown = "left out" if taken is None else f"{taken:.2f}"
             bar = "" if timed.bar is None else f"{timed.bar:.1f}"
             missed = "  missed" if taken is not None and timed.bar is not None and taken > timed.bar else ""
-            print(f"{timed.name:<48}{shown:>8}{bar:>6}{missed}", flush=True)
-    for spec, old, new in KEYSTROKES:
-        taken = keystroke(spec, old, new, runs)
-        missed = "  missed" if taken > KEYSTROKE_BAR else ""
-        print(f"{f'edit of {spec}':<48}{taken:>8.2f}{KEYSTROKE_BAR:>6.1f}{missed}", flush=True)
+            print(f"{timed.name:<48}{shown:>10}{bar:>6}{missed}", flush=True)
+            yield [f"`{timed.name}`", shown, bar]
+
+
+def rows_of_keystrokes(runs: int) -> Iterator[list[str]]:
+    """(spec, seconds of each kind of edit), printed as they are measured."""
+    print(f"{'edit of':<40}" + "".join(f"{kind:>16}" for kind in keystrokes.KINDS))
+    for spec in keystrokes.EDITS:
+        taken = keystrokes.times(spec, runs)
+        missed = "  missed" if max(taken) > keystrokes.BAR else ""
+        print(f"{spec:<40}" + "".join(f"{each:>16.3f}" for each in taken) + missed, flush=True)
+        yield [f"`{spec}`", *(f"{each:.3f}" for each in taken)]
+
+
+def summary(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """The commands of a table without those errors that are not the slowest of their kind."""
+    kinds: dict[str, list[str]] = {}
+    for name, shown, bar in rows:
+        kind = f"an error: `{' '.join(name.strip('`').split()[1:])}`" if bar == "0.3" else name
+        if kind not in kinds or shown > kinds[kind][1]:
+            kinds[kind] = [kind, shown, bar]
+    return [[kind, shown, bar and f"{bar} s"] for kind, shown, bar in kinds.values()]
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--every", action="store_true", help="check every shipped spec")
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/editor.md")
+    options = parser.parse_args()
+    print(f"{'command':<48}{'CPU s':>10}{'bar':>6}")
+    commands = list(rows_of_commands(options.runs, options.every))
+    edits = list(rows_of_keystrokes(options.runs))
+    if options.write:
+        pages.put("editor.md", "commands", pages.markdown(["command", "CPU s", "bar"], summary(commands)))
+        pages.put("editor.md", "keystrokes", pages.markdown(["edit of", *keystrokes.KINDS], edits))
 
 
 if __name__ == "__main__":

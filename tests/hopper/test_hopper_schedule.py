@@ -184,7 +184,7 @@ def test_clusters_that_are_not_proven_are_refused_and_would_get_through(
     slip: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = back_end.schedule
-    monkeypatch.setattr(back_end, "schedule", lambda shape: edited(made(shape), CARELESS[slip]))
+    monkeypatch.setattr(back_end, "schedule", lambda *of: edited(made(*of), CARELESS[slip]))
     monkeypatch.setattr(back_end, "_wrong", back_end._wrong.__wrapped__)
     words = ["check", str(SPEC.with_name("h100_cluster.tk"))]
     result = CliRunner().invoke(app, words)
@@ -196,7 +196,7 @@ def test_clusters_that_are_not_proven_are_refused_and_would_get_through(
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_check_refuses_what_is_not_proven(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made = back_end.schedule
-    monkeypatch.setattr(back_end, "schedule", lambda shape: edited(made(shape), MUTANTS[mutant]))
+    monkeypatch.setattr(back_end, "schedule", lambda *of: edited(made(*of), MUTANTS[mutant]))
     monkeypatch.setattr(back_end, "_wrong", back_end._wrong.__wrapped__)
     result = CliRunner().invoke(app, ["check", str(SPEC)])
     assert result.exit_code == 1 and "error[E240]: the schedule for this kernel is not proven" in result.output

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from tkgen.ir.hashing import hashed_once
 from tkgen.ir.tensors import Dim, DType, ScalarArg, Tensor
 from tkgen.source import Span
 
@@ -29,6 +30,7 @@ class AxisKind(Enum):
     WHOLE = "whole"  # nobody: a tile holds all of it
 
 
+@hashed_once
 @dataclass(frozen=True)
 class Within:
     """The source of the ends of a ragged axis: at the index g of the axis `of` it goes from `offsets`[g] to `offsets`[g
@@ -43,6 +45,7 @@ class Within:
     lengths: bool = False
 
 
+@hashed_once
 @dataclass(frozen=True)
 class Bound:
     """An end of a loop: the block's tile of the PARALLEL axis of that name, moved by a number of elements.
@@ -61,6 +64,7 @@ class Bound:
         return (f"{self.axis} {sign} {abs(self.moved)}" if self.moved else self.axis) + ends
 
 
+@hashed_once
 @dataclass(frozen=True)
 class Axis:
     """A direction in which tiles extend. Its `name` is its identity: a kernel has one axis of a name.
@@ -128,6 +132,7 @@ class Axis:
         return self.tile is not None and self.dim.size is not None and self.dim.size <= self.tile
 
 
+@hashed_once
 @dataclass(frozen=True)
 class Term:
     """A part of an affine index: `factor` times the position along an axis, or times the size of a dimension."""
@@ -136,6 +141,7 @@ class Term:
     factor: int = 1
 
 
+@hashed_once
 @dataclass(frozen=True)
 class Index:
     """The place in one dimension of a tensor: along an axis (an index may be divided: `h / 8`), or the number `at`.
@@ -200,6 +206,7 @@ class Index:
         return along and not aside and (self.divisor == 1 or self.of_blocks or self.remainder)
 
 
+@hashed_once
 @dataclass(frozen=True)
 class Access:
     """The part of a tensor that an op touches: an index for each of its dimensions."""
@@ -221,6 +228,7 @@ class Kind(Enum):
     PREDICATE = "predicate"  # true or false
 
 
+@hashed_once
 @dataclass(frozen=True)
 class Value:
     """A tile, defined once. `number` is its identity in the kernel, `name` what the spec calls it (or empty)."""
@@ -236,6 +244,7 @@ class Value:
         return f"%{self.number}{'.' + self.name if self.name else ''}"
 
 
+@hashed_once
 @dataclass(frozen=True)
 class Load:
     """`result` = the tile of a tensor, widened to f32; elements outside of the tensor are zero."""
@@ -244,6 +253,7 @@ class Load:
     source: Access
 
 
+@hashed_once
 @dataclass(frozen=True)
 class Store:
     """The tile of a tensor = `value`, rounded to the tensor's type. Elements outside of the tensor are dropped.
@@ -257,6 +267,7 @@ class Store:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
+@hashed_once
 @dataclass(frozen=True)
 class Constant:
     """`result` = a number everywhere; no axes."""
@@ -265,6 +276,7 @@ class Constant:
     value: float
 
 
+@hashed_once
 @dataclass(frozen=True)
 class Argument:
     """`result` = a scalar argument of the launch; no axes."""
@@ -273,6 +285,7 @@ class Argument:
     scalar: ScalarArg
 
 
+@hashed_once
 @dataclass(frozen=True)
 class Coordinate:
     """`result` = the place of each element along `axis`, counted over the whole tensor; its one axis is that axis."""
@@ -281,6 +294,7 @@ class Coordinate:
     axis: Axis
 
 
+@hashed_once
 @dataclass(frozen=True)
 class Extent:
     """`result` = how many places `axis` has, an integer; of a ragged one those of the group at hand. No axes."""
@@ -289,6 +303,7 @@ class Extent:
     axis: Axis
 
 
+@hashed_once
 @dataclass(frozen=True)
 class Map:
     """`result` = `function` (one of `tkgen.ir.functions`) of the arguments, element by element, broadcast by axes."""
@@ -298,6 +313,7 @@ class Map:
     arguments: tuple[Value, ...]
 
 
+@hashed_once
 @dataclass(frozen=True)
 class Convert:
     """`result` = the argument rounded to `result.dtype`, to nearest even."""
@@ -306,6 +322,7 @@ class Convert:
     argument: Value
 
 
+@hashed_once
 @dataclass(frozen=True)
 class Reduce:
     """`result` = `function` (`sum`, `max` or `min`) of the argument along `axis`, which the result has not.
@@ -319,6 +336,7 @@ class Reduce:
     argument: Value
 
 
+@hashed_once
 @dataclass(frozen=True)
 class Product:
     """`result` = the sum over `axis`, which both factors have, of left times right: exact products, summed in f32."""
@@ -329,6 +347,7 @@ class Product:
     axis: Axis
 
 
+@hashed_once
 @dataclass(frozen=True)
 class Carry:
     """A value handed from iteration to iteration: `initial` before the first, `inside` within an iteration, `update` at
@@ -340,6 +359,7 @@ class Carry:
     result: Value
 
 
+@hashed_once
 @dataclass(frozen=True)
 class Loop:
     """`body` for each tile of the SEQUENTIAL `axis`, in order."""
@@ -350,6 +370,7 @@ class Loop:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
+@hashed_once
 @dataclass(frozen=True)
 class Chosen:
     """A value that `When` gives anew: `result` is `update` where the condition holds, `otherwise` elsewhere."""
@@ -359,6 +380,7 @@ class Chosen:
     result: Value
 
 
+@hashed_once
 @dataclass(frozen=True)
 class When:
     """`body`, for tiles with any element of which `condition`, a predicate, is true: all of a block's tile, or none."""
@@ -372,6 +394,7 @@ class When:
 Op = Load | Store | Constant | Argument | Coordinate | Extent | Map | Convert | Reduce | Product | Loop | When
 
 
+@hashed_once
 @dataclass(frozen=True)
 class Kernel:
     """The equations of one launch: arguments, axes and ops in order."""

@@ -16,6 +16,8 @@ from tkgen.ir.substitution import Named, substituted
 
 def difference(before: Kernel, after: Kernel) -> str | None:
     """The first store, or value of a loop or condition, that is another one after the rewriting; None without any."""
+    if before.body == after.body:
+        return None
     texts = dict[str, int]()
     old, new = (dict(_facts(kernel.body, {}, texts, "")) for kernel in (before, after))
     stores = [[fact for fact in facts if fact.startswith("store")] for facts in (old, new)]

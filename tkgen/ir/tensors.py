@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from math import lcm
 
+from tkgen.ir.hashing import hashed_once
 from tkgen.source import Span
 
 
@@ -130,6 +131,7 @@ OWN_ENCODING = ("fp8", "bf8")  # names of the target's own e4m3 and e5m2, as its
 GLOBAL_DIMENSIONS = 4  # of ThunderKittens' global layouts; of a tensor with more the first ones are one there
 
 
+@hashed_once
 @dataclass(frozen=True)
 class Dim:
     """A named extent; `size` is None when it is known only at run time."""
@@ -139,6 +141,7 @@ class Dim:
     span: Span = field(compare=False, repr=False)
 
 
+@hashed_once
 @dataclass(frozen=True)
 class Tensor:
     """A row-major tensor in global memory, of one to six dimensions."""
@@ -155,6 +158,7 @@ class Tensor:
         return tuple(d.size for d in self.dims)
 
 
+@hashed_once
 @dataclass(frozen=True)
 class ScalarArg:
     """A number passed at launch."""

@@ -6,6 +6,7 @@ be stopped.
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import sys
@@ -98,6 +99,7 @@ def _ready() -> None:
 
 def _prepare() -> None:
     """In the new process: a limit to its memory, and an end when the server ends, whatever it is doing then."""
+    gc.set_threshold(100_000)  # few values of an analysis are cycles: as in `tkgen.cli.main`
     if sys.platform != "win32":
         import resource
 

@@ -37,6 +37,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import NamedTuple
 
 from tkgen.proof.program import Arrive, Await, Commit, Do, Drain, Fence, Meet, Meeting, Program, Step, check
@@ -124,15 +125,17 @@ class _Phase:
 
 @dataclass(frozen=True)
 class Moment:
-    """The state that later steps depend on: a `shape`, numbers of clocks by component, and points of events and phases.
+    """The state that later steps depend on: a `shape`, clocks, and points of events and phases.
 
-    `now` is how far each component is; the first `agents` components are agents, the others barriers.
+    `now` is how far each component is; the first `agents` components are agents, the others barriers. A clock in
+    `known` has a number for each component. `constant` are points that no step of the loop asks for.
     """
 
     shape: tuple[object, ...]
-    known: tuple[tuple[int, float], ...]
+    known: tuple[Clock, ...]
     points: tuple[tuple[int, float], ...]
-    now: tuple[int, ...]
+    constant: tuple[tuple[int, int], ...]
+    now: Clock
     agents: int
 
     def repeats(self, before: Moment) -> bool:
@@ -140,24 +143,26 @@ class Moment:
 
         A number of a clock may be constant instead, if it is smaller than all that anybody asks about.
         """
-        same = (self.shape, len(self.known), len(self.points)) == (before.shape, len(before.known), len(before.points))
+        if (self.shape, len(self.known), self.constant) != (before.shape, len(before.known), before.constant):
+            return False
         further = [a - b for a, b in zip(self.now, before.now, strict=True)]
-        if not same or any(
-            (c, at + further[c]) != (d, then) for (c, at), (d, then) in zip(before.points, self.points, strict=True)
-        ):
+        if self.points != tuple((c, at + further[c]) for c, at in before.points):
             return False
         least = [now - 2 * (c >= self.agents) for c, now in enumerate(before.now)]  # the oldest phase that counts
         for c, at in before.points:
             least[c] = min(least[c], int(at))
-        still: list[tuple[int, float]] = []
-        for (c, at), (d, then) in zip(before.known, self.known, strict=True):
-            if (c, at + further[c]) == (d, then):
-                least[c] = min(least[c], int(at))
-            elif (c, at) == (d, then):
-                still.append((c, at))
-            else:
-                return False
-        return all(at <= least[c] for c, at in still)
+        most = [-math.inf] * len(least)  # of the constants
+        for c, at in before.constant:
+            most[c] = max(most[c], at)
+        for clock, later in zip(before.known, self.known, strict=True):
+            for c, (at, then, by) in enumerate(zip(clock, later, further, strict=True)):
+                if at + by == then:
+                    least[c] = min(least[c], at)
+                elif at == then:
+                    most[c] = max(most[c], at)
+                else:
+                    return False
+        return all(at <= first for at, first in zip(most, least, strict=True))
 
 
 class Running:
@@ -221,20 +226,30 @@ class Running:
                 other.groups[agent][stream] = [_own(group, events) for group in groups]
         return other
 
-    def moment(self, drained: Collection[str]) -> Moment:
+    def moment(self, drained: Collection[str], barriers: Sequence[int], met: Collection[int]) -> Moment:
         """All that the steps to come depend on: what is known, the last phases, what is under way.
 
         Of a stream that is not `drained`, what has read stays under way: only steps after a loop complete it.
+        Component `agents + n` of the moment is the barrier with the number `barriers[n]`. Those that are not `met` in
+        the loop stay as they are, with what is known of the steps that came to them.
         """
-        known = [(n, value) for clock in self.clocks for n, value in enumerate(clock)]
+        agents = len(self.events)
+        order = [*range(agents), *(agents + number for number in barriers)]
+        at = {component: n for n, component in enumerate(order)}
+        known = [*self.clocks]
         points: list[tuple[int, float]] = []
+        constant: list[tuple[int, int]] = []
         shape: list[object] = [event is None for event in self.arrived]
-        for phases in self.phases:
-            for phase in phases[-3:]:
-                known += enumerate(phase.clock)
-                points += [(m.agent, m.position) for m in phase.members]
-                shape.append((phase.arrivals, phase.bytes, phase.delivered, tuple(m.agent for m in phase.members)))
-        for agent in range(len(self.events)):
+        for number in barriers:
+            for phase in self.phases[number][-3:]:
+                known.append(phase.clock)
+                members = sorted((m.agent, m.position) for m in phase.members)
+                if number in met:
+                    points += members
+                else:
+                    constant += members
+                shape.append((phase.arrivals, phase.bytes, phase.delivered, tuple(agent for agent, _ in members)))
+        for agent in range(agents):
             held = [(s, [e]) for s, events in self.outstanding[agent].items() for e in events]
             held += [(s, group) for s, groups in self.groups[agent].items() for group in groups]
             for stream, events in held:
@@ -242,14 +257,16 @@ class Running:
                     continue
                 points += [(e.agent, e.position) for e in events]
                 done = [point for e in events for point in (e.read, e.done) if point is not None]
-                points += [(point.component, point.time) for point in done]
+                points += [(at[point.component], point.time) for point in done]
                 shape.append((stream, tuple((e.read is None, e.done is None) for e in events)))
-        for wait, current in self.waits:
+        for wait, current in sorted(self.waits, key=lambda found: (found[0].agent, found[0].position)):
             assert isinstance(wait.step, Await)
-            points += [(wait.agent, wait.position), (self.component[wait.step.meeting], current)]
-            shape.append((wait.agent, wait.step.meeting))
-        now = [*map(len, self.events), *(len(phases) - 1 for phases in self.phases)]
-        return Moment(tuple(shape), tuple(known), tuple(points), tuple(now), len(self.events))
+            component = at[self.component[wait.step.meeting]]
+            points += [(wait.agent, wait.position), (component, current)]
+            shape.append((wait.agent, component))
+        now = (*map(len, self.events), *(len(self.phases[number]) - 1 for number in barriers))
+        in_order = itemgetter(*order) if len(order) > 1 else tuple
+        return Moment(tuple(shape), tuple(map(in_order, known)), tuple(points), tuple(constant), now, agents)
 
     def _step(self, agent: int, steps: tuple[Step, ...]) -> bool:
         """One step of an agent; False where it waits."""

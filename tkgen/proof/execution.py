@@ -136,6 +136,7 @@ class _Execution:
         self.ungrouped: dict[tuple[int, str], list[_Operation]] = {}
         self.random = random.Random(order.seed)
         self.turn = self.steps = 0
+        self.all_steps = sum(len(agent.steps) for agent in program.agents)
         self.findings: dict[str, None] = {}
 
     def run(self) -> Outcome:
@@ -153,7 +154,7 @@ class _Execution:
 
     def _move(self) -> bool:
         """One step of an agent, or one operation that was started; False where there is none, and at the end."""
-        if all(at == len(made.steps) for at, made in zip(self.at, self.program.agents, strict=True)):
+        if self.steps == self.all_steps:
             return False
         if self.order.agents == "random":
             return self._any()

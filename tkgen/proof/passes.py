@@ -34,6 +34,12 @@ has both; otherwise it has copies, whose clocks differ by the same. If y is in t
 be moved towards it, up to iteration k + 1 of N: what is not known at a larger distance is not known at a smaller one,
 since constants are below all points of copies.
 
+Barriers that no step of the loop names, such as that of a cluster at its beginning, stay as they are. Their
+clocks are constant, and an iteration does not ask for them; so these are other constants that must be below all others.
+
+Where iterations rotate (`tkgen.proof.rotation`), the iteration after next has other barriers and slots in the places of
+those of the next. Then all of this holds in the names of the first iteration.
+
 Where an access of the loop goes to one instance in all iterations (its ring does not advance), only the nearest
 iteration counts: of one step in successive iterations, what is known of a later one is known of the earlier ones.
 """
@@ -46,9 +52,9 @@ from itertools import product
 
 from tkgen.proof.clock import Moment, Run, Running
 from tkgen.proof.faults import Fault, faults, faults_of
-from tkgen.proof.program import Access, Arrive, Await, Box, Do, Drain, Loop, Meet, Program, check
+from tkgen.proof.program import Access, Arrive, Await, Box, Do, Drain, Loop, Meet, Meeting, Program, check
 
-MOST_TO_SETTLE = 8  # iterations after which a loop that does not repeat itself is proven by W
+MOST_TO_SETTLE = 16  # iterations after which a loop that does not repeat itself is proven by W
 
 
 def loop_faults(loop: Loop, passes: int | None = None) -> list[Fault]:
@@ -84,6 +90,8 @@ class _Runs:
         self.drained = {
             step.stream for a in loop.agents for step in a.body if isinstance(step, Drain) and not step.reads_only
         }
+        named = {getattr(step, "meeting", "") for a in loop.agents for step in a.body} | loop.rotation.keys()
+        self.met = {n for n, m in enumerate(loop.meetings) if m.name in named}
         self.moments: list[Moment | None] = []  # behind each number of iterations; None where an agent still waits
 
     def of(self, iterations: int) -> tuple[Run, list[int]]:
@@ -92,7 +100,7 @@ class _Runs:
             begun = self.loop.unrolled(count, epilogue=False)
             self.begun.go(begun)
             through = all(len(done) == len(a.steps) for done, a in zip(self.begun.events, begun.agents, strict=True))
-            self.moments.append(self.begun.moment(self.drained) if through else None)
+            self.moments.append(self._moment(count) if through else None)
             whole = self.begun.copy()
             whole.go(self.loop.unrolled(count))
             self.made.append((whole.ended(), [len(events) for events in self.begun.events]))
@@ -102,7 +110,17 @@ class _Runs:
         """Return True if each iteration after so many leaves all as the one before it did, but further on."""
         self.of(iterations + 1)
         before, after = self.moments[iterations : iterations + 2]
-        return before is not None and after is not None and after.repeats(before)
+        if before is None or after is None or not after.repeats(before):
+            return False
+        further = (b - a for a, b in zip(before.now[before.agents :], after.now[after.agents :], strict=True))
+        places = (self.loop.place(m.name, iterations)[0] for m in self.loop.meetings)
+        return all(by == self.loop.advance.get(name, 0) for by, name in zip(further, places, strict=True))
+
+    def _moment(self, count: int) -> Moment:
+        """The moment after `count` iterations, in the names of the first one's barriers."""
+        numbers = {m.name: n for n, m in enumerate(self.loop.meetings)}
+        barriers = [numbers[self.loop.place(m.name, count)[0]] for m in self.loop.meetings]
+        return self.begun.moment(self.drained, barriers, self.met)
 
 
 def first_wrong(loop: Loop, once: bool = False) -> str | None:
@@ -156,12 +174,28 @@ def unbalanced(loop: Loop) -> Iterator[str]:
                 bytes_[step.meeting] += step.bytes
             elif isinstance(step, Do) and step.meeting:
                 bytes_[step.meeting] -= step.bytes
-    for meeting in loop.meetings:
-        wanted = meeting.arrivals * loop.advance.get(meeting.name, 0)
-        if arrivals[meeting.name] != wanted:
-            yield f"`{meeting.name}` gets {arrivals[meeting.name]} arrivals a pass, its phases take {wanted}"
-        if bytes_[meeting.name]:
-            yield f"`{meeting.name}` expects {bytes_[meeting.name]} bytes a pass more than are delivered"
+    for name, circle in _circles(loop):
+        wanted = sum(m.arrivals * loop.advance.get(m.name, 0) for m in circle)
+        arrived, expected = (sum(found[m.name] for m in circle) for found in (arrivals, bytes_))
+        if arrived != wanted:
+            yield f"`{name}` gets {arrived} arrivals a pass, its phases take {wanted}"
+        if expected:
+            yield f"`{name}` expects {expected} bytes a pass more than are delivered"
+
+
+def _circles(loop: Loop) -> Iterator[tuple[str, list[Meeting]]]:
+    """The barriers that take each other's place from iteration to iteration, by the name of the first; most are alone.
+
+    In as many iterations as there are each of them gets what all of them get in one.
+    """
+    left = {m.name: m for m in loop.meetings}
+    for first in [*left]:
+        circle, name = [], first
+        while name in left:
+            circle.append(left.pop(name))
+            name = loop.rotation.get(name, name)
+        if circle:
+            yield first, circle
 
 
 def passes_to_prove(loop: Loop) -> int:
@@ -170,23 +204,19 @@ def passes_to_prove(loop: Loop) -> int:
 
 
 def _enough(runs: _Runs) -> int:
-    loop = runs.loop
-    reach, passes = _reach(loop), 2
-    for settled in range(1, MOST_TO_SETTLE):
+    reach, settled, needed = _reach(runs.loop), 0, 2
+    while True:
+        settled += 1
         made, _ = runs.of(settled)
         if made.stuck or made.unmatched:
             return settled
-        if runs.repeats(settled):
+        if settled < MOST_TO_SETTLE and runs.repeats(settled):
             return settled + reach + 2
-    while True:
-        made, _ = runs.of(passes)
-        if made.stuck or made.unmatched:
-            return passes
-        spread = _spread(loop, made, passes)
-        needed = max(reach, 2 * spread + 1) + 3 * (len(loop.agents) - 1) * spread + 2
-        if needed <= passes:
-            return passes
-        passes = needed
+        if settled == needed:  # W + 1 of the spread that was found, which more iterations may raise
+            spread = _spread(runs.loop, made, settled)
+            needed = max(reach, 2 * spread + 1) + 3 * (len(runs.loop.agents) - 1) * spread + 2
+            if needed <= settled:
+                return settled
 
 
 def _spread(loop: Loop, made: Run, passes: int) -> int:
@@ -201,13 +231,16 @@ def _spread(loop: Loop, made: Run, passes: int) -> int:
 
 
 def _reach(loop: Loop) -> int:
-    """By how many iterations accesses that must be ordered are apart, at most."""
+    """By how many iterations accesses that must be ordered are apart, at most.
+
+    They are of one instance, or of two that are as many instances apart as the ring has slots.
+    """
     first: dict[str, list[int]] = defaultdict(list)
     for agent in loop.agents:
         for access in _accesses(agent.body):
             first[access.ring].append(access.instance)
     return max(
-        (-(-(max(found) - min(found) + loop.slots[ring]) // by) for ring, found in first.items()
+        ((max(found) - min(found) + loop.slots[ring]) // by for ring, found in first.items()
          if (by := loop.advance.get(ring, 0))),
         default=1,
     )  # fmt: skip

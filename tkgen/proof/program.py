@@ -25,6 +25,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
+from typing import TypeVar
 
 from tkgen.targets.synchronisation import NOTHING, Completion, Synchronisation
 
@@ -222,7 +223,8 @@ class Loop:
     """A block whose agents all make the same number of iterations.
 
     `slots` are those of each ring; `advance` says by how many instances of a ring, and phases of a barrier, the
-    iteration after next is further on than the next.
+    iteration after next is further on than the next. `rotation` names the barriers that have another one in their
+    place there, `advance` phases further (`tkgen.proof.rotation`).
     """
 
     agents: tuple[Looped, ...]
@@ -231,6 +233,7 @@ class Loop:
     advance: Mapping[str, int]
     machine: Synchronisation = NOTHING
     initial: frozenset[str] = frozenset()
+    rotation: Mapping[str, str] = field(default_factory=dict)
 
     def unrolled(self, passes: int, epilogue: bool = True) -> Program:
         """The program that makes so many iterations, with or without the epilogue."""
@@ -267,13 +270,42 @@ class Loop:
         match step:
             case Do():
                 reads, writes = (tuple(self._moved(a, passes) for a in group) for group in (step.reads, step.writes))
-                return Do(reads, writes, step.stream, step.units, step.meeting, step.bytes, step.waited, step.name,
-                          step.does)  # fmt: skip
+                meeting = self.place(step.meeting, passes)[0] if self.rotation and step.meeting else step.meeting
+                return _with(step, reads=reads, writes=writes, meeting=meeting)
             case Await():
-                return replace(step, phase=step.phase + passes * self.advance.get(step.meeting, 0))
+                name, by = self.place(step.meeting, passes)
+                return Await(name, step.phase + by)
+            case Arrive() | Meet() if self.rotation:
+                return replace(step, meeting=self.place(step.meeting, passes)[0])
         return step
+
+    def place(self, meeting: str, passes: int) -> tuple[str, int]:
+        """The barrier in the place of another after `passes` iterations, and how many phases it is further."""
+        if not self.rotation:
+            return meeting, passes * self.advance.get(meeting, 0)
+        if (known := self._places.get((meeting, passes))) is None:
+            name, by = self.place(meeting, passes - 1) if passes else (meeting, 0)
+            known = (self.rotation.get(name, name), by + self.advance.get(name, 0)) if passes else (name, by)
+            self._places[meeting, passes] = known
+        return known
+
+    @cached_property
+    def _places(self) -> dict[tuple[str, int], tuple[str, int]]:
+        return {}
 
     def _moved(self, access: Access, passes: int) -> Access:
         by = passes * self.advance.get(access.ring, 0)
+        if not by:
+            return access
         slot = (access.slot + by) % self.slots[access.ring]
-        return Access(access.ring, access.instance + by, slot, access.box, access.proxy)
+        return _with(access, instance=access.instance + by, slot=slot)
+
+
+T = TypeVar("T", Access, Do)
+
+
+def _with(value: T, **changed: object) -> T:
+    """As `dataclasses.replace`, which takes several times as long: a proof makes some ten thousand copies."""
+    made = object.__new__(type(value))
+    made.__dict__.update(value.__dict__, **changed)
+    return made

@@ -27,9 +27,9 @@ from tkgen.ir.reductions import BUFFERS, RING, exchanges
 from tkgen.ir.types import Program
 from tkgen.schedule.instructions import instructions
 from tkgen.schedule.registers import within_wave
-from tkgen.schedule.traces import NEVER, Conflict, Event, Passed, data_trace, parts_of, trace
+from tkgen.schedule.traces import NEVER, Conflict, Event, Issued, Passed, data_trace, parts_of, trace
 from tkgen.tile.ops import SHARED_READS, Barrier, CatchUp, Copy, Load, barriers
-from tkgen.tile.program import Drain, Op, Part, Role, Space, ops
+from tkgen.tile.program import Control, Drain, Op, Part, Role, Space, ops
 
 
 def passes_to_prove(program: Program, waves: Sequence[Role], depth: int, unroll: int) -> int:
@@ -42,14 +42,13 @@ def passes_to_prove(program: Program, waves: Sequence[Role], depth: int, unroll:
 def _passes_waited_over(program: Program, wave: Role) -> int:
     """Iterations of the loop that issue as much as the loosest counted wait leaves outstanding; 0 without such
     waits."""
-    most = 0
     waits = [p for p in ops(wave.nodes) if isinstance(p, Drain)]
-    for counter in ("lds", "vm"):
-        left = max((op.count for op in waits if op.stream == counter), default=0)
-        if left:
-            issued = sum(instructions(program, [p])[counter] for p in wave.ops(Part.BODY))
-            most = max(most, -(-left // issued) if issued else 0)
-    return most
+    left = {counter: max((op.count for op in waits if op.stream == counter), default=0) for counter in ("lds", "vm")}
+    if not any(left.values()):
+        return 0
+    found = [instructions(program, [p]) for p in wave.ops(Part.BODY) if not isinstance(p, Control)]
+    issued = {counter: sum(each[counter] for each in found) for counter in left}
+    return max(-(-left[counter] // issued[counter]) if issued[counter] else 0 for counter in left)
 
 
 def conflicts(
@@ -75,19 +74,21 @@ def executed(
     steps: int,
     tiles: int,
     passed: Mapping[int, Passed] = MappingProxyType({}),
+    issued: Mapping[int, Issued] = MappingProxyType({}),
 ) -> list[list[Event]]:
     """Return the events on data of each program; for one that differs from an earlier one only in its phase, its moves.
 
     Such waves pass the barriers of their phase before their first tile, and so many less after their last. Between two
     tiles all pass equally many. So they do what the others do, later; unless they catch up within a tile. `passed` are
-    waits that complete nothing, by the number of the program.
+    waits that complete nothing, by the number of the program; `issued` as `data_trace` takes it.
     """
     last_phase = max(w.phase for w in waves)
     found: list[list[Event]] = []
     for number, wave in enumerate(waves):
         like = next((n for n, w in enumerate(waves[:number]) if same_code(w, wave)), number)
         if like == number or passed or any(isinstance(p, CatchUp) for p in wave.behind):
-            found.append(data_trace(program, wave, passes, unroll, steps, tiles, last_phase, passed.get(number)))
+            known = passed.get(number), issued.get(number)
+            found.append(data_trace(program, wave, passes, unroll, steps, tiles, last_phase, *known))
         else:
             found.append([e.later(wave.phase - waves[like].phase) for e in found[like] if e.op.operand])
     return found

@@ -9,7 +9,8 @@ remains: another term.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from functools import cache
 
 from tkgen.ir.equations import (
@@ -57,10 +58,9 @@ def unlike(m: LoopMap, wave: Role) -> str | None:
     if (twice := next((n for (n, _), times in done.items() if times > 1), None)) is not None:
         times = max(count for (n, _), count in done.items() if n == twice)
         return f"`{op_text(m.loop.body[twice])}` is executed {times} times in an iteration"
-    for passes in range(1, 2 * max(ring.buffers for ring in m.moving) + 2):
-        terms = Terms()
-        meant = _Run(m, wave, terms, scheduled=False).stores(passes)
-        found = _Run(m, wave, terms, scheduled=True).stores(passes)
+    terms, most = Terms(), 2 * max(ring.buffers for ring in m.moving) + 1
+    all_meant, all_found = (_Run(m, wave, terms, scheduled).stores(most) for scheduled in (False, True))
+    for passes, (meant, found) in enumerate(zip(all_meant, all_found, strict=True), 1):
         for name, term in meant.items():
             if found.get(name) != term:
                 return f"after {passes} iterations {name} is not the value of the equations"
@@ -95,48 +95,67 @@ class _Run:
         self.rings = {ring.access: n for n, ring in enumerate(m.moving)}
         self.moving = {x.product: x.moving for x in m.multiplications}
 
-    def stores(self, passes: int) -> dict[str, Term]:
-        """The term of each store after so many passes."""
-        for op in self.m.kernel.body:
-            if isinstance(op, Loop):
-                self._loop(op, passes)
-            elif op in self.m.combined and self.scheduled:
+    def stores(self, most: int) -> Iterator[dict[str, Term]]:
+        """The term of each store after 1, 2, ... iterations: those that are common are executed once."""
+        body = self.m.kernel.body
+        at = next(n for n, op in enumerate(body) if isinstance(op, Loop))
+        loop = body[at]
+        assert isinstance(loop, Loop)
+        self._straight(body[:at])
+        self._begin(loop)
+        for number in range(most):
+            self._iteration(loop, number)
+            ended = self._copy()
+            ended._straight(body[at + 1 :])
+            yield ended.found
+
+    def _copy(self) -> _Run:
+        """Another run that has come as far."""
+        made = copy(self)
+        made.values, made.next, made.read = {**self.values}, {**self.next}, {**self.read}
+        made.lds, made.staged, made.found = {**self.lds}, {**self.staged}, {**self.found}
+        return made
+
+    def _straight(self, body: Sequence[Op]) -> None:
+        """Operations outside of the loop."""
+        for op in body:
+            if op in self.m.combined and self.scheduled:
                 for step in self.wave.behind:
                     if isinstance(step, SharedStore | SharedLoad) and self.m.combined[step.number] == op:
                         self._step(step, 0)
             else:
                 self._op(op, 0)
-        return self.found
 
-    def _loop(self, loop: Loop, passes: int) -> None:
-        values = self.values
+    def _begin(self, loop: Loop) -> None:
         for carry in loop.carries:
-            values[carry.inside] = self._rows(carry.initial, carry.inside)
+            self.values[carry.inside] = self._rows(carry.initial, carry.inside)
         m = self.m
         for load in (*m.held, *m.numbers_loaded, *m.columns_loaded) if self.scheduled else ():
             self._op(load, 0)
         for step in self.wave.before if self.scheduled else ():
             self._step(step, 0)
-        for number in range(passes):
-            if self.scheduled:
-                steps = self.wave.tiles.body
-                begin = 1 if m.loads_of_iterations else 0
-                for step in steps[:begin]:
-                    self._step(step, number)
-                for op in loop.body:  # what is worked out wherever it is used
-                    number_alone = isinstance(op, Map | Convert) and not op.result.axes
-                    if number_alone or isinstance(op, Argument | Constant | Coordinate | Extent):
-                        self._op(op, number)
-                for step in steps[begin:]:
-                    self._step(step, number)
-            else:
-                for op in loop.body:
+
+    def _iteration(self, loop: Loop, number: int) -> None:
+        values = self.values
+        if self.scheduled:
+            steps = self.wave.tiles.body
+            begin = 1 if self.m.loads_of_iterations else 0
+            for step in steps[:begin]:
+                self._step(step, number)
+            for op in loop.body:  # what is worked out wherever it is used
+                number_alone = isinstance(op, Map | Convert) and not op.result.axes
+                if number_alone or isinstance(op, Argument | Constant | Coordinate | Extent):
                     self._op(op, number)
-            values.update(self.next)
-            self.next.clear()
-            ends = [self._made(carry.update) for carry in loop.carries]
-            for carry, end in zip(loop.carries, ends, strict=True):
-                values[carry.inside] = values[carry.result] = end
+            for step in steps[begin:]:
+                self._step(step, number)
+        else:
+            for op in loop.body:
+                self._op(op, number)
+        values.update(self.next)
+        self.next.clear()
+        ends = [self._made(carry.update) for carry in loop.carries]
+        for carry, end in zip(loop.carries, ends, strict=True):
+            values[carry.inside] = values[carry.result] = end
 
     def _step(self, step: Node, number: int) -> None:
         match step:

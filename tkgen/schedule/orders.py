@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 from tkgen.ir.types import Program
 from tkgen.schedule.epochs import across, barrier_counts, executed, past_the_queue, registers_of, required, rings, slots
-from tkgen.schedule.traces import NEVER, Event, Passed
+from tkgen.schedule.traces import NEVER, Event, Issued, Passed
 from tkgen.tile.program import Role
 
 _Move = tuple[int, int]  # a program, and which of its moves
@@ -31,9 +31,17 @@ class Unrolled:
     steps: int
     tiles: int
 
-    def executed(self, waves: Sequence[Role], passed: Mapping[int, Passed] = MappingProxyType({})) -> list[list[Event]]:
-        """Return the events that each program executes; `passed` are waits that complete nothing, by program."""
-        return executed(self.program, waves, self.passes, self.unroll, self.steps, self.tiles, passed)
+    def executed(
+        self,
+        waves: Sequence[Role],
+        passed: Mapping[int, Passed] = MappingProxyType({}),
+        issued: Mapping[int, Issued] = MappingProxyType({}),
+    ) -> list[list[Event]]:
+        """Return the events that each program executes; `passed` are waits that complete nothing, by program.
+
+        `issued` as `tkgen.schedule.traces.data_trace` takes it, by program.
+        """
+        return executed(self.program, waves, self.passes, self.unroll, self.steps, self.tiles, passed, issued)
 
 
 @dataclass(frozen=True)
@@ -53,12 +61,14 @@ class Orders:
 
     `meeting`: a move -> the first one of each other program, or of another wave of its own, that comes after it.
     `waiting`: a move -> the first one of the same wave, where LDS does not keep the two in order. `hopeless`: something
-    is wrong that neither barriers nor waits mend.
+    is wrong that neither barriers nor waits mend. `issued` by the operations of each program does not depend on them,
+    either.
     """
 
     meeting: Mapping[tuple[_Move, int], int]
     waiting: Mapping[_Move, int]
     hopeless: bool
+    issued: Mapping[int, Issued]
 
     def late(self, traces: Sequence[Sequence[Event]]) -> Iterator[Late]:
         """Yield the pairs that are not ordered."""
@@ -76,12 +86,13 @@ class Orders:
         """Return True if nothing is wrong with these programs."""
         if self.hopeless or barrier_counts(waves, unrolled.passes, unrolled.tiles):
             return False
-        return next(self.late(unrolled.executed(waves)), None) is None
+        return next(self.late(unrolled.executed(waves, issued=self.issued)), None) is None
 
 
 def orders(unrolled: Unrolled, waves: Sequence[Role]) -> Orders:
     """Find the pairs that must be ordered in the execution of the programs."""
-    program, traces = unrolled.program, unrolled.executed(waves)
+    issued: dict[int, Issued] = {number: [] for number in range(len(waves))}
+    program, traces = unrolled.program, unrolled.executed(waves, issued=issued)
     numbers = [{e.order: n for n, e in enumerate(_moves(events))} for events in traces]
     direct = past_the_queue(program)
     meeting: dict[tuple[_Move, int], int] = {}
@@ -99,7 +110,7 @@ def orders(unrolled: Unrolled, waves: Sequence[Role]) -> Orders:
                     hopeless = True
                 elif isinstance(x.event.op, direct) or isinstance(y.event.op, direct):
                     waiting[first] = min(second, waiting.get(first, second))
-    return Orders(meeting, waiting, hopeless)
+    return Orders(meeting, waiting, hopeless, issued)
 
 
 def _moves(events: Sequence[Event]) -> list[Event]:

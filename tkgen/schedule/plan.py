@@ -467,7 +467,7 @@ def _in_flight(plan: Plan, role: str, place: Place, search: _Search) -> int:
     most = plan.target.synchronisation.counters["vm"] - 1
     for unrolled, must in search.each(plan):
         passed = {n: Passed(place) for n, w in enumerate(plan.waves) if w.name == role}
-        found = most_in_flight(must.late(unrolled.executed(plan.waves, passed)), passed)
+        found = most_in_flight(must.late(unrolled.executed(plan.waves, passed, must.issued)), passed)
         most = most if found is None else min(most, found)
     return most
 

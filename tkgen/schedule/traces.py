@@ -135,6 +135,9 @@ class _Counter:
         del self.sections[:count]
 
 
+Issued = list[tuple[tuple[str, dict[Hashable, int]], ...]]
+
+
 @dataclass(frozen=True)
 class Passed:
     """A wait for operations on `vm`, at a place of a program, that is to complete nothing.
@@ -172,10 +175,14 @@ def data_trace(
     tiles: int,
     last_phase: int,
     passed: Passed | None = None,
+    issued: Issued | None = None,
 ) -> list[Event]:
-    """As `trace`, but the operations on data alone. The wait at the place of `passed` completes nothing."""
+    """As `trace`, but the operations on data alone. The wait at the place of `passed` completes nothing.
+
+    `issued` is filled, or is what a program has filled that differs in barriers and waits alone.
+    """
     sequence = _sequence(wave, passes, unroll, steps, tiles, last_phase, controls=False)
-    return [e for e in _Trace(program, sequence, passed).events if not isinstance(e.op, Control)]
+    return [e for e in _Trace(program, sequence, passed, issued).events if not isinstance(e.op, Control)]
 
 
 def held(program: Program, wave: Role, passes: int, unroll: int, steps: int, tiles: int) -> dict[Place, int]:
@@ -217,7 +224,9 @@ def _sequence(
 class _Trace:
     """One walk along what a wave executes."""
 
-    def __init__(self, program: Program, events: list[Event], passed: Passed | None = None):
+    def __init__(
+        self, program: Program, events: list[Event], passed: Passed | None = None, issued: Issued | None = None
+    ):
         self.program, self.passed = program, passed
         self.events = events
         self.held: dict[Place, int] = {}
@@ -227,7 +236,8 @@ class _Trace:
         self.owed: list[Event] = []  # reads that a multiply has consumed since the last barrier
         self.waited_fetch = 0  # the latest section whose fetch a write of this section has waited for
         epoch = section = 0
-        for order, (event, tiles) in enumerate(zip(events, used(program, events), strict=True)):
+        pieces_of = iter(_issued(program, events) if issued is None else (issued or _filled(issued, program, events)))
+        for order, event in enumerate(events):
             event.order, event.begin, event.section = order, epoch, section
             if isinstance(event.op, CUTS):
                 self._cut(event)
@@ -236,11 +246,12 @@ class _Trace:
             elif isinstance(event.op, Control):
                 event.complete(epoch, order)
             else:
-                self._access(event, tiles)
+                self._access(event, next(pieces_of))
+        assert next(pieces_of, None) is None, "a program with other operations has issued others"
 
-    def _access(self, event: Event, used: frozenset[tuple[int, int]] | None) -> None:
+    def _access(self, event: Event, issued: Iterable[tuple[str, Mapping[Hashable, int]]]) -> None:
         op, program = event.op, self.program
-        for counter, found in pieces(program, op, event.step, used):
+        for counter, found in issued:
             (self.lds if counter == "lds" else self.vm).issue(event, found)
         match op:
             case Load() if program.direct:
@@ -289,6 +300,20 @@ class _Trace:
                 left = min(self.lds.issued_after(e.section) for e in late)
                 self.held[event.place] = min(left, self.held.get(event.place, left))
             self.owed = []
+
+
+def _issued(program: Program, events: Sequence[Event]) -> Issued:
+    """The pieces of each operation on data (`tkgen.schedule.instructions`), in order, by counter."""
+    return [
+        tuple(pieces(program, event.op, event.step, tiles))
+        for event, tiles in zip(events, used(program, events), strict=True)
+        if not isinstance(event.op, Control)
+    ]
+
+
+def _filled(issued: Issued, program: Program, events: Sequence[Event]) -> Issued:
+    issued += _issued(program, events)
+    return issued
 
 
 def used(program: Program, events: Sequence[Event]) -> list[frozenset[tuple[int, int]] | None]:

@@ -7,22 +7,22 @@ there C++ and Python agree, except for how quotients and conjunctions are writte
 from __future__ import annotations
 
 import ast
-import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
+from types import CodeType
+from typing import Any
 
-OPERATORS: dict[type, Callable[[int, int], int]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.Eq: operator.eq,
-    ast.Lt: operator.lt,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
+OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
+    ast.Add: ast.Add,
+    ast.Sub: ast.Sub,
+    ast.Mult: ast.Mult,
+    ast.Div: ast.FloorDiv,
+    ast.Mod: ast.Mod,
 }
+"""Operators of C++, and those of Python that do the same."""
+COMPARISONS = (ast.Eq, ast.Lt, ast.Gt, ast.GtE)
+NO_NAMES: dict[str, Any] = {"__builtins__": {}}
 
 
 def evaluate(expression: str, values: Mapping[str, int]) -> int:
@@ -34,7 +34,12 @@ def evaluate(expression: str, values: Mapping[str, int]) -> int:
     """
     if expression in values:  # most are a name or a number
         return values[expression]
-    return int(expression) if expression.isdecimal() else _value(_parsed(expression), values)
+    if expression.isdecimal():
+        return int(expression)
+    try:
+        return int(eval(_compiled(expression), NO_NAMES, values))
+    except NameError as error:
+        raise KeyError(error.name) from None
 
 
 def renamed(expression: str, names: Mapping[str, str]) -> str:
@@ -43,11 +48,14 @@ def renamed(expression: str, names: Mapping[str, str]) -> str:
 
 
 @cache
-def _parsed(expression: str) -> ast.expr:
+def _compiled(expression: str) -> CodeType:
+    """The expression as code of Python, made once: a proof evaluates it for every step."""
     try:
-        return ast.parse(_python(expression), mode="eval").body
+        tree = ast.parse(_python(expression), mode="eval")
     except SyntaxError as error:
         raise ValueError(f"`{expression}` is no expression of integers") from error
+    whole = ast.fix_missing_locations(ast.Expression(_checked(tree.body)))
+    return compile(whole, expression, "eval")
 
 
 def _python(expression: str) -> str:
@@ -55,15 +63,16 @@ def _python(expression: str) -> str:
     return re.sub(r"(\w)(?:::|\.)(\w)", r"\1__\2", expression).replace("&&", "and")
 
 
-def _value(node: ast.expr, values: Mapping[str, int]) -> int:
+def _checked(node: ast.expr) -> ast.expr:
+    """The same expression with the operators of Python, all of which are among `OPERATORS`."""
     match node:
-        case ast.Constant(value=int(value)):
-            return value
-        case ast.Name(id=name):
-            return values[name]
-        case ast.BinOp(left=left, op=op, right=right) | ast.Compare(left=left, ops=[op], comparators=[right]):
-            if type(op) in OPERATORS:
-                return int(OPERATORS[type(op)](_value(left, values), _value(right, values)))
-        case ast.BoolOp(op=ast.And(), values=parts):
-            return int(all(_value(part, values) for part in parts))
+        case ast.Constant(value=int()) | ast.Name():
+            return node
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATORS:
+            return ast.BinOp(_checked(left), OPERATORS[type(op)](), _checked(right))
+        case ast.Compare(left=left, ops=[op], comparators=[right]) if isinstance(op, COMPARISONS):
+            return ast.Compare(_checked(left), [op], [_checked(right)])
+        case ast.BoolOp(op=ast.And(), values=parts):  # a number, as every other value
+            all_of_them = ast.BoolOp(ast.And(), [_checked(part) for part in parts])
+            return ast.IfExp(all_of_them, ast.Constant(1), ast.Constant(0))
     raise ValueError(f"`{ast.unparse(node)}` is no expression of integers")

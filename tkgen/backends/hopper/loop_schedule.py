@@ -27,12 +27,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from math import gcd, lcm
 
 from tkgen.backends.hopper.chained import SOME, Code, constants, program
 from tkgen.backends.hopper.loops import HopperLoop
-from tkgen.backends.hopper.schedule import MACHINE, wrong
+from tkgen.backends.hopper.schedule import MACHINE, right_tile_by_tile, wrong
 from tkgen.backends.hopper.streamed import Round, Rows
 from tkgen.proof.program import Loop
 from tkgen.tile.scheduled import Scheduled
@@ -105,6 +105,8 @@ def representatives(shape: Shape, numbers: Iterable[int]) -> list[Shape]:
 
 @cache
 def _wrong(shape: Shape) -> str | None:
+    if right_tile_by_tile(partial(schedule, shape), shape.tiles, shape.passes, shape.turn):
+        return None
     return wrong(schedule(shape))
 
 

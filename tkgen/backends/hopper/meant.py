@@ -37,7 +37,7 @@ Expected = Mapping[tuple[str, Coordinate], Sequence[Term]]
 
 def wrong_product(layout: Layout, code: Code) -> str | None:
     """The first difference between the stores of a kernel of products and its equations; None without one."""
-    block, steps = layout.program.block, 2 * lcm(layout.stages, 2) + 1
+    block, steps = layout.program.block, 2 * (lcm(layout.stages, 2) if layout.scaled else layout.stages) + 1
     values = {
         "STAGES": layout.stages, "CONSUMERS": layout.consumers, "FRAGMENTS": layout.fragments, "CLUSTER": 1, "rank": 0,
         "WARPGROUP_WARPS": WARPS, "STORE_BUFFERS": layout.store_buffers, "BLOCK_ROWS": block[0],

@@ -5,7 +5,8 @@ part for each consumer) and of each B, `panel c` what consumer c is about to sto
 for a product, and where a step's products are scaled before they are added, `step p c w` those for these; `values c w`
 what a panel becomes of them. Barriers:
 the mbarriers `full s` and `empty s` of each stage, the named barrier `group c` of each consumer. An iteration of the
-loop is as many output tiles as bring the ring of stages back to its beginning.
+loop is as many output tiles as bring the ring of stages back to its beginning. It is proven tile by tile where one tile
+is the one before it, rotated (`tkgen.proof.rotation`).
 
 Consumers that take turns (`schedule ping_pong`) have K-steps of their own, those of consumer 0 first, then those of
 consumer 1: a stage holds the tiles of one of them, and that one alone gives it back. `turn c` are mbarriers: consumer c
@@ -48,9 +49,9 @@ stages back to where it was, all except one round of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from itertools import accumulate
 from math import gcd, lcm
 from typing import TYPE_CHECKING
@@ -61,6 +62,7 @@ from tkgen.backends.hopper.streamed import Code, Operand, Output, Product, Round
 from tkgen.ir.launch import Launch
 from tkgen.proof.passes import first_wrong, unread
 from tkgen.proof.program import Loop
+from tkgen.proof.rotation import rotated
 from tkgen.tile.program import Let
 from tkgen.tile.unroll import Tile, unroll
 
@@ -221,7 +223,23 @@ def representative_runs(shape: Shape, found: Iterable[tuple[int, ...]]) -> list[
 
 @cache
 def _wrong(shape: Shape) -> str | None:
+    if not shape.run and right_tile_by_tile(partial(schedule, shape), shape.tiles, shape.steps, shape.turn,
+                                            2 if shape.ragged else 1):  # fmt: skip
+        return None
     return wrong(schedule(shape), once=bool(shape.run))
+
+
+def right_tile_by_tile(unrolled: Callable[[int], Loop], tiles: int, steps: int, turn: int, alike: int = 1) -> bool:
+    """Return True if a loop has no fault whose iteration is `alike` tiles, and the next one is that rotated.
+
+    `unrolled` makes a loop from the number of tiles in an iteration; with `tiles` tiles, nothing rotates. After `turn`
+    steps every stage has been used.
+    """
+    parts = 1 + -(-turn // max(steps * alike, 1))
+    if parts * alike >= max(tiles, 3):
+        return False
+    tile = rotated(unrolled(parts * alike), parts)
+    return tile is not None and wrong(tile) is None
 
 
 def wrong(loop: Loop, once: bool = False) -> str | None:
