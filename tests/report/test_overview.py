@@ -68,6 +68,39 @@ def test_attention_flows_through_its_loop() -> None:
     assert layers["Q"] < layers["s"] < layers["n"] < layers["p"] < layers["o"] < layers["O[b, h, q]"]
 
 
+LEAKY = """kernel leaky
+  dims M = 256, N = 256, K = 256
+  global A : bf16[M, K]
+  global B : bf16[N, K]
+  global C : f32[M, N]
+  over m in M by 128, n in N by 128
+  shared A, B
+  each k in K by 64
+    c = c + A[m, k] @ B[n, k].T
+  C[m, n] = where(c > 0, c, 0.1 * c)
+"""
+
+
+def test_a_number_of_two_statements_is_no_edge_between_them() -> None:
+    """The sum starts at the zero to which the store compares; its picture was refused as a circle."""
+    found = overview(LEAKY, "leaky.tk")
+    assert found["proven"]
+    assert "where(c &gt; 0, c, 0.1 * c)" in found["kernels"][0]["picture"]
+
+
+def test_a_value_before_a_loop_and_after_it_is_drawn_without_a_circle() -> None:
+    """The start of the sum is a value of the store, too: the sum comes from the tensor that it is made of."""
+    text = LEAKY.replace("  shared", "  carry c : f32[m, n] = 2 * bias[n]\n  shared").replace(
+        "  over", "  global bias : f32[N]\n  over"
+    ).replace("where(c > 0, c, 0.1 * c)", "c * (2 * bias[n])")  # fmt: skip
+    (kernel,) = load_equations("leaky.tk", text=text)
+    flow = equation_flow(kernel, lambda span: 0)
+    name = {node.position: node.text.split(" =")[0] for node in flow.nodes}
+    edges = {(name[e.source], name[e.target], e.distance) for e in flow.edges}
+    assert {("bias", "c", 0), ("c", "C[m, n]", 0), ("bias", "C[m, n]", 0), ("c", "c", 1)} <= edges
+    assert ("C[m, n]", "c", 0) not in edges
+
+
 def test_a_branch_leads_to_both_of_its_values() -> None:
     """`l` after `when any` is the scaled one of line 22, or where no row asks the one of the iteration before."""
     (kernel,) = load_equations(SPECS / "attention/attention_lazy.tk")

@@ -23,7 +23,7 @@ from tkgen.ir.equations import Access, access_text
 from tkgen.ir.types import ACCESS_BYTES, DType, Operand, Program, Via
 from tkgen.schedule.plan import Plan
 from tkgen.source import Span
-from tkgen.targets import Target, known_names
+from tkgen.targets import Target
 from tkgen.tile.ops import LOADS, Copy, Fetch, Load, Write
 
 OPERATIONS = {
@@ -54,18 +54,7 @@ def _targets(program: Program, target: Target) -> Iterator[Diagnostic]:
     if not program.targets:
         return
     span = statement(program, "targets")
-    known = known_names()
-    unknown = [name for name in program.targets if name not in known]
-    if unknown:
-        yield Diagnostic(
-            "E219",
-            f"there is no target {names_text(unknown)}",
-            Label(span),
-            (),
-            (),
-            Fix(f"the targets are {', '.join(known)}"),
-        )
-    elif target.name not in program.targets:
+    if target.name not in program.targets:
         yield Diagnostic(
             "E219",
             f"this spec is not for {target.name}",

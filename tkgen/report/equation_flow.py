@@ -77,9 +77,11 @@ def _statements(kernel: Kernel) -> tuple[list[Statement], dict[Value, int]]:
         yield op
         for value in reads(op):
             inner = defined.get(value)
-            if inner is not None and not value.name and value not in home and not isinstance(inner, Load | Loop | When):
+            if inner is None or value.name or value in home or isinstance(inner, Load | Loop | When):
+                continue
+            if reads(inner):  # a constant is in no statement: the start of a sum may be the same one
                 home[value] = len(statements)
-                yield from claim(inner)
+            yield from claim(inner)
 
     for op in walk(kernel.body):
         if isinstance(op, Load | Loop | When) or (not isinstance(op, Store) and not op.result.name):
@@ -118,10 +120,23 @@ def _action(op: Op, ops: Sequence[Op]) -> str:
 def _edges(kernel: Kernel, statements: Sequence[Statement], home: Mapping[Value, int], inputs: Sequence[str]) -> Edges:
     """The edges from tensors and statements to the statements that use their values."""
     sources = _sources(kernel)
+    defined = {value: op for op in walk(kernel.body) for value in writes(op)}
+    starts = {carry.initial for op in walk(kernel.body) if isinstance(op, Loop) for carry in op.carries}
     edges: Edges = {}
+
+    def origins(value: Value, number: int) -> Iterator[tuple[Value | Access, int]]:
+        """The sources of a value; for a start of a loop that no earlier statement has, those of its operands."""
+        for origin, distance in sources(value):
+            earlier = origin in home and len(inputs) + home[origin] <= number
+            if isinstance(origin, Access) or origin.name or earlier or origin not in starts:
+                yield origin, distance
+                continue
+            for read in reads(defined[origin]):
+                yield from ((made, min(1, distance + more)) for made, more in origins(read, number))
+
     for number, statement in enumerate(statements, len(inputs)):
         for value in (value for op in statement.ops for value in reads(op)):
-            for origin, distance in sources(value):
+            for origin, distance in origins(value, number):
                 if isinstance(origin, Access):
                     start, label = inputs.index(origin.tensor.name), access_text(origin)
                 elif origin in home:

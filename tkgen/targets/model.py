@@ -366,13 +366,23 @@ def counted() -> Mapping[str, int]:
 def _suggestion(name: str, names: tuple[str, ...]) -> str:
     if name in target_files():
         return f"target '{name}' is not complete: targets/{name}.toml lacks\n  " + "\n  ".join(missing(name))
-    for known in names:
-        for product in target_data(known)["product"]:
-            if product["name"].lower() == name.lower():
-                return f"unknown target '{name}': {product['name']} is {known}"
-    near = get_close_matches(name.lower(), names, n=1, cutoff=0.5)
-    hint = f"; did you mean {near[0]}?" if near else ""
+    meant, product = meant_target(name)
+    if product == name.upper():
+        return f"unknown target '{name}': {product} is {meant}"
+    hint = f"; did you mean {meant}?" if meant else ""
     return f"unknown target '{name}', known are {', '.join(names)}{hint}"
+
+
+def meant_target(name: str) -> tuple[str | None, str | None]:
+    """The target that a wrong name probably means ("H100", "mi300", "sm_90"), None where none is near.
+
+    The second value is the product where the name is that of one: ("sm_90a", "H100").
+    """
+    products = {product["name"]: known for known in known_names() for product in target_data(known)["product"]}
+    near = get_close_matches(name.upper(), products, n=1, cutoff=0.8)
+    if near:
+        return products[near[0]], near[0]
+    return next(iter(get_close_matches(name.lower(), known_names(), n=1, cutoff=0.75)), None), None
 
 
 FIELDS = {

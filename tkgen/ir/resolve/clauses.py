@@ -12,7 +12,7 @@ from tkgen.ir.types import Clusters, GridKind, RemapStage
 from tkgen.remap import RemapCall, problems
 from tkgen.source import Span
 from tkgen.syntax import ast
-from tkgen.targets import largest
+from tkgen.targets import known_names, largest, meant_target
 
 GRIDS = ("linear", "persistent", "split_k", "stream_k")
 TAILS = ("masked", "clamped")
@@ -116,6 +116,22 @@ def allow(scope: Scope) -> frozenset[str]:
                 fix=f"one of {', '.join(ALLOWANCES)}", known=ALLOWANCES,
             )  # fmt: skip
     return frozenset(n.id for n in names)
+
+
+def targets(scope: Scope) -> tuple[str, ...]:
+    """The targets that a spec is for; E219 for names that none has."""
+    names = [n for t in scope.all(ast.Targets) for n in t.names]
+    known = known_names()
+    for name in names:
+        if name.id in known:
+            continue
+        meant, product = meant_target(name.id)
+        fix, notes = Fix(f"the targets are {', '.join(known)}"), ()
+        if meant is not None and meant not in (n.id for n in names):
+            about = f": {product} is a product" if product else ""
+            fix, notes = Fix(f"write `{meant}`{about}", (Edit(name.span, meant),), certain=False), (fix.text,)
+        scope.error("E219", f"there is no target `{name.id}`", name.span, fix=fix, notes=notes)
+    return tuple(n.id for n in names)
 
 
 def streamed(scope: Scope) -> frozenset[str]:

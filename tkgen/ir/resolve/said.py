@@ -38,7 +38,7 @@ def said(
         grid=grid,
         occupancy=clauses.occupancy(scope),
         allow=clauses.allow(scope),
-        targets=tuple(n.id for t in scope.all(ast.Targets) for n in t.names),
+        targets=clauses.targets(scope),
         unused=unused,
         spans=placed,
         origins=origins_of(scope.kernel),

@@ -23,7 +23,8 @@ def survey(scope: Scope) -> None:
     known = {(d.code, d.primary.span) for d in scope.errors if d.primary}
     before, scope.errors = scope.errors, []
     readers: tuple[Callable[[Scope], object], ...] = (
-        clauses.grid, clauses.tail, clauses.occupancy, clauses.allow, clauses.streamed, clauses.unroll, _remap,
+        clauses.grid, clauses.tail, clauses.occupancy, clauses.allow, clauses.targets, clauses.streamed,
+        clauses.unroll, _remap,
         *(partial(way, shared=shared) for shared in scope.all(ast.Shared)),
     )  # fmt: skip
     for read in readers:
