@@ -26,13 +26,16 @@ def underlined(found: Diagnostic) -> str:
     return found.primary.span.text
 
 
+BLOCK = "a block is `block 128 x 128 step 64`: rows, columns, and elements of K per step"
+
+
 @pytest.mark.parametrize(
     ("line", "code", "message", "at"),
     [
         ("block 128 x 128 stp 64", "E101", "expected `step`, found `stp`", "stp"),
-        ("block 128 x 128", "E101", "expected `step`, found the end of the line", ""),
+        ("block 128 x 128", "E101", BLOCK, "128"),
         ("block 128 x 128 step", "E101", "expected a size, found the end of the line", ""),
-        ("block 128, 128 step 64", "E101", "expected `x`, found `,`", ","),
+        ("block 128, 128 step 64", "E101", BLOCK, "128,"),
         ("global A bf16[M]", "E101", "a tensor is declared `global X : bf16[M, K]`", "bf16"),
         ("global A : bf16", "E101", "expected `[`, found the end of the line", ""),
         (

@@ -75,9 +75,13 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     if len(word) > 40:
         return None
     slips = max(1, len(word) // 3)
+    known = list(known)
     near = [(distance(word, k), i, k) for i, k in enumerate(known) if abs(len(k) - len(word)) <= slips]
     best = min((n for n in near if n[0] <= slips and n[0] < len(word)), default=None)
-    return best[2] if best else None
+    if best is not None:
+        return best[2]
+    begun = [k for k in known if len(word) > 3 and k.lower().startswith(word.lower())]  # `mask`, of `masked`
+    return begun[0] if len(begun) == 1 else None
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

@@ -127,8 +127,10 @@ def _edges(kernel: Kernel, statements: Sequence[Statement], home: Mapping[Value,
     def origins(value: Value, number: int) -> Iterator[tuple[Value | Access, int]]:
         """The sources of a value; for a start of a loop that no earlier statement has, those of its operands."""
         for origin, distance in sources(value):
-            earlier = origin in home and len(inputs) + home[origin] <= number
-            if isinstance(origin, Access) or origin.name or earlier or origin not in starts:
+            if isinstance(origin, Access) or origin not in starts or origin.name:
+                yield origin, distance
+                continue
+            if len(inputs) + home.get(origin, number) < number:
                 yield origin, distance
                 continue
             for read in reads(defined[origin]):

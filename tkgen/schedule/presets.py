@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tkgen.diagnostics import Diagnostic, Edit, Fix, Label, SpecError
+from tkgen.diagnostics.text import nearest, suggestion
 from tkgen.ir.schedules import SCHEDULES, NamedSchedule
 from tkgen.ir.types import Program
 from tkgen.targets import Target
@@ -25,8 +26,17 @@ def preset(program: Program, target: Target) -> tuple[NamedSchedule, str]:
         return _automatic(program, target)
     if name not in SCHEDULES:
         known = ", ".join([*SCHEDULES, "auto"])
+        near = nearest(name, (*SCHEDULES, "auto"))
         raise SpecError(
-            Diagnostic("E216", f"there is no schedule `{name}`", Label(span), fix=Fix(f"the schedules are {known}"))
+            Diagnostic(
+                "E216",
+                f"there is no schedule `{name}`{suggestion(name, (*SCHEDULES, 'auto'))}",
+                Label(span),
+                notes=(f"the schedules are {known}",) if near else (),
+                fix=Fix(f"write `{near}`", (Edit(span, near),), certain=False)
+                if near
+                else Fix(f"the schedules are {known}"),
+            )
         )
     obstacle = SCHEDULES[name].obstacle(program)
     if obstacle:

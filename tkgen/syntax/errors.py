@@ -119,8 +119,14 @@ def unexpected(file: SourceFile, error: UnexpectedInput, offset: int = 0) -> Dia
     token = error.token if isinstance(error, UnexpectedToken) else Token("$END", "")
     if token.type in ("_NL", "_INDENT", "_DEDENT", "$END"):
         end = len(file.text[: start or len(file.text)].rstrip())
-        label = Label(Span(file, end, end), f"expected {expected}")
-        return Diagnostic("E101", f"expected {expected}, found the end of the line", label)
+        at, line = Span(file, end, end), file.text[file.text.rfind("\n", 0, end) + 1 : end]
+        open_ = {")": ("RPAR", "("), "]": ("RSQB", "[")}
+        lacks = (b for b, (name, a) in open_.items() if name in accepted and line.count(b) < line.count(a))
+        missing = next(lacks, None)
+        fix = Fix(f"write `{missing}`", (Edit(at, missing),), certain=False) if missing else None
+        notes = habits.advice(file, end) if end < len(file.text) else ()
+        message = f"expected {expected}, found the end of the line"
+        return Diagnostic("E101", message, Label(at, f"expected {expected}"), notes=notes, fix=fix)
     span = Span(file, start, start + len(token))
     message = f"expected {expected}, found `{token}`"
     notes, fix = habits.advice(file, start), _repair(token, span, accepted)
@@ -196,7 +202,8 @@ def _continuation_error(file: SourceFile, statement: Statement, error: Unexpecte
     """E102 where a statement's second line is a statement itself, indented by mistake."""
     start = statement.start + (error.pos_in_stream or 0)
     word = re.match(r"\w*", file.text[start : start + 40])
-    if start not in statement.continued or word is None or word[0] not in (*STATEMENTS, *LINES):
+    equation = re.match(r"\w+(\[[^\]]*\])?[ \t]*\+?=(?!=)", file.text[start : start + 200])
+    if start not in statement.continued or word is None or not (equation or word[0] in (*STATEMENTS, *LINES)):
         return None
     first = Span(file, statement.start, statement.start + len(statement.word))
     return Diagnostic(
@@ -204,8 +211,15 @@ def _continuation_error(file: SourceFile, statement: Statement, error: Unexpecte
         f"this line is indented further than the `{statement.word}` above, so it continues that statement",
         Label(Span(file, start, start + len(word[0])), "if it is a separate statement"),
         (Label(first, "this statement goes on"),),
-        fix=Fix(f"align `{word[0]}` with `{statement.word}`"),
+        fix=Fix(f"align `{word[0]}` with `{statement.word}`", _aligned(file, statement, start), certain=False),
     )
+
+
+def _aligned(file: SourceFile, statement: Statement, start: int) -> tuple[Edit, ...]:
+    """The line at `start` with the indentation of the statement that it continues."""
+    text = file.text
+    own, first = (text[text.rfind("\n", 0, at) + 1 : at] for at in (start, statement.start))
+    return (Edit(Span(file, start - len(own), start), first),) if not (own + first).strip() else ()
 
 
 def _misplaced(file: SourceFile, statement: Statement) -> list[Diagnostic]:
@@ -249,8 +263,12 @@ def _misplaced(file: SourceFile, statement: Statement) -> list[Diagnostic]:
         fix = Fix(f"write `{meant}`", (Edit(span, meant),)) if meant else None
         text = f"did you mean `{meant}`?" if meant else ""
         notes = () if meant else (f"a {kind} starts with one of {', '.join(allowed)}",)
-        if word in habits.STATEMENTS:
-            text, fix, notes = "a word of another language", Fix(habits.STATEMENTS[word]), ()
+        called = re.match(r"(?:tl|triton|torch)\.(\w+)\(", file.text[span.start : statement.end])
+        advice = habits.STATEMENTS.get(word) or (called and habits.ADVICE.get(called[1]))
+        if advice is None and re.match(r"\w+(, *\w+)+ *=", file.text[span.start : statement.end]):
+            advice = "a line defines one value: `x = ...`"
+        if advice:
+            text, fix, notes = "a word of another language", Fix(advice), ()
         if fix is None or not fix.edits:
             foreign = _foreign(file, statement, "E103")
             if foreign is not None and foreign.fix is not None:

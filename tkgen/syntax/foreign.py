@@ -10,7 +10,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tkgen.syntax.habits import FUNCTIONS, POWER, TYPES
+from tkgen.syntax import foreign_clauses
+from tkgen.syntax.habits import FUNCTIONS, POWER, TYPES, written_out
 
 Rewrite = Callable[[str], str]
 
@@ -28,9 +29,6 @@ _DROPPED = frozenset({
     "broadcast_to",
 })  # fmt: skip
 _REDUCED = {"sum": "sum", "mean": "mean", "amax": "max", "amin": "min", "max": "max", "min": "min"}
-_STATEMENT = {
-    "warps": "waves", "num_warps": "waves", "lds": "shared", "smem": "shared", "__shared__": "shared", "for": "each",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -74,6 +72,12 @@ def translated(text: str, parses: Callable[[str], bool]) -> Translation | None:
 def _named(text: str) -> str:
     """The functions and types of a statement by their names here."""
     text = re.sub(rf"\b({_NAME})(?=\()", lambda m: FUNCTIONS.get(m[1], m[1]), text)
+    for found in re.finditer(rf"\b({_NAME})\(", text):
+        end = _closing(text, found.end() - 1)
+        made = written_out(found[1], _split(text[found.end() : end])) if end > 0 else None
+        if made is not None:
+            alone = text[: found.start()].endswith("= ") and end == len(text) - 1 and made[0] == "("
+            return _named(text[: found.start()] + (made[1:-1] if alone else made) + text[end + 1 :])
     return re.sub(rf"(?<=:)(\s*)({_NAME})(?=\[)", lambda m: m[1] + TYPES.get(m[2], m[2]), text)
 
 
@@ -152,6 +156,15 @@ def _comment(text: str) -> str:
     return text[:at] + "# " + re.sub(r"^(//|/\*)\s*|\s*\*/\s*$", "", text[at:])
 
 
+def _methods(text: str) -> str:
+    """All methods of a chain: `x.pow(2).mean(-1)`."""
+    for _ in range(8):
+        text, before = _method(text), text
+        if text == before:
+            break
+    return text
+
+
 def _method(text: str) -> str:
     """`x.sum(-1)` as `sum(x, -1)`; `x.to(bf16)` as `bf16(x)`; what a method does that specs do by axes is left out."""
     found = re.search(rf"(?<=[\w\])])(?<!\b(?:tl|np))(?<!\btorch)(?<!\bF)\.({_NAME})\(", text)
@@ -162,6 +175,12 @@ def _method(text: str) -> str:
     if word in ("t", "transpose", "permute", "swapaxes"):
         made = f"{operand}.T"
     elif word in _DROPPED:
+        made = operand
+    elif word in ("to", "type", "astype", "type_as") and ".dtype" in arguments:
+        stored = re.match(rf"({_NAME})\[[^\]]*\] *= *", text)
+        whole = stored is not None and (stored.end(), end) == (start, len(text) - 1)
+        if not (whole and arguments.strip() == f"{stored[1]}.dtype"):  # type: ignore[index]
+            return text  # a type of its own: which one, its tensor says
         made = operand
     elif word in ("to", "type", "astype", "type_as"):
         made = f"{FUNCTIONS.get(arguments.strip(), arguments.strip())}({operand})"
@@ -179,6 +198,40 @@ def _reduced(word: str, arguments: list[str]) -> str:
     rest = [a.replace(" ", "") for a in arguments[1:]]
     along = "col" if any(a in ("0", "dim=0", "axis=0", "-2", "dim=-2", "axis=-2") for a in rest) else "row"
     return f"{along}{_REDUCED[word]}({arguments[0]})"
+
+
+def _prefix(text: str) -> str:
+    """`tl.exp(x)` as `exp(x)`, `torch.max(s, 1)` as `rowmax(s)`."""
+    for found in re.finditer(r"\b(?:torch|tl)\.(max|min|sum|mean|amax|amin)\(", text):
+        end = _closing(text, found.end() - 1)
+        arguments = _split(text[found.end() : end]) if end > 0 else []
+        if len(arguments) == 1 or (len(arguments) == 2 and re.fullmatch(r"-?\d", arguments[1])):
+            text = text[: found.start()] + _reduced(found[1], arguments) + text[end + 1 :]
+            return _prefix(text)
+    return re.sub(rf"\b(?:{_MODULES})(?:\.|::)(?!T\b)(?=[A-Za-z_])", "", text)
+
+
+def _cast(text: str) -> str:
+    """`(float)c`, `static_cast<float>(c)` and `c as f32` as `f32(c)`."""
+    kinds = "|".join([*_CASTS, *TYPES, *TYPES.values(), "__nv_bfloat16", "__half"])
+    text = re.sub(rf"\b(?:static|reinterpret)_cast<\s*({kinds})\s*>\(", lambda m: f"{_type(m[1])}(", text)
+    text = re.sub(
+        rf"\(({kinds})\)\s*({_NAME}(?:\[[^\]]*\])?|\([^()]*\))",
+        lambda m: f"{_type(m[1])}({m[2].strip('()')})", text,
+    )  # fmt: skip
+    return re.sub(
+        rf"({_NAME}(?:\[[^\]]*\])?|\([^()]*\))\s+as\s+({kinds})\b",
+        lambda m: f"{_type(m[2])}({m[1].strip('()')})", text,
+    )  # fmt: skip
+
+
+def _type(word: str) -> str:
+    return TYPES.get(word, word)
+
+
+def _absolute(text: str) -> str:
+    """`|x|` as `abs(x)`."""
+    return re.sub(r"(?<=[=(*+,/-])(\s*)\|([^|]+)\|", r"\1abs(\2)", text)
 
 
 def _keywords(text: str) -> str:
@@ -252,76 +305,13 @@ def _slices(text: str) -> str:
 
     def index(found: re.Match[str]) -> str:
         parts = [p for p in _split(found[1]) if p not in ("None", "newaxis", "...", "..")]
+        parts = [":" if re.fullmatch(r"0?\s*:\s*[A-Z]\w*", p) else p for p in parts]  # `0:D`, all of it
         parts = [re.sub(r"^(\w+)\s*:\s*\1\s*\+\s*\w+$", r"\1", p) for p in parts]  # `m:m + 128`, the tile of `m`
         while parts and parts[-1] == ":":
             parts.pop()
         return f"[{', '.join(parts)}]" if parts else ""
 
     return re.sub(r"\[([^\[\]]*)\]", lambda m: index(m) if re.search(r":|None|newaxis|\.\.\.", m[1]) else m[0], text)
-
-
-def _loop(text: str) -> str:
-    """`for k in range(0, K, 64):` as `each k in K by 64`."""
-    text = re.sub(r"^for\b", "each", text).rstrip(": ")
-    text = re.sub(rf"^(each {_NAME} in {_NAME})$", r"\1 by 64", text)
-    several = re.fullmatch(rf"over ({_NAME}), ({_NAME}) in (\w+), (\w+) by (\w+), (\w+)", text)
-    if several is not None:
-        return "over {0} in {2} by {4}, {1} in {3} by {5}".format(*several.groups())
-    text = re.sub(r"^(over|each) ([A-Z])(\w*) by\b", lambda m: f"{m[1]} {m[2].lower()} in {m[2]}{m[3]} by", text)
-    found = re.fullmatch(rf"(each|over) ({_NAME}) in range\((?:0,\s*)?(\w+)(?:,\s*(\w+))?\)", text)
-    if found is not None:
-        return f"{found[1]} {found[2]} in {found[3]} by {found[4] or 64}"
-    if not re.match(r"(each|over)\b", text):
-        return text
-    text = re.sub(r"\b(?:0\.\.)(?=\w)", "", text)
-    text = re.sub(r",\s*by\b", " by", text)
-    text = re.sub(rf"^(over|each) ({_NAME}) (?:=|of) ", r"\1 \2 in ", text)
-    text = re.sub(r"^over \((.*)\)$", r"over \1", text)
-    text = re.sub(rf"\b(\w+)\s+(?:step|tile)\s+(?={_NAME}|\d)", r"\1 by ", text)
-    return re.sub(rf"(\bby \w+)\s+(?={_NAME} in\b)", r"\1, ", text)
-
-
-def _kernel(text: str) -> str:
-    """`def rows(x):` and `__global__ void rows(...)` as `kernel rows`."""
-    text = re.sub(r"^(?:import|from)\b.*|^@.*", "", text)
-    text = re.sub(rf"^(?:def|(?:__global__\s+)?void)\s+({_NAME})\s*\(.*$", r"kernel \1", text)
-    return re.sub(rf"^(kernel {_NAME})\s*(?:\(.*\))?\s*[:{{]?$", r"\1", text)
-
-
-def _tensor(text: str) -> str:
-    """`global bf16 X[M, K]`, `X : bf16(M, K)`, `X : bf16[M][K]` as `X : bf16[M, K]`."""
-    if not text.startswith("global"):
-        return text
-    text = re.sub(rf"^global ([a-z]\w*)\s*\*?\s+({_NAME})(?=\[)", r"global \2 : \1", text)
-    text = re.sub(rf"^(global {_NAME})\s*(?:=|\s)\s*(?=[a-z])", r"\1 : ", text)
-    text = re.sub(rf"^(global {_NAME} ?: ?\w+)\s*\(([^()]*)\)", r"\1[\2]", text)
-    return text.replace("][", ", ")
-
-
-def _listed(text: str) -> str:
-    """Commas between names and sizes, where they lack or are too many."""
-    if re.match(r"(dims|param)\b", text):
-        text = re.sub(rf"({_NAME})\s*(?::\s*|\s)(?=\d)", r"\1 = ", text).replace(";", ",")
-        return re.sub(rf"(=\s*\w+)\s+(?={_NAME}\s*=)", r"\1, ", text)
-    if re.match(r"(shared|registers|load|stream|target|allow)\b", text):
-        text = re.sub(r"\b(?:num_)?stages\b", "buffers", text)
-        text = re.sub(r"\b(buffers|via|slice)\s*=\s*", r"\1 ", text)
-        head = re.match(r"(?:(?!\b(?:buffers|via|slice|by)\b).)*", text)
-        named = re.sub(r"(?<=\w)[ ,]+(?=\w)", ", ", head[0].rstrip(" ,")) if head else ""
-        return named.replace(", ", " ", 1) + (" " + text[head.end() :] if head and head.end() < len(text) else "")
-    return text
-
-
-def _statement(text: str) -> str:
-    """First words that are called otherwise: `warps 4`, `waves = 4`, `store C[m, n] = c`."""
-    found = re.match(rf"({_NAME})\b", text)
-    if found is None:
-        return text
-    text = re.sub(rf"^const (?={_NAME} = \w+(?:,|$))", "dims ", text)
-    text = _STATEMENT.get(found[1], found[1]) + text[found.end() :] if found[1] in _STATEMENT else text
-    text = re.sub(r"^(waves|unroll|clusters|tail|grid|block|target)\s*=\s*", r"\1 ", text)
-    text = re.sub(r"^(?:tl\.)?store\((\w+(?:\[[^\]]*\])?),\s*(.+)\)$", r"\1 = \2", text)
-    return re.sub(r"^store\s+(?=\w+\[)", "", text)
 
 
 def _declared(text: str) -> str:
@@ -372,23 +362,26 @@ def _compared(text: str) -> str:
 
 
 def _equation(rewrite: Rewrite) -> Rewrite:
-    """A rewrite for equations, not for lines such as `remap xcd(8) | group(rows = 4)`."""
-    return lambda text: text if re.match(r"(remap|epilogue|cluster|group|prologue|drain)\b", text) else rewrite(text)
+    """A rewrite for equations, not for lines such as `remap xcd(8) | group(rows = 4)` and `waves 4x2`."""
+    other = r"(remap|epilogue|cluster|group|prologue|drain|block|waves|accumulate|store)\b(?!\s*=)"
+    return lambda text: text if re.match(other, text) else rewrite(text)
 
 
 RULES: tuple[Rule, ...] = tuple(Rule(about, rewrite) for about, rewrite in (
     ("a comment starts with `#`", _comment),
-    ("a statement ends with its line, without `;` or `:`", _sub(r"\s*[;:{]+\s*$", "")),
+    ("a statement ends with its line, without `;`, `:` or `,`", _sub(r"\s*[;:{,]+\s*$", "")),
     ("use ASCII characters for operators", _unicode),
     ("functions and types have no prefix: `exp(x)`, `bf16`",
-     _sub(rf"\b(?:{_MODULES})(?:\.|::)(?!T\b)(?=[A-Za-z_])", "")),
+     _prefix),
     ("infinity is `inf`", _sub(r"\bfloat\(\s*['\"]([+-]?)inf(?:inity)?['\"]\s*\)", r"\1inf")),
     ("a number is written `2`, `0.5` or `1e-5`", _number),
-    ("functions come before their arguments: `rowsum(x)`, `exp(x)`", _method),
+    ("functions come before their arguments: `rowsum(x)`, `exp(x)`", _methods),
     ("functions have no keyword arguments; reductions are over the last axis, `rowsum(x)`, or the first, `colsum(x)`",
      _keywords),
     ("omit an index to select the complete dimension: `X[t]`; values broadcast by the names of their axes", _slices),
     ("a choice is `where(x > 0, a, b)`", _equation(_choice)),
+    ("a type converts like a function: `f32(x)`", _equation(_cast)),
+    ("the magnitude is `abs(x)`", _equation(_absolute)),
     ("there is no `&&`: it is `and`", _equation(_sub(r"\s*&&?\s*", " and "))),
     ("there is no `||`: it is `or`", _equation(_sub(r"\s*\|\|?\s*", " or "))),
     ("there is no `!`: it is `not`", _equation(_sub(r"!(?!=)\s*|~\s*", "not "))),
@@ -397,16 +390,21 @@ RULES: tuple[Rule, ...] = tuple(Rule(about, rewrite) for about, rewrite in (
     (f"there is no `**`: {POWER}", _equation(_power)),
     ("`K[j].T` swaps the two axes of an operand",
      _equation(_sub(r"\^(?:T\b|\{T\}|⊤)|\.mT\b|\.t\b(?!\()|'(?=\s|$)", ".T"))),
-    ("there is no `//`: division is `/`; an index may be divided, too: `K[h / 4]`", _sub("//", "/")),
+    ("there is no `//`: division is `/`; an index may be divided, too: `K[h / 4]`",
+     lambda text: text if re.match(r"(over|each|for)\b", text) else text.replace("//", "/")),
     ("the arguments of a function are in parentheses", _equation(_applied)),
-    ("a product has a sign: `2 * x`", _equation(_sub(r"(?<![\w.])(\d+(?:\.\d+)?)(?=(?!e[+-]?\d)[A-Za-z_])", r"\1 * "))),
+    ("a product has a sign: `2 * x`",
+     _equation(_sub(r"(?<![\w.])(\d+(?:\.\d+)?)(?=(?!e[+-]?\d)[A-Za-z_])", r"\1 * "))),
     ("a value is defined by `x = ...`, without a type", _declared),
     ("all indices are in one pair of brackets, and a store starts with its tensor: `C[m, n] = c`", _stored),
-    ("a loop over tiles is `each k in K by 64`; blocks run in parallel `over m in M by 128, n in N by 128`", _loop),
-    ("a file starts with `kernel NAME`, and tensors are declared by `global`", _kernel),
-    ("a tensor is declared `global X : bf16[M, K]`", _tensor),
-    ("names are separated by commas and followed by their options: `shared A, B buffers 2`", _listed),
-    ("a clause is its word and a value: `waves 4`", _statement),
+    ("a loop over tiles is `each k in K by 64`; blocks run in parallel `over m in M by 128, n in N by 128`",
+     foreign_clauses.loop),
+    ("a file starts with `kernel NAME`, and tensors are declared by `global`", foreign_clauses.kernel),
+    ("a tensor is declared `global X : bf16[M, K]`", foreign_clauses.tensor),
+    ("dimensions are declared `dims M = 256, N = dynamic`", foreign_clauses.sizes),
+    ("names are separated by commas and followed by their options: `shared A, B buffers 2`", foreign_clauses.listed),
+    *foreign_clauses.CLAUSES,
+    ("a clause is its word and a value: `waves 4`", foreign_clauses.statement),
 ))  # fmt: skip
 """Rewrites in the order in which they are tried."""
 

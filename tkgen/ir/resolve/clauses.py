@@ -61,12 +61,19 @@ def grid(scope: Scope) -> GridKind:
     if len(values) != wanted or any(n.id != "blocks" for n, _ in call.keywords):
         raise scope.error(
             "E212", f"`{call.name.id}` takes {'no argument' if not wanted else 'the number of blocks'}", call.span,
-            fix=f"write `grid {call.name.id}`" if not wanted else f"write `grid {call.name.id}(blocks = 304)`",
+            fix=_blocks(call, wanted),
         )  # fmt: skip
     count = positive(scope, values[0], "blocks") if values else 0
     if call.name.id == "split_k" and count == 1:  # a tile of its own for every block: nothing is added to it
         return GridKind("linear", 0, call.span)
     return GridKind(call.name.id, count, call.span)
+
+
+def _blocks(call: ast.Call, wanted: int) -> Fix:
+    """The grid with the arguments that it takes; the number of blocks is a guess."""
+    blocks = {"split_k": 4}.get(call.name.id, 304)
+    text = f"{call.name.id}({blocks})" if wanted else call.name.id
+    return Fix(f"write `grid {text}`", (Edit(call.span, text),), certain=False)
 
 
 def clusters(scope: Scope, axes: tuple[str, str]) -> Clusters | None:
@@ -126,10 +133,12 @@ def targets(scope: Scope) -> tuple[str, ...]:
         if name.id in known:
             continue
         meant, product = meant_target(name.id)
-        fix, notes = Fix(f"the targets are {', '.join(known)}"), ()
+        notes: tuple[str, ...] = ()
+        fix = Fix(f"the targets are {', '.join(known)}")
         if meant is not None and meant not in (n.id for n in names):
             about = f": {product} is a product" if product else ""
-            fix, notes = Fix(f"write `{meant}`{about}", (Edit(name.span, meant),), certain=False), (fix.text,)
+            notes = (fix.text,)
+            fix = Fix(f"write `{meant}`{about}", (Edit(name.span, meant),), certain=False)
         scope.error("E219", f"there is no target `{name.id}`", name.span, fix=fix, notes=notes)
     return tuple(n.id for n in names)
 

@@ -237,9 +237,16 @@ def way(scope: Scope, shared: ast.Shared) -> Via:
     if shared.via.id not in ways:
         raise scope.error(
             "E213", f"`via {shared.via.id}` is not a path to LDS", shared.via.span,
-            fix="use `via collective`, `via registers` or `via direct`", known=ways,
+            fix=_direct(shared.via) or "use `via collective`, `via registers` or `via direct`", known=ways,
         )  # fmt: skip
     return Via(shared.via.id)
+
+
+def _direct(via: ast.Name) -> Fix | None:
+    """`direct` for the name of the hardware's own copies."""
+    if via.id.lower() not in ("tma", "async", "bulk", "dma", "cp_async", "global_load_lds"):
+        return None
+    return Fix("write `direct`: copies that pass no registers", (Edit(via.span, "direct"),), certain=False)
 
 
 def _buffers(scope: Scope, shared: ast.Shared, tensor: Tensor, tile: tuple[int, int]) -> int:

@@ -96,7 +96,7 @@ def _tensor(scope: Scope, statement: ast.Global) -> None:
                 f"`{shown}` is not a declared dimension",
                 extent.span,
                 "shapes consist of names, so that tkgen knows which extents are equal",
-                fix=_as_dimension(scope, shown) or f"name it: `dims X = {shown}`",
+                fix=_as_dimension(scope, extent) or f"name it: `dims X = {shown}`",
                 known=scope.dims,
             )
         dims.append(scope.dims[extent.id])
@@ -121,14 +121,17 @@ def _tensor(scope: Scope, statement: ast.Global) -> None:
     scope.tensors[statement.name.id] = found
 
 
-def _as_dimension(scope: Scope, name: str) -> Fix | None:
-    """`dims T = 64` for an equation `T = 64`."""
+def _as_dimension(scope: Scope, extent: ast.Expr) -> Fix | None:
+    """`dims T = 64` for an equation `T = 64`, and for a name that nothing declares."""
+    if not isinstance(extent, ast.Name):
+        return None
+    name = extent.id
     for statement in scope.kernel.body:
         match statement:
             case ast.Equation(target=ast.Name(id=found), value=ast.Number()) if found == name:
                 start = Span(statement.span.file, statement.span.start, statement.span.start)
                 return Fix(f"declare it: `dims {statement.span.text}`", (Edit(start, "dims "),), certain=False)
-    return None
+    return Fix(f"declare it: `dims {name} = ...`, with its size or `dynamic`")
 
 
 def _order(scope: Scope, tensor: Tensor, order: ast.Name | None) -> None:

@@ -20,7 +20,8 @@ def number(scope: Scope, expr: ast.Expr) -> int:
     match expr:
         case ast.Number(value=value):
             if not isinstance(value, int):
-                raise scope.error("E203", f"a size is an integer, not {value}", expr.span, fix=f"write {round(value)}")
+                raise scope.error("E203", f"a size is an integer, not {value:g}", expr.span,
+                                  fix=f"other numbers are scalars: `scalar eps : f32 = {value:g}`")  # fmt: skip
             return value
         case ast.Name(id=name):
             if name in scope.broken:
@@ -121,6 +122,9 @@ def element(scope: Scope, name: ast.Name) -> DType:
         if (meant := habits.TYPES.get(name.id)) is not None:
             fix = Fix(f"write `{meant}`", (Edit(name.span, meant),))
             raise scope.error("E204", f"`{name.id}` is called `{meant}` here", name.span, fix=fix)
+        if (instead := habits.NO_TYPES.get(name.id)) is not None:
+            raise scope.error("E204", f"there is no type `{name.id}`", name.span, fix=instead,
+                              notes=(f"the types are {known}",))  # fmt: skip
         raise scope.error(
             "E204",
             f"unknown data type `{name.id}`",

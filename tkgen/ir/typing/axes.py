@@ -228,8 +228,22 @@ class Axes:
         raise self.scope.error(
             "E209", f"`{shown}` is not a declared dimension", expr.span,
             "an axis runs over a dimension, so that tkgen knows the tensors that it indexes",
-            fix=f"name it: `dims X = {shown}`", known=self.scope.dims,
+            fix=self._as_dimension(expr), known=self.scope.dims,
         )  # fmt: skip
+
+    def _as_dimension(self, expr: ast.Expr) -> Fix:
+        """`M` for `range(M)`, `M by 128` for `M / 128`; otherwise advice."""
+        text, dims = expr.span.text, self.scope.dims
+        match expr:
+            case ast.Call(name=ast.Name(id="range"), args=(*_, ast.Name(id=name))) if name in dims:
+                return suggestions.written(expr.span, name)
+            case ast.Binary(op="/", left=ast.Name(id=name), right=ast.Number()) if name in dims:
+                return suggestions.written(
+                    expr.span, f"{name} by {expr.right.span.text}", ": the axis counts elements, not tiles"
+                )
+            case ast.Name():
+                return Fix(f"declare it: `dims {text} = ...`, with its size or `dynamic`")
+        return Fix(f"name it: `dims X = {text}`")
 
     # ------------------------------------------------------------ looking up
 

@@ -210,6 +210,8 @@ class Expressions:
         if (number := habits.CONSTANTS.get(node.id)) is not None:
             fix = suggestions.written(at, number)
             raise scope.error("E200", f"`{node.id}` is written `{number}` in equations", at, "not defined", fix=fix)
+        if (instead := habits.NAMES.get(node.id)) is not None:
+            raise scope.error("E200", f"the name `{node.id}` is not defined here", at, "not defined", fix=instead)
         raise scope.error(
             "E200", f"the name `{node.id}` is not defined here", at, "not defined",
             fix="define it in a line above", known=known,

@@ -23,6 +23,10 @@ def written(span: Span, text: str, more: str = "") -> Fix:
 def renamed(node: ast.Call) -> tuple[str, Fix] | None:
     """The rest of a message and the fix for a function with another name, or none, in specs; None for any other."""
     word = node.name.id
+    if (text := habits.written_out(word, [a.span.text for a in node.args])) is not None:
+        around = node.span.file.text
+        alone = around[: node.span.start].endswith("= ") and around[node.span.end :].split("\n")[0].strip() == ""
+        return "", written(node.span, text[1:-1] if alone and text[0] == "(" else text)
     if word in habits.ADVICE:
         return "", Fix(habits.ADVICE[word])
     if word not in habits.FUNCTIONS:
