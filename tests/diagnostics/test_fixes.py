@@ -38,6 +38,37 @@ RIGHT = """kernel t
 """
 
 
+GUESSED = {
+    "k11_collective_of_eight": 1, "k13_collective_of_eight": 1, "k15_one_wave_loads": 1, "group_does_not_divide": 1,
+    "fragments_apart": 2, "eq_store_in_loop": 2, "eq_stored_twice": 1, "k04_store_twice": 1, "unused_tensor": 2,
+    "k08_unused_tile": 1, "phase_without_schedule": 1, "unknown_arrangement": 1, "eq_waves_do_not_divide": 1,
+    "k14_accumulators": 1, "k14_rows_past_the_tile": 1,
+}  # fmt: skip
+"""Specs whose fixes are edits for a reader to judge, and how many of them, made one by one, leave nothing to find."""
+
+
+@pytest.mark.parametrize("name", GUESSED)
+def test_a_fix_to_judge_leaves_a_spec_without_findings(name: str, tmp_path: Path) -> None:
+    spec = tmp_path / f"{name}.tk"
+    shutil.copy(corpus.FOLDER / spec.name, spec)
+    for _ in range(GUESSED[name]):
+        first = corpus.diagnosed(spec)[0]
+        assert first.fix is not None and first.fix.edits
+        spec.write_text(apply_fixes(spec.read_text(encoding="utf-8"), [first], guesses=True), "utf-8")
+    assert not corpus.diagnosed(spec)
+
+
+def test_a_row_is_padded_to_whole_accesses(tmp_path: Path) -> None:
+    spec = tmp_path / "odd.tk"
+    text = RIGHT.replace("B : bf16[N, K]", "B : bf16[K, N]").replace("N = 128", "N = 204")
+    spec.write_text(text + "  tail clamped\n", "utf-8")
+    (found,) = (d for d in diagnose(spec) if d.code == "E606")
+    assert found.fix is not None and found.fix.text == "pad N to 208"
+    spec.write_text(apply_fixes(spec.read_text(encoding="utf-8"), [found], guesses=True), "utf-8")
+    assert "N = 208," in spec.read_text(encoding="utf-8")
+    assert not errors(diagnose(spec))
+
+
 def errors(found: tuple[Diagnostic, ...] | list[Diagnostic]) -> Counter[str]:
     return Counter(d.code for d in found if d.severity is Severity.ERROR)
 

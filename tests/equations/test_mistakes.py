@@ -134,7 +134,7 @@ MISTAKES = [
      "E226", "`rowmax` along `n` would be over only the block's tile of 128", "rowmax(u)"),
     ("swiglu", "silu(g) * u", "silu(X[m, k]) * u", "E227", "`k` is not defined outside of its loop", "k"),
     ("swiglu", "g = g + X[m, k] @ G[n, k].T", "g = g + X[m, k] @ G[n, k].T\n    Y[m, n] = g",
-     "E602", "every pass along `k` writes `Y[m, n]`, each with a different value", "Y[m, n]"),
+     "E602", "every iteration along `k` writes `Y[m, n]`, each with a different value", "Y[m, n]"),
     ("transpose", "Y[c, r] = X[r, c]", "Y[c, r] = X[r]",
      "E225", "`Y[c, r]` is [c, r], but the value stored lacks `c` and has `COLS` beside", "Y[c, r]"),
     ("transpose", "Y[c, r] = X[r, c]", "Y[r, c] = X[r, c]",

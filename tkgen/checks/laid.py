@@ -69,7 +69,7 @@ def unused(program: EquationProgram) -> Iterator[Diagnostic]:
     """Report names that no operation uses, and recurrences that may lose precision or range."""
     for found in program.unused:
         yield Diagnostic("W502", f"the {found.what} `{found.name}` is never used", Label(found.span),
-                         fix=Fix(found.fix))  # fmt: skip
+                         fix=Fix(found.fix, found.edits))  # fmt: skip
     yield from recurrences(program.kernel, program.spans["kernel"])
 
 

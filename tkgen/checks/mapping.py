@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from tkgen.checks.words import statement
 from tkgen.diagnostics import Diagnostic, Edit, Fix, Label
-from tkgen.diagnostics.edits import replaced, with_option, without_statement
+from tkgen.diagnostics.edits import replaced, with_option, with_size, without_statement
 from tkgen.diagnostics.text import count_text
 from tkgen.ir.equations import Argument, Constant, Convert, Coordinate, Load, Map, Reduce, Store, reads
 from tkgen.ir.launch import Launch
@@ -338,6 +338,7 @@ def _tail(program: Program) -> Iterator[Diagnostic]:
         seen.add(inner)
         unit = tensor.dtype.elements(ACCESS_BYTES)
         assert inner.size is not None
+        padded = -(-inner.size // unit) * unit
         yield Diagnostic(
             "E606",
             f"a row of `{tensor.name}` is {tensor.dtype.sized(inner.size)} bytes, which is not a multiple of "
@@ -345,7 +346,7 @@ def _tail(program: Program) -> Iterator[Diagnostic]:
             Label(inner.span, f"{inner.name} = {inner.size}"),
             (Label(tensor.span, f"{tensor.dtype.spelling}, {inner.name} innermost"), Label(statement(program, "tail"))),
             (f"rows are read in chunks of {ACCESS_BYTES} bytes; one would reach across the end of a row",),
-            Fix(f"pad {inner.name} to {-(-inner.size // unit) * unit}"),
+            Fix(f"pad {inner.name} to {padded}", with_size(inner.span, padded), certain=False),
         )
 
 

@@ -124,7 +124,7 @@ def _unused(plan: Plan) -> Iterator[Diagnostic]:
             Label(unused.span),
             (),
             (note,),
-            Fix("remove it"),
+            Fix("remove it", unused.edits),
         )
     if program.steps is not None:
         idle = [o for o in program.operands if o.buffers > program.steps]

@@ -21,6 +21,7 @@ from typing import TypeVar
 from tkgen.checks.repair import RACES, Missing, missing_barriers, missing_wait, never_in_time
 from tkgen.checks.words import names_text, part_text, place, waves_text
 from tkgen.diagnostics import Diagnostic, Edit, Fix, InterleavedStep, Label
+from tkgen.diagnostics.edits import with_option, without_statement
 from tkgen.diagnostics.text import count_text
 from tkgen.ir.types import WAVE_LANES, Program, Role
 from tkgen.ir.verifier import Broken
@@ -92,14 +93,17 @@ def _collectives(program: Program) -> Iterator[Diagnostic]:
                 f"{waves_text(role.waves)} are {waves}, so {n - waves} of {n} parts of {named} would never be loaded"
             )
             remedy = f"load by {count_text(waves, 'wave')}, or give the role {n} waves"
+            together = waves
         elif waves % n:
             label = f"{n} waves together"
             note = f"{waves} waves make {waves // n} whole groups of {n}, and {waves % n} waves are left over"
-            remedy = f"use a group size that divides {waves}"
+            remedy = f"load by all {waves} waves together, or use another group size that divides {waves}"
+            together = waves
         elif role.first % n:
             label = f"the group starts at wave {role.first}"
             note = f"groups of {n} start at waves 0, {n}, {2 * n}, ...: {waves_text(role.waves)} lie in two of them"
             remedy = f"let the role start at a multiple of {n}"
+            together = 0
         else:
             continue
         yield Diagnostic(
@@ -108,7 +112,7 @@ def _collectives(program: Program) -> Iterator[Diagnostic]:
             Label(span, label),
             () if span == role.span else (Label(role.span, f"{waves_text(role.waves)}"),),
             (note,),
-            Fix(remedy),
+            Fix(remedy, with_option(span, "by", str(together)) if together else (), certain=False),
         )
 
 
@@ -177,7 +181,7 @@ def _phases(plan: Plan) -> Iterator[Diagnostic]:
                 Label(phase.span, "shifts by clusters"),
                 (),
                 ("a derived schedule has no clusters, and its barriers are for waves without a phase shift",),
-                Fix("write a `schedule` block, or remove the phase"),
+                Fix("remove the phase, or write a `schedule` block", without_statement(phase.span), certain=False),
             )
         elif phase.last >= program.waves:
             yield Diagnostic(

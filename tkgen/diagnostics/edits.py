@@ -76,6 +76,35 @@ def with_option(span: Span, option: str, value: str) -> tuple[Edit, ...]:
     return () if found is None else (replaced(span, found.start(1), found.end(1), value),)
 
 
+def with_size(span: Span, size: int) -> tuple[Edit, ...]:
+    """Give a declared dimension, `K = 1001`, another size; nothing where that is no plain number."""
+    found = re.fullmatch(r"\w+\s*=\s*(\d+)", span.text)
+    return () if found is None else (replaced(span, found.start(1), found.end(1), str(size)),)
+
+
+def without_name(span: Span) -> tuple[Edit, ...]:
+    """Leave a name out of a line of names such as `shared A, B buffers 2`; the line, where it is the only one."""
+    begin, end = lines_of(span)
+    text = span.file.text
+    if before := re.search(r",[ \t]*$", text[begin : span.start]):
+        return (Edit(Span(span.file, begin + before.start(), span.end), ""),)
+    if after := re.match(r"[ \t]*,[ \t]*", text[span.end : end]):
+        return (Edit(Span(span.file, span.start, span.end + after.end()), ""),)
+    return without_statement(span)
+
+
+def after_body(span: Span, header: Span) -> tuple[Edit, ...]:
+    """Move a statement in the body of `header` behind that body, indented as `header` is."""
+    begin, end = lines_of(span)
+    text, body = span.file.text, list(body_of(header))
+    depth = indentation(text[lines_of(header)[0] : header.end])
+    line = " " * depth + text[begin:end].strip() + "\n"
+    last = max(at + len(found) for at, found in body if found.strip())
+    if last == end:
+        return (Edit(Span(span.file, begin, end), line),)
+    return Edit(Span(span.file, begin, end), ""), Edit(Span(span.file, last, last), line)
+
+
 def also_for(span: Span, target: str) -> tuple[Edit, ...]:
     """Add a target to the line that names them."""
     return (Edit(Span(span.file, span.end, span.end), f", {target}"),)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tkgen.diagnostics import Edit
+from tkgen.diagnostics.edits import without_name, without_statement
 from tkgen.ir.equations import Axis, AxisKind, Kernel
 from tkgen.ir.tensors import Dim, ScalarArg, Tensor
 from tkgen.remap import Remap, RemapCall, compose
@@ -49,6 +51,13 @@ class Unused:
     name: str
     span: Span = field(compare=False, repr=False)
     fix: str = "remove it"
+
+    @property
+    def edits(self) -> tuple[Edit, ...]:
+        """Without the declaration; none for a value, which others that are unused may use."""
+        if self.what in ("tensor", "scalar"):
+            return without_statement(self.span)
+        return without_name(self.span) if self.what.endswith("tile") else ()
 
 
 @dataclass(frozen=True)

@@ -137,7 +137,7 @@ def _language(program: Program) -> Iterator[Diagnostic]:
                        f"remove the `schedule` block, or choose from {names(alternating=True)}",
                        edits=without_statement(at))  # fmt: skip
     for unused in program.unused:
-        yield _refused(f"the {unused.what} `{unused.name}` is never used", unused.span, "remove it")
+        yield _refused(f"the {unused.what} `{unused.name}` is never used", unused.span, "remove it", edits=unused.edits)
 
 
 def _stream_k(program: Program) -> Iterator[Diagnostic]:

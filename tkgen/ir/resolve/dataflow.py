@@ -74,7 +74,7 @@ def accumulator(
     if at.arrangement and at.arrangement.id not in ("interleaved", "blocked"):
         raise scope.error(
             "E212", f"unknown arrangement `{at.arrangement.id}`", at.arrangement.span,
-            fix="write `interleaved` or `blocked`",
+            fix="write `interleaved` or `blocked`", known=("interleaved", "blocked"),
         )  # fmt: skip
     interleaved = at.arrangement is not None and at.arrangement.id == "interleaved"
     result = Accumulator(output, dtype, tile, (fragments[0], fragments[1]), interleaved, mfma, at.span)

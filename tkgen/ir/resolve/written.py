@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import gcd
 
-from tkgen.diagnostics import Fix, Label
+from tkgen.diagnostics import Edit, Fix, Label
+from tkgen.diagnostics.edits import replaced
 from tkgen.ir.resolve.names import Scope, Stop, statements
 from tkgen.ir.resolve.sizes import number
 from tkgen.ir.types import Accumulator, Operand, Role, Side
@@ -39,6 +41,15 @@ class _Kernel:
     def multiplier(self) -> str:
         """The name of the role that multiplies."""
         return next(r.name for r in self.roles if r.multiplies)
+
+    def interleaved(self) -> tuple[Edit, ...]:
+        """The `accumulate` line with `interleaved`, where it has a tile."""
+        at = self.accumulator.span
+        found = re.search(r"\btile\s+\w+\s+x\s+\w+(\s+blocked\b)?", at.text)
+        if found is None:
+            return ()
+        begin = found.start(1) if found[1] else found.end()
+        return (replaced(at, begin, found.end(), " interleaved"),)
 
 
 def scheduled(
@@ -252,8 +263,12 @@ def _load(kernel: _Kernel, move: ast.Move) -> Op:
             f"fragments of `{operand.name}` cannot be moved separately: the fragments of one wave are together in "
             "its tile",
             move.span,
-            fix="write `interleaved` at the end of the `accumulate` line, so that equal fragments of all waves are "
-            "together",
+            fix=Fix(
+                "write `interleaved` at the end of the `accumulate` line, so that equal fragments of all waves are "
+                "together",
+                kernel.interleaved(),
+                certain=False,
+            ),
         )
     slices = slices if len(slices) < operand.slices else ()
     return MOVES[move.action].of(operand.name, offset, fragments, slices, move.span)
@@ -331,6 +346,10 @@ def _range(scope: Scope, index: ast.Index | None, count: int, what: str) -> tupl
             "E217",
             f"{what} {index.span.text} is out of range: there are {count} (0..{count - 1})",
             index.span,
-            fix=Fix("write 0 or `*`" if count == 1 else f"write one of 0..{count - 1}, or `*` for all"),
+            fix=Fix(
+                "write 0 or `*`" if count == 1 else f"write `*` for all, or one of 0..{count - 1}",
+                (Edit(index.span, "*"),),
+                certain=False,
+            ),
         )
     return tuple(range(first, last + 1))

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from tkgen.diagnostics import Edit, Fix, Label
+from tkgen.diagnostics.edits import after_body, without_statement
 from tkgen.ir.equations import Access, Axis, AxisKind, Carry, Chosen, Kind, Loop, Product, Store, Value, When
 from tkgen.ir.resolve.names import Stop
 from tkgen.ir.resolve.sizes import element
@@ -394,15 +395,19 @@ class Body:
                 raise at.scope.error(
                     "E602", f"`{access.tensor.name}` is stored twice", target.span,
                     "every element would be written twice",
-                    secondary=(Label(stored, "first stored here"),), fix="remove one of the stores",
+                    secondary=(Label(stored, "first stored here"),),
+                    fix=Fix("remove one of the stores", without_statement(stored), certain=False),
                 )  # fmt: skip
         full = [i.axis for i in access.indices if i.axis is not None and i.divisor in (1, i.axis.tile)]
         full += [at.axes.found[a.within.of] for a in full if a.within]  # groups have no place in common
         parallel = [a for a in at.axes.found.values() if a.kind is AxisKind.PARALLEL and not a.is_one_tile]
         for axis in [*parallel, *at.axes.active]:
             if axis not in full and axis != over:
-                who = "pass" if axis.kind is AxisKind.SEQUENTIAL else "block"
-                fix = "move the store after the loop" if who == "pass" else f"index a dimension with `{axis.name}`"
+                who = "iteration" if axis.kind is AxisKind.SEQUENTIAL else "block"
+                fix = Fix(f"index a dimension with `{axis.name}`")
+                if who == "iteration":
+                    edits = after_body(target.span, axis.span) if axis.span and axis is at.axes.active[-1] else ()
+                    fix = Fix("move the store after the loop", edits, certain=False)
                 raise at.scope.error(
                     "E602", f"every {who} along `{axis.name}` writes `{target.span.text}`, each with a different value",
                     target.span, f"no `{axis.name}`",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from tkgen.diagnostics import Label
+from tkgen.diagnostics import Edit, Fix, Label
 from tkgen.ir.equation_program import EquationProgram, Reference, Staging, WrittenLine, WrittenSchedule, WrittenStep
 from tkgen.ir.equations import Axis, AxisKind, Kernel, Product, walk
 from tkgen.ir.products import has_products
@@ -137,11 +137,13 @@ def _waves(scope: Scope, kernel: Kernel, roles: tuple[Role, ...]) -> tuple[int, 
     axis = tiled[clause.along.id]
     assert axis.tile is not None
     if axis.tile % count:
+        divisor = max(d for d in range(1, count) if axis.tile % d == 0)
         raise scope.error(
             "E214", f"{count} waves cannot divide a tile of {axis.tile} along `{axis.name}`", clause.span,
             f"{axis.tile} % {count} = {axis.tile % count}",
             secondary=(Label(axis.span, f"tiles of {axis.tile}"),) if axis.span else (),
-            fix="use a number of waves that divides the tile",
+            fix=Fix(f"write `waves {divisor} along {axis.name}`: a number of waves that divides the tile",
+                    (Edit(clause.span, f"waves {divisor} along {axis.name}"),), certain=False),
         )  # fmt: skip
     return count, axis
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from tkgen.diagnostics import Edit, Fix, Label
-from tkgen.diagnostics.edits import line_below
+from tkgen.diagnostics.edits import line_below, without_statement
 from tkgen.ir.equations import (
     Access,
     Argument,
@@ -221,7 +221,7 @@ def _store(scope: Scope, at: ast.Accumulate) -> ast.Store:
         scope.error(
             "E602", f"`{at.name.id}` is stored twice", found[1].span, "every element would be written twice",
             secondary=(Label(found[0].span, "first stored here"),),
-            fix=Fix("remove the second store", ()),
+            fix=Fix("remove the second store", without_statement(found[1].span)),
         )  # fmt: skip
     for role in scope.roles:
         body = list(flatten(role.body))
