@@ -304,6 +304,12 @@ def most_threads(name: str) -> tuple[int, int]:
     return int(compute["max_threads_per_block"]["value"]), int(lanes["value"])
 
 
+def compute_units(name: str) -> int:
+    """The compute units, or SMs, of the first product of a target of any kind of machine."""
+    product = target_data(name)["product"][0]
+    return int(product["compute_units" if "compute_units" in product else "sms"]["value"])
+
+
 def own_fp8(name: str) -> tuple[str, ...]:
     """The 8-bit floats that a target of any kind of machine knows: its e4m3, then its e5m2; none where it has none."""
     return tuple(target_data(name)["compute"]["own_fp8"]["value"])

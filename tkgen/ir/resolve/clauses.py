@@ -12,7 +12,7 @@ from tkgen.ir.types import Clusters, GridKind, RemapStage
 from tkgen.remap import RemapCall, problems
 from tkgen.source import Span
 from tkgen.syntax import ast
-from tkgen.targets import known_names, largest, meant_target
+from tkgen.targets import compute_units, known_names, largest, meant_target
 
 GRIDS = ("linear", "persistent", "split_k", "stream_k")
 TAILS = ("masked", "clamped")
@@ -61,7 +61,7 @@ def grid(scope: Scope) -> GridKind:
     if len(values) != wanted or any(n.id != "blocks" for n, _ in call.keywords):
         raise scope.error(
             "E212", f"`{call.name.id}` takes {'no argument' if not wanted else 'the number of blocks'}", call.span,
-            fix=_blocks(call, wanted),
+            fix=_blocks(scope, call, wanted),
         )  # fmt: skip
     count = positive(scope, values[0], "blocks") if values else 0
     if call.name.id == "split_k" and count == 1:  # a tile of its own for every block: nothing is added to it
@@ -69,9 +69,9 @@ def grid(scope: Scope) -> GridKind:
     return GridKind(call.name.id, count, call.span)
 
 
-def _blocks(call: ast.Call, wanted: int) -> Fix:
+def _blocks(scope: Scope, call: ast.Call, wanted: int) -> Fix:
     """The grid with the arguments that it takes; the number of blocks is a guess."""
-    blocks = {"split_k": 4}.get(call.name.id, 304)
+    blocks = 4 if call.name.id == "split_k" else compute_units(scope.chosen)
     text = f"{call.name.id}({blocks})" if wanted else call.name.id
     return Fix(f"write `grid {text}`", (Edit(call.span, text),), certain=False)
 
