@@ -33,6 +33,7 @@ SIZES = {
     "attention_window": {"BATCH": 1, "HEADS": 1, "LENGTH": 256, "D": 64, "WINDOW": 100},
     "attention_backward": {"BATCH": 1, "HEADS": 1, "LENGTH": 128, "D": 32},
     "attention_backward_atomic": {"SETS": 1, "GROUP": 1, "LENGTH": 160, "D": 64},
+    "linear_attention": {"HEADS": 1, "LENGTH": 200, "D": 64, "E": 64},
 }
 
 

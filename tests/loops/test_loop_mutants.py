@@ -19,7 +19,7 @@ SPECS = Path(__file__).parents[2] / "specs" / "attention"
 ATTENTION = SPECS / "attention.tk"
 EVERY = {  # mutant is tried of each spec
     "attention": 6, "attention_direct": 11, "attention_interleaved": 14, "attention_ping_pong": 70,
-    "attention_backward/keys": 31, "attention_backward_atomic/keys": 62,
+    "attention_backward/keys": 31, "attention_backward_atomic/keys": 62, "linear_attention/states": 9,
 }  # fmt: skip
 FEW = ("attention_ping_pong", "attention_backward/keys")
 

@@ -693,6 +693,86 @@ def _attention_backward(t: Tensors, scalars: Mapping[str, float]) -> Answers:
     return {name: Answer(value, BF16 * slack[name]) for name, value in found.items() if value is not None}
 
 
+# ---------------------------------------------------------------- linear attention
+
+CHUNK = 64
+
+
+@of("attention/linear_attention")
+def _linear_attention(t: Tensors, scalars: Mapping[str, float]) -> Answers:
+    """All scores of causal linear attention; the slack is what rounding scores and states to bf16 makes."""
+    queries, keys, values = (number(t[name]) for name in "QKV")
+    outputs = (queries @ keys.mT).tril() @ values
+    outer = functional.pad(values[..., :, None] * keys[..., None, :], (0, 0, 0, 0, 1, 0)).cumsum(1)
+    slack = 2 * BF16 * (queries.abs() @ keys.abs().mT).tril() @ values.abs()
+    return {"STATE": Answer(outer[:, : keys.shape[1] : CHUNK]), "O": Answer(outputs, slack)}
+
+
+def _delta_rule(t: dict[str, Tensor], scalars: Mapping[str, float]) -> dict[str, Tensor]:
+    """Keys of length 1, gates and strengths in (0, 1), and of each chunk what solves its triangular system."""
+    keys = functional.normalize(number(t["K"]), dim=-1).nan_to_num().to(t["K"].dtype)
+    exact, values, length = number(keys), number(t["U"]), keys.shape[1]
+    gates, strength = _gates_of(t)
+    logs = torch.cat([part.cumsum(1) for part in gates.log().split(CHUNK, 1)], 1)
+    made = {"W": torch.zeros_like(exact), "U": torch.zeros_like(values)}
+    for at in (slice(first, min(first + CHUNK, length)) for first in range(0, length, CHUNK)):
+        k, g, b = exact[:, at], logs[:, at], strength[:, at, None]
+        decay = (g[:, :, None] - g[:, None, :]).exp()
+        system = torch.eye(k.shape[1]).double() + (b * decay * (k @ k.mT)).tril(-1)
+        for name, right in (("W", b * g.exp()[..., None] * k), ("U", b * values[:, at])):
+            made[name][:, at] = torch.linalg.solve_triangular(system, right, upper=False)
+    last = torch.stack([part[:, -1] for part in logs.split(CHUNK, 1)], 1)
+    bf16 = {name: tensor.to(t[name].dtype) for name, tensor in made.items()}
+    return t | bf16 | {"K": keys, "G": logs.to(t["G"].dtype), "LAST": last.to(t["LAST"].dtype)}
+
+
+def _gates_of(t: Tensors) -> tuple[Tensor, Tensor]:
+    """A gate and a strength for each position of each head: numbers of their own, the same for the same shape."""
+    generator = torch.Generator().manual_seed(5)
+    gates, strength = (torch.rand(*t["G"].shape, generator=generator).double() for _ in range(2))
+    return 0.75 + 0.25 * gates, 0.1 + 0.8 * strength
+
+
+FITTING["attention/gated_delta_rule"] = _delta_rule
+
+
+@of("attention/gated_delta_rule")
+def _gated_delta_rule(t: Tensors, scalars: Mapping[str, float]) -> Answers:
+    """The recurrence, position by position: the state forgets by the gate, then learns what it predicts wrongly.
+
+    The values come back from U, whose triangular system is that of `_delta_rule`. Keys have length 1, so no rounding
+    grows: each output has those of U, W, the state, what is new, and the scores.
+    """
+    queries, keys, made = (number(t[name]) for name in "QKU")
+    gates, strength = _gates_of(t)
+    heads, length, depth = keys.shape
+    state, logs = torch.zeros(heads, made.shape[-1], depth).double(), torch.zeros(heads).double()
+    states, outputs, new = [], torch.zeros_like(made), torch.zeros_like(made)
+    for at in range(length):
+        first = at // CHUNK * CHUNK
+        if at == first:
+            states.append(state)
+            logs = torch.zeros(heads).double()
+        logs = logs + gates[:, at].log()
+        # b v = U + what the earlier positions of the chunk take of it
+        earlier = number(t["U"])[:, first:at]
+        since = (logs[:, None] - gates[:, first:at].log().cumsum(1)).exp() * (keys[:, first:at] @ keys[:, at, :, None])[
+            ..., 0
+        ]
+        of_value = made[:, at] + strength[:, at, None] * (since[..., None] * earlier).sum(1)
+        gated = gates[:, at, None, None] * state
+        new[:, at] = of_value - strength[:, at, None] * (gated @ keys[:, at, :, None])[..., 0]
+        state = gated + new[:, at, :, None] * keys[:, at, None, :]
+        outputs[:, at] = scalars["scale"] * (state @ queries[:, at, :, None])[..., 0]
+    most = new.abs().amax(1, keepdim=True).amax(-1, keepdim=True)
+    slack = 2 * BF16 * most
+    length_of = scalars["scale"] * queries.norm(dim=-1, keepdim=True)
+    return {
+        "STATE": Answer(torch.stack(states, 1), slack[:, None]), "NEW": Answer(new, slack),
+        "O": Answer(outputs, 2 * length_of * slack),
+    }  # fmt: skip
+
+
 # ---------------------------------------------------------------- groups of rows
 
 

@@ -11,7 +11,7 @@ from tkgen.checks.recurrences import recurrences
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
 from tkgen.diagnostics.text import count_text
 from tkgen.ir.equation_program import EquationProgram
-from tkgen.ir.equations import Axis, Load, Loop, Store, accesses, walk
+from tkgen.ir.equations import Axis, Load, Loop, Product, Store, accesses, reads, walk
 from tkgen.ir.limits import BUFFER_BYTES, LAUNCH_THREADS
 from tkgen.ir.room import too_many_registers
 from tkgen.ir.types import ACCESS_BYTES
@@ -99,7 +99,9 @@ def _foreign_to_waves(program: EquationProgram, layout: LoopMap) -> Iterator[Dia
 
 def read_across(program: EquationProgram, loop: Loop, split: Axis) -> Iterator[Diagnostic]:
     """Warn about numbers for each score, of a loop of fused matmuls, whose neighbours along the loop are far apart."""
-    for load in (op for op in loop.body if isinstance(op, Load) and set(op.result.axes) == {split, loop.axis}):
+    factors = {v for op in loop.body if isinstance(op, Product) for v in reads(op)}
+    loads = (op for op in loop.body if isinstance(op, Load) and op.result not in factors)
+    for load in (op for op in loads if set(op.result.axes) == {split, loop.axis}):
         access, name = load.source, load.source.tensor.name
         if access.indices[-1].axis == split and "slow_reads" not in program.allow:
             message = f"`{name}` is read one element at a time: its last index is `{split.name}`"

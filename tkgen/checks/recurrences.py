@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from tkgen.diagnostics import Diagnostic, Fix, Label
 from tkgen.ir.equations import (
     Axis,
+    Bound,
     Carry,
     Constant,
     Coordinate,
@@ -238,6 +239,10 @@ class _Loop:
     def bounded(self) -> Iterator[Diagnostic]:
         """Masks of a walk that begins or ends with a block's tile keep nothing that it does not visit."""
         axes, axis = {a.name: a for a in self.kernel.axes}, self.loop.axis
+        if axis.since is not None and axis.since == axis.until == Bound(axis.since.axis):
+            of = axes[axis.since.axis]
+            if (of.dim, of.tile) == (axis.dim, axis.tile):  # `from t to t`: a chunk is the block's tile
+                return
         for word, bound, step in (("to", axis.until, 1), ("from", axis.since, -1)):
             if bound is None or axes[bound.axis].tile is None:
                 continue

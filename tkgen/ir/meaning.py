@@ -430,6 +430,8 @@ class _Evaluation(Directions):
             return "", one // index.divisor
         if index.divisor == 1:
             return axis.name, slice(place.start, place.stop)
+        if axis.kind is AxisKind.SEQUENTIAL and index.of_tile:  # the number of the tile of this pass
+            return "", place.start // index.divisor
         if index.divisor == axis.tile and axis.name not in tile.dims:  # one place for each tile
             return f"{axis.name}#", slice(0, self.tiles(axis))
         raise ValueError(f"several elements along {axis.name} go to one place")

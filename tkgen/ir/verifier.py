@@ -292,7 +292,6 @@ class _Verifier:
                 self.insist(index.divisor > 1, "bounds", op)
                 page = index.divisor % (index.axis.tile or 1) == 0 and tensor.dtype is DType.I32
                 number = (index.divisor == index.axis.tile or page) and not index.axis.is_moved
-                number = number and (isinstance(op, Load) or index.axis.kind is AxisKind.PARALLEL)
                 blocks = index.of_blocks and isinstance(op, Load) and (index.axis.tile or 1) % index.divisor == 0
                 self.insist(index.axis.is_index or number or blocks, "place", op)
                 last = None if extent is None else (extent - 1) // index.divisor

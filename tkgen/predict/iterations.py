@@ -63,6 +63,7 @@ class Iterations(Launched):
     loads: Callable[[int], Hashable] = field(repr=False)
     loaded_share: float = 0.0
     unrolled: int = 1
+    outside_flops: float = 0.0  # of a block in products that are not in the loop
 
     @classmethod
     def of(cls, build: Build, sizes: Mapping[str, int] | None = None) -> Iterations:
@@ -101,6 +102,9 @@ class Iterations(Launched):
             walks=along(ring.access for ring in layout.moving),
             loads=along(loaded),
             loaded_share=by_lanes / (in_lds + by_lanes),
+            outside_flops=sum(
+                2.0 * layout.waves * layout.columns * extent(x.rows) * extent(x.summed) for x in layout.outside
+            ),
         )
 
 
@@ -122,7 +126,8 @@ class IterationModel:
         workload = replace(workload, passes=workload.passes / unrolled, most=workload.most // unrolled)
         self.workload = workload
         # A pass may begin before the loop and end behind it: what stands there counts as what it multiplies.
-        once, each = (sum(x.flops for s in streams for x in part(s)) for part in (_around, _body))
+        around, each = (sum(x.flops for s in streams for x in part(s)) for part in (_around, _body))
+        once = max(around - workload.outside_flops, 0.0)
         self.around = min(once / each, workload.most) if each else 0.0
         looping = round(workload.most - self.around)
         self.streams = [replace(s, passes=looping if s.body else 0) for s in streams]

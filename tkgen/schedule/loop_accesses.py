@@ -42,17 +42,20 @@ def _check_dimensions(kernel: Kernel) -> None:
 def check_types(kernel: Kernel) -> None:
     """Raises LoopError for tensors of types that no tile has: 8-bit floats are factors of products, or stored.
 
-    Lanes read `i8` in each iteration, such as masks.
+    Lanes read `i8` in each iteration, such as masks, and an `i32` for each row, such as labels.
     """
     _check_dimensions(kernel)
     multiplied = {v for op in walk(kernel.body) if isinstance(op, Product) for v in reads(op)}
     loads = [op for op in walk(kernel.body) if isinstance(op, Load) and op.result not in multiplied]
     others = {op.source.tensor for op in loads}
     masks = {op.source.tensor for op in loads if any(_is_loop(index.axis) for index in op.source.indices)}
+    of_rows = [op for op in loads if len(op.result.axes) == 1 and op.result.axes[0].kind is AxisKind.PARALLEL]
+    labels = {op.source.tensor for op in of_rows if op.source.tensor.dtype is DType.I32}
+    labels -= {op.source.tensor for op in loads if op not in of_rows}
     for tensor in kernel.tensors:
         if tensor in kernel.held or tensor in kernel.numbers:
             continue
-        narrow = tensor.dtype.bits <= 8 or tensor.dtype.whole
+        narrow = tensor.dtype.bits <= 8 or (tensor.dtype.whole and tensor not in labels)
         known = tensor in masks if tensor.dtype is DType.I8 else tensor.dtype in EIGHT_BITS and tensor not in others
         if narrow and not known:
             raise LoopError(
@@ -160,12 +163,16 @@ def _stored(m: LoopMap, store: Store) -> None:
 
 def _stored_now(m: LoopMap, store: Store) -> None:
     """Raises LoopError for a store in the loop that is no tile of results, or leaves elements out."""
-    name, axis = store.target.tensor.name, m.loop.axis
-    if set(store.target.axes) != {m.split, axis}:
-        raise LoopError(f"`{name}` is stored in the loop, but is not a tile of `{m.split.name}` and `{axis.name}`",
+    name, axis, axes = store.target.tensor.name, m.loop.axis, store.target.axes
+    if m.split not in axes:
+        raise LoopError(f"`{name}` is stored in the loop, but has no axis `{m.split.name}`, which the waves divide",
                         store.span, "store it after the loop")  # fmt: skip
-    _by_rows(m, store.target, store.span)
-    if axis.bounds or axis.within is not None:
+    if axis in axes and len(axes) == 2 and store.target.indices[-1].axis not in axes:
+        raise LoopError(f"`{name}` has neither `{m.split.name}` nor `{axis.name}` innermost", store.span)
+    if axis not in axes:
+        _by_rows(m, store.target, store.span)
+        reach(store.target)
+    if axis.bounds or axis.within is not None or axis.part is not None:
         raise LoopError(f"`{name}` is stored in a loop that does not visit all of `{axis.name}`", store.span,
                         "write the loop without bounds, and mask the stored values")  # fmt: skip
     if m.early is not None or m.written is not None:

@@ -93,6 +93,7 @@ def _crowded(m: LoopMap, machine: Synchronisation) -> StepError:
 
     def doubled(*kept: Moving) -> LoopMap:
         twice = {ring: ring if ring in kept else replace(ring, buffers=max(ring.buffers, 2)) for ring in m.moving}
+        assert all(x.held_ring is None for x in m.multiplications), "refused with such a schedule"
         multiplications = tuple(replace(x, moving=twice[x.moving]) for x in m.multiplications)
         early = None if m.early is None else multiplications[m.multiplications.index(m.early)]
         return replace(m, multiplications=multiplications, vectors=tuple(twice[v] for v in m.vectors), early=early)
@@ -203,18 +204,18 @@ def _computes(m: LoopMap) -> Iterator[Op]:
 
     What waves exchange they give right before its product.
     """
-    products = {x.result: m.moving.index(x.moving) for x in m.multiplications}
+    products = {x.result: [m.moving.index(ring) for ring in x.rings] for x in m.multiplications}
     vectors = {ring.access: m.moving.index(ring) for ring in m.vectors}
     numbers = {x.result: n for n, x in enumerate(m.multiplications) if x.moving.direct}
     early = None if m.early is None else m.early.product
     ahead = (
-        read(m, numbers[v], products[v], int(op == early)) for op in m.loop.body for v in writes(op) if v in numbers
+        read(m, numbers[v], products[v][0], int(op == early)) for op in m.loop.body for v in writes(op) if v in numbers
     )
     first, taken = len(m.loads_of_iterations), list[int]()
     yield from islice(ahead, 1 if early is None else 2)
     if early is not None:
         place = m.loop.body.index(early)
-        yield Equations(() if m.direct else tiles(m, [products[early.result]], 1), first=place, last=place + 1, ahead=1)
+        yield Equations(() if m.direct else tiles(m, products[early.result], 1), first=place, last=place + 1, ahead=1)
     for place, op in enumerate(m.loop.body):
         if isinstance(op, When):
             number = m.votes.index(op)
@@ -232,7 +233,7 @@ def _computes(m: LoopMap) -> Iterator[Op]:
             if first < place:
                 yield Equations(tiles(m, taken), first=first, last=place)
             first, taken = place + 1, []
-        elif product := [products[v] for v in writes(op) if v in products]:
+        elif product := [n for v in writes(op) for n in products.get(v, ())]:
             yield Equations(tiles(m, (*taken, *(() if m.direct else product))), first=first, last=place + 1)
             first, taken = place + 1, []
             yield from islice(ahead, 1)

@@ -93,7 +93,8 @@ class _Run:
         self.next: dict[Value, Rows] = {}
         self.found: dict[str, Term] = {}
         self.rings = {ring.access: n for n, ring in enumerate(m.moving)}
-        self.moving = {x.product: x.moving for x in m.multiplications}
+        self.multiplied = {x.product: x for x in m.multiplications}
+        self.outside = {x.product for x in m.outside}
 
     def stores(self, most: int) -> Iterator[dict[str, Term]]:
         """The term of each store after 1, 2, ... iterations: those that are common are executed once."""
@@ -234,7 +235,9 @@ class _Run:
                 self.found[f"{access_text(op.target)} of pass {number}"] = self._whole(op.value)
             case Store():
                 self.found[access_text(op.target)] = self._whole(op.value)
-            case Product() if op not in self.moving:
+            case Product() if op in self.outside:
+                values[op.result] = (terms.of(_formula(op), *(self._whole(v) for v in reads(op))),)
+            case Product() if op not in self.multiplied:
                 self._exchanged(op, number)
             case Product():
                 self._product(op, number, rows)
@@ -274,13 +277,15 @@ class _Run:
 
     def _product(self, op: Product, number: int, rows: Sequence[int] | None) -> None:
         """A product reads the ring's tile where it stands, or what was read of it."""
-        terms, values = self.terms, self.values
-        tile: Term | None = None
+        terms, values, x = self.terms, self.values, self.multiplied[op]
+        tiles: dict[Value, Term] = {}
         if self.scheduled:
-            moving = self.moving[op]
-            slot = self.rings[moving.access], number % moving.buffers
-            tile = self.read.get(op) if moving.direct else self.lds.get(slot)
-        factors = [self._whole(v) if v in values else terms.unknown() if tile is None else tile for v in reads(op)]
+            for ring in x.rings:
+                slot = self.rings[ring.access], number % ring.buffers
+                found = self.read.get(op) if ring.direct else self.lds.get(slot)
+                value = next(v for v in reads(op) if (v == x.held) == (ring == x.held_ring))
+                tiles[value] = terms.unknown() if found is None else found
+        factors = [self._whole(v) if v in values else tiles.get(v, terms.unknown()) for v in reads(op)]
         made = {
             row: terms.of(_formula(op), terms.leaf(row), *factors)
             for row in (range(height(self.m, op.result)) if rows is None else rows)

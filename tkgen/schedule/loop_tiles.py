@@ -97,13 +97,23 @@ class Moving:
 
 @dataclass(frozen=True)
 class Multiplication:
-    """`result` = `onto` (or nothing) + moving times held, transposed: see the module."""
+    """`result` = `onto` (or nothing) + moving times held, transposed: see the module.
+
+    If the held operand has another tile in each iteration, it comes through `held_ring`: of its rows each wave reads
+    its own.
+    """
 
     product: Product
     moving: Moving
     held: Value
     onto: Value | None
     result: Value
+    held_ring: Moving | None = None
+
+    @property
+    def rings(self) -> tuple[Moving, ...]:
+        """The rings that the product reads."""
+        return (self.moving,) if self.held_ring is None else (self.moving, self.held_ring)
 
     @property
     def summed(self) -> Axis:
@@ -124,6 +134,25 @@ class Multiplication:
     def by_columns(self) -> bool:
         """True if the rows of the moving factor are the columns of its tile in LDS."""
         return self.rows != self.moving.rows
+
+
+@dataclass(frozen=True)
+class Outside:
+    """A product before or after the loop: the tile of `source`, which each wave reads from memory, times held."""
+
+    product: Product
+    source: Load
+    held: Value
+
+    @property
+    def summed(self) -> Axis:
+        """The axis that both factors have."""
+        return self.product.axis
+
+    @property
+    def rows(self) -> Axis:
+        """The axis along the rows of the result."""
+        return next(a for a in self.source.source.axes if a != self.summed)
 
 
 @dataclass(frozen=True)

@@ -47,22 +47,17 @@ a single one (`tkgen.schedule.loop_loads`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd
 
-from tkgen.diagnostics.edits import line_above, without_option
-from tkgen.ir.equation_program import EquationProgram, Staging, WrittenSchedule
+from tkgen.diagnostics.edits import without_option
+from tkgen.ir.equation_program import EquationProgram, WrittenSchedule
 from tkgen.ir.equations import (
-    Access,
     Axis,
-    Convert,
     Kernel,
     Load,
     Loop,
-    Map,
-    Op,
     Product,
     Reduce,
     Value,
@@ -75,18 +70,27 @@ from tkgen.ir.limits import BUFFER_BYTES, LARGEST_ROWS_SIZE
 from tkgen.ir.schedules import SCHEDULES, alternates, names, runs_ahead
 from tkgen.ir.types import ACCESS_BYTES, BASE_TILE, WAVE_LANES, DType, Via
 from tkgen.remap import Remap, RemapCall, compose
-from tkgen.schedule.loop_accesses import EIGHT_BITS, check_accesses, check_bytes, check_types
+from tkgen.schedule.loop_accesses import check_accesses, check_bytes, check_types
 from tkgen.schedule.loop_exchange import exchanges
 from tkgen.schedule.loop_factors import apart
 from tkgen.schedule.loop_loads import loads_first, loads_of_iterations, vectors
 from tkgen.schedule.loop_masks import masked, masked_behind
-from tkgen.schedule.loop_tiles import ALIGNMENT, Exchange, LoopError, Moving, Multiplication, extent, pitch_bytes, reach
-from tkgen.source import Span
+from tkgen.schedule.loop_products import multiplications, outside
+from tkgen.schedule.loop_tiles import (
+    ALIGNMENT,
+    Exchange,
+    LoopError,
+    Moving,
+    Multiplication,
+    Outside,
+    extent,
+    pitch_bytes,
+    reach,
+)
 from tkgen.targets import Target
 from tkgen.targets.model import round_up
 
 SIDES = (2 * BASE_TILE, BASE_TILE)  # of the base tiles of MFMAs, the better one first: fewer reads of LDS
-FACTORS = (DType.BF16, DType.F16, *EIGHT_BITS)
 VOTES = 2  # slots of a ring of votes: a wave that votes again has met all that read the vote before last
 VOTE_BYTES = 4  # of LDS for the vote of a wave
 PART_BYTES = 4  # of LDS for a wave's part of a number that all combine
@@ -104,6 +108,7 @@ class LoopMap:
     multiplications: tuple[Multiplication, ...]
     vectors: tuple[Moving, ...] = ()
     exchanges: tuple[Exchange, ...] = ()
+    outside: tuple[Outside, ...] = ()
     early: Multiplication | None = None  # what is multiplied a pass ahead
     late: int = 0  # waves from this one on are a meeting behind the others; 0: none are
     written: WrittenSchedule | None = None
@@ -123,7 +128,7 @@ class LoopMap:
     @property
     def moving(self) -> tuple[Moving, ...]:
         """The tensors that go through LDS: the operands in the order of their use, then vectors."""
-        return (*dict.fromkeys(m.moving for m in self.multiplications), *self.vectors)
+        return (*dict.fromkeys(ring for m in self.multiplications for ring in m.rings), *self.vectors)
 
     @property
     def fenced(self) -> bool:
@@ -144,8 +149,9 @@ class LoopMap:
 
     @property
     def products(self) -> tuple[Product, ...]:
-        """All products of the loop."""
-        return (*(x.product for x in self.multiplications), *(x.product for x in self.exchanges))
+        """All products, those outside of the loop too."""
+        exchanged, aside = (x.product for x in self.exchanges), (x.product for x in self.outside)
+        return (*(x.product for x in self.multiplications), *exchanged, *aside)
 
     @cached_property
     def votes(self) -> tuple[When, ...]:
@@ -167,7 +173,9 @@ class LoopMap:
     @property
     def held(self) -> tuple[Load, ...]:
         """The factors that are loaded to registers before the loop."""
-        return tuple(op for op in walk(self.kernel.body) if isinstance(op, Load) and op.result in self.factors)
+        changing = {x.held for x in self.multiplications if x.held_ring is not None}
+        loads = (op for op in walk(self.kernel.body) if isinstance(op, Load) and op.result in self.factors)
+        return tuple(op for op in loads if op.result not in changing)
 
     @property
     def numbers_loaded(self) -> tuple[Load, ...]:
@@ -209,7 +217,8 @@ class LoopMap:
     @cached_property
     def factors(self) -> frozenset[Value]:
         """The operands of products that are in registers."""
-        return frozenset((*(m.held for m in self.multiplications), *(x.given for x in self.exchanges)))
+        held = (*(x.held for x in self.multiplications), *(x.held for x in self.outside))
+        return frozenset((*held, *(x.given for x in self.exchanges)))
 
     def in_quads(self, ring: Moving) -> bool:
         """True if LDS has the columns of a tile in the order of the quads that a lane has of what was computed.
@@ -222,7 +231,8 @@ class LoopMap:
     @cached_property
     def side(self) -> int:
         """The side of the base tiles."""
-        extents = [self.columns, *(extent(a) for m in self.multiplications for a in (m.rows, m.summed))]
+        extents = [self.columns, *(extent(a) for x in self.multiplications for a in (x.rows, x.summed))]
+        extents += [extent(a) for x in self.outside for a in (x.rows, x.summed)]
         extents += [x.columns for x in self.exchanges]
         return next(side for side in SIDES if all(e % side == 0 for e in extents))
 
@@ -307,7 +317,7 @@ def map_loops(program: EquationProgram, target: Target) -> LoopMap:
     """
     kernel = program.kernel
     check_types(kernel)
-    kernel = apart(kernel, _loop(kernel))
+    kernel = apart(kernel)
     kernel = masked(kernel, _loop(kernel))
     split = _split(program)
     kernel = masked(kernel, _loop(kernel), split)
@@ -320,9 +330,10 @@ def map_loops(program: EquationProgram, target: Target) -> LoopMap:
         if bound is not None and bound.axis != split.name:
             message = f"`{word} {bound}` is not on the axis that the waves divide"
             raise LoopError(message, loop.axis.span)
-    multiplications = _multiplications(program, kernel, loop, split)
-    found = LoopMap(kernel, loop, split, program.waves, multiplications, vectors(program, loop))
+    multiplied = multiplications(program, kernel, loop, split)
+    found = LoopMap(kernel, loop, split, program.waves, multiplied, vectors(program, loop))
     found = replace(found, exchanges=exchanges(program, loop, split, found.columns))
+    found = replace(found, outside=outside(program, kernel, split))
     _staged(program, found)
     _tiles(found)
     check_bytes(found)
@@ -355,8 +366,6 @@ def _loop(kernel: Kernel) -> Loop:
     for op in walk(kernel.body):
         if isinstance(op, When):
             _condition(op, op in loop.body)
-    if product := next((op for op in kernel.body if isinstance(op, Product)), None):
-        raise LoopError("a product is outside of the loop", product.result.span)
     return loop
 
 
@@ -394,113 +403,14 @@ def _split(program: EquationProgram) -> Axis:
     return split
 
 
-@dataclass(frozen=True)
-class _Pair:
-    """The factors of a product: what stays in registers, and from where the other one comes."""
-
-    product: Product
-    held: Value
-    source: Access
-
-    @property
-    def rows(self) -> Axis:
-        """The other axis of what moves than the one that is summed."""
-        return next(a for a in self.source.axes if a != self.product.axis)
-
-
-def _multiplications(program: EquationProgram, kernel: Kernel, loop: Loop, split: Axis) -> tuple[Multiplication, ...]:
-    made = {value: op for op in walk(kernel.body) for value in writes(op)}
-    products = [op for op in loop.body if isinstance(op, Product) and op.axis != split]
-    pairs = [_pair(op, made, loop, split) for op in products]
-    straight = {p.source for p in pairs if p.rows == loop.axis}
-    interleaved = {p.rows for p in pairs if p.source in straight} - {loop.axis}
-    names, found = list(dict.fromkeys(p.source.tensor.name for p in pairs)), list[Multiplication]()
-    for pair in pairs:
-        rows, cols = pair.rows, pair.product.axis
-        staging = _staging(program, pair.source, pair.product.result.span, names)
-        direct = staging.via is Via.DIRECT
-        if direct:
-            rows, cols = pair.source.axes
-        elif rows in interleaved:
-            rows, cols = cols, rows
-        ring = Moving(pair.source, rows, cols, staging.buffers, direct, span=staging.span)
-        found.append(Multiplication(pair.product, ring, pair.held, *_onto(pair.product, loop, pairs)))
-    return tuple(found)
-
-
-def _pair(op: Product, made: Mapping[Value, Op], loop: Loop, split: Axis) -> _Pair:
-    """Raises LoopError where a product's factors are not what stays and what moves."""
-    held, other = (op.left, op.right) if split in op.left.axes else (op.right, op.left)
-    if split not in held.axes or split in other.axes:
-        raise LoopError(f"one operand of a product must have the axis `{split.name}`", op.result.span)
-    if held.dtype not in FACTORS:
-        raise LoopError(f"a product of {held.dtype.spelling}", op.result.span, "convert its operands: `bf16(...)`")
-    _held(held, made[held], op, loop)
-    source = made[other]
-    if not isinstance(source, Load) or loop.axis not in other.axes:
-        raise LoopError("the other operand must be a tile of a tensor along the axis of the loop", op.result.span)
-    name = source.source.tensor.name
-    if source.source.indices[-1].axis == loop.axis and loop.axis.within is not None:
-        raise LoopError(f"`{name}` has `{loop.axis.name}` innermost, but its groups have any length", op.result.span)
-    known = loop.axis.dim.size is not None  # else its rows are too far apart: `_reach`
-    if source.source.indices[-1].axis == loop.axis and known and (loop.axis.dim.size or 1) % extent(loop.axis):
-        raise LoopError(
-            f"`{name}` has `{loop.axis.name}` innermost, and {loop.axis.dim.name} is not a multiple of its tiles",
-            op.result.span,
-        )
-    return _Pair(op, held, source.source)
-
-
-def _staging(program: EquationProgram, source: Access, span: Span | None, used: Sequence[str]) -> Staging:
-    """Return the way through LDS of a tensor that all waves multiply by. Raises LoopError if the spec names none."""
-    name = source.tensor.name
-    staging = next((s for s in program.shared if s.tensor.name == name), None)
-    if staging is None:
-        missing = [name for name in used if name not in {s.tensor.name for s in program.shared}]
-        those = " and ".join(f"`{name}`" for name in missing)
-        line = f"shared {', '.join(missing)} buffers 2"
-        loop = next((op.span for op in program.kernel.body if isinstance(op, Loop) and op.span), None)
-        raise LoopError(f"all waves multiply by {those}, which must go through LDS", span, f"add `{line}`",
-                        line_above(loop, line) if loop else ())  # fmt: skip
-    return staging
-
-
 def _staged(program: EquationProgram, m: LoopMap) -> None:
     """Raises LoopError for a tensor that is `shared` and does not go through LDS."""
     used = {ring.name for ring in m.moving}
     if stray := next((s for s in program.shared if s.tensor.name not in used), None):
         what = f"neither an operand that changes in the loop nor a vector along `{m.loop.axis.name}`"
+        if stray.tensor in {x.source.source.tensor for x in m.outside}:
+            what = "multiplied outside of the loop, where the waves read it from memory"
         raise LoopError(f"`{stray.tensor.name}` is {what}", stray.span, "remove it from `shared`")
-
-
-def _held(held: Value, made: Op, product: Product, loop: Loop) -> None:
-    """Raises LoopError where the factor that stays in registers is not one that a lane can hold."""
-    if isinstance(made, Load):
-        if loop.axis in held.axes:
-            raise LoopError(f"both operands change along `{loop.axis.name}`", product.result.span)
-        if made.source.indices[-1].axis != product.axis:
-            raise LoopError(f"`{made.source.tensor.name}` does not have `{product.axis.name}` innermost", held.span)
-    else:
-        assert isinstance(made, Convert), "only loads and conversions have types other than f32"
-
-
-def _onto(product: Product, loop: Loop, pairs: Sequence[_Pair]) -> tuple[Value | None, Value]:
-    """Return the value to which a product is added, None if it starts at zero, and the sum.
-
-    The sum counts if the product is used for nothing else. Of two products that are added, the second is added to the
-    first.
-    """
-    users = [op for op in walk(loop.body) if product.result in reads(op)]
-    updates = [c.update for c in loop.carries]
-    updates += [c.update for op in loop.body if isinstance(op, When) for c in op.chosen]
-    handed = product.result in updates
-    add = users[0] if len(users) == 1 and not handed else None
-    if isinstance(add, Map) and add.function == "add":
-        others = [v for v in add.arguments if v != product.result]
-        later = {p.product.result for p in pairs[[p.product for p in pairs].index(product) + 1 :]}
-        if len(others) == 1 and set(others[0].axes) == set(product.result.axes) and others[0] not in later:
-            return others[0], add.result
-    return None, product.result
 
 
 def _tiles(m: LoopMap) -> None:

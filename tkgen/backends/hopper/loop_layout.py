@@ -62,7 +62,7 @@ def hopper_loop(program: EquationProgram, machine: Hopper) -> HopperLoop:
         masks = tensor.dtype is DType.I8 and _read_by_lanes(kernel, tensor)
         if tensor.dtype not in (*FACTORS, DType.F32) and not masks:
             raise LoopError(f"`{tensor.name}` is {tensor.dtype.spelling}", tensor.span, "use bf16, f16 or f32")
-    kernel = apart(kernel, _loop(kernel))
+    kernel = apart(kernel)
     kernel = masked(kernel, _loop(kernel))
     found = _products(program, kernel, _loop(kernel), machine)
     if found.overhangs(found.columns):

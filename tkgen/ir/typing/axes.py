@@ -467,7 +467,7 @@ class Axes:
 
     def _divided(self, tensor: Tensor, dim: Dim, expr: ast.Binary, axis: Axis, stored: bool) -> Index:
         """`h / GROUP`, or the number of a tile: `n / 128`, of what is loaded `k / 128`, too."""
-        by_tile = axis.tile is not None and (axis.kind is AxisKind.PARALLEL or not stored)
+        by_tile = axis.tile is not None
         if expr.op != "/" or not (axis.is_index or by_tile):
             fix = Fix("an index is an axis, an index axis divided by a number, or a sum of axes times numbers")
             if expr.op == "*":

@@ -28,6 +28,7 @@ from tkgen.ir.equations import (
     Loop,
     Map,
     Op,
+    Store,
     Value,
     When,
     reads,
@@ -55,6 +56,7 @@ class LoopExpressions:
         self.made: dict[Value, Op] = {value: op for op in ops for value in writes(op)}
         self.by_product = {x.product.result: x for x in m.multiplications}
         self.by_result = {x.result: x for x in m.multiplications}
+        self.outside = {x.product.result: x for x in m.outside}
         self.factors = m.factors
         self.exchanged = {x.product.result: x for x in m.exchanges}
         self.vectors = {ring.access: ring for ring in m.vectors}
@@ -140,9 +142,21 @@ class LoopExpressions:
             inline = self.is_inline(value) or value in self.inlined
             product = value in self.by_product and not (value in self.by_result and self._is_mask(op))
             kept = inline or product or not self._of_the_pass(value)
-            if not kept and set(value.axes) == set(op.result.axes) and len(self.users[value]) == 1:
+            if not kept and set(value.axes) == set(op.result.axes) and self._ends(op, value):
                 return value
         return None
+
+    def _ends(self, op: Map, value: Value) -> bool:
+        """Return True if nothing uses a value after an operation; stores and products may use a carried one before."""
+        others = [user for user in self.users[value] if user is not op]
+        reordered = self.m.early is not None or self.m.fenced
+        if reordered or not any(c.inside == value for c in self.m.loop.carries):
+            return len(self.users[value]) == 1
+        if any(not isinstance(u, Store) and not (isinstance(u, Convert) and u.result in self.factors) for u in others):
+            return False
+        body, x = self.m.loop.body, self.by_result.get(op.result)
+        at = body.index(op if x is None else x.product)
+        return all(user in body[:at] for user in others)
 
     def _is_mask(self, op: Op) -> bool:
         """True if an operation leaves most tiles as they are: it chooses by coordinates between a tile and a number."""

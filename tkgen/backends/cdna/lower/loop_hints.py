@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tkgen.ir.equations import Axis
-from tkgen.schedule.loop_tiles import Multiplication, extent
+from tkgen.schedule.loop_tiles import Multiplication, Outside, extent
 from tkgen.schedule.loops import SIDES, LoopMap
 
 
@@ -29,6 +29,6 @@ def interleaved(m: LoopMap, constant: Callable[[Axis], str]) -> str:
     return f"tk::interleave<{count}, {vector}>();"
 
 
-def rows_at_once(x: Multiplication) -> int:
+def rows_at_once(x: Multiplication | Outside) -> int:
     """Rows of a product's result that are a tile of what is read for it."""
     return next(s for s in SIDES if extent(x.rows) % s == 0)

@@ -40,7 +40,7 @@ from tkgen.ir.equations import (
 from tkgen.ir.functions import CDNA, FUNCTIONS
 from tkgen.ir.types import DType
 from tkgen.schedule.loop_loads import at_once, widened
-from tkgen.schedule.loop_tiles import Moving, Multiplication, extent
+from tkgen.schedule.loop_tiles import Moving, Multiplication, Outside, extent
 from tkgen.schedule.loops import VOTES, LoopMap
 
 PACKED = frozenset({"add", "sub", "mul"})  # instructions take two elements of a lane at a time
@@ -82,6 +82,10 @@ class LoopValues(LoopExpressions):
             elif isinstance(op, Product) and (exchange := self.exchanged.get(op.result)) is not None:
                 close()
                 lines += within(exchange.product.result.span, self.exchanges.multiplied(exchange))
+                self.under_way.multiply(op.result)
+            elif isinstance(op, Product) and (alone := self.outside.get(op.result)) is not None:
+                close()
+                lines += within(op.result.span, self._multiplied_from_memory(alone))
                 self.under_way.multiply(op.result)
             elif multiplication is not None:
                 close()
@@ -335,7 +339,8 @@ class LoopValues(LoopExpressions):
         read = f"{self.places.base[moving.access]}_r"
         kind = partial(self.operand, moving.access.tensor.dtype)
         if x.across:
-            assert not by_rows, "what is summed along the loop's axis was computed"
+            own = [] if x.held_ring is None else self._own_part(x.held_ring, held, "SIDE", "k", item)
+            right = held if own else f"tk::subtile_inplace<SIDE>({held}, k)"
             if x.onto is None:
                 yield f"zero({result});"
             yield from nest(
@@ -343,10 +348,13 @@ class LoopValues(LoopExpressions):
                 [
                     f"{kind(f'{rows}, SIDE')} {read};",
                     f"tk::load_across<{self.m.neighbours(x.rows)}>({read}, {slot}, k * SIDE);",
-                    f"mma_AB({result}, {read}, tk::subtile_inplace<SIDE>({held}, k), {result});{end}",
+                    *own,
+                    f"mma_AB{'t' if own else ''}({result}, {read}, {right}, {result});{end}",
                 ],
             )
             return
+        if x.held_ring is not None:
+            yield from self._own_part(x.held_ring, held, summed, "0", item)
         part = rows_at_once(x)
         begin, stop = self._of_part(f"{rows} / {part}")
         yield from nest(
@@ -357,6 +365,35 @@ class LoopValues(LoopExpressions):
                 f"auto &part = tk::subtile_inplace<{part}>({result}, n);",
                 *(["zero(part);"] if x.onto is None else []),
                 f"mma_{'ABt' if by_rows or moving.of_bytes else 'AB'}(part, {read}, {held}, part);{end}",
+            ],
+        )
+
+    def _own_part(self, ring: Moving, name: str, summed: str, col: str, item: str) -> list[str]:
+        """The part of a ring's tile of iteration `item` that has this wave's columns, to registers as an operand.
+
+        `summed` of its columns are read, number `col` of such parts.
+        """
+        tile = self.ring(ring.access, ring.buffers, item)
+        kind = self.operand(ring.access.tensor.dtype, f"COLS, {summed}")
+        part = f"subtile_inplace<COLS, {summed}>({tile}, {{wave, {col}}})"
+        return [f"{kind} {name};", f"load({name}, {part});"]
+
+    def _multiplied_from_memory(self, x: Outside) -> Iterator[str]:
+        """A product outside of the loop: rows of its other operand are read from memory as they are multiplied."""
+        source, result, part = x.source.source, self.name[x.product.result], rows_at_once(x)
+        read, summed = f"{self.places.base[source]}_r", self.extent(x.summed)
+        transposed = "t" if isinstance(self.made[x.held], Load) else ""
+        yield from self.declare(x.product.result)
+        place = f"{self.places.buffer(source)}, n * {part}, {self.places.pitch(source)}"
+        end = self.places.remark(x.product.result.span)
+        yield from nest(
+            [f"for (int n = 0; n < {self.extent(x.rows)} / {part}; ++n)"],
+            [
+                f"{self.operand(source.tensor.dtype, f'{part}, {summed}')} {read};",
+                f"tk::load_operand({read}, {place});",
+                f"auto &part = tk::subtile_inplace<{part}>({result}, n);",
+                "zero(part);",
+                f"mma_AB{transposed}(part, {read}, {self.name[x.held]}, part);{end}",
             ],
         )
 
@@ -437,17 +474,34 @@ class LoopValues(LoopExpressions):
         yield f"tk::load_{how}({', '.join([name, buffer, *columns, *rows])});{end}"
 
     def _stored_now(self, op: Store) -> Iterator[str]:
-        """A tile of results of this iteration to memory: what is within the tensor."""
-        access, axis, end = op.target, self.m.loop.axis, self.places.remark(op.span)
+        """A tile of this iteration to memory: what is within the tensor."""
+        access, axis, split, end = op.target, self.m.loop.axis, self.m.split, self.places.remark(op.span)
         buffer, tensor, extent = self.places.buffer(access), access.tensor, self.extent(axis)
         begin = self.places.origin(access, (axis.kind,))
         yield f"const auto {buffer} = tk::buffer_from(g.{cpp_name(tensor.name)}, {begin});"
+        if axis not in access.axes:
+            yield self.stored(op)
+            return
         whole = axis.dim.size is not None and axis.dim.size % (axis.tile or 1) == 0
         columns = extent if whole else f"{self.places.length(axis)} - {self.places.axis[axis]}_0"
-        kind = f"{tensor.dtype.cpp}, {at_once(self.m, access)}, {extent}, COLS, SIDE"
         value = f"[&](int i, int c, int e) {{ return {self.text(op.value, {})}; }}"
-        at = f"wave * COLS, {self.rows_left()}, {columns}, {self.places.apart(access, self.m.split)}"
-        yield f"tk::store_tile<{kind}>({buffer}, {at}, {value});{end}"
+        inside = f"{buffer}, wave * COLS, {self.rows_left()}, {columns}"
+        if access.indices[-1].axis == split:
+            kind = f"{tensor.dtype.cpp}, {extent}, COLS, SIDE"
+            yield f"tk::store_across<{kind}>({inside}, {self.places.apart(access, axis)}, {value});{end}"
+            return
+        kind = f"{tensor.dtype.cpp}, {at_once(self.m, access)}, {extent}, COLS, SIDE"
+        yield f"tk::store_tile<{kind}>({inside}, {self.places.apart(access, split)}, {value});{end}"
+
+    def stored(self, op: Store) -> str:
+        """The line that stores a tile or a vector of the axis that the waves divide."""
+        along, cpp, access = self.rows(op.value), op.target.tensor.dtype.cpp, op.target
+        what = "store_rows" if along else "store_columns"
+        if along in self.m.interleaved:
+            what, cpp = "store_interleaved", f"{cpp}, {self.m.neighbours(along)}"
+        at = f"wave * COLS, {self.rows_left()}, {self.places.pitch(access)}"
+        buffer, end = self.places.buffer(access), self.places.remark(op.span)
+        return f"tk::{what}<{cpp}>({buffer}, {self.name[op.value]}, {at});{end}"
 
     def rows_left(self) -> str:
         """The rows of a block's tile that are within the tensors, and no other block's."""

@@ -31,10 +31,11 @@ class UnderWay:
         self.made, self.users = made, users
         self.onto = {x.onto: x.result for x in m.multiplications}
         self.sums = {x.product.result: x.result for x in m.multiplications}
-        self.sums |= {x.product.result: x.product.result for x in m.exchanges}
+        aside = [*(x.product.result for x in m.exchanges), *(x.product.result for x in m.outside)]
+        self.sums |= {value: value for value in aside}
         self.carries = m.loop.carries
         self.early = m.early.result if m.early is not None else None
-        products = {x.result for x in m.multiplications} | {x.product.result for x in m.exchanges}
+        products = {x.result for x in m.multiplications} | set(aside)
         self.products = products - {self.early}
         self._here: set[tuple[Value | None, Part]] = set()  # multiplied since the last branch
         self._done: set[Value] = set()  # multiplied in this iteration

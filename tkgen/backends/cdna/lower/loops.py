@@ -104,6 +104,8 @@ class LoopLowering(Lowering):
         yield Constant("ELEMENTS", "SIDE * SIDE / WARP_THREADS", "of a base tile, for a lane")
         axis = m.loop.axis
         yield Constant(self.values.extent(axis), str(axis.tile), f"of {axis.dim.name} in a pass", origin(axis.span))
+        if any(x.held_ring is not None for x in m.multiplications):
+            yield Constant(self.values.extent(m.split), str(m.split.tile), "of a block", origin(m.split.span))
         if self._all_steps == "STEPS":
             yield Constant("STEPS", self._steps(), "passes")
 
@@ -449,12 +451,7 @@ class LoopLowering(Lowering):
             value = f"[&](int i, int e) {{ return {self.values.text(store.value, {})}; }}"
             yield f"tk::store_row<{kind}>({self.places.buffer(store.target)}, {value});{end}"
             return
-        what = "store_rows" if along else "store_columns"
-        if along in self.m.interleaved:
-            what, cpp = "store_interleaved", f"{cpp}, {self.m.neighbours(along)}"
-        buffer, pitch = self.places.buffer(store.target), self.places.pitch(store.target)
-        rows = self.values.rows_left()
-        yield f"tk::{what}<{cpp}>({buffer}, {self.values.name[store.value]}, wave * COLS, {rows}, {pitch});{end}"
+        yield self.values.stored(store)
 
 
 def _by_some_lanes(ring: Moving, threads: int) -> bool:

@@ -298,6 +298,21 @@ __device__ __forceinline__ void store_tile(buffer to, int first, int rows, int l
             }
 }
 
+/// The same of a tile whose columns are side by side in memory, and the neighbours of a column `apart`.
+template <typename T, int height, int width, int side, typename F>
+__device__ __forceinline__ void store_across(buffer to, int first, int rows, int left, int apart, F value) {
+#pragma unroll
+    for (int i = 0; i < height / side; ++i)
+#pragma unroll
+        for (int c = 0; c < width / side; ++c)
+#pragma unroll
+            for (int e = 0; e < side * side / WARP_THREADS; ++e) {
+                const int row = first + c * side + laneid() % side, col = row_at<side>(i, e);
+                const neighbours<T, 1> out = {{convert<T>(value(i, c, e))}};
+                store_at(to, row < rows && col < left ? (col * apart + row) * int(sizeof(T)) : OUTSIDE, out);
+            }
+}
+
 /// A number for each row of results from memory, where they are neighbours.
 template <typename T, int G = 1, int length, typename shape> __device__ inline void load_row(row_values<length, shape> &values, buffer from) {
     load_column<T, G, length / shape::side, shape::side>(from, 0, [&](int i, int e, float x) {
