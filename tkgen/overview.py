@@ -15,7 +15,7 @@ from tkgen.diagnostics import Diagnostic, Severity, SpecError
 from tkgen.diagnostics.fixes import edited
 from tkgen.diagnostics.machine import to_json
 from tkgen.diagnostics.render import render_text
-from tkgen.ir.equations import to_text
+from tkgen.ir.equation_text import to_text
 from tkgen.report.canvas import standalone
 from tkgen.report.svg import equation_picture
 from tkgen.source import Span

@@ -261,7 +261,7 @@ def _tree_text(parsed: Parsed) -> str:
 
 
 def _equations_text(equations: TypedEquations) -> str:
-    from tkgen.ir.equations import to_text
+    from tkgen.ir.equation_text import to_text
 
     return _joined(map(to_text, equations.typed()))
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tkgen.diagnostics import SpecError
 from tkgen.diagnostics.render import render_text
-from tkgen.ir.equations import to_text
+from tkgen.ir.equation_text import to_text
 from tkgen.ir.program import program
 from tkgen.ir.typing import typed
 from tkgen.ir.verifier import verify

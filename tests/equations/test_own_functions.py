@@ -11,7 +11,8 @@ from tkgen.api import load, load_equations
 from tkgen.diagnostics import SpecError
 from tkgen.diagnostics.render import render_text
 from tkgen.execute.launch import run
-from tkgen.ir.equations import Kernel, Map, to_text
+from tkgen.ir.equation_text import to_text
+from tkgen.ir.equations import Kernel, Map
 from tkgen.ir.meaning import evaluate
 from tkgen.ir.rounding import normal
 from tkgen.source import SourceFile

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tkgen.ir.equations import to_text
+from tkgen.ir.equation_text import to_text
 from tkgen.ir.typing import typed
 from tkgen.source import SourceFile
 from tkgen.syntax.format import format_source

@@ -9,7 +9,7 @@ import torch
 
 from tkgen.api import load
 from tkgen.execute.compare import random_inputs
-from tkgen.ir.equations import to_text
+from tkgen.ir.equation_text import to_text
 from tkgen.ir.launch import Launch
 from tkgen.ir.meaning import evaluate
 from tkgen.ir.verifier import verify

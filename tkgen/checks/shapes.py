@@ -19,7 +19,8 @@ from math import lcm
 from tkgen.checks.words import names_text, place, statement
 from tkgen.diagnostics import Diagnostic, Fix, Label
 from tkgen.diagnostics.edits import also_for, without_option, without_statement
-from tkgen.ir.equations import Access, access_text
+from tkgen.ir.equation_text import access_text
+from tkgen.ir.equations import Access
 from tkgen.ir.types import ACCESS_BYTES, DType, Operand, Program, Via
 from tkgen.schedule.plan import Plan
 from tkgen.source import Span

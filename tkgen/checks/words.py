@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tkgen.ir.equations import axis_text
+from tkgen.ir.equation_text import axis_text
 from tkgen.ir.types import Program
 from tkgen.source import Span
 from tkgen.tile.ops import Move, Store, indices

@@ -20,6 +20,7 @@ import torch
 from tkgen.execute.arguments import SizeError
 from tkgen.execute.compare import Comparison, Inputs, Reference, compare, drawn, widened
 from tkgen.execute.pages import laid_out
+from tkgen.ir.equation_text import affine_text
 from tkgen.ir.equations import (
     Access,
     Axis,
@@ -37,7 +38,6 @@ from tkgen.ir.equations import (
     Value,
     When,
     accesses,
-    affine_text,
     walk,
     writes,
 )

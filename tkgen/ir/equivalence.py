@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tkgen.ir.equations import Kernel, Loop, Op, Store, Value, When, access_text, axis_text, op_text, reads
+from tkgen.ir.equation_text import access_text, axis_text, op_text
+from tkgen.ir.equations import Kernel, Loop, Op, Store, Value, When, reads
 from tkgen.ir.substitution import Named, substituted
 
 

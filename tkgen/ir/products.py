@@ -17,6 +17,7 @@ from math import inf, prod
 
 from tkgen.ir.affine import first_affine
 from tkgen.ir.deciding import decided
+from tkgen.ir.equation_text import access_text
 from tkgen.ir.equations import (
     Access,
     Argument,
@@ -36,7 +37,6 @@ from tkgen.ir.equations import (
     Store,
     Value,
     When,
-    access_text,
     accesses,
     reads,
     walk,

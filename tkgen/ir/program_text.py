@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tkgen.ir.equation_program import EquationProgram
-from tkgen.ir.equations import to_text as equations_text
+from tkgen.ir.equation_text import to_text as equations_text
 from tkgen.ir.types import Operand, Program, Role, role_text
 
 

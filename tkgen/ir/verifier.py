@@ -29,6 +29,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NoReturn
 
+from tkgen.ir.equation_text import axis_text, op_text
 from tkgen.ir.equations import (
     Access,
     Argument,
@@ -51,8 +52,6 @@ from tkgen.ir.equations import (
     Term,
     Value,
     When,
-    axis_text,
-    op_text,
     reads,
     walk,
     writes,

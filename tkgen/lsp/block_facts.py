@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from tkgen.ir.equations import Axis, AxisKind, Kernel, Value, axis_text, value_text, walk, writes
+from tkgen.ir.equation_text import axis_text, value_text
+from tkgen.ir.equations import Axis, AxisKind, Kernel, Value, walk, writes
 from tkgen.ir.types import Tensor
 from tkgen.lsp.analysis import KernelFacts
 from tkgen.syntax import ast

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tkgen.checks.shared_memory import lds_bytes
-from tkgen.ir.equations import AxisKind, Kernel, axis_text, value_text, walk, writes
+from tkgen.ir.equation_text import axis_text, value_text
+from tkgen.ir.equations import AxisKind, Kernel, walk, writes
 from tkgen.ir.launch import Launch
 from tkgen.ir.types import WAVE_LANES, Operand, Program, Role, Tensor, Via
 from tkgen.lsp import block_facts

@@ -9,22 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tkgen.ir.equations import (
-    Access,
-    Kernel,
-    Load,
-    Loop,
-    Op,
-    Product,
-    Reduce,
-    Store,
-    Value,
-    When,
-    access_text,
-    reads,
-    walk,
-    writes,
-)
+from tkgen.ir.equation_text import access_text
+from tkgen.ir.equations import Access, Kernel, Load, Loop, Op, Product, Reduce, Store, Value, When, reads, walk, writes
 from tkgen.report.flow import Flow, FlowEdge, FlowNode, layers_of, rows_of
 from tkgen.source import Span
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tkgen.ir.affine import first_affine
+from tkgen.ir.equation_text import access_text
 from tkgen.ir.equations import (
     Access,
     Axis,
@@ -15,7 +16,6 @@ from tkgen.ir.equations import (
     Reduce,
     Store,
     Value,
-    access_text,
     accesses,
     reads,
     walk,

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from functools import cache
 
+from tkgen.ir.equation_text import access_text, op_text
 from tkgen.ir.equations import (
     Argument,
     Constant,
@@ -27,8 +28,6 @@ from tkgen.ir.equations import (
     Store,
     Value,
     When,
-    access_text,
-    op_text,
     reads,
     writes,
 )

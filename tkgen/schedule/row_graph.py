@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tkgen.ir.equations import Kernel, Load, Loop, Op, Store, Value, When, op_text, reads, walk, writes
+from tkgen.ir.equation_text import op_text
+from tkgen.ir.equations import Kernel, Load, Loop, Op, Store, Value, When, reads, walk, writes
 from tkgen.ir.graph import Dependency
 from tkgen.ir.types import ALL_WAVES
 from tkgen.schedule.loop_program import ring_of

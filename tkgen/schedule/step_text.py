@@ -5,18 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from tkgen.ir.equations import (
-    Load,
-    Loop,
-    Product,
-    Reduce,
-    Store,
-    When,
-    access_text,
-    body_text,
-    walk,
-    writes,
-)
+from tkgen.ir.equation_text import access_text, body_text
+from tkgen.ir.equations import Load, Loop, Product, Reduce, Store, When, walk, writes
 from tkgen.ir.equations import Op as Operation
 from tkgen.schedule.loop_program import block as loop_block
 from tkgen.schedule.loop_program import persistent, product_of, ring_of

@@ -9,7 +9,8 @@ from math import prod
 from tkgen.backends.cdna.lower.model import Offsets
 from tkgen.backends.cdna.lower.names import EXTENTS, cpp_name
 from tkgen.backends.cdna.lower.origins import NOWHERE, Marks, Origin, Origins
-from tkgen.ir.equations import Access, Axis, AxisKind, Index, Kernel, Load, Store, affine_text, walk
+from tkgen.ir.equation_text import affine_text
+from tkgen.ir.equations import Access, Axis, AxisKind, Index, Kernel, Load, Store, walk
 from tkgen.ir.types import Dim, Tensor
 from tkgen.remap import Remap
 from tkgen.schedule.rows import extent

@@ -17,6 +17,7 @@ from math import isfinite
 
 from tkgen.backends.cdna.lower.elements import literal
 from tkgen.backends.cdna.lower.reference_elements import directions, element, is_gathered, is_one_place, place_text
+from tkgen.ir.equation_text import access_text, affine_text
 from tkgen.ir.equations import (
     Access,
     Argument,
@@ -34,8 +35,6 @@ from tkgen.ir.equations import (
     Reduce,
     Store,
     Value,
-    access_text,
-    affine_text,
     reads,
     walk,
     writes,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tkgen.ir.equations import Access, Axis, AxisKind, Index, affine_text
+from tkgen.ir.equation_text import affine_text
+from tkgen.ir.equations import Access, Axis, AxisKind, Index
 
 
 def is_gathered(access: Access) -> bool:

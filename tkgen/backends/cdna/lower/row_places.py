@@ -13,7 +13,8 @@ from functools import partial
 
 from tkgen.backends.cdna.lower.places import BlockPlaces, Names, in_bytes
 from tkgen.ir.affine import may_leave
-from tkgen.ir.equations import Access, Axis, AxisKind, Index, affine_text
+from tkgen.ir.equation_text import affine_text
+from tkgen.ir.equations import Access, Axis, AxisKind, Index
 from tkgen.remap import Remap
 from tkgen.schedule.rows import RowMap, extent
 
