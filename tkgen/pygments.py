@@ -20,7 +20,7 @@ from tkgen.syntax.grammar import spellings
 _DECLARING = frozenset({"DIMS", "PARAM", "GLOBAL", "SCALAR", "FUNCTION"})
 _OPERATORS = frozenset({
     "PLUS", "MINUS", "TIMES", "DIVIDE", "MODULO", "EQUAL", "VBAR", "_DOTS", "COLON", "AT", "COMPARE", "TRANSPOSED",
-    "ADDS",
+    "UPDATE",
 })  # fmt: skip
 _DECLARED = {
     "kernel": Name.Function,

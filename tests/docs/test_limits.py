@@ -87,7 +87,8 @@ CHANGES = [
     ("E230", GROUPED, "k in K by 64", "k in K within FIRST[h] by 64"),
     ("E406", PLACES, "m in M by 4", "h in H, m in M within FIRST[h] by 4\n  remap reversed"),
     ("E230", LIMITED, "k in K by 64", "k in K below COUNT[h] by 64"),
-    ("E233", PLACES, "  Y[m]", "  Y[ROW[m]]"),
+    ("E204", PLACES.replace("Y : f32", "Y : bf16"), "  Y[m] =", "  Y[ROW[m]] +="),
+    ("E230", PLACED, "  C[h, m, n] =", "  distinct C[h, ROW[m], n] ="),
     ("E230", PLACED, "shared A, B", "shared B\n  registers A"),
 ]
 

@@ -10,10 +10,11 @@ import pytest
 from tkgen import api, run
 from tkgen.diagnostics import SpecError
 from tkgen.execute.compare import compare
+from tkgen.ir.computation import compute
 from tkgen.ir.deciding import decided
 from tkgen.ir.equation_text import to_text
 from tkgen.ir.equations import Kernel, When, walk
-from tkgen.ir.meaning import compute, evaluate
+from tkgen.ir.meaning import evaluate
 from tkgen.ir.rounding import TORCH
 from tkgen.ir.typing import typed
 from tkgen.ir.verifier import verify

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tkgen.ir.meaning import compute
+from tkgen.ir.computation import compute
 from tkgen.ir.typing import typed
 from tkgen.overview import overview
 from tkgen.syntax.parser import parse_text

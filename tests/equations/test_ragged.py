@@ -7,8 +7,9 @@ from itertools import pairwise
 import pytest
 import torch
 
+from tkgen.ir.computation import compute
 from tkgen.ir.equations import Kernel
-from tkgen.ir.meaning import compute, evaluate
+from tkgen.ir.meaning import evaluate
 from tkgen.ir.segments import problem, segments
 from tkgen.ir.typing import typed
 from tkgen.source import SourceFile

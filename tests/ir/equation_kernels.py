@@ -25,6 +25,7 @@ from tkgen.ir.equations import (
     Product,
     Reduce,
     Store,
+    Update,
     Value,
     joined,
 )
@@ -90,7 +91,8 @@ class Writer:
         return result
 
     def store(self, name: str, places: str, value: Value, adds: bool = False) -> None:
-        self.ops.append(Store(self.access(name, places), value, adds))
+        update = Update.ADD if adds else Update.SET
+        self.ops.append(Store(self.access(name, places), value, update))
 
     def number(self, value: float) -> Value:
         result = self.value(())

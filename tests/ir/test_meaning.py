@@ -8,8 +8,9 @@ import pytest
 import torch
 from equation_kernels import Writer, attention, rmsnorm, softmax, swiglu
 
+from tkgen.ir.computation import compute
 from tkgen.ir.equations import Kernel
-from tkgen.ir.meaning import Result, compute, evaluate
+from tkgen.ir.meaning import Result, evaluate
 from tkgen.ir.rounding import TORCH
 
 Tensors = dict[str, torch.Tensor]

@@ -18,7 +18,7 @@ from tkgen.diagnostics import SpecError
 from tkgen.emulate import interleavings
 from tkgen.execute.compare import Inputs
 from tkgen.execute.launch import run
-from tkgen.ir.meaning import compute
+from tkgen.ir.computation import compute
 
 FOLDER = Path(__file__).parents[2] / "specs/quantise"
 FOUR, SIX = (FOLDER / f"mxfp{bits}_rows.tk" for bits in (4, 6))

@@ -45,6 +45,7 @@ def test_kernels_of_equations_are_typed() -> None:
         "quantise",
         "rmsnorm",
         "convolve",
+        "embedding_gradient",
         "capped_softmax",
         "attention",
         "grouped",

@@ -17,7 +17,7 @@ from tkgen.ir.room import too_many_registers
 from tkgen.ir.types import ACCESS_BYTES
 from tkgen.schedule.row_form import RowError, Way
 from tkgen.schedule.row_verifier import verify
-from tkgen.schedule.rows import LaneTarget, RowMap, map_rows, reach_bytes
+from tkgen.schedule.rows import LaneTarget, RowMap, by_element, map_rows, reach_bytes
 from tkgen.schedule.sweeps import REGISTER_BYTES
 from tkgen.targets import Target
 
@@ -146,9 +146,11 @@ def _narrow(program: EquationProgram, m: RowMap) -> Iterator[Diagnostic]:
     """Tensors of long rows of which each access moves less than a register, as their size or their tile is uneven."""
     if "slow_reads" in program.allow:
         return
+    if by_element(m.kernel, m.fast):
+        return
     written = {op.target for op in walk(m.kernel.body) if isinstance(op, Store)}
     for access in dict.fromkeys(accesses(m.kernel)):
-        tensor, axis = access.tensor, access.indices[-1].axis
+        tensor, axis = access.tensor, access.innermost
         size = tensor.dtype.sized({Way.ALONG: m.chunk, Way.ACROSS: m.across}.get(m.way(access), REGISTER_BYTES))
         if size >= REGISTER_BYTES or axis is None or axis.within is not None:
             continue

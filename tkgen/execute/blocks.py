@@ -20,6 +20,7 @@ import torch
 from tkgen.execute.arguments import SizeError
 from tkgen.execute.compare import Comparison, Inputs, Reference, compare, drawn, widened
 from tkgen.execute.pages import laid_out
+from tkgen.ir.affine import distinct_positions
 from tkgen.ir.equation_text import affine_text
 from tkgen.ir.equations import (
     Access,
@@ -35,6 +36,7 @@ from tkgen.ir.equations import (
     Loop,
     Map,
     Op,
+    Update,
     Value,
     When,
     accesses,
@@ -43,8 +45,9 @@ from tkgen.ir.equations import (
 )
 from tkgen.ir.functions import CDNA
 from tkgen.ir.launch import Launch
-from tkgen.ir.meaning import evaluate
+from tkgen.ir.meaning import scattered
 from tkgen.ir.rounding import UNIT_ROUNDOFF, unwritten
+from tkgen.ir.scattered import Combined, flat, results_of
 from tkgen.ir.sizing import Box
 from tkgen.ir.substitution import Named, substituted
 from tkgen.ir.types import Dim, Tensor
@@ -67,9 +70,11 @@ def inputs_of(
         if (axis := kernel.offsets.get(tensor)) is not None:  # all blocks look for their groups in it
             found[tensor.name] = torch.tensor(launch.offset_values(axis), dtype=torch.int32)
             continue
+        every = drawn(launch, tensor, whole.shape, kind, generator) if tensor in distinct_positions(kernel) else None
         for box in boxes:
             at = _stored(launch.part(tensor, box), tensor)
-            whole[at] = drawn(launch, tensor, whole[at].shape, kind, generator, back_end)
+            new = drawn(launch, tensor, whole[at].shape, kind, generator, back_end) if every is None else every[at]
+            whole[at] = new
     return found
 
 
@@ -79,11 +84,15 @@ def compared_blocks(
 ) -> dict[str, Comparison]:  # fmt: skip
     """Compare what some blocks store with the equations; every other element must be as it was before."""
     boxes = [(block, box) for block in dict.fromkeys(blocks) for box in launch.boxes(block)]
-    meant = [_meant(launch, inputs, scalars, block, box, back_end) for block, box in boxes]
+    each = [_meant(launch, inputs, scalars, block, box, back_end) for block, box in boxes]
+    meant, brought = [found for found, _ in each], [combined for _, combined in each]
     judged = {}
     for tensor in launch.program.outputs:
         name, adds = tensor.name, tensor.name in launch.program.added
         parts = [launch.part(tensor, box) for _, box in boxes]
+        if any(name in combined for combined in brought):
+            judged[name] = _scattered(launch, tensor, parts, brought, inputs.get(name), outputs[name])
+            continue
         expected = _added(tensor, parts, [m[name] for m in meant]) if adds else list(
             zip(parts, (m[name] for m in meant), strict=True)
         )  # fmt: skip
@@ -96,6 +105,30 @@ def compared_blocks(
         touched = _changed(outputs[name], inputs.get(name, fresh), at)
         judged[name] = replace(judged[name], wrong=judged[name].wrong + touched)
     return judged
+
+
+def _scattered(
+    launch: Launch[Any], tensor: Tensor, parts: Sequence[Part], brought: Sequence[Mapping[str, Combined]],
+    before: torch.Tensor | None, result: torch.Tensor,
+) -> Comparison:  # fmt: skip
+    """Compare what blocks store at computed positions of a tensor; every other element must be as it was."""
+    shape, all_of_it = torch.Size(launch.shape(tensor)), Combined(Update.SET)
+    for part, combined in zip(parts, brought, strict=True):
+        found = combined.get(tensor.name)
+        if found is None:
+            continue
+        own = [len(range(size)[each]) for size, each in zip(shape, part, strict=True)]
+        all_of_it.update = found.update
+        for at, values in zip(found.at, found.values, strict=True):
+            places = zip(torch.unravel_index(at, own), part, strict=True)
+            all_of_it.at.append(flat(tuple(place + (each.start or 0) for place, each in places), shape))
+            all_of_it.values.append(values)
+    elements, value, bound = results_of(all_of_it, tensor.dtype)
+    there = torch.unravel_index(elements, shape)
+    judged = compare(result[there], value, bound)
+    start = launch.program.starts.get(tensor.name)
+    fresh = unwritten((1,), tensor.dtype) if start is None else result.new_full((1,), start)
+    return replace(judged, wrong=judged.wrong + _changed(result, fresh if before is None else before, [there]))
 
 
 def _added(tensor: Tensor, parts: Sequence[Part], meant: Sequence[Reference]) -> list[tuple[Part, Reference]]:
@@ -115,7 +148,7 @@ def _added(tensor: Tensor, parts: Sequence[Part], meant: Sequence[Reference]) ->
     return found
 
 
-def _changed(tensor: torch.Tensor, before: torch.Tensor, boxes: Sequence[Part]) -> int:
+def _changed(tensor: torch.Tensor, before: torch.Tensor, boxes: Sequence[Part | tuple[torch.Tensor, ...]]) -> int:
     """The number of elements outside of `boxes` whose bits differ from `before`, one element that stands for all or
     as many. The tensor is compared in pieces, since a copy of it may not fit into memory."""
     stored = [tensor[box].clone() for box in boxes]
@@ -145,16 +178,18 @@ def _stored(part: Part, tensor: Tensor) -> Part:
 
 def _meant(
     launch: Launch[Any], inputs: Tensors, scalars: Mapping[str, float], block: int, box: Box, back_end: str
-) -> dict[str, Reference]:
-    """Compute what a piece of a block stores in its part of each output, and the bounds on the errors."""
+) -> tuple[dict[str, Reference], dict[str, Combined]]:
+    """Compute what a piece of a block stores in its part of each output, and the bounds on the errors; and what it
+    brings to computed positions."""
     kernel, given = laid_out(launch, inputs, box)
     kernel, names = _by_axes(kernel, box)
     parts = {t.name: launch.part(t, box, kernel) for t in kernel.tensors}
     alone, extents = _apart(kernel, box, launch.extents, parts)
     alone = _moved(alone, launch, box)
     mine = {t.name: given[names.get(t.name, t.name)][_stored(parts[t.name], t)] for t in alone.inputs}
-    found = {name: (r.value, r.bound) for name, r in evaluate(alone, mine, scalars, extents, back_end).items()}
-    return widened(launch, alone, mine, scalars, extents, found)
+    results, brought = scattered(alone, mine, scalars, extents, back_end)
+    found = {name: (r.value, r.bound) for name, r in results.items()}
+    return widened(launch, alone, mine, scalars, extents, found), brought
 
 
 def _by_axes(kernel: Kernel, box: Box) -> tuple[Kernel, dict[str, str]]:

@@ -19,12 +19,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
-from math import frexp
+from math import frexp, prod
 from typing import Any
 
 import torch
 
 from tkgen import mx
+from tkgen.ir.affine import distinct_positions
 from tkgen.ir.equations import Kernel, Loop, Map
 from tkgen.ir.functions import CDNA
 from tkgen.ir.launch import Launch
@@ -132,6 +133,8 @@ def drawn(
     """
     program, dtype = launch.program, tensor.dtype
     held = program.kernel.held.get(tensor)
+    if held is not None and tensor in distinct_positions(program.kernel):
+        return random_distinct(shape, launch.extents[held.name], generator)
     if held is not None:
         return random_places(shape, launch.extents[held.name], generator)
     if kind is not Inputs.EXACT:
@@ -153,6 +156,18 @@ def drawn(
 def random_places(shape: Sequence[int], size: int, generator: torch.Generator) -> torch.Tensor:
     """Places along a dimension of `size`, and now and then one that it has not."""
     return torch.randint(-1, size + 1, tuple(shape), generator=generator, dtype=torch.int32)
+
+
+def random_distinct(shape: Sequence[int], size: int, generator: torch.Generator) -> torch.Tensor:
+    """Positions along a dimension of `size`, none of them twice, and some that it does not have."""
+    count = prod(shape)
+    outside = torch.tensor([-1, size, torch.iinfo(torch.int32).min, torch.iinfo(torch.int32).max], dtype=torch.int32)
+    found = outside[torch.randint(0, len(outside), (count,), generator=generator)]
+    places = torch.randperm(size, generator=generator)[:count].int()
+    taken = torch.randperm(count, generator=generator)[: len(places)]
+    taken = taken[torch.rand(len(taken), generator=generator) < 0.9]
+    found[taken] = places[: len(taken)]
+    return found.reshape(tuple(shape))
 
 
 def random_lengths(count: int, size: int, generator: torch.Generator) -> torch.Tensor:

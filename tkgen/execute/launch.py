@@ -243,7 +243,7 @@ def memory(
     and no kernel adds to them. `into` has memory for outputs, by name; other outputs get some of their own.
     """
     device = next((t.device for t in inputs.values()), None)
-    added = {name for one in launch.launches for name in one.program.added}
+    starts = {name: start for one in launch.launches for name, start in one.program.starts.items()}
     found = dict(inputs)
     for tensor in launch.written:
         if tensor.name in into:
@@ -257,7 +257,7 @@ def memory(
         found[tensor.name] = torch.empty(launch.shape(tensor), dtype=TORCH[tensor.dtype], device=device)
         if poison:
             start = unwritten((), tensor.dtype)
-            found[tensor.name].copy_(torch.zeros_like(start) if tensor.name in added else start)
+            found[tensor.name].copy_(start.fill_(starts[tensor.name]) if tensor.name in starts else start)
     return found
 
 

@@ -7,9 +7,10 @@ are zero, so a range may begin before 0 and end after the dimension.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from math import gcd, prod
 
-from tkgen.ir.equations import Access, Axis, Index
-from tkgen.ir.tensors import Dim
+from tkgen.ir.equations import Access, Axis, Index, Kernel
+from tkgen.ir.tensors import Dim, Tensor
 
 Ends = tuple[int, int]
 """The least and the largest position of a range."""
@@ -37,6 +38,36 @@ def may_leave(index: Index, dim: Dim) -> bool:
         return True
     low, high = ends(index, lambda axis: (0, (axis.dim.size or 1) - 1), lambda each: each.size or 0)
     return low < 0 or high >= (dim.size or 0)
+
+
+def apart(one: Access, other: Access) -> bool:
+    """Return True if two parts of a tensor have no element in common, by positions along one of its dimensions."""
+    return any(_differ(a, b) for a, b in zip(one.indices, other.indices, strict=True))
+
+
+def _differ(one: Index, other: Index) -> bool:
+    """Return True if two indices are never the same position: `2 * p` and `2 * q + 1`."""
+    if not all(index.is_constant or index.terms for index in (one, other)):
+        return False
+    sizes = [{(t.of, t.factor) for t in index.terms if isinstance(t.of, Dim)} for index in (one, other)]
+    unit = gcd(*(t.factor for index in (one, other) for t in index.terms if isinstance(t.of, Axis)))
+    difference = one.at - other.at
+    return sizes[0] == sizes[1] and (difference % unit != 0 if unit else difference != 0)
+
+
+def distinct_positions(kernel: Kernel) -> frozenset[Tensor]:
+    """Return the tensors of i32 whose positions are promised to be distinct, as far as they are positions."""
+    stores = (store for store in kernel.stores if store.distinct)
+    return frozenset(i.through.tensor for s in stores for i in s.target.indices if i.through is not None)
+
+
+def overlaps(index: Index) -> bool:
+    """Return True if an affine index is one number for several positions along its axes, whatever their order."""
+    axes = [term.of for term in index.terms if isinstance(term.of, Axis)]
+    if any(axis.dim.size is None for axis in axes):
+        return False
+    low, high = ends(index, lambda axis: (0, (axis.dim.size or 1) - 1), lambda _: 0)
+    return prod(axis.dim.size or 1 for axis in axes) > high - low + 1
 
 
 def whole_ends(index: Index, unknown: int) -> Ends:

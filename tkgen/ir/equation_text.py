@@ -46,7 +46,7 @@ def axis_text(axis: Axis) -> str:
 
 
 def body_text(body: tuple[Op, ...], indent: str) -> Iterator[str]:
-    """Operations, each in a line, and what stands within them."""
+    """Operations, each in a line, and the operations within them."""
     for op in body:
         if isinstance(op, Loop):
             yield f"{indent}each {op.axis.name}"
@@ -66,8 +66,8 @@ def op_text(op: Op) -> str:
     match op:
         case Load(result=result, source=source):
             return f"{_typed(result)} = load {access_text(source)}"
-        case Store(target=target, value=value, adds=adds):
-            return f"store {access_text(target)} {'+=' if adds else '='} {value}"
+        case Store(target=target, value=value, update=update, distinct=distinct):
+            return f"store {'distinct ' * distinct}{access_text(target)} {update.value} {value}"
         case Constant(result=result, value=value):
             return f"{_typed(result)} = {value!r}"
         case Argument(result=result, scalar=scalar):

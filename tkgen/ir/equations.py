@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from math import inf
 
 from tkgen.ir.hashing import hashed_once
 from tkgen.ir.tensors import Dim, DType, ScalarArg, Tensor
@@ -219,6 +220,16 @@ class Access:
         """The axes of the tile that is touched: those along which it has an extent."""
         return tuple(a for i in self.indices for a in (i.axes if i.extends or i.terms else ()) if not a.is_index)
 
+    @property
+    def innermost(self) -> Axis | None:
+        """The axis whose neighbors are neighbors in memory, if there is one."""
+        return None if self.indices[-1].through is not None else self.indices[-1].axis
+
+    @property
+    def computed(self) -> bool:
+        """True if a position is computed: held by a tensor, or a sum of axes."""
+        return any(index.through is not None or index.terms for index in self.indices)
+
 
 class Kind(Enum):
     """The kind of the elements of a value."""
@@ -253,18 +264,38 @@ class Load:
     source: Access
 
 
+class Update(Enum):
+    """The effect of a store on an element. All but SET combine the value with the element, one store at a time."""
+
+    SET = "="
+    ADD = "+="
+    MAX = "max="
+    MIN = "min="
+
+    def start(self, dtype: DType) -> float:
+        """The element before the first store, set by the launch: the value that changes nothing."""
+        least, largest = dtype.range if dtype.whole else (-inf, inf)
+        return {Update.SET: 0.0, Update.ADD: 0.0, Update.MAX: float(least), Update.MIN: float(largest)}[self]
+
+
 @hashed_once
 @dataclass(frozen=True)
 class Store:
     """The tile of a tensor = `value`, rounded to the tensor's type. Elements outside of the tensor are dropped.
 
-    `adds` says that blocks add to what stands there (split sums).
+    `distinct` is a promise of the spec: no two elements of a launch have the same computed position.
     """
 
     target: Access
     value: Value
-    adds: bool = False
+    update: Update = Update.SET
+    distinct: bool = False
     span: Span | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def adds(self) -> bool:
+        """True if blocks add to what is there."""
+        return self.update is Update.ADD
 
 
 @hashed_once
@@ -431,7 +462,7 @@ class Kernel:
     @property
     def places(self) -> tuple[Access, ...]:
         """The accesses that read indices: of tensors that hold positions in other tensors."""
-        indices = (i for op in walk(self.body) if isinstance(op, Load) for i in op.source.indices)
+        indices = (index for access in accesses(self) for index in access.indices)
         return tuple(dict.fromkeys(i.through for i in indices if i.through is not None))
 
     @property
@@ -443,10 +474,9 @@ class Kernel:
     def held(self) -> dict[Tensor, Dim]:
         """The tensors that hold places, and of which dimension."""
         found = {a.within.offsets: a.dim for a in self.axes if a.within}
-        for op in walk(self.body):
-            if isinstance(op, Load):
-                pairs = zip(op.source.tensor.dims, op.source.indices, strict=True)
-                found |= {i.through.tensor: dim for dim, i in pairs if i.through is not None}
+        for access in accesses(self):
+            pairs = zip(access.tensor.dims, access.indices, strict=True)
+            found |= {i.through.tensor: dim for dim, i in pairs if i.through is not None}
         return found
 
     @property
@@ -456,15 +486,21 @@ class Kernel:
 
     @property
     def added(self) -> frozenset[str]:
-        """The tensors to which several blocks add; they must be zero before the launch."""
-        return frozenset(s.target.tensor.name for s in self.stores if s.adds)
+        """The tensors that stores combine with what is there, which the launch sets to a start."""
+        return frozenset(self.starts)
+
+    @property
+    def starts(self) -> dict[str, float]:
+        """The elements of these tensors before the first store."""
+        combined = (s for s in self.stores if s.update is not Update.SET)
+        return {s.target.tensor.name: s.update.start(s.target.tensor.dtype) for s in combined}
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
         """Tensors that the kernel reads, in the order of their declaration."""
         read = {op.source.tensor.name for op in walk(self.body) if isinstance(op, Load)}
         read |= {a.within.offsets.name for a in self.axes if a.within}
-        read |= {access.tensor.name for access in self.places}
+        read |= {access.tensor.name for access in self.places} | {t.name for t in partly_stored(self)}
         return tuple(t for t in self.tensors if t.name in read)
 
     @property
@@ -486,6 +522,62 @@ def accesses(kernel: Kernel) -> tuple[Access, ...]:
     """Return the accesses of all loads and stores of the kernel, in order."""
     ops = list(walk(kernel.body))
     return tuple(op.source if isinstance(op, Load) else op.target for op in ops if isinstance(op, Load | Store))
+
+
+def partly_stored(kernel: Kernel) -> frozenset[Tensor]:
+    """The tensors of which stores to computed positions may leave elements as they are."""
+    found = dict[Tensor, list[Access]]()
+    for store in kernel.stores:
+        if store.update is Update.SET and store.target.computed:
+            found.setdefault(store.target.tensor, []).append(store.target)
+    return frozenset(tensor for tensor, targets in found.items() if not cover_all(tensor, targets))
+
+
+def cover_all(tensor: Tensor, targets: list[Access]) -> bool:
+    """Return True if stores to `targets`, which share no element, reach each position of every dimension."""
+    each = [(dim, [t.indices[n] for t in targets]) for n, dim in enumerate(tensor.dims)]
+    computed = [(dim, indices) for dim, indices in each if any(i.through is not None or i.terms for i in indices)]
+    if len(targets) > 1 and len(computed) > 1:
+        return False
+    return all(
+        (len(indices) == 1 and _reverses(indices[0], dim)) or sum(_count(i, dim) for i in indices) == dim.size
+        for dim, indices in computed
+    )
+
+
+def _reverses(index: Index, dim: Dim) -> bool:
+    """Return True for `N - 1 - n`, of all positions of a dimension of any size."""
+    return index.at == -1 and {(t.of if isinstance(t.of, Dim) else t.of.dim, t.factor) for t in index.terms} == {
+        (dim, 1), (dim, -1)
+    }  # fmt: skip
+
+
+def _count(index: Index, dim: Dim) -> int:
+    """The positions that an index takes, each once and all in the dimension; 0 where it is not so."""
+    ends, count = [index.at, index.at], 1
+    for term in index.terms:
+        if not isinstance(term.of, Axis) or term.of.dim.size is None or term.of.within is not None:
+            return 0
+        reach = term.factor * (term.of.dim.size - 1)
+        ends[reach > 0] += reach
+        count *= term.of.dim.size
+    inside = index.terms and ends[0] >= 0 and dim.size is not None and ends[1] < dim.size
+    return count if inside and tells_apart(index) else 0
+
+
+def tells_apart(index: Index) -> bool:
+    """Return True if an affine index is another number for any other positions along its axes.
+
+    It is so if each factor, from the least, is more than all smaller terms together can make up.
+    """
+    reach: int | None = 0
+    for term in sorted((t for t in index.terms if isinstance(t.of, Axis)), key=lambda t: abs(t.factor)):
+        assert isinstance(term.of, Axis)
+        if reach is None or abs(term.factor) <= reach:
+            return False
+        size = term.of.dim.size
+        reach = None if size is None else reach + abs(term.factor) * (size - 1)
+    return bool(index.terms)
 
 
 def reads(op: Op) -> tuple[Value, ...]:

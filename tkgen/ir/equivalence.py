@@ -45,7 +45,7 @@ def _facts(
             for chosen in op.chosen:
                 yield f"chosen %{chosen.result.number}", (of(op.condition), of(chosen.update), of(chosen.otherwise))
         elif isinstance(op, Store):
-            yield f"store {access_text(op.target)}, {op.adds}{inside}", (of(op.value),)
+            yield f"store {access_text(op.target)}, {op.update}, {op.distinct}{inside}", (of(op.value),)
         else:
             plain: dict[Named, Named] = {v: Value(of(v), v.axes, "", v.kind, v.dtype) for v in reads(op)}
             anonymous = replace(substituted(op, plain), result=replace(op.result, number=0, name=""))

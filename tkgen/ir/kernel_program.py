@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -124,8 +125,13 @@ class KernelProgram:
 
     @property
     def added(self) -> frozenset[str]:
-        """The outputs to which several blocks add, which must be zero before the launch."""
-        return frozenset(t.name for t in self.outputs) if self.grid.shares_tiles else self.kernel.added
+        """The outputs in which stores of several blocks combine values, which must be set before the launch."""
+        return frozenset(self.starts)
+
+    @property
+    def starts(self) -> Mapping[str, float]:
+        """The number that each of them must be set to."""
+        return {t.name: 0.0 for t in self.outputs} if self.grid.shares_tiles else self.kernel.starts
 
     if TYPE_CHECKING:
 

@@ -8,8 +8,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from tkgen.ir.computation import Computation
 from tkgen.ir.equations import Kernel, Loop, Map, Product, Value, reads, walk, writes
-from tkgen.ir.meaning import Computation
 from tkgen.ir.rounding import Bounded
 from tkgen.ir.tiles import Tile
 from tkgen.ir.types import DType

@@ -2,7 +2,6 @@
 
     results = evaluate(kernel, {"X": x}, {"eps": 1e-5})     # f64, and how far off f32 arithmetic may be
     results["Y"].value, results["Y"].bound
-    compute(kernel, {"X": x}, {"eps": 1e-5})["Y"]           # in f32, stored in the tensor's own type
 
 `evaluate` executes every operation in f64, conversions included (`bf16(p)` rounds), with f32's range: what f32
 cannot hold is infinite. Beside each number runs a bound on what f32 arithmetic makes of it (`tkgen.ir.rounding`), so
@@ -15,7 +14,8 @@ what it carries. A carry that is nothing but a sum of products along the loop is
 
 A kernel with ragged axes is executed group by group, each on the places that its offsets mean (`tkgen.ir.segments`).
 
-Two tiles that store to one position have no meaning here, except for `adds` (`tkgen.ir.verifier` refuses them).
+Two tiles that store to one position have no meaning here (`tkgen.ir.verifier` refuses them), unless their values are
+combined. Stores to computed positions are in `tkgen.ir.scattered`.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ from tkgen.ir.equations import (
     reads,
 )
 from tkgen.ir.functions import CDNA, FUNCTIONS
-from tkgen.ir.rounding import rounded
+from tkgen.ir.scattered import Combined, Scatters, reduced
 from tkgen.ir.segments import parts as parts_of
 from tkgen.ir.short_sums import cut_off_start
 from tkgen.ir.summing import adds_to_carry, is_sums
-from tkgen.ir.tiles import Directions, Tile, along_dims, cut, picked, stacked
+from tkgen.ir.tiles import Tile, along_dims, cut, picked, stacked
 from tkgen.ir.types import DType
 from tkgen.ir.value_facts import ValueFacts
 from tkgen.targets import short_sums
@@ -80,10 +80,10 @@ def evaluate(
     """Each tensor that the kernel writes, by name; `inputs` has those it reads. Bounds are for the code of `back_end`.
 
     Extents are those of the inputs; `extents` has those of dimensions that no input has and the kernel leaves open.
-    An output that `inputs` has is written into a copy; one to which blocks add starts at zero else.
+    An output that `inputs` has is written into a copy. One that combines values starts at `Kernel.starts` otherwise.
 
     Raises:
-        ValueError: an input, a scalar or an extent is missing, or inputs disagree.
+        ValueError: an input, a scalar or an extent is missing, or inputs disagree; two elements of a store are one.
     """
     return evaluate_all([kernel], inputs, scalars, extents, back_end)
 
@@ -107,26 +107,22 @@ def evaluate_all(
         run = _Evaluation(kernel, known, scalars or {}, extents or {}, back_end)
         run.flushed = flushed
         run.whole()
-        for t in kernel.outputs:
-            found[t.name] = Result(run.results[t.name], run.bounds[t.name], run.tensors[t.name])
-            memory[t.name] = run.tensors[t.name]
+        found |= run.found()
+        memory |= {t.name: run.tensors[t.name] for t in kernel.outputs}
     return found
 
 
-def compute(
-    kernel: Kernel,
-    inputs: Mapping[str, Tensor],
-    scalars: Mapping[str, float] | None = None,
-    extents: Mapping[str, int] | None = None,
-) -> dict[str, Tensor]:
-    """The same in the arithmetic that a kernel declares: f32, rounded where it says so, in an order of torch's."""
-    run = Computation(kernel, inputs, scalars or {}, extents or {})
+def scattered(
+    kernel: Kernel, inputs: Mapping[str, Tensor], scalars: Mapping[str, float], extents: Mapping[str, int],
+    back_end: str = CDNA,
+) -> tuple[dict[str, Result], dict[str, Combined]]:  # fmt: skip
+    """`evaluate`, and what stores bring to computed positions."""
+    run = _Evaluation(kernel, inputs, scalars, extents, back_end)
     run.whole()
-    found = {t.name: (rounded(run.tensors[t.name].value, t.dtype), t.dtype) for t in kernel.outputs}
-    return {name: rounding.held(value, dtype) if dtype.in_blocks else value for name, (value, dtype) in found.items()}
+    return run.found(), run.combined
 
 
-class _Evaluation(Directions):
+class _Evaluation(Scatters):
     """One run in f64; `tensors` has what stands in memory, `results` and `bounds` what was stored before rounding."""
 
     precision = torch.float64
@@ -141,6 +137,7 @@ class _Evaluation(Directions):
         self.extents = extents_of(kernel, inputs, extents)
         self.axes = {a.name: a for a in kernel.axes}
         self.values: dict[int, Tile] = {}
+        self.given, self.combined = frozenset(inputs), dict[str, Combined]()
         self.facts, self.bound_sums = ValueFacts(kernel), rounding.contracted
         self.places: dict[str, range] = {}  # where a loop is
         self.group: dict[str, range] = {}  # the places of ragged axes and of their index, of the group at hand
@@ -155,7 +152,7 @@ class _Evaluation(Directions):
             elif tensor in kernel.inputs:
                 raise ValueError(f"{tensor.name} is missing: the kernel reads it")
             else:
-                start = self.empty(shape, tensor.name in kernel.added)
+                start = self.empty(shape, kernel.starts.get(tensor.name))
             before = given.get(tensor.name)
             error = before.error.clone() if isinstance(before, Tile) and before.error is not None else None
             self.tensors[tensor.name] = Tile(tuple(d.name for d in tensor.dims), start, error)
@@ -166,8 +163,13 @@ class _Evaluation(Directions):
     def held(self, tensor: tensors.Tensor, memory: Tensor, copy: bool) -> Tensor:  # what memory holds, as numbers
         return rounding.numbers(memory, tensor).to(self.precision, copy=copy)
 
-    def empty(self, shape: Sequence[int], zeros: bool) -> Tensor:  # what an output holds for which nothing is given
-        return torch.full(tuple(shape), 0.0 if zeros else torch.nan, dtype=self.precision)
+    def empty(self, shape: Sequence[int], start: float | None) -> Tensor:  # an output for which nothing is given
+        return torch.full(tuple(shape), torch.nan if start is None else start, dtype=self.precision)
+
+    def found(self) -> dict[str, Result]:  # what was stored
+        return {
+            t.name: Result(self.results[t.name], self.bounds[t.name], self.tensors[t.name]) for t in self.kernel.outputs
+        }
 
     # ------------------------------------------------------------ operations
 
@@ -179,6 +181,7 @@ class _Evaluation(Directions):
                 self.body([op])
                 for number in last:  # nothing reads it any more: of large tensors it is much memory
                     self.values.pop(number, None)
+            self.combine()
             return
         index = self.axes[next(a.within.of for a in ragged if a.within)]
         parts = {a: self.segments(a) for a in ragged}
@@ -186,6 +189,7 @@ class _Evaluation(Directions):
             self.group = {index.name: range(g, g + 1)} | {a.name: part[g] for a, part in parts.items()}
             if all(self.group[a.name] for a in ragged if a.kind is AxisKind.PARALLEL):
                 self.body(self.kernel.body)
+        self.combine()
 
     def segments(self, axis: Axis) -> list[range]:
         """The places of each group along a ragged axis."""
@@ -308,9 +312,7 @@ class _Evaluation(Directions):
         return Tile((*tile.dims[:at], *tile.dims[at + 1 :]), *self.gather(op.function, tile, at))
 
     def gather(self, function: str, tile: Tile, at: int) -> rounding.Bounded:
-        if function == "sum":
-            return rounding.summed(tile.value, tile.error, at)
-        return rounding.extreme(tile.value, tile.error, at, least=function == "min")
+        return reduced(function, tile, at)
 
     def product(self, op: Product) -> Tile:
         factors = [self.along(self.taken(v), op.axis) for v in (op.left, op.right)]
@@ -391,6 +393,8 @@ class _Evaluation(Directions):
         """Puts a tile where it belongs; tiles that the loop does not visit put nothing."""
         name, dtype = op.target.tensor.name, op.target.tensor.dtype
         tile = self.taken(op.value)
+        if op.target.computed:
+            return self.scatter(op, tile)
         places = [self.target(index, tile) for index in op.target.indices]
         dims = tuple(d for d, _ in places if d)
         tile = self.widened(tile, set(dims))
@@ -437,8 +441,9 @@ class _Evaluation(Directions):
         raise ValueError(f"several elements along {axis.name} go to one place")
 
     def put(
-        self, name: str, dtype: DType, at: tuple[int | slice, ...], value: Tensor, error: Tensor | None, mask: Tensor
-    ) -> None:
+        self, name: str, dtype: DType, at: tuple[int | slice | Tensor, ...], value: Tensor, error: Tensor | None,
+        mask: Tensor,
+    ) -> None:  # fmt: skip
         """Writes what is stored to memory as it is rounded, and to the results as it was before."""
         old = self.tensors[name]
         stored, off = rounding.converted(value, error, dtype)
@@ -555,36 +560,3 @@ class _Evaluation(Directions):
         zero = torch.zeros((), dtype=self.precision)
         taken, kept = (zero if e is None else e for e in (a.error, b.error))
         return Tile(dims, value, torch.where(where.value, taken, kept))
-
-
-class Computation(_Evaluation):
-    """One run in f32, without bounds."""
-
-    precision = torch.float32
-
-    def mapped(self, op: Map, dims: tuple[str, ...], tiles: Sequence[Tile]) -> Tile:
-        """A function of values that are aligned."""
-        return Tile(dims, *self.apply(op.function, [(t.value, t.error) for t in tiles]))
-
-    def onto(self, op: Product, start: Tile, made: Tile) -> Tile:
-        """No bound, no rounding that it counts."""
-        return made
-
-    def apply(self, function: str, arguments: list[rounding.Bounded]) -> rounding.Bounded:
-        """A function of values."""
-        value: Tensor = FUNCTIONS[function].meaning(*(v for v, _ in arguments))
-        return value.to(self.precision) if FUNCTIONS[function].takes == "place" else value, None
-
-    def convert(self, tile: Tile, dtype: DType) -> Tile:
-        """A value rounded to a type."""
-        return Tile(tile.dims, rounded(tile.value, dtype).to(self.precision))
-
-    def gather(self, function: str, tile: Tile, at: int) -> rounding.Bounded:
-        """A reduction along a direction."""
-        if function == "sum":
-            return tile.value.sum(at), None
-        return rounding.extreme(tile.value, None, at, least=function == "min")
-
-    def contract(self, a: Tile, b: Tile, dtypes: tuple[DType, DType], equation: str, n: int) -> rounding.Bounded:
-        """A product, as einsum says it."""
-        return torch.einsum(equation, a.value, b.value), None

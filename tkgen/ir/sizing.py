@@ -54,7 +54,11 @@ class Taking(Protocol):
 
     @property
     def added(self) -> frozenset[str]:
-        """The outputs to which several blocks add, which must be zero before the launch."""
+        """The outputs to which several blocks add, which must be set before the launch."""
+
+    @property
+    def starts(self) -> Mapping[str, float]:
+        """The number that each of them must be set to."""
 
     @property
     def dims(self) -> Sequence[Dim]:

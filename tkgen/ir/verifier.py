@@ -20,8 +20,8 @@ of a spec (that has a diagnostic). The rules:
     bounds       an index along an axis with tiles is of that axis' dimension; a number or quotient is within the tensor
     place        a tile that is stored has a place along each of its axes, and one for each block, where a ragged axis
                  stands for its index; a quotient along an axis with tiles is that of a store, by the tile, not ragged;
-                 places that a tensor of i32 holds along an axis are read, not stored to
-    memory       what is stored is read only at the place where it is stored
+                 each index of a store tells its axes apart, unless the store is distinct or combines values
+    memory       what is stored is read only at the place where it is stored; stores of one tensor have one update
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NoReturn
 
+from tkgen.ir.affine import apart
 from tkgen.ir.equation_text import axis_text, op_text
 from tkgen.ir.equations import (
     Access,
@@ -50,9 +51,11 @@ from tkgen.ir.equations import (
     Reduce,
     Store,
     Term,
+    Update,
     Value,
     When,
     reads,
+    tells_apart,
     walk,
     writes,
 )
@@ -139,16 +142,16 @@ class _Verifier:
         for op in walk(self.kernel.body):  # what blocks sum of their own tiles is added up in memory alone
             if any(v in tile_sums for v in reads(op)):
                 self.insist(isinstance(op, Store) and op.adds, "product", op)
-        plain = {s.target.tensor.name for s in self.kernel.stores if not s.adds}
+        updates = {s.target.tensor.name: s.update for s in self.kernel.stores}
         for store in self.kernel.stores:
-            self.insist(not store.adds or store.target.tensor.name not in plain, "memory", store)
+            self.insist(store.update is updates[store.target.tensor.name], "memory", store)
         stores: dict[str, set[Access]] = {}
         for store in self.kernel.stores:
             stores.setdefault(store.target.tensor.name, set()).add(store.target)
         for op in walk(self.kernel.body):
             if isinstance(op, Load) and op.source.tensor.name in stores:
                 for target in stores[op.source.tensor.name]:
-                    self.insist(target == op.source or _apart(target, op.source), "memory", op)
+                    self.insist(target == op.source or apart(target, op.source), "memory", op)
 
     # ------------------------------------------------------------ operations
 
@@ -264,7 +267,7 @@ class _Verifier:
         self.insist(len(indices) == len(tensor.dims) and len(set(axes)) == len(axes), "rank", op)
         for index, dim, before in zip(indices, tensor.dims, (None, *indices), strict=False):
             if index.terms:
-                self.insist(index.axis is None and index.divisor == 1 and isinstance(op, Load), "place", op)
+                self.insist(index.axis is None and index.divisor == 1, "place", op)
                 self.insist(all(term.factor for term in index.terms), "place", op)
                 for axis in index.axes:
                     self.own(axis, op)
@@ -275,7 +278,8 @@ class _Verifier:
                 continue
             self.own(index.axis, op)
             if index.through is not None:
-                self.insist(isinstance(op, Load) and index.through.tensor.dtype is DType.I32, "place", op)
+                self.insist(index.through.tensor.dtype is DType.I32, "place", op)
+                self.insist(isinstance(op, Load) or not index.of_page, "place", op)
                 self.insist(index.of_page or index.through.axes == (index.axis,), "place", op)
                 self.access(index.through, op)
                 continue
@@ -301,7 +305,11 @@ class _Verifier:
         self.insist(op.value.kind in NUMBERS, "kind", op)
         placed = {i.axis for i in op.target.indices if i.axis is not None and i.divisor in (1, i.axis.tile)}
         whole = {i.axis for i in op.target.indices if i.axis is not None and i.divisor == 1 and not i.numbered}
-        self.insist(set(op.value.axes) <= whole, "place", op)
+        computed = {axis for i in op.target.indices if i.terms for axis in i.axes}
+        placed |= computed
+        self.insist(set(op.value.axes) <= whole | computed, "place", op)
+        for index in op.target.indices if op.update is Update.SET and not op.distinct else ():
+            self.insist(index.through is None and (not index.terms or tells_apart(index)), "place", op)
         if not op.adds:
             blocks = {a for a in self.kernel.axes if a.kind is AxisKind.PARALLEL and not a.is_one_tile}
             placed |= {self.axes[a.within.of] for a in placed if a.within and a.is_moved}  # groups share no place
@@ -328,9 +336,3 @@ def _is_handed_on(c: Carry) -> bool:
     same = set(c.inside.axes) == set(c.update.axes) == set(c.result.axes)
     wide = c.inside.dtype is c.result.dtype is DType.F32
     return numbers and same and wide and set(c.initial.axes) <= set(c.inside.axes) and c.initial.kind in NUMBERS
-
-
-def _apart(one: Access, other: Access) -> bool:
-    """Return True if two parts of a tensor have no element in common, by numbers that differ."""
-    pairs = zip(one.indices, other.indices, strict=True)
-    return any(a.is_constant and b.is_constant and a.at != b.at for a, b in pairs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 
+from tkgen.ir.affine import apart
 from tkgen.ir.deciding import asked_along
 from tkgen.ir.equations import (
     Access,
@@ -17,6 +18,7 @@ from tkgen.ir.equations import (
     Op,
     Product,
     Store,
+    Update,
     When,
     accesses,
     walk,
@@ -52,7 +54,7 @@ def way(access: Access, fast: Axis) -> Way:
     *others, last = access.indices
     if any(fast in index.axes for index in others):
         return Way.ACROSS
-    aligned = last.axis == fast or _aligned(last, fast, ACCESS_BYTES * 8 // access.tensor.dtype.bits)
+    aligned = access.innermost == fast or _aligned(last, fast, ACCESS_BYTES * 8 // access.tensor.dtype.bits)
     return Way.ALONG if aligned else Way.ACROSS
 
 
@@ -80,8 +82,6 @@ def refuse(kernel: Kernel) -> None:
                            "use one row per block, `by 1`, or choose element by element with `where`")  # fmt: skip
         if isinstance(op, Product):
             raise RowError(f"{kernel.name} multiplies: its tiles are not rows", op.result.span)
-        if isinstance(op, Store) and op.adds:
-            raise RowError("blocks that add to a tensor are for matrix products", op.span)
     for access in accesses(kernel):
         for index in access.indices:
             if (index.of_tile or index.of_blocks) and index.axis is not None:
@@ -142,7 +142,8 @@ def _refuse_store(kernel: Kernel, store: Store, before: Sequence[Op], after: Seq
     """Raises RowError where something else touches what `store` writes: lanes and blocks would race."""
     target, name = store.target, store.target.tensor.name
     for op in before:
-        if isinstance(op, Store) and _meet(op.target, target):
+        together = isinstance(op, Store) and op.update is store.update is not Update.SET
+        if isinstance(op, Store) and not together and _meet(op.target, target):
             raise RowError(f"{name} is stored twice", store.span)
     reads_it = [op for op in (*before, *after) if isinstance(op, Load) and _meet(op.source, target)]
     for load in reads_it:
@@ -150,8 +151,8 @@ def _refuse_store(kernel: Kernel, store: Store, before: Sequence[Op], after: Seq
             raise RowError(f"{name} is read after it has been stored: use the stored value", load.result.span)
         if load.source != target:
             raise RowError(f"{name} is stored, but read at another position: blocks would race", load.result.span)
-    own = {index.axis for index in target.indices if index.divisor == 1}
-    if any(axis is not None and axis.is_moved for axis in own):  # groups share no place
+    own = {axis for index in target.indices if index.divisor == 1 for axis in index.axes}
+    if kernel.groups is not None and any(axis.is_moved for axis in own):  # groups share no place
         own.add(kernel.groups)
     missing = [
         a for a in kernel.axes if a not in own and (a.kind is AxisKind.PARALLEL or (reads_it and not a.is_index))
@@ -165,26 +166,22 @@ def _meet(one: Access, other: Access) -> bool:
     """Return True if two accesses may touch the same element."""
     if one.tensor.name != other.tensor.name:
         return False
-    pairs = zip(one.indices, other.indices, strict=True)
-    return not any(a.is_constant and b.is_constant and a.at != b.at for a, b in pairs)
+    return not apart(one, other)
 
 
-def refuse_places(kernel: Kernel, fast: Axis) -> None:
-    """Raises RowError for gathered places that are not those of rows of a tensor of known size."""
+def refuse_places(kernel: Kernel) -> None:
+    """Raises RowError for positions in pages, and in tensors of unknown size."""
     for access in accesses(kernel):
         for dim, index in zip(access.tensor.dims, access.indices, strict=True):
             if index.through is None:
                 continue
-            held, name = index.through.tensor.name, access.tensor.name
+            name = access.tensor.name
             if index.of_page:
                 raise RowError(f"`{name}` is paged, which only fused matmuls can read",
                                access.tensor.span)  # fmt: skip
-            if index.axis == fast:
-                raise RowError(f"`{held}` holds positions along {fast.name}, but neighboring lanes read neighboring "
-                               "elements along it",
-                               access.tensor.span, "gather whole rows")  # fmt: skip
             if dim.size is None:
-                raise RowError(f"rows of `{name}` are gathered, so {dim.name} must be known", access.tensor.span,
+                raise RowError(f"positions along {dim.name} of `{name}` are computed, so it must be known",
+                               access.tensor.span,
                                f"give {dim.name} a size")  # fmt: skip
 
 

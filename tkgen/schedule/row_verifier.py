@@ -98,7 +98,7 @@ def _layout(m: RowMap) -> Iterator[tuple[str, str]]:
             yield "accesses", f"{access.tensor.name} by {m.chunk} elements"
         if access in m.late and (way is not Way.ALONG or {*access.axes} & {*m.rows}):
             yield "accesses", f"{access.tensor.name} is loaded late, and not the same for all rows"
-        inner = access.indices[-1].axis
+        inner = access.innermost
         several = way is Way.ACROSS and m.across > 1 and m.rows and inner == m.rows[-1]
         if several and (_splits(m.rows[-1], m.across) or m.across * size > ACCESS_BYTES):
             yield "accesses", f"{access.tensor.name} by {m.across} rows"

@@ -48,6 +48,7 @@ from tkgen.ir.equations import (
     Map,
     Op,
     Reduce,
+    Update,
     accesses,
     walk,
 )
@@ -279,13 +280,14 @@ def map_rows(kernel: Kernel, waves: int, target: LaneTarget, along: Axis | None 
     refuse(kernel)
     kernel = in_form(kernel)
     fast = _fast(kernel)
-    refuse_places(kernel, fast)
+    refuse_places(kernel)
     rows = _rows(kernel, fast)
     if not rows and fast.kind is AxisKind.WHOLE and waves > 1:  # all of them would store it
         raise RowError(f"no axis has a tile: nothing says how many rows of {fast.name} elements a block has",
                        kernel.axes[0].span, "write `by 1` for one row a block")  # fmt: skip
     chunk = _width(kernel, fast, (a for a in accesses(kernel) if way(a, fast) is Way.ALONG))
-    crossing = [a for a in accesses(kernel) if way(a, fast) is Way.ACROSS and rows and a.indices[-1].axis == rows[-1]]
+    chunk = 1 if by_element(kernel, fast) else chunk
+    crossing = [a for a in accesses(kernel) if way(a, fast) is Way.ACROSS and rows and a.innermost == rows[-1]]
     across = _width(kernel, rows[-1], crossing) if crossing else 1
     refuse_packed(kernel, fast, chunk)
     of_block = -(-waves // target.simds_per_cu)  # waves of a block that share a SIMD
@@ -327,9 +329,11 @@ def _fast(kernel: Kernel) -> Axis:
         return next(iter(reduced))
     weight: dict[Axis, int] = {}
     for access in accesses(kernel):
-        last = access.indices[-1].axis
+        last = access.innermost
         if last is not None and not last.is_index:
             weight[last] = weight.get(last, 0) + prod(map(extent, access.axes)) * access.tensor.dtype.bytes
+    if not weight:  # lanes read neighboring positions, or store to each sum of axes
+        weight = {axis: extent(axis) for access in accesses(kernel) for axis in access.axes}
     if not weight:
         raise RowError("no tensor has a tile along its last dimension, so lanes have nothing to divide")
     return max(weight, key=lambda axis: weight[axis])
@@ -338,7 +342,7 @@ def _fast(kernel: Kernel) -> Axis:
 def _rows(kernel: Kernel, fast: Axis) -> tuple[Axis, ...]:
     """The other axes of the tile; that which some tensor has innermost is the last."""
     axes = [a for a in kernel.axes if not a.is_index and a != fast and any(a in x.axes for x in accesses(kernel))]
-    inner = {a.indices[-1].axis for a in accesses(kernel) if way(a, fast) is Way.ACROSS} & set(axes)
+    inner = {a.innermost for a in accesses(kernel) if way(a, fast) is Way.ACROSS} & set(axes)
     if len(inner) > 1:
         names = " and ".join(sorted(a.name for a in inner if a))
         raise RowError(
@@ -355,6 +359,15 @@ def _width(kernel: Kernel, axis: Axis, along: Iterable[Access]) -> int:
         return 1
     widest = ACCESS_BYTES // max(t.dtype.bytes for t in tensors)
     return gcd(widest, axis.dim.size, extent(axis), *(line or 1 for line in lines))
+
+
+def by_element(kernel: Kernel, fast: Axis) -> bool:
+    """Return True if a lane moves one element at a time: each has a computed position, or is combined in memory.
+
+    Neighboring lanes then combine neighboring elements.
+    """
+    held = any(i.through is not None and i.axis == fast for a in accesses(kernel) for i in a.indices)
+    return held or any(s.update is not Update.SET and fast in s.target.axes for s in kernel.stores)
 
 
 def _powers(most: int) -> Iterable[int]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 from math import prod
 
+from tkgen.ir.affine import apart
 from tkgen.ir.equation_program import EquationProgram
-from tkgen.ir.equations import Access, Kernel, Store
+from tkgen.ir.equations import Access, Kernel, Store, Update, cover_all
 from tkgen.ir.types import Dim, Program, ScalarArg, Tensor
 
 
@@ -19,8 +20,15 @@ def meaning_of(program: Program | EquationProgram) -> Kernel:
 
 
 def covered(tensor: Tensor, stores: Sequence[Store]) -> bool:
-    """Return True if stores write every element: along a dimension all of it, or each of its places by its number."""
-    places = [[i.at if i.axis is None else None for i in store.target.indices] for store in stores]
+    """Return True if stores write every element: along a dimension all of it, or each of its places by its number.
+
+    An element to which nothing is added holds what the launch has set it to.
+    """
+    if any(store.update is not Update.SET for store in stores):
+        return True
+    if not cover_all(tensor, [store.target for store in stores if store.target.computed]):
+        return False
+    places = [[i.at if i.is_constant else None for i in store.target.indices] for store in stores]
     numbered = [n for n in range(len(tensor.dims)) if any(p[n] is not None for p in places)]
     sizes = [tensor.dims[n].size or 0 for n in numbered]
     cells = {
@@ -33,10 +41,7 @@ def covered(tensor: Tensor, stores: Sequence[Store]) -> bool:
 
 def overlap(one: Access, other: Access) -> bool:
     """True if two accesses touch the same elements: of the same tensor, unless a dimension has two numbers there."""
-    if one.tensor.name != other.tensor.name:
-        return False
-    fixed = [(a.at, b.at) for a, b in zip(one.indices, other.indices, strict=True) if a.axis is None and b.axis is None]
-    return all(a == b for a, b in fixed)
+    return one.tensor.name == other.tensor.name and not apart(one, other)
 
 
 @dataclass(frozen=True)
@@ -93,5 +98,10 @@ class SequenceProgram:
 
     @property
     def added(self) -> frozenset[str]:
-        """The outputs that must be zero before the launch: none, the launch of a kernel that adds sees to it."""
+        """The outputs that must be set before the launch: none, the launch of a kernel that adds sees to it."""
         return frozenset()
+
+    @property
+    def starts(self) -> Mapping[str, float]:
+        """The number that each of them must be set to."""
+        return {}

@@ -383,11 +383,12 @@ class Carry(Node):
 
 @dataclass(frozen=True)
 class Equation(Node):
-    """`p = exp2(s - m)` names a value; `O[q] = o / l`, with an Access as target, stores one, `+=` adds it."""
+    """`p = exp2(s - m)` names a value; `distinct O[q] = o / l`, with an Access, stores one, `O[q] += o` updates it."""
 
     target: Name | Access
     value: Expr
-    adds: bool = False
+    update: str = ""
+    distinct: bool = False
 
 
 @dataclass(frozen=True)

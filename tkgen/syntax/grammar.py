@@ -20,6 +20,7 @@ STATEMENTS = (
     "dims", "param", "global", "scalar", "target", "block", "remap", "grid", "clusters", "tail", "waves", "occupancy",
     "allow", "stream", "shared", "registers", "accumulate", "epilogue", "store", "load", "role", "phase", "unroll",
     "tune", "include", "schedule", "over", "each", "when", "carry", "function", "reference",
+    "distinct",
 )  # fmt: skip
 
 _EXPRESSION = frozenset({"NAME", "FAST", "INT", "FLOAT", "MINUS", "LPAR"})

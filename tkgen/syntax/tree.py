@@ -410,9 +410,11 @@ class TreeBuilder:
         return ast.Carried(self.span(node), self.name(name), self.name(dtype), names, self.expr(initial))
 
     def _equation(self, node: Branch) -> ast.Equation:
-        target, *adds, value = node.children
+        *before, value = node.children
+        distinct = isinstance(before[0], Token) and before[0].type == "DISTINCT"
+        target, *update = before[distinct:]
         at = self.name(target) if isinstance(target, Token) else self.access(target)
-        return ast.Equation(self.span(node), at, self.expr(value), bool(adds))
+        return ast.Equation(self.span(node), at, self.expr(value), "".join(map(str, update)), distinct)
 
     def _definition(self, node: Branch) -> ast.Function:
         name, *parameters, value = node.children

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from tkgen.ir import rounding, tensors
+from tkgen.ir.computation import Computation
 from tkgen.ir.equations import Kernel
 from tkgen.ir.functions import FUNCTIONS
-from tkgen.ir.meaning import Computation
 from tkgen.ir.tiles import Tile
 from tkgen.ir.types import DType
 from tkgen.verify import ring
@@ -32,8 +32,7 @@ def meant(
     memory: dict[str, Tensor] = dict(inputs)
     found: dict[str, Ring] = {}
     for kernel in kernels:
-        adds = {s.target.tensor.name for s in kernel.stores if s.adds}
-        known = {name: t for name, t in memory.items() if name in inputs or name not in adds}
+        known = {name: t for name, t in memory.items() if name in inputs or name not in kernel.added}
         run = Meaning(kernel, known, scalars, extents, {**payloads, **found})
         run.whole()
         for t in kernel.outputs:
@@ -66,9 +65,9 @@ class Meaning(Computation):
             return memory.double()
         return ring.plain(rounding.numbers(memory, tensor))
 
-    def empty(self, shape: Sequence[int], zeros: bool) -> Tensor:
-        """Nothing, or zeros that kernels add to."""
-        return ring.plain(torch.zeros(tuple(shape))) if zeros else ring.unwritten(shape)
+    def empty(self, shape: Sequence[int], start: float | None) -> Tensor:
+        """Nothing, or what stores combine values with."""
+        return ring.unwritten(shape) if start is None else ring.plain(torch.full(tuple(shape), start))
 
     def number(self, value: float) -> Tile:
         """A constant, or an argument."""
@@ -81,6 +80,10 @@ class Meaning(Computation):
             return f.meaning(*(v.reals if isinstance(v, Ring) else v for v in values)).double(), None
         return (f.ring or f.meaning)(*values), None
 
+    def wrapped(self, values: Tensor, dtype: DType) -> Tensor:
+        """Sums of few numbers, which a type holds."""
+        return values
+
     def convert(self, tile: Tile, dtype: DType) -> Tile:
         """Rounded numbers keep their payloads."""
         if not isinstance(tile.value, Ring) and dtype is DType.F32:  # a place
@@ -88,8 +91,9 @@ class Meaning(Computation):
         return Tile(tile.dims, ring.converted(ring.numeric(tile.value), dtype))
 
     def put(
-        self, name: str, dtype: DType, at: tuple[int | slice, ...], value: Tensor, error: Tensor | None, mask: Tensor
-    ) -> None:
+        self, name: str, dtype: DType, at: tuple[int | slice | Tensor, ...], value: Tensor, error: Tensor | None,
+        mask: Tensor,
+    ) -> None:  # fmt: skip
         """Writes what is stored to memory."""
         old = self.tensors[name].value
         stored = ring.stored(ring.numeric(value), dtype)

@@ -6,6 +6,7 @@ import ctypes
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from tkgen.backends.hopper.machine import Hopper
@@ -266,8 +267,8 @@ def launcher(
     driver()
     each: list[Callable[[], object]] = []
     for kernel, one in zip(build.kernels, launch.launches, strict=True):
-        if one is not launch:  # of a kernel alone the caller clears what it adds to
-            each += [tensors[name].zero_ for name in sorted(one.program.added)]
+        if one is not launch:  # of a kernel alone the caller sets what it adds to
+            each += [partial(tensors[name].fill_, start) for name, start in sorted(one.program.starts.items())]
         each.append(_launcher(cast("CudaBuild[HopperSpec[Any]]", kernel), one, tensors, scalars))
 
     def start() -> None:

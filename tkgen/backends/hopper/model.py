@@ -23,9 +23,9 @@ from tkgen.backends.hopper.epilogue import stored_as_it_is
 from tkgen.backends.hopper.layout import Layout
 from tkgen.backends.hopper.schedule import Part, Shape, block_shape, schedule
 from tkgen.backends.protocol import Modelled
+from tkgen.ir.computation import Computation
 from tkgen.ir.equations import Access, Axis, Kernel, Op, Store, Value
 from tkgen.ir.launch import Launch
-from tkgen.ir.meaning import Computation
 from tkgen.ir.products import needed
 from tkgen.ir.rounding import TORCH, rounded
 from tkgen.ir.sizing import Piece
@@ -465,8 +465,8 @@ def cluster_schedule(
 
 
 def started(program: Program, launch: Launch[Program]) -> dict[str, Tensor]:
-    """The outputs as they are before a launch: NaNs, or zeros where blocks add to them."""
-    starts = {t: 0.0 if t.name in program.added else torch.nan for t in program.outputs}
+    """The outputs as they are before a launch: NaNs, or what stores combine values with."""
+    starts = {t: program.starts.get(t.name, torch.nan) for t in program.outputs}
     return {t.name: torch.full(launch.shape(t), at, dtype=TORCH[t.dtype]) for t, at in starts.items()}
 
 

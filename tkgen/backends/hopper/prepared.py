@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import torch
 from torch import Tensor
@@ -127,6 +127,9 @@ def simulated(driver: Driver) -> Iterator[None]:
             forget()
 
 
+_Names: TypeAlias = tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Made:
     """An output: how it is allocated, and which input it begins as a copy of, if it is read, too."""
@@ -134,7 +137,7 @@ class Made:
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     dtype: torch.dtype
-    zeroed: bool
+    start: float | None  # of all elements, where stores combine values with them
     copied: int | None
 
     def allocate(self, given: Sequence[Tensor], device: torch.device) -> Tensor:
@@ -148,7 +151,7 @@ class Made:
         """The output in memory that is there, with the numbers that a launch begins with."""
         if self.copied is not None:
             return made.copy_(given[self.copied].detach())
-        return made.zero_() if self.zeroed else made
+        return made if self.start is None else made.fill_(self.start)
 
     def of(self, shape: Sequence[int]) -> Made:
         """The same numbers in another shape."""
@@ -270,7 +273,7 @@ class InOrder:
     names: tuple[str, ...]  # of the inputs
     made: Mapping[str, Made]  # all that is written
     scalars: tuple[str, ...]
-    kernels: tuple[tuple[Prepared, tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple[str, ...]], ...]
+    kernels: tuple[tuple[Prepared, _Names, _Names, tuple[tuple[str, float], ...], _Names], ...]
     outputs: tuple[str, ...]
 
     def __call__(
@@ -285,9 +288,9 @@ class InOrder:
         }
         values = dict(zip(self.scalars, scalars, strict=True))
         with torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext():
-            for prepared, inputs, outputs, added, named in self.kernels:
-                for name in added:
-                    memory[name].zero_()
+            for prepared, inputs, outputs, starts, named in self.kernels:
+                for name, start in starts:
+                    memory[name].fill_(start)
                 prepared.start([memory[n] for n in inputs], [memory[n] for n in outputs], [values[n] for n in named])
         return tuple(memory[name] for name in self.outputs)
 
@@ -311,7 +314,7 @@ def prepare(build: Build, launch: Sizing, given: Mapping[str, Tensor]) -> Prepar
         program = one.program
         inputs = tuple(t.name for t in program.reads)
         found = _prepare(kernel, one, {name: like[name] for name in inputs})
-        names = tuple(t.name for t in program.outputs), tuple(sorted(program.added))
+        names = tuple(t.name for t in program.outputs), tuple(sorted(program.starts.items()))
         kernels.append((found, inputs, *names, tuple(s.name for s in program.scalars)))
     scalars = tuple(s.name for s in launch.program.scalars)
     outputs = tuple(t.name for t in launch.program.outputs)
@@ -385,5 +388,5 @@ def _aligned(tensor: Tensor) -> Tensor:
 
 def _made(launch: Sizing, tensor: tensors.Tensor, copied: int | None) -> Made:
     shape = launch.shape(tensor)
-    zeroed = copied is None and tensor.name in launch.program.added
-    return Made(tuple(shape), _contiguous(shape), TORCH[tensor.dtype], zeroed, copied)
+    start = launch.program.starts.get(tensor.name) if copied is None else None
+    return Made(tuple(shape), _contiguous(shape), TORCH[tensor.dtype], start, copied)

@@ -26,12 +26,15 @@ from tkgen.ir.equations import (
     Loop,
     Reduce,
     Store,
+    Update,
     Value,
     reads,
     writes,
 )
 from tkgen.ir.launch import Launch
 from tkgen.ir.rounding import rounded, unwritten
+from tkgen.ir.scattered import flat, placed
+from tkgen.ir.tensors import DType
 from tkgen.ir.tiles import Tile, along_dims, picked
 from tkgen.proof.execution import Order, Outcome, Parts, execute
 from tkgen.proof.program import Do
@@ -61,8 +64,10 @@ class RowMemory(Memory):
     """Memory in which a warp has some elements of one row: `elements`, of a tile that begins at `begin`."""
 
     fast: Axis
+    rows: tuple[Axis, ...]
     elements: Tensor
     begin: int
+    has_first: bool  # the lane that stores what belongs to the row
 
     def get(self, value: Value) -> Tile:
         """A value; one that is in no sweep is computed at its first read."""
@@ -117,6 +122,9 @@ class RowMemory(Memory):
     def store(self, op: Store) -> None:
         """Puts the elements, or what belongs to the row, where they go."""
         tile = self.taken(op.value)
+        if op.target.computed:
+            self.scatter_now(op, tile)
+            return
         places: list[Tensor] = []
         dims: list[str] = []
         for index in op.target.indices:
@@ -136,6 +144,25 @@ class RowMemory(Memory):
         self.outputs[op.target.tensor.name][torch.meshgrid(*places, indexing="ij")] = rounded(
             value, op.target.tensor.dtype
         )
+
+    def scatter_now(self, op: Store, tile: Tile) -> None:
+        """Store to computed positions, or combine with what is there, one element after the other."""
+        output, dtype = self.outputs[op.target.tensor.name], op.target.tensor.dtype
+        alike = [axis for axis in self.rows if axis not in op.target.axes]  # the first of these rows stores
+        if (self.fast not in op.target.axes and not self.has_first) or any(self.place(a).start for a in alike):
+            return
+        elements = placed(self, op.target, self.positions, [])
+        value = rounded(elements.of(tile).value, dtype)
+        match op.update:
+            case Update.SET:
+                output[elements.at] = value
+            case Update.ADD:
+                output.index_put_(elements.at, value, accumulate=True)
+            case _:
+                number = flat(elements.at, output.shape)
+                reduced = "amax" if op.update is Update.MAX else "amin"
+                kept = ~value.isnan() if dtype is DType.F32 else torch.ones_like(value, dtype=torch.bool)
+                output.view(-1).scatter_reduce_(0, number[kept], value[kept], reduced)
 
 
 class RowWork:
@@ -230,6 +257,8 @@ class RowWork:
         looped = m.fast.kind is AxisKind.SEQUENTIAL
         begin = (self.passes or [0])[at] if looped else self.tile.get(m.fast, 0) * m.length
         memory.fast, memory.begin, memory.elements = m.fast, begin, self._elements(agent, begin)
+        threads = range(agent * m.wave_lanes, (agent + 1) * m.wave_lanes)
+        memory.rows, memory.has_first = m.rows, any(m.lane(thread) == 0 for thread in threads)
         for row in self.rows[agent]:
             memory.places, memory.values = dict(row.places), row.values
             self._turned(row, sweep.loop, at)
@@ -298,7 +327,9 @@ def run_rows(
     scalars: Mapping[str, float], order: Order, progress: Callable[[int, int], None] | None = None,
 ) -> Modelled:  # fmt: skip
     """A launch of a kernel of rows in one order, block after block."""
+    starts = launch.program.starts
     new = {t.name: unwritten(launch.shape(t), t.dtype) for t in launch.program.outputs}
+    new |= {name: new[name].fill_(start) for name, start in starts.items()}
     outputs = {name: inputs[name].clone() if name in inputs else tensor for name, tensor in new.items()}
     memory = RowMemory(m.kernel, inputs, scalars, launch.extents, outputs)
     launch = launch.of_groups({t.name: inputs[t.name].tolist() for t in m.kernel.offsets})

@@ -29,18 +29,23 @@ class Launched:
     blocks: int | None  # None where only run time knows
     dynamic_bytes: int
     added: tuple[str, ...]
+    filled: tuple[tuple[str, str], ...]  # tensors, and the word that all of their elements start as
 
 
 def joined_source(spec: SequenceSpec[Hopper]) -> Source:
     """The generated CUDA C++ of all kernels."""
+    from tkgen.backends.cdna.lower.equation_file import word_of  # no check needs it
+
     parts: list[Source | str] = []
     kernels = []
     each: tuple[Any, ...] = spec.kernels
     for kernel, source in zip(each, map(_namespace, each), strict=True):
         found = NAMESPACE.search(source.text)
         assert found is not None
-        added = tuple(cpp_name(t.name) for t in kernel.program.outputs if t.name in kernel.program.added)
-        kernels.append(Launched(found[1], _blocks(kernel), kernel.dynamic_bytes, added))
+        starts = {t: kernel.program.starts.get(t.name) for t in kernel.program.outputs}
+        added = tuple(cpp_name(t.name) for t, start in starts.items() if start == 0)
+        filled = tuple((cpp_name(t.name), word_of(start, t.dtype)) for t, start in starts.items() if start)
+        kernels.append(Launched(found[1], _blocks(kernel), kernel.dynamic_bytes, added, filled))
         parts += [source, "\n"]
     header = [comment_text(line) for line in spec.program.header.splitlines()]
     model = {

@@ -306,7 +306,7 @@ class Axes:
         for name in names(expr):
             self.scope.usable(name)
         if isinstance(expr, ast.Access):
-            return self._through(tensor, expr, stored)
+            return self._through(expr)
         if isinstance(expr, ast.Name) and expr.id == dim.name:
             return Index(self.whole(dim, expr.span))
         if isinstance(expr, ast.Name) and self.is_axis(expr.id):
@@ -320,7 +320,8 @@ class Axes:
             ):
                 return self._divided(tensor, dim, expr, self.named(first), stored)
         if isinstance(expr, ast.Binary | ast.Call):
-            index = self._affine(tensor, dim, expr, stored)
+            reader = Reader(self.scope, lambda name: self.named(name) if self.is_axis(name.id) else None, self.whole)
+            index = reader.index(tensor, dim, expr)
             if not index.is_constant:
                 return index
         if isinstance(expr, ast.Name) and expr.id not in self.scope.values:
@@ -350,20 +351,7 @@ class Axes:
         """The names in an expression that are axes."""
         return [name for name in names(expr) if self.is_axis(name.id)]
 
-    def _affine(self, tensor: Tensor, dim: Dim, expr: ast.Expr, stored: bool) -> Index:
-        """`2 * p + r - 1`; an index without terms is a number. E233 where it is stored to."""
-        reader = Reader(self.scope, lambda name: self.named(name) if self.is_axis(name.id) else None, self.whole)
-        index = reader.index(tensor, dim, expr)
-        if index.terms and stored:
-            raise self.scope.error(
-                "E233", f"`{tensor.name}` is stored at `{expr.span.text}`, and a store goes along its axes", expr.span,
-                "some positions might be stored twice, others never",
-                fix="store by the axis, and move the index to what is read: for `Y[t + 1] = f(X[t])` write "
-                "`Y[t] = f(X[t - 1])`",
-            )  # fmt: skip
-        return index
-
-    def _through(self, tensor: Tensor, expr: ast.Access, stored: bool) -> Index:
+    def _through(self, expr: ast.Access) -> Index:
         """`ROW[m]`: the places that a tensor of i32 holds along an axis."""
         name = expr.name
         if name.id not in self.scope.tensors:
@@ -372,12 +360,6 @@ class Axes:
                 fix=f"declare it: `global {name.id} : i32[...]`", known=self.scope.tensors,
             )  # fmt: skip
         holding = self.scope.tensors[name.id]
-        if stored:
-            raise self.scope.error(
-                "E233", f"the position of the store to `{tensor.name}` would come from `{name.id}`", expr.span,
-                "two rows may have the same position, and then it is undefined which of them is stored",
-                fix="store by the axis, and gather in a kernel that reads it",
-            )  # fmt: skip
         if holding.dtype is not DType.I32:
             raise self.scope.error(
                 "E233", f"`{name.id}` holds {holding.dtype.spelling}, but positions are i32", name.span,

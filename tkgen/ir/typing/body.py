@@ -8,14 +8,16 @@ from dataclasses import dataclass, field
 
 from tkgen.diagnostics import Edit, Fix, Label
 from tkgen.diagnostics.edits import after_body, without_statement
-from tkgen.ir.equations import Access, Axis, AxisKind, Carry, Chosen, Kind, Loop, Product, Store, Value, When
+from tkgen.ir.affine import apart
+from tkgen.ir.equations import Access, Axis, AxisKind, Carry, Chosen, Kind, Loop, Product, Store, Update, Value, When
 from tkgen.ir.resolve.names import Stop
 from tkgen.ir.resolve.sizes import element
 from tkgen.ir.types import DType
 from tkgen.ir.typing import suggestions
 from tkgen.ir.typing.axes import names
 from tkgen.ir.typing.expressions import Expressions, Named, Tile
-from tkgen.ir.typing.vocabulary import WORDS, apart, axes_text
+from tkgen.ir.typing.stores import check_type, check_word, unproven
+from tkgen.ir.typing.vocabulary import WORDS, axes_text
 from tkgen.source import Span
 from tkgen.syntax import ast
 from tkgen.syntax.ast import flatten
@@ -48,8 +50,8 @@ class Body:
                                 self._carried(carried)
                     case ast.Equation(target=ast.Name() as name, value=value):
                         self._definition(name, value)
-                    case ast.Equation(target=ast.Access() as target, value=value, adds=adds):
-                        self._store(target, value, statement.span, adds)
+                    case ast.Equation(target=ast.Access() as target):
+                        self._store(target, statement)
                     case ast.Each():
                         self._loop(statement)
                     case ast.When():
@@ -299,8 +301,9 @@ class Body:
 
     # ------------------------------------------------------------ stores
 
-    def _store(self, target: ast.Access, value: ast.Expr, span: Span, adds: bool) -> None:
-        at = self.at
+    def _store(self, target: ast.Access, equation: ast.Equation) -> None:
+        at, value = self.at, equation.value
+        update = Update(equation.update or "=")
         name = target.name
         at.scope.usable(name)
         if name.id not in at.scope.tensors:
@@ -316,31 +319,41 @@ class Body:
         access: Access | None = None
         with suppress(Stop):
             access = at.axes.access(at.scope.tensors[name.id], target.indices, target.span, stored=True)
-        tile, over = self._added(value) if adds else (at.number(value, "a store"), None)
+        product = isinstance(value, ast.Binary) and value.op == "@"
+        plain = update is Update.SET or (access is not None and access.computed and not product)
+        tile, over = (at.number(value, "a store"), None) if plain else self._added(value, update)
         if access is None:
             return
-        if adds and access.tensor.dtype is not DType.F32:
+        check_word(at, equation, access, update)
+        if not plain and access.tensor.dtype is not DType.F32:
             raise at.scope.error(
                 "E204", f"blocks add to `{access.tensor.name}`, which is {access.tensor.dtype.spelling}", target.span,
                 secondary=(Label(access.tensor.span),) if access.tensor.span else (),
                 fix="add to a tensor of f32, and round it in a later kernel",
             )  # fmt: skip
+        check_type(at, access, update, target.span)
         if access.tensor.dtype.packed and not access.tensor.dtype.in_blocks:
             raise at.scope.error(
                 "E204", f"`{access.tensor.name}` is {access.tensor.dtype.spelling}, but no kernel packs values yet",
                 target.span, secondary=(Label(access.tensor.span),),
                 fix="store i8, and pack it with `tkgen.packing.pack`",
             )  # fmt: skip
-        if set(tile.axes) != set(access.axes):
+        if set(tile.axes) != set(access.axes) and not (access.computed and set(tile.axes) < set(access.axes)):
             raise self._misfit(target, access, tile, value)
-        self._once(access, target, over)
-        self._after_reads(access, target, adds)
-        at.stores.append((access, target.span))
-        at.ops.append(Store(access, tile.value, adds, span=span))
+        self._once(access, target, update, over)
+        self._after_reads(access, target, update is not Update.SET)
+        at.stores.append((access, target.span, update))
+        distinct = equation.distinct and bool(unproven(access))
+        at.ops.append(Store(access, tile.value, update, distinct, equation.span))
 
-    def _added(self, value: ast.Expr) -> tuple[Tile, Axis | None]:
+    def _added(self, value: ast.Expr, update: Update) -> tuple[Tile, Axis | None]:
         """Type the right side of `+=`, such as `p.T @ K[j]`; return the axis over whose tiles blocks sum, too."""
         at = self.at
+        if update is not Update.ADD:
+            raise at.scope.error(
+                "E226", f"`{update.value}` combines one value with each element", value.span, "no position is computed",
+                fix="write `=`, or reduce the value before",
+            )  # fmt: skip
         if isinstance(value, ast.Binary) and value.op == "@":
             tile = at.added_product(value)
             made = at.ops[-1]
@@ -387,11 +400,12 @@ class Body:
         edits = tuple(edit for f in found for edit in f.edits)
         return Fix(f"write {texts}: the parts for this tile", edits, certain=False)
 
-    def _once(self, access: Access, target: ast.Access, over: Axis | None = None) -> None:
+    def _once(self, access: Access, target: ast.Access, update: Update, over: Axis | None = None) -> None:
         """E602 where several blocks, passes or stores write one element; blocks along `over` add to it."""
         at = self.at
-        for other, stored in at.stores:
-            if other.tensor is access.tensor and not apart(other, access):
+        for other, stored, before in at.stores:
+            together = update is before and update is not Update.SET and over is None
+            if other.tensor is access.tensor and not together and not apart(other, access):
                 raise at.scope.error(
                     "E602", f"`{access.tensor.name}` is stored twice", target.span,
                     "every element would be written twice",
@@ -399,6 +413,7 @@ class Body:
                     fix=Fix("remove one of the stores", without_statement(stored), certain=False),
                 )  # fmt: skip
         full = [i.axis for i in access.indices if i.axis is not None and i.divisor in (1, i.axis.tile)]
+        full += [axis for i in access.indices if i.terms for axis in i.axes]  # `check_word` has seen to these
         full += [at.axes.found[a.within.of] for a in full if a.within]  # groups have no place in common
         parallel = [a for a in at.axes.found.values() if a.kind is AxisKind.PARALLEL and not a.is_one_tile]
         for axis in [*parallel, *at.axes.active]:

@@ -32,6 +32,7 @@ from tkgen.ir.equations import (
     Op,
     Product,
     Store,
+    Update,
     Value,
     joined,
 )
@@ -89,7 +90,8 @@ def desugared(scope: Scope) -> Typed:
             value = writer.step(call, value)
     store = _store(scope, accumulate)
     shared = clauses.grid(scope).shares_tiles
-    writer.ops.append(Store(Access(output, (Index(m), Index(n))), value, shared, store.span))
+    update = Update.ADD if shared else Update.SET
+    writer.ops.append(Store(Access(output, (Index(m), Index(n))), value, update, span=store.span))
     tensors, scalars = tuple(scope.tensors.values()), tuple(scope.scalars.values())
     kernel = Kernel(scope.kernel.name.id, tensors, scalars, (m, n, k), tuple(writer.ops))
     return Typed(verify(kernel, "desugaring"), tuple(untouched(kernel)))

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from tkgen.diagnostics import Edit, Fix, Label
+from tkgen.ir.affine import apart
 from tkgen.ir.equations import (
     Access,
     Argument,
@@ -28,6 +29,7 @@ from tkgen.ir.equations import (
     Op,
     Product,
     Reduce,
+    Update,
     Value,
 )
 from tkgen.ir.functions import FUNCTIONS, Function
@@ -49,7 +51,6 @@ from tkgen.ir.typing.vocabulary import (
     REDUCTIONS,
     UNARY,
     WORDS,
-    apart,
     axes_text,
     fast_form,
 )  # fmt: skip
@@ -87,7 +88,7 @@ class Expressions:
     names: dict[str, Named] = field(default_factory=dict)
     gone: dict[str, tuple[Axis | None, Span]] = field(default_factory=dict)  # names of loops (or conditions) behind us
     loads: list[tuple[Access, Span]] = field(default_factory=list)
-    stores: list[tuple[Access, Span]] = field(default_factory=list)
+    stores: list[tuple[Access, Span, Update]] = field(default_factory=list)
     known: dict[object, Value] = field(default_factory=dict)  # leaves that have a value here: each is loaded once
     defined: list[tuple[ast.Name, Value]] = field(default_factory=list)
     later: dict[str, Span] = field(default_factory=dict)  # what the body at hand defines, maybe further down
@@ -241,7 +242,7 @@ class Expressions:
                 fix=f"use it for an axis, `over g in GROUPS, m in ROWS within {name.id}[g] by 128`, or make it f32",
             )  # fmt: skip
         source = self.axes.access(tensor, indices, at)
-        for target, stored in self.stores:
+        for target, stored, _ in self.stores:
             if target.tensor is source.tensor and not apart(target, source):
                 raise self.scope.error(
                     "E228", f"`{name.id}` is read after a store to it", at, "the value here would be undefined",

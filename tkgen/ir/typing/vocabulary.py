@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tkgen.ir.equations import Access, Axis, Kind
+from tkgen.ir.equations import Axis, Kind
 from tkgen.ir.functions import FAST, FUNCTIONS
 from tkgen.ir.resolve.names import Scope
 from tkgen.ir.resolve.sizes import ELEMENTS
@@ -41,9 +41,3 @@ def fast_form(scope: Scope, node: ast.Call) -> str:
 def axes_text(axes: tuple[Axis, ...]) -> str:
     """`[q, D]`."""
     return f"[{', '.join(a.name for a in axes)}]"
-
-
-def apart(one: Access, other: Access) -> bool:
-    """Return True if two parts of a tensor have no element in common, by constant indices that differ."""
-    pairs = zip(one.indices, other.indices, strict=True)
-    return any(a.is_constant and b.is_constant and a.at != b.at for a, b in pairs)

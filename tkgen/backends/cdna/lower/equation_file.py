@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from struct import pack
 from typing import Protocol
 
 from tkgen.backends.cdna.lower.model import Check, Constant, FileModel, GlobalTensor, Offsets, ScalarMember, Zeroed
@@ -17,7 +18,7 @@ from tkgen.ir.equations import Kernel, Map, accesses, walk
 from tkgen.ir.functions import CDNA, helpers
 from tkgen.ir.limits import BUFFER_BYTES, LAUNCH_THREADS
 from tkgen.ir.tensors import GLOBAL_DIMENSIONS
-from tkgen.ir.types import Tensor
+from tkgen.ir.types import DType, Tensor
 from tkgen.schedule.rows import far, reach_bytes
 from tkgen.targets import Target
 
@@ -54,7 +55,7 @@ class EquationModel(FileModel):
     types: tuple[str, ...]
     functions: tuple[str, ...]
     groups: tuple[Offsets, ...]
-    zeroed: tuple[Zeroed, ...]  # outputs that must be zero before the launch, as blocks add to them
+    zeroed: tuple[Zeroed, ...]  # outputs that must be set before the launch, as blocks combine values in them
 
 
 class Lowering(ABC):
@@ -110,9 +111,10 @@ class Lowering(ABC):
                 yield Check(f"{spanned} > {BUFFER_BYTES}", message, origin(access.tensor.span))
 
     def _zeroed(self) -> Iterator[Zeroed]:
-        for tensor in dict.fromkeys(s.target.tensor for s in self.kernel.stores if s.adds):
+        for tensor in (t for t in self.kernel.outputs if t.name in self.kernel.starts):
             first, *rest = (self.places.extent(dim, "g.") for dim in tensor.dims)
-            yield Zeroed(cpp_name(tensor.name), " * ".join([f"size_t({first})", *rest]))
+            word = word_of(self.kernel.starts[tensor.name], tensor.dtype)
+            yield Zeroed(cpp_name(tensor.name), " * ".join([f"size_t({first})", *rest]), word)
 
     @property
     def grid_origin(self) -> Origins:
@@ -157,6 +159,14 @@ class Lowering(ABC):
             zeroed=tuple(self._zeroed()),
         )
         return file, body
+
+
+def word_of(start: float, dtype: DType) -> str:
+    """The 32 bits of a number in memory, as C++."""
+    if not start:
+        return "0"
+    memory = int(start).to_bytes(4, "little", signed=True) if dtype.whole else pack("<f", start)
+    return f"0x{int.from_bytes(memory, 'little'):08x}"
 
 
 def _tensor(tensor: Tensor) -> GlobalTensor:

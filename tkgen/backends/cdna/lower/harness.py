@@ -71,6 +71,17 @@ def refuse_packed(outputs: Iterable[Tensor]) -> None:
         ))  # fmt: skip
 
 
+def refuse_scatters(kernels: Iterable[Kernel]) -> None:
+    """Raises SpecError where a harness would compare what is stored to computed positions."""
+    stores = (store for kernel in kernels for store in kernel.stores if store.target.computed)
+    if (store := next(stores, None)) is not None:
+        raise SpecError(Diagnostic(
+            "E204", f"harnesses cannot compare stores to computed positions yet, such as those to "
+            f"`{store.target.tensor.name}`", Label(store.span or store.target.tensor.span),
+            fix=Fix("build without the harness: `tkgen run` and `tkgen.operator` handle them"),
+        ))  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Kernels:
     """Several kernels that one `dispatch` launches in order, whose tensors `arguments` are."""

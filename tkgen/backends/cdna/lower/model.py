@@ -68,10 +68,12 @@ class Offsets:
 
 @dataclass(frozen=True)
 class Zeroed:
-    """An output that is cleared before the launch: its name, and the number of its elements as C++."""
+    """An output that is set before the launch: its name, the number of its elements as C++, and the word that each of
+    them starts as, 0 for any type."""
 
     name: str
     elements: str
+    word: str = "0"
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from tkgen.backends.cdna.lower.model import Offsets
 from tkgen.backends.cdna.lower.names import EXTENTS, cpp_name
 from tkgen.backends.cdna.lower.origins import NOWHERE, Marks, Origin, Origins
 from tkgen.ir.equation_text import affine_text
-from tkgen.ir.equations import Access, Axis, AxisKind, Index, Kernel, Load, Store, walk
+from tkgen.ir.equations import Access, Axis, AxisKind, Index, Kernel, Update, accesses
 from tkgen.ir.types import Dim, Tensor
 from tkgen.remap import Remap
 from tkgen.schedule.rows import extent
@@ -65,6 +65,7 @@ class BlockPlaces:
         self.axis = {a: names.new(a.name, OF_RAGGED if a.within else OF_AXIS) for a in kernel.axes}
         # What is made for an access is named after its tensor: X_at, X_row, X_r, X_w.
         self.base = {a: names.new(a.tensor.name, self.of_access) for a in dict.fromkeys(_accesses(kernel))}
+        self.updated = {s.target for s in kernel.stores if s.update is not Update.SET}
 
     def remark(self, span: Span | None, comment: str = "") -> str:
         """End of a line that comes from a span and has `comment`."""
@@ -261,7 +262,8 @@ class BlockPlaces:
             origin = self.origin(access)
             if access.tensor.dtype.packed and origin != "0":  # memory is counted in bytes
                 origin = f"({origin}) {in_bytes(access.tensor)}"
-            yield f"const auto {self.buffer(access)} = tk::buffer_from(g.{tensor}, {origin});"
+            maker = "memory_from" if access in self.updated else "buffer_from"
+            yield f"const auto {self.buffer(access)} = tk::{maker}(g.{tensor}, {origin});"
 
     def stride(self, access: Access, place: int) -> str:
         """Elements between neighbours along a dimension; empty for one."""
@@ -323,12 +325,9 @@ def in_bytes(tensor: Tensor) -> str:
 
 
 def _accesses(kernel: Kernel) -> Iterator[Access]:
-    for op in walk(kernel.body):
-        if isinstance(op, Load):
-            yield from (i.through for i in op.source.indices if i.through is not None)
-            yield op.source
-        elif isinstance(op, Store):
-            yield op.target
+    for access in accesses(kernel):
+        yield from (i.through for i in access.indices if i.through is not None)
+        yield access
 
 
 def _blocks(axis: Axis, size: str) -> str:

@@ -44,7 +44,7 @@ class Places(BlockPlaces):
 
     def across(self, access: Access) -> int:
         """Rows that an access across the fast axis moves at once."""
-        return self.m.across if self.m.rows and access.indices[-1].axis == self.m.rows[-1] else 1
+        return self.m.across if self.m.rows and access.innermost == self.m.rows[-1] else 1
 
     def passes(self, axis: Axis) -> str:
         """The head of a loop over the tiles of an axis."""
@@ -97,14 +97,16 @@ class Places(BlockPlaces):
         """The `statements` of a row, which are made here, after the definitions of the row's locals that they name."""
         offsets: dict[str, Callable[[], str]] = {}
         for access in self.base:
-            for through in (index.through for index in access.indices if index.through is not None):
-                offsets.setdefault(f"{self.base[through]}_held", partial(self._held, through))
+            for index in access.indices:
+                if index.through is not None and index.axis != self.m.fast:
+                    offsets.setdefault(f"{self.base[index.through]}_held", partial(self._held, index.through))
             if self._by_row(access):
                 offsets[f"{self.base[access]}_row"] = partial(self._row_offset, access)
         return _scope(self.named_of_row, statements, [*self._row_places(), *offsets.items()])
 
     def of_chunk(self, statements: Iterable[str]) -> list[str]:
-        """The `statements` of a chunk, which are made here, after the definition of its first element if they name it.
+        """The `statements` of a chunk, which are made here, after the definitions that they name: of its first element,
+        and of the positions that a tensor of i32 holds for it.
 
         Inside of a row.
         """
@@ -115,7 +117,9 @@ class Places(BlockPlaces):
             number = f"({chunk})" if m.lanes > 1 else chunk
             return f"const int {name} = {f'{number} * CHUNK' if m.chunk > 1 else chunk};"
 
-        return _scope(self.named_of_chunk, statements, [(name, defined)])
+        found = [index.through for access in self.base for index in access.indices if index.axis == m.fast]
+        held = [(f"{self.base[t]}_held", partial(self._held, t)) for t in dict.fromkeys(found) if t is not None]
+        return _scope(self.named_of_chunk, statements, [(name, defined), *held])
 
     def _row_offset(self, access: Access) -> str:
         """The definition of what a row adds to the offset of an access."""
@@ -196,7 +200,12 @@ class Places(BlockPlaces):
         if not self._by_row(access):
             return self._offset(access, access.axes, element, more)
         row = _used(self.named_of_row, f"{self.base[access]}_row")
-        there = [*self.inside([fast], element), *self._reached(access, True, element), *more]
+        there = [
+            *self.inside([fast], element),
+            *self._held_inside(access, [fast]),
+            *self._reached(access, True, element),
+        ]
+        there += more
         return self._where(there, f"{row} + {self._bytes(access, [fast], element)}")
 
     def of_block(self, access: Access) -> str:
@@ -238,14 +247,17 @@ class Places(BlockPlaces):
 
     def _offset(self, access: Access, axes: Sequence[Axis], element: str = "", more: Sequence[str] = ()) -> str:
         """The part of an offset that comes from some axes; OUTSIDE where one of them has no position."""
-        there = [
-            f"{self._place_held(index.through)} < {self.size(dim.name)}"
+        there = [*self._held_inside(access, axes), *self._reached(access, False)]
+        there += self._reached(access, True, element) if self.m.fast in axes else []
+        return self._where([*self.inside(axes, element), *there, *more], self._bytes(access, axes, element))
+
+    def _held_inside(self, access: Access, axes: Sequence[Axis]) -> list[str]:
+        """Conditions on which the positions that tensors of i32 hold along these axes lie in their dimensions."""
+        return [
+            f"{self._place_held(index)} < {self.size(dim.name)}"
             for dim, index in zip(access.tensor.dims, access.indices, strict=True)
             if index.through is not None and index.axis in axes
         ]
-        there += self._reached(access, False)
-        there += self._reached(access, True, element) if self.m.fast in axes else []
-        return self._where([*self.inside(axes, element), *there, *more], self._bytes(access, axes, element))
 
     def _bytes(self, access: Access, axes: Sequence[Axis], element: str = "") -> str:
         terms, is_sum = list[str](), False
@@ -259,7 +271,7 @@ class Places(BlockPlaces):
                 continue
             stride = self.stride(access, place)
             if index.through is not None:
-                number, moved = self._place_held(index.through), False
+                number, moved = self._place_held(index), False
             else:
                 number, moved = self._at(index.axis, element), bool(element) and index.axis == self.m.fast
             is_sum |= bool(terms) or (moved and not stride)
@@ -276,9 +288,11 @@ class Places(BlockPlaces):
         times = " * ".join([*([str(abs(factor))] if abs(factor) != 1 else []), *([stride] if stride else [])])
         return (f"({place}) * {times}" if "+" in place or "-" in place else f"{place} * {times}") if times else place
 
-    def _place_held(self, access: Access) -> str:
-        """The local with the place that a tensor of i32 holds for a row, for a statement that names it."""
-        return _used(self.named_of_row, f"{self.base[access]}_held")
+    def _place_held(self, index: Index) -> str:
+        """The local with the position that a tensor of i32 holds for a row or an element, for a statement naming it."""
+        assert index.through is not None
+        named = self.named_of_chunk if index.axis == self.m.fast else self.named_of_row
+        return _used(named, f"{self.base[index.through]}_held")
 
     def _where(self, conditions: Sequence[str], offset: str) -> str:
         """`offset` where all conditions hold, else OUTSIDE."""

@@ -30,6 +30,7 @@ from tkgen.ir.equations import (
     Op,
     Reduce,
     Store,
+    Update,
     Value,
     reads,
     walk,
@@ -46,6 +47,9 @@ from tkgen.tile.ops import Barrier, ElementLoop, SharedLoad, SharedStore
 from tkgen.tile.program import Advance, Loop, Node, ops
 
 OPERATION = {"sum": "base_ops::sum", "max": "base_ops::max", "min": "base_ops::min"}
+STORED = {
+    Update.SET: "store_elements", Update.ADD: "add_elements", Update.MAX: "max_elements", Update.MIN: "min_elements",
+}  # fmt: skip
 UNIFORM = {CDNA: BlockPlaces.uniform, HOPPER: ""}
 APART = {CDNA: ["__builtin_amdgcn_sched_barrier(0);  // a chunk's ciphers at a time: each takes many registers"]}
 IDENTITY = {"sum": "0.0f", "max": "-__builtin_inff()", "min": "__builtin_inff()"}
@@ -443,7 +447,7 @@ class RowLowering(Lowering):
         return f"tk::narrow<{op.target.tensor.dtype.cpp}>({self.values.whole(op.value)})"
 
     def _store(self, op: Store, where: str, what: str) -> str:
-        how = "store_packed" if op.target.tensor.dtype.packed else "store_elements"
+        how = "store_packed" if op.target.tensor.dtype.packed else STORED[op.update]
         return f"tk::{how}({self.places.buffer(op.target)}, {where}, {what});{self.places.remark(op.span)}"
 
     def _store_row(self, op: Store) -> str:
@@ -473,4 +477,5 @@ def _loads(body: Sequence[Op]) -> dict[Access, Load]:
 def _accesses(body: Sequence[Op]) -> list[Access]:
     """Accesses of a part of the kernel, each once."""
     touched = [op.source if isinstance(op, Load) else op.target for op in body if isinstance(op, Load | Store)]
-    return list(dict.fromkeys(touched))
+    held = [index.through for access in touched for index in access.indices if index.through is not None]
+    return list(dict.fromkeys([*held, *touched]))

@@ -79,7 +79,7 @@ def run(
 ) -> Modelled:  # fmt: skip
     """One launch of the spec's C++, or of `text` in its place, on tensors of the CPU.
 
-    Outputs hold NaN before it, or zeros where blocks add to them.
+    Outputs hold NaN before it, or what stores combine values with.
 
     Raises:
         ToolchainError: no compiler here, or the C++ does not compile.
@@ -87,7 +87,7 @@ def run(
     """
     loaded = library(text if text is not None else spec.text)
     shape, program = shape_of(spec, launch), launch.program
-    with _memory(loaded, launch, inputs, program.added) as tensors:
+    with _memory(loaded, launch, inputs, program.starts) as tensors:
         boxes = spec.boxes
         moved = [t for t in program.arguments if boxes is not None and t.name in boxes.moved]
         maps = {t.name: encoded(described(boxes, t, tensors[t.name])) for t in moved if boxes is not None}
@@ -153,7 +153,7 @@ def _launched(
 
 @contextmanager
 def _memory(
-    loaded: ctypes.CDLL, launch: Launch[Any], inputs: Mapping[str, Tensor], added: frozenset[str]
+    loaded: ctypes.CDLL, launch: Launch[Any], inputs: Mapping[str, Tensor], starts: Mapping[str, float]
 ) -> Iterator[dict[str, Tensor]]:
     """All tensors of a launch in memory that its process shares; after each, nothing may be touched."""
     places: list[tuple[int, int]] = []
@@ -177,8 +177,8 @@ def _memory(
             tensors[tensor.name] = placed(tensor)
             if tensor.name in inputs:
                 tensors[tensor.name].copy_(inputs[tensor.name].reshape(tensors[tensor.name].shape))
-            elif tensor.name in added:
-                tensors[tensor.name].zero_()
+            elif tensor.name in starts:
+                tensors[tensor.name].fill_(starts[tensor.name])
             else:
                 tensors[tensor.name].view(torch.uint8).fill_(0xFF)
         yield tensors

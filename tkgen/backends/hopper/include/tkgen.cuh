@@ -13,4 +13,5 @@
 #include "tkgen/memory.cuh"
 #include "tkgen/lanes.cuh"
 #include "tkgen/rows.cuh"
+#include "tkgen/atomics.cuh"
 #include "tkgen/tiles.cuh"

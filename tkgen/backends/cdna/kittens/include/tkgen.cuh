@@ -32,3 +32,4 @@
 #include "tkgen/fused.cuh"
 #include "tkgen/fused_bytes.cuh"
 #include "tkgen/rows.cuh"
+#include "tkgen/atomics.cuh"

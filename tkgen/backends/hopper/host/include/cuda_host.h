@@ -162,9 +162,17 @@ inline int __all_sync(unsigned, bool value) { return tkgen_host::ballot(!value) 
 template<typename T> T __ldg(const T *p) { return *p; }
 template<typename T> T __ldcs(const T *p) { return *p; }
 template<typename T> void __stcs(T *p, const T &value) { *p = value; }
-inline float atomicAdd(float *to, float value) {
-    const float before = *to;
+template<typename T> T atomicAdd(T *to, T value) {
+    const T before = *to;
     return *to += value, before;
+}
+template<typename T> T atomicMax(T *to, T value) {
+    const T before = *to;
+    return *to = before < value ? value : before, before;
+}
+template<typename T> T atomicMin(T *to, T value) {
+    const T before = *to;
+    return *to = value < before ? value : before, before;
 }
 inline uint64_t __cvta_generic_to_shared(const void *p) { return tkgen_host::shared_address(p); }
 

@@ -1,0 +1,44 @@
+/// Numbers in global memory that threads combine with others, one after the other: sums, and the largest and least.
+#pragma once
+
+#include "rows.cuh"
+
+namespace tk {
+
+template <typename GL> __device__ inline buffer<typename GL::dtype> memory_from(const GL &tensor, uint64_t origin) {
+    return buffer_from(tensor, origin);
+}
+
+/// The larger of a number in memory and `value`, and the lesser one. Floats are in the order of their bits: positive ones
+/// as integers with a sign, negative ones from the largest integer without a sign downwards. NaN changes nothing.
+__device__ inline void max_to(int *to, int value) { atomicMax(to, value); }
+__device__ inline void min_to(int *to, int value) { atomicMin(to, value); }
+__device__ inline void max_to(float *to, float value) {
+    if (isnan(value)) return;
+    if (!signbit(value)) atomicMax(reinterpret_cast<int *>(to), __float_as_int(value));
+    else atomicMin(reinterpret_cast<unsigned *>(to), __float_as_uint(value));
+}
+__device__ inline void min_to(float *to, float value) {
+    if (isnan(value)) return;
+    if (!signbit(value)) atomicMin(reinterpret_cast<int *>(to), __float_as_int(value));
+    else atomicMax(reinterpret_cast<unsigned *>(to), __float_as_uint(value));
+}
+
+/// Neighbours in memory combined with these; nothing is outside.
+template <typename T, int n> __device__ inline void add_elements(buffer<T> to, uint32_t offset, const elements<T, n> &e) {
+    if (!to.has(offset)) return;
+#pragma unroll
+    for (int i = 0; i < n; ++i) atomicAdd(reinterpret_cast<T *>(to.at(offset)) + i, e.at[i]);
+}
+template <typename T, int n> __device__ inline void max_elements(buffer<T> to, uint32_t offset, const elements<T, n> &e) {
+    if (!to.has(offset)) return;
+#pragma unroll
+    for (int i = 0; i < n; ++i) max_to(reinterpret_cast<T *>(to.at(offset)) + i, e.at[i]);
+}
+template <typename T, int n> __device__ inline void min_elements(buffer<T> to, uint32_t offset, const elements<T, n> &e) {
+    if (!to.has(offset)) return;
+#pragma unroll
+    for (int i = 0; i < n; ++i) min_to(reinterpret_cast<T *>(to.at(offset)) + i, e.at[i]);
+}
+
+} // namespace tk
