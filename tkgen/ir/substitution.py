@@ -31,7 +31,7 @@ def _with(node: Any, others: Mapping[Named, Named]) -> Any:
         made = tuple(_with(part, others) for part in node)
         return node if all(map(is_, made, node)) else made
     changed = {}
-    for name in _fields(type(node)):  # type: ignore[arg-type] - classes are hashable
+    for name in _fields(type(node)):  # type: ignore[arg-type]  # classes are hashable
         before = getattr(node, name)
         if (after := _with(before, others)) is not before:
             changed[name] = after

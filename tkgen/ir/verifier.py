@@ -30,6 +30,7 @@ from collections.abc import Iterator, Mapping
 from typing import NoReturn
 
 from tkgen.ir.affine import apart
+from tkgen.ir.coverage import tells_apart
 from tkgen.ir.equation_text import axis_text, op_text
 from tkgen.ir.equations import (
     Access,
@@ -55,7 +56,6 @@ from tkgen.ir.equations import (
     Value,
     When,
     reads,
-    tells_apart,
     walk,
     writes,
 )

@@ -9,8 +9,9 @@ from itertools import product
 from math import prod
 
 from tkgen.ir.affine import apart
+from tkgen.ir.coverage import cover_all
 from tkgen.ir.equation_program import EquationProgram
-from tkgen.ir.equations import Access, Kernel, Store, Update, cover_all
+from tkgen.ir.equations import Access, Kernel, Store, Update
 from tkgen.ir.types import Dim, Program, ScalarArg, Tensor
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tkgen.diagnostics import Edit, Fix, Label
 from tkgen.ir.affine import overlaps
-from tkgen.ir.equations import Access, Axis, Index, Kernel, Product, Update, tells_apart, walk
+from tkgen.ir.coverage import tells_apart
+from tkgen.ir.equations import Access, Axis, Index, Kernel, Product, Update, walk
 from tkgen.ir.resolve.names import Stop
 from tkgen.ir.types import DType
 from tkgen.ir.typing.expressions import Expressions
