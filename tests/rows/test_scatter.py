@@ -40,7 +40,7 @@ def given_to(case: Case, kind: str) -> dict[str, Tensor]:
 
 
 def right(case: Case, given: dict[str, Tensor], found: dict[str, Tensor], bounds: dict[str, Tensor]) -> None:
-    """What was stored is what torch computes in f64, within the bound of each element."""
+    """Assert that every stored element is what torch computes in f64, within its bound."""
     expected = case.reference({name: t if t.dtype is torch.int32 and name in case.positions else t.double()
                                for name, t in given.items()})  # fmt: skip
     assert set(expected) == set(found)
@@ -161,7 +161,7 @@ def test_two_writers_of_one_position_are_named() -> None:
 
 
 def test_some_blocks_of_a_launch() -> None:
-    """What blocks store at computed positions is all that changes."""
+    """Nothing changes but the elements to which the blocks store."""
     for name in ("embedding gradient", "rows", "columns"):
         build = load(BY_NAME[name].text, target="gfx942").check().build(machine_check=False)
         tried = run(build, [0, 3], kind=Inputs.NORMAL)
