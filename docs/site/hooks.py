@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import tomllib
 import zipfile
 from importlib.metadata import distribution
 from pathlib import Path
@@ -43,6 +44,22 @@ OPENED = "specs/attention/attention.tk"
 TARGETS = sorted(path.stem for path in (ROOT / "tkgen/targets").glob("*.toml"))
 SPEC_LINK = re.compile(r"\[(`specs/[^`]+`)\]\(\.\./(specs/[\w/]+\.tk)\)")
 RECIPE = re.compile(r"^```tk title=\"(\w+\.tk)\"\n(.*?)^```$", re.MULTILINE | re.DOTALL)  # of docs/cookbook.md
+# Words of a question that say nothing about what is asked: every section has words that begin like one of these.
+EMPTY = (
+    *("a", "an", "and", "are", "can", "do", "does", "for", "get", "has", "have", "how", "i", "in", "is", "it", "make"),
+    *("me", "my", "of", "on", "or", "should", "tell", "that", "the", "there", "to", "use", "want", "what", "when"),
+    *("where", "which", "why", "with", "write", "you"),
+)
+# The theme's worker gets a question as a message of type 2, its words each with a `*`; this comes before its own code.
+ASKED = """addEventListener("message", ({data: asked}) => {
+  if (asked?.type !== 2 || typeof asked.data !== "string") return;
+  const empty = new Set(EMPTY), said = asked.data.split(/\\s+/);
+  const words = said.filter((word) => !empty.has(word.toLowerCase().replace(/[^a-z]/g, "")));
+  if (words.length) asked.data = words.join(" ");
+});
+"""
+# The weight of a word of `search.toml` beside that of a word in a title, 1000.
+TAGS = 1500.0
 # Pages that should come first in the search, and by how much.
 BOOST = {"cookbook.md": 4, "tuning.md": 3}
 
@@ -70,10 +87,28 @@ def on_post_page(output: str, page: Any, **_: Any) -> str:
 def on_post_build(config: Any, **_: Any) -> None:
     """Called at the end: put the script into the site; the page for missing pages needs none."""
     site = Path(config["site_dir"])
+    _add_search_words(site)
     shutil.copy(Path(__file__).with_name("worker.js"), site / WORKER)
     _add_playground(site / "assets" / "playground")
     missing = site / "404.html"
     missing.write_text(missing.read_text(encoding="utf-8").replace(f'<script src="{SHIM}"></script>', ""), "utf-8")
+
+
+def _add_search_words(site: Path) -> None:
+    """Give sections the words of `search.toml` as tags, and questions only the words that count."""
+    index = site / "search" / "search_index.json"
+    words = tomllib.loads(Path(__file__).with_name("search.toml").read_text(encoding="utf-8"))
+    found = json.loads(index.read_text(encoding="utf-8"))
+    for entry in found["docs"]:
+        if entry["location"] in words:
+            entry["tags"] = words.pop(entry["location"])
+    if words:
+        raise ValueError(f"search.toml names sections that do not exist: {', '.join(words)}")
+    found["config"]["fields"]["tags"]["boost"] = TAGS
+    index.write_text(json.dumps(found), "utf-8")
+    (worker,) = (site / "assets/javascripts/workers").glob("search.*.min.js")
+    asked = ASKED.replace("EMPTY", json.dumps(EMPTY))
+    worker.write_text(asked + worker.read_text(encoding="utf-8"), "utf-8")
 
 
 def _add_playground(into: Path) -> None:

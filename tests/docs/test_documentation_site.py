@@ -8,6 +8,8 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -148,17 +150,81 @@ ANSWERS = {
 }
 
 
-@pytest.mark.parametrize("word", ANSWERS)
-def test_the_search_answers_with_the_page_about_it(browser: Any, address: str, word: str) -> None:
+# What people type who look for a task, a machine or a cause, and the page or section of the first answer.
+ASKED = {
+    **dict.fromkeys(("flash attention", "sdpa"), "cookbook.html#attention"),
+    **dict.fromkeys(("gemm", "matmul"), "cookbook.html#matrix-products"),
+    **dict.fromkeys(("odd sizes", "padding", "non-multiple"), "cookbook.html#odd-sizes"),
+    **dict.fromkeys(("out of registers", "spills"), "cookbook.html#out-of-registers-or-lds"),
+    **dict.fromkeys(("deadlock", "race condition", "how do I debug a race"), "cookbook.html#debug-a-race"),
+    **dict.fromkeys(("wrong result", "nan", "numerics"), "cookbook.html#wrong-results"),
+    **dict.fromkeys(("benchmark", "profile"), "cookbook.html#benchmark-without-a-gpu"),
+    **dict.fromkeys(("bank conflict", "swizzle"), "diagnostics.html#w501-accesses-to-lds-with-bank-conflicts"),
+    "backward": "api.html#tkgenops",
+    **dict.fromkeys(("how do I run a kernel", "numpy", "pytorch"), "cookbook.html#run-a-kernel"),
+    **dict.fromkeys(("cutlass", "composable kernel"), "compare.html"),
+    **dict.fromkeys(("pytest", "ci"), "api.html#tests-of-your-own"),
+    "how do I add a bias": "cookbook.html#bias",
+    "how do I install this": "cookbook.html#install",
+    "no gpu": "cookbook.html#install",
+    "sliding window": "cookbook.html#sliding-window",
+    "causal attention": "cookbook.html#causal-attention",
+    "attention mask": "cookbook.html#attention-mask",
+    "paged attention": "cookbook.html#decode-with-a-paged-kv-cache",
+    "fp8": "cookbook.html#fp8-with-scales",
+    "int4": "cookbook.html#int4-weights",
+    "dynamic shapes": "cookbook.html#dynamic-sizes",
+    "batched gemm": "cookbook.html#batched-product",
+    "stream-k": "cookbook.html#split-k",
+    "warp specialization": "cookbook.html#warp-specialisation-producer-and-consumer",
+    "mamba": "cookbook.html#linear-attention-with-gates",
+    "layernorm": "cookbook.html#layer-norm",
+    "softmax": "cookbook.html#softmax",
+    "rope": "cookbook.html#rotary-embedding-rope",
+    "transpose": "cookbook.html#transpose",
+    "jit": "api.html#tkgenjit",
+    "json": "agents.html#the-fields",
+    "exit code": "agents.html#exit-codes",
+    "vscode": "editor.html",
+    "hip": "hip.html",
+    "h100": "measured.html",
+    "mi300x": "prediction.html",
+    "limitations": "limits.html",
+    "alignment": "diagnostics.html#w201-an-operand-that-is-read-one-element-at-a-time",
+}
+
+
+def test_the_search_answers_with_the_page_about_it(browser: Any, address: str) -> None:
+    """One page, one word after the other: the first answer is a page, then its best section."""
     from selenium.webdriver.support.ui import WebDriverWait
 
+    links = "return [...document.querySelectorAll('.md-search-result__link')].map(a => a.href)"
     browser.get("about:blank")
-    browser.get(f"{address}/index.html?q={word.replace(' ', '+')}")
-    found = WebDriverWait(browser, 60).until(
-        lambda b: b.execute_script("return [...document.querySelectorAll('.md-search-result__link')].map(a => a.href)")
+    browser.get(f"{address}/index.html?q=zzz")
+    WebDriverWait(browser, 60).until(
+        lambda b: (
+            "No matching" in b.find_element("css selector", ".md-search-result__meta").get_attribute("textContent")
+        )
     )
-    links = [re.sub(r"\?h=[^#]*", "", link.split("/")[-1]).strip("#") for link in found]
-    assert ANSWERS[word] in links[:2]  # a page, then its best section
+    wrong = {}
+    for word, answer in {**ANSWERS, **ASKED}.items():
+        for typed in ("", word):
+            browser.execute_script(
+                "const e = document.querySelector('.md-search__input');"
+                "e.value = arguments[0]; e.dispatchEvent(new Event('keyup'))", typed,
+            )  # fmt: skip
+            WebDriverWait(browser, 60, 0.05).until(lambda b, typed=typed: bool(b.execute_script(links)) == bool(typed))
+        found = [re.sub(r"\?h=[^#]*", "", link.split("/")[-1]).strip("#") for link in browser.execute_script(links)]
+        if answer not in found[:2]:
+            wrong[word] = found[:2]
+    assert wrong == {}
+
+
+def test_every_word_for_the_search_is_of_one_section() -> None:
+    """`search.toml` gives no two sections the same word: the second would never come first."""
+    words = tomllib.loads((ROOT / "docs/site/search.toml").read_text(encoding="utf-8"))
+    counted = Counter(word for each in words.values() for word in each)
+    assert max(counted.values()) == 1, counted.most_common(3)
 
 
 def test_nothing_is_fetched_from_elsewhere(site: Path, pages: dict[Path, Page]) -> None:
