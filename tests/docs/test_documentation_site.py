@@ -177,7 +177,7 @@ ASKED = {
     "batched gemm": "cookbook.html#batched-product",
     "stream-k": "cookbook.html#split-k",
     "warp specialization": "cookbook.html#warp-specialisation-producer-and-consumer",
-    "mamba": "cookbook.html#linear-attention-with-gates",
+    "mamba": "cookbook.html#linear-attention-in-chunks",
     "layernorm": "cookbook.html#layer-norm",
     "softmax": "cookbook.html#softmax",
     "rope": "cookbook.html#rotary-embedding-rope",
