@@ -20,6 +20,8 @@ from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import Kernel
 from tkgen.ir.program import matrix_program
 from tkgen.ir.program import program as any_program
+from tkgen.ir.resolve.declarations import declarations
+from tkgen.ir.resolve.names import Scope
 from tkgen.ir.types import Program
 from tkgen.ir.typing import typed
 from tkgen.lsp.project import BufferLoader
@@ -46,13 +48,27 @@ class Request:
 
 @dataclass(frozen=True)
 class KernelFacts:
-    """A kernel that begins at the offset `start`: its equations, what a block of it takes, waves by role."""
+    """A kernel that begins at the offset `start`: its equations, what a block of it takes, waves by role.
+
+    `sizes` are the values of dimensions and parameters, None where they are dynamic.
+    Of one that sums products: its `program`; and where waves have K-steps of their own, its `plan` and `registers`.
+    """
 
     start: int
     equations: Kernel | None
     footprint: Footprint | None = None
     waves: int = 0
     roles: Mapping[str, int] = field(default_factory=dict)
+    sizes: Mapping[str, int | None] = field(default_factory=dict)
+    program: Program | None = None
+    plan: Plan | None = None
+    registers: RegisterEstimate | None = None
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block, all roles together; 0 where its footprint is not known."""
+        waves = max(sum(self.roles.values()), self.waves)
+        return waves * self.footprint.wave_size if self.footprint is not None else 0
 
 
 @dataclass(frozen=True)
@@ -111,7 +127,8 @@ def resolved(
         kernel = parse_any(file, loader=loader)
         if isinstance(kernel, ast.Sequence):
             spec = run(Parsed(kernel, target=target), SCHEDULE, after=PARSE)
-            return Analysis(file, spec.diagnostics, kernels=_kernels(spec, kernel.kernels))
+            kernels = _kernels(spec, kernel.kernels)
+            return Analysis(file, spec.diagnostics, target=spec.target.name, kernels=kernels)
     except UnknownTargetError as error:
         return Analysis(file, (Diagnostic("E200", str(error), Label(kernel.name.span)),))
     except UnreadError as error:
@@ -149,13 +166,23 @@ def _kernels(spec: AnySpec, trees: Sequence[ast.Kernel]) -> tuple[KernelFacts, .
         program = each.program
         roles = {role.name: len(role.waves) for role in program.roles}
         waves = len(program.compute.waves) if isinstance(program, Program) else program.waves
-        footprint = None
+        footprint, plan, registers = None, None, None
         if isinstance(each, KernelSpec) and not any(d.severity is Severity.ERROR for d in each.diagnostics):
             with suppress(SpecError):
-                footprint = each.footprint
+                footprint, plan = each.footprint, each.plan
+                registers = estimate(plan, each.target) if plan is not None else None
         equations = typed(tree, target=spec.target.name).kernel if has_equations(tree) else program.kernel
-        found.append(KernelFacts(tree.span.start, equations, footprint, waves, roles))
+        sums = program if isinstance(program, Program) else None
+        sizes = _sizes(tree, spec.target.name)
+        found.append(KernelFacts(tree.span.start, equations, footprint, waves, roles, sizes, sums, plan, registers))
     return tuple(found)
+
+
+def _sizes(tree: ast.Kernel, target: str) -> Mapping[str, int | None]:
+    """The values of dimensions and parameters, where they can be declared."""
+    scope = Scope(tree, {}, target)
+    declarations(scope)
+    return scope.values
 
 
 def _unscheduled(kernel: ast.Kernel) -> Program | None:

@@ -7,10 +7,14 @@ from math import prod
 
 from tkgen.ir.equation_text import axis_text, value_text
 from tkgen.ir.equations import Axis, AxisKind, Kernel, Value, walk, writes
-from tkgen.ir.types import Tensor
+from tkgen.ir.launch import Launch
+from tkgen.ir.types import Program, Tensor
 from tkgen.lsp.analysis import KernelFacts
+from tkgen.remap import RemapError
 from tkgen.syntax import ast
 from tkgen.tile.scheduled import Footprint
+
+SHOWN_TILES = 4
 
 
 def hint(node: object, known: KernelFacts) -> str:
@@ -22,6 +26,14 @@ def hint(node: object, known: KernelFacts) -> str:
             needed = max(computing, key=lambda role: role.needs, default=None)
             registers = f"about {needed.needs} of {needed.budget} registers, " if needed else ""
             return f"{registers}{block.used:,} of {block.capacity:,} B {block.memory}"
+        case ast.Accumulate() if block is not None:
+            held = _held(block, "sums")
+            return f"{held} registers" if held else ""
+        case ast.Registers(names=names) if block is not None:
+            held = sum(_held(block, f"`{n.id}`, which stays") for n in names)
+            return f"{held} registers" if held else ""
+        case ast.Block() if known.program is not None and known.program.steps is not None:
+            return f"{known.program.steps:,} K-steps"
         case ast.Waves() if block is not None and known.waves:
             return f"{known.waves * block.wave_size} threads"
         case ast.Role(name=name) if block is not None and name.id in known.roles:
@@ -56,6 +68,13 @@ def of_statement(node: object, known: KernelFacts) -> list[str]:
             ]
         case ast.Role(name=name):
             return of_name(name.id, known)
+        case ast.Block() | ast.Grid() | ast.Tail() if known.program is not None and block is not None:
+            steps = hint(node, known)
+            return [*of_launch(known.program, known.threads), *([steps] if steps else [])]
+        case ast.Remap() if known.program is not None:
+            return list(of_remap(known.program))
+        case ast.Load(names=names) if block is not None:
+            return list(_of_buffers(block, {n.id for n in names}))
         case ast.Over(axes=axes):
             return [line for axis in axes for line in of_name(axis.name.id, known)]
         case ast.Each(name=name):
@@ -91,7 +110,16 @@ def of_name(name: str, known: KernelFacts) -> list[str]:
             default = scalar.default
             passed = "must be passed at launch" if default is None else f"{default:g} unless passed at launch"
             return [f"{scalar.dtype.spelling}, {passed}"]
-    return list(dict.fromkeys(value_text(v) for op in walk(kernel.body) for v in writes(op) if v.name == name))
+    values = dict.fromkeys(value_text(v) for op in walk(kernel.body) for v in writes(op) if v.name == name)
+    return [*values] or of_size(name, known)
+
+
+def of_size(name: str, known: KernelFacts) -> list[str]:
+    """The value of a dimension or parameter."""
+    if name not in known.sizes:
+        return []
+    size = known.sizes[name]
+    return [f"{name} = {'dynamic' if size is None else f'{size:,}'}"]
 
 
 def defined(node: ast.Equation, kernel: Kernel) -> Value | None:
@@ -103,6 +131,36 @@ def defined(node: ast.Equation, kernel: Kernel) -> Value | None:
         if value.name == node.target.id and value.span is not None and value.span.start == span.start
     )  # fmt: skip
     return next(mine, None)
+
+
+def of_launch(program: Program, threads: int) -> list[str]:
+    """The grid of output tiles and the blocks of so many threads that compute it."""
+    launch = Launch.known(program)
+    if launch is None or program.kernel.groups is not None:  # groups' rows decide
+        return [f"{threads} threads per block"]
+    rows, cols = launch.tile_grid
+    tiles = " x ".join(map(str, (*launch.batch, rows, cols))) + f" = {launch.all_tiles:,} output tiles"
+    match program.grid.name:
+        case "persistent" | "stream_k":
+            each = launch.all_tiles / launch.blocks
+            return [f"{tiles}, {launch.blocks:,} blocks of {threads} threads, {each:.1f} tiles each"]
+        case "split_k":
+            parts = f"{launch.parts} blocks of {threads} threads each"
+            return [f"{tiles}, {parts} = {launch.blocks:,} blocks, their sums added in memory"]
+    return [f"{tiles}, one block of {threads} threads each"]
+
+
+def of_remap(program: Program) -> Iterator[str]:
+    """The tiles of the first blocks."""
+    launch = Launch.known(program)
+    if launch is None or program.kernel.groups is not None:
+        return
+    rows, cols = launch.tile_grid
+    try:
+        first = [launch.remap.place(i, rows, cols) for i in range(min(SHOWN_TILES, launch.matrix_tiles))]
+    except (RemapError, ValueError):
+        return
+    yield "the first blocks compute the tiles " + ", ".join(f"({r}, {c})" for r, c in first) + f" of {rows} x {cols}"
 
 
 def shape_text(tensor: Tensor) -> str:
@@ -129,7 +187,16 @@ def _of_block(block: Footprint) -> Iterator[str]:
 def _of_registers(block: Footprint, role: str = "") -> Iterator[str]:
     for r in block.registers:
         if role in ("", r.role):
-            yield f"{r.role}: about {r.needs} of {r.budget} registers of a lane"
+            fullest = max(r.moments, key=lambda moment: sum(s.registers for s in moment.shares), default=None)
+            shares = ", ".join(f"{s.what} {s.registers}" for s in fullest.shares) if fullest else ""
+            most = f"; most of them at `{fullest.text}`: {shares}" if fullest and shares else ""
+            yield f"{r.role}: about {r.needs} of {r.budget} registers of a lane{most}"
+
+
+def _held(block: Footprint, what: str) -> int:
+    """The most registers of a lane that shares with such a beginning have at a moment."""
+    moments = (moment for role in block.registers for moment in role.moments)
+    return max((sum(s.registers for s in m.shares if s.what.startswith(what)) for m in moments), default=0)
 
 
 def _of_buffers(block: Footprint, names: set[str]) -> Iterator[str]:

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tkgen.checks.shared_memory import lds_bytes
 from tkgen.ir.equation_text import axis_text, value_text
 from tkgen.ir.equations import AxisKind, Kernel, walk, writes
-from tkgen.ir.launch import Launch
 from tkgen.ir.types import WAVE_LANES, Operand, Program, Role, Tensor, Via
 from tkgen.lsp import block_facts
 from tkgen.lsp.analysis import Analysis
-from tkgen.remap import RemapError
 from tkgen.schedule.plan import Plan
 from tkgen.syntax import ast
 from tkgen.targets import load_target
 from tkgen.tile.ops import Barrier, Multiply, Read, Take
 from tkgen.tile.program import Op
 
-SHOWN_TILES = 4
-
 
 def of_name(name: str, known: Analysis, at: int = 0) -> list[str]:
     """Describe a dimension, parameter, scalar, tensor, role, axis or value, as it is named at an offset."""
+    known = _of_kernel(known, at)
     found = _of_equations(name, known.equations) if known.equations else []
     p, kernel = known.program, known.at(at)
     if kernel is not None and known.plan is None:
@@ -44,7 +42,7 @@ def of_name(name: str, known: Analysis, at: int = 0) -> list[str]:
                 "must be passed at launch" if scalar.default is None else f"{scalar.default:g} unless passed at launch"
             )
             return [f"{scalar.dtype.spelling}, {default}"]
-    return []
+    return block_facts.of_size(name, kernel) if kernel is not None else []
 
 
 def _of_equations(name: str, kernel: Kernel) -> list[str]:
@@ -59,6 +57,7 @@ def _of_equations(name: str, kernel: Kernel) -> list[str]:
 
 def of_statement(node: object, known: Analysis, at: int = 0) -> list[str]:
     """List the consequences of a statement at an offset; empty where the spec is not understood that far."""
+    known = _of_kernel(known, at)
     p, kernel = known.program, known.at(at)
     if kernel is not None and (known.plan is None or isinstance(node, ast.EQUATIONS)):
         return block_facts.of_statement(node, kernel)
@@ -66,13 +65,18 @@ def of_statement(node: object, known: Analysis, at: int = 0) -> list[str]:
         return []
     match node:
         case ast.Kernel():
-            return [*_of_launch(p), *_of_lds(known), *_of_registers(known), *_of_schedule(known.plan)]
+            return [
+                *block_facts.of_launch(p, p.threads),
+                *_of_lds(known),
+                *_of_registers(known),
+                *_of_schedule(known.plan),
+            ]
         case ast.Block():
             return list(_of_block(p))
         case ast.Grid() | ast.Tail():
-            return _of_launch(p)
+            return block_facts.of_launch(p, p.threads)
         case ast.Remap():
-            return list(_of_remap(p))
+            return list(block_facts.of_remap(p))
         case ast.Waves():
             return list(_of_waves(p.compute))
         case ast.Role(name=name):
@@ -99,6 +103,7 @@ def of_statement(node: object, known: Analysis, at: int = 0) -> list[str]:
 
 def hint(node: object, known: Analysis, at: int = 0) -> str:
     """The derived value worth showing after a statement all the time; empty where there is none."""
+    known = _of_kernel(known, at)
     p, plan, kernel = known.program, known.plan, known.at(at)
     if kernel is not None and (plan is None or isinstance(node, ast.EQUATIONS)):
         return block_facts.hint(node, kernel)
@@ -125,9 +130,23 @@ def hint(node: object, known: Analysis, at: int = 0) -> str:
             return f"{len(role.waves)} waves, {len(role.waves) * WAVE_LANES} threads" if role else ""
         case ast.Schedule():
             return f"{barriers(plan)}, depth {plan.shape.depth}, unroll {plan.shape.unroll}" if plan else ""
-        case ast.Kernel() if plan is not None and p.schedule is None:
-            return f"{barriers(plan)}, depth {plan.shape.depth}, unroll {plan.shape.unroll}"
+        case ast.Kernel():
+            taken = block_facts.hint(node, kernel) if kernel is not None else ""
+            steps = ""
+            if plan is not None and p.schedule is None:
+                steps = f"{barriers(plan)}, depth {plan.shape.depth}, unroll {plan.shape.unroll}"
+            return "; ".join(filter(None, (taken, steps)))
     return ""
+
+
+def _of_kernel(known: Analysis, at: int) -> Analysis:
+    """What is known of the kernel at an offset: of one in a sequence what would be known of it alone."""
+    kernel = known.at(at)
+    if kernel is None or kernel.plan is None or known.plan is not None:
+        return known
+    return replace(
+        known, equations=kernel.equations, program=kernel.program, plan=kernel.plan, registers=kernel.registers
+    )
 
 
 def barriers(plan: Plan) -> str:
@@ -183,41 +202,12 @@ def _of_block(p: Program) -> Iterator[str]:
     rows, cols, step = p.block
     tensor, elements = p.accumulator.tensor, rows * cols
     yield f"{rows} x {cols} of {tensor.name}: {elements:,} elements, {_bytes(tensor.dtype.sized(elements))} stored"
-    yield from _of_launch(p)
+    yield from block_facts.of_launch(p, p.threads)
     if p.steps is not None:
         yield f"{p.steps:,} K-steps of {step}"
     loaded = sum(_loaded(p, o) for o in p.operands)
     flops = 2 * rows * cols * step * len(p.products)
     yield f"a K-step loads {_bytes(loaded)} and computes {flops:,} FLOP: {flops / loaded:.0f} FLOP per byte"
-
-
-def _of_launch(p: Program) -> list[str]:
-    """The grid of output tiles and the blocks that compute it."""
-    launch = Launch.known(p)
-    if launch is None:
-        return [f"{p.threads} threads per block"]
-    rows, cols = launch.tile_grid
-    tiles = " x ".join(map(str, (*launch.batch, rows, cols))) + f" = {launch.all_tiles:,} output tiles"
-    match p.grid.name:
-        case "persistent" | "stream_k":
-            each = launch.all_tiles / launch.blocks
-            return [f"{tiles}, {launch.blocks:,} blocks of {p.threads} threads, {each:.1f} tiles each"]
-        case "split_k":
-            parts = f"{launch.parts} blocks of {p.threads} threads each"
-            return [f"{tiles}, {parts} = {launch.blocks:,} blocks, their sums added in memory"]
-    return [f"{tiles}, one block of {p.threads} threads each"]
-
-
-def _of_remap(p: Program) -> Iterator[str]:
-    launch = Launch.known(p)
-    if launch is None:
-        return
-    rows, cols = launch.tile_grid
-    try:
-        first = [launch.remap.place(i, rows, cols) for i in range(min(SHOWN_TILES, launch.matrix_tiles))]
-    except (RemapError, ValueError):
-        return
-    yield "the first blocks compute the tiles " + ", ".join(f"({r}, {c})" for r, c in first) + f" of {rows} x {cols}"
 
 
 def _of_waves(role: Role) -> Iterator[str]:

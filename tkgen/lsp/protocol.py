@@ -36,6 +36,7 @@ _SYMBOLS = {
     "axis": lsp.SymbolKind.Key,
     "value": lsp.SymbolKind.Variable,
     "store": lsp.SymbolKind.Operator,
+    "condition": lsp.SymbolKind.Boolean,
 }
 _COMPLETIONS = {
     "keyword": lsp.CompletionItemKind.Keyword,
