@@ -153,8 +153,11 @@ class _Order:
 
 
 def _unordered(made: Run, alike: Sequence[int] | None) -> Iterator[Fault]:
+    touched = _touches(made, alike)
+    if not touched:
+        return
     order = _Order(made)
-    for instances in _touches(made, alike):
+    for instances in touched:
         new = (n for n, touches in enumerate(instances) if not all(t.proven for group in touches for t in group))
         begin = next(new, len(instances))  # every pair needs one of these or of later instances
         for number, (writes, reads) in enumerate(instances[begin:], begin):

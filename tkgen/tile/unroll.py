@@ -231,7 +231,8 @@ def _advance(
         if isinstance(step, proof.Arrive | proof.Meet):
             arrived[step.meeting] += step.count
         elif isinstance(step, proof.Do):
-            last |= {a.ring: max(a.instance, last.get(a.ring, -1)) for a in step.writes}
+            for a in step.writes:
+                last[a.ring] = max(a.instance, last.get(a.ring, -1))
     found = {m.name: arrived[m.name] // m.arrivals for m in meetings}
     return found | {ring: -(-(last.get(ring, -1) + 1) // count) * count for ring, count in slots.items()}
 
@@ -413,7 +414,7 @@ class _Agent:
         """The name of a ring of whoever touches it: of an array the one that the region's part is."""
         ring = region.ring
         number = f" {self._value(ring.number) + self._value(region.part or '0')}" if ring.number else ""
-        owner = {Scope.BLOCK: "", Scope.GROUP: self.group, Scope.WARP: self.own}[ring.scope]
+        owner = "" if ring.scope is Scope.BLOCK else self.group if ring.scope is Scope.GROUP else self.own
         return ring.name + number + owner + self.block
 
     def _box(self, region: Region, writer: type[Op] | None = None) -> proof.Box:
