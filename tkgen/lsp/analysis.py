@@ -18,14 +18,13 @@ from tkgen.checks.registers import RegisterEstimate, estimate
 from tkgen.diagnostics import Diagnostic, Label, Severity, SpecError
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import Kernel
-from tkgen.ir.program import matrix_program
-from tkgen.ir.program import program as any_program
+from tkgen.ir.passes import PASSES
+from tkgen.ir.program import matrix_program, resolve_kernel, rewrite_kernel, type_kernel
 from tkgen.ir.resolve.declarations import declarations
 from tkgen.ir.resolve.names import Scope
 from tkgen.ir.types import Program
-from tkgen.ir.typing import typed
 from tkgen.lsp.project import BufferLoader
-from tkgen.pipeline import PARSE, SCHEDULE, Parsed, beside, run
+from tkgen.pipeline import EQUATIONS, PARSE, SCHEDULE, Parsed, along, beside
 from tkgen.schedule.plan import Plan
 from tkgen.source import SourceFile
 from tkgen.syntax import ast
@@ -106,7 +105,7 @@ def analyze(request: Request) -> Analysis:
     except SpecError as error:
         return replace(found, target=name, diagnostics=tuple(error.diagnostics))
     found = replace(found, diagnostics=tuple(spec.diagnostics))
-    found = replace(found, kernels=_kernels(spec, [kernel]))
+    found = replace(found, kernels=_kernels(spec, [kernel], [found.equations]))
     if spec.plan is None:
         return found
     return replace(found, target=name, plan=spec.plan, registers=estimate(spec.plan, spec.target))
@@ -126,8 +125,9 @@ def resolved(
             return Analysis(file)
         kernel = parse_any(file, loader=loader)
         if isinstance(kernel, ast.Sequence):
-            spec = run(Parsed(kernel, target=target), SCHEDULE, after=PARSE)
-            kernels = _kernels(spec, kernel.kernels)
+            values = {stage.name: value for stage, value in along(Parsed(kernel, target=target), SCHEDULE, after=PARSE)}
+            spec, equations_of = values[SCHEDULE.name], values[EQUATIONS.name].typed()
+            kernels = _kernels(spec, kernel.kernels, equations_of)
             return Analysis(file, spec.diagnostics, target=spec.target.name, kernels=kernels)
     except UnknownTargetError as error:
         return Analysis(file, (Diagnostic("E200", str(error), Label(kernel.name.span)),))
@@ -135,12 +135,13 @@ def resolved(
         return Analysis(file, (*error.diagnostics, *beside(error, target=target)))
     except SpecError as error:
         return Analysis(file, tuple(error.diagnostics))
+    typed = type_kernel(kernel, target=target)
     try:
-        equations = typed(kernel, target=target).kernel if has_equations(kernel) else None
+        equations = typed.kernel if has_equations(kernel) else None
     except SpecError as error:
         return Analysis(file, tuple(error.diagnostics), kernel)
     try:
-        found = any_program(kernel, target=target)
+        found = resolve_kernel(rewrite_kernel(typed, PASSES))
         if isinstance(found, Program):
             return Analysis(file, (), kernel, found, equations)
         return _of_equations(Analysis(file, (), kernel, equations=equations), kernel, found, target)
@@ -153,16 +154,18 @@ def _of_equations(known: Analysis, kernel: ast.Kernel, found: EquationProgram, t
     name = target or (found.targets[0] if found.targets else DEFAULT_TARGET)
     try:
         spec = backend_of(name).spec(Path(known.file.name), found, name, {})
-        return replace(known, diagnostics=tuple(spec.diagnostics), kernels=_kernels(spec, [kernel]))
+        return replace(known, diagnostics=tuple(spec.diagnostics), kernels=_kernels(spec, [kernel], [known.equations]))
     except UnknownTargetError as error:
         place = found.spans.get("targets", found.spans["kernel"])
         return replace(known, diagnostics=(Diagnostic("E200", str(error), Label(place)),))
 
 
-def _kernels(spec: AnySpec, trees: Sequence[ast.Kernel]) -> tuple[KernelFacts, ...]:
-    """The facts of each kernel of a spec; without a footprint where it has errors."""
+def _kernels(
+    spec: AnySpec, trees: Sequence[ast.Kernel], equations_of: Sequence[Kernel | None]
+) -> tuple[KernelFacts, ...]:
+    """The facts of each kernel of a spec, with these equations as written; without a footprint where it has errors."""
     found = []
-    for each, tree in zip(spec.kernels, trees, strict=True):
+    for each, tree, written in zip(spec.kernels, trees, equations_of, strict=True):
         program = each.program
         roles = {role.name: len(role.waves) for role in program.roles}
         waves = len(program.compute.waves) if isinstance(program, Program) else program.waves
@@ -171,7 +174,7 @@ def _kernels(spec: AnySpec, trees: Sequence[ast.Kernel]) -> tuple[KernelFacts, .
             with suppress(SpecError):
                 footprint, plan = each.footprint, each.plan
                 registers = estimate(plan, each.target) if plan is not None else None
-        equations = typed(tree, target=spec.target.name).kernel if has_equations(tree) else program.kernel
+        equations = written if written is not None and has_equations(tree) else program.kernel
         sums = program if isinstance(program, Program) else None
         sizes = _sizes(tree, spec.target.name)
         found.append(KernelFacts(tree.span.start, equations, footprint, waves, roles, sizes, sums, plan, registers))
