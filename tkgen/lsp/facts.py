@@ -140,7 +140,7 @@ def hint(node: object, known: Analysis, at: int = 0) -> str:
 
 
 def _of_kernel(known: Analysis, at: int) -> Analysis:
-    """What is known of the kernel at an offset: of one in a sequence what would be known of it alone."""
+    """The analysis as of the kernel at an offset: a kernel in a sequence has facts as if it were alone."""
     kernel = known.at(at)
     if kernel is None or kernel.plan is None or known.plan is not None:
         return known
