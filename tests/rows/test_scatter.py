@@ -18,9 +18,11 @@ from tkgen.execute.compare import Inputs, compare, random_inputs
 from tkgen.execute.launch import emulate, run
 from tkgen.ir.meaning import evaluate
 from tkgen.proof.execution import Order
+from tkgen.report.facts import facts
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.metadata import read_resources
 from tkgen.verify import verify
+from tkgen.verify.ring import UnsupportedError
 
 BY_NAME = {case.name: case for case in CASES}
 EXTREMES = (-1, -(2**31), 2**31 - 1)
@@ -188,3 +190,29 @@ def test_a_sum_has_the_bound_of_its_own_terms() -> None:
         for n in order:
             total = total + terms[n].float()
         assert bool(((total.double() - terms.sum(0)).abs() <= result.bound[5]).all())
+
+
+TOP = """kernel top
+  dims M = 40, N = 9, D = 72
+  global SEGMENT : i32[M]
+  global Q : i32[M, D]
+  global TOP : i32[N, D]
+  over m in M by 8
+  waves 2
+  TOP[SEGMENT[m]] min= Q[m]
+"""
+
+
+def test_verify_follows_extremes_of_integers_and_refuses_those_of_floats() -> None:
+    """Elements to which nothing is stored hold the start; bits of floats that are compared are no numbers."""
+    assert verify(load(TOP, target="gfx942").check().build(machine_check=False)).ok
+    floats = load(TOP.replace("Q : i32", "Q : f32").replace("TOP : i32", "TOP : f32"), target="gfx942").check()
+    with pytest.raises(UnsupportedError, match="`min=` of `TOP`: `tkgen verify` cannot follow floats"):
+        verify(floats.build(machine_check=False))
+
+
+def test_the_report_names_sums_whose_order_is_free() -> None:
+    """Sums of f32 are named; counts, extremes and distinct stores do not depend on the order."""
+    for name, sentence in (("segment sums of rows", "S is summed"), ("segment extremes", ""), ("rows", "")):
+        found = facts(load(BY_NAME[name].text, target="gfx942").check())
+        assert found.unordered.startswith(sentence) and bool(found.unordered) == bool(sentence)

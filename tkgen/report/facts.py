@@ -22,7 +22,8 @@ from tkgen import __version__
 from tkgen.backends.cdna.lower.origins import Performed, Source
 from tkgen.diagnostics.model import Diagnostic
 from tkgen.diagnostics.text import count_text
-from tkgen.ir.equations import Map, Reduce
+from tkgen.ir.equations import Map, Reduce, Update
+from tkgen.ir.kernel_program import KernelProgram
 from tkgen.ir.types import WAVE_LANES
 from tkgen.report.equation_flow import equation_flow
 from tkgen.report.figures import Figure, MixEntry, figures, mix
@@ -110,6 +111,7 @@ class Facts:
     findings: tuple[Finding, ...]
     prediction: Prediction | None
     machine_check: str  # what watching the machine code showed, in words; empty where nothing was compiled
+    unordered: str  # the tensors whose f32 sums depend on the order of blocks, in words; empty where there are none
 
 
 def facts(
@@ -176,7 +178,18 @@ def facts(
         findings=tuple(finding(d, rows) for d in subject.diagnostics),
         prediction=prediction if report else None,
         machine_check="" if build is None else build.watched,
+        unordered=_unordered(spec.program),
     )
+
+
+def _unordered(program: KernelProgram) -> str:
+    """A sentence about sums of f32 in memory, whose last bits differ between launches."""
+    extremes = {s.target.tensor.name for s in program.kernel.stores if s.update in (Update.MAX, Update.MIN)}
+    names = [t.name for t in program.outputs if t.name in program.added - extremes and not t.dtype.whole]
+    if not names:
+        return ""
+    verb = "is" if len(names) == 1 else "are"
+    return f"{' and '.join(names)} {verb} summed in memory in no fixed order: the last bits differ between launches"
 
 
 def _roles(tiles: Scheduled) -> Iterator[Role]:

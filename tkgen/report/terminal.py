@@ -69,6 +69,8 @@ def _sections(found: Facts, plain: bool) -> Iterator[tuple[str, ConsoleRenderabl
         yield "One iteration of the main loop" if loops(found) else "Instructions", _mix(found.mix, plain)
     if found.figures:
         yield "Figures", _figures(found.figures, found.previous, plain)
+    if found.unordered:
+        yield "Sums in memory", shown(found.unordered)
     if found.machine_check:
         yield "Machine code", shown(found.machine_check.removeprefix("machine code "))
     if found.prediction:

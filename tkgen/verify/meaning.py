@@ -9,13 +9,13 @@ from torch import Tensor
 
 from tkgen.ir import rounding, tensors
 from tkgen.ir.computation import Computation
-from tkgen.ir.equations import Kernel
+from tkgen.ir.equations import Kernel, Update
 from tkgen.ir.functions import FUNCTIONS
 from tkgen.ir.tiles import Tile
 from tkgen.ir.types import DType
 from tkgen.verify import ring
 from tkgen.verify.payloads import carries
-from tkgen.verify.ring import Ring
+from tkgen.verify.ring import Ring, UnsupportedError
 
 
 def meant(
@@ -32,6 +32,7 @@ def meant(
     memory: dict[str, Tensor] = dict(inputs)
     found: dict[str, Ring] = {}
     for kernel in kernels:
+        _refuse_extremes(kernel)
         known = {name: t for name, t in memory.items() if name in inputs or name not in kernel.added}
         run = Meaning(kernel, known, scalars, extents, {**payloads, **found})
         run.whole()
@@ -40,6 +41,17 @@ def meant(
             assert isinstance(value, Ring)
             found[t.name] = memory[t.name] = value
     return found
+
+
+def _refuse_extremes(kernel: Kernel) -> None:
+    """Raises UnsupportedError for extremes of floats in memory: the machine compares their bits, which are no numbers
+    of the algebra."""
+    for store in kernel.stores:
+        if store.update in (Update.MAX, Update.MIN) and not store.target.tensor.dtype.whole:
+            raise UnsupportedError(
+                f"`{store.update.value}` of `{store.target.tensor.name}`: `tkgen verify` cannot follow floats whose "
+                "bits are compared as integers; `tkgen run` compares them"
+            )
 
 
 class Meaning(Computation):
@@ -67,7 +79,9 @@ class Meaning(Computation):
 
     def empty(self, shape: Sequence[int], start: float | None) -> Tensor:
         """Nothing, or what stores combine values with."""
-        return ring.unwritten(shape) if start is None else ring.plain(torch.full(tuple(shape), start))
+        if start is None:
+            return ring.unwritten(shape)
+        return ring.plain(torch.full(tuple(shape), start, dtype=torch.float64))
 
     def number(self, value: float) -> Tile:
         """A constant, or an argument."""
