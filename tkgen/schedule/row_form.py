@@ -180,7 +180,7 @@ def refuse_places(kernel: Kernel) -> None:
                 raise RowError(f"`{name}` is paged, which only fused matmuls can read",
                                access.tensor.span)  # fmt: skip
             if dim.size is None:
-                raise RowError(f"positions along {dim.name} of `{name}` are computed, so it must be known",
+                raise RowError(f"positions along {dim.name} of `{name}` are computed, so {dim.name} must be known",
                                access.tensor.span,
                                f"give {dim.name} a size")  # fmt: skip
 
