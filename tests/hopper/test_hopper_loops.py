@@ -141,7 +141,7 @@ def test_another_count_of_arrivals_has_a_fault(meeting: str, by: int) -> None:
 @pytest.mark.parametrize("mutant", ["no wait for right full", "nobody hands the turn on"])
 def test_check_refuses_what_is_not_proven(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made = back_end.schedule
-    monkeypatch.setattr(back_end, "schedule", lambda shape: edited(made(shape), MUTANTS[mutant]))
+    monkeypatch.setattr(back_end, "schedule", lambda *given: edited(made(*given), MUTANTS[mutant]))
     monkeypatch.setattr(back_end, "_wrong", back_end._wrong.__wrapped__)
     result = CliRunner().invoke(app, ["check", str(SPECS / "h100_attention.tk")])
     assert result.exit_code == 1 and "error[E240]: the schedule for this kernel is not proven" in result.output
