@@ -53,6 +53,7 @@ SIZES = {
     "gqa": "BATCH=1 HEADS=2 KV_HEADS=1 LENGTH=192 D=64",
     "variants": "BATCH=1 HEADS=4 KV_HEADS=2 LENGTH=192 D=64",
     "output_projection": "HEADS=2 LENGTH=192",
+    "fused_cross_entropy": "TOKENS=150 VOCABULARY=260",
     "linear_attention": "HEADS=2 LENGTH=192",
     "chunked_linear_attention": "HEADS=2 LENGTH=200",
     "scan": "HEADS=1 LENGTH=192",

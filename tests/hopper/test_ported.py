@@ -40,15 +40,15 @@ OTHER_TYPES = {
 }
 """Specs of element types that wgmma does not take, and what is said of them."""
 LEFT = {
-    "attention/attention_backward": "two products",
-    "attention/attention_backward_atomic": "two products",
-    "attention/attention_backward_causal": "two products",
-    "attention/attention_backward_direct": "two products",
+    "attention/attention_backward": "one product, or two",
+    "attention/attention_backward_atomic": "one product, or two",
+    "attention/attention_backward_causal": "one product, or two",
+    "attention/attention_backward_direct": "one product, or two",
     "attention/attention_decode": "the number that shares one index",
     "attention/attention_lazy": "`when any` has no schedule",
     "attention/attention_paged": "tables of indices",
     "attention/gated_delta_rule": "the first product must multiply two tensors",
-    "attention/linear_attention": "two products",
+    "attention/linear_attention": "one product, or two",
     "groups/grouped_weights": "no ragged sums",
     "groups/moe": "rows of `X` are gathered",
     "groups/moe_fp8": "rows of `X` are gathered",

@@ -152,8 +152,9 @@ def _iterations(model: IterationModel, hertz: float) -> Timeline:
     shown = max(min(round(passes), MOST_STEPS // 2), 1)
     starts = [begin + n * period for n in range(shown + 1)]
     d = _Drawing()
-    of = {"left": m.left, "right": m.right}
-    rows = {"first": lines.of(m.first.result.span), "second": lines.of(m.second.result.span)}
+    second = m.second
+    of = {"left": m.left} | ({"right": second.right} if second is not None else {})
+    first_row = lines.of(m.first.result.span)
     between = next((lines.of(op.result.span) for op in m.middle if hasattr(op, "result")), 0)
     given = {side: [[0.0] * shown for _ in range(consumers)] for side in of}  # when a consumer gives a tile back
 
@@ -162,21 +163,23 @@ def _iterations(model: IterationModel, hertz: float) -> Timeline:
         for n in range(shown):
             start = max(at, starts[n] + c * period / consumers)
             d.bar(Track.WAIT, "wait", 1 + c, at, start, OTHERS if n else "first copies")
-            one = yield start, model.first_cycles, f"multiply {m.left.tensor.name}", rows["first"]
+            one = yield start, model.first_cycles, f"multiply {m.left.tensor.name}", first_row
             given["left"][c][n] = one
             at = one + vector
             d.bar(SELF, "vector", 1 + c, one, at, "vector work of an iteration", between)
-            two = yield at, model.second_cycles, f"multiply {m.right.tensor.name}", rows["second"]
-            given["right"][c][n] = two
-        store = next((lines.of(op.span) for op in m.tile_stored), 0)
-        d.bar(SELF, "vector", 1 + c, two, two + end_work, "work after the loop, stores", store)
+            if second is not None:
+                row = lines.of(second.product.result.span)
+                at = yield at, model.second_cycles, f"multiply {second.right.tensor.name}", row
+                given["right"][c][n] = at
+        store = next((lines.of(op.span) for op in (*m.tile_stored, *m.stored)), 0)
+        d.bar(SELF, "vector", 1 + c, at, at + end_work, "work after the loop, stores", store)
 
     _in_order([consumer(c) for c in range(consumers)], d)
     first_done = {side: [max(times[n] for times in given[side]) for n in range(shown)] for side in of}
     issued = begin - t.hbm_latency_ns * 1e-9 * hertz
     size = {side: m.keys * (m.depth if side == "left" else m.width) * m.element_bytes for side in of}
     for n in range(shown):
-        for (side, access), buffers in zip(of.items(), m.buffers, strict=True):
+        for (side, access), buffers in zip(of.items(), m.buffers, strict=False):
             asked = issued if n < buffers else max(issued, first_done[side][n - buffers])
             latency = (t.copy_latency_ns * 1e-9 + size[side] / (t.copy_tbps * 1e12)) * hertz
             arrives = asked + latency if n >= buffers else begin + n * latency / max(buffers, 1)

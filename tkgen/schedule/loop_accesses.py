@@ -20,7 +20,7 @@ from tkgen.ir.equations import (
     reads,
     walk,
 )
-from tkgen.ir.tensors import GLOBAL_DIMENSIONS
+from tkgen.ir.tensors import GLOBAL_DIMENSIONS, Tensor
 from tkgen.ir.types import DType
 from tkgen.schedule.loop_tiles import LoopError, extent, reach
 from tkgen.source import Span
@@ -49,9 +49,7 @@ def check_types(kernel: Kernel) -> None:
     loads = [op for op in walk(kernel.body) if isinstance(op, Load) and op.result not in multiplied]
     others = {op.source.tensor for op in loads}
     masks = {op.source.tensor for op in loads if any(_is_loop(index.axis) for index in op.source.indices)}
-    of_rows = [op for op in loads if len(op.result.axes) == 1 and op.result.axes[0].kind is AxisKind.PARALLEL]
-    labels = {op.source.tensor for op in of_rows if op.source.tensor.dtype is DType.I32}
-    labels -= {op.source.tensor for op in loads if op not in of_rows}
+    labels = integers_of_rows(kernel)
     for tensor in kernel.tensors:
         if tensor in kernel.held or tensor in kernel.numbers:
             continue
@@ -61,6 +59,14 @@ def check_types(kernel: Kernel) -> None:
             raise LoopError(
                 f"`{tensor.name}` is {tensor.dtype.spelling}, which fused matmuls cannot hold yet", tensor.span
             )
+
+
+def integers_of_rows(kernel: Kernel) -> frozenset[Tensor]:
+    """Tensors of i32 of which one number is read for each row of a block's tile, and nothing else, such as labels."""
+    loads = [op for op in walk(kernel.body) if isinstance(op, Load) and op.source.tensor.dtype is DType.I32]
+    of_rows = [op for op in loads if len(op.result.axes) == 1 and op.result.axes[0].kind is AxisKind.PARALLEL]
+    others = {op.source.tensor for op in loads if op not in of_rows} | {access.tensor for access in kernel.places}
+    return frozenset(op.source.tensor for op in of_rows) - others
 
 
 def _is_loop(axis: Axis | None) -> bool:

@@ -83,6 +83,8 @@ class Code:
     rounds: tuple[Round, ...] = ()  # of reductions of columns after the loop
     columns_stored: tuple[Rows, ...] = ()  # outputs that have a number of each column
     equations: tuple[str, str] = ("", "")  # what ends the lines of each product
+    rows_stored: tuple[Rows, ...] = ()  # outputs that have a number of each row, where the loop has one product
+    chained: bool = True  # False if the loop has one product, whose rows are reduced
 
 
 def program(code: Code = Code()) -> Block:
@@ -114,12 +116,14 @@ class _Chained:
 
     @property
     def copied(self) -> tuple[Ring, ...]:
-        return (self.held, self.left, self.right)
+        return (self.held, self.left, self.right) if self.code.chained else (self.held, self.left)
 
     def block(self) -> Block:
         flags = tuple(f for ring in self.copied for f in (self.full[ring], self.empty[ring]))
         rings = (*self.copied, self.out, self.scores, *([self.loaded] if self.code.loads else ()), self.made,
                  self.factor, self.sums)  # fmt: skip
+        if not self.code.chained:
+            rings = (*self.copied, self.scores, *([self.loaded] if self.code.loads else ()), self.sums)
         named: tuple[Named, ...] = (self.group, self.turn)
         if self.code.rounds:
             parts = (columns_of_warps(each, "WIDTH") for each in self.code.rounds)
@@ -135,7 +139,9 @@ class _Chained:
         left, right, held = (self._cursor(ring, "1") for ring in (self.left, self.right, self.held))
         code = self.code
         part = CopyIn(Region(self.held, "held", "consumer"), *_of(code.held), self.full[self.held], "held")
-        copied = (*self._copied(self.left, left, code.left), *self._copied(self.right, right, code.right))
+        copied = self._copied(self.left, left, code.left)
+        if code.chained:
+            copied = (*copied, *self._copied(self.right, right, code.right))
         copies: tuple[Node, ...] = (
             Await(self.empty[self.held], held),
             Expect(self.full[self.held], (Region(self.held, "held"),), "held"),
@@ -145,7 +151,8 @@ class _Chained:
         )  # fmt: skip
         body = (Text(code.place), *((If(code.some, copies),) if code.some else copies))
         before = "0" if code.loads_first else "CONSUMERS"
-        return Role("producer", (left, right, held), (), _tiles(code.tiles, body), groups_before=before,
+        cursors = (left, right, held) if code.chained else (left, held)
+        return Role("producer", cursors, (), _tiles(code.tiles, body), groups_before=before,
                     registers=code.registers[0], remark=code.remarks[0])  # fmt: skip
 
     def _copied(self, ring: Ring, cursor: Cursor, moved: Moved) -> tuple[Node, ...]:
@@ -159,7 +166,51 @@ class _Chained:
 
     # ------------------------------------------------------------ the warpgroups that multiply
 
+    def _single(self) -> Role:
+        """Consumers of a loop with one product: while one reduces its rows, the product of another runs."""
+        left, held = (self._cursor(ring, "0") for ring in (self.left, self.held))
+        code, several = self.code, "CONSUMERS > 1"
+        first_turn = Join(self.turn, "CONSUMERS + 1", when=f"{several} && consumer == CONSUMERS - 1")
+        next_turn = Join(self.turn, "CONSUMERS + 1 + (consumer + 1) % CONSUMERS", when=several)
+        loaded = (Region(self.loaded),) if code.loads else ()
+
+        def reduced(fresh: bool) -> Node:
+            before = () if fresh else (Region(self.sums),)
+            return Text(code.middle, Compute((Region(self.scores), *loaded, *before), (Region(self.sums),), "middle"))
+
+        begin = Text(("const int iteration = first_iteration;",))
+        iterations: tuple[Node, ...] = (
+            Await(self.full[self.held], held),
+            *self._first(left),
+            *((Scoped((begin, *self._loads("first_iteration"))),) if code.loads else ()),
+            *self._done(left, "0", self.scores),
+            Scoped((begin, reduced(True))),
+            Loop("iteration", "iterations", (
+                Sync(self.turn, "CONSUMERS + 1 + consumer", when=several),
+                *self._first(left),
+                next_turn,
+                *self._loads("iteration"),
+                *self._done(left, "0", self.scores),
+                reduced(False),
+            ), first="first_iteration + 1", unroll="unroll 1"),
+            Arrive(self.empty[self.held], "held", who=Who.LANE),
+            Advance(held),
+        )  # fmt: skip
+        if code.some:
+            iterations = (If(code.some, iterations, (Compute((), (Region(self.sums),), "initial"),)),)
+        stored = [Text(rows.lines, StoreValues((Region(self.sums),), rows.tensor, rows.coord))
+                  for rows in code.rows_stored]  # fmt: skip
+        body: tuple[Node, ...] = (
+            Text((*code.place, *code.declared, "")), *iterations, Text(("", *code.behind)), *stored
+        )  # fmt: skip
+        turns = "// Consumers issue their products in turn: while one's run, another reduces its rows."
+        return Role("consumer", (left, held), (Text((turns,)), first_turn), _tiles(code.tiles, body), (),
+                    "CONSUMERS", "WARPGROUP_WARPS", "1" if code.loads_first else "0", code.registers[1],
+                    code.remarks[1])  # fmt: skip
+
     def _consumer(self) -> Role:
+        if not self.code.chained:
+            return self._single()
         left, right, held = (self._cursor(ring, "0") for ring in (self.left, self.right, self.held))
         code = self.code
         fresh, summed = (self._carried(fresh) for fresh in (True, False))

@@ -52,13 +52,16 @@ def fused_footprint(m: HopperLoop) -> Footprint:
     rows = m.machine.wgmma_rows
     first, second = Share("sums of the first product", m.keys // 2), Share("sums of the second product", m.width // 2)
     factor = Share("its factor of the second product", m.keys * m.element_bytes // 8)
-    moments = (_moment("both products", "multiply", [first, second, factor]), _moment("the output", "store", [second]))
+    moments = [_moment("the product", "multiply", [first])]
+    if m.second is not None:
+        both = _moment("both products", "multiply", [first, second, factor])
+        moments = [both, _moment("the output", "store", [second])]
     groups = [_warps(m, n) for n in range(m.consumers)]
     how = f"{m.describe()}; a warp has {_rows(m.machine)} rows of each {rows}"
-    if not m.keys_innermost:
-        how += f"; wgmma reads {m.right.tensor.name} transposed"
+    if m.second is not None and not m.keys_innermost:
+        how += f"; wgmma reads {m.second.right.tensor.name} transposed"
     owned = _owned((*m.tile_stored, *m.stored)[0].target.tensor.name, m.width, m.machine, groups, how)
-    return _roles(m, tuple(_tiles(m)), launched_registers(m.machine, m.threads), moments, m.registers, owned)
+    return _roles(m, tuple(_tiles(m)), launched_registers(m.machine, m.threads), tuple(moments), m.registers, owned)
 
 
 def lanes_footprint(m: RowMap, machine: Hopper) -> Footprint:
@@ -72,7 +75,7 @@ def _tiles(m: HopperLoop) -> Iterator[Buffer]:
     for tensor, height, width, slots in (
         (m.held.tensor, rows, m.depth, m.consumers),
         (m.left.tensor, m.keys, m.depth, m.buffers[0]),
-        (m.right.tensor, m.keys, m.width, m.buffers[1]),
+        *(((m.second.right.tensor, m.keys, m.width, m.buffers[1]),) if m.second is not None else ()),
         *((s.target.tensor, rows, m.width, m.consumers) for s in m.tile_stored),
     ):
         shape = f"{height} x {width} {tensor.dtype.spelling}"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 
 from tkgen.backends.hopper.layout import launched_registers, moved_registers
-from tkgen.backends.hopper.loops import FEWER_REGISTERS, PRODUCER_REGISTERS, HopperLoop, registers_of
+from tkgen.backends.hopper.loops import FEWER_REGISTERS, PRODUCER_REGISTERS, Chain, HopperLoop, registers_of
 from tkgen.backends.hopper.machine import Hopper
 from tkgen.backends.hopper.port import MOST_CONSUMERS
 from tkgen.checks.blocks import tiled
@@ -21,6 +22,7 @@ from tkgen.ir.equations import (
     Load,
     Loop,
     Map,
+    Op,
     Product,
     Reduce,
     Store,
@@ -36,6 +38,7 @@ from tkgen.ir.schedules import alternates, names
 from tkgen.ir.tensors import Tensor
 from tkgen.ir.types import DType, Via
 from tkgen.remap import Remap, RemapCall, compose
+from tkgen.schedule.loop_accesses import integers_of_rows
 from tkgen.schedule.loop_factors import apart
 from tkgen.schedule.loop_masks import masked, masked_behind
 from tkgen.schedule.loop_tiles import LoopError, extent
@@ -53,7 +56,7 @@ def hopper_loop(program: EquationProgram, machine: Hopper) -> HopperLoop:
     """
     kernel = program.kernel
     for tensor in kernel.tensors:
-        if tensor in kernel.offsets:
+        if tensor in kernel.offsets or tensor in integers_of_rows(kernel):
             continue
         if tensor.dtype is DType.I32:
             raise LoopError(
@@ -65,7 +68,7 @@ def hopper_loop(program: EquationProgram, machine: Hopper) -> HopperLoop:
     kernel = apart(kernel)
     kernel = masked(kernel, _loop(kernel))
     found = _products(program, kernel, _loop(kernel), machine)
-    if found.overhangs(found.columns):
+    if found.second is not None and found.overhangs(found.columns):
         kernel = masked_behind(kernel, found.loop, found.columns)
         found = replace(found, kernel=kernel)
     if "schedule" in program.spans:
@@ -100,27 +103,26 @@ def _products(program: EquationProgram, kernel: Kernel, loop: Loop, machine: Hop
     """The layout, with its products found."""
     made = {value: op for op in walk(kernel.body) for value in writes(op)}
     products = [op for op in loop.body if isinstance(op, Product)]
-    if len(products) != 2 or any(isinstance(op, Product) for op in kernel.body):
-        raise LoopError(
-            "on Hopper a fused matmul has two products, of which the second multiplies a result of the first", loop.span
-        )
-    first, second = products
+    if not 1 <= len(products) <= 2 or any(isinstance(op, Product) for op in kernel.body):
+        raise LoopError("on Hopper a fused matmul has one product, or two of which the second multiplies a result of "
+                        "the first", loop.span)  # fmt: skip
+    first = products[0]
     tiled = [a for a in program.parallel if a.tile is not None]
     if len(tiled) != 1 or any(bound.axis != tiled[0].name for bound in loop.axis.bounds):
         raise LoopError("one axis of `over` must have tiles, which the warpgroups divide; only this axis can bound "
                         "the loop",
                         loop.axis.span)  # fmt: skip
     (split,) = tiled
-    loads = [made[v] for v in (first.left, first.right, second.right)]
-    held, left, right = (op.source if isinstance(op, Load) else None for op in loads)
-    if held is None or left is None or right is None or not isinstance(made[second.left], Convert):
+    held, left = (op.source if isinstance(op := made[v], Load) else None for v in (first.left, first.right))
+    second = _second(loop, made, products[1:])
+    if held is None or left is None:
         raise LoopError("the first product must multiply two tensors, the second a converted value (`bf16(...)`) and "
-                        "a tensor",
-                        second.result.span)  # fmt: skip
-    of_bytes = _of_bytes(kernel, held, left, right, second)
+                        "a tensor", products[-1].result.span)  # fmt: skip
+    of_bytes = _of_bytes(kernel, held, left, second, first)
     wanted = [(held, split, first.axis), (left, loop.axis, first.axis)]
-    columns = next(a for a in second.result.axes if a != split)
-    wanted.append((right, columns, loop.axis) if of_bytes else (right, loop.axis, columns))
+    if second is not None:
+        columns = next(a for a in second.product.result.axes if a != split)
+        wanted.append((second.right, columns, loop.axis) if of_bytes else (second.right, loop.axis, columns))
     for access, rows, cols in wanted:
         if of_bytes and access.indices[-1].axis != cols:
             name = access.tensor.name
@@ -130,10 +132,9 @@ def _products(program: EquationProgram, kernel: Kernel, loop: Loop, machine: Hop
         if access.axes != (rows, cols) or access.indices[-1].axis != cols:
             raise LoopError(f"a tile of `{access.tensor.name}` is of `{rows.name}` x `{cols.name}`, in this order",
                             access.tensor.span)  # fmt: skip
-    onto, result = _onto(second, loop)
-    buffers = tuple(_buffers(program, access.tensor) for access in (left, right))
+    buffers = (_buffers(program, left.tensor), 1 if second is None else _buffers(program, second.right.tensor))
     warps = machine.warpgroup_warps
-    _roles(program, (held, left, right), warps)
+    _roles(program, (held, left) if second is None else (held, left, second.right), warps)
     _whole_rows(kernel, split, machine)
     if program.waves_along != split or program.waves % warps or extent(split) != program.waves * 16:
         said = program.spans.get("waves")
@@ -143,20 +144,32 @@ def _products(program: EquationProgram, kernel: Kernel, loop: Loop, machine: Hop
             f"write `waves {extent(split) // 16} along {split.name}`, or remove the line",
             (*_whole_groups(split, machine), *(without_statement(said) if said else ())),
         )  # fmt: skip
-    both = (buffers[0], buffers[1])
-    return HopperLoop(kernel, loop, split, program.waves // warps, first, second, onto, result, held, left, right, both,
+    return HopperLoop(kernel, loop, split, program.waves // warps, first, second, held, left, buffers,
                       program.grid.count, _remap(program), machine, program.roles)  # fmt: skip
 
 
-def _of_bytes(kernel: Kernel, held: Access, left: Access, right: Access, second: Product) -> bool:
+def _second(loop: Loop, made: Mapping[Value, Op], products: Sequence[Product]) -> Chain | None:
+    """The second product, None where there is none. Raises LoopError for other operands than a lane has."""
+    if not products:
+        return None
+    (second,) = products
+    right = made[second.right]
+    if not isinstance(right, Load) or not isinstance(made[second.left], Convert):
+        raise LoopError("the first product must multiply two tensors, the second a converted value (`bf16(...)`) and "
+                        "a tensor", second.result.span)  # fmt: skip
+    return Chain(second, *_onto(second, loop), right.source)
+
+
+def _of_bytes(kernel: Kernel, held: Access, left: Access, second: Chain | None, first: Product) -> bool:
     """Return True if the factors are 8-bit floats. Raises LoopError if only some of them are, or anything else is."""
-    factors = [access.tensor for access in (held, left, right)]
+    factors = [held.tensor, left.tensor, *([second.right.tensor] if second is not None else [])]
     if stray := next((t for t in kernel.tensors if t.dtype in BYTES and t not in factors), None):
         raise LoopError(f"`{stray.name}` is {stray.dtype.spelling}, but not an operand of a product", stray.span,
                         "use bf16, f16 or f32")  # fmt: skip
-    sizes = {dtype.bytes for dtype in (*(t.dtype for t in factors), second.left.dtype)}
+    last = first if second is None else second.product
+    sizes = {dtype.bytes for dtype in (*(t.dtype for t in factors), last.left.dtype)}
     if len(sizes) > 1:
-        raise LoopError("all operands of both products must have 16 bits, or all must have 8 bits", second.result.span)
+        raise LoopError("all operands of both products must have 16 bits, or all must have 8 bits", last.result.span)
     return sizes == {1}
 
 
@@ -232,17 +245,17 @@ def _fits(m: HopperLoop, program: EquationProgram) -> None:
     """Raises LoopError for tiles that no instruction takes, or that do not fit."""
     machine = m.machine
     at: Span | None = m.loop.axis.span
-    if m.keys not in machine.wgmma_columns or m.width not in machine.wgmma_columns:
+    if m.keys not in machine.wgmma_columns or (m.second and m.width not in machine.wgmma_columns):
         found = ", ".join(map(str, machine.wgmma_columns))
         raise LoopError(f"products have {found} columns, not {m.keys} of `{m.loop.axis.name}`, {m.width} columns",
                         at, "choose another tile (`by`)", _fitting_tiles(m))  # fmt: skip
     panel = machine.swizzle_bytes // m.element_bytes
     if m.keys_innermost and m.keys % panel:
         raise LoopError(f"{m.keys} of `{m.loop.axis.name}` are not a multiple of {panel}, the length of a row of "
-                        f"`{m.right.tensor.name}` in shared memory", at, "choose another tile (`by`)",
+                        f"`{m.operands[-1].tensor.name}` in shared memory", at, "choose another tile (`by`)",
                         _fitting_tiles(m))  # fmt: skip
     if m.keys_innermost and m.loop.axis.within is not None:
-        raise LoopError(f"the copy engine cannot end a row of `{m.right.tensor.name}` at the end of a group", at)
+        raise LoopError(f"the copy engine cannot end a row of `{m.operands[-1].tensor.name}` at the end of a group", at)
     for inner, tensor in ((access.tensor.dims[-1], access.tensor) for access in m.moved.values()):
         if (row := (inner.size or 0) * tensor.dtype.bytes) % machine.stride_alignment:
             raise LoopError(f"a row of `{tensor.name}` is {row} bytes, but the copy engine needs a multiple of "
@@ -297,8 +310,10 @@ def _maps(m: HopperLoop) -> None:
 
 def _middle(m: HopperLoop) -> None:
     """Raises LoopError for values that a lane cannot hold, and for sums that come too late."""
-    late = {c.inside for c in m.loop.carries if c.update == m.result} | {m.result, m.second.result}
-    moved = (m.held, m.left, m.right)
+    late, moved = set[Value](), m.operands
+    if (second := m.second) is not None:
+        late = {c.inside for c in m.loop.carries if c.update == second.result}
+        late |= {second.result, second.product.result}
     factors = {op.result: op.source.tensor for op in walk(m.kernel.body) if isinstance(op, Load) and op.source in moved}
     for op in m.middle:
         if late & set(reads(op)):
@@ -312,10 +327,17 @@ def _middle(m: HopperLoop) -> None:
             name = factors[tile].name
             raise LoopError(f"`{name}` is an operand of a product, so it cannot be used otherwise", tile.span)
         of_row = isinstance(op, Reduce) and m.split in op.result.axes and (op.axis == m.loop.axis or op in m.behind)
-        of_column = op in m.combined and op.result.axes == (m.columns,) and m.split.within is None
+        of_column = m.second is not None and op in m.combined and op.result.axes == (m.columns,)
+        of_column = of_column and m.split.within is None
         if isinstance(op, Reduce) and not of_row and not of_column:
-            over = f"over `{m.loop.axis.name}`, and after the loop over `{m.columns.name}`, or columns of a tile"
+            over = f"over `{m.loop.axis.name}`"
+            if m.second is not None:
+                over += f", and after the loop over `{m.columns.name}`, or columns of a tile"
             raise LoopError(f"only rows along `{m.split.name}` can be reduced, {over}", op.result.span)
+    if m.second is None and (tile := next((c.inside for c in m.loop.carries if c.inside.axes != (m.split,)), None)):
+        raise LoopError(
+            f"a loop with one product carries only numbers of rows of `{m.split.name}` on Hopper", tile.span
+        )
 
 
 def _unreadable(m: HopperLoop, access: Access) -> str:
@@ -325,7 +347,7 @@ def _unreadable(m: HopperLoop, access: Access) -> str:
         return f"`{name}` is indexed by another tensor"
     if any(i.extends and i.divisor != 1 for i in access.indices):
         return f"several elements of a tile share one of `{name}`"
-    if m.loop.axis in access.axes and m.columns in access.axes:
+    if m.second is not None and m.loop.axis in access.axes and m.columns in access.axes:
         return f"`{name}` is not an operand of a product"
     return ""
 
@@ -336,12 +358,21 @@ def _stores(m: HopperLoop) -> None:
         name, axes = store.target.tensor.name, store.target.axes
         if store.adds:
             raise LoopError(f"blocks add to `{name}`", store.span)
-        known = ((m.split,), m.result.axes, (m.split, m.result.axes[-1]), *([(m.columns,)] if m.combined else []))
+        known: list[tuple[Axis, ...]] = [(m.split,)]
+        if m.second is not None:
+            known += [
+                m.second.result.axes,
+                (m.split, m.second.result.axes[-1]),
+                *([(m.columns,)] if m.combined else []),
+            ]
+        if axes not in known and m.second is None:
+            message = f"`{name}` is a tile, but a loop with one product stores only numbers of rows on Hopper"
+            raise LoopError(message, store.span)
         if axes not in known:
             raise LoopError(f"`{name}` has axes other than `{m.split.name}` and the columns of the sums", store.span)
         if len(axes) > 1 and store.target.indices[-1].axis != axes[-1]:
             raise LoopError(f"`{name}` does not have `{axes[-1].name}` innermost", store.span)
-    if len(m.tile_stored) != 1:
+    if m.second is not None and len(m.tile_stored) != 1:
         raise LoopError("only one tile can be stored after the loop", m.stored[0].span if m.stored else None)
     for op in walk(m.loop.body):
         if isinstance(op, Store):

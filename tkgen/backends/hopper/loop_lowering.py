@@ -16,7 +16,8 @@ from tkgen.backends.hopper.loop_values import LoopValues
 from tkgen.backends.hopper.loops import HopperLoop
 from tkgen.backends.hopper.lowering import copied_along, described
 from tkgen.backends.hopper.printer import body
-from tkgen.ir.equations import Access, Axis, AxisKind, Bound, Convert, Map, walk
+from tkgen.backends.hopper.streamed import Rows
+from tkgen.ir.equations import Access, Axis, AxisKind, Bound, Convert, Map, Store, walk
 from tkgen.ir.functions import HOPPER, helpers
 from tkgen.ir.tensors import Tensor
 
@@ -74,25 +75,26 @@ class _Lowering:
     def _types(self) -> Iterator[str]:
         """The types of warps that take turns, and of tiles in shared memory."""
         m, remark = self.m, self.marks.remark
-        (out,) = m.tile_stored
+        tiles = [("held", "ROWS, DEPTH", m.held.tensor, "a consumer's"),
+                 ("left", "KEYS, DEPTH", m.left.tensor, "an iteration's, of all consumers")]  # fmt: skip
         right = "WIDTH, KEYS" if m.keys_innermost else "KEYS, WIDTH"
         if m.combined:
             yield "using consumers = group<CONSUMERS * WARPGROUP_WARPS>;"
         yield f"using two_groups = group<2 * WARPGROUP_WARPS>;{remark(comment='a consumer and the next')}"
-        for tile, extents, tensor, owner in (
-            ("held", "ROWS, DEPTH", m.held.tensor, "a consumer's"),
-            ("left", "KEYS, DEPTH", m.left.tensor, "an iteration's, of all consumers"),
-            ("right", right, m.right.tensor, "the same"),
-            ("out", "ROWS, WIDTH", out.target.tensor, "a consumer's"),
-        ):
+        tiles += [("right", right, m.second.right.tensor, "the same")] if m.second is not None else []
+        tiles += [("out", "ROWS, WIDTH", out.target.tensor, "a consumer's") for out in m.tile_stored]
+        for tile, extents, tensor, owner in tiles:
             about = remark(origin(tensor.span), comment_text(f"{tensor.name}: {owner}"))
             yield f"using {tile}_tile = st_{tensor.dtype.suffix}<{extents}>;{about}"
 
     def code(self) -> Code:
         """The C++ of the tile program."""
         m, values = self.m, self.values
-        (out,) = m.tile_stored
-        convert = next(op for op in m.middle if isinstance(op, Convert) and op.result == m.second.left)
+        if m.second is None:
+            return self._single()
+        (out,), right = m.tile_stored, m.second.right
+        factor = m.second.product.left
+        convert = next(op for op in m.middle if isinstance(op, Convert) and op.result == factor)
         middle = values.statements([op for op in m.middle if op is not convert], [convert.argument])
         carried = [*values.statements(m.carried), *values.handed(), *values.converted(convert)]
         rounds, behind = after_the_loop(values, out)
@@ -102,13 +104,34 @@ class _Lowering:
         return Code(
             values.name[m.first.result], values.sums, self._moved(m.held, self._row_tile()),
             self._moved(m.left, "iteration"),
-            self._moved(m.right, *(("0", "iteration") if m.keys_innermost else ("iteration",))),
+            self._moved(right, *(("0", "iteration") if m.keys_innermost else ("iteration",))),
             self._moved(out.target, self._row_tile()), tiles, tuple(self._place()),
             tuple(self._declared()), tuple(values.loads()), tuple(middle), tuple(carried), tuple(behind),
             values.name[out.value], self.marks.remark(origin(out.span)), m.moved_registers or (0, 0),
             m.loads_first, self._role_remarks(), SOME if m.of_groups else "", "ABt" if m.keys_innermost else "AB",
-            rounds, columns, (end_of(m.first.result.span), end_of(m.second.result.span)),
+            rounds, columns, (end_of(m.first.result.span), end_of(m.second.product.result.span)),
         )  # fmt: skip
+
+    def _single(self) -> Code:
+        """The C++ of the tile program of a loop with one product."""
+        m, values = self.m, self.values
+        tiles = "TILES" if isinstance(self._every_tile, int) else "tiles"
+        middle = [*values.statements(m.middle, []), *values.handed()]
+        behind = [*values.gathered(), *values.statements(m.behind, [s.value for s in m.stored])]
+        rows = [self._row_stored(store) for store in m.rows_stored]
+        return Code(
+            values.name[m.first.result], held=self._moved(m.held, self._row_tile()),
+            left=self._moved(m.left, "iteration"), tiles=tiles, place=tuple(self._place()),
+            declared=tuple(self._declared()), loads=tuple(values.loads()), middle=tuple(middle), behind=tuple(behind),
+            registers=m.moved_registers or (0, 0), loads_first=m.loads_first, remarks=self._role_remarks(),
+            some=SOME if m.of_groups else "", rows_stored=tuple(rows), chained=False,
+            equations=(end_of(m.first.result.span), ""),
+        )  # fmt: skip
+
+    def _row_stored(self, store: Store) -> Rows:
+        """The statements that store a number of each row of a warp, and where the first one of a consumer lies."""
+        place = self._moved(store.target, self._row_tile())
+        return Rows(place.name, place.coord, tuple(self._number_of_rows(store)))
 
     def _role_remarks(self) -> tuple[str, str]:
         """The names of the roles, where the spec has any: of the warps that load, and of the others."""
@@ -121,10 +144,11 @@ class _Lowering:
         split, scores = cpp_name(self.m.split.name), self.values.name[self.m.first.result]
         yield f"const int first_row = ({split}_i * CONSUMERS + consumer) * ROWS + warpgroup::warpid() * 16;"
         yield f"rt_fl<16, KEYS> {scores};"
-        yield f"rt_fl<16, WIDTH> {self.values.sums};"
-        dtype = self.m.factor_type
-        kind = f"tk::left_of_bytes<{dtype.cpp}, KEYS>" if dtype.bytes == 1 else f"rt_{dtype.suffix}<16, KEYS>"
-        yield f"{kind} factor;"
+        if self.m.second is not None:
+            yield f"rt_fl<16, WIDTH> {self.values.sums};"
+            dtype = self.m.second.product.left.dtype
+            kind = f"tk::left_of_bytes<{dtype.cpp}, KEYS>" if dtype.bytes == 1 else f"rt_{dtype.suffix}<16, KEYS>"
+            yield f"{kind} factor;"
         for load in self.m.loaded:
             yield f"tk::loaded_tile<{load.source.tensor.dtype.cpp}, KEYS> {self.values.name[load.result]};"
         yield from self.values.initial()
@@ -148,7 +172,8 @@ class _Lowering:
         m = self.m
         b, d, r, c = ["1", "1", "1", *("-1" if d.size is None else str(d.size) for d in tensor.dims)][-4:]
         d = "-1" if len(tensor.dims) > 2 and b == d == "1" else d  # a matrix is what has two dimensions
-        tiles = {m.held: "held_tile", m.left: "left_tile", m.right: "right_tile", m.tile_stored[0].target: "out_tile"}
+        tiles = dict(zip(m.operands, ("held_tile", "left_tile", "right_tile"), strict=False))
+        tiles |= {store.target: "out_tile" for store in m.tile_stored}
         access = m.moved.get(tensor.name)
         tile = described(tiles[access], m.rows_along(access), m.grouped(access)) if access else ""
         return Member(name(tensor.name), tensor.dtype.cpp, (b, d, r, c), origin(tensor.span), tile)
@@ -205,9 +230,11 @@ class _Lowering:
         yield Constant("ROWS", str(m.machine.wgmma_rows), f"of {m.split.name}, for a consumer")
         yield Constant("KEYS", str(m.keys), f"of {loop.name} in a pass", origin(loop.span))
         yield Constant("DEPTH", str(m.depth), "over which the first product sums")
-        yield Constant("WIDTH", str(m.width), "columns of the second one's sums")
+        if m.second is not None:
+            yield Constant("WIDTH", str(m.width), "columns of the second one's sums")
         yield Constant("LEFT_BUFFERS", str(m.buffers[0]), f"of {m.left.tensor.name}")
-        yield Constant("RIGHT_BUFFERS", str(m.buffers[1]), f"of {m.right.tensor.name}")
+        if m.second is not None:
+            yield Constant("RIGHT_BUFFERS", str(m.buffers[1]), f"of {m.second.right.tensor.name}")
         which = "first" if m.loads_first else "last"
         yield Constant("THREADS", "(CONSUMERS + 1) * WARPGROUP_WARPS * WARP_THREADS", f"the {which} warpgroup loads")
         if isinstance(self._every_tile, int):
@@ -343,15 +370,17 @@ class _Lowering:
 
     def _rows_stored(self) -> Iterator[str]:
         """The statements that store a number of each row."""
-        m = self.m
-        for store in (s for s in m.stored if s.target.axes == (m.split,)):
-            row = "first_row + laneid() / 4 + 8 * r"
-            at = self.values.in_tensor(m.split, row)
-            place = place_of(store.target, [at if i.extends else "" for i in store.target.indices])
-            written = f"tk::number_at(g.{name(store.target.tensor.name)}, {place})"
-            kind = store.target.tensor.dtype.cpp
-            yield "#pragma unroll"
-            yield "for (int r = 0; r < 2; ++r) {"
-            guard = f" && {row} < {self.values.length(m.split)}" if m.overhangs(m.split) else ""
-            yield f"    if (laneid() % 4 == 0{guard}) {written} = {kind}({self.values.text(store.value, False)});"
-            yield "}"
+        for store in self.m.rows_stored:
+            yield from self._number_of_rows(store)
+
+    def _number_of_rows(self, store: Store) -> Iterator[str]:
+        m, row = self.m, "first_row + laneid() / 4 + 8 * r"
+        at = self.values.in_tensor(m.split, row)
+        place = place_of(store.target, [at if i.extends else "" for i in store.target.indices])
+        written = f"tk::number_at(g.{name(store.target.tensor.name)}, {place})"
+        kind = store.target.tensor.dtype.cpp
+        yield "#pragma unroll"
+        yield "for (int r = 0; r < 2; ++r) {"
+        guard = f" && {row} < {self.values.length(m.split)}" if m.overhangs(m.split) else ""
+        yield f"    if (laneid() % 4 == 0{guard}) {written} = {kind}({self.values.text(store.value, False)});"
+        yield "}"

@@ -17,7 +17,7 @@ from tkgen.backends.hopper.loops import HopperLoop
 from tkgen.backends.hopper.model import Edit, Memory, modelled
 from tkgen.backends.protocol import Modelled
 from tkgen.ir.equation_program import EquationProgram
-from tkgen.ir.equations import Access, Axis, Load, Op, Product, Value
+from tkgen.ir.equations import Access, Axis, Carry, Load, Op, Product, Value
 from tkgen.ir.launch import Launch
 from tkgen.ir.products import needed
 from tkgen.ir.rounding import TORCH, rounded
@@ -64,20 +64,26 @@ class LoopWork:
         self.m, self.shape, self.memory, self.places, self.groups = m, shape, memory, places, groups
         self.rows = m.machine.wgmma_rows
         self.own = self.rows // shape.warps  # rows of a warp
-        (self.out,) = m.tile_stored
-        self.columns = m.columns
-        self.summed = next(c for c in m.loop.carries if c.update == m.result)
+        second = m.second
+        self.summed = None if second is None else next(c for c in m.loop.carries if c.update == second.result)
         self.kept: dict[str, dict[Value, Tile]] = {}  # of each warp what it carries of its rows
         at = m.kernel.body.index(m.loop)
         self.before = [op for op in m.kernel.body[:at] if not self._moved(op)]
-        late = {*m.loaded, *m.carried, *(op for op in m.loop.body if getattr(op, "result", None) == m.result)}
+        late = {*m.loaded, *m.carried}
+        late |= {op for op in m.loop.body if second is not None and getattr(op, "result", None) == second.result}
         self.middle = [
             op for op in m.loop.body if not isinstance(op, Product) and not self._moved(op) and op not in late
         ]
 
+    @property
+    def _sums(self) -> Carry:
+        """The carried sums of the second product."""
+        assert self.summed is not None
+        return self.summed
+
     def _moved(self, op: Op) -> bool:
         """Return True if the copy engine brings what an operation loads."""
-        return isinstance(op, Load) and op.source in (self.m.held, self.m.left, self.m.right)
+        return isinstance(op, Load) and op.source in self.m.operands
 
     def do(self, agent: int, step: Do, found: Sequence[Parts]) -> Sequence[Parts]:
         """The results of an operation."""
@@ -88,13 +94,15 @@ class LoopWork:
             self._stored(step, torch.cat(found[0]))
             return []
         if not step.writes:
-            self._columns_stored(step, found)
+            (self._columns_stored if m.second is not None else self._rows_stored)(step, found)
             return []
         ring, *of = step.writes[0].ring.split()
         if step.stream == "products":
             return [((self._first if ring == "scores" else self._second)(of, found),)]
         if ring == "loaded":
             return [(self._loaded(step, of),)]
+        if m.second is None:
+            return [(self._numbers(step, of, found),)]
         if ring == "made":
             return [(self._made(step, of, *(parts[0] for parts in found)),)]
         if ring == "columns":
@@ -114,6 +122,8 @@ class LoopWork:
         """A store of what nobody knows leaves NaNs."""
         if step.stream == "stores":
             self._stored(step, torch.full((self.rows, self.m.width), torch.nan))
+        elif not step.writes and self.m.second is None:
+            self._rows_stored(step, [])
         elif not step.writes:
             nothing = {op.result: torch.full((self.m.width,), torch.nan) for op in self.m.combined}
             self._columns_stored(step, [(nothing,)])
@@ -133,11 +143,12 @@ class LoopWork:
         if access.ring == "held":
             return self._tile(m.held, access.instance, m.split, access.box[0][0], self.rows)
         tile, number = divmod(access.instance, self.shape.passes)
-        return self._tile(m.left if access.ring == "left" else m.right, tile, m.loop.axis, number, m.keys)
+        return self._tile(m.left if access.ring == "left" else m.operands[-1], tile, m.loop.axis, number, m.keys)
 
     def _tile(self, access: Access, tile: int, along: Axis, number: int, size: int) -> Tensor:
         cols = next(a for a in access.axes if a != along)
-        shape = (size, self.m.width if access == self.m.right else self.m.depth)
+        chained = self.m.second is not None and access == self.m.second.right
+        shape = (size, self.m.width if chained else self.m.depth)
         if (place := self._place(tile)) is None:
             return torch.zeros(shape)
         first = (
@@ -160,15 +171,16 @@ class LoopWork:
         """The second product, added to the sums."""
         (right,), (factor,), (sums,) = found
         m = self.m
-        columns = Tile((m.loop.axis.name, self.columns.name), right)
-        made = self.memory.contracted(m.second, [factor, columns], m.loop.axis.name)
+        assert m.second is not None
+        columns = Tile((m.loop.axis.name, m.columns.name), right)
+        made = self.memory.contracted(m.second.product, [factor, columns], m.loop.axis.name)
         dims, (a, b) = self.memory.aligned([sums, made])
         return Tile(dims, a.value + b.value)
 
     def _computed(self, ops: Sequence[Op], known: Mapping[Value, Tile], tile: int, first: int, loop: range) -> None:
         """Compute operations from known values, for the rows of a warp from `first` on."""
         self._place(tile)
-        places = {self.columns.name: range(self.m.width)}
+        places = {} if self.m.second is None else {self.m.columns.name: range(self.m.width)}
         for axis, at in ((self.m.split, range(first, first + self.own)), (self.m.loop.axis, loop)):
             begin = self.memory.group[axis.name].start if axis.within else 0
             places[axis.name] = range(begin + at.start, begin + at.stop)
@@ -193,7 +205,7 @@ class LoopWork:
         tile, number, first, loop = self._iteration(step, of)
         if number == 0:
             self._started(of, tile, first, loop)
-        kept = {v: t for v, t in self.kept[" ".join(of)].items() if number == 0 or v != self.summed.inside}
+        kept = {v: t for v, t in self.kept[" ".join(of)].items() if number == 0 or v != self._sums.inside}
         self._computed(self.middle, {**kept, **loaded, self.m.first.result: scores}, tile, first, loop)
         return dict(self.memory.values)
 
@@ -204,10 +216,14 @@ class LoopWork:
 
     def _initial(self, step: Do, of: Sequence[str]) -> Tile:
         """The sums of a tile that takes no iteration."""
+        self._begun(step, of)
+        return self.kept[" ".join(of)][self._sums.inside]
+
+    def _begun(self, step: Do, of: Sequence[str]) -> None:
+        """Set the values that a warp carries through a tile that takes no iteration."""
         m, (access,), (c, w) = self.m, step.writes, map(int, of)
         place = self._place(access.instance) or self.places[0]
         self._started(of, access.instance, (place[m.split] * m.consumers + c) * self.rows + w * self.own, range(0))
-        return self.kept[" ".join(of)][self.summed.inside]
 
     def _carried(self, of: Sequence[str], found: Sequence[Parts]) -> tuple[Tile, Tile]:
         """The sums that the second product adds to, and its factor; what the warp keeps is that of this pass."""
@@ -215,11 +231,46 @@ class LoopWork:
         m, memory = self.m, self.memory
         memory.values = dict(made)
         if sums:
-            memory.values[self.summed.inside.number] = sums[0][0]
+            memory.values[self._sums.inside.number] = sums[0][0]
         memory.body(m.carried)
         rows = [carry for carry in m.loop.carries if carry != self.summed]
         self.kept[" ".join(of)] |= {carry.inside: memory.taken(carry.update) for carry in rows}
-        return memory.get(m.onto), memory.get(m.second.left)
+        assert m.second is not None
+        return memory.get(m.second.onto), memory.get(m.second.product.left)
+
+    def _numbers(self, step: Do, of: Sequence[str], found: Sequence[Parts]) -> dict[Value, Tile]:
+        """The numbers of a warp's rows after an iteration of a loop with one product; before the first one if none."""
+        m, key = self.m, " ".join(of)
+        if not found:
+            self._begun(step, of)
+            return self.kept[key]
+        (scores,), *others = found
+        tile, number, first, loop = self._iteration(step, of)
+        if number == 0:
+            self._started(of, tile, first, loop)
+        loaded = others.pop(0)[0] if m.loaded else {}
+        kept = others[0][0] if others else self.kept[key]
+        self._computed(self.middle, {**kept, **loaded, m.first.result: scores}, tile, first, loop)
+        return {carry.inside: self.memory.taken(carry.update) for carry in m.loop.carries}
+
+    def _rows_stored(self, step: Do, found: Sequence[Parts]) -> None:
+        """The numbers of a warp's rows to memory; NaN where nobody knows them."""
+        m, (access,) = self.m, step.reads
+        tile = access.instance // max(self.shape.passes, 1)
+        if (place := self._place(tile)) is None:
+            return
+        store = m.rows_stored[int(str(step.does[1]).split()[1])]
+        c, w = map(int, access.ring.split()[1:])
+        first = (place[m.split] * m.consumers + c) * self.rows + w * self.own
+        if found:
+            known = {carry.result: found[0][0][carry.inside] for carry in m.loop.carries}
+            self._computed(m.behind, known, tile, first, range(0))
+            row = self.memory.get(store.value)
+            rows = along_dims(row.value, row.dims, (m.split.name,)).expand(self.own)
+        else:
+            rows = torch.full((self.own,), torch.nan)
+        places = self.memory.inside([m.split], [first], [self.own])
+        self.memory.put_out(store.target, places, rounded(rows, store.target.tensor.dtype), tuple(places))
 
     def _after(self, agent: int, step: Do, found: Sequence[Parts], ops: Sequence[Op]) -> int | None:
         """Execute operations after the loop on the rows of a warp and combined columns; the first of its rows."""
@@ -230,13 +281,13 @@ class LoopWork:
         first = (place[m.split] * m.consumers + c) * self.rows + w * self.own
         kept = self.kept[f"{c} {w}"]
         known = {carry.result: kept[carry.inside] for carry in m.loop.carries if carry != self.summed}
-        known |= self._of_columns(columns) | {self.summed.result: sums}
+        known |= self._of_columns(columns) | {self._sums.result: sums}
         self._computed([op for op in ops if op not in m.combined], known, access.instance, first, range(0))
         return first
 
     def _of_columns(self, found: Sequence[Parts]) -> dict[Value, Tile]:
         """The combined columns that an operation reads."""
-        return {value: Tile((self.columns.name,), numbers) for (made, *_) in found for value, numbers in made.items()}
+        return {value: Tile((self.m.columns.name,), numbers) for (made, *_) in found for value, numbers in made.items()}
 
     def _reduced(self, agent: int, step: Do, found: Sequence[Parts]) -> dict[Value, Tensor]:
         """The columns of a warp's rows that are within the tensor."""
@@ -246,14 +297,14 @@ class LoopWork:
             return {op.result: nothing}
         rows = self.memory.inside([m.split], [first], [self.own])[m.split.name]
         made = self.memory.get(op.argument)
-        whole = along_dims(made.value, made.dims, (m.split.name, self.columns.name)).expand(self.own, m.width)
+        whole = along_dims(made.value, made.dims, (m.split.name, self.m.columns.name)).expand(self.own, m.width)
         inside = torch.cat([whole[: len(rows)], nothing.unsqueeze(0)])
-        return {op.result: self.memory.gather(op.function, Tile(("rows", self.columns.name), inside), 0)[0]}
+        return {op.result: self.memory.gather(op.function, Tile(("rows", self.m.columns.name), inside), 0)[0]}
 
     def _combined(self, step: Do, parts: Parts) -> dict[Value, Tensor]:
         """The columns, of the parts of all warps."""
         op = self.m.combined[int(step.writes[0].ring.split()[1])]
-        tile = Tile(("warps", self.columns.name), torch.stack([part[op.result] for part in parts]))
+        tile = Tile(("warps", self.m.columns.name), torch.stack([part[op.result] for part in parts]))
         return {op.result: self.memory.gather(op.function, tile, 0)[0]}
 
     def _columns_stored(self, step: Do, found: Sequence[Parts]) -> None:
@@ -264,8 +315,8 @@ class LoopWork:
             return
         known = self._of_columns(found)
         self._computed(needed(tuple(m.behind), store.value, known=known), known, instance, 0, range(0))
-        made, size = self.memory.get(store.value), extent(self.columns)
-        value = along_dims(made.value, made.dims, (self.columns.name,)).expand(m.width)[:size]
+        made, size = self.memory.get(store.value), extent(self.m.columns)
+        value = along_dims(made.value, made.dims, (self.m.columns.name,)).expand(m.width)[:size]
         at = tuple(
             index.at if index.axis is None else slice(0, size) if index.extends else
             place[index.axis] if index.of_tile else self.memory.group[index.axis.name].start // index.divisor
@@ -280,22 +331,24 @@ class LoopWork:
         if (first := self._after(agent, step, found, m.behind)) is None:
             return whole
         made = {s.target: self.memory.get(s.value) for s in stored}
-        for store in (s for s in stored if s is not self.out):
+        (tile,) = m.tile_stored
+        for store in (s for s in stored if s is not tile):
             row = made[store.target]
             rows = along_dims(row.value, row.dims, (m.split.name,)).expand(self.own)
             places = self.memory.inside([m.split], [first], [self.own])
             self.memory.put_out(store.target, places, rounded(rows, store.target.tensor.dtype), tuple(places))
-        out = made[self.out.target]
-        value = along_dims(out.value, out.dims, (m.split.name, self.columns.name)).expand(whole.shape)
-        return rounded(value, self.out.target.tensor.dtype)
+        out = made[tile.target]
+        value = along_dims(out.value, out.dims, (m.split.name, self.m.columns.name)).expand(whole.shape)
+        return rounded(value, tile.target.tensor.dtype)
 
     def _stored(self, step: Do, panel: Tensor) -> None:
         m, (access,) = self.m, step.reads
         if (place := self._place(access.instance)) is None:
             return
         first = (place[m.split] * m.consumers + int(access.ring.split()[1])) * self.rows
-        places = self.memory.inside([m.split, self.columns], [first, 0], [self.rows, m.width])
-        self.memory.put_out(self.out.target, places, panel, tuple(places))
+        places = self.memory.inside([m.split, m.columns], [first, 0], [self.rows, m.width])
+        (tile,) = m.tile_stored
+        self.memory.put_out(tile.target, places, panel, tuple(places))
 
 
 def run_loop(

@@ -52,6 +52,8 @@ class Shape:
     rounds: int = 0  # of reductions of columns after the loop
     columns_stored: int = 0  # outputs that have a number of each column
     loads: bool = False  # lanes read tiles in each iteration
+    chained: bool = True  # False if the loop has one product
+    rows_stored: int = 0  # outputs of these that have a number of each row
 
     @property
     def turn(self) -> int:
@@ -64,7 +66,9 @@ class Shape:
         rounds = tuple(Round(n, of_columns=True) for n in range(self.rounds))
         stored = tuple(Rows(f"columns {n}", "", ()) for n in range(self.columns_stored))
         loads = ("loads",) * self.loads
-        return Code(some="" if self.some else SOME, rounds=rounds, columns_stored=stored, loads=loads)
+        rows = tuple(Rows(f"rows {n}", "", ()) for n in range(self.rows_stored))
+        return Code(some="" if self.some else SOME, rounds=rounds, columns_stored=stored, loads=loads,
+                    rows_stored=rows, chained=self.chained)  # fmt: skip
 
     @property
     def tiles(self) -> int:
@@ -86,7 +90,8 @@ def scheduled(m: HopperLoop) -> Scheduled:
 def shape_of(m: HopperLoop, passes: int = 0) -> Shape:
     """The shape of a kernel with this layout, with all warps of each consumer and `passes` iterations for a tile."""
     return Shape(*m.buffers, m.consumers, passes, m.machine.warpgroup_warps, not m.of_groups, len(m.combined),
-                 len(m.columns_stored), bool(m.loaded))  # fmt: skip
+                 len(m.columns_stored), bool(m.loaded), m.second is not None,
+                 len(m.rows_stored) if m.second is None else 0)  # fmt: skip
 
 
 def shapes(m: HopperLoop) -> list[Shape]:

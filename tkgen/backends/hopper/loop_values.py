@@ -70,17 +70,20 @@ class LoopValues:
         self.m, self.scalar, self.tensor = m, scalar, tensor
         self.widths = Widths(walk(m.kernel.body), LARGEST_ROWS_SIZE)
         self.made = {value: op for op in walk(m.kernel.body) for value in writes(op)}
-        late = next(c for c in m.loop.carries if c.update == m.result)
-        self.arrays = {m.first.result, m.onto, m.result, late.inside, late.result}
+        second, self.sums = m.second, ""
+        self.arrays = {m.first.result}
+        if second is not None:
+            late = next(c for c in m.loop.carries if c.update == second.result)
+            self.arrays |= {second.onto, second.result, late.inside, late.result}
         before = m.kernel.body[: m.kernel.body.index(m.loop)]
         self.inlined = frozenset(op.result for op in before if isinstance(op, Map | Convert))
         self.inlined |= frozenset(self._inlined())
         self.names = Names({*_reserved(), *(f"{cpp_name(a.name)}_{of}" for a in m.kernel.axes for of in OF_AXIS)})
         self.name = self._named()
-        for value in (m.onto, m.result):
-            self.name[value] = self.name[late.inside]
+        if second is not None:
+            self.sums = self.name[late.inside]
+            self.name |= {second.onto: self.sums, second.result: self.sums}
         self.made |= {carry.inside: m.loop for carry in m.loop.carries}
-        self.sums = self.name[late.inside]
         self.declared: set[str] = {self.name[v] for v in self.arrays}
         self.deferred = {r: c for c in m.loop.carries for r in m.middle if isinstance(r, Reduce) and self._defers(c, r)}
 
@@ -122,7 +125,8 @@ class LoopValues:
         computed = (value for value, op in self.made.items() if isinstance(op, Product | Map | Convert | Reduce))
         found |= {op.result: self.names.new(op.source.tensor.name, OF_VALUE) for op in self.m.loaded}
         for value in computed:
-            if value not in found and not self.inline(value) and value not in (self.m.onto, self.m.result):
+            summed = self.m.second is not None and value in (self.m.second.onto, self.m.second.result)
+            if value not in found and not self.inline(value) and not summed:
                 found[value] = self.names.new(made_of(value, self.made), OF_VALUE)
         return found
 

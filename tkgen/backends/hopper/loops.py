@@ -14,6 +14,8 @@ The operations between the products (`middle`) do not need the second one's sums
 parallel with the second product of the previous iteration. The operations on the carried sums (`carried`) wait for
 them. A lane has two rows of every tile: a row's reductions are over its own elements and those of the three lanes
 beside it.
+
+A loop may have the first product alone, and reduce its rows: it then stores only numbers of rows.
 """
 
 from __future__ import annotations
@@ -57,6 +59,16 @@ NO_GROUPS: Mapping[str, range] = {}
 
 
 @dataclass(frozen=True)
+class Chain:
+    """The second product of a loop: what it adds to, the sum, and its right operand."""
+
+    product: Product
+    onto: Value
+    result: Value
+    right: Access
+
+
+@dataclass(frozen=True)
 class HopperLoop:
     """The layout of one kernel, which `hopper_loop` has found to fit."""
 
@@ -65,13 +77,10 @@ class HopperLoop:
     split: Axis
     consumers: int
     first: Product
-    second: Product
-    onto: Value
-    result: Value
+    second: Chain | None  # None where the loop has one product, of which rows are reduced alone
     held: Access
     left: Access
-    right: Access
-    buffers: tuple[int, int]  # of left and right
+    buffers: tuple[int, int]  # of left, and of the second product's right operand
     persistent: int  # blocks, 0 where each tile has its own
     remap: Remap | None  # the order of the tiles
     machine: Hopper
@@ -173,19 +182,23 @@ class HopperLoop:
     @property
     def width(self) -> int:
         """Columns of the second product's sums, as many as an instruction has; those beyond the end are zeros."""
+        if self.second is None:
+            return 0
         wanted = extent(self.columns)
         return next((n for n in self.machine.wgmma_columns if n >= wanted), wanted)
 
     def overhangs(self, axis: Axis) -> bool:
         """Return True if tiles in registers may go beyond the end of an axis."""
-        size, tile = axis.dim.size, self.width if axis == self.columns else axis.tile or 1
+        along_columns = self.second is not None and axis == self.columns
+        size, tile = axis.dim.size, self.width if along_columns else axis.tile or 1
         return axis.within is not None or size is None or size % tile > 0
 
     @cached_property
     def middle(self) -> tuple[Op, ...]:
         """The operations between the products, in order."""
+        result = None if self.second is None else self.second.result
         return tuple(op for op in self.loop.body if isinstance(op, Map | Reduce | Convert) and op not in self.carried
-                     and op.result != self.result)  # fmt: skip
+                     and op.result != result)  # fmt: skip
 
     @cached_property
     def loaded(self) -> tuple[Load, ...]:
@@ -210,10 +223,12 @@ class HopperLoop:
     @cached_property
     def carried(self) -> tuple[Op, ...]:
         """The operations that need the second product's sums of the previous iteration, in order."""
-        late = {c.inside for c in self.loop.carries if c.update == self.result}
+        if self.second is None:
+            return ()
+        late, result = {c.inside for c in self.loop.carries if c.update == self.second.result}, self.second.result
         found = list[Op]()
         for op in self.loop.body:
-            if not isinstance(op, Product) and late & set(reads(op)) and writes(op)[0] != self.result:
+            if not isinstance(op, Product) and late & set(reads(op)) and writes(op)[0] != result:
                 found.append(op)
                 late |= set(writes(op))
         return tuple(found)
@@ -229,8 +244,15 @@ class HopperLoop:
         return tuple(op for op in self.stored if len(op.target.axes) > 1)
 
     @cached_property
+    def rows_stored(self) -> tuple[Store, ...]:
+        """The stores of a number of each row."""
+        return tuple(op for op in self.stored if op.target.axes == (self.split,))
+
+    @cached_property
     def columns_stored(self) -> tuple[Store, ...]:
         """The stores of a number of each column."""
+        if self.second is None:
+            return ()
         return tuple(op for op in self.stored if op.target.axes == (self.columns,))
 
     @cached_property
@@ -252,17 +274,13 @@ class HopperLoop:
     @cached_property
     def columns(self) -> Axis:
         """The axis along which the second product's sums have columns."""
-        return next(a for a in self.result.axes if a != self.split)
+        assert self.second is not None, "one product has no sums with columns"
+        return next(a for a in self.second.result.axes if a != self.split)
 
     @property
     def keys_innermost(self) -> bool:
         """True if the second product's right operand has the loop's axis innermost, as 8-bit floats must."""
-        return self.right.indices[-1].axis == self.loop.axis
-
-    @property
-    def factor_type(self) -> DType:
-        """The type of the second product's left operand, which is in registers."""
-        return self.second.left.dtype
+        return self.second is not None and self.second.right.indices[-1].axis == self.loop.axis
 
     @property
     def element_bytes(self) -> int:
@@ -295,12 +313,17 @@ class HopperLoop:
     @property
     def registers(self) -> int:
         """Registers of a consumer's thread, as predicted."""
-        return registers_of(self.keys, self.width, self.element_bytes)
+        return registers_of(self.keys, self.width, self.element_bytes if self.second is not None else 0)
 
     @cached_property
     def moved(self) -> dict[str, Access]:
         """The accesses of tiles that the copy engine moves, by name."""
-        return {a.tensor.name: a for a in (self.held, self.left, self.right, *(s.target for s in self.tile_stored))}
+        return {a.tensor.name: a for a in (*self.operands, *(s.target for s in self.tile_stored))}
+
+    @property
+    def operands(self) -> tuple[Access, ...]:
+        """The operands of products that the copy engine brings."""
+        return (self.held, self.left, *((self.second.right,) if self.second is not None else ()))
 
     def box(self, tensor: Tensor) -> tuple[int, int]:
         """Rows and columns of one box of the copy engine."""
@@ -310,8 +333,10 @@ class HopperLoop:
     @property
     def rows_of_factors(self) -> Mapping[Access, int]:
         """Rows of the tiles in shared memory that are multiplied."""
-        right = self.width if self.keys_innermost else self.keys
-        return {self.held: self.machine.wgmma_rows, self.left: self.keys, self.right: right}
+        found = {self.held: self.machine.wgmma_rows, self.left: self.keys}
+        if self.second is not None:
+            found[self.second.right] = self.width if self.keys_innermost else self.keys
+        return found
 
     def rows_along(self, access: Access) -> int:
         """The dimension of batch, depth, rows and columns along which the rows of a tile lie."""
@@ -323,9 +348,11 @@ class HopperLoop:
 
     def describe(self) -> str:
         """One line for people."""
-        return (f"{self.split.name}: {self.consumers} consumers of {self.machine.wgmma_rows}; "
-                f"{self.left.tensor.name} {self.buffers[0]} x {self.keys} x {self.depth}, "
-                f"{self.right.tensor.name} {self.buffers[1]} x {self.keys} x {self.width}")  # fmt: skip
+        found = (f"{self.split.name}: {self.consumers} consumers of {self.machine.wgmma_rows}; "
+                 f"{self.left.tensor.name} {self.buffers[0]} x {self.keys} x {self.depth}")  # fmt: skip
+        if self.second is None:
+            return found
+        return f"{found}, {self.second.right.tensor.name} {self.buffers[1]} x {self.keys} x {self.width}"
 
 
 def registers_of(keys: int, width: int, factor_bytes: int) -> int:

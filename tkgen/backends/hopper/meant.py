@@ -225,6 +225,13 @@ class _ChainPlace:
     def meant(self, terms: Terms) -> Iterator[tuple[tuple[str, Coordinate], Sequence[Term]]]:
         """The terms that each consumer's tile must have."""
         m, consumers = self.m, range(self.m.consumers)
+        if m.second is None:
+            for consumer in consumers:
+                total = self._rows(terms, self.tile * m.consumers + consumer)
+                for store in m.rows_stored:
+                    place = self._coordinate(store.target, self.tile * m.consumers + consumer, 0)
+                    yield (name(store.target.tensor.name), place), [total] * WARPS
+            return
         totals = [self._total(terms, self.tile * m.consumers + consumer) for consumer in consumers]
         reduced = list[Term]()
         for number in range(len(m.combined)):
@@ -243,17 +250,32 @@ class _ChainPlace:
 
     def _total(self, terms: Terms, row: int) -> Term:
         """The sums of a consumer's rows after the loop."""
-        m, second = self.m, "ABt" if self.m.right.axes[-1] == self.m.loop.axis else "AB"
+        m = self.m
+        assert m.second is not None
+        of_right, second = m.second.right, "ABt" if m.keys_innermost else "AB"
         held = copied(terms, name(m.held.tensor.name), self._coordinate(m.held, row, 0))
         total: Term | None = None if self.iterations else computed(terms, "initial", tiles=())
         for number in self.iterations:
             left = copied(terms, name(m.left.tensor.name), self._coordinate(m.left, row, number))
-            right = copied(terms, name(m.right.tensor.name), self._coordinate(m.right, row, number))
+            right = copied(terms, name(of_right.tensor.name), self._coordinate(of_right, row, number))
             loaded = [computed(terms, "loaded", number, tiles=())] if m.loaded else []
             made = computed(terms, "middle", tiles=(product(terms, "ABt", held, left), *loaded))
             tiles = (made,) if total is None else (made, total)
             carried, factor = (computed(terms, "carried", tiles=tiles, result=n) for n in (0, 1))
             total = terms.sum([carried, product(terms, second, factor, right)])
+        assert total is not None
+        return total
+
+    def _rows(self, terms: Terms, row: int) -> Term:
+        """The numbers of a consumer's rows after a loop with one product."""
+        m = self.m
+        held = copied(terms, name(m.held.tensor.name), self._coordinate(m.held, row, 0))
+        total: Term | None = None if self.iterations else computed(terms, "initial", tiles=())
+        for number in self.iterations:
+            left = copied(terms, name(m.left.tensor.name), self._coordinate(m.left, row, number))
+            loaded = [computed(terms, "loaded", number, tiles=())] if m.loaded else []
+            before = [] if total is None else [total]
+            total = computed(terms, "middle", tiles=(product(terms, "ABt", held, left), *loaded, *before))
         assert total is not None
         return total
 
