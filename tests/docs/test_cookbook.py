@@ -10,9 +10,10 @@ from documentation import ROOT, blocks
 from sampling import only
 from typer.testing import CliRunner
 
-from tkgen.api import load
+from tkgen.api import load, load_equations
 from tkgen.cli import app
 from tkgen.diagnostics import SpecError
+from tkgen.report.svg import equation_picture
 
 PAGE = (ROOT / "docs" / "cookbook.md").read_text(encoding="utf-8")
 RECIPES = {block.title.removesuffix(".tk"): block.body for block in blocks(PAGE) if block.title}
@@ -139,3 +140,12 @@ def test_what_cannot_be_said_is_said_with_what_comes_closest() -> None:
         "Scan (cumulative sum)",
     ]
     assert all("```tk" in section for section in sections if "**Not supported" in section)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_the_playground_draws_each_recipe(name: str) -> None:
+    """What the playground does with a recipe before it is proven: its equations, and their graph as a picture."""
+    kernels = load_equations(f"{name}.tk", text=RECIPES[name])
+    assert kernels
+    for kernel in kernels:
+        assert "<svg" in equation_picture(kernel, lambda span: span.line if span else 0)

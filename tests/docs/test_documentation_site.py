@@ -339,7 +339,9 @@ def test_search_works_without_a_network(browser: Any, address: str, site: Path, 
 
 
 def test_every_page_fits_a_telephone(browser: Any, address: str, site: Path, pages: dict[Path, Page]) -> None:
-    """At 390 px no page scrolls sideways, and what sticks out is in a box that scrolls by itself."""
+    """At 390 px no page scrolls sideways, what sticks out is in a box that scrolls by itself, and the menu opens."""
+    from selenium.webdriver.support.ui import WebDriverWait
+
     width = 390
     outside = """
         const scrolls = e => ['auto', 'scroll'].includes(getComputedStyle(e).overflowX)
@@ -353,6 +355,13 @@ def test_every_page_fits_a_telephone(browser: Any, address: str, site: Path, pag
         browser.get(f"{address}/{path.relative_to(site)}")
         assert browser.execute_script("return document.documentElement.scrollWidth") <= width, path.name
         assert browser.execute_script(outside, width) == [], path.name
+    sizes = "return ['p', 'td', 'pre code'].map(e => parseFloat(getComputedStyle(document.querySelector(e)).fontSize))"
+    browser.get(f"{address}/index.html")
+    assert min(browser.execute_script(sizes)) >= 12
+    browser.execute_script("document.querySelector('label.md-header__button[for=__drawer]').click()")
+    menu = "return document.querySelector('.md-sidebar--primary').getBoundingClientRect().x"
+    WebDriverWait(browser, 10).until(lambda b: b.execute_script(menu) >= 0)  # it slides in
+    browser.execute_script("document.querySelector('label.md-header__button[for=__drawer]').click()")
     wide = "document.querySelector('article').innerHTML += '<div style=\"width: 600px\">wide</div>'"
     browser.execute_script(wide)
     assert len(browser.execute_script(outside, width)) == 1
@@ -397,4 +406,9 @@ def test_the_playground_answers_while_one_types(browser: Any, address: str, site
     browser.get("about:blank")
     browser.get(carried)
     wait.until(lambda _: "1 error" in shown("status"))
+    browser.execute_script("location.hash = 'example=cookbook/conv1d.tk'")  # another link in the same tab
+    wait.until(lambda b: shown("status").endswith(": 0 errors, 0 warnings"))
+    assert "kernel conv1d" in browser.execute_script("return document.getElementById('playground-editor').value")
+    browser.execute_script("location.hash = 'spec=cut'")
+    wait.until(lambda b: "The link is incomplete" in shown("status") and "0 errors" in shown("status"))
     assert [entry for entry in browser.get_log("browser") if "favicon" not in entry["message"]] == []

@@ -29,6 +29,7 @@ let view = "diagnostics";
 let found = null;
 let number = 0;
 let name = "playground.tk";
+let notice = ""; // of the link, until the next keystroke
 let timer;
 
 const say = (text) => (status.textContent = text);
@@ -153,7 +154,7 @@ function answered({data}) {
     (kind) => found.diagnostics.filter((each) => each.severity === kind).length,
   );
   const counted = `${errors} error${errors === 1 ? "" : "s"}, ${warnings} warning${warnings === 1 ? "" : "s"}`;
-  say(`${found.target || "no target"}: ${counted}`);
+  say(`${notice}${found.target || "no target"}: ${counted}`);
   show();
 }
 
@@ -189,7 +190,9 @@ async function begin() {
     try {
       editor.value = await unpacked(carried.get("spec"));
     } catch {
-      say("The link is incomplete: it carries no spec that can be read.");
+      notice = "The link is incomplete, so this is an example. ";
+      open(opened);
+      example.value = name;
     }
   } else {
     open(all[carried.get("example")] ? carried.get("example") : opened);
@@ -199,7 +202,9 @@ async function begin() {
   example.addEventListener("change", () => (open(example.value), check()));
   target.addEventListener("change", check);
   here("link").addEventListener("click", link);
+  addEventListener("hashchange", () => location.reload()); // another link, in the same tab
   editor.addEventListener("input", () => {
+    notice = "";
     clearTimeout(timer);
     timer = setTimeout(check, PAUSE);
   });

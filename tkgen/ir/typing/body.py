@@ -396,7 +396,7 @@ class Body:
         found = [f for f in fixes if f is not None]
         if len(found) < 2:
             return found[0] if found else None
-        texts = " and ".join(f"`{edit.text}`" for f in found for edit in f.edits)
+        texts = " and ".join(dict.fromkeys(f"`{edit.text}`" for f in found for edit in f.edits))
         edits = tuple(edit for f in found for edit in f.edits)
         return Fix(f"write {texts}: the parts for this tile", edits, certain=False)
 
