@@ -146,7 +146,10 @@ ADVICE: Mapping[str, str] = {
     **dict.fromkeys(
         ("gather", "index_select", "take", "embedding"), "an index may come from an i32 tensor: `TABLE[ID[t]]`"
     ),
-    **dict.fromkeys(("scatter", "scatter_add", "index_add"), "stores go along axes; gather in the kernel that reads"),
+    **dict.fromkeys(
+        ("scatter", "scatter_add", "index_add"),
+        "rows may store to positions of an i32 tensor: `Y[ROW[m]] += x`, or `distinct Y[ROW[m]] = x`",
+    ),
     **dict.fromkeys(
         ("cat", "concat", "stack", "split", "chunk"), "store to parts of a tensor: `Y[t, 0] = a`, then `Y[t, 1] = b`"
     ),
