@@ -61,6 +61,16 @@ def test_build_writes_every_output(tmp_path: Path) -> None:
     assert (out / "eight_wave.hsaco").read_bytes()[:4] == b"\x7fELF"
 
 
+def test_build_writes_the_files_of_every_emit(tmp_path: Path) -> None:
+    several = ("--emit", "cpp", "--emit", "report,harness", "--emit", "cpp")
+    result = tkgen("build", EIGHT_WAVE, "-o", str(tmp_path), "--no-machine-check", *several)
+    assert result.exit_code == 0, result.output
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"eight_wave.cpp", "eight_wave.json", "eight_wave_check.cpp", "eight_wave_check.py"}
+    result = tkgen("build", EIGHT_WAVE, "--emit", "cpp", "--emit", "rubbish")
+    assert result.exit_code == 2 and "--emit rubbish: it is one of" in result.output
+
+
 def test_build_json_is_the_report(tmp_path: Path) -> None:
     result = tkgen("build", EIGHT_WAVE, "-o", str(tmp_path), "--json", "--emit", "report", "-D", "K=256")
     (report,) = json.loads(result.stdout)

@@ -211,6 +211,36 @@ def test_broadcast_of_blocks_that_a_shape_does_not_have(assemble, name):
     np.testing.assert_array_equal(got, spread(op, (a @ b.transpose(0, 2, 1) + c).astype(c.dtype)))
 
 
+@pytest.mark.parametrize(
+    ("name", "target"), [("v_mfma_f32_16x16x16_bf16", "gfx942"), ("v_mfma_f32_16x16x32_bf8_bf8", "gfx950")]
+)
+def test_a_value_without_limit_changes_its_own_row_alone(assemble, name, target):
+    """Operands that are all finite, with products that are, take another way through the core than others do."""
+    op = Mfma(name)
+    rng = np.random.default_rng(3)
+    a, b = (rng.standard_normal((1, op.m, op.k)) * 2.0 ** rng.integers(-6, 6, (1, op.m, op.k)) for _ in range(2))
+    c = (rng.standard_normal((1, op.m, op.n)) * 2.0 ** rng.integers(-20, 10, (1, op.m, op.n))).astype(np.float32)
+
+    def results(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        packed = [pack(op, kind, encode(kind, x, target)) for kind, x in ((op.a, a), (op.b, b))]
+        out = execute(assemble, op, *packed, spread(op, c), target=target)
+        places = [[op.place(i, j, 0) for j in range(op.n)] for i in range(op.m)]
+        return np.array([[out[r, lane] for lane, r in row] for row in places], dtype=np.uint32).view(np.float32)
+
+    plain = results(a, b)
+    special = a.copy()
+    special[0, 0, 0], special[0, 1, 1] = np.inf, np.nan
+    got = results(special, b)
+    assert (got[0] == np.copysign(np.inf, b[0, :, 0])).all() and np.isnan(got[1]).all()
+    np.testing.assert_array_equal(got[2:], plain[2:])
+    if op.a == "bf16":  # a product beyond f32 is infinite, though its operands are finite
+        far, wide = a.copy(), b.copy()
+        far[0, 3, 2], wide[0, 5, 2] = 2.0**100, 2.0**100
+        got, alone = results(far, wide), results(a, wide)
+        assert got[3, 5] == np.inf and np.isfinite(got[3, np.arange(16) != 5]).all()
+        np.testing.assert_array_equal(got[4:], alone[4:])
+
+
 def test_f64_negation(assemble):
     op = Mfma("v_mfma_f64_16x16x4_f64")
     a, b, c = random_case(op)

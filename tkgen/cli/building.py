@@ -42,8 +42,14 @@ def build(
     specs: Specs,
     target: Target = None,
     emit: Annotated[
-        str, typer.Option(help="Files to write, separated by commas: cpp, asm, hsaco, module, harness, report, html.")
-    ] = ",".join(DEFAULTS),
+        list[str] | None,
+        typer.Option(
+            show_default=",".join(DEFAULTS),
+            metavar="KIND[,KIND]...",
+            help="Files to write, separated by commas or in several --emit: "
+            "cpp, asm, hsaco, module, harness, report, html.",
+        ),
+    ] = None,
     define: Defines = None,
     out: Out = Path("out"),
     jobs: Jobs = None,
@@ -68,7 +74,7 @@ def build(
     from tkgen.pipeline import COMPILE, LOWER, SCHEDULE, along
 
     wanted = print_after or []
-    kinds = [e for e in emit.split(",") if e]
+    kinds = list(dict.fromkeys(kind for one in emit or DEFAULTS for kind in one.split(",") if kind))
 
     def one(path: Path) -> tuple[list[object], list[str]]:
         with reported():

@@ -18,6 +18,9 @@
 // formats of A and B. A lane holds 32 values: in fp8 and bf8 two runs of 16 k, half of K apart, in the narrower formats 32
 // consecutive k. The scaled form multiplies each 32 consecutive k of a row by a power of two, 2^(code - 127), that stands in
 // the scale register of lane i + M (k / 32), in the byte that op_sel names.
+#include <algorithm>
+#include <array>
+
 #include "lanes.h"
 
 namespace {
@@ -46,24 +49,49 @@ constexpr int MAX_MN = 32, MAX_K = 128;
 // One operand as numbers: value[k][i], with i the row of A or the column of B.
 struct Operand {
   double value[MAX_K][MAX_MN];
-  int16_t exponent[MAX_K][MAX_MN];  // floor(log2), the format's smallest for subnormals; far below for zero
+  int32_t exponent[MAX_K][MAX_MN];  // floor(log2), the format's smallest for subnormals; far below for zero
+  float mantissa[MAX_K][MAX_MN];    // value / 2^exponent where that is exact: of finite values of up to 12 bits
+  int32_t largest;                  // exponent of all; NOT_FINITE where a value is none
 };
 
-constexpr int ZERO_EXPONENT = -10000, PRODUCT_ZERO_EXPONENT = -126;
+constexpr int ZERO_EXPONENT = -10000, PRODUCT_ZERO_EXPONENT = -126, NOT_FINITE = 100000;
 
-float decode(const Wave& w, Type t, uint32_t x) {
+// Every 8-bit or narrower value of a format, by its code.
+template <float (*DECODE)(uint32_t)>
+const float* codes() {
+  static const auto* table = [] {
+    auto* made = new std::array<float, 256>;
+    for (uint32_t x = 0; x < 256; ++x) (*made)[x] = DECODE(x);
+    return made;
+  }();
+  return table->data();
+}
+
+// The numbers that codes of a narrow format mean.
+const float* table_of(const Wave& w, Type t) {
   const bool ocp = w.engine->launch.target == GFX950;
   switch (t) {
-    case Type::F32: return bits<float>(x);
-    case Type::XF32: return bits<float>(x & ~0x1fffu);
-    case Type::F16: return half_to_float(x & 0xffff);
-    case Type::BF16: return bfloat_to_float(x & 0xffff);
-    case Type::FP8: return ocp ? small_to_float<4, 3, false>(x) : small_to_float<4, 3, true>(x);
-    case Type::BF8: return ocp ? small_to_float<5, 2, false>(x) : small_to_float<5, 2, true>(x);
-    case Type::FP6: return tiny_to_float<2, 3>(x);
-    case Type::BF6: return tiny_to_float<3, 2>(x);
-    case Type::FP4: return tiny_to_float<2, 1>(x);
-    default: return 0;
+    case Type::FP8: return ocp ? codes<small_to_float<4, 3, false>>() : codes<small_to_float<4, 3, true>>();
+    case Type::BF8: return ocp ? codes<small_to_float<5, 2, false>>() : codes<small_to_float<5, 2, true>>();
+    case Type::FP6: return codes<tiny_to_float<2, 3>>();
+    case Type::BF6: return codes<tiny_to_float<3, 2>>();
+    default: return codes<tiny_to_float<2, 1>>();
+  }
+}
+
+void decode(const Wave& w, Type t, const uint32_t* x, int count, float* out) {
+  const auto each = [&](auto number) {
+    for (int i = 0; i < count; ++i) out[i] = number(x[i]);
+  };
+  switch (t) {
+    case Type::F32: return each([](uint32_t v) { return bits<float>(v); });
+    case Type::XF32: return each([](uint32_t v) { return bits<float>(v & ~0x1fffu); });
+    case Type::F16: return each([](uint32_t v) { return half_to_float(v & 0xffff); });
+    case Type::BF16: return each([](uint32_t v) { return bfloat_to_float(v & 0xffff); });
+    default: {
+      const float* table = table_of(w, t);
+      return each([&](uint32_t v) { return table[v & 255]; });
+    }
   }
 }
 
@@ -79,10 +107,21 @@ int smallest_exponent(const Wave& w, Type t) {
   }
 }
 
-int exponent_of(float x, int smallest) {
-  if (x == 0) return ZERO_EXPONENT;
-  const int e = int(bits<uint32_t>(x) >> 23 & 255) - 127;
-  return e < smallest ? smallest : e;
+double power(int e) { return bits<double>(uint64_t(1023 + e) << 52); }
+
+// Row k of an operand: the numbers f, or those times 2^shift where `shifts` are given.
+void set_row(Operand& out, int k, const float* f, int count, int smallest, const int* shifts = nullptr) {
+  int32_t largest = ZERO_EXPONENT, finite = 1;
+  for (int x = 0; x < count; ++x) {
+    const int32_t e = std::max(int32_t(bits<uint32_t>(f[x]) >> 23 & 255) - 127, smallest), shift = shifts ? shifts[x] : 0;
+    const double wide = double(f[x]);
+    out.value[k][x] = shifts ? wide * power(shift) : wide;
+    out.mantissa[k][x] = float(wide * power(-e));
+    out.exponent[k][x] = f[x] == 0 ? ZERO_EXPONENT : e + shift;
+    largest = std::max(largest, out.exponent[k][x]);
+    finite &= e < 128;
+  }
+  out.largest = std::max(out.largest, finite ? largest : NOT_FINITE);
 }
 
 // CBSZ makes groups of 2^CBSZ blocks share the block of A that ABID names; shapes with fewer blocks have no more to choose.
@@ -107,21 +146,24 @@ void gather(Wave& w, const Op& op, const Shape& s, int i, int block, Operand& ou
   const int size = i == 0 ? s.m : s.n;
   const Type type = i == 0 ? s.a : s.b;
   const int width = width_of(type), per_lane = s.m * s.k * s.blocks / LANES;
-  const int smallest = smallest_exponent(w, type);
+  const int smallest = smallest_exponent(w, type), per_row = 32 / width;
   Lanes rows[8];
   fetch_rows(w, op, i, (per_lane * width + 31) / 32, rows);
   if (i == 0) block = block_of_a(op, s, block);
-  for (int k = 0; k < s.k; ++k)
-    for (int x = 0; x < size; ++x) {
-      int lane = x + size * (block + s.blocks * (k / per_lane));
-      if (i == 1) lane = swizzled_lane(lane, op.blgp);
-      const float f = decode(w, type, raw(rows, width, lane, k % per_lane));
-      out.value[k][x] = double(f);
-      out.exponent[k][x] = int16_t(exponent_of(f, smallest));
-    }
+  out.largest = ZERO_EXPONENT;
+  for (int k = 0; k < s.k; ++k) {
+    const int lane = size * (block + s.blocks * (k / per_lane)), element = k % per_lane;
+    const uint32_t* row = rows[element / per_row].lo;
+    uint32_t x[MAX_MN];
+    float f[MAX_MN];
+    if (i == 1 && op.blgp)
+      for (int j = 0; j < size; ++j) x[j] = row[swizzled_lane(lane + j, op.blgp)] >> width * (element % per_row);
+    else
+      for (int j = 0; j < size; ++j) x[j] = row[lane + j] >> width * (element % per_row);
+    decode(w, type, x, size, f);
+    set_row(out, k, f, size, smallest);
+  }
 }
-
-double power(int e) { return bits<double>(uint64_t(1023 + e) << 52); }
 
 float flush(float x, bool keep_sign) {
   if (std::fabs(x) < 0x1p-126f) return keep_sign ? x * 0.f : 0.f;
@@ -148,8 +190,8 @@ void row_cdna2(const Shape& s, const Operand& a, const Operand& b, int i, float*
 }
 
 // Adds `c` to the sum of a group given in units of 2^(largest - 24).
-float add_group(double sum, int largest, float c, bool drop_far) {
-  const int ec = exponent_of(c, -126) == ZERO_EXPONENT ? -126 : exponent_of(c, -126);
+inline float add_group(double sum, int largest, float c, bool drop_far) {
+  const int ec = std::max(int(bits<uint32_t>(c) >> 23 & 255) - 127, -126);
   const int e = largest > ec ? largest : ec;
   const double cut_sum = std::floor(sum * power(largest - e + 7));  // units of 2^(e - 31)
   double cut_c = std::floor(double(c) * power(24 - e));             // units of 2^(e - 24)
@@ -157,53 +199,71 @@ float add_group(double sum, int largest, float c, bool drop_far) {
   return float((cut_sum * 0x1p-31 + cut_c * 0x1p-24) * power(e));
 }
 
-void row_cdna3(const Shape& s, const Operand& a, const Operand& b, int i, float* c) {
-  const int most = s.a == Type::XF32 ? 4 : 8, group = s.k < most ? s.k : most;
-  for (int first = 0; first < s.k; first += group) {
-    int32_t largest[MAX_MN];
-    double sum[MAX_MN], scale[MAX_MN];
-    for (int j = 0; j < s.n; ++j) largest[j] = INT32_MIN;
-    for (int k = first; k < first + group; ++k) {
+// The products of row i with every column, k = first, first + step, ..: `largest` of their exponents, and their sum in units
+// of 2^(largest - 24), each cut toward zero to such a unit. Of OVERFLOWS ones those beyond f32 are infinite. `simple`: all operands are finite, and so are their products;
+// each then has 22 bits at most, and the sum of up to 8 of them fits 32 bits.
+template <int N, bool OVERFLOWS>
+void cut_sums(const Operand& a, const Operand& b, int i, int first, int step, int end, bool simple, int32_t* largest, double* sum) {
+  for (int j = 0; j < N; ++j) largest[j] = INT32_MIN;
+  for (int k = first; k < end; k += step) {
+    const int32_t ea = a.exponent[k][i];
+    for (int j = 0; j < N; ++j) {
+      int32_t e = ea + b.exponent[k][j];
+      e = e < -1000 ? PRODUCT_ZERO_EXPONENT : e;
+      largest[j] = e > largest[j] ? e : largest[j];
+    }
+  }
+  if (simple) {
+    int32_t units[N] = {};
+    for (int k = first; k < end; k += step) {
       const int32_t ea = a.exponent[k][i];
-      for (int j = 0; j < s.n; ++j) {
-        int32_t e = ea + b.exponent[k][j];
-        e = e < -1000 ? PRODUCT_ZERO_EXPONENT : e;
-        largest[j] = e > largest[j] ? e : largest[j];
+      const float x = a.mantissa[k][i];
+      for (int j = 0; j < N; ++j) {
+        const int32_t below = std::max(ea + b.exponent[k][j] - largest[j], -100);  // nothing is left of what is so far below
+        units[j] += int32_t(x * b.mantissa[k][j] * bits<float>(uint32_t(127 + 24 + below) << 23));
       }
     }
-    for (int j = 0; j < s.n; ++j) scale[j] = power(24 - largest[j]), sum[j] = 0;
-    for (int k = first; k < first + group; ++k) {
-      const double x = a.value[k][i];
-      for (int j = 0; j < s.n; ++j) {
-        double p = x * b.value[k][j];
-        p = std::fabs(p) >= 0x1p128 ? p * std::numeric_limits<double>::infinity() : p;
-        sum[j] += std::trunc(p * scale[j]);
-      }
+    for (int j = 0; j < N; ++j) sum[j] = units[j];
+    return;
+  }
+  double scale[N];
+  for (int j = 0; j < N; ++j) scale[j] = power(24 - largest[j]), sum[j] = 0;
+  for (int k = first; k < end; k += step) {
+    const double x = a.value[k][i];
+    for (int j = 0; j < N; ++j) {
+      double p = x * b.value[k][j];
+      if (OVERFLOWS) p = std::fabs(p) >= 0x1p128 ? p * std::numeric_limits<double>::infinity() : p;
+      sum[j] += std::trunc(p * scale[j]);
     }
-    for (int j = 0; j < s.n; ++j) c[j] = add_group(sum[j], largest[j], c[j], false);
   }
 }
 
+template <int N>
+void row_cdna3(const Shape& s, const Operand& a, const Operand& b, int i, float* c) {
+  const int most = s.a == Type::XF32 ? 4 : 8, group = s.k < most ? s.k : most;
+  const bool simple = a.largest + b.largest < 127;
+  for (int first = 0; first < s.k; first += group) {
+    int32_t largest[N];
+    double sum[N];
+    cut_sums<N, true>(a, b, i, first, 1, first + group, simple, largest, sum);
+    for (int j = 0; j < N; ++j) c[j] = add_group(sum[j], largest[j], c[j], false);
+  }
+}
+
+template <int N>
 void row_fp8(const Shape& s, const Operand& a, const Operand& b, int i, float* c) {
   const int group = s.k < 16 ? s.k : 16;
-  for (int first = 0; first < s.k; first += group)
-    for (int j = 0; j < s.n; ++j) {
-      int largest[2];
-      double sum[2] = {0, 0};
-      for (int odd = 0; odd < 2; ++odd) {
-        largest[odd] = INT32_MIN;
-        for (int k = first + odd; k < first + group; k += 2) {
-          int e = a.exponent[k][i] + b.exponent[k][j];
-          if (e < -1000) e = PRODUCT_ZERO_EXPONENT;
-          if (e > largest[odd]) largest[odd] = e;
-        }
-        for (int k = first + odd; k < first + group; k += 2)
-          sum[odd] += std::trunc(a.value[k][i] * b.value[k][j] * power(24 - largest[odd]));
-      }
-      const int top = largest[0] > largest[1] ? largest[0] : largest[1];
-      const double both = std::floor(sum[0] * power(largest[0] - top)) + std::floor(sum[1] * power(largest[1] - top));
+  const bool simple = a.largest < NOT_FINITE && b.largest < NOT_FINITE;
+  for (int first = 0; first < s.k; first += group) {
+    int32_t largest[2][N];
+    double sum[2][N];
+    for (int odd = 0; odd < 2; ++odd) cut_sums<N, false>(a, b, i, first + odd, 2, first + group, simple, largest[odd], sum[odd]);
+    for (int j = 0; j < N; ++j) {
+      const int top = largest[0][j] > largest[1][j] ? largest[0][j] : largest[1][j];
+      const double both = std::floor(sum[0][j] * power(largest[0][j] - top)) + std::floor(sum[1][j] * power(largest[1][j] - top));
       c[j] = add_group(both, top, c[j], true);
     }
+  }
 }
 
 void row_f32(const Shape& s, const Operand& a, const Operand& b, int i, float* c) {
@@ -222,7 +282,8 @@ void place(const Shape& s, int block, int i, int j, int& lane, int& r) {
 
 int accumulators(const Shape& s) { return s.m * s.n * s.blocks / LANES; }
 
-void multiply(Wave& w, const Op& op, const Shape& s) {
+template <int N>
+void multiply_as(Wave& w, const Op& op, const Shape& s) {
   Operand a, b;
   Lanes c_rows[32];
   const int count = accumulators(s);
@@ -233,17 +294,24 @@ void multiply(Wave& w, const Op& op, const Shape& s) {
     gather(w, op, s, 0, block, a);
     gather(w, op, s, 1, block, b);
     for (int i = 0; i < s.m; ++i) {
-      float c[MAX_MN];
+      float c[N];
       int lane, r;
-      for (int j = 0; j < s.n; ++j) place(s, block, i, j, lane, r), c[j] = bits<float>(c_rows[r].lo[lane]);
+      place(s, block, i, 0, lane, r);  // a row of D is in lanes side by side
+      std::memcpy(c, c_rows[r].lo + lane, sizeof c);
       if (s.a == Type::F32) row_f32(s, a, b, i, c);
-      else if (s.a == Type::FP8 || s.a == Type::BF8) row_fp8(s, a, b, i, c);
+      else if (s.a == Type::FP8 || s.a == Type::BF8) row_fp8<N>(s, a, b, i, c);
       else if (target == GFX90A) row_cdna2(s, a, b, i, c, smallest_exponent(w, s.a));
-      else row_cdna3(s, a, b, i, c);
-      for (int j = 0; j < s.n; ++j) place(s, block, i, j, lane, r), d[r][lane] = bits<uint32_t>(c[j]);
+      else row_cdna3<N>(s, a, b, i, c);
+      std::memcpy(d[r] + lane, c, sizeof c);
     }
   }
   for (int r = 0; r < count; ++r) std::memcpy(w.v[op.dst - 256 + r], d[r], sizeof d[r]);
+}
+
+void multiply(Wave& w, const Op& op, const Shape& s) {
+  if (s.n == 32) multiply_as<32>(w, op, s);
+  else if (s.n == 16) multiply_as<16>(w, op, s);
+  else multiply_as<4>(w, op, s);
 }
 
 void multiply_i8(Wave& w, const Op& op, const Shape& s) {
@@ -320,19 +388,25 @@ void gather_scaled(Wave& w, const Op& op, const Shape& s, int i, Type type, Oper
   const bool scaled = op.flags & F_SCALED;
   if (scaled) fetch_code(w, op, uint16_t(op.control >> 9 * i & 511), Kind::B32, scale);
   const int byte = (op.opsel >> i & 1) | (op.opsel >> (2 + i) & 1) << 1;
-  for (int k = 0; k < s.k; ++k)
-    for (int x = 0; x < s.m; ++x) {
-      const int group = width == 8 ? k / 16 % groups : k / 32, element = width == 8 ? k % 16 + 16 * (k / (16 * groups)) : k % 32;
-      const float f = decode(w, type, packed_value(rows, width, x + s.m * group, element));
-      const uint32_t code = scaled ? scale.lo[x + s.m * (k / 32)] >> 8 * byte & 255 : 127;
-      const double factor = code == 255 ? std::numeric_limits<double>::quiet_NaN() : power(int(code) - 127);
-      out.value[k][x] = double(f) * factor;
-      out.exponent[k][x] = int16_t(f == 0 ? ZERO_EXPONENT : exponent_of(f, smallest) + int(code) - 127);
+  out.largest = ZERO_EXPONENT;
+  for (int k = 0; k < s.k; ++k) {
+    const int group = width == 8 ? k / 16 % groups : k / 32, element = width == 8 ? k % 16 + 16 * (k / (16 * groups)) : k % 32;
+    uint32_t code[MAX_MN];
+    float f[MAX_MN];
+    int shifts[MAX_MN];
+    for (int x = 0; x < s.m; ++x) code[x] = packed_value(rows, width, x + s.m * group, element);
+    decode(w, type, code, s.m, f);
+    for (int x = 0; x < s.m && scaled; ++x) {
+      const int by = int(scale.lo[x + s.m * (k / 32)] >> 8 * byte & 255);
+      if (by == 255) f[x] = std::numeric_limits<float>::quiet_NaN();
+      shifts[x] = by - 127;
     }
+    set_row(out, k, f, s.m, smallest, scaled ? shifts : nullptr);
+  }
 }
 
-void multiply_f8f6f4(Wave& w, const Op& op, const Shape& s) {
-  if (op.cbsz > 4 || op.blgp > 4) return w.engine->fatal(UNSUPPORTED, w);
+template <int N>
+void multiply_f8f6f4_as(Wave& w, const Op& op, const Shape& s) {
   Operand a, b;
   Lanes c_rows[16];
   const int count = accumulators(s);
@@ -340,14 +414,21 @@ void multiply_f8f6f4(Wave& w, const Op& op, const Shape& s) {
   gather_scaled(w, op, s, 0, FORMATS[op.cbsz], a);
   gather_scaled(w, op, s, 1, FORMATS[op.blgp], b);
   alignas(64) uint32_t d[16][LANES];
-  for (int i = 0; i < s.m; ++i) {
-    float c[MAX_MN];
+  for (int i = 0; i < N; ++i) {
+    float c[N];
     int lane, r;
-    for (int j = 0; j < s.n; ++j) place(s, 0, i, j, lane, r), c[j] = bits<float>(c_rows[r].lo[lane]);
-    row_fp8(s, a, b, i, c);
-    for (int j = 0; j < s.n; ++j) place(s, 0, i, j, lane, r), d[r][lane] = bits<uint32_t>(c[j]);
+    place(s, 0, i, 0, lane, r);
+    std::memcpy(c, c_rows[r].lo + lane, sizeof c);
+    row_fp8<N>(s, a, b, i, c);
+    std::memcpy(d[r] + lane, c, sizeof c);
   }
   for (int r = 0; r < count; ++r) std::memcpy(w.v[op.dst - 256 + r], d[r], sizeof d[r]);
+}
+
+void multiply_f8f6f4(Wave& w, const Op& op, const Shape& s) {
+  if (op.cbsz > 4 || op.blgp > 4) return w.engine->fatal(UNSUPPORTED, w);
+  if (s.n == 32) multiply_f8f6f4_as<32>(w, op, s);
+  else multiply_f8f6f4_as<16>(w, op, s);
 }
 
 constexpr uint8_t rows_in(int m, int k, int blocks, int width) {
