@@ -196,6 +196,17 @@ def test_unknown_instruction_is_named(assemble):
     assert "0x7e01fcff" in finding.message and f"0x{finding.first.address:x}" in finding.message
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["s_atomic_inc s5, s[8:9], 0x10", "s_buffer_atomic_add s5, s[8:11], 0x4 glc", "s_store_dword s5, s[8:9], 0x0"],
+)
+def test_scalar_memory_that_is_not_executed_is_refused_by_name(assemble, text):
+    outcome = frame.run_body(assemble, f"  {text}\n  s_waitcnt lgkmcnt(0)\n", WORDS.copy(), WORDS.copy())
+    (finding,) = outcome.findings
+    assert finding.kind is Kind.UNKNOWN_INSTRUCTION and not outcome.completed
+    assert f"the emulator does not know `{text.split()[0]}" in finding.message
+
+
 PREFIXES = [
     (0xBE800000, 9),
     (0xBF000000, 9),

@@ -258,8 +258,10 @@ STORE = "buffer_store_dword v3, v2, s[16:19], 0 offen"
         # The wave stalls before the access that finds no room reads its registers.
         ([BUFFER.format(20 + i) for i in range(62)], "buffer_load_dword v4, v20, s[12:15], 0 offen", True),
         ([BUFFER.format(20 + i) for i in range(63)], "buffer_load_dword v4, v20, s[12:15], 0 offen", False),
-        # Flat and scalar accesses return in any order: that one is back says nothing of another.
-        ([BUFFER.format(20), *(f"flat_load_dword v{21 + i}, v[8:9]" for i in range(63))], "v_mov_b32 v4, v20", True),
+        # Flat accesses of LDS and scalar ones return in any order: that one is back says nothing of another. A flat access
+        # of global memory is one of vector memory.
+        ([BUFFER.format(20), *(f"flat_load_dword v{21 + i}, v[10:11]" for i in range(63))], "v_mov_b32 v4, v20", True),
+        ([BUFFER.format(20), *(f"flat_load_dword v{21 + i}, v[8:9]" for i in range(63))], "v_mov_b32 v4, v20", False),
         (["s_load_dword s20, s[8:9], 0", *["ds_read_b32 v21, v2"] * 16], "s_mov_b32 s21, s20", True),
         ([f"s_load_dword s{40 + i}, s[8:9], 0" for i in range(17)], "s_mov_b32 s21, s40", True),
     ],
@@ -276,6 +278,9 @@ def test_a_full_counter_stalls_the_wave(assemble, loads, last, found):
   s_mov_b64 s[18:19], s[14:15]
   v_mov_b32 v8, s8
   v_mov_b32 v9, s9
+  s_mov_b64 s[22:23], src_shared_base
+  v_mov_b32 v10, 0
+  v_mov_b32 v11, s23
   s_waitcnt lgkmcnt(0)
   {chr(10).join(loads)}
   {last}
@@ -285,6 +290,53 @@ def test_a_full_counter_stalls_the_wave(assemble, loads, last, found):
     outcome = frame.run_body(assemble, body, words, words.copy(), lds=64, watch=True, poison=True)
     assert outcome.completed
     assert kinds(outcome) - {Kind.LANE_RACE} == ({Kind.READ_BEFORE_WAIT} if found else set())
+
+
+GLOBAL, SHARED = "v[4:5]", "v[6:7]"  # addresses; in `both` lane 0 has one of LDS, the others have global ones
+FLAT_WAITS = {
+    ("flat_load_dword v20, {}", GLOBAL): {"vmcnt(0)"},
+    ("flat_load_dword v20, {}", SHARED): {"lgkmcnt(0)"},
+    ("flat_load_dword v20, {}", "both"): {"vmcnt(0) lgkmcnt(0)"},
+    ("flat_atomic_add v20, {}, v10 sc0", GLOBAL): {"vmcnt(0)"},
+    ("flat_atomic_add v20, {}, v10 sc0", SHARED): {"lgkmcnt(0)"},
+    ("flat_load_dword v20, {}\n  global_load_dword v21, v[4:5], off", GLOBAL): {"vmcnt(1)", "vmcnt(0)"},
+    ("flat_load_dword v20, {}\n  ds_read_b32 v21, v1", SHARED): {"lgkmcnt(0)"},
+}
+
+
+@pytest.mark.parametrize("poison", [False, True])
+@pytest.mark.parametrize("accesses", FLAT_WAITS)
+def test_a_flat_access_is_complete_by_the_way_of_its_address(assemble, accesses, poison):
+    """It counts in vmcnt and lgkmcnt, and which of them says that it is back is decided by the address of the run."""
+    text, address = accesses
+    enough = FLAT_WAITS[accesses] | {"vmcnt(0) lgkmcnt(0)"}
+    for wait in ("", "vmcnt(0)", "lgkmcnt(0)", "vmcnt(1)", "lgkmcnt(1)", "vmcnt(0) lgkmcnt(0)"):
+        body = f"""
+  v_mov_b32 v10, 0
+  v_mov_b32 v2, s11
+  v_add_co_u32 v4, vcc, s10, v1
+  s_nop 1
+  v_addc_co_u32 v5, vcc, 0, v2, vcc
+  s_mov_b64 s[22:23], src_shared_base
+  v_mov_b32 v6, v1
+  v_mov_b32 v7, s23
+  ds_write_b32 v1, v1
+  v_mov_b32 v8, v4
+  v_mov_b32 v9, v5
+  s_mov_b64 exec, 1
+  v_mov_b32 v8, v6
+  v_mov_b32 v9, v7
+  s_mov_b64 exec, -1
+  s_waitcnt lgkmcnt(0)
+  {text.format("v[8:9]" if address == "both" else address)}
+  {"s_waitcnt " + wait if wait else ""}
+  v_mov_b32 v12, v20
+  s_waitcnt vmcnt(0) lgkmcnt(0)
+"""
+        words = np.zeros(64, dtype=np.uint32)
+        outcome = frame.run_body(assemble, body, words, words.copy(), lds=512, watch=True, poison=poison)
+        assert outcome.completed
+        assert kinds(outcome) == (set() if wait in enough else {Kind.READ_BEFORE_WAIT}), wait
 
 
 @pytest.mark.parametrize("poison", [False, True])

@@ -107,6 +107,20 @@ def test_the_check_program(compiled, ended, case):
     assert got.status == 0 and "WRONG" not in got.out and "right" in got.out, got
 
 
+@pytest.mark.parametrize("name", ["mxfp6_rows", pytest.param("mxfp4_rows", marks=pytest.mark.slow)])
+def test_floats_that_share_bytes_are_compared(compiled, ended, name):
+    """The check of a spec finds the kernel of another one wrong, whose elements are half as large."""
+    found = Case.of(f"quantise/{name}-gfx950")
+    text = (ROOT / "specs" / "quantise" / f"{name}.tk").read_text(encoding="utf-8")
+    assert text.count("= ldexp(x, -n)") == 1
+    halved = load(text.replace("= ldexp(x, -n)", "= ldexp(x, -n - 1)"), sizes_of(f"quantise/{name}", "gfx950")).check()
+    body = harness_cpp(found.checked, "gfx950").replace(f'#include "{name}.cpp"', halved.text)
+    flags = ("-std=c++20", f"-D{found.target.kittens_define}", f"-I{kittens.include_dir()}", "-Wno-unknown-pragmas")
+    got = ended(compiled(body, "gfx950", flags=flags), *found.options, target="gfx950")
+    values, scales = got.out.split("SCALE")
+    assert got.status == 1 and "WRONG" in values and "right" not in values and "right" in scales, got
+
+
 @pytest.mark.parametrize("case", only(ALL, ("quantise/quantise_rows-gfx942",)))
 def test_the_script(ended, tmp_path, case):
     """`NAME_check.py` beside the module says the same, of every element, with a torch that knows no AMD GPU."""

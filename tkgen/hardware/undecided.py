@@ -1,7 +1,8 @@
 """Open questions about instructions: what AMD's documents leave open, and which answer this GPU gives.
 
 `tkgen/emulate/undecided.toml` has an instruction with its operands for each, and both results: that of the emulator,
-and that of the other reading.
+and that of the other reading. `tkgen/emulate/wait_states.toml` has pairs of instructions with fewer wait states between
+them than LLVM keeps (E714): both results are those of the second instruction, with the result of the first and without.
 """
 
 from __future__ import annotations
@@ -26,18 +27,20 @@ ITEM: Final = "undecided"
 KERNEL: Final = "probes"
 EMULATOR, OTHER, NEITHER = "the emulator's", "the other", "neither"
 _LANES: Final = 64
-_LDS: Final = 256  # bytes, for the instructions that use it
-_FILE: Final = Path(__file__).parents[1] / "emulate/undecided.toml"
+_FILES: Final = [Path(__file__).parents[1] / "emulate" / f"{name}.toml" for name in ("undecided", "wait_states")]
+_LDS: Final = 1024  # bytes, for the instructions that use it
 
 Rows = npt.NDArray[np.uint32]
 
 
 @dataclass(frozen=True)
 class Question:
-    """One instruction with the operands of some lanes, and v20 afterwards by either reading."""
+    """One instruction, or several, with the operands of some lanes, and v20 afterwards by either reading.
+
+    v1 is four times the number of the lane, and s[8:9] the address of the question's operands.
+    """
 
     name: str
-    opcodes: str
     instruction: str
     inputs: Sequence[Sequence[int]]  # of each lane: v10, v12, v14
     emulator: Sequence[int]
@@ -45,19 +48,24 @@ class Question:
     emulator_does: str
     other_does: str
     source: str
+    opcodes: str = ""
     before: int = 0  # v20
+    missing: int = 0  # wait states that LLVM keeps and that are not there
     targets: Sequence[str] = ()  # all without one
     setup: str = ""  # instructions before it and after it
     then: str = ""
 
     def answer(self, got: Sequence[int]) -> str:
-        """The reading whose results these are."""
+        """The reading whose results these are. Of a pair that lacks wait states one lane with the old result is enough."""
+        if self.missing and list(got) != list(self.emulator):
+            each = zip(got, self.emulator, self.other, strict=True)
+            return OTHER if all(x in (new, old) for x, new, old in each) else NEITHER
         return EMULATOR if list(got) == list(self.emulator) else OTHER if list(got) == list(self.other) else NEITHER
 
 
 @cache
 def _all() -> tuple[Question, ...]:
-    return tuple(Question(**one) for one in tomllib.loads(_FILE.read_text(encoding="utf-8"))["probe"])
+    return tuple(Question(**one) for file in _FILES for one in tomllib.loads(file.read_text(encoding="utf-8"))["probe"])
 
 
 def questions(target: str) -> list[Question]:
@@ -71,8 +79,8 @@ def assembly(asked: Sequence[Question], target: str) -> str:
     lines.append("s_waitcnt lgkmcnt(0)")
     for question in asked:
         lines += [f"global_load_dword v{r}, v1, s[8:9] offset:{256 * n}" for n, r in enumerate((10, 12, 14, 20))]
-        lines += ["s_waitcnt vmcnt(0)", "s_nop 7", *question.setup.splitlines(), question.instruction]
-        lines += [*question.then.splitlines(), "s_nop 7"]
+        lines += ["s_waitcnt vmcnt(0)", "s_nop 7", *question.setup.splitlines()]
+        lines += [*question.instruction.strip().splitlines(), *question.then.splitlines(), *["s_nop 15"] * 2]
         lines += ["global_store_dword v1, v20, s[10:11]", "s_waitcnt vmcnt(0)"]
         lines += ["s_add_u32 s8, s8, 1024", "s_addc_u32 s9, s9, 0", "s_add_u32 s10, s10, 256", "s_addc_u32 s11, s11, 0"]
     return kernel(target, KERNEL, "".join(f"  {line}\n" for line in lines), lds=_LDS)
@@ -91,7 +99,8 @@ def inputs(asked: Sequence[Question]) -> Rows:
 def judged(target: str, cxx: str | None, run: Callable[[bytes, Rows, int], Rows]) -> Result:
     """Ask all questions by `run` (code object, inputs, rows of output); for each the reading that the results have.
 
-    The verdict is CLOSE where the other reading is the GPU's, WRONG where neither is.
+    The verdict is CLOSE where the other reading is the GPU's, WRONG where neither is. Either is right of pairs that lack
+    wait states: they say what E714 is worth on this GPU.
     Raises ToolchainError without an assembler.
     """
     of, asked = load_target(target), questions(target)
@@ -102,12 +111,14 @@ def judged(target: str, cxx: str | None, run: Callable[[bytes, Rows, int], Rows]
         got = [int(x) for x in row[: len(question.inputs)]]
         answers.append(
             {
-                "question": question.name, "instruction": question.instruction, "opcodes": question.opcodes,
+                "question": question.name, "instruction": "; ".join(question.instruction.strip().splitlines()),
+                "opcodes": question.opcodes,
                 "emulator": question.emulator_does, "other": question.other_does, "answer": question.answer(got),
-                "GPU": [f"0x{x:08x}" for x in got], "source": question.source,
+                "GPU": [f"0x{x:08x}" for x in got], "source": question.source, "missing": question.missing,
             }
         )  # fmt: skip
     by = [a["answer"] for a in answers]
     said = ", ".join(f"{by.count(kind)} {kind}" for kind in (EMULATOR, OTHER, NEITHER) if kind in by)
-    verdict = WRONG if NEITHER in by else CLOSE if OTHER in by else RIGHT
+    against = any(a["answer"] == OTHER and not a["missing"] for a in answers)
+    verdict = WRONG if NEITHER in by else CLOSE if against else RIGHT
     return {"verdict": verdict, "said": f"{len(by)} questions: {said}", "undecided": answers}

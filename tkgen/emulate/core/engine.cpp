@@ -6,6 +6,7 @@
 #include "flags.h"
 #include "grid.h"
 #include "lanes.h"
+#include "polls.h"
 #include "referee.h"
 #include "repetition.h"
 #include "unknown.h"
@@ -143,8 +144,15 @@ void Engine::load() {
     if (unknown) flows_[i] = Unknown::describe(op, *info);
     if (algebra) algebra->rules[i] = ring::Algebra::describe(op, *info, launch.target);
     infos_[i] = info;
+    lds_flags |= returning_lds_atomic(op, *info);
     for (int k = 0; launch.trace_wave != -1 && k < use.count; ++k) spans.push_back({uint32_t(i), use.spans[k].first, use.spans[k].count, uint32_t(use.spans[k].flags & Use::WRITES)});
   }
+  polls.resize(launch.op_count);
+  lds_flags &= referee && !unknown;  // without data no loop waits for any
+  if (!referee || unknown) return;
+  polls = polling_loads(launch, infos_, uses_);
+  lds_polls = std::any_of(polls.begin(), polls.end(), [](uint8_t one) { return one; });
+  lds_flags |= lds_polls;
 }
 
 // Before the first block, for all the code that can be reached: whatever the waves do, the distances stay.

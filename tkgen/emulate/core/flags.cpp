@@ -38,13 +38,16 @@ Flag flag_of(const Engine& e, const MemoryOp& m) {
 
 bool apart(Flag a, Flag b) {
   if (a == PLAIN || b == PLAIN) return false;
+  if (a == STORED || b == STORED) return a == POLLED || b == POLLED;
   if (a == PERHAPS || b == PERHAPS) return a == OF_ALL || b == OF_ALL;
   return true;
 }
 
 bool adds_floats(const char* name) { return std::strstr(name, "_add_f") || std::strstr(name, "_add_bf"); }
 
-void Order::begin_block(size_t waves) {
+void Order::begin_block(size_t waves, size_t lds_bytes) {
+  in_lds_.assign(engine_.lds_flags ? (lds_bytes + 3) / 4 : 0, 0);
+  polled_.assign(in_lds_.size(), false);
   waves_.assign(waves, Knows{});
   released_.clear();
   of_block_.clear();
@@ -60,10 +63,15 @@ uint32_t Order::intern(Clock clock) {
 }
 
 Clock Order::give(const Wave& w, Flag flag) {
+  across_ = true;
+  return release(w, flag == OF_BLOCK);
+}
+
+Clock Order::release(const Wave& w, bool of_block) {
   const uint32_t block = uint32_t(engine_.block_linear), number = releases();
   const bool one_l2 = engine_.launch.target == GFX90A;
   released_.push_back({block, number, w.id, w.epoch, one_l2});
-  of_block_.push_back(flag == OF_BLOCK);
+  of_block_.push_back(of_block);
   engine_.releases.push_back(released_.back());
   Clock mine{{block, w.id, number, one_l2}};
   join(mine, engine_.clocks[waves_[w.id].clock]);
@@ -72,6 +80,7 @@ Clock Order::give(const Wave& w, Flag flag) {
 }
 
 void Order::take(const Wave& w, const Clock& given) {
+  across_ = true;
   Clock now = engine_.clocks[waves_[w.id].clock];
   join(now, given);
   waves_[w.id].clock = intern(std::move(now));
@@ -95,7 +104,31 @@ void Order::released(const Wave& w, const MemoryOp& m, Flag flag) {
   }
 }
 
+uint32_t Order::joined(uint32_t one, uint32_t other) {
+  if (!one || !other || one == other) return one ? one : other;
+  Clock both = engine_.clocks[one];
+  join(both, engine_.clocks[other]);
+  return both == engine_.clocks[one] ? one : intern(std::move(both));
+}
+
+void Order::releases_lds(const Wave& w, MemoryOp& m) { m.given = intern(release(w, true)), m.release = releases() - 1; }
+
+void Order::lds_holds(const MemoryOp& m, uint64_t address) {
+  uint32_t& here = in_lds_[address >> 2];
+  here = m.access == Access::ATOMIC ? joined(here, m.given) : m.given;  // an atomic operation goes on with what others began
+}
+
+void Order::reads_lds(MemoryOp& m, uint64_t address) {
+  if (engine_.polls[m.index]) polled_[address >> 2] = true;
+  m.acquires = joined(m.acquires, in_lds_[address >> 2]);
+}
+
+void Order::acquired_lds(const Wave& w, const MemoryOp& m) {
+  if (m.acquires) now_knows(w, engine_.clocks[m.acquires]);
+}
+
 void Order::written_back(const Wave& w, uint32_t epoch) {
+  across_ = true;
   const uint32_t block = uint32_t(engine_.block_linear), number = releases();
   released_.push_back({block, number, w.id, epoch, 1});
   of_block_.push_back(false);
@@ -126,6 +159,7 @@ void Order::acquired(const Wave& w, const MemoryOp& m, Flag flag) {
     const auto there = flags.at.find(at);
     if (flag != OF_BLOCK && there != flags.at.end()) join(found, there->second);
   }
+  across_ |= !found.empty();
   if (flag == OF_BLOCK) now_knows(w, found);
   else if (!found.empty()) join(waves_[w.id].pending[m.index], found);
 }
@@ -164,10 +198,11 @@ void Order::met() {
   for (Knows& known : waves_) known = {clock, pending, {}, written};
 }
 
-bool Order::before(uint32_t wave, uint32_t epoch, uint32_t issued, uint32_t completed, uint32_t clock) const {
+bool Order::before(uint32_t wave, uint32_t epoch, uint32_t issued, uint32_t completed, uint32_t own, uint32_t clock) const {
   for (const Known& entry : engine_.clocks[clock]) {
     if (entry.block != engine_.block_linear) continue;
     const TkRelease& r = released_[entry.number];
+    if (r.wave == wave && own <= r.number) return true;
     if (r.wave != wave ? epoch < r.epoch : (of_block_[entry.number] && issued != NONE ? issued : completed) <= r.number) return true;
   }
   return false;

@@ -1,5 +1,5 @@
-// Order through flags in global memory: a wave that reads what another released, and then drops what its cache held, comes
-// after all that the other had done.
+// Order through flags in global memory and in LDS: a wave that reads what another released, and then drops what its cache held,
+// comes after all that the other had done.
 //
 // Which accesses are flags. An access of agent or system scope (SC1 from gfx942 on; on gfx90a GLC of a load) and every atomic
 // operation: they do not race with each other. LLVM gives an atomic load or store these bits (AMDGPUUsage, "Memory Model gfx942":
@@ -22,6 +22,12 @@
 // a fence, for all that the wave has read. A load of
 // workgroup scope needs no more than its wait. A barrier passes on to all waves what each of them knows, and what each has
 // read: their L1 is one, any of them may invalidate it.
+//
+// Flags in LDS. Instructions of LDS have no scope, so an atomic load or store looks as a plain one does. A load that polls (polls.h)
+// is a flag, and so is every store of up to 8 bytes a lane to where such a load looks: they do not race with each other. All
+// atomic operations on LDS are flags for one another, and for loads that poll. A store or atomic operation is a release of
+// workgroup scope. It covers what its wave had waited for (the model: "s_waitcnt lgkmcnt(0)" before it), and a load that polls, or an
+// atomic operation that gives back what was there, acquires it with its wait: there is no cache in between.
 #pragma once
 #include <mutex>
 
@@ -41,8 +47,8 @@ struct TkFlags {
 };
 
 // What an access may be: nothing of a flag; a flag for the block's waves; for all; an atomic operation that gives nothing back,
-// a flag, too; a plain store of gfx90a that may be a flag.
-enum Flag : uint8_t { PLAIN, OF_BLOCK, OF_ALL, SUM, PERHAPS };
+// a flag, too; a plain store of gfx90a that may be a flag. In LDS: a load or atomic operation that polls; a store, which may be one.
+enum Flag : uint8_t { PLAIN, OF_BLOCK, OF_ALL, SUM, PERHAPS, POLLED, STORED };
 Flag flag_of(const Engine& e, const MemoryOp& m);
 bool apart(Flag a, Flag b);  // whether two of them do not race
 bool adds_floats(const char* name);  // sums, which nobody waits for: not worth remembering
@@ -51,12 +57,18 @@ bool adds_floats(const char* name);  // sums, which nobody waits for: not worth 
 class Order {
  public:
   explicit Order(Engine& engine) : engine_(engine) {}
-  void begin_block(size_t waves);
+  void begin_block(size_t waves, size_t lds_bytes);
   void released(const Wave& w, const MemoryOp& m, Flag flag);
   Clock give(const Wave& w, Flag flag);          // a release: everything that is before it
   void take(const Wave& w, const Clock& given);  // the acquire of one
   void written_back(const Wave& w, uint32_t epoch);  // by an instruction of that epoch, waited for now
   void reads(const Wave& w, const MemoryOp& m);  // a flag
+  // Of LDS: a release, at its issue; what its dword at `address` holds from its execution on; the acquire of that.
+  void releases_lds(const Wave& w, MemoryOp& m);
+  void lds_holds(const MemoryOp& m, uint64_t address);
+  void reads_lds(MemoryOp& m, uint64_t address);
+  void acquired_lds(const Wave& w, const MemoryOp& m);
+  bool polled(uint64_t address) const { return !polled_.empty() && polled_[address >> 2]; }  // whether a load has polled LDS there
   void acquired(const Wave& w, const MemoryOp& m, Flag flag);
   void invalidated(const Wave& w);
   void passed(const Wave& w);  // an instruction that is neither a wait nor an invalidation
@@ -64,10 +76,10 @@ class Order {
 
   uint32_t clock(const Wave& w) const { return waves_.empty() ? 0 : waves_[w.id].clock; }  // index into Engine::clocks
   uint32_t releases() const { return uint32_t(released_.size()); }
-  bool used() const { return !released_.empty() || engine_.clocks.size() > 1; }
+  bool used() const { return across_; }  // whether flags may order blocks
   // Whether an access of this block, of `wave` in `epoch`, issued and complete when there had been so many releases, is before
-  // `clock`. `issued` is NONE where the order of issue does not count.
-  bool before(uint32_t wave, uint32_t epoch, uint32_t issued, uint32_t completed, uint32_t clock) const;
+  // `clock`. `issued` is NONE where the order of issue does not count, `own` the release that the access itself is, or NONE.
+  bool before(uint32_t wave, uint32_t epoch, uint32_t issued, uint32_t completed, uint32_t own, uint32_t clock) const;
 
  private:
   struct Knows {
@@ -77,6 +89,8 @@ class Order {
     Clock written;  // writebacks of this block
   };
   uint32_t intern(Clock clock);
+  uint32_t joined(uint32_t one, uint32_t other);  // of clocks
+  Clock release(const Wave& w, bool of_block);
   void now_knows(const Wave& w, const Clock& more);
 
   Engine& engine_;
@@ -84,4 +98,7 @@ class Order {
   std::vector<TkRelease> released_;
   std::vector<bool> of_block_;                 // whether a release is of workgroup scope
   std::unordered_map<uint64_t, Clock> given_;  // per dword: to waves of this block
+  std::vector<uint32_t> in_lds_;               // per dword of LDS: the clock that it holds
+  std::vector<bool> polled_;                   // per dword of LDS
+  bool across_ = false;
 };

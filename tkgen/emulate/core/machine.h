@@ -78,6 +78,7 @@ struct MemoryOp {
   uint32_t index, number, epoch;
   uint32_t clock;     // what its wave had acquired when it issued (flags.h)
   uint32_t instance;  // of the referee, 0 for none yet
+  uint32_t given, release, acquires;  // of flags in LDS: the clock that it gives, the release that it is, the clock that it takes
   Queue queue;
   Access access;
   bool lds, performed, seen_vector, seen_lgkm;
@@ -189,6 +190,8 @@ struct Engine {
   std::vector<TkRelease> releases;
   std::vector<std::vector<Known>> clocks{{}};  // flags.h
   bool acquires = false;  // the program has flags that it reads, and drops what its caches hold
+  std::vector<uint8_t> polls;  // per dword index: loads of LDS that wait for another wave (polls.h)
+  bool lds_polls = false, lds_flags = false;  // there are such; or atomic operations on LDS that give back what was there
   std::vector<TkKnown> known;
   std::vector<TkLoss> losses;
   std::vector<TkTraceEntry> trace;

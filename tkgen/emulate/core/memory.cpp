@@ -3,7 +3,9 @@
 // A handler works out addresses and takes its data at issue; `submit` then performs the access at once, or (poison)
 // when the wave waits for it, which shows a missing wait. Counters as the hardware has them (CDNA3 ISA, "Manually
 // inserted wait states", and LLVM's SIInsertWaitcnts): vector memory returns in order; LDS returns in order; scalar
-// loads return in any order, so only lgkmcnt(0) covers them; a flat access counts in both and only zero covers it.
+// loads return in any order, so only lgkmcnt(0) covers them. A flat access counts in both, and returns by the way that its
+// address takes: if no lane of it is in LDS it is one of vector memory, as LLVM has it where it knows the address space
+// (SIInsertWaitcnts, mayAccessLDSThroughFlat); if all are, lgkmcnt(0) covers it; otherwise both must be zero.
 #include <algorithm>
 #include <mutex>
 
@@ -54,7 +56,8 @@ MemoryOp& begin(Wave& w, const Op& op, MemoryOp::Perform perform, Queue queue, A
   m->lds = queue == Queue::LDS;
   m->performed = m->seen_vector = m->seen_lgkm = m->dma = m->transposes = m->writes_back = m->high = m->hollow = m->writable = false;
   m->private_lanes = m->changed = 0;
-  m->instance = 0;
+  m->instance = m->given = m->acquires = 0;
+  m->release = NONE;
   m->dst = 256;
   m->dst_count = 0;
   m->written = ~0u;
@@ -239,6 +242,7 @@ void flat_addresses(Wave& w, const Op& op, MemoryOp& m) {
   const uint32_t *lo = w.v[op.src[0] - 256], *hi = w.v[op.src[0] - 255];
   const bool scalar_base = op.flags & F_SADDR;
   const uint64_t base = scalar_base ? w.get64(op.src[2]) : 0;
+  uint64_t in_lds = 0;
   for (int l = 0; l < LANES; ++l) {
     m.address[l] = (scalar_base ? base + lo[l] : U64::get(lo[l], hi[l])) + int64_t(op.offset);
     if (!(m.live >> l & 1)) continue;
@@ -249,9 +253,12 @@ void flat_addresses(Wave& w, const Op& op, MemoryOp& m) {
       continue;
     }
     const bool shared = flat && in_aperture(a, launch.shared_base);
+    if (shared) in_lds |= 1ull << l;
     m.host[l] = shared ? lds_pointer(w, m, l, uint32_t(a), m.size) : global_pointer(w, m, l, a, m.size);
     if (m.host[l]) check_alignment(w, m, l, shared ? uint32_t(a) : a, m.size, !shared);
   }
+  if (!in_lds && m.queue == Queue::FLAT) m.queue = Queue::VECTOR;
+  m.seen_vector = in_lds && !(m.exec & ~in_lds);
 }
 
 // From CDNA3 on the SVE bit says whether the vector address counts; before, it did where there was no scalar one.

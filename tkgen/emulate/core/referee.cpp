@@ -5,7 +5,7 @@
 
 void Referee::begin_block(uint32_t lds_bytes) {
   instances_.assign(1, Instance{});
-  order.begin_block(engine_.waves.size());
+  order.begin_block(engine_.waves.size(), lds_bytes);
   lds_.assign(lds_bytes, Cell{});
   pages_.clear();
   last_page_ = ~0ull;
@@ -154,7 +154,10 @@ void Referee::issued(Wave& w, MemoryOp& m) {
     stored_undefined(w, m);
     if (m.queue != Queue::SCALAR && !engine_.launch.split) touch_global(w, m);
   }
-  if (m.queue == Queue::LDS || m.queue == Queue::FLAT) meet_direct_loads(w, m);
+  if (m.queue == Queue::LDS || m.queue == Queue::FLAT) {
+    meet_direct_loads(w, m);
+    if (m.live && releases_lds(m)) order.releases_lds(w, m);
+  }
   if (!m.dma) return;
   for (MemoryQueue* q : {&w.lds_ops, &w.vector_ops})
     for (auto& other : *q)
@@ -205,7 +208,16 @@ void Referee::meet_direct_loads(Wave& w, const MemoryOp& m) {
   }
 }
 
-void Referee::read_lds(Wave& w, const MemoryOp& m, uint64_t address, uint32_t size, int lane) {
+bool Referee::acquires_lds(const MemoryOp& m) const {
+  return engine_.lds_flags && m.dst_count && (m.access == Access::ATOMIC || engine_.polls[m.index]);
+}
+
+bool Referee::releases_lds(const MemoryOp& m) const {
+  return m.access == Access::ATOMIC ? engine_.lds_flags : engine_.lds_polls && m.access == Access::WRITE && m.size <= 8 && m.parts == 1;
+}
+
+void Referee::read_lds(Wave& w, MemoryOp& m, uint64_t address, uint32_t size, int lane) {
+  if (acquires_lds(m)) order.reads_lds(m, address);
   const uint8_t* state = engine_.lds_state.data() + address;
   for (uint32_t i = 0; i < size; ++i)
     if (state[i] != 1) {
@@ -221,13 +233,15 @@ void Referee::read_lds(Wave& w, const MemoryOp& m, uint64_t address, uint32_t si
 }
 
 void Referee::write_lds(const MemoryOp& m, uint64_t address, uint32_t size, int lane, int part) {
+  if (m.given) order.lds_holds(m, address);
   const uint32_t first = part * size / 4;
   for (uint32_t i = 0; i < size; i += 4)
     std::memset(engine_.lds_state.data() + address + i, m.undefined[first + i / 4] >> lane & 1 ? 2 : 1, std::min(4u, size - i));
 }
 
-bool Referee::ordered(const Instance& x, const Instance& mine, bool lds) const {
-  if (mine.clock && order.before(x.wave, lds ? x.done : x.epoch, lds || x.scalar ? NONE : x.issued, x.completed, mine.clock)) return true;
+bool Referee::ordered(const Instance& x, const Instance& mine, bool lds, uint64_t address) const {
+  const uint32_t own = lds && order.polled(address) ? x.own : NONE;  // who has seen a flag is after it
+  if (mine.clock && order.before(x.wave, lds ? x.done : x.epoch, lds || x.scalar ? NONE : x.issued, x.completed, own, mine.clock)) return true;
   if (!lds && !engine_.launch.split && !x.scalar && !mine.scalar) return x.epoch != mine.epoch;
   return x.done < mine.epoch || (!lds && mine.done < x.epoch);
 }
@@ -235,8 +249,9 @@ bool Referee::ordered(const Instance& x, const Instance& mine, bool lds) const {
 void Referee::judge(Wave& w, const MemoryOp& m, const Instance& mine, uint32_t other, bool lds, uint64_t address, uint32_t size, int lane) {
   if (!other) return;
   const Instance& x = instances_[other];
-  if (x.wave == mine.wave || ordered(x, mine, lds)) return;
+  if (x.wave == mine.wave || ordered(x, mine, lds, address)) return;
   if (apart(x.flag, mine.flag)) return;
+  if (lds && x.flag == STORED && mine.flag == STORED && order.polled(address)) return;
   const TkParty a = {mine.wave, mine.index, mine.number, mine.epoch, mine.done, uint32_t(mine.access)};
   const TkParty b = {x.wave, x.index, x.number, x.epoch, x.done, uint32_t(x.access)};
   if (TkFinding* f = engine_.report(RACE, w, a, &b)) {
@@ -382,7 +397,7 @@ uint32_t Referee::add_instance(const Wave& w, const MemoryOp& m, Access access, 
     compact();
     compact_at_ = std::max(MOST_INSTANCES, 2 * instances_.size());
   }
-  instances_.push_back({w.id, m.index, m.number, m.epoch, done, access, m.queue == Queue::SCALAR, access == Access::ATOMIC && flag == PLAIN ? OF_ALL : flag, false, m.clock, engine_.launch.split ? NONE : order.releases(), NONE});
+  instances_.push_back({w.id, m.index, m.number, m.epoch, done, access, m.queue == Queue::SCALAR, access == Access::ATOMIC && flag == PLAIN ? OF_ALL : flag, false, m.clock, engine_.launch.split ? NONE : order.releases(), NONE, NONE});
   return uint32_t(instances_.size() - 1);
 }
 
@@ -414,8 +429,10 @@ void Referee::touch_lds(Wave& w, const MemoryOp& m, uint32_t done) {
   for (int l = 0; l < LANES; ++l) {
     if (!((m.live & ~m.private_lanes) >> l & 1) || !in_lds(m, l)) continue;
     if (!id) {
-      id = add_instance(w, m, m.access, done);
+      const bool polls = m.access != Access::WRITE && acquires_lds(m) && engine_.polls[m.index];
+      id = add_instance(w, m, m.access, done, polls ? POLLED : m.access == Access::WRITE && m.given ? STORED : PLAIN);
       instances_[id].completed = order.releases();
+      instances_[id].own = m.release;
     }
     const uint64_t address = uint32_t(m.address[l]);
     touch(w, m, id, true, m.access, address, m.size, l);
@@ -450,6 +467,7 @@ void Referee::completed(Wave& w, MemoryOp& m) {
   }
   if (engine_.launch.split && m.queue != Queue::LDS) touch_global(w, m);
   if (m.queue != Queue::VECTOR || m.dma) touch_lds(w, m, w.epoch);
+  order.acquired_lds(w, m);
 }
 
 void Referee::add_intervals(uint64_t page, const Page& cells, int kind) {

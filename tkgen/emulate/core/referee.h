@@ -3,7 +3,7 @@
 //
 // Rule for LDS. An access x of wave u has an interval of epochs: epoch(x), the barriers that u had passed when it issued, to
 // done(x), those it had passed once it had waited for x. x happens before y of another wave iff done(x) < epoch(y), or a flag
-// in global memory that was given after x was complete has been taken before y issued (flags.h). Two
+// in memory that was given after x was complete has been taken before y issued (flags.h). Two
 // conflicting accesses race iff neither happens before the other, that is, iff their intervals overlap.
 //
 // Accesses enter when they are waited for, so done() never falls from one to the next, and of all earlier accesses to a byte
@@ -36,7 +36,7 @@ class Referee {
   void define_registers(Wave& w, const Op& op, const Use& use);
 
   void issued(Wave& w, MemoryOp& m);
-  void read_lds(Wave& w, const MemoryOp& m, uint64_t address, uint32_t size, int lane);
+  void read_lds(Wave& w, MemoryOp& m, uint64_t address, uint32_t size, int lane);
   void write_lds(const MemoryOp& m, uint64_t address, uint32_t size, int lane, int part);
   void completed(Wave& w, MemoryOp& m);
 
@@ -55,7 +55,7 @@ class Referee {
     bool scalar;
     Flag flag;
     bool unchanged;
-    uint32_t clock, issued, completed;  // flags.h
+    uint32_t clock, issued, completed, own;  // flags.h
   };
   struct Cell {
     uint32_t read[2], write[2];  // indices into instances_, 0 for none
@@ -77,7 +77,9 @@ class Referee {
   void touch_global(Wave& w, MemoryOp& m);
   void touch_lds(Wave& w, const MemoryOp& m, uint32_t done);
   void touch(Wave& w, const MemoryOp& m, uint32_t id, bool lds, Access access, uint64_t address, uint32_t size, int lane);
-  bool ordered(const Instance& x, const Instance& mine, bool lds) const;
+  bool ordered(const Instance& x, const Instance& mine, bool lds, uint64_t address) const;
+  bool acquires_lds(const MemoryOp& m) const;
+  bool releases_lds(const MemoryOp& m) const;
   void judge(Wave& w, const MemoryOp& m, const Instance& mine, uint32_t other, bool lds, uint64_t address, uint32_t size, int lane);
   void judge_lanes(Wave& w, const MemoryOp& m, bool lds, uint64_t address, int lane);
   bool in_lds(const MemoryOp& m, int lane) const;

@@ -11,6 +11,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "paths.h"
+
 namespace {
 
 enum Class : uint32_t {
@@ -324,15 +326,7 @@ class Walk {
  private:
   static constexpr uint8_t FAR = 255;
 
-  void successors(uint32_t at, bool past_calls, std::vector<uint32_t>& out) const {
-    const Op& op = launch_.ops[at];
-    const char* name = infos_[at]->name;
-    const uint32_t next = at + op.size / 4u;
-    if (starts(name, "s_endpgm") || starts(name, "s_setpc") || starts(name, "s_rfe")) return;
-    const bool call = starts(name, "s_swappc") || starts(name, "s_call");
-    if (starts(name, "s_branch") || starts(name, "s_cbranch") || starts(name, "s_call")) out.push_back(uint32_t(int64_t(next) + op.offset));
-    if (!starts(name, "s_branch") && (!call || past_calls)) out.push_back(next);
-  }
+  void successors(uint32_t at, bool past_calls, std::vector<uint32_t>& out) const { ::successors(launch_, infos_, at, past_calls, out); }
 
   const Instruction& known(uint32_t at) const { return known_[index_[at] - 1]; }
 

@@ -29,7 +29,7 @@ NOT_PROBED: Final = {
     r"s_(memtime|memrealtime)": "reads a clock",
     r"ds_gws\w*": "waits for other blocks",
     r"(s_dcache|buffer_(inv|wb))\w*": "acts on caches and has no result",
-    r"s_buffer_load\w*|ds_nop|scratch_load_lds\w*|\w+_load_lds_(ubyte|sbyte|ushort|sshort)": "has no probe yet",
+    r"ds_nop": "has no result",
 }
 """Instructions without a probe, by a pattern of their names, and why."""
 

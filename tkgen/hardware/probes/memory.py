@@ -16,6 +16,11 @@ from tkgen.hardware.probes.vector import Operands, tables
 _ROWS: Final = 8
 _DATA, _MORE, _RESULT = 10, 14, 20
 _WAIT: Final = "s_waitcnt vmcnt(0) lgkmcnt(0)"
+_FILL_SCRATCH: Final = f"""\
+v_mov_b32 v2, 16
+scratch_store_dwordx4 off, v[24:27], off
+scratch_store_dwordx4 off, v[24:27], off offset:16
+{_WAIT}"""
 
 
 def probes(names: frozenset[str]) -> Iterator[Probe]:
@@ -32,9 +37,10 @@ def probes(names: frozenset[str]) -> Iterator[Probe]:
         if name in names and "lds" not in name:
             yield from _of_scratch(name, operands)
     for size in ("ubyte", "sbyte", "ushort", "sshort", "dword", "dwordx3", "dwordx4"):
-        name = f"global_load_lds_{size}"
-        if name in names:
-            yield _direct(name)
+        if f"global_load_lds_{size}" in names:
+            yield _direct(f"global_load_lds_{size}")
+        if f"scratch_load_lds_{size}" in names:
+            yield from _scratch_to_lds(f"scratch_load_lds_{size}")
 
 
 def _data(operands: Operands, field: str, register: int) -> ProbeOperand | None:
@@ -140,8 +146,7 @@ def _of_scratch(name: str, operands: Operands) -> Iterator[Probe]:
     store = "store" in name
     bits = max(operands["data" if store else "vdst"][1], 32)
     old, data = ProbeOperand(24, "B32", 128), ProbeOperand(_DATA, "B32", bits)
-    before = "v_mov_b32 v2, 16\nscratch_store_dwordx4 off, v[24:27], off\n"
-    before += f"scratch_store_dwordx4 off, v[24:27], off offset:16\n{_WAIT}"
+    before = _FILL_SCRATCH
     offset = 3 if "byte" in name else 2 if "short" in name else 4
     for address in ("off", "v2"):
         place = f"{address}, {vectors(_DATA, bits)}, off" if store else f"{vectors(_RESULT, bits)}, {address}, off"
@@ -151,6 +156,15 @@ def _of_scratch(name: str, operands: Operands) -> Iterator[Probe]:
             text += f"\nscratch_load_dwordx4 v[{_RESULT}:{_RESULT + 3}], {address}, off\n{_WAIT}"
         outputs = each(_RESULT, 128 if store else bits)
         yield Probe(name, text, MEMORY, (old, data) if store else (old,), outputs, "B32", before)
+
+
+def _scratch_to_lds(name: str) -> Iterator[Probe]:
+    """Loads from a lane's scratch into LDS, where M0 has the place; what is then in LDS is read back."""
+    offset = 3 if "byte" in name else 2 if "short" in name else 4
+    for address in ("off", "v2"):
+        for at in (0, offset):
+            text = f"{name} {address}, off{f' offset:{at}' if at else ''}\n{_WAIT}"
+            yield Probe(name, text, MEMORY, (ProbeOperand(24, "B32", 128),), (), "B32", _FILL_SCRATCH, _ROWS, True)
 
 
 def _direct(name: str) -> Probe:

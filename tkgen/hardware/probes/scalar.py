@@ -28,9 +28,27 @@ def probes(names: frozenset[str]) -> Iterator[Probe]:
         first = "s[44:45]" if "x8" in name else "s[64:65]"
         yield _probe(name, f"{name} {register}, s[8:9], 0x0\ns_waitcnt lgkmcnt(0)\ns_mov_b64 s[30:31], {first}")
 
+    yield from _buffer_loads()
 
-def _probe(name: str, text: str) -> Probe:
-    return Probe(name, text, SCALAR, (), (), "B64")
+
+def _buffer_loads() -> Iterator[Probe]:
+    """Loads by a descriptor of 40 bytes, the first of the probe's row of input: all of them in range, a part, and none."""
+    before = (
+        "s_mov_b32 s72, s8\ns_and_b32 s73, s9, 0xffff\ns_movk_i32 s74, 40\ns_mov_b32 s75, 0x27000\ns_movk_i32 s76, 8"
+    )
+    for dwords in (1, 2, 4, 8, 16):
+        name = f"s_buffer_load_dword{f'x{dwords}' if dwords > 1 else ''}"
+        register = "s56" if dwords == 1 else f"s[56:{55 + dwords}]"
+        last = dwords - 1 if dwords < 3 else dwords - 2  # of the dwords that the probe stores
+        for place in ("0x0", "0x4", "s76", "0x20", "0x28"):
+            if place == "0x28" and dwords > 1:
+                continue
+            text = f"{name} {register}, s[72:75], {place}\ns_waitcnt lgkmcnt(0)\n"
+            yield _probe(name, f"{text}s_mov_b32 s30, s56\ns_mov_b32 s31, s{56 + last}", before)
+
+
+def _probe(name: str, text: str, before: str = "") -> Probe:
+    return Probe(name, text, SCALAR, (), (), "B64", before)
 
 
 def _register(first: int, bits: int) -> str:

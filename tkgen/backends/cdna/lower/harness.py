@@ -17,6 +17,7 @@ from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.backends.cdna.lower.reference import (
     DEVIATIONS,
     HOST_TYPES,
+    PACKED_FLOATS,
     TORCH_TYPES,
     Formula,
     Reference,
@@ -53,22 +54,13 @@ PYTHON_OPTIONS = frozenset({"help", "repeats", "warmup", "seed"})
 # Of each type the bits of its significand (of whole numbers those of the largest), the exponent of its least normal.
 DIGITS = {
     DType.BF16: 8, DType.F16: 11, DType.F32: 24, DType.E4M3FN: 4, DType.E4M3FNUZ: 4, DType.E5M2: 3, DType.E5M2FNUZ: 3,
-    DType.E8M0: 1, DType.I8: 7, DType.I32: 31,
+    DType.E8M0: 1, DType.I8: 7, DType.I32: 31, DType.E2M1: 2, DType.E2M3: 4, DType.E3M2: 3,
 }  # fmt: skip
 LEAST = {
     DType.BF16: -126, DType.F16: -14, DType.F32: -126, DType.E4M3FN: -6, DType.E4M3FNUZ: -7, DType.E5M2: -14,
-    DType.E5M2FNUZ: -15,
+    DType.E5M2FNUZ: -15, DType.E2M1: 0, DType.E2M3: 0, DType.E3M2: -2,
 }  # fmt: skip
 CORNERS = {"row": "i / 2", "col": "i % 2"}  # which corner of the matrix sample `i` is, of the first four
-
-
-def refuse_packed(outputs: Iterable[Tensor]) -> None:
-    """Raises SpecError where a harness would compare floats that share bytes."""
-    if packed := next((t for t in outputs if t.dtype.packed), None):
-        raise SpecError(Diagnostic(
-            "E204", f"`{packed.name}` is {packed.dtype.spelling}, but harnesses cannot compare such outputs yet",
-            Label(packed.span), fix=Fix("build without the harness: `tkgen run` and `tkgen.operator` handle them"),
-        ))  # fmt: skip
 
 
 def refuse_scatters(kernels: Iterable[Kernel]) -> None:
@@ -154,7 +146,9 @@ class Number:
 class Output:
     """Output that a check compares: a part of a tensor, the position of an element in it, its rounding, as C++.
 
-    `some` says that a launch may leave elements as they were, or make them of such; `added`, that blocks add to them.
+    Floats that share bytes are `packed`: bits of exponent and fraction, and the bias. `kind` is what Python needs of
+    their rounding: bits of the significand, the least normal one, the largest. `some` says that a launch may leave
+    elements as they were, or make them of such; `added`, that blocks add to them.
     """
 
     name: str
@@ -163,6 +157,8 @@ class Output:
     rounds: str
     some: bool
     added: bool = False
+    packed: tuple[int, ...] = ()
+    kind: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -262,8 +258,9 @@ def _render(template: str, kernel: Checked, target: str) -> str:
             host_lines="\n".join(line for part in parts for line in part.on_host.lines),
             host_helpers=list(dict.fromkeys(h for part in parts for h in part.on_host.helpers)),
             kept=[name for name in written if name in given or name in some],
-            saturates=any(d.bits == 8 or d.whole for d in types),
-            digits=[(TORCH_TYPES[d], DIGITS[d]) for d in DIGITS if d is DType.F32 or d in types],
+            saturates=any(d.bits <= 8 or d.whole for d in types),
+            digits=[(TORCH_TYPES[d], DIGITS[d]) for d in DIGITS if d is DType.F32 or d in types - set(PACKED_FLOATS)],
+            packs=any(o.packed for part in parts for o in part.outputs),
             directions=max(len(part.walks) for part in parts),
             blocks=BLOCKS,
             samples=REDUCED_SAMPLES if reduces else SAMPLES,
@@ -326,7 +323,15 @@ def _part(program: Any, exact: bool, several: bool, left: set[str]) -> Part:
         in_torch=in_torch,
         on_host=on_host,
         outputs=tuple(
-            Output(o.tensor, o.label, element(s.target, at), _rounds(s.target.tensor.dtype), o.tensor in some, s.adds)
+            Output(
+                o.tensor,
+                o.label,
+                element(s.target, at),
+                _rounds(s.target.tensor.dtype),
+                o.tensor in some,
+                s.adds,
+                *_packed(s.target.tensor.dtype),
+            )
             for s, o in zip(formula.stores, on_host.outputs, strict=True)
         ),
         written=tuple(dict.fromkeys(s.target.tensor.name for s in formula.stores)),
@@ -348,9 +353,24 @@ def _walk(axis: Axis, order: Sequence[Axis], over: Axis | None) -> Walk:
     return Walk(axis.dim.name, tile, rows=rows, summed=axis == over)
 
 
+def _packed(dtype: DType) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    """`packed` and `kind` of an Output."""
+    if dtype not in PACKED_FLOATS:
+        return (), ()
+    return PACKED_FLOATS[dtype], (DIGITS[dtype], 2.0 ** LEAST[dtype], _largest(dtype))
+
+
+def _largest(dtype: DType) -> float:
+    """The largest value of a type; of floats that share bytes the one whose bits are all set."""
+    if dtype not in PACKED_FLOATS:
+        return dtype.largest
+    exponent, fraction, bias = PACKED_FLOATS[dtype]
+    return (2 - 2.0**-fraction) * 2.0 ** (2**exponent - 1 - bias)
+
+
 def _rounds(dtype: DType) -> str:
     """The rounding of a type as C++: bits of its significand (0: integers), its least exponent, its largest value."""
-    stops = repr(dtype.largest) if dtype.bits == 8 or dtype.whole else "HUGE_VAL"
+    stops = repr(_largest(dtype)) if dtype.bits <= 8 or dtype.whole else "HUGE_VAL"
     return f"{{{0 if dtype.whole else DIGITS[dtype]}, {LEAST.get(dtype, 0)}, {stops}}}"
 
 
@@ -433,7 +453,7 @@ def _argument(tensor: Tensor, contents: str, of: Mapping[str, str]) -> Argument:
         TORCH_TYPES[tensor.dtype],
         HOST_TYPES[tensor.dtype],
         DIGITS.get(tensor.dtype, 0),
-        whole,
+        whole or tensor.dtype.packed,
         {4: " / 2", 6: " * 3 / 4"}.get(tensor.dtype.bits, ""),
         tuple(d.name for d in tensor.dims),
         tuple(d.size is None for d in tensor.dims),

@@ -1,0 +1,13 @@
+// Loads of LDS that wait for another wave: in LDS nothing marks a flag but that somebody looks at it until it changes.
+//
+// A load, or an atomic operation that gives back what was there, polls if it is in a loop without a barrier, at an address
+// that the loop does not change, and what it gives decides whether the loop ends; so does the same load in front of the loop.
+// It is the code that says so, so no order of the waves hides a flag.
+#pragma once
+#include "machine.h"
+
+// Per dword of the code, whether the instruction there polls. `infos` and `uses` as for missing_wait_states.
+std::vector<uint8_t> polling_loads(const TkLaunch& launch, const std::vector<const Info*>& infos, const std::vector<Use>& uses);
+
+// An atomic operation on LDS, or on what may be LDS, that gives back what was there.
+bool returning_lds_atomic(const Op& op, const Info& info);
