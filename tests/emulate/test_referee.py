@@ -258,8 +258,8 @@ STORE = "buffer_store_dword v3, v2, s[16:19], 0 offen"
         # The wave stalls before the access that finds no room reads its registers.
         ([BUFFER.format(20 + i) for i in range(62)], "buffer_load_dword v4, v20, s[12:15], 0 offen", True),
         ([BUFFER.format(20 + i) for i in range(63)], "buffer_load_dword v4, v20, s[12:15], 0 offen", False),
-        # Flat accesses of LDS and scalar ones return in any order: that one is back says nothing of another. A flat access
-        # of global memory is one of vector memory.
+        # Flat accesses of LDS and scalar ones return in any order: that one is back says nothing of another. A flat
+        # access of global memory is one of vector memory.
         ([BUFFER.format(20), *(f"flat_load_dword v{21 + i}, v[10:11]" for i in range(63))], "v_mov_b32 v4, v20", True),
         ([BUFFER.format(20), *(f"flat_load_dword v{21 + i}, v[8:9]" for i in range(63))], "v_mov_b32 v4, v20", False),
         (["s_load_dword s20, s[8:9], 0", *["ds_read_b32 v21, v2"] * 16], "s_mov_b32 s21, s20", True),

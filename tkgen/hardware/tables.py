@@ -84,7 +84,7 @@ def _instructions(results: Results) -> list[Table]:
 def _undecided(asked: Results) -> Table:
     text = (
         "AMD's documents leave these open, or contradict the emulator. The results of this GPU decide; where it has "
-        "the other reading, the emulator is to follow (tkgen/emulate/undecided.toml). Of pairs of instructions that have "
+        "the other reading, the emulator is to follow (tkgen/emulate/undecided.toml). Of pairs of instructions with "
         "fewer wait states than LLVM keeps (tkgen/emulate/wait_states.toml), either answer is right: a new result says "
         "that E714 asks for more than this GPU needs here, an old one that it does not."
     )

@@ -56,7 +56,7 @@ class Question:
     then: str = ""
 
     def answer(self, got: Sequence[int]) -> str:
-        """The reading whose results these are. Of a pair that lacks wait states one lane with the old result is enough."""
+        """The reading whose results these are: one old result is enough of a pair that lacks wait states."""
         if self.missing and list(got) != list(self.emulator):
             each = zip(got, self.emulator, self.other, strict=True)
             return OTHER if all(x in (new, old) for x, new, old in each) else NEITHER
@@ -99,8 +99,8 @@ def inputs(asked: Sequence[Question]) -> Rows:
 def judged(target: str, cxx: str | None, run: Callable[[bytes, Rows, int], Rows]) -> Result:
     """Ask all questions by `run` (code object, inputs, rows of output); for each the reading that the results have.
 
-    The verdict is CLOSE where the other reading is the GPU's, WRONG where neither is. Either is right of pairs that lack
-    wait states: they say what E714 is worth on this GPU.
+    The verdict is CLOSE where the other reading is the GPU's, WRONG where neither is. Of pairs that lack wait states
+    either is right: they say what E714 is worth on this GPU.
     Raises ToolchainError without an assembler.
     """
     of, asked = load_target(target), questions(target)

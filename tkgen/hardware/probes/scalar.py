@@ -32,10 +32,9 @@ def probes(names: frozenset[str]) -> Iterator[Probe]:
 
 
 def _buffer_loads() -> Iterator[Probe]:
-    """Loads by a descriptor of 40 bytes, the first of the probe's row of input: all of them in range, a part, and none."""
-    before = (
-        "s_mov_b32 s72, s8\ns_and_b32 s73, s9, 0xffff\ns_movk_i32 s74, 40\ns_mov_b32 s75, 0x27000\ns_movk_i32 s76, 8"
-    )
+    """Loads by a descriptor of the first 40 bytes of the probe's input: all dwords in range, a part, and none."""
+    before = "s_mov_b32 s72, s8\ns_and_b32 s73, s9, 0xffff\ns_movk_i32 s74, 40\ns_mov_b32 s75, 0x27000"
+    before += "\ns_movk_i32 s76, 8"
     for dwords in (1, 2, 4, 8, 16):
         name = f"s_buffer_load_dword{f'x{dwords}' if dwords > 1 else ''}"
         register = "s56" if dwords == 1 else f"s[56:{55 + dwords}]"
