@@ -101,12 +101,12 @@ PAIRS = {
         '\\ns_waitcnt lgkmcnt(0)" : "=&s"(a), "=&s"(b) : "s"(in) : "scc", "memory"); out[t] = a + b;',
         "1", "0",
     ),
-    "a flat load, of which one of two counters is waited for": Pair(
+    "a flat load of global memory, of which the counter of LDS is waited for": Pair(
         {"E705"}, EXCHANGE,
         "int t = threadIdx.x; middle[t] = 0; float y; "
         'asm volatile("flat_load_dword %0, %1\\ns_waitcnt EDIT\\nv_add_f32 %0, %0, %0\\ns_waitcnt vmcnt(0) lgkmcnt(0)" '
         ': "=&v"(y) : "v"(in + t) : "memory"); out[t] = y;',
-        "vmcnt(0)", "vmcnt(0) lgkmcnt(0)",
+        "lgkmcnt(0)", "vmcnt(0)",
     ),
     "loads of two queues into one register": Pair(
         {"E705"}, EXCHANGE,

@@ -266,7 +266,7 @@ def compiled(folder: Path, target: str, wait: str = "s_waitcnt vmcnt(0)") -> Sub
 
 def codes(subject: Subject, kernel: str) -> set[str]:
     launch = Launch((1, 1, 1), (256, 1, 1), parse(list(ARGUMENTS)), kernel=kernel)
-    return {d.code for d in sanitize(subject, launch, schedules=4, budget=100_000).diagnostics}
+    return {d.code for d in sanitize(subject, launch, schedules=5, budget=100_000).diagnostics}
 
 
 @pytest.mark.parametrize(
