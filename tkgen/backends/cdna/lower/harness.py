@@ -357,7 +357,7 @@ def _packed(dtype: DType) -> tuple[tuple[int, ...], tuple[float, ...]]:
     """`packed` and `kind` of an Output."""
     if dtype not in PACKED_FLOATS:
         return (), ()
-    return PACKED_FLOATS[dtype], (DIGITS[dtype], 2.0 ** LEAST[dtype], _largest(dtype))
+    return PACKED_FLOATS[dtype], (DIGITS[dtype], float(2.0 ** LEAST[dtype]), _largest(dtype))
 
 
 def _largest(dtype: DType) -> float:
@@ -365,7 +365,7 @@ def _largest(dtype: DType) -> float:
     if dtype not in PACKED_FLOATS:
         return dtype.largest
     exponent, fraction, bias = PACKED_FLOATS[dtype]
-    return (2 - 2.0**-fraction) * 2.0 ** (2**exponent - 1 - bias)
+    return float((2 - 2.0**-fraction) * 2.0 ** (2**exponent - 1 - bias))
 
 
 def _rounds(dtype: DType) -> str:
