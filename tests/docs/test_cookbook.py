@@ -46,7 +46,9 @@ SIZES = {
     "blur": "H=20 W=300",
     "pool": "H=12 W=36",
     "token_shift": "T=9 D=256",
-    "conv2d": "PIXELS=128 OUT=128 PATCH=192",
+    "conv2d": "BATCH=2 H=8 W=8 C=64 OUT=128",
+    "grouped_conv2d": "BATCH=2 H=8 W=8 C=128 GROUPS=2 OUT=64",
+    "conv1d_channels": "BATCH=2 LENGTH=128 C=64 OUT=128",
     "causal": "BATCH=1 HEADS=2 LENGTH=192 D=64",
     "soft_cap": "BATCH=1 HEADS=2 LENGTH=192 D=64",
     "alibi": "BATCH=1 HEADS=2 LENGTH=192 D=64",
@@ -136,7 +138,6 @@ def test_what_cannot_be_said_is_said_with_what_comes_closest() -> None:
     assert refused == [
         "Linear attention in chunks",
         "Top-k and argmax",
-        "2-D convolution",
         "Scan (cumulative sum)",
     ]
     assert all("```tk" in section for section in sections if "**Not supported" in section)

@@ -130,7 +130,7 @@ ANSWERS = {
             "window": "sliding-window",
             "gqa": "gqa-and-mqa",
             "gated linear attention": "linear-attention-with-gates",
-            "conv": "causal-conv1d",
+            "conv": "conv1d-with-channels-mixed",
             "causal conv1d": "causal-conv1d",
             "convolution": "2-d-convolution",
             "scan": "scan-cumulative-sum",

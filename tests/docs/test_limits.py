@@ -71,6 +71,8 @@ PLACED = PLACED.replace("A[h, m", "A[ROW[m]")
 WEIGHTS = SUMS.replace("B : bf16[H, N, K]", "B : u4[H, N, K]").replace("K by 64", "K by 128")
 WEIGHTS = WEIGHTS.replace("B[h, n, k].T", "bf16(B[h, n, k]).T")
 DIRECT = GROUPED.replace("  dims", "  target gfx950\n  dims").replace("buffers 1", "buffers 2 via direct")
+SHIFTED = SUMS.replace("h in H, m in M by 128", "(h in H, m in M) by 128").replace("A[h, m, k]", "A[h, m - 1, k]")
+SHIFTED = SHIFTED.replace("B : bf16[H, N, K]", "B : bf16[N, K]").replace("B[h, n, k]", "B[n, k]")
 SOMETIMES = "  when any({0} > 4)\n    {0} = {0} * 0.5\n"
 CHANGES = [
     ("E204", SPEC, "A : bf16", "A : fp8"),
@@ -90,6 +92,11 @@ CHANGES = [
     ("E204", PLACES.replace("Y : f32", "Y : bf16"), "  Y[m] =", "  Y[ROW[m]] +="),
     ("E230", PLACED, "  C[h, m, n] =", "  distinct C[h, ROW[m], n] ="),
     ("E230", PLACED, "shared A, B", "shared B\n  registers A"),
+    ("E203", SHIFTED, "H = 4", "H = dynamic"),
+    ("E223", SHIFTED, "C[h, m, n] = c", "C[h, m, n] = c + A[h, m, 0]"),
+    ("E230", SHIFTED, "B[n, k]", "B[n - 1, k]"),
+    ("E230", SHIFTED, "shared A, B", "shared B\n  registers A"),
+    ("E230", SHIFTED, "  waves", "  tail clamped\n  waves"),
 ]
 
 

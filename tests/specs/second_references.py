@@ -204,6 +204,23 @@ def _projection(t: Tensors, scalars: Mapping[str, float]) -> Answers:
     return {"H": Answer(hidden), "Y": Answer(hidden + number(t["R"]))}
 
 
+@of("conv1d")
+def _conv1d(t: Tensors, scalars: Mapping[str, float]) -> Answers:
+    """Zeros stand before the sequence, one fewer than there are taps."""
+    x, taps = number(t["X"]).movedim(2, 1), number(t["W"]).movedim(2, 1)
+    made = functional.conv1d(functional.pad(x, (taps.shape[2] - 1, 0)), taps, number(t["BIAS"]))
+    return {"Y": Answer(functional.silu(made).movedim(1, 2))}
+
+
+@of("conv2d")
+def _conv2d(t: Tensors, scalars: Mapping[str, float]) -> Answers:
+    """Padded by one pixel before an image, and by as many after it as give an output for each pixel."""
+    x, taps = number(t["X"]).movedim(3, 1), number(t["W"]).movedim(3, 1)
+    padded = functional.pad(x, (1, taps.shape[3], 1, taps.shape[2]))
+    made = functional.conv2d(padded, taps, number(t["BIAS"]))[..., : x.shape[2], : x.shape[3]]
+    return {"Y": Answer(functional.relu(made).movedim(1, 3))}
+
+
 @of("hopper/h100_projection")
 def _h100_projection(t: Tensors, scalars: Mapping[str, float]) -> Answers:
     outputs = functional.linear(number(t["X"]), number(t["W"]), number(t["b"]))

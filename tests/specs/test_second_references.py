@@ -111,7 +111,11 @@ def tried(name: str, spec: Any, extents: Mapping[str, int], kind: Inputs, seed: 
     first = references(launch, inputs, scalars, functions)
     largest = {LARGEST_FP8: 240.0 if spec.target.name == "gfx942" else 448.0}
     formats = {t.name: t.dtype.spelling for t in launch.written}
-    answers = REFERENCES[name](inputs, {**launch.extents, **scalars, **largest})
+    declared = {t.name: launch.given(t) for t in launch.program.reads if t.declared}
+    given = {n: x.reshape(declared[n]) if n in declared else x for n, x in inputs.items()}
+    answers = REFERENCES[name](given, {**launch.extents, **scalars, **largest})
+    for t in (t for t in launch.program.outputs if t.declared):
+        answers[t.name] = replace(answers[t.name], value=answers[t.name].value.reshape(launch.shape(t)))
     assert {t.name for t in launch.program.outputs} <= answers.keys() <= first.keys()
     return Case(spec, launch, inputs, scalars, first, answers, formats)
 

@@ -50,6 +50,7 @@ def test_kernels_of_equations_are_typed() -> None:
         "attention",
         "grouped",
         "gated",
+        "convolution",
         "block_scales",
         "weights",
         "weights_of_4_bits",

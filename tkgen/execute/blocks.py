@@ -28,6 +28,7 @@ from tkgen.ir.equations import (
     AxisKind,
     Constant,
     Coordinate,
+    Digit,
     Extent,
     Index,
     Kernel,
@@ -36,6 +37,7 @@ from tkgen.ir.equations import (
     Loop,
     Map,
     Op,
+    Term,
     Update,
     Value,
     When,
@@ -265,11 +267,19 @@ def _counted(index: Index, box: Box, begin: int, groups: Axis | None) -> Index:
     if not index.terms:
         return index
     cut = [term for term in index.terms if isinstance(term.of, Axis) and term.of.name in box.places]
-    first = sum(term.factor * box.first(term.of.name) for term in cut)
+    first = sum(term.factor * box.first(term.of.name) for term in cut if isinstance(term.of, Axis))
     if index.shifted is not None:  # counted from where the group begins
         first += box.groups[index.shifted.name].start
-    left = tuple(term for term in index.terms if term.of != groups)
+    left = tuple(_of_piece(term, box) for term in index.terms if term.of != groups)
     return Index(None, at=index.at + first - begin, terms=left)
+
+
+def _of_piece(term: Term, box: Box) -> Term:
+    """A term whose part of a flattened axis, where it is one, counts from the first place of a piece."""
+    digit = term.of
+    if not isinstance(digit, Digit) or digit.axis.name not in box.places:
+        return term
+    return replace(term, of=replace(digit, first=digit.first + box.first(digit.axis.name)))
 
 
 def _moved(kernel: Kernel, launch: Launch[Any], box: Box) -> Kernel:

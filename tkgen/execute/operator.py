@@ -87,19 +87,19 @@ def sizes_of(
     extents = dict(known)
     first: dict[str, str] = {}  # the tensor that has a size, as a message says it
     for spec, tensor in tensors:
-        dims = [d.name for d in spec.dims]
+        dims = [d.name for d in spec.given]
         if not isinstance(tensor, torch.Tensor):
             raise TypeError(f"{name}: {spec.name} is a torch tensor, not {type(tensor).__name__}")
         if tensor.layout is not torch.strided:
             raise ValueError(f"{name}: {spec.name} is a dense tensor, not {tensor.layout}")
         if tensor.dtype not in (TORCH[spec.dtype], STORED.get(spec.dtype)):
             raise ValueError(f"{name}: {spec.name} is {spec.dtype.spelling}, not {tensor.dtype}")
-        if tensor.dim() != len(spec.dims):
+        if tensor.dim() != len(spec.given):
             shapes = f"it is [{', '.join(dims)}], not {[*tensor.shape]}"
             raise ValueError(f"{name}: {spec.name} has {len(dims)} dimensions, not {tensor.dim()}: {shapes}")
         sizes = [*spec.dtype.counted(tensor.shape)]
         shown = f"{spec.name} is [{', '.join(dims)}] = {sizes}"
-        for dim, size in zip(spec.dims, sizes, strict=True):
+        for dim, size in zip(spec.given, sizes, strict=True):
             if extents.setdefault(dim.name, size) != size:
                 shapes = "".join(f"{other}, " for other in [first.get(dim.name)] if other) + shown
                 raise ValueError(f"{name}: {spec.name} has {dim.name} = {size}, expected {extents[dim.name]}: {shapes}")
@@ -171,13 +171,17 @@ def _prepare(build: protocol.Build, tensors: Sequence[torch.Tensor], sizes: Mapp
     names = [t.name for t in program.reads]
     stored = {n: TORCH[t.dtype] for n, t in enumerate(program.reads) if t.dtype in STORED}
     outputs = {t.name: STORED.get(t.dtype) for t in program.outputs}
+    flattened = [launch.shape(t) if t.declared else None for t in program.reads]
+    flat_outputs = {t.name: t for t in program.outputs if t.declared}
+    shapes = {name: launch.given(t) for name, t in flat_outputs.items()}
     scalars = [s.name for s in program.scalars]
     on_gpu = taken(tensors[0].device) or gpu.takes(tensors[0].device)
     kept = weakref.ref(build)  # who calls has it: what is prepared ends with it
 
     def named(given: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
         plain = [t.detach().view(stored[n]) if n in stored else t.detach() for n, t in enumerate(given)]
-        return dict(zip(names, plain, strict=True))
+        flat = [t if shape is None else t.reshape(shape) for t, shape in zip(plain, flattened, strict=True)]
+        return dict(zip(names, flat, strict=True))
 
     def compute(
         given: Sequence[torch.Tensor], values: Sequence[float], into: Sequence[torch.Tensor] = ()
@@ -186,12 +190,15 @@ def _prepare(build: protocol.Build, tensors: Sequence[torch.Tensor], sizes: Mapp
         numbers, build = dict(zip(scalars, values, strict=True)), kept()
         assert build is not None
         if on_gpu:
-            found = memory(launch, found, into=dict(zip(outputs, into, strict=True)) if into else {})
+            named_into = dict(zip(outputs, into, strict=True)) if into else {}
+            named_into |= {n: named_into[n].view(launch.shape(t)) for n, t in flat_outputs.items() if n in named_into}
+            found = memory(launch, found, into=named_into)
             gpu.launcher(build, found, numbers)()
         else:
             _check_places(launch, found)
             found = _on_cpu(build, launch, found, numbers)
         results = tuple(found[name].view(kind) if kind else found[name] for name, kind in outputs.items())
+        results = tuple(r.view(shapes[n]) if n in shapes else r for n, r in zip(outputs, results, strict=True))
         return results if on_gpu or not into else tuple(t.copy_(r) for t, r in zip(into, results, strict=True))
 
     if on_gpu and backend_of(build.spec.target.name).interpreter is not None:
@@ -286,7 +293,7 @@ def operator(build: protocol.Build, name: str | None = None) -> Callable[..., to
         first: torch.Tensor = arguments[0]
         launch = launch_of(build, arguments[:count])
         types = {t: STORED.get(t.dtype, TORCH[t.dtype]) for t in program.outputs}
-        return _alone(tuple(first.new_empty(launch.shape(t), dtype=kind) for t, kind in types.items()))
+        return _alone(tuple(first.new_empty(launch.given(t), dtype=kind) for t, kind in types.items()))
 
     returned = ", ".join("Tensor" for _ in program.outputs)
     returned = returned if alone else f"({returned})"

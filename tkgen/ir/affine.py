@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from math import gcd, prod
 
-from tkgen.ir.equations import Access, Axis, Index, Kernel
+from tkgen.ir.equations import Access, Axis, Digit, Index, Kernel
 from tkgen.ir.tensors import Dim, Tensor
 
 Ends = tuple[int, int]
@@ -23,18 +23,28 @@ def ends(index: Index, along: Callable[[Axis], Ends], size: Callable[[Dim], int]
     """
     low = high = index.at
     for term in index.terms:
-        first, last = along(term.of) if isinstance(term.of, Axis) else (size(term.of),) * 2
+        if isinstance(term.of, Digit):
+            first, last = digits(term.of, along(term.of.axis))
+        else:
+            first, last = along(term.of) if isinstance(term.of, Axis) else (size(term.of),) * 2
         low += min(term.factor * first, term.factor * last)
         high += max(term.factor * first, term.factor * last)
     return low, high
+
+
+def digits(digit: Digit, along: Ends) -> Ends:
+    """Return the least and the largest position of a part of a flattened axis between two places of that."""
+    first, last = ((digit.first + place) // digit.divisor for place in along)
+    low, high = first % digit.size, last % digit.size
+    return (low, high) if last - first < digit.size and low <= high else (0, digit.size - 1)
 
 
 def may_leave(index: Index, dim: Dim) -> bool:
     """Return True if the index may be outside of `dim` for elements that exist; also if a size is not known."""
     if index.shifted is not None:
         return True
-    sizes = [dim, *(term.of.dim if isinstance(term.of, Axis) else term.of for term in index.terms)]
-    if any(each.size is None for each in sizes):
+    sizes = [dim.size, *(term.size for term in index.terms)]
+    if None in sizes:
         return True
     low, high = ends(index, lambda axis: (0, (axis.dim.size or 1) - 1), lambda each: each.size or 0)
     return low < 0 or high >= (dim.size or 0)
@@ -50,7 +60,7 @@ def _differ(one: Index, other: Index) -> bool:
     if not all(index.is_constant or index.terms for index in (one, other)):
         return False
     sizes = [{(t.of, t.factor) for t in index.terms if isinstance(t.of, Dim)} for index in (one, other)]
-    unit = gcd(*(t.factor for index in (one, other) for t in index.terms if isinstance(t.of, Axis)))
+    unit = gcd(*(t.factor for index in (one, other) for t in index.terms if t.axis is not None))
     difference = one.at - other.at
     return sizes[0] == sizes[1] and (difference % unit != 0 if unit else difference != 0)
 

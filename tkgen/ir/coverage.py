@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tkgen.ir.axes import Axis
 from tkgen.ir.tensors import Dim, Tensor
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def _count(index: Index, dim: Dim) -> int:
     """The positions that an index takes, each once and all in the dimension; 0 where it is not so."""
     ends, count = [index.at, index.at], 1
     for term in index.terms:
-        if isinstance(term.of, Dim) or term.of.dim.size is None or term.of.within is not None:
+        if not isinstance(term.of, Axis) or term.of.dim.size is None or term.of.within is not None:
             return 0
         reach = term.factor * (term.of.dim.size - 1)
         ends[reach > 0] += reach

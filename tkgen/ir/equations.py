@@ -13,134 +13,21 @@ they name. `tkgen.ir.verifier` states what must hold, `tkgen.ir.meaning` what it
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from math import inf
 
+from tkgen.ir.axes import Axis as Axis
+from tkgen.ir.axes import AxisKind as AxisKind
+from tkgen.ir.axes import Bound as Bound
+from tkgen.ir.axes import Digit as Digit
+from tkgen.ir.axes import Term as Term
+from tkgen.ir.axes import Within as Within
 from tkgen.ir.coverage import cover_all
 from tkgen.ir.hashing import hashed_once
 from tkgen.ir.tensors import Dim, DType, ScalarArg, Tensor
 from tkgen.source import Span
-
-
-class AxisKind(Enum):
-    """The way in which an axis is traversed: by blocks, by a loop, or as a whole."""
-
-    PARALLEL = "over"  # blocks: a tile each
-    SEQUENTIAL = "each"  # a loop of every block
-    WHOLE = "whole"  # nobody: a tile holds all of it
-
-
-@hashed_once
-@dataclass(frozen=True)
-class Within:
-    """The source of the ends of a ragged axis: at the index g of the axis `of` it goes from `offsets`[g] to `offsets`[g
-    + 1].
-
-    Where the tensor holds `lengths` it goes from 0 to `offsets`[g]. `tkgen.ir.segments` says what that is where offsets
-    decrease, or they or lengths lie beyond the dimension.
-    """
-
-    offsets: Tensor
-    of: str
-    lengths: bool = False
-
-
-@hashed_once
-@dataclass(frozen=True)
-class Bound:
-    """An end of a loop: the block's tile of the PARALLEL axis of that name, moved by a number of elements.
-
-    A first bound is at the tile's first element, a last one at its last. Where the ends of the two axes are `aligned`,
-    places are moved by as many more as the loop's axis has than the other one: `q + length(j) - length(q)`.
-    """
-
-    axis: str
-    moved: int = 0
-    aligned: bool = False
-
-    def __str__(self) -> str:
-        sign = "-" if self.moved < 0 else "+"
-        ends = f", ends of {self.axis} aligned" if self.aligned else ""
-        return (f"{self.axis} {sign} {abs(self.moved)}" if self.moved else self.axis) + ends
-
-
-@hashed_once
-@dataclass(frozen=True)
-class Axis:
-    """A direction in which tiles extend. Its `name` is its identity: a kernel has one axis of a name.
-
-    `tile` elements of it are in one tile; None where the axis is an index alone (`over b in BATCH`), or WHOLE. `since`
-    and `until` bound the walk along a SEQUENTIAL one (`each j in LENGTH by 64 from q - 512 to q`): tiles whose last
-    element is before the first bound, or whose first is after the second, are not visited. `part` names the PARALLEL
-    index among whose places a SEQUENTIAL axis is divided (`each k in K by 64 part s`): at place s only part s of its
-    tiles is visited. `within` makes it ragged (`m in TOKENS within OFFSETS[g] by 128`, `j in KEYS below
-    LENGTH[b] by 64`): tiles are of, and places are counted in, a part of `dim`.
-    """
-
-    name: str
-    dim: Dim
-    kind: AxisKind
-    tile: int | None = None
-    since: Bound | None = None
-    until: Bound | None = None
-    part: str | None = None
-    within: Within | None = None
-    span: Span | None = field(default=None, compare=False, repr=False)
-
-    def part_length(self, size: int, parts: int) -> int:
-        """Elements of one of `parts` parts of an axis of `size` elements: whole tiles, as many in each.
-
-        What is left for the last parts may be less than that, or nothing.
-        """
-        tile = self.tile or 1
-        tiles = -(-size // tile)
-        return -(-tiles // parts) * tile
-
-    @property
-    def bounds(self) -> tuple[Bound, ...]:
-        """Between what it is walked."""
-        return tuple(b for b in (self.since, self.until) if b is not None)
-
-    def visits(self, start: int, tiles: Mapping[str, range], longer: int = 0) -> bool:
-        """True if a block with these tiles visits the tile from place `start` on, as far as bounds name their axes.
-
-        Where ends are aligned, this axis is by so many places `longer` than that of the bounds.
-        """
-        since, until, last = self.since, self.until, start + (self.tile or 1) - 1
-        first, end = (b.moved + longer * b.aligned if b else 0 for b in (since, until))
-        begun = since is None or since.axis not in tiles or last >= tiles[since.axis].start + first
-        ended = until is not None and until.axis in tiles and start > tiles[until.axis].stop - 1 + end
-        return begun and not ended
-
-    @property
-    def is_moved(self) -> bool:
-        """True if its places are counted from another one than the dimension's first: from where a group begins."""
-        return self.within is not None and not self.within.lengths
-
-    @property
-    def is_index(self) -> bool:
-        """True if a tile has no extent along it: the axis only says which tile."""
-        return self.tile is None and self.kind is not AxisKind.WHOLE
-
-    @property
-    def is_one_tile(self) -> bool:
-        """True if a tile holds all of it."""
-        if self.kind is AxisKind.WHOLE:
-            return True
-        if self.within is not None:
-            return False  # of an empty group there is none
-        return self.tile is not None and self.dim.size is not None and self.dim.size <= self.tile
-
-
-@hashed_once
-@dataclass(frozen=True)
-class Term:
-    """A part of an affine index: `factor` times the position along an axis, or times the size of a dimension."""
-
-    of: Axis | Dim
-    factor: int = 1
 
 
 @hashed_once
@@ -182,7 +69,15 @@ class Index:
         """The axes along which the index changes, those without tiles too."""
         if self.axis is not None:
             return (self.axis,)
-        return tuple(term.of for term in self.terms if isinstance(term.of, Axis))
+        along = dict.fromkeys(term.axis for term in self.terms if term.axis is not None)
+        return tuple(sorted(along, key=lambda axis: axis.kind is AxisKind.SEQUENTIAL))
+
+    @property
+    def ways(self) -> tuple[Axis | Digit, ...]:
+        """The axes and the parts of flattened ones whose positions it has."""
+        if self.axis is not None:
+            return (self.axis,)
+        return tuple(term.of for term in self.terms if not isinstance(term.of, Dim))
 
     @property
     def of_tile(self) -> bool:
@@ -219,7 +114,13 @@ class Access:
     @property
     def axes(self) -> tuple[Axis, ...]:
         """The axes of the tile that is touched: those along which it has an extent."""
-        return tuple(a for i in self.indices for a in (i.axes if i.extends or i.terms else ()) if not a.is_index)
+        found = (a for i in self.indices for a in (i.axes if i.extends or i.terms else ()) if not a.is_index)
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def flattens(self) -> bool:
+        """Return True if an index has the position along one of the axes that a flattened axis combines."""
+        return any(isinstance(term.of, Digit) for index in self.indices for term in index.terms)
 
     @property
     def innermost(self) -> Axis | None:

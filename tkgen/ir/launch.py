@@ -41,12 +41,25 @@ class Launch(Sizing, Generic[K]):
     offsets: Mapping[str, Sequence[int]] = field(default_factory=dict)
     meets: bool = True
 
+    def __post_init__(self) -> None:
+        """Add the sizes of flattened axes: no dimension of the spec is as long."""
+        known = {axis.dim.name: axis.dim.size for axis in self.program.kernel.axes if axis.dim.size is not None}
+        missing = {name: size for name, size in known.items() if name not in self.extents}
+        if missing:
+            object.__setattr__(self, "extents", {**self.extents, **missing})
+
     @classmethod
     def known(cls, program: Program) -> Launch[Program] | None:
         """The launch that the spec's own sizes give; None where rows, columns or indices of the output are dynamic."""
         if any(a.dim.size is None for a in program.parallel):
             return None
         return Launch(program, {d.name: d.size for d in program.dims if d.size is not None})
+
+    @property
+    def stated(self) -> tuple[tuple[str, int], ...]:
+        """The sizes of the dimensions that the spec declares: those of flattened axes follow from them."""
+        names = {dim.name for dim in self.program.dims}
+        return tuple((name, size) for name, size in self.extents.items() if name in names)
 
     @property
     def launches(self) -> tuple[Launch[K], ...]:

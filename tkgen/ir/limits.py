@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import accumulate
-from math import lcm, prod
+from math import ceil, lcm, prod
 from operator import mul
 
 from tkgen.ir.divided import Divided, completed, divided
@@ -163,6 +163,27 @@ def product_sizes(program: Program, rows: int, cols: int, contraction: int, step
         whole, unit = all(size % unit == 0 for size, unit in own), lcm(*(unit for _, unit in own))
         largest = max(size for size, _ in own)
         found[dim.name] = -(-largest // unit) * unit if len(own) > 1 and whole else largest
+    for axis, step in ((program.equations.rows, 0), (program.equations.cols, 0), (program.contraction, units[2])):
+        if axis.parts:
+            size = found.pop(axis.dim.name)
+            as_stated = {dim.name: dim.size for dim in axis.parts if dim.size is not None}
+            found |= as_stated if size == axis.dim.size else _of_parts(axis.parts, size, step)
+    return found
+
+
+def _of_parts(dims: Sequence[Dim], size: int, step: int) -> dict[str, int]:
+    """Sizes of the dimensions that a flattened axis combines, of `size` places in all or a few more.
+
+    The last one has a `step` where there is one, if that divides its own size; others are about equal, or their own.
+    """
+    found, left = dict[str, int](), size
+    for n, dim in reversed(list(enumerate(dims))):
+        wanted = ceil(left ** (1 / (n + 1)))
+        if step:
+            whole = n == len(dims) - 1 and (dim.size or 0) % step == 0
+            wanted = step if whole else (dim.size or 1)
+        found[dim.name] = left if n == 0 else min(wanted, dim.size or wanted, left)
+        left = -(-left // found[dim.name])
     return found
 
 

@@ -357,6 +357,8 @@ class _Evaluation(Scatters):
 
     def view(self, tensor: Tensor, access: Access) -> tuple[Tensor, tuple[str, ...]]:
         """The part of a tensor that is touched, and its directions."""
+        if access.flattens:
+            return self.joint(tensor, access)
         dims: list[str] = []
         for index in access.indices:
             at, axis = len(dims), index.axis

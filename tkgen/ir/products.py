@@ -11,9 +11,9 @@ R[m, n / 128] = rowmax(g)                 and of what is reduced of a block's ti
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from math import inf, prod
+from math import inf
 
 from tkgen.ir.affine import first_affine
 from tkgen.ir.deciding import decided
@@ -27,6 +27,7 @@ from tkgen.ir.equations import (
     Constant,
     Convert,
     Coordinate,
+    Digit,
     Kernel,
     Load,
     Loop,
@@ -44,7 +45,10 @@ from tkgen.ir.equations import (
 )
 from tkgen.ir.integers import op_range
 from tkgen.ir.liveness import pruned
-from tkgen.ir.tensors import GLOBAL_DIMENSIONS, Dim, DType, Tensor
+from tkgen.ir.tensors import GLOBAL_DIMENSIONS, DType, Tensor
+from tkgen.ir.views import Unfit as Unfit
+from tkgen.ir.views import View as View
+from tkgen.ir.views import view as view
 from tkgen.source import Span
 
 SCALED_BLOCK = 32  # elements along the contraction that share a scale (OCP Microscaling formats, revision 1.0)
@@ -54,80 +58,6 @@ WHOLE = {DType.BF16: 2.0**8, DType.F16: 2.0**11, DType.F32: 2.0**24}
 PACKED = (DType.I8, DType.I4, DType.U4)  # what factors may be made of
 ELEMENTWISE = (Map, Convert, Load, Constant, Argument, Coordinate, Store)
 COMPUTED = (Map, Convert, Constant, Argument)  # of what a factor is made beside tensors
-
-
-@dataclass(frozen=True)
-class View:
-    """The matrix (or vector) of a tensor that a block works on: `access` without the indices that only say which one.
-
-    Its rows are as far apart as they lie in the tensor: `matrix` has the extents of the tile's axes, except for the
-    last, which is the distance of two rows (a head of [B, N, H, D] is a matrix of N rows that are H D elements long).
-    """
-
-    name: str
-    access: Access
-    matrix: Tensor
-
-    @property
-    def tensor(self) -> Tensor:
-        """The whole tensor."""
-        return self.access.tensor
-
-    @property
-    def is_whole(self) -> bool:
-        """True if it is the tensor itself."""
-        return self.matrix.dims == self.tensor.dims and not self.ragged and not self.gathered
-
-    @property
-    def gathered(self) -> Access | None:
-        """The access that gives the indices of its rows, where they are not consecutive."""
-        return next((i.through for i in self.access.indices if i.through is not None), None)
-
-    @property
-    def ragged(self) -> bool:
-        """True if its first dimension is the part of the tensor's that a group has."""
-        within = (i.axis is not None and i.axis.within is not None for i in self.access.indices if i.through is None)
-        return any(within)
-
-    @property
-    def tiled(self) -> tuple[int, ...]:
-        """The dimensions of the tensor along which the view extends."""
-        return tuple(n for n, i in enumerate(self.access.indices) if i.extends)
-
-    @property
-    def axes(self) -> tuple[Axis, ...]:
-        """The axes of the tile, in the order of the view's dimensions."""
-        return self.access.axes
-
-    @property
-    def pitch(self) -> tuple[Dim, ...]:
-        """The dimensions that lie between two rows: their product is the distance. None where there are no rows."""
-        return self.tensor.dims[self.tiled[0] + 1 :] if len(self.tiled) == 2 else ()
-
-
-def view(access: Access, name: str = "") -> View:
-    """The view of an access. Raises Unfit where its last dimension is not the tensor's."""
-    tensor = access.tensor
-    at = [n for n, i in enumerate(access.indices) if i.extends]
-    if at and at[-1] != len(tensor.dims) - 1:
-        raise Unfit(f"an index of `{tensor.name}` comes after those of its tile, `{access_text(access)}`: tiles go "
-                    "along the last dimension", tensor.span)  # fmt: skip
-    dims = [tensor.dims[n] if i.through is None or i.axis is None else i.axis.dim
-            for n, i in enumerate(access.indices) if n in at]  # fmt: skip
-    if len(at) == 2 and at[1] != at[0] + 1:
-        between = tensor.dims[at[0] + 1 :]
-        sizes = [d.size for d in between if d.size is not None]
-        known = len(sizes) == len(between)
-        dims[1] = Dim(" * ".join(d.name for d in between), prod(sizes) if known else None, dims[1].span)
-    return View(name or tensor.name, access, Tensor(tensor.name, tensor.dtype, tuple(dims), tensor.span))
-
-
-class Unfit(Exception):
-    """Equations of another form: the message says in which way, `span` where."""
-
-    def __init__(self, message: str, span: Span | None, fix: str = ""):
-        super().__init__(message)
-        self.span, self.fix = span, fix
 
 
 @dataclass(frozen=True)
@@ -300,9 +230,9 @@ def sums(kernel: Kernel) -> Sums:
     if many := next((a.tensor for a in accesses(kernel) if len(a.indices) > GLOBAL_DIMENSIONS), None):
         raise Unfit(f"`{many.name}` has {len(many.dims)} dimensions, and factors have at most {GLOBAL_DIMENSIONS}",
                     many.span, "combine dimensions that are neighbors in memory")  # fmt: skip
-    if affine := first_affine(accesses(kernel)):
-        raise Unfit(f"`{access_text(affine)}` has an affine index, which kernels without products read",
-                    affine.tensor.span, "store what is read there in a kernel before")  # fmt: skip
+    if stored := first_affine(s.target for s in kernel.stores):
+        raise Unfit(f"`{access_text(stored)}` is stored at an affine index, which row kernels do",
+                    stored.tensor.span, "store by the axes, and move it in a kernel after")  # fmt: skip
     meant, kernel = kernel, decided(kernel)
     loops = [op for op in kernel.body if isinstance(op, Loop)]
     if len(loops) != 1:
@@ -484,6 +414,33 @@ def _in_order(ops: tuple[Op, ...]) -> tuple[Op, ...]:
     return (*rest, *ordered)
 
 
+def _affine(left: Access, ops: Iterable[Op]) -> None:
+    """Raises Unfit for affine indices of anything but a left factor, and of ragged axes."""
+    for access in (op.source for op in ops if isinstance(op, Load)):
+        if access == left or not any(index.terms for index in access.indices):
+            continue
+        text, name = access_text(access), access.tensor.name
+        if access.flattens:
+            digits = dict.fromkeys(w.axis for i in access.indices for w in i.ways if isinstance(w, Digit))
+            dims = ", ".join(dim.name for axis in digits for dim in axis.parts)
+            raise Unfit(f"`{text}` has parts of a flattened axis, and only the left operand can read them one by one",
+                        access.tensor.span,
+                        f"declare `{name}` with these dimensions next to each other in this order: {dims}")  # fmt: skip
+        raise Unfit(
+            f"`{text}` has an affine index, which only the left operand of a product can have",
+            access.tensor.span,
+            "make it the left operand, or store what is read there in a kernel before",
+        )
+    if any(index.terms for index in left.indices):
+        moved = next((axis for index in left.indices for axis in index.axes if axis.within), None)
+        if moved is not None:
+            raise Unfit(f"`{access_text(left)}` shifts `{moved.name}`, which is ragged", moved.span,
+                        "pad groups to one length, or shift it in a row kernel before")  # fmt: skip
+        if any(index.through is not None for index in left.indices):
+            raise Unfit(f"rows of `{left.tensor.name}` are gathered, and have affine indices", left.tensor.span,
+                        "list the positions in the tensor of i32")  # fmt: skip
+
+
 def _gathered(left: Access, right: Access, epilogue: tuple[Op, ...]) -> None:
     """Raises Unfit for gathered places of anything but the rows of the left factors."""
     loads = [op.source for op in epilogue if isinstance(op, Load)]
@@ -570,6 +527,7 @@ def _sums(loop: Loop, before: tuple[Op, ...], after: tuple[Op, ...], rows: Axis,
         if rows not in left.axes:
             left, right, left_scale, right_scale = right, left, right_scale, left_scale
         _gathered(left, right, (*before, *after))
+        _affine(left, (*before, *loop.body, *after))
         if by_tile := next((f for f in (left, right) if any(i.of_tile for i in f.indices)), None):
             raise Unfit(f"`{access_text(by_tile)}` is a different matrix for each tile", product.result.span)
         if set(left.axes) != {rows, loop.axis} or set(right.axes) != {cols, loop.axis}:

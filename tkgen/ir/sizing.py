@@ -125,6 +125,12 @@ class Sizing(ABC):
         sizes = [self.extents[d.name] if d.size is None else self.extents.get(d.name, d.size) for d in tensor.dims]
         return tensor.dtype.stored(sizes)
 
+    def given(self, tensor: Tensor) -> list[int]:
+        """The sizes of a tensor that a caller passes: as the spec declares it."""
+        if not tensor.declared:
+            return self.shape(tensor)
+        return tensor.dtype.stored([dim.size or self.extents[dim.name] for dim in tensor.declared])
+
     def bytes(self, tensor: Tensor) -> int:
         """The size of a tensor in memory."""
         return prod(self.shape(tensor)) * tensor.dtype.bytes

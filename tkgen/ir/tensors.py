@@ -151,11 +151,17 @@ class Tensor:
     dims: tuple[Dim, ...]
     span: Span = field(compare=False, repr=False)
     interleaved: bool = False  # of 4 bits, in the order of `tkgen.packing`
+    declared: tuple[Dim, ...] = ()  # what the spec declares, where `dims` has neighbours of these flattened to one
 
     @property
     def shape(self) -> tuple[int | None, ...]:
         """Sizes in elements; None where dynamic."""
         return tuple(d.size for d in self.dims)
+
+    @property
+    def given(self) -> tuple[Dim, ...]:
+        """The dimensions of a tensor that a caller passes: those that the spec declares."""
+        return self.declared or self.dims
 
 
 @hashed_once

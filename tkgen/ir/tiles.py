@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tkgen.ir.equations import Axis, AxisKind, Index
+from tkgen.ir.equations import Access, Axis, AxisKind, Digit, Index, Term
 
 
 @dataclass(frozen=True)
@@ -116,16 +116,30 @@ class Directions:
 
     def affine(self, index: Index) -> Tile:
         """The positions that an affine index takes."""
-        places, dims = torch.tensor(index.at), list[str]()
+        places = Tile((), torch.tensor(index.at))
         for term in index.terms:
-            if not isinstance(term.of, Axis):
-                places = places + term.factor * self.extents[term.of.name]
+            if term.axis is None:
+                places = Tile(places.dims, places.value + term.factor * self.extents[term.of.name])
                 continue
-            along = self.coordinate(term.of)
-            places = places.unsqueeze(-1) if along.dims else places
-            places = places + term.factor * along.value.long()
-            dims += along.dims
-        return Tile(tuple(dims), places)
+            along = self.coordinate(term.axis)
+            value = along.value.long()
+            if isinstance(term.of, Digit):
+                value = (term.of.first + value) // term.of.divisor % term.of.size
+            dims = (*places.dims, *(d for d in along.dims if d not in places.dims))
+            factor = term.factor * along_dims(value, along.dims, dims)
+            places = Tile(dims, along_dims(places.value, places.dims, dims) + factor)
+        return places
+
+    def joint(self, tensor: Tensor, access: Access) -> tuple[Tensor, tuple[str, ...]]:
+        """The elements of a tensor whose indices share axes, as those along a flattened one do; zeros for none."""
+        taken = [self.affine(i if i.axis is None else Index(None, terms=(Term(i.axis),))) for i in access.indices]
+        dims = tuple(dict.fromkeys(d for place in taken for d in place.dims))
+        places = [along_dims(place.value, place.dims, dims) for place in taken]
+        there = torch.ones((), dtype=torch.bool)
+        for place, size in zip(places, tensor.shape, strict=True):
+            there = there & (place >= 0) & (place < size)
+        inside = tuple(place.clamp(0, size - 1) for place, size in zip(places, tensor.shape, strict=True))
+        return torch.where(there, tensor[inside], 0.0), dims
 
     def tiles(self, axis: Axis) -> int:
         """The number of an axis' tiles."""

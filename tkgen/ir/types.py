@@ -18,7 +18,7 @@ from tkgen.ir.kernel_program import KernelProgram as KernelProgram
 from tkgen.ir.kernel_program import Origins as Origins
 from tkgen.ir.kernel_program import RemapStage as RemapStage
 from tkgen.ir.kernel_program import Unused as Unused
-from tkgen.ir.products import Sums
+from tkgen.ir.products import Sums, View
 from tkgen.ir.tensors import DTYPE_NAMES as DTYPE_NAMES
 from tkgen.ir.tensors import OWN_ENCODING as OWN_ENCODING
 from tkgen.ir.tensors import Dim as Dim
@@ -393,6 +393,11 @@ class Program(KernelProgram):
     def gathered(self) -> dict[str, EquationAccess]:
         """The accesses that give the indices of rows, by name, for operands whose rows are gathered."""
         return {v.tensor.name: v.gathered for v in self.equations.views if v.gathered is not None}
+
+    @property
+    def placed(self) -> dict[str, View]:
+        """The operands whose elements are read at affine indices, by name."""
+        return {v.tensor.name: v for v in self.equations.views if v.placed}
 
     @property
     def held(self) -> dict[Tensor, Dim]:

@@ -263,8 +263,8 @@ class _Verifier:
     def access(self, access: Access, op: Op) -> None:
         tensor, indices = access.tensor, access.indices
         self.insist(tensor in self.kernel.tensors, "names", op)
-        axes = [a for i in indices for a in i.axes if not i.of_page]
-        self.insist(len(indices) == len(tensor.dims) and len(set(axes)) == len(axes), "rank", op)
+        ways = [a for i in indices for a in i.ways if not i.of_page]
+        self.insist(len(indices) == len(tensor.dims) and len(set(ways)) == len(ways), "rank", op)
         for index, dim, before in zip(indices, tensor.dims, (None, *indices), strict=False):
             if index.terms:
                 self.insist(index.axis is None and index.divisor == 1, "place", op)

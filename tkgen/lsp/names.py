@@ -207,11 +207,11 @@ def _in_item(node: Item) -> Iterator[Occurrence]:
                 yield from _in_operation(op)
         case ast.Over(axes=axes):
             for axis in axes:
-                yield _declared(axis.name, "axis")
-                yield from _in_exprs(axis.extent, *_bounds(axis.within), axis.tile)
-        case ast.Each(name=name, extent=extent, within=within, tile=length, since=since, until=until, part=part):
-            yield _declared(name, "axis")
-            yield from _in_exprs(extent, *_bounds(within), length, since, until, part)
+                yield from _axes(axis)
+                yield from _in_exprs(*_bounds(axis.within), axis.tile)
+        case ast.Each(within=within, tile=length, since=since, until=until, part=part):
+            yield from _axes(node)
+            yield from _in_exprs(*_bounds(within), length, since, until, part)
         case ast.When(condition=condition):
             yield from _in_exprs(condition)
         case ast.Carry(values=values):
@@ -232,6 +232,13 @@ def _in_item(node: Item) -> Iterator[Occurrence]:
             yield from _in_exprs(*calls)
         case _:
             yield from _in_exprs(*_expressions(node))
+
+
+def _axes(clause: ast.AxisClause | ast.Each) -> Iterator[Occurrence]:
+    """The axes that a clause declares, one or those of a flattened one, and the dimensions that they run over."""
+    for axis in clause.parts or (clause,):
+        yield _declared(axis.name, "axis")
+        yield from _in_exprs(axis.extent)
 
 
 def _expressions(node: Item) -> tuple[ast.Expr | None, ...]:

@@ -60,6 +60,8 @@ def traffic(workload: Workload, target: Target, product: Product) -> Traffic:
     rows, cols, step = workload.block
     depth = min(workload.piece_steps * step, workload.k)
     size = {"a": rows * depth * workload.left_bits // 8, "b": cols * depth * workload.right_bits // 8}
+    asked_of = size["a"] + size["b"]  # by a block
+    size["a"] = int(size["a"] / workload.again)  # what is read again is in L2
     tile_out = rows * cols * workload.output_bytes
     l2 = llc = hbm = 0
     waiting_llc = waiting_hbm = 0.0
@@ -73,7 +75,7 @@ def traffic(workload: Workload, target: Target, product: Product) -> Traffic:
         known = _still_cached(everything, history, size, target.llc_bytes, tile_out * sum(map(len, by_xcd)))
         hbm += sum(size[p[0]] for p in everything - known)
         for xcd, tiles in enumerate(by_xcd):
-            asked = len(tiles) * (size["a"] + size["b"])
+            asked = len(tiles) * asked_of
             panels = needed[xcd]
             kept = (
                 panels & before[xcd] if _bytes(before[xcd] | panels, size) <= target.l2_bytes_per_xcd else frozenset()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -77,7 +78,7 @@ def of_launch(build: Build, launch: Launch[Any], held: Mapping[Tensor, Sequence[
         "waves": build.spec.program.waves,
         "blocks": launch.blocks,
         "blocks_per_cu": build.occupancy.blocks_per_cu,
-        "sizes": tuple(launch.extents.items()),
+        "sizes": launch.stated,
         "arguments": arguments,
     }
 
@@ -88,7 +89,8 @@ class Workload(Launched):
 
     `products` sums are made at once, for each of `matrices` outputs; no two of these share a factor here, which heads
     of grouped queries do. An element of all left factors together has `left_bits` in memory, one of all right ones
-    `right_bits`: weights are narrower than what they are multiplied with.
+    `right_bits`: weights are narrower than what they are multiplied with. Left factors that are read at affine indices
+    have fewer elements than that: the taps of a convolution read each of them `again` times.
 
     `pieces` gives, in launch order, the block tile that is worked on and the first K-step of the part of K that is
     summed (0 where nothing is split), as (row, column, step); `piece_steps` is the length of that part. A block does
@@ -101,6 +103,7 @@ class Workload(Launched):
     block: tuple[int, int, int]
     dtype: str
     left_bits: int
+    again: float = 1.0
     right_bits: int
     output_bytes: int
     pieces: Sequence[tuple[int, int, int]] = field(repr=False)
@@ -119,7 +122,8 @@ class Workload(Launched):
     @property
     def operand_bytes(self) -> int:
         """Bytes of all factors."""
-        return (self.m * self.left_bits + self.n * self.right_bits) * self.k // 8 * self.factors
+        left = int(self.m * self.left_bits / self.again)
+        return (left + self.n * self.right_bits) * self.k // 8 * self.factors
 
     @property
     def flops_per_piece(self) -> int:
@@ -156,6 +160,7 @@ class Workload(Launched):
             matrices=launch.matrices,
             factors=launch.factors,
             products=len(program.products),
+            again=_again(launch, m, k),
             left_bits=sum(o.tensor.dtype.bits for o in program.operands if o.side is Side.A),
             right_bits=sum(o.tensor.dtype.bits for o in program.operands if o.side is Side.B),
             block=program.block,
@@ -166,6 +171,12 @@ class Workload(Launched):
             repeats=-(-len(pieces) // launch.blocks),
             zeroed_bytes=m * n * output * launch.matrices if program.added else 0,
         )
+
+
+def _again(launch: Launch[Program], m: int, k: int) -> float:
+    """The number of times that the contraction reads an element of left factors at affine indices; 1 of others."""
+    views = launch.program.placed.values()
+    return max([m * k * launch.factors / max(prod(launch.shape(v.tensor)), 1) for v in views] + [1.0])
 
 
 def _pieces(launch: Launch[Program]) -> tuple[list[tuple[int, int, int]], int]:

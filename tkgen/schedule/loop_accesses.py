@@ -117,8 +117,9 @@ def check_accesses(m: LoopMap) -> None:
 
 def _loaded(m: LoopMap, op: Load, factors: set[Value]) -> None:
     source, name = op.source, op.source.tensor.name
-    if first_affine([source]):
-        raise LoopError(f"`{access_text(source)}` is read at an affine index, which kernels without products do",
+    if source.flattens or first_affine([source]):
+        what = "has a part of a flattened axis" if source.flattens else "has an affine index"
+        raise LoopError(f"`{access_text(source)}` {what}, which fused matmuls do not read",
                         op.result.span, "store what is read there in a kernel before")  # fmt: skip
     moves = any(ring.access == source for ring in m.moving)
     if table := next((i.through for i in source.indices if i.through and not (i.of_page and moves)), None):

@@ -7,6 +7,7 @@ from enum import Enum
 
 from tkgen.ir.affine import apart
 from tkgen.ir.deciding import asked_along
+from tkgen.ir.equation_text import access_text
 from tkgen.ir.equations import (
     Access,
     Axis,
@@ -83,6 +84,9 @@ def refuse(kernel: Kernel) -> None:
         if isinstance(op, Product):
             raise RowError(f"{kernel.name} multiplies: its tiles are not rows", op.result.span)
     for access in accesses(kernel):
+        if access.flattens:
+            raise RowError(f"`{access_text(access)}` has a part of a flattened axis, which row kernels read only next "
+                           "to all other parts", access.tensor.span, "make each of them a separate axis")  # fmt: skip
         for index in access.indices:
             if (index.of_tile or index.of_blocks) and index.axis is not None:
                 raise RowError(f"{index.axis.name} is divided, but a tile extends along it", index.axis.span)

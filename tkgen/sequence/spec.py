@@ -77,7 +77,21 @@ class SequenceSpec(TypedSpec[SequenceProgram, T], Generic[T]):
 
     def found(self) -> Iterable[Diagnostic]:
         """The diagnostics of each kernel, and of the tensors between them."""
-        return distinct([*self._unwritten(), *(d for kernel in self.kernels for d in kernel.diagnostics)])
+        forms = list(self._other_forms())
+        between = forms or self._unwritten()
+        return distinct([*between, *(d for kernel in self.kernels for d in kernel.diagnostics)])
+
+    def _other_forms(self) -> Iterator[Diagnostic]:
+        """E230 where kernels see one tensor in different forms: with dimensions flattened, and as it is declared."""
+        seen: dict[str, tuple[Tensor, Label]] = {}
+        for p in self.program.kernels:
+            for tensor in p.arguments:
+                here = Label(p.spans["kernel"], "in this kernel")
+                before, where = seen.setdefault(tensor.name, (tensor, here))
+                if before.dims != tensor.dims:
+                    message = f"two kernels see `{tensor.name}` in different forms, one of them along a flattened axis"
+                    fix = "index it along the same flattened axis in both, or launch the kernels one by one"
+                    yield Diagnostic("E230", message, here, (where, Label(tensor.span, "declared here")), fix=Fix(fix))
 
     def _unwritten(self) -> Iterator[Diagnostic]:
         """E231 where a kernel reads what only a later one writes, or more than those before it write."""

@@ -324,12 +324,16 @@ class Within(Node):
 
 @dataclass(frozen=True)
 class AxisClause(Node):
-    """`q in LENGTH by 256`: an axis of blocks; `tile` is None in `b in BATCH`, where a block has one place of it."""
+    """`q in LENGTH by 256`: an axis of blocks; `tile` is None in `b in BATCH`, where a block has one place of it.
+
+    A flattened axis, `(p in P, q in Q) by 128`, has `parts`; its `name` is that of all of them.
+    """
 
     name: Name
     extent: Expr
     within: Within | None
     tile: Expr | None
+    parts: tuple[AxisClause, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -344,6 +348,7 @@ class Each(Node):
     """`each j in LENGTH by 64 from q - 512 to q` and its body: a loop over the tiles of an axis, or of a part of it.
 
     Tiles that end before `since` or begin after `until` are not visited. `part s` has an equal part for each place.
+    A loop over a flattened axis has `parts`, as `AxisClause` does.
     """
 
     name: Name
@@ -354,6 +359,7 @@ class Each(Node):
     until: Expr | None
     part: Name | None
     body: tuple[Statement, ...]
+    parts: tuple[AxisClause, ...] = ()
 
 
 @dataclass(frozen=True)

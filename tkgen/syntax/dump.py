@@ -48,6 +48,8 @@ def _inline(value: object) -> str:
             return f"{_inline(operand)}.T"
         case ast.Access(name=name, indices=indices):
             return f"{name.id}[{', '.join(map(_inline, indices))}]"
+        case ast.AxisClause(tile=tile, parts=parts) if parts:
+            return f"({', '.join(map(_inline, parts))}) by {_inline(tile)}"
         case ast.AxisClause(name=name, extent=extent, within=within, tile=tile):
             part = f" {_inline(within)}" if within else ""
             return f"{name.id} in {_inline(extent)}{part}" + (f" by {_inline(tile)}" if tile else "")

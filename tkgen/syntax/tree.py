@@ -346,10 +346,19 @@ class TreeBuilder:
         return ast.Over(self.span(node), tuple(self._axis(_tree(t)) for t in node.children))
 
     def _axis(self, node: Branch) -> ast.AxisClause:
-        name, extent, *rest = node.children
+        name, *rest = node.children
+        if isinstance(name, Tree):
+            joined, parts = self._flattened(name)
+            return ast.AxisClause(self.span(node), joined, joined, None, self.expr(rest[0]), parts)
+        extent, *rest = rest
         within, tile = self._apart(rest)
         return ast.AxisClause(self.span(node), self.name(name), self.expr(extent), within,
                               self.expr(tile[0]) if tile else None)  # fmt: skip
+
+    def _flattened(self, node: Branch) -> tuple[ast.Name, tuple[ast.AxisClause, ...]]:
+        """The axes of a flattened one, and a name for all of them, which is no name of the spec."""
+        parts = tuple(self._axis(_tree(t)) for t in node.children)
+        return ast.Name(self.span(node), "_".join(part.name.id for part in parts)), parts
 
     def _apart(self, children: list[Branch | Token]) -> tuple[ast.Within | None, list[Branch | Token]]:
         """Split off the `within` or `below` after the extent of an axis, and return it with the rest."""
@@ -362,7 +371,13 @@ class TreeBuilder:
 
     def _each(self, node: Branch) -> ast.Each:
         head, *body = (_tree(t) for t in node.children)
-        name, extent, *rest = head.children
+        first, *rest = head.children
+        parts: tuple[ast.AxisClause, ...] = ()
+        if isinstance(first, Tree):
+            name, parts = self._flattened(first)
+            extent: ast.Expr = name
+        else:
+            name, extent = self.name(first), self.expr(rest.pop(0))
         within, (tile, *ends) = self._apart(rest)
         end = {_tree(t).data: _tree(t).children[0] for t in ends}
         statements: tuple[ast.Statement, ...] = ()
@@ -374,14 +389,15 @@ class TreeBuilder:
         self.loops -= 1
         return ast.Each(
             self.span(head),
-            self.name(name),
-            self.expr(extent),
+            name,
+            extent,
             within,
             self.expr(tile),
             self.expr(end["since"]) if "since" in end else None,
             self.expr(end["until"]) if "until" in end else None,
             self.name(end["part"]) if "part" in end else None,
             statements,
+            parts,
         )
 
     def _each_head(self, node: Branch) -> ast.Each:

@@ -218,7 +218,8 @@ def _looped(spec: AnySpec) -> set[str]:
     """The dimensions of a size that the spec gives along which alone loops go."""
     each = [one.program.kernel for one in spec.kernels]
     inside = [op for kernel in each if has_products(kernel) for op in walk(kernel.body)]
-    looped = {op.axis.dim.name for op in inside if isinstance(op, Loop) and op.axis.dim.size}
+    axes = [op.axis for op in inside if isinstance(op, Loop) and op.axis.dim.size]
+    looped = {dim.name for axis in axes for dim in (axis.dim, *axis.parts)}
     if spec.kernels != (spec,):  # along what another kernel has blocks there would be as many of these
         for kernel in each:
             looped -= {a.dim.name for a in kernel.axes if a.kind is AxisKind.PARALLEL and not a.is_index}

@@ -24,6 +24,7 @@ from tkgen.checks import mapping
 from tkgen.checks.words import names_text, statement
 from tkgen.diagnostics import Diagnostic, Edit, Fix, Label
 from tkgen.diagnostics.edits import also_for, without_option, without_statement
+from tkgen.ir.equation_text import access_text
 from tkgen.ir.equations import Coordinate
 from tkgen.ir.launch import Launch
 from tkgen.ir.limits import counts_steps_in_64_bits, most_tiles
@@ -174,6 +175,10 @@ def _equations(program: Program, equations: Sums) -> Iterator[Diagnostic]:
     for operand in (o for o in program.operands if o.name in program.gathered):
         yield _refused(f"rows of `{operand.name}` are gathered, but the copy engine copies complete tiles",
                        operand.tensor.span, "gather them in a row kernel first")  # fmt: skip
+    for operand in (o for o in program.operands if o.name in program.placed):
+        yield _refused(f"`{access_text(program.placed[operand.name].access)}` has an affine index, but the copy engine "
+                       "copies complete tiles", operand.tensor.span,
+                       "gather the patches in a row kernel first, or build for an AMD GPU")  # fmt: skip
     scaled = next((s.span for s in equations.sums if s.scaled), None)
     if (program.grid.shares_tiles or program.part) and scaled:
         yield _refused("sm_90a does not divide the K-steps of scaled products among blocks", scaled,

@@ -11,6 +11,7 @@ from tkgen.ir.limits import BUFFER_BYTES
 from tkgen.ir.products import Sums, Unfit, View, sums
 from tkgen.ir.resolve import clauses, dataflow, waves
 from tkgen.ir.resolve.names import Scope
+from tkgen.ir.resolve.placed import placed
 from tkgen.ir.resolve.said import said
 from tkgen.ir.resolve.sizes import unmade
 from tkgen.ir.resolve.written import divided, scheduled
@@ -63,8 +64,9 @@ def matrix(scope: Scope, typed: Typed) -> Program:
     roles = scheduled(scope, roles, operands, factors, accumulator)
     operands = divided(operands, roles)
     for o in operands:
-        if o.part_count > 1 and any(v.gathered and v.tensor.name == o.name for v in found.views):
-            raise scope.error("E230", f"`{o.name}`, whose rows are gathered, must be moved as a whole", o.span,
+        if o.part_count > 1 and any((v.gathered or v.placed) and v.tensor.name == o.name for v in found.views):
+            how = "gathered" if any(v.gathered and v.tensor.name == o.name for v in found.views) else "computed"
+            raise scope.error("E230", f"`{o.name}`, whose rows are {how}, must be moved as a whole", o.span,
                               fix="move all its fragments at once")  # fmt: skip
     by_name = {o.name: o for o in operands}
     products = tuple(
@@ -153,6 +155,8 @@ def _supported(scope: Scope, found: Sums, at: Span) -> None:
     for v in found.views:
         if v.gathered is not None:
             _supported_places(scope, found, v)
+        if v.placed:
+            placed(scope, found, v)
     if clauses.tail(scope):
         for v in found.views:
             inner, along = v.tensor.dims[-1], v.access.indices[-1].axis

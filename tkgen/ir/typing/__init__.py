@@ -59,8 +59,8 @@ def equations(scope: Scope) -> Typed:
     for over in scope.all(ast.Over):
         for clause in over.axes:
             guarded(partial(axes.over, clause))
-            if clause.name.id not in axes.found:
-                scope.broken.add(clause.name.id)
+            names = {part.name.id for part in clause.parts or (clause,)}
+            scope.broken |= names - axes.found.keys() - axes.flattened.digits.keys()
     at = Expressions(scope, axes)
     Body(at).whole(scope.kernel.body)
     if not scope.errors and not at.stores:
@@ -70,7 +70,8 @@ def equations(scope: Scope) -> Typed:
     _said_of_which_tile(at)
     if scope.errors:
         raise Stop()
-    tensors, scalars = tuple(scope.tensors.values()), tuple(scope.scalars.values())
+    forms, scalars = axes.flattened.forms, tuple(scope.scalars.values())
+    tensors = tuple(forms[t.name][0] if t.name in forms else t for t in scope.tensors.values())
     kernel = Kernel(scope.kernel.name.id, tensors, scalars, tuple(axes.found.values()), pruned(tuple(at.ops)))
     check_read_positions(at, kernel)
     unused = tuple(_unused(at, kernel))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tkgen.diagnostics import Label
 from tkgen.ir.affine import whole_ends
-from tkgen.ir.equations import Axis, Index, Term
+from tkgen.ir.equations import Axis, Digit, Index, Term
 from tkgen.ir.limits import LARGEST_INT, LARGEST_ROWS_SIZE
 from tkgen.ir.resolve.names import Scope
 from tkgen.ir.resolve.sizes import number
@@ -21,10 +21,10 @@ WHOLE = "coordinate"  # `coordinate(D)`: the position along a dimension that is 
 
 @dataclass
 class Sum:
-    """A sum of axes and dynamic sizes, each times a number, and of `at`."""
+    """A sum of axes, parts of flattened ones and dynamic sizes, each times a number, and of `at`."""
 
     at: int = 0
-    factors: dict[Axis | Dim, int] = field(default_factory=dict)
+    factors: dict[Axis | Digit | Dim, int] = field(default_factory=dict)
 
     def plus(self, other: Sum, times: int = 1) -> Sum:
         """Return this sum plus `times` another one."""
@@ -39,7 +39,7 @@ class Reader:
     """Reads indices: `axis` finds the axis of a name, `whole` that of a dimension that is taken whole."""
 
     scope: Scope
-    axis: Callable[[ast.Name], Axis | None]
+    axis: Callable[[ast.Name], Axis | Digit | None]
     whole: Callable[[Dim, Span], Axis]
 
     def index(self, tensor: Tensor, dim: Dim, expr: ast.Expr) -> Index:
@@ -67,7 +67,7 @@ class Reader:
                 "E203", f"`{expr.span.text}` may be beyond 31 bits", expr.span, "positions are counted with 32 bits",
                 fix="use smaller factors, or give dynamic dimensions a size",
             )  # fmt: skip
-        sizes = [t.of.dim.size if isinstance(t.of, Axis) else t.of.size for t in index.terms]
+        sizes = [term.size for term in index.terms]
         if dim.size is not None and None not in sizes and (high < 0 or low >= dim.size):
             raise self.scope.error(
                 "E223", f"`{tensor.name}` has no element at any `{expr.span.text}`", expr.span,
@@ -103,7 +103,8 @@ class Reader:
         if axis is None and name not in self.scope.dims:
             raise self.scope.error("E200", f"`{name}` is neither an axis nor a dimension", argument.span,
                                    fix="name one", known=self.scope.dims)  # fmt: skip
-        return Sum(0, {axis or self.whole(self.scope.dims[name], argument.span): 1})
+        of: Axis | Digit = axis or self.whole(self.scope.dims[name], argument.span)
+        return Sum(0, {of: 1})
 
     def _scaled(self, left: Sum, right: Sum, node: ast.Binary, whole: ast.Expr) -> Sum:
         """A product of which one factor is a number."""

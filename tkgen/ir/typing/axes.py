@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from tkgen.diagnostics import Edit, Fix, Label
-from tkgen.ir.equations import Access, Axis, AxisKind, Bound, Index, Value, Within
+from tkgen.ir.equations import Access, Axis, AxisKind, Bound, Digit, Index, Value, Within
 from tkgen.ir.resolve.names import Scope, Stop
 from tkgen.ir.resolve.sizes import number, positive
 from tkgen.ir.types import Dim, DType, Tensor
 from tkgen.ir.typing import suggestions
 from tkgen.ir.typing.affine_indices import Reader
+from tkgen.ir.typing.flattened import Flattened
 from tkgen.source import Span
 from tkgen.syntax import ast
 
@@ -36,11 +37,17 @@ class Axes:
     found: dict[str, Axis] = field(default_factory=dict)
     active: list[Axis] = field(default_factory=list)
     used: set[str] = field(default_factory=set)
+    flattened: Flattened = field(default_factory=Flattened)
 
     # ------------------------------------------------------------ declaring
 
     def over(self, clause: ast.AxisClause) -> None:
-        """`q in LENGTH by 256`."""
+        """`q in LENGTH by 256`, or `(p in P, q in Q) by 256`."""
+        if clause.parts:
+            assert clause.tile is not None  # the grammar has it
+            what = f"the tile along `{clause.name.span.text}`"
+            self._flatten(clause, AxisKind.PARALLEL, positive(self.scope, clause.tile, what))
+            return
         dim = self._extent(clause.extent)
         tile = None if clause.tile is None else positive(self.scope, clause.tile, f"the tile along `{clause.name.id}`")
         within = None if clause.within is None else self._within(clause.within, dim)
@@ -56,9 +63,12 @@ class Axes:
     def each(self, loop: ast.Each) -> Axis:
         """The axis of a loop. Two loops may walk along one axis, where they say the same of it."""
         name = loop.name.id
+        part = None if loop.part is None else self._part(loop.part)
+        if loop.parts:
+            tile = positive(self.scope, loop.tile, f"the tile along `{loop.name.span.text}`")
+            return self._flatten(loop, AxisKind.SEQUENTIAL, tile, part)
         dim = self._extent(loop.extent)
         tile = positive(self.scope, loop.tile, f"the tile along `{name}`")
-        part = None if loop.part is None else self._part(loop.part)
         within = None if loop.within is None else self._within(loop.within, dim)
         if within is not None and loop.part is not None and not within.lengths:
             raise self.scope.error(
@@ -82,6 +92,15 @@ class Axes:
                 fix="rename one of them; successive loops may share an axis if their tile and end are the same",
             )  # fmt: skip
         self.found[name] = axis
+        return axis
+
+    def _flatten(self, clause: ast.AxisClause | ast.Each, kind: AxisKind, tile: int, part: str | None = None) -> Axis:
+        """The axis of `(r in R, s in S) by 64`; two loops may walk along one."""
+        dims = [self._extent(each.extent) for each in clause.parts]
+        axis, again = self.flattened.axis(self.scope, clause, dims, kind, tile, part)
+        if axis in self.active or (again and kind is AxisKind.PARALLEL):
+            raise self.flattened.twice(self.scope, clause)
+        self.found[axis.name] = axis
         return axis
 
     def _bound(self, word: str, expr: ast.Expr, loop: Axis) -> Bound:
@@ -249,19 +268,31 @@ class Axes:
 
     def is_axis(self, name: str) -> bool:
         """Return True if `over` or `each` declares it; a dimension's name is a number."""
-        return name in self.found and name not in self.scope.values
+        return name in self.found and name not in self.scope.values and name not in self.flattened.axes
+
+    def along(self, name: ast.Name) -> Axis | Digit | None:
+        """The axis of that name, or the part of a flattened one, usable here; None where it is neither."""
+        if (digit := self.flattened.digits.get(name.id)) is None:
+            return self.named(name) if self.is_axis(name.id) else None
+        self._within_loop(digit.axis, name)
+        self.used.add(digit.axis.name)
+        return digit
 
     def named(self, name: ast.Name) -> Axis:
         """The axis of that name, usable here."""
         axis = self.found[name.id]
+        self._within_loop(axis, name)
+        self.used.add(name.id)
+        return axis
+
+    def _within_loop(self, axis: Axis, name: ast.Name) -> None:
+        """E227 where the axis of a name is that of a loop, and this is not in it."""
         if axis.kind is AxisKind.SEQUENTIAL and axis not in self.active:
             raise self.scope.error(
                 "E227", f"`{name.id}` is not defined outside of its loop", name.span, "not within `each`",
                 secondary=(Label(axis.span, "the loop"),) if axis.span else (),
                 fix=f"move this into the loop over `{name.id}`",
             )  # fmt: skip
-        self.used.add(name.id)
-        return axis
 
     def whole(self, dim: Dim, at: Span) -> Axis:
         """The axis of a dimension that is taken whole."""
@@ -287,19 +318,29 @@ class Axes:
                 "E223", f"`{shape}` has {several}, not {len(indices)}", at, secondary=declared,
                 fix=suggestions.without_none(tensor.name, indices, at) or "write an index for each dimension, or fewer",
             )  # fmt: skip
+        tensor, indices, runs = self.flattened.form(self.scope, tensor, indices, at)
         found: list[Index] = []
         for dim, expr in zip(tensor.dims, indices, strict=False):
+            if expr in runs:
+                found.append(Index(self._run(runs[expr], expr)))
+                continue
             place = self._in_page(tensor, dim, expr, found[-1]) if found and found[-1].of_page else None
             found.append(place or self._index(tensor, dim, expr, indices, stored))
         found += [Index(self.whole(dim, at)) for dim in tensor.dims[len(indices) :]]
-        axes = [a for i in found for a in i.axes if not i.of_page]
-        twice = next((a for a in axes if axes.count(a) > 1), None)
+        ways = [a for i in found for a in i.ways if not i.of_page]
+        twice = next((a for a in ways if ways.count(a) > 1), None)
         if twice is not None:
             raise self.scope.error(
                 "E223", f"`{at.text}` indexes two dimensions of `{shape}` along `{twice.name}`", at,
                 secondary=declared, fix="use a separate axis for one of the two",
             )  # fmt: skip
         return Access(tensor, tuple(found))
+
+    def _run(self, axis: Axis, at: ast.Expr) -> Axis:
+        """A flattened axis whose parts index neighbouring dimensions in their order."""
+        self._within_loop(axis, ast.Name(at.span, at.span.text))
+        self.used.add(axis.name)
+        return axis
 
     def _index(self, tensor: Tensor, dim: Dim, expr: ast.Expr, beside: tuple[ast.Expr, ...], stored: bool) -> Index:
         """An axis, an axis divided, a sum, a number, what a tensor holds, or the dimension's own name: all of it."""
@@ -309,6 +350,8 @@ class Axes:
             return self._through(expr)
         if isinstance(expr, ast.Name) and expr.id == dim.name:
             return Index(self.whole(dim, expr.span))
+        if isinstance(expr, ast.Name) and isinstance(digit := self.along(expr), Digit):
+            return self.flattened.index(self.scope, tensor, dim, digit, expr, stored)
         if isinstance(expr, ast.Name) and self.is_axis(expr.id):
             axis = self.named(expr)
             if axis.dim != dim:
@@ -320,8 +363,10 @@ class Axes:
             ):
                 return self._divided(tensor, dim, expr, self.named(first), stored)
         if isinstance(expr, ast.Binary | ast.Call):
-            reader = Reader(self.scope, lambda name: self.named(name) if self.is_axis(name.id) else None, self.whole)
+            reader = Reader(self.scope, self.along, self.whole)
             index = reader.index(tensor, dim, expr)
+            if stored and (digit := next((way for way in index.ways if isinstance(way, Digit)), None)):
+                raise self.flattened.apart(self.scope, tensor, digit, expr)
             if not index.is_constant:
                 return index
         if isinstance(expr, ast.Name) and expr.id not in self.scope.values:

@@ -149,6 +149,8 @@ class Body:
             )  # fmt: skip
         if name.id in at.scope.dims:
             return at.axes.whole(at.scope.dims[name.id], name.span)
+        if name.id in at.axes.flattened.digits:
+            raise at.axes.flattened.no_number(at.scope, name)
         raise at.scope.error(
             "E200", f"`{name.id}` is neither an axis nor a dimension", name.span,
             fix="name one of these", known=[*at.axes.found, *at.scope.dims],
@@ -183,7 +185,7 @@ class Body:
     def _without_axis(self, loop: ast.Each) -> None:
         """Names and functions of a loop's body that exist nowhere, where the loop itself is wrong."""
         at = self.at.trial()
-        at.scope.broken.add(loop.name.id)
+        at.scope.broken |= {part.name.id for part in loop.parts or (loop,)}
         Body(at).statements(loop.body, loop)
         self.at.scope.errors += [d for d in at.scope.errors if d.code == "E200"]
 

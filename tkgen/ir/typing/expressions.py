@@ -101,7 +101,9 @@ class Expressions:
     def trial(self) -> Expressions:
         """A copy that things can be tried on: nothing of it reaches this one, errors included."""
         scope = replace(self.scope, errors=[], declared=dict(self.scope.declared), broken=set(self.scope.broken))
-        axes = replace(self.axes, scope=scope, found=dict(self.axes.found), active=list(self.axes.active))
+        flattened = replace(self.axes.flattened, **{k: dict(v) for k, v in vars(self.axes.flattened).items()})
+        axes = replace(self.axes, scope=scope, found=dict(self.axes.found), active=list(self.axes.active),
+                       flattened=flattened)  # fmt: skip
         return Expressions(
             scope, axes, [], dict(self.names), dict(self.gone), list(self.loads), list(self.stores),
             dict(self.known), [], dict(self.later), set(self.broken), self.count, self.numbered,
@@ -163,6 +165,8 @@ class Expressions:
             return self.names[node.id].tile
         if self.axes.is_axis(node.id):
             return self._coordinate(self.axes.named(node), at, name)
+        if node.id in self.axes.flattened.digits:
+            raise self.axes.flattened.no_number(scope, node)
         if node.id in scope.tensors:
             return self._part(node, (), at, name)
         if node.id in scope.scalars:
@@ -482,9 +486,13 @@ class Expressions:
     def _transposed(self, operand: ast.Expr, at: Span) -> Tile:
         tile = self.expr(operand)
         if len(tile.axes) != 2:
+            loops = [a for a in self.axes.active if a in tile.axes]
+            flat = ", ".join(f"{a.name} in {a.dim.name}" for a in loops)
+            order = "index the axes in the order that you want"
+            order = f"flatten the loops to one: `each ({flat}) by {loops[-1].tile}`" if len(loops) > 1 else order
             raise self.scope.error(
                 "E224", f"`.T` swaps two axes, but this tile has {len(tile.axes)}", at, axes_text(tile.axes),
-                fix="drop it" if len(tile.axes) < 2 else "index the axes in the order that you want",
+                fix="drop it" if len(tile.axes) < 2 else order,
             )  # fmt: skip
         return Tile(tile.value, tile.axes[::-1])
 

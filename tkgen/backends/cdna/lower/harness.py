@@ -131,6 +131,7 @@ class Argument:
     contents: str
     of: str
     byte: int  # of poison, which a kernel overwrites
+    given: tuple[str, ...]  # the dimensions that the module takes, where `dims` has them flattened
 
 
 @dataclass(frozen=True)
@@ -223,7 +224,9 @@ def _render(template: str, kernel: Checked, target: str) -> str:
     names = {d.name for p in programs for d in p.dims} | {s.name for p in programs for s in p.scalars}
     defaults = _defaults(programs, {k.program.name: k.shape.unroll for k in kernels if isinstance(k, Plan)})
     used = dict.fromkeys(d for t in arguments for d in t.dims)
-    used |= dict.fromkeys(a.dim for p in programs for a in p.kernel.axes)
+    used |= dict.fromkeys(a.dim for p in programs for a in p.kernel.axes) | dict.fromkeys(
+        d for t in arguments for d in t.declared
+    )
     sizes = [Size(d.name, d.size, defaults[d.name], _option(d.name, names)) for d in used]
     given, terms = _given(programs), _terms(programs)
     held = {t.name: dim.name for p in programs for t, dim in p.kernel.held.items()}
@@ -460,4 +463,5 @@ def _argument(tensor: Tensor, contents: str, of: Mapping[str, str]) -> Argument:
         contents,
         of.get(tensor.name, ""),
         0x80 if whole or unsigned_zero else 0xFF,  # NaN, of whole numbers the least one
+        tuple(d.name for d in tensor.declared),
     )

@@ -22,6 +22,7 @@ from tkgen.backends.cdna.lower.model import (
 from tkgen.backends.cdna.lower.names import as_given, comment_text, cpp_name, outside
 from tkgen.backends.cdna.lower.operations import Operations
 from tkgen.backends.cdna.lower.origins import Origins
+from tkgen.backends.cdna.lower.placed import Placed, placed_of
 from tkgen.backends.cdna.lower.statements import Noted, Statement
 from tkgen.checks.shared_memory import lds_bytes
 from tkgen.diagnostics.text import count_text
@@ -30,6 +31,7 @@ from tkgen.ir.functions import CDNA, helpers
 from tkgen.ir.limits import Kind, Requirement, counts_steps_in_64_bits, dynamic_batch, requirements
 from tkgen.ir.products import View
 from tkgen.ir.reductions import exchanged
+from tkgen.ir.tensors import GLOBAL_DIMENSIONS
 from tkgen.ir.types import ACCESS_BYTES, SIMDS, WAVE_LANES, Operand, Role, Side, Tensor, Via
 from tkgen.remap import NamedInt, RemapCall, compose
 from tkgen.schedule.plan import Plan
@@ -182,7 +184,13 @@ class _Lowering:
         return (step, extent) if o.contraction_first else (extent, counted(o.tensor, step))
 
     def tensor(self, tensor: Tensor) -> GlobalTensor:
-        b, d, r, c = (["1"] * 4 + ["-1" if d.size is None else self.c.dim(d.name) for d in tensor.dims])[-4:]
+        extents = ["-1" if d.size is None else self.c.dim(d.name) for d in tensor.given]
+        together = extents[: len(extents) - GLOBAL_DIMENSIONS + 1]  # of more dimensions than four the first are one
+        b, d, r, c = (
+            (["1"] * 4 + [" * ".join(together), *extents[len(together) :]])[-4:]
+            if together
+            else (["1"] * 4 + extents)[-4:]
+        )
         c = counted(tensor, c)
         return GlobalTensor(
             cpp_name(tensor.name), tensor.dtype.cpp, (b, d, r, c), self.c.origin(tensor.span), self.policy(tensor)
@@ -211,6 +219,8 @@ class _Lowering:
 
     def matrix_view(self, view: View) -> Statement:
         """A local of the kernel: one matrix of a tensor; extents of its type are -1 if known only at run time."""
+        if view.placed:
+            return Placed(self.c, view).matrix()
         tensor, tiled = view.tensor, view.tiled
         terms = []
         straight = [i.axis for i in view.access.indices if i.axis is not None and i.through is None]
@@ -246,7 +256,8 @@ class _Lowering:
 
     def constants(self) -> list[Constant]:
         p = self.c.program
-        used = {d.name: d for t in self.c.program.arguments for d in t.dims}
+        used = {d.name: d for t in self.c.program.arguments for d in (*t.given, *t.dims)}
+        used |= {axis.dim.name: axis.dim for axis in p.kernel.axes if axis.dim.size and axis.dim not in p.dims}
         result = [
             Constant(self.c.dim(d.name), str(d.size), origin=self.c.origin(d.span))
             for d in used.values()
@@ -369,9 +380,11 @@ class _Lowering:
                 form = (operand.part_count, chunks) if operand.part_count > 1 else (chunks,)
                 yield _registers("tk::words_4", self.c.stage(operand), form, self.c.origin(operand.span))
         for operand in p.operands:
-            if operand.name in role.loads and operand.name in p.gathered:
-                chunks = -(-operand.lds_bytes // (ACCESS_BYTES * role.group * WAVE_LANES))
-                yield _registers("int", self.c.gathered_rows(operand), (chunks,), self.c.origin(operand.span))
+            placed = placed_of(self.c, operand)
+            if operand.name in role.loads and (placed or operand.name in p.gathered):
+                chunks, kind = -(-operand.lds_bytes // (ACCESS_BYTES * role.group * WAVE_LANES)), "int"
+                kind = placed.kind if placed else kind
+                yield _registers(kind, self.c.gathered_rows(operand), (chunks,), self.c.origin(operand.span))
 
     def prefilled(self, operand: Operand, role: Role) -> Statement:
         """The offsets of an operand's direct loads, which the loop finds made."""
@@ -385,6 +398,7 @@ class _Lowering:
         if any(w.parts != wave.parts for w in programs):
             raise ValueError(f"the waves of role {role.name} share one program, whatever their phase")
         gathered = [o for o in p.operands if o.name in role.loads and o.name in p.gathered]
+        placed = [(o, found) for o in p.operands if o.name in role.loads and (found := placed_of(self.c, o))]
         direct = p.operands if self.c.dialect.direct else ()
         prefilled = [o for o in direct if o.name in role.loads and o.via is not Via.REGISTERS]
         before, after = self.phases(programs)
@@ -409,6 +423,7 @@ class _Lowering:
             prologue=(
                 *(made.prefill(role, o) for o in prefilled),
                 *(made.gather(role, o) for o in gathered),
+                *(statement for o, found in placed for statement in made.places(role, o, found)),
                 *prologue,
             ),
             body=body,

@@ -10,6 +10,7 @@ from tkgen.backends.cdna.lower.context import Context
 from tkgen.backends.cdna.lower.epilogue_statements import EpilogueStatements
 from tkgen.backends.cdna.lower.expressions import loops_over
 from tkgen.backends.cdna.lower.origins import NOWHERE, Origins, Performed, within
+from tkgen.backends.cdna.lower.placed import Placed, placed_of
 from tkgen.backends.cdna.lower.scaled import Making, Scaling, scales_of_blocks
 from tkgen.backends.cdna.lower.statements import MIXED, Code, Loop, Noted, Statement
 from tkgen.ir.types import DType, Operand, Product, Role, Side
@@ -125,6 +126,12 @@ class Operations:
         code = f"tk::gather_rows<{_threads(role)}>({shared}, {rows}, {tensor}, {places}, {row});"
         return Statement([code], origin=self.c.origin(operand.span))
 
+    def places(self, role: Role, operand: Operand, placed: Placed) -> tuple[Statement, ...]:
+        """Statements of a role before it loads an operand that is read at affine indices."""
+        shared = self.c.shared(operand) + ("[0]" if operand.buffers > 1 else "")
+        rows = self.c.gathered_rows(operand)
+        return (placed.rows(shared, rows, _threads(role), TILE[operand.side]), placed.steps())
+
     @staticmethod
     def _of_part(operand: Operand, part: int) -> str:
         """The index of a part of an operand's tile, after that of its buffer; none where there is one part."""
@@ -144,10 +151,14 @@ class Operations:
         shared, tensor = buffer + self._of_part(operand, part), self.c.matrix(operand.tensor)
         stage, offsets = self.c.stage(operand) + self._of_part(operand, part), self.c.offsets(operand)
         rows = self.c.gathered_rows(operand) if operand.name in p.gathered else ""
+        placed = placed_of(self.c, operand)
         threads, how = _threads(role), self.c.tile_loads
         copied = self.c.dialect.direct and isinstance(op, ops.Load)
         place = f"{tensor}, {{0, 0, {row}, {col}}}"
         match op:
+            case ops.Fetch() if placed:
+                at = f"{self.c.gathered_rows(operand)}, {col}, {placed.step}"
+                code = f"tk::fetch_placed<{threads}, {placed.bounds}>({shared}, {stage}, {tensor}, {at});"
             case ops.Fetch() if rows:
                 code = f"tk::fetch_gathered<{threads}>({shared}, {stage}, {tensor}, {rows}, {col});"
             case ops.Fetch():
@@ -158,6 +169,9 @@ class Operations:
                 code = f"tk::copy_tile<{threads}>({shared}, {tensor}, {row}, {col}, {offsets});"
             case _ if copied or isinstance(op, ops.Copy):
                 code = f"group<{role.group}>::load({shared}, {place}, {offsets});"
+            case _ if placed:
+                at = f"{self.c.gathered_rows(operand)}, {col}, {placed.step}"
+                code = f"tk::load_placed<{threads}, {placed.bounds}>({shared}, {tensor}, {at});"
             case _ if rows:
                 code = f"tk::load_gathered<{threads}>({shared}, {tensor}, {rows}, {col});"
             case _ if p.tail is not None:

@@ -16,7 +16,14 @@ from dataclasses import dataclass, replace
 from math import isfinite
 
 from tkgen.backends.cdna.lower.elements import literal
-from tkgen.backends.cdna.lower.reference_elements import directions, element, is_gathered, is_one_place, place_text
+from tkgen.backends.cdna.lower.reference_elements import (
+    digit_text,
+    directions,
+    element,
+    is_gathered,
+    is_one_place,
+    place_text,
+)
 from tkgen.ir.equation_text import access_text, affine_text
 from tkgen.ir.equations import (
     Access,
@@ -25,6 +32,7 @@ from tkgen.ir.equations import (
     Constant,
     Convert,
     Coordinate,
+    Digit,
     Extent,
     Index,
     Kernel,
@@ -358,8 +366,10 @@ class _Torch(Language):
             return f"place_{index.axis.name}.start{divided}"
         return f"{self.along(index.axis)}{self._shaped((index.axis,))}{divided}"
 
-    def _term(self, of: Axis | Dim) -> str:
-        """The positions along an axis, or the size of a dimension."""
+    def _term(self, of: Axis | Digit | Dim) -> str:
+        """The positions along an axis or a part of a flattened one, or the size of a dimension."""
+        if isinstance(of, Digit):
+            return digit_text(of, self._term(of.axis), "//")
         return f"{self.along(of)}{self._shaped((of,))}" if isinstance(of, Axis) else self.size(of)
 
     def size(self, dim: Dim) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tkgen.ir.equation_text import affine_text
-from tkgen.ir.equations import Access, Axis, AxisKind, Index
+from tkgen.ir.equations import Access, Axis, AxisKind, Digit, Index, Term
 
 
 def is_gathered(access: Access) -> bool:
@@ -47,9 +47,21 @@ def place_text(index: Index, at: Mapping[str, str]) -> str:
     if index.through is not None:
         return f"tensor_{index.through.tensor.name}.host[{element(index.through, at)}]"
     if index.terms:
-        named = [(at[x.of.name] if isinstance(x.of, Axis) else f"extent_{x.of.name}", x.factor) for x in index.terms]
-        return f"({affine_text(named, index.at)})"
+        return f"({affine_text([(_term_text(term, at), term.factor) for term in index.terms], index.at)})"
     if index.axis is None:
         return str(index.at)
     divided = f" {'%' if index.remainder else '/'} {index.divisor}" if index.divisor != 1 else ""
     return at[index.axis.name] + divided
+
+
+def digit_text(digit: Digit, place: str, divide: str) -> str:
+    """The position along a part of a flattened axis at a place of that; `divide` divides integers."""
+    over = f" {divide} {digit.divisor}" if digit.divisor != 1 else ""
+    return f"({place}{over}{f' % {digit.size}' if digit.turns else ''})"
+
+
+def _term_text(term: Term, at: Mapping[str, str]) -> str:
+    """The position along the axis of a term, or the size that it is."""
+    if isinstance(term.of, Digit):
+        return digit_text(term.of, at[term.of.axis.name], "/")
+    return at[term.of.name] if isinstance(term.of, Axis) else f"extent_{term.of.name}"

@@ -161,6 +161,51 @@ __device__ inline void load_gathered(ST &dst, const GL &src, const int (&rows)[C
     __builtin_amdgcn_s_waitcnt(0xc07f); // LDS operations: none outstanding
 }
 
+/// A part of where a chunk of a tensor lies: bytes, and the positions along D dimensions that it may be outside of. The
+/// part of its row and that of its K-step add up; a chunk outside of any dimension is zeros.
+template <int D> struct place {
+    int at, on[D];
+};
+
+/// The places of the rows of tile `tile_row` for the chunks that each of N threads stages, as `of` has them; of `count`
+/// rows, those beyond are outside of the tensor.
+template <int N, ducks::st::all ST, int D, typename OF>
+__device__ inline void place_rows(const ST &, place<D> (&rows)[CHUNKS<N, ST>], int tile_row, int count, OF of) {
+#pragma unroll
+    for (int i = 0; i < CHUNKS<N, ST>; ++i) {
+        const int in_tile = chunk_at<ST>(i * N + int(threadIdx.x) % N).x, row = tile_row * ST::rows + in_tile;
+        rows[i] = of(row);
+        if (in_tile >= ST::rows || row >= count) rows[i].on[0] = 1 << 30;
+    }
+}
+
+/// Global memory -> registers by N threads together, 16 bytes a thread at a time; waits for nothing. `rows` and `of`, a
+/// function of the K-step and an element in it, say where; the contraction has K elements (0: all of each K-step).
+template <int N, int K, int... SIZES, ducks::st::all ST, ducks::gl::all GL, typename OF>
+__device__ inline void fetch_placed(const ST &, words_4 (&stage)[CHUNKS<N, ST>], const GL &src,
+                                    const place<sizeof...(SIZES)> (&rows)[CHUNKS<N, ST>], int step, OF of) {
+    constexpr int sizes[] = {SIZES...};
+    const auto tensor = buffer_at(src, 0);
+#pragma unroll
+    for (int i = 0; i < CHUNKS<N, ST>; ++i) {
+        const int within = chunk_at<ST>(i * N + int(threadIdx.x) % N).y;
+        const place<sizeof...(SIZES)> along = of(step, within);
+        bool there = K == 0 || step * ST::cols + within < K;
+#pragma unroll
+        for (int d = 0; d < int(sizeof...(SIZES)); ++d) there = there && uint32_t(rows[i].on[d] + along.on[d]) < uint32_t(sizes[d]);
+        stage[i] = __builtin_amdgcn_raw_buffer_load_b128(tensor, there ? rows[i].at + along.at : NOWHERE, 0, policy_of<GL>());
+    }
+}
+
+/// Global memory -> LDS by N threads together, of such places; complete on return.
+template <int N, int K, int... SIZES, ducks::st::all ST, ducks::gl::all GL, typename OF>
+__device__ inline void load_placed(ST &dst, const GL &src, const place<sizeof...(SIZES)> (&rows)[CHUNKS<N, ST>], int step, OF of) {
+    words_4 stage[CHUNKS<N, ST>];
+    fetch_placed<N, K, SIZES...>(dst, stage, src, rows, step, of);
+    write<N>(dst, stage);
+    __builtin_amdgcn_s_waitcnt(0xc07f); // LDS operations: none outstanding
+}
+
 /// Global memory -> a register tile, with zeros past the tensor's end; waits for nothing. A lane has quads of neighbours:
 /// along a row (row layout), or a column, whose elements lie a row apart in memory.
 template <int how, ducks::rt::all RT, ducks::gl::all GL>
