@@ -206,7 +206,7 @@ def _projection(t: Tensors, scalars: Mapping[str, float]) -> Answers:
 
 @of("conv1d")
 def _conv1d(t: Tensors, scalars: Mapping[str, float]) -> Answers:
-    """Zeros stand before the sequence, one fewer than there are taps."""
+    """Zeros are before the sequence, one fewer than there are taps."""
     x, taps = number(t["X"]).movedim(2, 1), number(t["W"]).movedim(2, 1)
     made = functional.conv1d(functional.pad(x, (taps.shape[2] - 1, 0)), taps, number(t["BIAS"]))
     return {"Y": Answer(functional.silu(made).movedim(1, 2))}
