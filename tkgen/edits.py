@@ -217,7 +217,7 @@ def _numbers(
             for axis in statement.axes:
                 if axis.tile is not None:
                     yield axis.tile, f"{axis.name.id} by {{}}", f"{axis.name.id}_tile".upper(), _double
-        case ast.Each():
+        case ast.Each() if statement.tile is not None:
             yield statement.tile, f"{statement.name.id} by {{}}", f"{statement.name.id}_step".upper(), _double
         case ast.Grid(call=ast.Call(args=(count,)) as call):
             yield count, f"grid {call.name.id}({{}})", "GRID", _double

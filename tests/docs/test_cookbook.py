@@ -60,6 +60,7 @@ SIZES = {
     "linear_attention": "HEADS=2 LENGTH=192",
     "chunked_linear_attention": "HEADS=2 LENGTH=200",
     "scan": "HEADS=1 LENGTH=192",
+    "selective_scan": "BATCH=1 T=9 CHANNELS=64",
     "fp8": "M=128 N=128 K=128",
     "int4": "M=64 N=128 K=256",
     "moe": "TOKENS=256 SLOTS=300 EXPERTS=3 OUT=128 IN=128",

@@ -80,7 +80,7 @@ CHANGES = [
     ("E608", SPEC, "  waves 2 x 2", "  grid split_k(2)\n  waves 2 x 2\n  epilogue relu"),
     ("E209", WEIGHTS, "K = 1024", "K = dynamic"),
     ("E221", DIRECT, "K = 1024", "K = 1020"),
-    ("E101", SUMS, "each k in K by 64", "each k in K"),
+    ("E224", SUMS, "each k in K by 64", "each k in K"),
     ("E226", SUMS, "  C[h", "  x = c - rowmax(c)\n  C[h"),
     ("E230", SUMS, "    c = c + A", "    c = c + (A[h, m, k] @ B[h, n, k].T) * A"),
     ("E230", SUMS, "  C[h", SOMETIMES.format("c").replace("  ", "    ", 1).replace("\n    c", "\n      c") + "  C[h"),

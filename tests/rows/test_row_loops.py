@@ -197,6 +197,27 @@ def test_a_number_of_the_block_is_loaded_once_for_the_loop_and_what_follows() ->
     assert run(load(text).check().build()).ok
 
 
+def test_two_loops_divide_by_what_was_loaded_for_a_row() -> None:
+    """The reciprocal of a temperature was declared in the first loop, which the second one cannot see."""
+    text = """kernel softmax_temperature
+  dims ROWS = 3, V = 1300
+  global X : f32[ROWS, V]
+  global T : f32[ROWS]
+  global P : f32[ROWS, V]
+  over r in ROWS by 1
+  carry m : f32[r] = -3.4e38, l : f32[r] = 0
+  each j in V by 512
+    x = X[r, j] / T[r]
+    n = max(m, rowmax(x))
+    l = l * exp(m - n) + rowsum(exp(x - n))
+    m = n
+  each i in V by 512
+    P[r, i] = exp(X[r, i] / T[r] - m) / l
+"""
+    tried = run(load(text).check().build())
+    assert tried.ok, tried.failure
+
+
 def test_loops_repeat_their_sweeps_alone() -> None:
     first, second = (step for step in small_softmax().layout.steps if isinstance(step, Loop))
     assert sum(isinstance(step, Barrier) for step in first.body) == 2

@@ -116,7 +116,7 @@ def _refuse_loop(kernel: Kernel, loop: Loop) -> None:
             f"use the same tiles: `in {first.dim.name} by {first.tile}`, of the same bounds, part and group",
         )  # fmt: skip
     whole = next((a for a in kernel.axes if a.kind is AxisKind.WHOLE and a.dim == axis.dim), None)
-    if whole is not None:
+    if whole is not None and not axis.is_index:
         raise RowError(
             f"a row of {axis.dim.name} elements is complete in registers next to the loop along `{axis.name}`", span,
             "loop over it, too",

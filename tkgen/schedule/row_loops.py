@@ -72,9 +72,15 @@ def _varies(op: Op, axis: Axis | None, varying: set[Value]) -> bool:
     stays = isinstance(op, Store) or any(value in varying for value in reads(op))
     if axis is not None:
         stays |= any(axis in value.axes for value in writes(op)) or (isinstance(op, Coordinate) and op.axis == axis)
+        stays |= isinstance(op, Load) and _moves(op.source, axis)
     if stays:
         varying.update(writes(op))
     return stays
+
+
+def _moves(access: Access, axis: Axis) -> bool:
+    """Return True if what an access touches changes along an axis, also one without tiles."""
+    return any(axis in i.axes or (i.through is not None and _moves(i.through, axis)) for i in access.indices)
 
 
 def _renamed(op: Op, others: set[Axis], axis: Axis) -> Op:

@@ -20,7 +20,7 @@ no tile.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from tkgen.ir.equations import (
     Axis,
@@ -40,7 +40,7 @@ from tkgen.proof.program import Program
 from tkgen.schedule.row_form import Way
 from tkgen.schedule.row_steps import BETWEEN, HALVES, OF_ROW, block, persistent
 from tkgen.schedule.rows import LaneTarget, RowMap
-from tkgen.schedule.sweeps import THERE, apart, held, on, regions
+from tkgen.schedule.sweeps import THERE, apart, carried, held, on, regions
 from tkgen.tile.ops import ElementLoop, SharedLoad, SharedStore
 from tkgen.tile.program import Loop as TileLoop
 from tkgen.tile.program import Node, ops
@@ -120,7 +120,7 @@ def _sweeps(m: RowMap) -> Iterator[tuple[str, str]]:
         for op in region.ops:
             if stand[op] != (not isinstance(op, THERE)) or (stand[op] and op not in here):
                 yield "sweeps", f"{_named(op)} stands in {stand[op]} sweeps, or in those of another loop"
-    kept = held(m.kernel, m.fast)
+    kept = {*held(m.kernel, m.fast), *(v for c in carried(m.kernel, m.fast) for v in (c.inside, c.result))}
     inside: Loop | None = None
     parts = list[Reduce]()
     for number, sweep in enumerate(m.sweeps):
@@ -150,6 +150,22 @@ def _sweeps(m: RowMap) -> Iterator[tuple[str, str]]:
                     yield "sweeps", f"{_named(op)} comes before what it needs, or that is not held"
             for value in () if op in sweep.parts else writes(op):
                 known[value] = number + isinstance(op, Reduce)
+        yield from _handed_on(m, number, known, kept)
+
+
+def _handed_on(
+    m: RowMap, number: int, known: Mapping[Value, int], kept: Collection[Value]
+) -> Iterator[tuple[str, str]]:
+    """Faults of what the loop of sweep `number` hands on at its end: unknown there, or elements that are not held."""
+    loop = m.sweeps[number].loop
+    if loop is None or (number + 1 < len(m.sweeps) and m.sweeps[number + 1].loop == loop):
+        return
+    alone = apart(loop)
+    for carry in (c for c in loop.carries if c not in alone):
+        made = known.get(carry.update)
+        elements = m.fast in carry.update.axes
+        if made is None or made > number + 1 or (made > -1 and elements and carry.update not in kept):
+            yield "sweeps", f"{carry.inside.name} of the next iteration is not known at the end of one, or not held"
 
 
 def _named(op: Op) -> str:

@@ -319,7 +319,7 @@ def map_rows(kernel: Kernel, waves: int, target: LaneTarget, along: Axis | None 
 
 def _fast(kernel: Kernel) -> Axis:
     """The axis that lanes walk along: that of loops or reductions, else the innermost of most bytes."""
-    reduced = {loop.axis: loop.span for loop in loops(kernel)}
+    reduced = {loop.axis: loop.span for loop in loops(kernel) if not loop.axis.is_index}
     reduced |= {op.axis: op.result.span for op in walk(kernel.body) if isinstance(op, Reduce)}
     if len(reduced) > 1:
         names = " and ".join(a.name for a in reduced)
@@ -450,7 +450,7 @@ def _trips(kernel: Kernel) -> int:
     """Passes of the loops, for each of which what is between them counts once; 1 if known only at run time."""
     found = loops(kernel)
     size = found[0].axis.dim.size if found else None
-    return -(-size // extent(found[0].axis)) if size is not None else 1
+    return -(-size // (found[0].axis.tile or 1)) if size is not None else 1
 
 
 # Vector instructions, about: what a division or a transcendental function is made of, a store's rounding.

@@ -141,12 +141,12 @@ def taken_up(carry: Carry, reduce: Reduce, update: Map) -> Map:
 
 
 def of_block(kernel: Kernel) -> frozenset[Value]:
-    """The values that all lanes of a block have alike before the first sweep: of scalars, constants, single loads.
+    """The values that all lanes of a block have alike before a sweep: of scalars, constants, single loads.
 
     A reduction is none of them, even of what all rows share: each lane has it with its rows, after a sweep.
     """
     found: set[Value] = set()
-    for op in kernel.body:
+    for op in walk(kernel.body):
         alike = isinstance(op, Load | Constant | Argument | Extent | Map | Convert) and found.issuperset(reads(op))
         if alike and not (result := writes(op)[0]).axes:
             found.add(result)
@@ -184,8 +184,19 @@ def sweeps(kernel: Kernel, fast: Axis) -> tuple[Sweep, ...]:
 
 
 def last_use(all_sweeps: tuple[Sweep, ...]) -> dict[Value, int]:
-    """The last sweep that reads a value."""
-    return {value: number for number, sweep in enumerate(all_sweeps) for op in sweep.ops for value in reads(op)}
+    """The last sweep that reads a value; what a loop hands on is read after its sweeps."""
+    last = {value: number for number, sweep in enumerate(all_sweeps) for op in sweep.ops for value in reads(op)}
+    for number, sweep in enumerate(all_sweeps):
+        if sweep.loop is not None:
+            last |= {c.update: max(last.get(c.update, 0), number + 1) for c in sweep.loop.carries}
+            if number == 0 or all_sweeps[number - 1].loop != sweep.loop:
+                last |= {c.initial: max(last.get(c.initial, 0), number) for c in sweep.loop.carries}
+    return last
+
+
+def carried(kernel: Kernel, fast: Axis) -> tuple[Carry, ...]:
+    """The carried values of elements, which lanes hold in registers from iteration to iteration."""
+    return tuple(c for op in walk(kernel.body) if isinstance(op, Loop) for c in op.carries if fast in c.inside.axes)
 
 
 def held(kernel: Kernel, fast: Axis) -> dict[Value, tuple[int, int]]:
@@ -249,6 +260,8 @@ def moments(
                 words = chunks * -(-chunk * access.tensor.dtype.bytes // REGISTER_BYTES)
                 if until[access] >= number:
                     (stays if until[access] > number else goes)[access.tensor.name] += copies(same[0].result) * words
+            if carries := [c for c in carried(kernel, fast) if region.loop and c in region.loop.carries]:
+                stays["what a loop carries"] += rows * elements * len(carries)
             for value, (first, end) in kept.items():
                 if first <= number <= end:
                     mine = comes if first == number else goes if end == number else stays

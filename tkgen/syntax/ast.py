@@ -348,13 +348,14 @@ class Each(Node):
     """`each j in LENGTH by 64 from q - 512 to q` and its body: a loop over the tiles of an axis, or of a part of it.
 
     Tiles that end before `since` or begin after `until` are not visited. `part s` has an equal part for each place.
+    Without `by`, and thus without a `tile`, an iteration has one position.
     A loop over a flattened axis has `parts`, as `AxisClause` does.
     """
 
     name: Name
     extent: Expr
     within: Within | None
-    tile: Expr
+    tile: Expr | None
     since: Expr | None
     until: Expr | None
     part: Name | None

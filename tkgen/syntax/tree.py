@@ -378,8 +378,9 @@ class TreeBuilder:
             extent: ast.Expr = name
         else:
             name, extent = self.name(first), self.expr(rest.pop(0))
-        within, (tile, *ends) = self._apart(rest)
-        end = {_tree(t).data: _tree(t).children[0] for t in ends}
+        within, rest = self._apart(rest)
+        end = {t.data: t.children[0] for t in rest if isinstance(t, Tree) and t.data in ("since", "until", "part")}
+        tile = rest[0] if len(rest) > len(end) else None
         statements: tuple[ast.Statement, ...] = ()
         self.loops += 1
         if self.loops > MAX_LOOPS:
@@ -392,7 +393,7 @@ class TreeBuilder:
             name,
             extent,
             within,
-            self.expr(tile),
+            None if tile is None else self.expr(tile),
             self.expr(end["since"]) if "since" in end else None,
             self.expr(end["until"]) if "until" in end else None,
             self.name(end["part"]) if "part" in end else None,

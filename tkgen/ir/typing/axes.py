@@ -64,11 +64,12 @@ class Axes:
         """The axis of a loop. Two loops may walk along one axis, where they say the same of it."""
         name = loop.name.id
         part = None if loop.part is None else self._part(loop.part)
+        of = loop.name.span.text if loop.parts else name
+        tile = None if loop.tile is None else positive(self.scope, loop.tile, f"the tile along `{of}`")
         if loop.parts:
-            tile = positive(self.scope, loop.tile, f"the tile along `{loop.name.span.text}`")
+            assert tile is not None  # by the grammar
             return self._flatten(loop, AxisKind.SEQUENTIAL, tile, part)
         dim = self._extent(loop.extent)
-        tile = positive(self.scope, loop.tile, f"the tile along `{name}`")
         within = None if loop.within is None else self._within(loop.within, dim)
         if within is not None and loop.part is not None and not within.lengths:
             raise self.scope.error(
@@ -482,8 +483,8 @@ class Axes:
             )
         if fitting:
             fix = Fix(f"write `{fitting[0]}`, which runs over `{dim.name}`", (Edit(expr.span, fitting[0]),), False)
-        elif axis.is_index and dim.size and axis.dim.size and axis.dim.size % dim.size == 0:
-            text = f"{axis.name} / {axis.dim.size // dim.size}"
+        elif axis.is_index and dim.size and (axis.dim.size or 0) > dim.size and (axis.dim.size or 0) % dim.size == 0:
+            text = f"{axis.name} / {(axis.dim.size or 0) // dim.size}"
             fix = Fix(f"write `{text}`, which runs over `{dim.name}`", (Edit(expr.span, text),), False)
         return self.scope.error(
             "E223", f"`{axis.name}` runs over `{axis.dim.name}`, this dimension of `{tensor.name}` is `{dim.name}`",

@@ -492,9 +492,17 @@ class Expressions:
             order = f"flatten the loops to one: `each ({flat}) by {loops[-1].tile}`" if len(loops) > 1 else order
             raise self.scope.error(
                 "E224", f"`.T` swaps two axes, but this tile has {len(tile.axes)}", at, axes_text(tile.axes),
-                fix="drop it" if len(tile.axes) < 2 else order,
+                fix=order if len(tile.axes) > 2 else self._tile_for_loop() or "drop it",
             )  # fmt: skip
         return Tile(tile.value, tile.axes[::-1])
+
+    def _tile_for_loop(self) -> str:
+        """The advice for a product in a loop without tiles, whose operands lack the axis; empty if there is none."""
+        loop = next((axis for axis in self.axes.active if axis.tile is None), None)
+        if loop is None:
+            return ""
+        name, dim = loop.name, loop.dim.name
+        return f"`each {name} in {dim}` takes one position at a time; for tiles write `each {name} in {dim} by 64`"
 
     def _reduction(self, node: ast.Call, name: str) -> Tile:
         """`rowsum(x)` along the last axis, `colsum(x)` along the first."""
@@ -571,6 +579,7 @@ class Expressions:
         sides = (Label(left.span, axes_text(a.axes)), Label(right.span, axes_text(b.axes)))
         if not common:
             fix = "use `*`" if not a.axes or not b.axes else "a product sums over an axis that both operands have"
+            fix = self._tile_for_loop() or fix
             message = f"a product of {axes_text(a.axes)} and {axes_text(b.axes)} has no axis in common"
             raise self.scope.error("E224", message, at, secondary=sides, fix=fix)
         axis = common[0]

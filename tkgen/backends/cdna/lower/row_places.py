@@ -56,11 +56,12 @@ class Places(BlockPlaces):
             last = f" && {start} < ({self.axis[of[axis.part]]}_0 + 1) * {run}"
         if axis.since is not None:
             place = _moved(f"{self.axis[of[axis.since.axis]]}_0", axis.since.moved)
-            first = f"max(({place}) / {axis.tile} * {axis.tile}, 0)"
+            first = f"max({place if axis.is_index else f'({place}) / {axis.tile} * {axis.tile}'}, 0)"
         if axis.until is not None:
             bound = of[axis.until.axis]
             last = f" && {start} < {_moved(f'{self.axis[bound]}_0', (bound.tile or 1) + axis.until.moved)}"
-        return f"for (int {start} = {first}; {start} < {self.length(axis)}{last}; {start} += {axis.tile})"
+        step = f"++{start}" if axis.is_index else f"{start} += {axis.tile}"
+        return f"for (int {start} = {first}; {start} < {self.length(axis)}{last}; {step})"
 
     def locals(self) -> Iterator[tuple[str, str]]:
         """The extents, the lane of a row that a thread is, and the group of lanes that it belongs to."""
@@ -83,8 +84,9 @@ class Places(BlockPlaces):
         assert parts is not None  # `row_form` refuses others
         if axis.dim.size is not None and axis.within is None:
             return str(axis.part_length(axis.dim.size, parts))
-        tiles = f"({self.length(axis)} + {(axis.tile or 1) - 1}) / {axis.tile}"
-        return f"(({tiles} + {parts - 1}) / {parts} * {axis.tile})"
+        tile = axis.tile or 1
+        tiles = f"({self.length(axis)} + {tile - 1}) / {tile}"
+        return f"(({tiles} + {parts - 1}) / {parts} * {tile})"
 
     # ------------------------------------------------------------ a lane's rows and chunks
 

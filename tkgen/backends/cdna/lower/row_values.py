@@ -34,7 +34,9 @@ from tkgen.ir.types import DType
 from tkgen.schedule.row_form import Way
 from tkgen.schedule.row_loops import loops
 from tkgen.schedule.rows import RowMap
-from tkgen.schedule.sweeps import Sweep, apart, divisors, held, of_block, taken_up
+from tkgen.schedule.sweeps import Sweep, apart, carried, divisors, held, of_block, taken_up
+
+BEFORE = -1  # the sweep of what is known before a loop that has the first one
 
 
 class Values:
@@ -44,6 +46,7 @@ class Values:
         self.m, self.places, self.back_end = m, places, back_end
         self.widths = Widths(walk(m.kernel.body), LARGEST_ROWS_SIZE)
         self.held = held(m.kernel, m.fast)
+        self.carried = {value for c in carried(m.kernel, m.fast) for value in (c.inside, c.result)}
         self.made = {value: op for op in walk(m.kernel.body) for value in writes(op)}
         self.name = {value: names.new(_wish(value, op), OF_VALUE) for value, op in self.made.items()}
         once = dict[Access, str]()  # a block loads a value without axes once
@@ -70,9 +73,9 @@ class Values:
         return type_of(value, self.widths)
 
     def divisors_made(self, number: int) -> list[Value]:
-        """Divisors that are known from sweep `number` on, and not before."""
+        """Divisors that are known from sweep `number` on, not before it; those of all loops from `BEFORE` on."""
         carried = {c.result for loop in loops(self.m.kernel) for c in loop.carries if c not in apart(loop)}
-        level = dict.fromkeys((v for v in self.divisors if v not in carried), 0)
+        level = dict.fromkeys((v for v in self.divisors if v not in carried), BEFORE if self.m.sweeps[0].loop else 0)
         for at, sweep in enumerate(self.m.sweeps):
             if sweep.loop and (at == 0 or self.m.sweeps[at - 1].loop != sweep.loop):
                 level |= {c.inside: at for c in sweep.loop.carries if c.inside in level}
@@ -152,6 +155,19 @@ class Values:
         if value in self.inlined:
             return f"({self.expression(made)})"
         return f"{self.name[value]}[i]" if self.of_row(value) else self.name[value]
+
+    def carry(self, value: Value) -> str:
+        """The place of an element that lanes hold from iteration to iteration, or between sweeps."""
+        return f"{self.name[value]}_h[i][c][e]"
+
+    def at(self, value: Value) -> str:
+        """An element or a row's value between sweeps."""
+        if value in self.held or value in self.carried:
+            return self.carry(value)
+        made = self.made[value]
+        if isinstance(made, Load) and self.m.fast in value.axes:
+            return f"tk::widen({self.loaded(made.source)})"
+        return self.text(value)
 
     def whole(self, value: Value) -> str:
         """A value that is all of a right side: without parentheses around it."""

@@ -19,7 +19,7 @@ from tkgen.backends.cdna.lower.model import Constant
 from tkgen.backends.cdna.lower.origins import within
 from tkgen.backends.cdna.lower.places import BlockPlaces, Names
 from tkgen.backends.cdna.lower.row_places import LOCALS, Places
-from tkgen.backends.cdna.lower.row_values import Values
+from tkgen.backends.cdna.lower.row_values import BEFORE, Values
 from tkgen.ir.equations import (
     Access,
     AxisKind,
@@ -36,6 +36,7 @@ from tkgen.ir.equations import (
     walk,
     writes,
 )
+from tkgen.ir.equations import Loop as SpecLoop
 from tkgen.ir.functions import CDNA, HOPPER
 from tkgen.remap import Remap
 from tkgen.schedule.row_form import Way
@@ -108,7 +109,7 @@ class RowLowering(Lowering):
         """The statements that follow the definitions of the kernel's locals."""
         m = self.m
         shared, rows = self._loads(self.loads)
-        rows += self._steps(m.steps)
+        rows += [*self._divisors_declared(BEFORE), *self._rows(self._divisors_set(BEFORE)), *self._steps(m.steps)]
         body = [*self.places.head(), *self._uniform(), *shared]
         if self.counted:
             body = ["int next_half = 0;  // the half of the LDS that is next", *body]
@@ -120,16 +121,17 @@ class RowLowering(Lowering):
             body += rows
         yield from self.places.from_tile_to_tile(body, self._steps(BETWEEN if m.exchanges else ()))
 
-    def _uniform(self) -> Iterator[str]:
-        """Numbers of the whole block: what is loaded for it, and what is made of scalars."""
+    def _uniform(self, loop: SpecLoop | None = None) -> Iterator[str]:
+        """Numbers of the whole block: what is loaded for it, or for an iteration, and what is made of scalars."""
         values = self.values
-        for access, op in self.loads.items():
+        loads = self.loads if loop is None else _loads(loop.body)
+        for access, op in loads.items():
             if not op.result.axes:
                 buffer, where = self.places.buffer(access), self.places.of_block(access)
                 raw = f"tk::load_elements<{access.tensor.dtype.cpp}, 1>({buffer}, {where}).at[0]"
                 end = self.places.remark(op.result.span)
                 yield f"const float {values.name[op.result]} = tk::widen({raw});{end}"
-        for row in self.m.sweeps[0].rows:
+        for row in next(sweep for sweep in self.m.sweeps if loop is None or sweep.loop == loop).rows:
             if isinstance(row, Map | Convert) and row.result in values.of_block - values.inlined:
                 made = f"const {values.type(row.result)} {values.name[row.result]} = {values.expression(row)};"
                 yield made + self.places.remark(row.result.span)
@@ -231,18 +233,39 @@ class RowLowering(Lowering):
         end = self.places.remark(loop.span or loop.axis.span)
         carries = [c for c in loop.carries if c not in apart(loop)]
         parts = [p for n in sweeps for p in self.m.sweeps[n].parts]
-        before = [f"float {values.name[v]}[ROWS];" for v in (*(c.inside for c in carries), *(p.result for p in parts))]
-        first = (f"{values.name[c.inside]}[i] = {values.text(c.initial)};" for c in carries)
-        before += self._rows(chain(first, (f"{values.name[p.result]}[i] = {IDENTITY[p.function]};" for p in parts)))
+        of_rows = [c for c in carries if c.inside not in values.carried]
+        elements = [c for c in carries if c.inside in values.carried]
+        before = [f"float {values.name[v]}[ROWS];" for v in (*(c.inside for c in of_rows), *(p.result for p in parts))]
+        before += [f"float {values.name[c.inside]}_h[ROWS][CHUNKS][CHUNK];" for c in elements]
+        first = (f"{values.name[c.inside]}[i] = {values.text(c.initial)};" for c in of_rows)
+        before += self._rows(chain(
+            first, (f"{values.name[p.result]}[i] = {IDENTITY[p.function]};" for p in parts), self._begun(elements),
+        ))  # fmt: skip
         shared, rows = self._loads(_loads(loop.body))
         buffers = self.places.buffers(_accesses(loop.body))
-        inside = [*buffers, *shared, *rows, *self._steps(step.body), *self._rows(self._handed_on(carries))]
+        handed = chain(self._handed_on(of_rows), self._elements_handed_on(elements))
+        inside = [*buffers, *self._uniform(loop), *shared, *rows, *self._steps(step.body), *self._rows(handed)]
         lines = [*before, "#pragma unroll 1", f"{self.places.passes(loop.axis)} {{{end}"]
         lines += [INDENT + line if line else line for line in inside]
         known = [c.result for c in carries if c.result in values.divisors]
         after = (f"{values.name[v]}_d[i] = tk::divisor({values.text(v)});" for v in known)
         declared = [f"tk::divisor {values.name[v]}_d[ROWS];" for v in known]
         return [*lines, "}", *declared, *self._rows(after)]
+
+    def _begun(self, carries: Sequence[Carry]) -> Iterator[str]:
+        """The loops that set the carried elements of a row before the first iteration."""
+        if carries:
+            sets = (f"{self.values.carry(c.inside)} = {self.values.at(c.initial)};" for c in carries)
+            yield from self._chunks(self._elements(sets))
+
+    def _elements_handed_on(self, carries: Sequence[Carry]) -> Iterator[str]:
+        """The loops that set the carried elements of a row for the next iteration, all of a place at once."""
+        values = self.values
+        moved = [c for c in carries if c.update != c.inside]
+        if moved:
+            new = [f"const float {values.name[c.inside]}_n = {values.at(c.update)};" for c in moved]
+            sets = (f"{values.carry(c.inside)} = {values.name[c.inside]}_n;" for c in moved)
+            yield from self._chunks(self._elements(chain(new, sets)))
 
     def _handed_on(self, carries: Sequence[Carry]) -> Iterator[str]:
         """Lines that set all carried values for the next iteration at once: an update may read another one."""
@@ -260,7 +283,7 @@ class RowLowering(Lowering):
     def _sweep(self, number: int) -> list[str]:
         values, sweep = self.values, self.m.sweeps[number]
         declared = [f"{values.type(value)} {values.name[value]}[ROWS];" for value in self._made_of_rows(sweep)]
-        declared += [f"tk::divisor {values.name[value]}_d[ROWS];" for value in values.divisors_made(number)]
+        declared += self._divisors_declared(number)
         for value, (first, _) in values.held.items():
             if first == number:
                 declared.append(f"{values.type(value)} {values.name[value]}_h[ROWS][CHUNKS][CHUNK];")
@@ -291,9 +314,17 @@ class RowLowering(Lowering):
         values = self.values
         for value in self._made_of_rows(sweep):
             yield f"{values.name[value]}[i] = {values.expression(values.made[value])};{self.places.remark(value.span)}"
-        for value in values.divisors_made(number):
-            yield from within(value.span, [f"{values.name[value]}_d[i] = tk::divisor({values.text(value)});"])
+        yield from self._divisors_set(number)
         yield from (self._store_row(op) for op in sweep.rows if isinstance(op, Store))
+
+    def _divisors_declared(self, number: int) -> list[str]:
+        """The reciprocals of divisors that are known from sweep `number` on."""
+        return [f"tk::divisor {self.values.name[value]}_d[ROWS];" for value in self.values.divisors_made(number)]
+
+    def _divisors_set(self, number: int) -> Iterator[str]:
+        """The statements that compute them, for a row."""
+        for value in self.values.divisors_made(number):
+            yield from within(value.span, [f"{self.values.name[value]}_d[i] = tk::divisor({self.values.text(value)});"])
 
     def _of_elements(self, number: int, sweep: Sweep) -> Iterator[str]:
         """The walk over a lane's elements of a row."""
@@ -368,7 +399,7 @@ class RowLowering(Lowering):
         values = self.values
         made = {value for op in sweep.elements for value in writes(op)}
         ops = (*sweep.elements, *sweep.reduces, *sweep.parts)
-        used = dict.fromkeys(v for op in ops for v in reads(op) if v in values.held)
+        used = dict.fromkeys(v for op in ops for v in reads(op) if v in values.held or v in values.carried)
         return [
             f"const {values.type(v)} {values.name[v]} = {values.name[v]}_h[i][c][e];" for v in used if v not in made
         ]
