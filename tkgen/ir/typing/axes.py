@@ -252,9 +252,11 @@ class Axes:
         )  # fmt: skip
 
     def _as_dimension(self, expr: ast.Expr) -> Fix:
-        """`M` for `range(M)`, `M by 128` for `M / 128`; otherwise advice."""
+        """`M` for `range(M)`, `M by 128` for `M / 128` and `range(0, M, 128)`; otherwise advice."""
         text, dims = expr.span.text, self.scope.dims
         match expr:
+            case ast.Call(name=ast.Name(id="range"), args=(_, ast.Name(id=name), step)) if name in dims:
+                return suggestions.written(expr.span, f"{name} by {step.span.text}")
             case ast.Call(name=ast.Name(id="range"), args=(*_, ast.Name(id=name))) if name in dims:
                 return suggestions.written(expr.span, name)
             case ast.Binary(op="/", left=ast.Name(id=name), right=ast.Number()) if name in dims:

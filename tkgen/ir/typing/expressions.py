@@ -496,13 +496,18 @@ class Expressions:
             )  # fmt: skip
         return Tile(tile.value, tile.axes[::-1])
 
-    def _tile_for_loop(self) -> str:
-        """The advice for a product in a loop without tiles, whose operands lack the axis; empty if there is none."""
-        loop = next((axis for axis in self.axes.active if axis.tile is None), None)
-        if loop is None:
-            return ""
-        name, dim = loop.name, loop.dim.name
-        return f"`each {name} in {dim}` takes one position at a time; for tiles write `each {name} in {dim} by 64`"
+    def _tile_for_loop(self) -> Fix | None:
+        """The fix for a product in a loop without tiles, whose operands lack the axis."""
+        loop = next((axis for axis in self.axes.active if axis.tile is None and axis.span is not None), None)
+        if loop is None or loop.span is None:
+            return None
+        head = f"each {loop.name} in {loop.dim.name}"
+        text = loop.span.file.text
+        end = text.find(loop.dim.name, loop.span.end) + len(loop.dim.name)
+        return Fix(
+            f"`{head}` takes one position at a time; for tiles write `{head} by 64`",
+            (Edit(Span(loop.span.file, end, end), " by 64"),),
+        )
 
     def _reduction(self, node: ast.Call, name: str) -> Tile:
         """`rowsum(x)` along the last axis, `colsum(x)` along the first."""
