@@ -583,8 +583,8 @@ class Expressions:
         common = [axis for axis in a.axes if axis in b.axes]
         sides = (Label(left.span, axes_text(a.axes)), Label(right.span, axes_text(b.axes)))
         if not common:
-            fix = "use `*`" if not a.axes or not b.axes else "a product sums over an axis that both operands have"
-            fix = self._tile_for_loop() or fix
+            plain = "use `*`" if not a.axes or not b.axes else "a product sums over an axis that both operands have"
+            fix = self._tile_for_loop() or plain
             message = f"a product of {axes_text(a.axes)} and {axes_text(b.axes)} has no axis in common"
             raise self.scope.error("E224", message, at, secondary=sides, fix=fix)
         axis = common[0]
