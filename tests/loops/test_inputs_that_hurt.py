@@ -114,8 +114,9 @@ def test_errors_of_every_forward_kernel(name: str, length: int) -> None:
 
 
 def test_every_bundled_kernel_is_hurt() -> None:
-    """Forward here; gradients, decode and pages in files of their own, by the same list."""
-    others = {"attention_packed", "attention_chunks", "attention_decode", "attention_paged", "attention_fp8"}
+    """Forward here; gradients, decode, pages and states in files of their own, by the same list."""
+    others = {"linear_attention", "gated_delta_rule"}
+    others |= {"attention_packed", "attention_chunks", "attention_decode", "attention_paged", "attention_fp8"}
     found = {path.stem for path in FOLDER.glob("*.tk") if not path.stem.startswith("attention_backward")}
     assert found == FORWARD.keys() | others
 

@@ -20,11 +20,17 @@ from tkgen.execute.launch import Run, run
 
 STEPS = 3
 FEWER = {"BATCH": 2, "HEADS": 4, "KV_HEADS": 2}  # matrices of a batch
+CONVOLUTIONS = {  # two tiles each way and three K-steps, of flattened dimensions
+    "conv1d": {"BATCH": 2, "LENGTH": 243, "OUT": 243, "CHANNELS": 64, "TAPS": 3},
+    "conv2d": {"BATCH": 2, "HEIGHT": 11, "WIDTH": 11, "FILTERS": 243, "CHANNELS": 64, "KH": 3, "KW": 1},
+}
 
 
 def sizes(path: Path) -> dict[str, int]:
     """Two tiles of output each way and three K-steps, or two for each part of K, in whole passes of an unrolled loop;
     under a tail clause a little less. One tile where a block reduces whole rows."""
+    if path.stem in CONVOLUTIONS:
+        return CONVOLUTIONS[path.stem]
     program = api.load(path).program
     rows, cols, step = program.block
     steps = 2 * program.grid.count if program.grid.name == "split_k" else STEPS

@@ -61,9 +61,10 @@ OTHERS = {
         "more={HOPPER: 2.0**-15}, ring=_gelu_tanh),"
     ): "an error",
     "ir/types.py: BASE_TILE = 16": "how the headers lay tiles out",
-    "lower/harness.py: DType.E5M2FNUZ: -15,": "an exponent of a type",
+    "lower/harness.py: DType.E5M2FNUZ: -15, DType.E2M1: 0, DType.E2M3: 0, DType.E3M2: -2,": "an exponent of a type",
     "lower/harness.py: DYNAMIC_SIZE, DYNAMIC_PLACES = 4096, 4": "a size to run with",
     "lower/harness.py: SAMPLES, REDUCED_SAMPLES = 2000, 16": "elements to look at",
+    "proof/passes.py: MOST_TO_SETTLE = 16": "iterations to prove",
     "schedule/loop_tiles.py: ALIGNMENT = 16": "how the headers lay tiles out",
     "lower/loops.py: of_thread = 1 if ring.cols is None else 16 if ring.turned else ACCESS_BYTES // size": (
         "elements of a square that the headers turn"

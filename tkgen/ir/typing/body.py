@@ -425,6 +425,8 @@ class Body:
                 if who == "iteration":
                     edits = after_body(target.span, axis.span) if axis.span and axis is at.axes.active[-1] else ()
                     fix = Fix("move the store after the loop", edits, certain=False)
+                    if target.span.file.text.count(f"{target.span.text} =") > 1:
+                        fix = Fix("remove one of the stores", without_statement(target.span), certain=False)
                 raise at.scope.error(
                     "E602", f"every {who} along `{axis.name}` writes `{target.span.text}`, each with a different value",
                     target.span, f"no `{axis.name}`",
