@@ -40,7 +40,7 @@ RIGHT = """kernel t
 
 GUESSED = {
     "k11_collective_of_eight": 1, "k13_collective_of_eight": 1, "k15_one_wave_loads": 1, "group_does_not_divide": 1,
-    "fragments_apart": 2, "eq_store_in_loop": 2, "eq_stored_twice": 1, "k04_store_twice": 1, "unused_tensor": 2,
+    "fragments_apart": 2, "eq_store_in_loop": 1, "eq_stored_twice": 1, "k04_store_twice": 1, "unused_tensor": 2,
     "k08_unused_tile": 1, "phase_without_schedule": 1, "unknown_arrangement": 1, "eq_waves_do_not_divide": 1,
     "k14_accumulators": 1, "k14_rows_past_the_tile": 1,
 }  # fmt: skip
