@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -64,6 +64,11 @@ class _Instruction:
         return self.encoding in _MEMORY
 
     @cached_property
+    def needs_states(self) -> bool:
+        """True if some instruction may have to keep away from it."""
+        return self.vector or self.matrix or self.memory or self.name.startswith(("s_mov", "s_setreg", "s_add"))
+
+    @cached_property
     def passes(self) -> int:
         """The most passes of a matrix instruction of this shape."""
         found = re.search(r"_(\d+)x\d+x\d+", self.name)
@@ -71,26 +76,40 @@ class _Instruction:
 
 
 class States:
-    """The pairs of instructions of a kernel that may have too few wait states. `spans` are those of a trace."""
+    """The pairs of instructions of a kernel that may have too few wait states.
 
-    def __init__(self, spans: Any):
+    `spans` are those of a trace, the entry is a dword.
+    """
+
+    def __init__(self, program: Program, entry: int, spans: Any):
+        self.program = program
         self.spans: dict[int, list[tuple[int, int, bool]]] = defaultdict(list)
         for index, first, count, writes in spans.tolist():
             self.spans[index].append((first, count, bool(writes)))
+        self.code = {i: self._instruction(program, i, i) for i in reachable(program, entry)}
+        self.horizons = {i: dict(_reached(program, self.code, i)) for i, c in self.code.items() if c.needs_states}
 
-    def short(self, program: Program, entry: int) -> set[Pair]:
-        """All pairs that have fewer than the bounds ask for; the entry is a dword."""
-        code = {i: self._instruction(program, i) for i in reachable(program, entry)}
+    def closer(self, program: Program, moved: Mapping[int, int], changed: Set[int]) -> set[Pair]:
+        """The pairs that have fewer states than the bounds ask for in `program`, and have more, or enough, in the code.
+
+        `program` is the code with other dwords at `changed`, where instructions have moved from dword to dword.
+        """
+        origins = {new: old for old, new in moved.items()}
+        code = self.code | {i: self._instruction(program, i, origins.get(i, i)) for i in changed}
         found: set[Pair] = set()
-        for i, first in code.items():
-            if first.vector or first.matrix or first.memory or first.name.startswith(("s_mov", "s_setreg", "s_add")):
-                found |= {(i, j) for j, gap in _reached(program, code, i) if _bound(first, code[j]) > gap}
+        for i, horizon in self.horizons.items():
+            if i in changed or not changed.isdisjoint(horizon):
+                at = moved.get(i, i)
+                for j, gap in _reached(program, code, at):
+                    before = horizon.get(origins.get(j, j), _HORIZON)
+                    if gap < before and _bound(code[at], code[j]) > gap:
+                        found.add((at, j))
         return found
 
-    def _instruction(self, program: Program, i: int) -> _Instruction:
+    def _instruction(self, program: Program, i: int, origin: int) -> _Instruction:
         op, name = program.ops[i], program.mnemonic(i)
         encoding, flags = Encoding(int(op["encoding"])), int(op["flags"])
-        spans = self.spans.get(i, [])
+        spans = self.spans.get(origin, [])
         reads = {r for first, count, writes in spans if not writes for r in range(first, first + count)}
         writes = {r for first, count, writes in spans if writes for r in range(first, first + count)}
         if name == "s_nop":

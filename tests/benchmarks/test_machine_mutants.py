@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
 
 import machine_mutants as benchmark
 import pages
 import pytest
-from mutating.machine_arguments import LATER, NOT_NEEDED, argued
+from mutating.machine_arguments import LATER, NOT_NEEDED
 from mutating.machine_code import mutants, patched_elf
 from mutating.machine_judges import JUDGES, Subject
 from sampling import only
@@ -37,19 +37,22 @@ def test_no_mutant_is_missed_and_the_second_calculation_agrees(case: tuple[str, 
     assert benchmark.sound(made) == ""
     ends = Counter[str]()
     for kernel, number in benchmark.chosen(made, spec, target, 3, 7):
-        seen = benchmark.tried(made, spec, target, kernel, number)
+        seen = benchmark.tried(made, spec, target, kernel, number, everyone=True)
         ends[seen.end] += 1
         assert seen.end != "missed", seen
         if seen.kind.startswith(("vmcnt", "lgkmcnt", "barrier")):
-            found = argued(made.units[kernel], made.units[kernel].mutants()[number])
+            found = made.units[kernel].arguments.of(made.units[kernel].mutants[number])
             assert bool(found.fault) == bool(seen.verdicts["referee"]), (seen, found)
+        alone = benchmark.tried(made, spec, target, kernel, number)
+        assert bool(alone.verdicts[JUDGES[0]]) == bool(seen.verdicts[JUDGES[0]]), (seen, alone)
+        assert alone.end == seen.end, (seen, alone)
     assert ends["caught"] >= 5
 
 
 def test_each_mutant_changes_what_its_kind_says() -> None:
     """One dword differs, or a run of wait states has moved past an instruction."""
     (unit,) = subject("one_wave", "gfx942").units
-    found = unit.mutants()
+    found = unit.mutants
     assert Counter(m.kind for m in found) == {
         "lgkmcnt dropped": 9, "lgkmcnt loosened by one": 9, "vmcnt dropped": 4, "vmcnt loosened by one": 4,
         "wait states dropped": 2, "wait states loosened by one": 2,
@@ -64,24 +67,39 @@ def test_each_mutant_changes_what_its_kind_says() -> None:
 def test_the_second_calculation_argues_for_what_is_redundant_alone() -> None:
     """Two waits before others that complete the same; `settle` of tkgen.cuh where nothing needs it."""
     (unit,) = subject("one_wave", "gfx942").units
-    reasons = Counter(argued(unit, m).reason for m in unit.mutants())
+    reasons = Counter(unit.arguments.of(m).reason for m in unit.mutants)
     assert reasons == {"": 22, LATER: 4, NOT_NEEDED: 4}
 
 
 def test_a_run_goes_on_from_its_file_and_its_tables_have_every_mutant(tmp_path: Path) -> None:
-    """The second run tries nothing again; both tables count the mutants and what each judge found."""
+    """The second run tries nothing again; a sample by all judges adds their verdicts; the tables count all of them."""
     made, file = [(ROOT / "specs" / "one_wave.tk", "gfx942")], tmp_path / "seen.jsonl"
-    benchmark.extend(file, made, 10, 1, float("inf"))
+    benchmark.extend(file, made, 0, 1, float("inf"))
     lines = file.read_text().splitlines()
-    benchmark.extend(file, made, 10, 1, float("inf"))
+    benchmark.extend(file, made, 0, 1, float("inf"))
     assert file.read_text().splitlines() == lines
+    benchmark.extend(file, made, 10, 1, float("inf"))
     totals, seen = benchmark.kept(file)
-    assert sum(totals[0].mutants.values()) == 30 and len(seen) == len(lines) - 2 == 3
-    rows = [line.split(" | ") for line in benchmark.page(totals, seen).splitlines() if line.startswith("| all")]
-    caught = [sum(bool(s.verdicts[judge]) for s in seen) for judge in JUDGES]
-    assert [int(n) for n in rows[0][1:6]] == [3, *caught]
+    assert len(totals) == 1 and sum(totals[0].mutants.values()) == len(seen) == 30
+    judged = [s for s in seen if s.judged]
+    assert len(judged) == 3
+    rows = [line.strip("| ").split(" | ") for line in benchmark.page(totals, seen).splitlines() if "| all" in line]
+    ends = Counter(s.end for s in seen)
+    assert [row[1:] for row in rows[:2]] == [["30", str(ends["caught"]), "0", str(ends["redundant"]), "0"]] * 2
+    caught = [str(sum(bool(s.verdicts[judge]) for s in judged)) for judge in JUDGES]
+    assert rows[2][1:] == ["3", *caught, str(sum(not s.caught for s in judged))]
     missed = json.loads(lines[1]) | {"verdicts": dict.fromkeys(JUDGES, ""), "reason": ""}
     assert benchmark.Seen(**missed).end == "missed"
+
+
+def test_two_verdicts_that_differ_are_refused(tmp_path: Path) -> None:
+    """The machine check that stops at its first finding and the one of a build must agree."""
+    file = tmp_path / "seen.jsonl"
+    first = benchmark.Seen("s", "gfx942", 0, 0, "barrier dropped", "", {JUDGES[0]: "E321"}, "", "", 0.0)
+    others = replace(first, verdicts=dict.fromkeys(JUDGES, ""), reason=NOT_NEEDED)
+    file.write_text("".join(json.dumps(asdict(each)) + "\n" for each in (first, others)))
+    with pytest.raises(ValueError, match="two verdicts of the machine check"):
+        benchmark.kept(file)
 
 
 FLAG = """
@@ -116,8 +134,9 @@ def test_fences_scopes_and_waits_of_a_flag_are_found_wherever_they_are_executed(
 
 
 def test_the_page_has_no_missed_mutant() -> None:
-    """Both tables of the page end with 0 in the column of missed mutants."""
+    """The tables by kind and by target end with 0 in the column of missed mutants."""
     text = (pages.DOCS / "mutants.md").read_text(encoding="utf-8")
     table = text.split("<!-- mutants of machine code: begin -->")[1]
     rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| all")]
-    assert len(rows) == 2 and all(row[-1] == "0" and int(row[1]) >= 100 for row in rows), rows
+    scores = [row for row in rows if len(row) == 6]
+    assert len(scores) == 2 and all(row[-1] == "0" and int(row[1].replace(",", "")) >= 5000 for row in scores), rows

@@ -80,6 +80,20 @@ def test_some_blocks_only(build):
         launch(build("structs.cpp"), kernel="ids", grid=(2, 3, 2), block=(8, 4, 2), args=[Buffer(out)], blocks=[12])
 
 
+def test_bytes_that_no_block_wrote_are_known(assemble):
+    """Of the first of two outputs that are written by the blocks 1, 2 and 5 of six."""
+    path = assemble(
+        frame.kernel("  s_lshl_b32 s20, s2, 8\n  v_add_u32 v4, s20, v1\n  global_store_dword v4, v1, s[8:9]\n")
+    )
+    buffers = [Buffer(np.zeros((6, 64), dtype=np.uint32)) for _ in range(2)]
+    options = {"grid": (6, 1, 1), "block": (64, 1, 1), "args": buffers, "watch": True}
+    outcome = launch(path, blocks=(5, 1, 2), **options)
+    assert outcome.unwritten(buffers[0]) == [(0, 256), (768, 1280)]
+    assert outcome.unwritten(buffers[1]) == [(0, 1536)]
+    assert sorted({w.block for w in outcome.written}) == [1, 2, 5]
+    assert launch(path, **options).unwritten(buffers[0]) == []
+
+
 def test_partial_last_wave(build):
     out = np.zeros(100, dtype=np.float32)
     arguments = [Struct([Bytes(bytes(16), 4), Buffer(out)])]

@@ -65,6 +65,16 @@ def test_missing_second_barrier(build, policy):
     assert write.instance > read.instance == 0
 
 
+def test_a_run_to_the_first_finding_stops_there(build):
+    whole, _ = run(build("gemm.cpp", SECOND_BARRIER=0))
+    first, _ = run(build("gemm.cpp", SECOND_BARRIER=0), first_finding=True)
+    found = [(f.kind, f.first, f.second) for f in first.findings]
+    assert found and found == [(f.kind, f.first, f.second) for f in whole.findings[: len(found)]]
+    assert whole.completed and not first.completed and first.instructions < whole.instructions
+    right, error = run(build("gemm.cpp"), first_finding=True)
+    assert right.completed and right.findings == () and error < 1e-4
+
+
 def test_missing_second_barrier_is_harmless_with_one_step(build):
     outcome, error = run(build("gemm.cpp", SECOND_BARRIER=0), k=32)
     assert outcome.findings == () and error < 1e-4

@@ -6,6 +6,7 @@ import ctypes
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -61,6 +62,12 @@ class Resident:
     image: npt.NDArray[np.uint8]
 
 
+@lru_cache
+def _encoded(names: tuple[str, ...]) -> ctypes.Array[ctypes.c_char_p]:
+    """Mnemonics for the core: those of a target are the same for each code object."""
+    return (ctypes.c_char_p * len(names))(*(name.encode() for name in names))
+
+
 class Guest:
     """One launch, prepared; keeps what its record points to alive."""
 
@@ -81,7 +88,7 @@ class Guest:
         self._check(grid, block, dynamic_lds)
         self.record = native.Launch()
         self.regions: list[Region] = []
-        self.names = (ctypes.c_char_p * len(self.program.names))(*(n.encode() for n in self.program.names))
+        self.names = _encoded(tuple(self.program.names))
         self.scratch = self._scratch(block)
         calls = any(argument.kind == "hidden_hostcall_buffer" for argument in kernel.arguments)
         self.host = Host(_HOSTCALL_BASE) if calls else None

@@ -67,6 +67,7 @@ def launch(
     poison: bool = False,
     budget: int = 200_000_000,
     every_pass: bool = False,
+    first_finding: bool = False,
     algebra: bool = False,
     workers: int = 1,
     trace: TraceRequest | None = None,
@@ -79,9 +80,10 @@ def launch(
     `lds_bytes` is the dynamic LDS in addition to the static one. `blocks` restricts the run to some linear block ids;
     in a grid of one dimension they may go beyond its end, up to the number `beyond`, of which the kernel is not told.
     `watch` turns the referee on. `poison` delays every memory access until its wave waits for it, and fills the
-    destination with NaNs until then. `budget` bounds the instructions of one block (counted per wave). `workers`
-    threads share the blocks; `progress` is told, by one of them at a time, how many blocks are done. Raises
-    EmulateError when the launch cannot start.
+    destination with NaNs until then. `budget` bounds the instructions of one block (counted per wave). With
+    `first_finding` a worker stops at the instruction with its first finding, for callers who ask only whether there is
+    one. `workers` threads share the blocks; `progress` is told, by one of them at a time, how many blocks are done.
+    Raises EmulateError when the launch cannot start.
 
     Where a buffer is `Hollow` the launch is without data: control flow, addresses, waits and barriers are followed, and
     arithmetic on what is loaded from such buffers, or from LDS, is left out. That none of them depends on data is
@@ -101,7 +103,7 @@ def launch(
     record = guest.record
     record.policy, record.seed, record.watch, record.poison = policy.value, seed, int(watch), int(poison)
     record.budget = budget
-    record.every_pass = int(every_pass)
+    record.every_pass, record.first_finding = int(every_pass), int(first_finding)
     record.algebra = int(algebra)
     record.trace_wave = -1
     if trace is not None:

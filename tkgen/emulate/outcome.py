@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -72,7 +73,8 @@ class Outcome:
     program: Program = field(repr=False)
     code: CodeObject = field(repr=False)
     kernel: Kernel = field(repr=False)
-    written: tuple[Written, ...] = field(repr=False)
+    intervals: npt.NDArray[Any] = field(repr=False)  # of global memory, as the core hands them out, of a referee
+    regions: tuple[Region, ...] = field(repr=False)  # that the intervals number
     trace: Trace | None = field(repr=False)
     lost: tuple[Loss, ...] = ()  # of launches over an algebra
     printed: str = ""  # by a `printf` that the stand-ins for HIP's headers have
@@ -90,16 +92,29 @@ class Outcome:
         """The address in the code object of dword `index` of the code."""
         return self.code.text[0] + 4 * index
 
+    @cached_property
+    def written(self) -> tuple[Written, ...]:
+        """The bytes of buffers that blocks wrote, of a launch under the referee."""
+        found = []
+        for number, block, index, _, begin, end, *_ in self.intervals[self.intervals["writes"] != 0].tolist():
+            region = self.regions[number]
+            if region.buffer is not None:
+                made = Written(region.buffer, block, begin - region.base, end - region.base, self.address(index))
+                found.append(made)
+        return tuple(found)
+
     def unwritten(self, buffer: Buffer) -> list[tuple[int, int]]:
         """Byte ranges of `buffer` that no block wrote (needs `watch=True`)."""
-        gaps = []
-        at = 0
-        for begin, end in sorted((w.begin, w.end) for w in self.written if w.buffer is buffer):
-            if begin > at:
-                gaps.append((at, begin))
-            at = max(at, end)
+        rows = self.intervals[self.intervals["writes"] != 0]
+        base = {number: r.base for number, r in enumerate(self.regions) if r.buffer is buffer}
+        rows = rows[np.isin(rows["region"], list(base))]
+        moved = np.array([base[number] for number in rows["region"].tolist()], dtype=np.int64)
+        order = np.argsort(rows["begin"].astype(np.int64) - moved, kind="stable")
+        begins, ends = ((rows[end].astype(np.int64) - moved)[order] for end in ("begin", "end"))
+        reached = np.maximum.accumulate(np.concatenate([[0], ends]))
         size = len(buffer.bytes())
-        return gaps + ([(at, size)] if at < size else [])
+        starts = np.concatenate([begins, [size]])
+        return [(int(reached[i]), int(starts[i])) for i in np.flatnonzero(starts > reached)]
 
 
 @dataclass
@@ -129,12 +144,6 @@ def collect(guest: Guest, parts: list[Part]) -> Outcome:
     flags = Flags(np.concatenate([p.releases for p in parts]), known)
     for a, b in races(intervals, flags):
         found.block_race(a, b, not_written_back=flags.order(a, b, anywhere=True))
-    written = []
-    text = guest.code.text[0]
-    for number, block, index, _, begin, end, *_ in intervals[intervals["writes"] != 0].tolist():
-        region = guest.regions[number]
-        if region.buffer is not None:
-            written.append(Written(region.buffer, block, begin - region.base, end - region.base, text + 4 * index))
     return Outcome(
         tuple(found.findings),
         not any(p.stopped for p in parts),
@@ -145,7 +154,8 @@ def collect(guest: Guest, parts: list[Part]) -> Outcome:
         guest.program,
         guest.code,
         guest.kernel,
-        tuple(written),
+        intervals,
+        tuple(guest.regions),
         _trace(guest, parts[0].trace) if guest.record.trace_wave != -1 else None,
         _lost(guest, parts),
         printed(guest) if guest.host is None else guest.host.text,

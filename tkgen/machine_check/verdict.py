@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache, partial
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from tkgen.emulate import Finding, Outcome
     from tkgen.emulate.code_object import CodeObject
     from tkgen.machine_check.launches import Watched
+    from tkgen.machine_check.words import Seen
 
 RIGHT, WRONG, UNCHECKED = "right", "wrong", "not checked"
 BUDGET: Final = 1 << 26  # instructions of a block until it counts as endless, 16 of passes that repeat as one
@@ -86,19 +86,17 @@ def watch(spec: Spec[Any], hsaco: bytes, kernel: str, store: Cache | None = None
     """The verdict on the machine code of `spec`; `right` ones are kept in `store`, by code, launches and emulator."""
     start = time.perf_counter()
     try:
-        from tkgen.emulate import EmulateError, native
+        from tkgen.emulate import EmulateError, load, native
     except ModuleNotFoundError as error:
         return Verdict(UNCHECKED, f"the emulator needs {error.name}: {install_line('emulate')}")
     try:
         native.core()
-        from tkgen.machine_check import launches, tile_sorts
-
-        wanted = tuple(tile_sorts.launches(spec) if spec.program.contraction is None else launches.launches(spec.plan))
-        key = cache_key("machine check", version(), hsaco, kernel, repr(wanted))
+        watching = Watching.of(spec, kernel)
+        key = cache_key("machine check", version(), hsaco, kernel, repr(watching.wanted))
         kept = store.get(key) if store is not None else None
         if kept is not None and (known := _read(kept)) is not None:
             return known
-        verdict = _watched(spec, hsaco, kernel, wanted, start)
+        verdict = _watched(watching, load(hsaco), start)
     except EmulateError as error:  # no compiler for the core, or a launch that it cannot start
         return Verdict(UNCHECKED, str(error))
     if store is not None and verdict.outcome == RIGHT:
@@ -106,51 +104,95 @@ def watch(spec: Spec[Any], hsaco: bytes, kernel: str, store: Cache | None = None
     return verdict
 
 
-def _watched(spec: Spec[Any], hsaco: bytes, kernel: str, wanted: Sequence[Watched], start: float) -> Verdict:
-    from tkgen.emulate import Kind, load
+@dataclass(frozen=True)
+class Watching:
+    """The launches of a kernel that stand for all, found once for any code of it."""
+
+    spec: Spec[Any]
+    kernel: str
+    wanted: tuple[Watched, ...]
+
+    @classmethod
+    def of(cls, spec: Spec[Any], kernel: str) -> Watching:
+        """Those of the kernel of `spec`, which is called `kernel` in its code object."""
+        from tkgen.machine_check import launches, tile_sorts
+
+        wanted = tile_sorts.launches(spec) if spec.program.contraction is None else launches.launches(spec.plan)
+        return cls(spec, kernel, tuple(wanted))
+
+    def observed(self, code: CodeObject, *, first_finding: bool = False) -> Observed:
+        """Run the launches in turn, until one has findings; with `first_finding` only until the first one.
+
+        Raises EmulateError where a launch cannot start.
+        """
+        from tkgen.emulate import Kind
+        from tkgen.machine_check import words
+
+        run = partial(_run, self.spec, code, self.kernel, first_finding=first_finding)
+        seen: list[words.Seen] = []
+        instructions = blocks = 0
+        alike = True
+        steps: set[int] = set()
+        undecided = {TOO_LARGE, NOT_FOLLOWED, *ENDLESS, Kind.BLOCK_RACE.value}
+        reason = ""
+        for of in self.wanted:
+            outcome = run(of, (of.first,))
+            outcomes = [outcome]
+            rest = (*of.edges, *of.others) if outcome.block_dependent else of.edges
+            enough = first_finding and any(f.kind.value not in undecided for f in outcome.findings)
+            if rest and not _cut(of, outcome) and not enough:
+                outcomes.append(run(of, rest, watched=outcome.block_dependent or self.spec.decides))
+            alike &= not outcome.block_dependent
+            blocks += 1 + len(rest)
+            instructions += sum(o.instructions for o in outcomes)
+            # Blocks beyond the grid go on with tiles that others begin with.
+            real = of.blocks <= of.launch.blocks
+            cut = any(_cut(of, o) for o in outcomes)
+            large = any(f.kind.value == TOO_LARGE for o in outcomes for f in o.findings)
+            lost = next((f for o in outcomes for f in o.findings if f.kind.value == NOT_FOLLOWED), None)
+            left_out = {TOO_LARGE, NOT_FOLLOWED, *(() if real else (Kind.BLOCK_RACE.value,)), *(ENDLESS if cut else ())}
+            findings = [f for o in outcomes for f in o.findings if f.kind.value not in left_out]
+            seen += [words.Seen(finding, of.launch.extents, of.steps) for finding in findings]
+            steps |= {of.steps} if of.steps else set()
+            if seen:
+                break
+            if cut:
+                reason = _too_long(of)
+            elif large:
+                reason = "a block touches more memory than the referee can watch"
+            elif lost is not None:
+                reason = _unfollowed(lost)
+            if reason:
+                break
+        return Observed(tuple(seen), reason, blocks, tuple(sorted(steps)), alike, instructions)
+
+
+@dataclass(frozen=True)
+class Observed:
+    """The findings of the launches, or the `reason` why they do not decide; the other fields as in a verdict."""
+
+    seen: tuple[Seen, ...]
+    reason: str
+    blocks: int
+    steps: tuple[int, ...]
+    alike: bool
+    instructions: int
+
+
+def _watched(watching: Watching, code: CodeObject, start: float) -> Verdict:
     from tkgen.machine_check import words
 
-    code = load(hsaco)
-    run = partial(_run, spec, code, kernel)
-    seen: list[words.Seen] = []
-    instructions = blocks = 0
-    alike = True
-    steps: set[int] = set()
-    for of in wanted:
-        outcome = run(of, (of.first,))
-        outcomes = [outcome]
-        rest = (*of.edges, *of.others) if outcome.block_dependent else of.edges
-        if rest and not _cut(of, outcome):
-            outcomes.append(run(of, rest, watched=outcome.block_dependent or spec.decides))
-        alike &= not outcome.block_dependent
-        blocks += 1 + len(rest)
-        instructions += sum(o.instructions for o in outcomes)
-        # Blocks beyond the grid go on with tiles that others begin with.
-        real = of.blocks <= of.launch.blocks
-        cut = any(_cut(of, o) for o in outcomes)
-        large = any(f.kind.value == TOO_LARGE for o in outcomes for f in o.findings)
-        lost = next((f for o in outcomes for f in o.findings if f.kind.value == NOT_FOLLOWED), None)
-        left_out = {TOO_LARGE, NOT_FOLLOWED, *(() if real else (Kind.BLOCK_RACE.value,)), *(ENDLESS if cut else ())}
-        findings = [f for o in outcomes for f in o.findings if f.kind.value not in left_out]
-        seen += [words.Seen(finding, of.launch.extents, of.steps) for finding in findings]
-        steps |= {of.steps} if of.steps else set()
-        if seen:
-            break
-        if cut:
-            reason = f"a block of {of.work:,} K-steps goes on after the {BUDGET:,} instructions that are watched of it"
-            return Verdict(UNCHECKED, reason)
-        if large:
-            return Verdict(UNCHECKED, "a block touches more memory than the referee can watch")
-        if lost is not None:
-            return Verdict(UNCHECKED, _unfollowed(lost))
-    found = tuple(words.diagnostics(spec, code, seen))
+    observed = watching.observed(code)
+    if observed.reason:
+        return Verdict(UNCHECKED, observed.reason)
+    found = tuple(words.diagnostics(watching.spec, code, observed.seen))
     return Verdict(
         WRONG if found else RIGHT,
-        launches=len(wanted),
-        blocks=blocks,
-        steps=tuple(sorted(steps)),
-        alike=alike,
-        instructions=instructions,
+        launches=len(watching.wanted),
+        blocks=observed.blocks,
+        steps=observed.steps,
+        alike=observed.alike,
+        instructions=observed.instructions,
         seconds=time.perf_counter() - start,
         diagnostics=found,
     )
@@ -158,7 +200,7 @@ def _watched(spec: Spec[Any], hsaco: bytes, kernel: str, wanted: Sequence[Watche
 
 def _run(
     spec: Spec[Any], code: CodeObject, kernel: str, of: Watched, blocks: tuple[int, ...],
-    watched: bool = True,
+    watched: bool = True, *, first_finding: bool = False,
 ) -> Outcome:  # fmt: skip
     """Some blocks of a launch without data; on zeros, where it decides by data."""
     import numpy as np
@@ -183,7 +225,13 @@ def _run(
         blocks=blocks,
         watch=watched,
         budget=BUDGET,
+        first_finding=first_finding,
     )
+
+
+def _too_long(of: Watched) -> str:
+    """The reason why a launch was not watched to its end."""
+    return f"a block of {of.work:,} K-steps goes on after the {BUDGET:,} instructions that are watched of it"
 
 
 def _unfollowed(finding: Finding) -> str:

@@ -85,7 +85,7 @@ def diagnostics(spec: Spec[Any], code: CodeObject, seen: Iterable[Seen]) -> list
     """
     if spec.program.contraction is None:
         at = Label(spec.program.spans["kernel"])
-        return list(dict.fromkeys(Diagnostic(_OF_KIND.get(s.finding.kind, CONTROL), str(s.finding), at, fix=_FIX_LOOPS)
+        return list(dict.fromkeys(Diagnostic(code_of_kind(s.finding.kind), str(s.finding), at, fix=_FIX_LOOPS)
                                   for s in seen))  # fmt: skip
     words = _Words(spec, code)
     found: dict[tuple[object, ...], Diagnostic] = {}
@@ -94,10 +94,15 @@ def diagnostics(spec: Spec[Any], code: CodeObject, seen: Iterable[Seen]) -> list
         second = words.party(each.finding.second, each) if each.finding.second is not None else None
         parties = [p for p in (first, second) if p is not None]
         named = sorted(str((p.op.word, p.op.operand, p.span) if p.op else p.cpp_line) for p in parties)
-        key = (_OF_KIND.get(each.finding.kind, CONTROL), *named)
+        key = (code_of_kind(each.finding.kind), *named)
         if key not in found:
             found[key] = words.diagnostic(each, first, second)
     return sorted(found.values(), key=lambda d: d.code)
+
+
+def code_of_kind(kind: Kind) -> str:
+    """The code of the diagnostic for a kind of finding."""
+    return _OF_KIND.get(kind, CONTROL)
 
 
 def _kinds(access: Access) -> tuple[type[Op], ...]:

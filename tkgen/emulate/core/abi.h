@@ -82,6 +82,7 @@ struct TkLaunch {
   uint32_t trace_lanes;      // also per-lane addresses
   uint32_t dataless;         // follow addresses and control flow alone (unknown.h)
   uint32_t every_pass;             // of them: also passes of loops that do what those before did (repetition.h)
+  uint32_t first_finding;          // stop at the first finding that is one about the code
   uint32_t algebra;                // follow numbers in two finite fields (algebra.h)
   const volatile int32_t* cancel;  // not 0: stop soon
   TkFlags* flags;                  // of all threads of a watched launch

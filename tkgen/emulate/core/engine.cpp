@@ -204,6 +204,8 @@ TkFinding* Engine::report(FindingKind kind, const Wave& w, const TkParty& a, con
   f.b.index = NONE;
   if (b) f.b = *b;
   findings.push_back(f);
+  const bool of_run = kind == WATCH_LIMIT || kind == DATA_DEPENDENT || kind == BUDGET || kind == DEADLOCK;
+  if (launch.first_finding && !of_run) stopped = true;
   return &findings.back();
 }
 
