@@ -242,8 +242,9 @@ def page(totals: Sequence[Total], seen: Sequence[Seen]) -> str:
 def extend(file: Path, found: Iterable[tuple[Path, str]], sample: int, seed: int, until: float) -> None:
     """Try what the file does not have, subject after subject, until a time; with `sample` every N-th, by all judges."""
     totals, seen = kept(file)
-    done = [Done(**p) for p in entries(file) if "sample" in p]
-    known = {s.key for s in seen if s.judged or not sample}
+    missed = {(s.spec, s.target) for s in seen if s.end == "missed"}  # which are tried again: a judge may know better
+    done = [d for d in (Done(**p) for p in entries(file) if "sample" in p) if (d.spec, d.target) not in missed]
+    known = {s.key for s in seen if (s.judged or not sample) and s.end != "missed"}
     counted = {(t.spec, t.target) for t in totals}
     with file.open("a", encoding="utf-8") as lines:
 

@@ -24,6 +24,7 @@ from tkgen.sanitize.waits import Wait
 NOT_RUN = "the launch does not execute it"
 NOTHING = "nothing that it would complete is on its way"
 LATER = "a later wait completes the same accesses before they are needed"
+FULL = "its counter is full: an access that is issued waits for the oldest one"
 UNORDERED = "it orders no two accesses that conflict"
 NOT_NEEDED = "no pair of instructions needs these wait states"
 
@@ -66,6 +67,8 @@ class Arguments:
         if counter == "vmcnt" and fences(self.code.program, self._entry):
             return Argued()
         key = mutant.index, counter
+        if sum(each.by_room for each in found) > sum(model.itself.by_room for model in self._models):
+            return Argued(FULL)
         before = sum(model.itself.completed[key] for model in self._models)
         return Argued(LATER if before > sum(each.completed[key] for each in found) else NOTHING)
 

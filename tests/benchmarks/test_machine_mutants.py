@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import asdict, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import machine_mutants as benchmark
 import pages
 import pytest
-from mutating.machine_arguments import LATER, NOT_NEEDED
+from mutating.machine_arguments import LATER, NOT_NEEDED, Arguments
 from mutating.machine_code import mutants, patched_elf
 from mutating.machine_judges import JUDGES, Subject
 from sampling import only
 
+from tkgen.emulate import TraceRequest, load, patched
 from tkgen.emulate import launch as emulate
-from tkgen.emulate import load
 from tkgen.sanitize import Launch, from_source, parse, sanitize
 
 ROOT = Path(__file__).parents[2]
@@ -131,6 +131,36 @@ def test_fences_scopes_and_waits_of_a_flag_are_found_wherever_they_are_executed(
         assert clean != bool(whole.counts[mutant.index]), mutant.what
         kinds |= set() if clean else {mutant.kind.split()[0]}
     assert kinds == {"vmcnt", "lgkmcnt", "scope", "invalidate", *(() if target == "gfx90a" else ("write-back",))}
+
+
+READS = """
+#include <hip/hip_runtime.h>
+__global__ __launch_bounds__(64) void reads(float *out) {
+    __shared__ float lds[64];
+    lds[threadIdx.x] = threadIdx.x;
+    float first;
+    asm volatile("s_waitcnt lgkmcnt(0)\\n" %s "s_waitcnt lgkmcnt(14)\\nv_mov_b32 %%0, v40\\ns_waitcnt lgkmcnt(0)"
+                 : "=v"(first) : "v"((__attribute__((address_space(3))) float *)&lds[threadIdx.x]) : "memory", %s);
+    out[threadIdx.x] = first;
+}
+"""
+
+
+@pytest.mark.parametrize("count", [15, 16])
+def test_the_second_calculation_knows_how_much_a_counter_holds(count: int, tmp_path: Path) -> None:
+    """The 16th read of LDS waits for the first one, so `lgkmcnt(14)` may go after 16 reads, and not after 15."""
+    registers = [f"v{40 + i}" for i in range(count)]
+    lines = "".join(f'"ds_read_b32 {r}, %1\\n"' for r in registers)
+    (tmp_path / "reads.cpp").write_text(READS % (lines, ", ".join(f'"{r}"' for r in registers)))
+    code = from_source(tmp_path / "reads.cpp", "gfx942").code
+    launch = Launch((1, 1, 1), (64, 1, 1), parse(["out:f32[64]=nan:out"]))
+    run = partial(emulate, args=launch.arguments.make(), grid=launch.grid, block=launch.block)
+    arguments = Arguments(code, code.kernel(), 1, lambda block: run(code, blocks=[block], trace=TraceRequest()))
+    (dropped,) = (m for m in mutants(code, code.kernel()) if m.what.endswith("no lgkmcnt") and "lgkmcnt(14)" in m.what)
+    found = arguments.of(dropped)
+    assert (found.reason, bool(found.fault)) == ((LATER, False) if count == 16 else ("", True))
+    changed = patched(code, {code.text[0] + 4 * i: word for i, word in dropped.words.items()})
+    assert bool(run(changed, watch=True).findings) == bool(found.fault)
 
 
 def test_the_page_has_no_missed_mutant() -> None:
