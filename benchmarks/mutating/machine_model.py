@@ -7,7 +7,8 @@ of the CDNA2 and CDNA3 ISA documents ("Data Dependency Resolution") and of LLVM'
   these are complete after `lgkmcnt(0)` alone. A flat access needs both counters at 0.
 - A counter holds no more than 63 (`vmcnt`) or 15 (`lgkmcnt`): an access that is issued waits for the oldest one of its
   queue until there is room.
-- Until a load is complete, no instruction reads or writes its registers.
+- Until a load is complete, no instruction reads or writes its registers, but loads of one queue, which return in order:
+  the later one overwrites the earlier one.
 - An access lies in the epochs from the barriers passed at its issue to those passed when it is complete. Accesses of
   two waves to the same byte of LDS, one of them a write, share no epoch. In global memory the vector L1 serves the
   waves of a block in order, so the epoch of the issue counts.
@@ -45,12 +46,13 @@ Change = Wait | None  # what a wait or a barrier becomes: another wait, or nothi
 
 @dataclass(frozen=True)
 class _Step:
-    """An instruction of a wave: its dword and name, and masks of the registers that it touches and writes."""
+    """An instruction of a wave: its dword and name, and masks of the registers that it reads and writes."""
 
     index: int
     name: str
-    touches: int = 0
+    reads: int = 0
     writes: int = 0
+    touches: int = 0
     encoding: Encoding | None = None  # of an access
     wait: Wait | None = None
     plain: bool = True  # it neither waits nor accesses memory
@@ -119,7 +121,9 @@ def _followed(steps: list[_Step], changes: Mapping[int, Change]) -> _Way:
             way.by_room += 1
             busy = _busy(queues)
         if step.touches & busy:
-            way.fault = way.fault or _used(step, queues)
+            others = {other: queue for other, queue in queues.items() if other != name or name not in _MOST}
+            if step.reads & busy or step.writes & _busy(others):
+                way.fault = way.fault or _used(step, queues)
         access = _Access(position, step, way.epoch)
         way.accesses.append(access)
         queues[name].append(access)
@@ -167,8 +171,8 @@ class Model:
         self._spans: dict[int, tuple[int, int]] = {}
         self._masks: dict[int, tuple[int, int]] = {}
         for index, first, count, writes in self.trace.spans.tolist():
-            mask, (both, written) = ((1 << count) - 1) << first, self._masks.get(index, (0, 0))
-            self._masks[index] = both | mask, written | (mask if writes else 0)
+            mask, (read, written) = ((1 << count) - 1) << first, self._masks.get(index, (0, 0))
+            self._masks[index] = (read, written | mask) if writes else (read | mask, written)
         # Waves that execute the same instructions are followed once.
         self.rows: list[npt.NDArray[np.intp]] = []
         self.ways: list[int] = []  # by wave, the number of its steps in `sequences`
@@ -191,7 +195,8 @@ class Model:
             encoding = Encoding(int(self.program.ops[index]["encoding"])) if accesses_memory else None
             wait = Wait.at(self.program, index) if name == "s_waitcnt" else None
             plain = encoding is None and wait is None and name != "s_barrier"
-            found = _Step(index, name, *self._masks.get(index, (0, 0)), encoding, wait, plain)
+            read, written = self._masks.get(index, (0, 0))
+            found = _Step(index, name, read, written, read | written, encoding, wait, plain)
             self._known[index, accesses] = found
         return found
 

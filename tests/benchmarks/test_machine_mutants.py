@@ -49,6 +49,16 @@ def test_no_mutant_is_missed_and_the_second_calculation_agrees(case: tuple[str, 
     assert ends["caught"] >= 5
 
 
+def test_the_machine_check_reaches_the_last_iteration_of_small_groups() -> None:
+    """Its groups used to end before any had a second tile of keys, so it missed a barrier of the loop."""
+    made = subject("attention/attention_chunks", "gfx950")
+    (unit,) = made.units
+    barriers = [m for m in unit.mutants if m.kind == "barrier dropped"]
+    caught = [bool(made.checked(0, m.words)) for m in barriers]
+    assert made.checked(0, {}) == "" and caught == [bool(unit.arguments.of(m).fault) for m in barriers]
+    assert sum(caught) >= 2
+
+
 def test_each_mutant_changes_what_its_kind_says() -> None:
     """One dword differs, or a run of wait states has moved past an instruction."""
     (unit,) = subject("one_wave", "gfx942").units

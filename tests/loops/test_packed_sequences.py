@@ -266,10 +266,10 @@ def test_blocks_of_the_shipped_kernel() -> None:
 
 def test_blocks_of_each_sort_are_watched() -> None:
     spec = built(CROSS).spec
-    (only,) = launches(spec)
-    launch = only.launch
+    launch, longest = (watched.launch for watched in launches(spec))
     assert launch.blocks - 1 in sorts_of_groups(launch)
     q, j = launch.program.kernel.ragged
+    assert len(longest.groups[q][0]) == 300 and len(longest.groups[j][0]) == 191  # three tiles less one, of 320
     watched = [launch.place(block) for block in sorts_of_groups(launch)]
     s = launch.program.kernel.groups
     assert s is not None

@@ -246,11 +246,11 @@ def test_no_access_may_part_at_the_end_of_a_group() -> None:
 def test_blocks_of_each_sort_are_watched(name: str) -> None:
     spec = load(CASES[name].text)
     assert isinstance(spec, Spec)
-    (watched,) = launches(spec)
-    blocks = (watched.first, *watched.edges)
-    assert all(0 <= block < watched.launch.blocks for block in blocks)
-    if name == "tiles of columns":
-        assert {watched.launch.place(b)[spec.program.kernel.axes[0]] for b in blocks} == {0, 1}
+    for watched in launches(spec):
+        blocks = (watched.first, *watched.edges)
+        assert all(0 <= block < watched.launch.blocks for block in blocks)
+        if name == "tiles of columns":
+            assert {watched.launch.place(b)[spec.program.kernel.axes[0]] for b in blocks} == {0, 1}
 
 
 @pytest.mark.parametrize("target", TARGETS)

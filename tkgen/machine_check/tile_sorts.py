@@ -6,7 +6,8 @@ known only at run time, of blocks or of a loop, is watched at one element, a til
 one.
 
 The work of a block along a ragged axis depends on the length of its group. Groups get many lengths, and one block of
-each sort is watched, including one without a tile.
+each sort is watched, including one without a tile. Where a dimension has no room for all of these lengths, a second
+launch begins with the longest one along every axis.
 
 A kernel that decides by its data (`when any`, or a mask of tiles by a number from memory) is watched on zeros. Its
 steps under a condition touch no memory and have no barrier (`tkgen.schedule.loops`), so other data give other values
@@ -16,7 +17,7 @@ and the same accesses.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import cycle, islice, product
+from itertools import accumulate, cycle, islice, product
 from typing import TYPE_CHECKING, Any
 
 from tkgen.execute.arguments import check_scalars
@@ -46,29 +47,38 @@ def launches(spec: Spec[Any]) -> Iterator[Watched]:
     for chosen in product(*choices.values()):
         given = completed(program.dims, shared, dict(zip(choices, chosen, strict=True)))
         (launch,) = spec.launch(given).launches
-        if program.kernel.ragged:
-            launch = launch.of_groups(some_offsets(launch))
-        first, *rest = sorts_of_groups(launch) if program.kernel.ragged else sorts(launch)
-        yield Watched(launch, launch.blocks, first, tuple(rest), (), 0, 0, check_scalars(program))
+        made = [launch.of_groups(each) for each in some_offsets(launch)] if program.kernel.ragged else [launch]
+        for one in made:
+            first, *rest = sorts_of_groups(one) if program.kernel.ragged else sorts(one)
+            yield Watched(one, one.blocks, first, tuple(rest), (), 0, 0, check_scalars(program))
 
 
-def some_offsets(launch: Launch[Any]) -> dict[str, list[int]]:
+def some_offsets(launch: Launch[Any]) -> list[dict[str, list[int]]]:
     """Offsets of groups of many kinds: empty ones, those that no tile divides, those of a tile, and longer ones.
 
-    Those of tensors differ, so that a group that is empty along one axis has places along another.
+    Those of tensors differ, so that a group that is empty along one axis has places along another. Where they do not
+    all fit, the second offsets begin with the longest group, which is the same one along all axes.
     """
-    found: dict[str, list[int]] = {}
+    mixed, longest = dict[str, list[int]](), dict[str, list[int]]()
+    cut = False
     for tensor, axis in launch.program.kernel.offsets.items():
         size, tile = launch.extents[axis.dim.name], axis.tile or 1
         lengths = [0, 1, tile, tile + 1, 3 * tile - 1, 2 * tile, tile - 1]
         if axis.within is not None and axis.within.lengths:
-            found[tensor.name] = [min(n, size) for n in islice(cycle([size, *lengths]), launch.group_count)]
+            mixed[tensor.name] = [min(n, size) for n in islice(cycle([size, *lengths]), launch.group_count)]
+            longest[tensor.name] = mixed[tensor.name]
             continue
-        shift, ends = len(found), [0]
-        for g in range(launch.group_count):
-            ends.append(min(ends[-1] + lengths[(g + shift) % len(lengths)], size))
-        found[tensor.name] = ends
-    return found
+        shift, at = len(mixed), lengths.index(3 * tile - 1)
+        wanted = [lengths[(g + shift) % len(lengths)] for g in range(launch.group_count)]
+        mixed[tensor.name] = _ends_of(wanted, size)
+        longest[tensor.name] = _ends_of([lengths[(g + at) % len(lengths)] for g in range(launch.group_count)], size)
+        cut |= at - shift >= launch.group_count or sum(wanted) > size
+    return [mixed, longest] if cut else [mixed]
+
+
+def _ends_of(lengths: Sequence[int], size: int) -> list[int]:
+    """Offsets of groups of these lengths, as far as there are places for them."""
+    return [min(end, size) for end in accumulate(lengths, initial=0)]
 
 
 def sorts_of_groups(launch: Launch[Any]) -> tuple[int, ...]:
