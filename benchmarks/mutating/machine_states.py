@@ -2,8 +2,9 @@
 
 The tables "Manually Inserted Wait States (NOPs)" and "Dependency Resolution: Required Independent Instructions" of the
 CDNA2, CDNA3 and CDNA4 ISA documents, each row with its largest number: a pair of instructions that has these is safe,
-one that has fewer may be. Wait states are counted along all paths of the control flow. Nothing is shared with the
-checks of the emulator except decoded instructions and the registers that they read and write.
+one that has fewer may be. The passes of matrix instructions follow from the rates in the target's file, which come from
+data sheets. Wait states are counted along all paths of the control flow. Nothing is shared with the checks of the
+emulator except decoded instructions and the registers that they read and write.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 from tkgen.emulate.decode import Encoding, Flag, Program
 from tkgen.emulate.reach import reachable, successors
+from tkgen.targets import load_target
 
 _SCALAR = 512  # scalar registers of a trace's spans are counted from here
 _VCC, _M0, _EXEC = 106, 124, 126
@@ -33,6 +35,7 @@ class _Instruction:
     """An instruction: its registers, the vector ones below `_SCALAR`; of a matrix its factors apart from its sum."""
 
     name: str
+    target: str
     encoding: Encoding
     flags: int
     reads: frozenset[int]
@@ -70,9 +73,19 @@ class _Instruction:
 
     @cached_property
     def passes(self) -> int:
-        """The most passes of a matrix instruction of this shape."""
+        """The passes of a matrix instruction: by the rate of its target, else the most that this shape has."""
         found = re.search(r"_(\d+)x\d+x\d+", self.name)
-        return max(int(found[1]) // 2, 2) if found else 16
+        known = _cycles(self.target).get(self.name)
+        return known // 4 if known else max(int(found[1]) // 2, 2) if found else 16
+
+
+@cache
+def _cycles(target: str) -> dict[str, int]:
+    """The cycles of the matrix instructions in a target's file; of one with several types the most."""
+    found: dict[str, int] = {}
+    for each in load_target(target).mfmas:
+        found[each.instruction] = max(each.cycles, found.get(each.instruction, 0))
+    return found
 
 
 class States:
@@ -132,7 +145,7 @@ class States:
         part = bool(flags & Flag.SDWA) or (encoding == Encoding.VOP3 and bool(int(op["opsel"]) & 8 or "_cvt_" in name))
         register = encoding == Encoding.MUBUF and int(op["src"][2]) < 128
         sets = (frozenset(each) for each in (reads, writes, summed, factors))
-        return _Instruction(name, encoding, flags, *sets, part, register)
+        return _Instruction(name, program.target, encoding, flags, *sets, part, register)
 
 
 def _scalars(code: int) -> set[int]:
