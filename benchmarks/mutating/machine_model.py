@@ -71,7 +71,7 @@ class _Access:
 
 @dataclass
 class _Way:
-    """The way of a wave through a block: its accesses, barriers, and the number of accesses that each wait completed."""
+    """The way of a wave: its accesses, barriers, and the number of accesses that each wait completed."""
 
     accesses: list[_Access] = field(default_factory=list)
     epoch: int = 0
