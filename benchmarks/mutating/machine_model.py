@@ -268,6 +268,8 @@ class Model:
             starts = int(entry["lds_base"]) + size * active.astype(np.int64)
         else:
             starts = live[live != _INACTIVE].astype(np.int64)
+            if not lds:  # spills through a buffer are at offsets in a lane's own memory
+                starts = starts[starts >= min((base for base, _ in self.trace.buffers), default=0)]
         if how & _TWO:
             starts = np.concatenate([starts, starts + int(entry["second"])])
         return (starts[:, None] // self._unit + np.arange(size // self._unit)).ravel()

@@ -193,6 +193,17 @@ def test_the_shortest_path_counts_whatever_runs(assemble):
     assert "too early for v1: it needs 7 wait states after v_mfma" in found.message and "6 are missing" in found.message
 
 
+def test_a_result_that_another_product_adds_to_still_has_to_wait(assemble):
+    """LLVM puts 7 wait states between a product and a load into its result, though a product reads the result between."""
+    text = (
+        f"{apart(24)}  v_mfma_f32_16x16x16_bf16 v[2:5], v[100:101], v[110:111], v[20:23]\n"
+        f"  v_mfma_f32_16x16x16_bf16 v[30:33], v[102:103], v[112:113], v[2:5]\n{apart(6)}  ds_read_b32 v2, v1\n"
+    )
+    assert findings(assemble, text, "gfx942") == []
+    (found,) = findings(assemble, text.replace(apart(6), apart(5)), "gfx942")
+    assert found.size == 1 and "it needs 7 wait states" in found.message
+
+
 def test_of_accumulators_that_overlap_the_nearest_counts(assemble):
     """As LLVM has it: the second writes all of the third's addend, so what the first wrote of it does not matter."""
     third = XDL_16.format("v[0:3]")

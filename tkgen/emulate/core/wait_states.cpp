@@ -265,7 +265,7 @@ class Pair {
       if (overlap(p.d, r)) n.of(wide && c.is & MEMORY_OP ? (small ? 9 : 18) : result, r.first, r);
     for (const Registers& w : c.writes) {
       if (overlap(p.d, w)) n.of(wide ? (small ? 6 : 11) : result, w.first, w);
-      if (overlap(p.c, w) && !wide && !single) n.of(p.passes - 1, w.first, w);
+      if (overlap(p.c, w) && !wide && !single) n.of(p.passes - 1, w.first, {w.first, w.count, ACCUMULATED});
     }
   }
 
@@ -331,7 +331,7 @@ class Walk {
   const Instruction& known(uint32_t at) const { return known_[index_[at] - 1]; }
 
   // The wait states on the shortest way from `first` to all that follows within its horizon, in `nearest_`; no way leads through
-  // a matrix instruction that touches `operand`. Returns the places reached.
+  // a matrix instruction that writes `operand`, or, of one that was accumulated on, that does so, too. Returns the places reached.
   std::vector<uint32_t> reach(uint32_t first, const Registers& operand) {
     struct Step { uint32_t at; int gap; };
     std::vector<Step> todo;
@@ -351,7 +351,7 @@ class Walk {
       const Step step = todo.back();
       todo.pop_back();
       const Instruction& x = known(step.at);
-      if (step.gap > nearest_[step.at] || (x.is & MATRIX_OP && (overlap(x.d, operand) || overlap(x.c, operand)))) continue;
+      if (step.gap > nearest_[step.at] || (x.is & MATRIX_OP && overlap(operand.flags & ACCUMULATED ? x.c : x.d, operand))) continue;
       push(step.at, step.gap + x.states);
     }
     std::sort(touched.begin(), touched.end());
