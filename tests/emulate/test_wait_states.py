@@ -193,15 +193,21 @@ def test_the_shortest_path_counts_whatever_runs(assemble):
     assert "too early for v1: it needs 7 wait states after v_mfma" in found.message and "6 are missing" in found.message
 
 
-def test_a_result_that_another_product_adds_to_still_has_to_wait(assemble):
-    """LLVM puts 7 wait states between a product and a load into its result, though a product reads the result between."""
-    text = (
-        f"{apart(24)}  v_mfma_f32_16x16x16_bf16 v[2:5], v[100:101], v[110:111], v[20:23]\n"
-        f"  v_mfma_f32_16x16x16_bf16 v[30:33], v[102:103], v[112:113], v[2:5]\n{apart(6)}  ds_read_b32 v2, v1\n"
-    )
-    assert findings(assemble, text, "gfx942") == []
-    (found,) = findings(assemble, text.replace(apart(6), apart(5)), "gfx942")
-    assert found.size == 1 and "it needs 7 wait states" in found.message
+@pytest.mark.parametrize("second", ["ds_read_b32 v2, v1", "v_mov_b32 v1, v2"])
+@pytest.mark.parametrize(("target", "needed"), [*zip(TARGETS, (11, 7, 8), strict=True)])
+def test_a_result_keeps_its_wait_states_where_a_product_between_reads_it(assemble, target, needed, second):
+    """As LLVM has it; the first of two that add to the same registers does not matter, if these are overwritten."""
+    product = "  v_mfma_f32_16x16x16f16 {}, v[100:101], v[110:111], {}\n"
+    first, reads = product.format("v[2:5]", "v[20:23]"), product.format("v[30:33]", "v[2:5]")
+    text = f"{apart(24)}{first}{reads}{apart(needed - 1)}  {second}\n"
+    assert findings(assemble, text, target) == []
+    (found,) = findings(assemble, text.replace(apart(needed - 1), apart(needed - 2)), target)
+    assert found.size == 1 and f"it needs {needed} wait states" in found.message
+    before, passes = {"gfx90a": 8, "gfx942": 4, "gfx950": 4}[target], "  v_mov_b32 v2, 0\n"
+    text = f"{apart(24)}{reads}{product.format('v[40:43]', 'v[2:5]')}{apart(before - 1)}{passes}"
+    assert findings(assemble, text, target) == []
+    (found,) = findings(assemble, text.replace(apart(before - 1), apart(before - 2)), target)
+    assert found.size == 1 and f"it needs {before - 1} wait states" in found.message
 
 
 def test_of_accumulators_that_overlap_the_nearest_counts(assemble):
