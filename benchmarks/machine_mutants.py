@@ -222,18 +222,16 @@ def page(totals: Sequence[Total], seen: Sequence[Seen]) -> str:
     of_each = ", ".join(f"{count} for {name}" for name, count in sorted(objects.items()))
     several = f"{objects.total()} code objects of {len({t.spec for t in totals})} specs ({of_each})"
     tried = "The machine check saw all of them." if len(seen) == every else f"{len(seen):,} of them were tried."
+    made = [textwrap.fill(f"{several} have {every:,} mutants. {tried}", 100) + "\n"]
+    made += [scores(seen, "mutant", "kind"), scores(seen, "target", "target"), savings(seen)]
     known = [s for s in seen if s.judged]
-    silent = [s for s in known if s.end == "redundant"]
-    redundant = sum(s.end == "redundant" for s in seen)
-    sample = (
-        f"All four judges saw {len(known):,} mutants, drawn at random, among them {len(silent):,} of the {redundant:,} "
-        "redundant ones:"
-    )
-    return "\n".join([
-        textwrap.fill(f"{several} have {every:,} mutants. {tried}", 100) + "\n",
-        scores(seen, "mutant", "kind"), scores(seen, "target", "target"), savings(seen),
-        textwrap.fill(sample, 100) + "\n", judges(known, "mutant", "kind"),
-    ])  # fmt: skip
+    if any(s.end != "redundant" for s in known):  # else they are those that the machine check alone did not settle
+        silent = sum(s.end == "redundant" for s in known)
+        redundant = sum(s.end == "redundant" for s in seen)
+        drawn = f"All four judges saw {len(known):,} mutants, drawn at random, "
+        drawn += f"among them {silent:,} of the {redundant:,} redundant ones:"
+        made += [textwrap.fill(drawn, 100) + "\n", judges(known, "mutant", "kind")]
+    return "\n".join(made)
 
 
 # ---------------------------------------------------------------- the run

@@ -177,7 +177,8 @@ def _bound(p: _Instruction, c: _Instruction) -> int:
         if scalars:
             named = c.name.startswith((*_LANES, "v_div_fmas", "s_cbranch"))
             beyond = named or c.memory or c.matrix or c.flags & Flag.DPP
-            needs.append(5 if beyond or _SCALAR + _EXEC in scalars or "permlane" in c.name else 2)
+            later = 0 if p.target == "gfx90a" else 2  # the table of CDNA2 has no row for other uses by the vector unit
+            needs.append(5 if beyond or _SCALAR + _EXEC in scalars or "permlane" in c.name else later)
         if vectors:
             moved = c.matrix or c.flags & Flag.DPP or "permlane" in c.name
             needs.append(2 if moved else 0)
