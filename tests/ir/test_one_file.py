@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -72,7 +73,8 @@ def package(tmp_path: Path) -> Path:
 
 
 def ran(package: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    environment = {"PYTHONPATH": str(package), "PATH": "/usr/bin:/bin", "HOME": str(package)}
+    cache = {name: os.environ[name] for name in ("TKGEN_CACHE", "XDG_CACHE_HOME") if name in os.environ}
+    environment = {"PYTHONPATH": str(package), "PATH": "/usr/bin:/bin", "HOME": str(Path.home()), **cache}
     return subprocess.run(
         [sys.executable, *command], cwd=package, env=environment, capture_output=True, text=True, check=False
     )
