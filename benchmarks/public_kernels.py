@@ -5,8 +5,8 @@
 `benchmarks/public/PROJECT/KERNEL.tk` is what a kernel of that project computes, written from its documentation.
 Comments above a spec say how it is run: `# sizes: NAME=VALUE ...`; `# input NAME: EXPRESSION`, where random numbers do
 not suit a tensor; `# within LIMIT`, where a type between input and output is coarser than the output's; and
-`# torch: STATEMENT`, lines that leave torch's result of each output under its name. Torch computes in f32, on the same
-inputs. Machine code runs on the emulator, for sm_90a the generated C++ on the CPU.
+`# torch: STATEMENT`, lines that leave torch's result of each output under its name (`dtype[NAME]` is the type of one).
+Torch computes in f32, on the same inputs. Machine code runs on the emulator, for sm_90a the generated C++ on the CPU.
 
 A kernel is right if each output that `# torch` names is that of torch, within a tolerance by its type, all outputs are
 those of the equations, and the race referee finds nothing. Results go to FILE, a line each; what is there is not run
@@ -131,7 +131,10 @@ def ran(one: Kernel, target: str) -> Iterator[str]:
     names: dict[str, object] = {"torch": torch, "F": F, "math": math, "grouped": grouped, **sizes, **found.scalars}
     for name, expression in one.inputs.items():
         inputs[name] = eval(expression, {**names}).to(inputs[name].dtype)
-    names |= {n: t.float() if t.is_floating_point() or t.dtype != torch.int32 else t for n, t in inputs.items()}
+    given_as = {t.name: [d.size or 0 for d in t.declared] for t in found.launch.program.reads if t.declared}
+    for name, drawn in inputs.items():
+        value = drawn if drawn.dtype == torch.int32 else drawn.float()
+        names[name] = value.reshape(given_as[name]) if name in given_as else value
     back_end = backend_of(target)
     if back_end.emulated:
         build = found.spec.build()
@@ -145,12 +148,13 @@ def ran(one: Kernel, target: str) -> Iterator[str]:
     yield from findings
     meant = references(found.launch, inputs, found.scalars)
     yield from (f"{name}: {c}" for name, c in compared(written, meant, found.launch.written).items() if not c.right)
-    wanted = dict(names)
+    wanted = {**names, "dtype": {name: value.dtype for name, value in written.items()}}
     exec(one.torch, wanted)
     for tensor in found.launch.written:
-        if isinstance(value := wanted.get(tensor.name), torch.Tensor) and value is not names.get(tensor.name):
-            limit = one.limit or LIMITS[tensor.dtype.bytes]
-            yield from filter(None, [far(tensor, written[tensor.name], value, limit)])
+        meant_by_torch, got = wanted.get(tensor.name), written[tensor.name]
+        if isinstance(meant_by_torch, torch.Tensor) and meant_by_torch is not names.get(tensor.name):
+            same_shape = meant_by_torch.reshape(got.shape) if tensor.declared else meant_by_torch
+            yield from filter(None, [far(tensor, got, same_shape, one.limit or LIMITS[tensor.dtype.bytes])])
 
 
 def judged(one: Kernel, target: str, check: bool) -> Row:
