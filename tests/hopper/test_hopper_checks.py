@@ -106,7 +106,7 @@ REFUSED: dict[str, tuple[str, ...]] = {
     "wrong tile": ("as 8 x 1\n    accumulate C : f32 tile 16 x 256", "as 8 x 1\n    accumulate C : f32 tile 16 x 128",
                    "E240"),
     "an AMD instruction": ("tile 16 x 256", "tile 16 x 256 mfma 32 x 32", "E207"),
-    "half a panel": ("step 64", "step 32", "E240"),
+    "a quarter of a panel": ("step 64", "step 16", "E240"),
     "odd columns": ("block 128 x 256", "block 128 x 224", "E206"),
     "no tail": ("  tail masked\n", "", "E604"),
     "rows no copy can step over": ("N = 328", "N = 330", "E240"),
@@ -183,7 +183,7 @@ BYTES = gemm("NT", (128, 128, 128), operand="fp8", output="fp8", dims=(256, 256,
 PROMOTED = SCALED["promoted"]
 OF_BYTES = {
     "a contraction that comes first": (BYTES, ("A : fp8[M, K]", "A : fp8[K, M]"), "E204", "neighbors along"),
-    "half a swizzle": (BYTES, ("step 128", "step 64"), "E240", "a K-step of 64 is not a multiple of 128"),
+    "a box that is too wide": (BYTES, ("step 128", "step 320"), "E240", "a K-step of 320 is not a multiple of 64"),
     "half a panel": (BYTES, ("128 x 128 step", "128 x 64 step", "tile 16 x 128", "tile 16 x 64"), "E240",
                      "64 columns of e4m3fn are not a multiple of a panel of 128"),
     "a factor of 16 bits": (BYTES, ("B : fp8", "B : bf16"), "E204", "products of e4m3fn and bf16"),

@@ -103,7 +103,7 @@ def test_axes_of_equations_get_other_tiles(tmp_path: Path) -> None:
 
 
 def test_a_target_that_no_longer_takes_a_spec_is_not_named_any_more(tmp_path: Path) -> None:
-    written = PLAIN.replace("step 64", "step 32").replace("shared A, B", "shared A, B buffers 4")
+    written = PLAIN.replace("step 64", "step 16").replace("shared A, B", "shared A, B buffers 4")
     text, said = fixed(written, tmp_path)
     assert "kernel gemm\n  target gfx950, sm_90a\n" in text
     assert "gfx942 no longer accepts it: E501" in said

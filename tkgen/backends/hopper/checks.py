@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tkgen.backends.hopper.epilogue import stored_as_it_is
 from tkgen.backends.hopper.launch import problems
 from tkgen.backends.hopper.layout import Layout
 from tkgen.backends.hopper.lowering import tile_code
@@ -333,17 +334,25 @@ def _tiles(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
     """Sides of the block that wgmma and the swizzle want."""
     _, cols, step = program.block
     at, acc, edits = statement(program, "block"), program.accumulator, fitted(program, machine)
-    panel = machine.swizzle_bytes // program.a.tensor.dtype.bytes
+    panel = machine.swizzle_bytes // 2 // program.a.dtype.bytes  # of the narrowest swizzle that tiles have
     wanted = machine.wgmma_rows // machine.warpgroup_warps
     if step % panel or step > machine.max_box:
         yield _refused(f"a K-step of {step} is not a multiple of {panel} up to {machine.max_box}", at,
-                       f"use {panel} or {2 * panel}", "",
-                       f"shared tiles consist of panels of {panel} elements", edits=edits)  # fmt: skip
+                       f"use {2 * panel} or {4 * panel}", "",
+                       f"shared tiles consist of panels of {2 * panel} or {panel} elements", edits=edits)  # fmt: skip
     if cols not in machine.wgmma_columns:
         yield _refused(f"no product has {cols} columns on sm_90a", at,
                        f"use {', '.join(map(str, machine.wgmma_columns))} columns", edits=edits)  # fmt: skip
     for out in program.outputs:
-        if out.dtype.whole or not (_multiplied(out.dtype) or out.dtype is DType.F32):
+        stored = next((s for s in program.equations.stores if s.target.tensor == out), None)
+        if out.dtype is DType.I32 and stored and stored_as_it_is(program.equations, stored) is not None:
+            if not acc.dtype.whole:
+                yield _refused(f"sm_90a cannot store sums of {acc.dtype.spelling} as i32 yet", out.span,
+                               "use f32, bf16, f16, fp8 or bf8")  # fmt: skip
+        elif out.dtype is DType.I32:
+            yield _refused(f"sm_90a stores integer sums as i32 only unchanged, and `{out.name}` is computed from them",
+                           out.span, "store f32, or the sums themselves")  # fmt: skip
+        elif out.dtype.whole or not (_multiplied(out.dtype) or out.dtype is DType.F32):
             yield _refused(f"sm_90a cannot store products as {out.dtype.spelling} yet", out.span,
                            "use f32, bf16, f16, fp8 or bf8")  # fmt: skip
         elif cols % (wide := machine.swizzle_bytes // out.dtype.bytes):

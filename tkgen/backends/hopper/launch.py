@@ -48,6 +48,9 @@ class Boxes(Protocol):
     def box(self, tensor: Tensor) -> tuple[int, int]:
         """Rows and columns of one box of the copy engine."""
 
+    def row_bytes(self, tensor: Tensor) -> int:
+        """Bytes of a row of a box, within which the copy engine exchanges chunks."""
+
     def rows_along(self, access: Access) -> int:
         """The dimension of batch, depth, rows and columns along which the rows of a tile lie: 0, 1 or 2."""
 
@@ -81,8 +84,8 @@ def problems(
     if max(box) > machine.max_box:
         found.append(f"a tile of `{tensor.name}` has a side of {max(box)}; a box of the copy engine has "
                      f"at most {machine.max_box}")  # fmt: skip
-    if box[1] * size != machine.swizzle_bytes:
-        found.append(f"a row of a box of `{tensor.name}` is {box[1] * size} bytes, not {machine.swizzle_bytes}")
+    if box[1] * size != layout.row_bytes(tensor):
+        found.append(f"a row of a box of `{tensor.name}` is {box[1] * size} bytes, not {layout.row_bytes(tensor)}")
     return found
 
 
@@ -173,7 +176,7 @@ def described(layout: Boxes, tensor: Tensor, data: torch.Tensor) -> TensorMap:
             found.append(f"`{tensor.name}` is less than {before} bytes, its own size, from address 0")
     return TensorMap(
         tensor.name, tensor.dtype, data.data_ptr() - before, tuple(sizes[: -rank - 1 : -1]), tuple(strides[1:rank]),
-        tuple(box[: -rank - 1 : -1]), layout.machine.swizzle_bytes, tuple(found), before,
+        tuple(box[: -rank - 1 : -1]), layout.row_bytes(tensor), tuple(found), before,
     )  # fmt: skip
 
 
@@ -195,6 +198,7 @@ def tensor_map(layout: Boxes, tensor: Tensor, data: torch.Tensor) -> bytes:
         DType.E4M3FN: types.CU_TENSOR_MAP_DATA_TYPE_UINT8,  # bytes: zero outside of a tensor is the number 0, too
         DType.E5M2: types.CU_TENSOR_MAP_DATA_TYPE_UINT8,
         DType.I8: types.CU_TENSOR_MAP_DATA_TYPE_UINT8,
+        DType.I32: types.CU_TENSOR_MAP_DATA_TYPE_INT32,
     }
     made = _done(
         cuda.cuTensorMapEncodeTiled(
@@ -202,7 +206,7 @@ def tensor_map(layout: Boxes, tensor: Tensor, data: torch.Tensor) -> bytes:
             [cuda.cuuint64_t(n) for n in what.sizes], [cuda.cuuint64_t(n) for n in what.strides],
             [cuda.cuuint32_t(n) for n in what.box], [cuda.cuuint32_t(1)] * what.rank,
             cuda.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
-            cuda.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
+            getattr(cuda.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{what.swizzle}B"),
             cuda.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
             cuda.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
         ),

@@ -154,9 +154,17 @@ class Layout:
         """True if each step's products are made something of before they are added: their sums have registers, too."""
         return any(s.scaled for s in self.equations.sums)
 
+    def row_bytes(self, tensor: Tensor) -> int:
+        """Bytes of a row of a panel: as many as the swizzle has, or half, where a tile's rows are no multiple of it."""
+        swizzle = self.machine.swizzle_bytes
+        operand = next((o for o in self.program.operands if o.name == tensor.name), None)
+        if operand is None or self.tile_shape(operand)[1] * tensor.dtype.bytes % swizzle == 0:
+            return swizzle
+        return swizzle // 2
+
     def panel_cols(self, tensor: Tensor) -> int:
         """Columns of a panel of `tensor`."""
-        return self.machine.swizzle_bytes // tensor.dtype.bytes
+        return self.row_bytes(tensor) // tensor.dtype.bytes
 
     def panels_of(self, store: Store) -> int:
         """Panels of 64 rows of one output."""

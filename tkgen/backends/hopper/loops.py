@@ -325,6 +325,10 @@ class HopperLoop:
         """The operands of products that the copy engine brings."""
         return (self.held, self.left, *((self.second.right,) if self.second is not None else ()))
 
+    def row_bytes(self, tensor: Tensor) -> int:
+        """Bytes of a row of a box."""
+        return self.machine.swizzle_bytes
+
     def box(self, tensor: Tensor) -> tuple[int, int]:
         """Rows and columns of one box of the copy engine."""
         rows = next((n for a, n in self.rows_of_factors.items() if a.tensor == tensor), self.machine.wgmma_rows)

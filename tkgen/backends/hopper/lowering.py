@@ -88,6 +88,7 @@ class Output:
     chunks: str
     origin: Origins
     span: Span | None
+    whole: bool = False  # integers, which are stored as they are
 
 
 def lower(program: Program, machine: Hopper, spec: str = "") -> Source:
@@ -285,9 +286,11 @@ class _Lowering:
             loads = [f"{x.name}.at[j][q] = {x.pair};" for x in made.loads]
             lines += [f"tk::each_pair<{cols}>({place}, [&](int j, int q, int r, int c) {{",
                       *(INDENT + line for line in loads), "});"]  # fmt: skip
-        if output.epilogue is None and len(products) == 1:
+        if output.epilogue is None and (len(products) == 1 or output.whole):
             fragment = "[f]" if self.layout.ping_pong else ""
-            lines.append(f"const auto values = tk::panel<{cols}>(p * {cols} / 16, {products[0].sums}{fragment});")
+            panel = "integer_panel" if output.whole else "panel"
+            sums = f"{products[output.sum].sums}{fragment}"
+            lines.append(f"const auto values = tk::{panel}<{cols}>(p * {cols} / 16, {sums});")
         else:
             head = f"const auto values = tk::panel<{cols}>({place}"
             loads = [x.name for x in made.loads]
@@ -322,7 +325,7 @@ class _Lowering:
                 f"coord<>{{0, 0, row, tile_col * BLOCK_COLS + p * {safe}_tile::cols}}" if layout.ragged else
                 self.place(store.target, (self.row_tile, f"tile_col * {panels} + p")),
                 self.axis(store.target), self.chunks(store.target),
-                self.origin(store.span) if not only else self.origin("store"), store.span,
+                self.origin(store.span) if not only else self.origin("store"), store.span, tensor.dtype.whole,
             ))  # fmt: skip
             before.append(panels)
         return found

@@ -45,6 +45,8 @@ const std::pair<const char *, kind> KINDS[] = {
     {"fence.proxy.async.shared::cta", ASYNC_FENCE},
     {"stmatrix.sync.aligned.m8n8.x4.shared::cta.b16", STORE_MATRICES},
     {"st.shared.v2.f32", STORE_PAIR},
+    {"st.shared.v2.b32", STORE_PAIR},
+    {"st.shared.v4.b32", STORE_PAIR},
     {"st.shared.b16", STORE_16},
     {"cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster", COPY_IN_ALL},
     {"cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster", COPY_IN_ALL},

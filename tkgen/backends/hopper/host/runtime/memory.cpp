@@ -214,7 +214,7 @@ uint32_t box_bytes(const tensor_map &map) {
 
 /// Where 16 bytes of a box lie: chunks are exchanged within 1024 bytes of shared memory.
 uint32_t swizzled(const tensor_map &map, uint32_t address) {
-    return map.swizzle == 128 ? address ^ ((address >> 7 & 7) << 4) : address;
+    return address ^ ((address >> 7 & (map.swizzle / CHUNK - 1)) << 4);
 }
 
 void check_tile(const tensor_map &map, uint32_t address) {

@@ -40,22 +40,22 @@ const float *numbers(int type) {
     return tables[type];
 }
 
-/// Shared memory as a descriptor lays a matrix out, with the 128-byte swizzle.
+/// Shared memory as a descriptor lays a matrix out, with the swizzle of 128 or of 64 bytes.
 struct matrix {
-    uint32_t rank, start, leading, stride;
+    uint32_t rank, start, leading, stride, width;  // bytes of a row of a panel
     int type;
     bool unfenced = false;
 
     matrix(uint64_t descriptor, uint32_t rank, int type)
         : rank(rank), start(uint32_t(descriptor & 0x3fff) << 4), leading(uint32_t(descriptor >> 16 & 0x3fff) << 4),
-          stride(uint32_t(descriptor >> 32 & 0x3fff) << 4), type(type) {
-        if (descriptor >> 62 != 1) stop("a matrix descriptor has another swizzle than that of 128 bytes");
+          stride(uint32_t(descriptor >> 32 & 0x3fff) << 4), width(descriptor >> 62 == 1 ? 128 : 64), type(type) {
+        if (descriptor >> 62 != 1 && descriptor >> 62 != 2) stop("a matrix descriptor has another swizzle than those of 128 and 64 bytes");
         if (descriptor >> 49 & 7) stop("a matrix descriptor has a base offset");
     }
 
     /// The 16 bytes from a place of the pattern on, as numbers.
     void chunk(uint32_t at, float *to) {
-        at ^= (at >> 7 & 7) << 4;
+        at ^= (at >> 7 & (width / 16 - 1)) << 4;
         const uint32_t address = rank << RANK_SHIFT | at;
         check_shared(address, CHUNK, "a product reads");
         uint8_t bytes[CHUNK];
@@ -75,12 +75,13 @@ struct matrix {
 
     /// Row `row` of those that lie along K, all of its depth.
     void along_k(uint32_t row, float *to) {
-        const uint32_t at = start + row / 8 * stride + row % 8 * 128;
+        const uint32_t at = start + row / 8 * stride + row % 8 * width;
         chunk(at, to), chunk(at + CHUNK, to + CHUNK / bytes_of(type));
     }
 
     /// Of depth `k` what stands at `first`, a multiple of 8, where rows lie along M or N.
     void along_rows(uint32_t k, uint32_t first, float *to) {
+        if (width != 128) stop("rows along M or N have the swizzle of 128 bytes");
         chunk(start + first / 64 * leading + k / 8 * stride + k % 8 * 128 + first % 64 * 2, to);
     }
 };

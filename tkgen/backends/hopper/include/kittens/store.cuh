@@ -69,6 +69,23 @@ template<typename S, int C> __device__ inline void store_rows(S &to, int first, 
     }
 }
 
+/// A warp's integers to the rows of a tile from `first` on.
+template<typename S, int C> __device__ inline void store_rows(S &to, int first, const rt<int, 16, C> &from) {
+    static_assert(std::is_same_v<int, typename S::dtype>);
+    const int lane = laneid();
+    const uint32_t tile = shared_address(&to);
+#pragma unroll
+    for (int j = 0; j < C / 16; ++j)
+#pragma unroll
+        for (int q = 0; q < 4; ++q) {
+            const int row = first + lane / 4 + q % 2 * 8, column = j * 16 + q / 2 * 8 + lane % 4 * 2;
+            const int panel = (j * 16 + q / 2 * 8) / S::panel_cols;
+            const uint32_t at = tile + panel * S::panel_bytes + swizzled(row, (column - panel * S::panel_cols) * 4);
+            const int2 v = from.tiles[0][j].data[q];
+            asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(at), "r"(v.x), "r"(v.y) : "memory");
+        }
+}
+
 /// A warp's 8-bit floats to the rows of a tile from `first` on. Rows of a warp are in different banks.
 template<typename S, typename T, int C> __device__ inline void store_rows(S &to, int first, const rt<T, 16, C> &from) {
     static_assert(sizeof(T) == 1 && std::is_same_v<T, typename S::dtype>);

@@ -20,6 +20,7 @@ constexpr int WARPGROUP_WARPS = 4;
 namespace tkgen {
 
 constexpr int SWIZZLE_BYTES = 128;         // a row of a panel: the widest swizzle of TMA and wgmma (PTX ISA, swizzling modes)
+constexpr int HALF_SWIZZLE_BYTES = 64;     // and the next one, of tiles whose rows are no multiple of that
 constexpr int TILE_ALIGNMENT = 1024;       // bytes: 8 such rows, after which the swizzle repeats
 constexpr int PARAMETER_ALIGNMENT = 64;    // bytes, of a tensor map (CUDA driver API, cuTensorMapEncodeTiled)
 
@@ -34,14 +35,16 @@ template<typename T> using pair_bits = std::conditional_t<sizeof(T) == 1, uint16
 } // namespace tkgen
 
 /// A tile in shared memory: R rows in panels of 128 bytes a row, one panel behind the other. Within 8 rows of a panel the
-/// 16-byte chunks are exchanged: chunk c of row r lies where c ^ (r % 8) would.
+/// 16-byte chunks are exchanged: chunk c of row r lies where c ^ (r % 8) would. Where rows are no multiple of 128 bytes,
+/// panels have 64 bytes a row, and chunk c of row r lies where c ^ (r / 2 % 4) would.
 template<typename T, int R, int C> struct alignas(tkgen::TILE_ALIGNMENT) st {
     using dtype = T;
     static constexpr int rows = R, cols = C;
-    static constexpr int panel_cols = tkgen::SWIZZLE_BYTES / int(sizeof(T));
+    static constexpr int row_bytes = C * int(sizeof(T)) % tkgen::SWIZZLE_BYTES ? tkgen::HALF_SWIZZLE_BYTES : tkgen::SWIZZLE_BYTES;
+    static constexpr int panel_cols = row_bytes / int(sizeof(T));
     static constexpr int panels = C / panel_cols;
-    static constexpr int panel_bytes = R * tkgen::SWIZZLE_BYTES;
-    static_assert(C % panel_cols == 0, "a shared tile is made of panels of 128 bytes a row");
+    static constexpr int panel_bytes = R * row_bytes;
+    static_assert(C % panel_cols == 0, "a shared tile is made of panels of 128 or 64 bytes a row");
     static_assert(R % 8 == 0, "the swizzle repeats after 8 rows");
     T data[R * C];
 };

@@ -12,10 +12,11 @@ template<typename T> constexpr bool is_e5m2 = false;
 template<> constexpr bool is_e5m2<fp8e5m2> = true;
 
 /// A matrix descriptor (PTX ISA, "Matrix descriptor format"): address, leading and stride byte offsets in 16 bytes, and
-/// the 128-byte swizzle. Where rows run along K, 8 of them are one stride apart and the leading offset is not used; where
-/// they run along M or N, 8 of them (K) are one stride apart and panels of 64 elements one leading offset.
-__device__ inline uint64_t descriptor(uint32_t address, uint32_t leading, uint32_t stride) {
-    return uint64_t((address & 0x3FFFF) >> 4) | uint64_t(leading >> 4) << 16 | uint64_t(stride >> 4) << 32 | uint64_t(1) << 62;
+/// the swizzle: 1 for that of 128 bytes, 2 for that of 64. Where rows run along K, 8 of them are one stride apart and the
+/// leading offset is not used; where they run along M or N, 8 of them (K) are one stride apart and panels of 64 elements one
+/// leading offset.
+__device__ inline uint64_t descriptor(uint32_t address, uint32_t leading, uint32_t stride, int swizzle = 1) {
+    return uint64_t((address & 0x3FFFF) >> 4) | uint64_t(leading >> 4) << 16 | uint64_t(stride >> 4) << 32 | uint64_t(swizzle) << 62;
 }
 
 /// Elements of K that one instruction sums: 32 bytes of each factor.
@@ -25,10 +26,11 @@ template<typename T> constexpr int DEPTH = 32 / int(sizeof(T));
 /// which elements of 16 bits alone may.
 template<bool TRANSPOSED, typename S> __device__ inline uint64_t factor(const S &tile, int k) {
     static_assert(!TRANSPOSED || sizeof(typename S::dtype) == 2, "factors of 8 bits have rows along K");
-    constexpr int width = S::panel_cols, size = sizeof(typename S::dtype);
+    static_assert(!TRANSPOSED || S::row_bytes == SWIZZLE_BYTES, "rows along M or N are of whole panels");
+    constexpr int width = S::panel_cols, size = sizeof(typename S::dtype), swizzle = S::row_bytes == SWIZZLE_BYTES ? 1 : 2;
     const uint32_t base = shared_address(&tile);
     if constexpr (TRANSPOSED) return descriptor(base + k * SWIZZLE_BYTES, S::panel_bytes, 8 * SWIZZLE_BYTES);
-    return descriptor(base + k / width * S::panel_bytes + k % width * size, 16, 8 * SWIZZLE_BYTES);
+    return descriptor(base + k / width * S::panel_bytes + k % width * size, 16, 8 * S::row_bytes, swizzle);
 }
 
 #define TK_R0 "%0, %1, %2, %3, %4, %5, %6, %7"

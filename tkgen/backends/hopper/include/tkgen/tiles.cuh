@@ -189,6 +189,19 @@ template <int cols, typename D> __device__ inline rt_fl<16, cols> panel(int firs
     return panel;
 }
 
+/// The same of integers, which stay such.
+template <int cols, typename D> __device__ inline rt<int, 16, cols> integer_panel(int first, D &sums) {
+    rt<int, 16, cols> panel;
+#pragma unroll
+    for (int j = 0; j < cols / 16; ++j)
+#pragma unroll
+        for (int q = 0; q < 4; ++q) {
+            done(sums, first + j, q);
+            panel.tiles[0][j].data[q] = sums.tiles[0][first + j].data[q];
+        }
+    return panel;
+}
+
 /// The same columns of what `f(row, col, elements...)` makes of the elements of all of `from`.
 template <int cols, typename F, typename... D>
 __device__ inline rt_fl<16, cols> panel(int first, int row, int col, F f, D &...from) {
