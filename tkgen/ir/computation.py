@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from tkgen.ir import rounding
+from tkgen.ir import rounding, scans
 from tkgen.ir.equations import Kernel, Map, Product
 from tkgen.ir.functions import FUNCTIONS
 from tkgen.ir.meaning import _Evaluation
@@ -59,6 +59,12 @@ class Computation(_Evaluation):
         if function == "sum":
             return tile.value.sum(at), None
         return rounding.extreme(tile.value, None, at, least=function == "min")
+
+    def run(self, function: str, tile: Tile, at: int) -> rounding.Bounded:
+        """A scan along a direction."""
+        if function in ("sum", "prod"):
+            return (tile.value.cumsum(at) if function == "sum" else tile.value.cumprod(at)), None
+        return scans.extremes(tile.value, at, least=function == "min"), None
 
     def contract(self, a: Tile, b: Tile, dtypes: tuple[DType, DType], equation: str, n: int) -> rounding.Bounded:
         """A product, as einsum says it."""

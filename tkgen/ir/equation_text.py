@@ -21,6 +21,7 @@ from tkgen.ir.equations import (
     Op,
     Product,
     Reduce,
+    Scan,
     Store,
     Value,
     When,
@@ -82,6 +83,8 @@ def op_text(op: Op) -> str:
             return f"{_typed(result)} = convert {argument}"
         case Reduce(result=result, function=function, axis=axis, argument=argument):
             return f"{_typed(result)} = {function} over {axis.name} of {argument}"
+        case Scan(result=result, function=function, axis=axis, argument=argument):
+            return f"{_typed(result)} = running {function} over {axis.name} of {argument}"
         case Product(result=result, left=left, right=right, axis=axis):
             return f"{_typed(result)} = product over {axis.name} of {left}, {right}"
         case When(condition=condition):

@@ -4,7 +4,8 @@
     Axis     PARALLEL (one block each tile), SEQUENTIAL (a loop), WHOLE (a tensor's extent that a tile spans whole)
     Value    a tile over axes, defined once (SSA)
     Access   a tensor at an index of each of its dimensions
-    Op       Load | Store | Constant | Argument | Coordinate | Extent | Map | Convert | Reduce | Product | Loop | When
+    Op       Load | Store | Constant | Argument | Coordinate | Extent | Map | Convert | Reduce | Scan | Product |
+             Loop | When
 
 An operation on several values broadcasts by the names of axes, as einsum does: o[q, D] / l[q] divides rows. Numbers of
 a computation are f32 (predicates and coordinates aside): a load widens, a store and a `Convert` round to the type that
@@ -271,6 +272,20 @@ class Reduce:
 
 @hashed_once
 @dataclass(frozen=True)
+class Scan:
+    """`result` = at each place `function` (`sum`, `prod`, `max`, `min`) of the argument from the start of `axis` to it.
+
+    The result has the axes of the argument. Along the axis of a loop it is of the tile of an iteration alone.
+    """
+
+    result: Value
+    function: str
+    axis: Axis
+    argument: Value
+
+
+@hashed_once
+@dataclass(frozen=True)
 class Product:
     """`result` = the sum over `axis`, which both factors have, of left times right: exact products, summed in f32."""
 
@@ -324,7 +339,7 @@ class When:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
-Op = Load | Store | Constant | Argument | Coordinate | Extent | Map | Convert | Reduce | Product | Loop | When
+Op = Load | Store | Constant | Argument | Coordinate | Extent | Map | Convert | Reduce | Scan | Product | Loop | When
 
 
 @hashed_once
@@ -438,7 +453,7 @@ def partly_stored(kernel: Kernel) -> frozenset[Tensor]:
 def reads(op: Op) -> tuple[Value, ...]:
     """The values that an operation itself takes (not those within a loop's body)."""
     match op:
-        case Store(value=value) | Convert(argument=value) | Reduce(argument=value):
+        case Store(value=value) | Convert(argument=value) | Reduce(argument=value) | Scan(argument=value):
             return (value,)
         case Map(arguments=arguments):
             return arguments

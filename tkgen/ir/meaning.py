@@ -28,7 +28,7 @@ from string import ascii_letters
 import torch
 from torch import Tensor
 
-from tkgen.ir import equations, rounding, tensors
+from tkgen.ir import equations, rounding, scans, tensors
 from tkgen.ir.divided import extents_of
 from tkgen.ir.equations import (
     Access,
@@ -42,6 +42,7 @@ from tkgen.ir.equations import (
     Op,
     Product,
     Reduce,
+    Scan,
     Store,
     Value,
     When,
@@ -235,6 +236,8 @@ class _Evaluation(Scatters):
                 return self.convert(self.taken(argument), result.dtype)
             case Reduce():
                 return self.reduce(op)
+            case Scan():
+                return self.scan(op)
             case Product():
                 return self.product(op)
         raise AssertionError(op)
@@ -313,6 +316,13 @@ class _Evaluation(Scatters):
 
     def gather(self, function: str, tile: Tile, at: int) -> rounding.Bounded:
         return reduced(function, tile, at)
+
+    def scan(self, op: Scan) -> Tile:
+        tile = self.along(self.taken(op.argument), op.axis)
+        return Tile(tile.dims, *self.run(op.function, tile, tile.dims.index(op.axis.name)))
+
+    def run(self, function: str, tile: Tile, at: int) -> rounding.Bounded:
+        return scans.scanned(function, tile.value, tile.error, at)
 
     def product(self, op: Product) -> Tile:
         factors = [self.along(self.taken(v), op.axis) for v in (op.left, op.right)]

@@ -30,6 +30,7 @@ from tkgen.ir.equations import (
     Op,
     Product,
     Reduce,
+    Scan,
     Value,
     When,
     reads,
@@ -138,7 +139,9 @@ class ValueFacts:
                 return 0.0
             case Convert(argument=value) | Reduce(argument=value, function="sum"):
                 return None if of(value) is None else 0.0
-            case Reduce(argument=value):
+            case Scan(argument=value, function="sum" | "prod"):
+                return None if of(value) is None else 0.0
+            case Reduce(argument=value) | Scan(argument=value):
                 return of(value)
             case Map(function="mul", arguments=(a, b)) if a == b:
                 return 0.0

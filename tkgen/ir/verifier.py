@@ -15,6 +15,7 @@ of a spec (that has a diagnostic). The rules:
     axes         the axes of a result are those that its operation gives it
     type         only a load of its tensor's type and a conversion are of another type than f32
     reduction    `sum`, `max` or `min`, along an axis that the argument has
+    scan         one of these or `prod`, along an axis that the argument and the result have
     product      both factors have the axis that is summed, and no other in common
     rank         an access has an index for each dimension, none of them twice along one axis
     bounds       an index along an axis with tiles is of that axis' dimension; a number or quotient is within the tensor
@@ -50,6 +51,7 @@ from tkgen.ir.equations import (
     Op,
     Product,
     Reduce,
+    Scan,
     Store,
     Term,
     Update,
@@ -63,6 +65,7 @@ from tkgen.ir.functions import FUNCTIONS, Function
 from tkgen.ir.types import DType
 
 REDUCTIONS = ("sum", "max", "min")
+SCANS = (*REDUCTIONS, "prod")
 NUMBERS = (Kind.NUMBER, Kind.COORDINATE)  # a coordinate stands for its number
 
 
@@ -201,6 +204,10 @@ class _Verifier:
                 self.insist(function in REDUCTIONS and axis in argument.axes, "reduction", op)
                 self.insist(argument.kind in NUMBERS, "kind", op)
                 self.result(result, _without(argument.axes, axis), Kind.NUMBER, op)
+            case Scan(result=result, function=function, axis=axis, argument=argument):
+                self.insist(function in SCANS and axis in argument.axes, "scan", op)
+                self.insist(argument.kind in NUMBERS, "kind", op)
+                self.result(result, argument.axes, Kind.NUMBER, op)
             case Product(result=result, left=left, right=right, axis=axis):
                 common = set(left.axes) & set(right.axes)
                 self.insist(common == {axis}, "product", op)

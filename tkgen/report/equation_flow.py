@@ -10,7 +10,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tkgen.ir.equation_text import access_text
-from tkgen.ir.equations import Access, Kernel, Load, Loop, Op, Product, Reduce, Store, Value, When, reads, walk, writes
+from tkgen.ir.equations import (
+    Access,
+    Kernel,
+    Load,
+    Loop,
+    Op,
+    Product,
+    Reduce,
+    Scan,
+    Store,
+    Value,
+    When,
+    reads,
+    walk,
+    writes,
+)
 from tkgen.report.flow import Flow, FlowEdge, FlowNode, layers_of, rows_of
 from tkgen.source import Span
 
@@ -100,7 +115,7 @@ def _action(op: Op, ops: Sequence[Op]) -> str:
         return "store"
     if any(isinstance(each, Product) for each in ops):
         return "multiply"
-    return "reduce" if any(isinstance(each, Reduce) for each in ops) else "map"
+    return "reduce" if any(isinstance(each, Reduce | Scan) for each in ops) else "map"
 
 
 def _edges(kernel: Kernel, statements: Sequence[Statement], home: Mapping[Value, int], inputs: Sequence[str]) -> Edges:

@@ -23,6 +23,7 @@ from tkgen.ir.equations import (
     Loop,
     Op,
     Reduce,
+    Scan,
     Store,
     Value,
     reads,
@@ -104,7 +105,7 @@ def _renamed(op: Op, others: set[Axis], axis: Axis) -> Op:
             return replace(op, result=of_value(op.result), source=of_access(op.source))
         case Coordinate() | Extent():
             return replace(op, result=of_value(op.result), axis=axis if op.axis in others else op.axis)
-        case Reduce():
+        case Reduce() | Scan():
             along = axis if op.axis in others else op.axis
             return replace(op, result=of_value(op.result), axis=along, argument=of_value(op.argument))
     made: dict[str, object] = {}

@@ -6,7 +6,8 @@ mistake of tkgen. The rules:
     elements   the lanes that share a row have each of its elements, once
     rows       the groups of lanes have each row of the tile, once
     accesses   a chunk is wholly inside its row or outside, and no wider than one access; what is late is of no row
-    sweeps     each operation stands in one sweep of its loop, after what it needs; what later sweeps read is held
+    sweeps     each operation stands in one sweep of its loop, after what it needs; what later sweeps read is held; a
+               scan comes right after the sweep that finds what is before each chunk
     steps      each sweep has one element loop, in order; what it reduces across waves is handed on before the next
     races      in every interleaving of the waves a part is read as it was put there (`tkgen.proof`), in one tile, and
                in any number of tiles of a persistent block, whichever half the next one begins with
@@ -27,6 +28,7 @@ from tkgen.ir.equations import (
     Loop,
     Op,
     Reduce,
+    Scan,
     Value,
     accesses,
     reads,
@@ -124,6 +126,12 @@ def _sweeps(m: RowMap) -> Iterator[tuple[str, str]]:
     inside: Loop | None = None
     parts = list[Reduce]()
     for number, sweep in enumerate(m.sweeps):
+        before = m.sweeps[number - 1] if number else None
+        scans = [op for op in sweep.elements if isinstance(op, Scan)]
+        if scans != [*(before.scans if before and before.loop == sweep.loop else ())] or (
+            sweep.scans and _ends(m, number)
+        ):
+            yield "sweeps", "what is before each chunk is not found right before the scan"
         if sweep.loop != inside:
             if inside:
                 alone = apart(inside)
@@ -150,7 +158,16 @@ def _sweeps(m: RowMap) -> Iterator[tuple[str, str]]:
                     yield "sweeps", f"{_named(op)} comes before what it needs, or that is not held"
             for value in () if op in sweep.parts else writes(op):
                 known[value] = number + isinstance(op, Reduce)
+        for scan in sweep.scans:
+            made = known.get(scan.argument)
+            if made is None or made > number or (-1 < made < number and scan.argument not in kept):
+                yield "sweeps", f"{_named(scan)} begins before what it needs, or that is not held"
         yield from _handed_on(m, number, known, kept)
+
+
+def _ends(m: RowMap, number: int) -> bool:
+    """Return True if a sweep is the last one of its loop, or of what is between loops."""
+    return number + 1 == len(m.sweeps) or m.sweeps[number + 1].loop != m.sweeps[number].loop
 
 
 def _handed_on(

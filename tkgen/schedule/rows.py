@@ -48,6 +48,7 @@ from tkgen.ir.equations import (
     Map,
     Op,
     Reduce,
+    Scan,
     Update,
     accesses,
     walk,
@@ -203,13 +204,21 @@ class RowMap:
         """Barriers of all waves in one pass, one for each walk whose reductions cross waves."""
         return sum(bool(s.handed) for s in self.sweeps) if self.waves_of_row > 1 else 0
 
+    def parts(self, op: Reduce | Scan) -> int:
+        """Numbers that a wave hands on of a row: one of a reduction, one for each chunk of a scan."""
+        return self.chunks if isinstance(op, Scan) else 1
+
+    @property
+    def most_handed(self) -> int:
+        """Numbers that a wave hands on of a row after a sweep, at most."""
+        return max(sum(map(self.parts, s.handed)) for s in self.sweeps)
+
     @property
     def exchange_bytes(self) -> int:
         """LDS for what waves hand each other: of each group in a wave and each row that it has at a time, twice."""
         if not self.exchanges:
             return 0
-        most = max(len(s.handed) for s in self.sweeps)
-        return HALVES * most * self.held * self.spacing * self.waves * REGISTER_BYTES
+        return HALVES * self.most_handed * self.held * self.spacing * self.waves * REGISTER_BYTES
 
     @property
     def registers(self) -> int:
@@ -293,7 +302,7 @@ def map_rows(kernel: Kernel, waves: int, target: LaneTarget, along: Axis | None 
     of_block = -(-waves // target.simds_per_cu)  # waves of a block that share a SIMD
     sharing = max(min(RESIDENT * of_block, target.max_waves_per_simd), WAVES_PER_SIMD)
     budget = target.max_registers(sharing)
-    reduced = any(isinstance(op, Reduce) for op in walk(kernel.body))
+    reduced = any(isinstance(op, Reduce | Scan) for op in walk(kernel.body))
     found = [
         candidate
         for spacing in (_powers(target.wave_size) if crossing and reduced else (1,))
@@ -320,10 +329,11 @@ def map_rows(kernel: Kernel, waves: int, target: LaneTarget, along: Axis | None 
 def _fast(kernel: Kernel) -> Axis:
     """The axis that lanes walk along: that of loops or reductions, else the innermost of most bytes."""
     reduced = {loop.axis: loop.span for loop in loops(kernel) if not loop.axis.is_index}
-    reduced |= {op.axis: op.result.span for op in walk(kernel.body) if isinstance(op, Reduce)}
+    reduced |= {op.axis: op.result.span for op in walk(kernel.body) if isinstance(op, Reduce | Scan)}
     if len(reduced) > 1:
         names = " and ".join(a.name for a in reduced)
-        what = "loops and reductions" if loops(kernel) else "reductions"
+        scanned = any(isinstance(op, Scan) for op in walk(kernel.body))
+        what = "loops and reductions" if loops(kernel) else "reductions and scans" if scanned else "reductions"
         raise RowError(f"{what} along {names}: lanes can divide one axis only", [*reduced.values()][-1])
     if reduced:
         return next(iter(reduced))
@@ -411,7 +421,8 @@ def _candidate(
         for held in range(slots, 0, -across)
         if slots % held == 0
     ]  # fmt: skip
-    made = [m for m in made if spacing == 1 or m.exchange_bytes <= EXCHANGE_BYTES]
+    scans = any(sweep.scans for sweep in made[0].sweeps) if made else False
+    made = [m for m in made if (spacing == 1 and not scans) or m.exchange_bytes <= EXCHANGE_BYTES]
     return next((m for m in made if m.registers <= budget), made[-1] if made else None)
 
 
@@ -434,10 +445,12 @@ def _cost(m: RowMap) -> float:
     handing = 2 * steps + got * (m.waves_of_row > 1)
     row_work = 0.0
     for sweep in m.sweeps:
-        work = sum(ROW_COST.get(_what(op), 2) for op in (*sweep.rows, *sweep.handed)) + handing * len(sweep.handed)
+        work = sum(ROW_COST.get(_what(op), 2) for op in (*sweep.rows, *sweep.reduces, *sweep.whole))
+        work += handing * (len(sweep.reduces) + len(sweep.whole))
+        work += len(sweep.scans) * m.chunks * (handing + SCAN_COST * m.waves_of_row)
         row_work += work if sweep.loop else work / _trips(m.kernel)
     row_work += DIVISOR_COST * len(divisors(m.kernel, m.fast))
-    element_work = sum(ELEMENT_COST.get(_what(op), 1) for s in m.sweeps for op in (*s.elements, *s.reduces, *s.parts))
+    element_work = sum(ELEMENT_COST.get(_what(op), 1) for s in m.sweeps for op in s.used)
     lines = sum(_lines(m, access) for access in touched if m.way(access) is not Way.ROW)
     slots = m.passes * m.held * m.threads / m.wave_lanes
     needed = m.row_count * m.length / m.wave_lanes
@@ -456,6 +469,7 @@ def _trips(kernel: Kernel) -> int:
 # Vector instructions, about: what a division or a transcendental function is made of, a store's rounding.
 ROW_COST = {"div": 12, "Reduce": 4}
 DIVISOR_COST = 14
+SCAN_COST = 3  # of a chunk and a wave of its row, to find what comes before
 ALONE_COST = 1.5  # of a block that leaves no room for another: memory waits while its waves meet
 ELEMENT_COST = {"div": 2, "exp": 5, "exp2": 4, "log": 5, "silu": 12, "gelu": 25, "Store": 4, "random": 60,
                 "pow": 16, "mod": 30, "expm1": 14, "fast_silu": 12, "fast_gelu": 15}  # fmt: skip

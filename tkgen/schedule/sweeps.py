@@ -30,6 +30,7 @@ from tkgen.ir.equations import (
     Map,
     Op,
     Reduce,
+    Scan,
     Store,
     Value,
     reads,
@@ -48,6 +49,8 @@ class Sweep:
     `loop` is the loop in each iteration of which it is done, None for what is done once. Of `parts`, reductions too,
     each lane keeps its own part, to which an iteration adds; `whole` are those of the loop before, whose parts are put
     together.
+
+    Of `scans` it finds what comes before each chunk of a lane. The next sweep has the scan itself among its elements.
     """
 
     rows: tuple[Op, ...]
@@ -56,6 +59,7 @@ class Sweep:
     loop: Loop | None = None
     parts: tuple[Reduce, ...] = ()
     whole: tuple[Reduce, ...] = ()
+    scans: tuple[Scan, ...] = ()
 
     @property
     def ops(self) -> tuple[Op, ...]:
@@ -63,9 +67,14 @@ class Sweep:
         return (*self.rows, *self.elements, *self.reduces, *self.parts)
 
     @property
-    def handed(self) -> tuple[Reduce, ...]:
-        """The reductions that lanes exchange at its end."""
-        return (*self.reduces, *self.whole)
+    def handed(self) -> tuple[Reduce | Scan, ...]:
+        """The reductions and scans whose parts lanes exchange at its end."""
+        return (*self.reduces, *self.whole, *self.scans)
+
+    @property
+    def used(self) -> tuple[Op, ...]:
+        """The operations that read elements."""
+        return (*self.elements, *self.reduces, *self.parts, *self.scans)
 
 
 def on(op: Op, fast: Axis) -> bool:
@@ -161,12 +170,16 @@ def sweeps(kernel: Kernel, fast: Axis) -> tuple[Sweep, ...]:
         loop, start = region.loop, len(found)
         kept = apart(loop) if loop else {}
         places: list[tuple[int, Op]] = []
+        begun: list[tuple[int, Scan]] = []  # the sweep that finds what comes before each chunk
         known |= {c.inside: start for c in loop.carries} if loop else {}
         known |= {reduce.result: start + 1 for reduce in region.whole}
         for op in region.ops:
             level = max((known[value] for value in reads(op)), default=0)
             if not isinstance(op, THERE):
                 level = max(level, start)
+                if isinstance(op, Scan):
+                    begun.append((level, op))
+                    level += 1
                 places.append((level, op))
             for value in writes(op):
                 known[value] = level + isinstance(op, Reduce)
@@ -178,7 +191,8 @@ def sweeps(kernel: Kernel, fast: Axis) -> tuple[Sweep, ...]:
             reduces = [op for op in here if isinstance(op, Reduce)]
             late = tuple(op for op in reduces if loop and op in region.parts)
             whole = region.whole if level == start else ()
-            found.append(Sweep(rows, elements, tuple(op for op in reduces if op not in late), loop, late, whole))
+            scans = tuple(op for at, op in begun if at == level)
+            found.append(Sweep(rows, elements, tuple(op for op in reduces if op not in late), loop, late, whole, scans))
         known |= {c.result: len(found) for c in loop.carries if c not in kept} if loop else {}
     return tuple(found) or (Sweep((), (), ()),)
 
@@ -266,4 +280,7 @@ def moments(
                 if first <= number <= end:
                     mine = comes if first == number else goes if end == number else stays
                     mine[value.name or "what is computed between"] += rows * elements
+            before = [*found[number].scans, *(found[number - 1].scans if number else ())]
+            if before:
+                stays["what scans begin with"] += rows * chunks * len(before)
             yield number, stays + max(goes, comes, key=Counter.total)

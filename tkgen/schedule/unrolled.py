@@ -28,6 +28,7 @@ from tkgen.ir.equations import (
     Op,
     Product,
     Reduce,
+    Scan,
     Store,
     Value,
     When,
@@ -54,7 +55,11 @@ def _fits(kernel: Kernel, axis: Axis) -> bool:
     if axis.kind is not AxisKind.WHOLE or not axis.dim.size or axis.dim.size > MOST_PLACES:
         return False
     for op in walk(kernel.body):
-        if isinstance(op, Loop | When | Product) or (isinstance(op, Store) and axis in op.target.axes):
+        if (
+            isinstance(op, Loop | When | Product)
+            or (isinstance(op, Scan) and axis in op.result.axes)
+            or (isinstance(op, Store) and axis in op.target.axes)
+        ):
             return False
         if isinstance(op, Load) and op.source.indices[-1].axis == axis:
             return False

@@ -9,7 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tkgen.ir.equations import Convert, Kernel, Load, Loop, Map, Product, Reduce, Store, Value, When, reads, writes
+from tkgen.ir.equations import (
+    Convert,
+    Kernel,
+    Load,
+    Loop,
+    Map,
+    Product,
+    Reduce,
+    Scan,
+    Store,
+    Value,
+    When,
+    reads,
+    writes,
+)
 from tkgen.ir.equations import Op as Operation
 
 _EXACT = ("add", "sub", "mul", "div", "neg", "rcp", "where", "max", "min", "abs", "clamp", "relu")
@@ -66,8 +80,10 @@ class _Degrees:
         match op:
             case Load(source=source):
                 return self.memory.get(source.tensor.name, (1, 0))
-            case Convert() | Reduce():
+            case Convert() | Reduce() | Scan(function="sum" | "max" | "min"):
                 return self.get(reads(op)[0])
+            case Scan():  # a product of as many numbers as there are
+                raise KeyError("prod")
             case Product(left=left, right=right):
                 return _product(self.get(left), self.get(right))
             case Map(function=function, arguments=arguments):

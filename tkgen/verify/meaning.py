@@ -94,6 +94,16 @@ class Meaning(Computation):
             return f.meaning(*(v.reals if isinstance(v, Ring) else v for v in values)).double(), None
         return (f.ring or f.meaning)(*values), None
 
+    def run(self, function: str, tile: Tile, at: int) -> rounding.Bounded:
+        """A scan along a direction, one place after another."""
+        if function == "sum":
+            return tile.value.cumsum(at), None
+        joined = {"prod": "mul"}.get(function, function)
+        found = list(tile.value.split(1, at))
+        for n in range(1, len(found)):
+            found[n] = self.apply(joined, [(found[n - 1], None), (found[n], None)])[0]
+        return torch.cat(found, at), None
+
     def wrapped(self, values: Tensor, dtype: DType) -> Tensor:
         """Sums of few numbers, which a type holds."""
         return values

@@ -25,6 +25,7 @@ from tkgen.ir.equations import (
     AxisKind,
     Loop,
     Reduce,
+    Scan,
     Store,
     Update,
     Value,
@@ -45,8 +46,8 @@ from tkgen.schedule.sweeps import THERE, Sweep, apart
 from tkgen.tile.ops import ElementLoop
 from tkgen.tile.unroll import in_order
 
-NEUTRAL = {"sum": 0.0, "max": -inf, "min": inf}
-Found = dict[Reduce, Tensor]  # of a row, what is reduced so far
+NEUTRAL = {"sum": 0.0, "max": -inf, "min": inf, "prod": 1.0}
+Found = dict[Reduce | Scan, Tensor]  # of a row, what is reduced so far; of a scan the part of each chunk
 
 
 @dataclass
@@ -58,6 +59,7 @@ class _Row:
     kept: Found = field(default_factory=dict)  # of a loop, what lanes only add up
     found: Found = field(default_factory=dict)  # of the sweep at hand
     at: tuple[Loop | None, int] = (None, 0)  # the loop, and which pass of it
+    begun: Found = field(default_factory=dict)  # of scans, what comes before each chunk of the warp
 
 
 class RowMemory(Memory):
@@ -68,6 +70,8 @@ class RowMemory(Memory):
     elements: Tensor
     begin: int
     has_first: bool  # the lane that stores what belongs to the row
+    begun: Found  # of scans, what comes before each chunk of the warp
+    chunks: tuple[int, int]  # of the warp, and the elements of each
 
     def get(self, value: Value) -> Tile:
         """A value; one that is in no sweep is computed at its first read."""
@@ -93,6 +97,27 @@ class RowMemory(Memory):
         if tile.value.shape[at]:
             return Tile(dims, self.gather(op.function, tile, at)[0])
         return Tile(dims, torch.full(tuple(1 for _ in dims), NEUTRAL[op.function]))
+
+    def chunked(self, op: Scan) -> Tensor:
+        """The warp's elements by chunk, with neutral ones beyond the end; the chunks are the last direction but one."""
+        tile = self.along(self.taken(op.argument), op.axis)
+        value = tile.value.movedim(tile.dims.index(op.axis.name), -1)
+        count, size = self.chunks
+        missing = count * size - value.shape[-1]
+        return torch.nn.functional.pad(value, (0, missing), value=NEUTRAL[op.function]).unflatten(-1, (count, size))
+
+    def scan(self, op: Scan) -> Tile:
+        """The scan of the warp's own elements, onto what comes before each of its chunks."""
+        tile = self.along(self.taken(op.argument), op.axis)
+        at, parts = tile.dims.index(op.axis.name), self.chunked(op)
+        first = self.begun[op].expand(parts.shape[:-1]).unsqueeze(-1)
+        found = self.running(op.function, torch.cat([first, parts], -1))[..., 1:].flatten(-2)
+        return Tile(tile.dims, found[..., : tile.value.shape[at]].movedim(-1, at))
+
+    def running(self, function: str, values: Tensor) -> Tensor:
+        """A scan along the last direction."""
+        found: Tensor = self.run(function, Tile((), values), -1)[0]
+        return found
 
     def view(self, tensor: Tensor, access: Access) -> tuple[Tensor, tuple[str, ...]]:
         """The part of a tensor that is touched, and its directions."""
@@ -258,9 +283,10 @@ class RowWork:
         begin = (self.passes or [0])[at] if looped else self.tile.get(m.fast, 0) * m.length
         memory.fast, memory.begin, memory.elements = m.fast, begin, self._elements(agent, begin)
         threads = range(agent * m.wave_lanes, (agent + 1) * m.wave_lanes)
+        memory.chunks = m.chunks, m.chunk * m.lanes_of_wave
         memory.rows, memory.has_first = m.rows, any(m.lane(thread) == 0 for thread in threads)
         for row in self.rows[agent]:
-            memory.places, memory.values = dict(row.places), row.values
+            memory.places, memory.values, memory.begun = dict(row.places), row.values, row.begun
             self._turned(row, sweep.loop, at)
             self._passed_by(row, number)
             memory.body([*sweep.rows, *sweep.elements])
@@ -301,15 +327,29 @@ class RowWork:
             mine = memory.reduce(reduce).value
             row.kept[reduce] = _taken(reduce, [row.kept[reduce], mine]) if reduce in row.kept else mine
         row.found = {reduce: memory.reduce(reduce).value for reduce in sweep.reduces}
+        row.found |= {s: memory.running(s.function, memory.chunked(s))[..., -1] for s in sweep.scans}
         nothing = {reduce: torch.tensor(NEUTRAL[reduce.function]) for reduce in sweep.whole}
         row.found |= {reduce: row.kept.pop(reduce, nothing[reduce]) for reduce in sweep.whole}
 
     def _got(self, row: _Row, agent: int, parts: Sequence[Found]) -> None:
         """Combine the parts of all warps of a row into its reductions."""
         for reduce in self.m.sweeps[self.sweep[agent]].handed:
+            if isinstance(reduce, Scan):
+                row.begun[reduce] = self._before(reduce, agent, [part[reduce] for part in parts])
+                continue
             dims = tuple(a.name for a in reads(reduce)[0].axes if a != self.m.fast)
             value = _taken(reduce, [part[reduce] for part in parts])
             row.values[reduce.result.number] = Tile(dims if value.dim() else (), value)
+
+    def _before(self, scan: Scan, agent: int, parts: Sequence[Tensor]) -> Tensor:
+        """What comes before each chunk of a warp: the parts of all warps in the chunks before, and of earlier warps."""
+        count = self.m.chunks
+        whole = torch.stack([p.expand(*p.shape[:-1], count) if p.dim() else p.expand(count) for p in parts], -1)
+        flat = whole.flatten(-2)  # chunk by chunk, in the order of the warps
+        first = torch.full_like(flat[..., :1], NEUTRAL[scan.function])
+        before = self.memory.running(scan.function, torch.cat([first, flat], -1))[..., :-1]
+        found: Tensor = before.unflatten(-1, (count, len(parts)))[..., agent % len(parts)]
+        return found
 
 
 def _taken(reduce: Reduce, parts: Sequence[Tensor]) -> Tensor:

@@ -22,6 +22,7 @@ from tkgen.ir.typing.axes import Axes
 from tkgen.ir.typing.body import Body
 from tkgen.ir.typing.expressions import Expressions
 from tkgen.ir.typing.functions import check_functions
+from tkgen.ir.typing.scanned import check_scans
 from tkgen.ir.typing.stores import check_read_positions
 from tkgen.ir.verifier import verify
 from tkgen.ir.zeros import settled
@@ -74,6 +75,7 @@ def equations(scope: Scope) -> Typed:
     tensors = tuple(forms[t.name][0] if t.name in forms else t for t in scope.tensors.values())
     kernel = Kernel(scope.kernel.name.id, tensors, scalars, tuple(axes.found.values()), pruned(tuple(at.ops)))
     check_read_positions(at, kernel)
+    check_scans(scope, kernel)
     unused = tuple(_unused(at, kernel))
     return Typed(verify(_exact(kernel, scope), "typing"), unused)
 

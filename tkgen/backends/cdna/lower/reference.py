@@ -41,6 +41,7 @@ from tkgen.ir.equations import (
     Map,
     Op,
     Reduce,
+    Scan,
     Store,
     Value,
     reads,
@@ -241,6 +242,10 @@ class Language(ABC):
     def reduced(self, op: Reduce, name: str) -> Iterable[str]:
         """Lines that define a reduction."""
 
+    @abstractmethod
+    def scanned(self, op: Scan, name: str) -> Iterable[str]:
+        """Lines that define a scan."""
+
 
 def _lines(say: Language, made: set[Value]) -> Iterator[str]:
     """Lines that define these values, in order."""
@@ -252,6 +257,8 @@ def _lines(say: Language, made: set[Value]) -> Iterator[str]:
             name = say.names[value.number]
             if isinstance(op, Reduce):
                 yield from say.reduced(op, name)
+            elif isinstance(op, Scan):
+                yield from say.scanned(op, name)
             else:
                 yield from say.before(op.source) if isinstance(op, Load) else ()
                 yield say.defined(name, made_by(op, say))
@@ -298,7 +305,7 @@ def needed_by(values: Iterable[Value], formula: Formula) -> set[Value]:
     for op in reversed(formula.body):
         if not found.intersection(writes(op)):
             continue
-        if isinstance(op, Reduce):
+        if isinstance(op, Reduce | Scan):
             found |= {v for v in needed_by([op.argument], formula) if op.axis not in v.axes}
         else:
             found.update(reads(op))
@@ -399,6 +406,10 @@ class _Torch(Language):
         dim = self.formula.order.index(op.axis) - len(self.formula.order)
         tile = "None" if op.axis.is_one_tile else str(op.axis.tile)
         yield f'{name} = reduced("{op.function}", {self.names[op.argument.number]}, {dim}, {tile})'
+
+    def scanned(self, op: Scan, name: str) -> Iterator[str]:
+        dim = self.formula.order.index(op.axis) - len(self.formula.order)
+        yield f'{name} = scanned("{op.function}", {self.names[op.argument.number]}, {dim})'
 
     def summed(self, s: Sum, name: str) -> Iterator[str]:
         order, contraction = self.formula.order, self.formula.contraction
@@ -575,6 +586,14 @@ class _Host(Language):
         if not op.axis.is_one_tile:
             first = f"{place} / {op.axis.tile} * {op.axis.tile}"
             last = f"std::min({first} + {op.axis.tile}, {extent})"
+        yield from self._folded(op, name, first, last)
+
+    def scanned(self, op: Scan, name: str) -> Iterator[str]:
+        """Lines of a scan at one position: a reduction of the positions up to it."""
+        yield from self._folded(op, name, "0", f"{self.at[op.axis.name]} + 1")
+
+    def _folded(self, op: Reduce | Scan, name: str, first: str, last: str) -> Iterator[str]:
+        place = self.at[op.axis.name]
         yield f"const number {name} = reduced<'{op.function[-1]}'>({first}, {last}, [&](int {place}) {{"
         inside = {v for v in needed_by([op.argument], self.formula) if op.axis in v.axes}
         yield from (f"    {line}" for line in _lines(self, inside))

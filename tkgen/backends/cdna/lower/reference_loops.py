@@ -40,6 +40,7 @@ from tkgen.ir.equations import (
     Op,
     Product,
     Reduce,
+    Scan,
     Store,
     Value,
     When,
@@ -198,6 +199,8 @@ def _body(say: _Loops, ops: Iterable[Op]) -> Iterator[str]:
                 yield say.defined(say.names[c.result.number], say.chosen(condition, c.update, c.otherwise))
         elif isinstance(op, Reduce):
             yield from say.reduced(op, say.names[op.result.number])
+        elif isinstance(op, Scan):
+            yield from say.scanned(op, say.names[op.result.number])
         elif isinstance(op, Load):
             yield from say.loaded(op, say.names[op.result.number])
         else:
@@ -382,6 +385,10 @@ class _TorchLoops(_Torch, _Loops):
         dim = self.place(op.axis) - len(self.formula.order)
         yield f'{name} = reduced("{op.function}", {self.names[op.argument.number]}, {dim}, None)'
 
+    def scanned(self, op: Scan, name: str) -> Iterator[str]:
+        dim = self.place(op.axis) - len(self.formula.order)
+        yield f'{name} = scanned("{op.function}", {self.names[op.argument.number]}, {dim})'
+
     def put(self, op: Store) -> Iterator[str]:
         label = self.formula.label(op.target)
         picks = [i for i in op.target.indices if i.axis is not None]
@@ -487,6 +494,10 @@ class _HostLoops(_Host, _Loops):
     def reduced(self, op: Reduce, name: str) -> Iterator[str]:
         letter = op.function[-1]
         yield self.defined(name, f"folded<'{letter}'>({self.names[op.argument.number]}, {self.place(op.axis)})")
+
+    def scanned(self, op: Scan, name: str) -> Iterator[str]:
+        letter = op.function[-1]
+        yield self.defined(name, f"running<'{letter}'>({self.names[op.argument.number]}, {self.place(op.axis)})")
 
     def spread(self, carry: Carry) -> str:
         axes = self._set(carry.inside.axes)

@@ -87,7 +87,7 @@ class Values:
         uses: Counter[Value] = Counter()
         together: set[Value] = set()
         for sweep in self.m.sweeps:
-            for group in (sweep.rows, (*sweep.elements, *sweep.reduces, *sweep.parts)):
+            for group in (sweep.rows, sweep.used):
                 here = {value for op in group for value in writes(op)}
                 for op in group:
                     together |= here.intersection(reads(op))
@@ -114,7 +114,7 @@ class Values:
     def loads_used(self, sweep: Sweep) -> list[Load]:
         """Loads of elements that a sweep reads, each once, in order."""
         found: dict[Value, Load] = {}
-        for op in (*sweep.elements, *sweep.reduces, *sweep.parts):
+        for op in sweep.used:
             for value in reads(op):
                 made = self.made[value]
                 if isinstance(made, Load) and self.m.fast in value.axes:

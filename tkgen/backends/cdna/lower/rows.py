@@ -19,6 +19,7 @@ from tkgen.backends.cdna.lower.model import Constant
 from tkgen.backends.cdna.lower.origins import within
 from tkgen.backends.cdna.lower.places import BlockPlaces, Names
 from tkgen.backends.cdna.lower.row_places import LOCALS, Places
+from tkgen.backends.cdna.lower.row_scans import IDENTITY, OPERATION, ScanLines
 from tkgen.backends.cdna.lower.row_values import BEFORE, Values
 from tkgen.ir.equations import (
     Access,
@@ -29,6 +30,7 @@ from tkgen.ir.equations import (
     Map,
     Op,
     Reduce,
+    Scan,
     Store,
     Update,
     Value,
@@ -47,13 +49,11 @@ from tkgen.schedule.sweeps import Sweep, apart
 from tkgen.tile.ops import Barrier, ElementLoop, SharedLoad, SharedStore
 from tkgen.tile.program import Advance, Loop, Node, ops
 
-OPERATION = {"sum": "base_ops::sum", "max": "base_ops::max", "min": "base_ops::min"}
 STORED = {
     Update.SET: "store_elements", Update.ADD: "add_elements", Update.MAX: "max_elements", Update.MIN: "min_elements",
 }  # fmt: skip
 UNIFORM = {CDNA: BlockPlaces.uniform, HOPPER: ""}
 APART = {CDNA: ["__builtin_amdgcn_sched_barrier(0);  // a chunk's ciphers at a time: each takes many registers"]}
-IDENTITY = {"sum": "0.0f", "max": "-__builtin_inff()", "min": "__builtin_inff()"}
 
 
 class RowLowering(Lowering):
@@ -68,6 +68,7 @@ class RowLowering(Lowering):
         self.places: Places = Places(m, names, UNIFORM[back_end], remap, persistent)
         super().__init__(m, self.places, back_end)
         self.values = Values(m, names, self.places, back_end)
+        self.scans = ScanLines(m, self.values)
         self.loads = _loads(m.kernel.body)
         # Where a loop hands on an odd number of times, only run time knows which half of the LDS is next: `next_half`.
         handing = [int(op.by) for op in ops(m.steps) if isinstance(op, Advance)]
@@ -100,7 +101,7 @@ class RowLowering(Lowering):
         """The statements of the kernel."""
         m = self.m
         if m.exchanges:
-            most = max(len(s.handed) for s in m.sweeps)
+            most = m.most_handed
             spaced = "[SPACING]" if m.spacing > 1 else ""
             yield f"__shared__ float exchange[2][{most}][ROWS]{spaced}[THREADS / WARP_THREADS];"
         yield from self.places.with_locals(self._lines())
@@ -294,6 +295,8 @@ class RowLowering(Lowering):
                 f"tk::elements<{store.target.tensor.dtype.cpp}, {width}> {values.out(store.target)}{shape};"
             )
         declared += [f"float {values.name[reduce.result]}[ROWS];" for reduce in sweep.reduces]
+        names_of_scans = (values.name[scan.result] for scan in sweep.scans)
+        declared += [f"float {name}_t[ROWS][CHUNKS], {name}_b[ROWS][CHUNKS];" for name in names_of_scans]
         nest = self._rows(chain(self._of_rows(number, sweep), self._of_elements(number, sweep)))
         after = [line for store in crossing for line in self._store_across(store)]
         names = {values.name[reduce.result]: reduce for reduce in sweep.whole}
@@ -328,11 +331,13 @@ class RowLowering(Lowering):
 
     def _of_elements(self, number: int, sweep: Sweep) -> Iterator[str]:
         """The walk over a lane's elements of a row."""
-        if sweep.elements or sweep.reduces or sweep.parts:
+        if sweep.used:
             parts, folds = self._partials(sweep)
             yield from parts
             yield from self._chunks(self._of_chunk(number, sweep))
             yield from folds
+            for scan in sweep.scans:
+                yield from within(scan.result.span, self.scans.of_lanes(scan))
 
     def _of_chunk(self, number: int, sweep: Sweep) -> Iterator[str]:
         """The statements of a sweep for one chunk."""
@@ -346,7 +351,10 @@ class RowLowering(Lowering):
         ]
         before, after = [*self._late(sweep), *self._forgotten(number, sweep)], list[str]()
         for op in sweep.elements:
-            if isinstance(op, Store):
+            if isinstance(op, Scan):
+                before.append(self.scans.begun(op))
+                element += within(op.result.span, self.scans.of_element(op))
+            elif isinstance(op, Store):
                 out, packed = values.out(op.target), op.target.tensor.dtype.packed
                 narrowed = self.values.whole(op.value) if packed else self._narrowed(op)
                 element.append(f"{self._out_element(op.target)} = {narrowed};{self.places.remark(op.span)}")
@@ -360,6 +368,10 @@ class RowLowering(Lowering):
                 element.append(f"const {values.type(value)} {name} = {values.expression(op)};{end}")
                 if value in values.held:
                     element.append(f"{name}_h[i][c][e] = {name};")
+        for scan in sweep.scans:
+            before.append(self.scans.empty(scan))
+            element += within(scan.result.span, self.scans.added(scan))
+            after.append(self.scans.found(scan))
         yield from (*before, *self._elements([*self._read_held(sweep), *element, *self._sums(sweep)]), *after)
         if any(isinstance(op, Map) and op.function == "random" for op in sweep.elements):
             yield from APART.get(self.back_end, [])
@@ -398,8 +410,7 @@ class RowLowering(Lowering):
         """Definitions of held values that an earlier sweep made."""
         values = self.values
         made = {value for op in sweep.elements for value in writes(op)}
-        ops = (*sweep.elements, *sweep.reduces, *sweep.parts)
-        used = dict.fromkeys(v for op in ops for v in reads(op) if v in values.held or v in values.carried)
+        used = dict.fromkeys(v for op in sweep.used for v in reads(op) if v in values.held or v in values.carried)
         return [
             f"const {values.type(v)} {values.name[v]} = {values.name[v]}_h[i][c][e];" for v in used if v not in made
         ]
@@ -451,7 +462,14 @@ class RowLowering(Lowering):
         of_row = "" if m.waves_of_row == m.waves else f"warpid() / {m.waves_of_row} * {m.waves_of_row} + "
         group = "[laneid() % SPACING]" if m.spacing > 1 else ""
         lines = list[str]()
-        for place, reduce in enumerate(sweep.handed):
+        place = 0
+        for reduce in sweep.handed:
+            if isinstance(reduce, Scan):
+                lines += within(reduce.result.span, self.scans.handed(
+                    reduce, f"exchange[{half}][{place} + c][i]{group}", of_row, isinstance(step, SharedStore)
+                ))  # fmt: skip
+                place += m.parts(reduce)
+                continue
             result, parts = f"{self.values.name[reduce.result]}[i]", f"exchange[{half}][{place}][i]{group}"
             taken = f"{OPERATION[reduce.function]}, {m.waves_of_row}"
             if m.spacing > 1:  # a wave may have fewer lanes of a row than there are parts
@@ -460,6 +478,7 @@ class RowLowering(Lowering):
                 got = f"tk::across<{taken}>({parts}[{of_row}laneid() % {m.waves_of_row}])"
             line = f"{parts}[warpid()] = {result};" if isinstance(step, SharedStore) else f"{result} = {got};"
             lines += within(reduce.result.span, [line])
+            place += 1
         if isinstance(step, SharedLoad):
             return list(self._rows(lines))
         first = "laneid() < SPACING" if m.spacing > 1 else "laneid() == 0"

@@ -6,6 +6,8 @@
 namespace tk {
 using namespace kittens;
 
+__device__ inline float lane_from(float value, int lane) { return __shfl_sync(0xffffffff, value, lane); }
+
 __device__ inline float lane_xor(float value, int mask) { return __shfl_xor_sync(0xffffffff, value, mask); }
 
 /// `op` over each group of `lanes` lanes, a power of two, each `apart` lanes behind the one before; every lane gets the result.

@@ -24,6 +24,31 @@ template <typename op, int spacing> __device__ inline float across_spaced(float 
     return value;
 }
 
+/// The value of a lane of the wave, by its number. Each machine defines its own.
+__device__ inline float lane_from(float value, int lane);
+
+/// The operation of running products.
+struct times {
+    template <typename T> __device__ static inline T op(const T &a, const T &b) { return a * b; }
+};
+
+/// Of `lanes` lanes, each `spacing` behind the one before: `op` over those before a lane, and over all of them.
+struct scanned {
+    float before, all;
+};
+
+/// `lanes` is a power of two; before the first lane is `none`.
+template <typename op, int lanes, int spacing> __device__ inline scanned scan_lanes(float value, float none) {
+    const int lane = laneid(), place = lane / spacing % lanes;
+#pragma unroll
+    for (int by = 1; by < lanes; by *= 2) {
+        const float other = lane_from(value, (lane - by * spacing) & (WARP_THREADS - 1));
+        value = place < by ? value : op::template op<float>(other, value);
+    }
+    const float before = lane_from(value, (lane - spacing) & (WARP_THREADS - 1));
+    return {place ? before : none, lane_from(value, lane + (lanes - 1 - place) * spacing)};
+}
+
 /// Something to divide many numbers by. x / d = (x scale) reciprocal, where no reciprocal overflows or loses bits.
 struct divisor {
     float scale, reciprocal;

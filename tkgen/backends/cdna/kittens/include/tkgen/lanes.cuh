@@ -17,6 +17,10 @@ __device__ inline float lane_beyond(float value) {
     return __builtin_bit_cast(float, __builtin_amdgcn_ds_swizzle(__builtin_bit_cast(int, value), 0x401f));
 }
 
+__device__ inline float lane_from(float value, int lane) {
+    return __builtin_bit_cast(float, __builtin_amdgcn_ds_bpermute(lane * 4, __builtin_bit_cast(int, value)));
+}
+
 __device__ inline float lane_xor(float value, int mask) {
     const int moved = __builtin_amdgcn_ds_bpermute((laneid() ^ mask) * 4, __builtin_bit_cast(int, value));
     return __builtin_bit_cast(float, moved);
