@@ -2,7 +2,7 @@
 
 - **A running sum** is at each place a sum of the numbers up to it, added in any order.
 - **A running product** of n numbers has n - 1 roundings, each by u = 2^-24 of a partial product, or by 2^-150 if
-  that is subnormal; later factors enlarge the latter (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1).
+  that is subnormal; later factors enlarge the latter (Higham, section 3.1).
 - **Where a partial result may overflow** in one order and not in another, nothing is known of the result: of numbers of
   both signs whose positive or negative ones alone sum to more than f32 holds, of factors some of which have a product
   beyond it, and of an infinity beside factors whose product may be zero.

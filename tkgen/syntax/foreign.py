@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tkgen.syntax import foreign_clauses
-from tkgen.syntax.habits import FUNCTIONS, POWER, TYPES, written_out
+from tkgen.syntax.habits import FUNCTIONS, POWER, SCANS, TYPES, written_out
 
 Rewrite = Callable[[str], str]
 
@@ -251,6 +251,8 @@ def _keywords(text: str) -> str:
             low, high = named.get("min"), named.get("max")
             made = f"clamp({plain[0]}, {low}, {high})" if low and high else f"max({plain[0]}, {low})"
             made = made if low else f"min({plain[0]}, {high})"
+        elif word in SCANS and len(plain) == 1 and (along := named.get("dim", named.get("axis"))) is not None:
+            made = f"{word}({plain[0]}{'' if along == '-1' else f', {along}'})"
         elif word == "gelu" and "tanh" in named.get("approximate", ""):
             made = f"gelu_tanh({plain[0]})"
         else:

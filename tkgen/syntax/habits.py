@@ -19,7 +19,7 @@ TYPES: Mapping[str, str] = {
 FUNCTIONS: Mapping[str, str] = {
     "sum": "rowsum", "mean": "rowmean", "amax": "rowmax", "amin": "rowmin",
     "maximum": "max", "minimum": "min", "fmax": "max", "fmin": "min", "absolute": "abs", "fabs": "abs",
-    "cdiv": "ceil_div",
+    "cdiv": "ceil_div", "prefix_sum": "cumsum", "prefixsum": "cumsum", "inclusive_scan": "cumsum",
     "__float2bfloat16": "bf16", "__bfloat162float": "f32", "__float2half": "f16", "__half2float": "f32",
     "expf": "exp", "exp2f": "exp2", "logf": "log", "sqrtf": "sqrt", "rsqrtf": "rsqrt", "tanhf": "tanh",
     "reciprocal": "rcp", "logistic": "sigmoid", "swish": "silu", "fmaxf": "max", "fminf": "min", "fabsf": "abs",
@@ -28,6 +28,9 @@ FUNCTIONS: Mapping[str, str] = {
     "power": "pow", "powf": "pow", "log1pf": "log1p", "expm1f": "expm1", "select": "where", **TYPES,
 }  # fmt: skip
 """Functions by other names. Reductions of columns are called `col...`."""
+
+SCANS = ("cumsum", "cumprod", "cummax", "cummin")
+"""Functions whose dimension is the axis that their second argument names."""
 
 WRITTEN_OUT: Mapping[tuple[str, int], str] = {
     ("square", 1): "({0} * {0})",
@@ -92,7 +95,11 @@ ADVICE: Mapping[str, str] = {
     "logsumexp": "write it out: `n = rowmax(x)`, then `n + log(rowsum(exp(x - n)))`",
     "argmax": "reductions return values, not positions; the last position of the maximum is `rowmax(where(x == "
     "rowmax(x), coordinate(D), 0))`",
-    "cumsum": "there are no prefix sums; `rowsum(x)` is the sum of a row",
+    "logcumsumexp": "write it out: `n = rowmax(x)`, then `n + log(cumsum(exp(x - n)))`",
+    **dict.fromkeys(
+        ("scan", "associative_scan", "accumulate"),
+        "scans are `cumsum(x)`, `cumprod`, `cummax` and `cummin`; others are a loop over positions, `each t in T`",
+    ),
     "dropout": "write it out: `where(random(seed, t, coordinate(D)) < p, 0, x / (1 - p))`",
     "leaky_relu": "write it out: `where(x > 0, x, 0.01 * x)`",
     "elu": "write it out: `where(x > 0, x, exp(x) - 1)`",
@@ -126,7 +133,7 @@ ADVICE: Mapping[str, str] = {
     **dict.fromkeys(("tril", "triu", "masked_fill", "mask"), "compare the axes: `where(q >= j, s, -inf)`"),
     **dict.fromkeys(("rand", "randn", "rand_like"), "`random(seed, t, coordinate(D))` is uniform in [0, 1)"),
     **dict.fromkeys(
-        ("prod", "cumprod", "cummax"),
+        ("prod",),
         "reductions are `rowsum`, `rowmax`, `rowmin`, `rowmean` and the "
         "same with `col`; a product of positive numbers is `exp(rowsum(log(x)))`",
     ),
@@ -158,7 +165,7 @@ ADVICE: Mapping[str, str] = {
         "blocks have no number: `over m in M by 128` gives each its tile, and `m` is the position",
     ),
     **dict.fromkeys(
-        ("reduce", "associative_scan"),
+        ("reduce",),
         "reductions are `rowsum`, `rowmax`, `rowmin`, `rowmean`, and the same with `col`",
     ),
     "nan_to_num": "there is no test for NaN; `max(x, -3e38)` ignores it",

@@ -104,7 +104,8 @@ class RowMemory(Memory):
         value = tile.value.movedim(tile.dims.index(op.axis.name), -1)
         count, size = self.chunks
         missing = count * size - value.shape[-1]
-        return torch.nn.functional.pad(value, (0, missing), value=NEUTRAL[op.function]).unflatten(-1, (count, size))
+        padded: Tensor = torch.nn.functional.pad(value, (0, missing), value=NEUTRAL[op.function])
+        return padded.reshape(*padded.shape[:-1], count, size)
 
     def scan(self, op: Scan) -> Tile:
         """The scan of the warp's own elements, onto what comes before each of its chunks."""
