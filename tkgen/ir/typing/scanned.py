@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tkgen.diagnostics import Label
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 
 def scanned(at: Expressions, node: ast.Call, name: str) -> Tile:
     """The tile of a call of `cumsum`, `cumprod`, `cummax` or `cummin`."""
-    from tkgen.ir.typing.expressions import Tile
-
     word, scope = node.name.id, at.scope
     if not 1 <= len(node.args) <= 2:
         raise scope.error("E200", f"`{word}` takes 1 or 2 arguments, not {len(node.args)}", node.span,
@@ -32,7 +31,7 @@ def scanned(at: Expressions, node: ast.Call, name: str) -> Tile:
         raise at.needs_whole(axis, f"`{word}` along `{axis.name}`", node.span, reduced=False)
     result = at.value(tile.value.axes, node.span, name)
     at.ops.append(Scan(result, SCANS[word], axis, tile.value))
-    return Tile(result, tile.axes, tile.stated)
+    return replace(tile, value=result)
 
 
 def _named(at: Expressions, node: ast.Call, tile: Tile) -> Axis:

@@ -24,7 +24,7 @@ IDENTITY = {"sum": "0.0f", "max": "-__builtin_inff()", "min": "__builtin_inff()"
 CHUNKS = "for (int c = 0; c < CHUNKS; ++c)"
 
 
-class ScanLines:
+class ScanLowering:
     """The lines of scans in a layout."""
 
     def __init__(self, m: RowMap, values: Values):
@@ -50,7 +50,7 @@ class ScanLines:
         return f"{self._name(op)}_t[i][c] = {self._name(op)}_s;"
 
     def of_lanes(self, op: Scan) -> Iterator[str]:
-        """What comes before each chunk in a wave, for a row; if a row has one wave, in the row."""
+        """Lines that find what comes before each chunk in a wave, for a row; if a row has one wave, in the row."""
         m, name, none = self.m, self._name(op), IDENTITY[op.function]
         lanes = f"tk::scan_lanes<{OPERATION[op.function]}, {m.lanes_of_wave}, {m.spacing}>({name}_t[i][c], {none})"
         inside = [f"const tk::scanned {name}_l = {lanes};"]

@@ -19,7 +19,7 @@ from tkgen.backends.cdna.lower.model import Constant
 from tkgen.backends.cdna.lower.origins import within
 from tkgen.backends.cdna.lower.places import BlockPlaces, Names
 from tkgen.backends.cdna.lower.row_places import LOCALS, Places
-from tkgen.backends.cdna.lower.row_scans import IDENTITY, OPERATION, ScanLines
+from tkgen.backends.cdna.lower.row_scans import IDENTITY, OPERATION, ScanLowering
 from tkgen.backends.cdna.lower.row_values import BEFORE, Values
 from tkgen.ir.equations import (
     Access,
@@ -68,7 +68,7 @@ class RowLowering(Lowering):
         self.places: Places = Places(m, names, UNIFORM[back_end], remap, persistent)
         super().__init__(m, self.places, back_end)
         self.values = Values(m, names, self.places, back_end)
-        self.scans = ScanLines(m, self.values)
+        self.scans = ScanLowering(m, self.values)
         self.loads = _loads(m.kernel.body)
         # Where a loop hands on an odd number of times, only run time knows which half of the LDS is next: `next_half`.
         handing = [int(op.by) for op in ops(m.steps) if isinstance(op, Advance)]
