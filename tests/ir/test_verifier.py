@@ -26,6 +26,7 @@ from tkgen.ir.equations import (
     Op,
     Product,
     Reduce,
+    Scan,
     Store,
     When,
     walk,
@@ -48,6 +49,11 @@ GOOD = {
 @pytest.mark.parametrize("name", GOOD)
 def test_kernels_pass(name: str) -> None:
     assert verify(GOOD[name], "test") is GOOD[name]
+
+
+def scan_of(op: Reduce, function: str, axis: Axis) -> Scan:
+    """A scan in place of a reduction."""
+    return Scan(replace(op.result, axes=op.argument.axes), function, axis, op.argument)
 
 
 def every(kernel: Kernel, change: Callable[[Op], Op | None]) -> Kernel:
@@ -262,6 +268,11 @@ BROKEN: dict[str, tuple[str, Kernel]] = {
     "a sum of another type": ("type", every(SOFTMAX, result(Reduce, dtype=DType.BF16))),
     "no reduction": ("reduction", every(SOFTMAX, on(Reduce, function="mean"))),
     "along what is not there": ("reduction", every(SOFTMAX, on(Reduce, axis=STRANGER))),
+    "no scan": ("scan", every(SOFTMAX, changed(Reduce, lambda op: scan_of(op, "mean", op.axis)))),
+    "a scan along what is not there": (
+        "scan",
+        every(SOFTMAX, changed(Reduce, lambda op: scan_of(op, "sum", STRANGER))),
+    ),
     "a sum along one factor's axis": (
         "product",
         every(ATTENTION, changed(Product, lambda op: replace(op, axis=op.left.axes[0]))),

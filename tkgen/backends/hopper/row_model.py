@@ -343,7 +343,7 @@ class RowWork:
             row.values[reduce.result.number] = Tile(dims if value.dim() else (), value)
 
     def _before(self, scan: Scan, agent: int, parts: Sequence[Tensor]) -> Tensor:
-        """Combine what comes before each chunk of a warp: the parts of all warps in the chunks before, and of earlier warps."""
+        """Combine what comes before each chunk of a warp: of all warps in earlier chunks, of earlier warps in it."""
         count = self.m.chunks
         whole = torch.stack([p.expand(*p.shape[:-1], count) if p.dim() else p.expand(count) for p in parts], -1)
         flat = whole.flatten(-2)  # chunk by chunk, in the order of the warps
