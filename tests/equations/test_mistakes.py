@@ -253,3 +253,16 @@ def test_a_value_that_no_store_depends_on_is_told() -> None:
 def test_every_code_of_equations_is_among_the_mistakes() -> None:
     codes = {code for _, _, _, code, _, _ in MISTAKES}
     assert {f"E{n}" for n in (*range(222, 231), 232, 233)} <= codes
+
+
+def test_an_index_of_a_table_is_given_tiles_of_one() -> None:
+    path = Path(__file__).parents[2] / "benchmarks" / "public" / "helion" / "gather_gemv.tk"
+    right = path.read_text(encoding="utf-8")
+    wrong = right.replace("over b in B by 1", "over b in B")
+    assert wrong != right
+    with pytest.raises(SpecError) as caught:
+        program(parse_text(wrong))
+    fix = caught.value.diagnostics[0].fix
+    assert fix is not None and fix.text == "give `b` tiles of 1"
+    (edit,) = fix.edits
+    assert wrong[: edit.span.start] + edit.text + wrong[edit.span.end :] == right

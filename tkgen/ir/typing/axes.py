@@ -419,9 +419,12 @@ class Axes:
         access = self.access(holding, expr.indices, expr.span)
         axes = [i.axis for i in access.indices if i.axis is not None]
         if len(axes) != 1 or not access.axes or axes[0].kind is AxisKind.WHOLE or access.indices[-1].through:
+            fix = Fix("index it with one axis that has tiles, and otherwise with numbers: `ROW[m]`, `SLOT[t, 0]`")
+            if len(axes) == 1 and axes[0].is_index and len(access.indices) == 1 and access.indices[0].divisor == 1:
+                fix = suggestions.tiles_of_one(axes[0]) or fix
             raise self.scope.error(
                 "E233", f"`{expr.span.text}` does not have one position for each position of one axis", expr.span,
-                fix="index it with one axis that has tiles, and otherwise with numbers: `ROW[m]`, `SLOT[t, 0]`",
+                fix=fix,
             )  # fmt: skip
         return Index(axes[0], through=access)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from tkgen.diagnostics import Edit, Fix
@@ -10,6 +11,8 @@ from tkgen.ir.types import Dim, Tensor
 from tkgen.source import Span
 from tkgen.syntax import ast, habits
 from tkgen.syntax.ast import flatten
+
+_IN = re.compile(r"[ \t]+in[ \t]+\w+")  # the name of an axis, and its dimension
 
 
 def written(span: Span, text: str, more: str = "") -> Fix:
@@ -163,3 +166,11 @@ def _turned(node: ast.Expr) -> str:
     if isinstance(node, ast.Transposed):
         return node.operand.span.text
     return f"{node.span.text}.T" if isinstance(node, ast.Name | ast.Access | ast.Call) else f"({node.span.text}).T"
+
+
+def tiles_of_one(axis: Axis) -> Fix | None:
+    """Give an index of `over` tiles of one position; None where the spec does not name its dimension."""
+    if axis.span is None or (said := _IN.match(axis.span.file.text, axis.span.end)) is None:
+        return None
+    after = Span(axis.span.file, said.end(), said.end())
+    return Fix(f"give `{axis.name}` tiles of 1", (Edit(after, " by 1"),), certain=False)
