@@ -407,7 +407,7 @@ class _Agent:
 
     def _place(self, coord: str) -> tuple[int, ...]:
         """A coordinate in numbers; none where the program has no C++."""
-        parts = coord[coord.find("{") + 1 :].rstrip("}")
+        parts = coord[coord.find("{") + 1 :].rstrip("})")
         return tuple(self._value(part) for part in parts.split(", ")) if parts else ()
 
     def _ring(self, region: Region) -> str:

@@ -58,10 +58,12 @@ def hopper_loop(program: EquationProgram, machine: Hopper) -> HopperLoop:
     for tensor in kernel.tensors:
         if tensor in kernel.offsets or tensor in integers_of_rows(kernel):
             continue
-        if tensor.dtype is DType.I32:
+        if tensor.dtype is DType.I32 and tensor not in _paging(kernel):
             raise LoopError(
                 f"`{tensor.name}` is i32: a fused matmul on Hopper cannot read tables of indices yet", tensor.span
             )
+        if tensor.dtype is DType.I32:
+            continue
         masks = tensor.dtype is DType.I8 and _read_by_lanes(kernel, tensor)
         if tensor.dtype not in (*FACTORS, DType.F32) and not masks:
             raise LoopError(f"`{tensor.name}` is {tensor.dtype.spelling}", tensor.span, "use bf16, f16 or f32")
@@ -77,6 +79,14 @@ def hopper_loop(program: EquationProgram, machine: Hopper) -> HopperLoop:
     _middle(found)
     _stores(found)
     return found
+
+
+def _paging(kernel: Kernel) -> frozenset[Tensor]:
+    """The tensors that list pages and are used for nothing else, as lanes would read them."""
+    indices = [i for access in accesses(kernel) for i in access.indices if i.through is not None]
+    others = {i.through.tensor for i in indices if i.through is not None and not i.of_page}
+    others |= {op.source.tensor for op in walk(kernel.body) if isinstance(op, Load)}
+    return frozenset(i.through.tensor for i in indices if i.through is not None) - others
 
 
 def _read_by_lanes(kernel: Kernel, tensor: Tensor) -> bool:
@@ -135,8 +145,12 @@ def _products(program: EquationProgram, kernel: Kernel, loop: Loop, machine: Hop
     buffers = (_buffers(program, left.tensor), 1 if second is None else _buffers(program, second.right.tensor))
     warps = machine.warpgroup_warps
     _roles(program, (held, left) if second is None else (held, left, second.right), warps)
-    _whole_rows(kernel, split, machine)
-    if program.waves_along != split or program.waves % warps or extent(split) != program.waves * 16:
+    padded = extent(split) < machine.wgmma_rows and program.waves <= warps
+    if padded:
+        _padded(program, kernel, split)
+    else:
+        _whole_rows(kernel, split, machine)
+    if program.waves_along != split or (not padded and (program.waves % warps or extent(split) != program.waves * 16)):
         said = program.spans.get("waves")
         raise LoopError(
             f"a warpgroup of {warps} warps has {machine.wgmma_rows} rows of `{split.name}`: {extent(split)} of them "
@@ -144,7 +158,7 @@ def _products(program: EquationProgram, kernel: Kernel, loop: Loop, machine: Hop
             f"write `waves {extent(split) // 16} along {split.name}`, or remove the line",
             (*_whole_groups(split, machine), *(without_statement(said) if said else ())),
         )  # fmt: skip
-    return HopperLoop(kernel, loop, split, program.waves // warps, first, second, held, left, buffers,
+    return HopperLoop(kernel, loop, split, max(program.waves // warps, 1), first, second, held, left, buffers,
                       program.grid.count, _remap(program), machine, program.roles)  # fmt: skip
 
 
@@ -191,6 +205,18 @@ def _roles(program: EquationProgram, factors: tuple[Access, ...], warps: int) ->
     if len(loads.waves) != warps or loads.first % warps:
         raise LoopError(f"one warpgroup must load: {warps} waves, starting at a multiple of {warps}", loads.span,
                         f"give `{loads.name}` waves 0..{warps - 1}")  # fmt: skip
+
+
+def _padded(program: EquationProgram, kernel: Kernel, split: Axis) -> None:
+    """Raises LoopError for a tile of fewer rows than a product has that cannot be padded."""
+    if split.within is not None:
+        raise LoopError(f"tiles of {extent(split)} rows of a group of `{split.name}` cannot be padded to the 64 rows "
+                        "of a product", split.span, f"use tiles of 64: `over {split.name} ... by 64`",
+                        tiled(split.span, 64) if split.span else ())  # fmt: skip
+    columns = [op for op in walk(kernel.body) if isinstance(op, Reduce) and op.axis == split]
+    if columns:
+        raise LoopError(f"columns of a tile of {extent(split)} rows, padded to 64, cannot be reduced",
+                        columns[0].result.span, "use tiles of 64")  # fmt: skip
 
 
 def _whole_rows(kernel: Kernel, split: Axis, machine: Hopper) -> None:
@@ -245,8 +271,9 @@ def _fits(m: HopperLoop, program: EquationProgram) -> None:
     """Raises LoopError for tiles that no instruction takes, or that do not fit."""
     machine = m.machine
     at: Span | None = m.loop.axis.span
-    if m.keys not in machine.wgmma_columns or (m.second and m.width not in machine.wgmma_columns):
-        found = ", ".join(map(str, machine.wgmma_columns))
+    columns = machine.fused_columns if m.element_bytes > 1 else machine.wgmma_columns
+    if m.keys not in columns or (m.second and m.width not in machine.wgmma_columns):
+        found = ", ".join(map(str, columns))
         raise LoopError(f"products have {found} columns, not {m.keys} of `{m.loop.axis.name}`, {m.width} columns",
                         at, "choose another tile (`by`)", _fitting_tiles(m))  # fmt: skip
     panel = machine.swizzle_bytes // m.element_bytes
@@ -254,7 +281,10 @@ def _fits(m: HopperLoop, program: EquationProgram) -> None:
         raise LoopError(f"{m.keys} of `{m.loop.axis.name}` are not a multiple of {panel}, the length of a row of "
                         f"`{m.operands[-1].tensor.name}` in shared memory", at, "choose another tile (`by`)",
                         _fitting_tiles(m))  # fmt: skip
-    if m.keys_innermost and m.loop.axis.within is not None:
+    paged = [access for access in m.operands if m.page(access) is not None]
+    if m.page(m.held) is not None:
+        raise LoopError(f"`{m.held.tensor.name}` is paged, but is no operand that changes in the loop", at)
+    if m.keys_innermost and (m.loop.axis.within is not None or paged):
         raise LoopError(f"the copy engine cannot end a row of `{m.operands[-1].tensor.name}` at the end of a group", at)
     for inner, tensor in ((access.tensor.dims[-1], access.tensor) for access in m.moved.values()):
         if (row := (inner.size or 0) * tensor.dtype.bytes) % machine.stride_alignment:

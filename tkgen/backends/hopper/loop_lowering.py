@@ -17,9 +17,10 @@ from tkgen.backends.hopper.loops import HopperLoop
 from tkgen.backends.hopper.lowering import copied_along, described
 from tkgen.backends.hopper.printer import body
 from tkgen.backends.hopper.streamed import Rows
-from tkgen.ir.equations import Access, Axis, AxisKind, Bound, Convert, Map, Store, walk
+from tkgen.ir.equations import Access, Axis, AxisKind, Bound, Convert, Index, Map, Store, walk
 from tkgen.ir.functions import HOPPER, helpers
 from tkgen.ir.tensors import Tensor
+from tkgen.schedule.loop_tiles import extent
 
 Count = int | str  # a number, or the C++ of one that is known only at run time
 
@@ -142,7 +143,8 @@ class _Lowering:
     def _declared(self) -> Iterator[str]:
         """Lines that a consumer declares for a tile: its first row, its sums, the second product's left operand."""
         split, scores = cpp_name(self.m.split.name), self.values.name[self.m.first.result]
-        yield f"const int first_row = ({split}_i * CONSUMERS + consumer) * ROWS + warpgroup::warpid() * 16;"
+        first = f"{split}_first" if self.m.padded else f"({split}_i * CONSUMERS + consumer) * ROWS"
+        yield f"const int first_row = {first} + warpgroup::warpid() * 16;"
         yield f"rt_fl<16, KEYS> {scores};"
         if self.m.second is not None:
             yield f"rt_fl<16, WIDTH> {self.values.sums};"
@@ -153,18 +155,45 @@ class _Lowering:
             yield f"tk::loaded_tile<{load.source.tensor.dtype.cpp}, KEYS> {self.values.name[load.result]};"
         yield from self.values.initial()
 
+    @property
+    def _tile_rows(self) -> str:
+        """The rows of a block's tile, in C++."""
+        return "TILE_ROWS" if self.m.padded else "CONSUMERS * ROWS"
+
     def _row_tile(self) -> str:
+        if self.m.padded:
+            return "0"
         return f"{cpp_name(self.m.split.name)}_i * CONSUMERS + consumer"
 
     def _moved(self, access: Access, row: str, col: str = "0") -> Moved:
-        tiled = iter((row, col))
-        place = place_of(access, [next(tiled) if i.extends else "" for i in access.indices])
-        if self.m.grouped(access):
+        tiled, m = iter((row, col)), self.m
+        numbers = [next(tiled) if i.extends else self.values.tile_number(i) for i in access.indices]
+        place = place_of(access, numbers)
+        if (page := m.page(access)) is not None:
+            place = self._in_page(access, page, numbers)
+        elif m.grouped(access):
             place = f"tk::group_coord{place[:-1]}, {', '.join(self._group_of(access))}}}"
         return Moved(name(access.tensor.name), place, copied_along(self.m.rows_along(access)))
 
+    def _in_page(self, access: Access, page: Index, numbers: list[str]) -> str:
+        """The place of an iteration's tile in the page that a table lists for it."""
+        through, at, m = page.through, access.indices.index(page), self.m
+        assert through is not None and page.axis is not None
+        size = next(i.divisor for i in access.indices if i.remainder)
+        numbers[at] = "0"
+        numbers[at + 1] = f"iteration % {size // m.keys}" if size > m.keys else "0"
+        entry = f"iteration / {size // m.keys}" if size > m.keys else "iteration"
+        listed = [entry if i.axis == m.loop.axis else self.values.tile_number(i) for i in through.indices]
+        tables = place_of(through, listed)[1:-1]
+        along, rows = (("dim::BATCH", "dim::DEPTH", "dim::ROW")[4 - len(access.indices) + n] for n in (at, at + 1))
+        where = f"{place_of(access, numbers)[:-1]}, {self.values.length(page.axis)}, {tables}}}"
+        return f"tk::in_page<{along}, {rows}>(g.{name(through.tensor.name)}, g.{name(access.tensor.name)}, {where})"
+
     def _group_of(self, access: Access) -> tuple[str, str]:
-        """The first of a group's rows in a tensor, and their number."""
+        """The first of the rows of a group, or of a padded tile, in a tensor, and their number."""
+        if self.m.padded and self.m.split in access.axes:
+            split = cpp_name(self.m.split.name)
+            return f"{split}_first", f"{split}_rows"
         axis = next(a for a in access.axes if a.within)
         return self.values.in_tensor(axis, "").removesuffix(" + ") or "0", self.values.length(axis)
 
@@ -228,6 +257,8 @@ class _Lowering:
         loop = m.loop.axis
         yield Constant("CONSUMERS", str(m.consumers), "warpgroups that multiply", origin(m.split.span))
         yield Constant("ROWS", str(m.machine.wgmma_rows), f"of {m.split.name}, for a consumer")
+        if m.padded:
+            yield Constant("TILE_ROWS", str(extent(m.split)), f"of {m.split.name} in a tile; the others are zeros")
         yield Constant("KEYS", str(m.keys), f"of {loop.name} in a pass", origin(loop.span))
         yield Constant("DEPTH", str(m.depth), "over which the first product sums")
         if m.second is not None:
@@ -268,11 +299,18 @@ class _Lowering:
             if axis == m.split and m.bounded and m.remap is None:
                 number = f"{size - 1 if isinstance(size, int) else f'{size} - 1'} - {number}"
             yield f"const int {cpp_name(axis.name)}_i = {number};"
+        if m.padded:
+            yield from self._padded_rows(cpp_name(m.split.name))
         for axis in m.kernel.ragged:
             yield from self._group(axis)
         if m.loop.axis.within:
             yield from self._counted_iterations()
         yield from self._bounds()
+
+    def _padded_rows(self, split: str) -> Iterator[str]:
+        """The first row of a tile of fewer rows than a product has, and their number."""
+        yield f"const int {split}_first = {split}_i * TILE_ROWS;"
+        yield f"const int {split}_rows = min({self.values.length(self.m.split)} - {split}_first, TILE_ROWS);"
 
     def _walk(self, axis: Axis) -> str:
         """A walk over the groups of a ragged axis."""
@@ -325,7 +363,7 @@ class _Lowering:
     def _of_part(self, part: Axis) -> Count:
         """Iterations of a part of the loop; the last parts may have fewer."""
         axis = self.m.loop.axis
-        if axis.dim.size is None or part.dim.size is None:
+        if axis.within or axis.dim.size is None or part.dim.size is None:
             return "part_iterations"
         return axis.part_length(axis.dim.size, part.dim.size) // self.m.keys
 
@@ -355,10 +393,10 @@ class _Lowering:
             yield "constexpr int first_iteration = 0;"
         else:
             moved = self._moved_by(axis.since)
-            yield f"const int first_iteration = max({split}_i * CONSUMERS * ROWS{moved}, 0) / KEYS;"
+            yield f"const int first_iteration = max({split}_i * {self._tile_rows}{moved}, 0) / KEYS;"
         kind, count = "constexpr int" if isinstance(self.iterations, int) else "const int", self._all
         if axis.until is not None:
-            last = f"({split}_i + 1) * CONSUMERS * ROWS - 1{self._moved_by(axis.until)}"
+            last = f"({split}_i + 1) * {self._tile_rows} - 1{self._moved_by(axis.until)}"
             kind, count = "const int", f"min({self._all}, ({last}) / KEYS + 1)"
             if m.of_groups:  # the last one may be in front of the first
                 count = f"min({self._all}, max({last} + KEYS, 0) / KEYS)"
@@ -381,6 +419,7 @@ class _Lowering:
         kind = store.target.tensor.dtype.cpp
         yield "#pragma unroll"
         yield "for (int r = 0; r < 2; ++r) {"
-        guard = f" && {row} < {self.values.length(m.split)}" if m.overhangs(m.split) else ""
+        end = f"{cpp_name(m.split.name)}_first + {cpp_name(m.split.name)}_rows" if m.padded else ""
+        guard = f" && {row} < {end or self.values.length(m.split)}" if m.overhangs(m.split) else ""
         yield f"    if (laneid() % 4 == 0{guard}) {written} = {kind}({self.values.text(store.value, False)});"
         yield "}"

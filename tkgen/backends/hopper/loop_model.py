@@ -17,7 +17,7 @@ from tkgen.backends.hopper.loops import HopperLoop
 from tkgen.backends.hopper.model import Edit, Memory, modelled
 from tkgen.backends.protocol import Modelled
 from tkgen.ir.equation_program import EquationProgram
-from tkgen.ir.equations import Access, Axis, Carry, Load, Op, Product, Value
+from tkgen.ir.equations import Access, Axis, Carry, Index, Load, Op, Product, Value
 from tkgen.ir.launch import Launch
 from tkgen.ir.products import needed
 from tkgen.ir.rounding import TORCH, rounded
@@ -151,10 +151,32 @@ class LoopWork:
         shape = (size, self.m.width if chained else self.m.depth)
         if (place := self._place(tile)) is None:
             return torch.zeros(shape)
-        first = (
-            place[self.m.split] * self.m.consumers if along == self.m.split else self._passes(place).start
-        ) + number
-        return self.memory.brought(access, (along, cols), (first * size, 0), shape)
+        if along != self.m.split:
+            access = self._of_tile(access, place[self.m.split])
+            first = (self._passes(place).start + number) * size
+            return self.memory.brought(access, (along, cols), (first, 0), shape)
+        rows = torch.zeros(shape)
+        first, count = self._row(place, number), min(size, extent(along))
+        rows[:count] = self.memory.brought(access, (along, cols), (first, 0), (count, shape[1]))
+        return rows
+
+    def _of_tile(self, access: Access, number: int) -> Access:
+        """An access at a tile of the split axis, whose number an index may be."""
+
+        def known(index: Index) -> Index:
+            if index.through is not None:
+                return replace(index, through=self._of_tile(index.through, number))
+            return Index(None, at=number) if index.of_tile and index.axis == self.m.split else index
+
+        return replace(access, indices=tuple(map(known, access.indices)))
+
+    def _row(self, place: Place, consumer: int, warp: int = 0) -> int:
+        """The first row of a warp."""
+        return place[self.m.split] * extent(self.m.split) + consumer * self.rows + warp * self.own
+
+    def _rows_inside(self, place: Place, first: int, count: int) -> int:
+        """Rows from `first` on, at most `count`, that are of the block's tile."""
+        return max(min(count, (place[self.m.split] + 1) * extent(self.m.split) - first), 0)
 
     def _passes(self, place: Place) -> range:
         return passes(self.m, self.memory.extents, place, self.groups)
@@ -192,7 +214,7 @@ class LoopWork:
         tile, number = divmod(step.writes[0].instance, self.shape.passes)
         place = self._place(tile) or self.places[0]
         at = (self._passes(place).start + number) * m.keys
-        return tile, number, (place[m.split] * m.consumers + c) * self.rows + w * self.own, range(at, at + m.keys)
+        return tile, number, self._row(place, c, w), range(at, at + m.keys)
 
     def _loaded(self, step: Do, of: Sequence[str]) -> dict[Value, Tile]:
         """The tiles that lanes read of an iteration."""
@@ -221,9 +243,9 @@ class LoopWork:
 
     def _begun(self, step: Do, of: Sequence[str]) -> None:
         """Set the values that a warp carries through a tile that takes no iteration."""
-        m, (access,), (c, w) = self.m, step.writes, map(int, of)
+        (access,), (c, w) = step.writes, map(int, of)
         place = self._place(access.instance) or self.places[0]
-        self._started(of, access.instance, (place[m.split] * m.consumers + c) * self.rows + w * self.own, range(0))
+        self._started(of, access.instance, self._row(place, c, w), range(0))
 
     def _carried(self, of: Sequence[str], found: Sequence[Parts]) -> tuple[Tile, Tile]:
         """The sums that the second product adds to, and its factor; what the warp keeps is that of this pass."""
@@ -261,7 +283,7 @@ class LoopWork:
             return
         store = m.rows_stored[int(str(step.does[1]).split()[1])]
         c, w = map(int, access.ring.split()[1:])
-        first = (place[m.split] * m.consumers + c) * self.rows + w * self.own
+        first = self._row(place, c, w)
         if found:
             known = {carry.result: found[0][0][carry.inside] for carry in m.loop.carries}
             self._computed(m.behind, known, tile, first, range(0))
@@ -269,7 +291,7 @@ class LoopWork:
             rows = along_dims(row.value, row.dims, (m.split.name,)).expand(self.own)
         else:
             rows = torch.full((self.own,), torch.nan)
-        places = self.memory.inside([m.split], [first], [self.own])
+        places = self.memory.inside([m.split], [first], [self._rows_inside(place, first, self.own)])
         self.memory.put_out(store.target, places, rounded(rows, store.target.tensor.dtype), tuple(places))
 
     def _after(self, agent: int, step: Do, found: Sequence[Parts], ops: Sequence[Op]) -> int | None:
@@ -278,7 +300,7 @@ class LoopWork:
         if (place := self._place(access.instance)) is None:
             return None
         c, w = divmod(agent - 1, self.shape.warps)  # the first agent is the producer
-        first = (place[m.split] * m.consumers + c) * self.rows + w * self.own
+        first = self._row(place, c, w)
         kept = self.kept[f"{c} {w}"]
         known = {carry.result: kept[carry.inside] for carry in m.loop.carries if carry != self.summed}
         known |= self._of_columns(columns) | {self._sums.result: sums}
@@ -335,7 +357,8 @@ class LoopWork:
         for store in (s for s in stored if s is not tile):
             row = made[store.target]
             rows = along_dims(row.value, row.dims, (m.split.name,)).expand(self.own)
-            places = self.memory.inside([m.split], [first], [self.own])
+            count = self._rows_inside(self._place(step.writes[0].instance) or self.places[0], first, self.own)
+            places = self.memory.inside([m.split], [first], [count])
             self.memory.put_out(store.target, places, rounded(rows, store.target.tensor.dtype), tuple(places))
         out = made[tile.target]
         value = along_dims(out.value, out.dims, (m.split.name, self.m.columns.name)).expand(whole.shape)
@@ -345,8 +368,9 @@ class LoopWork:
         m, (access,) = self.m, step.reads
         if (place := self._place(access.instance)) is None:
             return
-        first = (place[m.split] * m.consumers + int(access.ring.split()[1])) * self.rows
-        places = self.memory.inside([m.split, m.columns], [first, 0], [self.rows, m.width])
+        first = self._row(place, int(access.ring.split()[1]))
+        rows = self._rows_inside(place, first, self.rows)
+        places = self.memory.inside([m.split, m.columns], [first, 0], [rows, m.width])
         (tile,) = m.tile_stored
         self.memory.put_out(tile.target, places, panel, tuple(places))
 

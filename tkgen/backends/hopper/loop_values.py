@@ -56,7 +56,7 @@ from tkgen.ir.tensors import Dim
 
 LOCALS = {"r", "t", "h", "e", "g", "tk", "two_groups", "iterations", "first_iteration", "first_row", "remapped"}
 LOCALS |= {"col", "consumers", "tiles", "grid_rows", "all_iterations", "part_iterations"}  # what is counted at run time
-OF_AXIS = ("i", "tiles", "walk", "first", "length")  # endings of the locals that are made for an axis
+OF_AXIS = ("i", "tiles", "walk", "first", "length", "rows")  # endings of the locals that are made for an axis
 OF_VALUE = ("_d", "_parts", "_next", "_columns")  # endings of the locals that are made for a value
 IDENTITY = {"sum": "0.0f", "max": "-__builtin_inff()", "min": "__builtin_inff()"}
 COLUMN = "16 * t + 8 * (h / 2) + 2 * (laneid() % 4) + e"  # of a lane's element of a tile
@@ -217,7 +217,7 @@ class LoopValues:
         along = [(i.axis, self._coordinate(i.axis, column)) if i.extends and i.axis else None for i in access.indices]
         ends = [f"{at[1]} < {self.length(at[0])}" for at in along if at and self.m.overhangs(at[0])]
         both = zip(along, access.indices, strict=True)
-        places = [self.in_tensor(*at) if at else self._tile_number(index) for at, index in both]
+        places = [self.in_tensor(*at) if at else self.tile_number(index) for at, index in both]
         read = f"float(tk::number_at(g.{self.tensor[access.tensor.name]}, {place_of(access, places)}))"
         text = f"{' && '.join(ends)} ? {read} : 0.0f"
         return read if not ends else text if alone else f"({text})"
@@ -227,7 +227,7 @@ class LoopValues:
         m, firsts = self.m, {self.m.split: "first_row", self.m.loop.axis: "iteration * KEYS"}
         for load in m.loaded:
             access = load.source
-            places = [self.in_tensor(i.axis, firsts[i.axis]) if i.extends and i.axis else self._tile_number(i)
+            places = [self.in_tensor(i.axis, firsts[i.axis]) if i.extends and i.axis else self.tile_number(i)
                       for i in access.indices]  # fmt: skip
             at = f"&tk::number_at(g.{self.tensor[access.tensor.name]}, {place_of(access, places)})"
             apart = [self._apart(access, axis) for axis in firsts]
@@ -235,7 +235,7 @@ class LoopValues:
                     for (a, first), size in zip(firsts.items(), ("16", "KEYS"), strict=True)]  # fmt: skip
             yield f"tk::load_tile<{m.at_once(access)}>({', '.join((self.name[load.result], at, *apart, *left))});"
 
-    def _tile_number(self, index: Index) -> str:
+    def tile_number(self, index: Index) -> str:
         """The number of the tile at hand where an index is one (`q / 128`, `j / 64`); empty for another index."""
         if not index.of_tile or index.axis is None:
             return ""

@@ -33,6 +33,7 @@ from tkgen.ir.equations import (
     Access,
     Axis,
     Convert,
+    Index,
     Kernel,
     Load,
     Loop,
@@ -100,6 +101,15 @@ class HopperLoop:
     def keys(self) -> int:
         """Elements of the loop's axis in an iteration."""
         return extent(self.loop.axis)
+
+    @property
+    def padded(self) -> bool:
+        """True if a tile has fewer rows than a product: the other rows are zeros, and are not stored."""
+        return extent(self.split) < self.machine.wgmma_rows
+
+    def page(self, access: Access) -> Index | None:
+        """The index of an access that is the page of the iteration, as a table lists it."""
+        return next((i for i in access.indices if i.of_page), None)
 
     @property
     def bounded(self) -> bool:
@@ -191,6 +201,8 @@ class HopperLoop:
         """Return True if tiles in registers may go beyond the end of an axis."""
         along_columns = self.second is not None and axis == self.columns
         size, tile = axis.dim.size, self.width if along_columns else axis.tile or 1
+        if axis == self.split and self.padded:
+            return True
         return axis.within is not None or size is None or size % tile > 0
 
     @cached_property
@@ -347,12 +359,15 @@ class HopperLoop:
         return 4 - len(access.indices) + next(n for n, i in enumerate(access.indices) if i.extends)
 
     def grouped(self, access: Access) -> bool:
-        """True if the rows of a tile are of a group, which ends where its last row is."""
-        return any(i.extends and i.axis is not None and i.axis.within is not None for i in access.indices)
+        """True if the rows of a tile end before the tensor does: where a group, a padded tile or a page's keys end."""
+        along = [i.axis for i in access.indices if i.extends and i.axis is not None]
+        ends = any(axis.within is not None or (axis == self.split and self.padded) for axis in along)
+        return ends or self.page(access) is not None
 
     def describe(self) -> str:
         """One line for people."""
-        found = (f"{self.split.name}: {self.consumers} consumers of {self.machine.wgmma_rows}; "
+        rows = f"{extent(self.split)} of {self.machine.wgmma_rows}" if self.padded else self.machine.wgmma_rows
+        found = (f"{self.split.name}: {self.consumers} consumers of {rows}; "
                  f"{self.left.tensor.name} {self.buffers[0]} x {self.keys} x {self.depth}")  # fmt: skip
         if self.second is None:
             return found

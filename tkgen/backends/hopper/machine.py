@@ -102,6 +102,7 @@ class Hopper:
     map_alignment: int
     wgmma_rows: int
     wgmma_columns: tuple[int, ...]
+    fused_columns: tuple[int, ...]
     wgmma_depth_bytes: int
     fp8_fraction: int
     timing: HopperTiming
@@ -218,6 +219,7 @@ FIELDS = {
     "map_alignment": "copies.map_alignment",
     "wgmma_rows": "wgmma.rows",
     "wgmma_columns": "wgmma.columns",
+    "fused_columns": "wgmma.fused_columns",
     "wgmma_depth_bytes": "wgmma.depth_bytes",
     "fp8_fraction": "wgmma.fp8_fraction",
 }

@@ -19,8 +19,9 @@ from tkgen.backends.hopper.file import name
 from tkgen.backends.hopper.layout import Layout
 from tkgen.backends.hopper.schedule import MACHINE
 from tkgen.backends.hopper.streamed import Code, program
-from tkgen.ir.equations import Access, Axis
+from tkgen.ir.equations import Access, Axis, Index
 from tkgen.proof.terms import Term, Terms
+from tkgen.schedule.loop_tiles import extent
 from tkgen.tile.stored import Coordinate, computed, copied, product, stores
 from tkgen.tile.unroll import Tile, unroll
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 WARPS = 2  # of a consumer, which stand for its four
 TILES = 2
+PADDED = 40_009  # rows of a tile that has fewer than a product: no other number
 FIRST = 5  # K-step of a block's part of a tile, where several blocks share one
 
 Expected = Mapping[tuple[str, Coordinate], Sequence[Term]]
@@ -220,7 +222,14 @@ class _ChainPlace:
         indices = {f"{cpp_name(axis)}_i": at for axis, at in self.indices.items()}
         ends = {"first_iteration": self.iterations.start, "iterations": self.iterations.stop}
         groups = {f"{cpp_name(a)}_{of}": n for a, both in self.groups.items() for of, n in both.items()}
-        return {f"{cpp_name(self.m.split.name)}_i": self.tile, **ends, **indices, **groups}
+        split = cpp_name(self.m.split.name)
+        padded = {f"{split}_first": self._first, f"{split}_rows": PADDED} if self.m.padded else {}
+        return {f"{split}_i": self.tile, **padded, **ends, **indices, **groups}
+
+    @property
+    def _first(self) -> int:
+        """The first row of a tile with fewer rows than a product."""
+        return self.tile * extent(self.m.split)
 
     def meant(self, terms: Terms) -> Iterator[tuple[tuple[str, Coordinate], Sequence[Term]]]:
         """The terms that each consumer's tile must have."""
@@ -279,8 +288,27 @@ class _ChainPlace:
         assert total is not None
         return total
 
+    def _at(self, index: Index) -> int:
+        """The position of an index that does not change along the tile."""
+        if index.axis is None:
+            return index.at
+        if index.extends:
+            return 0
+        return self.tile if index.axis == self.m.split else self.indices[index.axis.name] // index.divisor
+
     def _coordinate(self, access: Access, row: int, iteration: int) -> Coordinate:
-        at = dict.fromkeys(access.axes, 0) | {self.m.split: row, self.m.loop.axis: iteration}
+        m, split, loop = self.m, self.m.split, self.m.loop.axis
+        at = dict.fromkeys(access.axes, 0) | {split: row, loop: iteration}
+        at |= {split: self.tile} if any(i.of_tile and i.axis == split for i in access.indices) else {}
+        if (page := m.page(access)) is not None:
+            size = next(i.divisor for i in access.indices if i.remainder) // m.keys
+            assert page.through is not None
+            tile = [0 if i is page else iteration % size if i.remainder else self._at(i) for i in access.indices]
+            listed = [iteration // size if i.axis == loop else self._at(i) for i in page.through.indices]
+            length = self.groups[loop.name]["length"] if loop.within else loop.dim.size or 0
+            return (*[0, 0, 0, *tile][-4:], length, *[0, 0, 0, *listed][-4:])
+        if m.padded and split in access.axes:
+            return (*_coordinate(access, at | {split: 0}, self.indices), self._first, PADDED)
         (group, *_) = [*(self.groups[a.name] for a in access.axes if a.within), None]
         of_group = (group.get("first", 0), group["length"]) if group else ()
         return (*_coordinate(access, at, self.indices), *of_group)

@@ -61,6 +61,22 @@ struct group_coord {
     int b, d, r, c, first, length;
 };
 
+/// Where a tile of a page is, in tiles: along the page's rows from its first one, of `length` rows of all pages. The page is
+/// the entry of a table, whose place there is `tb` to `tc`; entries are in the order of the rows.
+struct page_coord {
+    int b, d, r, c, length, tb, td, tr, tc;
+};
+
+/// The same as a part of the tensor, where pages lie along dimension `along` and their rows along `axis`: the rows that
+/// the page has of `length`. Of an entry that the table has not, and of a page that the tensor has not, all are zeros.
+template <int along, int axis, typename Table, typename GL>
+__device__ inline group_coord in_page(const Table &table, const GL &tensor, const page_coord &at) {
+    const int page = at.tc < table.cols() ? number_at(table, {at.tb, at.td, at.tr, at.tc}) : -1;
+    const int rows = axis == dim::BATCH ? tensor.batch() : axis == dim::DEPTH ? tensor.depth() : tensor.rows();
+    const int length = min(max(at.length - at.tc * rows, 0), rows);
+    return {along == dim::BATCH ? page : at.b, along == dim::DEPTH ? page : at.d, at.r, at.c, 0, length};
+}
+
 /// The groups of the rows of a tensor, each of which has tiles of its own. Where offsets decrease or lie outside, a group
 /// still begins where the one before it ended, and none ends behind the last row.
 struct group_walk {
