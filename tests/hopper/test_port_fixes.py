@@ -117,8 +117,7 @@ def test_a_target_that_takes_it_still_is_named_beside_the_new_one(tmp_path: Path
 
 
 @pytest.mark.parametrize("way", ["", " via direct"])
-def test_gathered_rows_of_a_factor_are_refused(way: str) -> None:
-    """The copy engine brings whole tiles; without a way a spec would get it unasked."""
+def test_gathered_rows_of_a_factor_are_loaded_by_warps_unless_the_spec_says_otherwise(way: str) -> None:
     text = (
         HEAD.replace("  global C", "  global P : i32[M]\n  global X : bf16[M, K]\n  global C")
         + f"""\
@@ -129,8 +128,12 @@ def test_gathered_rows_of_a_factor_are_refused(way: str) -> None:
   C[m, n] = c
 """
     )
+    text = text.replace("  global A : bf16[M, K]\n", "")
+    if not way:
+        load(text, target="sm_90a").check()
+        return
     with pytest.raises(SpecError, match="gathered"):
-        load(text.replace("  global A : bf16[M, K]\n", ""), target="sm_90a").check()
+        load(text, target="sm_90a").check()
 
 
 def test_what_is_right_for_its_target_is_left_alone(tmp_path: Path) -> None:

@@ -30,10 +30,6 @@ OTHER_TYPES = {
     "low_precision/mxfp4": "has no e2m1",
     "low_precision/mxfp6": "has no e2m3",
     "low_precision/mxfp8": "has no e8m0",
-    "low_precision/w4": "multiplies only tiles in their stored type",
-    "low_precision/w4_decode": "multiplies only tiles in their stored type",
-    "low_precision/w8": "multiplies only tiles in their stored type",
-    "low_precision/w8_decode": "multiplies only tiles in their stored type",
     "quantise/mxfp4_rows": "has no e2m1",
     "quantise/mxfp6_rows": "has no e2m3",
     "quantise/mxfp8_rows": "has no e8m0",
@@ -48,8 +44,6 @@ LEFT = {
     "attention/gated_delta_rule": "the first product must multiply two tensors",
     "attention/linear_attention": "one product, or two",
     "groups/grouped_weights": "no ragged sums",
-    "groups/moe": "rows of `X` are gathered",
-    "groups/moe_fp8": "rows of `X` are gathered",
 }
 """The others that are not accepted, and why."""
 
@@ -112,6 +106,9 @@ SIZES = {
     "tail": "M=100 N=150 K=192",
     "tail_clamped": "M=100 N=152 K=192",
     "tunable": "M=128 N=128 K=192",
+    **dict.fromkeys(["groups/moe", "groups/moe_fp8"], "TOKENS=100 EXPERTS=3 D=128 HIDDEN=128"),
+    **dict.fromkeys(["low_precision/w4", "low_precision/w8"], "M=256 N=256 K=256"),
+    **dict.fromkeys(["low_precision/w4_decode", "low_precision/w8_decode"], "N=256 K=256"),
 }
 """What they are run at, if not at 256 x 256 x 192."""
 

@@ -117,10 +117,12 @@ class Fetch(Move):
 
 @dataclass(frozen=True)
 class Write(Move):
-    """Asynchronous, through shared memory; a copy engine may take the tile then. `value` is the source in C++."""
+    """Asynchronous, through shared memory; a copy engine may take the tile then. `value` is the source in C++, of which
+    `function` stores the tile."""
 
     word, stream_kind, ways = "write", StreamKind.SHARED, (Space.STAGING, Space.SHARED)
     value: str = ""
+    function: str = "warpgroup::store"
 
 
 class Copy(Move):

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tkgen.backends.hopper.epilogue import stored_as_it_is
+from tkgen.backends.hopper.filled import raw_elements
 from tkgen.backends.hopper.launch import problems
 from tkgen.backends.hopper.layout import Layout
 from tkgen.backends.hopper.lowering import tile_code
@@ -25,7 +26,6 @@ from tkgen.checks import mapping
 from tkgen.checks.words import names_text, statement
 from tkgen.diagnostics import Diagnostic, Edit, Fix, Label
 from tkgen.diagnostics.edits import also_for, without_option, without_statement
-from tkgen.ir.equation_text import access_text
 from tkgen.ir.equations import Coordinate
 from tkgen.ir.launch import Launch
 from tkgen.ir.limits import counts_steps_in_64_bits, most_tiles
@@ -166,20 +166,8 @@ def _equations(program: Program, equations: Sums) -> Iterator[Diagnostic]:
         yield _refused("on sm_90a the products of all sums must be scaled before they are added, or of "
                        "none", plain.span or
                        statement(program, "kernel"), "write a separate kernel for each")  # fmt: skip
-    if made := next(iter(equations.made.values()), None):
-        yield _refused("sm_90a multiplies only tiles in their stored "
-                       "type", made.value.span or statement(program, "kernel"),
-                       "store the operand in the type of the product", "this operand is computed",
-                       "the copy engine writes tiles to shared memory, and matrix instructions read them there: they "
-                       "do not go through registers, where values could be converted")  # fmt: skip
+    yield from _filled(program)
     yield from _ragged(program)
-    for operand in (o for o in program.operands if o.name in program.gathered):
-        yield _refused(f"rows of `{operand.name}` are gathered, but the copy engine copies complete tiles",
-                       operand.tensor.span, "gather them in a row kernel first")  # fmt: skip
-    for operand in (o for o in program.operands if o.name in program.placed):
-        yield _refused(f"`{access_text(program.placed[operand.name].access)}` has an affine index, but the copy engine "
-                       "copies complete tiles", operand.tensor.span,
-                       "gather the patches in a row kernel first, or build for an AMD GPU")  # fmt: skip
     scaled = next((s.span for s in equations.sums if s.scaled), None)
     if (program.grid.shares_tiles or program.part) and scaled:
         yield _refused("sm_90a does not divide the K-steps of scaled products among blocks", scaled,
@@ -199,6 +187,41 @@ def _equations(program: Program, equations: Sums) -> Iterator[Diagnostic]:
     if again := next((s for n, s in enumerate(equations.stores) if s.target.tensor in tensors[:n]), None):
         yield _refused(f"sm_90a stores only one matrix of `{again.target.tensor.name}`", again.span or
                        statement(program, "kernel"), "use a separate tensor for each output")  # fmt: skip
+
+
+def _filled(program: Program) -> Iterator[Diagnostic]:
+    """Operands that warps of the producer load themselves, where they cannot."""
+    for operand in program.operands:
+        made, tensor, name = program.equations.made.get(operand.name), operand.tensor, operand.name
+        if not made and name not in program.gathered and name not in program.placed:
+            continue
+        at = (made.value.span if made else None) or tensor.span
+        if program.schedule is not None:
+            yield _refused(
+                f"warps load `{name}` themselves, which consumers that take turns cannot have yet",
+                at,
+                "remove the `schedule` line",
+                edits=without_statement(statement(program, "schedule")),
+            )
+        if program.clusters is not None:
+            yield _refused(f"warps load `{name}` themselves, but blocks of a cluster share what the copy engine copies",
+                           at, "remove `clusters`", edits=without_statement(program.clusters.span))  # fmt: skip
+        if program.ragged and made:
+            yield _refused(f"sm_90a does not compute `{name}` for ragged rows yet", at,
+                           "compute it in a kernel before")  # fmt: skip
+        if operand.contraction_first:
+            yield _refused(f"`{name}` is stored with `{program.k.name}` first, but warps load neighbors along it", at,
+                           f"store it with `{program.k.name}` as its last dimension")  # fmt: skip
+        if made is None:
+            continue
+        unit, step, size = raw_elements(tensor), program.block[2], program.k.size
+        if size is None or size % unit:
+            yield _refused(f"rows of `{name}` are loaded in chunks of {unit} elements, and `{program.k.name}` is "
+                           f"{'dynamic' if size is None else size}", program.k.span,
+                           f"give {program.k.name} a size that is a multiple of {unit}")  # fmt: skip
+        elif size % step:
+            yield _refused(f"`{name}` is computed for complete K-steps, and {size} elements are not a multiple of "
+                           f"{step}", at, f"pad {program.k.name} with zeros to {-(-size // step) * step}")  # fmt: skip
 
 
 def _reduced(program: Program, equations: Sums) -> Iterator[Diagnostic]:
@@ -252,10 +275,10 @@ def _ragged(program: Program) -> Iterator[Diagnostic]:
 def _operands(program: Program) -> Iterator[Diagnostic]:
     """Types, ways into shared memory, the ring."""
     first, *rest = program.operands
-    if (other := next((o for o in program.operands if not _multiplied(o.tensor.dtype)), None)) is not None:
-        yield _refused(f"sm_90a does not multiply {other.tensor.dtype.spelling}", other.tensor.span,
+    if (other := next((o for o in program.operands if not _multiplied(o.dtype)), None)) is not None:
+        yield _refused(f"sm_90a does not multiply {other.dtype.spelling}", other.tensor.span,
                        "use bf16, f16, fp8, bf8 or i8, or build for another target", "",
-                       TF32 if other.tensor.dtype is DType.F32 else "")  # fmt: skip
+                       TF32 if other.dtype is DType.F32 else "")  # fmt: skip
     others = {o.span: o.via for o in program.operands if o.via is not Via.DIRECT}
     for span, via in others.items():
         way, fix, edits = "bypass shared memory", "write `shared` in place of `registers`", through_shared(span)

@@ -84,7 +84,7 @@ def _words() -> frozenset[str]:
 def name(text: str) -> str:
     """`text` as a C++ identifier of the generated file: with a trailing underscore where it is taken."""
     safe = cpp_name(text)
-    made = (safe, *(safe + suffix for suffix in ("_tile", "_part", "_s", "_acc", "_v")))
+    made = (safe, *(safe + suffix for suffix in ("_tile", "_part", "_s", "_acc", "_v", "_loaded", "_load", "_made")))
     return f"{safe}_" if _words().intersection(made) else safe
 
 

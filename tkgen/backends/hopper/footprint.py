@@ -41,7 +41,7 @@ def _stages(m: Layout) -> Iterator[Buffer]:
     for o in m.program.operands:
         turns = m.turns if o.side is Side.A else 1
         rows, cols = (o.step, o.extent // turns) if o.contraction_first else (o.extent // turns, o.step)
-        yield Buffer(o.name, o.lds_bytes // turns, m.stages, f"{rows} x {cols} {o.tensor.dtype.spelling}")
+        yield Buffer(o.name, m.tile_bytes(o) // turns, m.stages, f"{rows} x {cols} {o.dtype.spelling}")
     panel = f"{m.machine.wgmma_rows} rows of {m.machine.swizzle_bytes} bytes"
     yield Buffer("panels of the output", m.panel_bytes, m.consumers * m.store_buffers, panel)
     yield from _rest(m.column_bytes, m.barrier_bytes, m.machine)

@@ -34,6 +34,7 @@ class HopperForm(Form):
     copies: bool = True
     aligned_bytes: int = ACCESS_BYTES  # what the first byte of a tensor that threads read themselves is a multiple of
     single: Callable[[AnySpec], frozenset[str]] = lambda spec: frozenset()  # what is copied, and read by threads, too
+    filled: Callable[[AnySpec], frozenset[str]] = lambda spec: frozenset()  # operands that threads load in chunks
     blocks: Callable[[Launch[Any]], int] = lambda launch: launch.blocks
     one_matrix: Callable[[AnySpec], dict[str, int]] = lambda spec: {}
     judged: Callable[[AnySpec], Span] = lambda spec: spec.program.spans["kernel"]  # what machine code breaks, is said

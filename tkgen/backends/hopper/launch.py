@@ -243,7 +243,7 @@ def argument(
     return whole.ljust(-(-len(whole) // alignment) * alignment, b"\0")
 
 
-def _checked(launch: Launch[Any], tensors: Mapping[str, torch.Tensor], alignment: int) -> None:
+def _checked(launch: Launch[Any], tensors: Mapping[str, torch.Tensor], spec: HopperSpec[Any]) -> None:
     """Raises ValueError for tensors that the kernel, built for these sizes, would read or write past."""
     from tkgen.ir.rounding import TORCH
 
@@ -254,7 +254,7 @@ def _checked(launch: Launch[Any], tensors: Mapping[str, torch.Tensor], alignment
                              f"not {launch.shape(tensor)} of {TORCH[tensor.dtype]}")  # fmt: skip
         if not data.is_contiguous() or not data.is_cuda:
             raise ValueError(f"`{tensor.name}` is not a contiguous tensor on the GPU")
-        if data.data_ptr() % alignment:
+        if data.data_ptr() % (alignment := spec.aligned_bytes(tensor.name)):
             raise ValueError(f"`{tensor.name}` does not start at a multiple of {alignment} bytes")
 
 
@@ -288,7 +288,7 @@ def _launcher(
 ) -> Callable[[], None]:  # fmt: skip
     spec, program = build.spec, launch.program
     own = {t.name: tensors[t.name] for t in program.arguments}
-    _checked(launch, own, spec.form.aligned_bytes)
+    _checked(launch, own, spec)
     whole = packed(spec.boxes, program, own, scalars, spec.target.map_alignment)
     return started(build, spec.blocks(launch), whole, own)
 

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tkgen.backends.hopper.machine import Hopper
-from tkgen.ir.equations import Access, Reduce, Store
+from tkgen.ir.equations import Access, Axis, Load, Reduce, Store
 from tkgen.ir.products import Sums, view
 from tkgen.ir.types import DType, Operand, Program, Role, Side, Tensor
 
 BARRIER_BYTES = 8  # of an mbarrier (PTX ISA, mbarrier)
 PRODUCER_OVERHEAD = 24  # registers of a thread that only issues copies; the least that setmaxnreg takes, too
 
+FILLER_REGISTERS = 80  # more of one that loads tiles, and has what it loads for a step
 WALKER_REGISTERS = 56  # of one that also goes from group to group: with 40 ptxas keeps some of the walk in memory
 
 
@@ -87,7 +88,19 @@ class Layout:
     @property
     def stage_bytes(self) -> int:
         """Bytes of the tiles of a K-step: of A the rows of all consumers, or of the one whose turn it is."""
-        return sum(o.lds_bytes // (self.turns if o.side is Side.A else 1) for o in self.program.operands)
+        return sum(self.tile_bytes(o) // (self.turns if o.side is Side.A else 1) for o in self.program.operands)
+
+    def tile_bytes(self, operand: Operand) -> int:
+        """Bytes of an operand's tiles in a stage, as they are multiplied: of A the rows of all consumers."""
+        return operand.extent * operand.step * operand.dtype.bytes
+
+    @cached_property
+    def filled(self) -> dict[str, Access]:
+        """The operands that warps of the producer load: whose rows are gathered or computed, or which are functions."""
+        program = self.program
+        found = {a.tensor.name: a for s in self.equations.sums for a in (s.left, s.right)}
+        ways = {*program.gathered, *program.placed, *self.equations.made}
+        return {name: access for name, access in found.items() if name in ways}
 
     @property
     def equations(self) -> Sums:
@@ -139,7 +152,15 @@ class Layout:
         found = self.equations
         stored = (s.target for s in self.tiles_stored if not self.stored_in_chunks(s.target.tensor))
         touched = [*(a for s in found.sums for a in (s.left, s.right)), *stored]
-        return {access.tensor.name: access for access in touched}
+        return {access.tensor.name: access for access in touched if access.tensor.name not in self.filled}
+
+    def batch_of(self, access: Access) -> tuple[Axis, ...]:
+        """The indices of the batch on which an operand depends, what is loaded beside it included."""
+        made = self.equations.made.get(access.tensor.name)
+        beside = [op.source for op in (made.ops if made else ()) if isinstance(op, Load)]
+        beside += [i.through for i in access.indices if i.through is not None]
+        axes = {axis for a in (access, *beside) for i in a.indices for axis in i.axes}
+        return tuple(axis for axis in self.program.batch if axis in axes)
 
     def stored_in_chunks(self, output: Tensor) -> int:
         """Bytes that a lane stores at once of an output whose rows the copy engine cannot step over; 0 for others.
@@ -158,13 +179,14 @@ class Layout:
         """Bytes of a row of a panel: as many as the swizzle has, or half, where a tile's rows are no multiple of it."""
         swizzle = self.machine.swizzle_bytes
         operand = next((o for o in self.program.operands if o.name == tensor.name), None)
-        if operand is None or self.tile_shape(operand)[1] * tensor.dtype.bytes % swizzle == 0:
+        if operand is None or self.tile_shape(operand)[1] * operand.dtype.bytes % swizzle == 0:
             return swizzle
         return swizzle // 2
 
     def panel_cols(self, tensor: Tensor) -> int:
         """Columns of a panel of `tensor`."""
-        return self.row_bytes(tensor) // tensor.dtype.bytes
+        operand = next((o for o in self.program.operands if o.name == tensor.name), None)
+        return self.row_bytes(tensor) // (operand.dtype if operand else tensor.dtype).bytes
 
     def panels_of(self, store: Store) -> int:
         """Panels of 64 rows of one output."""
@@ -212,8 +234,13 @@ class Layout:
     @property
     def moved_registers(self) -> tuple[int, int] | None:
         """Registers of producer and consumer threads after `setmaxnreg`; None if it would gain none."""
-        producer = WALKER_REGISTERS if self.ragged else PRODUCER_OVERHEAD
-        return moved_registers(self.machine, self.threads, self.consumers, producer)
+        return moved_registers(self.machine, self.threads, self.consumers, self.producer_registers)
+
+    @property
+    def producer_registers(self) -> int:
+        """Registers that a producer's thread needs."""
+        alone = WALKER_REGISTERS if self.ragged else PRODUCER_OVERHEAD
+        return alone + FILLER_REGISTERS * bool(self.filled)
 
     def tile_shape(self, operand: Operand) -> tuple[int, int]:
         """Rows and columns of the tile that a consumer multiplies: of A its 64 rows of the block, of B all."""

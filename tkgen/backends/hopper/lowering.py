@@ -28,13 +28,14 @@ from tkgen.backends.hopper.epilogue import (
     stored_as_it_is,
 )
 from tkgen.backends.hopper.file import File, Member, name, size
+from tkgen.backends.hopper.filled import filled, helpers_of
 from tkgen.backends.hopper.layout import Layout
 from tkgen.backends.hopper.machine import Hopper
 from tkgen.backends.hopper.printer import INDENT, body
 from tkgen.backends.hopper.reduced import Reduced, called
 from tkgen.backends.hopper.streamed import Code, program
 from tkgen.ir.equations import Access
-from tkgen.ir.types import Dim, Operand, Program, Side, Tensor
+from tkgen.ir.types import Dim, DType, Operand, Program, Side, Tensor
 from tkgen.remap import NamedInt, RemapCall, compose
 from tkgen.source import Span
 from tkgen.tile.program import Let, Ring, Scope
@@ -55,6 +56,7 @@ class Factor:
     axis: str
     comment: str
     origin: Origins
+    filled: streamed.Filled | None = None
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,11 @@ def described(tile: str, along: int, grouped: bool = False) -> str:
     return f"tma::descriptor{arguments}" if along in DIMENSIONS else tile
 
 
+def _stored(tensor: Tensor) -> Sequence[int | None]:
+    """The extents of a tensor in what memory is counted in."""
+    return tensor.shape if None in tensor.shape else tensor.dtype.stored([n or 0 for n in tensor.shape])
+
+
 class _Lowering:
     def __init__(self, program: Program, machine: Hopper):
         self.program, self.machine = program, machine
@@ -145,6 +152,7 @@ class _Lowering:
         made += self.reduced.elements
         functions = [h for each in made for h in each.helpers]
         functions += [h for each in products if each.scaling for h in each.scaling.helpers]
+        functions += [h for made in self.layout.equations.made.values() for h in helpers_of(made)]
         return File(
             name(p.name),
             tuple(comment_text(line) for line in p.header.rstrip("\n").split("\n") if p.header),
@@ -195,7 +203,7 @@ class _Lowering:
         moved = layout.moved_registers or (0, 0)
         operands = tuple(
             streamed.Operand(f.name, not f.parts, f"{f.name}_s", f"{f.name}_tile", f.name, f.coord, f.axis,
-                             f"{f.name}_part" if f.part else "", self.marks.remark(f.origin))
+                             f"{f.name}_part" if f.part else "", self.marks.remark(f.origin), f.filled)
             for f in factors
         )  # fmt: skip
         numbers = {f.name: n for n, f in enumerate(factors)}
@@ -318,7 +326,7 @@ class _Lowering:
             made = element(layout.equations, store.value, name) if as_it_is is None else None
             panels = "PANELS" if only else f"{safe}_PANELS"
             found.append(Output(
-                safe, self.tile_type(tensor, (str(self.machine.wgmma_rows), str(layout.panel_cols(tensor)))),
+                safe, self.tile_type(tensor.dtype, (str(self.machine.wgmma_rows), str(layout.panel_cols(tensor)))),
                 f"rt_{tensor.dtype.suffix}<16, {safe}_tile::cols>" if tensor.dtype.bits == 8 else "",
                 "a panel of a consumer's sums" if only else "a panel of what is stored there",
                 panels, "".join(f"{b} + " for b in before), made, as_it_is or 0,
@@ -332,7 +340,7 @@ class _Lowering:
 
     def limit(self, dim: Dim) -> str:
         """The size of a dimension in C++."""
-        return size(dim, (access.tensor for access in self.layout.moved.values()))
+        return size(dim, (*(access.tensor for access in self.layout.moved.values()), *self.program.arguments))
 
     def tiles(self, rows: str | NamedInt, cols: str | NamedInt) -> str:
         """The head of the loop over a block's output tiles."""
@@ -399,6 +407,11 @@ class _Lowering:
         extent = f"BLOCK_ROWS / CONSUMERS{' / FRAGMENTS' if turns else ''}" if rows else "BLOCK_COLS"
         own = "(tile_row * CONSUMERS + consumer) * FRAGMENTS + i" if turns else "tile_row * CONSUMERS + i"
         place = own if rows else "tile_col"  # in tiles, at step `k`
+        about = f"a step's, of {'all consumers' if not rows else '64 rows' if turns else 'one consumer'}"
+        if operand.name in self.layout.filled:
+            tile = self.tile_type(operand.dtype, (extent, "K_STEP"))
+            return Factor(name(operand.name), tile, "", "CONSUMERS" if rows else "", "", "", about,
+                          self.origin(operand.span), self.filling(operand))  # fmt: skip
         access, along = self.layout.moved[operand.name], self.layout.parted(operand)
         shape, at = [extent, "K_STEP"], [place, self.step]
         if rows and self.layout.ragged:
@@ -406,11 +419,11 @@ class _Lowering:
             at = [f"walk.first + ({own}) * {name(operand.name)}_tile::rows", f"{step} * K_STEP"]
         if operand.contraction_first:
             shape, at = shape[::-1], at[::-1]
-        tile, part = self.tile_type(operand.tensor, shape), ""
+        tile, part = self.tile_type(operand.dtype, shape), ""
         if along is not None:
             shape[along] = f"{shape[along]} / CLUSTER"
             at[along] = f"{f'({at[along]})' if ' ' in at[along] else at[along]} * CLUSTER + rank"
-            part = self.tile_type(operand.tensor, shape)
+            part = self.tile_type(operand.dtype, shape)
         return Factor(
             name(operand.name),
             tile,
@@ -418,9 +431,18 @@ class _Lowering:
             ("FRAGMENTS" if turns else "CONSUMERS") if rows else "",
             f"coord<>{self.place(access, at)}" if rows and self.layout.ragged else self.place(access, at),
             self.axis(access),
-            f"a step's, of {'all consumers' if not rows else '64 rows' if turns else 'one consumer'}",
+            about,
             self.origin(operand.span),
         )
+
+    def filling(self, operand: Operand) -> streamed.Filled:
+        """The way of an operand that warps of the producer load."""
+        row = "tile_col * BLOCK_COLS"
+        if operand.side is Side.A:
+            row = f"({self.row_tile.replace('consumer', 'i')}) * {name(operand.name)}_tile::rows"
+            row = f"walk.first + {row}" if self.layout.ragged else row
+        spec = self.marks.remark(self.origin(operand.tensor.span))
+        return filled(self.layout, operand, row, self.step, self.limit, spec)
 
     @property
     def step(self) -> str:
@@ -467,20 +489,23 @@ class _Lowering:
             end_of(product.span or self.program.accumulator.span),
         )  # fmt: skip
 
-    def tile_type(self, tensor: Tensor, shape: Sequence[str]) -> str:
-        kind = f"st<{tensor.dtype.cpp}, " if tensor.dtype.whole else f"st_{tensor.dtype.suffix}<"
+    @staticmethod
+    def tile_type(dtype: DType, shape: Sequence[str]) -> str:
+        """The type of a tile in shared memory."""
+        kind = f"st<{dtype.cpp}, " if dtype.whole else f"st_{dtype.suffix}<"
         return f"{kind}{shape[0]}, {shape[1]}>"
 
     def tensor(self, tensor: Tensor) -> Member:
-        known = ["-1" if d.size is None else str(d.size) for d in tensor.dims]
+        known = ["-1" if n is None else str(n) for n in _stored(tensor)]
         b, d, r, c = ["1", "1", "1", *known][-4:]
         d = "-1" if len(known) > 2 and b == d == "1" else d  # a matrix is what has two dimensions
         parted = any(o.name == tensor.name and self.layout.shared_by_cluster(o) for o in self.program.operands)
-        kind = "part" if parted else "tile"
+        what = "part" if parted else "tile"
         access, tile = self.layout.moved.get(tensor.name), ""
         if access is not None:
-            tile = described(f"{name(tensor.name)}_{kind}", self.layout.rows_along(access))
-        return Member(name(tensor.name), tensor.dtype.cpp, (b, d, r, c), self.origin(tensor.span), tile)
+            tile = described(f"{name(tensor.name)}_{what}", self.layout.rows_along(access))
+        kind = "uint8_t" if tensor.dtype.packed else tensor.dtype.cpp
+        return Member(name(tensor.name), kind, (b, d, r, c), self.origin(tensor.span), tile)
 
     @property
     def steps(self) -> str:

@@ -20,6 +20,7 @@ from tkgen.backends.hopper.layout import Layout
 from tkgen.backends.hopper.schedule import MACHINE
 from tkgen.backends.hopper.streamed import Code, program
 from tkgen.ir.equations import Access, Axis, Index
+from tkgen.ir.types import Side
 from tkgen.proof.terms import Term, Terms
 from tkgen.schedule.loop_tiles import extent
 from tkgen.tile.stored import Coordinate, computed, copied, product, stores
@@ -180,10 +181,7 @@ class _ProductPlace:
         layouts += "" if total.right.axes[0] == k else "t"
         products = []
         for step in range(self.first, self.first + self.steps):
-            left, right = (
-                copied(terms, name(access.tensor.name), self._operand(access, place, step))
-                for access, place in ((total.left, row), (total.right, self.col))
-            )
+            left, right = (self._brought(terms, *each, step) for each in ((total.left, row), (total.right, self.col)))
             products.append(product(terms, layouts, left, right))
         if not self.layout.scaled:
             return terms.sum(products)
@@ -191,6 +189,17 @@ class _ProductPlace:
         for each in products:
             made = computed(terms, "added", tiles=(each, made))
         return made
+
+    def _brought(self, terms: Terms, access: Access, place: int, step: int) -> Term:
+        """The tile of an operand: copied, or what warps load at its first row, at the step, at indices of a batch."""
+        layout, tensor = self.layout, access.tensor.name
+        if tensor not in layout.filled:
+            return copied(terms, name(tensor), self._operand(access, place, step))
+        is_left = layout.program.operand(tensor).side is Side.A
+        first = place * (layout.machine.wgmma_rows if is_left else layout.program.block[1])
+        first += self.begin if layout.ragged and is_left else 0
+        at = (first, step, *(self.indices[axis.name] for axis in layout.batch_of(access)))
+        return computed(terms, f"loaded {name(tensor)}", *at, tiles=())
 
     def _operand(self, access: Access, place: int, step: int) -> Coordinate:
         """The coordinate of an operand's tile: rows of a group are counted one by one, with the step's elements."""

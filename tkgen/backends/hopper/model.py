@@ -26,7 +26,7 @@ from tkgen.backends.protocol import Modelled
 from tkgen.ir.computation import Computation
 from tkgen.ir.equations import Access, Axis, Kernel, Op, Store, Value
 from tkgen.ir.launch import Launch
-from tkgen.ir.products import needed
+from tkgen.ir.products import Made, needed
 from tkgen.ir.rounding import TORCH, rounded
 from tkgen.ir.sizing import Piece
 from tkgen.ir.tiles import Tile, along_dims
@@ -62,6 +62,20 @@ class Memory(Computation):
         tile = self.load(access)
         value = along_dims(tile.value, tile.dims, tuple(a.name for a in axes))
         whole = torch.zeros(shape)
+        whole[: value.shape[0], : value.shape[1]] = value
+        return whole
+
+    def filled(
+        self, access: Access, made: Made | None, axes: tuple[Axis, Axis], first: tuple[int, int],
+        shape: tuple[int, int],
+    ) -> Tensor:  # fmt: skip
+        """The same of a tile that is computed, if it is, and whose rows lie where a tensor or a sum says."""
+        if made is None:
+            return self.brought(access, axes, first, shape)
+        places = self.inside(axes, first, shape)
+        self.compute((made.tile, *made.ops), {}, places)
+        tile, whole = self.get(made.value), torch.zeros(shape)
+        value = along_dims(tile.value, tile.dims, tuple(a.name for a in axes))
         whole[: value.shape[0], : value.shape[1]] = value
         return whole
 
@@ -131,6 +145,8 @@ class ProductWork:
                 return [(self._reduced(agent, step, found),)]
             case "combined":
                 return [(self._combined(step, found[0]),)]
+            case "loaded":
+                return [(self._loaded(step),)]
             case "values":
                 return [(self._values(step, found),)]
         return [found[0]]  # a panel
@@ -165,24 +181,40 @@ class ProductWork:
         spans = enumerate(self.shape.spans(0))
         return next(((n, instance - span.start) for n, span in spans if instance in span), (-1, 0))
 
+    def _loaded(self, step: Do) -> Tensor:
+        """The share of a warp of a tile that warps of the producer load."""
+        (access,) = step.writes
+        number, *_, warp = map(int, access.ring.split()[1:])
+        each, part = divmod(number, self.shape.parts)
+        ring = (*self.shape.lefts, *self.shape.rights)[each]
+        whole = self._tile(ring, access.instance, part)
+        return whole.chunk(self.shape.warps)[warp]
+
     def _brought(self, step: Do) -> Tensor:
         (access,) = step.writes
-        side, (_, bn, bk) = int(access.ring[0] == "B"), self.layout.program.block
-        name = self.factors[side][int(access.ring[1:])]
-        turn, k = self._step(access.instance)
+        return self._tile(access.ring, access.instance, access.box[0][0] if access.ring[0] == "A" else 0)
+
+    def _tile(self, ring: str, instance: int, part: int) -> Tensor:
+        """The tile of an operand in a step; of A that part of the consumers'."""
+        side, (_, bn, bk) = int(ring[0] == "B"), self.layout.program.block
+        name = self.factors[side][int(ring[1:])]
+        turn, k = self._step(instance)
         tile, consumer = divmod(turn, self.shape.turns)
         shape = (bn if side else self.rows, bk)
         piece = self._piece(tile)
         if piece is None:
             return torch.zeros(shape)
-        part = 0 if side else consumer * self.shape.parts + access.box[0][0]
+        part = 0 if side else consumer * self.shape.parts + part
         first = piece.col * bn if side else self._row(piece, part * self.rows)
         axes = (self.sums.cols if side else self.sums.rows, self.sums.contraction)
-        return self.memory.brought(self.layout.moved[name], axes, (first, (piece.first + k) * bk), shape)
+        at = (first, (piece.first + k) * bk)
+        if name not in self.layout.filled:
+            return self.memory.brought(self.layout.moved[name], axes, at, shape)
+        return self.memory.filled(self.layout.filled[name], self.sums.made.get(name), axes, at, shape)
 
     def _product(self, step: Do, found: Sequence[Parts]) -> Tensor:
         """Rows of warp w of the sums: those before, where they are read, and a step's."""
-        (left,), (right,), *before = found
+        (left, right), before = [torch.cat(parts) for parts in found[:2]], found[2:]
         w = int(step.writes[0].ring.split()[-1])
         if self.layout.program.a.dtype.whole:  # f64 holds all of their sums
             left, right = left.double(), right.double()
@@ -212,8 +244,9 @@ class ProductWork:
         return whole
 
     def _warp(self, agent: int) -> tuple[int, int]:
-        """The consumer of an agent, and its warp there: the first agent of a block is its producer."""
-        return divmod(agent % (self.shape.consumers * self.shape.warps + 1) - 1, self.shape.warps)
+        """The consumer of an agent, and its warp there: the first agents of a block are its producer."""
+        producers = self.shape.warps if self.shape.filled else 1
+        return divmod(agent % (self.shape.consumers * self.shape.warps + producers) - producers, self.shape.warps)
 
     def _reduced(self, agent: int, step: Do, found: Sequence[Parts]) -> Mapping[Value, Tensor]:
         """The reductions of a round, by value, for a warp's rows or columns, with those of earlier rounds."""

@@ -66,7 +66,7 @@ def _flattened(span: Span) -> Iterator[Edit]:
 
 def _block(program: Program, machine: Hopper) -> tuple[int, int, int]:
     """The largest block within the program's that wgmma takes and that fits; the program's where none does."""
-    panel = machine.swizzle_bytes // program.a.tensor.dtype.bytes
+    panel, layout = machine.swizzle_bytes // program.a.dtype.bytes, Layout(program, machine)
     step = max(min(program.block[2], machine.max_box) // panel, 1) * panel
     wide = max(machine.swizzle_bytes // out.dtype.bytes for out in program.outputs)
 
@@ -77,10 +77,10 @@ def _block(program: Program, machine: Hopper) -> tuple[int, int, int]:
         consumers = rows // machine.wgmma_rows
         threads = (consumers + 1) * machine.warpgroup_threads
         sums, most = cols // 2 * len(program.products), launched_registers(machine, threads)
-        if Layout(program, machine).scaled:
-            moved = moved_registers(machine, threads, consumers)
+        if layout.scaled:
+            moved = moved_registers(machine, threads, consumers, layout.producer_registers)
             sums, most = 3 * sums, moved[1] if moved else most
-        stage = sum(o.tensor.dtype.bytes * step * (rows if o.side.name == "A" else cols) for o in program.operands)
+        stage = sum(o.dtype.bytes * step * (rows if o.side.name == "A" else cols) for o in program.operands)
         shared = 2 * (stage + consumers * machine.wgmma_rows * machine.swizzle_bytes) + machine.tile_alignment
         return sums + WORKING_REGISTERS <= most and shared <= machine.shared_bytes_per_block
 

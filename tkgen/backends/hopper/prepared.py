@@ -347,7 +347,7 @@ def _prepare(build: CudaBuild[HopperSpec[Any]], launch: Launch[Any], given: Mapp
     def slot(at: int, tensor: tensors.Tensor) -> Slot:
         begin = list(program.arguments).index(tensor) * hopper.GLOBAL_BYTES
         is_moved = tensor.name in moved
-        aligned = ACCESS_BYTES if is_moved else spec.form.aligned_bytes
+        aligned = ACCESS_BYTES if is_moved else spec.aligned_bytes(tensor.name)
         before = hopper.described(layout, tensor, named[tensor.name]).before if layout and is_moved else 0
         return Slot(at, (begin + hopper.MAP_BYTES) // WORD, aligned - 1, begin if is_moved else None, before)
 

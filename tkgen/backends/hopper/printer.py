@@ -135,8 +135,8 @@ def statement(op: Op) -> str:
             return f"{function}{f'<{left}>' if left != '0' else ''}()"
         case Pin(tiles=tiles):
             return ", ".join(f"tk::pin({region(tile)})" for tile in tiles)
-        case Write(target=to, value=value):
-            return f"warpgroup::store({region(to)}, {value})"
+        case Write(target=to, value=value, function=function):
+            return f"{function}({region(to)}, {value})"
         case Bind(tile=tile, type=kind, cast=cast):
             place = region(replace(tile, alias=""))
             if cast:
@@ -236,10 +236,7 @@ def body(block: Block, full: str, fresh: str, sizes: Sequence[str] = ()) -> list
         *(INDENT + each if each else "" for each in start),
         f"{INDENT}if (warpgroup::groupid() == {producer.groups_before}) {{{producer.remark}",
         *_registers("decrease", producer),
-        f"{INDENT * 2}if (warpgroup::laneid() == 0) {{",
-        f"{INDENT * 3}{_cursors(producer, fresh)}",
-        *printed(producer.nodes, 3),
-        f"{INDENT * 2}}}",
+        *_producing(producer, fresh),
         f"{INDENT}}} else {{{consumer.remark}",
         *_registers("increase", consumer),
         f"{INDENT * 2}const int {GROUP} = warpgroup::groupid(){_less(consumer.groups_before)};",
@@ -248,6 +245,18 @@ def body(block: Block, full: str, fresh: str, sizes: Sequence[str] = ()) -> list
         f"{INDENT}}}",
         *(INDENT + each for each in end),
     ]
+
+
+def _producing(role: Role, fresh: str) -> Iterator[str]:
+    """The body of the role that brings tiles: of its first thread, or of all its warps."""
+    if role.warps:
+        yield f"{INDENT * 2}{_cursors(role, fresh)}"
+        yield from printed(role.nodes, 2)
+        return
+    yield f"{INDENT * 2}if (warpgroup::laneid() == 0) {{"
+    yield f"{INDENT * 3}{_cursors(role, fresh)}"
+    yield from printed(role.nodes, 3)
+    yield f"{INDENT * 2}}}"
 
 
 def _registers(change: str, role: Role) -> Iterator[str]:

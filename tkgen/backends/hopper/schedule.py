@@ -35,6 +35,8 @@ Of a cluster, all blocks are there.
   except for two such tiles, between which no store is under way; where a consumer's tile has several 64 rows, another
   shape has tiles of which the first 64 rows are whole.
 - The same holds of the ring of panels. A K known at the launch alone may be any of these numbers of steps.
+- Where warps of a producer fill tiles, two of them stand for its four: each loads and stores its share, and
+  arrives by itself.
 - A cluster is proven in two shapes. One is a block by itself, as above: what its consumers alone touch - sums, panels,
   named barriers - is ordered by their own steps, which are the same. The other has all blocks, each with one consumer
   of one warp, and one panel. What is left are tiles, mbarriers and the blocks' memory: of every two accesses one is a
@@ -58,7 +60,7 @@ from typing import TYPE_CHECKING
 
 from tkgen.backends.hopper.layout import Layout
 from tkgen.backends.hopper.machine import load_hopper
-from tkgen.backends.hopper.streamed import Code, Operand, Output, Product, Round, Rows, program
+from tkgen.backends.hopper.streamed import Code, Filled, Operand, Output, Product, Round, Rows, program
 from tkgen.ir.launch import Launch
 from tkgen.proof.passes import first_wrong, unread
 from tkgen.proof.program import Loop
@@ -96,6 +98,7 @@ class Shape:
     rows_stored: int = 0  # outputs that have a number of each row
     columns_stored: int = 0  # and of each column
     chunked: tuple[int, ...] = ()  # the outputs that warps store, as the copy engine cannot step over their rows
+    filled: tuple[str, ...] = ()  # the tiles that warps of the producer load and store
 
     @property
     def turn(self) -> int:
@@ -173,7 +176,9 @@ def block_shape(layout: Layout, steps: int) -> Shape:
                  outputs=len(layout.tiles_stored), rounds=tuple(layout.of_columns(ops[0]) for ops in layout.rounds),
                  rows_stored=len(layout.rows_stored), columns_stored=len(layout.columns_stored),
                  chunked=tuple(n for n, store in enumerate(layout.tiles_stored)
-                               if layout.stored_in_chunks(store.target.tensor)))  # fmt: skip
+                               if layout.stored_in_chunks(store.target.tensor)),
+                 filled=tuple(f"{side}{n}" for side, names in (("A", lefts), ("B", rights))
+                              for n, name in enumerate(names) if name in layout.filled))  # fmt: skip
 
 
 def representatives(shape: Shape, numbers: Iterable[int]) -> list[Shape]:
@@ -270,7 +275,8 @@ def schedule(shape: Shape, tiles: int = 0, ends: Mapping[Part, int] | None = Non
 
 def _code(shape: Shape) -> Code:
     """The operands, products and outputs of a block of this shape."""
-    operands = [Operand(name, name in shape.rights, share="part" if name[0] == shape.common else "")
+    operands = [Operand(name, name in shape.rights, share="part" if name[0] == shape.common else "",
+                        filled=Filled() if name in shape.filled else None)
                 for name in (*shape.lefts, *shape.rights)]  # fmt: skip
     numbers = {operand.ring: n for n, operand in enumerate(operands)}
     products = tuple(Product(numbers[f"A{a}"], numbers[f"B{b}"]) for a, b in shape.products)

@@ -16,6 +16,7 @@ from tkgen.backends.spec import K
 from tkgen.backends.stages import Compiling
 from tkgen.diagnostics import Diagnostic
 from tkgen.ir.launch import Launch
+from tkgen.ir.types import ACCESS_BYTES
 from tkgen.proof.execution import Order
 
 if TYPE_CHECKING:
@@ -61,6 +62,10 @@ class HopperSpec(KernelSpec[K, Hopper], Generic[K]):
     def single(self) -> frozenset[str]:
         """Tensors that the copy engine moves and that threads read, too."""
         return self.form.single(self)
+
+    def aligned_bytes(self, tensor: str) -> int:
+        """The divisor of the first byte of a tensor that the copy engine does not move."""
+        return ACCESS_BYTES if tensor in self.form.filled(self) else self.form.aligned_bytes
 
     def blocks(self, launch: Launch[Any]) -> int:
         """Blocks of a launch."""

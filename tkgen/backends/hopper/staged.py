@@ -98,5 +98,6 @@ STAGED = HopperForm(
     aligned_bytes=PAIR_BYTES,  # what epilogues read together
     single=lambda spec: frozenset(op.source.tensor.name for op in spec.program.equations.epilogue
                                   if isinstance(op, Load)),
+    filled=lambda spec: frozenset(spec.layout.filled),
     judged=lambda spec: statement(spec.program, "accumulate"),  # the sums, which take the registers
 )  # fmt: skip

@@ -8,6 +8,9 @@ back when they are done. The sums leave through panels of shared memory, by the 
   products run while the first one's are added.
 - `ragged`: groups of rows end within tiles; of 64 rows that are not all of the group, warps store those that are.
 - `cluster`: blocks copy tiles of an operand for each other.
+
+Tiles of an operand that is `filled` are loaded by all threads of the producer, and computed on their way where they are
+no copies: each has a part of the next step's in registers while it waits for a free stage.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tkgen.tile.expressions import renamed
 from tkgen.tile.ops import Multiply, Write
 from tkgen.tile.program import (
     Advance,
@@ -60,6 +64,7 @@ IN_FLIGHT = (
 TWO_STEPS = (
     "// Of two steps the second one's products run while the first one's are added; what scales them comes meanwhile."
 )
+AHEAD = "// What is loaded of a step is on its way while the stage of it is not free."
 AGAIN = "// A buffer is written again when the store that was last made from it has read it."
 SKIP = "const auto skip = [&](int steps) { stage += steps, phase ^= stage / STAGES & 1, stage %= STAGES; };"
 PANEL = Ring("panel", "panel_s", "STORE_BUFFERS", WARPS, Scope.GROUP)
@@ -78,6 +83,23 @@ class Operand:
     axis: str = ""
     share: str = ""  # the type of what each block of a cluster copies of it, where they have it in common
     remark: str = ""
+    filled: Filled | None = None
+
+
+@dataclass(frozen=True)
+class Filled:
+    """Way of an operand through registers of the producer: their name and declaration, the functions of it in C++.
+
+    `at` are the expressions that `load` is called with: the first row of the tile, the K-step, indices of a batch.
+    `made` ends the arguments of the function that stores the tile.
+    """
+
+    loaded: str = ""
+    declared: tuple[str, ...] = ()
+    functions: tuple[str, ...] = ()
+    load: str = ""
+    at: tuple[str, ...] = ()
+    made: str = ""
 
 
 @dataclass(frozen=True)
@@ -195,7 +217,10 @@ class _Streamed:
         self.ready = Ring("values", "values", scope=Scope.WARP)
         self.reduced = tuple(map(self._reduced, code.rounds))
         everyone = ("CLUSTER * " if code.cluster else "") + ("" if code.turns else "CONSUMERS * ") + WARPS
-        self.full = Flags("full", "full", "1", "STAGES")
+        self.filled = any(o.filled for o in code.operands)
+        self.loaded = tuple(map(self._loaded, range(len(code.operands)), code.operands))
+        copies = "" if all(o.filled for o in code.operands) else "1"
+        self.full = Flags("full", "full", " + ".join(filter(None, (copies, WARPS * self.filled))), "STAGES")
         self.empty = Flags("empty", "empty", everyone, "STAGES")
         self.turn = Flags("turn", "turn", WARPS, "CONSUMERS")
         self.group = Named("group", "warpgroup", "1", WARPS)
@@ -206,8 +231,14 @@ class _Streamed:
     def _operand(self, operand: Operand) -> Ring:
         parts = "" if operand.right else self.parts
         extents = ("STAGES",) if operand.right else ("STAGES", parts)
-        return Ring(operand.ring, operand.cpp, "STAGES", parts, type=operand.type, extents=extents,
-                    remark=operand.remark, share=operand.share)  # fmt: skip
+        dealt = operand.filled is not None
+        return Ring(operand.ring, operand.cpp, "STAGES", parts or "1" * dealt, type=operand.type, extents=extents,
+                    remark=operand.remark, share=operand.share, dealt=dealt)  # fmt: skip
+
+    def _loaded(self, number: int, operand: Operand) -> Ring:
+        """Registers with a warp's share of the tiles of a step, as they were loaded."""
+        cpp = operand.filled.loaded if operand.filled else ""
+        return Ring("loaded", cpp, parts=self.parts, scope=Scope.WARP, number=f"{number} * {self.parts}")
 
     @staticmethod
     def _reduced(each: Round) -> Ring:
@@ -230,6 +261,7 @@ class _Streamed:
             *self.operands,
             self.panel,
             *(columns_of_warps(each, COLUMNS) for each in of_columns),
+            *(ring for ring, operand in zip(self.loaded, code.operands, strict=True) if operand.filled),
             *self.sums,
             *steps,
             *self.reduced,
@@ -242,6 +274,8 @@ class _Streamed:
 
     def _producer(self) -> Role:
         code, stage = self.code, Cursor("stage", "phase", "STAGES", "1")
+        if self.filled:
+            return self._filling(stage)
         body: tuple[Node, ...] = (
             Await(self.empty, stage),
             Expect(self.full, tuple(Region(ring, "stage") for ring in self.operands), "stage"),
@@ -259,8 +293,52 @@ class _Streamed:
 
     def _copied(self, operand: Operand, ring: Ring) -> Node:
         part = "i" if ring.parts else ""
-        copy = CopyIn(Region(ring, "stage", part), operand.tensor, operand.coord, operand.axis, self.full, "stage")
+        copy = CopyIn(Region(ring, "stage", part), operand.tensor, operand.coord, operand.axis, self.full, "stage",
+                      who=Who.FIRST if self.filled else Who.ALL)  # fmt: skip
         return Loop("i", ring.parts, (copy,)) if part else copy
+
+    # ------------------------------------------------------------ the warps that fill
+
+    def _filling(self, stage: Cursor) -> Role:
+        """A producer of warps that load and store operands, and of a thread among them that copies the others."""
+        code, both = self.code, list(zip(self.code.operands, self.operands, strict=True))
+        copied = [(operand, ring) for operand, ring in both if not operand.filled]
+        expected = Expect(self.full, tuple(Region(ring, "stage") for _, ring in copied), "stage", who=Who.FIRST)
+        filled = [(o, o.filled, ring, loaded) for (o, ring), loaded in zip(both, self.loaded, strict=True) if o.filled]
+        after = tuple(self._load(*each, "k + 1") for each in filled)
+        body: tuple[Node, ...] = (
+            Await(self.empty, stage),
+            *((expected,) if copied else ()),
+            *(self._copied(operand, ring) for operand, ring in copied),
+            *(self._fill(*each) for each in filled),
+            Arrive(self.full, "stage", who=Who.LANE),
+            Advance(stage),
+            If(f"k + 1 < {code.steps}", after),
+        )
+        declared = [line for _, f, *_ in filled for line in (*f.declared, *f.functions)]
+        first = tuple(self._load(*each, "0") for each in filled)
+        nodes = (Text((*code.place, *declared, AHEAD)), *first, Loop("k", code.steps, body))
+        before, remark, registers = code.producer
+        return Role("producer", (stage,), (), Tiles(code.head, nodes), groups="1", warps=WARPS, groups_before=before,
+                    registers=registers, remark=remark)  # fmt: skip
+
+    def _load(self, operand: Operand, filled: Filled, ring: Ring, loaded: Ring, k: str) -> Node:
+        """Loads of the tiles of step `k`, each part by itself."""
+        part = "" if operand.right else "i"
+        at = tuple(renamed(each, {"k": k}) for each in filled.at)
+        to = Region(loaded, part=part)
+        does = Compute((), (to,), f"loaded {operand.tensor}", at)
+        registers = f"{loaded.cpp}[i]" if part else loaded.cpp
+        load = Text((f"{filled.load}({', '.join((registers, *at))});",), does)
+        return Loop("i", self.parts, (load,), unroll="unroll") if part else load
+
+    def _fill(self, operand: Operand, filled: Filled, ring: Ring, loaded: Ring) -> Node:
+        """The tiles of a step from registers to the stage, each warp its share."""
+        part = "" if operand.right else "i"
+        registers = f"{loaded.cpp}[i]" if part else loaded.cpp
+        value = f"{registers}, {filled.made}" if filled.made else registers
+        write = Write(Region(loaded, part=part), Region(ring, "stage", part), value, "tk::fill")
+        return Loop("i", self.parts, (write,), unroll="unroll") if part else write
 
     # ------------------------------------------------------------ the warpgroups that multiply
 

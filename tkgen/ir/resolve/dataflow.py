@@ -277,7 +277,8 @@ def rings(scope: Scope, operands: tuple[Operand, ...], compute: Role) -> tuple[O
     if not count:
         consumers = max(len(compute.waves) // groups.waves, 1)
         turns = consumers if scope.all(ast.Schedule) else 1
-        step = sum(o.lds_bytes // (turns if o.side is Side.A else 1) for o in operands if o.shared)
+        sizes = {o.name: o.dtype.sized(o.extent * o.step) for o in operands if o.shared}  # as they are multiplied
+        step = sum(sizes[o.name] // (turns if o.side is Side.A else 1) for o in operands if o.shared)
         room = groups.shared_bytes - groups.alignment - 2 * consumers * groups.rows * groups.panel_bytes
         count = max(min(room // (step + BARRIERS_OF_STAGE), MOST_STAGES), 2)
     return tuple(replace(o, buffers=count) if o in unsaid else o for o in operands)

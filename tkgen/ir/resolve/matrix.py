@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from tkgen.diagnostics import Edit, Fix, Label
 from tkgen.diagnostics.edits import line_above
-from tkgen.ir.equations import Access, Axis, Convert
+from tkgen.ir.equations import Access, Axis, Convert, Kernel, accesses
 from tkgen.ir.limits import BUFFER_BYTES
 from tkgen.ir.products import Sums, Unfit, View, sums
 from tkgen.ir.resolve import clauses, dataflow, waves
@@ -15,6 +16,7 @@ from tkgen.ir.resolve.placed import placed
 from tkgen.ir.resolve.said import said
 from tkgen.ir.resolve.sizes import unmade
 from tkgen.ir.resolve.written import divided, scheduled
+from tkgen.ir.substitution import substituted
 from tkgen.ir.types import (
     ACCESS_BYTES,
     BASE_TILE,
@@ -46,6 +48,9 @@ def matrix(scope: Scope, typed: Typed) -> Program:
     at = scope.kernel.name.span
     try:
         found = sums(typed.kernel)
+        if (kernel := _whole_groups(scope, typed.kernel, found)) is not typed.kernel:
+            typed = replace(typed, kernel=kernel)
+            found = sums(kernel)
         views = {v.access: v for v in found.views}
     except Unfit as problem:
         raise scope.error("E230", str(problem), problem.span or at, fix=problem.fix or None) from None
@@ -91,6 +96,24 @@ def matrix(scope: Scope, typed: Typed) -> Program:
         unroll=clauses.unroll(scope),
         clusters=clauses.clusters(scope, (found.rows.name, found.cols.name)),
     )
+
+
+def _whole_groups(scope: Scope, kernel: Kernel, found: Sums) -> Kernel:
+    """The kernel with as many rows in a tile as a matrix instruction of groups of waves has, where it has fewer.
+
+    Rows beyond the end are masked, so results are the same; where they are not, or a result depends on the tile, or a
+    spec says what each wave does, the spec is left as it is.
+    """
+    groups, rows, tile = scope.groups, found.rows, found.rows.tile
+    accumulates = bool(scope.all(ast.Accumulate))
+    if groups is None or tile is None or tile >= groups.rows or scope.roles or accumulates:
+        return kernel
+    masked = clauses.tail(scope) == "masked" or (rows.dim.size is not None and rows.dim.size % groups.rows == 0)
+    of_tiles = any(index.of_tile and index.axis == rows for access in accesses(kernel) for index in access.indices)
+    of_columns = any(op.axis == rows for each in found.rounds for op in each)
+    if not masked or of_tiles or of_columns:
+        return kernel
+    return substituted(kernel, {rows: replace(rows, tile=groups.rows)})
 
 
 def _scaled(scope: Scope, found: Sums, operands: tuple[Operand, ...]) -> None:
@@ -280,8 +303,8 @@ def _operands(
     """The factors, left ones first."""
     wanted: dict[str, tuple[Side, View]] = {}
     part: dict[str, Access] = {}
-    for side, accesses in ((Side.A, [s.left for s in found.sums]), (Side.B, [s.right for s in found.sums])):
-        for access in accesses:
+    for side, factors in ((Side.A, [s.left for s in found.sums]), (Side.B, [s.right for s in found.sums])):
+        for access in factors:
             name = access.tensor.name
             if part.setdefault(name, access) != access:
                 raise scope.error("E230", f"the products use two parts of `{name}`", access.tensor.span,

@@ -12,6 +12,7 @@ from tkgen.ir.types import ALL_WAVES, BASE_TILE, SIMDS, WAVE_LANES, Operand, Pha
 from tkgen.source import Span
 from tkgen.syntax import ast
 from tkgen.syntax.ast import flatten
+from tkgen.targets.model import WaveGroups
 
 WANTED_SUMS = 128  # registers of a lane for its sums, where a spec does not say how many waves there are
 MOST_SHIFT = 64  # clusters that waves may run apart
@@ -120,17 +121,27 @@ def _grid(
     if clause is None:
         if groups is None:
             return _split(_fitting(scope, block, tile, sums), block, tile), scope.kernel.name.span
-        count = max(block[0] // groups.wave_rows, 1)
-        while count + groups.waves > scope.most_waves and count % 2 == 0:
-            count //= 2
-        return (count, 1), scope.kernel.name.span
+        return _in_groups(scope, groups, block), scope.kernel.name.span
     rows = positive(scope, clause.rows, "the number of waves")
     wave_limit(scope, rows, clause.span)
     if clause.along:
         return _along(scope, clause.along, rows, axes), clause.span
     if clause.cols:
-        return (rows, positive(scope, clause.cols, "wave columns")), clause.span
+        grid = rows, positive(scope, clause.cols, "wave columns")
+        kinds = ast.Accumulate, ast.Registers, ast.Schedule
+        if groups is not None and grid[1] > 1 and not any(scope.all(kind) for kind in kinds):
+            # The spec says nothing else of single waves: those of a group share the rows of a matrix instruction.
+            return _in_groups(scope, groups, block), clause.span
+        return grid, clause.span
     return (rows, 1) if groups else _split(rows, block, tile), clause.span
+
+
+def _in_groups(scope: Scope, groups: WaveGroups, block: tuple[int, int, int]) -> tuple[int, int]:
+    """Waves of whole groups, one above the other, each with its rows of a matrix instruction of the group."""
+    count = max(block[0] // groups.wave_rows, 1)
+    while count + groups.waves > scope.most_waves and count % 2 == 0:
+        count //= 2
+    return count, 1
 
 
 def _fitting(scope: Scope, block: tuple[int, int, int], tile: tuple[int, int], sums: int) -> int:

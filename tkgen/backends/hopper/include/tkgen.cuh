@@ -5,6 +5,7 @@
 ///   lanes.cuh     reductions over lanes
 ///   rows.cuh      rows over lanes: what a lane moves of a row at once, conversions
 ///   tiles.cuh     register tiles of products, element by element
+///   filled.cuh    tiles of operands that a warpgroup loads, or computes, itself
 ///
 /// A kernel calls all of it as tk::NAME, so nothing here can clash with a name of a spec.
 #pragma once
@@ -15,3 +16,4 @@
 #include "tkgen/rows.cuh"
 #include "tkgen/atomics.cuh"
 #include "tkgen/tiles.cuh"
+#include "tkgen/filled.cuh"
