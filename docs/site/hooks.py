@@ -58,6 +58,12 @@ ASKED = """addEventListener("message", ({data: asked}) => {
   if (words.length) asked.data = words.join(" ");
 });
 """
+# The links below the first paragraph of the first page, and the classes that `style.css` knows.
+START = """<p class="tk-start">
+<a class="md-button md-button--primary" href="tutorial.html">Write a first kernel</a>
+<a class="md-button" href="playground.html">Try it here</a>
+<a class="md-button" href="cookbook.html#install">Install</a>
+</p>"""
 # The weight of a word of `search.toml` beside that of a word in a title, 1000.
 TAGS = 1500.0
 # Pages that should come first in the search, and by how much.
@@ -79,8 +85,13 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def on_post_page(output: str, page: Any, **_: Any) -> str:
-    """Called for the HTML of every page: take the script from the site."""
+    """Called for the HTML of every page: take the script from the site, and mark the parts of the first page."""
     depth = page.url.count("/")
+    if page.file.src_uri == "index.md":
+        output = output.replace("<body ", '<body class="tk-first" ', 1)
+        output = re.sub(r"(<h1.*?</p>)", lambda m: m[1] + START, output, count=1, flags=re.DOTALL)
+        head, mark, pages = output.partition('<h2 id="pages">')
+        output = head + mark + pages.replace("<table>", '<table class="tk-cards">')
     return output.replace(SHIM, "../" * depth + WORKER)
 
 

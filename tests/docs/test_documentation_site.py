@@ -369,6 +369,69 @@ def test_every_page_fits_a_telephone(browser: Any, address: str, site: Path, pag
     browser.get_log("browser")  # messages of these pages are not those of another test
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_text_and_code_stand_out(browser: Any, address: str, scheme: str, width: int) -> None:
+    """Each word of pages has a contrast of 4.5 (WCAG AA) or more, code too, and keywords of specs have own colours."""
+    metrics = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width == 390}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    wanted = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", wanted)
+    browser.get(f"{address}/index.html")
+    browser.execute_script("localStorage.clear()")  # the theme keeps the scheme of the visit before
+    pale = """
+        const rgb = text => text.match(/[\\d.]+/g).map(Number)
+        const light = c => rgb(c).slice(0, 3).map(v => v / 255)
+            .map(v => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4)
+            .reduce((sum, v, i) => sum + v * [.2126, .7152, .0722][i], 0)
+        const clear = c => rgb(c).length == 4 && rgb(c)[3] == 0
+        const ground = e => clear(getComputedStyle(e).backgroundColor) && e.parentElement
+            ? ground(e.parentElement) : getComputedStyle(e).backgroundColor
+        const contrast = e => {
+            const [a, b] = [light(getComputedStyle(e).color), light(ground(e))].sort((x, y) => y - x)
+            return (a + .05) / (b + .05)
+        }
+        const words = e => [...e.childNodes].some(n => n.nodeType == 3 && n.data.trim())
+        const shown = e => words(e) && e.offsetParent && !e.matches('.headerlink')
+        const all = [...document.querySelectorAll('article *, .md-tabs__link, .md-nav__link')].filter(shown)
+        return [all.length, all.filter(e => contrast(e) < 4.5).map(e => [e.outerHTML.slice(0, 90), contrast(e)])]
+    """
+    for page in ("index.html", "tutorial.html", "diagnostics.html"):
+        browser.get(f"{address}/{page}")
+        assert browser.execute_script("return document.body.dataset.mdColorScheme") == (
+            "slate" if scheme == "dark" else "default"
+        )
+        count, found = browser.execute_script(pale)
+        assert count > 100
+        assert found == [], page
+    browser.get(f"{address}/language.html")
+    colours = "return ['.k', '.nf', '.no', '.mi, .m', '.c1', '.kt'].map(c => document.querySelector(`.highlight ${c}`))"
+    found = browser.execute_script(colours + ".map(e => e && getComputedStyle(e).color)")
+    assert None not in found
+    assert len(set(found)) == len(found), found
+    browser.execute_script("document.querySelector('article p').style.color = 'rgb(122, 122, 122)'")
+    assert browser.execute_script(pale)[1]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    browser.get_log("browser")
+
+
+def test_the_first_page_leads_to_all_others(browser: Any, address: str) -> None:
+    """Its first screen has the links to start with, and each table of pages is cards, one a row on a telephone."""
+    places = "return [...document.querySelectorAll(arguments[0])].map(e => Math.round(e.getBoundingClientRect().x))"
+    for width, columns in ((390, 1), (1280, 2)):
+        metrics = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width == 390}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        browser.get(f"{address}/index.html")
+        start = "return document.querySelector('.tk-start').getBoundingClientRect().bottom"
+        assert browser.execute_script(start) < 844
+        cards = browser.execute_script(places, ".tk-cards tbody tr")
+        assert len(cards) > 25
+        assert len(set(cards)) >= columns
+        assert width != 390 or len(set(cards)) == 1
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
 def test_the_playground_answers_while_one_types(browser: Any, address: str, site: Path) -> None:
     """A shipped spec is proven in the browser; a mistake has its diagnostic, and the button of its fix removes it."""
     from selenium.webdriver.support.ui import WebDriverWait

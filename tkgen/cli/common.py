@@ -265,11 +265,17 @@ class Commands(TyperGroup):
             except KeyboardInterrupt:
                 complain("interrupted")
                 raise Stop(INTERRUPTED, "interrupted") from None
-        except (Stop, UsageError) as error:
+        except Stop as stop:
             if self.as_json:
-                said = error.said if isinstance(error, Stop) else Stop(USAGE, _sentence(error)).said
-                say(json.dumps(said, indent=2))
+                say(json.dumps(stop.said, indent=2))
             raise
+        except UsageError as error:
+            # Typer would import rich for a frame around the message, which takes longer than all the rest.
+            error.show()  # type: ignore[attr-defined]
+            wrong = Stop(USAGE, _sentence(error))
+            if self.as_json:
+                say(json.dumps(wrong.said, indent=2))
+            raise wrong from None
 
 
 def _sentence(error: Exception) -> str:

@@ -16,9 +16,8 @@ from lark.indenter import DedentError
 
 from tkgen.source import SourceFile
 from tkgen.syntax import ast
-from tkgen.syntax.errors import MAX_STATEMENT
 from tkgen.syntax.errors import statements as raw_statements
-from tkgen.syntax.grammar import FILE_WORDS, parser
+from tkgen.syntax.grammar import FILE_WORDS, MAX_STATEMENT, parser
 from tkgen.syntax.tree import Branch, TreeBuilder
 
 LAYOUT = frozenset({"_NL", "_INDENT", "_DEDENT"})

@@ -19,14 +19,13 @@ from tkgen.diagnostics.text import nearest
 from tkgen.source import SourceFile, Span
 from tkgen.syntax import habits
 from tkgen.syntax.foreign import changed, translated
-from tkgen.syntax.grammar import FILE_WORDS, LINES, OPERATIONS, STATEMENTS, describe, keywords, parser
+from tkgen.syntax.grammar import FILE_WORDS, LINES, MAX_STATEMENT, OPERATIONS, STATEMENTS, describe, keywords, parser
 from tkgen.syntax.layout import OPENERS, Levels, PhysicalLine, code_lines
 from tkgen.syntax.tree import TreeBuilder
 
 # Nobody reads more errors, and a megabyte of noise must not take long.
 MAX_ERRORS = 50
 MAX_CHECKED = 2000
-MAX_STATEMENT = 1 << 14
 MAX_FOREIGN, MAX_SHOWN = 1000, 100  # characters of a statement that is rewritten, and of a fix that is shown
 
 # What follows the first word of an equation: `x = ...` or `O[q] = ...`.

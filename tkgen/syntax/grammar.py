@@ -15,6 +15,7 @@ from tkgen.syntax.layout import Indenter
 # What a schedule's line is made of. Tensors cannot have these names: `fetch A write B` would be ambiguous.
 OPERATIONS = ("fetch", "write", "load", "copy", "read", "multiply", "compute", "wait", "barrier", "priority", "mix")
 LINES = ("cluster", "group", "prologue", "drain")
+MAX_STATEMENT = 1 << 14  # characters
 FILE_WORDS = ("sequence", "kernel")  # of lines that stand in no body
 STATEMENTS = (
     "dims", "param", "global", "scalar", "target", "block", "remap", "grid", "clusters", "tail", "waves", "occupancy",

@@ -21,10 +21,8 @@ from tkgen.diagnostics.text import suggestion
 from tkgen.source import SourceFile, Span
 from tkgen.syntax import ast
 from tkgen.syntax.ast import flatten
-from tkgen.syntax.errors import MAX_STATEMENT, line_errors, statements_of, unexpected
-from tkgen.syntax.grammar import FILE_WORDS, parser
+from tkgen.syntax.grammar import FILE_WORDS, MAX_STATEMENT, parser
 from tkgen.syntax.loader import IncludeError, Loader, check_text, identity, read_source
-from tkgen.syntax.recovery import readable
 from tkgen.syntax.sequence import sequence
 from tkgen.syntax.tree import Branch, TreeBuilder, check_once
 
@@ -109,6 +107,9 @@ def _rest(file: SourceFile, loader: Loader | None, found: Sequence[Diagnostic]) 
     """The spec without the statements that have errors; None of a text that nobody writes."""
     if len(file.text) > MAX_REST:
         return None
+    from tkgen.syntax.errors import statements_of
+    from tkgen.syntax.recovery import readable
+
     wrong = statements_of(file, [d.primary.span.start for d in found if d.primary])
     if not wrong or any(d.code not in ("E101", "E103", "E108") for d in found):
         return None
@@ -193,15 +194,23 @@ def parse_tree(file: SourceFile) -> Branch:
     """Lark's tree of a file. Raises SpecError with all its syntax errors."""
     check_text(file)
     if _needs_line_checks(file.text):
+        from tkgen.syntax.errors import line_errors
+
         found = line_errors(file)
         if found:
             raise SpecError(found)
     try:
         return parser().parse(file.text.rstrip(), start="file")
-    except DedentError:
-        raise SpecError(line_errors(file)) from None
-    except UnexpectedInput as error:
-        raise SpecError(line_errors(file) or [unexpected(file, error)]) from None
+    except (DedentError, UnexpectedInput) as error:
+        raise SpecError(_syntax_errors(file, error)) from None
+
+
+def _syntax_errors(file: SourceFile, error: DedentError | UnexpectedInput) -> list[Diagnostic]:
+    """The errors of a file that the grammar refuses, whose module is imported for such files alone."""
+    from tkgen.syntax.errors import line_errors, unexpected
+
+    found = line_errors(file)
+    return found if found or isinstance(error, DedentError) else [unexpected(file, error)]
 
 
 def header_comment(file: SourceFile) -> str:
