@@ -184,8 +184,6 @@ MISTAKES = [
     ("gathered", "X[TOKEN[m], k]", "X[m, k]", "E223", "`m` runs over `SLOTS`, this dimension of `X` is `TOKENS`", "m"),
     ("gathered", "Y[m, n] = y", "Y[TOKEN[m], n] = y",
      "E233", "nothing says that `Y[TOKEN[m], n]` is a different element for each value", "Y[TOKEN[m], n]"),
-    ("gathered", "Y[m, n] = y", "distinct Y[TOKEN[m], n] = y",
-     "E230", "a kernel with products stores to computed positions of `Y`", "distinct Y[TOKEN[m], n] = y"),
     ("gathered", "TOKEN[m]", "TOKEN[TOKEN[m]]",
      "E233", "`TOKEN[TOKEN[m]]` does not have one position for each position of one axis", "TOKEN[TOKEN[m]]"),
     ("gathered", "W[e, n, k]", "W[e, TOKEN[n], k]",

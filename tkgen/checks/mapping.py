@@ -87,7 +87,7 @@ def check_parts(program: Program) -> Iterator[Diagnostic]:
     """Blocks that add to one output tile: what they add must be sums, and the K-steps must divide among them."""
     grid = program.grid
     at = grid.span
-    if not program.added or at is None:
+    if not grid.shares_tiles or at is None:
         return
 
     out, k = program.accumulator.tensor, program.k

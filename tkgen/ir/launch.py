@@ -278,7 +278,7 @@ class Launch(Sizing, Generic[K]):
     @property
     def partial_sums(self) -> int:
         """Partial sums that blocks add up in an output, at most; 0 where its products are summed at a stretch."""
-        if self.program.contraction is None or not self.program.added:
+        if self.program.contraction is None or not self.program.grid.shares_tiles:
             return 0
         split = self.program.grid.name == "split_k"
         return self.parts if split else -(-self.steps // max(self.run_length, 1)) + 1

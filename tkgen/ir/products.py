@@ -15,7 +15,6 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 
-from tkgen.ir.affine import first_affine
 from tkgen.ir.deciding import decided
 from tkgen.ir.equation_text import access_text
 from tkgen.ir.equations import (
@@ -142,12 +141,14 @@ class Sums:
     def views(self) -> tuple[View, ...]:
         """Every view that the kernel takes of its tensors, named by their tensors, numbered from the second on.
 
-        What is stored by the row, by the column or once is not among them.
+        What is stored by the row, by the column, once, or to computed positions is not among them; the tensors that
+        hold these positions are.
         """
         accesses = [a for s in self.sums for a in (s.left, s.right)]
         accesses += [i.through for a in accesses for i in a.indices if i.through is not None]
         accesses += [op.source for op in self.epilogue if isinstance(op, Load)]
-        accesses += [s.target for s in self.stores if len(s.target.axes) == 2]
+        accesses += [s.target for s in self.stores if len(s.target.axes) == 2 and not s.target.computed]
+        accesses += [i.through for s in self.stores for i in s.target.indices if i.through is not None]
         found, counts = list[View](), dict[str, int]()
         for access in dict.fromkeys(accesses):
             name = access.tensor.name
@@ -230,8 +231,8 @@ def sums(kernel: Kernel) -> Sums:
     if many := next((a.tensor for a in accesses(kernel) if len(a.indices) > GLOBAL_DIMENSIONS), None):
         raise Unfit(f"`{many.name}` has {len(many.dims)} dimensions, and factors have at most {GLOBAL_DIMENSIONS}",
                     many.span, "combine dimensions that are neighbors in memory")  # fmt: skip
-    if stored := first_affine(s.target for s in kernel.stores):
-        raise Unfit(f"`{access_text(stored)}` is stored at an affine index, which row kernels do",
+    if stored := next((s.target for s in kernel.stores if s.target.flattens), None):
+        raise Unfit(f"`{access_text(stored)}` is stored along a part of a flattened axis, which row kernels do",
                     stored.tensor.span, "store by the axes, and move it in a kernel after")  # fmt: skip
     meant, kernel = kernel, decided(kernel)
     loops = [op for op in kernel.body if isinstance(op, Loop)]

@@ -34,7 +34,7 @@ class Launched:
 
 def joined_source(spec: SequenceSpec[Hopper]) -> Source:
     """The generated CUDA C++ of all kernels."""
-    from tkgen.backends.cdna.lower.equation_file import word_of  # no check needs it
+    from tkgen.backends.cdna.lower.elements import word_of  # no check needs it
 
     parts: list[Source | str] = []
     kernels = []

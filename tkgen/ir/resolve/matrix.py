@@ -171,6 +171,13 @@ def _supported(scope: Scope, found: Sums, at: Span) -> None:
             raise scope.error("E204", f"`{s.target.tensor.name}` is {dtype.spelling}, and {unmade(dtype)}",
                               s.span or at, secondary=(Label(s.target.tensor.span),),
                               fix="store another type, and quantize it with a row kernel")  # fmt: skip
+    kind = clauses.grid(scope)
+    if kind.shares_tiles and (scattered := next((s for s in found.stores if s.target.computed), None)) is not None:
+        raise scope.error(
+            "E230", f"`grid {kind.name}` adds parts of sums, and `{scattered.target.tensor.name}` is stored at "
+            "computed positions", scattered.span or at, secondary=(Label(kind.span, "the grid"),) if kind.span else (),
+            fix="remove the grid: each block then has complete sums",
+        )  # fmt: skip
     if found.contraction.part is not None:
         _supported_parts(scope, found, at)
     if found.rows.within is not None or found.contraction.within is not None:

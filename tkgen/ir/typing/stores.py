@@ -5,7 +5,8 @@ from __future__ import annotations
 from tkgen.diagnostics import Edit, Fix, Label
 from tkgen.ir.affine import overlaps
 from tkgen.ir.coverage import tells_apart
-from tkgen.ir.equations import Access, Axis, Index, Kernel, Product, Update, walk
+from tkgen.ir.equations import Access, Axis, Index, Kernel, Update
+from tkgen.ir.products import chains_products
 from tkgen.ir.resolve.names import Stop
 from tkgen.ir.types import DType
 from tkgen.ir.typing.expressions import Expressions
@@ -72,7 +73,7 @@ def check_type(at: Expressions, access: Access, update: Update, span: Span) -> N
 
 
 def check_read_positions(at: Expressions, kernel: Kernel) -> None:
-    """E228 where a tensor of positions is stored to, E230 for computed stores beside products."""
+    """E228 where a tensor of positions is stored to, E230 for computed stores of fused matmuls."""
     stores = {s.target.tensor: s for s in kernel.stores}
     for access in kernel.places:
         store = stores.get(access.tensor)
@@ -80,12 +81,12 @@ def check_read_positions(at: Expressions, kernel: Kernel) -> None:
             message = f"`{access.tensor.name}` holds positions, and the kernel stores to it"
             raise _error(at, "E228", message, store.span, "another block may read its positions before or after that",
                          "store to another tensor")  # fmt: skip
-    if not any(isinstance(op, Product) for op in walk(kernel.body)):
+    if not chains_products(kernel):
         return
     if (store := next((s for s in kernel.stores if s.target.computed), None)) is not None:
-        raise _error(at, "E230", f"a kernel with products stores to computed positions of `{store.target.tensor.name}`",
-                     store.span, "only row kernels do", "store the product by its axes, and scatter it in a row "
-                                                        "kernel of the same sequence")  # fmt: skip
+        raise _error(at, "E230", f"a fused matmul stores to computed positions of `{store.target.tensor.name}`",
+                     store.span, "row kernels and sums of products do",
+                     "store by the axes, and scatter in a row kernel of the same sequence")  # fmt: skip
 
 
 def _error(at: Expressions, code: str, message: str, span: Span | None, label: str, fix: str) -> Stop:

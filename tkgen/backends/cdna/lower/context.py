@@ -120,7 +120,7 @@ class Context:
     @property
     def how(self) -> How:
         """The way in which tiles of the output are written to memory."""
-        return "add" if self.program.added else "masked" if self.program.tail else "whole"
+        return "add" if self.program.grid.shares_tiles else "masked" if self.program.tail else "whole"
 
     @property
     def past_end(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
 from math import inf, isinf, isnan
+from struct import pack
 
 from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.ir.equations import Access, Argument, Axis, Constant, Convert, Coordinate, Kind, Load, Map, Op, Value, reads
@@ -114,6 +115,14 @@ def literal(value: float) -> str:
     if isinf(value):
         return "__builtin_inff()" if value == inf else "-__builtin_inff()"
     return f"{float(value)!r}f"
+
+
+def word_of(start: float, dtype: DType) -> str:
+    """The 32 bits of a number in memory, as C++."""
+    if not start:
+        return "0"
+    memory = int(start).to_bytes(4, "little", signed=True) if dtype.whole else pack("<f", start)
+    return f"0x{int.from_bytes(memory, 'little'):08x}"
 
 
 def constant(value: Value, number: float) -> str:

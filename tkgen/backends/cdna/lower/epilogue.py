@@ -69,7 +69,7 @@ class Epilogue:
     def fold(self, reduction: Reduction, limit: str) -> list[str]:
         """Lines that add a tile to the results of a lane; up to `limit`, where the tile may extend past the end."""
         op = reduction.op
-        element = self._element(op.argument)
+        element = self.element(op.argument)
         across, own = ("row", "col")[reduction.across], "rc"[reduction.kept]
         named = {*element.named, own, *([across] if limit else [])}
         result = f"{self.variable(reduction)}[{self.place.fragment[reduction.kept]}][{own}]"
@@ -81,7 +81,7 @@ class Epilogue:
 
     def keep(self, value: Value, tile: str) -> list[str]:
         """Lines that compute a value into a tile that held another one."""
-        element = self._element(value)
+        element = self.element(value)
         return scoped(element.buffers, self._combined(element, tile))
 
     def combine(self, store: Store, how: How, own: bool, whole: str) -> list[str]:
@@ -89,7 +89,7 @@ class Epilogue:
 
         `whole` is the tile of a sum of integers that is stored as it is, else empty.
         """
-        element = self._element(store.value)
+        element = self.element(store.value)
         if store.value in self.held:  # it is stored from where it is
             return [self._stored(store, how, whole or element.sums[0])]
         tile = f"{cpp_name(store.target.tensor.name)}_tile" if own else next(iter(self.held.values()))
@@ -116,7 +116,7 @@ class Epilogue:
         The numbers lie `stride` elements apart. The waves of a `condition` store them.
         """
         axes = store.target.axes
-        element = self._element(store.value)
+        element = self.element(store.value)
         assert not element.buffers, "what is stored by the row reads no matrix"
         lines = [*element.lines, f"return {element.value};"]
         if axes:
@@ -128,7 +128,7 @@ class Epilogue:
             stored = lambda_call(f"tk::store_one({to}, ", None, lines)
         return [f"if ({condition}) {{", *indented(stored), "}"] if condition else stored
 
-    def _element(self, value: Value) -> Element:
+    def element(self, value: Value) -> Element:
         """The C++ of an element of a value."""
         ops = needed(self.equations.epilogue, value, known=self.held)
         known: dict[Value, str] = {}

@@ -11,6 +11,7 @@ from tkgen.backends.cdna.lower.expressions import loops_over, wave_condition
 from tkgen.backends.cdna.lower.kept import statements
 from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.backends.cdna.lower.origins import within
+from tkgen.backends.cdna.lower.scattered_stores import ScatteredStore
 from tkgen.backends.cdna.lower.statements import Loop, Noted, Statement
 from tkgen.ir.equations import Access, Reduce, Store, Value
 from tkgen.ir.reductions import Reduction, owned, rounds
@@ -35,7 +36,10 @@ class EpilogueStatements:
         for store in self.equations.stores:
             result += self._keeps(op, store)
             last = store is self.equations.stores[-1]
-            result.append(self._matrix(op, store, last) if len(store.target.axes) == 2 else self._owned(op, store))
+            if store.target.computed:
+                result.append(self._scattered(op, store))
+            else:
+                result.append(self._matrix(op, store, last) if len(store.target.axes) == 2 else self._owned(op, store))
         return result
 
     def reduced(self, op: OfRound) -> list[Statement]:
@@ -94,15 +98,30 @@ class EpilogueStatements:
 
     def _matrix(self, op: OfSums, store: Store, last: bool) -> Statement:
         loops, epilogue = self._tile(op, self._held(store))
-        tile = ""
-        integers = store.target.tensor.dtype is self.c.program.accumulator.dtype  # sums of i8 as they are
-        if integers and (summed := next((s for s in self.equations.sums if s.result == store.value), None)):
-            product = self.c.program.product_of(summed.name)
-            at = epilogue.held[store.value].removeprefix(self.c.accumulator(product))
-            tile = f"{self.c.sums(product)}{at}"
-        code = epilogue.combine(store, self.c.how, not last, tile)
+        code = epilogue.combine(store, self.c.how, not last, self._integers(store, epilogue))
         self.c.functions |= epilogue.functions
         return self._of(code, loops, store)
+
+    def _scattered(self, op: OfSums, store: Store) -> Statement:
+        """A store to computed positions."""
+        loops, epilogue = self._tile(op, self._held(store))
+        rows = len(op.rows) > 1
+        cols = [f"for (int {x.variable} = {x.first}; {x.variable} < {x.first + x.count}; ++{x.variable})"
+                for x in loops[rows:]]  # fmt: skip
+        made = ScatteredStore(self.c, store)
+        code = made.lines(epilogue, tuple(cols), self._integers(store, epilogue))
+        self.c.functions |= epilogue.functions
+        return self._of(code, loops[:rows] if made.axes[0] in store.target.axes else (), store)
+
+    def _integers(self, store: Store, epilogue: Epilogue) -> str:
+        """The tile of a sum of integers that is stored as it is; empty for other values."""
+        dtype = self.c.program.accumulator.dtype
+        summed = next((s for s in self.equations.sums if s.result == store.value), None)
+        if summed is None or not dtype.whole or store.target.tensor.dtype is not dtype:
+            return ""
+        product = self.c.program.product_of(summed.name)
+        at = epilogue.held[store.value].removeprefix(self.c.accumulator(product))
+        return f"{self.c.sums(product)}{at}"
 
     def _owned(self, op: OfSums, store: Store) -> Statement:
         """A store of a number for each row or column, or of one."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from struct import pack
 from typing import Protocol
 
+from tkgen.backends.cdna.lower.elements import word_of
 from tkgen.backends.cdna.lower.model import Check, Constant, FileModel, GlobalTensor, Offsets, ScalarMember, Zeroed
 from tkgen.backends.cdna.lower.names import as_given, comment_text, cpp_name, outside
 from tkgen.backends.cdna.lower.origins import Origins, Source
@@ -18,7 +18,7 @@ from tkgen.ir.equations import Kernel, Map, accesses, walk
 from tkgen.ir.functions import CDNA, helpers
 from tkgen.ir.limits import BUFFER_BYTES, LAUNCH_THREADS
 from tkgen.ir.tensors import GLOBAL_DIMENSIONS
-from tkgen.ir.types import DType, Tensor
+from tkgen.ir.types import Tensor
 from tkgen.schedule.rows import far, reach_bytes
 from tkgen.targets import Target
 
@@ -159,14 +159,6 @@ class Lowering(ABC):
             zeroed=tuple(self._zeroed()),
         )
         return file, body
-
-
-def word_of(start: float, dtype: DType) -> str:
-    """The 32 bits of a number in memory, as C++."""
-    if not start:
-        return "0"
-    memory = int(start).to_bytes(4, "little", signed=True) if dtype.whole else pack("<f", start)
-    return f"0x{int.from_bytes(memory, 'little'):08x}"
 
 
 def _tensor(tensor: Tensor) -> GlobalTensor:

@@ -7,6 +7,7 @@ from pathlib import PurePath
 
 from tkgen.backends.cdna.lower.context import Context
 from tkgen.backends.cdna.lower.dialects import direct_loads
+from tkgen.backends.cdna.lower.elements import word_of
 from tkgen.backends.cdna.lower.expressions import wave_condition
 from tkgen.backends.cdna.lower.model import (
     Check,
@@ -85,7 +86,7 @@ class _Lowering:
             grid_kind=p.grid.name,
             steps=self.c.steps,
             step_count="int64_t" if counts_steps_in_64_bits(p) else "int",
-            zeroed=tuple(map(self.zeroed, p.outputs)) if p.added else (),
+            zeroed=tuple(self.zeroed(t, p.starts[t.name]) for t in p.outputs if t.name in p.starts),
             waves_per_simd=p.occupancy or -(-p.waves // SIMDS),
             shared=tuple(map(self.shared, p.shared)),
             partial=partial,
@@ -200,10 +201,11 @@ class _Lowering:
         """The cache policy of a tensor, as a template argument."""
         return ", cache::stream" if tensor.name in self.c.program.streamed else ""
 
-    def zeroed(self, tensor: Tensor) -> Zeroed:
-        """An output to which blocks add."""
+    def zeroed(self, tensor: Tensor, start: float) -> Zeroed:
+        """An output in which blocks combine values, and the number that its elements start as."""
         extents = [self.c.axis_of(tensor, axis) for axis in range(len(tensor.dims))]
-        return Zeroed(cpp_name(tensor.name), " * ".join([f"size_t({extents[0]})", *extents[1:]]))
+        elements = " * ".join([f"size_t({extents[0]})", *extents[1:]])
+        return Zeroed(cpp_name(tensor.name), elements, word_of(start, tensor.dtype))
 
     def batch(self) -> list[Statement]:
         """The indices that the number of the block's matrix holds, the last one fastest."""

@@ -184,7 +184,7 @@ class Operations:
     def _step_of_tensor(self, tile: Region) -> str:
         """A K-step, counted over the whole tensor."""
         at, p = self._step(tile), self.c.program
-        if p.added or p.part is not None:
+        if p.grid.shares_tiles or p.part is not None:
             return "k_first" if at == "0" else f"k_first + {at}"
         return at
 

@@ -16,6 +16,23 @@ template <ducks::gl::all GL> __device__ inline memory<typename GL::dtype> memory
     return {(__attribute__((address_space(1))) typename GL::dtype *)(tensor.raw_ptr + origin)};
 }
 
+/// Element number `at` of a tensor, counted over all of it.
+template <ducks::gl::all GL> __device__ inline auto *element_at(const GL &tensor, size_t at) {
+    return (__attribute__((address_space(1))) typename GL::dtype *)tensor.raw_ptr + at;
+}
+
+/// `value` in the place of a number in memory; `policy` as of a tensor.
+template <int policy, typename T> __device__ inline void set_to(__attribute__((address_space(1))) T *to, T value) {
+    using bits = decltype([] {
+        if constexpr (sizeof(T) == 1) return uint8_t();
+        else if constexpr (sizeof(T) == 2) return uint16_t();
+        else return uint32_t();
+    }());
+    auto *there = (__attribute__((address_space(1))) bits *)to;
+    if constexpr (policy) __builtin_nontemporal_store(__builtin_bit_cast(bits, value), there);
+    else *there = __builtin_bit_cast(bits, value);
+}
+
 /// The number `value` added to one in memory.
 __device__ inline void add_to(__attribute__((address_space(1))) float *to, float value) { __builtin_amdgcn_global_atomic_fadd_f32(to, value); }
 __device__ inline void add_to(__attribute__((address_space(1))) int *to, int value) {
@@ -66,6 +83,25 @@ template <typename T, int n> __device__ inline void min_elements(memory<T> to, u
     if (offset >= OUTSIDE) return;
 #pragma unroll
     for (int i = 0; i < n; ++i) min_to(to.at(offset) + i, e.at[i]);
+}
+
+/// positions[n] = the position that a vector of i32 holds for the n-th of a lane's own rows or columns of a fragment; the
+/// largest number where there is no such row.
+template <typename owned, ducks::gl::all GL, int N>
+__device__ inline void positions_of(uint32_t (&positions)[N], const GL &held, int tile) {
+    static_assert(N == owned::count, "a position for each of the rows or columns of a lane");
+#pragma unroll
+    for (int n = 0; n < N; ++n) {
+        const int at = tile * owned::extent + owned::at(n);
+        positions[n] = at < int(held.cols()) ? uint32_t(held.raw_ptr[at]) : 0xffffffff;
+    }
+}
+
+/// f(at, n) for each row or column of a fragment, by one of the lanes that own elements of it.
+template <typename owned, typename F> __device__ inline void each_owned(int tile, F f) {
+    if (!owned::first()) return;
+#pragma unroll
+    for (int n = 0; n < owned::count; ++n) f(tile * owned::extent + owned::at(n), n);
 }
 
 } // namespace tk

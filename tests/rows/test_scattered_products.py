@@ -1,0 +1,192 @@
+"""Results of products that are stored to computed positions: their meaning and their code beside plain torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import pytest
+import torch
+from sampling import only
+from scatter_cases import Given, copied, inside, most, summed
+from torch import Tensor
+
+from tkgen.api import load
+from tkgen.backends.cdna import kittens
+from tkgen.build.model import Build
+from tkgen.diagnostics import SpecError
+from tkgen.execute.compare import Inputs, compare, random_inputs
+from tkgen.execute.launch import emulate
+from tkgen.ir.meaning import evaluate
+from tkgen.toolchain.compile import compile_device
+from tkgen.toolchain.metadata import read_resources
+
+BODY = """  over m in M by 64, n in N by 64
+  tail masked
+  shared A, B
+  each k in K by 32
+    c = c + A[m, k] @ B[n, k].T
+"""
+HEAD = """kernel scattered
+  dims M = 100, N = 72, K = 64, ROWS = 60
+  global ROW : i32[M]
+  global W : f32[M]
+  global A : bf16[M, K]
+  global B : bf16[N, K]
+"""
+GROUPED = """kernel moe_down
+  dims TOKENS = 50, SLOTS = 150, EXPERTS = 3, OFFSETS = EXPERTS + 1, K = 64, N = 64
+  global FIRST : i32[OFFSETS]
+  global ROW : i32[SLOTS]
+  global W : f32[SLOTS]
+  global A : bf16[SLOTS, K]
+  global B : bf16[EXPERTS, N, K]
+  global Y : f32[TOKENS, N]
+
+  over e in EXPERTS, m in SLOTS within FIRST[e] by 64, n in N by 64
+  tail masked
+  shared A, B
+  each k in K by 32
+    c = c + A[m, k] @ B[e, n, k].T
+  Y[ROW[m], n] += W[m] * c
+"""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A kernel, its reference in f64, and how many positions the tensor `of` may name."""
+
+    name: str
+    text: str
+    reference: Callable[[Given], dict[str, Tensor]]
+    rows: int = 60
+    of: str = "ROW"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _product(t: Given) -> Tensor:
+    return t["A"] @ t["B"].T
+
+
+def _grouped(t: Given) -> dict[str, Tensor]:
+    ends = t["FIRST"].tolist()
+    parts = [t["A"][a:b] @ t["B"][e].T for e, (a, b) in enumerate(pairwise(ends))]
+    own = slice(ends[0], ends[-1])
+    return {"Y": summed(50, t["ROW"][own], t["W"][own, None] * torch.cat(parts))}
+
+
+CASES = (
+    Case("weighed and added", f"{HEAD}  global Y : f32[ROWS, N]\n{BODY}  Y[ROW[m], n] += W[m] * c\n",
+         lambda t: {"Y": summed(60, t["ROW"], t["W"][:, None] * _product(t))}),
+    Case("distinct rows", f"{HEAD}  global Y : bf16[ROWS, N]\n{BODY}  distinct Y[ROW[m], n] = c\n".replace(
+         "ROWS = 60", "ROWS = 130"), lambda t: {"Y": copied(t["Y"], t["ROW"], _product(t))}, 130),
+    Case("largest and least", f"{HEAD}  global Y : f32[ROWS, N]\n  global Z : f32[ROWS, N]\n{BODY}"
+         "  Y[ROW[m], n] max= c\n  Z[ROW[m], n] min= c\n",
+         lambda t: {"Y": most(60, t["ROW"], _product(t), "amax", -torch.inf),
+                    "Z": most(60, t["ROW"], _product(t), "amin", torch.inf)}),
+    Case("beside a plain store, and reduced", f"{HEAD}  global Y : f32[ROWS]\n  global C : bf16[M, N]\n{BODY}"
+         "  C[m, n] = c\n  Y[ROW[m]] += rowsum(c * c)\n".replace("N = 72", "N = 64"),
+         lambda t: {"C": _product(t), "Y": summed(60, t["ROW"], (_product(t) ** 2).sum(1))}),
+    Case("columns", "kernel columns\n  dims M = 70, N = 100, K = 64, COLS = 120\n  global ROW : i32[N]\n"
+         f"  global A : bf16[M, K]\n  global B : bf16[N, K]\n  global Y : f16[M, COLS]\n{BODY}"
+         "  distinct Y[m, ROW[n]] = c\n", lambda t: {"Y": copied(t["Y"].T, t["ROW"], _product(t).T).T}, 120),
+    Case("the next row", "kernel next\n  dims M = 100, N = 72, K = 64\n  global A : bf16[M, K]\n"
+         f"  global B : bf16[N, K]\n  global Y : f32[M, N]\n{BODY}  Y[m + 1, n] = c\n",
+         lambda t: {"Y": torch.cat([t["Y"][:1], _product(t)[:-1]])}, of=""),
+    Case("integers", f"{HEAD}  global Y : i32[ROWS, N]\n{BODY}  Y[ROW[m], n] += c\n".replace(
+         "A : bf16", "A : i8").replace("B : bf16", "B : i8").replace("by 32", "by 64"),
+         lambda t: {"Y": summed(60, t["ROW"], _product(t))}),
+    Case("experts", GROUPED, _grouped, 50),
+)  # fmt: skip
+BY_NAME = {case.name: case for case in CASES}
+
+
+def given_to(case: Case, kind: str) -> dict[str, Tensor]:
+    """Inputs whose positions are random, all one (unless they must be distinct), or all outside of the tensor."""
+    given = random_inputs(load(case.text).check().launch(), kind=Inputs.NORMAL)
+    if case.of and kind == "one" and "distinct" not in case.text:
+        given[case.of].fill_(case.rows - 1)
+    if case.of and kind == "outside":
+        ends = torch.tensor([-1, -(2**31), 2**31 - 1, case.rows], dtype=torch.int32)
+        given[case.of] = ends[torch.arange(given[case.of].numel()) % 4]
+    return given
+
+
+def double(case: Case, given: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: t if name in (case.of, "FIRST") else t.double() for name, t in given.items()}
+
+
+def refused(case: Case, build: Build, kind: str) -> str:
+    """The outputs that are not those of torch, and what the race referee finds."""
+    given = given_to(case, kind)
+    meant = evaluate(build.spec.program.kernel, given)
+    expected = case.reference(double(case, given))
+    assert set(expected) == set(meant)
+    found, outcome = emulate(build, build.spec.launch(), given, {})
+    wrong = [str(f) for f in outcome.findings]
+    for name, value in found.items():
+        size = expected[name].abs().nan_to_num(posinf=0)
+        if not compare(value, expected[name], meant[name].bound + 1e-12 * size).right:
+            wrong.append(name)
+    return ", ".join(wrong)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("kind", ["random", "one", "outside"])
+def test_meaning_is_what_torch_computes(case: Case, kind: str) -> None:
+    given = given_to(case, kind)
+    results = evaluate(load(case.text).check().program.kernel, given)
+    for name, value in case.reference(double(case, given)).items():
+        torch.testing.assert_close(results[name].value, value, rtol=1e-12, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "case", only(CASES, [BY_NAME["experts"], BY_NAME["distinct rows"], BY_NAME["columns"]]), ids=str
+)
+@pytest.mark.parametrize("target", only(["gfx942", "gfx90a", "gfx950"], ["gfx942"]))
+def test_machine_code(case: Case, target: str) -> None:
+    """The code stores what torch computes, whatever the positions are, and the referee sees no race."""
+    build = load(case.text, target=target).check().build().check()
+    for kind in ("random", "one", "outside"):
+        assert not refused(case, build, kind)
+
+
+MUTANTS = {
+    "a bound that is not looked for": ("experts", "if (ROW__at[r] < uint32_t(DIM_TOKENS)) ", ""),
+    "the position of another row": ("experts", "size_t(ROW__at[r])", "size_t(ROW__at[r ^ 1])"),
+    "the next position": ("distinct rows", "size_t(ROW__at[r])", "size_t(ROW__at[r] + 1)"),
+    "columns past the end": ("distinct rows", "col < DIM_N && ", ""),
+    "a shift by one too many": ("the next row", "size_t((row + 1))", "size_t((row + 2))"),
+}
+
+
+@pytest.mark.parametrize("mutant", only(MUTANTS, ["the position of another row"]))
+def test_mutants_are_found(mutant: str) -> None:
+    """Code with another position or bound is refused where the code is right."""
+    name, old, new = MUTANTS[mutant]
+    case = BY_NAME[name]
+    spec = load(case.text, target="gfx942").check()
+    build, text = spec.build(machine_check=False), spec.source.text
+    assert old in text, text
+    made = compile_device(text.replace(old, new), spec.target, build.compiler,
+                          include_dirs=[kittens.include_dir()], source_name="mutant.cpp")  # fmt: skip
+    assert made.asm is not None and made.hsaco is not None
+    (resources,) = read_resources(made.hsaco).values()
+    changed = replace(build, asm=made.asm, hsaco=made.hsaco, resources=resources)
+    kinds = ("random", "outside")
+    assert not any(refused(case, build, kind) for kind in kinds)
+    assert any(refused(case, changed, kind) for kind in kinds)
+
+
+@pytest.mark.parametrize("grid", ["split_k(2)", "stream_k(4)"])
+def test_parts_of_sums_are_not_scattered(grid: str) -> None:
+    with pytest.raises(SpecError, match="adds parts of sums, and `Y` is stored at computed positions"):
+        load(CASES[0].text + f"  grid {grid}\n").check()
+
+
+def test_inside() -> None:
+    """The references drop negative positions and those past the end."""
+    assert inside(torch.tensor([-1, 0, 3]), 3).tolist() == [False, True, False]
