@@ -63,9 +63,10 @@ class HopperBackend:
         self, path: Path, program: Program | EquationProgram, target: str, defines: Mapping[str, int | None]
     ) -> HopperSpec[Any]:
         """A typed kernel."""
+        from tkgen.backends.hopper.order import longest_first
         from tkgen.backends.hopper.spec import HopperSpec
 
-        return HopperSpec(path, program, load_hopper(target), defines)
+        return HopperSpec(path, longest_first(program), load_hopper(target), defines)
 
     def joined(self, spec: SequenceSpec[Hopper]) -> Source:
         """The file of several kernels: each in its own namespace, and one `launch` that launches them in order."""

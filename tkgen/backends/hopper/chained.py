@@ -67,6 +67,7 @@ class Code:
     right: Moved = Moved()
     out: Moved = Moved()
     tiles: str = "TILES"  # how many there are
+    to_and_fro: bool = False  # blocks take those of each second round in reverse order
     place: tuple[str, ...] = ()  # of a tile
     declared: tuple[str, ...] = ()  # for a tile, by a consumer
     loads: tuple[str, ...] = ()  # of the tiles that lanes read, for an iteration, beside its products
@@ -152,7 +153,7 @@ class _Chained:
         body = (Text(code.place), *((If(code.some, copies),) if code.some else copies))
         before = "0" if code.loads_first else "CONSUMERS"
         cursors = (left, right, held) if code.chained else (left, held)
-        return Role("producer", cursors, (), _tiles(code.tiles, body), groups_before=before,
+        return Role("producer", cursors, (), _tiles(code, body), groups_before=before,
                     registers=code.registers[0], remark=code.remarks[0])  # fmt: skip
 
     def _copied(self, ring: Ring, cursor: Cursor, moved: Moved) -> tuple[Node, ...]:
@@ -204,7 +205,7 @@ class _Chained:
             Text((*code.place, *code.declared, "")), *iterations, Text(("", *code.behind)), *stored
         )  # fmt: skip
         turns = "// Consumers issue their products in turn: while one's run, another reduces its rows."
-        return Role("consumer", (left, held), (Text((turns,)), first_turn), _tiles(code.tiles, body), (),
+        return Role("consumer", (left, held), (Text((turns,)), first_turn), _tiles(code, body), (),
                     "CONSUMERS", "WARPGROUP_WARPS", "1" if code.loads_first else "0", code.registers[1],
                     code.remarks[1])  # fmt: skip
 
@@ -258,7 +259,7 @@ class _Chained:
         turns = "// Consumers issue their products in turn: while one's run, another does what stands between them."
         last = "  // a block's shared memory goes with its last thread"
         behind = Drain("stores", reads_only=True, who=Who.FIRST, remark=last)
-        return Role("consumer", (left, right, held), (Text((turns,)), first_turn), _tiles(code.tiles, body), (behind,),
+        return Role("consumer", (left, right, held), (Text((turns,)), first_turn), _tiles(code, body), (behind,),
                     "CONSUMERS", "WARPGROUP_WARPS", "1" if code.loads_first else "0", code.registers[1],
                     code.remarks[1])  # fmt: skip
 
@@ -309,9 +310,12 @@ class _Chained:
         return Text(self.code.carried, Compute(reads, (Region(self.sums), Region(self.factor)), "carried"))
 
 
-def _tiles(count: str, body: tuple[Node, ...]) -> Tiles:
-    head = ("#pragma unroll 1", f"for (int tile = blockIdx.x; tile < {count}; tile += gridDim.x) {{")
-    return Tiles(head, body)
+def _tiles(code: Code, body: tuple[Node, ...]) -> Tiles:
+    through, on = f"int tile = blockIdx.x; tile < {code.tiles}; tile += gridDim.x", ""
+    if code.to_and_fro:  # two rounds take a block on by twice the number of blocks
+        through = f"int tile = blockIdx.x, step = 2 * (gridDim.x - blockIdx.x) - 1; tile < {code.tiles}; tile += step"
+        on = ", step = 2 * gridDim.x - step"
+    return Tiles(("#pragma unroll 1", f"for ({through}{on}) {{"), body)
 
 
 def _of(moved: Moved) -> tuple[str, str, str]:

@@ -314,8 +314,8 @@ def _fits(m: HopperLoop, program: EquationProgram) -> None:
     counts, most = m.pass_counts, {d.name: LARGEST_ROWS_SIZE for d in m.deciding}
     if not m.of_groups and (counts[0] if counts else len(m.passes(most, 0))) == 0:
         raise LoopError("a tile has no iteration of the loop", m.loop.axis.span, "give each tile at least one")
-    if m.persistent and (m.bounded or m.kernel.ragged or (len(counts) > 1 if counts else m.part is not None)):
-        raise LoopError("tiles have loops of different lengths, so each block must compute one tile",
+    if m.persistent and m.kernel.ragged:
+        raise LoopError("tiles of groups may have no iteration of the loop, so each block must compute one tile",
                         program.grid.span, "remove `grid persistent`",
                         without_statement(program.spans["grid"]))  # fmt: skip
     if program.registers:

@@ -106,7 +106,7 @@ class _Lowering:
             values.name[m.first.result], values.sums, self._moved(m.held, self._row_tile()),
             self._moved(m.left, "iteration"),
             self._moved(right, *(("0", "iteration") if m.keys_innermost else ("iteration",))),
-            self._moved(out.target, self._row_tile()), tiles, tuple(self._place()),
+            self._moved(out.target, self._row_tile()), tiles, m.unlike_tiles, tuple(self._place()),
             tuple(self._declared()), tuple(values.loads()), tuple(middle), tuple(carried), tuple(behind),
             values.name[out.value], self.marks.remark(origin(out.span)), m.moved_registers or (0, 0),
             m.loads_first, self._role_remarks(), SOME if m.of_groups else "", "ABt" if m.keys_innermost else "AB",
@@ -122,7 +122,7 @@ class _Lowering:
         rows = [self._row_stored(store) for store in m.rows_stored]
         return Code(
             values.name[m.first.result], held=self._moved(m.held, self._row_tile()),
-            left=self._moved(m.left, "iteration"), tiles=tiles, place=tuple(self._place()),
+            left=self._moved(m.left, "iteration"), tiles=tiles, to_and_fro=m.unlike_tiles, place=tuple(self._place()),
             declared=tuple(self._declared()), loads=tuple(values.loads()), middle=tuple(middle), behind=tuple(behind),
             registers=m.moved_registers or (0, 0), loads_first=m.loads_first, remarks=self._role_remarks(),
             some=SOME if m.of_groups else "", rows_stored=tuple(rows), chained=False,

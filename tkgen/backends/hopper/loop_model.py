@@ -6,8 +6,10 @@ asynchronous operation touches. The schedule does not name them; they are kept h
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -64,6 +66,8 @@ class LoopWork:
         self.m, self.shape, self.memory, self.places, self.groups = m, shape, memory, places, groups
         self.rows = m.machine.wgmma_rows
         self.own = self.rows // shape.warps  # rows of a warp
+        counts = shape.run or (shape.passes,) * len(places)
+        self.starts = [0, *accumulate(max(n, 1) for n in counts)]  # of tiles, in iterations of all
         second = m.second
         self.summed = None if second is None else next(c for c in m.loop.carries if c.update == second.result)
         self.kept: dict[str, dict[Value, Tile]] = {}  # of each warp what it carries of its rows
@@ -142,7 +146,7 @@ class LoopWork:
         m, (access,) = self.m, step.writes
         if access.ring == "held":
             return self._tile(m.held, access.instance, m.split, access.box[0][0], self.rows)
-        tile, number = divmod(access.instance, self.shape.passes)
+        tile, number = self._iteration_of(access.instance)
         return self._tile(m.left if access.ring == "left" else m.operands[-1], tile, m.loop.axis, number, m.keys)
 
     def _tile(self, access: Access, tile: int, along: Axis, number: int, size: int) -> Tensor:
@@ -178,6 +182,14 @@ class LoopWork:
         """Rows from `first` on, at most `count`, that are of the block's tile."""
         return max(min(count, (place[self.m.split] + 1) * extent(self.m.split) - first), 0)
 
+    def _iteration_of(self, instance: int) -> tuple[int, int]:
+        """The tile that has this iteration of all, and the number of the iteration there; after the last tile if none.
+
+        A tile without iterations counts as one of one.
+        """
+        tile = bisect_right(self.starts, instance) - 1
+        return tile, instance - self.starts[tile]
+
     def _passes(self, place: Place) -> range:
         return passes(self.m, self.memory.extents, place, self.groups)
 
@@ -211,7 +223,7 @@ class LoopWork:
     def _iteration(self, step: Do, of: Sequence[str]) -> tuple[int, int, int, range]:
         """The tile and the number of an iteration, the first of a warp's rows there, the positions of the loop."""
         m, (c, w) = self.m, map(int, of)
-        tile, number = divmod(step.writes[0].instance, self.shape.passes)
+        tile, number = self._iteration_of(step.writes[0].instance)
         place = self._place(tile) or self.places[0]
         at = (self._passes(place).start + number) * m.keys
         return tile, number, self._row(place, c, w), range(at, at + m.keys)
@@ -278,7 +290,7 @@ class LoopWork:
     def _rows_stored(self, step: Do, found: Sequence[Parts]) -> None:
         """The numbers of a warp's rows to memory; NaN where nobody knows them."""
         m, (access,) = self.m, step.reads
-        tile = access.instance // max(self.shape.passes, 1)
+        tile, _ = self._iteration_of(access.instance)
         if (place := self._place(tile)) is None:
             return
         store = m.rows_stored[int(str(step.does[1]).split()[1])]
@@ -403,14 +415,21 @@ def block_schedule(
 ) -> tuple[LoopWork, ProofLoop] | None:
     """The data and schedule of a block, `warps` as in `model.run_products`; None if it has no tile."""
     blocks = launched_blocks(m, launch)
-    numbers = range(block, launch.tile_count, blocks)
+    numbers = _taken(block, blocks, launch.tile_count) if m.unlike_tiles else range(block, launch.tile_count, blocks)
     places = [place for tile in numbers if (place := _tile_place(m, launch, tile)) is not None]
     if not places:
         return None
-    count = len(passes(m, launch.extents, places[0], launch.groups))
-    shape = shape_of(m, count)
-    shape = replace(shape, warps=warps or shape.warps)
+    counts = tuple(len(passes(m, launch.extents, place, launch.groups)) for place in places)
+    shape = shape_of(m, counts[0])
+    shape = replace(shape, warps=warps or shape.warps, run=counts if m.unlike_tiles else ())
     return LoopWork(m, shape, memory, places, launch.groups), schedule(shape, len(places))
+
+
+def _taken(block: int, blocks: int, tiles: int) -> list[int]:
+    """The tiles of a block, those of each second round of blocks in reverse order."""
+    rounds = range(0, tiles, blocks)
+    found = (first + (blocks - 1 - block if n % 2 else block) for n, first in enumerate(rounds))
+    return [tile for tile in found if tile < tiles]
 
 
 def _tile_place(m: HopperLoop, launch: Launch[EquationProgram], tile: int) -> Place | None:

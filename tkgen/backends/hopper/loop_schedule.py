@@ -17,17 +17,18 @@ before it has issued its products: it arrives there itself, as `bar.sync` does, 
   consumer run the same steps and come as they come.
 - A turn of both rings in the middle of a tile that has another one stands for any number of them: what must be ordered
   is a turn apart at most, or at the ends of a tile.
-- Where a loop begins or ends with its tile, a block has one tile (`loops` refuses more): each number of iterations is a
-  shape.
+- Where a loop begins or ends with its tile, each number of iterations is a shape, of tiles that all have as many. The
+  tiles of a persistent block differ: one more shape has them one behind the other (`in_turn`).
 - Lengths that are known at the launch alone may give any number of iterations, from one on: `fused` refuses a launch
   with a tile that has none. Those of groups are data, and a tile may have none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from itertools import cycle, islice
 from math import gcd, lcm
 
 from tkgen.backends.hopper.chained import SOME, Code, constants, program
@@ -54,6 +55,7 @@ class Shape:
     loads: bool = False  # lanes read tiles in each iteration
     chained: bool = True  # False if the loop has one product
     rows_stored: int = 0  # outputs of these that have a number of each row
+    run: tuple[int, ...] = ()  # iterations of each tile, where tiles differ
 
     @property
     def turn(self) -> int:
@@ -73,6 +75,8 @@ class Shape:
     @property
     def tiles(self) -> int:
         """Output tiles of an iteration of the proof's loop."""
+        if self.run:
+            return len(self.run) * self.turn // gcd(self.turn, sum(self.run))
         return self.turn // gcd(self.turn, self.passes)
 
 
@@ -97,7 +101,8 @@ def shape_of(m: HopperLoop, passes: int = 0) -> Shape:
 def shapes(m: HopperLoop) -> list[Shape]:
     """The shapes that stand for a kernel with this layout."""
     shape = shape_of(m)
-    return representatives(shape, m.pass_counts or range(int(shape.some), 3 * shape.turn))
+    numbers = m.pass_counts or range(int(shape.some), 3 * shape.turn)
+    return [*representatives(shape, numbers), *(in_turn(shape, numbers) if m.unlike_tiles else ())]
 
 
 def representatives(shape: Shape, numbers: Iterable[int]) -> list[Shape]:
@@ -108,9 +113,43 @@ def representatives(shape: Shape, numbers: Iterable[int]) -> list[Shape]:
     return found + [replace(shape, passes=n, warps=1) for n in sorted(passes) if shape.consumers > 1]
 
 
+def in_turn(shape: Shape, numbers: Iterable[int]) -> list[Shape]:
+    """The shapes that represent `shape` with tiles of different `numbers` of iterations, in any order.
+
+    Two accesses that must be ordered are as many iterations apart as the longer ring has buffers, or one tile. So they
+    are in neighbours, or in tiles between which others have fewer iterations than that; and of a tile that has more
+    iterations than the ring has buffers it does not matter how many: slots and phases are those of one iteration less,
+    renamed (`tkgen.proof.rotation`). The run has all such tiles behind each other.
+    """
+    reach = max(shape.left, shape.right)
+    counts = sorted({min(n, reach + 1) for n in numbers})
+    between = [*_runs([n for n in counts if n < reach], reach - 1)]
+    run = shortest_of([(a, *others, b) for others in between for a in counts for b in counts])
+    found = [replace(shape, run=run, consumers=1, warps=2)]
+    return found + ([replace(shape, run=run, warps=1)] if shape.consumers > 1 else [])
+
+
+def _runs(counts: Sequence[int], most: int) -> Iterator[tuple[int, ...]]:
+    """All sequences of these numbers whose sum is `most` or less, the empty one too."""
+    yield ()
+    for n in (n for n in counts if n <= most):
+        yield from ((n, *others) for others in _runs(counts, most - n))
+
+
+def shortest_of(parts: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
+    """A short sequence that has all of `parts` in it: each is put where most of it is there already."""
+    found: tuple[int, ...] = ()
+    for part in sorted(parts, key=len, reverse=True):
+        if any(found[n : n + len(part)] == part for n in range(len(found))):
+            continue
+        there = next(n for n in range(len(part), -1, -1) if found[len(found) - n :] == part[:n])
+        found += part[there:]
+    return found
+
+
 @cache
 def _wrong(shape: Shape) -> str | None:
-    if right_tile_by_tile(partial(schedule, shape), shape.tiles, shape.passes, shape.turn):
+    if not shape.run and right_tile_by_tile(partial(schedule, shape), shape.tiles, shape.passes, shape.turn):
         return None
     return wrong(schedule(shape))
 
@@ -122,5 +161,5 @@ def schedule(shape: Shape, tiles: int = 0) -> Loop:
     beginning.
     """
     values = constants(shape.left, shape.right, shape.consumers, shape.warps)
-    tile = {"first_iteration": 0, "iterations": shape.passes}
-    return unroll(program(shape.code), MACHINE, values, [tile] * (tiles or shape.tiles))
+    counts = islice(cycle(shape.run or (shape.passes,)), tiles or shape.tiles)
+    return unroll(program(shape.code), MACHINE, values, [{"first_iteration": 0, "iterations": n} for n in counts])

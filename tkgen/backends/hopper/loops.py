@@ -117,6 +117,14 @@ class HopperLoop:
         return bool(self.loop.axis.bounds)
 
     @property
+    def unlike_tiles(self) -> bool:
+        """True if a block has several tiles that differ in their passes: those of each second round in reverse order.
+
+        The first of a round are the longest, so that two rounds together give each block about as much.
+        """
+        return bool(self.persistent) and (self.bounded or self.part is not None)
+
+    @property
     def meets(self) -> bool:
         """Its waves meet in every iteration."""
         return True
