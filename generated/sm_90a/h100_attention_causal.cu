@@ -11,7 +11,7 @@ namespace h100_attention_causal {
 
 constexpr int CONSUMERS = 2;  // warpgroups that multiply, spec:14
 constexpr int ROWS = 64;  // of q, for a consumer
-constexpr int KEYS = 128;  // of j in a pass, spec:18
+constexpr int KEYS = 128;  // of j in a pass, spec:19
 constexpr int DEPTH = 128;  // over which the first product sums
 constexpr int WIDTH = 128;  // columns of the second one's sums
 constexpr int LEFT_BUFFERS = 2;  // of K
@@ -64,10 +64,17 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
         if (warpgroup::laneid() == 0) {
             int left = 0, left_phase = 1, right = 0, right_phase = 1, held_phase = 1;  // fresh buffers count as empty
 #pragma unroll 1
-            for (int tile = blockIdx.x; tile < TILES; tile += gridDim.x) {
-                const int q_i = 31 - tile % 32;
-                const int h_i = tile / 32 % 16;
-                const int b_i = tile / 512 % 4;
+            for (int tile = blockIdx.x, step = 2 * (gridDim.x - blockIdx.x) - 1; tile < TILES; tile += step, step = 2 * gridDim.x - step) {
+                constexpr int group_rows = 64;  // height of a full band
+                constexpr int group_tiles = 2048;  // tiles of a full band
+                const int group_first_row = tile / group_tiles * group_rows;  // of this band
+                const int group_slot = tile % group_tiles;  // place in the band
+                const int remapped_row = group_first_row + group_slot % group_rows;
+                const int remapped_col = group_slot / group_rows;
+                const int remapped = remapped_row * 32 + remapped_col;
+                const int q_i = 31 - remapped % 32;
+                const int h_i = remapped / 32 % 16;
+                const int b_i = remapped / 512 % 4;
                 constexpr int first_iteration = 0;
                 const int iterations = min(ITERATIONS, ((q_i + 1) * CONSUMERS * ROWS - 1) / KEYS + 1);
                 wait(held_empty, held_phase);
@@ -93,10 +100,17 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
         // Consumers issue their products in turn: while one's run, another does what stands between them.
         if (CONSUMERS > 1 && consumer == CONSUMERS - 1) two_groups::arrive(CONSUMERS + 1);
 #pragma unroll 1
-        for (int tile = blockIdx.x; tile < TILES; tile += gridDim.x) {
-            const int q_i = 31 - tile % 32;
-            const int h_i = tile / 32 % 16;
-            const int b_i = tile / 512 % 4;
+        for (int tile = blockIdx.x, step = 2 * (gridDim.x - blockIdx.x) - 1; tile < TILES; tile += step, step = 2 * gridDim.x - step) {
+            constexpr int group_rows = 64;  // height of a full band
+            constexpr int group_tiles = 2048;  // tiles of a full band
+            const int group_first_row = tile / group_tiles * group_rows;  // of this band
+            const int group_slot = tile % group_tiles;  // place in the band
+            const int remapped_row = group_first_row + group_slot % group_rows;
+            const int remapped_col = group_slot / group_rows;
+            const int remapped = remapped_row * 32 + remapped_col;
+            const int q_i = 31 - remapped % 32;
+            const int h_i = remapped / 32 % 16;
+            const int b_i = remapped / 512 % 4;
             constexpr int first_iteration = 0;
             const int iterations = min(ITERATIONS, ((q_i + 1) * CONSUMERS * ROWS - 1) / KEYS + 1);
             const int first_row = (q_i * CONSUMERS + consumer) * ROWS + warpgroup::warpid() * 16;
@@ -328,7 +342,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
             }
             if (warpgroup::laneid() == 0) tma::store_async_read_wait();
             warpgroup::sync(consumer + 1);
-            warpgroup::store(out_s[consumer], div_o_l);  // spec:28
+            warpgroup::store(out_s[consumer], div_o_l);  // spec:29
             warpgroup::sync(consumer + 1);
             if (warpgroup::laneid() == 0) tma::store_async(g.O, out_s[consumer], {b_i, h_i, q_i * CONSUMERS + consumer, 0});
         }

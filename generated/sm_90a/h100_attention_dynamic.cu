@@ -11,7 +11,7 @@ namespace h100_attention_dynamic {
 
 constexpr int CONSUMERS = 2;  // warpgroups that multiply, spec:14
 constexpr int ROWS = 64;  // of q, for a consumer
-constexpr int KEYS = 128;  // of j in a pass, spec:18
+constexpr int KEYS = 128;  // of j in a pass, spec:19
 constexpr int DEPTH = 128;  // over which the first product sums
 constexpr int WIDTH = 128;  // columns of the second one's sums
 constexpr int LEFT_BUFFERS = 2;  // of K
@@ -58,18 +58,29 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
     __syncthreads();
     const int b_tiles = g.Q.batch();  // spec:14
     const int q_tiles = (g.Q.rows() + 127) / 128;  // spec:14
+    const int grid_rows = b_tiles * 32;
     const int tiles = b_tiles * q_tiles * 32;
-    const int all_iterations = (g.K.rows() + KEYS - 1) / KEYS;  // of the loop over all of its axis, spec:18
+    const int all_iterations = (g.K.rows() + KEYS - 1) / KEYS;  // of the loop over all of its axis, spec:19
 
     if (warpgroup::groupid() == CONSUMERS) {
         warpgroup::decrease_registers<32>();
         if (warpgroup::laneid() == 0) {
             int left = 0, left_phase = 1, right = 0, right_phase = 1, held_phase = 1;  // fresh buffers count as empty
 #pragma unroll 1
-            for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-                const int q_i = q_tiles - 1 - tile % q_tiles;
-                const int h_i = tile / q_tiles % 32;
-                const int b_i = tile / (q_tiles * 32) % b_tiles;
+            for (int tile = blockIdx.x, step = 2 * (gridDim.x - blockIdx.x) - 1; tile < tiles; tile += step, step = 2 * gridDim.x - step) {
+                const int group_rows = 66 < grid_rows ? 66 : grid_rows;  // height of a full band
+                const int group_tiles = group_rows * q_tiles;  // tiles of a full band
+                const int group_first_row = tile / group_tiles * group_rows;  // of this band
+                const int group_slot = tile % group_tiles;  // place in the band
+                const int group_rows_left = grid_rows - group_first_row;
+                // the last band keeps the remainder
+                const int group_height = group_rows < group_rows_left ? group_rows : group_rows_left;
+                const int remapped_row = group_first_row + group_slot % group_height;
+                const int remapped_col = group_slot / group_height;
+                const int remapped = remapped_row * q_tiles + remapped_col;
+                const int q_i = q_tiles - 1 - remapped % q_tiles;
+                const int h_i = remapped / q_tiles % 32;
+                const int b_i = remapped / (q_tiles * 32) % b_tiles;
                 constexpr int first_iteration = 0;
                 const int iterations = min(all_iterations, ((q_i + 1) * CONSUMERS * ROWS - 1 + (g.K.rows() - g.Q.rows())) / KEYS + 1);
                 wait(held_empty, held_phase);
@@ -95,10 +106,20 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
         // Consumers issue their products in turn: while one's run, another does what stands between them.
         if (CONSUMERS > 1 && consumer == CONSUMERS - 1) two_groups::arrive(CONSUMERS + 1);
 #pragma unroll 1
-        for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-            const int q_i = q_tiles - 1 - tile % q_tiles;
-            const int h_i = tile / q_tiles % 32;
-            const int b_i = tile / (q_tiles * 32) % b_tiles;
+        for (int tile = blockIdx.x, step = 2 * (gridDim.x - blockIdx.x) - 1; tile < tiles; tile += step, step = 2 * gridDim.x - step) {
+            const int group_rows = 66 < grid_rows ? 66 : grid_rows;  // height of a full band
+            const int group_tiles = group_rows * q_tiles;  // tiles of a full band
+            const int group_first_row = tile / group_tiles * group_rows;  // of this band
+            const int group_slot = tile % group_tiles;  // place in the band
+            const int group_rows_left = grid_rows - group_first_row;
+            // the last band keeps the remainder
+            const int group_height = group_rows < group_rows_left ? group_rows : group_rows_left;
+            const int remapped_row = group_first_row + group_slot % group_height;
+            const int remapped_col = group_slot / group_height;
+            const int remapped = remapped_row * q_tiles + remapped_col;
+            const int q_i = q_tiles - 1 - remapped % q_tiles;
+            const int h_i = remapped / q_tiles % 32;
+            const int b_i = remapped / (q_tiles * 32) % b_tiles;
             constexpr int first_iteration = 0;
             const int iterations = min(all_iterations, ((q_i + 1) * CONSUMERS * ROWS - 1 + (g.K.rows() - g.Q.rows())) / KEYS + 1);
             const int first_row = (q_i * CONSUMERS + consumer) * ROWS + warpgroup::warpid() * 16;
@@ -364,7 +385,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
             }
             if (warpgroup::laneid() == 0) tma::store_async_read_wait();
             warpgroup::sync(consumer + 1);
-            warpgroup::store(out_s[consumer], div_o_l);  // spec:28
+            warpgroup::store(out_s[consumer], div_o_l);  // spec:29
             warpgroup::sync(consumer + 1);
             if (warpgroup::laneid() == 0) tma::store_async(g.O, out_s[consumer], {b_i, h_i, q_i * CONSUMERS + consumer, 0});
         }

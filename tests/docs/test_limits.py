@@ -90,7 +90,7 @@ CHANGES = [
     ("E406", PLACES, "m in M by 4", "h in H, m in M within FIRST[h] by 4\n  remap reversed"),
     ("E230", LIMITED, "k in K by 64", "k in K below COUNT[h] by 64"),
     ("E204", PLACES.replace("Y : f32", "Y : bf16"), "  Y[m] =", "  Y[ROW[m]] +="),
-    ("E230", PLACED, "  C[h, m, n] =", "  distinct C[h, ROW[m], n] ="),
+    ("E230", PLACED.replace("  shared A", "  grid split_k(2)\n  shared A"), "  C[h, m, n] =", "  C[h, ROW[m], n] +="),
     ("E230", PLACED, "shared A, B", "shared B\n  registers A"),
     ("E203", SHIFTED, "H = 4", "H = dynamic"),
     ("E223", SHIFTED, "C[h, m, n] = c", "C[h, m, n] = c + A[h, m, 0]"),

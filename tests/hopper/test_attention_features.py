@@ -96,7 +96,6 @@ def test_features_together_compute_what_torch_does(spec: str) -> None:
     ("spec", "said"),
     [
         (text("schedule ping_pong", rows=64), "cannot take turns"),
-        (text("grid persistent(2)", parts=True), "have loops of different lengths"),
         (text("", parts=True).replace("PARTS = 3", "PARTS = 6"), "has no iteration"),
         (text("").replace("B[h, q, j]", "rowmean(o)"), "after the loop over `D`"),
     ],

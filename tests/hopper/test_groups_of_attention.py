@@ -311,7 +311,7 @@ def test_a_prepared_launch_moves_the_map_with_the_address() -> None:
 @pytest.mark.parametrize(
     ("kind", "changes", "said"),
     [
-        ("causal", {"  shared": "  grid persistent(3)\n  shared"}, "have loops of different lengths"),
+        ("causal", {"  shared": "  grid persistent(3)\n  shared"}, "may have no iteration of the loop"),
         ("the same rows",
          {" within FIRST[b] by 128": " by 64", "K[j, h]": "Q[j, h]", "  global K : bf16[TOTAL, HEADS, D]\n": "",
           "K, V": "Q, V", "O : bf16[": "O : bf16[SEQUENCES, ", "M : f32[": "M : f32[SEQUENCES, ", "O[h": "O[b, h",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise, product
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ from typer.testing import CliRunner
 
 import tkgen.backends.hopper.loop_schedule as back_end
 from tkgen.api import load
-from tkgen.backends.hopper.loop_schedule import Shape, representatives, schedule, unproven
+from tkgen.backends.hopper.loop_schedule import Shape, in_turn, representatives, schedule, unproven
 from tkgen.backends.hopper.spec import HopperSpec
 from tkgen.cli import app
 from tkgen.diagnostics import SpecError
@@ -70,16 +72,10 @@ def test_sums_of_rows_are_gathered_behind_the_loop() -> None:
         ("  shared K", "  registers Q\n  shared K", "remove `registers`"),
         ("bf16(p) @", "bf16(p + 0 * rowmax(o)) @", "`q`"),
         ("  shared K", "  schedule simple\n  shared K", "fused matmuls on Hopper have only `ping_pong` as a schedule"),
-        ("  each j", "  grid persistent(132)\n  each j", ""),
     ],
 )
 def test_what_it_cannot_do_is_said(old: str, new: str, said: str) -> None:
-    case = Attention(512, 512, causal="persistent" in new)
-    text = (
-        case.text.replace(old, new)
-        if "grid" not in new
-        else case.text.replace("  shared", "  grid persistent(9)\n  shared")
-    )
+    text = Attention(512, 512).text.replace(old, new)
     with pytest.raises(SpecError) as caught:
         load(text).check()
     found = caught.value.diagnostics
@@ -128,6 +124,26 @@ def test_what_is_right_has_no_fault() -> None:
     for consumers in (1, 3):
         shapes = representatives(Shape(2, 2, consumers, 0), range(1, 9))
         assert {s.passes for s in shapes} == {1, 2, 3} and not any(loop_faults(schedule(s)) for s in shapes)
+
+
+@pytest.mark.parametrize("mutant", ["none", *MUTANTS])
+def test_tiles_of_different_lengths_are_proven_in_any_order(mutant: str) -> None:
+    """A run of such tiles has the verdict of another one, drawn at random, of more iterations in a tile."""
+    small = replace(SMALL, passes=0)
+    change = MUTANTS.get(mutant, lambda step: [step])
+    found = in_turn(small, range(1, 9))
+    assert {n for s in found for n in s.run} == {1, 2, 3} and len(found) == 2
+    drawn = tuple(random.Random(mutant).choices(range(1, 7), k=20))
+    others = [replace(small, run=drawn, consumers=c, warps=w) for c, w in ((1, 2), (2, 1))]
+    for runs in (found, others):
+        assert any(faults(edited(schedule(s), change).unrolled(1)) for s in runs) == (mutant != "none")
+
+
+def test_a_run_has_all_neighbours() -> None:
+    (run,) = {s.run for s in in_turn(SMALL, (1, 2, 3))}
+    pairs, threes = pairwise(run), zip(run, run[1:], run[2:], strict=False)
+    assert set(pairs) == set(product((1, 2, 3), repeat=2))
+    assert {t for t in threes if t[1] == 1} == set(product((1, 2, 3), (1,), (1, 2, 3)))
 
 
 @pytest.mark.parametrize("by", [-1, 1])

@@ -134,7 +134,7 @@ def defined(node: ast.Equation, kernel: Kernel) -> Value | None:
 
 
 def of_launch(program: Program, threads: int) -> list[str]:
-    """The grid of output tiles and the blocks of so many threads that compute it."""
+    """The grid of output tiles and the blocks that compute it, with their number of threads."""
     launch = Launch.known(program)
     if launch is None or program.kernel.groups is not None:  # groups' rows decide
         return [f"{threads} threads per block"]

@@ -159,7 +159,8 @@ def _products(program: EquationProgram, kernel: Kernel, loop: Loop, machine: Hop
             (*_whole_groups(split, machine), *(without_statement(said) if said else ())),
         )  # fmt: skip
     return HopperLoop(kernel, loop, split, max(program.waves // warps, 1), first, second, held, left, buffers,
-                      program.grid.count, _remap(program), machine, program.roles)  # fmt: skip
+                      program.grid.count, _remap(program), machine, program.roles,
+                      bool(loop.axis.bounds) and "remap" not in program.spans)  # fmt: skip
 
 
 def _second(loop: Loop, made: Mapping[Value, Op], products: Sequence[Product]) -> Chain | None:

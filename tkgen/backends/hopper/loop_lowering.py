@@ -296,7 +296,7 @@ class _Lowering:
             if axis == m.split and self.walked:
                 yield from self._found(number)
                 continue
-            if axis == m.split and m.bounded and m.remap is None:
+            if axis == m.split and m.backwards:
                 number = f"{size - 1 if isinstance(size, int) else f'{size} - 1'} - {number}"
             yield f"const int {cpp_name(axis.name)}_i = {number};"
         if m.padded:
@@ -327,7 +327,7 @@ class _Lowering:
         yield f"if (!{split}_walk.find({number}, CONSUMERS * ROWS, 1)) continue;"
         yield f"const int {cpp_name(groups.name)}_i = {split}_walk.group;"
         own = f"{number} - {split}_walk.before"
-        yield f"const int {split}_i = {f'{split}_walk.rows - 1 - ({own})' if m.bounded and m.remap is None else own};"
+        yield f"const int {split}_i = {f'{split}_walk.rows - 1 - ({own})' if m.backwards else own};"
 
     def _group(self, axis: Axis) -> Iterator[str]:
         """The first position of the group at hand along a ragged axis, and its length."""

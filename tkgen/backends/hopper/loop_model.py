@@ -442,8 +442,7 @@ def _tile_place(m: HopperLoop, launch: Launch[EquationProgram], tile: int) -> Pl
         count = -(-len(group_at(m, launch.groups, place)[m.split.name]) // extent(m.split))
     if place[m.split] >= count:
         return None
-    backwards = m.bounded and m.remap is None
-    return place | {m.split: count - 1 - place[m.split]} if backwards else place
+    return place | {m.split: count - 1 - place[m.split]} if m.backwards else place
 
 
 def group_at(m: HopperLoop, groups: Groups, place: Place) -> dict[str, range]:

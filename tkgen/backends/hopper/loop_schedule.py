@@ -18,7 +18,7 @@ before it has issued its products: it arrives there itself, as `bar.sync` does, 
 - A turn of both rings in the middle of a tile that has another one stands for any number of them: what must be ordered
   is a turn apart at most, or at the ends of a tile.
 - Where a loop begins or ends with its tile, each number of iterations is a shape, of tiles that all have as many. The
-  tiles of a persistent block differ: one more shape has them one behind the other (`in_turn`).
+  tiles of a persistent block differ: one more shape has them one after the other (`in_turn`).
 - Lengths that are known at the launch alone may give any number of iterations, from one on: `fused` refuses a launch
   with a tile that has none. Those of groups are data, and a tile may have none.
 """
@@ -119,7 +119,7 @@ def in_turn(shape: Shape, numbers: Iterable[int]) -> list[Shape]:
     Two accesses that must be ordered are as many iterations apart as the longer ring has buffers, or one tile. So they
     are in neighbours, or in tiles between which others have fewer iterations than that; and of a tile that has more
     iterations than the ring has buffers it does not matter how many: slots and phases are those of one iteration less,
-    renamed (`tkgen.proof.rotation`). The run has all such tiles behind each other.
+    renamed (`tkgen.proof.rotation`). The run has all such tiles one after the other.
     """
     reach = max(shape.left, shape.right)
     counts = sorted({min(n, reach + 1) for n in numbers})

@@ -86,6 +86,7 @@ class HopperLoop:
     remap: Remap | None  # the order of the tiles
     machine: Hopper
     roles: tuple[Role, ...] = ()  # where the spec names them: of the warps that load, and of those that multiply
+    backwards: bool = False  # the last tiles of the split axis come first: their loops are the longest
 
     @property
     def threads(self) -> int:

@@ -25,10 +25,11 @@ slower.
 
 
 def longest_first(program: P) -> P:
-    """`program` with the order of its tiles, where their loops end or begin with them and no other order is said.
+    """`program` with bands of tiles, where their loops end or begin with them and no other order is said.
 
-    A persistent block takes its tiles to and fro: where a round has two numbers of iterations, as in bands of half as
-    many heads as there are blocks, two rounds give each block as much.
+    `HopperLoop.backwards` takes those of a band from the end on. A persistent block takes its tiles to and fro: where a
+    round has two numbers of iterations, as in bands of half as many heads as there are blocks, two rounds give each
+    block as much.
     """
     if not isinstance(program, EquationProgram) or program.remap or program.kernel.ragged:
         return program
@@ -37,5 +38,5 @@ def longest_first(program: P) -> P:
     if loop is None or not others or not any(bound.axis == last.name for bound in loop.axis.bounds):
         return program
     rows = program.grid.count // 2 if program.grid.name == "persistent" else BAND
-    stages = (RemapStage("reversed", (), (), last.span), RemapStage("group", (), (("rows", max(rows, 1)),), last.span))
-    return replace(program, remap=stages)
+    span = last.span or program.spans["kernel"]
+    return replace(program, remap=(RemapStage("group", (), (("rows", max(rows, 1)),), span),))

@@ -171,8 +171,8 @@ def _supported(scope: Scope, found: Sums, at: Span) -> None:
             raise scope.error("E204", f"`{s.target.tensor.name}` is {dtype.spelling}, and {unmade(dtype)}",
                               s.span or at, secondary=(Label(s.target.tensor.span),),
                               fix="store another type, and quantize it with a row kernel")  # fmt: skip
-    kind = clauses.grid(scope)
-    if kind.shares_tiles and (scattered := next((s for s in found.stores if s.target.computed), None)) is not None:
+    scattered = next((s for s in found.stores if s.target.computed), None)
+    if scattered is not None and (kind := clauses.grid(scope)).shares_tiles:
         raise scope.error(
             "E230", f"`grid {kind.name}` adds parts of sums, and `{scattered.target.tensor.name}` is stored at "
             "computed positions", scattered.span or at, secondary=(Label(kind.span, "the grid"),) if kind.span else (),
