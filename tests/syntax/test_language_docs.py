@@ -59,6 +59,7 @@ def test_kernels_of_equations_are_typed() -> None:
         "attend",
         "expert_silu",
         "long_softmax",
+        "long_cumsum",
         "gated_delta_rule",
     ]
 
