@@ -82,6 +82,20 @@ def test_what_it_cannot_do_is_said(old: str, new: str, said: str) -> None:
     assert {d.code[0] for d in found} == {"E"} and said in str([(d.message, d.fix) for d in found])
 
 
+@pytest.mark.parametrize("causal", [False, True])
+def test_more_tiles_than_a_launch_has_are_refused(causal: bool) -> None:
+    with pytest.raises(SpecError) as caught:
+        load(SPECS / f"h100_attention{'_causal' * causal}.tk",
+             {"BATCH": 2_000_000, "HEADS": 1024, "KV_HEADS": 1024, "LENGTH": 256}).check()  # fmt: skip
+    assert [d.code for d in caught.value.diagnostics] == ["E607"]
+
+
+@pytest.mark.parametrize("blocks", [1, 3, 200_000])
+def test_a_grid_may_have_any_number_of_persistent_blocks(blocks: int) -> None:
+    text = (SPECS / "h100_attention_causal.tk").read_text()
+    assert not load(text.replace("persistent(132)", f"persistent({blocks})")).check().diagnostics
+
+
 # ---------------------------------------------------------------- the proof
 
 MUTANTS: dict[str, Callable[[Step], list[Step]]] = {

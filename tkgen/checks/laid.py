@@ -113,7 +113,8 @@ def read_across(program: EquationProgram, loop: Loop, split: Axis) -> Iterator[D
             yield Diagnostic("W201", message, label, fix=fix)
 
 
-def _sizes(program: EquationProgram, layout: Layout) -> Iterator[Diagnostic]:
+def too_large(program: EquationProgram, layout: Layout) -> Iterator[Diagnostic]:
+    """Report sizes that a 32-bit integer does not hold, and more blocks than a launch has."""
     blocks = prod(count or 1 for count in program.blocks)
     for dim in program.dims:
         if dim.size is not None and dim.size > (largest := layout.largest(dim.name)):
@@ -123,6 +124,10 @@ def _sizes(program: EquationProgram, layout: Layout) -> Iterator[Diagnostic]:
     if blocks > most:
         span = program.spans["kernel"]
         yield Diagnostic("E607", f"{blocks} blocks are more than the maximum of a launch, {most}", Label(span))
+
+
+def _sizes(program: EquationProgram, layout: Layout) -> Iterator[Diagnostic]:
+    yield from too_large(program, layout)
     for access in dict.fromkeys(accesses(layout.kernel)):
         if (spanned := reach_bytes(access)) > BUFFER_BYTES:
             message = f"a tile of `{access.tensor.name}` spans {spanned} bytes"

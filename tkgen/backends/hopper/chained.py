@@ -312,7 +312,7 @@ class _Chained:
 
 def _tiles(code: Code, body: tuple[Node, ...]) -> Tiles:
     through, on = f"int tile = blockIdx.x; tile < {code.tiles}; tile += gridDim.x", ""
-    if code.to_and_fro:  # two rounds take a block on by twice the number of blocks
+    if code.to_and_fro:  # the steps of two rounds add up to twice the number of blocks
         through = f"int tile = blockIdx.x, step = 2 * (gridDim.x - blockIdx.x) - 1; tile < {code.tiles}; tile += step"
         on = ", step = 2 * gridDim.x - step"
     return Tiles(("#pragma unroll 1", f"for ({through}{on}) {{"), body)

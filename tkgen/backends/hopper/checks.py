@@ -169,8 +169,8 @@ def _equations(program: Program, equations: Sums) -> Iterator[Diagnostic]:
     yield from _filled(program)
     if scattered := next((s for s in equations.stores if s.target.computed), None):
         yield _refused(f"sm_90a stores products by their axes, not to computed positions of "
-                        f"`{scattered.target.tensor.name}`", scattered.span or statement(program, "kernel"),
-                        "store by the axes, and scatter in a row kernel of the same sequence")  # fmt: skip
+                       f"`{scattered.target.tensor.name}`", scattered.span or statement(program, "kernel"),
+                       "store by the axes, and scatter in a row kernel of the same sequence")  # fmt: skip
         return
     yield from _ragged(program)
     scaled = next((s.span for s in equations.sums if s.scaled), None)

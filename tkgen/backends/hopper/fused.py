@@ -12,7 +12,7 @@ from tkgen.backends.hopper.loop_schedule import scheduled, unproven
 from tkgen.backends.hopper.loops import FEWER_REGISTERS, HopperLoop
 from tkgen.backends.hopper.meant import wrong_chain
 from tkgen.backends.protocol import Modelled
-from tkgen.checks.laid import read_across, unused
+from tkgen.checks.laid import read_across, too_large, unused
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
 from tkgen.execute.arguments import SizeError, launched_in
 from tkgen.ir.equation_program import EquationProgram
@@ -38,6 +38,9 @@ def _layout(spec: HopperSpec[Any]) -> HopperLoop:
 
 
 def _check(spec: HopperSpec[Any]) -> Iterator[Diagnostic]:
+    if beyond := list(too_large(spec.program, spec.layout)):
+        yield from beyond  # its C++ counts tiles in an `int`
+        return
     if fault := unproven(spec.layout) or wrong_chain(spec.layout, tile_code(spec.layout)):
         yield Diagnostic(
             "E240", f"the schedule for this kernel is not proven: {fault}", Label(spec.program.spans["kernel"]),

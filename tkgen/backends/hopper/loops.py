@@ -119,9 +119,10 @@ class HopperLoop:
 
     @property
     def unlike_tiles(self) -> bool:
-        """True if a block has several tiles that differ in their passes: those of each second round in reverse order.
+        """True if a block may have several tiles that differ in their passes.
 
-        The first of a round are the longest, so that two rounds together give each block about as much.
+        Blocks then take the tiles of each second round in reverse order. The first tiles of a round are the longest,
+        so two rounds together give each block about as many passes.
         """
         return bool(self.persistent) and (self.bounded or self.part is not None)
 

@@ -14,6 +14,7 @@ from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import Loop
 from tkgen.ir.kernel_program import RemapStage
 from tkgen.ir.types import Program
+from tkgen.remap import REMAPS
 
 P = TypeVar("P", bound=Program | EquationProgram)
 BAND = 16
@@ -38,5 +39,6 @@ def longest_first(program: P) -> P:
     if loop is None or not others or not any(bound.axis == last.name for bound in loop.axis.bounds):
         return program
     rows = program.grid.count // 2 if program.grid.name == "persistent" else BAND
-    span = last.span or program.spans["kernel"]
-    return replace(program, remap=(RemapStage("group", (), (("rows", max(rows, 1)),), span),))
+    (height,) = REMAPS["group"].parameters
+    band, span = min(max(rows, height.minimum), height.maximum), last.span or program.spans["kernel"]
+    return replace(program, remap=(RemapStage("group", (), ((height.name, band),), span),))
