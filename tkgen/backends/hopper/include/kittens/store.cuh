@@ -38,6 +38,28 @@ __device__ inline uint32_t swizzled(int row, int column) {
     return uint32_t(row * SWIZZLE_BYTES + (column ^ ((row % 8) * 16)));
 }
 
+__device__ inline void store_pair(uint32_t at, float2 v) {
+    asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(at), "f"(v.x), "f"(v.y) : "memory");
+}
+__device__ inline void store_pair(uint32_t at, int2 v) {
+    asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(at), "r"(v.x), "r"(v.y) : "memory");
+}
+
+/// A warp's elements of 4 bytes to the rows of a tile from `first` on.
+template<int C, typename S, typename R> __device__ inline void store_words(S &to, int first, const R &from) {
+    const int lane = laneid();
+    const uint32_t tile = shared_address(&to);
+#pragma unroll
+    for (int j = 0; j < C / 16; ++j)
+#pragma unroll
+        for (int q = 0; q < 4; ++q) {
+            const int row = first + lane / 4 + q % 2 * 8, column = j * 16 + q / 2 * 8 + lane % 4 * 2;
+            const int panel = (j * 16 + q / 2 * 8) / S::panel_cols;
+            const uint32_t at = tile + panel * S::panel_bytes + swizzled(row, (column - panel * S::panel_cols) * 4);
+            store_pair(at, from.tiles[0][j].data[q]);
+        }
+}
+
 /// A warp's accumulators to the rows of a tile from `first` on, converted to its type.
 template<typename S, int C> __device__ inline void store_rows(S &to, int first, const rt_fl<16, C> &from) {
     using T = typename S::dtype;
@@ -56,34 +78,14 @@ template<typename S, int C> __device__ inline void store_rows(S &to, int first, 
                          : "memory");
         }
     } else {
-#pragma unroll
-        for (int j = 0; j < C / 16; ++j)
-#pragma unroll
-            for (int q = 0; q < 4; ++q) {
-                const int row = first + lane / 4 + q % 2 * 8, column = j * 16 + q / 2 * 8 + lane % 4 * 2;
-                const int panel = (j * 16 + q / 2 * 8) / S::panel_cols;
-                const uint32_t at = tile + panel * S::panel_bytes + swizzled(row, (column - panel * S::panel_cols) * 4);
-                const float2 v = from.tiles[0][j].data[q];
-                asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(at), "f"(v.x), "f"(v.y) : "memory");
-            }
+        store_words<C>(to, first, from);
     }
 }
 
 /// A warp's integers to the rows of a tile from `first` on.
 template<typename S, int C> __device__ inline void store_rows(S &to, int first, const rt<int, 16, C> &from) {
     static_assert(std::is_same_v<int, typename S::dtype>);
-    const int lane = laneid();
-    const uint32_t tile = shared_address(&to);
-#pragma unroll
-    for (int j = 0; j < C / 16; ++j)
-#pragma unroll
-        for (int q = 0; q < 4; ++q) {
-            const int row = first + lane / 4 + q % 2 * 8, column = j * 16 + q / 2 * 8 + lane % 4 * 2;
-            const int panel = (j * 16 + q / 2 * 8) / S::panel_cols;
-            const uint32_t at = tile + panel * S::panel_bytes + swizzled(row, (column - panel * S::panel_cols) * 4);
-            const int2 v = from.tiles[0][j].data[q];
-            asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(at), "r"(v.x), "r"(v.y) : "memory");
-        }
+    store_words<C>(to, first, from);
 }
 
 /// A warp's 8-bit floats to the rows of a tile from `first` on. Rows of a warp are in different banks.
