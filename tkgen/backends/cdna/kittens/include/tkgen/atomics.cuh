@@ -85,15 +85,15 @@ template <typename T, int n> __device__ inline void min_elements(memory<T> to, u
     for (int i = 0; i < n; ++i) min_to(to.at(offset) + i, e.at[i]);
 }
 
-/// positions[n] = the position that a vector of i32 holds for the n-th of a lane's own rows or columns of a fragment; the
+/// at[n] = the position that a vector of i32 holds for the n-th of a lane's own rows or columns of a fragment; the
 /// largest number where there is no such row.
 template <typename owned, ducks::gl::all GL, int N>
-__device__ inline void positions_of(uint32_t (&positions)[N], const GL &held, int tile) {
+__device__ inline void positions_of(uint32_t (&at)[N], const GL &held, int tile) {
     static_assert(N == owned::count, "a position for each of the rows or columns of a lane");
 #pragma unroll
     for (int n = 0; n < N; ++n) {
-        const int at = tile * owned::extent + owned::at(n);
-        positions[n] = at < int(held.cols()) ? uint32_t(held.raw_ptr[at]) : 0xffffffff;
+        const int row = tile * owned::extent + owned::at(n);
+        at[n] = row < int(held.cols()) ? uint32_t(held.raw_ptr[row]) : 0xffffffff;
     }
 }
 
