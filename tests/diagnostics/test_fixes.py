@@ -131,6 +131,35 @@ def test_a_fix_of_a_text_that_cannot_be_read_may_bring_up_what_it_hid(tmp_path: 
     assert "global B" in path.read_text() and set(errors(diagnose(path))) == {"E203", "E501"}
 
 
+def test_a_fix_that_is_uncertain_is_named_and_applied_where_asked(tmp_path: Path) -> None:
+    path = tmp_path / "t.tk"
+    right = RIGHT.replace("  scalar beta : f32\n", "")
+    wrong = right.replace("shared A, B", "shared A, Bs").replace("store C", "store CC")
+    path.write_text(wrong)
+    done = CliRunner().invoke(app, ["check", str(path), "--fix"])
+    assert done.exit_code == 1 and path.read_text() == wrong
+    assert (
+        f"note: {path}: the fixes of lines 8, 10 are uncertain and were not applied: `--unsafe-fixes` applies them, too"
+        in done.stderr
+    )
+    done = CliRunner().invoke(app, ["check", str(path), "--unsafe-fixes"])
+    assert done.exit_code == 0 and path.read_text() == right and f"{path}: fixed\n" in done.stderr
+    assert "unsafe-fixes" not in done.stderr
+
+
+def test_one_uncertain_fix_is_named_alone(tmp_path: Path) -> None:
+    path = tmp_path / "t.tk"
+    path.write_text(RIGHT.replace("store C", "store CC"))
+    done = CliRunner().invoke(app, ["check", str(path), "--fix"])
+    assert "the fix of line 11 is uncertain and was not applied: `--unsafe-fixes` applies it, too\n" in done.stderr
+
+
+def test_a_spec_without_uncertain_fixes_is_not_told_of_them(tmp_path: Path) -> None:
+    path = tmp_path / "t.tk"
+    path.write_text(RIGHT.replace("buffers 1", "buffers 99"))
+    assert "unsafe-fixes" not in CliRunner().invoke(app, ["check", str(path), "--fix"]).stderr
+
+
 BARRIER = "        tk::lds_barrier();"
 OTHER = """
 import subprocess, sys

@@ -76,9 +76,9 @@ class Builder:
 
 
 def fixed(
-    path: Path, define: Sequence[str] | None, target: str | None, roots: Sequence[Path] | None
+    path: Path, define: Sequence[str] | None, target: str | None, roots: Sequence[Path] | None, guesses: bool = False
 ) -> list[Diagnostic]:
-    """Make the certain fixes in a file that do no harm; what is found in it then.
+    """Make the certain fixes in a file that do no harm, with `guesses` the others, too; what is found in it then.
 
     Those for a target that is asked for may make it one that others no longer take: it then names those that do.
     """
@@ -86,14 +86,28 @@ def fixed(
     builder = Builder(lambda text: load_spec(path, define, target, roots, text))
     found = findings(path, define, target, roots)
     for _ in range(PASSES):
-        if not _pass(path, found, lambda text: findings(path, define, target, roots, text), builder):
+        if not _pass(path, found, lambda text: findings(path, define, target, roots, text), builder, guesses):
             break
         found = findings(path, define, target, roots)
+    _uncertain(path, found, guesses)
     for reason in dict.fromkeys(builder.refused):
         complain(f"note: {path}: a fix was not applied, because the build fails with it: {reason}")
     if target and not _errors(found) and path.read_text(encoding="utf-8") != before:
         _named(path, before, target, lambda text, name: _errors(findings(path, define, name, roots, text)), roots)
     return found
+
+
+def _uncertain(path: Path, found: Sequence[Diagnostic], guesses: bool) -> None:
+    """Say which fixes of `found` are edits that were not applied because a reader must judge them."""
+    left = [d for d in found if d.fix and d.fix.edits and not d.fix.certain]
+    if not left or guesses:
+        return
+    lines = ", ".join(str(d.primary.span.line) for d in left if d.primary)
+    if len(left) == 1:
+        said = f"the fix of line {lines} is uncertain and was not applied: `--unsafe-fixes` applies it, too"
+    else:
+        said = f"the fixes of lines {lines} are uncertain and were not applied: `--unsafe-fixes` applies them, too"
+    complain(f"note: {path}: {said}")
 
 
 def _errors(found: Sequence[Diagnostic]) -> list[Diagnostic]:
@@ -136,20 +150,24 @@ def _named(
 
 
 def _pass(
-    path: Path, found: Sequence[Diagnostic], judge: Callable[[str], Sequence[Diagnostic]], builder: Builder
+    path: Path,
+    found: Sequence[Diagnostic],
+    judge: Callable[[str], Sequence[Diagnostic]],
+    builder: Builder,
+    guesses: bool,
 ) -> bool:
     """Make fixes of `found` once; whether that changed the file. A spec with errors is none that builds."""
     from tkgen.diagnostics import Severity
     from tkgen.diagnostics.fixes import harmless_fixes
     from tkgen.toolchain.files import write_atomic
 
-    if not any(d.fix and d.fix.edits and d.fix.certain for d in found):
+    if not any(d.fix and d.fix.edits and (d.fix.certain or guesses) for d in found):
         return False
     text = path.read_text(encoding="utf-8")
     builds = not any(d.severity is Severity.ERROR for d in found)
-    mended = harmless_fixes(text, found, judge, lambda after: not builds or builder.no_worse(text, after))
-    if mended == text:
+    fixed = harmless_fixes(text, found, judge, lambda after: not builds or builder.no_worse(text, after), guesses)
+    if fixed == text:
         return False
-    write_atomic(path, mended)
+    write_atomic(path, fixed)
     complain(f"{path}: fixed" + (f" ({builder.unwatched})" if builds and builder.unwatched else ""))
     return True

@@ -73,6 +73,9 @@ def check(
     how: Annotated[Format, typer.Option("--format", help="Format of the findings.")] = Format.TEXT,
     as_json: Json = False,
     fix: Annotated[bool, typer.Option("--fix", help="Apply the fixes that are certain and pass the checks.")] = False,
+    unsafe_fixes: Annotated[
+        bool, typer.Option("--unsafe-fixes", help="As --fix, and also the fixes that are uncertain: read the result.")
+    ] = False,
     roots: Roots = None,
     print_after: PrintAfter = None,
 ) -> None:
@@ -82,6 +85,7 @@ def check(
     from tkgen.pipeline import last_of, stage_of
 
     how = Format.JSON if as_json else how
+    fix = fix or unsafe_fixes
     if print_after and how is not Format.TEXT:
         raise typer.BadParameter(f"--print-after prints text, not {how.value}")
     found: list[Diagnostic] = []
@@ -100,7 +104,7 @@ def check(
             with reported(), suppress(SpecError):  # what is wrong comes with the findings
                 go_along(path, define, target, roots, last_of(map(stage_of, print_after)), print_after)
         if fix:
-            found += fixed(path, define, target, roots)
+            found += fixed(path, define, target, roots, unsafe_fixes)
         else:
             found += findings(path, define, target, roots, texts.get(path))
     show_diagnostics(found, how)

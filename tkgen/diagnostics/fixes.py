@@ -38,8 +38,9 @@ def harmless_fixes(
     found: Sequence[Diagnostic],
     judge: Callable[[str], Sequence[Diagnostic]],
     builds: Callable[[str], bool],
+    guesses: bool = False,
 ) -> str:
-    """The text with the certain fixes made that make nothing worse.
+    """The text with the certain fixes made that make nothing worse; `guesses`: the others, too.
 
     `judge` says what is found in a text, `builds` whether one without errors builds as well as before. All fixes
     together where that will do, else one after the other, without those that bring errors up or do not build.
@@ -48,13 +49,13 @@ def harmless_fixes(
     def harmless(text: str) -> bool:
         return not _worse(found, judge(text)) and builds(text)
 
-    whole = apply_fixes(file_text, found)
+    whole = apply_fixes(file_text, found, guesses)
     if whole == file_text or harmless(whole):
         return whole
     kept: list[Diagnostic] = []
     mended = file_text
     for diagnostic in found:
-        tried = apply_fixes(file_text, [*kept, diagnostic])
+        tried = apply_fixes(file_text, [*kept, diagnostic], guesses)
         if tried != mended and harmless(tried):
             kept.append(diagnostic)
             mended = tried
