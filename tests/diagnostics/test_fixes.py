@@ -149,9 +149,9 @@ def test_a_fix_that_is_uncertain_is_named_and_applied_where_asked(tmp_path: Path
 
 def test_one_uncertain_fix_is_named_alone(tmp_path: Path) -> None:
     path = tmp_path / "t.tk"
-    path.write_text(RIGHT.replace("store C", "store CC"))
+    shutil.copy(corpus.FOLDER / "k11_collective_of_eight.tk", path)
     done = CliRunner().invoke(app, ["check", str(path), "--fix"])
-    assert "the fix of line 11 is uncertain and was not applied: `--unsafe-fixes` applies it, too\n" in done.stderr
+    assert "the fix of line 13 is uncertain and was not applied: `--unsafe-fixes` applies it, too\n" in done.stderr
 
 
 def test_a_spec_without_uncertain_fixes_is_not_told_of_them(tmp_path: Path) -> None:
