@@ -77,6 +77,18 @@ def ragged_sums(t: Tensors) -> dict[str, Tensor]:
     return {"Y": torch.stack([t["W"][own].T @ t["X"][own] for own in members(t["FIRST"], len(t["X"]))])}
 
 
+def moved(rows: Tensor, to: Tensor) -> Tensor:
+    """Each row at its position, where those of equal positions are added up. Some positions are outside."""
+    there = (to >= 0) & (to < len(rows))
+    return torch.zeros_like(rows).index_add(0, to[there], rows[there])
+
+
+def copied(before: Tensor, to: Tensor, rows: Tensor) -> Tensor:
+    """The same with what is there before, and positions that differ."""
+    there = (to >= 0) & (to < len(rows))
+    return before.index_copy(0, to[there].long(), rows[there])
+
+
 def scaled_rows(t: Tensors) -> dict[str, Tensor]:
     found = rows(t)["Y"]
     for group, own in enumerate(members(t["FIRST"], len(found))):
@@ -139,6 +151,9 @@ CELLS: dict[str, Callable[[Tensors], dict[str, Tensor]]] = {
     "several outputs of attention": lambda t: attention(t) | {"L": sums(t)},
     "several outputs of rows": lambda t: rows(t) | {"L": torch.logsumexp(t["X"], -1)},
     "several outputs of groups": lambda t: groups(t) | {"G": by_group(t, "X", "V")},
+    "stores to computed positions of product": lambda t: {"C": moved(product(t)["C"], t["ROW"])},
+    "stores to computed positions of rows": lambda t: {"Y": copied(t["Y"], t["ROW"], rows(t)["Y"])},
+    "stores to computed positions of groups": lambda t: {"Y": moved(groups(t)["Y"], t["ROW"])},
     "sequences of product": lambda t: {"C": functional.normalize(t["A"] @ t["B"].T, 1.0, -1)},
     "sequences of attention": attention_normed,
     "sequences of groups": lambda t: {"Y": functional.normalize(by_group(t, "X", "W"), 1.0, -1)},

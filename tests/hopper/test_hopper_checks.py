@@ -43,7 +43,6 @@ NOT_FUSED = {
         ("dims M", "dims TWO = 2, M"), ("  grid persistent(132)\n", ""),
         ("f32[M, N]", "f32[TWO, M, N]"), ("  Y[m, n] = relu(c)", "  Y[0, m, n] = relu(c)\n  Y[1, m, n] = c"),
     ],
-    "a maximum alone": [("f32[M, N]", "f32[M]"), ("N = 328", "N = 128"), ("Y[m, n] = relu(c)", "Y[m] = rowmax(c)")],
     "sums of three in a block of 128 columns": [
         ("  global Y", "  global Wd : bf16[N, K]\n  global We : bf16[N, K]\n  global Y"),
         ("X, Wc", "X, Wc, Wd, We"), ("buffers 3", "buffers 2"), ("accumulate c", "accumulate c, d, e"),

@@ -131,6 +131,20 @@ def test_every_mutant_has_a_fault(mutant: str, scaled: bool) -> None:
     assert any(faults(loop.unrolled(passes)) for passes in (1, 2, 3, 4))
 
 
+SCATTERED = Shape(stages=2, consumers=1, steps=3, panels=0, buffers=0, warps=2, outputs=0, scattered=2)
+OF_PANELS = tuple(name for name in MUTANTS if "store" in name or "panel" in name)
+
+
+@pytest.mark.parametrize("mutant", [name for name in MUTANTS if name not in OF_PANELS])
+def test_every_mutant_of_scattered_sums_has_a_fault(mutant: str) -> None:
+    """Registers are stored, so there are no panels of shared memory to guard; beside other outputs there are."""
+    for shape in (SCATTERED, replace(SCATTERED, panels=2, buffers=2, outputs=1)):
+        assert not any(faults(schedule(shape).unrolled(passes)) for passes in (1, 2, 3))
+        loop = edited(schedule(shape), MUTANTS[mutant])
+        assert any(faults(loop.unrolled(passes)) for passes in (1, 2, 3, 4))
+    assert all(edited(schedule(SCATTERED), MUTANTS[name]) == schedule(SCATTERED) for name in OF_PANELS)
+
+
 WHOLE = Shape(stages=3, consumers=2, steps=8, panels=6, buffers=2, warps=3)
 
 

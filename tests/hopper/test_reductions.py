@@ -293,7 +293,6 @@ REFUSED = {
     "columns in turn": ("Y : bf16[M, N]", "Y[m, n] = s - colmax(s)", "ping_pong", "take turns"),
     "columns of parts": ("Y : f32[M, N]", "Y[m, n] = s - colmax(s)", "grid split_k(2)", ""),
     "parts": ("Y : f32[M, N]", "t = rowmax(s); Y[m, n] = s - t", "grid split_k(2)", ""),
-    "no matrix": ("L : f32[M]", "L[m] = rowmax(s)", "", "as a matrix"),
     "bytes": ("Y : bf16[M, N]; L : fp8[M]", "t = rowmax(s); Y[m, n] = s; L[m] = t", "", "f32, bf16 or f16"),
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import pytest
 import torch
@@ -14,11 +15,13 @@ from torch import Tensor
 
 from tkgen.api import load
 from tkgen.backends.cdna import kittens
+from tkgen.backends.hopper.host.run import run as run_on_host
 from tkgen.build.model import Build
 from tkgen.diagnostics import SpecError
 from tkgen.execute.compare import Inputs, compare, random_inputs
 from tkgen.execute.launch import emulate
 from tkgen.ir.meaning import evaluate
+from tkgen.proof.execution import Order
 from tkgen.toolchain.compile import compile_device
 from tkgen.toolchain.metadata import read_resources
 
@@ -31,7 +34,6 @@ BODY = """  over m in M by 64, n in N by 64
 HEAD = """kernel scattered
   dims M = 100, N = 72, K = 64, ROWS = 60
   global ROW : i32[M]
-  global W : f32[M]
   global A : bf16[M, K]
   global B : bf16[N, K]
 """
@@ -79,7 +81,8 @@ def _grouped(t: Given) -> dict[str, Tensor]:
 
 
 CASES = (
-    Case("weighed and added", f"{HEAD}  global Y : f32[ROWS, N]\n{BODY}  Y[ROW[m], n] += W[m] * c\n",
+    Case("weighed and added", f"{HEAD}  global W : f32[M]\n  global Y : f32[ROWS, N]\n{BODY}"
+         "  Y[ROW[m], n] += W[m] * c\n",
          lambda t: {"Y": summed(60, t["ROW"], t["W"][:, None] * _product(t))}),
     Case("distinct rows", f"{HEAD}  global Y : bf16[ROWS, N]\n{BODY}  distinct Y[ROW[m], n] = c\n".replace(
          "ROWS = 60", "ROWS = 130"), lambda t: {"Y": copied(t["Y"], t["ROW"], _product(t))}, 130),
@@ -134,6 +137,22 @@ def refused(case: Case, build: Build, kind: str) -> str:
     return ", ".join(wrong)
 
 
+def refused_on_hopper(case: Case, spec: Any, kind: str, text: str = "", modelled: bool = False) -> str:
+    """The same of the C++ for Hopper, or of `text` in its place, on the CPU; or of the model of its schedule."""
+    given, launch = given_to(case, kind), spec.launch()
+    meant = evaluate(spec.program.kernel, given, {}, launch.extents, "hopper")
+    expected = case.reference(double(case, given))
+    made = (spec.modelled(launch, given, {}, Order()) if modelled else
+            run_on_host(spec, launch, given, {}, Order(), text=text or None))  # fmt: skip
+    assert set(expected) == set(made.outputs)
+    wrong = [str(f) for f in made.findings]
+    for name, value in made.outputs.items():
+        size = expected[name].abs().nan_to_num(posinf=0)
+        if not compare(value, expected[name], meant[name].bound + 1e-12 * size).right:
+            wrong.append(name)
+    return ", ".join(wrong)
+
+
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("kind", ["random", "one", "outside"])
 def test_meaning_is_what_torch_computes(case: Case, kind: str) -> None:
@@ -152,6 +171,17 @@ def test_machine_code(case: Case, target: str) -> None:
     build = load(case.text, target=target).check().build().check()
     for kind in ("random", "one", "outside"):
         assert not refused(case, build, kind)
+
+
+@pytest.mark.parametrize(
+    "case", only(CASES, [BY_NAME[n] for n in ("experts", "beside a plain store, and reduced", "columns")]), ids=str
+)
+def test_code_for_hopper(case: Case) -> None:
+    """The C++ for sm_90a, executed on the CPU, and the model of its schedule."""
+    spec = load(case.text, target="sm_90a").check()
+    for kind in ("random", "one", "outside"):
+        assert not refused_on_hopper(case, spec, kind)
+        assert not refused_on_hopper(case, spec, kind, modelled=True)
 
 
 MUTANTS = {
@@ -179,6 +209,30 @@ def test_mutants_are_found(mutant: str) -> None:
     kinds = ("random", "outside")
     assert not any(refused(case, build, kind) for kind in kinds)
     assert any(refused(case, changed, kind) for kind in kinds)
+
+
+HOPPER_MUTANTS = {
+    "a bound that is not looked for": ("experts", "if (ROW__at[r] < uint32_t(50)) ", ""),
+    "the position of another row": ("experts", "size_t(ROW__at[r])", "size_t(ROW__at[r ^ 1])"),
+    "rows of the next group": ("experts", "row < walk.end ? uint32_t(", "true ? uint32_t("),
+    "the next position": ("distinct rows", "size_t(ROW__at[r])", "size_t(ROW__at[r] + 1)"),
+    "columns past the end": ("distinct rows", "col < 72 && ", ""),
+    "a shift by one too many": ("the next row", "size_t((row + 1))", "size_t((row + 2))"),
+    "a value in place of a sum": ("experts", "tk::add_to(", "tk::set_to("),
+    "the columns of the first panel": ("experts", "tile_col * BLOCK_COLS + p * 32, [&](int row, int col, int r",
+                                       "tile_col * BLOCK_COLS, [&](int row, int col, int r"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mutant", only(HOPPER_MUTANTS, ["rows of the next group", "a value in place of a sum"]))
+def test_mutants_for_hopper_are_found(mutant: str) -> None:
+    """C++ with another position, bound or combination stores something else than torch computes."""
+    name, old, new = HOPPER_MUTANTS[mutant]
+    case = BY_NAME[name]
+    spec = load(case.text, target="sm_90a").check()
+    text = spec.text
+    assert old in text, text
+    assert any(refused_on_hopper(case, spec, kind, text.replace(old, new)) for kind in ("random", "outside"))
 
 
 @pytest.mark.parametrize("grid", ["split_k(2)", "stream_k(4)"])

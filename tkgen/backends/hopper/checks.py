@@ -167,11 +167,6 @@ def _equations(program: Program, equations: Sums) -> Iterator[Diagnostic]:
                        "none", plain.span or
                        statement(program, "kernel"), "write a separate kernel for each")  # fmt: skip
     yield from _filled(program)
-    if scattered := next((s for s in equations.stores if s.target.computed), None):
-        yield _refused(f"sm_90a stores products by their axes, not to computed positions of "
-                       f"`{scattered.target.tensor.name}`", scattered.span or statement(program, "kernel"),
-                       "store by the axes, and scatter in a row kernel of the same sequence")  # fmt: skip
-        return
     yield from _ragged(program)
     scaled = next((s.span for s in equations.sums if s.scaled), None)
     if (program.grid.shares_tiles or program.part) and scaled:
@@ -188,8 +183,9 @@ def _equations(program: Program, equations: Sums) -> Iterator[Diagnostic]:
                        "leave the grid out: each tile of each matrix gets a block",
                        edits=without_statement(program.grid.span) if program.grid.span else ())  # fmt: skip
     yield from _reduced(program, equations)
-    tensors = [s.target.tensor for s in equations.stores]
-    if again := next((s for n, s in enumerate(equations.stores) if s.target.tensor in tensors[:n]), None):
+    by_axes = [s for s in equations.stores if not s.target.computed]
+    tensors = [s.target.tensor for s in by_axes]
+    if again := next((s for n, s in enumerate(by_axes) if s.target.tensor in tensors[:n]), None):
         yield _refused(f"sm_90a stores only one matrix of `{again.target.tensor.name}`", again.span or
                        statement(program, "kernel"), "use a separate tensor for each output")  # fmt: skip
 
@@ -252,9 +248,6 @@ def _reduced(program: Program, equations: Sums) -> Iterator[Diagnostic]:
             kind = store.target.tensor.dtype.spelling
             yield _refused(f"sm_90a stores results of reductions as f32, bf16 or f16, not {kind}",
                            store.target.tensor.span, "store a wider type")  # fmt: skip
-    if not matrices:
-        yield _refused("sm_90a must store the sums of each product as a matrix", equations.stores[0].span or at,
-                       "store the sums, too")  # fmt: skip
 
 
 def _ragged(program: Program) -> Iterator[Diagnostic]:
@@ -272,7 +265,7 @@ def _ragged(program: Program) -> Iterator[Diagnostic]:
         yield _refused("sm_90a does not scale products of ragged rows before they are added yet", scaled.span or at,
                        "scale the sum after the loop")  # fmt: skip
     for store in equations.stores:
-        if len(store.target.tensor.dims) != 2:
+        if len(store.target.tensor.dims) != 2 and not store.target.computed:
             yield _refused("sm_90a stores ragged rows only in matrices", store.span or at,
                            "give the output two dimensions")  # fmt: skip
 

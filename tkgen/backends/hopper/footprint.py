@@ -24,7 +24,7 @@ def staged_footprint(m: Layout) -> Footprint:
     each = [Share(f"sums of {p.name}" if several else "sums", m.fragments * columns // 2) for p in program.products]
     held = [*each, Share("products of two steps", 2 * sum(s.registers for s in each) * m.scaled)]
     behind = [*each, Share("reductions of rows", m.reduced)]
-    panel = Share("a panel", max(m.panel_cols(s.target.tensor) for s in m.tiles_stored) // 2)
+    panel = Share("a panel", max((m.panel_cols(s.target.tensor) for s in m.tiles_stored), default=0) // 2)
     moments = (_moment("K-steps", "multiply", held), _moment("a panel", "store", [*behind, panel]))
     groups = [_warps(m, n // m.fragments) for n in range(m.consumers * m.fragments)]
     everyone = tuple(dict.fromkeys(warp for group in groups for warp in group))
@@ -32,7 +32,7 @@ def staged_footprint(m: Layout) -> Footprint:
     reads = (Reads(names[0], True, rows, depth, len(groups), 1, tuple(groups)),
              Reads(names[1], False, columns, depth, 1, 1, (everyone,)))  # fmt: skip
     how = f"{m.consumers} consumers of {m.fragments * rows} rows, a warp has {_rows(m.machine)} of each {rows}"
-    owned = _owned(m.tiles_stored[0].target.tensor.name, columns, m.machine, groups, how, reads)
+    owned = _owned((*m.tiles_stored, *m.equations.stores)[0].target.tensor.name, columns, m.machine, groups, how, reads)
     needs = max(_moment("", "", shares).total for shares in (held, behind)) + WORKING_REGISTERS
     return _roles(m, tuple(_stages(m)), m.launched_registers, moments, needs, owned)
 
@@ -43,7 +43,8 @@ def _stages(m: Layout) -> Iterator[Buffer]:
         rows, cols = (o.step, o.extent // turns) if o.contraction_first else (o.extent // turns, o.step)
         yield Buffer(o.name, m.tile_bytes(o) // turns, m.stages, f"{rows} x {cols} {o.dtype.spelling}")
     panel = f"{m.machine.wgmma_rows} rows of {m.machine.swizzle_bytes} bytes"
-    yield Buffer("panels of the output", m.panel_bytes, m.consumers * m.store_buffers, panel)
+    if m.store_buffers:
+        yield Buffer("panels of the output", m.panel_bytes, m.consumers * m.store_buffers, panel)
     yield from _rest(m.column_bytes, m.barrier_bytes, m.machine)
 
 

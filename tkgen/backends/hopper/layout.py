@@ -109,8 +109,19 @@ class Layout:
 
     @property
     def tiles_stored(self) -> tuple[Store, ...]:
-        """The outputs that have a tile of each block: they leave through shared memory."""
-        return tuple(s for s in self.equations.stores if len(s.target.axes) == 2)
+        """The outputs that have a tile of each block, those that leave through shared memory first."""
+        found = (s for s in self.equations.stores if len(s.target.axes) == 2)
+        return tuple(sorted(found, key=lambda store: store.target.computed))
+
+    @property
+    def panels_stored(self) -> tuple[Store, ...]:
+        """The outputs whose tiles leave through shared memory, panel by panel."""
+        return tuple(s for s in self.tiles_stored if not s.target.computed)
+
+    @property
+    def scattered(self) -> tuple[Store, ...]:
+        """The outputs whose tiles are stored to computed positions, by the lanes that have their elements."""
+        return tuple(s for s in self.tiles_stored if s.target.computed)
 
     @property
     def rows_stored(self) -> tuple[Store, ...]:
@@ -150,7 +161,7 @@ class Layout:
     def moved(self) -> dict[str, Access]:
         """The accesses of tiles that the copy engine moves, by name; an epilogue reads other tensors by element."""
         found = self.equations
-        stored = (s.target for s in self.tiles_stored if not self.stored_in_chunks(s.target.tensor))
+        stored = (s.target for s in self.panels_stored if not self.stored_in_chunks(s.target.tensor))
         touched = [*(a for s in found.sums for a in (s.left, s.right)), *stored]
         return {access.tensor.name: access for access in touched if access.tensor.name not in self.filled}
 
@@ -194,8 +205,8 @@ class Layout:
 
     @property
     def panels(self) -> int:
-        """Panels of a consumer's part of all outputs."""
-        return self.fragments * sum(map(self.panels_of, self.tiles_stored))
+        """Panels of a consumer's part of all outputs that leave through shared memory."""
+        return self.fragments * sum(map(self.panels_of, self.panels_stored))
 
     @property
     def panel_bytes(self) -> int:
@@ -214,7 +225,12 @@ class Layout:
 
     @property
     def store_buffers(self) -> int:
-        """As many buffers as fit and divide the panels; 1 where not even one fits, which `checks` refuses."""
+        """As many buffers as fit and divide the panels; 1 where not even one fits, which `checks` refuses.
+
+        None where nothing leaves through shared memory.
+        """
+        if not self.panels:
+            return 0
         fitting = [
             n for n in range(1, self.panels + 1)
             if self.panels % n == 0 and self.shared_bytes(n) <= self.machine.shared_bytes_per_block

@@ -10,7 +10,6 @@ its products of it. The sums leave through shared memory and the copy engine, pa
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import PurePath
 
 from tkgen.backends.cdna.lower.model import Constant, ScalarMember
@@ -19,7 +18,6 @@ from tkgen.backends.cdna.lower.origins import Marks, Origin, Origins, Source, en
 from tkgen.backends.hopper import streamed
 from tkgen.backends.hopper.epilogue import (
     Element,
-    Scaling,
     element,
     element_function,
     function,
@@ -31,10 +29,12 @@ from tkgen.backends.hopper.file import File, Member, name, size
 from tkgen.backends.hopper.filled import filled, helpers_of
 from tkgen.backends.hopper.layout import Layout
 from tkgen.backends.hopper.machine import Hopper
+from tkgen.backends.hopper.parts import Factor, Output, ProductModel
 from tkgen.backends.hopper.printer import INDENT, body
 from tkgen.backends.hopper.reduced import Reduced, called
+from tkgen.backends.hopper.scattered import Scattered, output_names
 from tkgen.backends.hopper.streamed import Code, program
-from tkgen.ir.equations import Access
+from tkgen.ir.equations import Access, Store
 from tkgen.ir.types import Dim, DType, Operand, Program, Side, Tensor
 from tkgen.remap import NamedInt, RemapCall, compose
 from tkgen.source import Span
@@ -42,55 +42,6 @@ from tkgen.tile.program import Let, Ring, Scope
 
 FULL = "A stage is full when its bytes have come, empty when every warp's products of it are done"
 OF_CLUSTER = ": of all blocks that copy into it"
-
-
-@dataclass(frozen=True)
-class Factor:
-    """An operand in shared memory: its tile of a step, and the arguments that bring it there."""
-
-    name: str
-    type: str
-    part: str  # of which each block of a cluster copies one, if the tile is common to them
-    parts: str  # how many of them a stage has: of each consumer, of each 64 rows; one where empty
-    coord: str
-    axis: str
-    comment: str
-    origin: Origins
-    filled: streamed.Filled | None = None
-
-
-@dataclass(frozen=True)
-class ProductModel:
-    """One product: its sums, what it multiplies, how these lie."""
-
-    sums: str
-    left: str
-    right: str
-    layouts: str
-    scaling: Scaling | None  # of a step's products, before they are added
-    step: str  # the sums of these
-    suffix: str  # of what the kernel has for each product that is scaled, where there are several
-    equation: str  # what ends the lines of its equation
-
-
-@dataclass(frozen=True)
-class Output:
-    """Output of the sums: the type and number of its panels, the number that leave before them, their target."""
-
-    name: str
-    type: str
-    bytes: str  # of the registers that it is converted to before, if it is
-    comment: str
-    panels: str
-    before: str
-    epilogue: Element | None
-    sum: int  # which is stored as it is, without an epilogue
-    coord: str
-    axis: str
-    chunks: str
-    origin: Origins
-    span: Span | None
-    whole: bool = False  # integers, which are stored as they are
 
 
 def lower(program: Program, machine: Hopper, spec: str = "") -> Source:
@@ -180,7 +131,8 @@ class _Lowering:
                 about = "what each block of a cluster copies of it, for all"
                 yield f"using {f.name}_part = {f.part};{remark(self.origin('clusters'), about)}"
         for o in outputs:
-            yield f"using {o.name}_tile = {o.type};{remark(o.origin, o.comment)}"
+            if o.type:
+                yield f"using {o.name}_tile = {o.type};{remark(o.origin, o.comment)}"
 
     def _constant(self, made: Constant) -> str:
         return f"const int {made.name} = {made.expression};{self.marks.remark(made.origin)}"
@@ -208,7 +160,7 @@ class _Lowering:
         )  # fmt: skip
         numbers = {f.name: n for n, f in enumerate(factors)}
         scaled = any(each.scaling for each in products)
-        stored = outputs[0].name
+        copied = next((each for each in outputs if not each.scattered), None)
         return Code(
             operands,
             tuple(self._product(each, numbers) for each in products),
@@ -218,17 +170,37 @@ class _Lowering:
             "store_add_async" if p.grid.shares_tiles else "store_async",
             tuple(head.split("\n")), (*place, *map(self._constant, self.batch())),
             tuple(self._declared(products, scaled)), tuple(self._scaling(products)) if scaled else (),
-            (Let((("row", f"walk.first + ({self.row_tile}) * {stored}_tile::rows"),)),
-             Let((("partial", f"row + {stored}_tile::rows > walk.end"),), "bool",
-                 remark="  // the copy engine would write rows of the next group, too")) if layout.ragged else (),
+            tuple(self._rows_of_group(copied)) if layout.ragged else (),
+            tuple(self._positions()),
             tuple(self.reduced.statements(self._sums(products))),
             tuple(self.reduced.stored()),
-            Ring("panel", f"{stored}_s", "STORE_BUFFERS", streamed.WARPS, Scope.GROUP, f"{stored}_tile",
+            streamed.PANEL if copied is None else
+            Ring("panel", f"{copied.name}_s", "STORE_BUFFERS", streamed.WARPS, Scope.GROUP, f"{copied.name}_tile",
                  ("CONSUMERS", "STORE_BUFFERS"),
-                 self.marks.remark(outputs[0].origin, "panels of all outputs have as many bytes" * (len(outputs) > 1))),
+                 self.marks.remark(copied.origin, "panels of all outputs have as many bytes" * (len(outputs) > 1))),
             *((str(role.first // warps), self.marks.remark(self.origin(role.span), comment_text(role.name)), registers)
               for role, registers in zip((layout.producer, p.compute), moved, strict=True)),
         )  # fmt: skip
+
+    def _rows_of_group(self, copied: Output | None) -> Iterator[Let]:
+        """The first of 64 rows of a group, and whether the group ends within them, where panels of these are copied."""
+        rows = "64" if copied is None else copied.rows
+        yield Let((("row", f"walk.first + ({self.row_tile}) * {rows}"),))
+        if copied is not None:
+            yield Let((("partial", f"row + {rows} > walk.end"),), "bool",
+                      remark="  // the copy engine would write rows of the next group, too")  # fmt: skip
+
+    def _positions(self) -> Iterator[str]:
+        """Declarations of the positions that tensors hold for the rows of a lane, once each."""
+        found = dict[Access, list[str]]()
+        for store in self.layout.scattered:
+            for access, line in self.scattered(store).declared(0).items():
+                found.setdefault(access, list(within(store.span, [line])))
+        yield from (line for lines in found.values() for line in lines)
+
+    def scattered(self, store: Store) -> Scattered:
+        """A store to computed positions."""
+        return Scattered(self.layout, store, self._first_row, self.limit)
 
     def _declared(self, products: Sequence[ProductModel], scaled: bool) -> Iterator[str]:
         """The sums of a consumer, and those of single steps."""
@@ -270,7 +242,8 @@ class _Lowering:
     def reduced(self) -> Reduced:
         """The reductions of the sums, and their stores."""
         p = self.program
-        return Reduced(self.layout, self.limit(p.m), self.limit(p.n), self.row_tile, self._first_row, self.remark)
+        return Reduced(self.layout, self.limit(p.m), self.limit(p.n), self.row_tile, self._first_row, self.remark,
+                       self.limit)  # fmt: skip
 
     def _sums(self, products: Sequence[ProductModel]) -> list[str]:
         """The sums of all products, of the 64 rows at hand."""
@@ -282,9 +255,9 @@ class _Lowering:
 
     def _output(self, output: Output, products: Sequence[ProductModel]) -> streamed.Output:
         """The stores of an output, from the sums of all products."""
-        cols, remark = f"{output.name}_tile::cols", self.marks.remark(output.origin)
+        cols, remark = output.cols, self.marks.remark(output.origin)
         made = output.epilogue or Element.of_sum(output.sum, [f"{p.sums}_v" for p in products])
-        row = "row" if self.layout.ragged else f"({self.row_tile}) * {output.name}_tile::rows"
+        row = "row" if self.layout.ragged else f"({self.row_tile}) * {output.rows}"
         place = f"p * {cols} / 16, {row}, tile_col * BLOCK_COLS"
         lines = list[str]()
         if made.loads:
@@ -303,6 +276,14 @@ class _Lowering:
             head = f"const auto values = tk::panel<{cols}>({place}"
             loads = [x.name for x in made.loads]
             lines += called(head, made, self._sums(products), loads, self.remark(*made.spans))
+        if output.scattered is not None:
+            first = f"tile_col * BLOCK_COLS + p * {cols}"
+            batch = [f"{cpp_name(axis.name)}_i, " for axis in self.program.batch]
+            stored = within(output.span, self.scattered(output.scattered).lines(first, cols))
+            return streamed.Output(
+                output.panels, values=tuple(within(output.span, lines)), tensor=output.name,
+                coord=f"{{{''.join(batch)}{row}, {first}}}", remark=remark, scattered=True, lines=tuple(stored),
+            )  # fmt: skip
         return streamed.Output(
             output.panels, f"{output.name}_tile", output.before, tuple(within(output.span, lines)), output.bytes,
             output.name, output.coord,
@@ -318,22 +299,24 @@ class _Lowering:
 
     def outputs(self) -> list[Output]:
         """The outputs, in the order in which they are stored."""
-        layout, stores = self.layout, self.layout.tiles_stored
+        layout, stores = self.layout, output_names(self.layout)
         found, before = list[Output](), list[str]()
-        for store in stores:
+        for safe, store in stores.items():
             tensor, only = store.target.tensor, len(stores) == 1
-            safe, as_it_is = name(tensor.name), stored_as_it_is(layout.equations, store)
+            as_it_is, computed = stored_as_it_is(layout.equations, store), store.target.computed
             made = element(layout.equations, store.value, name) if as_it_is is None else None
             panels = "PANELS" if only else f"{safe}_PANELS"
             found.append(Output(
-                safe, self.tile_type(tensor.dtype, (str(self.machine.wgmma_rows), str(layout.panel_cols(tensor)))),
+                safe, "" if computed else
+                self.tile_type(tensor.dtype, (str(self.machine.wgmma_rows), str(layout.panel_cols(tensor)))),
                 f"rt_{tensor.dtype.suffix}<16, {safe}_tile::cols>" if tensor.dtype.bits == 8 else "",
                 "a panel of a consumer's sums" if only else "a panel of what is stored there",
                 panels, "".join(f"{b} + " for b in before), made, as_it_is or 0,
-                f"coord<>{{0, 0, row, tile_col * BLOCK_COLS + p * {safe}_tile::cols}}" if layout.ragged else
-                self.place(store.target, (self.row_tile, f"tile_col * {panels} + p")),
-                self.axis(store.target), self.chunks(store.target),
+                "" if computed else f"coord<>{{0, 0, row, tile_col * BLOCK_COLS + p * {safe}_tile::cols}}"
+                if layout.ragged else self.place(store.target, (self.row_tile, f"tile_col * {panels} + p")),
+                "" if computed else self.axis(store.target), self.chunks(store.target),
                 self.origin(store.span) if not only else self.origin("store"), store.span, tensor.dtype.whole,
+                store if computed else None, layout.panel_cols(tensor),
             ))  # fmt: skip
             before.append(panels)
         return found
@@ -530,7 +513,11 @@ class _Lowering:
             Constant("STAGES", str(layout.stages), "steps that shared memory holds", self.origin(p.a.span)),
             Constant("CONSUMERS", str(layout.consumers), "warpgroups that multiply", self.origin(p.compute.span)),
             *self.panels(),
-            Constant("STORE_BUFFERS", str(layout.store_buffers), "panels on their way out", self.origin("store")),
+            *(
+                [Constant("STORE_BUFFERS", str(layout.store_buffers), "panels on their way out", self.origin("store"))]
+                if layout.store_buffers
+                else []
+            ),
             Constant("THREADS", f"{p.waves} * WARP_THREADS", f"{p.waves} warps", roles),
         ]
         if layout.ping_pong:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.backends.hopper.file import name
 from tkgen.backends.hopper.layout import Layout
+from tkgen.backends.hopper.scattered import output_names
 from tkgen.backends.hopper.schedule import MACHINE
 from tkgen.backends.hopper.streamed import Code, program
 from tkgen.ir.equations import Access, Axis, Index
@@ -150,8 +151,7 @@ class _ProductPlace:
                     at = {sums.rows: row, sums.cols: self.col}
                     values = [self._stored_value(terms, reduced[part])] * WARPS
                     yield (name(store.target.tensor.name), _coordinate(store.target, at, self.indices)), values
-                for store in layout.tiles_stored:
-                    tensor = name(store.target.tensor.name)
+                for tensor, store in output_names(layout).items():
                     for panel in range(layout.panels_of(store)):
                         term = computed(terms, tensor, panel, tiles=(*totals[part], *reduced[part]))
                         place, times = self._stored(store.target, row, panel)
@@ -165,6 +165,10 @@ class _ProductPlace:
         """The coordinate of a panel, and how many store there: of part of a group's last tile each warp its rows."""
         layout = self.layout
         col = self.col * (layout.program.block[1] // layout.panel_cols(target.tensor)) + panel
+        if target.computed:  # of its first element in the product
+            first = row * layout.machine.wgmma_rows + (self.begin if layout.ragged else 0)
+            of_batch = (self.indices[axis.name] for axis in layout.program.batch)
+            return (*of_batch, first, col * layout.panel_cols(target.tensor)), WARPS
         if not layout.ragged:
             times = WARPS if layout.stored_in_chunks(target.tensor) else 1
             at = {layout.equations.rows: row, layout.equations.cols: col}

@@ -24,13 +24,14 @@ from tkgen.backends.hopper.layout import Layout
 from tkgen.backends.hopper.schedule import Part, Shape, block_shape, schedule
 from tkgen.backends.protocol import Modelled
 from tkgen.ir.computation import Computation
-from tkgen.ir.equations import Access, Axis, Kernel, Op, Store, Value
+from tkgen.ir.equations import Access, Axis, Kernel, Op, Store, Update, Value
 from tkgen.ir.launch import Launch
 from tkgen.ir.products import Made, needed
 from tkgen.ir.rounding import TORCH, rounded
+from tkgen.ir.scattered import flat, placed
 from tkgen.ir.sizing import Piece
 from tkgen.ir.tiles import Tile, along_dims
-from tkgen.ir.types import Program
+from tkgen.ir.types import DType, Program
 from tkgen.proof.execution import Order, Outcome, Parts, Work, execute
 from tkgen.proof.program import Access as Accessed
 from tkgen.proof.program import Do, Loop
@@ -98,6 +99,22 @@ class Memory(Computation):
         new = along_dims(value[inside], dims, named)
         found.copy_(found + new if target.tensor.name in self.shared else new)
 
+    def scattered(self, op: Store, tile: Tile) -> None:
+        """Store to computed positions, or combine with what is there, one element after the other."""
+        output, dtype = self.outputs[op.target.tensor.name], op.target.tensor.dtype
+        elements = placed(self, op.target, self.positions, [])
+        value = rounded(elements.of(tile).value, dtype)
+        match op.update:
+            case Update.SET:
+                output[elements.at] = value
+            case Update.ADD:
+                output.index_put_(elements.at, value, accumulate=True)
+            case _:
+                number = flat(elements.at, output.shape)
+                reduced = "amax" if op.update is Update.MAX else "amin"
+                kept = ~value.isnan() if dtype is DType.F32 else torch.ones_like(value, dtype=torch.bool)
+                output.view(-1).scatter_reduce_(0, number[kept], value[kept], reduced)
+
     def compute(self, ops: Sequence[Op], known: Mapping[Value, Tile], places: Mapping[str, range]) -> None:
         """Compute operations from known values, at these positions; `get` returns the results afterwards."""
         self.values = {value.number: tile for value, tile in known.items()}
@@ -112,7 +129,8 @@ class ProductWork:
         self.layout, self.shape, self.memory, self.pieces, self.launch = layout, shape, memory, pieces, launch
         self.sums = layout.equations
         panels = [(store, n) for store in layout.tiles_stored for n in range(layout.panels_of(store))]
-        self.panels = [(f, *panel) for f in range(shape.fragments) for panel in panels]
+        self.values = [(f, *panel) for f in range(shape.fragments) for panel in panels]
+        self.panels = [each for each in self.values if not each[1].target.computed]
         self.groups = launch.groups[layout.program.ragged] if layout.program.ragged else []
         self.rows = layout.machine.wgmma_rows
         self.own = self.rows // shape.warps  # rows of a warp
@@ -133,6 +151,8 @@ class ProductWork:
         if not step.writes:
             if _is_number(step):
                 self._numbers_stored(agent, step, found)
+            elif step.reads[0].ring.startswith("values"):
+                self._scattered(step, found[0][0])
             else:
                 self._directly(step, found[0][0])
             return []
@@ -156,12 +176,13 @@ class ProductWork:
         if step.stream == "stores":
             self._stored(step, None)
         elif not step.writes and not _is_number(step):
-            self._directly(step, None)
+            self._scattered(step, None) if step.reads[0].ring.startswith("values") else self._directly(step, None)
 
     def _panel_of(self, access: Accessed) -> tuple[int, Store, tuple[int, int], int]:
         """The number of the output tile, the output, where in the tile a buffer's panel begins, and its columns."""
-        tile, number = divmod(access.instance, self.shape.panels)
-        fragment, store, panel = self.panels[number]
+        panels = self.panels if access.ring.startswith("panel") else self.values
+        tile, number = divmod(access.instance, len(panels))
+        fragment, store, panel = panels[number]
         cols = self.layout.panel_cols(store.target.tensor)
         part = int(access.ring.split()[1]) * self.shape.fragments + fragment
         return tile, store, (part * self.rows, panel * cols), cols
@@ -348,6 +369,23 @@ class ProductWork:
         places[own] = range(places[own].start, max(places[own].start, end))
         self.memory.put_out(store.target, places, rows, tuple(places))
 
+    def _scattered(self, step: Do, rows: Tensor | None) -> None:
+        """The elements of a warp's part of a panel to their computed positions."""
+        (access,) = step.reads
+        tile, store, (row, col), cols = self._panel_of(access)
+        if (piece := self._piece(tile)) is None:
+            return
+        rows = torch.full((self.own, cols), torch.nan) if rows is None else rows
+        first = self._place(piece, (row + int(access.ring.split()[-1]) * self.own, col))
+        places = self.memory.inside((self.sums.rows, self.sums.cols), first, (self.own, cols))
+        if self.groups:
+            name, group = self.sums.rows.name, self.groups[piece.matrix]
+            places[name] = places[name][: max(group.stop - places[name].start, 0)]
+            self.memory.group[name] = group  # affine positions are counted in it
+        inside = tuple(slice(0, len(r)) for r in places.values())
+        self.memory.places = places
+        self.memory.scattered(store, Tile(tuple(places), rows[inside]))
+
     def _numbers_stored(self, agent: int, step: Do, found: Sequence[Parts]) -> None:
         """The numbers of a warp's rows, or of a block's columns, to memory."""
         consumer, w = self._warp(agent)
@@ -375,6 +413,11 @@ class ProductWork:
             own = places[axes[0].name]
             places[axes[0].name] = own[: max(self.groups[piece.matrix].stop - own.start, 0)]
             value = value[: len(places[axes[0].name])]
+        if store.target.computed:
+            firsts = [(axis, n * size) for axis, n, size in zip(ends, (piece.row, piece.col), block, strict=False)]
+            self.memory.places = {a.name: range(n, n + 1) for a, n in firsts} | {a.name: places[a.name] for a in axes}
+            self.memory.scattered(store, Tile(tuple(a.name for a in axes), value))
+            return
         tiles: dict[Axis, int | slice] = {self.sums.rows: piece.row, self.sums.cols: piece.col}
         tiles |= {a: slice(places[a.name].start, places[a.name].stop) for a in axes}
         place = tuple(
@@ -468,7 +511,7 @@ def run_products(
     program = layout.program
     if layout.ragged and program.offsets is not None:
         launch = replace(launch, offsets={program.offsets.name: inputs[program.offsets.name].tolist()})
-    outputs = started(program, launch)
+    outputs = started(program, launch) | {t.name: inputs[t.name].clone() for t in program.outputs if t.name in inputs}
     memory = Memory(program.kernel, inputs, scalars, launch.extents, outputs, program.added)
     found = list[Outcome]()
     busy = [first for first in range(0, len(launch.work), layout.clusters) if launch.work[first]]

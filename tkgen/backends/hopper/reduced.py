@@ -20,7 +20,9 @@ from tkgen.backends.hopper.epilogue import (
 )
 from tkgen.backends.hopper.file import name
 from tkgen.backends.hopper.layout import Layout
+from tkgen.backends.hopper.scattered import Scattered
 from tkgen.ir.equations import Axis, Store
+from tkgen.ir.tensors import Dim
 from tkgen.source import Span
 
 OWN_WARP = "consumer * WARPGROUP_WARPS + warpgroup::warpid()"
@@ -49,6 +51,7 @@ class Reduced:
     row_tile: str
     first_row: str
     remark: Callable[[Span | None], str]
+    limit: Callable[[Dim], str]
 
     @property
     def rounds(self) -> tuple[tuple[Reduction, ...], ...]:
@@ -119,12 +122,16 @@ class Reduced:
         indices = store.target.indices
         coord = place_of(store.target, [at.get(i.axis, "") for i in indices])
         place = place_of(store.target, [along if i.extends else tiles.get(i.axis, "") for i in indices])
+        put = [f"tk::number_at(g.{name(tensor.name)}, {place}) = {tensor.dtype.cpp}({made.value});"]
+        if store.target.computed:
+            scattered = Scattered(self.layout, store, self.first_row, self.limit, single=True)
+            put = [*scattered.listed(), scattered.statement(made.value)]
         parameters = ", ".join([*([f"int {along}"] if along else []), *(f"float {v}" for v in made.rows)])
         lines = [
             *([f"if ({' || '.join(ends)}) return;"] if ends else []),
             *(f"const float {x.name} = {x.pair};" for x in made.loads),
             *made.lines,
-            f"tk::number_at(g.{name(tensor.name)}, {place}) = {tensor.dtype.cpp}({made.value});",
+            *put,
         ]
         given = "".join(f", {v}" for v in made.given)
         first, last = f"{head}, [&]({parameters}) {{{self.remark(store.span)}", f"}}{given});"

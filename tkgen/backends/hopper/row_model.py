@@ -27,15 +27,12 @@ from tkgen.ir.equations import (
     Reduce,
     Scan,
     Store,
-    Update,
     Value,
     reads,
     writes,
 )
 from tkgen.ir.launch import Launch
 from tkgen.ir.rounding import rounded, unwritten
-from tkgen.ir.scattered import flat, placed
-from tkgen.ir.tensors import DType
 from tkgen.ir.tiles import Tile, along_dims, picked
 from tkgen.proof.execution import Order, Outcome, Parts, execute
 from tkgen.proof.program import Do
@@ -172,23 +169,10 @@ class RowMemory(Memory):
         )
 
     def scatter_now(self, op: Store, tile: Tile) -> None:
-        """Store to computed positions, or combine with what is there, one element after the other."""
-        output, dtype = self.outputs[op.target.tensor.name], op.target.tensor.dtype
+        """The same at computed positions."""
         alike = [axis for axis in self.rows if axis not in op.target.axes]  # the first of these rows stores
-        if (self.fast not in op.target.axes and not self.has_first) or any(self.place(a).start for a in alike):
-            return
-        elements = placed(self, op.target, self.positions, [])
-        value = rounded(elements.of(tile).value, dtype)
-        match op.update:
-            case Update.SET:
-                output[elements.at] = value
-            case Update.ADD:
-                output.index_put_(elements.at, value, accumulate=True)
-            case _:
-                number = flat(elements.at, output.shape)
-                reduced = "amax" if op.update is Update.MAX else "amin"
-                kept = ~value.isnan() if dtype is DType.F32 else torch.ones_like(value, dtype=torch.bool)
-                output.view(-1).scatter_reduce_(0, number[kept], value[kept], reduced)
+        if (self.fast in op.target.axes or self.has_first) and not any(self.place(a).start for a in alike):
+            self.scattered(op, tile)
 
 
 class RowWork:

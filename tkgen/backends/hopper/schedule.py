@@ -34,6 +34,7 @@ Of a cluster, all blocks are there.
   all, none, or the last ones. Two tiles without any, one before such a tile, one after it are what can be neighbours,
   except for two such tiles, between which no store is under way; where a consumer's tile has several 64 rows, another
   shape has tiles of which the first 64 rows are whole.
+- Panels that are stored to computed positions have registers alone: one of each 64 rows stands for all.
 - The same holds of the ring of panels. A K known at the launch alone may be any of these numbers of steps.
 - Where warps of a producer fill tiles, two of them stand for its four: each loads and stores its share, and
   arrives by itself.
@@ -93,12 +94,13 @@ class Shape:
     blocks: int = 1  # of a cluster
     common: str = ""  # the factors whose tiles these have in common: A or B
     run: tuple[int, ...] = ()  # the K-steps of a block's parts of tiles, where they differ
-    outputs: int = 1  # that share the panels
+    outputs: int = 1  # that share the panels; none where all are scattered
     rounds: tuple[bool, ...] = ()  # of reductions of the sums: True of columns, which all warps have a part of
     rows_stored: int = 0  # outputs that have a number of each row
     columns_stored: int = 0  # and of each column
     chunked: tuple[int, ...] = ()  # the outputs that warps store, as the copy engine cannot step over their rows
     filled: tuple[str, ...] = ()  # the tiles that warps of the producer load and store
+    scattered: int = 0  # panels that are stored to computed positions, from registers
 
     @property
     def turn(self) -> int:
@@ -173,9 +175,10 @@ def block_shape(layout: Layout, steps: int) -> Shape:
     return Shape(layout.stages, layout.consumers, steps, layout.panels, layout.store_buffers, products,
                  fragments=layout.fragments, ping_pong=layout.ping_pong, scaled=layout.scaled,
                  ragged=layout.ragged, blocks=layout.clusters, common=layout.common,
-                 outputs=len(layout.tiles_stored), rounds=tuple(layout.of_columns(ops[0]) for ops in layout.rounds),
+                 outputs=len(layout.panels_stored), rounds=tuple(layout.of_columns(ops[0]) for ops in layout.rounds),
                  rows_stored=len(layout.rows_stored), columns_stored=len(layout.columns_stored),
-                 chunked=tuple(n for n, store in enumerate(layout.tiles_stored)
+                 scattered=layout.fragments * sum(map(layout.panels_of, layout.scattered)),
+                 chunked=tuple(n for n, store in enumerate(layout.panels_stored)
                                if layout.stored_in_chunks(store.target.tensor)),
                  filled=tuple(f"{side}{n}" for side, names in (("A", lefts), ("B", rights))
                               for n, name in enumerate(names) if name in layout.filled))  # fmt: skip
@@ -185,14 +188,16 @@ def representatives(shape: Shape, numbers: Iterable[int]) -> list[Shape]:
     """The shapes that represent `shape` with `numbers` steps in a tile: no two the same."""
     turn, panels = shape.turn, _few_panels(shape)
     steps = {_fewer(n, turn) for n in numbers}
-    alone = replace(shape, consumers=shape.turns, warps=2, panels=panels, blocks=1, common="")
+    alone = replace(shape, consumers=shape.turns, warps=2, panels=panels, blocks=1, common="",
+                    scattered=min(shape.scattered, shape.fragments))  # fmt: skip
     kinds = [replace(alone, ragged=False)]
     if shape.ragged:
         kinds += [replace(alone, whole=whole) for whole in range(min(shape.fragments, 2))]
     if any(shape.rounds) and shape.consumers > 1:
         kinds.append(replace(alone, consumers=shape.consumers, warps=1))
     if shape.blocks > 1:
-        kinds.append(replace(shape, consumers=1, warps=1, panels=1, buffers=1, outputs=1))
+        few = min(shape.panels, 1)
+        kinds.append(replace(shape, consumers=1, warps=1, panels=few, buffers=few, outputs=few, scattered=1 - few))
     return [replace(kind, steps=n) for kind in kinds for n in sorted(steps)]
 
 
@@ -203,6 +208,8 @@ def _fewer(n: int, turn: int) -> int:
 
 def _few_panels(shape: Shape) -> int:
     """Twice around their ring, and one of each output; of complete turns around it, as the panels of a tile are."""
+    if not shape.panels:
+        return 0
     few = max(min(shape.panels // shape.fragments, 2 * shape.buffers), shape.outputs)
     return -(-few // shape.buffers) * shape.buffers * shape.fragments
 
@@ -283,6 +290,7 @@ def _code(shape: Shape) -> Code:
     outputs = tuple(Output(f"PANELS_{n}", before="".join(f"PANELS_{m} + " for m in range(n)),
                            chunks="<>" if n in shape.chunked else "")
                     for n in range(shape.outputs))  # fmt: skip
+    outputs += (Output("SCATTERED", scattered=True),) * bool(shape.scattered)
     rounds = tuple(Round(n, of_columns=columns) for n, columns in enumerate(shape.rounds))
     stored = (f"{kind} {n}" for kind, count in (("rows", shape.rows_stored), ("columns", shape.columns_stored))
               for n in range(count))  # fmt: skip
@@ -295,9 +303,10 @@ def _code(shape: Shape) -> Code:
 def _values(shape: Shape) -> dict[str, int]:
     """The constants of a block of this shape. Its panels are of one output, except for one of each other."""
     panels = shape.panels // shape.fragments
-    counts = [panels - (shape.outputs - 1), *[1] * (shape.outputs - 1)]
+    counts = [panels - (shape.outputs - 1), *[1] * (shape.outputs - 1)] if shape.outputs else []
     return {
         "STAGES": shape.stages, "CONSUMERS": shape.consumers, "FRAGMENTS": shape.fragments, "K_STEPS": shape.steps,
         "WARPGROUP_WARPS": shape.warps, "STORE_BUFFERS": shape.buffers,
         **({"CLUSTER": shape.blocks} if shape.blocks > 1 else {}),
+        "SCATTERED": shape.scattered // shape.fragments,
     } | {f"PANELS_{n}": count for n, count in enumerate(counts)}  # fmt: skip

@@ -8,6 +8,7 @@ back when they are done. The sums leave through panels of shared memory, by the 
   products run while the first one's are added.
 - `ragged`: groups of rows end within tiles; of 64 rows that are not all of the group, warps store those that are.
 - `cluster`: blocks copy tiles of an operand for each other.
+- An output that is `scattered` leaves from registers: lanes store its elements to computed positions.
 
 Tiles of an operand that is `filled` are loaded by all threads of the producer, and computed on their way where they are
 no copies: each has a part of the next step's in registers while it waits for a free stage.
@@ -131,6 +132,8 @@ class Output:
     place: str = ""  # the arguments of the function that stores rows
     chunks: str = ""  # template arguments of that function, where the copy engine cannot store the output
     remark: str = ""
+    scattered: bool = False
+    lines: tuple[str, ...] = ()  # that store the values of a panel to computed positions
 
 
 @dataclass(frozen=True)
@@ -194,6 +197,7 @@ class Code:
     declared: tuple[str, ...] = ()  # by a consumer, for all tiles
     scaling: tuple[str, ...] = ()  # for a tile, before its steps
     rows: tuple[Let, ...] = ()  # of ragged rows, before the panels of 64 rows: which they are, and `partial`
+    positions: tuple[str, ...] = ()  # declarations of those that tensors hold for a lane's rows
     rounds: tuple[Round, ...] = ()
     rows_stored: tuple[Rows, ...] = ()
     panel: Ring = PANEL
@@ -218,6 +222,7 @@ class _Streamed:
         self.reduced = tuple(map(self._reduced, code.rounds))
         everyone = ("CLUSTER * " if code.cluster else "") + ("" if code.turns else "CONSUMERS * ") + WARPS
         self.filled = any(o.filled for o in code.operands)
+        self.copied = [output for output in code.outputs if not output.scattered]
         self.loaded = tuple(map(self._loaded, range(len(code.operands)), code.operands))
         copies = "" if all(o.filled for o in code.operands) else "1"
         self.full = Flags("full", "full", " + ".join(filter(None, (copies, WARPS * self.filled))), "STAGES")
@@ -259,7 +264,7 @@ class _Streamed:
         of_columns = [each for each in code.rounds if each.of_columns]
         rings = (
             *self.operands,
-            self.panel,
+            *((self.panel,) if self.copied else ()),
             *(columns_of_warps(each, COLUMNS) for each in of_columns),
             *(ring for ring, operand in zip(self.loaded, code.operands, strict=True) if operand.filled),
             *self.sums,
@@ -267,7 +272,7 @@ class _Streamed:
             *self.reduced,
             self.ready,
         )
-        named = (self.group, self.consumers) if of_columns else (self.group,)
+        named = ((self.group,) if self.copied else ()) + ((self.consumers,) if of_columns else ())
         return Block((self._producer(), self._consumer()), flags, named, rings, "CLUSTER" if code.cluster else "1")
 
     # ------------------------------------------------------------ the thread that copies
@@ -349,16 +354,17 @@ class _Streamed:
             before = (Text((*code.declared, SKIP)), Advance(self.stage, f"consumer * {code.steps}"))
         steps = self._scaled() if code.scaled else self._steps()
         panels: tuple[Node, ...] = (
-            *code.rows, *self._rounds(), *(self._panels(n) for n in range(len(code.outputs)))
+            *code.rows, *((Text(code.positions),) if code.positions else ()), *self._rounds(),
+            *(self._scattered(o) if o.scattered else self._panels(n) for n, o in enumerate(code.outputs)),
         )  # fmt: skip
         stores: tuple[Node, ...] = (Loop("f", "FRAGMENTS", panels, unroll="unroll"),) if code.turns else panels
-        body: tuple[Node, ...] = (Text(code.place), *steps, Text(("", AGAIN)), *stores)
+        body: tuple[Node, ...] = (Text(code.place), *steps, Text(("", AGAIN) if self.copied else ("",)), *stores)
         last = "  // a block's shared memory goes with its last thread"
         end = Drain("stores", reads_only=True, who=Who.FIRST, remark=last)
         groups, remark, registers = code.consumer
         cursors = (self.stage, self.own) if code.turns else (self.stage,)
-        return Role("consumer", cursors, before, Tiles(code.head, body), (end,), "CONSUMERS", WARPS, groups, registers,
-                    remark)  # fmt: skip
+        return Role("consumer", cursors, before, Tiles(code.head, body), (end,) if self.copied else (), "CONSUMERS",
+                    WARPS, groups, registers, remark)  # fmt: skip
 
     def _given_back(self, at: str) -> Op:
         return Arrive(self.empty, at, everywhere=self.code.cluster, who=Who.LANE)
@@ -462,11 +468,20 @@ class _Streamed:
         for rows in code.rows_stored:
             yield Text(rows.lines, StoreValues(tuple(map(Region, self.reduced)), rows.tensor, rows.coord))
 
+    def _scattered(self, output: Output) -> Loop:
+        """The panels of an output from the sums to computed positions in global memory."""
+        sums = (*self._totals, *map(Region, self.reduced))
+        body = (
+            Text(output.values, Compute(sums, (Region(self.ready),), output.tensor, ("p",))),
+            Text(output.lines, StoreValues((Region(self.ready),), output.tensor, output.coord)),
+        )
+        return Loop("p", output.panels, body, unroll="unroll", remark=output.remark)
+
     def _panels(self, number: int) -> Loop:
         """The panels of an output, from the sums through shared memory to global memory."""
         code, output = self.code, self.code.outputs[number]
-        panels = " + ".join(o.panels for o in code.outputs)
-        panels = f"({panels})" if len(code.outputs) > 1 else panels
+        panels = " + ".join(o.panels for o in self.copied)
+        panels = f"({panels})" if len(self.copied) > 1 else panels
         before = f"f * {panels} + {output.before}p" if code.turns else f"{output.before}p"
         at = f"({before}) % STORE_BUFFERS" if before != "p" else "p % STORE_BUFFERS"
         panel, own = (Region(self.panel, at, own=own, alias="panel") for own in (False, True))
@@ -493,6 +508,6 @@ class _Streamed:
         """Until the store that was last made from a buffer has read it: of part of a tile, until all have."""
         wait = Drain("stores", "STORE_BUFFERS - 1", reads_only=True, who=Who.FIRST)
         every = Drain("stores", reads_only=True, who=Who.FIRST)
-        if any(o.chunks for o in self.code.outputs):  # no groups of the copy engine tell which buffer they read
-            return () if all(o.chunks for o in self.code.outputs) else (every,)
+        if any(o.chunks for o in self.copied):  # no groups of the copy engine tell which buffer they read
+            return () if all(o.chunks for o in self.copied) else (every,)
         return (If("partial", (every,), (wait,)),) if self.code.ragged else (wait,)

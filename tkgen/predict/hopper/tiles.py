@@ -298,8 +298,8 @@ class TileModel(HopperModel):
             program.block, program.a.dtype.bytes, self.layout.stages, self.layout.stage_bytes, self.layout.consumers,
             rows * columns * sum(o.dtype.bytes for o in program.outputs),
             len(end) - (len(step) if step else 0), len(step) // together if step else 0,
-            self.layout.panels // self.layout.store_buffers - 1, self.layout.fragments, len(program.products),
-            self.layout.turns, bool(self.layout.scaled), end.load_groups,
+            max(self.layout.panels // max(self.layout.store_buffers, 1) - 1, 0), self.layout.fragments,
+            len(program.products), self.layout.turns, bool(self.layout.scaled), end.load_groups,
             (self.layout.common == "A", self.layout.common == "B"),
         )  # fmt: skip
         factors = [o.tensor for o in program.operands]

@@ -12,25 +12,13 @@ from tkgen.backends.cdna.lower.context import Context
 from tkgen.backends.cdna.lower.elements import nest, parameters
 from tkgen.backends.cdna.lower.epilogue import Epilogue
 from tkgen.backends.cdna.lower.names import cpp_name
+from tkgen.backends.cdna.lower.positions import LOCALS, OWN, Positions, held_by, positions
 from tkgen.backends.cdna.lower.statements import indented, lambda_call, scoped
-from tkgen.ir.affine import may_leave
-from tkgen.ir.equation_text import affine_text
-from tkgen.ir.equations import Access, Axis, Index, Store, Update
+from tkgen.ir.equations import Access, Axis, Store, Update
 from tkgen.ir.reductions import owned
 from tkgen.ir.tensors import Dim
 
-LOCALS = ("row", "col")  # the coordinates of an element, and its numbers among those of a lane
-OWN = ("r", "c")
 COMBINE = {Update.ADD: "add_to", Update.MAX: "max_to", Update.MIN: "min_to"}
-
-
-@dataclass(frozen=True)
-class Position:
-    """The position in one dimension: its C++, the conditions on which it exists, and the locals that both name."""
-
-    text: str
-    conditions: tuple[str, ...] = ()
-    named: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -52,10 +40,10 @@ class ScatteredStore:
         """
         element = epilogue.element(self.store.value)
         along = [axis in self.store.target.axes for axis in self.axes]
-        positions, conditions, named = self._positions()
+        found = positions(self.store.target, self, self.end)
         value = element.value if whole else f"tk::narrow<{self._type}>({element.value})"
-        named |= element.named
-        body = [*element.lines, *self._put(positions, conditions, value)]
+        named = found.named | element.named
+        body = [*element.lines, *self._put(found, value)]
         if all(along):
             taken = element.parameters if not whole else [p.replace("float ", "int ") for p in element.parameters]
             call = f"tk::visit({next(iter(epilogue.held.values()))}, {epilogue.place.row}, {epilogue.place.col}, "
@@ -63,8 +51,8 @@ class ScatteredStore:
             visited = lambda_call(call, (*parameters(named, *LOCALS, *OWN), *taken), body, sums)
         else:
             visited = self._few(along, named, body, epilogue)
-        inner = [*self._held(1, epilogue), *element.buffers, *visited]
-        outer = self._held(0, epilogue)
+        inner = [*self._defined(1, epilogue), *element.buffers, *visited]
+        outer = self._defined(0, epilogue)
         if cols and along[1]:
             return scoped(outer, nest(cols, inner))
         return scoped([*outer, *inner[: len(inner) - len(visited)]], visited)
@@ -83,20 +71,40 @@ class ScatteredStore:
             visited = ["if (laneid() == 0) {", *indented(body), "}"]
         return [f"if ({' && '.join(waves)}) {{", *indented(visited), "}"] if waves else visited
 
-    # ------------------------------------------------------------ positions
+    # ------------------------------------------------------------ the names of positions
 
-    def _positions(self) -> tuple[list[str], list[str], frozenset[str]]:
-        """The position in each dimension, the conditions on all of them, and the locals that these name."""
-        target = self.store.target
-        found = [self._position(i, dim) for i, dim in zip(target.indices, target.tensor.dims, strict=True)]
-        conditions = dict.fromkeys(c for each in found for c in each.conditions)
-        checked = {i.axis for i in target.indices if i.through is not None}  # their positions exist for rows that do
-        ends = dict[str, str]()
-        for number, axis in enumerate(self.axes):
-            if axis in target.axes and axis not in checked and (end := self.end(axis)):
-                ends[f"{LOCALS[number]} < {end}"] = LOCALS[number]
-        named = frozenset(name for each in found for name in each.named) | frozenset(ends.values())
-        return [each.text for each in found], [*ends, *conditions], named
+    def place(self, number: int) -> str:
+        """The position of an element along the rows (0) or columns (1)."""
+        axis, name = self.axes[number], LOCALS[number]
+        return f"({self.c.first_of(axis)} + {name})" if axis.within else name
+
+    def counted(self, number: int) -> str:
+        """The same, counted in the group of a ragged axis."""
+        return LOCALS[number]
+
+    def first_of(self, axis: Axis) -> str:
+        """The first position of a group along a ragged axis."""
+        return self.c.first_of(axis)
+
+    def length_of(self, axis: Axis) -> str:
+        """The number of positions that a group has along a ragged axis."""
+        return self.c.length_of(axis)
+
+    def index(self, axis: Axis) -> str:
+        """The index of a block along an axis of the batch."""
+        return self.c.index(axis)
+
+    def extent_of(self, dim: Dim) -> str:
+        """The size of a dimension."""
+        return self.c.extent_of(dim)
+
+    def held(self, access: Access, own: str) -> str:
+        """A position that a tensor holds: of one of a lane's rows or columns, if `own` is its number."""
+        return f"{self._local(access)}[{own}]" if own else self._local(access)
+
+    def _local(self, access: Access) -> str:
+        """The local with the positions that a tensor holds."""
+        return f"{self.c.matrix(access).removeprefix('g.').removesuffix('_m')}_at"
 
     def end(self, axis: Axis) -> str:
         """The number of rows or columns, where a block's tile may reach past it; else empty."""
@@ -108,56 +116,13 @@ class ScatteredStore:
             return ""
         return self.c.extent_of(axis.dim)
 
-    def _position(self, index: Index, dim: Dim) -> Position:
-        if index.through is not None:
-            return self._listed(index, index.through, dim)
-        if index.terms:
-            return self._affine(index, dim)
-        axis = index.axis
-        if axis is None:
-            return Position(str(index.at))
-        if axis not in self.axes:
-            return Position(self.c.index(axis) + (f" / {index.divisor}" if index.divisor != 1 else ""))
-        number = self.axes.index(axis)
-        if not index.extends:  # the number of the block's tile
-            return Position(("tile_row", "tile_col")[number])
-        name = LOCALS[number]
-        return Position(f"({self.c.first_of(axis)} + {name})" if axis.within else name, (), frozenset({name}))
-
-    def _listed(self, index: Index, through: Access, dim: Dim) -> Position:
-        """A position that a tensor of i32 holds."""
-        size, name = self.c.extent_of(dim), self._local(through)
-        if index.axis not in self.axes or not through.axes:
-            return Position(name, (f"{name} < uint32_t({size})",))
-        own = OWN[self.axes.index(index.axis)]
-        return Position(f"{name}[{own}]", (f"{name}[{own}] < uint32_t({size})",), frozenset({own}))
-
-    def _affine(self, index: Index, dim: Dim) -> Position:
-        """A sum of axes, counted in the group that a ragged axis is in."""
-        terms, named = list[tuple[str, int]](), set[str]()
-        for term in index.terms:
-            if isinstance(term.of, Dim):
-                terms.append((f"int({self.c.extent_of(term.of)})", term.factor))
-            elif term.of in self.axes:
-                named.add(LOCALS[self.axes.index(term.of)])
-                terms.append((LOCALS[self.axes.index(term.of)], term.factor))
-            else:
-                terms.append((self.c.index(term.of), term.factor))  # type: ignore[arg-type]
-        text = affine_text(terms, index.at)
-        shifted = index.shifted
-        size = self.c.extent_of(dim) if shifted is None else self.c.length_of(shifted)
-        conditions = (f"uint32_t({text}) < uint32_t({size})",) if may_leave(index, dim) else ()
-        place = f"({text})" if shifted is None else f"({self.c.first_of(shifted)} + {text})"
-        return Position(place, conditions, frozenset(named))
-
-    def _held(self, number: int, epilogue: Epilogue) -> list[str]:
+    def _defined(self, number: int, epilogue: Epilogue) -> list[str]:
         """Definitions of the positions that tensors of i32 hold for the rows (0) or columns (1) of a fragment.
 
         Those of the block alone are defined with the rows.
         """
         lines = list[str]()
-        through = dict.fromkeys(i.through for i in self.store.target.indices if i.through is not None)
-        for access in through:
+        for access in held_by(self.store.target):
             name, held = self._local(access), self.c.matrix(access)
             if not access.axes and number == 0:
                 lines.append(f"const uint32_t {name} = {held}.raw_ptr[0];")
@@ -169,19 +134,14 @@ class ScatteredStore:
 
     # ------------------------------------------------------------ parts
 
-    def _put(self, positions: list[str], conditions: list[str], value: str) -> list[str]:
+    def _put(self, found: Positions, value: str) -> list[str]:
         """The statement that stores or combines an element, where it exists."""
-        tensor, dims = self.store.target.tensor, self.store.target.tensor.dims
-        terms = []
-        for n, text in enumerate(positions):
-            strides = [self.c.extent_of(d) for d in dims[n + 1 :]]
-            if text != "0":
-                terms.append(" * ".join([f"size_t({text})" if n == 0 or strides else text, *strides]))
-        at = f"tk::element_at(g.{cpp_name(tensor.name)}, {' + '.join(terms) or '0'})"
+        tensor = self.store.target.tensor
+        offset = found.offset([self.c.extent_of(d) for d in tensor.dims])
         policy = "cache::stream" if tensor.name in self.c.program.streamed else "0"
         combine = COMBINE.get(self.store.update, f"set_to<{policy}>")
-        put = f"tk::{combine}({at}, {value});"
-        return [f"if ({' && '.join(conditions)}) {put}" if conditions else put]
+        put = f"tk::{combine}(tk::element_at(g.{cpp_name(tensor.name)}, {offset}), {value});"
+        return [f"if ({' && '.join(found.conditions)}) {put}" if found.conditions else put]
 
     @property
     def _type(self) -> str:
@@ -189,7 +149,3 @@ class ScatteredStore:
 
     def _owned(self, number: int) -> str:
         return f"tk::{('rows', 'cols')[number]}_of<{self.c.accumulator_type}>"
-
-    def _local(self, access: Access) -> str:
-        """The local with the positions that a tensor holds."""
-        return f"{self.c.matrix(access).removeprefix('g.').removesuffix('_m')}_at"

@@ -166,6 +166,7 @@ template<typename T> T atomicAdd(T *to, T value) {
     const T before = *to;
     return *to += value, before;
 }
+inline float2 atomicAdd(float2 *to, float2 value) { return {atomicAdd(&to->x, value.x), atomicAdd(&to->y, value.y)}; }
 template<typename T> T atomicMax(T *to, T value) {
     const T before = *to;
     return *to = before < value ? value : before, before;

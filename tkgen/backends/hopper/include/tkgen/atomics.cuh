@@ -24,6 +24,27 @@ __device__ inline void min_to(float *to, float value) {
     else atomicMax(reinterpret_cast<unsigned *>(to), __float_as_uint(value));
 }
 
+__device__ inline void add_to(int *to, int value) { atomicAdd(to, value); }
+__device__ inline void add_to(float *to, float value) { atomicAdd(to, value); }
+/// `value` in the place of a number in memory.
+__device__ inline void set_to(int *to, int value) { *to = value; }
+template <typename T> __device__ inline void set_to(T *to, float value) { *to = narrow<T>(value); }
+
+/// The same of two neighbours, the first of which is at a multiple of their size.
+__device__ inline void add_to(float *to, float2 value) { atomicAdd(reinterpret_cast<float2 *>(to), value); }
+__device__ inline void set_to(int *to, int2 value) { *reinterpret_cast<int2 *>(to) = value; }
+template <typename T> __device__ inline void set_to(T *to, float2 value) {
+    struct alignas(2 * sizeof(T)) pair { T x, y; };
+    *reinterpret_cast<pair *>(to) = pair{narrow<T>(value.x), narrow<T>(value.y)};
+}
+__device__ inline void add_to(int *to, int2 value) { add_to(to, value.x), add_to(to + 1, value.y); }
+template <typename T, typename P> __device__ inline auto max_to(T *to, P value) -> decltype(value.y, void()) {
+    max_to(to, value.x), max_to(to + 1, value.y);
+}
+template <typename T, typename P> __device__ inline auto min_to(T *to, P value) -> decltype(value.y, void()) {
+    min_to(to, value.x), min_to(to + 1, value.y);
+}
+
 /// Neighbours in memory combined with these; nothing is outside.
 template <typename T, int n> __device__ inline void add_elements(buffer<T> to, uint32_t offset, const elements<T, n> &e) {
     if (!to.has(offset)) return;

@@ -149,6 +149,43 @@ template <int cols, typename F> __device__ inline void each_pair(int first, int 
         for (int q = 0; q < 4; ++q) f(j, q, row + q % 2 * 8, col + j * 16 + q / 2 * 8);
 }
 
+// ---------------------------------------------------------------- to computed positions
+
+constexpr uint32_t NOWHERE = 0xffffffff;  // past every dimension: nothing is stored there
+
+/// A position of each of a lane's rows, or of each of its columns of a panel.
+template <int n> struct own_positions {
+    uint32_t at[n];
+    __device__ uint32_t operator[](int i) const { return at[i]; }
+};
+template <typename F> __device__ inline own_positions<2> own_rows(int row, F f) {
+    row += warpgroup::warpid() * 16 + laneid() / 4;
+    return {{f(row), f(row + 8)}};
+}
+template <int cols, typename F> __device__ inline own_positions<cols / 4> own_columns(int col, F f) {
+    own_positions<cols / 4> found;
+#pragma unroll
+    for (int i = 0; i < cols / 4; ++i) found.at[i] = f(col + laneid() % 4 * 2 + i / 2 * 8 + i % 2);
+    return found;
+}
+
+/// f(row, col, r, c, pair) for each two neighbours of a lane in a panel, row by row: `r` is the number of the row among its
+/// own, `c` that of the first column.
+template <int cols, typename D, typename F> __device__ inline void scatter_pairs(const D &values, int row, int col, F f) {
+    row += warpgroup::warpid() * 16 + laneid() / 4, col += laneid() % 4 * 2;
+#pragma unroll
+    for (int r = 0; r < 2; ++r)
+#pragma unroll
+        for (int i = 0; i < cols / 8; ++i) f(row + r * 8, col + i * 8, r, 2 * i, values.tiles[0][i / 2].data[i % 2 * 2 + r]);
+}
+
+/// The same for each element.
+template <int cols, typename D, typename F> __device__ inline void scatter(const D &values, int row, int col, F f) {
+    scatter_pairs<cols>(values, row, col, [&](int row, int col, int r, int c, auto pair) {
+        f(row, col, r, c, pair.x), f(row, col + 1, r, c + 1, pair.y);
+    });
+}
+
 /// What is reduced of a lane's row `r`, or of the block's column `c`: of either all rows, or columns, have the same, if what is
 /// asked for is the other.
 __device__ inline float number_of(const row_values &of, int r, int) { return of.at[r]; }
