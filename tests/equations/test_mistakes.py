@@ -67,11 +67,11 @@ MISTAKES = [
     ("rmsnorm", "X[t] + R[t]", "sum(X[t - w], w in 3) + w + R[t]",
      "E200", "the name `w` is not defined here; did you mean `W`?", "w"),
     ("attention", "O[b, h, q] = o / l", "O[b, h] = o / l",
-     "E225", "`O[b, h]` is [LENGTH, D], but the value stored lacks `LENGTH` and has `q` beside", "O[b, h]"),
+     "E225", "`O[b, h]` has axes [LENGTH, D]; the value stored has axes [q, D]", "O[b, h]"),
     ("attention", "O[b, h, q] = o / l", "O[b, h, q] = o / p",
      "E227", "`p` is a value of the loop over `j`, so it exists only in the loop", "p"),
     ("attention", "O[b, h, q] = o / l", "O[b, h, q] = l",
-     "E225", "`O[b, h, q]` is [q, D], but the value stored lacks `D`", "O[b, h, q]"),
+     "E225", "`O[b, h, q]` has axes [q, D]; the value stored has axis [q]", "O[b, h, q]"),
     ("attention", "LSE[b, h, q] = m + log(l)", "LSE[b, h, j] = m + log(l)",
      "E227", "`j` is not defined outside of its loop", "j"),
     ("attention", "to q", "to k", "E223", "`to k` is not bounded by an axis of `over`", "k"),
@@ -141,7 +141,7 @@ MISTAKES = [
     ("swiglu", "g = g + X[m, k] @ G[n, k].T", "g = g + X[m, k] @ G[n, k].T\n    Y[m, n] = g",
      "E602", "every iteration along `k` writes `Y[m, n]`, each with a different value", "Y[m, n]"),
     ("transpose", "Y[c, r] = X[r, c]", "Y[c, r] = X[r]",
-     "E225", "`Y[c, r]` is [c, r], but the value stored lacks `c` and has `COLS` beside", "Y[c, r]"),
+     "E225", "`Y[c, r]` has axes [c, r]; the value stored has axes [r, COLS]", "Y[c, r]"),
     ("transpose", "Y[c, r] = X[r, c]", "Y[r, c] = X[r, c]",
      "E223", "`r` runs over `ROWS`, this dimension of `Y` is `COLS`", "r"),
     ("transpose", "Y[c, r] = X[r, c]", "Y[c, 0] = X[0, c]",
@@ -188,7 +188,8 @@ MISTAKES = [
      "E233", "`TOKEN[TOKEN[m]]` does not have one position for each position of one axis", "TOKEN[TOKEN[m]]"),
     ("gathered", "W[e, n, k]", "W[e, TOKEN[n], k]",
      "E223", "`n` runs over `N`, this dimension of `TOKEN` is `SLOTS`", "n"),
-    ("grouped", "Y[m, n] = y", "Y[m] = rowsum(y)", "E225", "`Y[m]` is [m, N], but the value stored lacks `N`", "Y[m]"),
+    ("grouped", "Y[m, n] = y", "Y[m] = rowsum(y)",
+     "E225", "`Y[m]` has axes [m, N]; the value stored has axis [m]", "Y[m]"),
 ]  # fmt: skip
 
 

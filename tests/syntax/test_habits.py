@@ -145,7 +145,7 @@ ADVISED = [
     (ROWS, "x * 2", "layernorm(x)", "E200", "`d * rsqrt(rowmean(d * d) + 1e-5)`"),
     (ROWS, "x * 2", "leaky_relu(x)", "E200", "`where(x > 0, x, 0.01 * x)`"),
     (ROWS, "x * 2", 'f"{x}"', "E101", "quoted text is only for `include`"),
-    (ROWS, "x * 2", "x << 1", "E101", "there is no `<<`: multiply by a power of two"),
+    (ROWS, "x * 2", "x << 1", "E101", "there is no `<<` and no `>>`: multiply by a power of two"),
     (ROWS, "x = X[t]", "x = y = X[t]", "E101", "a line defines one value"),
     (ROWS, "x = X[t]", "x = tl.load(X)", "E101", "functions and types have no prefix"),
     (ROWS, "waves 4", "threads 256", "E103", "`waves 4`"),

@@ -18,7 +18,8 @@ from tkgen.diagnostics import Diagnostic, Edit, Fix, Label
 from tkgen.diagnostics.text import nearest
 from tkgen.source import SourceFile, Span
 from tkgen.syntax import habits
-from tkgen.syntax.foreign import changed, translated
+from tkgen.syntax.foreign import Translation, changed, translated
+from tkgen.syntax.foreign_context import completed
 from tkgen.syntax.grammar import FILE_WORDS, LINES, MAX_STATEMENT, OPERATIONS, STATEMENTS, describe, keywords, parser
 from tkgen.syntax.layout import OPENERS, Levels, PhysicalLine, code_lines
 from tkgen.syntax.tree import TreeBuilder
@@ -114,7 +115,7 @@ def unexpected(file: SourceFile, error: UnexpectedInput, offset: int = 0) -> Dia
         character = file.text[start]
         span = Span(file, start, start + 1)
         what = f"expected {expected}, found {_shown(character)}"
-        return Diagnostic("E101", what, Label(span, f"expected {expected}"), notes=habits.advice(file, start))
+        return Diagnostic("E101", what, Label(span, f"expected {expected}"), fix=_advised(file, start))
     token = error.token if isinstance(error, UnexpectedToken) else Token("$END", "")
     if token.type in ("_NL", "_INDENT", "_DEDENT", "$END"):
         end = len(file.text[: start or len(file.text)].rstrip())
@@ -123,13 +124,19 @@ def unexpected(file: SourceFile, error: UnexpectedInput, offset: int = 0) -> Dia
         lacks = (b for b, (name, a) in open_.items() if name in accepted and line.count(b) < line.count(a))
         missing = next(lacks, None)
         fix = Fix(f"write `{missing}`", (Edit(at, missing),), certain=False) if missing else None
-        notes = habits.advice(file, end) if end < len(file.text) else ()
+        fix = fix or (_advised(file, end) if end < len(file.text) else None)
         message = f"expected {expected}, found the end of the line"
-        return Diagnostic("E101", message, Label(at, f"expected {expected}"), notes=notes, fix=fix)
+        return Diagnostic("E101", message, Label(at, f"expected {expected}"), fix=fix)
     span = Span(file, start, start + len(token))
     message = f"expected {expected}, found `{token}`"
-    notes, fix = habits.advice(file, start), _repair(token, span, accepted)
-    return Diagnostic("E101", message, Label(span, f"expected {expected}"), notes=notes, fix=fix)
+    fix = _repair(token, span, accepted) or _advised(file, start)
+    return Diagnostic("E101", message, Label(span, f"expected {expected}"), fix=fix)
+
+
+def _advised(file: SourceFile, start: int) -> Fix | None:
+    """Advice where a word of another language is unexpected: what a spec has in its place."""
+    advice = habits.advice(file, start)
+    return Fix("; ".join(advice)) if advice else None
 
 
 def _repair(token: Token, span: Span, accepted: set[str]) -> Fix | None:
@@ -174,10 +181,20 @@ def _statement_errors(file: SourceFile, statement: Statement) -> list[Diagnostic
 def _foreign(file: SourceFile, statement: Statement, code: str) -> Diagnostic | None:
     """An error for a statement that other languages write otherwise, with the statement of a spec as its fix."""
     text = file.text[statement.start : statement.end].rstrip()
-    found = translated(text, lambda new: parses(new, statement.inside)) if len(text) < MAX_FOREIGN else None
+    if len(text) >= MAX_FOREIGN:
+        return None
+
+    def right(new: str) -> bool:
+        return parses(new, statement.inside)
+
+    found = translated(text, right)
+    if found is None and "#" not in text and (whole := completed(text, file, right)) is not None:
+        found = Translation(whole[0], whole[1:])
     if found is None:
         return None
     start, end, new = changed(text, found.text)
+    line = file.text.rfind("\n", 0, statement.start) + 1
+    new = new.replace("\n", "\n" + file.text[line : statement.start])
     span = Span(file, statement.start + start, statement.start + end)
     shown = found.text if len(found.text) <= MAX_SHOWN and "\n" not in found.text else new
     fix = Fix(f"write `{shown}`" if shown else "leave it out", (Edit(span, new),), certain=False)

@@ -187,6 +187,9 @@ def _operand(
     shared, registers = _clause(scope, ast.Shared, tensor), _clause(scope, ast.Registers, tensor)
     clause = shared or registers
     if clause is None:
+        for word, lines in (("`shared`", scope.all(ast.Shared)), ("`registers`", scope.all(ast.Registers))):
+            for name in (n for line in lines for n in line.names):
+                scope.tensor_named(name, word)  # the name that is none may stand for this tensor
         raise scope.error(
             "E201", f"no line says how `{tensor.name}` gets to registers", tensor.span, "an operand",
             notes=("`shared` loads it through LDS, `registers` alone loads it directly from global memory",),

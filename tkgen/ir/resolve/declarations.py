@@ -131,7 +131,9 @@ def _as_dimension(scope: Scope, extent: ast.Expr) -> Fix | None:
             case ast.Equation(target=ast.Name(id=found), value=ast.Number()) if found == name:
                 start = Span(statement.span.file, statement.span.start, statement.span.start)
                 return Fix(f"declare it: `dims {statement.span.text}`", (Edit(start, "dims "),), certain=False)
-    return Fix(f"declare it: `dims {name} = ...`, with its size or `dynamic`")
+    sizes = next((s for s in scope.kernel.body if isinstance(s, ast.Dims) and s.span.file == extent.span.file), None)
+    after = (Edit(Span(sizes.span.file, sizes.span.end, sizes.span.end), f", {name} = dynamic"),) if sizes else ()
+    return Fix(f"declare it: `dims {name} = ...`, with its size or `dynamic`", after, certain=False)
 
 
 def _order(scope: Scope, tensor: Tensor, order: ast.Name | None) -> None:

@@ -6,6 +6,7 @@ reported a second time.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -123,8 +124,9 @@ class Scope:
         remedy = Fix(fix) if isinstance(fix, str) else fix
         close = nearest(span.text, known)
         if close is not None:
-            message, notes = f"{message}; did you mean `{close}`?", (*notes, *([remedy.text] if remedy else []))
-            remedy = Fix(f"write `{close}`", (Edit(span, close),), certain=False)
+            offered = Fix(f"write `{close}`", (Edit(span, close),), certain=False)
+            notes = (*notes, remedy.text) if remedy and remedy.text != offered.text else notes
+            message, remedy = f"{message}; did you mean `{close}`?", offered
         return self.refuse(Diagnostic(code, message, Label(span, label), secondary, notes, remedy))
 
     def refuse(self, error: Diagnostic) -> Stop:
@@ -159,10 +161,22 @@ class Scope:
                 f"{what} names `{name.id}`, which is not a global tensor",
                 name.span,
                 "not declared",
-                fix=f"declare it: `global {name.id} : bf16[...]`",
+                fix=self._instead(name) or f"declare it: `global {name.id} : bf16[...]`",
                 known=self.tensors if known is None else known,
             )
         return self.tensors[name.id]
+
+    def _instead(self, name: ast.Name) -> Fix | None:
+        """The one factor of a product that no line loads, for a name in `shared` or `registers` that is no tensor."""
+        clauses = [s for s in self.everything if isinstance(s, ast.Shared | ast.Registers)]
+        if not any(name in s.names for s in clauses):
+            return None
+        loaded = {n.id for s in clauses for n in s.names}
+        text = name.span.file.text
+        factors = (t for t in self.tensors if re.search(rf"@ *{t}\b|\b{t}\[[^\]]*\](\.T)? *@", text))
+        left = [t for t in factors if t not in loaded]
+        left = [t for t in left if re.search(rf"@ *{t}\b", text)] if len(left) > 1 else left
+        return Fix(f"write `{left[0]}`", (Edit(name.span, left[0]),), certain=False) if len(left) == 1 else None
 
 
 def guarded(action: Callable[[], None]) -> None:

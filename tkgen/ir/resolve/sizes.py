@@ -123,8 +123,10 @@ def element(scope: Scope, name: ast.Name) -> DType:
             fix = Fix(f"write `{meant}`", (Edit(name.span, meant),))
             raise scope.error("E204", f"`{name.id}` is called `{meant}` here", name.span, fix=fix)
         if (instead := habits.NO_TYPES.get(name.id)) is not None:
-            raise scope.error("E204", f"there is no type `{name.id}`", name.span, fix=instead,
-                              notes=(f"the types are {known}",))  # fmt: skip
+            meant = instead.split("`")[1]
+            edits = (Edit(name.span, meant),) if meant in ELEMENTS else ()
+            raise scope.error("E204", f"there is no type `{name.id}`", name.span,
+                              fix=Fix(instead, edits, certain=False), notes=(f"the types are {known}",))  # fmt: skip
         raise scope.error(
             "E204",
             f"unknown data type `{name.id}`",

@@ -373,15 +373,23 @@ class Body:
         return Fix(text, (Edit(Span(value.span.file, start, start + 2), "="),), certain=False)
 
     def _misfit(self, target: ast.Access, access: Access, tile: Tile, value: ast.Expr) -> Stop:
-        lacking = [a.name for a in access.axes if a not in tile.axes]
         over = [a.name for a in tile.axes if a not in access.axes]
-        words = [f"lacks {_listed(lacking)}"] * bool(lacking) + [f"has {_listed(over)} beside"] * bool(over)
         return self.at.scope.error(
-            "E225", f"`{target.span.text}` is {axes_text(access.axes)}, but the value stored {' and '.join(words)}",
+            "E225", f"`{target.span.text}` has {_counted(access.axes)}; the value stored has {_counted(tile.axes)}",
             target.span, axes_text(access.axes), secondary=(Label(value.span, axes_text(tile.axes)),),
-            fix=self._unindexed(access, over, value) or "make both have the same axes: index it, reduce it, or "
-                                                        "remove an axis",
+            fix=self._unindexed(access, over, value) or self._part(target, access, tile)
+            or "make both have the same axes: index the tensor, or reduce the value",
         )  # fmt: skip
+
+    def _part(self, target: ast.Access, access: Access, tile: Tile) -> Fix | None:
+        """`O[h, q]` for `O[h]`, where the value has the axis that runs over the next dimension."""
+        places = [a for a in self.at.axes.found.values() if a.kind is AxisKind.PARALLEL]
+        indices = suggestions.axes_of(access.tensor.dims, places)
+        lacking = indices[len(target.indices) :]
+        if not lacking or not {*lacking} <= {a.name for a in tile.axes}:
+            return None
+        written = ", ".join([*(i.span.text for i in target.indices), *lacking])
+        return suggestions.written(target.span, f"{target.name.id}[{written}]", ": the part for this tile")
 
     def _unindexed(self, access: Access, over: Sequence[str], value: ast.Expr) -> Fix | None:
         """A fix where a value, or a sum that it is of, reads a tensor whole: `c + bias` for `c + bias[n]`, `A @ B`."""
@@ -461,8 +469,9 @@ def _equations(body: Iterable[ast.Statement]) -> Iterator[ast.Equation]:
                 yield from _equations(inner)
 
 
-def _listed(words: list[str]) -> str:
-    return " and ".join(f"`{w}`" for w in words)
+def _counted(axes: tuple[Axis, ...]) -> str:
+    """`axis [q]`, `axes [q, D]`, `no axes`."""
+    return f"ax{'i' if len(axes) == 1 else 'e'}s {axes_text(axes)}" if axes else "no axes"
 
 
 def assignments(body: Iterable[ast.Statement]) -> dict[str, Span]:

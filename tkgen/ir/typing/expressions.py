@@ -205,11 +205,10 @@ class Expressions:
             )  # fmt: skip
         if node.id in self.later:
             looping = bool(self.axes.active)
-            carry = f"give it a value before the loop: `carry {node.id} : f32[...] = ...`; a sum starts at zero"
             raise scope.error(
                 "E227", f"`{node.id}` has no value yet", at, "not in the first iteration" if looping else "too early",
                 secondary=(Label(self.later[node.id], "it has a value only from here on"),),
-                fix=carry if looping else "move the definition up",
+                fix=suggestions.carried(scope.kernel.body, node) if looping else "move the definition up",
             )  # fmt: skip
         if node.id in scope.functions:
             raise scope.refuse(no_value(scope.functions[node.id], at))

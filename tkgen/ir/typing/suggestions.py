@@ -6,11 +6,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from tkgen.diagnostics import Edit, Fix
+from tkgen.diagnostics.edits import line_above
 from tkgen.ir.equations import Axis, AxisKind
 from tkgen.ir.types import Dim, Tensor
 from tkgen.source import Span
 from tkgen.syntax import ast, habits
 from tkgen.syntax.ast import flatten
+from tkgen.syntax.foreign_context import Context
 
 _IN = re.compile(r"[ \t]+in[ \t]+\w+")  # the name of an axis, and its dimension
 
@@ -149,6 +151,19 @@ def summed(body: Iterable[ast.Statement], name: str, defined: Span) -> Fix | Non
             case ast.Each(body=inner) if (found := summed(inner, name, defined)) is not None:
                 return found
     return None
+
+
+def carried(body: Iterable[ast.Statement], node: ast.Name) -> Fix:
+    """`carry m : f32[q] = -inf` for a name that a loop reads before it has a value: in the line that is there."""
+    declared = Context(node.span.file).carried(node.id)
+    text = f"give it a value before the loop: `carry {declared}`"
+    statements = [s for s in flatten(body) if s.span.file == node.span.file and s.span.start < node.span.start]
+    there = next((s for s in statements if isinstance(s, ast.Carry)), None)
+    loop = next((s for s in statements if isinstance(s, ast.Each)), None)
+    if there is not None:
+        end = there.values[-1].span.end
+        return Fix(text, (Edit(Span(node.span.file, end, end), f", {declared}"),), certain=False)
+    return Fix(text, line_above(loop.span, f"carry {declared}") if loop else (), certain=False)
 
 
 def transposing(axis: Axis, left: ast.Expr, lefts: tuple[Axis, ...], right: ast.Expr, rights: tuple[Axis, ...]) -> Fix:
