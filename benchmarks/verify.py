@@ -63,7 +63,7 @@ LOOPED = (
     "producer_consumer_4p4c", "register_double_buffer", "split_k", "w4",
 )  # fmt: skip
 OWN = 4  # mutants of each of these
-COUNTED = ("pass lost", "product dropped in one pass")  # what is tried at own loop counts
+COUNTED = ("iteration lost", "product dropped in one iteration")  # what is tried at own loop counts
 Tensors: TypeAlias = Mapping[str, torch.Tensor]
 References: TypeAlias = Mapping[str, Reference]
 Result: TypeAlias = dict[str, object] | None

@@ -293,9 +293,9 @@ def _cluster_mutants(loop: Loop) -> Iterator[tuple[str, str, Loop]]:
         agents = [
             replace(a, **{when: tuple(s for s in getattr(a, when) if not isinstance(s, Meet))}) for a in loop.agents
         ]
-        yield "no meeting of the cluster", when, replace(loop, agents=tuple(agents))
+        yield "no barrier of the cluster", when, replace(loop, agents=tuple(agents))
     late = [replace(a, prologue=a.prologue[::-1]) for a in loop.agents]
-    yield "no meeting of the cluster", "before the mbarriers are set up", replace(loop, agents=tuple(late))
+    yield "no barrier of the cluster", "before the mbarriers are set up", replace(loop, agents=tuple(late))
     kind = "a stage given back to one block"
     yield (
         kind,
@@ -376,7 +376,7 @@ def _edits(step: Step, slots: Mapping[str, int]) -> Iterator[tuple[str, Edit]]:
             for by in (1, -1):
                 yield "bytes +-1", _each(lambda s, by=by: replace(s, bytes=s.bytes + by))  # type: ignore[misc, union-attr, call-arg]
         case Meet():
-            yield "no meeting of a warpgroup", _instead()
+            yield "no barrier of a warpgroup", _instead()
         case Drain():
             yield f"no wait for {step.stream}", _instead()
             yield f"a wait for {step.stream} that leaves one more", _each(lambda s: replace(s, left=s.left + 1))  # type: ignore[union-attr, call-arg]

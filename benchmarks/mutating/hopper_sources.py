@@ -75,9 +75,9 @@ def _edits(call: Call, text: str) -> Iterator[tuple[str, str]]:
             yield "no wait for a phase", NOTHING
             yield "the other phase", f"wait({first}, ({others[0]}) ^ 1)"
         case "arrive" | "wait" if not call.arguments:
-            yield "no meeting of a cluster", NOTHING
+            yield "no barrier of a cluster", NOTHING
         case "sync":
-            yield "no meeting of a warpgroup", NOTHING
+            yield "no barrier of a warpgroup", NOTHING
         case "arrive":
             yield "no arrival", NOTHING
             yield "an arrival too many", f"({text}, {text})"

@@ -140,7 +140,7 @@ def _behind_the_tail(code: str) -> Iterator[tuple[str, str]]:
     for m in _MASK.finditer(code) if re.search("OUTSIDE|NOWHERE|inside|left|rows_from", code) else ():
         at = next((n for n in (1, 2, 3) if m[n]), 0)
         new = {"<": "<=", ">": ">="}[m[at]] if at else "1 + "
-        yield "behind the tail", code[: m.start(at)] + new + code[m.end(at) :]
+        yield "after the tail", code[: m.start(at)] + new + code[m.end(at) :]
 
 
 def _changed(code: str, lines: list[str], number: int) -> Iterator[tuple[str, str]]:
@@ -150,13 +150,13 @@ def _changed(code: str, lines: list[str], number: int) -> Iterator[tuple[str, st
         yield "slices exchanged", new
     if (m := _LOOP.match(code)) and not _unrolled(lines, number):
         step = m[4] or "1"
-        yield "pass lost", f"{code} if ({m[1]} == {m[2]} + ({m[3]} - {m[2]}) / {step} / 2 * {step}) continue;"
+        yield "iteration lost", f"{code} if ({m[1]} == {m[2]} + ({m[3]} - {m[2]}) / {step} / 2 * {step}) continue;"
     if m := _PRODUCT.match(code):
         yield "product dropped", f"{m[1]};"
         yield "product twice", f"{m[1]}{{ {m[2]} {m[2]} }}"
         yield "product dropped by one wave", f"{m[1]}if (warpid() != 1) {m[2]}"
         if loop:
-            yield "product dropped in one pass", f"{m[1]}if ({loop} != 0) {m[2]}"
+            yield "product dropped in one iteration", f"{m[1]}if ({loop} != 0) {m[2]}"
     if m := _ZERO.match(code):
         poke = f"if (laneid() == 7) reinterpret_cast<float *>(&{m[2]})[0] = 1.0f;"
         yield "accumulator not zero in one lane", f"{m[1]}{{ {code.strip()} {poke} }}"
@@ -165,7 +165,7 @@ def _changed(code: str, lines: list[str], number: int) -> Iterator[tuple[str, st
     for m in _WHOLE.finditer(code):
         for value in (int(m[1]) + 1, int(m[1]) - 1):
             if value >= 0 and "template" not in code:
-                yield "another whole number", code[: m.start()] + str(value) + code[m.end() :]
+                yield "another integer", code[: m.start()] + str(value) + code[m.end() :]
     for m in _BOUND.finditer(code):
         other = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}[m[1]]
         yield "bound by one", code[: m.start(1)] + other + code[m.end(1) :]

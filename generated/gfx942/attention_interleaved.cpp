@@ -1,4 +1,4 @@
-// Softmax attention, forward, one wave to a SIMD: the first product of the next pass stands between the softmax of this one,
+// Softmax attention, forward, one wave to a SIMD: the first product of the next tile runs between the softmax of this one,
 // instruction by instruction.
 // expect spills 0, barriers 1, waves 4
 // q: 4 waves of 32, MFMAs of 32 x 32; LDS: K 2 x 64 x 128, V 2 x 128 x 64

@@ -1,4 +1,4 @@
-// Multi-query attention, forward, with heads of 96: all heads share one of keys. More keys than queries, as behind a prompt:
+// Multi-query attention, forward, with heads of 96: all heads share one of keys. More keys than queries, as after a prompt:
 // the last query sees the last key.
 // expect spills 0, barriers 1
 // q: 4 waves of 32, MFMAs of 32 x 32; LDS: K 2 x 64 x 96, V 2 x 96 x 64

@@ -22,7 +22,7 @@ def test_mutants_change_one_call_or_exchange_two_lines(family: str) -> None:
     found = list(mutants(source))
     kinds = {kind for kind, *_ in found}
     assert {"arrivals +-1", "no wait for a phase", "the other phase", "no arrival", "another stage", "another tile",
-            "no wait for products", "no wait for stores", "bytes of another number", "no meeting of a warpgroup",
+            "no wait for products", "no wait for stores", "bytes of another number", "no barrier of a warpgroup",
             "two steps exchanged", "an operation left out"} <= kinds  # fmt: skip
     assert len({text for *_, text in found}) == len(found)
     lines = source.splitlines()

@@ -19,11 +19,11 @@ def of_kind(kind: str, kernel: str) -> list[SourceMutant]:
 @pytest.mark.parametrize(
     ("kind", "kernel", "new"),
     [
-        ("pass lost", "eight_wave", "if (k == 0 + (K_STEPS - 2 - 0) / 2 / 2 * 2) continue;"),
+        ("iteration lost", "eight_wave", "if (k == 0 + (K_STEPS - 2 - 0) / 2 / 2 * 2) continue;"),
         ("slices exchanged", "eight_wave", "mma_ABt(C_acc[0][j], A_r[0][0], B_r[0][(2 - 1 - j)], C_acc[0][j]);"),
         ("slices exchanged", "eight_wave", "group<8>::load(A_s, g.A, {0, 0, 0, tile_row});"),
-        ("behind the tail", "tail", "const int here = e <= left ? offset + e * size : NOWHERE;"),
-        ("behind the tail", "attention", "1 + min(DIM_LENGTH - 0 * TILE_j, TILE_j)"),
+        ("after the tail", "tail", "const int here = e <= left ? offset + e * size : NOWHERE;"),
+        ("after the tail", "attention", "1 + min(DIM_LENGTH - 0 * TILE_j, TILE_j)"),
         ("scale twice", "attention", "const float scale = tk::quiet(g.scale * g.scale);"),
         ("accumulator not zero in one lane", "rmsnorm", "v15_e[e] = laneid() == 7 ? 1.0f : 0.0f;"),
     ],
@@ -37,13 +37,13 @@ def test_a_mutant_changes_one_line(kind: str, kernel: str, new: str) -> None:
 
 
 def test_what_numbers_miss_is_counted_of_what_is_caught() -> None:
-    caught = {"spec": "a 8192", "kind": "pass lost", "verify": False, "normal": True, "exact": False, "percent": True}
-    right = {"spec": "b keys", "kind": "pass lost", "verify": True, "normal": True, "exact": True, "percent": True}
+    caught = {"spec": "a 8192", "kind": "iteration lost", "verify": False, "normal": True, "exact": False, "percent": True}
+    right = {"spec": "b keys", "kind": "iteration lost", "verify": True, "normal": True, "exact": True, "percent": True}
     ended = {"spec": "a", "kind": "bound by one", "stopped": True}
     rows = [caught, right | {"same": True}, right | {"same": False}, ended]
     assert benchmark.counted(rows) == [
         ["bound by one", "1", "0", "0", "0", "1", "0", "0", "0"],
-        ["pass lost", "3", "1", "1", "1", "0", "1", "0", "1"],
+        ["iteration lost", "3", "1", "1", "1", "0", "1", "0", "1"],
         ["all", "4", "1", "1", "1", "1", "1", "0", "1"],
     ]
     page = benchmark.in_docs(f"before\n{benchmark.BEGIN}\nold\n{benchmark.END}\nafter\n", benchmark.markdown(rows))
