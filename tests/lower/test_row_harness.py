@@ -119,12 +119,40 @@ GROUPS = """kernel in_groups
   waves 1
   Y[m] = (X[m - 1] - X[m + 2]) * SCALE[g] + f32(m)
 """
+# The first elements in order, along rows and along columns, of numbers that are computed, and in a loop.
+FIRST = """kernel top
+  dims M = 10, N = 12, K = 3
+  global X : f32[M, N]
+  global V : f32[M, K]
+  global P : i32[M, K]
+  global A : i32[M]
+  over m in M by 4
+  waves 1
+  V[m] = topk(exp(0.5 * X[m]), K)
+  P[m] = argtopk(where(coordinate(N) < 3, 1, X[m]), K)
+  A[m] = argmin(X[m])
+"""
+FIRST_IN_LOOP = """kernel first_in_loop
+  dims M = 10, N = 11
+  global X : f32[M, N]
+  global Y : f32[M]
+  global P : i32[M]
+  over m in M by 4
+  waves 1
+  carry p : f32[m] = 0
+  each j in N by 4
+    s = s + argmax(X[m, j]) + 1
+    p = argmin(X[m, j])
+  Y[m] = s
+  P[m] = p
+"""
 HEADS: dict[str, int | None] = {"BATCH": 1, "HEADS": 2, "D": 32}
 LOOPS: dict[str, tuple[Path | str, dict[str, int | None]]] = {
     "long_softmax": (SPECS / "long_softmax.tk", {"ROWS": 5, "D": 5000}),
     "norm_gradient": (SPECS / "norm_gradient.tk", {"TOKENS": 600, "D": 40}),
     "causal": (CAUSAL, {}),
     "affine_loop": (AFFINE_LOOP, {}),
+    "first_in_loop": (FIRST_IN_LOOP, {}),
     "adding": (ADDING, {}),
     "attention": (ATTENTION / "attention.tk", HEADS | {"LENGTH": 200}),
     "attention_causal": (ATTENTION / "attention_causal.tk", HEADS | {"KV_HEADS": 1, "LENGTH": 200}),
@@ -143,9 +171,11 @@ CASES: dict[str, tuple[Path | str, dict[str, int | None]]] = {
     "masked": (MASKED, {}),
     "affine": (AFFINE, {}),
     "in_groups": (GROUPS, {}),
+    "top": (FIRST, {}),
     **LOOPS,
 }
-COMPILED = ("softmax", "odd", "affine", "affine_loop", "norm_gradient", "causal", "attention_mqa")
+COMPILED = ("top", "first_in_loop", "softmax", "odd", "affine", "affine_loop", "norm_gradient", "causal")
+COMPILED += ("attention_mqa",)
 
 
 def program(name: str) -> EquationProgram:

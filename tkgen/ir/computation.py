@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from tkgen.ir import rounding, scans
-from tkgen.ir.equations import Kernel, Map, Product
+from tkgen.ir import rounding, scans, sorting
+from tkgen.ir.equations import Kernel, Map, Product, Sort
 from tkgen.ir.functions import FUNCTIONS
 from tkgen.ir.meaning import _Evaluation
 from tkgen.ir.rounding import rounded
@@ -65,6 +65,10 @@ class Computation(_Evaluation):
         if function in ("sum", "prod"):
             return (tile.value.cumsum(at) if function == "sum" else tile.value.cumprod(at)), None
         return scans.extremes(tile.value, at, least=function == "min"), None
+
+    def ordered(self, op: Sort, tile: Tile, at: int, start: int) -> rounding.Bounded:
+        """Values or positions in order along a direction."""
+        return sorting.ordered(op, tile.value, None, at, start)
 
     def contract(self, a: Tile, b: Tile, dtypes: tuple[DType, DType], equation: str, n: int) -> rounding.Bounded:
         """A product, as einsum says it."""

@@ -22,6 +22,7 @@ from tkgen.ir.equations import (
     Product,
     Reduce,
     Scan,
+    Sort,
     Store,
     Value,
     When,
@@ -85,6 +86,10 @@ def op_text(op: Op) -> str:
             return f"{_typed(result)} = {function} over {axis.name} of {argument}"
         case Scan(result=result, function=function, axis=axis, argument=argument):
             return f"{_typed(result)} = running {function} over {axis.name} of {argument}"
+        case Sort(result=result, function=function, axis=axis, argument=argument, first=first, descending=descending):
+            which = "largest first" if descending else "least first"
+            along = "the first" if first is None else "all" if first == axis else first.name
+            return f"{_typed(result)} = sorted {function} over {axis.name} of {argument}, {which}, {along}"
         case Product(result=result, left=left, right=right, axis=axis):
             return f"{_typed(result)} = product over {axis.name} of {left}, {right}"
         case When(condition=condition):

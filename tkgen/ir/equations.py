@@ -4,8 +4,8 @@
     Axis     PARALLEL (one block each tile), SEQUENTIAL (a loop), WHOLE (a tensor's extent that a tile spans whole)
     Value    a tile over axes, defined once (SSA)
     Access   a tensor at an index of each of its dimensions
-    Op       Load | Store | Constant | Argument | Coordinate | Extent | Map | Convert | Reduce | Scan | Product |
-             Loop | When
+    Op       Load | Store | Constant | Argument | Coordinate | Extent | Map | Convert | Reduce | Scan | Sort |
+             Product | Loop | When
 
 An operation on several values broadcasts by the names of axes, as einsum does: o[q, D] / l[q] divides rows. Numbers of
 a computation are f32 (predicates and coordinates aside): a load widens, a store and a `Convert` round to the type that
@@ -286,6 +286,23 @@ class Scan:
 
 @hashed_once
 @dataclass(frozen=True)
+class Sort:
+    """`result` = the argument in order along `axis`: its `values`, or their `positions` as coordinates count them.
+
+    NaN is the greatest, and of equal elements the one at the lower position comes first. `first` has the axis of the
+    result: `axis` for all of them; another, WHOLE one for as many as that has, at most those of `axis`; None for one.
+    """
+
+    result: Value
+    function: str
+    axis: Axis
+    argument: Value
+    first: Axis | None
+    descending: bool = True
+
+
+@hashed_once
+@dataclass(frozen=True)
 class Product:
     """`result` = the sum over `axis`, which both factors have, of left times right: exact products, summed in f32."""
 
@@ -339,7 +356,22 @@ class When:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
-Op = Load | Store | Constant | Argument | Coordinate | Extent | Map | Convert | Reduce | Scan | Product | Loop | When
+Op = (
+    Load
+    | Store
+    | Constant
+    | Argument
+    | Coordinate
+    | Extent
+    | Map
+    | Convert
+    | Reduce
+    | Scan
+    | Sort
+    | Product
+    | Loop
+    | When
+)
 
 
 @hashed_once
@@ -453,7 +485,9 @@ def partly_stored(kernel: Kernel) -> frozenset[Tensor]:
 def reads(op: Op) -> tuple[Value, ...]:
     """The values that an operation itself takes (not those within a loop's body)."""
     match op:
-        case Store(value=value) | Convert(argument=value) | Reduce(argument=value) | Scan(argument=value):
+        case Store(value=value):
+            return (value,)
+        case Convert(argument=value) | Reduce(argument=value) | Scan(argument=value) | Sort(argument=value):
             return (value,)
         case Map(arguments=arguments):
             return arguments

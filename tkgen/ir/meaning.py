@@ -28,7 +28,7 @@ from string import ascii_letters
 import torch
 from torch import Tensor
 
-from tkgen.ir import equations, rounding, scans, tensors
+from tkgen.ir import equations, rounding, scans, sorting, tensors
 from tkgen.ir.divided import extents_of
 from tkgen.ir.equations import (
     Access,
@@ -43,6 +43,7 @@ from tkgen.ir.equations import (
     Product,
     Reduce,
     Scan,
+    Sort,
     Store,
     Value,
     When,
@@ -238,6 +239,8 @@ class _Evaluation(Scatters):
                 return self.reduce(op)
             case Scan():
                 return self.scan(op)
+            case Sort():
+                return self.sort(op)
             case Product():
                 return self.product(op)
         raise AssertionError(op)
@@ -323,6 +326,24 @@ class _Evaluation(Scatters):
 
     def run(self, function: str, tile: Tile, at: int) -> rounding.Bounded:
         return scans.scanned(function, tile.value, tile.error, at)
+
+    def sort(self, op: Sort) -> Tile:
+        tile = self.along(self.taken(op.argument), op.axis)
+        at, count = tile.dims.index(op.axis.name), self.length(op.first) if op.first else 1
+        value, error = self.ordered(op, tile, at, self.place(op.axis).start - self.first(op.axis))
+        dims = tile.dims
+        if op.first != op.axis:
+            value = value.narrow(at, 0, count)
+            error = None if error is None else error.narrow(at, 0, count)
+            dims = (*tile.dims[:at], op.first.name if op.first else "", *tile.dims[at + 1 :])
+        if op.first is not None:
+            return Tile(dims, value, error)
+        rest = (*dims[:at], *dims[at + 1 :])
+        return Tile(rest, value.squeeze(at), None if error is None else error.squeeze(at))
+
+    def ordered(self, op: Sort, tile: Tile, at: int, start: int) -> rounding.Bounded:
+        """Values or positions in order along a direction; positions are counted from `start`."""
+        return sorting.ordered(op, tile.value, tile.error, at, start)
 
     def product(self, op: Product) -> Tile:
         factors = [self.along(self.taken(v), op.axis) for v in (op.left, op.right)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tkgen.ir.equations import Carry, Load, Loop, Map, Op, Product, Reduce, Scan, Store, When, reads, writes
+from tkgen.ir.equations import Carry, Load, Loop, Map, Op, Product, Reduce, Scan, Sort, Store, When, reads, writes
 
 
 def adds_to_carry(op: Op, carries: Sequence[Carry]) -> bool:
@@ -15,7 +15,8 @@ def adds_to_carry(op: Op, carries: Sequence[Carry]) -> bool:
 def is_sums(loop: Loop) -> bool:
     """True if all that a loop does is to add sums along its own axis, each to a carry that nothing else reads."""
     made = {v.number: op for op in loop.body for v in writes(op)}
-    if loop.axis.bounds or loop.axis.is_index or any(isinstance(op, Store | Loop | When | Scan) for op in loop.body):
+    apart = Store | Loop | When | Scan | Sort
+    if loop.axis.bounds or loop.axis.is_index or any(isinstance(op, apart) for op in loop.body):
         return False
     loads = (op for op in loop.body if isinstance(op, Load))
     if any((i.of_tile or i.of_page) and i.axis == loop.axis for op in loads for i in op.source.indices):

@@ -31,6 +31,7 @@ from tkgen.ir.equations import (
     Product,
     Reduce,
     Scan,
+    Sort,
     Value,
     When,
     reads,
@@ -141,7 +142,9 @@ class ValueFacts:
                 return None if of(value) is None else 0.0
             case Scan(argument=value, function="sum" | "prod"):
                 return None if of(value) is None else 0.0
-            case Reduce(argument=value) | Scan(argument=value):
+            case Sort(function="positions"):
+                return 0.0
+            case Reduce(argument=value) | Scan(argument=value) | Sort(argument=value):
                 return of(value)
             case Map(function="mul", arguments=(a, b)) if a == b:
                 return 0.0

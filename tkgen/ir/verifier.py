@@ -16,6 +16,8 @@ of a spec (that has a diagnostic). The rules:
     type         only a load of its tensor's type and a conversion are of another type than f32
     reduction    `sum`, `max` or `min`, along an axis that the argument has
     scan         one of these or `prod`, along an axis that the argument and the result have
+    sort         `values` or `positions`, along an axis that the argument has; what comes first lies along that axis, or
+                 along a WHOLE one, no longer, that the argument lacks
     product      both factors have the axis that is summed, and no other in common
     rank         an access has an index for each dimension, none of them twice along one axis
     bounds       an index along an axis with tiles is of that axis' dimension; a number or quotient is within the tensor
@@ -52,6 +54,7 @@ from tkgen.ir.equations import (
     Product,
     Reduce,
     Scan,
+    Sort,
     Store,
     Term,
     Update,
@@ -66,6 +69,7 @@ from tkgen.ir.types import DType
 
 REDUCTIONS = ("sum", "max", "min")
 SCANS = (*REDUCTIONS, "prod")
+SORTED = ("values", "positions")
 NUMBERS = (Kind.NUMBER, Kind.COORDINATE)  # a coordinate stands for its number
 
 
@@ -208,6 +212,14 @@ class _Verifier:
                 self.insist(function in SCANS and axis in argument.axes, "scan", op)
                 self.insist(argument.kind in NUMBERS, "kind", op)
                 self.result(result, argument.axes, Kind.NUMBER, op)
+            case Sort(function=function, axis=axis, argument=argument, first=first):
+                self.insist(function in SORTED and axis in argument.axes, "sort", op)
+                self.insist(argument.kind in NUMBERS, "kind", op)
+                rest = _without(argument.axes, axis)
+                if first not in (None, axis):
+                    self.insist(first not in rest and first.kind is AxisKind.WHOLE, "sort", op)
+                    self.insist(axis.is_one_tile and (first.dim.size or 0) <= (axis.dim.size or 0), "sort", op)
+                self.result(op.result, (*rest, *([] if first is None else [first])), Kind.NUMBER, op)
             case Product(result=result, left=left, right=right, axis=axis):
                 common = set(left.axes) & set(right.axes)
                 self.insist(common == {axis}, "product", op)

@@ -16,7 +16,7 @@ from tkgen.ir.resolve.written import COUNTERS, LEVELS
 from tkgen.ir.schedules import SCHEDULES
 from tkgen.ir.types import OWN_ENCODING, DType, Via
 from tkgen.ir.typing.desugar import EPILOGUES
-from tkgen.ir.typing.vocabulary import CALLS, CONSTANTS, LARGEST, PLACE, REDUCTIONS, SCANS
+from tkgen.ir.typing.vocabulary import CALLS, CONSTANTS, LARGEST, PLACE, REDUCTIONS, SCANS, SORTED
 from tkgen.remap import REMAPS
 from tkgen.targets import known_names
 
@@ -44,7 +44,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "level": tuple(LEVELS),
     "dynamic": ("dynamic",),
     "function": ("min", "max", "ceil_div"),
-    "formula": (*CALLS, *REDUCTIONS, *SCANS, PLACE, LARGEST, *CONSTANTS),
+    "formula": (*CALLS, *REDUCTIONS, *SCANS, *SORTED, PLACE, LARGEST, *CONSTANTS),
     "fast": tuple(FAST),
     "remap": tuple(REMAPS),
     "target": known_names(),

@@ -19,6 +19,7 @@ from tkgen.ir.equations import (
     Product,
     Reduce,
     Scan,
+    Sort,
     Store,
     Value,
     When,
@@ -115,7 +116,7 @@ def _action(op: Op, ops: Sequence[Op]) -> str:
         return "store"
     if any(isinstance(each, Product) for each in ops):
         return "multiply"
-    return "reduce" if any(isinstance(each, Reduce | Scan) for each in ops) else "map"
+    return "reduce" if any(isinstance(each, Reduce | Scan | Sort) for each in ops) else "map"
 
 
 def _edges(kernel: Kernel, statements: Sequence[Statement], home: Mapping[Value, int], inputs: Sequence[str]) -> Edges:

@@ -56,6 +56,7 @@ from tkgen.ir.equations import (
 from tkgen.ir.limits import LARGEST_ROWS_SIZE
 from tkgen.ir.tensors import Dim
 from tkgen.ir.types import ACCESS_BYTES
+from tkgen.schedule.leading import leading
 from tkgen.schedule.row_form import RowError, Way, refuse, refuse_packed, refuse_places, way
 from tkgen.schedule.row_loops import gathered, loops
 from tkgen.schedule.row_steps import HALVES, meets, steps
@@ -276,8 +277,8 @@ def extent(axis: Axis) -> int:
 
 
 def in_form(kernel: Kernel) -> Kernel:
-    """The kernel as it is laid out: see `tkgen.schedule.unrolled` and `tkgen.schedule.row_loops`."""
-    return gathered(unrolled(decided(kernel)))
+    """The kernel as it is laid out: see `tkgen.schedule.leading`, `.unrolled` and `.row_loops`."""
+    return gathered(unrolled(leading(decided(kernel))))
 
 
 def map_rows(kernel: Kernel, waves: int, target: LaneTarget, along: Axis | None = None) -> RowMap:
@@ -443,12 +444,12 @@ def _cost(m: RowMap) -> float:
     steps = m.lanes_of_wave.bit_length() - 1
     got = 8 + (m.waves_of_row if m.spacing > 1 else 0)  # from LDS: with a spacing each lane gets all parts
     handing = 2 * steps + got * (m.waves_of_row > 1)
-    row_work = 0.0
+    row_work, trips = 0.0, _trips(m.kernel)
     for sweep in m.sweeps:
         work = sum(ROW_COST.get(_what(op), 2) for op in (*sweep.rows, *sweep.reduces, *sweep.whole))
         work += handing * (len(sweep.reduces) + len(sweep.whole))
         work += len(sweep.scans) * m.chunks * (handing + SCAN_COST * m.waves_of_row)
-        row_work += work if sweep.loop else work / _trips(m.kernel)
+        row_work += work if sweep.loop else work / trips
     row_work += DIVISOR_COST * len(divisors(m.kernel, m.fast))
     element_work = sum(ELEMENT_COST.get(_what(op), 1) for s in m.sweeps for op in s.used)
     lines = sum(_lines(m, access) for access in touched if m.way(access) is not Way.ROW)

@@ -183,8 +183,11 @@ def sweeps(kernel: Kernel, fast: Axis) -> tuple[Sweep, ...]:
                 places.append((level, op))
             for value in writes(op):
                 known[value] = level + isinstance(op, Reduce)
-        for level in range(start, max((level + 1 for level, _ in places), default=start + bool(region.whole))):
-            here = [op for at, op in places if at == level]
+        levels: dict[int, list[Op]] = {}
+        for at, op in places:
+            levels.setdefault(at, []).append(op)
+        for level in range(start, max((level + 1 for level in levels), default=start + bool(region.whole))):
+            here = levels.get(level, [])
             plain = [op for op in here if not isinstance(op, Reduce)]
             rows = tuple(op for op in plain if not on(op, fast))
             elements = tuple(op for op in plain if on(op, fast))
@@ -257,7 +260,7 @@ def moments(
     elements = chunks * chunk
     found = sweeps(kernel, fast)
     last = last_use(found)
-    kept = held(kernel, fast)
+    kept, taken_along = held(kernel, fast), carried(kernel, fast)
 
     def copies(value: Value) -> int:
         return rows if any(a != fast and not a.is_index for a in value.axes) else 1
@@ -274,7 +277,7 @@ def moments(
                 words = chunks * -(-chunk * access.tensor.dtype.bytes // REGISTER_BYTES)
                 if until[access] >= number:
                     (stays if until[access] > number else goes)[access.tensor.name] += copies(same[0].result) * words
-            if carries := [c for c in carried(kernel, fast) if region.loop and c in region.loop.carries]:
+            if carries := [c for c in taken_along if region.loop and c in region.loop.carries]:
                 stays["what a loop carries"] += rows * elements * len(carries)
             for value, (first, end) in kept.items():
                 if first <= number <= end:

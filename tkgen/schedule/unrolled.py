@@ -9,13 +9,15 @@ of such an axis is computed on its own, and the reduction is a chain of function
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import count
 
+from tkgen.ir.equation_text import access_text
 from tkgen.ir.equations import (
     Access,
     Axis,
     AxisKind,
+    Carry,
     Constant,
     Convert,
     Coordinate,
@@ -36,9 +38,10 @@ from tkgen.ir.equations import (
     writes,
 )
 from tkgen.ir.verifier import verify
+from tkgen.schedule.row_form import RowError
 
 MOST_PLACES = 32  # each is a value of its own: more than that do not fit the registers
-CHAINED = {"sum": "add", "max": "max", "min": "min"}
+CHAINED = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
 
 
 def unrolled(kernel: Kernel) -> Kernel:
@@ -67,46 +70,125 @@ def _fits(kernel: Kernel, axis: Axis) -> bool:
 
 
 def _without(kernel: Kernel, axis: Axis) -> Kernel:
-    assert axis.dim.size is not None
-    numbers = count(1 + max((v.number for op in walk(kernel.body) for v in writes(op)), default=0))
-    at: dict[tuple[Value, int], Value] = {}  # what stands for a value at a place of the axis
-    body: list[Op] = []
-    for op in kernel.body:
-        if isinstance(op, Reduce) and op.axis == axis:
-            body += _chain(op, [at[op.argument, i] for i in range(axis.dim.size)], numbers)
-        elif isinstance(op, Coordinate) and op.axis == axis:
-            for i in range(axis.dim.size):
-                at[op.result, i] = replace(op.result, number=next(numbers), axes=())
-                body.append(Constant(at[op.result, i], float(i)))
-        elif isinstance(op, Load | Map | Convert | Reduce) and axis in op.result.axes:
-            rest = tuple(a for a in op.result.axes if a != axis)
-            for i in range(axis.dim.size):
-                at[op.result, i] = replace(op.result, number=next(numbers), axes=rest)
-                body.append(_copy(op, axis, i, at))
-        else:
-            body.append(op)
-    return replace(kernel, axes=tuple(a for a in kernel.axes if a != axis), body=tuple(body))
+    return without(kernel, axis, {}, numbers_after(kernel.body))
 
 
-def _copy(op: Load | Map | Convert | Reduce, axis: Axis, place: int, at: dict[tuple[Value, int], Value]) -> Op:
-    """The operation at one place of the axis."""
-    result = at[op.result, place]
-    match op:
-        case Load(source=source):
-            indices = tuple(Index(None, at=place) if i.axis == axis else i for i in source.indices)
-            return Load(result, Access(source.tensor, indices))
-        case Map(arguments=arguments):
-            return replace(op, result=result, arguments=tuple(at.get((a, place), a) for a in arguments))
-    return replace(op, result=result, argument=at.get((op.argument, place), op.argument))
+def numbers_after(body: tuple[Op, ...]) -> Iterator[int]:
+    """Numbers of new values."""
+    inside = (c.inside for op in walk(body) if isinstance(op, Loop) for c in op.carries)
+    made = (v for op in walk(body) for v in writes(op))
+    return count(1 + max((v.number for v in (*made, *inside)), default=0))
 
 
-def _chain(op: Reduce, values: list[Value], numbers: Iterator[int]) -> Iterator[Op]:
-    """The reduction of values, from the first to the last; the last result is the reduction's own."""
-    total = values[0]
-    if len(values) == 1:  # a dimension of one place
-        yield Convert(op.result, total)
-    for n, value in enumerate(values[1:], 2):
-        last = n == len(values)
-        result = op.result if last else Value(next(numbers), op.result.axes, "", Kind.NUMBER, span=op.result.span)
-        yield Map(result, CHAINED[op.function], (total, value))
-        total = result
+def without(
+    kernel: Kernel, axis: Axis, at: dict[tuple[Value, int], Value], numbers: Iterator[int]
+) -> Kernel:  # fmt: skip
+    """The kernel without an axis: what belongs to each place of it is computed on its own. `at` has values that do."""
+    body = tuple(_Places(axis, at, numbers).body(kernel.body))
+    return replace(kernel, axes=tuple(a for a in kernel.axes if a != axis), body=body)
+
+
+@dataclass
+class _Places:
+    """Operations at each place of `axis`; `at` has what stands for a value at a place."""
+
+    axis: Axis
+    at: dict[tuple[Value, int], Value]
+    numbers: Iterator[int]
+
+    @property
+    def count(self) -> int:
+        """The places of the axis."""
+        assert self.axis.dim.size is not None
+        return self.axis.dim.size
+
+    def body(self, ops: tuple[Op, ...]) -> Iterator[Op]:
+        """The operations in place of these."""
+        for op in ops:
+            if isinstance(op, Loop):
+                carries = tuple(carry for c in op.carries for carry in self._carried(c))
+                body = tuple(self.body(op.body))
+                carries = tuple(replace(c, update=self._updated(c, op.carries)) for c in carries)
+                yield replace(op, carries=carries, body=body)
+            elif isinstance(op, Reduce) and op.axis == self.axis:
+                yield from self._chain(op, [self.at[op.argument, i] for i in range(self.count)])
+            elif isinstance(op, Scan) and op.axis == self.axis:
+                yield from self._running(op)
+            elif isinstance(op, Coordinate) and op.axis == self.axis:
+                for i in range(self.count):
+                    yield Constant(self._new(op.result, i, ()), float(i))
+            elif isinstance(op, Store) and self.axis in op.target.axes:
+                for i in range(self.count):
+                    yield replace(op, target=self._access(op.target, i), value=self.at.get((op.value, i), op.value))
+            elif isinstance(op, Load | Map | Convert | Reduce | Scan) and self.axis in op.result.axes:
+                rest = tuple(a for a in op.result.axes if a != self.axis)
+                for i in range(self.count):
+                    self._new(op.result, i, rest)
+                    yield self._copy(op, i)
+            else:
+                yield op
+
+    def _new(self, value: Value, place: int, axes: tuple[Axis, ...]) -> Value:
+        """The value at a place."""
+        self.at[value, place] = replace(value, number=next(self.numbers), axes=axes)
+        return self.at[value, place]
+
+    def _carried(self, carry: Carry) -> Iterator[Carry]:
+        """A carry for each place."""
+        if self.axis not in carry.inside.axes:
+            yield carry
+            return
+        rest = tuple(a for a in carry.inside.axes if a != self.axis)
+        for i in range(self.count):
+            initial = self.at.get((carry.initial, i), carry.initial)
+            yield Carry(initial, self._new(carry.inside, i, rest), carry.update, self._new(carry.result, i, rest))
+
+    def _updated(self, carry: Carry, before: tuple[Carry, ...]) -> Value:
+        """The update of a carry, where it is that of a place of one `before`."""
+        found = (self.at.get((c.update, i), c.update) for c in before for i in range(self.count)
+                 if self.at.get((c.inside, i)) == carry.inside)  # fmt: skip
+        return next(found, carry.update)
+
+    def _access(self, access: Access, place: int) -> Access:
+        """The access at one place of the axis. Raises RowError for an index that cannot be a number there."""
+        if any(i.axis != self.axis and self.axis in i.axes for i in access.indices) or any(
+            i.axis == self.axis and (i.through is not None or i.divisor != 1) for i in access.indices
+        ):
+            raise RowError(f"`{access_text(access)}` has a position computed from `{self.axis.name}`, of which each "
+                           "place is on its own here", access.tensor.span,
+                           f"use `{self.axis.name}` alone as an index, or move this to another kernel")  # fmt: skip
+        indices = (Index(None, at=place) if i.axis == self.axis else i for i in access.indices)
+        return Access(access.tensor, tuple(indices))
+
+    def _copy(self, op: Load | Map | Convert | Reduce | Scan, place: int) -> Op:
+        """The operation at one place of the axis."""
+        result = self.at[op.result, place]
+        match op:
+            case Load(source=source):
+                return Load(result, self._access(source, place))
+            case Map(arguments=arguments):
+                return replace(op, result=result, arguments=tuple(self.at.get((a, place), a) for a in arguments))
+        return replace(op, result=result, argument=self.at.get((op.argument, place), op.argument))
+
+    def _chain(self, op: Reduce, values: list[Value]) -> Iterator[Op]:
+        """The reduction of values, from the first to the last; the last result is the reduction's own."""
+        total = values[0]
+        if len(values) == 1:  # a dimension of one place
+            yield Convert(op.result, total)
+        for n, value in enumerate(values[1:], 2):
+            last = n == len(values)
+            made = Value(next(self.numbers), op.result.axes, "", Kind.NUMBER, span=op.result.span)
+            result = op.result if last else made
+            yield Map(result, CHAINED[op.function], (total, value))
+            total = result
+
+    def _running(self, op: Scan) -> Iterator[Op]:
+        """The running result at each place, from the one before."""
+        rest = tuple(a for a in op.result.axes if a != self.axis)
+        for i in range(self.count):
+            value = self.at[op.argument, i]
+            result = self._new(op.result, i, rest)
+            if i:
+                yield Map(result, CHAINED[op.function], (self.at[op.result, i - 1], value))
+            else:
+                yield Convert(result, value)

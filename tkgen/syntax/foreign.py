@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tkgen.syntax import foreign_clauses
-from tkgen.syntax.habits import FUNCTIONS, POWER, SCANS, TYPES, written_out
+from tkgen.syntax.habits import FUNCTIONS, POWER, SCANS, SORTED, TYPES, written_out
 
 Rewrite = Callable[[str], str]
 
@@ -22,7 +22,10 @@ _MODULES = (
     r"jax\.nn|jax\.numpy|libdevice|std|F"
 )
 _NO_CALL = frozenset({"and", "or", "not", "if", "else", "in", "is"})
-_KEYWORDS = frozenset({"dim", "axis", "keepdim", "keepdims", "dtype", "approximate", "inplace", "out", "min", "max"})
+_KEYWORDS = frozenset({
+    "dim", "axis", "keepdim", "keepdims", "dtype", "approximate", "inplace", "out", "min", "max", "k", "largest",
+    "sorted", "stable", "descending", "return_indices", "tie_break_left",
+})  # fmt: skip
 _CASTS = {"float": "f32", "half": "f16", "bfloat16": "bf16", "int": "i32"}
 _DROPPED = frozenset({
     "contiguous", "clone", "detach", "cuda", "item", "unsqueeze", "squeeze", "expand", "view", "reshape", "expand_as",
@@ -188,6 +191,8 @@ def _method(text: str) -> str:
         made = f"{_CASTS[word]}({operand})"
     else:
         made = f"{word}({', '.join([operand, *_split(arguments)])})"
+        if word in SORTED and "=" not in arguments:
+            made = _in_order(word, [operand, *_split(arguments)], {})
         if word in _REDUCED and (word not in ("max", "min") or "," not in made or "=" in made or "-1" in made):
             made = _reduced(word, [operand, *_split(arguments)])
     return text[:start] + made + text[end + 1 :]
@@ -253,12 +258,40 @@ def _keywords(text: str) -> str:
             made = made if low else f"min({plain[0]}, {high})"
         elif word in SCANS and len(plain) == 1 and (along := named.get("dim", named.get("axis"))) is not None:
             made = f"{word}({plain[0]}{'' if along == '-1' else f', {along}'})"
+        elif word in SORTED:
+            made = _in_order(word, plain, named)
         elif word == "gelu" and "tanh" in named.get("approximate", ""):
             made = f"gelu_tanh({plain[0]})"
         else:
             made = f"{word}({', '.join(plain)})"
         return text[: found.start()] + made + text[end + 1 :]
     return text
+
+
+def _in_order(word: str, plain: list[str], named: dict[str, str]) -> str:
+    """`topk(x, k=8, dim=-1)` as `topk(x, 8)`; of the smallest ones the negated largest of what is negated."""
+    operand, *rest = plain
+    rest = [*([named["k"]] if "k" in named else []), *rest]
+    count, rest = (rest[:1], rest[1:]) if word.endswith("topk") else ([], rest)
+    along = [a for a in (*rest, named.get("dim", ""), named.get("axis", "")) if a not in ("", "-1")]
+    if named.get("descending") == "True":
+        along.append("descending")
+    least = named.get("largest") == "False"
+    sign, negated = "-" if least and word == "topk" else "", "-" if least else ""
+    return f"{sign}{word}({', '.join([negated + operand, *count, *along])})"
+
+
+def _positions(text: str) -> str:
+    """`topk(x, 8).indices` as `argtopk(x, 8)`, `topk(x, 8).values` as `topk(x, 8)`."""
+    found = re.search(r"\b(topk|sort|rowmax|rowmin)\(", text)
+    end = _closing(text, found.end() - 1) if found else -1
+    part = re.match(r"\.(values|indices)\b|\[([01])\]", text[end + 1 :]) if end > 0 else None
+    if found is None or part is None:
+        return text
+    call = text[found.start() : end + 1]
+    if "indices" in part[0] or "1" in part[0]:
+        call = f"arg{call.removeprefix('row')}"
+    return text[: found.start()] + call + text[end + 1 + part.end() :]
 
 
 def _power(text: str) -> str:
@@ -377,6 +410,7 @@ RULES: tuple[Rule, ...] = tuple(Rule(about, rewrite) for about, rewrite in (
      _prefix),
     ("infinity is `inf`", _sub(r"\bfloat\(\s*['\"]([+-]?)inf(?:inity)?['\"]\s*\)", r"\1inf")),
     ("a number is written `2`, `0.5` or `1e-5`", _number),
+    ("the largest elements are `topk(x, K)`, and their positions `argtopk(x, K)`", _positions),
     ("functions come before their arguments: `rowsum(x)`, `exp(x)`", _methods),
     ("functions have no keyword arguments; reductions are over the last axis, `rowsum(x)`, or the first, `colsum(x)`",
      _keywords),

@@ -19,7 +19,7 @@ TYPES: Mapping[str, str] = {
 FUNCTIONS: Mapping[str, str] = {
     "sum": "rowsum", "mean": "rowmean", "amax": "rowmax", "amin": "rowmin",
     "maximum": "max", "minimum": "min", "fmax": "max", "fmin": "min", "absolute": "abs", "fabs": "abs",
-    "cdiv": "ceil_div", "prefix_sum": "cumsum", "prefixsum": "cumsum", "inclusive_scan": "cumsum",
+    "cdiv": "ceil_div", "prefix_sum": "cumsum", "prefixsum": "cumsum", "inclusive_scan": "cumsum", "top_k": "topk",
     "__float2bfloat16": "bf16", "__bfloat162float": "f32", "__float2half": "f16", "__half2float": "f32",
     "expf": "exp", "exp2f": "exp2", "logf": "log", "sqrtf": "sqrt", "rsqrtf": "rsqrt", "tanhf": "tanh",
     "reciprocal": "rcp", "logistic": "sigmoid", "swish": "silu", "fmaxf": "max", "fminf": "min", "fabsf": "abs",
@@ -28,6 +28,9 @@ FUNCTIONS: Mapping[str, str] = {
     "power": "pow", "powf": "pow", "log1pf": "log1p", "expm1f": "expm1", "select": "where", **TYPES,
 }  # fmt: skip
 """Functions by other names. Reductions of columns are called `col...`."""
+
+SORTED = ("topk", "argtopk", "argmax", "argmin")
+"""Functions of elements in order, whose last argument may name the axis."""
 
 SCANS = ("cumsum", "cumprod", "cummax", "cummin")
 """Functions whose dimension is the axis that their second argument names."""
@@ -93,8 +96,6 @@ ADVICE: Mapping[str, str] = {
     "var": "write it out: `d = x - rowmean(x)`, then `rowmean(d * d)`",
     "std": "write it out: `d = x - rowmean(x)`, then `sqrt(rowmean(d * d))`",
     "logsumexp": "write it out: `n = rowmax(x)`, then `n + log(rowsum(exp(x - n)))`",
-    "argmax": "reductions return values, not positions; the last position of the maximum is `rowmax(where(x == "
-    "rowmax(x), coordinate(D), 0))`",
     "logcumsumexp": "write it out: `n = rowmax(x)`, then `n + log(cumsum(exp(x - n)))`",
     **dict.fromkeys(
         ("scan", "associative_scan", "accumulate"),
@@ -123,11 +124,9 @@ ADVICE: Mapping[str, str] = {
         "a whole tile `when any(x > 0)` with a body",
     ),
     **dict.fromkeys(
-        ("sort", "argsort", "topk"),
-        "nothing sorts; the largest two are `rowmax(x)`, then `rowmax(where(x < rowmax(x), x, -inf))`",
+        ("sort", "argsort"),
+        "nothing sorts; the largest elements in order are `topk(x, K)`, their positions `argtopk(x, K)`",
     ),
-    "argmin": "reductions return values, not positions; the first position of the minimum is `rowmin(where(x == "
-    "rowmin(x), f32(coordinate(D)), inf))`",
     **dict.fromkeys(("roll", "shift"), "an index may be shifted: `X[t - 1]`; outside of the tensor elements are zero"),
     "flip": "an index may run backwards: `X[T - 1 - t]`",
     **dict.fromkeys(("tril", "triu", "masked_fill", "mask"), "compare the axes: `where(q >= j, s, -inf)`"),

@@ -18,6 +18,7 @@ from tkgen.ir.equations import (
     Product,
     Reduce,
     Scan,
+    Sort,
     Store,
     Value,
     When,
@@ -80,7 +81,9 @@ class _Degrees:
         match op:
             case Load(source=source):
                 return self.memory.get(source.tensor.name, (1, 0))
-            case Convert() | Reduce() | Scan(function="sum" | "max" | "min"):
+            case Sort(function="positions"):
+                return (0, 0)
+            case Convert() | Reduce() | Sort() | Scan(function="sum" | "max" | "min"):
                 return self.get(reads(op)[0])
             case Scan():  # a product of as many numbers as there are
                 raise KeyError("prod")

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tkgen.ir import rounding, tensors
 from tkgen.ir.computation import Computation
-from tkgen.ir.equations import Kernel, Update
+from tkgen.ir.equations import Kernel, Sort, Update
 from tkgen.ir.functions import FUNCTIONS
 from tkgen.ir.tiles import Tile
 from tkgen.ir.types import DType
@@ -103,6 +103,11 @@ class Meaning(Computation):
         for n in range(1, len(found)):
             found[n] = self.apply(joined, [(found[n - 1], None), (found[n], None)])[0]
         return torch.cat(found, at), None
+
+    def ordered(self, op: Sort, tile: Tile, at: int, start: int) -> rounding.Bounded:
+        """Numbers in order, or their positions; unsure where another number is as large within the bounds."""
+        found, positions = ring.in_order(ring.numeric(tile.value), at, op.descending)
+        return (found if op.function == "values" else ring.placed(found, positions + start)), None
 
     def wrapped(self, values: Tensor, dtype: DType) -> Tensor:
         """Sums of few numbers, which a type holds."""

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, ClassVar
 
 import torch
@@ -425,6 +425,26 @@ def reduced(a: Planes, at: int, least: bool) -> Ring:
     # where all payloads that may be meant are unsure themselves, so is the result
     others = (near & a.unsure).any(at)
     return Ring(Planes(found.real, found.error, found.unsure | tie | others, found.p, found.q))
+
+
+def in_order(a: Planes, at: int, descending: bool) -> tuple[Ring, Tensor]:
+    """The numbers in order along a dimension, and the place of each. Another one as large makes it unsure."""
+    places = torch.sort(a.real, dim=at, descending=descending, stable=True).indices
+    found = a.each(lambda x: x.gather(at, places))
+    count = a.real.shape[at]
+    unsure = found.unsure.clone()
+    before, after = (found.each(partial(torch.narrow, dim=at, start=n, length=count - 1)) for n in (0, 1))
+    near = ((before.real - after.real).abs() <= before.error + after.error) | (before.real == after.real)
+    tie = near & (~same(before, after) | before.unsure | after.unsure)
+    for n in (0, 1):
+        unsure.narrow(at, n, count - 1).logical_or_(tie)
+    return Ring(Planes(found.real, found.error, unsure, found.p, found.q)), places
+
+
+def placed(of: Ring, places: Tensor) -> Ring:
+    """Places of numbers, as unsure as these are."""
+    made = plain(places.double()).planes
+    return Ring(Planes(made.real, made.error, made.unsure | of.planes.unsure, made.p, made.q))
 
 
 def magnitude(a: Planes) -> Ring:

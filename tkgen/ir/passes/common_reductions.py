@@ -11,7 +11,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from tkgen.ir.equations import Kernel, Loop, Op, Reduce, Scan, Store, Value, When
+from tkgen.ir.equations import Kernel, Loop, Op, Reduce, Scan, Sort, Store, Value, When
 from tkgen.ir.substitution import Named, substituted
 
 
@@ -59,7 +59,7 @@ def _shared(body: tuple[Op, ...], values: Expressions) -> tuple[Op, ...]:
         op = substituted(written, others) if others else written
         if isinstance(op, Loop | When):
             op = replace(op, body=_shared(op.body, values))
-        elif isinstance(op, Reduce | Scan):
+        elif isinstance(op, Reduce | Scan | Sort):
             same = first.setdefault(values.expression(op), op.result)
             if same != op.result and not op.result.name:
                 others[op.result] = same

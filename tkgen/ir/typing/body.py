@@ -377,7 +377,7 @@ class Body:
         return self.at.scope.error(
             "E225", f"`{target.span.text}` has {_counted(access.axes)}; the value stored has {_counted(tile.axes)}",
             target.span, axes_text(access.axes), secondary=(Label(value.span, axes_text(tile.axes)),),
-            fix=self._unindexed(access, over, value) or self._part(target, access, tile)
+            fix=self._unindexed(access, over, value) or self._part(target, access, tile) or _named_count(access, tile)
             or "make both have the same axes: index the tensor, or reduce the value",
         )  # fmt: skip
 
@@ -472,6 +472,15 @@ def _equations(body: Iterable[ast.Statement]) -> Iterator[ast.Equation]:
 def _counted(axes: tuple[Axis, ...]) -> str:
     """`axis [q]`, `axes [q, D]`, `no axes`."""
     return f"ax{'i' if len(axes) == 1 else 'e'}s {axes_text(axes)}" if axes else "no axes"
+
+
+def _named_count(access: Access, tile: Tile) -> str | None:
+    """The fix for `topk(x, 8)` stored along a dimension of 8 elements, whose name it should say."""
+    lacking, over = ([a for a in one if a not in other] for one, other in
+                     ((access.axes, tile.axes), (tile.axes, access.axes)))  # fmt: skip
+    if len(lacking) != 1 or len(over) != 1 or str(lacking[0].dim.size) != over[0].name:
+        return None
+    return f"name the dimension in place of the number {over[0].name}: `topk(x, {lacking[0].name})`"
 
 
 def assignments(body: Iterable[ast.Statement]) -> dict[str, Span]:

@@ -41,6 +41,7 @@ from tkgen.ir.typing.axes import LENGTH, Axes, Partial
 from tkgen.ir.typing.functions import no_value, wrong_call
 from tkgen.ir.typing.mixed_factors import mixed_factors
 from tkgen.ir.typing.scanned import scanned
+from tkgen.ir.typing.sorted import sorted_
 from tkgen.ir.typing.summed import summed
 from tkgen.ir.typing.vocabulary import (
     BINARY,
@@ -51,6 +52,7 @@ from tkgen.ir.typing.vocabulary import (
     PLACE,
     REDUCTIONS,
     SCANS,
+    SORTED,
     UNARY,
     WORDS,
     axes_text,
@@ -391,6 +393,8 @@ class Expressions:
             return self._largest(node, name)
         if word in SCANS:
             return scanned(self, node, name)
+        if word in SORTED:
+            return sorted_(self, node, name)
         if word not in (*REDUCTIONS, *ELEMENTS, PLACE, LENGTH):
             raise self._unknown(node)
         if len(node.args) != 1:
@@ -435,8 +439,9 @@ class Expressions:
         if (known := suggestions.renamed(node)) is not None:
             return self.scope.error("E200", f"{message}{known[0]}", node.name.span, "not known", fix=known[1])
         return self.scope.error(
-            "E200", message, node.name.span, "not known", fix=f"one of {', '.join([*CALLS, *REDUCTIONS, *SCANS])}",
-            known=[*self.scope.functions, *CALLS, *REDUCTIONS, *SCANS, *ELEMENTS, PLACE, LARGEST, LENGTH],
+            "E200", message, node.name.span, "not known",
+            fix=f"one of {', '.join([*CALLS, *REDUCTIONS, *SCANS, *SORTED])}",
+            known=[*self.scope.functions, *CALLS, *REDUCTIONS, *SCANS, *SORTED, *ELEMENTS, PLACE, LARGEST, LENGTH],
         )  # fmt: skip
 
     def _arguments(self, node: ast.Call, wanted: str) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tkgen.diagnostics import Label
-from tkgen.ir.equations import Axis, AxisKind, Kernel, Product, Scan, walk
+from tkgen.ir.equations import Axis, AxisKind, Kernel, Product, Scan, Sort, walk
 from tkgen.ir.resolve.names import Scope, Stop
 from tkgen.ir.typing import suggestions
 from tkgen.ir.typing.vocabulary import SCANS, axes_text
@@ -26,7 +26,7 @@ def scanned(at: Expressions, node: ast.Call, name: str) -> Tile:
     if not tile.axes:
         raise scope.error("E226", f"`{word}` has no axis to go along: this is a single number", node.args[0].span,
                           "no axis", fix="drop it")  # fmt: skip
-    axis = tile.axes[-1] if len(node.args) == 1 else _named(at, node, tile)
+    axis = tile.axes[-1] if len(node.args) == 1 else named_axis(at, node, node.args[1], tile)
     if axis.kind is AxisKind.PARALLEL and not axis.is_one_tile:
         raise at.needs_whole(axis, f"`{word}` along `{axis.name}`", node.span, reduced=False)
     result = at.value(tile.value.axes, node.span, name)
@@ -34,9 +34,9 @@ def scanned(at: Expressions, node: ast.Call, name: str) -> Tile:
     return replace(tile, value=result)
 
 
-def _named(at: Expressions, node: ast.Call, tile: Tile) -> Axis:
-    """The axis that the second argument names; E226 if the tile has none of that name."""
-    word, (first, along) = node.name.id, node.args
+def named_axis(at: Expressions, node: ast.Call, along: ast.Expr, tile: Tile) -> Axis:
+    """The axis that an argument of a call names; E226 if the tile has none of that name."""
+    word, first = node.name.id, node.args[0]
     if isinstance(along, ast.Name):
         own = [a for a in tile.axes if a.name == along.id]
         own += [a for a in tile.axes if a.kind is AxisKind.WHOLE and a.dim.name == along.id]
@@ -47,7 +47,8 @@ def _named(at: Expressions, node: ast.Call, tile: Tile) -> Axis:
     places = {str(n): axis for count in (0, len(tile.axes)) for n, axis in enumerate(tile.axes, -count)}
     if number in places:
         meant = places[number]
-        text = f"{word}({first.span.text}{'' if meant == tile.axes[-1] else f', {meant.name}'})"
+        given = [a.span.text for a in node.args if a is not along]
+        text = f"{word}({', '.join([*given, *([] if meant == tile.axes[-1] else [meant.name])])})"
         raise at.scope.error(
             "E226", f"`{word}` goes along an axis by its name, not its number", along.span, axes_text(tile.axes),
             fix=suggestions.written(node.span, text, ": without a name it is along the last axis"),
@@ -60,13 +61,14 @@ def _named(at: Expressions, node: ast.Call, tile: Tile) -> Axis:
 
 
 def check_scans(scope: Scope, kernel: Kernel) -> None:
-    """E230 for scans beside products, which only kernels of rows do."""
+    """E230 for scans and sorted elements beside products, which only kernels of rows have."""
     if not any(isinstance(op, Product) for op in walk(kernel.body)):
         return
     for op in walk(kernel.body):
-        if isinstance(op, Scan):
+        if isinstance(op, Scan | Sort):
             span = op.result.span or scope.kernel.name.span
-            word = next(word for word, function in SCANS.items() if function == op.function)
-            scope.error("E230", f"`{word}` is in a kernel with products, and only kernels of rows have scans", span,
+            what = "scans" if isinstance(op, Scan) else "elements in order"
+            word = span.text.split("(")[0]
+            scope.error("E230", f"`{word}` is in a kernel with products, and only kernels of rows have {what}", span,
                         fix="compute it in a kernel of rows before or after this one, in a `sequence`")  # fmt: skip
             raise Stop()

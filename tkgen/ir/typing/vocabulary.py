@@ -14,6 +14,7 @@ from tkgen.syntax import ast
 CONSTANTS = {"inf": math.inf, "LOG2E": math.log2(math.e)}
 REDUCTIONS = tuple(f"{along}{what}" for along in ("row", "col") for what in ("sum", "max", "min", "mean"))
 SCANS = {"cumsum": "sum", "cumprod": "prod", "cummax": "max", "cummin": "min"}  # and what they join by
+SORTED = ("topk", "argtopk", "argmax", "argmin")
 LARGEST = "largest"  # `largest(fp8)`: the largest number of a type, on the target that the kernel is for
 PLACE = "coordinate"  # `coordinate(D)`: the place along a dimension that is taken whole
 BINARY = {f.operator: f for f in FUNCTIONS.values() if f.arity == 2}
@@ -22,7 +23,7 @@ CALLS = {f.name: f for f in FUNCTIONS.values() if not (f.operator or f.internal 
 OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq", "and": "or", "or": "and"}
 WORDS = {Kind.PREDICATE: "a truth", Kind.NUMBER: "a number", Kind.COORDINATE: "a coordinate"}
 OF_AXES = (PLACE, LENGTH)  # what these take is the name of an axis
-BUILT_IN = frozenset((*CALLS, *REDUCTIONS, *SCANS, *ELEMENTS, *OF_AXES, LARGEST, *CONSTANTS))
+BUILT_IN = frozenset((*CALLS, *REDUCTIONS, *SCANS, *SORTED, *ELEMENTS, *OF_AXES, LARGEST, *CONSTANTS))
 
 
 def fast_form(scope: Scope, node: ast.Call) -> str:

@@ -42,6 +42,7 @@ from tkgen.ir.equations import (
     Op,
     Reduce,
     Scan,
+    Sort,
     Store,
     Value,
     reads,
@@ -246,6 +247,10 @@ class Language(ABC):
     def scanned(self, op: Scan, name: str) -> Iterable[str]:
         """Lines that define a scan."""
 
+    @abstractmethod
+    def in_order(self, op: Sort, name: str) -> Iterable[str]:
+        """Lines that define elements in order, or their positions."""
+
 
 def _lines(say: Language, made: set[Value]) -> Iterator[str]:
     """Lines that define these values, in order."""
@@ -259,6 +264,8 @@ def _lines(say: Language, made: set[Value]) -> Iterator[str]:
                 yield from say.reduced(op, name)
             elif isinstance(op, Scan):
                 yield from say.scanned(op, name)
+            elif isinstance(op, Sort):
+                yield from say.in_order(op, name)
             else:
                 yield from say.before(op.source) if isinstance(op, Load) else ()
                 yield say.defined(name, made_by(op, say))
@@ -305,7 +312,7 @@ def needed_by(values: Iterable[Value], formula: Formula) -> set[Value]:
     for op in reversed(formula.body):
         if not found.intersection(writes(op)):
             continue
-        if isinstance(op, Reduce | Scan):
+        if isinstance(op, Reduce | Scan | Sort):
             found |= {v for v in needed_by([op.argument], formula) if op.axis not in v.axes}
         else:
             found.update(reads(op))
@@ -410,6 +417,17 @@ class _Torch(Language):
     def scanned(self, op: Scan, name: str) -> Iterator[str]:
         dim = self.formula.order.index(op.axis) - len(self.formula.order)
         yield f'{name} = scanned("{op.function}", {self.names[op.argument.number]}, {dim})'
+
+    def in_order(self, op: Sort, name: str) -> Iterator[str]:
+        order, first = self.formula.order, op.first or op.axis
+        along, to = (order.index(a) - len(order) for a in (op.axis, first))
+        count = "1" if op.first is None else "None" if first == op.axis else str(first.dim.size)
+        given = f'"{op.function}", {self.names[op.argument.number]}, {along}, {to}, {count}, {op.descending}'
+        yield f"{name} = in_order({given}, {self.start(op.axis)})"
+
+    def start(self, axis: Axis) -> str:
+        """The first position along an axis that values have."""
+        return "0"
 
     def summed(self, s: Sum, name: str) -> Iterator[str]:
         order, contraction = self.formula.order, self.formula.contraction
@@ -592,9 +610,20 @@ class _Host(Language):
         """Lines of a scan at one position: a reduction of the positions up to it."""
         yield from self._folded(op, name, "0", f"{self.at[op.axis.name]} + 1")
 
+    def in_order(self, op: Sort, name: str) -> Iterator[str]:
+        """Lines of what is at one place of a sort."""
+        first, last = "0", f"extent_{op.axis.dim.name}"
+        place = "0" if op.first is None else self.at[op.first.name]
+        call = f"in_order<'{op.function[0]}', {str(op.descending).lower()}>({first}, {last}, {place}"
+        yield from self._of_positions(op, name, call)
+
     def _folded(self, op: Reduce | Scan, name: str, first: str, last: str) -> Iterator[str]:
+        yield from self._of_positions(op, name, f"reduced<'{op.function[-1]}'>({first}, {last}")
+
+    def _of_positions(self, op: Reduce | Scan | Sort, name: str, call: str) -> Iterator[str]:
+        """A call with a function that computes the argument at a position, all that changes along the axis anew."""
         place = self.at[op.axis.name]
-        yield f"const number {name} = reduced<'{op.function[-1]}'>({first}, {last}, [&](int {place}) {{"
+        yield f"const number {name} = {call}, [&](int {place}) {{"
         inside = {v for v in needed_by([op.argument], self.formula) if op.axis in v.axes}
         yield from (f"    {line}" for line in _lines(self, inside))
         yield f"    return {self.names[op.argument.number]};"

@@ -41,6 +41,7 @@ from tkgen.ir.equations import (
     Product,
     Reduce,
     Scan,
+    Sort,
     Store,
     Value,
     When,
@@ -201,6 +202,8 @@ def _body(say: _Loops, ops: Iterable[Op]) -> Iterator[str]:
             yield from say.reduced(op, say.names[op.result.number])
         elif isinstance(op, Scan):
             yield from say.scanned(op, say.names[op.result.number])
+        elif isinstance(op, Sort):
+            yield from say.in_order(op, say.names[op.result.number])
         elif isinstance(op, Load):
             yield from say.loaded(op, say.names[op.result.number])
         else:
@@ -389,6 +392,10 @@ class _TorchLoops(_Torch, _Loops):
         dim = self.place(op.axis) - len(self.formula.order)
         yield f'{name} = scanned("{op.function}", {self.names[op.argument.number]}, {dim})'
 
+    def start(self, axis: Axis) -> str:
+        first = f" - first_{axis.name}" if axis.within else ""
+        return f"place_{axis.name}.start{first}" if self._walks(axis) else "0"
+
     def put(self, op: Store) -> Iterator[str]:
         label = self.formula.label(op.target)
         picks = [i for i in op.target.indices if i.axis is not None]
@@ -498,6 +505,14 @@ class _HostLoops(_Host, _Loops):
     def scanned(self, op: Scan, name: str) -> Iterator[str]:
         letter = op.function[-1]
         yield self.defined(name, f"running<'{letter}'>({self.names[op.argument.number]}, {self.place(op.axis)})")
+
+    def in_order(self, op: Sort, name: str) -> Iterator[str]:
+        count = "1" if op.first is None else "0" if op.first == op.axis else str(op.first.dim.size)
+        along, to = self.place(op.axis), self.place(op.first or op.axis)
+        call = f"in_order<'{op.function[0]}', {str(op.descending).lower()}>"
+        start = self._begin(op.axis) if op.axis.kind is AxisKind.SEQUENTIAL else "0"
+        given = f"{self.names[op.argument.number]}, {along}, {to}, {count}, {start}"
+        yield self.defined(name, f"{call}({given})")
 
     def spread(self, carry: Carry) -> str:
         axes = self._set(carry.inside.axes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tkgen.backends.cdna.lower.places import BlockPlaces, Names
-from tkgen.ir.equations import Convert, Coordinate, Load, Map, Op, Product, Reduce, Scan, Store, Value
+from tkgen.ir.equations import Convert, Coordinate, Load, Map, Op, Product, Reduce, Scan, Sort, Store, Value
 
 NEXT = "_next"  # behind the name of what an iteration makes for the next one
 OF_VALUE = ("_e", "_d", "_r", NEXT)
@@ -46,6 +46,8 @@ def _made_of(value: Value, made: Mapping[Value, Op]) -> str:
             return f"dot_{_made_of(left, made)}_{_made_of(right, made)}"
         case Scan(function=function, argument=argument):
             return f"cum{function}_{_made_of(argument, made)}"
+        case Sort(function=function, argument=argument):
+            return f"sorted_{function}_{_made_of(argument, made)}"
         case Reduce(function=function, argument=argument):
             return f"{function}_{_made_of(argument, made)}"
         case Convert(argument=argument, result=result):
