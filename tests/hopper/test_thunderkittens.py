@@ -29,7 +29,7 @@ GENERATED = sorted((ROOT / "generated/sm_90a").glob("*.cu"))
 OF_KERNELS = [
     HEADERS / "tkgen.cuh",
     *sorted((HEADERS / "tkgen").glob("*.cuh")),
-    include_dir() / "tkgen/common.cuh",
+    *(include_dir() / f"tkgen/{name}.cuh" for name in ("common", "sorted")),
 ]  # device functions of generated files
 OWN = ("kittens::tkgen", "tk")  # what the headers need beside ThunderKittens' names, and what kernels do
 CHECKOUT = os.environ.get("TKGEN_THUNDERKITTENS", "")

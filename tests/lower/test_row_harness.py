@@ -132,6 +132,16 @@ FIRST = """kernel top
   P[m] = argtopk(where(coordinate(N) < 3, 1, X[m]), K)
   A[m] = argmin(X[m])
 """
+SORTED = """kernel ascending
+  dims M = 10, N = 12
+  global X : f32[M, N]
+  global V : f32[M, N]
+  global P : i32[M, N]
+  over m in M by 4
+  waves 1
+  V[m] = sort(exp(0.5 * X[m]))
+  P[m] = argsort(where(coordinate(N) < 3, 1, X[m]), descending)
+"""
 FIRST_IN_LOOP = """kernel first_in_loop
   dims M = 10, N = 11
   global X : f32[M, N]
@@ -172,9 +182,10 @@ CASES: dict[str, tuple[Path | str, dict[str, int | None]]] = {
     "affine": (AFFINE, {}),
     "in_groups": (GROUPS, {}),
     "top": (FIRST, {}),
+    "ascending": (SORTED, {}),
     **LOOPS,
 }
-COMPILED = ("top", "first_in_loop", "softmax", "odd", "affine", "affine_loop", "norm_gradient", "causal")
+COMPILED = ("top", "ascending", "first_in_loop", "softmax", "odd", "affine", "affine_loop", "norm_gradient", "causal")
 COMPILED += ("attention_mqa",)
 
 

@@ -60,6 +60,7 @@ def test_kernels_of_equations_are_typed() -> None:
         "expert_silu",
         "long_softmax",
         "long_cumsum",
+        "routing",
         "gated_delta_rule",
     ]
 

@@ -56,8 +56,8 @@ def leading(kernel: Kernel) -> Kernel:
             raise RowError(
                 f"{op.first.dim.size} elements of `{op.first.name}` are found one after the other, and each takes two "
                 f"reductions: at most {MOST_ROUNDS}", op.result.span,
-                "sort the row, `sort(x, descending)`, or find the least of these elements by halving an interval "
-                "(see the cookbook on top-k)",
+                f"store to positions, which drops what does not fit: `Y[r, coordinate({op.axis.name})] = sort(x, "
+                "descending)`; or find the least of these by halving an interval (see the cookbook on sampling)",
             )  # fmt: skip
     numbers = numbers_after(kernel.body)
     at: dict[tuple[Value, int], Value] = {}

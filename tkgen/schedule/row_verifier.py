@@ -29,6 +29,7 @@ from tkgen.ir.equations import (
     Op,
     Reduce,
     Scan,
+    Sort,
     Value,
     accesses,
     reads,
@@ -123,6 +124,9 @@ def _sweeps(m: RowMap) -> Iterator[tuple[str, str]]:
             if stand[op] != (not isinstance(op, THERE)) or (stand[op] and op not in here):
                 yield "sweeps", f"{_named(op)} stands in {stand[op]} sweeps, or in those of another loop"
     kept = {*held(m.kernel, m.fast), *(v for c in carried(m.kernel, m.fast) for v in (c.inside, c.result))}
+    ordered = {op.result for sweep in m.sweeps for op in sweep.sorts}
+    if ordered and m.waves_of_row > 1:
+        yield "sweeps", "lanes of several waves sort a row"
     inside: Loop | None = None
     parts = list[Reduce]()
     for number, sweep in enumerate(m.sweeps):
@@ -149,15 +153,18 @@ def _sweeps(m: RowMap) -> Iterator[tuple[str, str]]:
             of = sweep.elements if on(op, m.fast) else sweep.rows
             if isinstance(op, Reduce):
                 of = sweep.parts if op in sweep.parts else sweep.reduces
+            if isinstance(op, Sort):
+                of = sweep.sorts
             if op not in of:
                 yield "sweeps", f"{_named(op)} is none of what it stands with"
             for value in reads(op):
                 made = known.get(value)
                 earlier = made is not None and -1 < made < number and m.fast in value.axes
-                if made is None or made > number or (earlier and value not in kept):
+                unheld = (earlier or value in ordered) and value not in kept
+                if made is None or made > number or unheld:
                     yield "sweeps", f"{_named(op)} comes before what it needs, or that is not held"
             for value in () if op in sweep.parts else writes(op):
-                known[value] = number + isinstance(op, Reduce)
+                known[value] = number + isinstance(op, Reduce | Sort)
         for scan in sweep.scans:
             made = known.get(scan.argument)
             if made is None or made > number or (-1 < made < number and scan.argument not in kept):

@@ -49,6 +49,7 @@ from tkgen.ir.equations import (
     Op,
     Reduce,
     Scan,
+    Sort,
     Update,
     accesses,
     walk,
@@ -56,11 +57,11 @@ from tkgen.ir.equations import (
 from tkgen.ir.limits import LARGEST_ROWS_SIZE
 from tkgen.ir.tensors import Dim
 from tkgen.ir.types import ACCESS_BYTES
-from tkgen.schedule.leading import leading
+from tkgen.schedule.leading import MOST_ROUNDS, leading
 from tkgen.schedule.row_form import RowError, Way, refuse, refuse_packed, refuse_places, way
 from tkgen.schedule.row_loops import gathered, loops
 from tkgen.schedule.row_steps import HALVES, meets, steps
-from tkgen.schedule.sweeps import REGISTER_BYTES, Sweep, divisors, registers, sweeps
+from tkgen.schedule.sweeps import REGISTER_BYTES, Sweep, divisors, padded_chunks, registers, sweeps
 from tkgen.schedule.unrolled import unrolled
 from tkgen.targets.synchronisation import Synchronisation
 from tkgen.tile.program import Node
@@ -312,12 +313,22 @@ def map_rows(kernel: Kernel, waves: int, target: LaneTarget, along: Axis | None 
                                     target.wave_size, target.line_bytes)) is not None
     ]  # fmt: skip
     if not found:
+        if along is not None and any(isinstance(op, Sort) for op in walk(kernel.body)):
+            raise RowError(f"lanes of one wave sort a row, but `waves` is along {along.name}", along.span,
+                           "leave `along` out")  # fmt: skip
         raise RowError(f"{waves} waves of {target.wave_size} lanes cannot divide such a tile", kernel.axes[0].span)
     most = min(target.max_registers(of_block), target.max_vgprs)
     best = min(found, key=lambda m: (m.registers > most, _cost(m)))
     late = replace(best, late=_shared(best))
     if late.registers <= budget < best.registers:
         best = late
+    if best.registers > most and any(sweep.sorts for sweep in best.sweeps):
+        raise RowError(
+            f"lanes of one wave sort a row, and {best.length} elements take about {best.registers} registers of each "
+            f"lane, of {most}", fast.span,
+            f"take the largest alone, `topk(x, K)`, with K up to {MOST_ROUNDS}; sort parts of rows, a tensor of "
+            "`[ROWS, PARTS, 1024]`; or use fewer waves",
+        )  # fmt: skip
     if best.registers > most:
         raise RowError(
             f"a row of {best.length} elements takes about {best.registers} registers of each lane: give it more waves"
@@ -330,7 +341,7 @@ def map_rows(kernel: Kernel, waves: int, target: LaneTarget, along: Axis | None 
 def _fast(kernel: Kernel) -> Axis:
     """The axis that lanes walk along: that of loops or reductions, else the innermost of most bytes."""
     reduced = {loop.axis: loop.span for loop in loops(kernel) if not loop.axis.is_index}
-    reduced |= {op.axis: op.result.span for op in walk(kernel.body) if isinstance(op, Reduce | Scan)}
+    reduced |= {op.axis: op.result.span for op in walk(kernel.body) if isinstance(op, Reduce | Scan | Sort)}
     if len(reduced) > 1:
         names = " and ".join(a.name for a in reduced)
         scanned = any(isinstance(op, Scan) for op in walk(kernel.body))
@@ -408,6 +419,9 @@ def _candidate(
     Where the lanes of a row are all in one wave, a `spacing` would only name them otherwise.
     """
     spread = lanes * spacing
+    sorting = any(isinstance(op, Sort) for op in walk(kernel.body))
+    if sorting and spread > wave_lanes:
+        return None  # lanes of one wave sort a row
     if along is not None and (spread > wave_lanes if along != fast else spread < waves * wave_lanes):
         return None
     if spacing > 1 and spread <= wave_lanes:
@@ -419,7 +433,7 @@ def _candidate(
     made = [
         RowMap(kernel, waves, fast, rows, lanes, spacing, chunk, chunks, across, held, slots // held, budget,
                wave_lanes, line_bytes)
-        for held in range(slots, 0, -across)
+        for held in range(across if sorting else slots, 0, -across)
         if slots % held == 0
     ]  # fmt: skip
     scans = any(sweep.scans for sweep in made[0].sweeps) if made else False
@@ -450,6 +464,8 @@ def _cost(m: RowMap) -> float:
         work += handing * (len(sweep.reduces) + len(sweep.whole))
         work += len(sweep.scans) * m.chunks * (handing + SCAN_COST * m.waves_of_row)
         row_work += work if sweep.loop else work / trips
+    chosen = [max(SORTED_COST[op.function] for op in s.sorts) for s in m.sweeps if s.sorts]
+    row_work += sum(chosen) * _sorting(m)
     row_work += DIVISOR_COST * len(divisors(m.kernel, m.fast))
     element_work = sum(ELEMENT_COST.get(_what(op), 1) for s in m.sweeps for op in s.used)
     lines = sum(_lines(m, access) for access in touched if m.way(access) is not Way.ROW)
@@ -458,6 +474,15 @@ def _cost(m: RowMap) -> float:
     alone = ALONE_COST * m.registers / m.budget if m.registers > m.budget else 1.0
     barriers = 1.1 if m.exchanges else 1.0
     return slots * (row_work + m.chunks * (m.chunk * element_work + lines)) / needed * alone * barriers
+
+
+def _sorting(m: RowMap) -> int:
+    """Vector instructions of a network of keys of 32 bits."""
+    padded = padded_chunks(m.chunks)
+    bits, own = ((n - 1).bit_length() for n in (padded * m.lanes * m.chunk, m.chunk))
+    crossing = range(own, own + m.lanes.bit_length() - 1)
+    steps = ((bits - bit) * (6 if bit in crossing else 2) for bit in range(bits))
+    return padded * m.chunk * sum(steps)
 
 
 def _trips(kernel: Kernel) -> int:
@@ -470,6 +495,7 @@ def _trips(kernel: Kernel) -> int:
 # Vector instructions, about: what a division or a transcendental function is made of, a store's rounding.
 ROW_COST = {"div": 12, "Reduce": 4}
 DIVISOR_COST = 14
+SORTED_COST = {"values": 1, "positions": 2.5}  # for a key of 32 bits, and of 64
 SCAN_COST = 3  # of a chunk and a wave of its row, to find what comes before
 ALONE_COST = 1.5  # of a block that leaves no room for another: memory waits while its waves meet
 ELEMENT_COST = {"div": 2, "exp": 5, "exp2": 4, "log": 5, "silu": 12, "gelu": 25, "Store": 4, "random": 60,

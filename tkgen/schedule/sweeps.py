@@ -31,6 +31,7 @@ from tkgen.ir.equations import (
     Op,
     Reduce,
     Scan,
+    Sort,
     Store,
     Value,
     reads,
@@ -51,6 +52,7 @@ class Sweep:
     together.
 
     Of `scans` it finds what comes before each chunk of a lane. The next sweep has the scan itself among its elements.
+    At its end lanes bring its `sorts` into order; the results are held.
     """
 
     rows: tuple[Op, ...]
@@ -60,11 +62,12 @@ class Sweep:
     parts: tuple[Reduce, ...] = ()
     whole: tuple[Reduce, ...] = ()
     scans: tuple[Scan, ...] = ()
+    sorts: tuple[Sort, ...] = ()
 
     @property
     def ops(self) -> tuple[Op, ...]:
         """All of it, in order."""
-        return (*self.rows, *self.elements, *self.reduces, *self.parts)
+        return (*self.rows, *self.elements, *self.reduces, *self.parts, *self.sorts)
 
     @property
     def handed(self) -> tuple[Reduce | Scan, ...]:
@@ -74,7 +77,7 @@ class Sweep:
     @property
     def used(self) -> tuple[Op, ...]:
         """The operations that read elements."""
-        return (*self.elements, *self.reduces, *self.parts, *self.scans)
+        return (*self.elements, *self.reduces, *self.parts, *self.scans, *self.sorts)
 
 
 def on(op: Op, fast: Axis) -> bool:
@@ -182,20 +185,22 @@ def sweeps(kernel: Kernel, fast: Axis) -> tuple[Sweep, ...]:
                     level += 1
                 places.append((level, op))
             for value in writes(op):
-                known[value] = level + isinstance(op, Reduce)
+                known[value] = level + isinstance(op, Reduce | Sort)
         levels: dict[int, list[Op]] = {}
         for at, op in places:
             levels.setdefault(at, []).append(op)
         for level in range(start, max((level + 1 for level in levels), default=start + bool(region.whole))):
             here = levels.get(level, [])
-            plain = [op for op in here if not isinstance(op, Reduce)]
+            plain = [op for op in here if not isinstance(op, Reduce | Sort)]
             rows = tuple(op for op in plain if not on(op, fast))
             elements = tuple(op for op in plain if on(op, fast))
             reduces = [op for op in here if isinstance(op, Reduce)]
             late = tuple(op for op in reduces if loop and op in region.parts)
             whole = region.whole if level == start else ()
             scans = tuple(op for at, op in begun if at == level)
-            found.append(Sweep(rows, elements, tuple(op for op in reduces if op not in late), loop, late, whole, scans))
+            sorts = tuple(op for op in here if isinstance(op, Sort))
+            now = tuple(op for op in reduces if op not in late)
+            found.append(Sweep(rows, elements, now, loop, late, whole, scans, sorts))
         known |= {c.result: len(found) for c in loop.carries if c not in kept} if loop else {}
     return tuple(found) or (Sweep((), (), ()),)
 
@@ -223,10 +228,15 @@ def held(kernel: Kernel, fast: Axis) -> dict[Value, tuple[int, int]]:
     return {
         value: (number, last[value])
         for number, sweep in enumerate(found)
-        for op in sweep.elements
+        for op in (*sweep.elements, *sweep.sorts)
         for value in writes(op)
         if last.get(value, number) > number
     }
+
+
+def padded_chunks(chunks: int) -> int:
+    """The chunks of a lane while they are sorted: a power of two."""
+    return 1 << (chunks - 1).bit_length()
 
 
 def divisors(kernel: Kernel, fast: Axis) -> tuple[Value, ...]:
@@ -286,4 +296,7 @@ def moments(
             before = [*found[number].scans, *(found[number - 1].scans if number else ())]
             if before:
                 stays["what scans begin with"] += rows * chunks * len(before)
+            if sorts := found[number].sorts:
+                words = 2 if any(op.function == "positions" for op in sorts) else 1
+                stays["what is sorted"] += padded_chunks(chunks) * chunk * words
             yield number, stays + max(goes, comes, key=Counter.total)

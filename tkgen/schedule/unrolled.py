@@ -31,9 +31,11 @@ from tkgen.ir.equations import (
     Product,
     Reduce,
     Scan,
+    Sort,
     Store,
     Value,
     When,
+    reads,
     walk,
     writes,
 )
@@ -60,7 +62,7 @@ def _fits(kernel: Kernel, axis: Axis) -> bool:
     for op in walk(kernel.body):
         if (
             isinstance(op, Loop | When | Product)
-            or (isinstance(op, Scan) and axis in op.result.axes)
+            or (isinstance(op, Scan | Sort) and axis in reads(op)[0].axes)
             or (isinstance(op, Store) and axis in op.target.axes)
         ):
             return False
@@ -84,12 +86,12 @@ def without(
     kernel: Kernel, axis: Axis, at: dict[tuple[Value, int], Value], numbers: Iterator[int]
 ) -> Kernel:  # fmt: skip
     """The kernel without an axis: what belongs to each place of it is computed on its own. `at` has values that do."""
-    body = tuple(_Places(axis, at, numbers).body(kernel.body))
+    body = tuple(_Unroller(axis, at, numbers).body(kernel.body))
     return replace(kernel, axes=tuple(a for a in kernel.axes if a != axis), body=body)
 
 
 @dataclass
-class _Places:
+class _Unroller:
     """Operations at each place of `axis`; `at` has what stands for a value at a place."""
 
     axis: Axis

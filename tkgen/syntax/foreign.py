@@ -273,7 +273,8 @@ def _in_order(word: str, plain: list[str], named: dict[str, str]) -> str:
     operand, *rest = plain
     rest = [*([named["k"]] if "k" in named else []), *rest]
     count, rest = (rest[:1], rest[1:]) if word.endswith("topk") else ([], rest)
-    along = [a for a in (*rest, named.get("dim", ""), named.get("axis", "")) if a not in ("", "-1")]
+    rest = ["descending" if a == "True" else a for a in rest]
+    along = [a for a in (*rest, named.get("dim", ""), named.get("axis", "")) if a not in ("", "-1", "False")]
     if named.get("descending") == "True":
         along.append("descending")
     least = named.get("largest") == "False"
@@ -410,7 +411,8 @@ RULES: tuple[Rule, ...] = tuple(Rule(about, rewrite) for about, rewrite in (
      _prefix),
     ("infinity is `inf`", _sub(r"\bfloat\(\s*['\"]([+-]?)inf(?:inity)?['\"]\s*\)", r"\1inf")),
     ("a number is written `2`, `0.5` or `1e-5`", _number),
-    ("the largest elements are `topk(x, K)`, and their positions `argtopk(x, K)`", _positions),
+    ("the largest elements are `topk(x, K)`, and their positions `argtopk(x, K)`; in order `sort(x)` and `argsort(x)`",
+     _positions),
     ("functions come before their arguments: `rowsum(x)`, `exp(x)`", _methods),
     ("functions have no keyword arguments; reductions are over the last axis, `rowsum(x)`, or the first, `colsum(x)`",
      _keywords),

@@ -20,6 +20,7 @@ FUNCTIONS: Mapping[str, str] = {
     "sum": "rowsum", "mean": "rowmean", "amax": "rowmax", "amin": "rowmin",
     "maximum": "max", "minimum": "min", "fmax": "max", "fmin": "min", "absolute": "abs", "fabs": "abs",
     "cdiv": "ceil_div", "prefix_sum": "cumsum", "prefixsum": "cumsum", "inclusive_scan": "cumsum", "top_k": "topk",
+    "sorted": "sort", "msort": "sort",
     "__float2bfloat16": "bf16", "__bfloat162float": "f32", "__float2half": "f16", "__half2float": "f32",
     "expf": "exp", "exp2f": "exp2", "logf": "log", "sqrtf": "sqrt", "rsqrtf": "rsqrt", "tanhf": "tanh",
     "reciprocal": "rcp", "logistic": "sigmoid", "swish": "silu", "fmaxf": "max", "fminf": "min", "fabsf": "abs",
@@ -29,7 +30,7 @@ FUNCTIONS: Mapping[str, str] = {
 }  # fmt: skip
 """Functions by other names. Reductions of columns are called `col...`."""
 
-SORTED = ("topk", "argtopk", "argmax", "argmin")
+SORTED = ("topk", "argtopk", "sort", "argsort", "argmax", "argmin")
 """Functions of elements in order, whose last argument may name the axis."""
 
 SCANS = ("cumsum", "cumprod", "cummax", "cummin")
@@ -124,8 +125,12 @@ ADVICE: Mapping[str, str] = {
         "a whole tile `when any(x > 0)` with a body",
     ),
     **dict.fromkeys(
-        ("sort", "argsort"),
-        "nothing sorts; the largest elements in order are `topk(x, K)`, their positions `argtopk(x, K)`",
+        ("kthvalue", "median", "quantile"),
+        "the K-th largest of a row is `rowmin(topk(x, K))`, for K up to 64; for others see the cookbook on sampling",
+    ),
+    **dict.fromkeys(
+        ("multinomial", "categorical"),
+        "sample by the Gumbel trick: `argmax(x - log(-log(u)))` of logits and `u = random(seed, r, coordinate(D))`",
     ),
     **dict.fromkeys(("roll", "shift"), "an index may be shifted: `X[t - 1]`; outside of the tensor elements are zero"),
     "flip": "an index may run backwards: `X[T - 1 - t]`",

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tkgen.ir import rounding, tensors
 from tkgen.ir.computation import Computation
-from tkgen.ir.equations import Kernel, Sort, Update
+from tkgen.ir.equations import Kernel, Sort, Update, walk
 from tkgen.ir.functions import FUNCTIONS
 from tkgen.ir.tiles import Tile
 from tkgen.ir.types import DType
@@ -32,7 +32,7 @@ def meant(
     memory: dict[str, Tensor] = dict(inputs)
     found: dict[str, Ring] = {}
     for kernel in kernels:
-        _refuse_extremes(kernel)
+        _refuse_bits(kernel)
         known = {name: t for name, t in memory.items() if name in inputs or name not in kernel.added}
         run = Meaning(kernel, known, scalars, extents, {**payloads, **found})
         run.whole()
@@ -43,9 +43,15 @@ def meant(
     return found
 
 
-def _refuse_extremes(kernel: Kernel) -> None:
-    """Raises UnsupportedError for extremes of floats in memory: the machine compares their bits, which are no numbers
-    of the algebra."""
+def _refuse_bits(kernel: Kernel) -> None:
+    """Raises UnsupportedError for sorted rows and extremes of floats in memory: the machine compares their bits, which
+    are no numbers of the algebra."""
+    for op in walk(kernel.body):
+        if isinstance(op, Sort) and op.first == op.axis:
+            raise UnsupportedError(
+                f"a row of `{op.axis.name}` in order: `tkgen verify` cannot follow floats whose bits are compared as "
+                "integers; `tkgen run` compares them"
+            )
     for store in kernel.stores:
         if store.update in (Update.MAX, Update.MIN) and not store.target.tensor.dtype.whole:
             raise UnsupportedError(

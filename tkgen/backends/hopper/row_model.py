@@ -274,7 +274,7 @@ class RowWork:
             memory.places, memory.values, memory.begun = dict(row.places), row.values, row.begun
             self._turned(row, sweep.loop, at)
             self._passed_by(row, number)
-            memory.body([*sweep.rows, *sweep.elements])
+            memory.body([*sweep.rows, *sweep.elements, *sweep.sorts])
             self._reduced(row, sweep)
             if m.waves_of_row == 1:
                 self._got(row, agent, [row.found])

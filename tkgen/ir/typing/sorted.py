@@ -46,6 +46,10 @@ def sorted_(at: Expressions, node: ast.Call, name: str) -> Tile:
     count = rest.pop(0) if kind == "topk" else None
     ordered = [a for a in rest if isinstance(a, ast.Name) and a.id == DESCENDING] if kind == "sort" else []
     rest = [a for a in rest if a not in ordered]
+    if kind == "sort" and rest and (found := _order(rest[0])):
+        raise scope.error(
+            "E200", f"`{word}` is ascending, or `{DESCENDING}`", rest[0].span, "not known here", fix=found
+        )
     axis = named_axis(at, node, rest[0], tile) if rest else tile.axes[-1]
     what = f"`{word}` along `{axis.name}`"
     if axis.kind is AxisKind.PARALLEL and not axis.is_one_tile:
@@ -69,6 +73,14 @@ def _first_argument(node: ast.Call) -> Fix | None:
     if node.name.id not in ("topk", "argtopk") or len(node.args) != 1:
         return None
     return suggestions.written(node.span, f"{node.name.id}({node.args[0].span.text}, 8)", ", with your own number")
+
+
+def _order(argument: ast.Expr) -> Fix | None:
+    """The fix for an order by another name."""
+    name = argument.id if isinstance(argument, ast.Name) else ""
+    if name in ("True", "true", "desc", "reverse", "reversed", "decreasing", "largest"):
+        return suggestions.written(argument.span, DESCENDING)
+    return Fix("leave it out") if name in ("False", "false", "asc", "ascending", "increasing") else None
 
 
 def _leading(at: Expressions, node: ast.Call, tile: Tile, axis: Axis, count: ast.Expr) -> Axis:

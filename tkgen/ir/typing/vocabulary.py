@@ -14,7 +14,7 @@ from tkgen.syntax import ast
 CONSTANTS = {"inf": math.inf, "LOG2E": math.log2(math.e)}
 REDUCTIONS = tuple(f"{along}{what}" for along in ("row", "col") for what in ("sum", "max", "min", "mean"))
 SCANS = {"cumsum": "sum", "cumprod": "prod", "cummax": "max", "cummin": "min"}  # and what they join by
-SORTED = ("topk", "argtopk", "argmax", "argmin")
+SORTED = ("topk", "argtopk", "sort", "argsort", "argmax", "argmin")
 LARGEST = "largest"  # `largest(fp8)`: the largest number of a type, on the target that the kernel is for
 PLACE = "coordinate"  # `coordinate(D)`: the place along a dimension that is taken whole
 BINARY = {f.operator: f for f in FUNCTIONS.values() if f.arity == 2}

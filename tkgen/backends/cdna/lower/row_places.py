@@ -23,7 +23,7 @@ LOCALS = frozenset({
     "lane", "group", "row", "i", "c", "e", "g", "pass", "exchange", "next_half",
 })  # fmt: skip
 # Locals made from the name of a value.
-OF_VALUE = ("_h", "_d", "_e", "_n", "_s", "_t", "_b", "_l", "_r")
+OF_VALUE = ("_h", "_d", "_e", "_n", "_s", "_t", "_b", "_l", "_r", "_k")
 
 
 class Places(BlockPlaces):

@@ -20,6 +20,7 @@ from tkgen.backends.cdna.lower.origins import within
 from tkgen.backends.cdna.lower.places import BlockPlaces, Names
 from tkgen.backends.cdna.lower.row_places import LOCALS, Places
 from tkgen.backends.cdna.lower.row_scans import IDENTITY, OPERATION, ScanLowering
+from tkgen.backends.cdna.lower.row_sorts import SortLowering
 from tkgen.backends.cdna.lower.row_values import BEFORE, Values
 from tkgen.ir.equations import (
     Access,
@@ -69,6 +70,7 @@ class RowLowering(Lowering):
         super().__init__(m, self.places, back_end)
         self.values = Values(m, names, self.places, back_end)
         self.scans = ScanLowering(m, self.values)
+        self.sorts = SortLowering(m, self.values)
         self.loads = _loads(m.kernel.body)
         # Where a loop hands on an odd number of times, only run time knows which half of the LDS is next: `next_half`.
         handing = [int(op.by) for op in ops(m.steps) if isinstance(op, Advance)]
@@ -334,8 +336,13 @@ class RowLowering(Lowering):
         if sweep.used:
             parts, folds = self._partials(sweep)
             yield from parts
+            groups = self.sorts.groups(sweep)
+            for group in groups:
+                yield from self.sorts.declared(group)
             yield from self._chunks(self._of_chunk(number, sweep))
             yield from folds
+            for group in groups:
+                yield from within(group[0].result.span, self.sorts.sorted(group))
             for scan in sweep.scans:
                 yield from within(scan.result.span, self.scans.of_lanes(scan))
 
@@ -372,6 +379,9 @@ class RowLowering(Lowering):
             before.append(self.scans.empty(scan))
             element += within(scan.result.span, self.scans.added(scan))
             after.append(self.scans.found(scan))
+        inside = " && ".join(self.places.inside([self.m.fast])) if sweep.sorts else ""
+        for group in self.sorts.groups(sweep):
+            element += within(group[0].result.span, [self.sorts.element(group, inside)])
         yield from (*before, *self._elements([*self._read_held(sweep), *element, *self._sums(sweep)]), *after)
         if any(isinstance(op, Map) and op.function == "random" for op in sweep.elements):
             yield from APART.get(self.back_end, [])

@@ -2,6 +2,7 @@
 ///
 ///   memory.cuh    elements of tensors in global memory, buffers of a tensor, groups of rows
 ///   common.cuh    what is the same on all machines: beside the headers for CDNA
+///   sorted.cuh    rows in order: beside the headers for CDNA
 ///   lanes.cuh     reductions over lanes
 ///   rows.cuh      rows over lanes: what a lane moves of a row at once, conversions
 ///   tiles.cuh     register tiles of products, element by element
@@ -13,6 +14,7 @@
 #include "tkgen/common.cuh"
 #include "tkgen/memory.cuh"
 #include "tkgen/lanes.cuh"
+#include "tkgen/sorted.cuh"
 #include "tkgen/rows.cuh"
 #include "tkgen/atomics.cuh"
 #include "tkgen/tiles.cuh"

@@ -8,6 +8,7 @@
  *   stage.cuh     global memory -> registers -> LDS
  *   tiles.cuh     register tiles element by element: compute, load and store at the end of a tensor
  *   lanes.cuh     values of other lanes
+ *   sorted.cuh    rows in order
  *   results.cuh   reductions of register tiles
  *   rings.cuh     what a loop over tiles of keys brings to LDS
  *   products.cuh  products of register tiles
@@ -26,6 +27,7 @@
 #include "tkgen/stage.cuh"
 #include "tkgen/tiles.cuh"
 #include "tkgen/lanes.cuh"
+#include "tkgen/sorted.cuh"
 #include "tkgen/results.cuh"
 #include "tkgen/rings.cuh"
 #include "tkgen/products.cuh"

@@ -1,18 +1,21 @@
-"""The first elements in order beside torch: their meaning, the code of each machine, and what is refused."""
+"""Rows in order, and their first elements, beside torch: meaning, the code of each machine, and what is refused."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 import torch
 from sampling import only
 from torch import Tensor
+from typer.testing import CliRunner
 
 from tkgen.api import load
 from tkgen.backends.cdna.lower.places import BlockPlaces
 from tkgen.backends.registry import backend_of
+from tkgen.cli import app
 from tkgen.diagnostics import SpecError
 from tkgen.execute.compare import Inputs, compare, random_inputs
 from tkgen.execute.launch import computed
@@ -20,6 +23,8 @@ from tkgen.execute.modelled import in_order
 from tkgen.ir import sorting
 from tkgen.ir.equations import Axis, AxisKind, Sort, Value
 from tkgen.ir.meaning import Result, evaluate
+from tkgen.schedule.row_verifier import wrong
+from tkgen.schedule.rows import RowMap
 
 Answers = Mapping[str, Tensor]
 
@@ -49,6 +54,24 @@ def top(count: int, dim: int = -1) -> Callable[[Tensor], Answers]:
     return answers
 
 
+def ordered(descending: bool, dim: int = -1) -> Callable[[Tensor], Answers]:
+    """All numbers and positions in order."""
+
+    def answers(x: Tensor) -> Answers:
+        found = torch.sort(x, dim=dim, descending=descending, stable=True)
+        return {"V": found.values, "ID": found.indices}
+
+    return answers
+
+
+def sparsemax(x: Tensor) -> Answers:
+    """The point of the simplex next to each row (Martins and Astudillo 2016, algorithm 1)."""
+    z = torch.sort(x, dim=-1, descending=True).values
+    c, place = z.cumsum(-1), torch.arange(1, x.shape[-1] + 1, dtype=x.dtype)
+    k = (1 + place * z > c).sum(-1, True)
+    return {"V": (x - (c.gather(-1, k - 1) - 1) / k).clamp(min=0)}
+
+
 def head(rows: int, length: int, count: int, by: int, more: str = "") -> str:
     """Declarations for a tensor of rows and their first elements."""
     return (f"dims R = {rows}, D = {length}, K = {count}\nglobal X : f32[R, D]\nglobal V : f32[R, K]\n"
@@ -75,6 +98,7 @@ def of_two(x: Tensor) -> Answers:
     return {"V": e / e.sum(-1, True)}
 
 
+ALL = "dims R = {}, D = {}\nglobal X : f32[R, D]\nglobal V : f32[R, D]\nglobal ID : i32[R, D]\nover r in R by {}"
 BOTH = "V[r] = topk(X[r], K)\nID[r] = argtopk(X[r], K)"
 ROW = "global X : f32[R, D]\nglobal ID : i32[R]\nglobal LEAST : i32[R]\n"
 CASES = {
@@ -103,9 +127,23 @@ CASES = {
                    "w = rowsum(where(coordinate(D) == i, s, 0))\nV[r] = w / rowsum(w)\nID[r] = i", routed),
     "in order of these": Case(head(9, 40, 4, 4), "t = topk(X[r], K)\nV[r] = cumsum(topk(t, K))\nID[r] = argtopk(t, K)",
                               lambda x: {"V": x.topk(4).values.cumsum(-1), "ID": torch.arange(4).expand(9, 4)}),
+    "sorted": Case(ALL.format(9, 24, 4), "V[r] = sort(X[r])\nID[r] = argsort(X[r])", ordered(False)),
+    "descending": Case(ALL.format(9, 77, 2), "x = X[r]\nV[r] = sort(x, descending)\nID[r] = argsort(x, descending)",
+                       ordered(True)),
+    "numbers alone": Case(ALL.format(9, 320, 4).replace("global ID : i32[R, D]\n", ""), "V[r] = sort(X[r], D)",
+                          lambda x: {"V": torch.sort(x).values}),
+    "one element": Case(ALL.format(9, 1, 4), "V[r] = sort(X[r])\nID[r] = argsort(X[r])", ordered(False)),
+    "columns in order": Case("dims D = 40, R = 9\nglobal X : f32[D, R]\nglobal V : f32[D, R]\nglobal ID : i32[D, R]\n"
+                             "over r in R by 8", "V[D, r] = sort(X[D, r], D, descending)\n"
+                             "ID[D, r] = argsort(X[D, r], descending, D)", ordered(True, 0)),
+    "sparsemax": Case(
+        "dims R = 9, D = 200\nglobal X : f32[R, D]\nglobal V : f32[R, D]\nover r in R by 4",
+        "x = X[r]\nz = sort(x, descending)\nc = cumsum(z)\nk = rowsum(where(1 + (coordinate(D) + 1) * z > c, 1, 0))\n"
+        "V[r] = max(x - (rowsum(where(coordinate(D) < k, z, 0)) - 1) / k, 0)", sparsemax),
 }  # fmt: skip
 EXACT = "short rows", "odd rows", "a row of all waves", "many", "one", "columns", "all of a row", "first of all"
-SOME = "odd rows", "a row of all waves", "first of a loop", "routed"
+EXACT += "sorted", "descending", "numbers alone", "one element", "columns in order"
+SOME = "odd rows", "a row of all waves", "first of a loop", "routed", "descending", "sparsemax"
 
 
 def hurt(x: Tensor) -> Tensor:
@@ -163,7 +201,7 @@ def test_the_meaning_is_torchs(name: str) -> None:
         assert all(bool((r.bound < 1e-4).all()) for r in meant.values())
 
 
-@pytest.mark.parametrize("hurting", [False, True])
+@pytest.mark.parametrize("hurting", only([False, True], [True]))
 @pytest.mark.parametrize("name", only(CASES, SOME))
 def test_machine_code(name: str, hurting: bool) -> None:
     x, _ = given(CASES[name], "gfx942", hurting)
@@ -173,7 +211,7 @@ def test_machine_code(name: str, hurting: bool) -> None:
             assert_as_torch(CASES[name], found, x, name in EXACT)
 
 
-@pytest.mark.parametrize("name", only(CASES, SOME[:1]))
+@pytest.mark.parametrize("name", only(CASES, ["odd rows", "descending"]))
 @pytest.mark.parametrize("target", ["gfx90a", "gfx950"])
 def test_machine_code_of_other_machines(name: str, target: str) -> None:
     x, _ = given(CASES[name], target, True)
@@ -184,7 +222,7 @@ def test_machine_code_of_other_machines(name: str, target: str) -> None:
 
 
 @pytest.mark.parametrize("hurting", only([False, True], [True]))
-@pytest.mark.parametrize("name", only(CASES, SOME))
+@pytest.mark.parametrize("name", only(CASES, ["odd rows", "first of a loop", "descending"]))
 def test_code_and_model_for_hopper(name: str, hurting: bool) -> None:
     x, _ = given(CASES[name], "sm_90a", hurting)
     count = 0
@@ -233,6 +271,31 @@ def test_positions_of_numbers_nearly_equal_are_unknown() -> None:
     assert bool((found.bound == torch.inf).all())
 
 
+# ---------------------------------------------------------------- the proof
+
+
+def changed(layout: RowMap, number: int, **new: object) -> RowMap:
+    """The layout with one sweep that is other."""
+    made = replace(layout)
+    sweeps = [replace(s, **new) if n == number else s for n, s in enumerate(layout.sweeps)]  # type: ignore[arg-type]
+    vars(made)["sweeps"] = tuple(sweeps)
+    return made
+
+
+def test_the_proof_refuses_layouts_that_sort_wrongly() -> None:
+    spec = load(CASES["sparsemax"].text, target="gfx942").check()
+    layout, target = spec.layout, spec.target
+    assert isinstance(layout, RowMap) and not [*wrong(layout, target)]
+    (number,) = [n for n, s in enumerate(layout.sweeps) if s.sorts]
+    lost = changed(layout, number, sorts=())
+    assert {rule for rule, _ in wrong(lost, target)} >= {"sweeps"}
+    sorts, after = layout.sweeps[number].sorts, layout.sweeps[number + 1]
+    late = changed(changed(layout, number, sorts=()), number + 1, sorts=(*after.sorts, *sorts))
+    assert {rule for rule, _ in wrong(late, target)} >= {"sweeps"}
+    wide = replace(layout, lanes=layout.wave_lanes * 2, chunks=1)
+    assert "lanes of several waves sort a row" in {text for _, text in wrong(wide, target)}
+
+
 # ---------------------------------------------------------------- mutants
 
 MUTANTS = [
@@ -240,6 +303,9 @@ MUTANTS = [
     ("odd rows", " ? (-__builtin_inff()) : rest;", " ? rest : rest;"),  # the same number again
     ("odd rows", " ? __builtin_inff() : rest_at;", " ? rest_at : rest_at;"),  # the same position of -inf again
     ("odd rows", "base_ops::min", "base_ops::max"),  # the last of equal ones
+    ("descending", "tk::sort_row<LANES>", "tk::sort_row<LANES / 2>"),
+    ("descending", " : tk::sorted_end<long long>()", " : 0"),  # beyond the end of a row
+    ("descending", "tk::sort_key_at<true>(x, ", "tk::sort_key_at<true>(x, -"),  # the last of equal ones
 ]
 
 
@@ -294,6 +360,16 @@ MISTAKES = [
     ("X[r].max(-1).indices", "E101", "functions come before", "Y[r] = argmax(X[r])"),
     ("tl.argmax(X[r], axis=1)", "E101", "functions and types have no prefix", "Y[r] = argmax(X[r], 1)"),
     ("top_k(X[r], K)", "E200", "it is called `topk`", "topk"),
+    ("sorted(X[r])", "E200", "it is called `sort`", "sort"),
+    ("sort(X[r], -1)", "E226", "`sort` goes along an axis by its name, not its number", "sort(X[r])"),
+    ("sort(X[r], r)", "E226", "`sort` along `r` would be over only the block's tile of 4", None),
+    ("sort(X[r], desc)", "E200", "`sort` is ascending, or `descending`", "descending"),
+    ("sort(X[r], ascending)", "E200", "`sort` is ascending, or `descending`", "leave it out"),
+    ("sort(X[r], D, descending, 1)", "E200", "`sort` takes 1 to 3 arguments, not 4", "ascending along the last axis"),
+    ("torch.sort(X[r], dim=-1, descending=True)[0]", "E101", "no prefix", "Y[r] = sort(X[r], descending)"),
+    ("X[r].sort(-1, True).indices", "E101", "in order `sort(x)`", "Y[r] = argsort(X[r], descending)"),
+    ("kthvalue(X[r], 3)", "E200", "`kthvalue` is not a function", "rowmin(topk(x, K))"),
+    ("multinomial(X[r], 1)", "E200", "`multinomial` is not a function", "Gumbel"),
 ]
 
 
@@ -310,6 +386,12 @@ def test_mistakes(text: str, code: str, message: str, written: str | None) -> No
     assert first.code == code and message in first.message
     if written is not None:
         assert first.fix is not None and written in first.fix.text
+
+
+def test_rows_that_one_wave_cannot_hold_are_refused() -> None:
+    text = HEAD.replace("D = 256", "D = 8192").replace("by 4", "by 1") + "  Y[r] = topk(sort(X[r]), K)\n"
+    first = refused(text).diagnostics[0]
+    assert first.code == "E406" and "lanes of one wave sort a row, and 8192 elements take" in first.message
 
 
 def test_first_elements_of_the_tiles_of_a_loop_are_refused() -> None:
@@ -343,3 +425,17 @@ def test_first_elements_beside_products_are_refused() -> None:
 """
     first = refused(text).diagnostics[0]
     assert first.code == "E230" and "`topk` is in a kernel with products" in first.message
+
+
+# ---------------------------------------------------------------- verify
+
+
+VERIFIED = [("odd rows", 0, "as meant"), ("descending", 1, "a row of `D` in order")]
+
+
+@pytest.mark.parametrize(("name", "code", "said"), VERIFIED)
+def test_rounds_are_verified_and_networks_refused(name: str, code: int, said: str, tmp_path: Path) -> None:
+    """Numbers carry payloads through the rounds; a network compares the bits of floats."""
+    (tmp_path / "first.tk").write_text(CASES[name].text)
+    result = CliRunner().invoke(app, ["verify", str(tmp_path / "first.tk"), "-t", "gfx942"])
+    assert result.exit_code == code and said in " ".join(result.output.split()), result.output
