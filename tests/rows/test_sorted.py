@@ -344,7 +344,7 @@ MISTAKES = [
     ("topk(X[r], BIG)", "E203", "`topk` of 512 elements, but `D` has only 256", "write `256`"),
     ("topk(X[r], 0)", "E203", "the number of elements of `topk` must be positive, not 0", None),
     ("topk(X[r], 2.5)", "E203", "a size is an integer, not 2.5", None),
-    ("topk(X[r], 8)", "E225", "the value stored lacks `K` and has `8` beside", "topk(x, K)"),
+    ("topk(X[r], 8)", "E225", "the value stored has axes [r, 8]", "topk(x, K)"),
     ("topk(X[r] > 0, K)", "E229", "`topk` takes a number, not a truth", None),
     ("argmax(X[r], r)", "E226", "`argmax` along `r` would be over only the block's tile", None),
     ("argmin(X[r], -1)", "E226", "`argmin` goes along an axis by its name", "argmin(X[r])"),
