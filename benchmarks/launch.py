@@ -54,7 +54,7 @@ class Nothing:
     def function(self, build: Any, device: torch.device) -> int:
         return 1
 
-    def map(self, layout: Any, tensor: Any, data: Tensor) -> bytes:
+    def map(self, layout: Any, tensor: Any, data: Tensor, end: bool) -> bytes:
         return bytes(hopper.MAP_BYTES)
 
     def enter(self, device: torch.device) -> None:

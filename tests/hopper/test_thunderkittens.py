@@ -44,7 +44,7 @@ LIBRARY = {
     "kittens::base_ops": "max min sum",
     "kittens::everyone::tma::cluster": "arrive wait",
     "kittens::tma": """
-        descriptor expect load_async store_add_async store_async store_async_read_wait store_async_wait
+        descriptor expect expect_bytes load_async store_add_async store_async store_async_read_wait store_async_wait
     """,
     "kittens::tma::cluster": "arrive load_async",
 }
@@ -75,6 +75,7 @@ VARIANTS = {
     "bytes out": gemm(layouts="NT", operand="fp8", block=(128, 128, 128), output="fp8"),
     "from bf16 to bytes": gemm(block=(128, 128, 64), output="fp8"),
     "bias": gemm(epilogue="relu", tail="tail masked", dims=(200, 328, 136)),
+    "ends of both factors": gemm(layouts="NT", tail="tail masked", dims=(200, 328, 136)),
     "models' order": Attention(384, 384, order="models'").text,
     "causal, three consumers": Attention(384, 384, rows=192, block=64, causal=True).text,
 }

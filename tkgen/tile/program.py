@@ -73,6 +73,8 @@ class Ring:
     In shared memory it has a `type`, and is an array of these `extents`. `number` is of the first of an array of rings,
     of which a region's part is one. The warps of a role write a tile that is `dealt` together: each kind of op
     divides it in another way. Of a tile with a `share` each block of a cluster copies a part of that type, for all.
+    `boxes` is a local that says what is copied of a tile: fewer rows, where the tensor ends within it; all parts are
+    copied as one tile of type `whole`.
     """
 
     name: str
@@ -87,6 +89,8 @@ class Ring:
     space: Space = Space.SHARED
     dealt: bool = False
     share: str = ""
+    boxes: str = ""
+    whole: str = ""
 
     def __hash__(self) -> int:
         return hash((self.name, self.space))

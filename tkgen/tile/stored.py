@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
+from math import prod
 
 from tkgen.proof.execution import Order, Parts, execute
 from tkgen.proof.program import Do, Loop
@@ -38,9 +39,9 @@ def computed(terms: Terms, function: str, *of: Hashable, tiles: Sequence[Term], 
     return terms.of((COMPUTE, function, result, *of), *tiles)
 
 
-def copied(terms: Terms, tensor: str, coordinate: Coordinate) -> Term:
-    """A tile of a tensor."""
-    return terms.leaf(tensor, coordinate)
+def copied(terms: Terms, tensor: str, coordinate: Coordinate, part: int | None = None) -> Term:
+    """A tile of a tensor, or of its parts one."""
+    return terms.leaf(tensor, coordinate if part is None else (*coordinate, part))
 
 
 class _Work:
@@ -55,7 +56,10 @@ class _Work:
         tiles = [self._whole(parts) for parts in found]
         match step.does:
             case (str(kind), str(tensor), tuple(coordinate)) if kind == COPY:
-                return [(copied(self.terms, tensor, coordinate),)]
+                (written,) = step.writes
+                if (count := prod(end - first for first, end in written.box)) == 1:
+                    return [(copied(self.terms, tensor, coordinate),)]
+                return [tuple(copied(self.terms, tensor, coordinate, part) for part in range(count))]
             case (str(kind), str(layouts), bool(in_order)) if kind == MULTIPLY:
                 one, two, *before = tiles
                 made = product(self.terms, layouts, *((one, two) if in_order else (two, one)))

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
+from math import prod
 from typing import TypeAlias
 
 from tkgen.proof import program as proof
@@ -318,9 +319,10 @@ class _Agent:
             case CopyIn(to=to, tensor=tensor, coord=coord, flags=flags, at=at):
                 meeting = _flag(flags, self._slot(at, flags.slots))
                 stream, own = self._stream(op.stream_kind), self._written(to, CopyIn)
+                parts = prod(end - first for first, end in own.box)
                 for of in self._shares(to.ring):
                     there = replace(own, ring=own.ring.removesuffix(self.block) + of)
-                    yield proof.Do(writes=(there,), stream=stream, meeting=meeting + of, bytes=1,
+                    yield proof.Do(writes=(there,), stream=stream, meeting=meeting + of, bytes=parts,
                                    does=(COPY, tensor, self._place(coord)))  # fmt: skip
             case Multiply(layouts=layouts, sums=sums, left=left, right=right, fresh=fresh):
                 shared, stream = left.ring.scope is not Scope.WARP, self._stream(op.stream_kind)

@@ -17,6 +17,8 @@ from tkgen.backends.hopper.streamed import Code, program
 from tkgen.ir.tensors import Dim, Tensor
 
 PACKAGE = "tkgen.backends.hopper"
+SUFFIXES = ("_tile", "_part", "_box", "_boxes", "_end", "_s", "_acc", "_v", "_loaded", "_load", "_made")
+"""Endings of names that belong to a tensor, or to sums."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ def _words() -> frozenset[str]:
 def name(text: str) -> str:
     """`text` as a C++ identifier of the generated file: with a trailing underscore where it is taken."""
     safe = cpp_name(text)
-    made = (safe, *(safe + suffix for suffix in ("_tile", "_part", "_s", "_acc", "_v", "_loaded", "_load", "_made")))
+    made = (safe, *(safe + suffix for suffix in SUFFIXES))
     return f"{safe}_" if _words().intersection(made) else safe
 
 

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from tkgen.backends.protocol import Build
 
 MAP_BYTES = 128  # CUtensorMap (cuda.h)
+NO_MAP = bytes(MAP_BYTES)  # of a tensor that the copy engine does not move
 PAIR_BYTES = 8  # of two neighbouring f32, which epilogues read together
+LEAST_ROWS = 8  # of a box for a tile without any row inside
 GLOBAL_BYTES = 192  # kittens::gl: the map, an address, rows, columns, depth, batch, padding to the map's alignment
 
 
@@ -56,6 +58,14 @@ class Boxes(Protocol):
 
     def grouped(self, access: Access) -> bool:
         """True if the rows of a tile are of a group, which ends where its last row is."""
+
+    @property
+    def clusters(self) -> int:
+        """Blocks of a cluster."""
+
+    @property
+    def ended(self) -> Sequence[str]:
+        """The tensors, by name, that have a second map, for boxes of the last tile's rows."""
 
 
 def problems(
@@ -147,8 +157,11 @@ class TensorMap:
         return self.dtype.bytes
 
 
-def described(layout: Boxes, tensor: Tensor, data: torch.Tensor) -> TensorMap:
+def described(layout: Boxes, tensor: Tensor, data: torch.Tensor, end: bool = False) -> TensorMap:
     """The map of a tensor for boxes of its tile's panels: of two dimensions for a matrix, else of four.
+
+    Boxes at the `end` have as many rows as the last tile has inside, or `LEAST_ROWS` (`tk::boxes_of` is the same in
+    C++).
 
     The rows of groups have five. A copy of rows of a group begins at i along the dimension of the rows, and at j along
     the fifth, which has the same stride: at row i + j. Rows end there where the dimension of the rows does, whatever j
@@ -167,6 +180,8 @@ def described(layout: Boxes, tensor: Tensor, data: torch.Tensor) -> TensorMap:
         found.append(f"columns of `{tensor.name}` are not contiguous")
     box = [1, 1, 1, layout.box(tensor)[1]]
     box[along] = layout.box(tensor)[0]
+    if end:
+        box[along] = sizes[along] % box[along] or LEAST_ROWS
     before = 0
     if grouped:
         before = sizes[along] * strides[3 - along]
@@ -180,14 +195,14 @@ def described(layout: Boxes, tensor: Tensor, data: torch.Tensor) -> TensorMap:
     )  # fmt: skip
 
 
-def tensor_map(layout: Boxes, tensor: Tensor, data: torch.Tensor) -> bytes:
-    """The driver's map of a tensor.
+def tensor_map(layout: Boxes, tensor: Tensor, data: torch.Tensor, end: bool = False) -> bytes:
+    """The driver's map of a tensor, or of its `end`.
 
     Raises:
         MapError: the copy engine cannot move it.
     """
     cuda = driver()
-    what = described(layout, tensor, data)
+    what = described(layout, tensor, data, end)
     if what.problems:
         raise MapError("; ".join(what.problems))
     types = cuda.CUtensorMapDataType
@@ -220,25 +235,54 @@ def packed(
     alignment: int,
 ) -> bytes:  # fmt: skip
     """The argument of a kernel."""
-    moved = [t for t in program.arguments if layout is not None and t.name in layout.moved]
-    maps = {t.name: tensor_map(layout, t, tensors[t.name]) for t in moved if layout is not None}
-    return argument(program, maps, tensors, scalars, alignment)
+    maps = {
+        m: tensor_map(layout, m.tensor, tensors[m.name], m.end) if layout and m.name in layout.moved else NO_MAP
+        for m in members(layout, program)
+    }  # fmt: skip
+    return argument(maps, tensors, [scalars[s.name] for s in program.scalars], alignment)
+
+
+@dataclass(frozen=True)
+class Member:
+    """A tensor in the argument of a kernel: with the map of its tiles, or that of its last ones, if any."""
+
+    tensor: Tensor
+    end: bool = False
+
+    @property
+    def name(self) -> str:
+        """That of the tensor."""
+        return self.tensor.name
+
+
+def members(layout: Boxes | None, program: KernelProgram) -> tuple[Member, ...]:
+    """The tensors of a kernel's argument in their order, which scalars follow."""
+    ends = () if layout is None else layout.ended
+    return (*map(Member, program.arguments), *(Member(t, end=True) for t in program.arguments if t.name in ends))
+
+
+def unread(layout: Boxes, member: Member, data: torch.Tensor) -> bool:
+    """True if a launch does not read that member: an end's, where all tiles have all of their rows.
+
+    Blocks of a cluster may have tiles without any row.
+    """
+    if not member.end or layout.clusters > 1:
+        return False
+    size = int([1, 1, *data.shape][-4:][layout.rows_along(layout.moved[member.name])])
+    return size % layout.box(member.tensor)[0] == 0
 
 
 def argument(
-    program: KernelProgram, maps: Mapping[str, bytes], tensors: Mapping[str, torch.Tensor],
-    scalars: Mapping[str, float], alignment: int,
-) -> bytes:  # fmt: skip
-    """A kernel's one argument, laid out as the generated `globals` is; a tensor without a map has zeros there."""
+    maps: Mapping[Member, bytes], tensors: Mapping[str, torch.Tensor], scalars: Sequence[float], alignment: int
+) -> bytes:
+    """A kernel's one argument, laid out as the generated `globals` is, of its members in order with their maps."""
     parts = []
-    for tensor in program.arguments:
-        data = tensors[tensor.name]
+    for member, tensor_map in maps.items():
+        data = tensors[member.name]
         batch, depth, rows, cols = [1, 1, 1, *data.shape][-4:]
-        part = maps.get(tensor.name, bytes(MAP_BYTES)) + struct.pack(
-            "<Qiiii", data.data_ptr(), rows, cols, depth, batch
-        )
+        part = tensor_map + struct.pack("<Qiiii", data.data_ptr(), rows, cols, depth, batch)
         parts.append(part.ljust(GLOBAL_BYTES, b"\0"))
-    parts += [struct.pack("<f", scalars[s.name]) for s in program.scalars]
+    parts += [struct.pack("<f", value) for value in scalars]
     whole = b"".join(parts)
     return whole.ljust(-(-len(whole) // alignment) * alignment, b"\0")
 

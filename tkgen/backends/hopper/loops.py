@@ -368,6 +368,16 @@ class HopperLoop:
         """The dimension of batch, depth, rows and columns along which the rows of a tile lie."""
         return 4 - len(access.indices) + next(n for n, i in enumerate(access.indices) if i.extends)
 
+    @property
+    def clusters(self) -> int:
+        """Blocks of a cluster."""
+        return 1
+
+    @property
+    def ended(self) -> tuple[str, ...]:
+        """No operand: rows beyond the end are zeros, which reductions of keys read."""
+        return ()
+
     def grouped(self, access: Access) -> bool:
         """True if the rows of a tile end before the tensor does: where a group, a padded tile or a page's keys end."""
         along = [i.axis for i in access.indices if i.extends and i.axis is not None]

@@ -10,6 +10,7 @@ its products of it. The sums leave through shared memory and the copy engine, pa
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import PurePath
 
 from tkgen.backends.cdna.lower.model import Constant, ScalarMember
@@ -110,7 +111,7 @@ class _Lowering:
             comment_text(PurePath(spec).name),
             self.machine.name,
             tuple(self.constants()),
-            tuple(map(self.tensor, p.arguments)),
+            (*map(self.tensor, p.arguments), *(self.end(t) for t in p.arguments if t.name in self.layout.ended)),
             tuple(ScalarMember(name(s.name), s.dtype.cpp, self.origin(s.span)) for s in p.scalars),
             tuple(dict.fromkeys(functions)),
             tuple(body(program(code), FULL + OF_CLUSTER * code.cluster, "a fresh stage counts as empty",
@@ -130,6 +131,8 @@ class _Lowering:
             if f.part:
                 about = "what each block of a cluster copies of it, for all"
                 yield f"using {f.name}_part = {f.part};{remark(self.origin('clusters'), about)}"
+            if f.whole and f.parts:
+                yield f"using {f.name}_box = {f.whole};{remark(f.origin, 'the same of all consumers, in one copy')}"
         for o in outputs:
             if o.type:
                 yield f"using {o.name}_tile = {o.type};{remark(o.origin, o.comment)}"
@@ -155,7 +158,8 @@ class _Lowering:
         moved = layout.moved_registers or (0, 0)
         operands = tuple(
             streamed.Operand(f.name, not f.parts, f"{f.name}_s", f"{f.name}_tile", f.name, f.coord, f.axis,
-                             f"{f.name}_part" if f.part else "", self.marks.remark(f.origin), f.filled)
+                             f"{f.name}_part" if f.part else "", self.marks.remark(f.origin), f.filled,
+                             f"{f.name}_{'box' if f.parts else 'tile'}" if f.whole else "", f.boxes)
             for f in factors
         )  # fmt: skip
         numbers = {f.name: n for n, f in enumerate(factors)}
@@ -403,6 +407,14 @@ class _Lowering:
         if operand.contraction_first:
             shape, at = shape[::-1], at[::-1]
         tile, part = self.tile_type(operand.dtype, shape), ""
+        whole, boxes, box = "", "", f"{name(operand.name)}_{'box' if rows else 'tile'}"
+        if operand.name in self.layout.ended:
+            place, dim = ("tile_row", self.program.m) if rows else ("tile_col", self.program.n)
+            at[0], tensor = place, name(operand.name)
+            whole = self.tile_type(operand.dtype, ("BLOCK_ROWS" if rows else "BLOCK_COLS", "K_STEP"))
+            remark = self.marks.remark(self.origin("tail"))
+            boxes = (f"const auto {tensor}_boxes = tk::boxes_of<{box}>(g.{tensor}, g.{tensor}_end, {place}, "
+                     f"{self.limit(dim)});{remark}")  # fmt: skip
         if along is not None:
             shape[along] = f"{shape[along]} / CLUSTER"
             at[along] = f"{f'({at[along]})' if ' ' in at[along] else at[along]} * CLUSTER + rank"
@@ -416,6 +428,8 @@ class _Lowering:
             self.axis(access),
             about,
             self.origin(operand.span),
+            whole=whole,
+            boxes=boxes,
         )
 
     def filling(self, operand: Operand) -> streamed.Filled:
@@ -486,9 +500,16 @@ class _Lowering:
         what = "part" if parted else "tile"
         access, tile = self.layout.moved.get(tensor.name), ""
         if access is not None:
+            left = any(o.name == tensor.name and o.side is Side.A for o in self.program.operands)
+            what = "box" if left and tensor.name in self.layout.ended else what
             tile = described(f"{name(tensor.name)}_{what}", self.layout.rows_along(access))
         kind = "uint8_t" if tensor.dtype.packed else tensor.dtype.cpp
         return Member(name(tensor.name), kind, (b, d, r, c), self.origin(tensor.span), tile)
+
+    def end(self, tensor: Tensor) -> Member:
+        """A tensor once more, with a map for boxes of the last tile's rows."""
+        member = self.tensor(tensor)
+        return replace(member, name=f"{member.name}_end")
 
     @property
     def steps(self) -> str:

@@ -197,9 +197,12 @@ class _ProductPlace:
     def _brought(self, terms: Terms, access: Access, place: int, step: int) -> Term:
         """The tile of an operand: copied, or what warps load at its first row, at the step, at indices of a batch."""
         layout, tensor = self.layout, access.tensor.name
+        is_left = layout.program.operand(tensor).side is Side.A
+        if tensor in layout.ended and is_left and layout.consumers > 1:  # one copy brings the rows of all
+            place, part = divmod(place, layout.consumers)
+            return copied(terms, name(tensor), self._operand(access, place, step), part)
         if tensor not in layout.filled:
             return copied(terms, name(tensor), self._operand(access, place, step))
-        is_left = layout.program.operand(tensor).side is Side.A
         first = place * (layout.machine.wgmma_rows if is_left else layout.program.block[1])
         first += self.begin if layout.ragged and is_left else 0
         at = (first, step, *(self.indices[axis.name] for axis in layout.batch_of(access)))

@@ -142,7 +142,7 @@ class ProductWork:
         """The results of an operation."""
         match step.stream:
             case "copies":
-                return [(self._brought(step),)]
+                return [self._brought(step)]
             case "products":
                 return [(self._product(step, found),)]
             case "stores":
@@ -211,9 +211,10 @@ class ProductWork:
         whole = self._tile(ring, access.instance, part)
         return whole.chunk(self.shape.warps)[warp]
 
-    def _brought(self, step: Do) -> Tensor:
+    def _brought(self, step: Do) -> Parts:
         (access,) = step.writes
-        return self._tile(access.ring, access.instance, access.box[0][0] if access.ring[0] == "A" else 0)
+        parts = range(*access.box[0]) if access.ring[0] == "A" else (0,)
+        return tuple(self._tile(access.ring, access.instance, part) for part in parts)
 
     def _tile(self, ring: str, instance: int, part: int) -> Tensor:
         """The tile of an operand in a step; of A that part of the consumers'."""
@@ -230,7 +231,11 @@ class ProductWork:
         axes = (self.sums.cols if side else self.sums.rows, self.sums.contraction)
         at = (first, (piece.first + k) * bk)
         if name not in self.layout.filled:
-            return self.memory.brought(self.layout.moved[name], axes, at, shape)
+            access = self.layout.moved[name]
+            brought = self.memory.brought(access, axes, at, shape)
+            if name in self.layout.ended:  # nobody has written the other rows
+                brought[len(self.memory.places[axes[0].name]) :] = torch.nan
+            return brought
         return self.memory.filled(self.layout.filled[name], self.sums.made.get(name), axes, at, shape)
 
     def _product(self, step: Do, found: Sequence[Parts]) -> Tensor:

@@ -24,6 +24,8 @@ class Factor:
     comment: str
     origin: Origins
     filled: streamed.Filled | None = None
+    whole: str = ""  # of the rows of all consumers, where these are one copy, as the tensor may end within
+    boxes: str = ""  # what is copied of it then
 
 
 @dataclass(frozen=True)

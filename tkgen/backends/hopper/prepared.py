@@ -52,8 +52,11 @@ class Driver(Protocol):
     def function(self, build: CudaBuild[HopperSpec[Any]], device: torch.device) -> int:
         """The kernel, loaded on that device."""
 
-    def map(self, layout: hopper.Boxes, tensor: tensors.Tensor, data: Tensor) -> bytes:
-        """The tensor map of an input or output. Raises MapError where the copy engine cannot move it."""
+    def map(self, layout: hopper.Boxes, tensor: tensors.Tensor, data: Tensor, end: bool) -> bytes:
+        """The tensor map of an input or output, or of its `end`.
+
+        Raises MapError where the copy engine cannot move it.
+        """
 
     def enter(self, device: torch.device) -> None:
         """Make the context of the device current in the calling thread."""
@@ -85,9 +88,9 @@ class Cuda:
                 self._functions[key] = int(hopper.function(hopper.driver(), build))
         return self._functions[key]
 
-    def map(self, layout: hopper.Boxes, tensor: tensors.Tensor, data: Tensor) -> bytes:
+    def map(self, layout: hopper.Boxes, tensor: tensors.Tensor, data: Tensor, end: bool) -> bytes:
         """The driver's own encoding."""
-        return hopper.tensor_map(layout, tensor, data)
+        return hopper.tensor_map(layout, tensor, data, end)
 
     def enter(self, device: torch.device) -> None:
         """Make the device's primary context current, which a thread's first use of torch's runtime does."""
@@ -340,24 +343,29 @@ def _prepare(build: CudaBuild[HopperSpec[Any]], launch: Launch[Any], given: Mapp
     made = tuple(_made(launch, tensor, places.get(tensor.name)) for tensor in program.outputs)
     written = [each.allocate(list(like.values()), device) for each in made]
     named = like | {t.name: data for t, data in zip(program.outputs, written, strict=True)}
-    maps = {t.name: driver.map(layout, t, named[t.name]) for t in program.arguments if layout and t.name in moved}
-    scalars = {s.name: 0.0 for s in program.scalars}
-    argument = hopper.argument(program, maps, named, scalars, spec.target.map_alignment)
+    maps = {
+        m: driver.map(layout, m.tensor, named[m.name], m.end) if layout and m.name in moved else hopper.NO_MAP
+        for m in hopper.members(layout, program)
+    }
+    argument = hopper.argument(maps, named, [0.0] * len(program.scalars), spec.target.map_alignment)
 
-    def slot(at: int, tensor: tensors.Tensor) -> Slot:
-        begin = list(program.arguments).index(tensor) * hopper.GLOBAL_BYTES
+    def slots(at: int, tensor: tensors.Tensor) -> Iterator[Slot]:
         is_moved = tensor.name in moved
         aligned = ACCESS_BYTES if is_moved else spec.aligned_bytes(tensor.name)
         before = hopper.described(layout, tensor, named[tensor.name]).before if layout and is_moved else 0
-        return Slot(at, (begin + hopper.MAP_BYTES) // WORD, aligned - 1, begin if is_moved else None, before)
+        for number, member in enumerate(maps):
+            if member.tensor == tensor and not (layout and hopper.unread(layout, member, named[member.name])):
+                begin = number * hopper.GLOBAL_BYTES
+                word = (begin + hopper.MAP_BYTES) // WORD
+                yield Slot(at, word, aligned - 1, begin if is_moved else None, before)
 
     called = driver.function(build, device), spec.blocks(launch), build.threads, build.dynamic_bytes
     outside = {t.name for t in program.outputs}
     return Prepared(
         spec.name, driver, device,
-        tuple(slot(places[t.name], t) for t in program.reads if t.name not in outside),
-        tuple(slot(n, t) for n, t in enumerate(program.outputs)),
-        made, copied, len(program.arguments) * hopper.GLOBAL_BYTES // 4,
+        tuple(slot for t in program.reads if t.name not in outside for slot in slots(places[t.name], t)),
+        tuple(slot for n, t in enumerate(program.outputs) for slot in slots(n, t)),
+        made, copied, len(maps) * hopper.GLOBAL_BYTES // 4,
         lambda: Held(argument, *called),
     )  # fmt: skip
 

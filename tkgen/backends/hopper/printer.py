@@ -120,9 +120,15 @@ def statement(op: Op) -> str:
         case Arrive(flags=flags, at=at):
             return f"arrive({_slot(flags.cpp, flags.slots, at)})"
         case Expect(flags=flags, at=at, tiles=tiles):
+            if any(tile.ring.boxes for tile in tiles):
+                sizes = (f"{t.ring.boxes}.bytes" if t.ring.boxes else f"sizeof({region(t)})" for t in tiles)
+                return f"tma::expect_bytes({_slot(flags.cpp, flags.slots, at)}, {' + '.join(sizes)})"
             return f"tma::expect({', '.join([_slot(flags.cpp, flags.slots, at), *map(region, tiles)])})"
         case CopyIn(to=to, tensor=tensor, coord=coord, axis=axis, flags=flags, at=at):
             flag = _slot(flags.cpp, flags.slots, at)
+            if to.ring.boxes:
+                tile = f"reinterpret_cast<{to.ring.whole} &>({region(to)})" if to.ring.parts else region(to)
+                return f"tma::load_async{axis}({tile}, {to.ring.boxes}.tensor, {coord}, {flag})"
             if not to.ring.share:
                 return f"tma::load_async{axis}({region(to)}, g.{tensor}, {coord}, {flag})"
             tile = f"reinterpret_cast<{to.ring.share} *>(&{region(to)})[rank]"

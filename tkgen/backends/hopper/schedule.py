@@ -101,6 +101,7 @@ class Shape:
     chunked: tuple[int, ...] = ()  # the outputs that warps store, as the copy engine cannot step over their rows
     filled: tuple[str, ...] = ()  # the tiles that warps of the producer load and store
     scattered: int = 0  # panels that are stored to computed positions, from registers
+    ended: tuple[str, ...] = ()  # those of which one copy brings all parts, or as many rows as there are
 
     @property
     def turn(self) -> int:
@@ -172,6 +173,7 @@ def block_shape(layout: Layout, steps: int) -> Shape:
     """The shape of a kernel with this layout whose tiles take `steps` steps."""
     lefts, rights = (list(dict.fromkeys(p.factors[i].name for p in layout.program.products)) for i in (0, 1))
     products = tuple((lefts.index(p.left.name), rights.index(p.right.name)) for p in layout.program.products)
+    rings = {name: f"{side}{n}" for side, names in (("A", lefts), ("B", rights)) for n, name in enumerate(names)}
     return Shape(layout.stages, layout.consumers, steps, layout.panels, layout.store_buffers, products,
                  fragments=layout.fragments, ping_pong=layout.ping_pong, scaled=layout.scaled,
                  ragged=layout.ragged, blocks=layout.clusters, common=layout.common,
@@ -180,8 +182,8 @@ def block_shape(layout: Layout, steps: int) -> Shape:
                  scattered=layout.fragments * sum(map(layout.panels_of, layout.scattered)),
                  chunked=tuple(n for n, store in enumerate(layout.panels_stored)
                                if layout.stored_in_chunks(store.target.tensor)),
-                 filled=tuple(f"{side}{n}" for side, names in (("A", lefts), ("B", rights))
-                              for n, name in enumerate(names) if name in layout.filled))  # fmt: skip
+                 filled=tuple(rings[name] for name in layout.filled),
+                 ended=tuple(rings[name] for name in layout.ended))  # fmt: skip
 
 
 def representatives(shape: Shape, numbers: Iterable[int]) -> list[Shape]:
@@ -283,7 +285,7 @@ def schedule(shape: Shape, tiles: int = 0, ends: Mapping[Part, int] | None = Non
 def _code(shape: Shape) -> Code:
     """The operands, products and outputs of a block of this shape."""
     operands = [Operand(name, name in shape.rights, share="part" if name[0] == shape.common else "",
-                        filled=Filled() if name in shape.filled else None)
+                        filled=Filled() if name in shape.filled else None, whole="whole" * (name in shape.ended))
                 for name in (*shape.lefts, *shape.rights)]  # fmt: skip
     numbers = {operand.ring: n for n, operand in enumerate(operands)}
     products = tuple(Product(numbers[f"A{a}"], numbers[f"B{b}"]) for a, b in shape.products)

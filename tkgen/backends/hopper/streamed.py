@@ -10,6 +10,9 @@ back when they are done. The sums leave through panels of shared memory, by the 
 - `cluster`: blocks copy tiles of an operand for each other.
 - An output that is `scattered` leaves from registers: lanes store its elements to computed positions.
 
+Of an operand with `boxes` all rows of a block are one copy, of those rows alone that the tensor has: the copy engine is
+slow where a box reaches beyond the last one (`Layout.ended`).
+
 Tiles of an operand that is `filled` are loaded by all threads of the producer, and computed on their way where they are
 no copies: each has a part of the next step's in registers while it waits for a free stage.
 """
@@ -85,6 +88,8 @@ class Operand:
     share: str = ""  # the type of what each block of a cluster copies of it, where they have it in common
     remark: str = ""
     filled: Filled | None = None
+    whole: str = ""  # the type of a tile of all parts, where the last rows of the tensor end within one
+    boxes: str = ""  # and the C++ of what is copied of it
 
 
 @dataclass(frozen=True)
@@ -238,7 +243,8 @@ class _Streamed:
         extents = ("STAGES",) if operand.right else ("STAGES", parts)
         dealt = operand.filled is not None
         return Ring(operand.ring, operand.cpp, "STAGES", parts or "1" * dealt, type=operand.type, extents=extents,
-                    remark=operand.remark, share=operand.share, dealt=dealt)  # fmt: skip
+                    remark=operand.remark, share=operand.share, dealt=dealt, whole=operand.whole,
+                    boxes=f"{operand.tensor}_boxes" if operand.whole else "")  # fmt: skip
 
     def _loaded(self, number: int, operand: Operand) -> Ring:
         """Registers with a warp's share of the tiles of a step, as they were loaded."""
@@ -293,11 +299,12 @@ class _Streamed:
         else:
             loop = Loop("k", code.steps, body, unroll="unroll 1" if code.cluster else "")
         before, remark, registers = code.producer
-        tiles = Tiles(code.head, (Text(code.place), loop))
+        boxes = tuple(operand.boxes for operand in code.operands if operand.boxes)
+        tiles = Tiles(code.head, (Text((*code.place, *boxes)), loop))
         return Role("producer", (stage,), (), tiles, groups_before=before, registers=registers, remark=remark)
 
     def _copied(self, operand: Operand, ring: Ring) -> Node:
-        part = "i" if ring.parts else ""
+        part = "i" if ring.parts and not ring.boxes else ""
         copy = CopyIn(Region(ring, "stage", part), operand.tensor, operand.coord, operand.axis, self.full, "stage",
                       who=Who.FIRST if self.filled else Who.ALL)  # fmt: skip
         return Loop("i", ring.parts, (copy,)) if part else copy

@@ -9,7 +9,8 @@ once, where it serves two neighbours that want the same as one, the lines that a
 memory, are bounds of their own; bounds of copies are added smoothly, as each comes late by chance. A row of a box is
 one request where it begins at a multiple of 64 bytes, elsewhere two. Blocks of a cluster ask for half of what they
 share. Rows of boxes beyond the end of a tensor, which the copy engine fills with zeros in about 8 cycles each (measured
-on an H200, 2026-11-29), are not counted: tiles at an end take up to 1.7 times as long.
+on an H200, 2026-11-29), are not counted: only parts that blocks of a cluster copy for each other, groups and consumers
+that take turns have such boxes (`Layout.ended`), and their tiles at an end take up to 1.7 times as long.
 
 A tile has its steps, and then its sums leave: instructions that nothing hides, what an epilogue reads, and room in the
 L2. Meanwhile the producer fills its stages. A block has its tiles one after the other; the first one's copies come from

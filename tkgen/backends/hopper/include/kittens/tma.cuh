@@ -71,6 +71,12 @@ template<typename... Tiles> __device__ inline void expect(semaphore &bar, const 
                  : "memory");
 }
 
+/// The same for this number of bytes.
+__device__ inline void expect_bytes(semaphore &bar, uint32_t bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;" ::"r"(tkgen::shared_address(&bar)), "r"(bytes)
+                 : "memory");
+}
+
 /// Brings the tile at `at` from `from`; elements outside the tensor are zeros. The rows of the tile lie along `axis`.
 template<int axis = dim::ROW, cache_policy = cache_policy::NORMAL, typename S, typename G, typename C = coord<S>>
 __device__ inline void load_async(S &to, const G &from, const C &at, semaphore &bar) {

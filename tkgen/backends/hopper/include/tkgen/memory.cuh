@@ -34,6 +34,23 @@ template <typename GL> __device__ inline float2 pair_at(const GL &tensor, const 
 /// The same number for two neighbours.
 __device__ inline float2 both(float v) { return {v, v}; }
 
+// ---------------------------------------------------------------- boxes of the copy engine
+
+/// What the copy engine brings of a tile: by which tensor map, and how many bytes.
+template <typename GL> struct boxes {
+    const GL &tensor;
+    uint32_t bytes;
+};
+
+/// Those of tile number `tile` along the rows, of which there are `size`. A box that reaches beyond the last row takes longer
+/// than one of the rows inside, so the map of `end` has as many rows as the last tile; of a tile without any, eight.
+template <typename Tile, typename GL>
+__device__ inline boxes<GL> boxes_of(const GL &whole, const GL &end, int tile, int size) {
+    constexpr int rows = Tile::rows, row_bytes = int(sizeof(Tile)) / rows, least = 8;
+    if ((tile + 1) * rows <= size) return {whole, sizeof(Tile)};
+    return {end, uint32_t((size % rows ? size % rows : least) * row_bytes)};
+}
+
 // ---------------------------------------------------------------- buffers
 
 constexpr uint32_t OUTSIDE = 0x80000000;  // an offset past every buffer: loads give zero, stores are dropped
