@@ -6,9 +6,13 @@ import pytest
 import torch
 
 from tkgen.api import load
+from tkgen.backends.registry import backend_of
 from tkgen.diagnostics import SpecError
 from tkgen.emulate import Interleaving
+from tkgen.execute.compare import Inputs, compare, random_inputs
 from tkgen.execute.launch import emulate_all, run
+from tkgen.execute.modelled import in_order
+from tkgen.ir.meaning import evaluate
 from tkgen.ir.verifier import Broken
 from tkgen.schedule import row_verifier
 
@@ -177,6 +181,20 @@ def test_such_loops_are_right_on_all_machines(text: str) -> None:
         tried = run(load(text, target=target).check().build())
         assert tried.ok, tried.failure
     assert load(text, target="sm_90a").check().source.text
+
+
+@pytest.mark.parametrize("text", [GATED.format(t=9), FIBONACCI, SHIFTED, HALVED, WINDOW])
+def test_the_model_for_hopper_executes_every_iteration(text: str) -> None:
+    """It once executed one iteration of a loop over positions."""
+    spec = load(text, target="sm_90a").check()
+    launch = spec.launch(None)
+    inputs = random_inputs(launch, 1, Inputs.NORMAL, backend_of("sm_90a").functions)
+    meant = evaluate(spec.program.kernel, inputs, {}, launch.extents, backend_of("sm_90a").functions)
+    for executor in backend_of("sm_90a").executors.values():
+        made = in_order(executor, spec, launch, inputs, {}, executor.orders(1)[0])
+        assert not made.findings
+        for name, result in meant.items():
+            assert compare(made.outputs[name].float(), result.value, result.bound).right, (executor, name)
 
 
 def test_elements_that_are_not_held_from_iteration_to_iteration_are_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,6 +36,7 @@ from tkgen.ir.rounding import rounded, unwritten
 from tkgen.ir.tiles import Tile, along_dims, picked
 from tkgen.proof.execution import Order, Outcome, Parts, execute
 from tkgen.proof.program import Do
+from tkgen.schedule.row_loops import loops
 from tkgen.schedule.row_steps import passes as all_passes
 from tkgen.schedule.row_verifier import constants, program
 from tkgen.schedule.rows import RowMap, extent
@@ -185,7 +186,8 @@ class RowWork:
         self, m: RowMap, memory: RowMemory, tile: Mapping[Axis, int], passes: Sequence[int], groups: Mapping[str, range]
     ):
         self.m, self.memory, self.tile, self.passes = m, memory, tile, passes
-        memory.at_indices({a.name: at for a, at in tile.items() if a.is_index})
+        self.indices, self.groups = {a.name: at for a, at in tile.items() if a.is_index}, groups
+        memory.at_indices(self.indices)
         memory.group |= groups
         self.walks = [self._walks() for _ in range(m.waves)]  # which walk comes next
         self.sweep = [0] * m.waves  # at which each is
@@ -265,6 +267,9 @@ class RowWork:
         self.sweep[agent] = number
         sweep = m.sweeps[number]
         looped = m.fast.kind is AxisKind.SEQUENTIAL
+        if sweep.loop is not None and sweep.loop.axis.is_index and self.passes:
+            memory.at_indices(self.indices | {sweep.loop.axis.name: self.passes[at]})
+            memory.group |= self.groups
         begin = (self.passes or [0])[at] if looped else self.tile.get(m.fast, 0) * m.length
         memory.fast, memory.begin, memory.elements = m.fast, begin, self._elements(agent, begin)
         threads = range(agent * m.wave_lanes, (agent + 1) * m.wave_lanes)
@@ -374,9 +379,14 @@ def _loop_tiles(
     m: RowMap, launch: Launch[EquationProgram], tile: Mapping[Axis, int], groups: Mapping[str, range]
 ) -> list[int]:
     """The starts of the tiles that the loops of a block go through."""
-    if m.fast.kind is not AxisKind.SEQUENTIAL:
-        return [0]
     tiles = {a.name: range(at * (a.tile or 1), (at + 1) * (a.tile or 1)) for a, at in tile.items()}
+    if m.fast.kind is not AxisKind.SEQUENTIAL:
+        found = loops(m.kernel)  # over positions, all of the same ones
+        return (
+            [n for n in range(launch.extents[found[0].axis.dim.name]) if found[0].axis.visits(n, tiles)]
+            if found
+            else [0]
+        )
     size = len(groups[m.fast.name]) if m.fast.within else launch.extents[m.fast.dim.name]
     starts = range(0, size, m.length)
     if m.fast.part is not None:
