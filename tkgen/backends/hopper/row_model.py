@@ -381,12 +381,8 @@ def _loop_tiles(
     """The starts of the tiles that the loops of a block go through."""
     tiles = {a.name: range(at * (a.tile or 1), (at + 1) * (a.tile or 1)) for a, at in tile.items()}
     if m.fast.kind is not AxisKind.SEQUENTIAL:
-        found = loops(m.kernel)  # over positions, all of the same ones
-        return (
-            [n for n in range(launch.extents[found[0].axis.dim.name]) if found[0].axis.visits(n, tiles)]
-            if found
-            else [0]
-        )
+        found = [loop.axis for loop in loops(m.kernel)]  # over positions, all of the same ones
+        return [n for n in range(launch.extents[found[0].dim.name]) if found[0].visits(n, tiles)] if found else [0]
     size = len(groups[m.fast.name]) if m.fast.within else launch.extents[m.fast.dim.name]
     starts = range(0, size, m.length)
     if m.fast.part is not None:
