@@ -179,8 +179,9 @@ class _Unroller:
             yield Convert(op.result, total)
         for n, value in enumerate(values[1:], 2):
             last = n == len(values)
-            made = Value(next(self.numbers), op.result.axes, "", Kind.NUMBER, span=op.result.span)
-            result = op.result if last else made
+            result = op.result
+            if not last:
+                result = Value(next(self.numbers), op.result.axes, "", Kind.NUMBER, span=op.result.span)
             yield Map(result, CHAINED[op.function], (total, value))
             total = result
 
