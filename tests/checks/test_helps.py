@@ -120,7 +120,7 @@ SAID = [
     (ATTENTION, ("  shared K, V buffers 2\n", ""), "E230", "`shared K, V buffers 2`"),
     (ATTENTION, ("o / l\n", "o\n"), "W502", "and from `carry`"),
     (ATTENTION, ("  shared", "  tail masked\n  shared"), "E222", "remove it"),
-    (ATTENTION, ("shared K, V", "shared o, V"), "E200", "write `V`|write `Q`|declare it"),
+    (ATTENTION, ("shared K, V", "shared o, V"), "E200", "write `V`|write `Q`|write `K`|declare it"),
 ]
 
 

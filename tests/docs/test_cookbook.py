@@ -63,6 +63,7 @@ SIZES = {
     "output_projection": "HEADS=2 LENGTH=192",
     "fused_cross_entropy": "TOKENS=150 VOCABULARY=260",
     "linear_attention": "HEADS=2 LENGTH=192",
+    "gated_channels": "HEADS=2 T=20 E=32",
     "chunked_linear_attention": "HEADS=2 LENGTH=200",
     "cumulative_sum": "ROWS=3 T=2500",
     "chunk_cumsum": "HEADS=1 CHUNKS=2",

@@ -18,7 +18,7 @@ from math import lcm
 
 from tkgen.checks.words import names_text, place, statement
 from tkgen.diagnostics import Diagnostic, Fix, Label
-from tkgen.diagnostics.edits import also_for, without_option, without_statement
+from tkgen.diagnostics.edits import also_for, with_size, without_option, without_statement
 from tkgen.ir.equation_text import access_text
 from tkgen.ir.equations import Access
 from tkgen.ir.types import ACCESS_BYTES, DType, Operand, Program, Via
@@ -47,6 +47,7 @@ def check(plan: Plan, target: Target) -> list[Diagnostic]:
         *_direct_tiles(program, target),
         *_operations(plan),
         *_slow_reads(program, target),
+        *_ragged_rows(program),
         *_slow_products(program, target),
     ]
 
@@ -201,6 +202,30 @@ def _slow_reads(program: Program, target: Target) -> Iterator[Diagnostic]:
                 ),
                 Fix(f"{_transposed(program, operand)}, or accept it with `allow slow_reads`"),
             )
+
+
+def _ragged_rows(program: Program) -> Iterator[Diagnostic]:
+    """Operands whose rows end within 16 bytes: `tail masked` loads them an element at a time."""
+    if "slow_reads" in program.allow or program.tail != "masked":
+        return
+    staged = [o for o in program.operands if o.shared]
+    for last in dict.fromkeys(o.tensor.dims[-1] for o in staged):
+        found = [o for o in staged if o.tensor.dims[-1] == last]
+        dtype = found[0].tensor.dtype
+        unit = max(o.tensor.dtype.elements(ACCESS_BYTES) for o in found)
+        if last.size is None or last.size % unit == 0:
+            continue
+        padded = -(-last.size // unit) * unit
+        verb = "are" if len(found) > 1 else "is"
+        yield Diagnostic(
+            "W201",
+            f"{names_text(o.name for o in found)} {verb} read from global memory one element at a time",
+            Label(last.span, f"{last.name} = {last.size}: a row is {dtype.sized(last.size)} bytes"),
+            tuple(Label(o.tensor.span, "a load moves one element") for o in found),
+            (f"rows that are multiples of {ACCESS_BYTES} bytes are read {ACCESS_BYTES} bytes at a time",),
+            Fix(f"pad {last.name} to {padded}, or accept it with `allow slow_reads`",
+                with_size(last.span, padded), certain=False),
+        )  # fmt: skip
 
 
 def _stored_first(program: Program, operand: Operand) -> str:
