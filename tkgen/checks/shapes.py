@@ -219,7 +219,7 @@ def _ragged_rows(program: Program) -> Iterator[Diagnostic]:
         verb = "are" if len(found) > 1 else "is"
         yield Diagnostic(
             "W201",
-            f"{names_text(o.name for o in found)} {verb} read from global memory one element at a time",
+            f"{names_text([o.name for o in found])} {verb} read from global memory one element at a time",
             Label(last.span, f"{last.name} = {last.size}: a row is {dtype.sized(last.size)} bytes"),
             tuple(Label(o.tensor.span, "a load moves one element") for o in found),
             (f"rows that are multiples of {ACCESS_BYTES} bytes are read {ACCESS_BYTES} bytes at a time",),
