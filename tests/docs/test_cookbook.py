@@ -30,6 +30,9 @@ SIZES = {
     "softmax": "ROWS=8 D=512",
     "rmsnorm_int8": "TOKENS=8 D=512",
     "layernorm": "TOKENS=8 D=512",
+    "group_norm": "BATCH=2 GROUPS=3 CHANNELS=8 PLACES=60",
+    "batch_norm": "BATCH=9 CHANNELS=3 PLACES=784",
+    "mean_loss": "TOKENS=9 CLASSES=3000 PARTS=4",
     "cross_entropy": "TOKENS=4 VOCABULARY=9000",
     "top_k": "ROWS=8 D=512",
     "sparsemax": "ROWS=9 D=96",
@@ -123,7 +126,7 @@ def test_a_recipe_starts_with_its_description() -> None:
 WORDS = {
     **{word: word for word in ("install", "torch.compile", "bias", "dynamic sizes", "split-k", "swiglu", "causal")},
     **{word: word for word in ("soft cap", "alibi", "sliding window", "gqa", "mqa", "varlen", "paged", "conv1d")},
-    **{word: word for word in ("mask", "sinks")},
+    **{word: word for word in ("mask", "sinks", "group norm", "batch norm", "mean loss")},
     **{word: word for word in ("softmax", "layer norm", "rms norm", "cross entropy", "top-k", "argmax", "dropout")},
     **{word: word for word in ("embedding", "gather", "rotary", "rope", "transpose", "scan", "cumulative sum", "fp8")},
     **{word: word for word in ("int8", "int4", "moe", "mixture of experts", "autotune", "debug a race", "aot")},

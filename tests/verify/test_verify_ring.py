@@ -263,3 +263,22 @@ def test_what_is_not_known_is_named() -> None:
         torch.sort(X)
     with pytest.raises(UnsupportedError, match="zeros_like or new_zeros"):
         torch.zeros(4, 16).copy_(X)
+
+
+def test_steps_take_their_operands_first() -> None:
+    """A change of a step calls it with other operands, and then with what else it took."""
+    found = dict[str, int]()
+
+    def watcher(number: int, name: str, of: Callable[..., Ring], given: tuple[object, ...]) -> Ring:
+        operands = [x for x in given if isinstance(x, ring.Planes)]
+        rest = [x for x in given if not isinstance(x, ring.Planes)]
+        found[name] = number
+        result = of(*operands, *rest)
+        agree(result, of(*given))
+        return result
+
+    x = drawn(3, 4)
+    with ring.watched(watcher):
+        y = (x * x + 1).rsqrt() + (x * x + 2).sqrt() + (x * x + 1).log2()
+        (y.sum(-1) / y.amax(-1)).exp2()
+    assert {"root", "add", "sum", "max", "exp2"} <= set(found)

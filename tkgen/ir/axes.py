@@ -148,6 +148,17 @@ class Digit:
         """Return True if positions begin anew along the axis: those of the first digit do not."""
         return self.axis.dim.size != self.divisor * self.size
 
+    @property
+    def leads(self) -> bool:
+        """Return True for the first digit of an axis whose tiles are whole numbers of its positions."""
+        return not self.turns and (self.axis.tile is None or self.axis.tile % self.divisor == 0)
+
+    @property
+    def goes_on(self) -> bool:
+        """Return True if tiles of the axis begin at the first position: places in a tile tell positions."""
+        tile = self.axis.tile
+        return self.axis.kind is AxisKind.WHOLE or (tile is not None and tile % (self.divisor * self.size) == 0)
+
 
 @hashed_once
 @dataclass(frozen=True)

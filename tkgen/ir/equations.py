@@ -61,6 +61,12 @@ class Index:
         return self.axis is None and not self.terms
 
     @property
+    def digit(self) -> Digit | None:
+        """The part of a flattened axis that the index is, with nothing added; None if it is another one."""
+        of = self.terms[0].of if len(self.terms) == 1 and self.terms[0].factor == 1 and not self.at else None
+        return of if isinstance(of, Digit) else None
+
+    @property
     def shifted(self) -> Axis | None:
         """The ragged axis that an affine index shifts: outside of the group at hand elements are zero."""
         return next((a for a in self.axes if a.is_moved), None) if self.terms else None
@@ -131,7 +137,7 @@ class Access:
     @property
     def computed(self) -> bool:
         """True if a position is computed: held by a tensor, or a sum of axes."""
-        return any(index.through is not None or index.terms for index in self.indices)
+        return any(index.through is not None or (index.terms and index.digit is None) for index in self.indices)
 
 
 class Kind(Enum):

@@ -426,7 +426,7 @@ class _Evaluation(Scatters):
         """Puts a tile where it belongs; tiles that the loop does not visit put nothing."""
         name, dtype = op.target.tensor.name, op.target.tensor.dtype
         tile = self.taken(op.value)
-        if op.target.computed:
+        if op.target.computed or op.target.flattens:
             return self.scatter(op, tile)
         places = [self.target(index, tile) for index in op.target.indices]
         dims = tuple(d for d, _ in places if d)

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from tkgen.ir import rounding
 from tkgen.ir.equation_text import access_text
-from tkgen.ir.equations import Access, Axis, Kernel, Store, Update
+from tkgen.ir.equations import Access, Axis, Index, Kernel, Store, Term, Update
 from tkgen.ir.tensors import DType
 from tkgen.ir.tiles import Directions, Tile, along_dims
 
@@ -172,7 +172,7 @@ def wrapped(values: Tensor, dtype: DType) -> Tensor:
 
 
 class Scatters(Directions, ABC):
-    """The stores of one run of a kernel to computed positions."""
+    """Accesses of one run of a kernel to computed positions."""
 
     kernel: Kernel
     tensors: dict[str, Tile]  # what is in memory
@@ -222,6 +222,27 @@ class Scatters(Directions, ABC):
         """The positions that a tensor of i32 holds."""
         held, dims = self.view(self.tensors[access.tensor.name].value, access)
         return Tile(dims, held)
+
+    def positions_of(self, index: Index) -> Tile:
+        """The positions that an index takes; those that a tensor holds may be none of its dimension."""
+        if index.through is not None:
+            held = self.positions(index.through)
+            return Tile(held.dims, held.value.long())
+        if index.axis is None:
+            return self.affine(index)
+        places = self.affine(Index(None, terms=(Term(index.axis),)))
+        return Tile(places.dims, places.value // index.divisor)
+
+    def joint(self, tensor: Tensor, access: Access) -> tuple[Tensor, tuple[str, ...]]:
+        """The elements of a tensor whose indices share axes, as those along a flattened one do; zeros for none."""
+        taken = list(map(self.positions_of, access.indices))
+        dims = tuple(dict.fromkeys(d for place in taken for d in place.dims))
+        places = [along_dims(place.value, place.dims, dims) for place in taken]
+        there = torch.ones((), dtype=torch.bool)
+        for place, size in zip(places, tensor.shape, strict=True):
+            there = there & (place >= 0) & (place < size)
+        inside = tuple(place.clamp(0, size - 1) for place, size in zip(places, tensor.shape, strict=True))
+        return torch.where(there, tensor[inside], 0.0), dims
 
     def combine(self) -> None:
         """Store what the values at each position make, with the element that is there if it was given."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tkgen.ir.equations import Access, Axis, AxisKind, Digit, Index, Term
+from tkgen.ir.equations import Axis, AxisKind, Digit, Index
 
 
 @dataclass(frozen=True)
@@ -129,17 +129,6 @@ class Directions:
             factor = term.factor * along_dims(value, along.dims, dims)
             places = Tile(dims, along_dims(places.value, places.dims, dims) + factor)
         return places
-
-    def joint(self, tensor: Tensor, access: Access) -> tuple[Tensor, tuple[str, ...]]:
-        """The elements of a tensor whose indices share axes, as those along a flattened one do; zeros for none."""
-        taken = [self.affine(i if i.axis is None else Index(None, terms=(Term(i.axis),))) for i in access.indices]
-        dims = tuple(dict.fromkeys(d for place in taken for d in place.dims))
-        places = [along_dims(place.value, place.dims, dims) for place in taken]
-        there = torch.ones((), dtype=torch.bool)
-        for place, size in zip(places, tensor.shape, strict=True):
-            there = there & (place >= 0) & (place < size)
-        inside = tuple(place.clamp(0, size - 1) for place, size in zip(places, tensor.shape, strict=True))
-        return torch.where(there, tensor[inside], 0.0), dims
 
     def tiles(self, axis: Axis) -> int:
         """The number of an axis' tiles."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from enum import Enum
+from math import prod
 
 from tkgen.ir.affine import apart
 from tkgen.ir.deciding import asked_along
-from tkgen.ir.equation_text import access_text
 from tkgen.ir.equations import (
     Access,
     Axis,
     AxisKind,
+    Digit,
     Index,
     Kernel,
     Load,
@@ -19,6 +21,7 @@ from tkgen.ir.equations import (
     Op,
     Product,
     Store,
+    Term,
     Update,
     When,
     accesses,
@@ -45,6 +48,7 @@ class Way(Enum):
 
     ALONG = "along"  # a chunk of neighbours on the fast axis
     ACROSS = "across"  # neighbours of another axis, or single elements, for each element of the fast axis
+    CHUNK = "chunk"  # one element for all of a chunk, which has one position along a part of a flattened axis
     ROW = "row"  # one element for a row
 
 
@@ -52,11 +56,58 @@ def way(access: Access, fast: Axis) -> Way:
     """Return the way in which a lane accesses a tensor when it goes along `fast`."""
     if fast not in access.axes:
         return Way.ROW
+    if run_length(access, fast):
+        return Way.ALONG
     *others, last = access.indices
     if any(fast in index.axes for index in others):
         return Way.ACROSS
     aligned = access.innermost == fast or _aligned(last, fast, ACCESS_BYTES * 8 // access.tensor.dtype.bits)
     return Way.ALONG if aligned else Way.ACROSS
+
+
+def merged(access: Access) -> Access:
+    """The access with one index for neighboring dimensions along which parts of a flattened axis go on.
+
+    The dimensions before the last one of these have the index 0.
+    """
+    indices = list(access.indices)
+    for place, run in runs(access):
+        size = prod(digit.size for digit in run)
+        whole = replace(run[-1], dim=replace(run[-1].dim, size=size))
+        indices[place - len(run) + 1 : place + 1] = [*[Index(None)] * (len(run) - 1), Index(None, terms=(Term(whole),))]
+    return replace(access, indices=tuple(indices))
+
+
+def runs(access: Access) -> Iterator[tuple[int, tuple[Digit, ...]]]:
+    """Parts of flattened axes that index neighboring dimensions in their order, with the place of the last index."""
+    run: list[Digit] = []
+    for place, (index, dim) in enumerate(zip(access.indices, access.tensor.dims, strict=True)):
+        digit = index.digit if index.digit and index.digit.size == dim.size else None
+        if run and not (digit and run[-1].axis == digit.axis and run[-1].divisor == digit.divisor * digit.size):
+            yield place - 1, tuple(run)
+            run = []
+        run += [digit] if digit else []
+    if run:
+        yield len(access.indices) - 1, tuple(run)
+
+
+def run_length(access: Access, fast: Axis) -> int:
+    """Elements of a tensor that lie next to each other as parts of a flattened `fast` go on; 0 if they do not.
+
+    It is so if the last indices are the last parts, and other indices have only other parts.
+    """
+    place, run = ([*runs(access)] or [(-1, ())])[-1]
+    if place != len(access.indices) - 1 or run[-1].axis != fast or run[-1].divisor != 1:
+        return 0
+    others = (term.of for index in access.indices[: place - len(run) + 1] for term in index.terms)
+    return 0 if fast in others else prod(digit.size for digit in run)
+
+
+def by_chunk(access: Access, fast: Axis, chunk: int) -> bool:
+    """Return True if a chunk has one position, along parts of a flattened `fast` that are longer than it."""
+    ways = [way for index in access.indices for way in index.ways]
+    parts = [w for w in ways if isinstance(w, Digit) and w.axis == fast]
+    return bool(parts) and fast not in ways and all(digit.divisor % chunk == 0 for digit in parts)
 
 
 def _aligned(index: Index, fast: Axis, unit: int) -> bool:
@@ -84,9 +135,6 @@ def refuse(kernel: Kernel) -> None:
         if isinstance(op, Product):
             raise RowError(f"{kernel.name} multiplies: its tiles are not rows", op.result.span)
     for access in accesses(kernel):
-        if access.flattens:
-            raise RowError(f"`{access_text(access)}` has a part of a flattened axis, which row kernels read only next "
-                           "to all other parts", access.tensor.span, "make each of them a separate axis")  # fmt: skip
         for index in access.indices:
             if (index.of_tile or index.of_blocks) and index.axis is not None:
                 raise RowError(f"{index.axis.name} is divided, but a tile extends along it", index.axis.span)
@@ -159,8 +207,9 @@ def _refuse_store(kernel: Kernel, store: Store, before: Sequence[Op], after: Seq
     if kernel.groups is not None and any(axis.is_moved for axis in own):  # groups share no place
         own.add(kernel.groups)
     missing = [
-        a for a in kernel.axes if a not in own and (a.kind is AxisKind.PARALLEL or (reads_it and not a.is_index))
-    ]
+        a for a in kernel.axes
+        if a not in own and a.dim.size != 1 and (a.kind is AxisKind.PARALLEL or (reads_it and not a.is_index))
+    ]  # fmt: skip
     if missing:
         names = " and ".join(a.name for a in missing)
         raise RowError(f"{name} is stored without {names}: several tiles would write the same elements", store.span)

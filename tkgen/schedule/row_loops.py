@@ -18,6 +18,7 @@ from tkgen.ir.equations import (
     Axis,
     Coordinate,
     Extent,
+    Index,
     Kernel,
     Load,
     Loop,
@@ -37,19 +38,23 @@ def loops(kernel: Kernel) -> tuple[Loop, ...]:
     return tuple(op for op in walk(kernel.body) if isinstance(op, Loop))
 
 
-def gathered(kernel: Kernel) -> Kernel:
-    """The kernel with all loops along the axis of the first, in front of them what depends on none.
+def along_one(kernel: Kernel) -> Kernel:
+    """The kernel with all loops along the axis of the first.
 
     The loops do not stand in one another, and their axes go over one dimension in the same tiles.
     """
     found = loops(kernel)
     if not found:
         return kernel
-    body = _invariant_first(kernel.body)
     first = found[0].axis
     others = {loop.axis for loop in found} - {first}
-    renamed = tuple(_renamed(op, others, first) for op in body)
+    renamed = tuple(_renamed(op, others, first) for op in kernel.body)
     return replace(kernel, axes=tuple(a for a in kernel.axes if a not in others), body=renamed)
+
+
+def gathered(kernel: Kernel) -> Kernel:
+    """The kernel, whose loops go along one axis, with what depends on no loop in front of them."""
+    return replace(kernel, body=_invariant_first(kernel.body)) if loops(kernel) else kernel
 
 
 def _invariant_first(body: tuple[Op, ...]) -> tuple[Op, ...]:
@@ -93,8 +98,12 @@ def _renamed(op: Op, others: set[Axis], axis: Axis) -> Op:
         return replace(value, axes=tuple(axis if a in others else a for a in value.axes))
 
     def of_access(access: Access) -> Access:
-        indices = (replace(i, axis=axis) if i.axis in others else i for i in access.indices)
-        return Access(access.tensor, tuple(indices))
+        return Access(access.tensor, tuple(map(of_index, access.indices)))
+
+    def of_index(index: Index) -> Index:
+        terms = (replace(term, of=axis) if term.of in others else term for term in index.terms)
+        through = index.through and of_access(index.through)
+        return replace(index, axis=axis if index.axis in others else index.axis, terms=tuple(terms), through=through)
 
     match op:
         case Loop():

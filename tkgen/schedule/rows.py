@@ -42,6 +42,7 @@ from tkgen.ir.equations import (
     Access,
     Axis,
     AxisKind,
+    Digit,
     Index,
     Kernel,
     Load,
@@ -58,8 +59,18 @@ from tkgen.ir.limits import LARGEST_ROWS_SIZE
 from tkgen.ir.tensors import Dim
 from tkgen.ir.types import ACCESS_BYTES
 from tkgen.schedule.leading import MOST_ROUNDS, leading
-from tkgen.schedule.row_form import RowError, Way, refuse, refuse_packed, refuse_places, way
-from tkgen.schedule.row_loops import gathered, loops
+from tkgen.schedule.row_form import (
+    RowError,
+    Way,
+    by_chunk,
+    refuse,
+    refuse_packed,
+    refuse_places,
+    run_length,
+    way,
+)
+from tkgen.schedule.row_joined import joined
+from tkgen.schedule.row_loops import along_one, gathered, loops
 from tkgen.schedule.row_steps import HALVES, meets, steps
 from tkgen.schedule.sweeps import REGISTER_BYTES, Sweep, divisors, padded_chunks, registers, sweeps
 from tkgen.schedule.unrolled import unrolled
@@ -245,6 +256,8 @@ class RowMap:
 
     def way(self, access: Access) -> Way:
         """Return the way in which a lane accesses `access`."""
+        if self.chunk > 1 and by_chunk(access, self.fast, self.chunk):
+            return Way.CHUNK
         return way(access, self.fast)
 
     def describe(self) -> str:
@@ -278,8 +291,8 @@ def extent(axis: Axis) -> int:
 
 
 def in_form(kernel: Kernel) -> Kernel:
-    """The kernel as it is laid out: see `tkgen.schedule.leading`, `.unrolled` and `.row_loops`."""
-    return gathered(unrolled(leading(decided(kernel))))
+    """The kernel as it is laid out: see `leading`, `unrolled`, `row_joined` and `row_loops` of this folder."""
+    return gathered(joined(along_one(unrolled(leading(decided(kernel))))))
 
 
 def map_rows(kernel: Kernel, waves: int, target: LaneTarget, along: Axis | None = None) -> RowMap:
@@ -293,9 +306,6 @@ def map_rows(kernel: Kernel, waves: int, target: LaneTarget, along: Axis | None 
     fast = _fast(kernel)
     refuse_places(kernel)
     rows = _rows(kernel, fast)
-    if not rows and fast.kind is AxisKind.WHOLE and waves > 1:  # all of them would store it
-        raise RowError(f"no axis has a tile: nothing says how many rows of {fast.name} elements a block has",
-                       kernel.axes[0].span, "write `by 1` for one row a block")  # fmt: skip
     chunk = _width(kernel, fast, (a for a in accesses(kernel) if way(a, fast) is Way.ALONG))
     chunk = 1 if by_element(kernel, fast) else chunk
     crossing = [a for a in accesses(kernel) if way(a, fast) is Way.ACROSS and rows and a.innermost == rows[-1]]
@@ -330,10 +340,18 @@ def map_rows(kernel: Kernel, waves: int, target: LaneTarget, along: Axis | None 
             "`[ROWS, PARTS, 1024]`; or use fewer waves",
         )  # fmt: skip
     if best.registers > most:
+        dims, names = fast.parts or (fast.dim,), "ijklmn"
+        if len(dims) > 1:
+            each = ", ".join(f"{name} in {dim.name}" for name, dim in zip(names, dims, strict=False))
+            looped = f"flatten the axes to one loop, `each ({each}) by 4096`"
+        else:
+            looped = f"loop over it, `each i in {fast.dim.name} by 4096`"
+        looped += ", so that a row need not be in registers"
         raise RowError(
             f"a row of {best.length} elements takes about {best.registers} registers of each lane: give it more waves"
             + (f", and not along {along.name}" if along is not None and along != fast else ""),
             fast.span,
+            looped if fast.kind is AxisKind.WHOLE or len(dims) > 1 else "",
         )
     return best
 
@@ -375,8 +393,10 @@ def _rows(kernel: Kernel, fast: Axis) -> tuple[Axis, ...]:
 
 def _width(kernel: Kernel, axis: Axis, along: Iterable[Access]) -> int:
     """Neighbours on `axis` that these accesses move at once: 16 bytes, or less where rows are not aligned to that."""
+    along = tuple(along)
     tensors = [access.tensor for access in along]
-    lines = [tensor.dims[-1].size for tensor in tensors]  # an affine index may go along a dimension of another size
+    # An affine index may go along a dimension of another size, and parts of a flattened axis along several.
+    lines = [run_length(access, axis) or access.tensor.dims[-1].size for access in along]
     if not tensors or axis.dim.size is None or axis.within is not None:  # a group begins anywhere
         return 1
     widest = ACCESS_BYTES // max(t.dtype.bytes for t in tensors)
@@ -540,7 +560,10 @@ def far(access: Access) -> list[tuple[int, tuple[Dim, ...]]]:
 def spread(index: Index) -> int:
     """Positions from the first to the last that an affine index takes within a tile."""
     tiled = [(axis, term.factor) for term in index.terms if isinstance(axis := term.of, Axis) and not axis.is_index]
-    return sum(abs(factor) * (extent(axis) - 1) for axis, factor in tiled)
+    parts = [(digit, term.factor) for term in index.terms if isinstance(digit := term.of, Digit)]
+    return sum(abs(factor) * (extent(axis) - 1) for axis, factor in tiled) + sum(
+        abs(factor) * (digit.size - 1) for digit, factor in parts
+    )
 
 
 def reach_bytes(access: Access, extents: Mapping[str, int] | None = None) -> int:

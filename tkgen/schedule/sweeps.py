@@ -38,6 +38,7 @@ from tkgen.ir.equations import (
     walk,
     writes,
 )
+from tkgen.schedule.row_form import by_chunk
 
 REGISTER_BYTES = 4
 THERE = Load | Constant | Argument | Coordinate | Extent  # what stands in no sweep
@@ -284,7 +285,8 @@ def moments(
         for number in (n for n, sweep in enumerate(found) if sweep.loop == region.loop):
             stays, goes, comes = Counter[str](), Counter[str](), Counter[str]()
             for access, same in loads.items():
-                words = chunks * -(-chunk * access.tensor.dtype.bytes // REGISTER_BYTES)
+                elements_of = 1 if by_chunk(access, fast, chunk) else chunk
+                words = chunks * -(-elements_of * access.tensor.dtype.bytes // REGISTER_BYTES)
                 if until[access] >= number:
                     (stays if until[access] > number else goes)[access.tensor.name] += copies(same[0].result) * words
             if carries := [c for c in taken_along if region.loop and c in region.loop.carries]:

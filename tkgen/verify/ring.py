@@ -340,13 +340,19 @@ def power(a: Planes) -> Ring:
     return settled(real, error, p, q, Planes(a.real, a.error, a.unsure | near, a.p, a.q))
 
 
-@_step("root")
 def uninterpreted(name: str, a: Planes, of: Planes | None = None) -> Ring:
     """A function of which nothing is used but that it is one; its payload is that of `of` where that is given.
 
     `rsqrt` is one through what `sqrt` is.
     """
-    argument, tag = (of or a).p, "sqrt" if name == "rsqrt" else name
+    return _root(a, *([] if of is None else [of]), name)
+
+
+@_step("root")
+def _root(a: Planes, *rest: Any) -> Ring:
+    """The same with the operands first, as a step that is changed has them."""
+    *others, name = rest
+    argument, tag = (*others, a)[0].p, "sqrt" if name == "rsqrt" else name
     p, q = field.hashed(tag, argument, P), field.hashed(f"{tag}q", argument, Q)
     if name == "rsqrt":
         p, q = field.inverse(p, P), field.inverse(q, Q)

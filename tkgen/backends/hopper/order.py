@@ -32,7 +32,7 @@ def longest_first(program: P) -> P:
     round has two numbers of iterations, as in bands of half as many heads as there are blocks, two rounds give each
     block as much.
     """
-    if not isinstance(program, EquationProgram) or program.remap or program.kernel.ragged:
+    if not isinstance(program, EquationProgram) or program.remap or program.kernel.ragged or not program.parallel:
         return program
     loop = next((op for op in program.kernel.body if isinstance(op, Loop)), None)
     *others, last = program.parallel

@@ -120,6 +120,8 @@ class RowMemory(Memory):
 
     def view(self, tensor: Tensor, access: Access) -> tuple[Tensor, tuple[str, ...]]:
         """The part of a tensor that is touched, and its directions."""
+        if access.flattens:
+            return self.joint(tensor, access)
         dims: list[str] = []
         for index in access.indices:
             at, axis = len(dims), index.axis
@@ -146,7 +148,7 @@ class RowMemory(Memory):
     def store(self, op: Store) -> None:
         """Puts the elements, or what belongs to the row, where they go."""
         tile = self.taken(op.value)
-        if op.target.computed:
+        if op.target.computed or op.target.flattens:
             self.scatter_now(op, tile)
             return
         places: list[Tensor] = []
@@ -361,13 +363,14 @@ def run_rows(
     new = {t.name: unwritten(launch.shape(t), t.dtype) for t in launch.program.outputs}
     new |= {name: new[name].fill_(start) for name, start in starts.items()}
     outputs = {name: inputs[name].clone() if name in inputs else tensor for name, tensor in new.items()}
-    memory = RowMemory(m.kernel, inputs, scalars, launch.extents, outputs)
+    extents = {m.fast.dim.name: m.fast.dim.size or 0, **launch.extents}  # a flattened one is no dimension of a tensor
+    memory = RowMemory(m.kernel, inputs, scalars, extents, outputs)
     launch = launch.of_groups({t.name: inputs[t.name].tolist() for t in m.kernel.offsets})
     index, found = m.kernel.groups, list[Outcome]()
     for number in range(launch.tile_count):
         tile = launch.place(number)
         groups = {} if index is None else {a.name: parts[tile[index]] for a, parts in launch.groups.items()}
-        passes = _loop_tiles(m, launch, tile, groups)
+        passes = _loop_tiles(m, extents, tile, groups)
         made = program(m, lanes, len(passes), m.waves, m.waves_of_row, m.passes)
         found.append(execute(made, RowWork(m, memory, tile, passes, groups), order))
         if progress is not None:
@@ -376,17 +379,17 @@ def run_rows(
 
 
 def _loop_tiles(
-    m: RowMap, launch: Launch[EquationProgram], tile: Mapping[Axis, int], groups: Mapping[str, range]
+    m: RowMap, extents: Mapping[str, int], tile: Mapping[Axis, int], groups: Mapping[str, range]
 ) -> list[int]:
     """The starts of the tiles that the loops of a block go through."""
     tiles = {a.name: range(at * (a.tile or 1), (at + 1) * (a.tile or 1)) for a, at in tile.items()}
     if m.fast.kind is not AxisKind.SEQUENTIAL:
         found = [loop.axis for loop in loops(m.kernel)]  # over positions, all of the same ones
-        return [n for n in range(launch.extents[found[0].dim.name]) if found[0].visits(n, tiles)] if found else [0]
-    size = len(groups[m.fast.name]) if m.fast.within else launch.extents[m.fast.dim.name]
+        return [n for n in range(extents[found[0].dim.name]) if found[0].visits(n, tiles)] if found else [0]
+    size = len(groups[m.fast.name]) if m.fast.within else extents[m.fast.dim.name]
     starts = range(0, size, m.length)
     if m.fast.part is not None:
         ((index, place),) = [(a, at) for a, at in tile.items() if a.name == m.fast.part]
-        run = m.fast.part_length(size, launch.extents[index.dim.name])
+        run = m.fast.part_length(size, extents[index.dim.name])
         return [start for start in starts if start // run == place]
     return [start for start in starts if m.fast.visits(start, tiles)]

@@ -96,7 +96,7 @@ def _tensor(scope: Scope, statement: ast.Global) -> None:
                 f"`{shown}` is not a declared dimension",
                 extent.span,
                 "shapes consist of names, so that tkgen knows which extents are equal",
-                fix=_as_dimension(scope, extent) or f"name it: `dims X = {shown}`",
+                fix=_as_dimension(scope, extent, statement) or f"name it: `dims X = {shown}`",
                 known=scope.dims,
             )
         dims.append(scope.dims[extent.id])
@@ -121,8 +121,13 @@ def _tensor(scope: Scope, statement: ast.Global) -> None:
     scope.tensors[statement.name.id] = found
 
 
-def _as_dimension(scope: Scope, extent: ast.Expr) -> Fix | None:
-    """`dims T = 64` for an equation `T = 64`, and for a name that nothing declares."""
+def _as_dimension(scope: Scope, extent: ast.Expr, tensor: ast.Global) -> Fix | None:
+    """`dims T = 64` for an equation `T = 64`, and for a name that nothing declares; `dims ONE = 1` for `f32[1]`."""
+    if isinstance(extent, ast.Number) and extent.value == 1 and scope.dims.get("ONE", extent) is extent:
+        file, begin = tensor.span.file, tensor.span.start
+        indent = file.text[file.text.rfind("\n", 0, begin) + 1 : begin]
+        declared = Edit(Span(file, begin, begin), f"dims ONE = 1\n{indent}")
+        return Fix("name it: `dims ONE = 1`", (declared, Edit(extent.span, "ONE")))
     if not isinstance(extent, ast.Name):
         return None
     name = extent.id

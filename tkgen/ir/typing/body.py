@@ -323,7 +323,8 @@ class Body:
             access = at.axes.access(at.scope.tensors[name.id], target.indices, target.span, stored=True)
         product = isinstance(value, ast.Binary) and value.op == "@"
         plain = update is Update.SET or (access is not None and access.computed and not product)
-        tile, over = (at.number(value, "a store"), None) if plain else self._added(value, update)
+        one = access is not None and not access.axes
+        tile, over = (at.number(value, "a store"), None) if plain else self._added(value, update, one)
         if access is None:
             return
         check_word(at, equation, access, update)
@@ -348,9 +349,19 @@ class Body:
         distinct = equation.distinct and bool(unproven(access))
         at.ops.append(Store(access, tile.value, update, distinct, equation.span))
 
-    def _added(self, value: ast.Expr, update: Update) -> tuple[Tile, Axis | None]:
-        """Type the right side of `+=`, such as `p.T @ K[j]`; return the axis over whose tiles blocks sum, too."""
+    def _added(self, value: ast.Expr, update: Update, one: bool) -> tuple[Tile, Axis | None]:
+        """Type the right side of `+=`, such as `p.T @ K[j]`; return the axis over whose tiles blocks sum, too.
+
+        `one`: it is stored as one number, for all blocks or each index of `over`.
+        """
         at = self.at
+        if one and not (isinstance(value, ast.Binary) and value.op == "@"):
+            raise at.scope.error(
+                "E226", f"`{update.value}` to one number would combine the results of blocks in no fixed order",
+                value.span, "one result for each block",
+                fix="store a result for each block, `over p in PARTS` and `P[p] = s`, and reduce these in a second "
+                    "kernel of a `sequence`: `Y[0] = sum(P)`",
+            )  # fmt: skip
         if update is not Update.ADD:
             raise at.scope.error(
                 "E226", f"`{update.value}` combines one value with each element", value.span, "no position is computed",
@@ -377,7 +388,8 @@ class Body:
         return self.at.scope.error(
             "E225", f"`{target.span.text}` has {_counted(access.axes)}; the value stored has {_counted(tile.axes)}",
             target.span, axes_text(access.axes), secondary=(Label(value.span, axes_text(tile.axes)),),
-            fix=self._unindexed(access, over, value) or self._part(target, access, tile) or _named_count(access, tile)
+            fix=self._unindexed(access, over, value) or self._part(target, access, tile)
+            or self._of_one(target, access, tile) or _named_count(access, tile)
             or "make both have the same axes: index the tensor, or reduce the value",
         )  # fmt: skip
 
@@ -390,6 +402,20 @@ class Body:
             return None
         written = ", ".join([*(i.span.text for i in target.indices), *lacking])
         return suggestions.written(target.span, f"{target.name.id}[{written}]", ": the part for this tile")
+
+    @staticmethod
+    def _of_one(target: ast.Access, access: Access, tile: Tile) -> Fix | None:
+        """`Y[0]` for `Y[o]` along a dimension of one position, or `sum(x)` for a tile that is stored as one number."""
+        lacking = [a.name for a in access.axes if a not in tile.axes]
+        over = set(tile.axes) - set(access.axes)
+        if lacking and not over and all(a.dim.size == 1 for a in access.axes if a.name in lacking):
+            edits = tuple(Edit(i.span, "0") for i in target.indices if i.span.text in lacking)
+            shown = ", ".join("0" if i.span.text in lacking else i.span.text for i in target.indices)
+            if len(edits) == len(lacking):
+                return Fix(f"write `{target.name.id}[{shown}]`, the one position that there is", edits)
+        if over and not access.axes:
+            return Fix("reduce it to one number: `sum(x)`, `mean(x)`, `max(x)` or `min(x)`")
+        return None
 
     def _unindexed(self, access: Access, over: Sequence[str], value: ast.Expr) -> Fix | None:
         """A fix where a value, or a sum that it is of, reads a tensor whole: `c + bias` for `c + bias[n]`, `A @ B`."""

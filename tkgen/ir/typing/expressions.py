@@ -28,7 +28,6 @@ from tkgen.ir.equations import (
     Map,
     Op,
     Product,
-    Reduce,
     Update,
     Value,
 )
@@ -40,9 +39,10 @@ from tkgen.ir.typing import suggestions
 from tkgen.ir.typing.axes import LENGTH, Axes, Partial
 from tkgen.ir.typing.functions import no_value, wrong_call
 from tkgen.ir.typing.mixed_factors import mixed_factors
+from tkgen.ir.typing.reduced import reduced_to_one, reduction
 from tkgen.ir.typing.scanned import scanned
 from tkgen.ir.typing.sorted import sorted_
-from tkgen.ir.typing.summed import summed
+from tkgen.ir.typing.summed import SUMMED, summed
 from tkgen.ir.typing.vocabulary import (
     BINARY,
     CALLS,
@@ -383,6 +383,8 @@ class Expressions:
             return summed(self, node, name)
         if word in self.scope.functions and not node.fast:
             return self.expanded(node, [self.expr(argument) for argument in node.args], name)
+        if word in SUMMED and len(node.args) == 1 and not node.fast and (found := reduced_to_one(self, node, name)):
+            return found
         if node.fast or word in CALLS:
             function = FUNCTIONS[fast_form(self.scope, node) if node.fast else word]
             least = function.arity - function.optional
@@ -400,7 +402,7 @@ class Expressions:
         if len(node.args) != 1:
             self._arguments(node, "1")
         if word in REDUCTIONS:
-            return self._reduction(node, name)
+            return reduction(self, node, name)
         if word == PLACE:
             return self._place(node, name)
         if word == LENGTH:
@@ -516,44 +518,6 @@ class Expressions:
             f"`{head}` takes one position at a time; for tiles write `{head} by 64`",
             (Edit(Span(loop.span.file, end, end), " by 64"),),
         )
-
-    def _reduction(self, node: ast.Call, name: str) -> Tile:
-        """`rowsum(x)` along the last axis, `colsum(x)` along the first."""
-        word, argument = node.name.id, node.args[0]
-        along, function = word[:3], word[3:]
-        tile = self.number(argument, f"`{word}`")
-        if not tile.axes:
-            raise self.scope.error(
-                "E226",
-                f"`{word}` has no axis to reduce: this is a single number",
-                argument.span,
-                "no axis",
-                fix="drop it",
-            )
-        axis = tile.axes[-1 if along == "row" else 0]
-        what, several = f"`{word}` along `{axis.name}`", axis.kind is AxisKind.PARALLEL and not axis.is_one_tile
-        if several and axis.name not in self.numbered:
-            other, swapped = tile.axes[0 if along == "row" else -1], {"row": "col", "col": "row"}[along] + function
-            fix = f"use `{swapped}`, which is over `{other.name}`: this tile is {axes_text(tile.axes)}"
-            raise self.needs_whole(axis, what, node.span, fix=fix if other.kind is not AxisKind.PARALLEL else "")
-        if function == "mean" and (several or axis.kind is AxisKind.SEQUENTIAL):
-            raise self.scope.error(
-                "E226", f"`{word}` along `{axis.name}` would be the mean of one tile", node.span, axes_text(tile.axes),
-                fix="take the sum, and divide it" if several
-                else f"add up `{along}sum` over the loop, and divide by {axis.dim.name} after it",
-            )  # fmt: skip
-        mean = function == "mean"
-        rest = tuple(a for a in tile.value.axes if a != axis)
-        result = self.value(rest, node.span, "" if mean else name)
-        self.ops.append(Reduce(result, "sum" if mean else function, axis, tile.value))
-        if several:
-            self.partial.append(Partial(result, axis, what, node.span))
-        if mean:
-            assert axis.dim.size is not None
-            count = self.constant(float(axis.dim.size), node.span).value
-            total, result = result, self.value(rest, node.span, name)
-            self.ops.append(Map(result, "div", (total, count)))
-        return Tile(result, tuple(a for a in tile.axes if a != axis), tile.stated)
 
     def needs_whole(self, axis: Axis, what: str, at: Span, reduced: bool = True, fix: str = "") -> Stop:
         """E226 where a sum would be of one block's tile, so that its meaning hung on the tile's size."""

@@ -1,21 +1,24 @@
-"""Sums over a few positions: `sum(X[t - w] * W[w], w in WIDTH)` is the sum of a term for each position.
+"""Sums over positions: `sum(X[t - w] * W[w], w in WIDTH)` is the sum of a term for each position.
 
-A name such as `w` is a number in each term, so the sum is written out: nothing after typing knows of it. Terms are
-added in order, the last name's positions first, as `a + b + c` is.
+A name such as `w` is a number in each term if they are few, so the sum is written out: nothing after typing knows of
+it. Terms are added in order, the last name's positions first, as `a + b + c` is. If they are more, the names are the
+positions along complete dimensions, and the sum is a reduction along these.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING
 
 from tkgen.diagnostics import Label
+from tkgen.ir.equations import Axis
 from tkgen.ir.functions import FUNCTIONS
 from tkgen.ir.resolve.sizes import positive
 from tkgen.ir.typing.axes import names
+from tkgen.ir.typing.reduced import reduced
 from tkgen.syntax import ast
 
 if TYPE_CHECKING:
@@ -47,10 +50,7 @@ def summed(at: Expressions, node: ast.Call, name: str) -> Tile:
             )  # fmt: skip
     sizes = [positive(scope, clause.extent, f"the positions of `{clause.name.id}`") for clause in node.along]
     if prod(sizes) > MOST_TERMS:
-        raise scope.error(
-            "E226", f"`{word}` would have {prod(sizes)} terms, and is written out: at most {MOST_TERMS}", node.span,
-            fix="take the dimension whole, `rowsum(X[t])`, or add in a loop, `each j in D by 64`",
-        )  # fmt: skip
+        return _along_dimensions(at, node, name)
     found: Tile | None = None
     last = tuple(size - 1 for size in sizes)
     for positions in product(*map(range, sizes)):
@@ -62,6 +62,47 @@ def summed(at: Expressions, node: ast.Call, name: str) -> Tile:
     if word == "mean":
         found = at.mapped(FUNCTIONS["div"], [found, at.constant(float(prod(sizes)), node.span)], node.span, name)
     return found
+
+
+def _along_dimensions(at: Expressions, node: ast.Call, name: str) -> Tile:
+    """The reduction along the complete dimensions whose positions the names are."""
+    scope, (term,), word = at.scope, node.args, node.name.id
+    for clause in node.along:
+        if not isinstance(clause.extent, ast.Name) or clause.extent.id not in scope.dims:
+            several = prod(positive(scope, c.extent, f"the positions of `{c.name.id}`") for c in node.along)
+            raise scope.error(
+                "E226", f"`{word}` would have {several} terms, and is written out: at most {MOST_TERMS}", node.span,
+                fix=f"declare {clause.extent.span.text} as a dimension, `dims D = {clause.extent.span.text}`: the sum "
+                    f"is then a reduction along it, `{clause.name.id} in D`; or add in a loop",
+            )  # fmt: skip
+    axes = [at.axes.whole(scope.dims[clause.extent.span.text], clause.span) for clause in node.along]
+    with _numbers(at, node.along, (0,) * len(axes)):
+        one = at.trial().number(term, f"`{word}`")
+    if own := next((axis for axis in axes if axis in one.axes), None):
+        raise scope.error(
+            "E226", f"the expression has all of `{own.name}` already, beside each of its positions", node.span,
+            secondary=(Label(term.span),), fix=f"reduce the tile itself: `{word}(x)`, or `row{word}(x)` along its "
+                                               "last axis",
+        )  # fmt: skip
+    with _names(at, node.along, axes):
+        tile = at.number(term, f"`{word}`")
+    return reduced(at, word, [axis for axis in tile.axes if axis in axes], tile, node, name)
+
+
+@contextmanager
+def _names(at: Expressions, along: tuple[ast.AxisClause, ...], axes: Sequence[Axis]) -> Iterator[None]:
+    """Names as these axes."""
+    found, before = at.axes.found, dict(at.scope.declared)
+    try:
+        for clause, axis in zip(along, axes, strict=True):
+            found[clause.name.id] = axis
+            at.scope.declared[clause.name.id] = clause.name.span
+        yield
+    finally:
+        for clause in along:
+            found.pop(clause.name.id, None)
+        at.scope.declared.clear()
+        at.scope.declared.update(before)
 
 
 def _free(at: Expressions, name: ast.Name, before: tuple[ast.AxisClause, ...]) -> None:

@@ -10,9 +10,10 @@ from tkgen.backends.cdna.lower.model import Offsets
 from tkgen.backends.cdna.lower.names import EXTENTS, cpp_name
 from tkgen.backends.cdna.lower.origins import NOWHERE, Marks, Origin, Origins
 from tkgen.ir.equation_text import affine_text
-from tkgen.ir.equations import Access, Axis, AxisKind, Index, Kernel, Update, accesses
+from tkgen.ir.equations import Access, Axis, AxisKind, Digit, Index, Kernel, Update, accesses
 from tkgen.ir.types import Dim, Tensor
 from tkgen.remap import Remap
+from tkgen.schedule.row_form import merged
 from tkgen.schedule.rows import extent
 from tkgen.source import Span
 
@@ -53,7 +54,7 @@ class BlockPlaces:
         self.tensors: tuple[Tensor, ...] = tuple(t for t in kernel.tensors if t in kernel.inputs or t in kernel.outputs)
         self.dims = {d.name: d for t in self.tensors for d in t.dims}
         # Keys in pages are no dimension of a tensor, and neither is the number of groups, where each stores its rows.
-        others = [*(a for a in kernel.axes if a.kind is AxisKind.SEQUENTIAL), *self.numbered]
+        others = [*(a for a in kernel.axes if a.kind is AxisKind.SEQUENTIAL or a.parts), *self.numbered]
         self.dims |= {a.dim.name: a.dim for a in others if a.dim.name not in self.dims}
         self.named = set[str]()  # locals of the whole kernel that its statements name
         names.used |= {self.size(name) for name in self.dims} | {f"rest_{n}" for n in range(len(kernel.axes))}
@@ -281,7 +282,7 @@ class BlockPlaces:
     def origin(self, access: Access, also: tuple[AxisKind, ...] = ()) -> str:
         """The first element of the tile at hand in its tensor; it has a place along axes of a kind in `also`, too."""
         terms = []
-        for place, index in enumerate(access.indices):
+        for place, index in enumerate(merged(access).indices):
             if index.terms:
                 number = self.lowest(index)
             elif index.axis is None:
@@ -302,6 +303,11 @@ class BlockPlaces:
         """The least position that an affine index takes in the tile at hand; it may be no position of the tensor."""
         terms, at = [], index.at
         for term in index.terms:
+            if isinstance(term.of, Digit):
+                if term.of.leads and term.of.axis.kind is not AxisKind.WHOLE:
+                    terms.append((f"({self.axis[term.of.axis]}_0 / {term.of.divisor})", term.factor))
+                at += min(term.factor, 0) * (term.of.size - 1)
+                continue
             if not isinstance(term.of, Axis):
                 terms.append((self.size(term.of.name), term.factor))
                 continue

@@ -14,8 +14,9 @@ from functools import partial
 from tkgen.backends.cdna.lower.places import BlockPlaces, Names, in_bytes
 from tkgen.ir.affine import may_leave
 from tkgen.ir.equation_text import affine_text
-from tkgen.ir.equations import Access, Axis, AxisKind, Index
+from tkgen.ir.equations import Access, Axis, AxisKind, Digit, Index, Term
 from tkgen.remap import Remap
+from tkgen.schedule.row_form import merged
 from tkgen.schedule.rows import RowMap, extent
 
 # What no name of a spec may be in the kernel: its own locals.
@@ -232,6 +233,11 @@ class Places(BlockPlaces):
         terms, at = list[tuple[str, int]](), index.at
         for term in index.terms:
             axis = term.of
+            if isinstance(axis, Digit):
+                start = f"{self.axis[axis.axis]}_0 / {axis.divisor}"
+                terms += [(f"({start})", term.factor)] if axis.leads and axis.axis.kind is not AxisKind.WHOLE else []
+                terms.append((self._digit(axis, element), term.factor))
+                continue
             if not isinstance(axis, Axis):
                 terms.append((self.size(axis.name), term.factor))
                 continue
@@ -263,8 +269,12 @@ class Places(BlockPlaces):
 
     def _bytes(self, access: Access, axes: Sequence[Axis], element: str = "") -> str:
         terms, is_sum = list[str](), False
-        for place, index in enumerate(access.indices):
+        for place, index in enumerate(merged(access).indices):
             for term in index.terms:
+                if isinstance(term.of, Digit) and term.of.axis in axes:
+                    text = self._times(self._digit(term.of, element), term, term.of.size, self.stride(access, place))
+                    is_sum |= text[0] != "(" and "+" in text
+                    terms.append(text)
                 if term.of in axes and isinstance(term.of, Axis) and not term.of.is_index:
                     text = self._from_lowest(term.of, term.factor, element, self.stride(access, place))
                     is_sum |= text[0] != "(" and ("+" in text or "-" in text)
@@ -282,13 +292,33 @@ class Places(BlockPlaces):
         total = f"({' + '.join(terms)})" if is_sum or len(terms) > 1 else " + ".join(terms)
         return f"{total} {in_bytes(access.tensor)}" if terms else "0"
 
+    def _digit(self, digit: Digit, element: str) -> str:
+        """The position along a part of a flattened axis, without that at which the tile begins if the part leads.
+
+        All elements of a chunk have one, if the part is longer than a chunk.
+        """
+        axis = digit.axis
+        along = axis == self.m.fast and digit.divisor % self.m.chunk == 0
+        place = self._at(axis, "" if along and self.m.chunk > 1 else element)
+        if not (digit.leads or digit.goes_on):
+            place = f"{self.axis[axis]}_0 + {place}"
+        if digit.divisor == 1 and not digit.turns:
+            return place
+        over = f" / {digit.divisor}" if digit.divisor != 1 else ""
+        return f"uint32_t({place}){over}{f' % {digit.size}' if digit.turns else ''}"
+
     def _from_lowest(self, axis: Axis, factor: int, element: str, stride: str) -> str:
         """The part of an offset that a term adds to the least position in the tile: never less than zero."""
-        place = self._at(axis, element)
-        if factor < 0:
-            place = f"{extent(axis) - 1} - {place if place == self.local(axis) else f'({place})'}"
-        times = " * ".join([*([str(abs(factor))] if abs(factor) != 1 else []), *([stride] if stride else [])])
-        return (f"({place}) * {times}" if "+" in place or "-" in place else f"{place} * {times}") if times else place
+        return self._times(self._at(axis, element), Term(axis, factor), extent(axis), stride)
+
+    def _times(self, place: str, term: Term, positions: int, stride: str) -> str:
+        """A position times its factor and stride, counted from the last of `positions` for a negative factor."""
+        if term.factor < 0:
+            place = f"{positions - 1} - {place if place.isidentifier() else f'({place})'}"
+        factors = [*([str(abs(term.factor))] if abs(term.factor) != 1 else []), *([stride] if stride else [])]
+        times = " * ".join(factors)
+        grouped = any(sign in place for sign in "+-/%")
+        return (f"({place}) * {times}" if grouped else f"{place} * {times}") if times else place
 
     def _place_held(self, index: Index) -> str:
         """The local with the position that a tensor of i32 holds for a row or an element, for a statement naming it."""

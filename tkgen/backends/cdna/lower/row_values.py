@@ -132,6 +132,8 @@ class Values:
         raw = self.raw(access)
         if self.m.way(access) is Way.ALONG:
             return f"{self.registers(access)}.at[e]"
+        if self.m.way(access) is Way.CHUNK:
+            return f"{self.registers(access)}.at[0]"
         wide = self.places.across(access)
         if wide > 1:
             return f"{raw}[i / {wide}][c][e].at[i % {wide}]"

@@ -159,7 +159,7 @@ class RowLowering(Lowering):
             nests.setdefault((way, step), []).append(op)
         for (way, step), alike in nests.items():
             calls = map(self._load, alike)
-            body = calls if way is Way.ROW else self._chunks(calls if way is Way.ALONG else self._elements(calls))
+            body = calls if way is Way.ROW else self._chunks(self._elements(calls) if way is Way.ACROSS else calls)
             lines += self._rows(body, step) if self.places.of_rows(loads[0].source) else body
         return lines
 
@@ -193,6 +193,8 @@ class RowLowering(Lowering):
                 return "1", rows, row
             case Way.ALONG:
                 return "CHUNK", f"{rows}[CHUNKS]", f"{row}[c]"
+            case Way.CHUNK:
+                return "1", f"{rows}[CHUNKS]", f"{row}[c]"
         if self.places.across(access) > 1:
             return "ACROSS", "[ROWS / ACROSS][CHUNKS][CHUNK]", "[i / ACROSS][c][e]"
         return "1", f"{rows}[CHUNKS][CHUNK]", f"{row}[c][e]"
