@@ -150,7 +150,7 @@ class Digit:
 
     @property
     def leads(self) -> bool:
-        """Return True for the first digit of an axis whose tiles are whole numbers of its positions."""
+        """Return True for the first digit of an axis each of whose tiles begins at one of its positions."""
         return not self.turns and (self.axis.tile is None or self.axis.tile % self.divisor == 0)
 
     @property

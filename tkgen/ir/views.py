@@ -15,7 +15,7 @@ from tkgen.source import Span
 class View:
     """The matrix (or vector) of a tensor that a block works on: `access` without the indices that only say which one.
 
-    Its rows are as far apart as they lie in the tensor: `matrix` has the extents of the tile's axes, except for the
+    Its rows are as far apart as in the tensor: `matrix` has the extents of the tile's axes, except for the
     last, which is the distance of two rows (a head of [B, N, H, D] is a matrix of N rows that are H D elements long).
     """
 
