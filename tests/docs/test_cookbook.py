@@ -36,7 +36,7 @@ SIZES = {
     "cross_entropy": "TOKENS=4 VOCABULARY=9000",
     "top_k": "ROWS=8 D=512",
     "sparsemax": "ROWS=9 D=96",
-    "moe_gate": "TOKENS=70",
+    "expert_routing": "TOKENS=70",
     "top_k_sampling": "ROWS=3",
     "gumbel_sampling": "ROWS=2 VOCABULARY=9000",
     "top_p": "ROWS=3 VOCABULARY=700",
