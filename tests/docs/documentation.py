@@ -77,8 +77,9 @@ UNRUN = {
     "$ hipcc -O2 -gline-tables-only --offload-arch=gfx942 reverse.hip -o reverse": "needs ROCm; tests/hip compiles"
     " such programs with clang",
     "tkgen hardware-check": "needs an AMD GPU; tests/hardware runs it on the stand-in",
-    "$ tkgen emulate -- ./reverse": "needs the program; tests/hip/test_runtime.py runs such",
-    "$ tkgen emulate --sanitize -- ./reverse": "needs the program; tests/hip/test_runtime.py runs such",
+    "$ tkgen emulate -- ./reverse": "needs the program; tests/hip/test_runtime.py runs it",
+    "$ tkgen emulate -- ./racing": "needs the program; tests/hip/test_runtime.py runs it",
+    "$ tkgen emulate --sanitize -- ./racing": "needs the program; tests/hip/test_runtime.py runs it",
     "clang++-22 -x hip --offload-arch=gfx942 -O2 -gline-tables-only --rocm-path=/usr -D__AMDGCN_WAVEFRONT_SIZE=64"
     " -mcode-object-version=5 --hip-device-lib-path=/usr/lib/x86_64-linux-gnu/amdgcn/bitcode"
     " --hip-device-lib={hip,ocml,ockl,oclc_daz_opt_off,oclc_unsafe_math_off,oclc_finite_only_off}.bc"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -101,6 +102,22 @@ def test_the_referee_watches_every_launch(compiled, ended):
     (codes, lines, _), clean = reports
     assert codes == ["E701"] and lines == ["tile[threadIdx.x] = in[threadIdx.x];"]
     assert clean == ([], [], "255\n")
+
+
+def test_the_programs_of_the_page(compiled):
+    """The program of `docs/hip.md`, and the same without its barrier, print what the page shows."""
+    page = (Path(__file__).parents[2] / "docs/hip.md").read_text(encoding="utf-8")
+    text = page.split('```cpp title="reverse.hip"\n')[1].split("```")[0]
+    barrier = "    __syncthreads();\n"
+    assert text.count(barrier) == 1
+    programs = {"reverse": compiled(text, "gfx942"), "racing": compiled(text.replace(barrier, ""), "gfx942")}
+    for option, name in (("", "reverse"), ("", "racing"), ("--sanitize ", "racing")):
+        shown = page.split(f"$ tkgen emulate {option}-- ./{name}\n")[1].split("```")[0].split("$ ")[0]
+        command = [sys.executable, "-m", "tkgen", "emulate", *option.split(), "--", str(programs[name])]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == bool(option), done
+        printed = done.stderr if option else done.stdout
+        assert printed.replace(programs[name].name, name).startswith(shown), done
 
 
 def test_kernels_print(compiled, ended):
