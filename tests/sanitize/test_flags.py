@@ -52,6 +52,42 @@ template <bool FENCE> __device__ void pass(unsigned *flag, unsigned *out) {
 extern "C" __global__ __launch_bounds__(128) void fenced(unsigned *flag, unsigned *out) { pass<true>(flag, out); }
 extern "C" __global__ __launch_bounds__(128) void by_another(unsigned *flag, unsigned *out) { pass<false>(flag, out); }
 """
+# The advice for such kernels, tried: fences on either side of relaxed accesses. `late` writes after it set the flag.
+ADVISED = """
+template <int SCOPE, bool WIDE, bool GIVE, bool TAKE, bool LATE> __device__ void pass(unsigned *flag, unsigned *out) {
+  __shared__ unsigned box[64];
+  const unsigned t = threadIdx.x % 64;
+  if (threadIdx.x < 64) {
+    if (!LATE) box[t] = 3 * t;
+    if (GIVE) WIDE ? __threadfence() : __threadfence_block();
+    if (t == 0) __hip_atomic_store(flag, 7u, __ATOMIC_RELAXED, SCOPE);
+    if (LATE) box[t] = 3 * t;
+  } else {
+    while (__hip_atomic_load(flag, __ATOMIC_RELAXED, SCOPE) != 7u) {}
+    if (TAKE) WIDE ? __threadfence() : __threadfence_block();
+    out[t] = box[t];
+  }
+}
+#define KERNEL(NAME, SCOPE, ...)                                                            \\
+  extern "C" __global__ __launch_bounds__(128) void NAME(unsigned *flag, unsigned *out) { \\
+    pass<__HIP_MEMORY_SCOPE_##SCOPE, __VA_ARGS__>(flag, out);                              \\
+  }
+KERNEL(wide, AGENT, true, true, true, false)
+KERNEL(wide_without_release, AGENT, true, false, true, false)
+KERNEL(wide_without_acquire, AGENT, true, true, false, false)
+KERNEL(wide_without_both, AGENT, true, false, false, false)
+KERNEL(narrow, WORKGROUP, false, true, true, false)
+KERNEL(narrow_without_release, WORKGROUP, false, false, true, false)
+KERNEL(late, AGENT, true, true, true, true)
+"""
+# The first column is what the fix must name, the second what it must not.
+ADVICE = {
+    "wide_without_release": (("release is missing", "SCOPE_AGENT", "__threadfence()"), ("acquire", "barrier")),
+    "wide_without_acquire": (("acquire is missing", "SCOPE_AGENT", "__threadfence()"), ("a release", "barrier")),
+    "wide_without_both": (("release is missing", "acquire is missing"), ("barrier",)),
+    "narrow_without_release": (("release is missing", "SCOPE_WORKGROUP", "__threadfence_block()"), ("acquire",)),
+    "late": (("barrier",), ("missing",)),
+}
 WAITS = """
 extern "C" __global__ __launch_bounds__(128) void waits(unsigned *flag, unsigned *beat, unsigned *out) {
   if (threadIdx.x < 64) {
@@ -116,6 +152,24 @@ def test_flags_of_every_scope_that_covers_the_waves_order_lds(tmp_path: Path, ta
         assert (BEFORE in {d.message for d in found}) == (name in broken), (
             name
         )  # not that wave 0 overwrites what is read
+
+
+def test_a_missing_release_or_acquire_is_named(tmp_path: Path) -> None:
+    """With the scope of the flag; kernels that follow the advice are clean. Others are told of a barrier."""
+    subject = compiled(tmp_path, ADVISED, "gfx942")
+    for name in ("wide", "narrow"):
+        assert not ran(subject, name, "flag:u32[1]", "out:u32[64]=0:out").diagnostics, name
+    for name, (named, other) in ADVICE.items():
+        (found,) = ran(subject, name, "flag:u32[1]", "out:u32[64]=0:out").diagnostics
+        assert found.code == "E701" and found.fix is not None, name
+        assert all(text in found.fix.text for text in named), (name, found.fix.text)
+        assert not any(text in found.fix.text for text in other), (name, found.fix.text)
+
+
+def test_a_flag_that_is_a_plain_access_is_advised_to_be_atomic(tmp_path: Path) -> None:
+    found = ran(compiled(tmp_path, PASSED, "gfx942"), "wavefront", "flag:u32[1]", "out:u32[64]=0:out").diagnostics
+    (flag,) = [d for d in found if "of flag" in d.message]
+    assert flag.fix is not None and "__ATOMIC_RELEASE, __HIP_MEMORY_SCOPE_WORKGROUP" in flag.fix.text
 
 
 @pytest.mark.parametrize("target", ["gfx90a", "gfx942"])

@@ -96,6 +96,9 @@ class Finding:
     same_values: bool = False  # of two racing writes
     written_later: bool = False  # of a read of LDS that nobody had written: somebody did afterwards
     in_another_l2: bool = False  # of blocks that a flag orders: what one stored was not written back from its L2
+    no_release: bool = False  # of waves: one saw a flag that the other set before its own access was complete
+    no_acquire: bool = False  # of waves: one read a flag of the other, and did not acquire what it orders
+    wide_flag: bool = False  # this flag is of agent or system scope
 
     def to_json(self) -> dict[str, object]:
         """Plain data, with both accesses."""

@@ -43,6 +43,9 @@ _TIMEOUT: Final = 300
 SAME_VALUES: Final = 1  # `FindingNote`
 WRITTEN_LATER: Final = 2
 IN_ANOTHER_L2: Final = 4
+NO_RELEASE: Final = 8
+NO_ACQUIRE: Final = 16
+WIDE_FLAG: Final = 32
 
 u32, u64, i32, i64, ptr = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p
 

@@ -257,7 +257,8 @@ class _Findings:
             if region is not None:
                 offset, buffer = address - region.base, self._name(region)
         message = describe(kind, first, second, space, offset, buffer, size, lane, other_lane, self.guest.record)
-        notes = [bool(note & bit) for bit in (native.SAME_VALUES, native.WRITTEN_LATER, native.IN_ANOTHER_L2)]
+        bits = (native.SAME_VALUES, native.WRITTEN_LATER, native.IN_ANOTHER_L2, native.NO_RELEASE, native.NO_ACQUIRE)
+        notes = [bool(note & bit) for bit in (*bits, native.WIDE_FLAG)]
         shown = (kind, message, fatal, block, first, second, space, offset, buffer, size, lane, count)
         self.findings.append(Finding(*shown, other_lane, *notes))
 

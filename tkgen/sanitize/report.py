@@ -156,6 +156,13 @@ def _key(subject: Subject, seen: Seen) -> tuple[object, ...]:
     return (code_of(finding), finding.kind, *ordered, finding.space, finding.buffer)
 
 
+FLAG_OR_BARRIER = (
+    "put a barrier between them; if it is a flag, set it by `__hip_atomic_store(..., __ATOMIC_RELEASE, "
+    "__HIP_MEMORY_SCOPE_WORKGROUP)` and read it by `__hip_atomic_load(..., __ATOMIC_ACQUIRE, "
+    "__HIP_MEMORY_SCOPE_WORKGROUP)`"
+)
+
+
 class _Group:
     """All sightings of one cause; `shown` is the earliest, by iteration and by schedule."""
 
@@ -338,16 +345,17 @@ class _Group:
     def race_in_memory(self, first: Access, second: Access) -> tuple[str, str]:
         """Two waves, or two blocks, at one place of a tensor."""
         shown = self.shown
+        flag = self.flag(first, second) if shown.kind is Kind.RACE else None
         place, twice = f"byte {shown.offset} of {shown.buffer}", code_of(shown) == "E706"
         if shown.kind is Kind.RACE and twice:
             return (
                 f"waves {second.wave} and {first.wave} both write {place}{self.same}",
-                "give each wave a separate part of the output: coordinates are in units of the stored tile",
+                flag or "give each wave a separate part of the output: coordinates are in units of the stored tile",
             )
         if shown.kind is Kind.RACE:
             return (
                 f"wave {first.wave} {first.access} {place}, which wave {second.wave} {second.access} with no barrier "
-                "between", "",
+                "between", flag or FLAG_OR_BARRIER,
             )  # fmt: skip
         if twice:
             return (
@@ -361,8 +369,29 @@ class _Group:
             )
         return f"two blocks touch {place}, and blocks are not ordered", ""
 
+    def flag(self, first: Access, second: Access) -> str | None:
+        """What a flag lacks that one of the two waves set and the other saw; None where there is no such flag."""
+        lacking = [m.finding for m in self.members if m.finding.no_release or m.finding.no_acquire]
+        if not lacking:
+            return None
+        scope = "AGENT" if any(f.wide_flag for f in lacking) else "WORKGROUP"
+        fence = "__threadfence()" if scope == "AGENT" else "__threadfence_block()"
+        found = []
+        if any(f.no_release for f in lacking):
+            found.append(
+                f"a release is missing: set the flag by `__hip_atomic_store(..., __ATOMIC_RELEASE, "
+                f"__HIP_MEMORY_SCOPE_{scope})`, or put `{fence}` before it"
+            )
+        if any(f.no_acquire for f in lacking):
+            found.append(
+                f"an acquire is missing: read the flag by `__hip_atomic_load(..., __ATOMIC_ACQUIRE, "
+                f"__HIP_MEMORY_SCOPE_{scope})`, or put `{fence}` after the last read of it"
+            )
+        return "; ".join(found)
+
     def lds_race(self, first: Access, second: Access) -> tuple[str, str]:
         """`second` came earlier in the run, which says nothing; program order says which was meant to."""
+        flag = self.flag(first, second)
         early, later = sorted((first, second), key=lambda access: access.epoch)
         if early.epoch < later.epoch:
             counter = "vmcnt" if "load" in early.text else "lgkmcnt"
@@ -375,23 +404,25 @@ class _Group:
         if "reads" not in (first.access, second.access):
             return (
                 f"waves {second.wave} and {first.wave} both write the same bytes of LDS, no barrier between{self.same}",
-                "let one wave, or one group of waves, load each part of a tile",
+                flag or "let one wave, or one group of waves, load each part of a tile",
             )
         read, write = (first, second) if first.access == "reads" else (second, first)
         order = self.order(read, write)
         if order < 0:
             return (
                 f"wave {read.wave} may still read bytes of LDS that wave {write.wave} overwrites: no barrier between",
-                "put a barrier after the last read of the tile, before the next load, or alternate between two buffers",
+                flag
+                or "put a barrier after the last read of the tile, before the next load, or alternate between "
+                "two buffers",
             )
         if order > 0:
             return (
                 f"wave {read.wave} may read bytes of LDS before wave {write.wave} has written them: no barrier between",
-                "put a barrier between the load of the tile and the reads of it",
+                flag or "put a barrier between the load of the tile and the reads of it",
             )
         return (
             f"wave {read.wave} reads bytes of LDS while wave {write.wave} writes them: no barrier orders the two",
-            "put a barrier between them, on all waves",
+            flag or "put a barrier between them, on all waves",
         )
 
     def order(self, read: Access, write: Access) -> int:

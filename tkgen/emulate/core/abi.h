@@ -39,6 +39,9 @@ enum FindingNote : uint32_t {
   SAME_VALUES = 1,    // of two writes that race: the bytes written are the same
   WRITTEN_LATER = 2,  // of a read of LDS that nobody had written: somebody did before the block ended
   IN_ANOTHER_L2 = 4,  // of blocks that race: a flag orders them, but what one stored was not written back (set by Python)
+  NO_RELEASE = 8,     // of waves that race: one has seen a flag that the other set before its own access was complete
+  NO_ACQUIRE = 16,    // of waves that race: one has read a flag of the other, and never acquired what it orders
+  WIDE_FLAG = 32,     // that flag is of agent or system scope
 };
 
 struct TkResult;

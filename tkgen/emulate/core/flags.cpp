@@ -51,6 +51,7 @@ void Order::begin_block(size_t waves, size_t lds_bytes) {
   waves_.assign(waves, Knows{});
   released_.clear();
   of_block_.clear();
+  released_at_.clear();
   given_.clear();
 }
 
@@ -72,6 +73,7 @@ Clock Order::release(const Wave& w, bool of_block) {
   const bool one_l2 = engine_.launch.target == GFX90A;
   released_.push_back({block, number, w.id, w.epoch, one_l2});
   of_block_.push_back(of_block);
+  released_at_.push_back(w.executed);
   engine_.releases.push_back(released_.back());
   Clock mine{{block, w.id, number, one_l2}};
   join(mine, engine_.clocks[waves_[w.id].clock]);
@@ -132,6 +134,7 @@ void Order::written_back(const Wave& w, uint32_t epoch) {
   const uint32_t block = uint32_t(engine_.block_linear), number = releases();
   released_.push_back({block, number, w.id, epoch, 1});
   of_block_.push_back(false);
+  released_at_.push_back(0);  // no flag
   engine_.releases.push_back(released_.back());
   join(waves_[w.id].written, {{block, w.id, number, true}});
 }
@@ -196,6 +199,28 @@ void Order::met() {
   if (all.empty() && pending.empty() && written.empty()) return;
   const uint32_t clock = intern(std::move(all));
   for (Knows& known : waves_) known = {clock, pending, {}, written};
+}
+
+uint32_t Order::seen(const Wave& w) {
+  if (waves_.empty()) return 0;
+  const Knows& known = waves_[w.id];
+  if (known.pending.empty()) return known.clock;
+  Clock all = engine_.clocks[known.clock];
+  for (const auto& pending : known.pending) join(all, pending.second);
+  return intern(std::move(all));
+}
+
+uint32_t Order::lacks(const Side& of, uint32_t clock, uint32_t seen) const {
+  const auto flag = [&](uint32_t at) -> const Known* {  // the last one of that wave, if it is later than the access
+    const Known* last = nullptr;
+    for (const Known& x : engine_.clocks[at])
+      if (x.block == engine_.block_linear && released_[x.number].wave == of.wave && released_at_[x.number] > of.issued_at) last = &x;
+    return last;
+  };
+  const Known* last = flag(seen);
+  if (!last) return 0;
+  const uint32_t covers = before(of.wave, of.epoch, NONE, of.completed, NONE, seen) ? 0 : NO_RELEASE;
+  return covers | (flag(clock) ? 0 : NO_ACQUIRE) | (of_block_[last->number] ? 0 : WIDE_FLAG);
 }
 
 bool Order::before(uint32_t wave, uint32_t epoch, uint32_t issued, uint32_t completed, uint32_t own, uint32_t clock) const {

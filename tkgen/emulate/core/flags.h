@@ -75,11 +75,16 @@ class Order {
   void met();  // a barrier
 
   uint32_t clock(const Wave& w) const { return waves_.empty() ? 0 : waves_[w.id].clock; }  // index into Engine::clocks
+  uint32_t seen(const Wave& w);  // the same with what the wave has read and not acquired
   uint32_t releases() const { return uint32_t(released_.size()); }
   bool used() const { return across_; }  // whether flags may order blocks
   // Whether an access of this block, of `wave` in `epoch`, issued and complete when there had been so many releases, is before
   // `clock`. `issued` is NONE where the order of issue does not count, `own` the release that the access itself is, or NONE.
   bool before(uint32_t wave, uint32_t epoch, uint32_t issued, uint32_t completed, uint32_t own, uint32_t clock) const;
+  // What a flag lacks that one wave set and another saw, as bits of FindingNote: of a race between an access of `wave`, issued
+  // after so many instructions of it, and another one. `arguments` as for `before`.
+  struct Side { uint32_t wave, epoch, completed; uint64_t issued_at; };
+  uint32_t lacks(const Side& of, uint32_t clock, uint32_t seen) const;
 
  private:
   struct Knows {
@@ -97,6 +102,7 @@ class Order {
   std::vector<Knows> waves_;
   std::vector<TkRelease> released_;
   std::vector<bool> of_block_;                 // whether a release is of workgroup scope
+  std::vector<uint64_t> released_at_;          // instructions that its wave had executed
   std::unordered_map<uint64_t, Clock> given_;  // per dword: to waves of this block
   std::vector<uint32_t> in_lds_;               // per dword of LDS: the clock that it holds
   std::vector<bool> polled_;                   // per dword of LDS

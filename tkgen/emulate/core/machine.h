@@ -77,6 +77,8 @@ struct MemoryOp {
   uint64_t live;  // those of them whose address was good
   uint32_t index, number, epoch;
   uint32_t clock;     // what its wave had acquired when it issued (flags.h)
+  uint32_t seen;      // the same with flags that it had only read
+  uint64_t issued_at; // instructions that its wave had executed
   uint32_t instance;  // of the referee, 0 for none yet
   uint32_t given, release, acquires;  // of flags in LDS: the clock that it gives, the release that it is, the clock that it takes
   Queue queue;

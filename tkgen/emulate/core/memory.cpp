@@ -51,6 +51,8 @@ MemoryOp& begin(Wave& w, const Op& op, MemoryOp::Perform perform, Queue queue, A
   m->number = w.instances.empty() ? 0 : w.instances[w.pc] - 1;
   m->epoch = w.epoch;
   m->clock = e.referee ? e.referee->order.clock(w) : 0;
+  m->seen = e.referee ? e.referee->order.seen(w) : 0;
+  m->issued_at = w.executed;
   m->queue = queue;
   m->access = access;
   m->lds = queue == Queue::LDS;

@@ -261,6 +261,8 @@ void Referee::judge(Wave& w, const MemoryOp& m, const Instance& mine, uint32_t o
     f->lane = uint32_t(lane);
     const bool both_write = x.access == Access::WRITE && mine.access == Access::WRITE;
     if (both_write && changes_nothing(m, lane, lds)) f->note = SAME_VALUES;
+    for (auto [one, other] : {std::pair{&x, &mine}, {&mine, &x}})
+      f->note |= order.lacks({one->wave, lds ? one->done : one->epoch, one->completed, one->issued_at}, other->clock, other->seen);
   }
 }
 
@@ -397,7 +399,7 @@ uint32_t Referee::add_instance(const Wave& w, const MemoryOp& m, Access access, 
     compact();
     compact_at_ = std::max(MOST_INSTANCES, 2 * instances_.size());
   }
-  instances_.push_back({w.id, m.index, m.number, m.epoch, done, access, m.queue == Queue::SCALAR, access == Access::ATOMIC && flag == PLAIN ? OF_ALL : flag, false, m.clock, engine_.launch.split ? NONE : order.releases(), NONE, NONE});
+  instances_.push_back({w.id, m.index, m.number, m.epoch, done, access, m.queue == Queue::SCALAR, access == Access::ATOMIC && flag == PLAIN ? OF_ALL : flag, false, m.clock, engine_.launch.split ? NONE : order.releases(), NONE, NONE, m.seen, m.issued_at});
   return uint32_t(instances_.size() - 1);
 }
 

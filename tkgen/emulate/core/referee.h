@@ -56,6 +56,8 @@ class Referee {
     Flag flag;
     bool unchanged;
     uint32_t clock, issued, completed, own;  // flags.h
+    uint32_t seen;
+    uint64_t issued_at;
   };
   struct Cell {
     uint32_t read[2], write[2];  // indices into instances_, 0 for none
