@@ -15,6 +15,7 @@ from typer.testing import CliRunner, Result
 
 from tkgen import testing
 from tkgen.cli import app
+from tkgen.cli.running import _quicker
 from tkgen.emulate import native
 from tkgen.execute.cases import Expectation, expectations
 from tkgen.toolchain.cache import cache_dir
@@ -89,8 +90,18 @@ def test_a_long_run_says_how_long_from_its_first_blocks_on() -> None:
     finally:
         process.kill()
     assert process.returncode == 130 and results == ""
-    assert first == "eight_wave: 4096 blocks; `--blocks 0,1` runs some of them, -D smaller sizes\n"
-    assert re.fullmatch(r"eight_wave: about \d+ (s|min|h)\n", second)
+    quicker = r"; `--blocks 0,1` runs some of them(, -j \d+ uses all cores)?, -D gives smaller sizes\n"
+    assert re.fullmatch("eight_wave: 4096 blocks" + quicker, first)
+    assert re.fullmatch(r"eight_wave: about \d+ (s|min|h) for its blocks\n", second)
+
+
+def test_a_long_run_names_only_what_makes_it_shorter() -> None:
+    """No machine code of sm_90a is emulated block by block; cores that are used need no option."""
+    wide = SPECS / "eight_wave.tk"
+    assert "`--blocks 0,1`" in _quicker(wide, "gfx942", None, 1, "")
+    assert "-j " not in _quicker(wide, "gfx942", None, 64, "")
+    assert _quicker(wide, "gfx942", None, 64, "0") == "-D gives smaller sizes"
+    assert _quicker(SPECS / "hopper/h100_lcf.tk", None, None, 1, "") == "-D gives smaller sizes"
 
 
 def test_a_scalar_without_a_default_takes_its_value_at_launch(tmp_path: Path) -> None:

@@ -48,6 +48,8 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Print the ver
 
 def main() -> None:
     """The console entry point: whatever goes wrong, a message and an exit code, never a traceback."""
+    # Threads of torch that wait for work sleep: on a busy machine those that spin made `run` five times as slow.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     gc.set_threshold(100_000)  # few values of a command are cycles, and looking for them took a fifth of `check`
     try:
         app()

@@ -456,11 +456,13 @@ def working(what: str) -> Iterator[None]:
 
 
 @contextmanager
-def emulating(what: str, wanted: bool = True) -> Iterator[Callable[[int, int], None]]:
+def emulating(what: str, wanted: bool = True, quicker: str = "") -> Iterator[Callable[[int, int], None]]:
     """Report the progress of long emulation on standard error: blocks, an estimate of the time, a bar on a terminal.
 
     Yields a function that takes the number of finished blocks, and of all blocks. `wanted`: no other bar is shown.
+    `quicker` says what takes less time.
     """
+    hint = f"; {quicker}" if quicker else ""
     first: list[tuple[float, int]] = []
     estimated = False
 
@@ -477,13 +479,16 @@ def emulating(what: str, wanted: bool = True) -> Iterator[Callable[[int, int], N
             progress.update(task, completed=done, total=total)
             if not done:
                 if total >= MANY:
-                    line(f"{what}: {total} blocks; `--blocks 0,1` runs some of them, -D smaller sizes")
+                    line(f"{what}: {total} blocks{hint}")
+            elif done == total:
+                if estimated:
+                    line(f"{what}: all blocks are done, now the reference is computed")
             elif not first:
                 first.append((time.monotonic(), done))
             elif not estimated and done > first[0][1]:
                 seconds = (time.monotonic() - first[0][0]) / (done - first[0][1]) * (total - done)
                 if estimated := seconds > LONG:
-                    line(f"{what}: about {duration(seconds)}")
+                    line(f"{what}: about {duration(seconds)} for its blocks{hint if total < MANY else ''}")
 
         yield told
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -84,7 +85,8 @@ def run(
     def one(path: Path) -> tuple[list[object], list[str]]:
         with reported():
             refuse_early(path, define, roots)
-        with reported(), emulating(path.stem, len(files) == 1) as progress:  # seen before torch is imported
+            quicker = _quicker(path, target, roots, jobs, blocks)
+        with reported(), emulating(path.stem, len(files) == 1, quicker) as progress:  # seen before torch is imported
             if device == "emulator":
                 need_emulator()
             from tkgen.execute import rows as launches
@@ -104,6 +106,18 @@ def run(
     if as_json:
         say(json.dumps(results, indent=2))
     raise typer.Exit(worst or (WRONG if wrong else OK))
+
+
+def _quicker(path: Path, target: str | None, roots: Sequence[Path] | None, jobs: int, blocks: str) -> str:
+    """The options that make a run shorter, as a phrase."""
+    from tkgen.api import target_of
+    from tkgen.backends.registry import backend_of
+
+    emulated = not backend_of(target_of(path, target, roots or ())).executors
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    found = ["`--blocks 0,1` runs some of them"] if emulated and not blocks else []
+    found += [f"-j {cores} uses all cores"] if emulated and jobs == 1 < cores else []
+    return ", ".join([*found, "-D gives smaller sizes"])
 
 
 def _check_device(device: str, schedules: int | None, blocks: str, executor: str) -> None:

@@ -16,7 +16,7 @@ Inputs hold no subnormals: CDNA2's matrix instructions take them for zero (AMD, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
 from math import frexp, prod
@@ -47,6 +47,8 @@ from tkgen.ir.sizing import Sizing
 from tkgen.ir.summing import is_sums
 from tkgen.ir.types import DType, Tensor
 from tkgen.targets import short_sums
+
+PIECE = 1 << 17  # elements that are compared at once: what is computed of them then fits a cache
 
 
 class Inputs(Enum):
@@ -271,9 +273,26 @@ def compare(
     distance from a number: it is right where numbers within the bound round to it.
     """
     kind = dtype or next(d for d, torch_type in TORCH.items() if torch_type is result.dtype)
-    meant = expected
     if kind.in_blocks:
         result = mx.unpack(result, kind.spelling)
+    flat = (t.flatten().split(PIECE) for t in (result, expected, bound.expand(expected.shape)))
+    pieces = [_piece(value, meant, most, kind) for value, meant, most in zip(*flat, strict=True)]
+    known = sum(count for _, count in pieces)
+    furthest = max((c for c, _ in pieces), key=lambda c: c.max_error)
+    return replace(
+        furthest,
+        elements=result.numel(),
+        mean_error=sum(c.mean_error * count for c, count in pieces) / known if known else 0.0,
+        wrong=sum(c.wrong for c, _ in pieces),
+        nan=sum(c.nan for c, _ in pieces),
+        undecided=sum(c.undecided for c, _ in pieces),
+    )
+
+
+def _piece(result: torch.Tensor, expected: torch.Tensor, bound: torch.Tensor, kind: DType) -> tuple[Comparison, int]:
+    """Some elements compared, and how many of them are at a finite distance from the reference."""
+    meant = expected
+    if kind.in_blocks:
         expected = expected.nan_to_num(0.0).clamp(-kind.largest, kind.largest)
     elif kind.encoded or kind.whole:  # beyond their ends they stop there
         most = torch.finfo(result.dtype) if kind.encoded else torch.iinfo(result.dtype)
@@ -286,16 +305,17 @@ def compare(
     error = torch.where(same & ~actual.isfinite(), 0.0, (actual - expected).abs())  # infinities and NaNs as expected
     nan = actual.isnan() & ~nearest.isnan()
     decided = bound.isfinite()
-    finite = torch.where(error.isfinite(), error, -1.0).flatten()
+    finite = torch.where(error.isfinite(), error, -1.0)
     worst = int(finite.argmax()) if finite.numel() else 0
     known = finite[finite >= 0]
-    return Comparison(
+    found = Comparison(
         elements=actual.numel(),
         max_error=float(finite[worst]) if known.numel() else 0.0,
         mean_error=float(known.mean()) if known.numel() else 0.0,
-        ulps=float(finite[worst] / unit(expected.flatten()[worst])) if known.numel() else 0.0,
-        bound=float(bound.expand(expected.shape).flatten()[worst]) if known.numel() else 0.0,
+        ulps=float(finite[worst] / unit(expected[worst])) if known.numel() else 0.0,
+        bound=float(bound[worst]) if known.numel() else 0.0,
         wrong=int((~(error <= bound) & decided & ~same & ~nan).sum()),
         nan=int(nan.sum()),
         undecided=int((~decided & ~same & ~nan).sum()),
     )
+    return found, known.numel()

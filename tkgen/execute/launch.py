@@ -29,13 +29,13 @@ from tkgen.execute.compare import Comparison, Inputs, Reference, compared, rando
 from tkgen.ir.launch import Launch
 from tkgen.ir.rounding import TORCH, unwritten
 from tkgen.ir.sizing import Sizing
+from tkgen.ir.types import DType
 
 Payload = npt.NDArray[np.uint32]
 Tensors = Mapping[str, torch.Tensor]
-# Bytes that the reference of an element takes at its peak: intermediate values and their bounds, in fp64. Measured:
-# 80 of a GEMM, 100 of row kernels. Groups are evaluated one after another: there it is the output's own four values.
-REFERENCE = 100
-GROUPED_REFERENCE = 32
+# Bytes of an element of an output beside the kernel's own: the reference before and after it is rounded, and the bound
+# of each, in fp64. Bytes of an element of the largest input while it is drawn. Bytes of what is computed in slabs.
+REFERENCE, DRAWN, SLABS = 32, 12, 1 << 27
 FORMATS = {"e2m1": "fp4", "e2m3": "fp6", "e3m2": "bf6"}  # as the emulator calls what torch has as bytes
 
 
@@ -102,18 +102,19 @@ def check_blocks(launch: Sizing, blocks: Sequence[int]) -> None:
 def check_memory(launch: Sizing) -> None:
     """Raises SizeError where a run with random inputs at these sizes would not fit the memory that is free here.
 
-    An input is there as it is, as fp32 and as fp64. Each element of an output takes up to `REFERENCE` bytes.
+    An input is there as it is; those of one byte are there as fp32, too, and integers as fp64.
     """
-    for one in launch.launches:
-        _check_memory(one)
+    elements = {t: prod(launch.shape(t)) for t in (*launch.program.reads, *launch.written)}
+    given = [t for t in launch.program.reads if t not in launch.written]
+    inputs = sum((t.dtype.bytes + _widened(t.dtype)) * elements[t] for t in given)
+    outputs = sum((t.dtype.bytes + REFERENCE) * elements[t] for t in launch.written)
+    drawn = DRAWN * max((elements[t] for t in given), default=0)
+    _fits(launch, inputs + max(drawn, outputs) + SLABS, "such tensors and their reference")
 
 
-def _check_memory(launch: Launch[Any]) -> None:
-    outputs = launch.program.outputs
-    need = sum((t.dtype.bytes + 12) * prod(launch.shape(t)) for t in launch.program.reads if t not in outputs)
-    each = REFERENCE if launch.program.kernel.groups is None else GROUPED_REFERENCE
-    need += sum(each * prod(launch.shape(t)) for t in outputs)
-    _fits(launch, need, "such tensors and their reference")
+def _widened(dtype: DType) -> int:
+    """Bytes that an element of an input takes beside its own, as a number that torch computes with."""
+    return 8 if dtype is DType.I32 or dtype.packed else 4 if dtype.bytes == 1 else 0
 
 
 def _fits(launch: Sizing, need: int, what: str) -> None:

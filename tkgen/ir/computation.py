@@ -36,6 +36,7 @@ class Computation(_Evaluation):
     """One run in f32, without bounds."""
 
     precision = torch.float32
+    in_slabs = False
 
     def mapped(self, op: Map, dims: tuple[str, ...], tiles: Sequence[Tile]) -> Tile:
         """A function of values that are aligned."""

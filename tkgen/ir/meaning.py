@@ -13,6 +13,7 @@ maximum of each tile's rows, or which tiles a loop with bounds visits. A loop wa
 what it carries. A carry that is nothing but a sum of products along the loop is one sum: its order is not the kernel's.
 
 A kernel with ragged axes is executed group by group, each on the places that its offsets mean (`tkgen.ir.segments`).
+A large kernel is executed slab by slab (`tkgen.ir.slabs`).
 
 Two tiles that store to one position have no meaning here (`tkgen.ir.verifier` refuses them), unless their values are
 combined. Stores to computed positions are in `tkgen.ir.scattered`.
@@ -20,7 +21,7 @@ combined. Stores to computed positions are in `tkgen.ir.scattered`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from string import ascii_letters
@@ -53,6 +54,7 @@ from tkgen.ir.functions import CDNA, FUNCTIONS
 from tkgen.ir.scattered import Combined, Scatters, reduced
 from tkgen.ir.segments import parts as parts_of
 from tkgen.ir.short_sums import cut_off_start
+from tkgen.ir.slabs import slabs
 from tkgen.ir.summing import adds_to_carry, is_sums
 from tkgen.ir.tiles import Tile, along_dims, cut, picked, stacked
 from tkgen.ir.types import DType
@@ -128,6 +130,7 @@ class _Evaluation(Scatters):
     """One run in f64; `tensors` has what stands in memory, `results` and `bounds` what was stored before rounding."""
 
     precision = torch.float64
+    in_slabs = True  # whether the tiles of large kernels are evaluated one slab after another
     flushed: Collection[DType] = ()  # factors of these types may count as zero where they are subnormal
 
     def __init__(
@@ -162,8 +165,12 @@ class _Evaluation(Scatters):
                 self.results[tensor.name] = start.clone()
                 self.bounds[tensor.name] = torch.zeros_like(start) if error is None else error.clone()
 
-    def held(self, tensor: tensors.Tensor, memory: Tensor, copy: bool) -> Tensor:  # what memory holds, as numbers
-        return rounding.numbers(memory, tensor).to(self.precision, copy=copy)
+    def held(self, tensor: tensors.Tensor, memory: Tensor, copy: bool) -> Tensor:
+        """What memory holds, as numbers. Inputs stay as small as they are, and are widened where they are loaded."""
+        found = rounding.numbers(memory, tensor)
+        if copy or tensor.dtype is DType.I32:
+            return found.to(self.precision, copy=copy)
+        return found if found.dtype in (torch.bfloat16, torch.float16, torch.float64) else found.float()
 
     def empty(self, shape: Sequence[int], start: float | None) -> Tensor:  # an output for which nothing is given
         return torch.full(tuple(shape), torch.nan if start is None else start, dtype=self.precision)
@@ -176,22 +183,29 @@ class _Evaluation(Scatters):
     # ------------------------------------------------------------ operations
 
     def whole(self) -> None:
-        """The kernel: at once, or group by group."""
+        """The kernel, group by group and slab by slab."""
+        for _ in self.each_group():
+            lengths = {a.name: self.length(a) for a in self.kernel.axes}
+            for slab in slabs(self.kernel, lengths) if self.in_slabs else [{}]:
+                self.slab = slab
+                for op, last in zip(self.kernel.body, self.facts.last, strict=True):
+                    self.body([op])
+                    for number in last:  # nothing reads it any more: of large tensors it is much memory
+                        self.values.pop(number, None)
+        self.combine()
+
+    def each_group(self) -> Iterator[None]:
+        """Once for each group of ragged axes that has tiles, with its places at hand; once without such axes."""
         ragged = self.kernel.ragged
         if not ragged:
-            for op, last in zip(self.kernel.body, self.facts.last, strict=True):
-                self.body([op])
-                for number in last:  # nothing reads it any more: of large tensors it is much memory
-                    self.values.pop(number, None)
-            self.combine()
+            yield
             return
         index = self.axes[next(a.within.of for a in ragged if a.within)]
         parts = {a: self.segments(a) for a in ragged}
         for g in range(self.extents[index.dim.name]):
             self.group = {index.name: range(g, g + 1)} | {a.name: part[g] for a, part in parts.items()}
             if all(self.group[a.name] for a in ragged if a.kind is AxisKind.PARALLEL):
-                self.body(self.kernel.body)
-        self.combine()
+                yield
 
     def segments(self, axis: Axis) -> list[range]:
         """The places of each group along a ragged axis."""
@@ -383,8 +397,13 @@ class _Evaluation(Scatters):
     def load(self, access: Access) -> Tile:
         tile = self.tensors[access.tensor.name]
         value, dims = self.view(tile.value, access)
-        found = Tile(dims, value, None if tile.error is None else self.view(tile.error, access)[0])
+        error = None if tile.error is None else self.view(tile.error, access)[0]
+        found = Tile(dims, self.widen(value), error)
         return self.convert(found, DType.F32) if access.tensor.dtype is DType.I32 else found  # f32 holds not all of it
+
+    def widen(self, numbers: Tensor) -> Tensor:
+        """Numbers of an input in the precision of the run."""
+        return numbers.to(self.precision)
 
     def view(self, tensor: Tensor, access: Access) -> tuple[Tensor, tuple[str, ...]]:
         """The part of a tensor that is touched, and its directions."""
@@ -470,7 +489,8 @@ class _Evaluation(Scatters):
         if axis.kind is AxisKind.SEQUENTIAL and index.of_tile:  # the number of the tile of this pass
             return "", place.start // index.divisor
         if index.divisor == axis.tile and axis.name not in tile.dims:  # one place for each tile
-            return f"{axis.name}#", slice(0, self.tiles(axis))
+            first = (place.start - self.first(axis)) // axis.tile
+            return f"{axis.name}#", slice(first, first + self.tiles(axis))
         raise ValueError(f"several elements along {axis.name} go to one place")
 
     def put(

@@ -67,7 +67,7 @@ UNIT_ROUNDOFF = 2.0**-24  # of f32
 LEAST = 2.0**-126  # the least normal number of f32
 LARGEST = (2 - 2.0**-24) * 2.0**127  # from here on f32 rounds to infinity
 EXACT_SUM = 2**24  # f32 holds all whole numbers up to this one
-PIECE = 2**20  # elements that functions are computed of at once
+PIECE = 2**17  # elements that functions are computed of at once
 SOME = 0x77  # what stands in each byte of packed floats before a kernel writes them
 
 Bounded = tuple[Tensor, Tensor | None]
@@ -103,7 +103,17 @@ def known(*errors: Tensor | None) -> list[Tensor]:
 
 def overflowed(value: Tensor) -> Tensor:
     """Infinite where f32 is."""
+    if _below(value, LARGEST):
+        return value
     return torch.where(value.abs() >= LARGEST, value.sign() * torch.inf, value)
+
+
+def _below(values: Tensor, limit: float) -> bool:
+    """Return True if all magnitudes are below `limit` and none is NaN, in one pass over the values."""
+    if type(values) is not Tensor or not values.numel():
+        return False
+    least, most = (float(end) for end in torch.aminmax(values))
+    return -limit < least and most < limit
 
 
 # ---------------------------------------------------------------- functions
@@ -150,11 +160,12 @@ def _applied(f: Function, arguments: Sequence[Bounded], back_end: str, least: Se
         return value, _may_turn(f, arguments)
     value = overflowed(value)
     handed = _handed_on(f, arguments, least)
-    own = _own(f, values, value, handed, back_end)
-    error = sum(known(handed, own), start=torch.zeros_like(value))
-    error = torch.where(error.isnan(), torch.inf, error)
-    unbounded = ~value.isfinite()
-    if unbounded.any():
+    parts = known(handed, _own(f, values, value, handed, back_end))
+    error = sum(parts[1:], start=parts[0]).expand_as(value) if parts else torch.zeros_like(value)
+    if not _below(error, torch.inf):
+        error = torch.where(error.isnan(), torch.inf, error)
+    if not _below(value, torch.inf):
+        unbounded = ~value.isfinite()
         error = torch.where(unbounded, torch.where(_stays(f, arguments, value, least), 0.0, torch.inf), error)
     return value, error if bool(error.any()) else None
 
@@ -211,15 +222,16 @@ def _handed_on(f: Function, arguments: Sequence[Bounded], least: Sequence[float 
 
 def _times(error: Tensor, slope: Tensor) -> Tensor:
     """No error stays none however steep the function, and a finite one vanishes where it is flat."""
-    none = (error == 0) | ((slope == 0) & error.isfinite())
-    return torch.where(none, 0.0, error * slope)
+    return torch.where(error == 0, 0.0, error * slope)
 
 
 def _own(f: Function, values: Sequence[Tensor], value: Tensor, handed: Tensor | None, back_end: str) -> Tensor | None:
     """Return the error of the function itself, as the code of a back end has it."""
     if not (f.ulps or f.growth or f.below):
         return None
-    reach = value.abs() if handed is None else value.abs() + torch.where(handed.isfinite(), handed, 0.0)
+    reach = value.abs()
+    if handed is not None:
+        reach = reach + (handed if _below(handed, torch.inf) else torch.where(handed.isfinite(), handed, 0.0))
     if f.rounds:
         nearest = (value - value.float().double()).abs() * (1 + 2.0**-20)  # f64 rounds sums, too
         bound = UNIT_ROUNDOFF * reach + 2.0**-150
@@ -227,8 +239,10 @@ def _own(f: Function, values: Sequence[Tensor], value: Tensor, handed: Tensor | 
     else:
         units = f.ulps + f.beyond.get(back_end, 0.0) + (f.growth * f.size(*values) if f.growth else 0.0)
         own = units * ulp(reach, torch.float32) + f.below + f.more.get(back_end, 0.0)
-    special = sum((v.isinf() for v in values), start=torch.zeros_like(value, dtype=torch.bool))
-    return torch.where(special, 0.0, own)
+    for v in values:
+        if not _below(v, torch.inf):
+            own = torch.where(v.isinf(), 0.0, own)
+    return own
 
 
 def _may_turn(f: Function, arguments: Sequence[Bounded]) -> Tensor | None:

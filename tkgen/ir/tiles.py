@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import torch
 from torch import Tensor
@@ -78,6 +79,7 @@ class Directions:
     axes: Mapping[str, Axis]
     places: dict[str, range]  # where a loop is
     group: dict[str, range]  # the places of ragged axes and of their index, of the group at hand
+    slab: Mapping[str, range] = MappingProxyType({})  # the tiles of parallel axes at hand, where not all are at once
 
     def length(self, axis: Axis) -> int:
         """The size of an axis; of a ragged one that of the group at hand."""
@@ -87,10 +89,13 @@ class Directions:
         """The place from which those of an axis are counted."""
         return self.group[axis.name].start if axis.within else 0
 
+    def reach(self, axis: Axis) -> range:
+        """The positions of an axis at hand: all of it, of a ragged one those of the group, or a slab's tiles."""
+        return self.group.get(axis.name, self.slab.get(axis.name, range(self.length(axis))))
+
     def place(self, axis: Axis) -> range:
-        """Return the positions of the current values along an axis: all of it, or the loop's tile."""
-        all_of_it = self.group.get(axis.name, range(self.length(axis)))
-        return self.places.get(axis.name, all_of_it)
+        """Return the positions of the current values along an axis: those at hand, or the loop's tile."""
+        return self.places.get(axis.name, self.reach(axis))
 
     def at(self, axis: Axis) -> int | None:
         """The one place of an index that values have no direction along: a loop's, or that of the group at hand."""
@@ -131,8 +136,8 @@ class Directions:
         return places
 
     def tiles(self, axis: Axis) -> int:
-        """The number of an axis' tiles."""
-        return -(-self.length(axis) // (axis.tile or 1))
+        """The number of an axis' tiles at hand."""
+        return -(-len(self.reach(axis)) // (axis.tile or 1))
 
     def aligned(self, tiles: Sequence[Tile]) -> tuple[tuple[str, ...], list[Tile]]:
         """The directions of all, and each along all of them, of length 1 where it had none."""
@@ -146,7 +151,7 @@ class Directions:
         for name in tile.dims:
             if name.endswith("#") and name[:-1] in named:
                 axis, at = self.axes[name[:-1]], tile.dims.index(name)
-                of = torch.arange(self.length(axis)) // (axis.tile or 1)
+                of = torch.arange(len(self.reach(axis))) // (axis.tile or 1)
                 value = tile.value.index_select(at, of)
                 error = None if tile.error is None else tile.error.index_select(at, of)
                 tile = Tile(tuple(d if d != name else axis.name for d in tile.dims), value, error)
