@@ -370,7 +370,7 @@ class _Group:
         return f"two blocks touch {place}, and blocks are not ordered", ""
 
     def flag(self, first: Access, second: Access) -> str | None:
-        """What a flag lacks that one of the two waves set and the other saw; None where there is no such flag."""
+        """The advice for a flag that one of the two waves set and the other saw; None where there is no such flag."""
         lacking = [m.finding for m in self.members if m.finding.no_release or m.finding.no_acquire]
         if not lacking:
             return None
