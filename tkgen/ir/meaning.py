@@ -166,7 +166,7 @@ class _Evaluation(Scatters):
                 self.bounds[tensor.name] = torch.zeros_like(start) if error is None else error.clone()
 
     def held(self, tensor: tensors.Tensor, memory: Tensor, copy: bool) -> Tensor:
-        """What memory holds, as numbers. Inputs stay as small as they are, and are widened where they are loaded."""
+        """The memory of a tensor as numbers; those of inputs stay as small as they are, and `load` widens them."""
         found = rounding.numbers(memory, tensor)
         if copy or tensor.dtype is DType.I32:
             return found.to(self.precision, copy=copy)

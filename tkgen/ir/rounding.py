@@ -109,7 +109,7 @@ def overflowed(value: Tensor) -> Tensor:
 
 
 def _below(values: Tensor, limit: float) -> bool:
-    """Return True if all magnitudes are below `limit` and none is NaN, in one pass over the values."""
+    """Return True if all magnitudes are below `limit` and none is NaN; it reads the values once."""
     if type(values) is not Tensor or not values.numel():
         return False
     least, most = (float(end) for end in torch.aminmax(values))
