@@ -7,12 +7,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from tkgen.api import load, load_equations
 from tkgen.diagnostics import Diagnostic, Severity, SpecError
 from tkgen.diagnostics.fixes import edited
+from tkgen.diagnostics.later import with_later
 from tkgen.diagnostics.machine import to_json
 from tkgen.diagnostics.render import render_text
 from tkgen.ir.equation_text import to_text
@@ -45,7 +46,7 @@ def overview(text: str, name: str, target: str | None = None) -> Json:
     try:
         spec = load(name, None, target, text=text)
     except SpecError as error:
-        diagnostics = tuple(error.diagnostics)
+        diagnostics = tuple(with_later(error.diagnostics, text, lambda new: _errors(new, name, target)))
         kernels = _made(lambda: load_equations(name, None, target, text=text)) or ()
     else:
         diagnostics = spec.diagnostics
@@ -64,6 +65,14 @@ def overview(text: str, name: str, target: str | None = None) -> Json:
 
 def _line(span: Span | None) -> int:
     return span.line if span else 0
+
+
+def _errors(text: str, name: str, target: str | None) -> Sequence[Diagnostic]:
+    """The findings of a text."""
+    try:
+        return load(name, None, target, text=text).diagnostics
+    except SpecError as error:
+        return error.diagnostics
 
 
 def _made(make: Callable[[], T]) -> T | None:

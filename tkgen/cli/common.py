@@ -312,13 +312,23 @@ def findings(
     text: str | None = None,
 ) -> list[Diagnostic]:
     """Everything there is to say about a spec, whether it can be loaded or not."""
-    from tkgen.diagnostics import SpecError
+    from tkgen.diagnostics import Severity, SpecError
 
-    with reported():
+    def found(given: str | None) -> list[Diagnostic]:
         try:
-            return list(load_spec(path, define, target, roots, text).diagnostics)
+            return list(load_spec(path, define, target, roots, given).diagnostics)
         except SpecError as error:
             return error.diagnostics
+
+    with reported():
+        errors = found(text)
+        if not any(d.severity is Severity.ERROR for d in errors):
+            return errors
+        from tkgen.diagnostics.later import with_later
+
+        files = (d.primary.span.file for d in errors if d.primary)
+        file = next((f for f in files if f.name == str(path)), None)
+        return with_later(errors, file.text, found) if file else errors
 
 
 def refuse_early(path: Path, define: Sequence[str] | None = None, roots: Sequence[Path] | None = None) -> None:

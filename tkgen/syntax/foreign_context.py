@@ -1,7 +1,7 @@
 """Statements that need the rest of the file to become those of a spec: its tensors, axes and loops.
 
-`REWRITES` take a statement's text and a `Context`, and make one or several lines of it. The grammar judges these, as
-with `tkgen.syntax.foreign`.
+`REWRITES` take a statement's text and its `Surroundings`, and make one or several lines of it. The grammar judges
+these, as with `tkgen.syntax.foreign`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ACCESS = re.compile(rf"\b({_NAME})\[([^\[\]]*)\]")
 
 
 @dataclass(frozen=True)
-class Context:
+class Surroundings:
     """The file around a statement."""
 
     file: SourceFile
@@ -54,10 +54,10 @@ class Context:
         return f"{name} : f32[{', '.join(axes)}] = {start[kind[1] or kind[2]] if kind else '0'}"
 
 
-Rewrite = Callable[[str, Context], str]
+Rewrite = Callable[[str, Surroundings], str]
 
 
-def _indices(text: str, at: Context) -> str:
+def _indices(text: str, at: Surroundings) -> str:
     """`A[:, k]`, `X[]` and `X[threadIdx.x]` by the axes that run over these dimensions."""
 
     def named(found: re.Match[str]) -> str:
@@ -74,7 +74,7 @@ def _indices(text: str, at: Context) -> str:
     return _ACCESS.sub(named, text)
 
 
-def _einsum(text: str, _: Context) -> str:
+def _einsum(text: str, _: Surroundings) -> str:
     """`einsum('mk,nk->mn', A, B)` as `A[m, k] @ B[n, k].T`."""
     call = rf"""(?:\w+\.)?einsum\(\s*['"](\w+),\s*(\w+)\s*->\s*(\w+)['"],\s*({_NAME}),\s*({_NAME})\s*\)"""
     found = re.search(call, text)
@@ -89,14 +89,14 @@ def _einsum(text: str, _: Context) -> str:
     return f"{text[: found.start()]}{factors[0]} @ {factors[1]}{turned}{text[found.end() :]}"
 
 
-def _carry(text: str, at: Context) -> str:
+def _carry(text: str, at: Surroundings) -> str:
     """`carry m = -inf` with a type and axes."""
     if not text.startswith("carry "):
         return text
     return re.sub(rf"(?<=[ ,])({_NAME}) = ", lambda m: at.carried(m[1]).rsplit("=", 1)[0] + "= ", text)
 
 
-def _chained(text: str, _: Context) -> str:
+def _chained(text: str, _: Surroundings) -> str:
     """`x = y = X[t]` as a line for each name."""
     found = re.fullmatch(rf"((?:{_NAME} = )+)({_NAME}) = ([^=]+)", text)
     if found is None:
@@ -104,7 +104,7 @@ def _chained(text: str, _: Context) -> str:
     return "\n".join([f"{found[2]} = {found[3]}", *(f"{n} = {found[2]}" for n in found[1].split(" = ")[-2::-1])])
 
 
-def _unpacked(text: str, _: Context) -> str:
+def _unpacked(text: str, _: Surroundings) -> str:
     """`a, b = x, y` as a line for each name, where no line needs a name before its new value."""
     found = re.fullmatch(rf"({_NAME}(?:, *{_NAME})+) = (.+)", text)
     if found is None:
@@ -124,13 +124,13 @@ def _parts(text: str) -> list[str]:
     return [part.strip() for part in parts]
 
 
-def _tensors(text: str, _: Context) -> str:
+def _tensors(text: str, _: Surroundings) -> str:
     """`global A, B : bf16[M, K]` as a line for each tensor."""
     found = re.fullmatch(rf"global ({_NAME}(?:, *{_NAME})+) *: *(\w+\[[^\]]*\])", text)
     return text if found is None else "\n".join(f"global {n} : {found[2]}" for n in re.split(r", *", found[1]))
 
 
-def _dimensions(text: str, at: Context) -> str:
+def _dimensions(text: str, at: Surroundings) -> str:
     """`global A : bf16` with the dimensions over which its indices run."""
     found = re.fullmatch(rf"global ({_NAME}) *: *(\w+) ?\*?", text)
     read = found and re.search(rf"\b{found[1]}\[([^\]\n]*)\]", at.file.text[at.file.text.find(text) + len(text) :])
@@ -141,24 +141,24 @@ def _dimensions(text: str, at: Context) -> str:
     return f"global {found[1]} : {found[2]}[{', '.join(names)}]" if all(names) else text
 
 
-def _sizes(text: str, _: Context) -> str:
+def _sizes(text: str, _: Surroundings) -> str:
     """`dims M, N` as sizes that the launch gives."""
     found = re.fullmatch(rf"dims ({_NAME}(?:, *{_NAME})*)", text)
     return text if found is None else "dims " + ", ".join(f"{n} = dynamic" for n in re.split(r", *", found[1]))
 
 
-def _kernel(text: str, at: Context) -> str:
+def _kernel(text: str, at: Surroundings) -> str:
     """A kernel without a name has that of its file."""
     name = re.sub(r"\W", "_", PurePath(at.file.name).stem)
     return f"kernel {name}" if text == "kernel" and re.match(r"[A-Za-z_]", name) else text
 
 
-def _over(text: str, _: Context) -> str:
+def _over(text: str, _: Surroundings) -> str:
     """`over t < T` as a loop over the positions of `T`."""
     return re.sub(rf"^over ({_NAME}) <=? ({_NAME})$", r"over \1 in \2 by 1", text)
 
 
-def _guarded(text: str, _: Context) -> str:
+def _guarded(text: str, _: Surroundings) -> str:
     """`if m < M and n < N: C[m, n] = c` as the store alone."""
     within = rf"{_NAME} < [A-Z]\w*"
     found = re.fullmatch(rf"if \(?{within}(?: (?:and|&&) {within})*\)?:? (\w+\[[^\]]*\] = .+?);?", text)
@@ -194,7 +194,7 @@ def _shifted(text: str) -> str:
 
 def completed(text: str, file: SourceFile, parses: Callable[[str], bool]) -> tuple[str, str] | None:
     """A statement with what the file says, and a sentence about how; None where it is not what `REWRITES` take."""
-    at = Context(file)
+    at = Surroundings(file)
     for about, rewrite in REWRITES:
         new = rewrite(text, at)
         if new != text and all(map(parses, new.split("\n"))):

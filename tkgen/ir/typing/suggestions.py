@@ -12,7 +12,7 @@ from tkgen.ir.types import Dim, Tensor
 from tkgen.source import Span
 from tkgen.syntax import ast, habits
 from tkgen.syntax.ast import flatten
-from tkgen.syntax.foreign_context import Context
+from tkgen.syntax.foreign_context import Surroundings
 
 _IN = re.compile(r"[ \t]+in[ \t]+\w+")  # the name of an axis, and its dimension
 
@@ -155,7 +155,7 @@ def summed(body: Iterable[ast.Statement], name: str, defined: Span) -> Fix | Non
 
 def carried(body: Iterable[ast.Statement], node: ast.Name) -> Fix:
     """`carry m : f32[q] = -inf` for a name that a loop reads before it has a value: in the line that is there."""
-    declared = Context(node.span.file).carried(node.id)
+    declared = Surroundings(node.span.file).carried(node.id)
     text = f"give it a value before the loop: `carry {declared}`"
     statements = [s for s in flatten(body) if s.span.file == node.span.file and s.span.start < node.span.start]
     there = next((s for s in statements if isinstance(s, ast.Carry)), None)
