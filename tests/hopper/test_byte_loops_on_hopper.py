@@ -17,8 +17,8 @@ from torch import Tensor
 import tkgen
 from tkgen.api import load
 from tkgen.backends.hopper.backend import HopperBackend
+from tkgen.backends.hopper.chain_lowering import tile_code
 from tkgen.backends.hopper.host.run import run
-from tkgen.backends.hopper.loop_lowering import tile_code
 from tkgen.backends.hopper.meant import wrong_chain
 from tkgen.backends.hopper.spec import HopperSpec
 from tkgen.diagnostics import SpecError

@@ -173,7 +173,7 @@ def test_every_number_of_iterations_is_proven() -> None:
     for kind in ("all keys", "causal", "parts"):
         layout = loaded(kind).layout
         assert layout.pass_counts is None
-        assert {(s.consumers, s.passes) for s in shapes(layout)} == {(c, n) for c in (1, 2) for n in (1, 2, 3)}
+        assert {(s.consumers, s.passes) for s in shapes(layout)} == {(c, n) for c in (1, 2) for n in (1, 2, 3, 4)}
     known = load(text("all keys").replace("KEYS = dynamic", "KEYS = 200"))
     assert known.layout.pass_counts == (4,)  # type: ignore[union-attr]
 

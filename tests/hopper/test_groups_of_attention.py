@@ -20,10 +20,10 @@ from torch import Tensor
 from tkgen.api import load
 from tkgen.backends.hopper import prepared
 from tkgen.backends.hopper.backend import HopperBackend
+from tkgen.backends.hopper.chain_lowering import tile_code
 from tkgen.backends.hopper.chained import SOME, Code, constants, program
 from tkgen.backends.hopper.host.run import run
 from tkgen.backends.hopper.launch import described
-from tkgen.backends.hopper.loop_lowering import tile_code
 from tkgen.backends.hopper.loop_schedule import MACHINE, shapes, wrong
 from tkgen.backends.hopper.meant import wrong_chain
 from tkgen.backends.hopper.prepared import prepare
@@ -258,7 +258,7 @@ def test_a_mistake_in_the_code_is_found(mutant: str) -> None:
 def test_a_tile_without_iterations_is_proven() -> None:
     """It waits for nothing and brings nothing: one that did would leave a copy that nobody reads."""
     layout = loaded("causal").layout
-    assert {s.passes for s in shapes(layout)} == {0, 1, 2, 3}
+    assert {s.passes for s in shapes(layout)} == {0, 1, 2, 3, 4}
     values = constants(2, 2, 1, 2)
     own = [{"first_iteration": 0, "iterations": 0}]
     assert wrong(unroll(program(Code(some=SOME)), MACHINE, values, own)) is None

@@ -10,7 +10,7 @@ import pytest
 from gemms import FUSED, GROUPED, gemm
 
 from tkgen.api import load
-from tkgen.backends.hopper import chained, loop_lowering, lowering, streamed
+from tkgen.backends.hopper import chain_lowering, chained, lowering, streamed
 from tkgen.backends.hopper.meant import wrong_chain, wrong_product
 from tkgen.backends.hopper.spec import HopperSpec
 
@@ -94,7 +94,7 @@ OTHER_LOOPS = {
 def test_another_loop_is_found(name: str) -> None:
     spec = load(SPECS / "h100_attention.tk")
     assert isinstance(spec, HopperSpec)
-    code = loop_lowering.tile_code(spec.layout)
+    code = chain_lowering.tile_code(spec.layout)
     assert wrong_chain(spec.layout, code) is None
     which, new, said = OTHER_LOOPS[name]
     moved: chained.Moved = getattr(code, which)

@@ -12,13 +12,12 @@ from sampling import sample
 from torch import Tensor
 
 from tkgen import load
-from tkgen.backends.hopper import chained, loop_lowering
+from tkgen.backends.hopper import chain_lowering, chained
 from tkgen.backends.hopper.backend import HopperBackend
 from tkgen.backends.hopper.loop_schedule import schedule, shape_of
 from tkgen.backends.hopper.meant import wrong_chain
 from tkgen.backends.hopper.schedule import wrong
 from tkgen.backends.hopper.spec import HopperSpec
-from tkgen.diagnostics import SpecError
 from tkgen.execute.modelled import in_order
 from tkgen.proof.program import Arrive, Await, Drain
 
@@ -133,28 +132,6 @@ def test_it_compiles_without_spills() -> None:
     assert spec_of().build().figures.spill_bytes == 0
 
 
-REFUSED: dict[str, list[Change]] = {
-    "a loop with one product carries only numbers of rows of `t` on Hopper": [
-        ("  global LSE", "  global G : f32[TOKENS, D]\n  global LSE"),
-        ("l : f32[t] = 0", "l : f32[t] = 0, o : f32[t, D] = 0"),
-        ("    m = n", "    o = o + G[t] * n\n    m = n"), ("log(l)", "log(l) + rowsum(o)"),
-    ],
-    "`P` is stored in the loop": [("  global LSE", "  global P : f32[TOKENS, VOCABULARY]\n  global LSE"),
-                                  ("    m = n", "    P[t, v] = s\n    m = n")],
-    "`P` is a tile, but a loop with one product stores only numbers of rows on Hopper": [
-        ("  global LSE", "  global P : f32[TOKENS, D]\n  global G : f32[TOKENS, D]\n  global LSE"),
-        ("  LSE", "  P[t] = G[t] * m\n  LSE"),
-    ],
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("message", REFUSED)
-def test_what_has_no_schedule_is_refused(message: str) -> None:
-    with pytest.raises(SpecError) as caught:
-        load(changed(*REFUSED[message])).check()
-    assert message in [d.message for d in caught.value.diagnostics]
-
-
 @pytest.mark.parametrize(
     ("which", "new", "said"),
     [
@@ -165,7 +142,7 @@ def test_what_has_no_schedule_is_refused(message: str) -> None:
 )
 def test_another_loop_is_found(which: str, new: dict[str, str], said: str) -> None:
     spec = spec_of()
-    code = loop_lowering.tile_code(spec.layout)
+    code = chain_lowering.tile_code(spec.layout)
     assert wrong_chain(spec.layout, code) is None
     moved: chained.Moved = getattr(code, which)
     assert said in str(wrong_chain(spec.layout, replace(code, **{which: replace(moved, **new)})))
@@ -173,7 +150,7 @@ def test_another_loop_is_found(which: str, new: dict[str, str], said: str) -> No
 
 def test_rows_stored_elsewhere_are_found() -> None:
     spec = spec_of()
-    code = loop_lowering.tile_code(spec.layout)
+    code = chain_lowering.tile_code(spec.layout)
     (rows,) = code.rows_stored
     other = replace(rows, coord="{0, 0, 0, t_i * CONSUMERS}")
     assert "is stored 4 times" in str(wrong_chain(spec.layout, replace(code, rows_stored=(other,))))

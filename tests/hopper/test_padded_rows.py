@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tkgen.api import load
 from tkgen.backends.hopper import loop_lowering
-from tkgen.backends.hopper.loop_lowering import tile_code
+from tkgen.backends.hopper.chain_lowering import tile_code
 from tkgen.backends.hopper.meant import wrong_chain
 from tkgen.backends.hopper.spec import HopperSpec
 from tkgen.backends.registry import backend_of

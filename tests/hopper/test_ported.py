@@ -36,13 +36,8 @@ OTHER_TYPES = {
 }
 """Specs of element types that wgmma does not take, and what is said of them."""
 LEFT = {
-    "attention/attention_backward": "one product, or two",
-    "attention/attention_backward_atomic": "one product, or two",
-    "attention/attention_backward_causal": "one product, or two",
-    "attention/attention_backward_direct": "one product, or two",
+    "attention/attention_backward_atomic": "a product sums over `j`",
     "attention/attention_lazy": "`when any` has no schedule",
-    "attention/gated_delta_rule": "the first product must multiply two tensors",
-    "attention/linear_attention": "one product, or two",
     "groups/grouped_weights": "no ragged sums",
 }
 """The others that are not accepted, and why."""
@@ -55,6 +50,9 @@ SIZES = {
     "at_bt": "M=128 N=256 K=128",
     "attention/attention": "BATCH=1 HEADS=1 LENGTH=256",
     "attention/attention_256": "BATCH=1 HEADS=1 LENGTH=200",
+    "attention/attention_backward": "BATCH=1 HEADS=1 LENGTH=256",
+    "attention/attention_backward_causal": "SETS=1 GROUP=2 LENGTH=200",
+    "attention/attention_backward_direct": "BATCH=1 HEADS=1 LENGTH=256",
     "attention/attention_causal": "BATCH=1 HEADS=2 KV_HEADS=1 LENGTH=200",
     "attention/attention_chunks": "SEQUENCES=3 TOTAL=200 KEYS=300 HEADS=2 KV_HEADS=1",
     "attention/attention_decode": "BATCH=2 HEADS=16 KV_HEADS=2 KEYS=200 PARTS=3",
@@ -68,6 +66,8 @@ SIZES = {
     "attention/attention_ping_pong_direct": "BATCH=1 HEADS=1 LENGTH=256",
     "attention/attention_window": "BATCH=1 HEADS=1 LENGTH=640",
     "attention/attention_written": "BATCH=1 HEADS=1 LENGTH=256",
+    "attention/gated_delta_rule": "HEADS=1 LENGTH=200",
+    "attention/linear_attention": "HEADS=1 LENGTH=200",
     "bias_gelu_bf16": "TOKENS=128 OUT=256 IN=192",
     "double_buffer": "M=256 N=128 K=192",
     "grouped_heads": "BATCH=1 HEADS=2 KV_HEADS=1 LENGTH=128 KEYS=256",

@@ -15,7 +15,7 @@ from torch import Tensor
 
 import tkgen
 from tkgen.backends.hopper import chained
-from tkgen.backends.hopper.loop_lowering import tile_code
+from tkgen.backends.hopper.chain_lowering import tile_code
 from tkgen.backends.hopper.meant import wrong_chain
 from tkgen.diagnostics import SpecError
 from tkgen.schedule.loop_terms import unlike

@@ -152,40 +152,41 @@ def _iterations(model: IterationModel, hertz: float) -> Timeline:
     shown = max(min(round(passes), MOST_STEPS // 2), 1)
     starts = [begin + n * period for n in range(shown + 1)]
     d = _Drawing()
-    second = m.second
-    of = {"left": m.left} | ({"right": second.right} if second is not None else {})
-    first_row = lines.of(m.first.result.span)
-    between = next((lines.of(op.result.span) for op in m.middle if hasattr(op, "result")), 0)
-    given = {side: [[0.0] * shown for _ in range(consumers)] for side in of}  # when a consumer gives a tile back
+    phases, moving = m.phases, m.moving
+    given = {
+        tensor: [[0.0] * shown for _ in range(consumers)] for tensor in moving
+    }  # when a consumer gives a tile back
+    between = next((lines.of(op.result.span) for op in m.vector_ops if hasattr(op, "result")), 0)
 
     def consumer(c: int) -> Asking:
         at = begin
         for n in range(shown):
             start = max(at, starts[n] + c * period / consumers)
             d.bar(Track.WAIT, "wait", 1 + c, at, start, OTHERS if n else "first copies")
-            one = yield start, model.first_cycles, f"multiply {m.left.tensor.name}", first_row
-            given["left"][c][n] = one
-            at = one + vector
-            d.bar(SELF, "vector", 1 + c, one, at, "vector work of an iteration", between)
-            if second is not None:
-                row = lines.of(second.product.result.span)
-                at = yield at, model.second_cycles, f"multiply {second.right.tensor.name}", row
-                given["right"][c][n] = at
-        store = next((lines.of(op.span) for op in (*m.tile_stored, *m.stored)), 0)
+            at = start
+            for phase in phases:
+                row = lines.of(phase.span)
+                at = yield at, model.cycles(phase.products), f"multiply {', '.join(phase.operands)}", row
+                for tensor in phase.gives:
+                    given[tensor][c][n] = at
+                end = at + vector * phase.vector
+                if end > at:
+                    d.bar(SELF, "vector", 1 + c, at, end, "vector work of an iteration", between)
+                at = end
+        store = next((lines.of(op.span) for op in (*m.tile_stored, *m.rows_stored)), 0)
         d.bar(SELF, "vector", 1 + c, at, at + end_work, "work after the loop, stores", store)
 
     _in_order([consumer(c) for c in range(consumers)], d)
-    first_done = {side: [max(times[n] for times in given[side]) for n in range(shown)] for side in of}
+    first_done = {tensor: [max(times[n] for times in given[tensor]) for n in range(shown)] for tensor in moving}
     issued = begin - t.hbm_latency_ns * 1e-9 * hertz
-    size = {side: m.keys * (m.depth if side == "left" else m.width) * m.element_bytes for side in of}
     for n in range(shown):
-        for (side, access), buffers in zip(of.items(), m.buffers, strict=False):
-            asked = issued if n < buffers else max(issued, first_done[side][n - buffers])
-            latency = (t.copy_latency_ns * 1e-9 + size[side] / (t.copy_tbps * 1e12)) * hertz
+        for tensor, (size, buffers, span) in moving.items():
+            asked = issued if n < buffers else max(issued, first_done[tensor][n - buffers])
+            latency = (t.copy_latency_ns * 1e-9 + size / (t.copy_tbps * 1e12)) * hertz
             arrives = asked + latency if n >= buffers else begin + n * latency / max(buffers, 1)
-            text = f"copy {access.tensor.name} of iteration {n}"
+            text = f"copy {tensor} of iteration {n}"
             d.bar(Track.WAIT, "wait", PRODUCER, issued, asked, "an empty buffer")
-            d.bar(Track.MEMORY, "copy", PRODUCER, asked, arrives, text, lines.of(access.tensor.span))
+            d.bar(Track.MEMORY, "copy", PRODUCER, asked, arrives, text, lines.of(span))
             issued = asked
     d.idle("vector work")
     finish = max(b.end for b in d.bars)

@@ -139,7 +139,7 @@ class _Chained:
     def _producer(self) -> Role:
         left, right, held = (self._cursor(ring, "1") for ring in (self.left, self.right, self.held))
         code = self.code
-        part = CopyIn(Region(self.held, "held", "consumer"), *_of(code.held), self.full[self.held], "held")
+        part = CopyIn(Region(self.held, "held", "consumer"), *of_moved(code.held), self.full[self.held], "held")
         copied = self._copied(self.left, left, code.left)
         if code.chained:
             copied = (*copied, *self._copied(self.right, right, code.right))
@@ -161,7 +161,7 @@ class _Chained:
         return (
             Await(self.empty[ring], cursor),
             Expect(self.full[ring], (Region(ring, at),), at),
-            CopyIn(Region(ring, at), *_of(moved), self.full[ring], at),
+            CopyIn(Region(ring, at), *of_moved(moved), self.full[ring], at),
             Advance(cursor),
         )
 
@@ -254,7 +254,7 @@ class _Chained:
             Write(Region(self.values if code.rounds else self.sums), Region(self.out, own=True), code.out_value,
                   remark=code.out_remark),
             Sync(self.group, "consumer + 1"),
-            CopyOut(Region(self.out), *_of(code.out), who=Who.FIRST),
+            CopyOut(Region(self.out), *of_moved(code.out), who=Who.FIRST),
         )  # fmt: skip
         turns = "// Consumers issue their products in turn: while one's run, another does what stands between them."
         last = "  // a block's shared memory goes with its last thread"
@@ -311,14 +311,20 @@ class _Chained:
 
 
 def _tiles(code: Code, body: tuple[Node, ...]) -> Tiles:
-    through, on = f"int tile = blockIdx.x; tile < {code.tiles}; tile += gridDim.x", ""
-    if code.to_and_fro:  # the steps of two rounds add up to twice the number of blocks
-        through = f"int tile = blockIdx.x, step = 2 * (gridDim.x - blockIdx.x) - 1; tile < {code.tiles}; tile += step"
+    return tiles_of(code.tiles, code.to_and_fro, body)
+
+
+def tiles_of(count: str, to_and_fro: bool, body: tuple[Node, ...]) -> Tiles:
+    """`body` for each output tile of a block, of `count` in all; `to_and_fro`: each second round in reverse order."""
+    through, on = f"int tile = blockIdx.x; tile < {count}; tile += gridDim.x", ""
+    if to_and_fro:  # the steps of two rounds add up to twice the number of blocks
+        through = f"int tile = blockIdx.x, step = 2 * (gridDim.x - blockIdx.x) - 1; tile < {count}; tile += step"
         on = ", step = 2 * gridDim.x - step"
     return Tiles(("#pragma unroll 1", f"for ({through}{on}) {{"), body)
 
 
-def _of(moved: Moved) -> tuple[str, str, str]:
+def of_moved(moved: Moved) -> tuple[str, str, str]:
+    """The name of a tensor, the coordinate of a tile and the axis of its rows, as copies take them."""
     return moved.name, moved.coord, moved.axis
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from tkgen.backends.hopper.fused_loop import FusedLoop
 from tkgen.backends.hopper.layout import Layout, launched_registers
 from tkgen.backends.hopper.loops import HopperLoop
 from tkgen.backends.hopper.machine import Hopper
 from tkgen.backends.hopper.port import WORKING_REGISTERS
+from tkgen.backends.hopper.serial_loop import SerialLoop
+from tkgen.ir.equations import Value
 from tkgen.ir.types import Side
 from tkgen.schedule.row_footprint import exchanged_rows, row_owners, row_registers
 from tkgen.schedule.rows import RowMap
@@ -65,6 +68,30 @@ def fused_footprint(m: HopperLoop) -> Footprint:
     return _roles(m, tuple(_tiles(m)), launched_registers(m.machine, m.threads), tuple(moments), m.registers, owned)
 
 
+def serial_footprint(m: SerialLoop) -> Footprint:
+    """The footprint of any products in and around a loop."""
+    arrays = dict.fromkeys(m.array(v) for v in sorted(m.in_arrays, key=lambda v: v.number))
+    factors = dict.fromkeys(p.left for p in m.products if isinstance(p.left, Value))
+    shares = [Share(f"sums {m.columns_text(v.axes)}", m.columns_of(m.column_axis(v)) // 2) for v in arrays]
+    shares += [Share("an operand", m.columns_of(m.column_axis(v)) * m.element_bytes // 8) for v in factors]
+    groups = [_warps(m, n) for n in range(m.consumers)]
+    how = f"{m.describe()}; a warp has {_rows(m.machine)} rows of each {m.machine.wgmma_rows}"
+    out = (*m.tile_stored, *m.rows_stored)[-1]
+    columns = m.columns_of(out.target.axes[-1])
+    owned = _owned(out.target.tensor.name, columns, m.machine, groups, how)
+    moments = (_moment("an iteration", "multiply", shares),)
+    return _roles(m, tuple(_serial_tiles(m)), launched_registers(m.machine, m.threads), moments, m.registers, owned)
+
+
+def _serial_tiles(m: SerialLoop) -> Iterator[Buffer]:
+    for tensor, (rows, cols), slots in (
+        *((t.tensor, m.shape(t), t.buffers * (m.consumers if t.own else 1)) for t in m.tiles),
+        *((s.target.tensor, m.out_shape(s), m.consumers) for s in m.tile_stored),
+    ):
+        yield Buffer(tensor.name, rows * cols * tensor.dtype.bytes, slots, f"{rows} x {cols} {tensor.dtype.spelling}")
+    yield from _rest(0, m.shared_bytes - m.dynamic_bytes, m.machine)
+
+
 def lanes_footprint(m: RowMap, machine: Hopper) -> Footprint:
     """The footprint of rows."""
     budget = min(machine.lanes.max_registers(m.waves_per_simd(machine.lanes)), machine.max_registers)
@@ -97,7 +124,7 @@ def _moment(text: str, action: str, shares: Iterable[Share]) -> Moment:
 
 
 def _roles(
-    m: Layout | HopperLoop,
+    m: Layout | FusedLoop,
     buffers: tuple[Buffer, ...],
     launched: int,
     moments: tuple[Moment, ...],
@@ -131,9 +158,9 @@ def _footprint(
 # ---------------------------------------------------------------- whose the output is
 
 
-def _warps(m: Layout | HopperLoop, consumer: int) -> tuple[int, ...]:
+def _warps(m: Layout | FusedLoop, consumer: int) -> tuple[int, ...]:
     """The numbers of a consumer's warps in the block."""
-    loads_first = m.loads_first if isinstance(m, HopperLoop) else m.producer.first == 0
+    loads_first = m.loads_first if isinstance(m, FusedLoop) else m.producer.first == 0
     first = (consumer + loads_first) * m.machine.warpgroup_warps
     return tuple(range(first, first + m.machine.warpgroup_warps))
 

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from tkgen.backends.cdna.lower.origins import Source
+from tkgen.backends.hopper.chain_lowering import ChainLowering, tile_code
 from tkgen.backends.hopper.form import HopperForm
 from tkgen.backends.hopper.loop_layout import hopper_loop
-from tkgen.backends.hopper.loop_lowering import lower_loop, tile_code
 from tkgen.backends.hopper.loop_schedule import scheduled, unproven
 from tkgen.backends.hopper.loops import FEWER_REGISTERS, HopperLoop
 from tkgen.backends.hopper.meant import wrong_chain
+from tkgen.backends.hopper.serial_loop import SerialLoop
+from tkgen.backends.hopper.serial_lowering import SerialLowering
+from tkgen.backends.hopper.serial_meant import wrong_serial
+from tkgen.backends.hopper.serial_schedule import serial_scheduled, serial_unproven
 from tkgen.backends.protocol import Modelled
 from tkgen.checks.laid import read_across, too_large, unused
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
@@ -27,7 +32,7 @@ if TYPE_CHECKING:
     from tkgen.tile.scheduled import Footprint
 
 
-def _layout(spec: HopperSpec[Any]) -> HopperLoop:
+def _layout(spec: HopperSpec[Any]) -> HopperLoop | SerialLoop:
     """Tiles of its warpgroups. Raises SpecError (E230) if no layout can execute the equations."""
     try:
         return hopper_loop(spec.program, spec.target)
@@ -37,11 +42,25 @@ def _layout(spec: HopperSpec[Any]) -> HopperLoop:
         raise SpecError(Diagnostic("E230", str(error), Label(span), fix=fix)) from error
 
 
+def _fault(m: HopperLoop | SerialLoop) -> str | None:
+    """The first fault that the proof finds in the schedule, or in the values that it stores."""
+    if isinstance(m, SerialLoop):
+        return serial_unproven(m) or wrong_serial(m, SerialLowering(m).code())
+    return unproven(m) or wrong_chain(m, tile_code(m))
+
+
+def _source(spec: HopperSpec[Any]) -> Source:
+    m = spec.layout
+    lowering = SerialLowering(m) if isinstance(m, SerialLoop) else ChainLowering(m)
+    file = lowering.file(spec.program.header.splitlines(), spec.path.name, spec.target.name)
+    return file.source(lowering.marks)
+
+
 def _check(spec: HopperSpec[Any]) -> Iterator[Diagnostic]:
     if beyond := list(too_large(spec.program, spec.layout)):
         yield from beyond  # its C++ counts tiles in an `int`
         return
-    if fault := unproven(spec.layout) or wrong_chain(spec.layout, tile_code(spec.layout)):
+    if fault := _fault(spec.layout):
         yield Diagnostic(
             "E240", f"the schedule for this kernel is not proven: {fault}", Label(spec.program.spans["kernel"]),
             fix=Fix("report this, or use another number of buffers"),
@@ -86,8 +105,8 @@ def _room(spec: HopperSpec[Any]) -> tuple[str, str]:
 
 
 def _facts(spec: HopperSpec[Any]) -> dict[str, object]:
-    m = spec.layout
-    return {"consumers": m.consumers, "keys": m.keys, "buffers": list(m.buffers), "moved_registers": m.moved_registers}
+    found: dict[str, object] = spec.layout.facts()
+    return found
 
 
 def _words(spec: HopperSpec[Any], figures: Figures) -> str:
@@ -96,23 +115,28 @@ def _words(spec: HopperSpec[Any], figures: Figures) -> str:
 
 
 def _modelled(spec: HopperSpec[Any], *launched: Any) -> Modelled:
+    if isinstance(spec.layout, SerialLoop):
+        from tkgen.backends.hopper.serial_model import run_serial
+
+        return run_serial(spec.layout, *launched)
     from tkgen.backends.hopper.loop_model import run_loop
 
     return run_loop(spec.layout, *launched)
 
 
 def _footprint(spec: HopperSpec[Any]) -> Footprint:
-    from tkgen.backends.hopper.footprint import fused_footprint  # no check needs it
+    from tkgen.backends.hopper.footprint import fused_footprint, serial_footprint  # no check needs it
 
-    return fused_footprint(spec.layout)
+    m = spec.layout
+    return serial_footprint(m) if isinstance(m, SerialLoop) else fused_footprint(m)
 
 
 FUSED = HopperForm(
     layout=_layout,
     check=_check,
-    tiles=lambda spec: scheduled(spec.layout),
+    tiles=lambda spec: (serial_scheduled if isinstance(spec.layout, SerialLoop) else scheduled)(spec.layout),
     footprint=_footprint,
-    source=lambda spec: lower_loop(spec.layout, spec.program.header.splitlines(), spec.path.name, spec.target.name),
+    source=_source,
     launch=_launch,
     size_cases=_size_cases,
     facts=_facts,

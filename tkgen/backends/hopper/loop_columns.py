@@ -10,18 +10,18 @@ from tkgen.backends.cdna.lower.origins import within
 from tkgen.backends.hopper.epilogue import of_all_warps, place_of
 from tkgen.backends.hopper.file import name
 from tkgen.backends.hopper.loop_values import IDENTITY, LoopValues
+from tkgen.backends.hopper.loops import HopperLoop
 from tkgen.backends.hopper.reduced import OWN_WARP, THREAD
 from tkgen.backends.hopper.streamed import Round, Rows
 from tkgen.ir.equations import Op, Store, Value, writes
 from tkgen.schedule.loop_tiles import extent
 
 
-def after_the_loop(values: LoopValues, out: Store) -> tuple[tuple[Round, ...], list[str]]:
+def after_the_loop(m: HopperLoop, values: LoopValues, out: Store) -> tuple[tuple[Round, ...], list[str]]:
     """The reductions of columns, each with the statements before it, and the statements after the last one.
 
     The tile of `out` is an array of registers after these.
     """
-    m = values.m
     segments = list[list[Op]]([[]])
     for op in m.behind:
         if op in m.combined:
@@ -30,22 +30,22 @@ def after_the_loop(values: LoopValues, out: Store) -> tuple[tuple[Round, ...], l
             segments[-1].append(op)
     rounds, lines = list[Round](), values.gathered()
     for number, ops in enumerate(segments):
-        lines += values.statements(ops, [out.value, *_needed_later(values, segments, number)])
+        lines += values.statements(ops, [out.value, *_needed_later(m, values, segments, number)])
         if number < len(m.combined):
-            rounds.append(_round(values, number, lines))
+            rounds.append(_round(m, values, number, lines))
             lines = []
     return tuple(rounds), lines
 
 
-def _needed_later(values: LoopValues, segments: Sequence[Sequence[Op]], number: int) -> Iterator[Value]:
+def _needed_later(m: HopperLoop, values: LoopValues, segments: Sequence[Sequence[Op]], number: int) -> Iterator[Value]:
     """The values of a segment that the reduction after it, or a later segment, reads."""
-    later = [*values.m.combined[number:], *(op for ops in segments[number + 1 :] for op in ops)]
+    later = [*m.combined[number:], *(op for ops in segments[number + 1 :] for op in ops)]
     read = {value for op in later for value in values.leaves(op)}
     yield from (value for op in segments[number] for value in writes(op) if value in read)
 
 
-def _round(values: LoopValues, number: int, before: Sequence[str]) -> Round:
-    m, op = values.m, values.m.combined[number]
+def _round(m: HopperLoop, values: LoopValues, number: int, before: Sequence[str]) -> Round:
+    op = m.combined[number]
     inside = f"tk::before{{{values.length(m.split)}}}" if m.overhangs(m.split) else "tk::all{}"
     kind, made = f"base_ops::{op.function}", values.name[op.result]
     parts, columns = f"{made}_parts", of_all_warps(made)
@@ -61,9 +61,9 @@ def _round(values: LoopValues, number: int, before: Sequence[str]) -> Round:
     return Round(number, lines, True, parts, columns, tuple(combined))
 
 
-def column_stored(values: LoopValues, store: Store, remark: str) -> Rows:
+def column_stored(m: HopperLoop, values: LoopValues, store: Store, remark: str) -> Rows:
     """The statements that store a number of each column of a block's tile."""
-    m, tensor = values.m, store.target.tensor
+    tensor = store.target.tensor
     coord, place = (
         place_of(store.target, [at if i.extends else f"{cpp_name(i.axis.name)}_i" if i.axis and i.of_tile else ""
                                 for i in store.target.indices]) for at in ("0", "col")

@@ -7,12 +7,23 @@ from dataclasses import replace
 from itertools import product
 
 from tkgen.backends.hopper.layout import launched_registers, moved_registers
+from tkgen.backends.hopper.loop_clauses import (
+    buffers_of,
+    checked_roles,
+    order_of_tiles,
+    paging,
+    read_by_lanes,
+    rows_of_warps,
+    split_axis,
+)
 from tkgen.backends.hopper.loops import FEWER_REGISTERS, PRODUCER_REGISTERS, Chain, HopperLoop, registers_of
 from tkgen.backends.hopper.machine import Hopper
 from tkgen.backends.hopper.port import MOST_CONSUMERS
+from tkgen.backends.hopper.serial_layout import serial_loop
+from tkgen.backends.hopper.serial_loop import SerialLoop
 from tkgen.checks.blocks import tiled
 from tkgen.diagnostics import Edit
-from tkgen.diagnostics.edits import without_option, without_statement
+from tkgen.diagnostics.edits import without_statement
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import (
     Access,
@@ -28,16 +39,13 @@ from tkgen.ir.equations import (
     Store,
     Value,
     When,
-    accesses,
     reads,
     walk,
     writes,
 )
 from tkgen.ir.limits import LARGEST_ROWS_SIZE
 from tkgen.ir.schedules import alternates, names
-from tkgen.ir.tensors import Tensor
-from tkgen.ir.types import DType, Via
-from tkgen.remap import Remap, RemapCall, compose
+from tkgen.ir.types import DType
 from tkgen.schedule.loop_accesses import integers_of_rows
 from tkgen.schedule.loop_factors import apart
 from tkgen.schedule.loop_masks import masked, masked_behind
@@ -48,7 +56,7 @@ BYTES = (DType.E4M3FN, DType.E5M2)
 FACTORS = (DType.BF16, DType.F16, *BYTES)
 
 
-def hopper_loop(program: EquationProgram, machine: Hopper) -> HopperLoop:
+def hopper_loop(program: EquationProgram, machine: Hopper) -> HopperLoop | SerialLoop:
     """The layout of a program's kernel on `machine`.
 
     Raises:
@@ -58,17 +66,26 @@ def hopper_loop(program: EquationProgram, machine: Hopper) -> HopperLoop:
     for tensor in kernel.tensors:
         if tensor in kernel.offsets or tensor in integers_of_rows(kernel):
             continue
-        if tensor.dtype is DType.I32 and tensor not in _paging(kernel):
+        if tensor.dtype is DType.I32 and tensor not in paging(kernel):
             raise LoopError(
                 f"`{tensor.name}` is i32: a fused matmul on Hopper cannot read tables of indices yet", tensor.span
             )
         if tensor.dtype is DType.I32:
             continue
-        masks = tensor.dtype is DType.I8 and _read_by_lanes(kernel, tensor)
+        masks = tensor.dtype is DType.I8 and read_by_lanes(kernel, tensor)
         if tensor.dtype not in (*FACTORS, DType.F32) and not masks:
             raise LoopError(f"`{tensor.name}` is {tensor.dtype.spelling}", tensor.span, "use bf16, f16 or f32")
     kernel = apart(kernel)
     kernel = masked(kernel, _loop(kernel))
+    if not _is_chain(kernel, _loop(kernel), split_axis(program, _loop(kernel))):
+        serial = serial_loop(program, kernel, _loop(kernel), machine)
+        if "schedule" in program.spans:
+            said = program.spans["schedule"]
+            raise LoopError("only products as of softmax attention have a schedule on Hopper", said,
+                            "remove `schedule`", without_statement(said))  # fmt: skip
+        _room(serial, program)
+        _maps(serial)
+        return serial
     found = _products(program, kernel, _loop(kernel), machine)
     if found.second is not None and found.overhangs(found.columns):
         kernel = masked_behind(kernel, found.loop, found.columns)
@@ -79,21 +96,6 @@ def hopper_loop(program: EquationProgram, machine: Hopper) -> HopperLoop:
     _middle(found)
     _stores(found)
     return found
-
-
-def _paging(kernel: Kernel) -> frozenset[Tensor]:
-    """The tensors that list pages and are used for nothing else, as lanes would read them."""
-    indices = [i for access in accesses(kernel) for i in access.indices if i.through is not None]
-    others = {i.through.tensor for i in indices if i.through is not None and not i.of_page}
-    others |= {op.source.tensor for op in walk(kernel.body) if isinstance(op, Load)}
-    return frozenset(i.through.tensor for i in indices if i.through is not None) - others
-
-
-def _read_by_lanes(kernel: Kernel, tensor: Tensor) -> bool:
-    """Return True if a tensor is neither a factor of a product nor stored to."""
-    multiplied = {v for op in walk(kernel.body) if isinstance(op, Product) for v in reads(op)}
-    factors = {op.source.tensor for op in walk(kernel.body) if isinstance(op, Load) and op.result in multiplied}
-    return tensor not in factors and tensor not in kernel.outputs
 
 
 def _loop(kernel: Kernel) -> Loop:
@@ -109,6 +111,34 @@ def _loop(kernel: Kernel) -> Loop:
     return loops[0]
 
 
+def _is_chain(kernel: Kernel, loop: Loop, split: Axis) -> bool:
+    """Return True for the products of softmax attention, or the first of them alone: what `HopperLoop` lays out.
+
+    Products of 8-bit floats count as such, too: no others take them.
+    """
+    made = {value: op for op in walk(kernel.body) for value in writes(op)}
+    every = [op for op in walk(kernel.body) if isinstance(op, Product)]
+    loads = [op.source for v in (v for p in every for v in reads(p)) if isinstance(op := made[v], Load)]
+    if any(access.tensor.dtype in BYTES for access in loads):
+        return True
+    products = [op for op in loop.body if isinstance(op, Product)]
+    if not 1 <= len(products) <= 2 or products != every or any(isinstance(op, Store) for op in loop.body):
+        return False
+    first, *others = products
+    held, left = (op.source.axes if isinstance(op := made[v], Load) else () for v in (first.left, first.right))
+    if held != (split, first.axis) or left != (loop.axis, first.axis):
+        return False
+    tiles = [op for op in kernel.body if isinstance(op, Store) and len(op.target.axes) > 1]
+    if not others:
+        return not tiles and all(len(c.inside.axes) < 2 for c in loop.carries)
+    (second,) = others
+    right, factor = made[second.right], made[second.left]
+    if not isinstance(right, Load) or not isinstance(factor, Convert) or second.axis != loop.axis or len(tiles) > 1:
+        return False
+    late = {c.inside for c in loop.carries if len(c.inside.axes) > 1}
+    return not any(late & set(reads(op)) and not isinstance(op, Map) for op in loop.body)
+
+
 def _products(program: EquationProgram, kernel: Kernel, loop: Loop, machine: Hopper) -> HopperLoop:
     """The layout, with its products found."""
     made = {value: op for op in walk(kernel.body) for value in writes(op)}
@@ -117,12 +147,7 @@ def _products(program: EquationProgram, kernel: Kernel, loop: Loop, machine: Hop
         raise LoopError("on Hopper a fused matmul has one product, or two of which the second multiplies a result of "
                         "the first", loop.span)  # fmt: skip
     first = products[0]
-    tiled = [a for a in program.parallel if a.tile is not None]
-    if len(tiled) != 1 or any(bound.axis != tiled[0].name for bound in loop.axis.bounds):
-        raise LoopError("one axis of `over` must have tiles, which the warpgroups divide; only this axis can bound "
-                        "the loop",
-                        loop.axis.span)  # fmt: skip
-    (split,) = tiled
+    split = split_axis(program, loop)
     held, left = (op.source if isinstance(op := made[v], Load) else None for v in (first.left, first.right))
     second = _second(loop, made, products[1:])
     if held is None or left is None:
@@ -142,25 +167,14 @@ def _products(program: EquationProgram, kernel: Kernel, loop: Loop, machine: Hop
         if access.axes != (rows, cols) or access.indices[-1].axis != cols:
             raise LoopError(f"a tile of `{access.tensor.name}` is of `{rows.name}` x `{cols.name}`, in this order",
                             access.tensor.span)  # fmt: skip
-    buffers = (_buffers(program, left.tensor), 1 if second is None else _buffers(program, second.right.tensor))
+    buffers = (buffers_of(program, left.tensor), 1 if second is None else buffers_of(program, second.right.tensor))
     warps = machine.warpgroup_warps
-    _roles(program, (held, left) if second is None else (held, left, second.right), warps)
-    padded = extent(split) < machine.wgmma_rows and program.waves <= warps
-    if padded:
-        _padded(program, kernel, split)
-    else:
-        _whole_rows(kernel, split, machine)
-    if program.waves_along != split or (not padded and (program.waves % warps or extent(split) != program.waves * 16)):
-        said = program.spans.get("waves")
-        raise LoopError(
-            f"a warpgroup of {warps} warps has {machine.wgmma_rows} rows of `{split.name}`: {extent(split)} of them "
-            f"want `waves {extent(split) // 16} along {split.name}`", said or split.span,
-            f"write `waves {extent(split) // 16} along {split.name}`, or remove the line",
-            (*_whole_groups(split, machine), *(without_statement(said) if said else ())),
-        )  # fmt: skip
-    return HopperLoop(kernel, loop, split, max(program.waves // warps, 1), first, second, held, left, buffers,
-                      program.grid.count, _remap(program), machine, program.roles,
-                      bool(loop.axis.bounds) and "remap" not in program.spans)  # fmt: skip
+    moving = (left,) if second is None else (left, second.right)
+    checked_roles(program, (held, *moving), moving, warps)
+    rows_of_warps(program, kernel, split, machine)
+    return HopperLoop(kernel, loop, split, max(program.waves // warps, 1), program.grid.count,
+                      order_of_tiles(program), machine, first, second, held, left, buffers, roles=program.roles,
+                      backwards=bool(loop.axis.bounds) and "remap" not in program.spans)  # fmt: skip
 
 
 def _second(loop: Loop, made: Mapping[Value, Op], products: Sequence[Product]) -> Chain | None:
@@ -188,53 +202,6 @@ def _of_bytes(kernel: Kernel, held: Access, left: Access, second: Chain | None, 
     return sizes == {1}
 
 
-def _roles(program: EquationProgram, factors: tuple[Access, ...], warps: int) -> None:
-    """Raises LoopError for roles other than a warpgroup that loads the factors of products and those that multiply."""
-    roles, names = program.roles, {access.tensor.name for access in factors}
-    if not roles:
-        return
-    loading = [role for role in roles if role.loads]
-    if len(roles) != 2 or len(loading) != 1:
-        raise LoopError(f"one role must load and the others multiply, not {len(roles)} roles, of which "
-                        f"{len(loading)} load",
-                        roles[-1].span, "write `load` with all operands of products in one of the roles")  # fmt: skip
-    (loads,) = loading
-    needed = {access.tensor.name for access in factors[1:]}
-    if not needed <= set(loads.loads) <= names:
-        raise LoopError(f"role `{loads.name}` loads {', '.join(loads.loads)}", loads.loads_span,
-                        f"write `load {', '.join(sorted(needed))}`")  # fmt: skip
-    if len(loads.waves) != warps or loads.first % warps:
-        raise LoopError(f"one warpgroup must load: {warps} waves, starting at a multiple of {warps}", loads.span,
-                        f"give `{loads.name}` waves 0..{warps - 1}")  # fmt: skip
-
-
-def _padded(program: EquationProgram, kernel: Kernel, split: Axis) -> None:
-    """Raises LoopError for a tile of fewer rows than a product has that cannot be padded."""
-    if split.within is not None:
-        raise LoopError(f"tiles of {extent(split)} rows of a group of `{split.name}` cannot be padded to the 64 rows "
-                        "of a product", split.span, f"use tiles of 64: `over {split.name} ... by 64`",
-                        tiled(split.span, 64) if split.span else ())  # fmt: skip
-    columns = [op for op in walk(kernel.body) if isinstance(op, Reduce) and op.axis == split]
-    if columns:
-        raise LoopError(f"columns of a tile of {extent(split)} rows, padded to 64, cannot be reduced",
-                        columns[0].result.span, "use tiles of 64")  # fmt: skip
-
-
-def _whole_rows(kernel: Kernel, split: Axis, machine: Hopper) -> None:
-    """Raises LoopError for tiles of too few rows which no fix may make larger: all of them share an index."""
-    sharing = any(i.axis == split and i.divisor > 1 for access in accesses(kernel) for i in access.indices)
-    if sharing and extent(split) % machine.wgmma_rows:
-        raise LoopError(f"a product has {machine.wgmma_rows} rows on Hopper; tiles of `{split.name}` have "
-                        f"{extent(split)}, the number that shares one index", split.span, "make more of them share "
-                                                                                          "it")  # fmt: skip
-
-
-def _remap(program: EquationProgram) -> Remap | None:
-    """The order of the tiles, where the spec says one."""
-    stages = [RemapCall(s.name, dict(s.keywords), s.positional) for s in program.remap]
-    return compose(stages) if stages else None
-
-
 def _scheduled(m: HopperLoop, program: EquationProgram) -> None:
     """Raises LoopError for a schedule other than the one that there is, in which consumers take turns."""
     edits = [*without_statement(program.spans["schedule"])]
@@ -259,15 +226,6 @@ def _onto(second: Product, loop: Loop) -> tuple[Value, Value]:
     raise LoopError("the second product must be added once, to a carried value", second.result.span)
 
 
-def _buffers(program: EquationProgram, tensor: Tensor) -> int:
-    staging = next((s for s in program.shared if s.tensor == tensor), None)
-    if staging is None or staging.via is not Via.DIRECT:
-        raise LoopError(f"`{tensor.name}` is loaded by the copy engine", staging.span if staging else tensor.span,
-                        f"remove `via {staging.via.value}`" if staging else f"write `shared {tensor.name}`",
-                        without_option(staging.span, "via") if staging else ())  # fmt: skip
-    return staging.buffers
-
-
 def _fits(m: HopperLoop, program: EquationProgram) -> None:
     """Raises LoopError for tiles that no instruction takes, or that do not fit."""
     machine = m.machine
@@ -287,6 +245,13 @@ def _fits(m: HopperLoop, program: EquationProgram) -> None:
         raise LoopError(f"`{m.held.tensor.name}` is paged, but is no operand that changes in the loop", at)
     if m.keys_innermost and (m.loop.axis.within is not None or paged):
         raise LoopError(f"the copy engine cannot end a row of `{m.operands[-1].tensor.name}` at the end of a group", at)
+    _room(m, program)
+    _maps(m)
+
+
+def _room(m: HopperLoop | SerialLoop, program: EquationProgram) -> None:
+    """Raises LoopError for tiles that do not fit, and for clauses that no fused matmul has a use for."""
+    machine, at = m.machine, m.loop.axis.span
     for inner, tensor in ((access.tensor.dims[-1], access.tensor) for access in m.moved.values()):
         if (row := (inner.size or 0) * tensor.dtype.bytes) % machine.stride_alignment:
             raise LoopError(f"a row of `{tensor.name}` is {row} bytes, but the copy engine needs a multiple of "
@@ -322,10 +287,9 @@ def _fits(m: HopperLoop, program: EquationProgram) -> None:
     if program.registers:
         raise LoopError(f"`{program.registers[0].name}` stays in shared memory on Hopper", program.spans["registers"],
                         "remove `registers`", without_statement(program.spans["registers"]))  # fmt: skip
-    _maps(m)
 
 
-def _maps(m: HopperLoop) -> None:
+def _maps(m: HopperLoop | SerialLoop) -> None:
     """Raises LoopError for a tensor whose tiles differ: it has one tensor map, with boxes of one shape."""
     rows = m.rows_of_factors
     for access in rows:
@@ -410,11 +374,13 @@ def _stores(m: HopperLoop) -> None:
             raise LoopError(f"`{op.target.tensor.name}` is stored in the loop", op.span, "store it after the loop")
 
 
-def _fitting_tiles(m: HopperLoop) -> tuple[Edit, ...]:
+def _fitting_tiles(m: HopperLoop | SerialLoop) -> tuple[Edit, ...]:
     """Choose the largest tiles that wgmma takes and that fit, of the split axis and then of the loop's.
 
     Those that divide their axes are tried first.
     """
+    if isinstance(m, SerialLoop):
+        return ()
     machine, split, keys = m.machine, m.split, m.loop.axis
     most_rows = max(extent(split), machine.wgmma_rows)
     most_keys = max(m.keys, machine.swizzle_bytes if m.keys_innermost else machine.wgmma_columns[0])
@@ -439,11 +405,3 @@ def _fitting_tiles(m: HopperLoop) -> tuple[Edit, ...]:
     rows, columns = min(found, key=lambda t: ((split.dim.size or 0) % t[0] > 0, (keys.dim.size or 0) % t[1] > 0))
     changed = ((split, split.tile, rows), (keys, keys.tile, columns))
     return tuple(e for a, old, new in changed if old != new and a.span for e in tiled(a.span, new))
-
-
-def _whole_groups(split: Axis, machine: Hopper) -> tuple[Edit, ...]:
-    """Give an axis that consumers divide a tile of whole warpgroups."""
-    tile, rows = split.tile or 0, machine.wgmma_rows
-    if split.span is None or tile % rows == 0:
-        return ()
-    return tuple(tiled(split.span, max(tile // rows, 1) * rows))

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tkgen.backends.cdna.lower.model import Constant, ScalarMember
 from tkgen.backends.cdna.lower.names import comment_text, cpp_name
-from tkgen.backends.cdna.lower.origins import Marks, Source, end_of
+from tkgen.backends.cdna.lower.origins import Marks
 from tkgen.backends.cdna.lower.places import origin
-from tkgen.backends.hopper.chained import SOME, Code, Moved, program
+from tkgen.backends.hopper.chained import Moved
 from tkgen.backends.hopper.epilogue import place_of
 from tkgen.backends.hopper.file import File, Member, name
-from tkgen.backends.hopper.loop_columns import after_the_loop, column_stored
 from tkgen.backends.hopper.loop_values import LoopValues
 from tkgen.backends.hopper.loops import HopperLoop
 from tkgen.backends.hopper.lowering import copied_along, described
-from tkgen.backends.hopper.printer import body
-from tkgen.backends.hopper.streamed import Rows
-from tkgen.ir.equations import Access, Axis, AxisKind, Bound, Convert, Index, Map, Store, walk
+from tkgen.backends.hopper.serial_loop import SerialLoop
+from tkgen.ir.equations import Access, Axis, AxisKind, Bound, Index, Map, Store, walk
 from tkgen.ir.functions import HOPPER, helpers
 from tkgen.ir.tensors import Tensor
 from tkgen.schedule.loop_tiles import extent
@@ -26,17 +24,6 @@ Count = int | str  # a number, or the C++ of one that is known only at run time
 
 UNKNOWN = 'asm("" : "+r"(iterations));  // unknown: the second one stays a loop'
 FULL = "A buffer is full when its bytes have come, empty when every warp's products of it are done"
-
-
-def lower_loop(m: HopperLoop, header: Sequence[str], spec: str, target: str) -> Source:
-    """The generated file: `header` are lines of comment, `spec` is the path that its comments name."""
-    made = _Lowering(m)
-    return made.file(header, spec, target).source(made.marks)
-
-
-def tile_code(m: HopperLoop) -> Code:
-    """The C++ of the tile program of a kernel."""
-    return _Lowering(m).code()
 
 
 def times(counts: Iterable[Count]) -> Count:
@@ -50,8 +37,10 @@ def times(counts: Iterable[Count]) -> Count:
     return " * ".join([*names, *([str(number)] if number > 1 else [])]) if names else number
 
 
-class _Lowering:
-    def __init__(self, m: HopperLoop):
+class LoopLowering:
+    """The C++ of the layout of a fused matmul: its constants, the place of a tile, its iterations."""
+
+    def __init__(self, m: HopperLoop | SerialLoop):
         self.m, self.marks = m, Marks()
         self.values = LoopValues(
             m, {s.name: name(s.name) for s in m.kernel.scalars}, {t.name: name(t.name) for t in m.kernel.tensors}
@@ -69,91 +58,32 @@ class _Lowering:
             tuple(self._constants()), tuple(map(self._tensor, m.kernel.tensors)),
             tuple(ScalarMember(name(s.name), s.dtype.cpp, origin(s.span)) for s in m.kernel.scalars),
             helpers(used, HOPPER),
-            tuple(body(program(self.code()), FULL, "fresh buffers count as empty", list(self._counted()))),
+            tuple(self.body_lines()),
             tuple(self._types()),
         )  # fmt: skip
 
+    # ------------------------------------------------------------ of its products
+
+    def body_lines(self) -> list[str]:
+        """The lines of the kernel."""
+        raise NotImplementedError
+
     def _types(self) -> Iterator[str]:
-        """The types of warps that take turns, and of tiles in shared memory."""
-        m, remark = self.m, self.marks.remark
-        tiles = [("held", "ROWS, DEPTH", m.held.tensor, "a consumer's"),
-                 ("left", "KEYS, DEPTH", m.left.tensor, "an iteration's, of all consumers")]  # fmt: skip
-        right = "WIDTH, KEYS" if m.keys_innermost else "KEYS, WIDTH"
-        if m.combined:
-            yield "using consumers = group<CONSUMERS * WARPGROUP_WARPS>;"
-        yield f"using two_groups = group<2 * WARPGROUP_WARPS>;{remark(comment='a consumer and the next')}"
-        tiles += [("right", right, m.second.right.tensor, "the same")] if m.second is not None else []
-        tiles += [("out", "ROWS, WIDTH", out.target.tensor, "a consumer's") for out in m.tile_stored]
-        for tile, extents, tensor, owner in tiles:
-            about = remark(origin(tensor.span), comment_text(f"{tensor.name}: {owner}"))
-            yield f"using {tile}_tile = st_{tensor.dtype.suffix}<{extents}>;{about}"
+        raise NotImplementedError
 
-    def code(self) -> Code:
-        """The C++ of the tile program."""
-        m, values = self.m, self.values
-        if m.second is None:
-            return self._single()
-        (out,), right = m.tile_stored, m.second.right
-        factor = m.second.product.left
-        convert = next(op for op in m.middle if isinstance(op, Convert) and op.result == factor)
-        middle = values.statements([op for op in m.middle if op is not convert], [convert.argument])
-        carried = [*values.statements(m.carried), *values.handed(), *values.converted(convert)]
-        rounds, behind = after_the_loop(values, out)
-        behind += self._rows_stored()
-        columns = tuple(column_stored(values, s, self.marks.remark(origin(s.span))) for s in m.columns_stored)
-        tiles = "TILES" if isinstance(self._every_tile, int) else "tiles"
-        return Code(
-            values.name[m.first.result], values.sums, self._moved(m.held, self._row_tile()),
-            self._moved(m.left, "iteration"),
-            self._moved(right, *(("0", "iteration") if m.keys_innermost else ("iteration",))),
-            self._moved(out.target, self._row_tile()), tiles, m.unlike_tiles, tuple(self._place()),
-            tuple(self._declared()), tuple(values.loads()), tuple(middle), tuple(carried), tuple(behind),
-            values.name[out.value], self.marks.remark(origin(out.span)), m.moved_registers or (0, 0),
-            m.loads_first, self._role_remarks(), SOME if m.of_groups else "", "ABt" if m.keys_innermost else "AB",
-            rounds, columns, (end_of(m.first.result.span), end_of(m.second.product.result.span)),
-        )  # fmt: skip
+    def _tile_types(self) -> Mapping[Access, str]:
+        raise NotImplementedError
 
-    def _single(self) -> Code:
-        """The C++ of the tile program of a loop with one product."""
-        m, values = self.m, self.values
-        tiles = "TILES" if isinstance(self._every_tile, int) else "tiles"
-        middle = [*values.statements(m.middle, []), *values.handed()]
-        behind = [*values.gathered(), *values.statements(m.behind, [s.value for s in m.stored])]
-        rows = [self._row_stored(store) for store in m.rows_stored]
-        return Code(
-            values.name[m.first.result], held=self._moved(m.held, self._row_tile()),
-            left=self._moved(m.left, "iteration"), tiles=tiles, to_and_fro=m.unlike_tiles, place=tuple(self._place()),
-            declared=tuple(self._declared()), loads=tuple(values.loads()), middle=tuple(middle), behind=tuple(behind),
-            registers=m.moved_registers or (0, 0), loads_first=m.loads_first, remarks=self._role_remarks(),
-            some=SOME if m.of_groups else "", rows_stored=tuple(rows), chained=False,
-            equations=(end_of(m.first.result.span), ""),
-        )  # fmt: skip
+    def _widths(self) -> Iterator[Constant]:
+        raise NotImplementedError
 
-    def _row_stored(self, store: Store) -> Rows:
-        """The statements that store a number of each row of a warp, and where the first one of a consumer lies."""
-        place = self._moved(store.target, self._row_tile())
-        return Rows(place.name, place.coord, tuple(self._number_of_rows(store)))
+    # ------------------------------------------------------------ of its tiles
 
     def _role_remarks(self) -> tuple[str, str]:
         """The names of the roles, where the spec has any: of the warps that load, and of the others."""
         named = sorted(self.m.roles, key=lambda role: not role.loads)
         one, two = (self.marks.remark(origin(r.span), comment_text(r.name)) for r in named) if named else ("", "")
         return one, two
-
-    def _declared(self) -> Iterator[str]:
-        """Lines that a consumer declares for a tile: its first row, its sums, the second product's left operand."""
-        split, scores = cpp_name(self.m.split.name), self.values.name[self.m.first.result]
-        first = f"{split}_first" if self.m.padded else f"({split}_i * CONSUMERS + consumer) * ROWS"
-        yield f"const int first_row = {first} + warpgroup::warpid() * 16;"
-        yield f"rt_fl<16, KEYS> {scores};"
-        if self.m.second is not None:
-            yield f"rt_fl<16, WIDTH> {self.values.sums};"
-            dtype = self.m.second.product.left.dtype
-            kind = f"tk::left_of_bytes<{dtype.cpp}, KEYS>" if dtype.bytes == 1 else f"rt_{dtype.suffix}<16, KEYS>"
-            yield f"{kind} factor;"
-        for load in self.m.loaded:
-            yield f"tk::loaded_tile<{load.source.tensor.dtype.cpp}, KEYS> {self.values.name[load.result]};"
-        yield from self.values.initial()
 
     @property
     def _tile_rows(self) -> str:
@@ -166,6 +96,7 @@ class _Lowering:
         return f"{cpp_name(self.m.split.name)}_i * CONSUMERS + consumer"
 
     def _moved(self, access: Access, row: str, col: str = "0") -> Moved:
+        """A tile as the copy engine moves it, of these numbers in the directions in which it extends."""
         tiled, m = iter((row, col)), self.m
         numbers = [next(tiled) if i.extends else self.values.tile_number(i) for i in access.indices]
         place = place_of(access, numbers)
@@ -201,8 +132,7 @@ class _Lowering:
         m = self.m
         b, d, r, c = ["1", "1", "1", *("-1" if d.size is None else str(d.size) for d in tensor.dims)][-4:]
         d = "-1" if len(tensor.dims) > 2 and b == d == "1" else d  # a matrix is what has two dimensions
-        tiles = dict(zip(m.operands, ("held_tile", "left_tile", "right_tile"), strict=False))
-        tiles |= {store.target: "out_tile" for store in m.tile_stored}
+        tiles = self._tile_types()
         access = m.moved.get(tensor.name)
         tile = described(tiles[access], m.rows_along(access), m.grouped(access)) if access else ""
         return Member(name(tensor.name), tensor.dtype.cpp, (b, d, r, c), origin(tensor.span), tile)
@@ -260,12 +190,7 @@ class _Lowering:
         if m.padded:
             yield Constant("TILE_ROWS", str(extent(m.split)), f"of {m.split.name} in a tile; the others are zeros")
         yield Constant("KEYS", str(m.keys), f"of {loop.name} in a pass", origin(loop.span))
-        yield Constant("DEPTH", str(m.depth), "over which the first product sums")
-        if m.second is not None:
-            yield Constant("WIDTH", str(m.width), "columns of the second one's sums")
-        yield Constant("LEFT_BUFFERS", str(m.buffers[0]), f"of {m.left.tensor.name}")
-        if m.second is not None:
-            yield Constant("RIGHT_BUFFERS", str(m.buffers[1]), f"of {m.second.right.tensor.name}")
+        yield from self._widths()
         which = "first" if m.loads_first else "last"
         yield Constant("THREADS", "(CONSUMERS + 1) * WARPGROUP_WARPS * WARP_THREADS", f"the {which} warpgroup loads")
         if isinstance(self._every_tile, int):
@@ -405,11 +330,6 @@ class _Lowering:
             return
         yield f"int iterations = {count};"
         yield UNKNOWN
-
-    def _rows_stored(self) -> Iterator[str]:
-        """The statements that store a number of each row."""
-        for store in self.m.rows_stored:
-            yield from self._number_of_rows(store)
 
     def _number_of_rows(self, store: Store) -> Iterator[str]:
         m, row = self.m, "first_row + laneid() / 4 + 8 * r"

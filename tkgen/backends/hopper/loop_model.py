@@ -14,6 +14,7 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
+from tkgen.backends.hopper.fused_loop import FusedLoop
 from tkgen.backends.hopper.loop_schedule import Shape, schedule, shape_of
 from tkgen.backends.hopper.loops import HopperLoop
 from tkgen.backends.hopper.model import Edit, Memory, modelled
@@ -54,11 +55,53 @@ class LoopMemory(Memory):
         return replace(found, value=torch.nn.functional.pad(found.value, pads))
 
 
-class LoopWork:
+class BlockTiles:
+    """The output tiles of one block, at `places`, and their iterations; `starts` count those of all tiles."""
+
+    m: FusedLoop
+    memory: Memory
+    places: Sequence[Place]
+    groups: Groups
+    starts: Sequence[int]
+    rows: int
+    own: int  # rows of a warp
+
+    def _place(self, tile: int) -> Place | None:
+        """That of an output tile; after the last one there is none."""
+        if not 0 <= tile < len(self.places):
+            return None
+        place = self.places[tile]
+        self.memory.at_indices({a.name: at for a, at in place.items() if a.is_index})
+        self.memory.group |= group_at(self.m, self.groups, place)
+        return place
+
+    def _row(self, place: Place, consumer: int, warp: int = 0) -> int:
+        """The first row of a warp."""
+        return place[self.m.split] * extent(self.m.split) + consumer * self.rows + warp * self.own
+
+    def _rows_inside(self, place: Place, first: int, count: int) -> int:
+        """Rows from `first` on, at most `count`, that are of the block's tile."""
+        return max(min(count, (place[self.m.split] + 1) * extent(self.m.split) - first), 0)
+
+    def _iteration_of(self, instance: int) -> tuple[int, int]:
+        """The tile that has this iteration of all, and the number of the iteration there; after the last tile if none.
+
+        A tile without iterations counts as one of one.
+        """
+        tile = bisect_right(self.starts, instance) - 1
+        return tile, instance - self.starts[tile]
+
+    def _passes(self, place: Place) -> range:
+        return passes(self.m, self.memory.extents, place, self.groups)
+
+
+class LoopWork(BlockTiles):
     """Data of the operations of `loop_schedule` in one block, for the output tiles at `places`.
 
     `groups` has the positions of each group along ragged axes.
     """
+
+    m: HopperLoop
 
     def __init__(
         self, m: HopperLoop, shape: Shape, memory: Memory, places: Sequence[Place], groups: Groups = NO_GROUPS
@@ -132,15 +175,6 @@ class LoopWork:
             nothing = {op.result: torch.full((self.m.width,), torch.nan) for op in self.m.combined}
             self._columns_stored(step, [(nothing,)])
 
-    def _place(self, tile: int) -> Place | None:
-        """That of an output tile; after the last one there is none."""
-        if not 0 <= tile < len(self.places):
-            return None
-        place = self.places[tile]
-        self.memory.at_indices({a.name: at for a, at in place.items() if a.is_index})
-        self.memory.group |= group_at(self.m, self.groups, place)
-        return place
-
     def _brought(self, step: Do) -> Tensor:
         """A tile of a factor: of the held one a consumer's part."""
         m, (access,) = self.m, step.writes
@@ -173,25 +207,6 @@ class LoopWork:
             return Index(None, at=number) if index.of_tile and index.axis == self.m.split else index
 
         return replace(access, indices=tuple(map(known, access.indices)))
-
-    def _row(self, place: Place, consumer: int, warp: int = 0) -> int:
-        """The first row of a warp."""
-        return place[self.m.split] * extent(self.m.split) + consumer * self.rows + warp * self.own
-
-    def _rows_inside(self, place: Place, first: int, count: int) -> int:
-        """Rows from `first` on, at most `count`, that are of the block's tile."""
-        return max(min(count, (place[self.m.split] + 1) * extent(self.m.split) - first), 0)
-
-    def _iteration_of(self, instance: int) -> tuple[int, int]:
-        """The tile that has this iteration of all, and the number of the iteration there; after the last tile if none.
-
-        A tile without iterations counts as one of one.
-        """
-        tile = bisect_right(self.starts, instance) - 1
-        return tile, instance - self.starts[tile]
-
-    def _passes(self, place: Place) -> range:
-        return passes(self.m, self.memory.extents, place, self.groups)
 
     def _first(self, of: Sequence[str], found: Sequence[Parts]) -> Tile:
         """The first product: rows of a warp."""
@@ -414,15 +429,20 @@ def block_schedule(
     m: HopperLoop, launch: Launch[EquationProgram], memory: Memory, block: int, warps: int = 0
 ) -> tuple[LoopWork, ProofLoop] | None:
     """The data and schedule of a block, `warps` as in `model.run_products`; None if it has no tile."""
-    blocks = launched_blocks(m, launch)
-    numbers = _taken(block, blocks, launch.tile_count) if m.unlike_tiles else range(block, launch.tile_count, blocks)
-    places = [place for tile in numbers if (place := _tile_place(m, launch, tile)) is not None]
+    places = places_of_block(m, launch, block)
     if not places:
         return None
     counts = tuple(len(passes(m, launch.extents, place, launch.groups)) for place in places)
     shape = shape_of(m, counts[0])
     shape = replace(shape, warps=warps or shape.warps, run=counts if m.unlike_tiles else ())
     return LoopWork(m, shape, memory, places, launch.groups), schedule(shape, len(places))
+
+
+def places_of_block(m: FusedLoop, launch: Launch[EquationProgram], block: int) -> list[Place]:
+    """The output tiles of a block, in order."""
+    blocks = launched_blocks(m, launch)
+    numbers = _taken(block, blocks, launch.tile_count) if m.unlike_tiles else range(block, launch.tile_count, blocks)
+    return [place for tile in numbers if (place := _tile_place(m, launch, tile)) is not None]
 
 
 def _taken(block: int, blocks: int, tiles: int) -> list[int]:
@@ -432,7 +452,7 @@ def _taken(block: int, blocks: int, tiles: int) -> list[int]:
     return [tile for tile in found if tile < tiles]
 
 
-def _tile_place(m: HopperLoop, launch: Launch[EquationProgram], tile: int) -> Place | None:
+def _tile_place(m: FusedLoop, launch: Launch[EquationProgram], tile: int) -> Place | None:
     """The tiles that have this number along the parallel axes: of bounded loops from the end on, the longest first.
 
     None where no group has the tile.
@@ -445,18 +465,18 @@ def _tile_place(m: HopperLoop, launch: Launch[EquationProgram], tile: int) -> Pl
     return place | {m.split: count - 1 - place[m.split]} if m.backwards else place
 
 
-def group_at(m: HopperLoop, groups: Groups, place: Place) -> dict[str, range]:
+def group_at(m: FusedLoop, groups: Groups, place: Place) -> dict[str, range]:
     """The positions of the group at a place, along ragged axes by name."""
     index = m.kernel.groups
     return {} if index is None else {axis.name: parts[place[index]] for axis, parts in groups.items()}
 
 
-def passes(m: HopperLoop, extents: Mapping[str, int], place: Place, groups: Groups = NO_GROUPS) -> range:
+def passes(m: FusedLoop, extents: Mapping[str, int], place: Place, groups: Groups = NO_GROUPS) -> range:
     """The iterations of the tile at a place, at these sizes."""
     part = place[m.part] if m.part is not None else 0
     return m.passes(extents, place[m.split], part, group_at(m, groups, place))
 
 
-def launched_blocks(m: HopperLoop, launch: Launch[EquationProgram]) -> int:
+def launched_blocks(m: FusedLoop, launch: Launch[EquationProgram]) -> int:
     """Blocks of a launch: one for each tile, or as many as its grid says."""
     return min(launch.tile_count, launch.blocks)

@@ -15,8 +15,8 @@ before it has issued its products: it arrives there itself, as `bar.sync` does, 
   common, and of the warps of one but the first, which stores, no two touch the same rows. Turns only add waits.
 - Turns, and columns that the warps of all consumers combine: all consumers are there, of one warp each. Warps of a
   consumer run the same steps and come as they come.
-- A turn of both rings in the middle of a tile that has another one stands for any number of them: what must be ordered
-  is a turn apart at most, or at the ends of a tile.
+- A turn of both rings in the middle of a tile that has another one, or part of it, stands for any number of them: what
+  must be ordered is a turn apart at most, or at the ends of a tile, where all wait for the held factor.
 - Where a loop begins or ends with its tile, each number of iterations is a shape, of tiles that all have as many. The
   tiles of a persistent block differ: one more shape has them one after the other (`in_turn`).
 - Lengths that are known at the launch alone may give any number of iterations, from one on: `fused` refuses a launch
@@ -108,9 +108,14 @@ def shapes(m: HopperLoop) -> list[Shape]:
 def representatives(shape: Shape, numbers: Iterable[int]) -> list[Shape]:
     """The shapes that represent `shape` with `numbers` iterations in a tile: no two the same."""
     turn = shape.turn
-    passes = {n if n < 2 * turn else turn + n % turn for n in numbers}
+    passes = {fewer(n, turn) for n in numbers}
     found = [replace(shape, passes=n, consumers=1, warps=2) for n in sorted(passes)]
     return found + [replace(shape, passes=n, warps=1) for n in sorted(passes) if shape.consumers > 1]
+
+
+def fewer(n: int, turn: int) -> int:
+    """`n` iterations, reduced to one turn and the rest of another: at least one iteration, which uses a slot again."""
+    return n if n < 2 * turn else turn + (n % turn or turn)
 
 
 def in_turn(shape: Shape, numbers: Iterable[int]) -> list[Shape]:
@@ -123,17 +128,17 @@ def in_turn(shape: Shape, numbers: Iterable[int]) -> list[Shape]:
     """
     reach = max(shape.left, shape.right)
     counts = sorted({min(n, reach + 1) for n in numbers})
-    between = [*_runs([n for n in counts if n < reach], reach - 1)]
+    between = [*runs_between([n for n in counts if n < reach], reach - 1)]
     run = shortest_of([(a, *others, b) for others in between for a in counts for b in counts])
     found = [replace(shape, run=run, consumers=1, warps=2)]
     return found + ([replace(shape, run=run, warps=1)] if shape.consumers > 1 else [])
 
 
-def _runs(counts: Sequence[int], most: int) -> Iterator[tuple[int, ...]]:
+def runs_between(counts: Sequence[int], most: int) -> Iterator[tuple[int, ...]]:
     """All sequences of these numbers whose sum is `most` or less, the empty one too."""
     yield ()
     for n in (n for n in counts if n <= most):
-        yield from ((n, *others) for others in _runs(counts, most - n))
+        yield from ((n, *others) for others in runs_between(counts, most - n))
 
 
 def shortest_of(parts: Iterable[tuple[int, ...]]) -> tuple[int, ...]:

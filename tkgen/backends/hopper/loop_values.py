@@ -26,6 +26,7 @@ from tkgen.backends.hopper.epilogue import of_all_warps, place_of
 from tkgen.backends.hopper.file import size
 from tkgen.backends.hopper.loops import HopperLoop
 from tkgen.backends.hopper.printer import printed
+from tkgen.backends.hopper.serial_loop import SerialLoop
 from tkgen.ir.equations import (
     Access,
     Argument,
@@ -57,7 +58,7 @@ from tkgen.ir.tensors import Dim
 LOCALS = {"r", "t", "h", "e", "g", "tk", "two_groups", "iterations", "first_iteration", "first_row", "remapped"}
 LOCALS |= {"col", "consumers", "tiles", "grid_rows", "all_iterations", "part_iterations"}  # what is counted at run time
 OF_AXIS = ("i", "tiles", "walk", "first", "length", "rows")  # endings of the locals that are made for an axis
-OF_VALUE = ("_d", "_parts", "_next", "_columns")  # endings of the locals that are made for a value
+OF_VALUE = ("_d", "_parts", "_next", "_columns", "_read")  # endings of the locals that are made for a value
 IDENTITY = {"sum": "0.0f", "max": "-__builtin_inff()", "min": "__builtin_inff()"}
 COLUMN = "16 * t + 8 * (h / 2) + 2 * (laneid() % 4) + e"  # of a lane's element of a tile
 INLINE = (Constant, Argument, Coordinate, Extent)
@@ -66,26 +67,20 @@ INLINE = (Constant, Argument, Coordinate, Extent)
 class LoopValues:
     """The C++ of values for one layout."""
 
-    def __init__(self, m: HopperLoop, scalar: dict[str, str], tensor: dict[str, str]):
+    def __init__(self, m: HopperLoop | SerialLoop, scalar: dict[str, str], tensor: dict[str, str]):
         self.m, self.scalar, self.tensor = m, scalar, tensor
         self.widths = Widths(walk(m.kernel.body), LARGEST_ROWS_SIZE)
         self.made = {value: op for op in walk(m.kernel.body) for value in writes(op)}
-        second, self.sums = m.second, ""
-        self.arrays = {m.first.result}
-        if second is not None:
-            late = next(c for c in m.loop.carries if c.update == second.result)
-            self.arrays |= {second.onto, second.result, late.inside, late.result}
-        before = m.kernel.body[: m.kernel.body.index(m.loop)]
-        self.inlined = frozenset(op.result for op in before if isinstance(op, Map | Convert))
+        self.arrays = set(m.in_arrays)
+        self.inlined = frozenset(op.result for op in m.inlined_before if isinstance(op, Map | Convert))
         self.inlined |= frozenset(self._inlined())
         self.names = Names({*_reserved(), *(f"{cpp_name(a.name)}_{of}" for a in m.kernel.axes for of in OF_AXIS)})
         self.name = self._named()
-        if second is not None:
-            self.sums = self.name[late.inside]
-            self.name |= {second.onto: self.sums, second.result: self.sums}
+        self.name |= {value: self.name[other] for value, other in m.shared_arrays.items()}
         self.made |= {carry.inside: m.loop for carry in m.loop.carries}
-        self.declared: set[str] = {self.name[v] for v in self.arrays}
-        self.deferred = {r: c for c in m.loop.carries for r in m.middle if isinstance(r, Reduce) and self._defers(c, r)}
+        self.lasting = frozenset(self.name[v] for v in self.arrays)  # arrays that a tile of the output has throughout
+        self.declared: set[str] = set(self.lasting)
+        self.deferred = {r: c for c in m.loop.carries for r in m.reduced if self._defers(c, r)}
 
     def _defers(self, carry: Carry, reduce: Reduce) -> bool:
         """True if the loop carries a sum of rows, scaled by row: a lane's part of it can be summed after the loop."""
@@ -125,14 +120,13 @@ class LoopValues:
         computed = (value for value, op in self.made.items() if isinstance(op, Product | Map | Convert | Reduce))
         found |= {op.result: self.names.new(op.source.tensor.name, OF_VALUE) for op in self.m.loaded}
         for value in computed:
-            summed = self.m.second is not None and value in (self.m.second.onto, self.m.second.result)
-            if value not in found and not self.inline(value) and not summed:
+            if value not in found and not self.inline(value) and value not in self.m.shared_arrays:
                 found[value] = self.names.new(made_of(value, self.made), OF_VALUE)
         return found
 
     def _inlined(self) -> Iterator[Value]:
         uses = self._uses()
-        for group in (self.m.middle, self.m.carried, self.m.behind):  # between which the kernel does something else
+        for group in self.m.groups:  # between which the kernel does something else
             level = self._levels(self._computed(group))
             for op in level:
                 users = uses.get(writes(op)[0], [])
@@ -165,7 +159,7 @@ class LoopValues:
 
     def _columns(self, ops: Sequence[Op]) -> str:
         axes = {a for op in ops for v in (*reads(op), *writes(op)) for a in v.axes}
-        return "KEYS" if self.m.loop.axis in axes else "WIDTH"
+        return self.m.columns_text(axes)
 
     # ------------------------------------------------------------ expressions
 
@@ -315,7 +309,11 @@ class LoopValues:
             here = [op for op in ops if level[op] == at]
             rows = [op for op in here if not isinstance(op, Reduce) and not self.tiled(writes(op)[0])]
             lines += self._rows(rows)
-            lines += self._nest([op for op in here if op not in rows])
+            nests: dict[str, list[Op]] = {}
+            for op in (op for op in here if op not in rows):
+                nests.setdefault(self._columns([op]), []).append(op)
+            for alike in nests.values():
+                lines += self._nest(alike)
         return lines
 
     def _computed(self, ops: Sequence[Op]) -> list[Op]:
@@ -405,7 +403,7 @@ class LoopValues:
 
     def _local(self, op: Op) -> bool:
         """Return True if an array belongs to the scope of its nest."""
-        return self.name[writes(op)[0]] not in {self.sums, self.name[self.m.first.result]}
+        return self.name[writes(op)[0]] not in self.lasting
 
     def _body(self, ops: Sequence[Op], columns: str, clear: bool) -> list[str]:
         lines = list[str]()
@@ -429,7 +427,8 @@ class LoopValues:
         for carry in self.m.loop.carries:
             name, value = self.name[carry.inside], self.text(carry.initial, False)
             if self.tiled(carry.inside):
-                first = _elements("WIDTH", [f"tk::at({name}, t, h, e) = {value};"])
+                columns = self.m.columns_text(set(carry.inside.axes))
+                first = _elements(columns, [f"tk::at({name}, t, h, e) = {value};"])
             else:
                 first = [f"float {name}[2] = {{{value}, {value}}};"]
             yield from within(carry.inside.span, first)
@@ -438,7 +437,12 @@ class LoopValues:
         """The carried values at the end of an iteration, all at once."""
         rows = [c for c in self.m.loop.carries if not self.tiled(c.inside)]
         taken = [f"const float {self.name[c.inside]}_next = {self.text(c.update, False)};" for c in rows]
-        return _rows([*taken, *(f"{self.name[c.inside]}[r] = {self.name[c.inside]}_next;" for c in rows)])
+        lines = _rows([*taken, *(f"{self.name[c.inside]}[r] = {self.name[c.inside]}_next;" for c in rows)])
+        for carry in (c for c in self.m.loop.carries if self.tiled(c.inside)):
+            if self.name.get(carry.update) != self.name[carry.inside]:
+                moved = f"tk::at({self.name[carry.inside]}, t, h, e) = {self.text(carry.update, False)};"
+                lines += _elements(self.m.columns_text(set(carry.inside.axes)), [moved])
+        return lines
 
     def gathered(self) -> list[str]:
         """Lines that sum carried sums over the lanes of a row."""
@@ -448,10 +452,17 @@ class LoopValues:
             lines += within(reduce.result.span, [f"{name}[r] = tk::across<base_ops::sum, 4>({name}[r]);"])
         return _rows(lines)
 
-    def converted(self, convert: Convert) -> list[str]:
-        """The factor of the second product."""
+    def converted(self, convert: Convert, factor: str = "factor") -> list[str]:
+        """The left operand of a product, which is `factor`."""
         copy = "tk::convert" if convert.result.dtype.bytes == 1 else "warp::copy"
-        return within(convert.result.span, [f"{copy}(factor, {self.name[convert.argument]});"])
+        taken, read = self.name.get(convert.argument), list[str]()
+        if taken is None or convert.argument not in self.arrays:  # elements of a tensor, or a number of their rows
+            taken, columns = f"{factor}_read", self.m.columns_text(set(convert.result.axes))
+            read = [
+                f"rt_fl<16, {columns}> {taken};",
+                *_elements(columns, [f"tk::at({taken}, t, h, e) = {self.text(convert.argument, False, alone=True)};"]),
+            ]
+        return within(convert.result.span, [*read, f"{copy}({factor}, {taken});"])
 
 
 def _rows(body: Sequence[str]) -> list[str]:

@@ -29,6 +29,7 @@ from tkgen.tile.unroll import Tile, unroll
 
 if TYPE_CHECKING:
     from tkgen.backends.hopper.chained import Code as Chained
+    from tkgen.backends.hopper.fused_loop import FusedLoop
     from tkgen.backends.hopper.loops import HopperLoop
 
 WARPS = 2  # of a consumer, which stand for its four
@@ -55,7 +56,7 @@ def wrong_product(layout: Layout, code: Code) -> str | None:
     places = [_ProductPlace(layout, number, steps) for number in range(TILES)]
     terms = Terms()
     found = stores(unroll(program(code), MACHINE, values, [place.values for place in places]), terms)
-    return _compared(found, dict(chain.from_iterable(place.meant(terms) for place in places)))
+    return compared(found, dict(chain.from_iterable(place.meant(terms) for place in places)))
 
 
 def wrong_chain(m: HopperLoop, code: Chained) -> str | None:
@@ -67,10 +68,11 @@ def wrong_chain(m: HopperLoop, code: Chained) -> str | None:
     places = [_ChainPlace(m, number) for number in range(TILES + m.of_groups)]
     terms = Terms()
     found = stores(unroll(chained_program(code), MACHINE, values, [place.values for place in places]), terms)
-    return _compared(found, dict(chain.from_iterable(place.meant(terms) for place in places)))
+    return compared(found, dict(chain.from_iterable(place.meant(terms) for place in places)))
 
 
-def _compared(found: Expected, meant: Expected) -> str | None:
+def compared(found: Expected, meant: Expected) -> str | None:
+    """The first tile that is stored and differs from what is meant; None without one."""
     for place, terms in meant.items():
         if Counter(found.get(place, ())) != Counter(terms):
             times = len(found.get(place, ()))
@@ -218,19 +220,24 @@ class _ProductPlace:
         return _coordinate(access, {sums.rows: place, sums.cols: place, sums.contraction: step}, self.indices)
 
 
-class _ChainPlace:
-    """An output tile of a kernel of two products in a loop."""
+class TilePosition:
+    """An output tile of a kernel with a loop of matmuls: its position, its iterations, the coordinates of tiles."""
 
-    def __init__(self, m: HopperLoop, number: int):
-        self.m = m
+    def __init__(self, m: FusedLoop, number: int):
+        self.m, self.number = m, number
         self.tile, self.first = 7 + number, 3 * number
-        self.iterations = range(self.first, self.first + (2 * lcm(*m.buffers) + 1) * (number < TILES))
+        self.iterations = range(self.first, self.first + self.iterations_of * (number < TILES))
         others = [axis for axis in m.kernel.axes if axis not in (m.split, m.loop.axis)]
         self.indices = {axis.name: 1009 + 10 * n + number for n, axis in enumerate(others)}
         self.groups = {
             axis.name: ({"first": 100_000 * (n + 1) + number} if axis.is_moved else {}) | {"length": 5003 + 10 * n}
             for n, axis in enumerate(m.kernel.ragged)
         }
+
+    @property
+    def iterations_of(self) -> int:
+        """The iterations of a tile that has any: enough to go around the rings twice."""
+        raise NotImplementedError
 
     @property
     def values(self) -> Tile:
@@ -247,63 +254,6 @@ class _ChainPlace:
         """The first row of a tile with fewer rows than a product."""
         return self.tile * extent(self.m.split)
 
-    def meant(self, terms: Terms) -> Iterator[tuple[tuple[str, Coordinate], Sequence[Term]]]:
-        """The terms that each consumer's tile must have."""
-        m, consumers = self.m, range(self.m.consumers)
-        if m.second is None:
-            for consumer in consumers:
-                total = self._rows(terms, self.tile * m.consumers + consumer)
-                for store in m.rows_stored:
-                    place = self._coordinate(store.target, self.tile * m.consumers + consumer, 0)
-                    yield (name(store.target.tensor.name), place), [total] * WARPS
-            return
-        totals = [self._total(terms, self.tile * m.consumers + consumer) for consumer in consumers]
-        reduced = list[Term]()
-        for number in range(len(m.combined)):
-            own = [computed(terms, f"columns {number}", tiles=(total, *reduced)) for total in totals]
-            parts = [part for part in own for _ in range(WARPS)]  # of one consumer they are the same
-            whole = own[0] if len(own) == 1 else terms.of("parts", *parts)
-            reduced.append(computed(terms, f"reduced {number}", tiles=(whole,)))
-        for store in m.columns_stored:
-            value = reduced[0] if len(reduced) == 1 else terms.of("values", *reduced)
-            yield (name(store.target.tensor.name), self._coordinate(store.target, self.tile, 0)), [value] * len(parts)
-        (out,) = m.tile_stored
-        for consumer, total in zip(consumers, totals, strict=True):
-            value = computed(terms, "behind", tiles=(total, *reduced)) if reduced else total
-            place = self._coordinate(out.target, self.tile * m.consumers + consumer, 0)
-            yield (name(out.target.tensor.name), place), [value]
-
-    def _total(self, terms: Terms, row: int) -> Term:
-        """The sums of a consumer's rows after the loop."""
-        m = self.m
-        assert m.second is not None
-        of_right, second = m.second.right, "ABt" if m.keys_innermost else "AB"
-        held = copied(terms, name(m.held.tensor.name), self._coordinate(m.held, row, 0))
-        total: Term | None = None if self.iterations else computed(terms, "initial", tiles=())
-        for number in self.iterations:
-            left = copied(terms, name(m.left.tensor.name), self._coordinate(m.left, row, number))
-            right = copied(terms, name(of_right.tensor.name), self._coordinate(of_right, row, number))
-            loaded = [computed(terms, "loaded", number, tiles=())] if m.loaded else []
-            made = computed(terms, "middle", tiles=(product(terms, "ABt", held, left), *loaded))
-            tiles = (made,) if total is None else (made, total)
-            carried, factor = (computed(terms, "carried", tiles=tiles, result=n) for n in (0, 1))
-            total = terms.sum([carried, product(terms, second, factor, right)])
-        assert total is not None
-        return total
-
-    def _rows(self, terms: Terms, row: int) -> Term:
-        """The numbers of a consumer's rows after a loop with one product."""
-        m = self.m
-        held = copied(terms, name(m.held.tensor.name), self._coordinate(m.held, row, 0))
-        total: Term | None = None if self.iterations else computed(terms, "initial", tiles=())
-        for number in self.iterations:
-            left = copied(terms, name(m.left.tensor.name), self._coordinate(m.left, row, number))
-            loaded = [computed(terms, "loaded", number, tiles=())] if m.loaded else []
-            before = [] if total is None else [total]
-            total = computed(terms, "middle", tiles=(product(terms, "ABt", held, left), *loaded, *before))
-        assert total is not None
-        return total
-
     def _at(self, index: Index) -> int:
         """The position of an index that does not change along the tile."""
         if index.axis is None:
@@ -312,7 +262,8 @@ class _ChainPlace:
             return 0
         return self.tile if index.axis == self.m.split else self.indices[index.axis.name] // index.divisor
 
-    def _coordinate(self, access: Access, row: int, iteration: int) -> Coordinate:
+    def coordinate(self, access: Access, row: int, iteration: int) -> Coordinate:
+        """The coordinate of a tile at `row` of 64 rows and at an iteration, as its C++ has it."""
         m, split, loop = self.m, self.m.split, self.m.loop.axis
         at = dict.fromkeys(access.axes, 0) | {split: row, loop: iteration}
         at |= {split: self.tile} if any(i.of_tile and i.axis == split for i in access.indices) else {}
@@ -328,3 +279,71 @@ class _ChainPlace:
         (group, *_) = [*(self.groups[a.name] for a in access.axes if a.within), None]
         of_group = (group.get("first", 0), group["length"]) if group else ()
         return (*_coordinate(access, at, self.indices), *of_group)
+
+
+class _ChainPlace(TilePosition):
+    """An output tile of a kernel of two products in a loop."""
+
+    m: HopperLoop
+
+    @property
+    def iterations_of(self) -> int:
+        """Enough to go around both rings twice."""
+        return 2 * lcm(*self.m.buffers) + 1
+
+    def meant(self, terms: Terms) -> Iterator[tuple[tuple[str, Coordinate], Sequence[Term]]]:
+        """The terms that each consumer's tile must have."""
+        m, consumers = self.m, range(self.m.consumers)
+        if m.second is None:
+            for consumer in consumers:
+                total = self._rows(terms, self.tile * m.consumers + consumer)
+                for store in m.rows_stored:
+                    place = self.coordinate(store.target, self.tile * m.consumers + consumer, 0)
+                    yield (name(store.target.tensor.name), place), [total] * WARPS
+            return
+        totals = [self._total(terms, self.tile * m.consumers + consumer) for consumer in consumers]
+        reduced = list[Term]()
+        for number in range(len(m.combined)):
+            own = [computed(terms, f"columns {number}", tiles=(total, *reduced)) for total in totals]
+            parts = [part for part in own for _ in range(WARPS)]  # of one consumer they are the same
+            whole = own[0] if len(own) == 1 else terms.of("parts", *parts)
+            reduced.append(computed(terms, f"reduced {number}", tiles=(whole,)))
+        for store in m.columns_stored:
+            value = reduced[0] if len(reduced) == 1 else terms.of("values", *reduced)
+            yield (name(store.target.tensor.name), self.coordinate(store.target, self.tile, 0)), [value] * len(parts)
+        (out,) = m.tile_stored
+        for consumer, total in zip(consumers, totals, strict=True):
+            value = computed(terms, "behind", tiles=(total, *reduced)) if reduced else total
+            place = self.coordinate(out.target, self.tile * m.consumers + consumer, 0)
+            yield (name(out.target.tensor.name), place), [value]
+
+    def _total(self, terms: Terms, row: int) -> Term:
+        """The sums of a consumer's rows after the loop."""
+        m = self.m
+        assert m.second is not None
+        of_right, second = m.second.right, "ABt" if m.keys_innermost else "AB"
+        held = copied(terms, name(m.held.tensor.name), self.coordinate(m.held, row, 0))
+        total: Term | None = None if self.iterations else computed(terms, "initial", tiles=())
+        for number in self.iterations:
+            left = copied(terms, name(m.left.tensor.name), self.coordinate(m.left, row, number))
+            right = copied(terms, name(of_right.tensor.name), self.coordinate(of_right, row, number))
+            loaded = [computed(terms, "loaded", number, tiles=())] if m.loaded else []
+            made = computed(terms, "middle", tiles=(product(terms, "ABt", held, left), *loaded))
+            tiles = (made,) if total is None else (made, total)
+            carried, factor = (computed(terms, "carried", tiles=tiles, result=n) for n in (0, 1))
+            total = terms.sum([carried, product(terms, second, factor, right)])
+        assert total is not None
+        return total
+
+    def _rows(self, terms: Terms, row: int) -> Term:
+        """The numbers of a consumer's rows after a loop with one product."""
+        m = self.m
+        held = copied(terms, name(m.held.tensor.name), self.coordinate(m.held, row, 0))
+        total: Term | None = None if self.iterations else computed(terms, "initial", tiles=())
+        for number in self.iterations:
+            left = copied(terms, name(m.left.tensor.name), self.coordinate(m.left, row, number))
+            loaded = [computed(terms, "loaded", number, tiles=())] if m.loaded else []
+            before = [] if total is None else [total]
+            total = computed(terms, "middle", tiles=(product(terms, "ABt", held, left), *loaded, *before))
+        assert total is not None
+        return total

@@ -13,12 +13,13 @@ it, while the next tile's queries are on their way. Blocks of one tile are dealt
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import prod
 
 from tkgen.backends.hopper.build import CudaBuild
 from tkgen.backends.hopper.loops import HopperLoop
 from tkgen.backends.hopper.machine import HopperProduct
+from tkgen.backends.hopper.serial_loop import SerialLoop
 from tkgen.backends.hopper.spec import HopperSpec
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.predict.hopper.model import HopperModel, Work, moved_bytes, prediction, read_rate, settled
@@ -35,7 +36,7 @@ class IterationModel(HopperModel):
         self.build, self.product = build, product
         self.spec: HopperSpec[EquationProgram] = build.spec
         self.machine = build.spec.target
-        self.layout: HopperLoop = build.spec.layout
+        self.layout: HopperLoop | SerialLoop = build.spec.layout
         self.timing = build.spec.target.timing
         self.launch = self.spec.launch(sizes)
         code = read(build.sass)
@@ -55,13 +56,18 @@ class IterationModel(HopperModel):
 
     @property
     def first_cycles(self) -> float:
-        """Of the matrix units, for a consumer's first product."""
-        return self.layout.keys / 2 * (self.layout.depth / self.instruction) / self.timing.matrix_efficiency
+        """Of the matrix units, for the products of a consumer whose results it waits for at once."""
+        return sum(self.cycles(phase.products) for phase in self.layout.phases if not phase.beside)
 
     @property
     def second_cycles(self) -> float:
-        """Of the matrix units, for its second one."""
-        return self.layout.width / 2 * (self.layout.keys / self.instruction) / self.timing.matrix_efficiency
+        """Of the matrix units, for its others."""
+        return sum(self.cycles(phase.products) for phase in self.layout.phases if phase.beside)
+
+    def cycles(self, products: Iterable[tuple[int, int]]) -> float:
+        """Of the matrix units, for products of 64 rows: of each the columns and the summed elements."""
+        found = sum(columns / 2 * (depth / self.instruction) for columns, depth in products)
+        return found / self.timing.matrix_efficiency
 
     @property
     def pass_cycles(self) -> tuple[float, float]:
@@ -124,11 +130,12 @@ class IterationModel(HopperModel):
 
         at = settled(self.machine, launched + copied, lambda hertz: max(busy(hertz), memory), lambda _: work)
         matrix, chain = self.pass_cycles
-        products = total / self.product.sms * matrix / at.hertz
+        multiplying = total / self.product.sms * matrix / at.hertz
         waits = "memory" if memory > busy(at.hertz) else "ends of tiles"
-        spent = {"launch": launched, "first copies": copied, "products": products,
-                 "vector work" if chain > matrix else waits: max(at.seconds - products, 0.0)}  # fmt: skip
-        flops = 2.0 * total * layout.consumers * self.machine.wgmma_rows * layout.keys * (layout.depth + layout.width)
+        spent = {"launch": launched, "first copies": copied, "products": multiplying,
+                 "vector work" if chain > matrix else waits: max(at.seconds - multiplying, 0.0)}  # fmt: skip
+        products = sum(columns * depth for phase in layout.phases for columns, depth in phase.products)
+        flops = 2.0 * total * layout.consumers * self.machine.wgmma_rows * products
         return prediction(self.spec, self.launch, self.product, at, spent, start=launched + copied, flops=flops)
 
     def _busy(self, passes: list[int], others: int, hertz: float) -> float:

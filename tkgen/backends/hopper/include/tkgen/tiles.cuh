@@ -111,6 +111,27 @@ __device__ inline void load_tile(loaded_tile<T, cols> &to, const T *from, size_t
         }
 }
 
+/// A warpgroup's 64 x C elements to a tile of C x 64, transposed and converted, and made visible to the copy engine. Panels
+/// have 128 bytes of each row, whose chunks of 16 bytes are exchanged.
+template <typename S, int C> __device__ inline void store_columns(S &to, const rt_fl<16, C> &from) {
+    using T = typename S::dtype;
+    constexpr int PANEL = 128 / sizeof(T), CHUNK = 16 / sizeof(T);  // elements
+    static_assert(S::rows == C && S::cols == 64 && CHUNK > 0);
+    const int row = warpgroup::warpid() * 16 + laneid() / 4;
+#pragma unroll
+    for (int t = 0; t < C / 16; ++t)
+#pragma unroll
+        for (int h = 0; h < 4; ++h)
+#pragma unroll
+            for (int e = 0; e < 2; ++e) {
+                const int r = row + h % 2 * 8, c = t * 16 + h / 2 * 8 + laneid() % 4 * 2 + e, in_panel = r % PANEL;
+                const int chunk = in_panel / CHUNK ^ c % 8;
+                const float2 pair = from.tiles[0][t].data[h];
+                to.data[r / PANEL * S::rows * PANEL + c * PANEL + chunk * CHUNK + r % CHUNK] = T(e ? pair.y : pair.x);
+            }
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
 // ---------------------------------------------------------------- elements of a block's sums
 
 /// A number of each of a lane's rows, of each of its columns, two neighbours of each of its pairs of elements.
