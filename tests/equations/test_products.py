@@ -129,6 +129,26 @@ def test_a_lost_product_is_found() -> None:
     assert not run(replace(lost, spec=spec), kind=Inputs.EXACT).ok
 
 
+B2B = """kernel b2b
+  dims M = 256, N = 64, K = 128, P = 64
+  global A : f16[M, K]
+  global B : f16[N, K]
+  global D : f16[N, P]
+  global E : f16[M, P]
+  over m in M by 64
+  shared {shared}
+  each {loop}
+"""
+
+
+def test_a_product_of_sums_teaches_the_loop_that_has_both() -> None:
+    text = B2B.format(shared="A, B, D", loop="k in K by 64\n    c = c + A[m, k] @ B[N, k].T\n  E[m] = f16(c) @ D[N, P]")
+    (found,) = [e for e in errors(text) if e.startswith("E230")]
+    assert "a product after the loop has sums of the loop as an operand" in found
+    loop = "n in N by 32\n    c = A[m, K] @ B[n, K].T\n    e = e + f16(c) @ D[n, P]\n  E[m] = e"
+    assert run(load(B2B.format(shared="B, D", loop=loop)).build(), kind=Inputs.EXACT).ok
+
+
 def test_each_sum_is_multiplied_once() -> None:
     schedule = (
         "  schedule\n    cluster load X load G load U\n    cluster read X read G read U\n    cluster multiply g\n"

@@ -405,6 +405,14 @@ def _layernorm(t: Tensors, scalars: Mapping[str, float]) -> Answers:
     return {"Y": Answer(functional.layer_norm(rows, rows.shape[-1:], number(t["W"]), number(t["B"]), scalars["eps"]))}
 
 
+@of("rows/group_norm")
+def _group_norm(t: Tensors, scalars: Mapping[str, float]) -> Answers:
+    """As torch has it: channels of all groups next to each other."""
+    x, groups = number(t["X"]), t["W"].shape[0]
+    flat, weights, shifts = x.flatten(1, 2), number(t["W"]).flatten(), number(t["B"]).flatten()
+    return {"Y": Answer(functional.group_norm(flat, groups, weights, shifts, scalars["eps"]).reshape(x.shape))}
+
+
 @of("rows/softmax", "hopper/h100_softmax")
 def _softmax(t: Tensors, scalars: Mapping[str, float]) -> Answers:
     return {"Y": Answer(torch.softmax(number(t["X"]), -1))}

@@ -244,6 +244,13 @@ def sums(kernel: Kernel) -> Sums:
     rows, cols = _output(kernel.stores, loop)
     at = kernel.body.index(loop)
     before, after = kernel.body[:at], kernel.body[at + 1 :]
+    if second := next((op for op in after if isinstance(op, Product)), None):
+        raise Unfit(
+            "a product after the loop has sums of the loop as an operand, which a matrix product does not store",
+            second.result.span,
+            "loop over the columns of the first product: `c = A[m, K] @ B[n, K].T` and `e = e + bf16(c) @ D[n, P]` in "
+            "`each n in N by 32`",
+        )
     for op in (*before, *after):
         _of_the_tile(op, rows, cols, op in after)
     batch = tuple(a for a in kernel.axes if a.kind is AxisKind.PARALLEL and a.is_index)
