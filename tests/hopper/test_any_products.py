@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -123,15 +124,15 @@ def gradients(given: dict[str, Tensor], causal: bool = False) -> dict[str, Tenso
     return {"GV": rounded[0].mT @ go, "GK": rounded[1].mT @ q}
 
 
-def states(given: dict[str, Tensor]) -> dict[str, Tensor]:
+def states(given: dict[str, Tensor], chunk: int = 64) -> dict[str, Tensor]:
     k, w, u = (given[n].double() for n in ("K", "W", "U"))
     heads, length, size = u.shape
     z, before, new = torch.zeros(heads, size, k.shape[-1], dtype=torch.float64), [], []
-    for t in range(0, length, 64):
+    for t in range(0, length, chunk):
         before.append(z)
-        n = u[:, t : t + 64] - w[:, t : t + 64] @ z.bfloat16().double().mT
+        n = u[:, t : t + chunk] - w[:, t : t + chunk] @ z.bfloat16().double().mT
         new.append(n)
-        z = given["G"][:, None, None] * z + n.bfloat16().double().mT @ k[:, t : t + 64]
+        z = given["G"][:, None, None] * z + n.bfloat16().double().mT @ k[:, t : t + chunk]
     return {"STATE": torch.stack(before, 1), "NEW": torch.cat(new, 1), "Z": z}
 
 
@@ -145,6 +146,8 @@ def scan(given: dict[str, Tensor]) -> dict[str, Tensor]:
 
 TEXTS: dict[str, tuple[str, Callable[[dict[str, Tensor]], dict[str, Tensor]]]] = {
     "gradients": (GRADIENTS, gradients), "states": (STATES, states), "scan": (SCAN, scan),
+    **{f"states of {n}": (STATES.replace("LENGTH, 64)", f"LENGTH, {n})").replace("LENGTH by 64", f"LENGTH by {n}")
+                          .replace("t / 64", f"t / {n}"), partial(states, chunk=n)) for n in (16, 32)},
     "weights": (WEIGHTS, lambda given: {"O": given["S"].bfloat16().double() @ given["V"].double()}),
 }  # fmt: skip
 CASES: dict[str, tuple[str, list[Change]]] = {
@@ -152,6 +155,8 @@ CASES: dict[str, tuple[str, list[Change]]] = {
     "states": ("states", []),
     "scan": ("scan", []),
     "weights": ("weights", []),
+    "chunks of 16": ("states of 16", []),
+    "chunks of 32": ("states of 32", []),
     "one consumer": ("gradients", [("j in LENGTH by 128", "j in LENGTH by 64")]),
     "a tile of 32": ("gradients", [("q in LENGTH by 64", "q in LENGTH by 32")]),
     "one buffer": ("gradients", [("buffers 2", "buffers 1")]),
@@ -304,7 +309,7 @@ REFUSED: dict[str, tuple[str, list[Change]]] = {
     ]),
     "an operand without the axis `v` is read from shared memory, which the copy engine fills: it must be a tile of a "
     "tensor": ("states", [("W[h, t] @ bf16(z).T", "bf16(2 * W[h, t]) @ bf16(z).T")]),
-    "products have 32, 64, 128, 192, 256 columns, not 48 of `q`": (
+    "products have 16, 32, 64, 128, 192, 256 columns, not 48 of `q`": (
         "gradients", [("q in LENGTH by 64", "q in LENGTH by 48")]),
     "`Q` is loaded by the copy engine": ("gradients", [("shared Q, GO", "shared GO")]),
     "only products as of softmax attention have a schedule on Hopper": (

@@ -1,4 +1,4 @@
-"""Fused matmuls on Hopper with fewer rows than a product has, pages that a table lists, and 32 keys at a time."""
+"""Fused matmuls on Hopper with fewer rows than a product has, pages that a table lists, and 16 or 32 keys at a time."""
 
 from __future__ import annotations
 
@@ -55,6 +55,9 @@ CASES: dict[str, list[Change]] = {
     "all keys": [*KNOWN],
     "64 keys": [("by 32", "by 64")],
     "f16": [("bf16", "f16")],
+    "16 keys": [("by 32", "by 16")],
+    "pages of 16 keys": [("by 32", "by 16"),
+                         ("CACHED = 9, PAGE = 64, LISTED = 4", "CACHED = 14, PAGE = 16, LISTED = 13")],
     "pages of one tile": [("PAGE = 64, LISTED = 4", "PAGE = 32, LISTED = 7")],
     "a tile beyond the heads": [("HEADS by GROUP", "HEADS by 8"), ("KV_HEADS = 3", "KV_HEADS = 1"),
                                 ("h / GROUP", "0")],

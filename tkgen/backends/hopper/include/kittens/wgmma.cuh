@@ -61,6 +61,8 @@ template<bool TRANSPOSED, typename S> __device__ inline uint64_t factor(const S 
                  : __VA_ARGS__                                                                                         \
                  : "l"(a), "l"(b), "r"(more), "n"(int(TRANSPOSE_A)), "n"(int(TRANSPOSE_B)))
 
+#define TK_REGISTERS_16 TK_R0
+#define TK_ACCUMULATORS_16 TK_ACC(0)
 #define TK_REGISTERS_32 TK_R0 ", " TK_R1
 #define TK_ACCUMULATORS_32 TK_ACC(0), TK_ACC(1)
 #define TK_REGISTERS_64 TK_R0 ", " TK_R1 ", " TK_R2 ", " TK_R3
@@ -75,9 +77,12 @@ template<bool TRANSPOSED, typename S> __device__ inline uint64_t factor(const S 
 /// D += A B, 64 x N x 16, without waiting for anything.
 template<typename T, bool TRANSPOSE_A, bool TRANSPOSE_B, int N>
 __device__ inline void multiply(rt_fl<16, N> &d, uint64_t a, uint64_t b, int more) {
-    static_assert(N == 32 || N == 64 || N == 128 || N == 192 || N == 256, "columns of a product");
+    static_assert(N == 16 || N == 32 || N == 64 || N == 128 || N == 192 || N == 256, "columns of a product");
     constexpr bool BF16 = sizeof(T) == 2 && !is_half<T>;
-    if constexpr (N == 32) {
+    if constexpr (N == 16) {
+        if constexpr (BF16) TK_WGMMA(16, "bf16", TK_REGISTERS_16, "%8", "%9", "%10", "%11", "%12", TK_ACCUMULATORS_16);
+        else TK_WGMMA(16, "f16", TK_REGISTERS_16, "%8", "%9", "%10", "%11", "%12", TK_ACCUMULATORS_16);
+    } else if constexpr (N == 32) {
         if constexpr (BF16) TK_WGMMA(32, "bf16", TK_REGISTERS_32, "%16", "%17", "%18", "%19", "%20", TK_ACCUMULATORS_32);
         else TK_WGMMA(32, "f16", TK_REGISTERS_32, "%16", "%17", "%18", "%19", "%20", TK_ACCUMULATORS_32);
     } else if constexpr (N == 64) {
@@ -130,9 +135,15 @@ __device__ inline void multiply_bytes(rt_fl<16, N> &d, uint64_t a, uint64_t b, i
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(more), "n"(int(TRANSPOSE_B)))
 template<typename T, bool TRANSPOSE_B, int N>
 __device__ inline void multiply(rt_fl<16, N> &d, const uint32_t (&a)[4], uint64_t b, int more) {
-    static_assert(N == 64 || N == 128 || N == 192 || N == 256, "columns of a product");
+    static_assert(N == 16 || N == 32 || N == 64 || N == 128 || N == 192 || N == 256, "columns of a product");
     constexpr bool BF16 = sizeof(T) == 2 && !is_half<T>;
-    if constexpr (N == 64) {
+    if constexpr (N == 16) {
+        if constexpr (BF16) TK_WGMMA_RS(16, "bf16", TK_REGISTERS_16, "%8", "%9", "%10", "%11", "%12", "%13", "%14", TK_ACCUMULATORS_16);
+        else TK_WGMMA_RS(16, "f16", TK_REGISTERS_16, "%8", "%9", "%10", "%11", "%12", "%13", "%14", TK_ACCUMULATORS_16);
+    } else if constexpr (N == 32) {
+        if constexpr (BF16) TK_WGMMA_RS(32, "bf16", TK_REGISTERS_32, "%16", "%17", "%18", "%19", "%20", "%21", "%22", TK_ACCUMULATORS_32);
+        else TK_WGMMA_RS(32, "f16", TK_REGISTERS_32, "%16", "%17", "%18", "%19", "%20", "%21", "%22", TK_ACCUMULATORS_32);
+    } else if constexpr (N == 64) {
         if constexpr (BF16) TK_WGMMA_RS(64, "bf16", TK_REGISTERS_64, "%32", "%33", "%34", "%35", "%36", "%37", "%38", TK_ACCUMULATORS_64);
         else TK_WGMMA_RS(64, "f16", TK_REGISTERS_64, "%32", "%33", "%34", "%35", "%36", "%37", "%38", TK_ACCUMULATORS_64);
     } else if constexpr (N == 128) {
@@ -259,6 +270,8 @@ __device__ inline void multiply_tiles(rt<S, 16, N> &d, const A &a, const B &b) {
 #undef TK_R13
 #undef TK_R14
 #undef TK_R15
+#undef TK_REGISTERS_16
+#undef TK_ACCUMULATORS_16
 #undef TK_REGISTERS_32
 #undef TK_ACCUMULATORS_32
 #undef TK_REGISTERS_64
