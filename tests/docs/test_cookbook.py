@@ -75,6 +75,7 @@ SIZES = {
     "fp8": "M=128 N=128 K=128",
     "int4": "M=64 N=128 K=256",
     "moe": "TOKENS=256 SLOTS=300 EXPERTS=3 OUT=128 IN=128",
+    "product_scatter": "TOKENS=50 SLOTS=150 EXPERTS=3 D=128 HIDDEN=128",
     "rotary": "TOKENS=4 HEADS=16",
     "lora": "TOKENS=128 OUT=128 IN=128",
     "varlen": "SEQUENCES=3 TOTAL=300 HEADS=1 D=64",

@@ -483,6 +483,19 @@ def _causal_conv1d(t: Tensors, scalars: Mapping[str, float]) -> Answers:
     return {"Y": Answer(functional.silu(made[..., : x.shape[2]]).movedim(1, 2))}
 
 
+@of("rows/selective_scan")
+def _selective_scan(t: Tensors, scalars: Mapping[str, float]) -> Answers:
+    """The state of each channel, position after position, written out with outer products."""
+    x, delta, decay, into, out = (number(t[name]) for name in ("X", "DELTA", "A", "B", "C"))
+    state = torch.zeros(x.shape[0], x.shape[2], decay.shape[0], dtype=torch.float64)
+    found = []
+    for n in range(x.shape[1]):
+        kept = torch.exp(delta[:, n, :, None] * decay.T)
+        state = kept * state + torch.einsum("bd,bn->bdn", delta[:, n] * x[:, n], into[:, n])
+        found.append(torch.einsum("bdn,bn->bd", state, out[:, n]))
+    return {"Y": Answer(torch.stack(found, 1) + number(t["SKIP"]) * x)}
+
+
 @of("rows/stencil")
 def _stencil(t: Tensors, scalars: Mapping[str, float]) -> Answers:
     """A padded grid, moved in each direction."""
@@ -831,6 +844,18 @@ def _grouped_fp8(t: Tensors, scalars: Mapping[str, float]) -> Answers:
     rows = number(t["X"]) * number(t["s"])[:, None]
     weights = number(t["W"]) * number(t["t"])[:, :, None]
     return {"Y": _grouped(t, lambda at, e: functional.linear(rows[at], weights[e]), weights.shape[1])}
+
+
+@of("groups/moe_down")
+def _moe_down(t: Tensors, scalars: Mapping[str, float]) -> Answers:
+    """Products of whole groups, then `index_add` of the rows that belong to a group and to a token."""
+    rows, weights, tokens = number(t["H"]), number(t["DOWN"]), t["TOKEN"].long()
+    whole = torch.zeros(rows.shape[0], weights.shape[1], dtype=torch.float64)
+    for expert, at in enumerate(groups(t["FIRST"], rows.shape[0])):
+        whole[at] = number(t["WEIGHT"])[at, None] * functional.linear(rows[at], weights[expert])
+    found = torch.zeros(int(scalars["TOKENS"]), weights.shape[1], dtype=torch.float64)
+    there = (tokens >= 0) & (tokens < found.shape[0])
+    return {"Y": Answer(found.index_add(0, tokens[there], whole[there]))}
 
 
 @of("groups/grouped_weights")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tkgen import machine_check
 from tkgen.backends import protocol
 from tkgen.backends.cdna import kittens as headers
-from tkgen.backends.cdna.lower.harness import Kernels, harness_cpp, harness_python, refuse_scatters
+from tkgen.backends.cdna.lower.harness import Kernels, harness_cpp, harness_python
 from tkgen.backends.spec import AnySpec
 from tkgen.backends.stages import BUILDING, COMPILE, LOWER, Compiling, through
 from tkgen.build.model import Build
@@ -69,11 +69,8 @@ def write(build: protocol.Build, directory: Path, emit: Collection[str]) -> dict
 
 
 def check_harnesses(spec: AnySpec) -> None:
-    """Raises SpecError for stores that no harness compares (E204), and where a check that comes after all kernels
-    cannot see what one of them wrote (E231)."""
-    programs = [k.program for k in spec.kernels]
-    refuse_scatters(p.kernel for p in programs)
-    stores = [p.kernel.stores for p in programs]
+    """Raises SpecError where a check that comes after all kernels cannot see what one of them wrote (E231)."""
+    stores = [k.program.kernel.stores for k in spec.kernels]
     for first, later in combinations(range(len(stores)), 2):
         for one, other in product(stores[first], stores[later]):
             if overlap(one.target, other.target):

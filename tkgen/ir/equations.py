@@ -206,6 +206,11 @@ class Store:
         """True if blocks add to what is there."""
         return self.update is Update.ADD
 
+    @property
+    def combines(self) -> bool:
+        """True if values at equal computed positions are combined."""
+        return self.target.computed and self.update is not Update.SET
+
 
 @hashed_once
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ against its equations on what those before it have left, all of them once after 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import lcm, prod
 from typing import Any, TypeAlias
@@ -25,17 +25,18 @@ from tkgen.backends.cdna.lower.reference import (
     places,
     torch_reference,
 )
-from tkgen.backends.cdna.lower.reference_elements import element, is_gathered
+from tkgen.backends.cdna.lower.reference_elements import combined_over, element, is_gathered
 from tkgen.backends.cdna.lower.reference_loops import (
     added_over,
     has_loops,
     host_loops,
     loop_places,
+    reached,
     some_store,
     torch_loops,
 )
 from tkgen.backends.cdna.lower.render import environment
-from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
+from tkgen.ir.affine import distinct_positions
 from tkgen.ir.divided import completed, divided
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import Axis, AxisKind, Kernel, Reduce, When
@@ -61,17 +62,6 @@ LEAST = {
     DType.E5M2FNUZ: -15, DType.E2M1: 0, DType.E2M3: 0, DType.E3M2: -2,
 }  # fmt: skip
 CORNERS = {"row": "i / 2", "col": "i % 2"}  # which corner of the matrix sample `i` is, of the first four
-
-
-def refuse_scatters(kernels: Iterable[Kernel]) -> None:
-    """Raises SpecError where a harness would compare what is stored to computed positions."""
-    stores = (store for kernel in kernels for store in kernel.stores if store.target.computed)
-    if (store := next(stores, None)) is not None:
-        raise SpecError(Diagnostic(
-            "E204", f"harnesses cannot compare stores to computed positions yet, such as those to "
-            f"`{store.target.tensor.name}`", Label(store.span or store.target.tensor.span),
-            fix=Fix("build without the harness: `tkgen run` and `tkgen.operator` handle them"),
-        ))  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -126,8 +116,8 @@ class Argument:
     packed: str
     dims: tuple[str, ...]
     dynamic: tuple[bool, ...]
-    # `exact` factors, `random` numbers, `powers` of two, `offsets` of groups, `places` in a dimension, `counts` up to
-    # the largest size, `bytes` of anything, or `poison`
+    # `exact` factors, `random` numbers, `powers` of two, `offsets` of groups, `places` in a dimension, `distinct` ones,
+    # `counts` up to the largest size, `bytes` of anything, or `poison`
     contents: str
     of: str
     byte: int  # of poison, which a kernel overwrites
@@ -144,12 +134,22 @@ class Number:
 
 
 @dataclass(frozen=True)
+class StoreSite:
+    """A store of an output: its number among all, the position of an element, and on what condition that exists."""
+
+    number: int
+    place: str
+    there: str
+
+
+@dataclass(frozen=True)
 class Output:
     """Output that a check compares: a part of a tensor, the position of an element in it, its rounding, as C++.
 
     Floats that share bytes are `packed`: bits of exponent and fraction, and the bias. `kind` is what Python needs of
     their rounding: bits of the significand, the least normal one, the largest. `some` says that a launch may leave
-    elements as they were, or make them of such; `added`, that blocks add to them.
+    elements as they were, or make them of such; `added`, that blocks add to them. Values at equal computed positions
+    are combined in a `way`: add, max or min. `puts` are the stores.
     """
 
     name: str
@@ -160,6 +160,8 @@ class Output:
     added: bool = False
     packed: tuple[int, ...] = ()
     kind: tuple[float, ...] = ()
+    way: str = ""
+    puts: tuple[StoreSite, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -176,8 +178,8 @@ class Walk:
     """An axis of a kernel with loops: its dimension, and elements of a block's tile; none where it is taken whole.
 
     A ragged one has `offsets` of groups, or their `lengths`, by whose index, the axis of this number, its part is
-    known. That index has the `rows` whose groups have tiles: their offsets and dimension. Where blocks add, along an
-    axis that is `summed`, all of them are computed.
+    known. That index has the `rows` whose groups have tiles: their offsets and dimension. Where blocks add, or combine
+    values, along an axis that is `summed`, all of them are computed; `inner` is known only within such a loop.
     """
 
     dim: str
@@ -187,6 +189,7 @@ class Walk:
     lengths: bool = False
     rows: tuple[str, str] = ("", "")
     summed: bool = False
+    inner: bool = False
 
 
 @dataclass(frozen=True)
@@ -281,6 +284,7 @@ def _equations(program: Any) -> Sums | Kernel:
         return kernel
     found: Sums = program.equations
     plain = not any(s.scaled or s.scales or s.made or is_gathered(s.left) for s in found.sums)
+    plain = plain and not any(s.target.computed for s in found.stores)
     decides = any(isinstance(op, When) for op in kernel.body)
     return found if plain and not decides and not kernel.ragged else kernel
 
@@ -316,6 +320,9 @@ def _part(program: Any, exact: bool, several: bool, left: set[str]) -> Part:
     formula, reads = Formula.of(found), {t.name for t in program.reads}
     some = {t.name for t in program.outputs} if reads & left else some_store(program.kernel)
     over = added_over(found) if isinstance(found, Kernel) else None
+    summed = combined_over(found) if isinstance(found, Kernel) else frozenset()
+    summed |= {over} if over is not None else set()
+    labels = {formula.label(s.target): s for s in formula.stores}
     if isinstance(found, Kernel) and loops:
         at, in_torch, on_host = loop_places(found), torch_loops(found), host_loops(found)
     else:
@@ -332,28 +339,36 @@ def _part(program: Any, exact: bool, several: bool, left: set[str]) -> Part:
                 element(s.target, at),
                 _rounds(s.target.tensor.dtype),
                 o.tensor in some,
-                s.adds,
+                s.adds and not s.target.computed,
                 *_packed(s.target.tensor.dtype),
+                s.update.name.lower() if s.combines else "",
+                tuple(
+                    StoreSite(n, element(each.target, at), reached(program.kernel, each.target))
+                    for n, each in enumerate(formula.stores)
+                    if formula.label(each.target) == o.label
+                ),
             )
-            for s, o in zip(formula.stores, on_host.outputs, strict=True)
+            for s, o in zip(labels.values(), on_host.outputs, strict=True)
         ),
         written=tuple(dict.fromkeys(s.target.tensor.name for s in formula.stores)),
         places=()
         if loops
         else tuple(Place(at[a.name], a.dim.name, CORNERS.get(at[a.name], "")) for a in formula.order),
         products=bool(formula.sums),
-        walks=tuple(_walk(a, formula.order, over) for a in formula.order) if loops else (),
+        walks=tuple(_walk(a, formula.order, summed) for a in formula.order) if loops else (),
     )
 
 
-def _walk(axis: Axis, order: Sequence[Axis], over: Axis | None) -> Walk:
+def _walk(axis: Axis, order: Sequence[Axis], over: Collection[Axis]) -> Walk:
     tile = (axis.tile or 1) if axis.kind is AxisKind.PARALLEL else 0
     if axis.within is not None:
         index = next(n for n, a in enumerate(order) if axis.within.of == a.name)
-        return Walk(axis.dim.name, tile, axis.within.offsets.name, index, axis.within.lengths)
+        inner = order[index] in over
+        return Walk(axis.dim.name, tile, axis.within.offsets.name, index, axis.within.lengths, summed=axis in over,
+                    inner=inner)  # fmt: skip
     ragged = (a for a in order if a.kind is AxisKind.PARALLEL and a.within and a.within.of == axis.name)
     rows = next(((a.within.offsets.name, a.dim.name) for a in ragged if a.within), ("", ""))
-    return Walk(axis.dim.name, tile, rows=rows, summed=axis == over)
+    return Walk(axis.dim.name, tile, rows=rows, summed=axis in over)
 
 
 def _packed(dtype: DType) -> tuple[tuple[int, ...], tuple[float, ...]]:
@@ -435,6 +450,8 @@ def _contents(tensor: Tensor, programs: Sequence[Any], given: set[str], terms: M
     ragged = [a.within for k in kernels for a in k.ragged if a.within and a.within.offsets == tensor]
     if ragged:
         return "lengths" if ragged[0].lengths else "offsets"
+    if any(tensor in distinct_positions(k) for k in kernels):
+        return "distinct"
     if any(tensor in k.held for k in kernels):
         return "places"
     if tensor.name not in given:

@@ -103,9 +103,12 @@ class Formula:
         return tuple(op for op in walk(self.body) if isinstance(op, Store))
 
     def label(self, target: Access) -> str:
-        """The name of a store in a report: its tensor, or its position there where others store to it, too."""
+        """The name of a store in a report: its tensor, or its position there where others store to it, too.
+
+        Stores to computed positions of a tensor are compared together.
+        """
         several = Counter(s.target.tensor.name for s in self.stores)[target.tensor.name] > 1
-        return access_text(target) if several else target.tensor.name
+        return access_text(target) if several and not target.computed else target.tensor.name
 
     @property
     def values(self) -> tuple[Value, ...]:

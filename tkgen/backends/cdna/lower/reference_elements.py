@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tkgen.ir.equation_text import affine_text
-from tkgen.ir.equations import Access, Axis, AxisKind, Digit, Index, Term
+from tkgen.ir.equations import Access, Axis, AxisKind, Digit, Index, Kernel, Term
 
 
 def is_gathered(access: Access) -> bool:
@@ -27,6 +27,21 @@ def directions(access: Access) -> list[Axis]:
         elif not is_one_place(index):
             found += [a for a in index.axes if a not in found]
     return found
+
+
+def combined_over(kernel: Kernel) -> frozenset[Axis]:
+    """The axes of blocks that may combine values with each other's at one position: those that no index alone has.
+
+    A ragged axis is one of these if the index of its groups is.
+    """
+    stores = [s for s in kernel.stores if s.combines]
+    if not stores:
+        return frozenset()
+    alone = [{i.axis for i in s.target.indices if i.through is None and not i.terms} for s in stores]
+    blocks = [a for a in kernel.axes if a.kind is AxisKind.PARALLEL]
+    found = {a for a in blocks if not all(a in own for own in alone)}
+    names = {a.name for a in found}
+    return frozenset(found | {a for a in blocks if a.tile and a.within and a.within.of in names})
 
 
 def element(access: Access, at: Mapping[str, str]) -> str:

@@ -16,6 +16,7 @@ from dataclasses import replace
 
 from tkgen.backends.cdna.lower.elements import literal
 from tkgen.backends.cdna.lower.reference import (
+    EXACT,
     LETTERS,
     Formula,
     Language,
@@ -43,6 +44,7 @@ from tkgen.ir.equations import (
     Scan,
     Sort,
     Store,
+    Update,
     Value,
     When,
     reads,
@@ -56,16 +58,18 @@ from tkgen.ir.tensors import Dim
 
 def has_loops(kernel: Kernel) -> bool:
     """Return True if a kernel needs these references."""
-    return bool(kernel.ragged) or any(isinstance(op, Loop | When | Product) for op in kernel.body)
+    scattered = any(store.target.computed for store in kernel.stores)
+    return scattered or bool(kernel.ragged) or any(isinstance(op, Loop | When | Product) for op in kernel.body)
 
 
 def some_store(kernel: Kernel) -> frozenset[str]:
     """The tensors of which a launch may leave elements as they were."""
+    left = frozenset(s.target.tensor.name for s in kernel.stores if s.target.computed and s.update is Update.SET)
     if kernel.ragged:
-        return frozenset(s.target.tensor.name for s in kernel.stores)
+        return left | {s.target.tensor.name for s in kernel.stores if not s.combines}
     loops = [op for op in walk(kernel.body) if isinstance(op, Loop) and (op.axis.bounds or op.axis.part is not None)]
     stores = (op for loop in loops for op in walk(loop.body) if isinstance(op, Store))
-    return frozenset(s.target.tensor.name for s in stores if not s.adds)  # what is added to begins at zero
+    return left | {s.target.tensor.name for s in stores if s.update is Update.SET}  # what is added to begins at zero
 
 
 def added_over(kernel: Kernel) -> Axis | None:
@@ -83,29 +87,43 @@ def torch_loops(kernel: Kernel) -> Reference:
     formula = Formula.of(kernel)
     say = _TorchLoops(formula, _variables(formula), exact=False)
     made = reference(say, _body(say, kernel.body), TORCH)
-    parts = [say.stored(s.target) for s in formula.stores]
+    parts = [("", "") if s.target.computed else say.stored(s.target) for s in formula.stores]
     text = "\n".join(made.lines)
     sizes = [f"size_{a.name} = {_Torch.extent(say, a)}"
              for a in formula.order if f"size_{a.name}" in text and a not in say.grouped]  # fmt: skip
-    found = ["found = {}"]
+    found, totals = ["found = {}"], list[str]()
     for store, output, (index, _) in zip(formula.stores, made.outputs, parts, strict=True):
+        if store.combines:
+            held = f'found["{output.label}"]'
+            found.append(f'{held} = combined(tensors["{output.tensor}"], "{store.update.name.lower()}")')
+            totals += [f"{held} = total({held})"] * store.adds
+            continue
         whole = f'tensors["{output.tensor}"]' + (f"[{index}]" if index else "")
         whole = f"torch.zeros_like({whole})" if store.adds else whole
         found.append(f'found["{output.label}"] = unknown({whole})')
     outputs = tuple(replace(o, index=index) for o, (index, _) in zip(made.outputs, parts, strict=True))
-    return replace(made, lines=(*sizes, *found, *say.by_group(made.lines)), outputs=outputs)
+    lines = (*sizes, *dict.fromkeys(found), *say.by_group(made.lines), *dict.fromkeys(totals))
+    return replace(made, lines=lines, outputs=tuple({o.label: o for o in outputs}.values()))
 
 
 def host_loops(kernel: Kernel) -> Reference:
     """One block, whose place and tile along each axis `here` knows."""
     formula = Formula.of(kernel)
     say = _HostLoops(formula, _variables(formula), False, loop_places(kernel))
-    return reference(say, _body(say, kernel.body), HOST)
+    made = reference(say, _body(say, kernel.body), HOST)
+    return replace(made, outputs=tuple({o.label: o for o in made.outputs}.values()))
 
 
 def loop_places(kernel: Kernel) -> dict[str, str]:
     """The position along each axis at which a value of a block is computed or compared."""
     return {axis.name: f"at[{number}]" for number, axis in enumerate(kernel.axes)}
+
+
+def reached(kernel: Kernel, target: Access) -> str:
+    """A condition of the C++ check: that the computed positions of an access are in the tensor."""
+    say = _HostLoops(Formula.of(kernel), {}, False, loop_places(kernel))
+    pairs = zip(target.indices, target.tensor.dims, strict=True)
+    return " && ".join(f"inside({say.reached(i, d)})" for i, d in pairs if i.through is not None or i.terms)
 
 
 def _variables(formula: Formula) -> dict[int, str]:
@@ -398,6 +416,9 @@ class _TorchLoops(_Torch, _Loops):
 
     def put(self, op: Store) -> Iterator[str]:
         label = self.formula.label(op.target)
+        if op.target.computed:
+            yield from self._scattered(op, label)
+            return
         picks = [i for i in op.target.indices if i.axis is not None]
         places = [self._at(i.axis, i.divisor) for i in picks if i.axis is not None]
         steps = {i.axis: i.divisor for i in picks}
@@ -411,6 +432,19 @@ class _TorchLoops(_Torch, _Loops):
         for visited in () if op.adds else self.some:
             new = f"torch.where(full({visited}, {len(order)})[0]{form}, {new}, {at})"
         yield f"    {at} = {new}"
+
+    def _scattered(self, op: Store, label: str) -> Iterator[str]:
+        """Lines that store to computed positions, or combine values there."""
+        order, along, dtype = self.formula.order, directions(op.target), op.target.tensor.dtype
+        steps = {i.axis: i.divisor for i in op.target.indices if i.axis is not None and i.through is None}
+        cut = ", ".join((":" if steps.get(a, 1) == 1 else f"::{steps[a]}") if a in along else ":1" for a in order)
+        yield from ("picks = [", *(f"    {self._picks(i)}," for i in op.target.indices), "]")
+        yield from (f"picks[0] = torch.where({visited}[0], picks[0], -1)" for visited in self.some)
+        value = self.names[op.value.number]
+        if dtype.whole:
+            value = self.called("a", self.rounded(dtype), EXACT, [value])
+        new = f"full({value}, {len(order)})"
+        yield f'scattered(found["{label}"], "{op.update.name.lower()}", {new}, lambda a: a[{cut}], *picks)'
 
     def _at(self, axis: Axis, divisor: int) -> str:
         if not self._walks(axis):
@@ -562,9 +596,15 @@ class _HostLoops(_Host, _Loops):
         return f"any_of({self.names[condition.number]})"
 
     def put(self, op: Store) -> Iterator[str]:
-        number = self.formula.stores.index(op)
-        yield f"stored(here, {self._stored(op)}, {self.names[op.value.number]}, output_{number});"
+        value, dtype = self.names[op.value.number], op.target.tensor.dtype
+        if op.target.computed and dtype.whole:
+            value = self.called("a", self.rounded(dtype), EXACT, [value])
+        yield f"stored(here, {self._stored(op)}, {value}, output_{self.formula.stores.index(op)});"
 
     def _stored(self, op: Store) -> str:
         """The directions along which a store has places."""
+        if op.target.computed:
+            held = [a for i in op.target.indices if i.through is not None for a in directions(i.through)]
+            found = [a for i in op.target.indices if i.through is None and i.divisor == 1 for a in i.axes]
+            return self._set(dict.fromkeys(a for a in (*found, *held) if a in self.formula.order))
         return self._set(i.axis for i in op.target.indices if i.axis is not None and i.divisor == 1)
