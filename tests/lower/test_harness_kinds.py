@@ -18,7 +18,7 @@ from on_host import LINK_FLAGS, host_compile, needs_clang
 from tkgen import load, mx
 from tkgen.backends.cdna.lower.harness import DIGITS, LEAST, Checked, Kernels, harness_cpp, harness_python
 from tkgen.backends.cdna.lower.names import cpp_name
-from tkgen.backends.cdna.lower.reference import HOST_TYPES, PACKED_FLOATS, TORCH_TYPES
+from tkgen.backends.cdna.lower.reference_language import HOST_TYPES, PACKED_FLOATS, TORCH_TYPES
 from tkgen.execute.arguments import check_scalars
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.meaning import Result, evaluate

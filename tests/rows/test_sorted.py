@@ -64,6 +64,13 @@ def ordered(descending: bool, dim: int = -1) -> Callable[[Tensor], Answers]:
     return answers
 
 
+def again(x: Tensor) -> Answers:
+    """Three times in order, the other way round each time."""
+    for i in range(3):
+        x = torch.sort(x * -0.5, dim=-1, descending=True).values + i
+    return {"V": x}
+
+
 def sparsemax(x: Tensor) -> Answers:
     """The point of the simplex next to each row (Martins and Astudillo 2016, algorithm 1)."""
     z = torch.sort(x, dim=-1, descending=True).values
@@ -136,6 +143,17 @@ CASES = {
     "columns in order": Case("dims D = 40, R = 9\nglobal X : f32[D, R]\nglobal V : f32[D, R]\nglobal ID : i32[D, R]\n"
                              "over r in R by 8", "V[D, r] = sort(X[D, r], D, descending)\n"
                              "ID[D, r] = argsort(X[D, r], descending, D)", ordered(True, 0)),
+    "carried": Case(
+        "dims R = 9, D = 40, K = 3, N = 4\nglobal X : f32[R, D]\nglobal V : f32[R, K]\nover r in R by 4\n"
+        "carry v : f32[r, K] = 1", "each i in N\n  v = v + topk(X[r] * f32(i), K)\nV[r] = v",
+        lambda x: {"V": 1 + sum((x * i).topk(3).values for i in range(4))}),
+    "in order again and again": Case(
+        "dims R = 9, D = 40, N = 3\nglobal X : f32[R, D]\nglobal V : f32[R, D]\nover r in R by 4\nwaves 1\n"
+        "carry x : f32[r, D] = X[r]", "each i in N\n  x = sort(x * -0.5, descending) + f32(i)\nV[r] = x", again),
+    "under a condition": Case(
+        "dims R = 9, D = 40\nglobal X : f32[R, D]\nglobal V : f32[R, D]\nover r in R by 1",
+        "x = X[r]\ny = x\nwhen any(x > 2)\n  y = sort(x)\nV[r] = y",
+        lambda x: {"V": torch.where((x > 2).any(-1, True), x.sort(-1).values, x)}),
     "sparsemax": Case(
         "dims R = 9, D = 200\nglobal X : f32[R, D]\nglobal V : f32[R, D]\nover r in R by 4",
         "x = X[r]\nz = sort(x, descending)\nc = cumsum(z)\nk = rowsum(where(1 + (coordinate(D) + 1) * z > c, 1, 0))\n"
@@ -222,7 +240,7 @@ def test_machine_code_of_other_machines(name: str, target: str) -> None:
 
 
 @pytest.mark.parametrize("hurting", only([False, True], [True]))
-@pytest.mark.parametrize("name", only(CASES, ["odd rows", "first of a loop", "descending"]))
+@pytest.mark.parametrize("name", only(CASES, ["odd rows", "carried", "descending"]))
 def test_code_and_model_for_hopper(name: str, hurting: bool) -> None:
     x, _ = given(CASES[name], "sm_90a", hurting)
     count = 0
@@ -392,6 +410,14 @@ def test_rows_that_one_wave_cannot_hold_are_refused() -> None:
     text = HEAD.replace("D = 256", "D = 8192").replace("by 4", "by 1") + "  Y[r] = topk(sort(X[r]), K)\n"
     first = refused(text).diagnostics[0]
     assert first.code == "E406" and "lanes of one wave sort a row, and 8192 elements take" in first.message
+
+
+def test_waves_along_a_sorted_row_are_refused() -> None:
+    text = HEAD.replace("by 4", "by 1, d in D by 256\n  waves 4 along d").replace(
+        "Y : f32[ROWS, K]", "Y : f32[ROWS, D]"
+    )
+    first = refused(text + "  Y[r, d] = sort(X[r, d])\n").diagnostics[0]
+    assert first.code == "E406" and "`waves` is along d" in first.message
 
 
 def test_first_elements_of_the_tiles_of_a_loop_are_refused() -> None:

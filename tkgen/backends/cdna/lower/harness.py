@@ -14,18 +14,9 @@ from math import lcm, prod
 from typing import Any, TypeAlias
 
 from tkgen.backends.cdna.lower.names import cpp_name
-from tkgen.backends.cdna.lower.reference import (
-    DEVIATIONS,
-    HOST_TYPES,
-    PACKED_FLOATS,
-    TORCH_TYPES,
-    Formula,
-    Reference,
-    host_reference,
-    places,
-    torch_reference,
-)
+from tkgen.backends.cdna.lower.reference import DEVIATIONS, host_reference, places, torch_reference
 from tkgen.backends.cdna.lower.reference_elements import combined_over, element, is_gathered
+from tkgen.backends.cdna.lower.reference_language import HOST_TYPES, PACKED_FLOATS, TORCH_TYPES, Formula, Reference
 from tkgen.backends.cdna.lower.reference_loops import (
     added_over,
     has_loops,

@@ -18,9 +18,6 @@ from tkgen.backends.cdna.lower.elements import literal
 from tkgen.backends.cdna.lower.reference import (
     EXACT,
     LETTERS,
-    Formula,
-    Language,
-    Reference,
     _Host,
     _Torch,
     made_by,
@@ -28,6 +25,7 @@ from tkgen.backends.cdna.lower.reference import (
     variables,
 )
 from tkgen.backends.cdna.lower.reference_elements import directions, is_gathered, place_text
+from tkgen.backends.cdna.lower.reference_language import Formula, Language, Reference
 from tkgen.ir.equations import (
     Access,
     Axis,
