@@ -35,8 +35,7 @@ from tkgen.backends.hopper import prepared
 CALLS, BATCHES = 200, 25
 ROOT = Path(__file__).parents[1]
 STUB = """
-int launch(void *f, unsigned x, unsigned y, unsigned z, unsigned a, unsigned b, unsigned c, unsigned s, void *stream,
-           void **arguments, void **extra) { return 0; }
+int launch(const void *config, void *f, void **arguments, void **extra) { return 0; }
 int replace(void *map, void *address) { return 0; }
 """
 

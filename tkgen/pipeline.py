@@ -233,7 +233,8 @@ def schedule(resolved: Resolved) -> AnySpec:
 
     program, target = joined(parsed.tree, [s.program for s in specs]), specs[0].target
     path = Path(parsed.tree.name.span.file.name)
-    return SequenceSpec(path, program, target, dict(parsed.defines), specs, backend_of(target.name).joined)
+    machine = backend_of(target.name)
+    return SequenceSpec(path, program, target, dict(parsed.defines), machine.in_order(specs), machine.joined)
 
 
 def _each(function: Callable[[Any], object], values: Iterable[Any]) -> tuple[list[Any], list[Diagnostic]]:

@@ -88,6 +88,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
             }
             warpgroup::mma_async_wait();
             if (laneid() == 0) arrive(empty[last]);
+            tk::start_kernel_after();
 
             // A buffer is written again when the store that was last made from it has read it.
 #pragma unroll
@@ -147,6 +148,7 @@ __device__ inline float gelu(float x) {
 }
 
 __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ globals g) {
+    tk::await_kernel_before();
     const int lane = int(threadIdx.x) % LANES;
     const int n_0 = int(blockIdx.x) % ((DIM_OUT + 1024 - 1) / 1024) * 1024;  // first of this block, spec:30
     const int m__0 = int(blockIdx.x) / ((DIM_OUT + 1024 - 1) / 1024);  // first of this block, spec:30
@@ -210,12 +212,20 @@ template <typename GL> inline void clear(const GL &tensor, cudaStream_t stream) 
     cudaMemsetAsync(tensor.raw_ptr, 0, count * sizeof(typename GL::dtype), stream);
 }
 
+/// Launches a kernel; one that is `early` begins while the one before it ends.
+template <typename K, typename G> inline void launched(K *kernel, const G &g, int blocks, int threads, int bytes, bool early, cudaStream_t stream) {
+    cudaLaunchAttribute attribute = {cudaLaunchAttributeProgrammaticStreamSerialization};
+    attribute.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {dim3(blocks), dim3(threads), size_t(bytes), stream, &attribute, unsigned(early)};
+    if (bytes) cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+    cudaLaunchKernelEx(&config, kernel, g);
+}
+
 /// Launches all kernels in order.
 inline cudaError_t launch(const globals &g, const grids &blocks, cudaStream_t stream) {
     clear(g.sums_.S, stream);
-    cudaFuncSetAttribute(sums_::kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 230400);
-    sums_::kernel<<<blocks.sums_, sums_::THREADS, 230400, stream>>>(g.sums_);
-    finish::kernel<<<blocks.finish, finish::THREADS, 0, stream>>>(g.finish);
+    launched(sums_::kernel, g.sums_, blocks.sums_, sums_::THREADS, 230400, false, stream);
+    launched(finish::kernel, g.finish, blocks.finish, finish::THREADS, 0, true, stream);
     return cudaGetLastError();
 }
 

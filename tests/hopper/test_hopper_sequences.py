@@ -82,7 +82,9 @@ def test_a_namespace_for_each_kernel_and_one_launch_of_all() -> None:
     text = spec.text
     assert re.findall(r"^namespace (\w+) \{", text, re.MULTILINE) == ["h100_split_k_gelu", "sums_", "finish"]
     body = text[text.index("cudaError_t launch(") :]
-    order = [body.index(part) for part in ("clear(g.sums_.S, stream)", "sums_::kernel<<<", "finish::kernel<<<")]
+    order = [
+        body.index(part) for part in ("clear(g.sums_.S, stream)", "launched(sums_::kernel,", "launched(finish::kernel,")
+    ]
     assert order == sorted(order) and "int sums_ = 128;" in text and "int finish = 512;" in text
     assert text.count("#include") == 2
     where = next(n for n, line in enumerate(text.split("\n"), 1) if "gelu((" in line)
@@ -193,3 +195,26 @@ def test_kernels_are_launched_in_order_on_the_same_memory() -> None:
     assert sums.tensors[2].memory == bytes(64), "what blocks add to is cleared"
     assert len(again) == 2 and again[1].tensors[2].address == y.data_ptr()
     assert recorder.functions == 2, "a signature is prepared once"
+
+
+# ---------------------------------------------------------------- launches that overlap
+
+
+def test_a_kernel_after_products_of_one_tile_for_each_block_begins_early() -> None:
+    """It waits before it reads anything; the products say when their blocks are about to end."""
+    text = tkgen.load(SPEC).check().text
+    first, second = text[: text.index("namespace finish")], text[text.index("namespace finish") :]
+    assert first.count("tk::start_kernel_after();") == second.count("tk::await_kernel_before();") == 1
+    assert first.index("mma_async_wait();") < first.index("tk::start_kernel_after();") < first.index("store_add_async")
+    kernel = second[second.index("void kernel(") :].split("\n")
+    assert kernel[1].strip() == "tk::await_kernel_before();"
+    assert "finish::THREADS, 0, true, stream)" in second and "230400, false, stream)" in second
+
+
+def test_other_kernels_begin_when_all_before_them_have_ended() -> None:
+    """Rows after rows, and products of which a block has several tiles."""
+    persistent = SPEC.read_text().replace("  grid split_k(PARTS)\n", "  grid persistent(132)\n")
+    assert "persistent" in persistent
+    for spec in (IN_PLACE, persistent):
+        text = tkgen.load(spec).check().text
+        assert "kernel_before" not in text and "kernel_after" not in text and ", true, stream)" not in text

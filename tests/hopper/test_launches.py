@@ -78,10 +78,11 @@ class Recorder:
         ctypes.memmove(place.value, struct.pack("<Q", address.value), 8)
         return 0
 
-    def launch(self, function: Any, *called: Any) -> int:
+    def launch(self, launched: Any, function: Any, pointers: Any, _: Any) -> int:
         time.sleep(self.seconds)
-        blocks, _, _, threads, _, _, _, stream, pointers, _ = (c.value for c in called)
-        assert function.value == 7
+        config = prepared.LaunchConfig.from_address(launched.value)
+        blocks, threads, stream, pointers = config.grid[0], config.block[0], config.stream, pointers.value
+        assert function.value == 7 and {*config.grid[1:], *config.block[1:]} == {1}
         (argument,) = struct.unpack("<Q", ctypes.string_at(pointers, 8))
         whole = ctypes.string_at(argument, self.count * GLOBAL_BYTES + 16)
         tensors = []

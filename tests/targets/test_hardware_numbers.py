@@ -29,6 +29,7 @@ OTHERS = {
     "ir/typing/summed.py: MOST_TERMS = 64": "terms of a sum that is written out",
     "ir/integers.py: LARGEST_LONG = (1 << 63) - 1": "numbers of 64 bits",
     "ir/limits.py: LAUNCH_THREADS = (1 << 32) - 1": "numbers of 32 bits",
+    "schedule/leading.py: MOST_ROUNDS = 64": "a bound of the language",
     "ir/resolve/dataflow.py: LDS_ROW = 64": "how the headers lay tiles out",
     "ir/resolve/dataflow.py: MOST_BUFFERS = 16": "a bound of the language",
     "ir/resolve/written.py: MOST_LEFT = 255": "a bound of the language",

@@ -144,6 +144,9 @@ class Backend(Protocol):
             UnknownTargetError: no such target, or none for kernels of its kind.
         """
 
+    def in_order(self, specs: Sequence[AnySpec]) -> tuple[AnySpec, ...]:
+        """The kernels of a sequence, each as it is launched beside the others."""
+
     def joined(self, spec: SequenceSpec[Any]) -> Source:
         """The file of several kernels: each in a namespace, and one function that launches them in order."""
 

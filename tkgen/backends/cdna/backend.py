@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from tkgen.backends.cdna.lower.origins import Source
     from tkgen.backends.cdna.spec import Spec
+    from tkgen.backends.spec import AnySpec
     from tkgen.ir.sizing import Sizing
     from tkgen.sequence.spec import SequenceSpec
 
@@ -55,6 +56,10 @@ class Cdna:
         found = Spec(path, program, load_target(target), defines)
         found.plan  # noqa: B018
         return found
+
+    def in_order(self, specs: Sequence[AnySpec]) -> tuple[AnySpec, ...]:
+        """The kernels of a sequence, as each one alone is."""
+        return tuple(specs)
 
     def joined(self, spec: SequenceSpec[Target]) -> Source:
         """The file of several kernels: each in its own namespace, and one `dispatch` that launches them."""

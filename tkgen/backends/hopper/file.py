@@ -41,6 +41,22 @@ class Member:
 
 
 @dataclass(frozen=True)
+class Neighbours:
+    """Which kernels of a sequence, before and after one, run beside it for a while.
+
+    Blocks of the next kernel begin where blocks of this one end, and wait until all of them have, so that the time from
+    one launch to the next passes meanwhile (CUDA C++ Programming Guide, "Programmatic Dependent Launch"). A kernel of
+    products lets them begin when its products are done: at its start they would all come to the SMs that are free then.
+    """
+
+    before: bool = False
+    after: bool = False
+
+
+ALONE = Neighbours()
+
+
+@dataclass(frozen=True)
 class File:
     """A kernel and the file around it: C++ as text, one line each where nothing else is said."""
 
@@ -57,6 +73,7 @@ class File:
     cluster: bool = False
     least_blocks: int = 1  # that are to fit an SM
     origin: Origins = NOWHERE  # of the launch
+    beside: Neighbours = ALONE
 
     def source(self, marks: Marks) -> Source:
         """The file's text, with the origins of its lines."""

@@ -36,6 +36,7 @@ class HopperForm(Form):
     single: Callable[[AnySpec], frozenset[str]] = lambda spec: frozenset()  # what is copied, and read by threads, too
     filled: Callable[[AnySpec], frozenset[str]] = lambda spec: frozenset()  # operands that threads load in chunks
     blocks: Callable[[Launch[Any]], int] = lambda launch: launch.blocks
+    lets_next: Callable[[AnySpec], bool] = lambda spec: False  # begin before it ends, at the place that is best
     one_matrix: Callable[[AnySpec], dict[str, int]] = lambda spec: {}
     judged: Callable[[AnySpec], Span] = lambda spec: spec.program.spans["kernel"]  # what machine code breaks, is said
     room: Callable[[AnySpec], tuple[str, ...]] = lambda spec: ()  # arguments of `check_figures`: registers, and a fix

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tkgen.backends.cdna.lower.origins import Source
@@ -53,7 +54,7 @@ def _source(spec: HopperSpec[Any]) -> Source:
     m = spec.layout
     lowering = SerialLowering(m) if isinstance(m, SerialLoop) else ChainLowering(m)
     file = lowering.file(spec.program.header.splitlines(), spec.path.name, spec.target.name)
-    return file.source(lowering.marks)
+    return replace(file, beside=spec.beside).source(lowering.marks)
 
 
 def _check(spec: HopperSpec[Any]) -> Iterator[Diagnostic]:

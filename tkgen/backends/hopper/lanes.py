@@ -24,7 +24,7 @@ def _source(spec: HopperSpec[Any]) -> Source:
     program = spec.program
     header = program.header.splitlines()
     return lower_rows(spec.layout, spec.target.lanes, header, spec.path.name, program.occupancy, program.tile_order,
-                      program.grid.count)  # fmt: skip
+                      program.grid.count, spec.beside)  # fmt: skip
 
 
 def _modelled(spec: HopperSpec[Any], *launched: Any) -> Modelled:

@@ -349,16 +349,19 @@ def started(
     loaded = function(cuda, build)
     kept = (held, pointers, dict(tensors))  # addresses of all three are held by what has none of them
     device = next(iter(tensors.values())).device
+    config = cuda.CUlaunchConfig()
+    config.gridDimX, config.blockDimX, config.sharedMemBytes = blocks, build.threads, build.dynamic_bytes
+    config.gridDimY = config.gridDimZ = config.blockDimY = config.blockDimZ = 1
+    if build.spec.beside.before:
+        early = cuda.CUlaunchAttribute()
+        early.id = cuda.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+        early.value.programmaticStreamSerializationAllowed = 1
+        config.attrs, config.numAttrs = [early], 1
 
     def start() -> None:
-        stream = torch.cuda.current_stream(device).cuda_stream
-        _done(
-            cuda.cuLaunchKernel(
-                loaded, blocks, 1, 1, build.threads, 1, 1, build.dynamic_bytes, stream,
-                ctypes.addressof(kept[1]), 0,
-            ),
-            f"launching {build.spec.name}",
-        )  # fmt: skip
+        config.hStream = torch.cuda.current_stream(device).cuda_stream
+        launched = cuda.cuLaunchKernelEx(config, loaded, ctypes.addressof(kept[1]), 0)
+        _done(launched, f"launching {build.spec.name}")
 
     return start
 

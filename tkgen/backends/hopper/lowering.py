@@ -26,7 +26,7 @@ from tkgen.backends.hopper.epilogue import (
     scaling,
     stored_as_it_is,
 )
-from tkgen.backends.hopper.file import File, Member, name, size
+from tkgen.backends.hopper.file import ALONE, File, Member, Neighbours, name, size
 from tkgen.backends.hopper.filled import filled, helpers_of
 from tkgen.backends.hopper.layout import Layout
 from tkgen.backends.hopper.machine import Hopper
@@ -45,9 +45,9 @@ FULL = "A stage is full when its bytes have come, empty when every warp's produc
 OF_CLUSTER = ": of all blocks that copy into it"
 
 
-def lower(program: Program, machine: Hopper, spec: str = "") -> Source:
+def lower(program: Program, machine: Hopper, spec: str = "", beside: Neighbours = ALONE) -> Source:
     """The CUDA C++ of `program`, in which `checks.check` finds nothing wrong; `spec` is the path comments name."""
-    made = _Lowering(program, machine)
+    made = _Lowering(program, machine, beside)
     return made.file(spec).source(made.marks)
 
 
@@ -82,8 +82,8 @@ def _stored(tensor: Tensor) -> Sequence[int | None]:
 
 
 class _Lowering:
-    def __init__(self, program: Program, machine: Hopper):
-        self.program, self.machine = program, machine
+    def __init__(self, program: Program, machine: Hopper, beside: Neighbours = ALONE):
+        self.program, self.machine, self.beside = program, machine, beside
         self.layout, self.marks = Layout(program, machine), Marks()
 
     def origin(self, *spans: Span | str | None) -> Origins:
@@ -119,6 +119,7 @@ class _Lowering:
             tuple(self._types(factors, outputs)),
             self.layout.clusters > 1,
             origin=self.origin(*(r.span for r in p.roles)),
+            beside=self.beside,
         )  # fmt: skip
 
     def _types(self, factors: Sequence[Factor], outputs: Sequence[Output]) -> Iterator[str]:
@@ -165,6 +166,10 @@ class _Lowering:
         numbers = {f.name: n for n, f in enumerate(factors)}
         scaled = any(each.scaling for each in products)
         copied = next((each for each in outputs if not each.scattered), None)
+        producer, consumer = (
+            (str(role.first // warps), self.marks.remark(self.origin(role.span), comment_text(role.name)), registers)
+            for role, registers in zip((layout.producer, p.compute), moved, strict=True)
+        )
         return Code(
             operands,
             tuple(self._product(each, numbers) for each in products),
@@ -182,8 +187,8 @@ class _Lowering:
             Ring("panel", f"{copied.name}_s", "STORE_BUFFERS", streamed.WARPS, Scope.GROUP, f"{copied.name}_tile",
                  ("CONSUMERS", "STORE_BUFFERS"),
                  self.marks.remark(copied.origin, "panels of all outputs have as many bytes" * (len(outputs) > 1))),
-            *((str(role.first // warps), self.marks.remark(self.origin(role.span), comment_text(role.name)), registers)
-              for role, registers in zip((layout.producer, p.compute), moved, strict=True)),
+            producer, consumer,
+            summed=("tk::start_kernel_after();",) if self.beside.after else (),
         )  # fmt: skip
 
     def _rows_of_group(self, copied: Output | None) -> Iterator[Let]:

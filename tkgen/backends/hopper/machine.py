@@ -40,6 +40,7 @@ class HopperTiming:
 
     product: str
     launch_us: float
+    early_launch_us: float
     turn_us: float
     meeting_ns: float
     block_us: float

@@ -41,7 +41,7 @@ class Driver(Protocol):
     """Functions of the CUDA driver that a prepared launch needs."""
 
     launch: DriverCall
-    """`cuLaunchKernel`, with arguments of ctypes' types."""
+    """`cuLaunchKernelEx`, with arguments of ctypes' types."""
     replace: DriverCall
     """`cuTensorMapReplaceAddress`."""
     stream: Callable[[int], int]
@@ -68,7 +68,7 @@ class Cuda:
     def __init__(self) -> None:
         try:
             library = ctypes.CDLL("libcuda.so.1")
-            self.launch: DriverCall = library.cuLaunchKernel
+            self.launch: DriverCall = library.cuLaunchKernelEx
             self.replace: DriverCall = library.cuTensorMapReplaceAddress
         except (OSError, AttributeError) as error:
             raise ToolchainError(f"no CUDA driver that these kernels can use: {error}") from None
@@ -175,10 +175,33 @@ class Slot:
     before: int = 0
 
 
-class Held:
-    """The argument of one call at a time, and what the driver is called with."""
+class LaunchAttribute(ctypes.Structure):
+    """`CUlaunchAttribute` (cuda.h)."""
 
-    def __init__(self, argument: bytes, function: int, blocks: int, threads: int, shared: int) -> None:
+    _fields_ = (("id", ctypes.c_int), ("padding", ctypes.c_int), ("value", ctypes.c_uint64 * 8))
+
+
+class LaunchConfig(ctypes.Structure):
+    """`CUlaunchConfig` (cuda.h)."""
+
+    _fields_ = (
+        ("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3), ("shared_bytes", ctypes.c_uint),
+        ("stream", ctypes.c_void_p), ("attributes", ctypes.POINTER(LaunchAttribute)), ("count", ctypes.c_uint),
+    )  # fmt: skip
+
+
+EARLY = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION (cuda.h)
+
+
+class Held:
+    """The argument of one call at a time, and what the driver is called with.
+
+    A kernel that is launched `early` begins while the one before it ends.
+    """
+
+    def __init__(
+        self, argument: bytes, function: int, blocks: int, threads: int, shared: int, early: bool = False
+    ) -> None:
         room = ctypes.create_string_buffer(len(argument) + MAP_ALIGNMENT)
         skipped = -ctypes.addressof(room) % MAP_ALIGNMENT
         whole = memoryview(room).cast("B")[skipped : skipped + len(argument)]
@@ -186,11 +209,15 @@ class Held:
         self.address = ctypes.addressof(room) + skipped
         self.words, self.floats = whole.cast("Q"), whole.cast("f")
         self.pointers = (ctypes.c_void_p * 1)(self.address)
-        self.stream = ctypes.c_void_p(0)
-        number, pointer = ctypes.c_uint, ctypes.c_void_p
-        grid = (number(blocks), number(1), number(1), number(threads), number(1), number(1))
-        rest = (number(shared), self.stream, pointer(ctypes.addressof(self.pointers)), pointer(0))
-        self.called = (pointer(function), *grid, *rest)
+        attribute = LaunchAttribute(EARLY, 0, (1,))
+        self.config = LaunchConfig(
+            (blocks, 1, 1), (threads, 1, 1), shared, None, ctypes.pointer(attribute), int(early)
+        )  # fmt: skip
+        pointer = ctypes.c_void_p
+        self.called = (
+            pointer(ctypes.addressof(self.config)), pointer(function), pointer(ctypes.addressof(self.pointers)),
+            pointer(0),
+        )  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -255,7 +282,7 @@ class Prepared:
             floats = held.floats
             for place, value in enumerate(scalars, self.scalars):
                 floats[place] = value
-        held.stream.value = driver.stream(index or 0)
+        held.config.stream = driver.stream(index or 0)
         status = driver.launch(*held.called)
         if status == NO_CONTEXT:
             driver.enter(device)
@@ -359,7 +386,7 @@ def _prepare(build: CudaBuild[HopperSpec[Any]], launch: Launch[Any], given: Mapp
                 word = (begin + hopper.MAP_BYTES) // WORD
                 yield Slot(at, word, aligned - 1, begin if is_moved else None, before)
 
-    called = driver.function(build, device), spec.blocks(launch), build.threads, build.dynamic_bytes
+    called = driver.function(build, device), spec.blocks(launch), build.threads, build.dynamic_bytes, spec.beside.before
     outside = {t.name for t in program.outputs}
     return Prepared(
         spec.name, driver, device,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from tkgen.backends.cdna.lower.origins import Source
 from tkgen.backends.cdna.lower.rows import RowLowering
-from tkgen.backends.hopper.file import File, Member
+from tkgen.backends.hopper.file import ALONE, File, Member, Neighbours
 from tkgen.backends.hopper.machine import SmLanes
 from tkgen.ir.functions import HOPPER
 from tkgen.remap import Remap
@@ -19,7 +19,7 @@ from tkgen.schedule.rows import RESIDENT, RowMap
 
 def lower_rows(
     m: RowMap, lanes: SmLanes, header: Sequence[str] = (), spec: str = "", occupancy: int | None = None,
-    remap: Remap | None = None, persistent: int = 0,
+    remap: Remap | None = None, persistent: int = 0, beside: Neighbours = ALONE,
 ) -> Source:  # fmt: skip
     """The generated file: `header` are lines of comment, `spec` is the path that its comments name.
 
@@ -34,5 +34,5 @@ def lower_rows(
     return File(
         made.name, made.header, made.spec, made.target, made.constants,
         tuple(Member(t.name, t.cpp, t.extents, t.origin) for t in made.tensors), made.scalars, made.functions,
-        tuple(f"    {line}" if line else line for line in body.split("\n")), least_blocks=blocks,
+        tuple(f"    {line}" if line else line for line in body.split("\n")), least_blocks=blocks, beside=beside,
     ).source(lowering.places.marks)  # fmt: skip

@@ -30,6 +30,7 @@ class Launched:
     dynamic_bytes: int
     added: tuple[str, ...]
     filled: tuple[tuple[str, str], ...]  # tensors, and the word that all of their elements start as
+    early: bool  # begins while the one before it ends
 
 
 def joined_source(spec: SequenceSpec[Hopper]) -> Source:
@@ -45,7 +46,7 @@ def joined_source(spec: SequenceSpec[Hopper]) -> Source:
         starts = {t: kernel.program.starts.get(t.name) for t in kernel.program.outputs}
         added = tuple(cpp_name(t.name) for t, start in starts.items() if start == 0)
         filled = tuple((cpp_name(t.name), word_of(start, t.dtype)) for t, start in starts.items() if start)
-        kernels.append(Launched(found[1], _blocks(kernel), kernel.dynamic_bytes, added, filled))
+        kernels.append(Launched(found[1], _blocks(kernel), kernel.dynamic_bytes, added, filled, kernel.beside.before))
         parts += [source, "\n"]
     header = [comment_text(line) for line in spec.program.header.splitlines()]
     model = {

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Self
 
 from tkgen.backends.form import KernelSpec, form_of
+from tkgen.backends.hopper.file import ALONE, Neighbours
 from tkgen.backends.hopper.form import HopperForm
 from tkgen.backends.hopper.launch import Boxes
 from tkgen.backends.hopper.machine import Hopper
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class HopperSpec(KernelSpec[K, Hopper], Generic[K]):
-    """A spec read from `path` with its `-D` values, typed, for a Hopper GPU."""
+    """A spec read from `path` with its `-D` values, typed, for a Hopper GPU; in a sequence with kernels `beside` it."""
+
+    beside: Neighbours = ALONE
 
     @cached_property
     def form(self) -> HopperForm:

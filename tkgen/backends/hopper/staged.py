@@ -88,7 +88,7 @@ STAGED = HopperForm(
     check=lambda spec: check(spec.program, spec.target),
     tiles=lambda spec: scheduled(spec.layout),
     footprint=_footprint,
-    source=lambda spec: lower(spec.program, spec.target, str(spec.path)),
+    source=lambda spec: lower(spec.program, spec.target, str(spec.path), spec.beside),
     launch=lambda spec, given: launched(spec.program, requirements(spec.program, 1, 0), given),  # each step is a pass
     size_cases=_size_cases,
     fitting=_fitting,
@@ -99,5 +99,6 @@ STAGED = HopperForm(
     single=lambda spec: frozenset(op.source.tensor.name for op in spec.program.equations.epilogue
                                   if isinstance(op, Load)),
     filled=lambda spec: frozenset(spec.layout.filled),
+    lets_next=lambda spec: spec.program.grid.name not in ("persistent", "stream_k") and not spec.layout.ragged,
     judged=lambda spec: statement(spec.program, "accumulate"),  # the sums, which take the registers
 )  # fmt: skip

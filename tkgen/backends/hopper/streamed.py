@@ -208,6 +208,7 @@ class Code:
     panel: Ring = PANEL
     producer: tuple[str, str, int] = ("0", "", 0)  # groups before it, a remark, registers
     consumer: tuple[str, str, int] = ("1", "", 0)
+    summed: tuple[str, ...] = ()  # lines that follow the products of a tile
 
 
 def program(code: Code) -> Block:
@@ -365,7 +366,12 @@ class _Streamed:
             *(self._scattered(o) if o.scattered else self._panels(n) for n, o in enumerate(code.outputs)),
         )  # fmt: skip
         stores: tuple[Node, ...] = (Loop("f", "FRAGMENTS", panels, unroll="unroll"),) if code.turns else panels
-        body: tuple[Node, ...] = (Text(code.place), *steps, Text(("", AGAIN) if self.copied else ("",)), *stores)
+        body: tuple[Node, ...] = (
+            Text(code.place),
+            *steps,
+            Text((*code.summed, "", *([AGAIN] if self.copied else []))),
+            *stores,
+        )
         last = "  // a block's shared memory goes with its last thread"
         end = Drain("stores", reads_only=True, who=Who.FIRST, remark=last)
         groups, remark, registers = code.consumer

@@ -72,7 +72,7 @@ def seconds(form: Form, sizes: Sizes, product: str, parts: int = 1) -> float:
     if parts == 1:
         return found
     t, added = target.timing, outputs + ELEMENT_BYTES * sizes.m * sizes.n
-    second = t.launch_us * 1e-6 + t.load_latency_ns * 1e-9
+    second = t.early_launch_us * 1e-6 + t.load_latency_ns * 1e-9
     return found + second + added / read_rate(target, chip, outputs, added - outputs)
 
 

@@ -39,7 +39,7 @@ CHANGES = {
         {"hbm_tbps": NEVER},
     ),
     "instructions": ("vector and scalar instructions that take no time", {"lone_cycles": 0.0}, {}),
-    "launch": ("no launch overhead", {"launch_us": 0.0}, {}),
+    "launch": ("no launch overhead", {"launch_us": 0.0, "early_launch_us": 0.0}, {}),
     "power": ("no limit of power", {"power_limit_w": NEVER}, {}),
 }  # the meaning of each costing nothing: numbers of the machine, and of the product, that it has then
 

@@ -106,7 +106,8 @@ class ThroughputModel(HopperModel):
         """The time of one launch, and where it goes."""
         moved = float(self.read_bytes + self.written_bytes)
         memory = self.memory_seconds
-        start = self.timing.launch_us * 1e-6
+        before = self.spec.beside.before
+        start = (self.timing.early_launch_us if before else self.timing.launch_us) * 1e-6
         turns = self.turns
 
         def work(hertz: float) -> Work:

@@ -27,6 +27,8 @@ const std::pair<const char *, kind> KINDS[] = {
     {"mapa.shared::cluster.u32", MAP_ADDRESS},
     {"mbarrier.init.shared::cta.b64", MBARRIER_INIT},
     {"fence.mbarrier_init.release.cluster", NOTHING},
+    {"griddepcontrol.wait", NOTHING},  // kernels run one after the other
+    {"griddepcontrol.launch_dependents", NOTHING},
     {"mbarrier.arrive.expect_tx.release.cta.shared::cta.b64", MBARRIER_EXPECT},
     {"mbarrier.arrive.release.cta.shared::cta.b64", MBARRIER_ARRIVE},
     {"mbarrier.arrive.release.cta.shared::cluster.b64", MBARRIER_ARRIVE_REMOTE},
