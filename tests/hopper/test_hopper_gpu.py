@@ -30,6 +30,7 @@ pytestmark = pytest.mark.skipif(not has_gpu(), reason="needs a Hopper GPU")
         ("on_gpu.py", 80),
         ("rows_on_gpu.py", 360),
         ("loops_on_gpu.py", 70),
+        ("products_on_gpu.py", 16),
         ("short_sums_on_gpu.py", 31),
         ("ops_on_gpu.py", 17),
         ("maxima_on_gpu.py", 11),
