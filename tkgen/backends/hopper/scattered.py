@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tkgen.backends.cdna.lower.names import cpp_name
-from tkgen.backends.cdna.lower.positions import Positions, held_by, positions
+from tkgen.backends.cdna.lower.positions import StorePositions, held_by, positions
 from tkgen.backends.hopper.epilogue import place_of
 from tkgen.backends.hopper.file import name
 from tkgen.backends.hopper.layout import Layout
@@ -98,7 +98,7 @@ class Scattered:
     # ------------------------------------------------------------ statements
 
     @property
-    def positions(self) -> Positions:
+    def positions(self) -> StorePositions:
         """The position in each dimension, and the conditions on which an element is stored."""
         return positions(self.store.target, self, self.end)
 

@@ -15,7 +15,7 @@ LOCALS = ("row", "col")  # the coordinates of an element, and its numbers among 
 OWN = ("r", "c")
 
 
-class Names(Protocol):
+class TileNames(Protocol):
     """The C++ that a kernel has for the axes of its output tiles: rows (0) and columns (1)."""
 
     @property
@@ -54,7 +54,7 @@ class Position:
 
 
 @dataclass(frozen=True)
-class Positions:
+class StorePositions:
     """The positions of a store: in each dimension, and all conditions on them; `named` are the locals in these."""
 
     texts: tuple[str, ...]
@@ -71,7 +71,7 @@ class Positions:
         return " + ".join(terms) or "0"
 
 
-def positions(target: Access, names: Names, end: Callable[[Axis], str]) -> Positions:
+def positions(target: Access, names: TileNames, end: Callable[[Axis], str]) -> StorePositions:
     """The positions of a store; `end` is the number of rows or columns where tiles may reach past it, else empty."""
     found = [_position(i, dim, names) for i, dim in zip(target.indices, target.tensor.dims, strict=True)]
     conditions = dict.fromkeys(c for each in found for c in each.conditions)
@@ -81,7 +81,7 @@ def positions(target: Access, names: Names, end: Callable[[Axis], str]) -> Posit
         if axis in target.axes and axis not in checked and (last := end(axis)):
             ends[f"{LOCALS[number]} < {last}"] = LOCALS[number]
     named = frozenset(name for each in found for name in each.named) | frozenset(ends.values())
-    return Positions(tuple(each.text for each in found), (*ends, *conditions), named)
+    return StorePositions(tuple(each.text for each in found), (*ends, *conditions), named)
 
 
 def held_by(target: Access) -> dict[Access, None]:
@@ -89,7 +89,7 @@ def held_by(target: Access) -> dict[Access, None]:
     return dict.fromkeys(i.through for i in target.indices if i.through is not None)
 
 
-def _position(index: Index, dim: Dim, names: Names) -> Position:
+def _position(index: Index, dim: Dim, names: TileNames) -> Position:
     if index.through is not None:
         return _listed(index, index.through, dim, names)
     if index.terms:
@@ -105,7 +105,7 @@ def _position(index: Index, dim: Dim, names: Names) -> Position:
     return Position(names.place(number), (), frozenset({LOCALS[number]}))
 
 
-def _listed(index: Index, through: Access, dim: Dim, names: Names) -> Position:
+def _listed(index: Index, through: Access, dim: Dim, names: TileNames) -> Position:
     """A position that a tensor of i32 holds."""
     size = names.extent_of(dim)
     own = OWN[names.axes.index(index.axis)] if index.axis in names.axes and through.axes else ""
@@ -113,7 +113,7 @@ def _listed(index: Index, through: Access, dim: Dim, names: Names) -> Position:
     return Position(held, (f"{held} < uint32_t({size})",), frozenset({own} if own else ()))
 
 
-def _affine(index: Index, dim: Dim, names: Names) -> Position:
+def _affine(index: Index, dim: Dim, names: TileNames) -> Position:
     """A sum of axes, counted in the group that a ragged axis is in."""
     terms, named = list[tuple[str, int]](), set[str]()
     for term in index.terms:

@@ -12,7 +12,7 @@ from tkgen.backends.cdna.lower.context import Context
 from tkgen.backends.cdna.lower.elements import nest, parameters
 from tkgen.backends.cdna.lower.epilogue import Epilogue
 from tkgen.backends.cdna.lower.names import cpp_name
-from tkgen.backends.cdna.lower.positions import LOCALS, OWN, Positions, held_by, positions
+from tkgen.backends.cdna.lower.positions import LOCALS, OWN, StorePositions, held_by, positions
 from tkgen.backends.cdna.lower.statements import indented, lambda_call, scoped
 from tkgen.ir.equations import Access, Axis, Store, Update
 from tkgen.ir.reductions import owned
@@ -134,7 +134,7 @@ class ScatteredStore:
 
     # ------------------------------------------------------------ parts
 
-    def _put(self, found: Positions, value: str) -> list[str]:
+    def _put(self, found: StorePositions, value: str) -> list[str]:
         """The statement that stores or combines an element, where it exists."""
         tensor = self.store.target.tensor
         offset = found.offset([self.c.extent_of(d) for d in tensor.dims])
