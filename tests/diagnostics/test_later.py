@@ -15,6 +15,7 @@ from tkgen.cli import app
 from tkgen.cli.common import findings
 from tkgen.diagnostics import Diagnostic, Edit, Fix, Label, Severity
 from tkgen.diagnostics.later import with_later
+from tkgen.lsp.analysis import Request, analyze
 from tkgen.overview import overview
 from tkgen.source import SourceFile, Span
 
@@ -107,6 +108,8 @@ def test_errors_of_two_stages_are_said_at_once(
     assert all(d.primary and d.primary.span.file.text == path.read_text("utf-8") for d in found)
     shown = [d for d in overview(path.read_text("utf-8"), "two.tk")["diagnostics"] if d["severity"] == "error"]
     assert sorted(d["code"] for d in shown) == sorted(code for code, _ in errors)
+    edited = analyze(Request(SourceFile("/two.tk", path.read_text("utf-8")))).diagnostics
+    assert sorted(d.code for d in edited if d.severity is Severity.ERROR) == sorted(code for code, _ in errors)
 
 
 @pytest.mark.parametrize(("spec", "changes", "errors"), SPECS)

@@ -109,8 +109,9 @@ def test_the_target_of_the_settings_is_what_attention_is_checked_for() -> None:
     path = Path(__file__).parents[2] / "specs" / "attention" / "attention_packed.tk"
     file = SourceFile(str(path), path.read_text())
     assert analyze(Request(file)).diagnostics == ()
-    (found,) = analyze(Request(file, target="sm_90a")).diagnostics
-    assert found.code == "E230" and "64 rows of `q`" in found.message
+    waves, registers = analyze(Request(file, target="sm_90a")).diagnostics
+    assert waves.code == registers.code == "E230"
+    assert "64 rows of `q`" in waves.message and registers.message == "`Q` stays in shared memory on Hopper"
 
 
 @pytest.mark.parametrize(("target", "code"), [(None, None), ("sm_90a", None), ("gfx1", "E200")])

@@ -16,6 +16,7 @@ from tkgen.backends.protocol import Spec as AnySpec
 from tkgen.backends.registry import backend_of
 from tkgen.checks.registers import RegisterEstimate, estimate
 from tkgen.diagnostics import Diagnostic, Label, Severity, SpecError
+from tkgen.diagnostics.later import with_later
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import Kernel
 from tkgen.ir.passes import PASSES
@@ -92,6 +93,18 @@ class Analysis:
 
 def analyze(request: Request) -> Analysis:
     """Every stage that the text allows; a spec's problems become diagnostics, never exceptions."""
+    found = _stages(request)
+    if not any(d.severity is Severity.ERROR for d in found.diagnostics):
+        return found
+
+    def judge(text: str) -> tuple[Diagnostic, ...]:
+        return _stages(replace(request, file=SourceFile(request.file.name, text))).diagnostics
+
+    return replace(found, diagnostics=tuple(with_later(found.diagnostics, request.file.text, judge)))
+
+
+def _stages(request: Request) -> Analysis:
+    """The stages of a text up to the first one that refuses it."""
     found = resolved(request.file, request.texts, request.include_roots, request.target)
     kernel, program = found.kernel, found.program
     if kernel is None or program is None or found.diagnostics:
