@@ -243,7 +243,7 @@ def packed(
 
 
 @dataclass(frozen=True)
-class Member:
+class PassedTensor:
     """A tensor in the argument of a kernel: with the map of its tiles, or that of its last ones, if any."""
 
     tensor: Tensor
@@ -255,13 +255,16 @@ class Member:
         return self.tensor.name
 
 
-def members(layout: Boxes | None, program: KernelProgram) -> tuple[Member, ...]:
+def members(layout: Boxes | None, program: KernelProgram) -> tuple[PassedTensor, ...]:
     """The tensors of a kernel's argument in their order, which scalars follow."""
     ends = () if layout is None else layout.ended
-    return (*map(Member, program.arguments), *(Member(t, end=True) for t in program.arguments if t.name in ends))
+    return (
+        *map(PassedTensor, program.arguments),
+        *(PassedTensor(t, end=True) for t in program.arguments if t.name in ends),
+    )
 
 
-def unread(layout: Boxes, member: Member, data: torch.Tensor) -> bool:
+def unread(layout: Boxes, member: PassedTensor, data: torch.Tensor) -> bool:
     """True if a launch does not read that member: an end's, where all tiles have all of their rows.
 
     Blocks of a cluster may have tiles without any row.
@@ -273,7 +276,7 @@ def unread(layout: Boxes, member: Member, data: torch.Tensor) -> bool:
 
 
 def argument(
-    maps: Mapping[Member, bytes], tensors: Mapping[str, torch.Tensor], scalars: Sequence[float], alignment: int
+    maps: Mapping[PassedTensor, bytes], tensors: Mapping[str, torch.Tensor], scalars: Sequence[float], alignment: int
 ) -> bytes:
     """A kernel's one argument, laid out as the generated `globals` is, of its members in order with their maps."""
     parts = []
