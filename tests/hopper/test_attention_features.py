@@ -97,7 +97,6 @@ def test_features_together_compute_what_torch_does(spec: str) -> None:
     [
         (text("schedule ping_pong", rows=64), "cannot take turns"),
         (text("", parts=True).replace("PARTS = 3", "PARTS = 6"), "has no iteration"),
-        (text("").replace("B[h, q, j]", "rowmean(o)"), "after the loop over `D`"),
     ],
 )
 def test_what_cannot_be_together_is_refused(spec: str, said: str) -> None:
