@@ -77,7 +77,7 @@ class HopperBackend:
         Not where memory is set between the two. After other kernels it would be slower: nothing says when blocks are
         about to end (H200, 2026-11-30: 0.96 of the speed without overlap).
         """
-        from tkgen.backends.hopper.file import Neighbours
+        from tkgen.backends.hopper.neighbours import Neighbours
 
         each = cast("Sequence[HopperSpec[Any]]", specs)
         early = [one.form.lets_next(one) and not other.program.starts for one, other in pairwise(each)]

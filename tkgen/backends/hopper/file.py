@@ -12,6 +12,7 @@ from tkgen.backends.cdna.lower.model import Constant, ScalarMember
 from tkgen.backends.cdna.lower.names import WORD, cpp_name
 from tkgen.backends.cdna.lower.origins import NOWHERE, Marks, Origins, Source
 from tkgen.backends.hopper import chained, streamed
+from tkgen.backends.hopper.neighbours import ALONE, Neighbours
 from tkgen.backends.hopper.printer import body
 from tkgen.backends.hopper.streamed import Code, program
 from tkgen.ir.tensors import Dim, Tensor
@@ -38,22 +39,6 @@ class Member:
     def type(self) -> str:
         """Its C++ type."""
         return f"gl<{', '.join(filter(None, (self.cpp, *self.extents, self.tile)))}>"
-
-
-@dataclass(frozen=True)
-class Neighbours:
-    """Which kernels of a sequence, before and after one, run beside it for a while.
-
-    Blocks of the next kernel begin where blocks of this one end, and wait until all of them have, so that the time from
-    one launch to the next passes meanwhile (CUDA C++ Programming Guide, "Programmatic Dependent Launch"). A kernel of
-    products lets them begin when its products are done: at its start they would all come to the SMs that are free then.
-    """
-
-    before: bool = False
-    after: bool = False
-
-
-ALONE = Neighbours()
 
 
 @dataclass(frozen=True)

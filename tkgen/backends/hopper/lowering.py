@@ -26,10 +26,11 @@ from tkgen.backends.hopper.epilogue import (
     scaling,
     stored_as_it_is,
 )
-from tkgen.backends.hopper.file import ALONE, File, Member, Neighbours, name, size
+from tkgen.backends.hopper.file import File, Member, name, size
 from tkgen.backends.hopper.filled import filled, helpers_of
 from tkgen.backends.hopper.layout import Layout
 from tkgen.backends.hopper.machine import Hopper
+from tkgen.backends.hopper.neighbours import ALONE, Neighbours
 from tkgen.backends.hopper.parts import Factor, Output, ProductModel
 from tkgen.backends.hopper.printer import INDENT, body
 from tkgen.backends.hopper.reduced import Reduced, called

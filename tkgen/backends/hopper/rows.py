@@ -10,8 +10,9 @@ from collections.abc import Sequence
 
 from tkgen.backends.cdna.lower.origins import Source
 from tkgen.backends.cdna.lower.rows import RowLowering
-from tkgen.backends.hopper.file import ALONE, File, Member, Neighbours
+from tkgen.backends.hopper.file import File, Member
 from tkgen.backends.hopper.machine import SmLanes
+from tkgen.backends.hopper.neighbours import ALONE, Neighbours
 from tkgen.ir.functions import HOPPER
 from tkgen.remap import Remap
 from tkgen.schedule.rows import RESIDENT, RowMap

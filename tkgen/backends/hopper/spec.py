@@ -8,10 +8,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Self
 
 from tkgen.backends.form import KernelSpec, form_of
-from tkgen.backends.hopper.file import ALONE, Neighbours
 from tkgen.backends.hopper.form import HopperForm
 from tkgen.backends.hopper.launch import Boxes
 from tkgen.backends.hopper.machine import Hopper
+from tkgen.backends.hopper.neighbours import ALONE, Neighbours
 from tkgen.backends.protocol import Modelled
 from tkgen.backends.spec import K
 from tkgen.backends.stages import Compiling
