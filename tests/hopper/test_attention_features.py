@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from loop_cases import Attention
 from nvcc import compiles
 from torch import Tensor
 
@@ -103,3 +104,11 @@ def test_what_cannot_be_together_is_refused(spec: str, said: str) -> None:
     with pytest.raises(SpecError) as caught:
         load(spec).check()
     assert said in str([d.message for d in caught.value.diagnostics])
+
+
+def test_an_unused_tensor_is_no_argument() -> None:
+    """The kernel had it, and the launch did not pass it."""
+    plain = Attention(128, 128).text
+    more = plain.replace("  global Q", "  global UNUSED : f32[D]\n  global Q", 1)
+    assert more != plain and [d.code for d in load(more).diagnostics] == ["W502"]
+    assert load(more).text.count("gl<") == load(plain).text.count("gl<")

@@ -469,6 +469,12 @@ class Kernel:
         written = {store.target.tensor.name for store in self.stores}
         return tuple(t for t in self.tensors if t.name in written)
 
+    @property
+    def arguments(self) -> tuple[Tensor, ...]:
+        """Tensors that the kernel reads or writes, in the order of their declaration."""
+        taken = {t.name for t in (*self.inputs, *self.outputs)}
+        return tuple(t for t in self.tensors if t.name in taken)
+
 
 def walk(body: tuple[Op, ...]) -> Iterator[Op]:
     """Every operation, those within another after it."""

@@ -55,7 +55,7 @@ class LoopLowering:
         used = {op.function for op in walk(m.kernel.body) if isinstance(op, Map)}
         return File(
             name(m.kernel.name), tuple(map(comment_text, (*header, m.describe()))), comment_text(spec), target,
-            tuple(self._constants()), tuple(map(self._tensor, m.kernel.tensors)),
+            tuple(self._constants()), tuple(map(self._tensor, m.kernel.arguments)),
             tuple(ScalarMember(name(s.name), s.dtype.cpp, origin(s.span)) for s in m.kernel.scalars),
             helpers(used, HOPPER),
             tuple(self.body_lines()),

@@ -196,7 +196,7 @@ class LoopValues:
 
     def size(self, dim: Dim) -> str:
         """The size of a dimension."""
-        return size(dim, self.m.kernel.tensors)
+        return size(dim, self.m.kernel.arguments)
 
     def length(self, axis: Axis) -> str:
         """The number of positions along an axis: of a ragged one those of the group at hand."""
