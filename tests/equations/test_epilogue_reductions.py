@@ -220,7 +220,7 @@ def errors(tensors: str, equations: str, **options: Any) -> list[str]:
         ("R : f32[M, COLS]", "R[m, n / 64] = rowmean(s)", "E226: `rowmean` along `n` would be the mean of one tile"),
         ("R : f32[M, K]", "R[m, n / 32] = rowmax(s)", "E223: `n / 32` is not the number of a tile of `n`"),
         ("R : f32[M, M]", "R[m, n / 64] = rowmax(s)", "E223: `n / 64` does not run over `M` of `R`"),
-        ("R : f32[M, COLS]", "R[m, n / 64] = s", "E225: `R[m, n / 64]` is [m], but the value stored has `n` beside"),
+        ("R : f32[M, COLS]", "R[m, n / 64] = s", "E225: `R[m, n / 64]` has axis [m]; the value stored has axes [m, n]"),
         ("R : f32[M, COLS]", "R[m, n / 64] = rowmax(s * R[m, n / 64])",
          "E230: `R` is read by the tile outside of the loop"),
         ("R : f32[COLS]; Y : f32[M, N]", "R[n / 64] = 1; Y[m, n] = s",
