@@ -88,7 +88,7 @@ __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ glo
             }
             warpgroup::mma_async_wait();
             if (laneid() == 0) arrive(empty[last]);
-            tk::start_kernel_after();
+            pdl::arrive();  // the next kernel's blocks may begin, where there is room
 
             // A buffer is written again when the store that was last made from it has read it.
 #pragma unroll
@@ -148,7 +148,7 @@ __device__ inline float gelu(float x) {
 }
 
 __global__ __launch_bounds__(THREADS, 1) void kernel(const __grid_constant__ globals g) {
-    tk::await_kernel_before();
+    pdl::wait();  // for the kernel before, blocks of which may still run
     const int lane = int(threadIdx.x) % LANES;
     const int n_0 = int(blockIdx.x) % ((DIM_OUT + 1024 - 1) / 1024) * 1024;  // first of this block, spec:30
     const int m__0 = int(blockIdx.x) / ((DIM_OUT + 1024 - 1) / 1024);  // first of this block, spec:30

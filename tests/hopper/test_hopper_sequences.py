@@ -204,10 +204,10 @@ def test_a_kernel_after_products_of_one_tile_for_each_block_begins_early() -> No
     """It waits before it reads anything; the products say when their blocks are about to end."""
     text = tkgen.load(SPEC).check().text
     first, second = text[: text.index("namespace finish")], text[text.index("namespace finish") :]
-    assert first.count("tk::start_kernel_after();") == second.count("tk::await_kernel_before();") == 1
-    assert first.index("mma_async_wait();") < first.index("tk::start_kernel_after();") < first.index("store_add_async")
+    assert first.count("pdl::arrive();") == second.count("pdl::wait();") == 1
+    assert first.index("mma_async_wait();") < first.index("pdl::arrive();") < first.index("store_add_async")
     kernel = second[second.index("void kernel(") :].split("\n")
-    assert kernel[1].strip() == "tk::await_kernel_before();"
+    assert kernel[1].strip().startswith("pdl::wait();")
     assert "finish::THREADS, 0, true, stream)" in second and "230400, false, stream)" in second
 
 
@@ -217,4 +217,4 @@ def test_other_kernels_begin_when_all_before_them_have_ended() -> None:
     assert "persistent" in persistent
     for spec in (IN_PLACE, persistent):
         text = tkgen.load(spec).check().text
-        assert "kernel_before" not in text and "kernel_after" not in text and ", true, stream)" not in text
+        assert "pdl::" not in text and ", true, stream)" not in text

@@ -43,6 +43,7 @@ LIBRARY = {
     """,
     "kittens::base_ops": "max min sum",
     "kittens::everyone::tma::cluster": "arrive wait",
+    "kittens::pdl": "arrive wait",
     "kittens::tma": """
         descriptor expect expect_bytes load_async store_add_async store_async store_async_read_wait store_async_wait
     """,

@@ -189,7 +189,7 @@ class _Lowering:
                  ("CONSUMERS", "STORE_BUFFERS"),
                  self.marks.remark(copied.origin, "panels of all outputs have as many bytes" * (len(outputs) > 1))),
             producer, consumer,
-            summed=("tk::start_kernel_after();",) if self.beside.after else (),
+            summed=("pdl::arrive();  // the next kernel's blocks may begin, where there is room",) if self.beside.after else (),
         )  # fmt: skip
 
     def _rows_of_group(self, copied: Output | None) -> Iterator[Let]:

@@ -64,4 +64,12 @@ __device__ inline void arrive() { asm volatile("barrier.cluster.arrive.release;"
 __device__ inline void wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
 } // namespace everyone::tma::cluster
 
+/// Kernels of a stream that run beside each other for a while (PTX ISA: griddepcontrol).
+namespace pdl {
+/// Blocks of the kernel that is launched next may begin, where there is room, once all blocks of this one have come here.
+__device__ inline void arrive() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+/// Returns when the kernel that was launched before has ended, and its stores are seen here.
+__device__ inline void wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+} // namespace pdl
+
 } // namespace kittens

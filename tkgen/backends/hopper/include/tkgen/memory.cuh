@@ -6,14 +6,6 @@
 namespace tk {
 using namespace kittens;
 
-// ---------------------------------------------------------------- kernels of a sequence
-
-/// Returns when the kernel that was launched before has ended, and its stores are seen here (PTX ISA, griddepcontrol).
-__device__ inline void await_kernel_before() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
-
-/// Blocks of the kernel that is launched next may begin, where there is room, once all of this one's have come here.
-__device__ inline void start_kernel_after() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
-
 // ---------------------------------------------------------------- elements
 
 /// An element of a tensor.
