@@ -21,6 +21,7 @@ def shown(folder: Path, program: list[str], words: list[str], interrupt: bool) -
     main, terminal = pty.openpty()
     run = subprocess.Popen(
         [sys.executable, *program, *words], stdin=terminal, stdout=terminal, stderr=terminal, cwd=folder,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # what a shell starts beside it ignores it
         start_new_session=True, env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
     )  # fmt: skip
     os.close(terminal)

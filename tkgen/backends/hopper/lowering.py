@@ -44,6 +44,7 @@ from tkgen.tile.program import Let, Ring, Scope
 
 FULL = "A stage is full when its bytes have come, empty when every warp's products of it are done"
 OF_CLUSTER = ": of all blocks that copy into it"
+LET_NEXT = "pdl::arrive();  // the next kernel's blocks may begin, where there is room"
 
 
 def lower(program: Program, machine: Hopper, spec: str = "", beside: Neighbours = ALONE) -> Source:
@@ -189,7 +190,7 @@ class _Lowering:
                  ("CONSUMERS", "STORE_BUFFERS"),
                  self.marks.remark(copied.origin, "panels of all outputs have as many bytes" * (len(outputs) > 1))),
             producer, consumer,
-            summed=("pdl::arrive();  // the next kernel's blocks may begin, where there is room",) if self.beside.after else (),
+            summed=(LET_NEXT,) if self.beside.after else (),
         )  # fmt: skip
 
     def _rows_of_group(self, copied: Output | None) -> Iterator[Let]:
