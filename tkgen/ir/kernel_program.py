@@ -120,8 +120,7 @@ class KernelProgram:
     @property
     def arguments(self) -> tuple[Tensor, ...]:
         """The tensors that the kernel takes, in the order of the spec: what it reads and what it writes."""
-        taken = {t.name for t in (*self.reads, *self.outputs)}
-        return tuple(t for t in self.tensors if t.name in taken)
+        return self.kernel.arguments
 
     @property
     def added(self) -> frozenset[str]:

@@ -235,10 +235,7 @@ def packed(
     alignment: int,
 ) -> bytes:  # fmt: skip
     """The argument of a kernel."""
-    maps = {
-        m: tensor_map(layout, m.tensor, tensors[m.name], m.end) if layout and m.name in layout.moved else NO_MAP
-        for m in members(layout, program)
-    }  # fmt: skip
+    maps = members(layout, program, tensors, tensor_map)
     return argument(maps, tensors, [scalars[s.name] for s in program.scalars], alignment)
 
 
@@ -255,13 +252,20 @@ class PassedTensor:
         return self.tensor.name
 
 
-def members(layout: Boxes | None, program: KernelProgram) -> tuple[PassedTensor, ...]:
-    """The tensors of a kernel's argument in their order, which scalars follow."""
-    ends = () if layout is None else layout.ended
-    return (
-        *map(PassedTensor, program.arguments),
-        *(PassedTensor(t, end=True) for t in program.arguments if t.name in ends),
-    )
+MakeMap = Callable[["Boxes", Tensor, "torch.Tensor", bool], bytes]
+
+
+def members(
+    layout: Boxes | None, program: KernelProgram, tensors: Mapping[str, torch.Tensor], made: MakeMap
+) -> dict[PassedTensor, bytes]:
+    """The tensors of a kernel's argument in their order, which scalars follow, with the maps `made` of them."""
+    every = map(PassedTensor, program.arguments)
+    if layout is None:
+        return dict.fromkeys(every, NO_MAP)
+    ends = (PassedTensor(t, end=True) for t in program.arguments if t.name in layout.ended)
+    return {
+        m: made(layout, m.tensor, tensors[m.name], m.end) if m.name in layout.moved else NO_MAP for m in (*every, *ends)
+    }
 
 
 def unread(layout: Boxes, member: PassedTensor, data: torch.Tensor) -> bool:

@@ -246,7 +246,7 @@ class Layout:
     def store_buffers(self) -> int:
         """As many buffers as fit and divide the panels; 1 where not even one fits, which `checks` refuses.
 
-        None where nothing leaves through shared memory.
+        0 where nothing leaves through shared memory.
         """
         if not self.panels:
             return 0

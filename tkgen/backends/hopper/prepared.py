@@ -370,10 +370,7 @@ def _prepare(build: CudaBuild[HopperSpec[Any]], launch: Launch[Any], given: Mapp
     made = tuple(_made(launch, tensor, places.get(tensor.name)) for tensor in program.outputs)
     written = [each.allocate(list(like.values()), device) for each in made]
     named = like | {t.name: data for t, data in zip(program.outputs, written, strict=True)}
-    maps = {
-        m: driver.map(layout, m.tensor, named[m.name], m.end) if layout and m.name in moved else hopper.NO_MAP
-        for m in hopper.members(layout, program)
-    }
+    maps = hopper.members(layout, program, named, driver.map)
     argument = hopper.argument(maps, named, [0.0] * len(program.scalars), spec.target.map_alignment)
 
     def slots(at: int, tensor: tensors.Tensor) -> Iterator[Slot]:

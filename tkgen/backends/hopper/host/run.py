@@ -14,7 +14,7 @@ from torch import Tensor
 
 from tkgen.backends.hopper.host.library import library
 from tkgen.backends.hopper.host.maps import encoded
-from tkgen.backends.hopper.launch import NO_MAP, argument, described, members
+from tkgen.backends.hopper.launch import argument, described, members
 from tkgen.backends.hopper.layout import launched_registers
 from tkgen.backends.hopper.spec import HopperSpec
 from tkgen.backends.protocol import Modelled
@@ -89,12 +89,7 @@ def run(
     shape, program = shape_of(spec, launch), launch.program
     with _memory(loaded, launch, inputs, program.starts) as tensors:
         boxes = spec.boxes
-        maps = {
-            m: encoded(described(boxes, m.tensor, tensors[m.name], m.end))
-            if boxes and m.name in boxes.moved
-            else NO_MAP
-            for m in members(boxes, program)
-        }
+        maps = members(boxes, program, tensors, lambda *of: encoded(described(*of)))
         whole = argument(maps, tensors, [scalars[s.name] for s in program.scalars], spec.target.map_alignment)
         findings, steps = _launched(loaded, spec, shape, whole, tensors, order, progress, limit)
         outputs = {t.name: tensors[t.name].clone() for t in program.outputs}
