@@ -18,14 +18,14 @@ before it has issued its products: it arrives there itself, as `bar.sync` does, 
 - A turn of both rings in the middle of a tile that has another one, or part of it, stands for any number of them: what
   must be ordered is a turn apart at most, or at the ends of a tile, where all wait for the held factor.
 - Where a loop begins or ends with its tile, each number of iterations is a shape, of tiles that all have as many. The
-  tiles of a persistent block differ: one more shape has them one after the other (`in_turn`).
+  tiles of a persistent block differ: one more shape has them one after the other (`tile_lengths`).
 - Lengths that are known at the launch alone may give any number of iterations, from one on: `fused` refuses a launch
   with a tile that has none. Those of groups are data, and a tile may have none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import cycle, islice
@@ -35,6 +35,7 @@ from tkgen.backends.hopper.chained import SOME, Code, constants, program
 from tkgen.backends.hopper.loops import HopperLoop
 from tkgen.backends.hopper.schedule import MACHINE, right_tile_by_tile, wrong
 from tkgen.backends.hopper.streamed import Round, Rows
+from tkgen.backends.hopper.tile_lengths import fewer, in_any_order
 from tkgen.proof.program import Loop
 from tkgen.tile.scheduled import Scheduled
 from tkgen.tile.unroll import unroll
@@ -113,43 +114,11 @@ def representatives(shape: Shape, numbers: Iterable[int]) -> list[Shape]:
     return found + [replace(shape, passes=n, warps=1) for n in sorted(passes) if shape.consumers > 1]
 
 
-def fewer(n: int, turn: int) -> int:
-    """`n` iterations, reduced to one turn and the rest of another: at least one iteration, which uses a slot again."""
-    return n if n < 2 * turn else turn + (n % turn or turn)
-
-
 def in_turn(shape: Shape, numbers: Iterable[int]) -> list[Shape]:
-    """The shapes that represent `shape` with tiles of different `numbers` of iterations, in any order.
-
-    Two accesses that must be ordered are as many iterations apart as the longer ring has buffers, or one tile. So they
-    are in neighbours, or in tiles between which others have fewer iterations than that; and of a tile that has more
-    iterations than the ring has buffers it does not matter how many: slots and phases are those of one iteration less,
-    renamed (`tkgen.proof.rotation`). The run has all such tiles one after the other.
-    """
-    reach = max(shape.left, shape.right)
-    counts = sorted({min(n, reach + 1) for n in numbers})
-    between = [*runs_between([n for n in counts if n < reach], reach - 1)]
-    run = shortest_of([(a, *others, b) for others in between for a in counts for b in counts])
+    """The shapes that represent `shape` with tiles of different `numbers` of iterations, in any order."""
+    run = in_any_order(numbers, max(shape.left, shape.right), shape.turn)
     found = [replace(shape, run=run, consumers=1, warps=2)]
     return found + ([replace(shape, run=run, warps=1)] if shape.consumers > 1 else [])
-
-
-def runs_between(counts: Sequence[int], most: int) -> Iterator[tuple[int, ...]]:
-    """All sequences of these numbers whose sum is `most` or less, the empty one too."""
-    yield ()
-    for n in (n for n in counts if n <= most):
-        yield from ((n, *others) for others in runs_between(counts, most - n))
-
-
-def shortest_of(parts: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
-    """A short sequence that has all of `parts` in it: each is put where most of it is there already."""
-    found: tuple[int, ...] = ()
-    for part in sorted(parts, key=len, reverse=True):
-        if any(found[n : n + len(part)] == part for n in range(len(found))):
-            continue
-        there = next(n for n in range(len(part), -1, -1) if found[len(found) - n :] == part[:n])
-        found += part[there:]
-    return found
 
 
 @cache

@@ -2,21 +2,21 @@
 
 As in `loop_schedule`, one consumer of two warps stands for all of them: consumers write nothing in common, and take no
 turns; they read the same tiles, which are given back by every warp. The numbers of iterations that stand for others are
-those of `loop_schedule`, too.
+those of `tile_lengths`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import cycle, islice
 from math import gcd, lcm
 
-from tkgen.backends.hopper.loop_schedule import fewer, runs_between, shortest_of
 from tkgen.backends.hopper.schedule import MACHINE, right_tile_by_tile, wrong
 from tkgen.backends.hopper.serial_loop import SerialLoop
 from tkgen.backends.hopper.serial_program import SerialCode, constants, serial_program
+from tkgen.backends.hopper.tile_lengths import fewer, in_any_order
 from tkgen.proof.program import Loop
 from tkgen.tile.scheduled import Scheduled
 from tkgen.tile.unroll import unroll
@@ -62,15 +62,9 @@ def serial_shapes(m: SerialLoop) -> list[SerialShape]:
     turn, numbers = shape.turn, m.pass_counts or range(int(not m.of_groups), 3 * shape.turn)
     passes = sorted({fewer(n, turn) for n in numbers})
     found = [replace(shape, passes=n) for n in passes]
-    return found + (_in_turn(shape, numbers) if m.unlike_tiles else [])
-
-
-def _in_turn(shape: SerialShape, numbers: Iterable[int]) -> list[SerialShape]:
-    """One shape that has tiles of different numbers of iterations in any order, as `loop_schedule.in_turn` has them."""
-    reach = max(shape.buffers)
-    counts = sorted({min(n, reach + 1) for n in numbers})
-    between = [*runs_between([n for n in counts if n < reach], reach - 1)]
-    return [replace(shape, run=shortest_of([(a, *few, b) for few in between for a in counts for b in counts]))]
+    if m.unlike_tiles:
+        found.append(replace(shape, run=in_any_order(numbers, max(shape.buffers), turn)))
+    return found
 
 
 def _wrong(m: SerialLoop, shape: SerialShape) -> str | None:
