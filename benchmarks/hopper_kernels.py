@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import statistics
 import subprocess
 import sys
@@ -180,10 +181,14 @@ def contest(name: str, rounds: int) -> None:
 def measured(name: str, limit: float, peers: Path | None, rounds: int) -> list[dict[str, Any]]:
     """The lines of a child, with one that says how it ended where it did not end well."""
     command = [sys.executable, __file__, "--child", name, "--rounds", str(rounds)]
-    command += ["--peers", str(peers)] if peers else []
+    found = [str(peers.resolve())] if peers else []
+    paths = os.pathsep.join([*found, *filter(None, [os.environ.get("PYTHONPATH")])])
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
         try:
-            status = subprocess.run(command, stdout=out, stderr=errors, timeout=limit, check=False).returncode
+            environment = {**os.environ, "PYTHONPATH": paths}
+            status = subprocess.run(
+                command, stdout=out, stderr=errors, timeout=limit, check=False, env=environment
+            ).returncode
         except subprocess.TimeoutExpired:
             status = 124
         out.seek(0)
@@ -228,8 +233,6 @@ def main() -> None:
     args = parser.parse_args()
     if unknown := set(args.names) - set(KERNELS):
         parser.error(f"no kernels: {', '.join(sorted(unknown))}; there are {', '.join(KERNELS)}")
-    if args.peers:
-        sys.path.insert(0, str(args.peers.resolve()))
     if args.child:
         contest(args.child, args.rounds)
         return

@@ -9,10 +9,8 @@ from sampling import only
 
 from tkgen.execute import given
 
-HOST = [name for name in KERNELS if name != "mla_decode"]
 
-
-@pytest.mark.parametrize("name", only(HOST, ["cross_entropy"]))
+@pytest.mark.parametrize("name", only(KERNELS, ["cross_entropy"]))
 def test_the_generated_cpp_gives_the_results_of_torch(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     on_the_host(name)
     assert name in capsys.readouterr().out

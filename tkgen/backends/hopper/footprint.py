@@ -72,13 +72,14 @@ def serial_footprint(m: SerialLoop) -> Footprint:
     """The footprint of any products in and around a loop."""
     arrays = dict.fromkeys(m.array(v) for v in sorted(m.in_arrays, key=lambda v: v.number))
     factors = dict.fromkeys(p.left for p in m.products if isinstance(p.left, Value))
-    shares = [Share(f"sums {m.columns_text(v.axes)}", m.columns_of(m.column_axis(v)) // 2) for v in arrays]
-    shares += [Share("an operand", m.columns_of(m.column_axis(v)) * m.element_bytes // 8) for v in factors]
+    shares = [Share(f"sums {m.columns_text(v.axes)}", m.own_columns(m.column_axis(v)) // 2) for v in arrays]
+    shares += [Share("an operand", m.own_columns(m.column_axis(v)) * m.element_bytes // 8) for v in factors]
     groups = [_warps(m, n) for n in range(m.consumers)]
     how = f"{m.describe()}; a warp has {_rows(m.machine)} rows of each {m.machine.wgmma_rows}"
     out = (*m.tile_stored, *m.rows_stored)[-1]
     columns = m.columns_of(out.target.axes[-1])
-    owned = _owned(out.target.tensor.name, columns, m.machine, groups, how)
+    parts = 1 if m.divided is None else m.consumers
+    owned = _owned(out.target.tensor.name, columns, m.machine, groups, how, parts=parts)
     moments = (_moment("an iteration", "multiply", shares),)
     return _roles(m, tuple(_serial_tiles(m)), launched_registers(m.machine, m.threads), moments, m.registers, owned)
 
@@ -177,9 +178,12 @@ def _owned(
     groups: Iterable[tuple[int, ...]],
     how: str,
     reads: tuple[Reads, ...] = (),
+    parts: int = 1,
 ) -> Ownership:
-    """Rows of warpgroups' products, 64 at a time, by warp."""
+    """Rows of warpgroups' products, 64 at a time, by warp; of groups that divide columns into parts, each has one."""
     warps = [warp for group in groups for warp in group]
-    rows = tuple(_rows(machine) * n for n in range(len(warps)))
-    fragments = tuple(Fragment(n, 0, warp) for n, warp in enumerate(warps))
-    return Ownership(output, (_rows(machine) * len(warps), columns), rows, (0,), fragments, how, reads)
+    count = len(warps) // parts
+    rows = tuple(_rows(machine) * n for n in range(count))
+    cols = tuple(columns // parts * n for n in range(parts))
+    fragments = tuple(Fragment(n % count, n // count, warp) for n, warp in enumerate(warps))
+    return Ownership(output, (_rows(machine) * count, columns), rows, cols, fragments, how, reads)

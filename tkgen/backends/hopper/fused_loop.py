@@ -89,6 +89,11 @@ class FusedLoop:
         return (self.consumers + 1) * self.machine.warpgroup_threads
 
     @property
+    def divided(self) -> Axis | None:
+        """The axis whose columns the consumers divide, where all have the same rows."""
+        return None
+
+    @property
     def loads_first(self) -> bool:
         """True if the warpgroup that loads is before those that multiply, not after them."""
         return any(role.loads and role.first == 0 for role in self.roles)

@@ -77,7 +77,7 @@ def hopper_loop(program: EquationProgram, machine: Hopper) -> HopperLoop | Seria
             raise LoopError(f"`{tensor.name}` is {tensor.dtype.spelling}", tensor.span, "use bf16, f16 or f32")
     kernel = apart(kernel)
     kernel = masked(kernel, _loop(kernel))
-    if not _is_chain(kernel, _loop(kernel), split_axis(program, _loop(kernel))):
+    if not _is_chain(kernel, _loop(kernel), split_axis(program, _loop(kernel)), machine):
         serial = serial_loop(program, kernel, _loop(kernel), machine)
         if "schedule" in program.spans:
             said = program.spans["schedule"]
@@ -111,10 +111,11 @@ def _loop(kernel: Kernel) -> Loop:
     return loops[0]
 
 
-def _is_chain(kernel: Kernel, loop: Loop, split: Axis) -> bool:
+def _is_chain(kernel: Kernel, loop: Loop, split: Axis, machine: Hopper) -> bool:
     """Return True for the products of softmax attention, or the first of them alone: what `HopperLoop` lays out.
 
-    Products of 8-bit floats count as such, too: no others take them.
+    Products of 8-bit floats count as such, too: no others take them. Sums of more columns than a product has do not:
+    consumers divide these.
     """
     made = {value: op for op in walk(kernel.body) for value in writes(op)}
     every = [op for op in walk(kernel.body) if isinstance(op, Product)]
@@ -134,6 +135,8 @@ def _is_chain(kernel: Kernel, loop: Loop, split: Axis) -> bool:
     (second,) = others
     right, factor = made[second.right], made[second.left]
     if not isinstance(right, Load) or not isinstance(factor, Convert) or second.axis != loop.axis or len(tiles) > 1:
+        return False
+    if any(a != split and extent(a) > max(machine.fused_columns) for a in second.result.axes):
         return False
     late = {c.inside for c in loop.carries if len(c.inside.axes) > 1}
     return not any(late & set(reads(op)) and not isinstance(op, Map) for op in loop.body)

@@ -88,11 +88,13 @@ class LoopLowering:
     @property
     def _tile_rows(self) -> str:
         """The rows of a block's tile, in C++."""
-        return "TILE_ROWS" if self.m.padded else "CONSUMERS * ROWS"
+        return "TILE_ROWS" if self.m.padded else "ROWS" if self.m.divided else "CONSUMERS * ROWS"
 
     def _row_tile(self) -> str:
         if self.m.padded:
             return "0"
+        if self.m.divided is not None:
+            return f"{cpp_name(self.m.split.name)}_i"
         return f"{cpp_name(self.m.split.name)}_i * CONSUMERS + consumer"
 
     def _moved(self, access: Access, row: str, col: str = "0") -> Moved:

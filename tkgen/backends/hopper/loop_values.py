@@ -244,6 +244,8 @@ class LoopValues:
         if axis.is_index:
             return f"{cpp_name(axis.name)}_i"
         first = "iteration * KEYS + " if axis == self.m.loop.axis else ""
+        if axis == self.m.divided:
+            first = f"consumer * {self.m.columns_text((axis,))} + "
         text = f"{first}{column}"
         if axis == self.m.split:
             text = "first_row + laneid() / 4 + 8 * r"

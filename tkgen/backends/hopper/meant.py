@@ -262,10 +262,14 @@ class TilePosition:
             return 0
         return self.tile if index.axis == self.m.split else self.indices[index.axis.name] // index.divisor
 
-    def coordinate(self, access: Access, row: int, iteration: int) -> Coordinate:
-        """The coordinate of a tile at `row` of 64 rows and at an iteration, as its C++ has it."""
+    def coordinate(self, access: Access, row: int, iteration: int, column: int = 0) -> Coordinate:
+        """The coordinate of a tile at `row` of 64 rows and at an iteration, as its C++ has it.
+
+        `column` is the number of the part of the columns, where consumers divide these.
+        """
         m, split, loop = self.m, self.m.split, self.m.loop.axis
         at = dict.fromkeys(access.axes, 0) | {split: row, loop: iteration}
+        at |= {m.divided: column} if m.divided is not None else {}
         at |= {split: self.tile} if any(i.of_tile and i.axis == split for i in access.indices) else {}
         if (page := m.page(access)) is not None:
             size = next(i.divisor for i in access.indices if i.remainder) // m.keys

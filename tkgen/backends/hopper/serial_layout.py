@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tkgen.backends.hopper.loop_clauses import (
     buffers_of,
@@ -12,7 +13,9 @@ from tkgen.backends.hopper.loop_clauses import (
     split_axis,
 )
 from tkgen.backends.hopper.machine import Hopper
+from tkgen.backends.hopper.port import MOST_CONSUMERS
 from tkgen.backends.hopper.serial_loop import Brought, Multiplied, SerialLoop
+from tkgen.checks.blocks import tiled
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import (
     Access,
@@ -51,6 +54,7 @@ def serial_loop(program: EquationProgram, kernel: Kernel, loop: Loop, machine: H
     layout = SerialLoop(kernel, loop, split, consumers, program.grid.count, order_of_tiles(program), machine,
                         tuple(tiles.values()), tuple(_added(loop, kernel, found)), roles=program.roles,
                         backwards=bool(loop.axis.bounds) and "remap" not in program.spans)  # fmt: skip
+    layout = _divided(layout)
     moving = tuple(tile.access for tile in layout.tiles if tile.moves)
     checked_roles(program, layout.operands, moving, machine.warpgroup_warps)
     _tiles(layout)
@@ -166,6 +170,51 @@ def _reaches(value: Value, update: Value, users: dict[Value, list[Op]], handed: 
     return True
 
 
+def _divided(m: SerialLoop) -> SerialLoop:
+    """The layout, the columns of sums divided among consumers where one product has not so many.
+
+    Raises LoopError where consumers have rows of their own, or cannot take their part of an operand.
+    """
+    wide = [each for each in m.products if m.columns_of(m.column_axis(each.result)) > max(m.machine.fused_columns)]
+    if not wide:
+        return m
+    axis = m.column_axis(wide[0].result)
+    columns, panel = m.columns_of(axis), m.machine.swizzle_bytes // m.element_bytes
+    parts = next((n for n in range(2, MOST_CONSUMERS + 1)
+                  if columns % (n * panel) == 0 and columns // n in m.machine.fused_columns), None)  # fmt: skip
+    at = axis.span or m.loop.axis.span
+    if parts is None or any(m.column_axis(each.result) != axis for each in wide):
+        return m  # refused with the columns that products have
+    if m.consumers > 1:
+        raise LoopError(f"{columns} columns of `{axis.name}` are divided among {parts} warpgroups of the same "
+                        f"{m.machine.wgmma_rows} rows, but a tile has {extent(m.split)} of `{m.split.name}`",
+                        m.split.span, f"use tiles of {m.machine.wgmma_rows}",
+                        tiled(m.split.span, m.machine.wgmma_rows) if m.split.span else ())  # fmt: skip
+    for each in (each for each in m.products if m.column_axis(each.result) == axis):
+        if each.right.cols != axis:
+            name = each.right.tensor.name
+            raise LoopError(f"warpgroups divide the columns of `{axis.name}`: those of `{name}` must be innermost", at,
+                            f"store `{name}` with `{axis.dim.name}` as its last dimension")  # fmt: skip
+    for each in m.products:
+        if isinstance(each.left, Value) and each.product.axis == axis:
+            raise LoopError(f"a product sums over `{axis.name}`, whose columns {parts} warpgroups divide: none has all "
+                            "of them", at, "sum over them in another kernel")  # fmt: skip
+    for op in walk(m.kernel.body):
+        if isinstance(op, Reduce) and op.axis == axis:
+            raise LoopError(f"`{axis.name}` is reduced, whose columns {parts} warpgroups divide: none has all of them",
+                            op.result.span or at, "reduce them in another kernel")  # fmt: skip
+        if isinstance(op, Store) and len(op.target.axes) > 1 and axis not in op.target.axes:
+            raise LoopError(f"{parts} warpgroups divide the columns of `{axis.name}`, and each has all of "
+                            f"`{op.target.tensor.name}`", op.span, "store it in another kernel")  # fmt: skip
+    shared = tuple(replace(tile, own=False) for tile in m.tiles)
+    known = dict(zip(m.tiles, shared, strict=True))
+    products = tuple(
+        replace(each, left=each.left if isinstance(each.left, Value) else known[each.left], right=known[each.right])
+        for each in m.products
+    )
+    return replace(m, consumers=parts, tiles=shared, products=products, divided=axis)
+
+
 def _tiles(m: SerialLoop) -> None:
     """Raises LoopError for tiles that wgmma or the copy engine cannot take."""
     machine, at = m.machine, m.loop.axis.span
@@ -173,7 +222,7 @@ def _tiles(m: SerialLoop) -> None:
     panel = machine.swizzle_bytes // m.element_bytes
     for each in m.products:
         axis = m.column_axis(each.result)
-        if (count := m.columns_of(axis)) not in columns:
+        if (count := m.own_columns(axis)) not in columns:
             raise LoopError(f"products have {', '.join(map(str, columns))} columns, not {count} of `{axis.name}`",
                             axis.span or at, "choose another tile (`by`)")  # fmt: skip
         across = [t for t in each.tiles if t.cols == (axis if t is each.right else m.split)]
@@ -194,7 +243,7 @@ def _tiles(m: SerialLoop) -> None:
     for tile in m.tiles:
         if m.page(tile.access) is not None and not tile.moves:
             raise LoopError(f"`{tile.tensor.name}` is paged, but is no operand that changes in the loop", at)
-        if tile.own and tile.cols == m.split and m.padded:
+        if tile.cols == m.split and m.padded:
             raise LoopError(f"{extent(m.split)} columns of `{tile.tensor.name}` cannot be padded to 64", m.split.span)
 
 

@@ -6,6 +6,9 @@
       gv = gv + bf16(p).T @ GO[h, q]                     what has rows of `j` is the left operand, from registers
       gk = gk + bf16(p * (gp - D[h, q])).T @ Q[h, q]     the right one is a tile of shared memory, in either direction
 
+Sums of more columns than a product has (MLA: 512) are divided among consumers of the same 64 rows: each has a part of
+the columns, and computes all else, such as the scores, itself.
+
 Each sum has the rows of the split axis, whichever operand the equations name first: a sum of 64 rows is what wgmma
 makes, and its registers are those that wgmma takes as a left operand, so nothing is exchanged between lanes.
 
@@ -102,12 +105,18 @@ def column_count(axis: Axis, loop: Axis) -> str:
     return "KEYS" if axis == loop else f"{cpp_name(axis.name)}_COLUMNS"
 
 
+def part_count(axis: Axis) -> str:
+    """The constant that has a consumer's columns of an axis which consumers divide."""
+    return f"{cpp_name(axis.name)}_PART"
+
+
 @dataclass(frozen=True)
 class SerialLoop(FusedLoop):
     """The layout of a kernel with any products, each step of which waits for its own."""
 
     tiles: tuple[Brought, ...]
     products: tuple[Multiplied, ...]
+    divided: Axis | None = None
 
     # ------------------------------------------------------------ tiles
 
@@ -144,6 +153,18 @@ class SerialLoop(FusedLoop):
             return self.machine.wgmma_rows
         return round_up(extent(axis), self.machine.swizzle_bytes // self.element_bytes)
 
+    def own_columns(self, axis: Axis) -> int:
+        """Columns along an axis that a consumer has in registers, and stores: of a divided axis its part."""
+        return self.columns_of(axis) // (self.consumers if axis == self.divided else 1)
+
+    def takes_part(self, each: Multiplied) -> bool:
+        """True if a consumer multiplies by its part of the right operand's columns."""
+        return self.column_axis(each.result) == self.divided
+
+    def in_parts(self, tile: Brought) -> bool:
+        """True if consumers take parts of a tile, beside all of it."""
+        return any(each.right == tile and self.takes_part(each) for each in self.products)
+
     def shape(self, tile: Brought) -> tuple[int, int]:
         """Rows and columns of a tile in shared memory: of one consumer, where each has its own."""
         return self.columns_of(tile.rows), self.columns_of(tile.cols)
@@ -151,7 +172,7 @@ class SerialLoop(FusedLoop):
     def out_shape(self, store: Store) -> tuple[int, int]:
         """The same of a consumer's tile that is stored."""
         rows, cols = store.target.axes
-        return self.columns_of(rows), self.columns_of(cols)
+        return self.own_columns(rows), self.own_columns(cols)
 
     def transposed(self, store: Store) -> bool:
         """True if a tile is stored with its rows side by side in memory."""
@@ -182,8 +203,8 @@ class SerialLoop(FusedLoop):
     @property
     def registers(self) -> int:
         """Registers of a consumer's thread, as predicted: sums, operands, and what works on them."""
-        sums = {self.array(m.result): self.columns_of(self.column_axis(m.result)) // 2 for m in self.products}
-        sums |= {c.inside: self.columns_of(self.column_axis(c.inside)) // 2 for c in self.loop.carries
+        sums = {self.array(m.result): self.own_columns(self.column_axis(m.result)) // 2 for m in self.products}
+        sums |= {c.inside: self.own_columns(self.column_axis(c.inside)) // 2 for c in self.loop.carries
                  if len(c.inside.axes) > 1}  # fmt: skip
         factors = {m.left: self.columns_of(self.column_axis(m.left)) * self.element_bytes // 8
                    for m in self.products if isinstance(m.left, Value)}  # fmt: skip
@@ -333,8 +354,9 @@ class SerialLoop(FusedLoop):
         return tuple(op for op in self.loop.body if isinstance(op, Reduce))
 
     def columns_text(self, axes: Collection[Axis]) -> str:
-        """The C++ of the columns of a tile with these axes."""
-        return column_count(next(a for a in axes if a != self.split and not a.is_index), self.loop.axis)
+        """The C++ of the columns of a tile in registers with these axes."""
+        axis = next(a for a in axes if a != self.split and not a.is_index)
+        return part_count(axis) if axis == self.divided else column_count(axis, self.loop.axis)
 
     def _steps(self, ops: Sequence[Op]) -> tuple[ProductStep, ...]:
         """Steps for these operations. Raises LoopError where sums would be added to what is still read."""
@@ -345,7 +367,11 @@ class SerialLoop(FusedLoop):
         factors = {m.left for m in self.products}
         found = list[ProductStep]()
         while left or waiting:
-            issued = [m for m in waiting if not self._needed(m) & pending and not self._overwrites(m, left)]
+            issued = list[Multiplied]()
+            for m in waiting:  # those that are added to each other run one after another, without a wait
+                added_to = {each.result for each in issued}
+                if not (self._needed(m) & pending) - added_to and m.left not in added_to:
+                    issued += [m] * (not self._overwrites(m, left))
             waiting = [m for m in waiting if m not in issued]
             taken = list[Computed | Store]()
             busy = self.in_arrays if issued else frozenset()  # ptxas waits for all products before any sums are touched
@@ -391,7 +417,7 @@ class SerialLoop(FusedLoop):
         steps = [step for step in self.body if step.products]
         last = {t: step for step in steps for each in step.products for t in each.tiles if t.moves}
         return tuple(
-            IterationPhase(tuple((self.columns_of(self.column_axis(m.result)), self.columns_of(m.product.axis))
+            IterationPhase(tuple((self.own_columns(self.column_axis(m.result)), self.columns_of(m.product.axis))
                         for m in step.products),
                   tuple(dict.fromkeys(m.right.tensor.name for m in step.products)),
                   tuple(tile.tensor.name for tile in last if last[tile] is step), 1 / len(steps),
@@ -420,4 +446,7 @@ class SerialLoop(FusedLoop):
         moved = (
             f"{t.tensor.name} {t.buffers} x {self.shape(t)[0]} x {self.shape(t)[1]}" for t in self.tiles if t.moves
         )
-        return f"{self.split.name}: {self.consumers} consumers of {rows}; {', '.join(moved)}"
+        of = f"{rows}; {', '.join(moved)}"
+        if self.divided is not None:
+            of = f"{self.own_columns(self.divided)} columns of `{self.divided.name}`, all of {of}"
+        return f"{self.split.name}: {self.consumers} consumers of {of}"

@@ -11,7 +11,7 @@ from tkgen.backends.cdna.lower.places import origin
 from tkgen.backends.hopper.file import name
 from tkgen.backends.hopper.loop_lowering import FULL, LoopLowering
 from tkgen.backends.hopper.printer import body
-from tkgen.backends.hopper.serial_loop import ProductStep, SerialLoop, column_count
+from tkgen.backends.hopper.serial_loop import ProductStep, SerialLoop, column_count, part_count
 from tkgen.backends.hopper.serial_program import SerialCode, buffers_name, serial_program
 from tkgen.ir.equations import Access, Value
 
@@ -61,12 +61,15 @@ class SerialLowering(LoopLowering):
     def _coordinates(self, access: Access) -> tuple[str, ...]:
         """The numbers of a tile along the axes in which it extends."""
         places = {self.m.split: self._row_tile(), self.m.loop.axis: "iteration"}
+        if self.m.divided is not None and access not in self.m.operands:
+            places[self.m.divided] = "consumer"
         return tuple(places.get(i.axis, "0") if i.axis else "0" for i in access.indices if i.extends)
 
     def _declared(self) -> Iterator[str]:
         """Lines that a consumer declares for a tile: its first row, its sums, left operands in registers."""
         m, split, values = self.m, cpp_name(self.m.split.name), self.values
-        first = f"{split}_first" if m.padded else f"({split}_i * CONSUMERS + consumer) * ROWS"
+        of_block = f"{split}_i" if m.divided else f"({split}_i * CONSUMERS + consumer)"
+        first = f"{split}_first" if m.padded else f"{of_block} * ROWS"
         yield f"const int first_row = {first} + warpgroup::warpid() * 16;"
         arrays = {values.name[v]: v for v in sorted(m.in_arrays, key=lambda v: v.number) if v in values.name}
         yield from (f"rt_fl<16, {m.columns_text(v.axes)}> {name};" for name, v in arrays.items())
@@ -91,7 +94,9 @@ class SerialLowering(LoopLowering):
 
     def _shape(self, access: Access) -> str:
         """Rows and columns of a tile, in C++."""
-        return ", ".join("ROWS" if a == self.m.split else column_count(a, self.m.loop.axis) for a in access.axes)
+        m, stored = self.m, access not in self.m.operands
+        counts = (m.columns_text((a,)) if stored else column_count(a, m.loop.axis) for a in access.axes if a != m.split)
+        return ", ".join("ROWS" if a == m.split else next(counts) for a in access.axes)
 
     def _tile_types(self) -> Mapping[Access, str]:
         tiles = {tile.access: f"{name(tile.tensor.name)}_tile" for tile in self.m.tiles}
@@ -104,5 +109,8 @@ class SerialLowering(LoopLowering):
         axes |= dict.fromkeys(a for v in m.in_arrays for a in v.axes)
         for axis in (a for a in axes if a not in (m.split, m.loop.axis) and not a.is_index):
             yield Constant(column_count(axis, m.loop.axis), str(m.columns_of(axis)), f"of {axis.name}, in whole panels")
+        if m.divided is not None:
+            whole = column_count(m.divided, m.loop.axis)
+            yield Constant(part_count(m.divided), f"{whole} / CONSUMERS", f"of {m.divided.name}, for a consumer")
         for tile in (tile for tile in m.tiles if tile.moves and tile.buffers > 1):
             yield Constant(buffers_name(m, tile), str(tile.buffers), f"of {tile.tensor.name}")

@@ -11,7 +11,7 @@ from tkgen.backends.hopper.meant import TILES, WARPS, TilePosition, compared
 from tkgen.backends.hopper.schedule import MACHINE
 from tkgen.backends.hopper.serial_loop import SerialLoop
 from tkgen.backends.hopper.serial_program import SerialCode, constants, serial_program
-from tkgen.ir.equations import Access, Load, Product, Store, Value, reads, writes
+from tkgen.ir.equations import Load, Product, Store, Value, reads, writes
 from tkgen.proof.terms import Term, Terms
 from tkgen.tile.stored import Coordinate, computed, copied, product, stores
 from tkgen.tile.unroll import Tile, unroll
@@ -47,14 +47,15 @@ class _SerialPlace(TilePosition):
     def meant(self, terms: Terms) -> Iterator[tuple[tuple[str, Coordinate], Sequence[Term]]]:
         """The terms that each consumer's tiles must have."""
         for consumer in range(self.m.consumers):
-            yield from _Rows(self, terms, self.tile * self.m.consumers + consumer).stored()
+            row = self.tile if self.m.divided else self.tile * self.m.consumers + consumer
+            yield from _Rows(self, terms, row, consumer).stored()
 
 
 class _Rows:
-    """The values of a consumer's rows of an output tile."""
+    """The values of a consumer's rows, or columns, of an output tile."""
 
-    def __init__(self, place: _SerialPlace, terms: Terms, row: int):
-        self.place, self.m, self.terms, self.row = place, place.m, terms, row
+    def __init__(self, place: _SerialPlace, terms: Terms, row: int, consumer: int):
+        self.place, self.m, self.terms, self.row, self.consumer = place, place.m, terms, row, consumer
         self.known: dict[Value, Term] = {}
         self.iteration: int | None = None
 
@@ -66,14 +67,14 @@ class _Rows:
                 if value in m.kept:
                     self.value(value)
             if isinstance(op, Store):
-                yield self._store(op)
+                yield from self._store(op)
             if op is not loop:
                 continue
             for carry in loop.carries:
                 self.known[carry.inside] = self._taken(carry.initial)
             for number in self.place.iterations:
                 self.iteration = number
-                yield from (self._store(each) for each in loop.body if isinstance(each, Store))
+                yield from (made for each in loop.body if isinstance(each, Store) for made in self._store(each))
                 self._hand_on()
             self.iteration = None
             self.known |= {carry.result: self.known[carry.inside] for carry in loop.carries}
@@ -119,10 +120,11 @@ class _Rows:
         return computed(self.terms, f"make {value.number}", *self._of, tiles=parts)
 
     def _product(self, op: Product) -> Term:
-        """A product, the operand with the rows of the tile on the left."""
+        """A product, the operand with the rows of the tile on the left; of a divided axis the consumer's columns."""
         split = self.m.split
         left, right = (op.left, op.right) if split in op.left.axes else (op.right, op.left)
-        both = tuple(map(self._operand, (left, right)))
+        part = self.consumer if self.m.divided in op.result.axes else None
+        both = (self._operand(left), self._operand(right, part))
         layouts = "A" + "t" * (self._first(left) == op.axis) + "B" + "t" * (self._first(right) != op.axis)
         return product(self.terms, layouts, *both)
 
@@ -131,16 +133,25 @@ class _Rows:
         op = self.m.made[value]
         return op.source.axes[0] if isinstance(op, Load) else None
 
-    def _operand(self, value: Value) -> Term:
+    def _operand(self, value: Value, part: int | None = None) -> Term:
+        """An operand: of a tile whose columns consumers divide one part, or all of them."""
         op = self.m.made[value]
         if not isinstance(op, Load):
             return self.value(value)
-        return copied(self.terms, name(op.source.tensor.name), self._coordinate(op.source))
+        tensor, coordinate = (
+            name(op.source.tensor.name),
+            self.place.coordinate(op.source, self.row, self.iteration or 0),
+        )
+        if not any(tile.access == op.source and self.m.in_parts(tile) for tile in self.m.tiles):
+            return copied(self.terms, tensor, coordinate)
+        parts = [copied(self.terms, tensor, coordinate, n) for n in range(self.m.consumers)]
+        return self.terms.of("parts", *parts) if part is None else parts[part]
 
-    def _coordinate(self, access: Access) -> Coordinate:
-        return self.place.coordinate(access, self.row, self.iteration or 0)
-
-    def _store(self, store: Store) -> tuple[tuple[str, Coordinate], Sequence[Term]]:
-        times = 1 if len(store.target.axes) > 1 else WARPS
+    def _store(self, store: Store) -> Iterator[tuple[tuple[str, Coordinate], Sequence[Term]]]:
+        """A store; of consumers that have the same rows the first one stores numbers of rows."""
+        of_rows = len(store.target.axes) == 1
+        if of_rows and self.m.divided is not None and self.consumer:
+            return
+        place = self.place.coordinate(store.target, self.row, self.iteration or 0, self.consumer)
         term = self._taken(store.value)
-        return (name(store.target.tensor.name), self._coordinate(store.target)), [term] * times
+        yield (name(store.target.tensor.name), place), [term] * (WARPS if of_rows else 1)

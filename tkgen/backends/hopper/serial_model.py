@@ -51,10 +51,16 @@ class SerialTiles(BlockTiles):
         self.value = {v.number: v for v in m.made}
         self.stores = (*m.tile_stored, *m.rows_stored)
 
+    def _row(self, place: Place, consumer: int, warp: int = 0) -> int:
+        """The first row of a warp; consumers that divide columns have the same rows."""
+        return super()._row(place, 0 if self.m.divided else consumer, warp)
+
     def do(self, agent: int, step: Do, found: Sequence[Parts]) -> Sequence[Parts]:
         """The results of an operation."""
         if step.stream == "copies":
-            return [(self._brought(step),)]
+            tile, (access,) = self._brought(step), step.writes
+            parted = self.m.in_parts(self.m.tiles[int(access.ring.removeprefix("tile"))])
+            return [tile.chunk(self.m.consumers, 1) if parted else (tile,)]
         if step.stream == "stores":
             whole = torch.cat(found[0])
             store = self.stores[self._store_number(step)]
@@ -116,10 +122,12 @@ class SerialTiles(BlockTiles):
 
         return replace(access, indices=tuple(map(known, access.indices)))
 
-    def _first_of(self, axis: Axis, place: Place, iteration: int, consumer: int) -> int:
+    def _first_of(self, axis: Axis, place: Place, iteration: int, consumer: int, of_output: bool = False) -> int:
         """The first position of a tile along an axis."""
         if axis == self.m.split:
             return self._row(place, consumer)
+        if axis == self.m.divided and of_output:
+            return consumer * self.m.own_columns(axis)
         return iteration * self.m.keys if axis == self.m.loop.axis else 0
 
     def _product(self, step: Do, found: Sequence[Parts]) -> Tile:
@@ -129,9 +137,9 @@ class SerialTiles(BlockTiles):
         each = self._product_of(step)
         factors, before = found[:2], found[2:]
         if isinstance(each.left, Value):  # tiles of shared memory are read first
-            right, left = factors[0][0], factors[1][0]
+            right, left = torch.cat(factors[0], 1), factors[1][0]
         else:
-            whole, right = factors[0][0], factors[1][0]
+            whole, right = (torch.cat(parts, 1) for parts in factors)
             names = (each.left.rows.name, each.left.cols.name)
             at = names.index(m.split.name)
             left = Tile(names, whole.narrow(at, w * self.own, self.own))
@@ -166,7 +174,9 @@ class SerialTiles(BlockTiles):
         place = self._place(tile) or self.places[0]
         c, w = divmod(agent - 1, self.shape.warps)  # the first agent is the producer
         first, at = self._row(place, c, w), iterations[0] if iterations else 0
-        places = {a.name: range(m.columns_of(a)) for v in (value, *parts) for a in v.axes if not a.is_index}
+        places = {a.name: range(m.own_columns(a)) for v in (value, *parts) for a in v.axes if not a.is_index}
+        if m.divided is not None:
+            places[m.divided.name] = range(c * m.own_columns(m.divided), (c + 1) * m.own_columns(m.divided))
         for axis, where in (
             (m.split, range(first, first + self.own)),
             (m.loop.axis, range(at * m.keys, (at + 1) * m.keys)),
@@ -225,7 +235,7 @@ class SerialTiles(BlockTiles):
             return
         consumer = int(access.ring.split()[1])
         axes = store.target.axes
-        firsts = [self._first_of(a, place, iteration, consumer) for a in axes]
+        firsts = [self._first_of(a, place, iteration, consumer, True) for a in axes]
         sizes = list(m.out_shape(store))
         at = axes.index(m.split)
         sizes[at] = self._rows_inside(place, firsts[at], self.rows)

@@ -7,11 +7,12 @@ registers of a warp each value that lives from step to step (`SerialLoop.kept`) 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from tkgen.backends.hopper.chained import Moved, of_moved, tiles_of
-from tkgen.backends.hopper.serial_loop import Brought, Multiplied, ProductStep, SerialLoop
+from tkgen.backends.hopper.printer import region
+from tkgen.backends.hopper.serial_loop import Brought, Multiplied, ProductStep, SerialLoop, part_count
 from tkgen.backends.hopper.streamed import ALL_WARPS
 from tkgen.ir.equations import Access, Store, Value
 from tkgen.tile.ops import Multiply, Write
@@ -27,6 +28,7 @@ from tkgen.tile.program import (
     Drain,
     Expect,
     Flags,
+    If,
     Loop,
     Named,
     Node,
@@ -42,6 +44,7 @@ from tkgen.tile.program import (
 )
 
 TILE, BOTH = ("tile",), ("tile", "iteration")  # what values depend on beside others
+COLUMN_PARTS = "COLUMN_PARTS"  # of a tile, where consumers divide its columns
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ def serial_program(m: SerialLoop, code: SerialCode = SerialCode()) -> Block:
 def constants(m: SerialLoop, consumers: int, warps: int, buffers: Sequence[int] = ()) -> dict[str, int]:
     """The values of the program's constants."""
     rings = dict(zip((buffers_name(m, t) for t in m.tiles if t.moves), buffers or m.buffers, strict=True))
-    return {"CONSUMERS": consumers, "WARPGROUP_WARPS": warps} | rings
+    return {"CONSUMERS": consumers, "WARPGROUP_WARPS": warps, COLUMN_PARTS: m.consumers} | rings
 
 
 def buffers_name(m: SerialLoop, tile: Brought) -> str:
@@ -125,8 +128,8 @@ class _Serial:
     def _ring(self, number: int, tile: Brought) -> Ring:
         cpp, slots = self._cpp(tile), self._slots(tile)
         extents = (slots,) * (slots != "1") + ("CONSUMERS",) * tile.own
-        return Ring(f"tile{number}", f"{cpp}_s", slots, "CONSUMERS" if tile.own else "", type=f"{cpp}_tile",
-                    extents=extents)  # fmt: skip
+        parts = COLUMN_PARTS if self.m.in_parts(tile) else "CONSUMERS" if tile.own else ""
+        return Ring(f"tile{number}", f"{cpp}_s", slots, parts, type=f"{cpp}_tile", extents=extents)
 
     def _at(self, tile: Brought) -> str:
         """The cursor of a tile."""
@@ -237,7 +240,11 @@ class _Serial:
 
     def _multiply(self, each: Multiplied) -> Node:
         left = self._value(each.left) if isinstance(each.left, Value) else self._operand(each.left)
-        return Multiply(left, self._operand(each.right), self._value(each.result), each.layouts,
+        right = self._operand(each.right)
+        if self.m.takes_part(each) and self.m.divided is not None:
+            part = f"tk::columns<{part_count(self.m.divided)}>({region(right)}, consumer)"
+            right = replace(right, part="consumer", alias=part)
+        return Multiply(left, right, self._value(each.result), each.layouts,
                         fresh=each.onto is None, remark=self.code.equations.get(each.product.result, ""))  # fmt: skip
 
     def _operand(self, tile: Brought) -> Region:
@@ -275,12 +282,15 @@ class _Serial:
         m, code = self.m, self.code
         tiles = [store for store in stores if store in self.out]
         numbers = {store: n for n, store in enumerate((*m.tile_stored, *m.rows_stored))}
-        for store in stores:
+        for store in tiles:
             yield self._taken(store.value, self._temporary("stored", numbers[store]), of)
         for store in (store for store in stores if store not in self.out):
             moved = code.moved.get(store.target, Moved())
             region = self._temporary("stored", numbers[store])
-            yield Text(code.rows.get(store, ()), StoreValues((region,), moved.name, moved.coord))
+            stored = Text(code.rows.get(store, ()), StoreValues((region,), moved.name, moved.coord))
+            both = (self._taken(store.value, region, of), stored)
+            dropped = Compute(tuple(map(self._value, m.parts(store.value))), (), "dropped")
+            yield from both if m.divided is None else (If("consumer == 0", both, (dropped,)),)  # all have the same
         if not tiles:
             return
         if fresh:

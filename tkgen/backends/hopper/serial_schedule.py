@@ -1,8 +1,9 @@
 """The schedule of any products in and around a loop in the form of the proof: its tile program, unrolled.
 
 As in `loop_schedule`, one consumer of two warps stands for all of them: consumers write nothing in common, and take no
-turns; they read the same tiles, which are given back by every warp. The numbers of iterations that stand for others are
-those of `tile_lengths`.
+turns; they read the same tiles, which are given back by every warp. Consumers that divide columns are all there: each
+reads a part of a tile that nobody else does. The numbers of iterations that stand for others are those of
+`tile_lengths`.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def serial_scheduled(m: SerialLoop) -> Scheduled:
 
 def serial_shapes(m: SerialLoop) -> list[SerialShape]:
     """The shapes that stand for a kernel with this layout: no two the same."""
-    shape = SerialShape(m.buffers, 1, 0)
+    shape = SerialShape(m.buffers, 1 if m.divided is None else m.consumers, 0)
     turn, numbers = shape.turn, m.pass_counts or range(int(not m.of_groups), 3 * shape.turn)
     passes = sorted({fewer(n, turn) for n in numbers})
     found = [replace(shape, passes=n) for n in passes]

@@ -13,6 +13,13 @@ template <typename D> __device__ inline float &at(D &d, int t, int h, int e) {
     return e ? pair.y : pair.x;
 }
 
+/// The part of a tile of shared memory that has these columns, number `part`: its panels stand one after another.
+template <int COLUMNS, typename S> __device__ inline auto &columns(S &tile, int part) {
+    using part_tile = kittens::st<typename S::dtype, S::rows, COLUMNS>;
+    static_assert(COLUMNS * int(sizeof(typename S::dtype)) % 128 == 0, "a part has whole panels");
+    return reinterpret_cast<part_tile *>(&tile)[part];
+}
+
 /// Nothing that uses these registers stands above this place, or is thought to be done with them there.
 __device__ inline void pin(float2 &pair) { asm volatile("" : "+f"(pair.x), "+f"(pair.y)); }
 __device__ inline void pin(int2 &pair) { asm volatile("" : "+r"(pair.x), "+r"(pair.y)); }
