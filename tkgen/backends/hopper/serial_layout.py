@@ -171,7 +171,7 @@ def _reaches(value: Value, update: Value, users: dict[Value, list[Op]], handed: 
 
 
 def _divided(m: SerialLoop) -> SerialLoop:
-    """The layout, the columns of sums divided among consumers where one product has not so many.
+    """The layout, the columns of sums divided among consumers where one product has fewer.
 
     Raises LoopError where consumers have rows of their own, or cannot take their part of an operand.
     """
