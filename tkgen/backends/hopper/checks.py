@@ -25,14 +25,14 @@ from tkgen.backends.hopper.schedule import unproven
 from tkgen.checks import mapping
 from tkgen.checks.words import names_text, statement
 from tkgen.diagnostics import Diagnostic, Edit, Fix, Label
-from tkgen.diagnostics.edits import also_for, without_option, without_statement
+from tkgen.diagnostics.edits import also_for, with_size, without_option, without_statement
 from tkgen.ir.equations import Coordinate
 from tkgen.ir.launch import Launch
 from tkgen.ir.limits import counts_steps_in_64_bits, most_tiles
 from tkgen.ir.products import Sums
 from tkgen.ir.room import too_many_registers, too_much_lds
 from tkgen.ir.schedules import alternates, names
-from tkgen.ir.types import DType, Program, Role, Via
+from tkgen.ir.types import DType, Program, Role, Tensor, Via
 from tkgen.source import Span
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def check(program: Program, machine: Hopper) -> list[Diagnostic]:
         found += [*mapping.check_parts(program), *_counted(program)]
     if not found:
         found = [*_room(program, machine), *_matrices(program, machine)]
-    return found or list(_proof(program, machine))
+    return found or [*_proof(program, machine), *_rows_in_parts(program, machine)]
 
 
 def check_figures(
@@ -489,5 +489,41 @@ def _matrices(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
             dim = tensor.dims[-1]
             yield Diagnostic(
                 "E240", problem, Label(dim.span, f"{dim.name} = {cols}"), (Label(tensor.span),),
-                (machine.cited("copies.stride_alignment"),), Fix(f"pad {dim.name} to {-(-cols // unit) * unit}"),
+                (machine.cited("copies.stride_alignment"),),
+                Fix(f"pad {dim.name} to {-(-cols // unit) * unit}{_or_load(program, tensor)}",
+                    with_size(dim.span, -(-cols // unit) * unit), certain=False),
             )  # fmt: skip
+
+
+def _or_load(program: Program, tensor: Tensor) -> str:
+    """What else helps an operand: without some clauses warps load its rows themselves."""
+    found = [word for word, clause in (("schedule", program.schedule), ("clusters", program.clusters)) if clause]
+    operand = next((o for o in program.operands if o.name == tensor.name), None)
+    if operand is None or operand.contraction_first or not found:
+        return ""
+    return f", or remove {names_text(found)}: warps then load the rows themselves"
+
+
+def _rows_in_parts(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
+    """Operands whose rows the copy engine cannot step over: warps load a few bytes of them at a time."""
+    layout = Layout(program, machine)
+    operands = [o for o in program.operands if layout.loaded_in_chunks(o)]
+    if "slow_reads" in program.allow:
+        return
+    for last in dict.fromkeys(o.tensor.dims[-1] for o in operands):
+        found = [o for o in operands if o.tensor.dims[-1] == last]
+        size, dtype = last.size or 0, found[0].dtype
+        unit = machine.stride_alignment // min(o.dtype.bytes for o in found)
+        padded = -(-size // unit) * unit
+        verb = "are" if len(found) > 1 else "is"
+        yield Diagnostic(
+            "W201",
+            f"{names_text([o.name for o in found])} {verb} read by warps, {layout.loaded_in_chunks(found[0])} "
+            "bytes at a time",
+            Label(last.span, f"{last.name} = {size}: a row is {size * dtype.bytes} bytes"),
+            tuple(Label(o.tensor.span, "not moved by the copy engine") for o in found),
+            (f"the copy engine moves rows that are multiples of {machine.stride_alignment} bytes",
+             machine.cited("copies.stride_alignment")),
+            Fix(f"pad {last.name} to {padded}, or accept it with `allow slow_reads`",
+                with_size(last.span, padded), certain=False),
+        )  # fmt: skip

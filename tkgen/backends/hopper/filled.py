@@ -1,8 +1,9 @@
 """Operands that warps of the producer load themselves: the C++ of where each chunk of a tile is, and what it becomes.
 
-A chunk is 16 bytes of a tile in shared memory, along the contraction. Three kinds of operands are loaded so: rows that
-a tensor of indices names (`X[ROW[m], k]`), positions that are sums (`X[b, p + r - 1, q + s - 1, c]`), and functions of
-packed weights (`bf16(W[n, k] - Z[n, k / 128])`). Elements outside of a tensor are zero.
+A chunk is 16 bytes of a tile in shared memory, along the contraction. Four kinds of operands are loaded so: rows that
+a tensor of indices names (`X[ROW[m], k]`), positions that are sums (`X[b, p + r - 1, q + s - 1, c]`), functions of
+packed weights (`bf16(W[n, k] - Z[n, k / 128])`), and rows that are no multiple of 16 bytes, of which a lane loads parts
+of a chunk. Elements outside of a tensor are zero.
 """
 
 from __future__ import annotations
@@ -112,6 +113,9 @@ class _Filling:
         if self.made:
             yield "raw = {};"
             yield f"if ({inside}) raw.load({pointer}, {places[-1]});"
+        elif part := self.layout.loaded_in_chunks(self.operand):
+            left = f"{inside} ? {self.limit(tensor.dims[-1])} - ({places[-1]}) : 0"
+            yield f"raw = tk::chunk_in_parts<{part}>({pointer} + ({places[-1]}), {left});"
         else:
             yield f"raw = tk::chunk_at({inside} ? {pointer} + ({places[-1]}) : nullptr);"
 

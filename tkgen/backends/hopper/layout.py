@@ -97,11 +97,22 @@ class Layout:
 
     @cached_property
     def filled(self) -> dict[str, Access]:
-        """The operands that warps of the producer load: whose rows are gathered or computed, or which are functions."""
+        """The operands that warps of the producer load: gathered or computed rows, functions, and rows of odd sizes."""
         program = self.program
         found = {a.tensor.name: a for s in self.equations.sums for a in (s.left, s.right)}
         ways = {*program.gathered, *program.placed, *self.equations.made}
+        ways |= {o.name for o in program.operands if self.loaded_in_chunks(o)}
         return {name: access for name, access in found.items() if name in ways}
+
+    def loaded_in_chunks(self, operand: Operand) -> int:
+        """Bytes that a lane loads at once of an operand whose rows the copy engine cannot step over; 0 for others.
+
+        Only the copy engine brings tiles to consumers that take turns and to the blocks of a cluster, and tiles of
+        which the contraction is not the last dimension.
+        """
+        program = self.program
+        copied = program.schedule is not None or program.clusters is not None or operand.contraction_first
+        return 0 if copied or operand.dtype.packed else self._chunk_bytes(operand.tensor)
 
     @cached_property
     def ended(self) -> tuple[str, ...]:
@@ -197,8 +208,12 @@ class Layout:
 
         The largest power of 2 that divides a row. A size that is unknown at build time must suit the copy engine.
         """
-        row = (output.dims[-1].size or 0) * output.dtype.bytes
-        return 0 if self.ragged or row % self.machine.stride_alignment == 0 else row & -row
+        return 0 if self.ragged else self._chunk_bytes(output)
+
+    def _chunk_bytes(self, tensor: Tensor) -> int:
+        """The largest power of 2 that divides a row's bytes; 0 if it suits the copy engine."""
+        row = (tensor.dims[-1].size or 0) * tensor.dtype.bytes
+        return 0 if row % self.machine.stride_alignment == 0 else row & -row
 
     @property
     def scaled(self) -> bool:

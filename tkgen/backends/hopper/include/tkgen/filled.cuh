@@ -1,7 +1,7 @@
 /// Tiles of operands that a warpgroup fills itself: from global memory to registers, to be multiplied from shared memory.
 ///
 /// The copy engine brings boxes of a tensor as they are. What lies elsewhere, row by row, or is a function of what memory
-/// has, is loaded in chunks by the threads of the producer: each has some chunks of 16 bytes of the tile.
+/// has, or has rows that are no multiple of 16 bytes, is loaded in chunks by the threads of the producer: each has some chunks of 16 bytes of the tile.
 #pragma once
 
 #include "memory.cuh"
@@ -31,6 +31,18 @@ __device__ inline void load_chunks(loaded_chunks<S, Raw, beside> &to, F f) {
 /// The 16 bytes from an element on; zeros where there is none.
 template <typename T> __device__ inline uint4 chunk_at(const T *from) {
     return from ? *reinterpret_cast<const uint4 *>(from) : uint4{0, 0, 0, 0};
+}
+
+/// The same of a row with `left` more elements, in parts of so many bytes, of which rows are a multiple; zeros after its end.
+template <int BYTES, typename T> __device__ inline uint4 chunk_in_parts(const T *from, int left) {
+    using part = std::conditional_t<BYTES == 8, uint64_t, std::conditional_t<BYTES == 4, uint32_t,
+                 std::conditional_t<BYTES == 2, uint16_t, uint8_t>>>;
+    uint64_t words[2] = {0, 0};
+#pragma unroll
+    for (int n = 0; n < 16 / BYTES; ++n)
+        if (n * BYTES < left * int(sizeof(T)))
+            words[n * BYTES / 8] |= uint64_t(reinterpret_cast<const part *>(from)[n]) << n * BYTES % 8 * 8;
+    return {uint32_t(words[0]), uint32_t(words[0] >> 32), uint32_t(words[1]), uint32_t(words[1] >> 32)};
 }
 
 // ---------------------------------------------------------------- integers of 8 and of 4 bits
