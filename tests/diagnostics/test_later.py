@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 import corpus
 import pytest
-from diagnosing import diagnose
+from diagnosing import diagnose, options
 from sampling import sample
+from small_specs import ATTENTION, CLAUSES, PRODUCT, ROWS
 from typer.testing import CliRunner
 
 from tkgen.cli import app
@@ -19,59 +22,6 @@ from tkgen.lsp.analysis import Request, analyze
 from tkgen.overview import overview
 from tkgen.source import SourceFile, Span
 
-PRODUCT = """kernel product
-  dims M = 256, N = 256, K = 256
-  global A : bf16[M, K]
-  global B : bf16[N, K]
-  global bias : f32[N]
-  global C : f32[M, N]
-  over m in M by 128, n in N by 128
-  shared A, B buffers 2
-  each k in K by 64
-    c = c + A[m, k] @ B[n, k].T
-  C[m, n] = c + bias[n]
-"""
-CLAUSES = """kernel gemm
-  dims M = 256, N = 256, K = 256
-  global A : bf16[M, K]
-  global B : bf16[N, K]
-  global b : bf16[N]
-  global C : f32[M, N]
-  block 128 x 128 step 64
-  waves 4 x 2
-  shared A, B buffers 2
-  accumulate C : f32 tile 32 x 32
-  epilogue bias(b) | relu
-  store C
-"""
-ATTENTION = """kernel attention
-  dims HEADS = 8, LENGTH = 512, D = 64
-  global Q : bf16[HEADS, LENGTH, D]
-  global K : bf16[HEADS, LENGTH, D]
-  global V : bf16[HEADS, LENGTH, D]
-  global O : bf16[HEADS, LENGTH, D]
-  over h in HEADS, q in LENGTH by 128
-  shared K, V
-  carry m : f32[q] = -inf, l : f32[q] = 0, o : f32[q, D] = 0
-  each j in LENGTH by 64
-    s = 0.18 * Q[h, q] @ K[h, j].T
-    n = max(m, rowmax(s))
-    p = exp2(s - n)
-    r = exp2(m - n)
-    l = l * r + rowsum(p)
-    o = o * r + bf16(p) @ V[h, j]
-    m = n
-  O[h, q] = o / l
-"""
-ROWS = """kernel rows
-  dims T = 64, D = 2048
-  global X : bf16[T, D]
-  global Y : bf16[T, D]
-  over t in T by 1
-  waves 4
-  x = X[t]
-  Y[t] = x * 2
-"""
 # (spec, pairs of what it has and what is written instead, the code and the text of each error)
 SPECS: list[tuple[str, Sequence[tuple[str, str]], list[tuple[str, str]]]] = [
     (PRODUCT, [("M = 256", "M = 250"), ("bias[n]", "bias[m]")], [("E223", "m"), ("E604", "M = 250")]),
@@ -87,6 +37,13 @@ SPECS: list[tuple[str, Sequence[tuple[str, str]], list[tuple[str, str]]]] = [
     (ATTENTION, [("  shared", "  waves 3 along q\n  shared"), ("rowmax(s)", "rowmaxx(s)")],
      [("E200", "rowmaxx"), ("E214", "waves 3 along q")]),
     (ROWS, [("Y : bf16", "Y : bf17"), ("  x = X[t]", "  x = X[tt]")], [("E204", "bf17"), ("E200", "tt")]),
+    (PRODUCT, [("M = 256", "M = 250"), ("c + bias[n]", "c + nope")], [("E200", "nope"), ("E604", "M = 250")]),
+    (ATTENTION, [("  shared", "  waves 3 along q\n  shared"), ("exp2(s - n)", "exp2(s - nope)")],
+     [("E200", "nope"), ("E214", "waves 3 along q")]),
+    (CLAUSES, [("M = 256", "M = 250"), ("bias(b) | relu", "bias(b) | reluu | softplus")],
+     [("E211", "reluu"), ("E211", "softplus"), ("E604", "M = 250")]),
+    (CLAUSES, [("M = 256", "M = 250"), ("  block", "  occupancy 9 waves per simd\n  block")],
+     [("E203", "occupancy 9 waves per simd"), ("E604", "M = 250")]),
 ]  # fmt: skip
 
 
@@ -135,6 +92,61 @@ def test_a_spec_with_one_mistake_has_no_more_errors_than_before(spec: Path) -> N
         return findings(spec, None, None, None, text)
 
     assert len(with_later(before, file.text, judge)) == len(before)
+
+
+SECOND = {
+    "remap": ("  remap gruop(rows = 4)\n", "gruop"),
+    "occupancy": ("  occupancy 9 waves per simd\n", "occupancy 9"),
+    "equation": ("  zz = relu(nope)\n", "nope"),
+}
+"""Mistakes that have to do with no other line, by what a spec must not have yet."""
+DEPENDENT = {
+    ("eq_clause_of_products", "equation"): "which equations are products is not known",
+    ("eq_parts_on_hopper", "remap"): "without `part` the grid has other axes",
+    ("register_buffers_differ", "remap"): "the order of reads is not known",
+    ("row_too_long", "remap"): "no lane has a part of a row",
+    ("seq_half_written", "remap"): "the kernels of a sequence do not fit together",
+    ("seq_out_of_order", "remap"): "the kernels of a sequence do not fit together",
+}
+"""The mistakes of the corpus that hide one of `SECOND`, and why; besides those that the grammar does not read."""
+
+
+def with_second(text: str, name: str) -> str | None:
+    """A spec with one of `SECOND`; None if it has such a line, or none could be."""
+    lines, clauses = text.splitlines(keepends=True), "over " not in text
+    if "sequence" in text.split("kernel")[0] or name in text or (name == "occupancy") > clauses:
+        return None
+    if name == "equation":
+        if clauses or not lines[-1].startswith("  ") or lines[-1].startswith("    "):
+            return None
+        return "".join([*lines[:-1], SECOND[name][0], lines[-1]])
+    after = max((n for n, line in enumerate(lines) if line.strip().startswith("global")), default=None)
+    if after is not None and name == "remap":
+        after = next((n for n, line in enumerate(lines) if line.strip().startswith(("over", "block"))), after)
+    return None if after is None else "".join([*lines[: after + 1], SECOND[name][0], *lines[after + 1 :]])
+
+
+@pytest.mark.parametrize("spec", sample(corpus.SPECS, 6), ids=lambda s: s.stem)
+def test_a_mistake_of_the_corpus_hides_no_other_one(spec: Path) -> None:
+    """A second mistake, in a line of its own, is said beside it, and takes its place nowhere."""
+    text = spec.read_text("utf-8")
+    line = re.search(r"^# options: (.*)$", text, re.MULTILINE)
+    defines, target = options(line[1].split() if line else ())
+    given = [f"{name}={'dynamic' if size is None else size}" for name, size in defines.items()]
+
+    def errors(of: str) -> list[Diagnostic]:
+        return [d for d in findings(spec, given, target, None, of) if d.severity is Severity.ERROR]
+
+    before = errors(text)
+    if not before or any(d.primary is None or d.code.startswith("E10") for d in before):
+        return
+    for name, (_, token) in SECOND.items():
+        if (other := with_second(text, name)) is None:
+            continue
+        found = errors(other)
+        said = any(d.primary and token in d.primary.span.text for d in found)
+        said &= Counter(d.code for d in before) <= Counter(d.code for d in found)
+        assert said != ((spec.stem, name) in DEPENDENT), (name, [d.message for d in found])
 
 
 def test_the_second_error_is_printed_with_its_line(tmp_path: Path) -> None:

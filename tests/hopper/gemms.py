@@ -112,6 +112,20 @@ CASES += [
 ]  # fmt: skip
 """8-bit floats lie along the contraction, both factors; their rows are 16 of them, or a multiple."""
 
+ODD_ROWS: list[dict[str, Any]] = [
+    {"layouts": "NT", "dims": (333, 205, 177), "block": (128, 128, 64)},  # 354 bytes: 2 at a time
+    {"layouts": "NT", "dims": (200, 136, 330), "block": (64, 64, 64), "stages": 2, "grid": "persistent(3)"},
+    {"layouts": "NT", "dims": (136, 72, 156), "block": (64, 64, 64), "stages": 3, "output": "f32", "epilogue": "relu"},
+    {"layouts": "NN", "dims": (136, 72, 77), "block": (64, 64, 64)},  # of A alone
+    {"layouts": "TT", "dims": (136, 72, 77), "block": (64, 64, 64)},  # of B alone
+    {"layouts": "NT", "operand": "fp8", "dims": (72, 133, 147), "block": (64, 128, 128), "stages": 2},
+    {"layouts": "NT", "dims": (72, 133, 389), "block": (64, 64, 64), "output": "f32", "grid": "stream_k(3)"},
+    {"layouts": "NT", "dims": (72, 133, 450), "block": (64, 64, 64), "output": "f32", "grid": "split_k(2)"},
+]
+"""Operands whose rows are no multiple of 16 bytes: warps of the producer load them."""
+
+CASES += ODD_ROWS
+
 TURNS: list[dict[str, Any]] = [
     {"consumers": 2, "block": (256, 128, 64), "stages": 6, "dims": (520, 392, 1160), "layouts": "NT"},
     {"consumers": 2, "block": (256, 128, 64), "stages": 5, "dims": (2048, 4096, 200), "layouts": "TN"},

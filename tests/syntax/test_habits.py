@@ -3,30 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from small_specs import PRODUCT, ROWS
 
 from tkgen.overview import overview
 
-PRODUCT = """kernel product
-  dims M = 256, N = 256, K = 256
-  global A : bf16[M, K]
-  global B : bf16[N, K]
-  global bias : f32[N]
-  global C : f32[M, N]
-  over m in M by 128, n in N by 128
-  shared A, B buffers 2
-  each k in K by 64
-    c = c + A[m, k] @ B[n, k].T
-  C[m, n] = c + bias[n]
-"""
-ROWS = """kernel rows
-  dims T = 64, D = 2048
-  global X : bf16[T, D]
-  global Y : bf16[T, D]
-  over t in T by 1
-  waves 4
-  x = X[t]
-  Y[t] = x * 2
-"""
 # (spec, what it has, what is written instead, code, a part of what is printed)
 FIXED = [
     (PRODUCT, "c = c + A", "c += A", "E101", "write `c = c + ...`"),

@@ -1,15 +1,18 @@
 """Errors of later stages that earlier errors hide: those of the text in which the earlier ones are repaired.
 
 A stage that refuses a spec ends its compilation. So the text is judged once more with a repair of each error: the edits
-of its fix, or without the statement where a spec need not have it. An error that is found then counts only if it
-touches no repaired line, so that it does not follow from a guess.
+of its fix, or without the statement where a spec need not have it, or with 0 for a name in an equation that nothing
+defines. An error that is found then counts only if it touches no repaired line, so that it does not follow from a
+guess. Of a fix that touches one the words are left.
 """
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from tkgen.diagnostics.edits import lines_of, without_statement
 from tkgen.diagnostics.fixes import edited
@@ -22,6 +25,8 @@ UNREPAIRED = (
     "E1",
     "E209",
 )  # the grammar's errors are said beside others; a size that is a guess decides about many lines
+UNDEFINED = "E200"
+FOLLOWING = ("E200", "E22", "E233", "E234", "E602")  # of equations, whose axes and values 0 may not have
 
 
 def with_later(
@@ -34,31 +39,50 @@ def with_later(
     repaired = edited(text, edits)
     file = edits[0].span.file
     known = {(d.code, d.primary.span) for d in found if d.primary}
-    moved = (_moved(d, _Back(file, repaired, edits)) for d in judge(repaired) if d.severity is Severity.ERROR)
+    guessed = any(e.text == "0" for e in edits)
+    later = (d for d in judge(repaired) if d.severity is Severity.ERROR)
+    moved = (_moved(d, _Back(file, repaired, edits)) for d in later if not (guessed and d.code.startswith(FOLLOWING)))
     return [*found, *(d for d in moved if d and d.primary and (d.code, d.primary.span) not in known)]
 
 
 def _repairs(found: Sequence[Diagnostic], text: str) -> list[Edit]:
-    """Edits that repair every error; none where an error has no repair, or two touch the same line."""
-    edits: list[Edit] = []
-    lines: set[tuple[int, int]] = set()
+    """Edits that repair every error; none where an error has no repair, or two touch the same line otherwise."""
+    edits: dict[tuple[int, int], tuple[Edit, ...]] = {}  # of a line; several errors may have the same repair
     for d in found:
         if d.severity is not Severity.ERROR:
             continue
         if d.primary is None or d.primary.span.file.text != text or d.code.startswith(UNREPAIRED):
             return []
-        begin, end = lines_of(d.primary.span)
-        mine = d.fix.edits if d.fix else ()
-        if not mine and text[begin:end].split()[:1] and text[begin:end].split()[0] in OPTIONAL:
-            mine = without_statement(d.primary.span)
+        mine = _repair(d, d.primary.span, text)
         if not mine or any(e.span.file.text != text for e in mine):
             return []
-        taken = {lines_of(e.span) for e in mine}
-        if taken & lines:
-            return []
-        lines |= taken
-        edits += mine
-    return edits
+        for line in {_lines(e.span) for e in mine}:
+            own = tuple(e for e in mine if _lines(e.span) == line)
+            if edits.setdefault(line, own) != own:
+                if _first_word(text, line) not in OPTIONAL:
+                    return []
+                edits[line] = without_statement(d.primary.span)
+    return [e for own in edits.values() for e in own]
+
+
+def _repair(d: Diagnostic, at: Span, text: str) -> tuple[Edit, ...]:
+    """Edits that repair an error; none where there are none to be known."""
+    if d.fix and d.fix.edits:
+        return d.fix.edits
+    line = lines_of(at)
+    if _first_word(text, line) in OPTIONAL:
+        return without_statement(at)
+    in_equation = re.search(r"[\w\]] = ", text[line[0] : at.start]) is not None
+    return (Edit(at, "0"),) if d.code == UNDEFINED and at.text.isidentifier() and in_equation else ()
+
+
+def _lines(of: Span) -> tuple[int, int]:
+    """Begin and end of the lines of an edit; of a line that is removed with its end not the next one."""
+    return lines_of(Span(of.file, of.start, of.end - (of.end > of.start and of.text.endswith("\n"))))
+
+
+def _first_word(text: str, line: tuple[int, int]) -> str:
+    return (text[slice(*line)].split() or [""])[0]
 
 
 @dataclass(frozen=True)
@@ -68,6 +92,11 @@ class _Back:
     file: SourceFile
     repaired: str
     edits: Sequence[Edit]
+
+    @cached_property
+    def lines(self) -> list[tuple[int, int]]:
+        """Begin and end of the lines that are repaired."""
+        return [_lines(e.span) for e in self.edits]
 
     def span(self, span: Span) -> Span | None:
         """The span in the original; None where it touches a repaired line. Spans of other files stay."""
@@ -82,12 +111,14 @@ class _Back:
         start = span.start - (shifts[before - 1] if before else 0)
         moved = Span(self.file, start, start + span.end - span.start)
         begin, end = lines_of(moved)
-        touched = any(lines_of(e.span)[0] < end and begin < lines_of(e.span)[1] for e in self.edits)
+        touched = any(first < end and begin < last for first, last in self.lines)
         return None if touched or moved.text != span.text else moved
 
 
 def _moved(d: Diagnostic, back: _Back) -> Diagnostic | None:
     """A finding of the repaired text in the original one; None where it has to do with a repaired line."""
+    if d.fix and any(back.span(e.span) is None for e in d.fix.edits):
+        d = replace(d, fix=replace(d.fix, edits=()))
     spans = {span: back.span(span) for span in _spans(d)}
     if any(span is None for span in spans.values()):
         return None

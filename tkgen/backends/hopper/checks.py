@@ -496,7 +496,7 @@ def _matrices(program: Program, machine: Hopper) -> Iterator[Diagnostic]:
 
 
 def _or_load(program: Program, tensor: Tensor) -> str:
-    """What else helps an operand: without some clauses warps load its rows themselves."""
+    """Another fix for an operand: without some clauses warps load its rows themselves."""
     found = [word for word, clause in (("schedule", program.schedule), ("clusters", program.clusters)) if clause]
     operand = next((o for o in program.operands if o.name == tensor.name), None)
     if operand is None or operand.contraction_first or not found:
