@@ -128,7 +128,7 @@ def with_second(text: str, name: str) -> str | None:
 
 @pytest.mark.parametrize("spec", sample(corpus.SPECS, 6), ids=lambda s: s.stem)
 def test_a_mistake_of_the_corpus_hides_no_other_one(spec: Path) -> None:
-    """A second mistake, in a line of its own, is said beside it, and takes its place nowhere."""
+    """A second mistake, in a separate line, is reported beside it, and takes its place nowhere."""
     text = spec.read_text("utf-8")
     line = re.search(r"^# options: (.*)$", text, re.MULTILINE)
     defines, target = options(line[1].split() if line else ())
