@@ -47,7 +47,7 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 RUN = [page for page in PAGES if any(block.runs for block in blocks(page.read_text(encoding="utf-8")))]
 
 
-LONG = ("examples", "tuning", "porting")  # pages whose commands build and search for long
+LONG = ("examples", "tuning", "porting", "attention", "prediction")  # pages whose commands build and search for long
 
 
 @pytest.mark.parametrize("page", [slow(p) if p.stem in LONG else p for p in RUN], ids=[page.stem for page in RUN])

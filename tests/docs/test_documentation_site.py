@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from html.parser import HTMLParser
@@ -21,6 +21,7 @@ from typing import Any
 from urllib.parse import unquote, urldefrag, urlsplit
 
 import pytest
+from sampling import sample, slow
 
 pytest.importorskip("material", reason="the documentation site needs the extra `docs`")
 
@@ -346,7 +347,10 @@ def test_search_works_without_a_network(browser: Any, address: str, site: Path, 
     assert [entry for entry in browser.get_log("browser") if "favicon" not in entry["message"]] == []
 
 
-def test_every_page_fits_a_telephone(browser: Any, address: str, site: Path, pages: dict[Path, Page]) -> None:
+@pytest.mark.parametrize("part", sample(range(4), 4))
+def test_every_page_fits_a_telephone(
+    part: int, browser: Any, address: str, site: Path, pages: dict[Path, Page]
+) -> None:
     """At 390 px no page scrolls sideways, what sticks out is in a box that scrolls by itself, and the menu opens."""
     from selenium.webdriver.support.ui import WebDriverWait
 
@@ -359,7 +363,7 @@ def test_every_page_fits_a_telephone(browser: Any, address: str, site: Path, pag
     """
     metrics = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": True}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    for path in (path for path in pages if path.name != "404.html"):
+    for path in sorted(path for path in pages if path.name != "404.html")[part::4]:
         browser.get(f"{address}/{path.relative_to(site)}")
         assert browser.execute_script("return document.documentElement.scrollWidth") <= width, path.name
         assert browser.execute_script(outside, width) == [], path.name
@@ -377,8 +381,7 @@ def test_every_page_fits_a_telephone(browser: Any, address: str, site: Path, pag
     browser.get_log("browser")  # messages of these pages are not those of another test
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize(("scheme", "width"), [("light", 390), slow("dark", 390), slow("light", 1280), ("dark", 1280)])
 def test_text_and_code_stand_out(browser: Any, address: str, scheme: str, width: int) -> None:
     """Each word of pages has a contrast of 4.5 (WCAG AA) or more, code too, and keywords of specs have own colours."""
     metrics = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width == 390}
@@ -440,46 +443,79 @@ def test_the_first_page_leads_to_all_others(browser: Any, address: str) -> None:
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
-def test_the_playground_answers_while_one_types(browser: Any, address: str, site: Path) -> None:
-    """A shipped spec is proven in the browser; a mistake has its diagnostic, and the button of its fix removes it."""
-    from selenium.webdriver.support.ui import WebDriverWait
+@dataclass
+class Playground:
+    """The playground in a browser."""
 
+    browser: Any
+
+    def wait(self, condition: Callable[[], bool]) -> None:
+        """Wait until the condition holds; the first answer comes once Python is loaded."""
+        from selenium.webdriver.support.ui import WebDriverWait
+
+        WebDriverWait(self.browser, 240).until(lambda _: condition())
+
+    def shown(self, part: str) -> str:
+        """The text of a part of the page."""
+        return str(self.browser.execute_script(f"return document.getElementById('playground-{part}').textContent"))
+
+    def look(self, view: str) -> None:
+        """Open one of the views of the spec."""
+        self.browser.execute_script(f"document.querySelector('[data-view={view}]').click()")
+
+    def misspell(self) -> None:
+        """Type `wavs 4` in place of `waves 4`, and wait for its diagnostic."""
+        self.browser.execute_script(
+            "const e = document.getElementById('playground-editor');"
+            "e.value = e.value.replace('  waves 4', '  wavs 4'); e.dispatchEvent(new Event('input'))"
+        )
+        self.wait(lambda: "1 error" in self.shown("status"))
+
+
+@pytest.fixture
+def playground(browser: Any, address: str, site: Path) -> Iterator[Playground]:
+    """The playground with a shipped spec, which is proven; at the end the browser has no message."""
     if not (site / "assets" / "playground" / "pyodide").exists():
         pytest.skip("needs pyodide (make playground)")
-    wait = WebDriverWait(browser, 240)
-
-    def shown(part: str) -> str:
-        return str(browser.execute_script(f"return document.getElementById('playground-{part}').textContent"))
-
-    def look(view: str) -> None:
-        browser.execute_script(f"document.querySelector('[data-view={view}]').click()")
-
     browser.get(f"{address}/playground.html#example=specs/rows/rmsnorm.tk&target=gfx950")
-    wait.until(lambda _: shown("status") == "gfx950: 0 errors, 0 warnings")
+    opened = Playground(browser)
+    opened.wait(lambda: opened.shown("status") == PROVEN)
+    yield opened
+    assert [entry for entry in browser.get_log("browser") if "favicon" not in entry["message"]] == []
+
+
+PROVEN = "gfx950: 0 errors, 0 warnings"
+
+
+def test_the_playground_answers_while_one_types(playground: Playground) -> None:
+    """A shipped spec is proven in the browser; a mistake has its diagnostic, and the button of its fix removes it."""
     for view, part in (("diagnostics", "Proven"), ("equations", "kernel rmsnorm"), ("source", "#include")):
-        look(view)
-        assert part in shown("output")
-    look("dataflow")
+        playground.look(view)
+        assert part in playground.shown("output")
+    playground.look("dataflow")
     drawn = "const i = document.querySelector('#playground-output img'); return i && i.complete && i.naturalWidth"
-    wait.until(lambda b: b.execute_script(drawn))
-    browser.execute_script(
-        "const e = document.getElementById('playground-editor');"
-        "e.value = e.value.replace('  waves 4', '  wavs 4'); e.dispatchEvent(new Event('input'))"
-    )
-    wait.until(lambda _: "1 error" in shown("status"))
-    look("diagnostics")
-    assert "error[E103]" in shown("output")
+    playground.wait(lambda: playground.browser.execute_script(drawn))
+    playground.misspell()
+    playground.look("diagnostics")
+    assert "error[E103]" in playground.shown("output")
+    playground.browser.execute_script("document.querySelector('#playground-output button').click()")
+    playground.wait(lambda: playground.shown("status") == PROVEN)
+    playground.browser.execute_script("location.hash = 'spec=cut'")
+    playground.wait(lambda: "The link is incomplete" in playground.shown("status"))
+    playground.wait(lambda: "0 errors" in playground.shown("status"))
+
+
+@pytest.mark.slow
+def test_a_link_to_the_playground_carries_its_spec(playground: Playground) -> None:
+    """A link opened anew has the spec that was typed, and another link in the same tab replaces it."""
+    browser, wait = playground.browser, playground.wait
+    playground.misspell()
     browser.execute_script("document.getElementById('playground-link').click()")
-    wait.until(lambda b: "spec=" in b.current_url)
+    wait(lambda: "spec=" in browser.current_url)
     carried = browser.current_url
-    browser.execute_script("document.querySelector('#playground-output button').click()")
-    wait.until(lambda _: shown("status") == "gfx950: 0 errors, 0 warnings")
     browser.get("about:blank")
     browser.get(carried)
-    wait.until(lambda _: "1 error" in shown("status"))
-    browser.execute_script("location.hash = 'example=cookbook/conv1d.tk'")  # another link in the same tab
-    wait.until(lambda b: shown("status").endswith(": 0 errors, 0 warnings"))
+    wait(lambda: "1 error" in playground.shown("status"))
+    browser.execute_script("location.hash = 'example=cookbook/conv1d.tk'")
+    wait(lambda: playground.shown("status").endswith(": 0 errors, 0 warnings"))
     assert "kernel conv1d" in browser.execute_script("return document.getElementById('playground-editor').value")
-    browser.execute_script("location.hash = 'spec=cut'")
-    wait.until(lambda b: "The link is incomplete" in shown("status") and "0 errors" in shown("status"))
-    assert [entry for entry in browser.get_log("browser") if "favicon" not in entry["message"]] == []
