@@ -25,8 +25,8 @@ from tkgen.ir.schedules import SCHEDULES
 from tkgen.ir.types import Via
 from tkgen.source import Span
 from tkgen.syntax import ast
-from tkgen.syntax.ast import flatten
 from tkgen.syntax.parser import parse_spec
+from tkgen.syntax.statements import flatten
 
 MOST_BUFFERS = 4
 NEW = "\n\n  "  # before a statement that becomes the last one

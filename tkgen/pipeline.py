@@ -81,17 +81,17 @@ class Parsed:
     @property
     def names(self) -> frozenset[str]:
         """The names of dimensions and parameters, of all kernels."""
-        from tkgen.syntax import ast
+        from tkgen.syntax import statements
 
-        return frozenset().union(*map(ast.bound, self.kernels))
+        return frozenset().union(*map(statements.bound, self.kernels))
 
     def own_defines(self, number: int) -> dict[str, int | None]:
         """The defines that kernel `number` has a name for; the first kernel also gets those that no kernel has."""
-        from tkgen.syntax import ast
+        from tkgen.syntax import statements
 
         if self.alone:
             return dict(self.defines)
-        names = [ast.bound(kernel) for kernel in self.kernels]
+        names = [statements.bound(kernel) for kernel in self.kernels]
         unknown = self.defines.keys() - set().union(*names) if number == 0 else set()
         return {name: value for name, value in self.defines.items() if name in names[number] or name in unknown}
 

@@ -16,10 +16,10 @@ from tkgen.diagnostics import Severity
 from tkgen.ir.program import matrix_program as resolve
 from tkgen.schedule.plan import plan
 from tkgen.source import SourceFile
-from tkgen.syntax import ast
-from tkgen.syntax.ast import flatten
+from tkgen.syntax import ast, statements
 from tkgen.syntax.format import format_source
 from tkgen.syntax.parser import parse, parse_fragment
+from tkgen.syntax.statements import flatten
 from tkgen.targets import load_target
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -112,7 +112,7 @@ def _attention_with(fragment: str) -> None:
 @pytest.mark.parametrize("number", range(len(fragments())))
 def test_every_fragment_of_the_language_reference_compiles_in_a_kernel(number: int, tmp_path: Path) -> None:
     fragment = parse_fragment(SourceFile("fragment.tk", fragments()[number]))
-    if any(isinstance(s, ast.EQUATIONS) for s in fragment):  # tests/equations types whole kernels
+    if any(isinstance(s, statements.EQUATIONS) for s in fragment):  # tests/equations types whole kernels
         file = SourceFile("fragment.tk", fragments()[number])
         assert format_source(file) == file.text
         return

@@ -9,10 +9,10 @@ from tkgen.ir.typing import typed
 from tkgen.ir.typing.vocabulary import CALLS, CONSTANTS, PLACE, REDUCTIONS
 from tkgen.source import SourceFile
 from tkgen.syntax import ast
-from tkgen.syntax.ast import has_equations
 from tkgen.syntax.format import format_source
 from tkgen.syntax.grammar import FILE_WORDS, OPERATIONS, STATEMENTS
 from tkgen.syntax.parser import parse_any, parse_fragment
+from tkgen.syntax.statements import has_equations
 
 TEXT = (Path(__file__).parents[2] / "docs" / "language.md").read_text()
 EXAMPLES = re.findall(r"^```tk( fragment)?\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)

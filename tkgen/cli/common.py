@@ -341,7 +341,7 @@ def refuse_early(path: Path, define: Sequence[str] | None = None, roots: Sequenc
     from tkgen.syntax.loader import read_source
 
     read_source(path, str(path))  # a missing file needs no parser
-    from tkgen.syntax import ast
+    from tkgen.syntax import ast, statements
     from tkgen.syntax.parser import UnreadError, parse_spec, unknown_defines
 
     try:
@@ -351,7 +351,7 @@ def refuse_early(path: Path, define: Sequence[str] | None = None, roots: Sequenc
             raise
         return  # the stages say what is wrong with the other statements, too
     if isinstance(found, ast.Kernel):
-        scalars = {s.name.id for s in ast.flatten(found.body) if isinstance(s, ast.Scalar)}
+        scalars = {s.name.id for s in statements.flatten(found.body) if isinstance(s, ast.Scalar)}
         names = [word.partition("=")[0] for word in define_words(define)]
         refuse(unknown_defines(found, (name for name in names if name not in scalars)))
 

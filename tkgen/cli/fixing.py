@@ -127,14 +127,14 @@ def _named(
     from tkgen.diagnostics import Edit
     from tkgen.diagnostics.fixes import edited
     from tkgen.source import Span
-    from tkgen.syntax import ast
+    from tkgen.syntax import ast, statements
     from tkgen.syntax.parser import parse_spec
     from tkgen.targets import known_names
     from tkgen.toolchain.files import write_atomic
 
     text = path.read_text(encoding="utf-8")
     parsed = parse_spec(path, roots or (), text)
-    clause = next((s for s in ast.flatten(ast.together(parsed).body) if isinstance(s, ast.Targets)), None)
+    clause = next((s for s in statements.flatten(statements.together(parsed).body) if isinstance(s, ast.Targets)), None)
     names = [n.id for n in clause.names] if clause else list(known_names())
     took = [n for n in names if n != target and not errors(before, n)]
     lost = {n: found for n in took if (found := errors(text, n))}

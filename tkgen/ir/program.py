@@ -24,7 +24,7 @@ from tkgen.ir.typing.desugar import desugared, known_step
 from tkgen.ir.verifier import Broken
 from tkgen.ir.verifier import verify as verify_equations
 from tkgen.syntax import ast
-from tkgen.syntax.ast import has_equations
+from tkgen.syntax.statements import has_equations
 
 
 @dataclass(frozen=True)

@@ -139,6 +139,33 @@ class Directions:
         """The number of an axis' tiles at hand."""
         return -(-len(self.reach(axis)) // (axis.tile or 1))
 
+    def visits(self, axis: Axis, start: int) -> Tile | None:
+        """Return a mask of the tiles of the axes that bound or divide a loop that visit its tile at `start`; None for
+        all.
+        """
+        if axis.part is not None:
+            index = self.axes[axis.part]
+            run = axis.part_length(self.length(axis), self.length(index))
+            return Tile((index.name,), torch.arange(self.length(index)) == start // run)
+        found: Tile | None = None
+        for name in dict.fromkeys(bound.axis for bound in axis.bounds):
+            here = self.within_bounds(axis, start, self.axes[name])
+            if found is None:
+                found = here
+            else:
+                dims, (a, b) = self.aligned([found, here])
+                found = Tile(dims, a.value & b.value)
+        return found
+
+    def within_bounds(self, axis: Axis, start: int, of: Axis) -> Tile:
+        """At which places of `of`, or tiles of it, a loop is that it bounds."""
+        longer, one = self.length(axis) - self.length(of), self.at(of)
+        if one is not None:
+            return Tile((), torch.tensor(axis.visits(start, {of.name: range(one, one + 1)}, longer)))
+        size = of.tile or 1
+        own = [axis.visits(start, {of.name: range(n * size, (n + 1) * size)}, longer) for n in range(self.tiles(of))]
+        return Tile((of.name if of.tile is None else f"{of.name}#",), torch.tensor(own))
+
     def aligned(self, tiles: Sequence[Tile]) -> tuple[tuple[str, ...], list[Tile]]:
         """The directions of all, and each along all of them, of length 1 where it had none."""
         named = {d for t in tiles for d in t.dims}

@@ -29,9 +29,9 @@ from tkgen.pipeline import EQUATIONS, PARSE, SCHEDULE, Parsed, along, beside
 from tkgen.schedule.plan import Plan
 from tkgen.source import SourceFile
 from tkgen.syntax import ast
-from tkgen.syntax.ast import has_equations
 from tkgen.syntax.layout import code_lines
 from tkgen.syntax.parser import UnreadError, parse_any, parse_fragment
+from tkgen.syntax.statements import has_equations
 from tkgen.targets.model import UnknownTargetError
 from tkgen.tile.scheduled import Footprint
 

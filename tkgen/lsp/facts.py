@@ -12,7 +12,7 @@ from tkgen.ir.types import WAVE_LANES, Operand, Program, Role, Tensor, Via
 from tkgen.lsp import block_facts
 from tkgen.lsp.analysis import Analysis
 from tkgen.schedule.plan import Plan
-from tkgen.syntax import ast
+from tkgen.syntax import ast, statements
 from tkgen.targets import load_target
 from tkgen.tile.ops import Barrier, Multiply, Read, Take
 from tkgen.tile.program import Op
@@ -59,7 +59,7 @@ def of_statement(node: object, known: Analysis, at: int = 0) -> list[str]:
     """List the consequences of a statement at an offset; empty where the spec is not understood that far."""
     known = _of_kernel(known, at)
     p, kernel = known.program, known.at(at)
-    if kernel is not None and (known.plan is None or isinstance(node, ast.EQUATIONS)):
+    if kernel is not None and (known.plan is None or isinstance(node, statements.EQUATIONS)):
         return block_facts.of_statement(node, kernel)
     if p is None:
         return []
@@ -105,7 +105,7 @@ def hint(node: object, known: Analysis, at: int = 0) -> str:
     """The derived value worth showing after a statement all the time; empty where there is none."""
     known = _of_kernel(known, at)
     p, plan, kernel = known.program, known.plan, known.at(at)
-    if kernel is not None and (plan is None or isinstance(node, ast.EQUATIONS)):
+    if kernel is not None and (plan is None or isinstance(node, statements.EQUATIONS)):
         return block_facts.hint(node, kernel)
     if p is None:
         return ""

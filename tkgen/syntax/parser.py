@@ -19,11 +19,11 @@ from lark.indenter import DedentError
 from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
 from tkgen.diagnostics.text import suggestion
 from tkgen.source import SourceFile, Span
-from tkgen.syntax import ast
-from tkgen.syntax.ast import flatten
+from tkgen.syntax import ast, statements
 from tkgen.syntax.grammar import FILE_WORDS, MAX_STATEMENT, parser
 from tkgen.syntax.loader import IncludeError, Loader, check_text, identity, read_source
 from tkgen.syntax.sequence import sequence
+from tkgen.syntax.statements import flatten
 from tkgen.syntax.tree import Branch, TreeBuilder, check_once
 
 MAX_INCLUDES = 16
@@ -167,7 +167,7 @@ def _kernel(file: SourceFile, items: list[Branch], builder: TreeBuilder) -> ast.
 
 def spec_paths(path: str | os.PathLike[str], include_roots: Sequence[str | os.PathLike[str]] = ()) -> set[Path]:
     """The file of a spec and those that it includes. Raises SpecError as `parse_spec`."""
-    return {Path(path), *map(Path, ast.files(parse_spec(path, include_roots)))}
+    return {Path(path), *map(Path, statements.files(parse_spec(path, include_roots)))}
 
 
 def _alone(found: ast.Kernel | ast.Sequence) -> ast.Kernel:
@@ -312,7 +312,7 @@ def _needs_line_checks(text: str) -> bool:
 
 def unknown_defines(kernel: ast.Kernel, given: Iterable[str]) -> list[Diagnostic]:
     """An error E210 for each of the given names that is no dimension and no parameter of the kernel."""
-    names = ast.bound(kernel)
+    names = statements.bound(kernel)
     return [
         Diagnostic(
             "E210",

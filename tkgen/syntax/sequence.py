@@ -18,8 +18,8 @@ from dataclasses import replace
 
 from tkgen.diagnostics import Diagnostic, Fix, Label
 from tkgen.source import Span
-from tkgen.syntax import ast
-from tkgen.syntax.ast import flatten
+from tkgen.syntax import ast, statements
+from tkgen.syntax.statements import flatten
 from tkgen.syntax.tree import Branch, TreeBuilder, check_once
 
 SHARED = (  # what stands above the kernels
@@ -94,7 +94,7 @@ def _named_once(names: Sequence[ast.Name], builder: TreeBuilder) -> None:
 
 def _completed(shared: Sequence[ast.Statement], kernels: Sequence[ast.Kernel]) -> list[ast.Kernel]:
     """The kernels with the shared declarations that they need; the first also has those that none needs."""
-    needed = [_needed(ast.names(kernel.body), shared) for kernel in kernels]
+    needed = [_needed(statements.names(kernel.body), shared) for kernel in kernels]
     rest = {name for statement in shared for name in _declared(statement)} - {n for names in needed for n in names}
     for first in needed[:1]:
         first |= rest
@@ -106,7 +106,7 @@ def _needed(names: set[str], shared: Sequence[ast.Statement]) -> set[str]:
     """Of the shared names those that stand in a kernel, and those that their declarations need."""
     while True:
         kept = [k for statement in shared for k in _kept(statement, names) if not isinstance(k, ast.Tune | ast.Targets)]
-        more = names | ast.names(tuple(kept))
+        more = names | statements.names(tuple(kept))
         if more == names:
             return names
         names = more

@@ -18,9 +18,9 @@ from tkgen.diagnostics import SpecError
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.types import Dim, Program
 from tkgen.sequence.program import SequenceProgram
-from tkgen.syntax import ast
-from tkgen.syntax.ast import flatten
+from tkgen.syntax import ast, statements
 from tkgen.syntax.parser import parse_spec, spec_paths
+from tkgen.syntax.statements import flatten
 from tkgen.toolchain.compiler import ToolchainError
 from tkgen.toolchain.files import write_atomic
 from tkgen.tune import evaluate, measured
@@ -189,7 +189,7 @@ def _setting(request: Request, space: Space) -> Setting:
     fixed: dict[str, dict[str, int | None]] = {}
     dynamic: dict[str, int] = {}
     for variant in space.variants:
-        kernel = ast.together(parse_spec(variant.path, request.include_roots))
+        kernel = statements.together(parse_spec(variant.path, request.include_roots))
         _check_target(kernel, request)
         dims = _dynamic(kernel, request.defines)
         mine: dict[str, int | None] = {n: v for n, v in request.defines.items() if n in variant.names}

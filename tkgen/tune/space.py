@@ -15,7 +15,7 @@ from pathlib import Path
 from tkgen.diagnostics import SpecError
 from tkgen.diagnostics.text import suggestion
 from tkgen.ir.resolve.declarations import bindings, tune_clauses
-from tkgen.syntax import ast
+from tkgen.syntax import ast, statements
 from tkgen.syntax.parser import parse_spec
 from tkgen.tune.errors import TuneError
 
@@ -85,7 +85,7 @@ class Space:
         """
         if len(set(specs)) < len(specs):
             raise TuneError("a spec file is given twice")
-        kernels = [ast.together(parse_spec(path, include_roots)) for path in specs]
+        kernels = [statements.together(parse_spec(path, include_roots)) for path in specs]
         parameters = [bindings(kernel, ast.Param) for kernel in kernels]
         names = [[*mine, *bindings(kernel, ast.Dims)] for kernel, mine in zip(kernels, parameters, strict=True)]
         _check_names(ranges, fixed, [n for p in parameters for n in p], [n for p in names for n in p])

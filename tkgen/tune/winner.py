@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tkgen.source import SourceFile
-from tkgen.syntax import ast
+from tkgen.syntax import ast, statements
 from tkgen.syntax.format import format_source
 from tkgen.syntax.parser import parse_spec
 
@@ -32,7 +32,7 @@ def winner_text(
     Its includes may reach `roots`; what comes of it stands alone and includes nothing. The figures of an `expect` line
     become those of the build; without one, they stay.
     """
-    written = ast.together(parse_spec(spec.path, roots))
+    written = statements.together(parse_spec(spec.path, roots))
     file = written.name.span.file
     values = {n: v for n, v in spec.defines.items() if v is not None}
     text = _substituted(file, written.body, values)

@@ -12,9 +12,9 @@ from tkgen.ir.resolve.sizes import element, positive, real
 from tkgen.ir.tensors import GLOBAL_DIMENSIONS
 from tkgen.ir.types import Dim, DType, ScalarArg, Tensor
 from tkgen.source import Span
-from tkgen.syntax import ast
-from tkgen.syntax.ast import flatten, has_equations
+from tkgen.syntax import ast, statements
 from tkgen.syntax.parser import unknown_defines
+from tkgen.syntax.statements import flatten, has_equations
 
 INTERLEAVED = 128  # elements of a row that lie interleaved (`tkgen.packing`)
 MOST_DIMENSIONS = 6  # of a tensor that equations name
@@ -182,7 +182,7 @@ def _scalar(scope: Scope, statement: ast.Scalar) -> None:
 
 def bindings(kernel: ast.Kernel, kind: type[ast.Param] | type[ast.Dims]) -> list[str]:
     """The names that the `param` or `dims` lines of a spec give values."""
-    return [b.name.id for s in ast.flatten(kernel.body) if isinstance(s, kind) for b in s.bindings]
+    return [b.name.id for s in statements.flatten(kernel.body) if isinstance(s, kind) for b in s.bindings]
 
 
 def tune_clauses(kernel: ast.Kernel) -> tuple[dict[str, tuple[int, ...]], list[Diagnostic]]:
@@ -190,7 +190,7 @@ def tune_clauses(kernel: ast.Kernel) -> tuple[dict[str, tuple[int, ...]], list[D
     parameters = bindings(kernel, ast.Param)
     found: dict[str, tuple[int, ...]] = {}
     problems: list[Diagnostic] = []
-    for clause in (s for s in ast.flatten(kernel.body) if isinstance(s, ast.Tune)):
+    for clause in (s for s in statements.flatten(kernel.body) if isinstance(s, ast.Tune)):
         name = clause.name.id
         if name not in parameters:
             message = f"`tune` names `{name}`, which is not a parameter{suggestion(name, parameters)}"

@@ -34,7 +34,7 @@ from tkgen.ir.types import (
 from tkgen.ir.typing import Typed
 from tkgen.source import Span
 from tkgen.syntax import ast
-from tkgen.syntax.ast import has_equations
+from tkgen.syntax.statements import has_equations
 from tkgen.targets import mixes_fp8
 from tkgen.targets.model import round_up
 

@@ -19,7 +19,7 @@ from tkgen.diagnostics.text import nearest
 from tkgen.ir.types import Dim, ScalarArg, Tensor
 from tkgen.source import Span
 from tkgen.syntax import ast
-from tkgen.syntax.ast import flatten
+from tkgen.syntax.statements import flatten
 from tkgen.targets import DEFAULT_TARGET, WaveGroups, known_names, most_threads, target_names, wave_groups
 
 S = TypeVar("S")

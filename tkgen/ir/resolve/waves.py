@@ -11,7 +11,7 @@ from tkgen.ir.schedules import alternates
 from tkgen.ir.types import ALL_WAVES, BASE_TILE, SIMDS, WAVE_LANES, Operand, PhaseShift, Role
 from tkgen.source import Span
 from tkgen.syntax import ast
-from tkgen.syntax.ast import flatten
+from tkgen.syntax.statements import flatten
 from tkgen.targets.model import WaveGroups
 
 WANTED_SUMS = 128  # registers of a lane for its sums, where a spec does not say how many waves there are

@@ -20,7 +20,7 @@ from tkgen.ir.typing.stores import check_type, check_word, unproven
 from tkgen.ir.typing.vocabulary import WORDS, axes_text
 from tkgen.source import Span
 from tkgen.syntax import ast
-from tkgen.syntax.ast import flatten
+from tkgen.syntax.statements import flatten
 from tkgen.syntax.tree import MAX_LOOPS
 
 

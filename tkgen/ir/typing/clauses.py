@@ -17,14 +17,14 @@ from tkgen.ir.resolve.waves import loading_roles, no_axis, wave_limit
 from tkgen.ir.resolve.written import LEVELS, MOST_AHEAD, MOST_MIXED
 from tkgen.ir.types import BASE_TILE, GridKind, Role, Tensor
 from tkgen.ir.typing import Typed
-from tkgen.syntax import ast
-from tkgen.syntax.ast import flatten
+from tkgen.syntax import ast, statements
+from tkgen.syntax.statements import flatten
 
 Clause = TypeVar("Clause", ast.Shared, ast.Registers)
 ROW_WAVES = 4  # of a block of rows, unless `waves` says otherwise
 
 _WITH_EQUATIONS = (
-    *ast.EQUATIONS, ast.Dims, ast.Param, ast.Global, ast.Scalar, ast.Targets, ast.Remap, ast.Grid, ast.Waves,
+    *statements.EQUATIONS, ast.Dims, ast.Param, ast.Global, ast.Scalar, ast.Targets, ast.Remap, ast.Grid, ast.Waves,
     ast.Occupancy, ast.Allow, ast.Shared, ast.Registers, ast.Tune, ast.Function,
 )  # fmt: skip
 _INSTEAD = {
@@ -61,7 +61,7 @@ def _foreign(scope: Scope, kernel: Kernel) -> None:
     """E222 for statements that only matrix products have a use for; stops where there are any."""
     multiplies = any(isinstance(op, Product) for op in walk(kernel.body))
     products = [op.result.span for op in walk(kernel.body) if isinstance(op, Product) and op.result.span]
-    equation = next(s for s in flatten(scope.kernel.body) if isinstance(s, ast.EQUATIONS))
+    equation = next(s for s in flatten(scope.kernel.body) if isinstance(s, statements.EQUATIONS))
     named = scope.roles if multiplies and scope.groups is not None else []  # whose waves have groups, which have roles
     within = [s for role in named for s in flatten(role.body) if not isinstance(s, ast.Load | ast.Store)]
     for statement in (*flatten(scope.kernel.body), *within):

@@ -50,7 +50,7 @@ from tkgen.ir.typing.vocabulary import fast_form
 from tkgen.ir.verifier import verify
 from tkgen.source import Span
 from tkgen.syntax import ast
-from tkgen.syntax.ast import flatten
+from tkgen.syntax.statements import flatten
 
 ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu", "tanh")  # functions of one element
 EPILOGUES = ("scale", "add", "bias", "mul", "clamp", *ACTIVATIONS)

@@ -11,8 +11,8 @@ from tkgen.ir.equations import Axis, AxisKind
 from tkgen.ir.types import Dim, Tensor
 from tkgen.source import Span
 from tkgen.syntax import ast, habits
-from tkgen.syntax.ast import flatten
 from tkgen.syntax.foreign_context import Surroundings
+from tkgen.syntax.statements import flatten
 
 _IN = re.compile(r"[ \t]+in[ \t]+\w+")  # the name of an axis, and its dimension
 

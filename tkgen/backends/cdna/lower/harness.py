@@ -17,15 +17,9 @@ from tkgen.backends.cdna.lower.names import cpp_name
 from tkgen.backends.cdna.lower.reference import DEVIATIONS, host_reference, places, torch_reference
 from tkgen.backends.cdna.lower.reference_elements import combined_over, element, is_gathered
 from tkgen.backends.cdna.lower.reference_language import HOST_TYPES, PACKED_FLOATS, TORCH_TYPES, Formula, Reference
-from tkgen.backends.cdna.lower.reference_loops import (
-    added_over,
-    has_loops,
-    host_loops,
-    loop_places,
-    reached,
-    some_store,
-    torch_loops,
-)
+from tkgen.backends.cdna.lower.reference_loops import added_over, has_loops, some_store
+from tkgen.backends.cdna.lower.reference_loops_host import host_loops, loop_places, reached
+from tkgen.backends.cdna.lower.reference_loops_torch import torch_loops
 from tkgen.backends.cdna.lower.render import environment
 from tkgen.ir.affine import distinct_positions
 from tkgen.ir.divided import completed, divided
