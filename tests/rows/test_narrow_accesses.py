@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from tkgen.api import load
+from tkgen.cli import app
 
 SPEC = """kernel norm
   target {target}
@@ -53,6 +56,17 @@ def test_the_fix_of_a_transposition_is_a_larger_tile() -> None:
     found = warned(text(4096, out="D, ROWS", place="D, r", by=1))
     assert found == [("Y", "written", "make tiles of `r` a multiple of 8 (`by`)")]
     assert warned(text(4096, out="D, ROWS", place="D, r", by=8)) == []
+
+
+@pytest.mark.parametrize("target", ["gfx942", "sm_90a"])
+def test_the_fix_pads_the_dimension(target: str, tmp_path: Path) -> None:
+    """Both tensors have the same fix, which `--unsafe-fixes` applies once: a size is not tkgen's to choose."""
+    path = tmp_path / "norm.tk"
+    path.write_text(text(4097, target=target), "utf-8")
+    assert CliRunner().invoke(app, ["check", str(path), "--fix"]).exit_code == 0
+    assert path.read_text("utf-8") == text(4097, target=target)
+    assert CliRunner().invoke(app, ["check", str(path), "--unsafe-fixes"]).exit_code == 0
+    assert path.read_text("utf-8") == text(4104, target=target)
 
 
 def test_the_fixes_are_right() -> None:

@@ -8,7 +8,8 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from tkgen.checks.recurrences import recurrences
-from tkgen.diagnostics import Diagnostic, Fix, Label, SpecError
+from tkgen.diagnostics import Diagnostic, Edit, Fix, Label, SpecError
+from tkgen.diagnostics.edits import with_size
 from tkgen.diagnostics.text import count_text
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import Axis, Load, Loop, Product, Store, accesses, reads, walk
@@ -165,18 +166,21 @@ def _narrow(program: EquationProgram, m: RowMap) -> Iterator[Diagnostic]:
         known = str(axis.dim.size)
         verb, told = "written" if access in written else "read", f"each access moves {count_text(size, 'byte')}"
         uneven = axis.dim.size % unit if axis.dim.size is not None else 0
+        edits: tuple[Edit, ...] = ()
         if axis.dim.size is None:
             known = "dynamic, so rows may begin anywhere"
             fix = f"give `{axis.dim.name}` a size: a build for each, as `tkgen.jit` makes them"
         elif uneven:
-            fix = f"pad {axis.dim.name} to {axis.dim.size + unit - uneven}"
+            padded = axis.dim.size + unit - uneven
+            fix, edits = f"pad {axis.dim.name} to {padded}", with_size(axis.dim.span, padded)
         elif axis.tile is not None and axis.tile % unit:
             fix = f"make tiles of `{axis.name}` a multiple of {unit} (`by`)"
         else:
             fix = f"store `{tensor.name}` with `{m.fast.dim.name}` last"
         message = f"`{tensor.name}` is {verb} one element at a time"
         label = Label(tensor.span, f"{axis.dim.name} = {known}: {told}")
-        yield Diagnostic("W201", message, label, fix=Fix(f"{fix}, or accept it with `allow slow_reads`"))
+        advice = Fix(f"{fix}, or accept it with `allow slow_reads`", edits, certain=False)
+        yield Diagnostic("W201", message, label, fix=advice)
 
 
 def _too_many(program: EquationProgram, m: LoopMap, target: Target) -> Iterator[Diagnostic]:
