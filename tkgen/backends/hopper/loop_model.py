@@ -7,7 +7,7 @@ asynchronous operation touches. The schedule does not name them; they are kept h
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
@@ -20,12 +20,12 @@ from tkgen.backends.hopper.loops import HopperLoop
 from tkgen.backends.hopper.model import Edit, Memory, modelled
 from tkgen.backends.protocol import Modelled
 from tkgen.ir.equation_program import EquationProgram
-from tkgen.ir.equations import Access, Axis, Carry, Index, Load, Op, Product, Value
+from tkgen.ir.equations import Access, Axis, Carry, Index, Load, Op, Product, Store, Value
 from tkgen.ir.launch import Launch
 from tkgen.ir.products import needed
 from tkgen.ir.rounding import TORCH, rounded
 from tkgen.ir.tiles import Tile, along_dims
-from tkgen.proof.execution import Order, Outcome, Parts, execute
+from tkgen.proof.execution import Order, Outcome, Parts, Work, execute
 from tkgen.proof.program import Do
 from tkgen.proof.program import Loop as ProofLoop
 from tkgen.schedule.loop_masks import NEUTRAL
@@ -34,6 +34,8 @@ from tkgen.schedule.loop_tiles import extent
 Place = Mapping[Axis, int]
 Groups = Mapping[Axis, Sequence[range]]
 NO_GROUPS: Groups = {}
+
+Scheduled = tuple[Work, ProofLoop] | None  # the data of a block and its schedule; None if it has no tile
 
 
 class LoopMemory(Memory):
@@ -407,16 +409,29 @@ def run_loop(
     order: Order, progress: Callable[[int, int], None] | None = None, warps: int = 0, edit: Edit | None = None,
 ) -> Modelled:  # fmt: skip
     """A launch of a fused matmul in one order, block after block; the rest as `model.run_products`."""
+
+    def scheduled(launch: Launch[EquationProgram], memory: LoopMemory, block: int) -> Scheduled:
+        return block_schedule(m, launch, memory, block, warps)
+
+    return run_blocks(m, m.stored, scheduled, launch, inputs, scalars, order, progress, edit)
+
+
+def run_blocks(
+    m: FusedLoop, stored: Iterable[Store],
+    schedule: Callable[[Launch[EquationProgram], LoopMemory, int], Scheduled], launch: Launch[EquationProgram],
+    inputs: Mapping[str, Tensor], scalars: Mapping[str, float], order: Order,
+    progress: Callable[[int, int], None] | None, edit: Edit | None,
+) -> Modelled:  # fmt: skip
+    """The blocks of a launch, one after another, each with the data and the schedule that `schedule` gives it."""
     outputs = {
         s.target.tensor.name: torch.full(launch.shape(s.target.tensor), torch.nan, dtype=TORCH[s.target.tensor.dtype])
-        for s in m.stored
+        for s in stored
     }
     memory = LoopMemory(m.kernel, inputs, scalars, launch.extents, outputs)
     launch = launch.of_groups({t.name: inputs[t.name].tolist() for t in m.kernel.offsets})
-    blocks = launched_blocks(m, launch)
-    found = list[Outcome]()
+    blocks, found = launched_blocks(m, launch), list[Outcome]()
     for block in range(blocks):
-        if (made := block_schedule(m, launch, memory, block, warps)) is None:
+        if (made := schedule(launch, memory, block)) is None:
             continue
         work, loop = made
         found.append(execute((edit(loop) if edit else loop).unrolled(1), work, order))

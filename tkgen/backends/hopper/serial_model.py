@@ -15,11 +15,12 @@ from tkgen.backends.hopper.loop_model import (
     Groups,
     LoopMemory,
     Place,
-    launched_blocks,
+    Scheduled,
     passes,
     places_of_block,
+    run_blocks,
 )
-from tkgen.backends.hopper.model import Edit, modelled
+from tkgen.backends.hopper.model import Edit
 from tkgen.backends.hopper.serial_loop import Brought, Multiplied, SerialLoop
 from tkgen.backends.hopper.serial_program import ring_of
 from tkgen.backends.hopper.serial_schedule import SerialShape, serial_schedule
@@ -27,9 +28,9 @@ from tkgen.backends.protocol import Modelled
 from tkgen.ir.equation_program import EquationProgram
 from tkgen.ir.equations import Access, Axis, Index, Loop, Op, Product, Store, Value, reads, writes
 from tkgen.ir.launch import Launch
-from tkgen.ir.rounding import TORCH, rounded
+from tkgen.ir.rounding import rounded
 from tkgen.ir.tiles import Tile, along_dims
-from tkgen.proof.execution import Order, Outcome, Parts, execute
+from tkgen.proof.execution import Order, Parts
 from tkgen.proof.program import Do
 from tkgen.proof.program import Loop as ProofLoop
 from tkgen.schedule.loop_tiles import extent
@@ -249,20 +250,12 @@ def run_serial(
     order: Order, progress: Callable[[int, int], None] | None = None, warps: int = 0, edit: Edit | None = None,
 ) -> Modelled:  # fmt: skip
     """A launch in one order, block after block; the rest as `model.run_products`."""
+
+    def schedule(launch: Launch[EquationProgram], memory: LoopMemory, block: int) -> Scheduled:
+        return _block(m, launch, memory, block, warps)
+
     stored = (*m.tile_stored, *m.rows_stored)
-    outputs = {s.target.tensor.name: torch.full(launch.shape(s.target.tensor), torch.nan,
-                                                dtype=TORCH[s.target.tensor.dtype]) for s in stored}  # fmt: skip
-    memory = LoopMemory(m.kernel, inputs, scalars, launch.extents, outputs)
-    launch = launch.of_groups({t.name: inputs[t.name].tolist() for t in m.kernel.offsets})
-    blocks, found = launched_blocks(m, launch), list[Outcome]()
-    for block in range(blocks):
-        if (made := _block(m, launch, memory, block, warps)) is None:
-            continue
-        work, loop = made
-        found.append(execute((edit(loop) if edit else loop).unrolled(1), work, order))
-        if progress is not None:
-            progress(block + 1, blocks)
-    return modelled(outputs, found)
+    return run_blocks(m, stored, schedule, launch, inputs, scalars, order, progress, edit)
 
 
 def _block(

@@ -96,12 +96,8 @@ class _Serial:
         self.tile = {tile: self._ring(n, tile) for n, tile in enumerate(m.tiles)}
         self.held = tuple(tile for tile in m.tiles if not tile.moves)
         self.moving = tuple(tile for tile in m.tiles if tile.moves)
-        self.full = {
-            t: Flags(f"{self._word(t)} full", f"{self._cpp(t)}_full", "1", self._slots(t)) for t in self.moving
-        }
-        self.empty = {
-            t: Flags(f"{self._word(t)} empty", f"{self._cpp(t)}_empty", ALL_WARPS, self._slots(t)) for t in self.moving
-        }
+        self.full = {t: self._flags(t, "full", "1") for t in self.moving}
+        self.empty = {t: self._flags(t, "empty", ALL_WARPS) for t in self.moving}
         self.held_full = Flags("held full", "held_full", "1")
         self.held_empty = Flags("held empty", "held_empty", ALL_WARPS)
         self.out = {
