@@ -345,4 +345,24 @@ CASES = (
             "Y": summed(70, torch.arange(60)[:, None].add(torch.arange(4)).flatten(), t["X"].reshape(240, 64))
         },
     ),
+    Case(
+        "several times to one position",
+        """kernel twice
+  dims M = 20, N = 9, D = 40
+  global ROW : i32[M]
+  global X : f32[M, D]
+  global Y : f32[N, D]
+  global Z : f32[D, N]
+  over m in M by 8
+  waves 2
+  x = X[m]
+  Y[ROW[m]] += x
+  Y[ROW[m]] += 2 * x
+  Y[ROW[m]] += x
+  Z[D, ROW[m]] += x
+  Z[D, ROW[m]] += abs(x)
+""",
+        lambda t: {"Y": 4 * summed(9, t["ROW"], t["X"]), "Z": summed(9, t["ROW"], t["X"] + t["X"].abs()).T},
+        {"ROW": 9},
+    ),
 )  # fmt: skip

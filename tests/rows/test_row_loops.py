@@ -356,6 +356,27 @@ NESTED = """kernel nested
 """
 
 
+COUNTED = """kernel counted
+  dims ROWS = 5, D = dynamic
+  global X : f32[ROWS, D]
+  global S : f32[ROWS]
+  over r in ROWS by 1
+  carry s : f32[r] = 0
+  each j in D by 32
+    x = X[r, j]
+    s = s + 1
+  S[r] = s
+"""
+TURNED = """kernel turned
+  dims ROWS = 5, D = dynamic
+  global X : f32[ROWS]
+  global W : f32[D]
+  global S : f32[ROWS]
+  over r in ROWS by 1
+  S[r] = X[D - 1 - r]
+"""
+
+
 def changed(old: str, new: str) -> str:
     text = SOFTMAX.format(length=1300, rows=1, waves=2, tile=512)
     assert old in text
@@ -369,6 +390,8 @@ def changed(old: str, new: str) -> str:
     (changed("LSE[r] = m +", "LSE[r] = m + rowsum(X[r]) +"), "a row of D elements is complete in registers next to "
                                                              "the loop"),
     (NESTED, "a loop along `k` is inside another one"),
+    (COUNTED, "the size of `D` is known only at run time, but no tensor that counted loads or stores has"),
+    (TURNED, "the size of `D` is known only at run time, but no tensor that turned loads or stores has"),
 ])  # fmt: skip
 def test_what_is_refused(text: str, message: str) -> None:
     with pytest.raises(SpecError) as error:

@@ -145,6 +145,19 @@ def refuse(kernel: Kernel) -> None:
     for loop in loops(kernel):
         _refuse_loop(kernel, loop)
     _refuse_stores(kernel)
+    _refuse_untold_sizes(kernel)
+
+
+def _refuse_untold_sizes(kernel: Kernel) -> None:
+    """Raises RowError for a size known only at run time that no argument of the kernel has."""
+    told = {d.name for t in (*kernel.inputs, *kernel.outputs) for d in t.dims}
+    terms = (term.of for access in accesses(kernel) for index in access.indices for term in index.terms)
+    needed = [*((a.dim, a.span) for a in kernel.axes), *((d, d.span) for d in terms if isinstance(d, Dim))]
+    for dim, span in needed:
+        if dim.size is None and dim.name not in told:
+            raise RowError(f"the size of `{dim.name}` is known only at run time, but no tensor that {kernel.name} loads "
+                           "or stores has this dimension", span,
+                           f"give `{dim.name}` a size, or use a tensor with this dimension")  # fmt: skip
 
 
 def _refuse_loop(kernel: Kernel, loop: Loop) -> None:

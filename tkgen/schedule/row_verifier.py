@@ -115,14 +115,13 @@ def _splits(axis: Axis, count: int) -> bool:
 
 
 def _sweeps(m: RowMap) -> Iterator[tuple[str, str]]:
-    stand = Counter(op for sweep in m.sweeps for op in sweep.ops)
-    known: dict[Value, int] = {}
-    for region in regions(m.kernel):
-        here = {op for sweep in m.sweeps if sweep.loop == region.loop for op in sweep.ops}
-        known |= {v: -1 for op in region.ops if isinstance(op, THERE) for v in writes(op)}
-        for op in region.ops:
-            if stand[op] != (not isinstance(op, THERE)) or (stand[op] and op not in here):
-                yield "sweeps", f"{_named(op)} stands in {stand[op]} sweeps, or in those of another loop"
+    stand = Counter((sweep.loop, op) for sweep in m.sweeps for op in sweep.ops)
+    due = Counter((region.loop, op) for region in regions(m.kernel) for op in region.ops if not isinstance(op, THERE))
+    for loop, op in stand | due:
+        if stand[loop, op] != due[loop, op]:  # a store may be written twice, such as `Y[ROW[m]] += x`
+            yield "sweeps", f"{_named(op)} stands in {stand[loop, op]} sweeps, not {due[loop, op]}"
+    there = (op for region in regions(m.kernel) for op in region.ops if isinstance(op, THERE))
+    known = dict.fromkeys((v for op in there for v in writes(op)), -1)
     kept = {*held(m.kernel, m.fast), *(v for c in carried(m.kernel, m.fast) for v in (c.inside, c.result))}
     ordered = {op.result for sweep in m.sweeps for op in sweep.sorts}
     if ordered and m.waves_of_row > 1:

@@ -22,6 +22,7 @@ from tkgen.ir.equations import (
     Load,
     Map,
     Op,
+    Store,
     Value,
     reads,
     walk,
@@ -60,6 +61,10 @@ class Values:
                 self.name[carry.inside] = self.name[carry.result]
                 if carry in kept:
                     self.made[carry.result] = taken_up(carry, *kept[carry])
+        self.outs = dict[Store, str]()
+        for store in (op for op in walk(m.kernel.body) if isinstance(op, Store) and op not in self.outs):
+            base, number = places.base[store.target], sum(op.target == store.target for op in self.outs)
+            self.outs[store] = f"{base}_w" if not number else names.new(f"{base}_w{number}", OF_VALUE)
         self.divisors = divisors(m.kernel, m.fast)
         self.of_block = of_block(m.kernel)
         self.inlined = self._inlined()
@@ -107,9 +112,9 @@ class Values:
         """The array of registers with what was loaded."""
         return f"{self.places.base[access]}_r"
 
-    def out(self, access: Access) -> str:
-        """The registers of what is to be stored."""
-        return f"{self.places.base[access]}_w"
+    def out(self, op: Store) -> str:
+        """The registers of what is to be stored; several stores may go to one position, such as two of `+=`."""
+        return self.outs[op]
 
     def loads_used(self, sweep: Sweep) -> list[Load]:
         """Loads of elements that a sweep reads, each once, in order."""

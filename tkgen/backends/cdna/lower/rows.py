@@ -293,11 +293,9 @@ class RowLowering(Lowering):
             if first == number:
                 declared.append(f"{values.type(value)} {values.name[value]}_h[ROWS][CHUNKS][CHUNK];")
         crossing = [op for op in sweep.elements if isinstance(op, Store) and self.m.way(op.target) is Way.ACROSS]
-        for store in crossing:
+        for store in dict.fromkeys(crossing):
             width, shape, _ = self._registers(store.target)
-            declared.append(
-                f"tk::elements<{store.target.tensor.dtype.cpp}, {width}> {values.out(store.target)}{shape};"
-            )
+            declared.append(f"tk::elements<{store.target.tensor.dtype.cpp}, {width}> {values.out(store)}{shape};")
         declared += [f"float {values.name[reduce.result]}[ROWS];" for reduce in sweep.reduces]
         names_of_scans = (values.name[scan.result] for scan in sweep.scans)
         declared += [f"float {name}_t[ROWS][CHUNKS], {name}_b[ROWS][CHUNKS];" for name in names_of_scans]
@@ -359,19 +357,22 @@ class RowLowering(Lowering):
             )
         ]
         before, after = [*self._late(sweep), *self._forgotten(number, sweep)], list[str]()
+        filled = set[Store]()
         for op in sweep.elements:
             if isinstance(op, Scan):
                 before.append(self.scans.begun(op))
                 element += within(op.result.span, self.scans.of_element(op))
             elif isinstance(op, Store):
-                out, packed = values.out(op.target), op.target.tensor.dtype.packed
+                out, packed = values.out(op), op.target.tensor.dtype.packed
                 narrowed = self.values.whole(op.value) if packed else self._narrowed(op)
-                element.append(f"{self._out_element(op.target)} = {narrowed};{self.places.remark(op.span)}")
+                if op not in filled:
+                    element.append(f"{self._out_element(op)} = {narrowed};{self.places.remark(op.span)}")
                 if self.m.way(op.target) is Way.ALONG:
                     cpp = op.target.tensor.dtype.cpp
-                    before.append(f"tk::elements<{'float' if packed else cpp}, CHUNK> {out};")
+                    before += [f"tk::elements<{'float' if packed else cpp}, CHUNK> {out};"] * (op not in filled)
                     where = self.places.where(op.target, more=self.places.first_only(op.target))
                     after.append(self._store(op, where, f"tk::pack<{cpp}>({out})" if packed else out))
+                filled.add(op)
             elif (value := writes(op)[0]) not in values.inlined:
                 name, end = values.name[value], self.places.remark(value.span)
                 element.append(f"const {values.type(value)} {name} = {values.expression(op)};{end}")
@@ -498,8 +499,8 @@ class RowLowering(Lowering):
 
     # ------------------------------------------------------------ stores
 
-    def _out_element(self, target: Access) -> str:
-        out = self.values.out(target)
+    def _out_element(self, op: Store) -> str:
+        out, target = self.values.out(op), op.target
         if self.m.way(target) is Way.ALONG:
             return f"{out}.at[e]"
         _, _, place = self._registers(target)
@@ -524,7 +525,7 @@ class RowLowering(Lowering):
     def _store_element(self, op: Store) -> str:
         where = self.places.where(op.target, self._element(Way.ACROSS), self.places.first_only(op.target))
         _, _, place = self._registers(op.target)
-        return self._store(op, where, f"{self.values.out(op.target)}{place}")
+        return self._store(op, where, f"{self.values.out(op)}{place}")
 
 
 def _loads(body: Sequence[Op]) -> dict[Access, Load]:
