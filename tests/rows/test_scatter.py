@@ -62,8 +62,8 @@ def test_meaning_is_what_torch_computes(case: Case, kind: str) -> None:
         torch.testing.assert_close(results[name].value, value, rtol=1e-12, atol=1e-12)
 
 
-SOME = [BY_NAME[name] for name in ("rows", "histogram", "segment extremes", "columns", "even and odd elements",
-                                    "several times to one position")]
+NAMES = "rows", "histogram", "segment extremes", "columns", "even and odd elements", "several times to one position"
+SOME = [BY_NAME[name] for name in NAMES]
 
 
 @pytest.mark.parametrize("case", only(CASES, SOME), ids=str)

@@ -99,6 +99,11 @@ def routed(x: Tensor) -> Answers:
     return {"V": weights / weights.sum(-1, True), "ID": chosen}
 
 
+def least_number(x: Tensor) -> Answers:
+    """The third largest of each row, or the least of these that is a number; inf where none is."""
+    return {"V": x.sort(-1, True).values[:, :3].nan_to_num(torch.inf, torch.inf, -torch.inf).amin(-1)}
+
+
 def of_two(x: Tensor) -> Answers:
     """Shares of the exponentials of the two largest."""
     e = (x.topk(2).values - x.amax(-1, True)).exp()
@@ -130,6 +135,8 @@ CASES = {
                          "q = where(X[r] >= rowmin(topk(X[r], 8)), X[r], 0)\nV[r] = q / rowsum(q)", renormalised),
     "of two": Case(head(9, 40, 2, 4).replace("global ID : i32[R, K]\n", ""),
                    "e = exp(topk(X[r], K) - rowmax(X[r]))\nV[r] = e / rowsum(e)", of_two),
+    "a threshold": Case("dims R = 9, D = 40\nglobal X : f32[R, D]\nglobal V : f32[R]\nover r in R by 1",
+                        "V[r] = rowmin(topk(X[r], 3))", least_number),
     "routed": Case(head(9, 64, 6, 4), "s = sigmoid(X[r])\nb = 2 * coordinate(D) / 63 - 1\ni = argtopk(s + b, K)\n"
                    "w = rowsum(where(coordinate(D) == i, s, 0))\nV[r] = w / rowsum(w)\nID[r] = i", routed),
     "in order of these": Case(head(9, 40, 4, 4), "t = topk(X[r], K)\nV[r] = cumsum(topk(t, K))\nID[r] = argtopk(t, K)",
@@ -160,7 +167,7 @@ CASES = {
         "V[r] = max(x - (rowsum(where(coordinate(D) < k, z, 0)) - 1) / k, 0)", sparsemax),
 }  # fmt: skip
 EXACT = "short rows", "odd rows", "a row of all waves", "many", "one", "columns", "all of a row", "first of all"
-EXACT += "sorted", "descending", "numbers alone", "one element", "columns in order"
+EXACT += "a threshold", "sorted", "descending", "numbers alone", "one element", "columns in order"
 SOME = "odd rows", "a row of all waves", "first of a loop", "routed", "descending", "sparsemax"
 
 

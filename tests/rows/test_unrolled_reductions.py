@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from sampling import sample
 
+import tkgen
 from tkgen.api import load
 from tkgen.backends.cdna.spec import Spec
 from tkgen.execute.compare import Inputs
@@ -48,6 +50,19 @@ def test_numbers(equations: str, places: int, dtype: str) -> None:
     for kind in Inputs:
         tried = run(build, kind=kind)
         assert tried.ok, tried.failure
+
+
+@pytest.mark.parametrize("places", [1, 3])
+def test_columns_of_nan_alone(places: int) -> None:
+    """Maxima and minima ignore NaN: -inf and inf of nothing else, as where lanes exchange what they reduce."""
+    equations = "Y[r, d] = where(r < 10, colmax(X[PLACES, r, d]), colmin(X[PLACES, r, d])) * G[0, d]"
+    x = torch.ones(places, 20, 136)
+    x[:, :, 7] = torch.nan
+    x[0, :, 9] = torch.nan
+    found = tkgen.run(spec_of(equations, places).build(), x, torch.ones(places, 136))
+    assert isinstance(found, torch.Tensor)
+    assert (found[:10, 7] == -torch.inf).all() and (found[10:, 7] == torch.inf).all()
+    assert (found[:, 9].abs() == (1.0 if places > 1 else torch.inf)).all()
 
 
 def test_as_many_places_as_registers_hold() -> None:

@@ -155,8 +155,8 @@ def _refuse_untold_sizes(kernel: Kernel) -> None:
     needed = [*((a.dim, a.span) for a in kernel.axes), *((d, d.span) for d in terms if isinstance(d, Dim))]
     for dim, span in needed:
         if dim.size is None and dim.name not in told:
-            raise RowError(f"the size of `{dim.name}` is known only at run time, but no tensor that {kernel.name} loads "
-                           "or stores has this dimension", span,
+            raise RowError(f"the size of `{dim.name}` is known only at run time, but no tensor that {kernel.name} "
+                           "loads or stores has this dimension", span,
                            f"give `{dim.name}` a size, or use a tensor with this dimension")  # fmt: skip
 
 

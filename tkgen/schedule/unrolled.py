@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import count
+from math import inf
 
 from tkgen.ir.equation_text import access_text
 from tkgen.ir.equations import (
@@ -44,6 +45,7 @@ from tkgen.schedule.row_form import RowError
 
 MOST_PLACES = 32  # each is a value of its own: more than that do not fit the registers
 CHAINED = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
+BEFORE = {"max": -inf, "min": inf}  # where all elements are NaN, which these ignore
 
 
 def unrolled(kernel: Kernel) -> Kernel:
@@ -174,6 +176,9 @@ class _Unroller:
 
     def _chain(self, op: Reduce, values: list[Value]) -> Iterator[Op]:
         """The reduction of values, from the first to the last; the last result is the reduction's own."""
+        if op.function in BEFORE:
+            values = [Value(next(self.numbers), (), "", Kind.NUMBER, span=op.result.span), *values]
+            yield Constant(values[0], BEFORE[op.function])
         total = values[0]
         if len(values) == 1:  # a dimension of one place
             yield Convert(op.result, total)
@@ -191,7 +196,10 @@ class _Unroller:
         for i in range(self.count):
             value = self.at[op.argument, i]
             result = self._new(op.result, i, rest)
-            if i:
-                yield Map(result, CHAINED[op.function], (self.at[op.result, i - 1], value))
+            if i or op.function in BEFORE:
+                before = self.at[op.result, i - 1] if i else Value(next(self.numbers), (), "", Kind.NUMBER)
+                if not i:
+                    yield Constant(before, BEFORE[op.function])
+                yield Map(result, CHAINED[op.function], (before, value))
             else:
                 yield Convert(result, value)
