@@ -115,11 +115,13 @@ def _splits(axis: Axis, count: int) -> bool:
 
 
 def _sweeps(m: RowMap) -> Iterator[tuple[str, str]]:
-    stand = Counter((sweep.loop, op) for sweep in m.sweeps for op in sweep.ops)
-    due = Counter((region.loop, op) for region in regions(m.kernel) for op in region.ops if not isinstance(op, THERE))
-    for loop, op in stand | due:
-        if stand[loop, op] != due[loop, op]:  # a store may be written twice, such as `Y[ROW[m]] += x`
-            yield "sweeps", f"{_named(op)} stands in {stand[loop, op]} sweeps, not {due[loop, op]}"
+    stand: Counter[tuple[Loop | None, Op]] = Counter((sweep.loop, op) for sweep in m.sweeps for op in sweep.ops)
+    due: Counter[tuple[Loop | None, Op]] = Counter(
+        (region.loop, op) for region in regions(m.kernel) for op in region.ops if not isinstance(op, THERE)
+    )
+    for key in stand | due:
+        if stand[key] != due[key]:  # a store may be written twice, such as `Y[ROW[m]] += x`
+            yield "sweeps", f"{_named(key[1])} stands in {stand[key]} sweeps, not {due[key]}"
     there = (op for region in regions(m.kernel) for op in region.ops if isinstance(op, THERE))
     known = dict.fromkeys((v for op in there for v in writes(op)), -1)
     kept = {*held(m.kernel, m.fast), *(v for c in carried(m.kernel, m.fast) for v in (c.inside, c.result))}
