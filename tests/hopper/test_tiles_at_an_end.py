@@ -16,6 +16,7 @@ import tkgen
 from tkgen.api import load
 from tkgen.backends.hopper import lowering
 from tkgen.backends.hopper.launch import LEAST_ROWS, described
+from tkgen.backends.hopper.layout import Layout
 from tkgen.backends.hopper.meant import wrong_product
 from tkgen.backends.hopper.spec import HopperSpec
 from tkgen.ops.products import SPECS
@@ -39,6 +40,7 @@ def spec_of(text: str) -> HopperSpec:
         ({"layouts": "NT", "dims": (256, 328, 136)}, ("B",)),
         ({"layouts": "NT", "clusters": "2"}, ("A",)),  # of B each block of a cluster copies half
         ({"layouts": "NT", "consumers": 2, "block": (128, 128, 64)}, ()),
+        ({"layouts": "NT", "block": (128, 128, 128)}, ("B",)),  # panels of A's copy are each of two consumers
     ],
 )
 def test_operands_that_end_within_a_tile(case: dict[str, Any], ended: tuple[str, ...]) -> None:
@@ -62,6 +64,20 @@ def test_products_with_ends_are_right(dims: tuple[int, int, int], order: Any) ->
     inputs, made = launched(gemm(layouts="NT", block=(128, 64, 64), grid="persistent(1)", dims=dims), order=order)
     wanted = inputs["A"].double() @ inputs["B"].double().T
     assert torch.equal(made.outputs["C"], wanted.to(made.outputs["C"].dtype)) and not made.findings
+
+
+def test_steps_of_several_panels_are_right() -> None:
+    """A copy for two consumers would lay the panels of all rows one after the other, each consumer has its own."""
+    inputs, made = launched(gemm(layouts="NT", block=(128, 64, 128), dims=(72, 136, 136)))
+    wanted = inputs["A"].double() @ inputs["B"].double().T
+    assert torch.equal(made.outputs["C"], wanted.to(made.outputs["C"].dtype)) and not made.findings
+
+
+def test_the_proof_refuses_one_copy_of_several_panels(monkeypatch: pytest.MonkeyPatch) -> None:
+    layout = spec_of(gemm(layouts="NT", block=(128, 64, 128), dims=(72, 136, 136))).layout
+    monkeypatch.setattr(Layout, "ended", ("A", "B"))
+    code = lowering.tile_code(layout.program, layout.machine)
+    assert wrong_product(layout, code) is not None
 
 
 SLIPS = {

@@ -121,6 +121,9 @@ class Layout:
         On an H200 a box with a quarter of its 256 rows outside of the tensor takes 590 ns, one of the rows inside
         246 ns; columns outside cost nothing. What shared memory holds beyond the last row goes into sums that are
         neither stored nor reduced.
+
+        One copy brings the rows of all consumers, so their tiles have one panel: the panels of a copy are each of all
+        rows, those of a consumer's tile of its own.
         """
         program = self.program
         if program.tail is None or self.ragged or self.ping_pong or self.filled:
@@ -129,6 +132,7 @@ class Layout:
         return tuple(
             o.name for o in program.operands
             if not o.contraction_first and self.parted(o) is None and 8 < o.extent <= self.machine.max_box
+            and (o.side is Side.B or self.consumers == 1 or self.one_panel(o))
             and ((size := dims[o.side].size) is None or size % o.extent)
         )  # fmt: skip
 
@@ -298,6 +302,10 @@ class Layout:
         """Rows and columns of the tile that a consumer multiplies: of A its 64 rows of the block, of B all."""
         extent = self.machine.wgmma_rows if operand.side is Side.A else operand.extent
         return (operand.step, extent) if operand.contraction_first else (extent, operand.step)
+
+    def one_panel(self, operand: Operand) -> bool:
+        """True if a row of an operand's tile is no longer than a panel."""
+        return self.tile_shape(operand)[1] <= self.panel_cols(operand.tensor)
 
     def parted(self, operand: Operand) -> int | None:
         """Along which direction of its tile the parts lie that the blocks of a cluster copy: 0 of its rows, 1 columns.

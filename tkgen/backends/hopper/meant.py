@@ -201,6 +201,8 @@ class _ProductPlace:
         layout, tensor = self.layout, access.tensor.name
         is_left = layout.program.operand(tensor).side is Side.A
         if tensor in layout.ended and is_left and layout.consumers > 1:  # one copy brings the rows of all
+            if not layout.one_panel(layout.program.operand(tensor)):
+                return computed(terms, "rows of several consumers", tiles=())
             place, part = divmod(place, layout.consumers)
             return copied(terms, name(tensor), self._operand(access, place, step), part)
         if tensor not in layout.filled:
