@@ -374,3 +374,35 @@ def test_products_with_nothing_between_them_have_a_ping_pong() -> None:
     found = tkgen.run(tkgen.load(text, target="gfx942").check().build(), q, k, v, g)
     assert isinstance(found, tuple)
     near(found[0], _rounded(_scores(q, k) + _scores(q, v)) @ v.double())
+
+
+BIASED = """
+kernel biased
+  dims L = 48, N = 80, D = 32
+  global Q : bf16[L, D]
+  global K : bf16[N, D]
+  global V : bf16[N, D]
+  global S : {dtype}[L, N]
+  global O : f32[L, D]
+  over q in L by 64
+  waves 2
+  shared K, V
+  carry o : f32[q, D] = 0
+  each j in N by 32
+    s = Q[q] @ K[j].T + S[q, j]
+    o = o + bf16(s) @ V[j]
+  O[q] = o
+"""
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f32"])
+def test_scores_are_added_to_a_bias_alone(dtype: str) -> None:
+    """The product begins with the loaded tile, which nothing scales; that did not compile."""
+    made = torch.Generator().manual_seed(0)
+    q, k, v, s = (
+        torch.randint(-2, 3, shape, generator=made).bfloat16() for shape in ((48, 32), (80, 32), (80, 32), (48, 80))
+    )
+    build = tkgen.load(BIASED.format(dtype=dtype), target="gfx942").check().build()
+    found = tkgen.run(build, q, k, v, s.float() if dtype == "f32" else s)
+    assert isinstance(found, torch.Tensor)
+    assert torch.equal(found.double(), _rounded(_scores(q, k) + s.double()) @ v.double())

@@ -329,7 +329,9 @@ class LoopValues(LoopExpressions):
         rows, summed = self.extent(x.rows), self.extent(x.summed)
         yield from self.declare(x.result)
         if x.onto is not None and self.name[x.onto] != result and self.part[0] == 0:
-            yield f"{result} = {self.name[x.onto]};"
+            loaded = isinstance(self.made.get(x.onto), Load)  # such as a bias of scores
+            onto = self.name[x.onto]
+            yield f"tk::widen_tile({result}, {onto});" if loaded else f"{result} = {onto};"
         if moving.direct:
             yield from self._multiplied_ahead(x)
             return

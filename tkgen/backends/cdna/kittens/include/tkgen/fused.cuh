@@ -239,6 +239,16 @@ template <typename T, int count, int rows, int cols, int side>
 __device__ inline pair pair_at(const loaded_tile<T, count, rows, cols, side> &tile, int i, int c, int e) {
     return {at(tile, i, c, 2 * e), at(tile, i, c, 2 * e + 1)};
 }
+/// The same as numbers, to which a product is added.
+template <register_tile RT, typename T, int count, int rows, int cols, int side>
+__device__ inline void widen_tile(RT &tile, const loaded_tile<T, count, rows, cols, side> &from) {
+#pragma unroll
+    for (int i = 0; i < rows / side; ++i)
+#pragma unroll
+        for (int c = 0; c < cols / side; ++c)
+#pragma unroll
+            for (int e = 0; e < side * side / WARP_THREADS; ++e) put(tile, i, c, e, at(from, i, c, e));
+}
 
 /// A tile of results from memory, from its column `first` on, where columns are `pitch` elements apart and the neighbours of
 /// a column `apart`: `count` at once, which are side by side if these are several. `set` has a lane's elements one after another.
