@@ -268,3 +268,24 @@ kernel pool
     apart = text.replace("over (b in BATCH, t in T) by 64", "over b in BATCH, t in T by 64")
     tried = run(load(apart, target="gfx942").check().build().check())
     assert tried.ok, tried.failure
+
+
+def test_a_table_of_points_and_taps_is_refused() -> None:
+    """As sparse convolutions have them: the verifier found it after typing."""
+    text = """kernel sparse
+  dims POINTS = 128, TAPS = 27, C = 64, OUT = 64
+  global NEIGHBOUR : i32[POINTS, TAPS]
+  global X : bf16[POINTS, C]
+  global F : bf16[OUT, TAPS, C]
+  global Y : bf16[POINTS, OUT]
+  over p in POINTS by 64, o in OUT by 64
+  shared X, F
+  each (r in TAPS, c in C) by 64
+    v = v + X[NEIGHBOUR[p, r], c] @ F[o, r, c].T
+  Y[p, o] = v
+"""
+    with pytest.raises(SpecError) as caught:
+        load(text, target="gfx942").check()
+    assert [d.message for d in caught.value.diagnostics] == [
+        "`NEIGHBOUR[p, r]` does not have one position for each position of one axis"
+    ]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tkgen.api import load
 from tkgen.diagnostics import SpecError
 from tkgen.diagnostics.fixes import apply_fixes
 from tkgen.diagnostics.render import render_text
@@ -265,3 +266,25 @@ def test_an_index_of_a_table_is_given_tiles_of_one() -> None:
     assert fix is not None and fix.text == "give `b` tiles of 1"
     (edit,) = fix.edits
     assert wrong[: edit.span.start] + edit.text + wrong[edit.span.end :] == right
+
+
+def test_tiles_of_one_stand_after_the_groups() -> None:
+    """The fix of E233 gives an index of groups tiles of 1 where its clause is whole."""
+    text = """kernel bag
+  dims BAGS = 4, OFFSETS = BAGS + 1, ITEMS = 100, ROWS = 50, D = 256
+  global FIRST : i32[OFFSETS]
+  global ITEM : i32[ITEMS]
+  global TABLE : f32[ROWS, D]
+  global Y : f32[BAGS, D]
+  over b in BAGS
+  carry s : f32[D] = 0
+  each i in ITEMS within FIRST[b]
+    s = s + TABLE[ITEM[i]]
+  Y[b] = s
+"""
+    with pytest.raises(SpecError) as caught:
+        load(text, target="gfx942")
+    (found,) = [d for d in caught.value.diagnostics if d.code == "E233"]
+    assert found.fix is not None
+    (edit,) = found.fix.edits
+    assert f"{text[: edit.span.start]}{edit.text}".endswith("each i in ITEMS within FIRST[b] by 1")

@@ -418,7 +418,7 @@ class Axes:
             return page
         access = self.access(holding, expr.indices, expr.span)
         axes = [i.axis for i in access.indices if i.axis is not None]
-        if len(axes) != 1 or not access.axes or axes[0].kind is AxisKind.WHOLE or access.indices[-1].through:
+        if len(axes) != 1 or access.axes != tuple(axes) or axes[0].kind is AxisKind.WHOLE or access.indices[-1].through:
             fix = Fix("index it with one axis that has tiles, and otherwise with numbers: `ROW[m]`, `SLOT[t, 0]`")
             if len(axes) == 1 and axes[0].is_index and len(access.indices) == 1 and access.indices[0].divisor == 1:
                 fix = suggestions.tiles_of_one(axes[0]) or fix

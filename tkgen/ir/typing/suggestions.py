@@ -14,7 +14,8 @@ from tkgen.syntax import ast, habits
 from tkgen.syntax.foreign_context import Surroundings
 from tkgen.syntax.statements import flatten
 
-_IN = re.compile(r"[ \t]+in[ \t]+\w+")  # the name of an axis, and its dimension
+_GROUP = r"(?:[ \t]+(?:within|below)[ \t]+\w+\[\w+\])?"
+_IN = re.compile(rf"[ \t]+in[ \t]+\w+{_GROUP}")  # the dimension of an axis, and where its positions end
 
 
 def written(span: Span, text: str, more: str = "") -> Fix:
