@@ -44,6 +44,8 @@ SIZES = {
     "embedding": "TOKENS=8 VOCABULARY=100 D=512",
     "scatter": "ROWS=30 PLACES=50 D=512",
     "embedding_gradient": "TOKENS=30 VOCABULARY=20 D=512",
+    "embedding_bag": "BAGS=9 ITEMS=70 ROWS=40",
+    "selected_blocks": "T=3 KV_HEADS=1 BLOCKS=5 PICKED=3",
     "histogram": "N=3000 BINS=50",
     "segments": "ROWS=64 SEGMENTS=9 D=256",
     "cache_write": "TOKENS=9 SLOTS=20",
@@ -136,6 +138,7 @@ WORDS = {
     **{word: word for word in ("stencil", "pooling", "shift")},
     **{word: word for word in ("port a cuda kernel", "benchmark", "convolution", "warp specialisation", "wgmma")},
     "quantise": "int8",
+    **{word: word for word in ("nsa", "embedding bag")},
 }
 
 

@@ -206,6 +206,7 @@ def test_slips_in_the_embedded_headers_are_found(slip: str, monkeypatch: pytest.
 
 SIZES: dict[str, dict[str, int]] = {
     "h100_attention": {"BATCH": 1, "HEADS": 2, "KV_HEADS": 1, "LENGTH": 300},
+    "h100_attention_backward": {"BATCH": 1, "HEADS": 1, "LENGTH": 200},
     "h100_attention_causal": {"BATCH": 1, "HEADS": 1, "KV_HEADS": 1, "LENGTH": 384, "D": 64, "QUERIES": 192},
     "h100_attention_dynamic": {"BATCH": 1, "HEADS": 2, "KV_HEADS": 1, "LENGTH": 77, "KEYS": 300},
     "h100_block_scaled": {"M": 256, "N": 256, "K": 320},
@@ -221,6 +222,7 @@ SIZES: dict[str, dict[str, int]] = {
     "h100_lcf": {"M": 200, "N": 264, "K": 136},
     "h100_lcf_abt": {"M": 200, "N": 264, "K": 136},
     "h100_long_softmax": {"ROWS": 2, "D": 40000},
+    "h100_mla_decode": {"BATCH": 1, "HEADS": 72, "KEYS": 70},
     "h100_norm_gradient": {"TOKENS": 5, "D": 1000},
     "h100_ping_pong": {"M": 264, "N": 136, "K": 328},
     "h100_projection": {"TOKENS": 100, "OUT": 256, "IN": 192},

@@ -19,6 +19,7 @@ SPECS = Path(__file__).parents[2] / "specs" / "hopper"
 NAMES = sorted(p.stem for p in SPECS.glob("*.tk"))
 TARGET = "gfx950"
 ALONE = {"h100_ping_pong"}  # whose schedule there is no longer one of Hopper's
+LEFT = {"h100_mla_decode": "a wave needs at least"}  # not accepted, and why
 SPILLED = {"h100_fp8_blocks", "h100_fp8_promoted", "h100_stream_k"}
 """Accepted, but their tiles take more registers than a wave of gfx950 has: a build refuses them."""
 SAMPLE = ["h100_cluster", "h100_ping_pong"]
@@ -49,7 +50,7 @@ def cases(names: list[str]) -> list[object]:
     return [n if n in SAMPLE else pytest.param(n, marks=pytest.mark.slow) for n in names]
 
 
-@pytest.mark.parametrize("name", cases(NAMES))
+@pytest.mark.parametrize("name", cases([name for name in NAMES if name not in LEFT]))
 def test_a_spec_is_accepted_once_it_is_fixed(name: str, tmp_path: Path) -> None:
     path = fixed(name, tmp_path)
     load(path, target=TARGET).check()
@@ -59,9 +60,19 @@ def test_a_spec_is_accepted_once_it_is_fixed(name: str, tmp_path: Path) -> None:
         assert "target gfx950\n" in path.read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("name", LEFT)
+def test_the_others_are_refused_with_the_reason(name: str, tmp_path: Path) -> None:
+    path = tmp_path / f"{name}.tk"
+    shutil.copy(SPECS / f"{name}.tk", path)
+    result = CliRunner().invoke(app, ["check", "-t", TARGET, str(path)])
+    assert result.exit_code == 1 and LEFT[name] in result.output
+
+
 def test_the_page_says_how_many() -> None:
     page = (SPECS.parents[1] / "docs" / "port.md").read_text(encoding="utf-8")
-    assert f"All {len(NAMES)} specs of `specs/hopper` are accepted for gfx950" in page
+    accepted = len(NAMES) - len(LEFT)
+    assert f"Of the {len(NAMES)} specs of `specs/hopper`, {accepted} are accepted for gfx950" in page
+    assert all(f"`{name}`" in page for name in LEFT)
     assert set(SPILLED) <= set(NAMES) and all(f"`{name}`" in page for name in SPILLED)
 
 

@@ -607,6 +607,13 @@ def _h100_attention(t: Tensors, scalars: Mapping[str, float]) -> Answers:
     return {"O": Answer(found.outputs, found.slack), "LSE2": Answer(found.lse2)}
 
 
+@of("hopper/h100_mla_decode")
+def _h100_mla_decode(t: Tensors, scalars: Mapping[str, float]) -> Answers:
+    """One head of keys, whose first part is also the values; all heads of queries are its rows."""
+    found = attend(torch.cat((t["Q"], t["QR"]), -1), torch.cat((t["K"], t["R"]), -1), t["K"], scalars["scale"])
+    return {"O": Answer(found.outputs, found.slack), "LSE2": Answer(found.lse2)}
+
+
 @of("hopper/h100_attention_causal")
 def _h100_attention_causal(t: Tensors, scalars: Mapping[str, float]) -> Answers:
     keys, values = (shared_heads(t["Q"], t[name], 1) for name in "KV")
@@ -704,6 +711,7 @@ def _forward(t: dict[str, Tensor], scalars: Mapping[str, float]) -> dict[str, Te
 
 
 BACKWARD = [f"attention/attention_backward{name}" for name in ("", "_atomic", "_causal", "_direct")]
+BACKWARD.append("hopper/h100_attention_backward")
 FITTING |= dict.fromkeys(BACKWARD, _forward)
 
 
