@@ -33,6 +33,40 @@ KERNEL(wavefront, WAVEFRONT, RELEASE, ACQUIRE)
 KERNEL(agent_without_release, AGENT, RELAXED, ACQUIRE)
 KERNEL(agent_without_acquire, AGENT, RELEASE, RELAXED)
 KERNEL(workgroup_without_release, WORKGROUP, RELAXED, ACQUIRE)
+// The data in global memory, several times, and the flag handed back; the other block of a grid is not in that scope.
+template <int SCOPE, bool GIVE, bool TAKE> __device__ void hand_over(unsigned *flag, unsigned *box, unsigned *out) {
+  const unsigned t = threadIdx.x % 64;
+  for (unsigned i = 0; i < 3; ++i) {
+    const unsigned mine = threadIdx.x < 64 ? 0u : 1u;
+    while (__hip_atomic_load(flag, TAKE ? __ATOMIC_ACQUIRE : __ATOMIC_RELAXED, SCOPE) != 2 * i + mine) {}
+    if (mine) out[t] = box[63 - t];
+    else box[t] = 3 * t + i;
+    if (t == 0) __hip_atomic_store(flag, 2 * i + mine + 1, GIVE ? __ATOMIC_RELEASE : __ATOMIC_RELAXED, SCOPE);
+  }
+}
+extern "C" __global__ __launch_bounds__(128) void handed_back(unsigned *flag, unsigned *box, unsigned *out) {
+  hand_over<__HIP_MEMORY_SCOPE_WORKGROUP, true, true>(flag, box, out);
+}
+extern "C" __global__ __launch_bounds__(128) void early(unsigned *flag, unsigned *box, unsigned *out) {
+  const unsigned t = threadIdx.x % 64;
+  if (threadIdx.x < 64) {
+    if (t == 0) __hip_atomic_store(flag, 1u, __ATOMIC_RELEASE, __HIP_MEMORY_SCOPE_WORKGROUP);
+    box[t] = 3 * t;
+  } else {
+    while (__hip_atomic_load(flag, __ATOMIC_ACQUIRE, __HIP_MEMORY_SCOPE_WORKGROUP) != 1u) {}
+    out[t] = box[63 - t];
+  }
+}
+extern "C" __global__ __launch_bounds__(64) void to_another_block(unsigned *flag, unsigned *box, unsigned *out) {
+  const unsigned t = threadIdx.x;
+  if (blockIdx.x == 0) {
+    box[t] = 3 * t;
+    if (t == 0) __hip_atomic_store(flag, 1u, __ATOMIC_RELEASE, __HIP_MEMORY_SCOPE_WORKGROUP);
+  } else {
+    while (__hip_atomic_load(flag, __ATOMIC_ACQUIRE, __HIP_MEMORY_SCOPE_WORKGROUP) != 1u) {}
+    out[t] = box[63 - t];
+  }
+}
 """
 # The wave that waits looks with relaxed loads; then it has a fence, or acquires by another word.
 ACQUIRED = """
@@ -142,9 +176,9 @@ BEFORE = "wave 1 may read bytes of LDS before wave 0 has written them: no barrie
 
 @pytest.mark.parametrize("target", ["gfx90a", "gfx942"])
 def test_flags_of_every_scope_that_covers_the_waves_order_lds(tmp_path: Path, target: str) -> None:
-    """On gfx90a an atomic store looks like a plain one, and a load of workgroup scope, too: such flags are unknown."""
+    """On gfx90a an atomic store and a load of workgroup scope look like plain ones: loads that poll are flags."""
     subject = compiled(tmp_path, PASSED, target)
-    clean = ["agent", "system", *(["workgroup"] if target == "gfx942" else [])]
+    clean = ["agent", "system", "workgroup"]
     broken = ["wavefront", "agent_without_release", "agent_without_acquire", "workgroup_without_release"]
     for name in clean + broken:
         found = ran(subject, name, "flag:u32[1]", "out:u32[64]=0:out").diagnostics
@@ -152,6 +186,17 @@ def test_flags_of_every_scope_that_covers_the_waves_order_lds(tmp_path: Path, ta
         assert (BEFORE in {d.message for d in found}) == (name in broken), (
             name
         )  # not that wave 0 overwrites what is read
+
+
+@pytest.mark.parametrize("target", ["gfx90a", "gfx942"])
+def test_flags_of_workgroup_scope_order_global_memory_within_the_block_alone(tmp_path: Path, target: str) -> None:
+    subject = compiled(tmp_path, PASSED, target)
+    arguments = "flag:u32[1]=0", "box:u32[64]=0", "out:u32[64]=0:out"
+    assert not ran(subject, "handed_back", *arguments).diagnostics
+    assert {d.code for d in ran(subject, "early", *arguments).diagnostics} == {"E701"}
+    launch = Launch((2, 1, 1), (64, 1, 1), parse(list(arguments)), kernel="to_another_block")
+    found = sanitize(subject, launch, schedules=3).diagnostics
+    assert found and {d.code for d in found} <= {"E701", "E702", "E703"}, found
 
 
 def test_a_missing_release_or_acquire_is_named(tmp_path: Path) -> None:

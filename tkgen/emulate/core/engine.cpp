@@ -151,7 +151,8 @@ void Engine::load() {
   lds_flags &= referee && !unknown;  // without data no loop waits for any
   if (!referee || unknown) return;
   polls = polling_loads(launch, infos_, uses_);
-  lds_polls = std::any_of(polls.begin(), polls.end(), [](uint8_t one) { return one; });
+  lds_polls = std::any_of(polls.begin(), polls.end(), [](uint8_t one) { return one & POLLS_LDS; });
+  global_polls = std::any_of(polls.begin(), polls.end(), [](uint8_t one) { return one & POLLS_GLOBAL; });
   lds_flags |= lds_polls;
 }
 

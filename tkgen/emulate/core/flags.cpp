@@ -31,17 +31,20 @@ Flag flag_of(const Engine& e, const MemoryOp& m) {
   const bool old = e.launch.target == GFX90A;
   if (m.access == Access::ATOMIC) return m.dst_count ? OF_ALL : SUM;
   if (!old) return m.op->flags & F_SC1 ? OF_ALL : m.op->flags & F_SC0 && !e.launch.split ? OF_BLOCK : PLAIN;
-  if (m.access == Access::READ) return m.op->flags & F_SC0 ? OF_ALL : PLAIN;
+  if (m.access == Access::READ) return m.op->flags & F_SC0 ? OF_ALL : e.global_polls && e.polls[m.index] & POLLS_GLOBAL ? POLLED : PLAIN;
   const bool one_lane = m.live && !(m.live & (m.live - 1));
-  return e.acquires && one_lane && m.parts == 1 && (m.size == 4 || m.size == 8) ? PERHAPS : PLAIN;
+  if (e.acquires && one_lane && m.parts == 1 && (m.size == 4 || m.size == 8)) return PERHAPS;
+  return e.global_polls && m.parts == 1 && m.size <= 8 ? STORED : PLAIN;
 }
 
 bool apart(Flag a, Flag b) {
   if (a == PLAIN || b == PLAIN) return false;
   if (a == STORED || b == STORED) return a == POLLED || b == POLLED;
-  if (a == PERHAPS || b == PERHAPS) return a == OF_ALL || b == OF_ALL;
+  if (a == PERHAPS || b == PERHAPS) return a == OF_ALL || b == OF_ALL || a == POLLED || b == POLLED;
   return true;
 }
+
+bool of_block(Flag a) { return a == POLLED || a == STORED; }
 
 bool adds_floats(const char* name) { return std::strstr(name, "_add_f") || std::strstr(name, "_add_bf"); }
 
@@ -53,6 +56,8 @@ void Order::begin_block(size_t waves, size_t lds_bytes) {
   of_block_.clear();
   released_at_.clear();
   given_.clear();
+  given_to_block_.clear();
+  polled_in_global_.clear();
 }
 
 uint32_t Order::intern(Clock clock) {
@@ -89,6 +94,15 @@ void Order::take(const Wave& w, const Clock& given) {
 }
 
 void Order::released(const Wave& w, const MemoryOp& m, Flag flag) {
+  if (flag != STORED) releases_to_all(w, m, flag);
+  if (flag != STORED && flag != PERHAPS) return;
+  if (!engine_.global_polls) return;
+  const Clock mine = release(w, true);
+  for (int l = 0; l < LANES; ++l)
+    if (m.live >> l & 1) given_to_block_[m.address[l] >> 2] = mine;
+}
+
+void Order::releases_to_all(const Wave& w, const MemoryOp& m, Flag flag) {
   TkFlags& flags = *engine_.launch.flags;
   std::lock_guard<std::mutex> lock(flags.mutex);
   if (flag == PERHAPS) {
@@ -160,14 +174,21 @@ void Order::acquired(const Wave& w, const MemoryOp& m, Flag flag) {
     const auto here = given_.find(at);
     if (here != given_.end()) join(found, here->second);
     const auto there = flags.at.find(at);
-    if (flag != OF_BLOCK && there != flags.at.end()) join(found, there->second);
+    if (flag != OF_BLOCK && flag != POLLED && there != flags.at.end()) join(found, there->second);
+    const auto stored = given_to_block_.find(at);
+    if (flag == POLLED && stored != given_to_block_.end()) join(found, stored->second);
   }
   across_ |= !found.empty();
-  if (flag == OF_BLOCK) now_knows(w, found);
+  if (flag == OF_BLOCK || flag == POLLED) now_knows(w, found);
   else if (!found.empty()) join(waves_[w.id].pending[m.index], found);
 }
 
 void Order::reads(const Wave& w, const MemoryOp& m) { waves_[w.id].just_read.emplace_back(m.index, w.executed); }
+
+void Order::polls_global(const MemoryOp& m) {
+  for (int l = 0; l < LANES; ++l)
+    if (m.live >> l & 1) polled_in_global_.insert(m.address[l] >> 2);
+}
 
 void Order::passed(const Wave& w) {
   auto& just_read = waves_[w.id].just_read;

@@ -22,6 +22,9 @@
 // a fence, for all that the wave has read. A load of
 // workgroup scope needs no more than its wait. A barrier passes on to all waves what each of them knows, and what each has
 // read: their L1 is one, any of them may invalidate it.
+// On gfx90a a load of workgroup scope, too, looks as a plain one does ("Memory Model gfx90a", load atomic of workgroup scope: "glc=1
+// - If not TgSplit execution mode, omit glc=1", and no wait or buffer_wbinvl1_vol after an acquire). There it is the loads that poll
+// which are flags for the block's waves, and every store of up to 8 bytes a lane to where such a load looks, as in LDS.
 //
 // Flags in LDS. Instructions of LDS have no scope, so an atomic load or store looks as a plain one does. A load that polls (polls.h)
 // is a flag, and so is every store of up to 8 bytes a lane to where such a load looks: they do not race with each other. All
@@ -30,8 +33,10 @@
 // atomic operation that gives back what was there, acquires it with its wait: there is no cache in between.
 #pragma once
 #include <mutex>
+#include <unordered_set>
 
 #include "machine.h"
+#include "polls.h"
 
 // Releases known, in order of blocks and waves. The last one of a wave covers its earlier ones, so there are two at most: the
 // last that was written back, and a later one that was not.
@@ -47,10 +52,12 @@ struct TkFlags {
 };
 
 // What an access may be: nothing of a flag; a flag for the block's waves; for all; an atomic operation that gives nothing back,
-// a flag, too; a plain store of gfx90a that may be a flag. In LDS: a load or atomic operation that polls; a store, which may be one.
+// a flag, too; a plain store of gfx90a that may be a flag. In LDS, and for the block's waves in global memory
+// of gfx90a: a load or atomic operation that polls; a store, which may be one.
 enum Flag : uint8_t { PLAIN, OF_BLOCK, OF_ALL, SUM, PERHAPS, POLLED, STORED };
 Flag flag_of(const Engine& e, const MemoryOp& m);
 bool apart(Flag a, Flag b);  // whether two of them do not race
+bool of_block(Flag a);       // of those that poll and what they look at: for other blocks they are plain accesses
 bool adds_floats(const char* name);  // sums, which nobody waits for: not worth remembering
 
 // Of one block.
@@ -69,6 +76,8 @@ class Order {
   void reads_lds(MemoryOp& m, uint64_t address);
   void acquired_lds(const Wave& w, const MemoryOp& m);
   bool polled(uint64_t address) const { return !polled_.empty() && polled_[address >> 2]; }  // whether a load has polled LDS there
+  void polls_global(const MemoryOp& m);
+  bool polled_in_global(uint64_t address) const { return polled_in_global_.count(address >> 2); }  // by a wave of this block
   void acquired(const Wave& w, const MemoryOp& m, Flag flag);
   void invalidated(const Wave& w);
   void passed(const Wave& w);  // an instruction that is neither a wait nor an invalidation
@@ -96,6 +105,7 @@ class Order {
   uint32_t intern(Clock clock);
   uint32_t joined(uint32_t one, uint32_t other);  // of clocks
   Clock release(const Wave& w, bool of_block);
+  void releases_to_all(const Wave& w, const MemoryOp& m, Flag flag);
   void now_knows(const Wave& w, const Clock& more);
 
   Engine& engine_;
@@ -104,6 +114,8 @@ class Order {
   std::vector<bool> of_block_;                 // whether a release is of workgroup scope
   std::vector<uint64_t> released_at_;          // instructions that its wave had executed
   std::unordered_map<uint64_t, Clock> given_;  // per dword: to waves of this block
+  std::unordered_map<uint64_t, Clock> given_to_block_;  // per dword: by stores that may be flags, to loads that poll
+  std::unordered_set<uint64_t> polled_in_global_;       // dwords
   std::vector<uint32_t> in_lds_;               // per dword of LDS: the clock that it holds
   std::vector<bool> polled_;                   // per dword of LDS
   bool across_ = false;

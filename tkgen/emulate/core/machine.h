@@ -192,8 +192,8 @@ struct Engine {
   std::vector<TkRelease> releases;
   std::vector<std::vector<Known>> clocks{{}};  // flags.h
   bool acquires = false;  // the program has flags that it reads, and drops what its caches hold
-  std::vector<uint8_t> polls;  // per dword index: loads of LDS that wait for another wave (polls.h)
-  bool lds_polls = false, lds_flags = false;  // there are such; or atomic operations on LDS that give back what was there
+  std::vector<uint8_t> polls;  // per dword index: loads that wait for another wave (polls.h)
+  bool global_polls = false, lds_polls = false, lds_flags = false;  // there are such; or atomic operations on LDS that give back what was there
   std::vector<TkKnown> known;
   std::vector<TkLoss> losses;
   std::vector<TkTraceEntry> trace;

@@ -153,7 +153,7 @@ void touch_alone(Wave& w, MemoryOp& m);
 // between. It may wait for another wave, and lets it run.
 bool polls(Wave& w, const MemoryOp& m) {
   constexpr uint64_t SOON = 256;  // instructions
-  const bool flag = m.op->flags & (F_SC0 | F_SC1) || m.access == Access::ATOMIC;
+  const bool flag = m.op->flags & (F_SC0 | F_SC1) || m.access == Access::ATOMIC || w.engine->polls[m.index];
   if (!m.live || m.access == Access::WRITE || !(m.dst_count && (m.lds || flag))) return false;
   Wave::Poll& last = w.polls[m.index % 4];
   const uint64_t address = m.address[__builtin_ctzll(m.live)];

@@ -28,7 +28,7 @@ class Polls {
     std::vector<uint8_t> found(launch_.op_count);
     std::vector<uint32_t> candidates;
     for (uint32_t at = 0; at < launch_.op_count; ++at)
-      if (infos_[at] && gives_lds(launch_.ops[at], *infos_[at])) candidates.push_back(at);
+      if (infos_[at] && (gives_lds(launch_.ops[at], *infos_[at]) || gives_global(launch_.ops[at], *infos_[at]))) candidates.push_back(at);
     if (candidates.empty()) return found;
     map();
     for (uint32_t at : candidates) {
@@ -37,6 +37,10 @@ class Polls {
     }
     for (uint32_t at : candidates)
       if (!found[at]) found[at] = looks_ahead(at, found);
+    for (uint32_t at : candidates) {
+      const Op& op = launch_.ops[at];
+      if (found[at]) found[at] = (gives_lds(op, *infos_[at]) ? POLLS_LDS : 0) | (gives_global(op, *infos_[at]) ? POLLS_GLOBAL : 0);
+    }
     return found;
   }
 
@@ -51,6 +55,19 @@ class Polls {
     if (!(info.flags & MEMORY) || info.flags & CROSS_LANE || !info.dst) return false;
     if (op.encoding == ENC_DS) return begins(info.name, {"ds_read"}) ? !std::strstr(info.name, "addtid") : returning_lds_atomic(op, info);
     return op.encoding == ENC_FLAT && (begins(info.name, {"flat_load"}) || returning_lds_atomic(op, info));
+  }
+
+  bool gives_global(const Op& op, const Info& info) const {
+    if (launch_.target != GFX90A || launch_.split || op.flags & (F_SC0 | F_LDS) || !info.dst) return false;
+    return begins(info.name, {"global_load_", "flat_load_"});
+  }
+
+  // The registers of an address.
+  static std::vector<unsigned> address(const Op& op) {
+    std::vector<unsigned> found{op.src[0] - 256u};
+    if (op.encoding == ENC_GLOBAL && op.flags & F_SADDR) found.insert(found.end(), {unsigned(ROWS) + op.src[2], unsigned(ROWS) + op.src[2] + 1u});
+    else if (op.encoding != ENC_DS) found.push_back(found[0] + 1);
+    return found;
   }
 
   // Who comes before whom, and the loops.
@@ -162,10 +179,8 @@ class Polls {
 
   // Whether the address of the load is the same in each iteration.
   bool stays(uint32_t load, const Places& loop) const {
-    const Op& op = launch_.ops[load];
-    const unsigned first = op.src[0] - 256u, count = op.encoding == ENC_FLAT ? 2 : 1;
     std::vector<std::pair<unsigned, uint32_t>> open;
-    for (unsigned r = first; r < first + count; ++r)
+    for (unsigned r : address(launch_.ops[load]))
       if (!same(r, load, loop, open)) return false;
     return true;
   }
@@ -220,8 +235,10 @@ class Polls {
   }
 
   bool same_address(uint32_t one, uint32_t other) const {
-    for (unsigned i = 0; i < (launch_.ops[one].encoding == ENC_FLAT ? 2u : 1u); ++i) {
-      const std::string a = value(launch_.ops[one].src[0] - 256u + i, one, 0), b = value(launch_.ops[other].src[0] - 256u + i, other, 0);
+    const std::vector<unsigned> mine = address(launch_.ops[one]), theirs = address(launch_.ops[other]);
+    if (mine.size() != theirs.size()) return false;
+    for (size_t i = 0; i < mine.size(); ++i) {
+      const std::string a = value(mine[i], one, 0), b = value(theirs[i], other, 0);
       if (a.empty() || a != b) return false;
     }
     return true;

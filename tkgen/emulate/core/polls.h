@@ -1,4 +1,5 @@
-// Loads of LDS that wait for another wave: in LDS nothing marks a flag but that somebody looks at it until it changes.
+// Loads that wait for another wave, where nothing marks a flag but that somebody looks at it until it changes: in LDS, and on
+// gfx90a in global memory without GLC.
 //
 // A load, or an atomic operation that gives back what was there, polls if it is in a loop without a barrier, at an address
 // that the loop does not change, and what it gives decides whether the loop ends; so does the same load in front of the loop.
@@ -6,7 +7,9 @@
 #pragma once
 #include "machine.h"
 
-// Per dword of the code, whether the instruction there polls. `infos` and `uses` as for missing_wait_states.
+enum Poll : uint8_t { POLLS_LDS = 1, POLLS_GLOBAL = 2 };
+
+// Per dword of the code, which of these the instruction there does. `infos` and `uses` as for missing_wait_states.
 std::vector<uint8_t> polling_loads(const TkLaunch& launch, const std::vector<const Info*>& infos, const std::vector<Use>& uses);
 
 // An atomic operation on LDS, or on what may be LDS, that gives back what was there.

@@ -209,7 +209,7 @@ void Referee::meet_direct_loads(Wave& w, const MemoryOp& m) {
 }
 
 bool Referee::acquires_lds(const MemoryOp& m) const {
-  return engine_.lds_flags && m.dst_count && (m.access == Access::ATOMIC || engine_.polls[m.index]);
+  return engine_.lds_flags && m.dst_count && (m.access == Access::ATOMIC || engine_.polls[m.index] & POLLS_LDS);
 }
 
 bool Referee::releases_lds(const MemoryOp& m) const {
@@ -251,7 +251,8 @@ void Referee::judge(Wave& w, const MemoryOp& m, const Instance& mine, uint32_t o
   const Instance& x = instances_[other];
   if (x.wave == mine.wave || ordered(x, mine, lds, address)) return;
   if (apart(x.flag, mine.flag)) return;
-  if (lds && x.flag == STORED && mine.flag == STORED && order.polled(address)) return;
+  const auto may_be_flag = [](const Instance& i) { return i.flag == STORED || i.flag == PERHAPS; };
+  if (may_be_flag(x) && may_be_flag(mine) && (lds ? order.polled(address) : order.polled_in_global(address))) return;
   const TkParty a = {mine.wave, mine.index, mine.number, mine.epoch, mine.done, uint32_t(mine.access)};
   const TkParty b = {x.wave, x.index, x.number, x.epoch, x.done, uint32_t(x.access)};
   if (TkFinding* f = engine_.report(RACE, w, a, &b)) {
@@ -421,7 +422,8 @@ void Referee::touch_global(Wave& w, MemoryOp& m) {
       unchanged = !std::memcmp(m.host[l] + i, &m.data[i / 4][l], std::min(4, m.in_range[l] - i));
   }
   instances_[id].unchanged = unchanged;
-  if (flag && (m.access == Access::READ || m.dst_count)) order.reads(w, m);
+  if (flag == POLLED) order.polls_global(m);
+  else if (flag && (m.access == Access::READ || m.dst_count)) order.reads(w, m);
   if (flag && m.access != Access::READ && !adds_floats(engine_.launch.names[m.op->opcode])) order.released(w, m, flag);
 }
 
@@ -431,7 +433,7 @@ void Referee::touch_lds(Wave& w, const MemoryOp& m, uint32_t done) {
   for (int l = 0; l < LANES; ++l) {
     if (!((m.live & ~m.private_lanes) >> l & 1) || !in_lds(m, l)) continue;
     if (!id) {
-      const bool polls = m.access != Access::WRITE && acquires_lds(m) && engine_.polls[m.index];
+      const bool polls = m.access != Access::WRITE && acquires_lds(m) && engine_.polls[m.index] & POLLS_LDS;
       id = add_instance(w, m, m.access, done, polls ? POLLED : m.access == Access::WRITE && m.given ? STORED : PLAIN);
       instances_[id].completed = order.releases();
       instances_[id].own = m.release;
@@ -484,7 +486,7 @@ void Referee::add_intervals(uint64_t page, const Page& cells, int kind) {
     }
     const Instance& x = instances_[id];
     const uint32_t access = uint32_t(x.access);
-    const bool like = open && open->end == base + i && open->writes == access && open->flag == x.flag;
+    const bool like = open && open->end == base + i && open->writes == access && open->flag == (of_block(x.flag) ? PLAIN : x.flag);
     const bool written_alike = !kind || (open && open->index == x.index && open->unchanged == x.unchanged);
     const bool in_step = !flags || (open && open->clock == x.clock && open->wave == x.wave && open->epoch == x.epoch && open->completed == x.completed);
     if (like && written_alike && in_step) {
@@ -493,7 +495,7 @@ void Referee::add_intervals(uint64_t page, const Page& cells, int kind) {
     }
     if (engine_.intervals.size() >= MOST_INTERVALS) return engine_.fatal(WATCH_LIMIT, *engine_.waves[0]);
     const TkRegion* r = engine_.find(base + i, 1);
-    engine_.intervals.push_back({r ? r->id : NONE, uint32_t(engine_.block_linear), x.index, access, base + i, base + i + 1, x.unchanged, x.clock, x.wave, x.epoch, x.completed, x.flag});
+    engine_.intervals.push_back({r ? r->id : NONE, uint32_t(engine_.block_linear), x.index, access, base + i, base + i + 1, x.unchanged, x.clock, x.wave, x.epoch, x.completed, of_block(x.flag) ? PLAIN : x.flag});
     open = &engine_.intervals.back();
   }
 }
