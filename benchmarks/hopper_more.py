@@ -48,6 +48,7 @@ ATTENTION = [
 ]
 """Sixteen heads, 16384 queries in all."""
 
+THIRD = "FlashAttention-3"
 DYNAMIC = "h100_attention_dynamic"
 LAUNCHED = [{"BATCH": batch, "LENGTH": length, "KEYS": length} for batch, length in ((16, 1024), (4, 4096), (3, 5001))]
 """Sizes of launches of one kernel, of sixteen heads."""
@@ -184,7 +185,7 @@ def _close(what: str, found: Any, wanted: Any) -> None:
 
 
 def measure_attention(quick: bool) -> None:
-    """Attention forward beside cuDNN and FlashAttention-2, both through torch."""
+    """Attention forward beside cuDNN and FlashAttention-2 of torch, and FlashAttention-3 where it is installed."""
     jobs = ATTENTION[:1] if quick else ATTENTION
     any_size = (DYNAMIC, {"HEADS": 16, "KV_HEADS": 16})
     *known, unknown = built([*jobs, any_size])
@@ -224,11 +225,30 @@ def _attention(build: Any, launch: Any, causal: bool, flops: float) -> dict[str,
 
     contestants = {"tkgen": mine, "cuDNN": theirs(SDPBackend.CUDNN_ATTENTION),
                    "FlashAttention-2": theirs(SDPBackend.FLASH_ATTENTION)}  # fmt: skip
+    if third := _flash_attention_3():
+        contestants[THIRD] = [lambda s=s: third(s["Q"], s["K"], s["V"], causal) for s in sets]  # type: ignore[misc]
     sets[0]["O"].fill_(float("nan"))
     mine[0]()
     torch.cuda.synchronize()
     _close(build.spec.name, sets[0]["O"].float(), contestants["FlashAttention-2"][0]().float())  # type: ignore[attr-defined]
     return raced(contestants, flops / 5e14)
+
+
+def _flash_attention_3() -> Callable[..., Any] | None:
+    """Attention of B x H x N x D by FlashAttention-3, whose Python package is `flash_attn_interface`; None without it.
+
+    Source: github.com/Dao-AILab/flash-attention, hopper/flash_attn_interface.py.
+    """
+    try:
+        from flash_attn_interface import flash_attn_func
+    except ImportError:
+        return None
+
+    def call(q: Any, k: Any, v: Any, causal: bool) -> Any:
+        out = flash_attn_func(*(t.transpose(1, 2) for t in (q, k, v)), causal=causal)
+        return (out[0] if isinstance(out, tuple) else out).transpose(1, 2)
+
+    return call
 
 
 # ---------------------------------------------------------------- the page
@@ -246,7 +266,7 @@ compared with torch (error at most 2^-7 of the norm).
 ## Attention, forward
 
 The same method. TFLOP/s count 4 B H N^2 D operations, and half of them for causal attention. cuDNN
-and FlashAttention-2 are the backends of torch's scaled_dot_product_attention. tkgen's kernels also
+and FlashAttention-2 are the backends of torch's scaled_dot_product_attention{third}. tkgen's kernels also
 store the logarithms of the sums. Each was first compared with FlashAttention-2.
 `h100_attention_dynamic` is one kernel for all rows; it gets the batch and the lengths at the launch.
 
@@ -258,8 +278,11 @@ store the logarithms of the sums. Each was first compared with FlashAttention-2.
 def page(lines: Sequence[dict[str, Any]]) -> str:
     """The parts of docs/measured.md."""
     rows, rows_below = _table(lines, "rows", ("copy", "torch", "torch.compile"), "shape", _short_of_copy)
-    attention, below = _table(lines, "attention", ("cuDNN", "FlashAttention-2"), "batch x heads x length x D", _short)
-    return HEAD.format(rows=rows, rows_below=rows_below, attention=attention, attention_below=below)
+    has_third = any(line.get("who") == THIRD for line in lines)
+    others = ("cuDNN", "FlashAttention-2", *([THIRD] if has_third else []))
+    attention, below = _table(lines, "attention", others, "batch x heads x length x D", _short)
+    third = f"; {THIRD} is\nits main branch" if has_third else ""
+    return HEAD.format(rows=rows, rows_below=rows_below, attention=attention, attention_below=below, third=third)
 
 
 def _short_of_copy(found: dict[str, Any], ratios: dict[str, float]) -> str:
@@ -273,8 +296,9 @@ def _short(found: dict[str, Any], ratios: dict[str, float]) -> str:
     said = []
     if long and ratios["cuDNN"] < 0.95:
         said.append(f"{ratios['cuDNN']:.3f} of cuDNN, 0.95 is aimed at")
-    if ratios["FlashAttention-2"] < 1:
-        said.append(f"{ratios['FlashAttention-2']:.3f} of FlashAttention-2, 1.00 is aimed at")
+    for who in ("FlashAttention-2", THIRD):
+        if ratios.get(who, 1) < 1:
+            said.append(f"{ratios[who]:.3f} of {who}, 1.00 is aimed at")
     return f"`{found['name']}` {found['sizes']}: {'; '.join(said)}" if said else ""
 
 
